@@ -30,12 +30,12 @@ COMMANDS = {
     "compare": ("compare", "Compare models: scores, size, minutes, settings that differ."),
     "score": ("score", "Compute the log-probability of given translations."),
     "serve": ("serve", "Serve models over HTTP, with a web page."),
-    "vocab": ("vocab", "Train only the tokenizer."),
+    "vocab": ("train", "Train only the tokenizer."),
     "shortlist": ("shortlist", "Build the lexical shortlist of a run, and measure its effect."),
     "plot": ("plot", "Draw the learning curves of a run."),
     "info": ("info", "Describe a model: size, languages, scores, license, exports."),
     "pack": ("pack", "Pack a run into one file, for use with --model FILE."),
-    "push": ("push", "Upload a run to the Hugging Face Hub."),
+    "push": ("pack", "Upload a run to the Hugging Face Hub."),
     "config": ("config", "Write, show and check a configuration file."),
     "data": ("data", "Find problems in parallel text, and clean it."),
     "export": ("export", "Export a run for another runtime."),
@@ -72,7 +72,7 @@ class _Lazy(TyperCommand):
         if hasattr(module, "app"):
             holder.add_typer(module.app, name=name)
         else:
-            holder.command(name, cls=Command)(getattr(module, COMMANDS[name][0]))
+            holder.command(name, cls=Command)(getattr(module, "evaluate" if name == "eval" else name))
         return typer.main.get_group(holder).commands[name]
 
     def make_context(self, *arguments: Any, **options: Any) -> Any:

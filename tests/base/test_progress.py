@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from nmt.apps.commands import progress
+from nmt.base import progress
 from nmt.base.progress import Progress
 
 

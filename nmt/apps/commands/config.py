@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import shlex
 from collections.abc import Sequence
 from itertools import islice
@@ -14,7 +13,7 @@ import typer
 
 from nmt.apps.commands.corpus_options import CorpusFiles, CorpusOptions, Src, SrcLang, Tgt, TgtLang
 from nmt.apps.commands.options import Overrides, not_dash
-from nmt.apps.commands.outputs import refuse_replacing
+from nmt.apps.commands.outputs import refuse_existing, refuse_replacing
 from nmt.apps.commands.streams import print_text
 from nmt.artifacts.hub import HUB_PREFIX
 from nmt.base.errors import ConfigError, DataError, counted, in_words
@@ -86,9 +85,7 @@ def _refuse_output(output: Path, corpora: Sequence[ParallelFiles], overwrite: bo
     from nmt.data.read.corpus import paths_of
 
     refuse_replacing([output], paths_of(corpora))
-    if os.path.lexists(output) and not overwrite:
-        hint = "replace it with --overwrite, or choose another name"
-        raise ConfigError("this file already exists", path=output, hint=hint)
+    refuse_existing(output, overwrite=overwrite)
 
 
 @app.command()

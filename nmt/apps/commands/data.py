@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -23,7 +22,7 @@ from nmt.apps.commands.corpus_options import (
     TgtLang,
 )
 from nmt.apps.commands.options import Overrides
-from nmt.apps.commands.outputs import refuse_replacing, refuse_unwritable
+from nmt.apps.commands.outputs import refuse_existing, refuse_replacing, refuse_unwritable
 from nmt.apps.commands.streams import print_text
 from nmt.artifacts.find_model import find_run
 from nmt.artifacts.rundir import RunDir
@@ -207,9 +206,7 @@ def _refuse_outputs(outputs: list[Path], config: Path | None, data: DataConfig, 
     for path in outputs:
         if format_of(path.name) not in ("tsv", None):
             raise ConfigError("this output is plain text", path=path, hint="choose a name that ends in .tsv or .txt")
-        if os.path.lexists(path) and not overwrite:
-            hint = "replace it with --overwrite, or choose another name"
-            raise ConfigError("this file already exists", path=path, hint=hint)
+        refuse_existing(path, overwrite=overwrite)
 
 
 def _refuse_replacing(outputs: list[Path], config: Path | None, data: DataConfig, run: RunDir | None = None) -> None:

@@ -9,10 +9,9 @@ from typing import Annotated
 
 import typer
 
-from nmt.apps.commands.outputs import refuse_replacing
+from nmt.apps.commands.outputs import refuse_existing, refuse_replacing
 from nmt.artifacts.exportdir import Quantization, refuse_existing_export
 from nmt.artifacts.find_model import find_run
-from nmt.base.errors import NmtError
 
 log = logging.getLogger(__name__)
 
@@ -70,9 +69,7 @@ def argos(
     """Export a run, quantized to int8, to a package for Argos Translate and LibreTranslate."""
     found = find_run(str(run))
     refuse_replacing([out], [], [found])
-    if out.exists() and not overwrite:
-        hint = "replace it with --overwrite, or choose another name"
-        raise NmtError("this path already exists", path=out, hint=hint)
+    refuse_existing(out, overwrite=overwrite)
     from nmt.apps.interop.argos import export_argos
 
     export_argos(found, out)

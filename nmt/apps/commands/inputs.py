@@ -102,15 +102,15 @@ class Checksum:
         return {"lines": self.num_lines, "sha256": self._hash.hexdigest()}
 
 
-class Done(NamedTuple):
+class ResumePoint(NamedTuple):
     """The lines of an input that an interrupted command has translated."""
 
     num_lines: int
     checksum: object  # of all of them, or of those before the last block, as JSON; None if it is not known
-    sources: Checksum  # to which `without` adds them
+    sources: Checksum  # to which `skip_translated` adds them
 
 
-def without(done: Done, lines: Iterable[str], path: Path | str) -> Iterator[str]:
+def skip_translated(done: ResumePoint, lines: Iterable[str], path: Path | str) -> Iterator[str]:
     """Yield `lines` without those that are done. DataError if there are fewer, or others."""
     rest, sources = iter(lines), done.sources
     hint = "resume with the same input, or delete the .partial file to start over"

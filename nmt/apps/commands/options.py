@@ -6,9 +6,10 @@ import functools
 import inspect
 import logging
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 from pydantic import ValidationError
@@ -18,16 +19,19 @@ from nmt.artifacts.exportdir import ExportDir, is_export
 from nmt.artifacts.find_model import find_model, find_run
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import RunError
+from nmt.base.files import sha256_of
 from nmt.base.machine import request_exact_mkl
 from nmt.config import SearchOptions
 
 if TYPE_CHECKING:
     from nmt.translation import Translator
+    from nmt.translation.blocks import BlockTranslator
 
 log = logging.getLogger(__name__)
 
 SEARCH_PANEL = "Search (defaults: those of the run)"
 RARE_PANEL = "Rarely needed"
+_CHECKSUM_CHARACTERS = 16
 
 Models = Annotated[
     list[str] | None,
@@ -101,6 +105,28 @@ From = Annotated[
 Device = Annotated[
     Literal["auto", "cuda", "mps", "cpu"],
     typer.Option("--device", help="Device to run on.", rich_help_panel=RARE_PANEL),
+]
+
+Ray = Annotated[
+    str | None,
+    typer.Option(
+        "--ray",
+        metavar="ADDRESS",
+        help="Translate on a Ray cluster (needs the extra ray): auto (this machine's cluster), local (start one here), "
+        "HOST:PORT or ray://HOST:PORT. The model must be at the same path on every node.",
+        rich_help_panel=RARE_PANEL,
+    ),
+]
+RayWorkers = Annotated[
+    int | None,
+    typer.Option(
+        "--ray-workers",
+        min=1,
+        max=10_000,
+        metavar="N",
+        help="Number of Ray workers; each loads the model. Default: one per free GPU, else one per free CPU.",
+        rich_help_panel=RARE_PANEL,
+    ),
 ]
 
 SEARCH_FLAGS = {
@@ -273,3 +299,53 @@ def load_translator(
     return Translator.load(
         models, engine=engine, device=device, precision=precision, token_scores=token_scores, scores=False
     )
+
+
+class Computation(NamedTuple):
+    """The engine, device and precision of a command, and the Ray cluster if it uses one."""
+
+    engine: str
+    device: str
+    precision: str
+    ray: str | None = None
+    ray_workers: int | None = None
+
+    def check(self) -> None:
+        """Reject conflicting options."""
+        if self.ray_workers is not None and self.ray is None:
+            raise typer.BadParameter("--ray-workers needs --ray")
+
+
+@contextmanager
+def open_translator(
+    models: list[RunDir] | ExportDir, computation: Computation, *, token_scores: bool
+) -> Iterator[BlockTranslator]:
+    """Yield a translator for what `find_models` found: in this process, or on a Ray cluster."""
+    engine, device, precision, ray, ray_workers = computation
+    if ray is None:
+        from nmt.translation.blocks import LocalTranslator
+
+        yield LocalTranslator(load_translator(models, engine, device, precision, token_scores=token_scores))
+        return
+    from nmt.apps.ray.ray_translator import ray_translator
+    from nmt.apps.ray.ray_worker import ModelPaths
+
+    paths = ModelPaths.of(models, (engine, device, precision), token_scores=token_scores)
+    with ray_translator(models, paths, ray, ray_workers) as translator:
+        yield translator
+
+
+def identity_of(
+    models: list[RunDir] | ExportDir, options: SearchOptions, glossary: Path | None = None
+) -> dict[str, object]:
+    """Return what identifies the model, its shortlist and the glossary, so that no others continue an output."""
+    identity: dict[str, object] = {}
+    if isinstance(models, ExportDir):
+        identity["models"] = [models.path.resolve().name]
+    else:
+        identity["models"] = [f"{run.path.resolve().name}/{run.usable_checkpoint().stem}" for run in models]
+        if options.shortlist and models[0].shortlist.is_file():  # if it is missing, the engine reports the error
+            identity["shortlist"] = sha256_of(models[0].shortlist)[:_CHECKSUM_CHARACTERS]
+    if glossary is not None:
+        identity["glossary"] = sha256_of(glossary)[:_CHECKSUM_CHARACTERS]
+    return identity

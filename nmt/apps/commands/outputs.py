@@ -196,7 +196,7 @@ class PartialFile:
             self.interrupt()
 
 
-def refuse_losing_lines(files: Sequence[PartialFile]) -> None:
+def check_line_counts(files: Sequence[PartialFile]) -> None:
     """Raise NmtError if the first file would lose its finished texts because another file has disappeared."""
     first, *others = files
     for other in others:
@@ -208,7 +208,7 @@ def refuse_losing_lines(files: Sequence[PartialFile]) -> None:
             )
 
 
-def tell_what_is_kept(files: Sequence[PartialFile], error: BaseException, *, can_resume: bool = True) -> None:
+def report_partial_files(files: Sequence[PartialFile], error: BaseException, *, can_resume: bool = True) -> None:
     """Log how many lines an interrupted command has kept, if any, and the command that continues after them.
 
     Log nothing if the `error` is in the data, because the same command would fail again.
@@ -301,6 +301,13 @@ def _refuse_place(path: Path, real: Path, read: Mapping[object, Path | int]) -> 
     for source in read.values() if os.path.isdir(real) else ():
         if isinstance(source, Path) and real in Path(os.path.realpath(source)).parents:
             raise NmtError(f"this folder contains the input {source}", path=path, hint="choose another folder")
+
+
+def refuse_existing(path: Path, *, overwrite: bool) -> None:
+    """Raise NmtError if something exists at `path`, unless `overwrite` is given."""
+    if os.path.lexists(path) and not overwrite:
+        hint = "replace it with --overwrite, or choose another name"
+        raise NmtError("this file already exists", path=path, hint=hint)
 
 
 def refuse_unwritable(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`nmt pack`: pack a run into one file."""
+"""`nmt pack` and `nmt push`: pack a run into one file, or upload it to the Hugging Face Hub."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Annotated
 import typer
 
 from nmt.apps.commands.options import Checkpoint
-from nmt.apps.commands.outputs import refuse_replacing
+from nmt.apps.commands.outputs import refuse_existing, refuse_replacing
 from nmt.artifacts.find_model import find_run
+from nmt.artifacts.hub import HubModel
 from nmt.artifacts.packed import StoredPrecision
 from nmt.artifacts.rundir import RunDir
-from nmt.base.errors import NmtError
 
 log = logging.getLogger(__name__)
 
@@ -37,20 +37,46 @@ def pack(
     """
     found = find_run(str(run))
     refuse_replacing([output], [run], [found])
-    if output.exists() and not overwrite:
-        hint = "replace it with --overwrite, or choose another name"
-        raise NmtError("this path already exists", path=output, hint=hint)
+    refuse_existing(output, overwrite=overwrite)
     if checkpoint is not None:
         found.use_checkpoint(checkpoint)
     from nmt.apps.interop.sharing import pack as write_file
 
     write_file(found, output, precision)
-    warn_of_no_license(found)
+    _warn_of_no_license(found)
     size = output.stat().st_size / 1e6
     log.info(f"done: {output}, {size:.1f} MB\n  nmt translate --model {shlex.quote(str(output))} 'text'")
 
 
-def warn_of_no_license(run: RunDir) -> None:
+def push(
+    run: Annotated[Path, typer.Argument(help="Run or packed model to upload.")],
+    name: Annotated[str, typer.Argument(help="Name on the Hub: user/name.")],
+    private: Annotated[bool, typer.Option("--private", help="Make the model private.")] = False,
+    checkpoint: Checkpoint = None,
+    precision: Precision = "fp32",
+) -> None:
+    """Upload a run to the Hugging Face Hub.
+
+    Use the model with `--model hf:user/name`. Needs the extra `hub`, and a token with write access in $HF_TOKEN.
+    Uploads the same contents as `nmt pack`, without the training state or text from the corpus. If the model exists on
+    the Hub, it gets a new revision.
+    """
+    model = HubModel.parse(name)
+    if model.revision is not None:
+        raise typer.BadParameter("the upload creates the revision; give only user/name")
+    found = find_run(str(run))
+    if checkpoint is not None:
+        found.use_checkpoint(checkpoint)
+    from nmt.apps.interop.push import push as upload
+    from nmt.artifacts.hub import hub_api
+
+    hub_api()  # fail early if huggingface_hub is missing
+    _warn_of_no_license(found)
+    commit = upload(found, model, private=private, precision=precision)
+    log.info(f"done: {model}\n  nmt translate --model {model}@{commit} 'text'")
+
+
+def _warn_of_no_license(run: RunDir) -> None:
     """Warn if the model card of `run` names no license."""
     from nmt.apps.interop.license import license_of
 

@@ -12,22 +12,25 @@ from typing import Annotated
 import typer
 
 from nmt.apps.commands.documents import refuse_corpus
-from nmt.apps.commands.identity import identify_models, identify_shortlist
 from nmt.apps.commands.inputs import read_standard_input, read_text_file
 from nmt.apps.commands.options import (
     Checkpoint,
+    Computation,
     Device,
     Engine,
     From,
     Models,
     Precision,
+    Ray,
+    RayWorkers,
     SearchFlags,
     To,
     find_models,
+    identity_of,
+    open_translator,
     search_flags,
 )
-from nmt.apps.commands.outputs import refuse_replacing, tell_what_is_kept
-from nmt.apps.commands.ray_options import Computation, Ray, RayWorkers, open_translator
+from nmt.apps.commands.outputs import refuse_replacing, report_partial_files
 from nmt.apps.commands.streams import STANDARD_INPUT, exit_code_of, stop_on_sigterm
 from nmt.apps.ray.ray_worker import checksums_of_weights
 from nmt.apps.recipes.candidates import FAULTS, candidates_of, fault_of_text
@@ -156,9 +159,8 @@ def synthesize(
             **{name: value for name, value in limits._asdict().items() if name != "allowed"},
             "allow": sorted(limits.allowed),
             **{name: code for name, code in {"to": to, "from": from_}.items() if code is not None},
-            "models": identify_models(found),
             "weights": [*checksums_of_weights(found)],
-            **identify_shortlist(found, options),
+            **identity_of(found, options),
         }
         request = Request(options, None, to, from_, draw_by_line=True)
         try:
@@ -168,7 +170,7 @@ def synthesize(
                     log.info("writing %s", output)
                     selection = corpus.write(file, limits)
                 except BaseException as error:
-                    tell_what_is_kept([file], error)
+                    report_partial_files([file], error)
                     raise
         except KeyboardInterrupt as stop:
             raise typer.Exit(exit_code_of(stop)) from None

@@ -19,41 +19,44 @@ from nmt.apps.commands.documents import (
     translate_document,
     warn_of_lines,
 )
-from nmt.apps.commands.identity import identify_glossary, identify_models, identify_shortlist
 from nmt.apps.commands.inputs import (
     Checksum,
-    Done,
+    ResumePoint,
     decode_argument,
     is_typing,
     read_standard_input,
     read_text_file,
-    without,
+    skip_translated,
 )
 from nmt.apps.commands.options import (
     RARE_PANEL,
     Checkpoint,
+    Computation,
     Device,
     Engine,
     From,
     Models,
     Precision,
+    Ray,
+    RayWorkers,
     SearchFlags,
     To,
     find_models,
+    identity_of,
     not_dash,
+    open_translator,
     search_flags,
 )
 from nmt.apps.commands.outputs import (
     Output,
     PartialFile,
     Settings,
+    check_line_counts,
     open_output,
     refuse_compressed,
-    refuse_losing_lines,
     refuse_replacing,
-    tell_what_is_kept,
+    report_partial_files,
 )
-from nmt.apps.commands.ray_options import Computation, Ray, RayWorkers, open_translator
 from nmt.apps.commands.streams import STANDARD_INPUT, exit_code_of, stop_on_sigterm
 from nmt.artifacts.exportdir import ExportDir
 from nmt.artifacts.rundir import RunDir
@@ -241,10 +244,10 @@ def _run(
             return
         request = Request(options, prefix, to, from_, glossary=glossary)
         job = _Job(files, translator, request, wanted.format, _Attention(translator.local))
-        identity: dict[str, object] = {**identify_shortlist(models, options), **identify_glossary(files.glossary)}
+        identity = identity_of(models, options, files.glossary)
         if files.output is not None:
             identity["weights"] = [*checksums_of_weights(models)]
-        job.run({"models": identify_models(models), **identity})
+        job.run(identity)
 
 
 class _Job(NamedTuple):
@@ -273,7 +276,7 @@ class _Job(NamedTuple):
                 try:
                     self._translate(output, alignments)
                 except BaseException as error:
-                    tell_what_is_kept(partial_files, error, can_resume=not self.files.texts)
+                    report_partial_files(partial_files, error, can_resume=not self.files.texts)
                     raise
         except KeyboardInterrupt as stop:
             raise typer.Exit(exit_code_of(stop)) from None
@@ -300,7 +303,7 @@ class _Job(NamedTuple):
         num_done = self._continue_after(output, alignments)
         sources = Checksum()
         before = output.sources if isinstance(output, PartialFile) else None
-        blocks = _blocks(self.files.texts, self.files.input, Done(num_done, before, sources))
+        blocks = _blocks(self.files.texts, self.files.input, ResumePoint(num_done, before, sources))
         with self._progress(num_done) as progress:
             for block, translations in self.translator.translate_blocks(blocks, self.request, num_done + 1):
                 for number, translation in enumerate(translations, progress.count + 1):
@@ -324,7 +327,7 @@ class _Job(NamedTuple):
             raise typer.BadParameter("--resume continues regular files, not pipes or devices")
         partial_files = [file for file in outputs if isinstance(file, PartialFile)]
         num_done = min(file.num_texts for file in partial_files)
-        refuse_losing_lines(partial_files)
+        check_line_counts(partial_files)
         for file in partial_files:
             file.truncate(num_done)
         log.info("resuming after %s lines", f"{num_done:,}")
@@ -375,15 +378,15 @@ class _Job(NamedTuple):
         return to_json(fields)
 
 
-def _blocks(texts: list[str], path: Path | None, done: Done) -> Iterator[list[str]]:
+def _blocks(texts: list[str], path: Path | None, done: ResumePoint) -> Iterator[list[str]]:
     """Yield the lines that are not done in blocks, without long waits for lines from a slow pipe."""
     from nmt.translation.stream import grow_blocks, read_blocks
 
     if texts:
         return grow_blocks([decode_argument(text) for text in texts])
     if path is None:
-        return read_blocks(without(done, read_standard_input(), "standard input"))
-    return grow_blocks(without(done, read_text_file(path), path))
+        return read_blocks(skip_translated(done, read_standard_input(), "standard input"))
+    return grow_blocks(skip_translated(done, read_text_file(path), path))
 
 
 def _warn(translation: Translation, number: int, limit: int) -> None:

@@ -330,7 +330,7 @@ UNIX = pytest.mark.skipif(os.name == "nt", reason="sends signals")
 
 @UNIX
 @ENDINGS
-@pytest.mark.parametrize("module", ["typer", "nmt.apps.commands.vocab", "nmt.apps.interop.describe", "torch"])
+@pytest.mark.parametrize("module", ["typer", "nmt.apps.commands.info", "nmt.apps.interop.describe", "torch"])
 def test_a_signal_while_modules_are_imported_ends_in_one_line(digits_run, tmp_path, module, number, code):
     arguments = ["export", "hf", str(digits_run), "out"] if module == "torch" else ["info", str(digits_run)]
     script = STOPPED_IN_IMPORT.format(module=module, number=number)
@@ -352,7 +352,8 @@ def test_a_signal_before_the_command_is_known_ends_in_one_line(tmp_path, number,
 def test_a_signal_while_a_corpus_is_checked_by_processes_ends_in_one_line(tmp_path, command, process, number, code):
     (tmp_path / "a.tsv").write_text("".join(f"{n} a b c\t{n} d e f\n" for n in range(40_000)))
     output = ["-o", "kept.tsv"] if command == "clean" else []
-    arguments = ["data", command, "--corpus", "a.tsv", "--src-lang", "en", "--tgt-lang", "de", "--workers", "2", *output]
+    languages = ["--src-lang", "en", "--tgt-lang", "de"]
+    arguments = ["data", command, "--corpus", "a.tsv", *languages, "--workers", "2", *output]
     script = STOPPED_WITH_PROCESSES.format(process=process, number=number)
     assert stopped(script, *arguments, cwd=tmp_path) == (code, "stopped\n")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.tsv", "stops.py"]

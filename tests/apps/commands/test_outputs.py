@@ -17,7 +17,7 @@ import pytest
 from typer.testing import CliRunner
 
 from nmt.apps.cli import app
-from nmt.apps.commands.outputs import PartialFile, refuse_losing_lines, refuse_replacing
+from nmt.apps.commands.outputs import PartialFile, check_line_counts, refuse_replacing
 from nmt.apps.interop.sharing import pack
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError
@@ -119,7 +119,7 @@ def test_lines_are_not_given_up_because_a_file_beside_them_is_missing(tmp_path):
     write(tmp_path / "out", "1\n2\n")
     files = [PartialFile(tmp_path / name, SETTINGS, 1, resume=True) for name in ("out", "pairs")]
     with pytest.raises(NmtError) as caught:
-        refuse_losing_lines(files)
+        check_line_counts(files)
     assert str(caught.value) == (
         f"{tmp_path / 'pairs.partial'}: missing, but out.partial has 2 texts\n"
         f"  put it back, or delete {tmp_path / 'out.partial'} to start over"

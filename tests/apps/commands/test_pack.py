@@ -49,7 +49,7 @@ def test_a_license_in_the_card_is_not_asked_for(messages):
 def test_a_file_is_replaced_only_on_request():
     Path("m.zip").write_text("mine")
     done = call("pack", "run", "-o", "m.zip")
-    assert done.exception.message == "this path already exists"
+    assert done.exception.message == "this file already exists"
     assert Path("m.zip").read_text() == "mine"
     assert call("pack", "run", "-o", "m.zip", "--overwrite").exit_code == 0
 
