@@ -7,7 +7,7 @@ import sys
 from collections import deque
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -34,8 +34,6 @@ from nmt.apps.commands.outputs import refuse_replacing, report_partial_files
 from nmt.apps.commands.streams import STANDARD_INPUT, exit_code_of, stop_on_sigterm
 from nmt.apps.ray.ray_worker import checksums_of_weights
 from nmt.apps.recipes.candidates import FAULTS, candidates_of, fault_of_text
-from nmt.apps.recipes.selection import Limits
-from nmt.apps.recipes.synthesis import CandidateFile, CorpusWriter, form_of
 from nmt.artifacts.exportdir import ExportDir
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError
@@ -45,6 +43,10 @@ from nmt.config.filters import THRESHOLDS
 from nmt.data.read.lines import count_lines, open_text
 from nmt.translation.blocks import BlockTranslator, Request
 from nmt.translation.stream import grow_blocks
+
+if TYPE_CHECKING:
+    from nmt.apps.recipes.selection import Limits
+    from nmt.apps.recipes.synthesis import CandidateFile, CorpusWriter
 
 log = logging.getLogger(__name__)
 
@@ -139,6 +141,8 @@ def synthesize(
     from de to en. Outputs that look wrong are dropped and counted. --output writes FILE.partial and renames it to FILE
     when complete; --resume continues a stopped command after the last line.
     """
+    from nmt.apps.recipes.synthesis import CandidateFile, CorpusWriter, form_of
+
     form = form_of(output)
     limits = _limits(min_score, keep, length_ratio, allow or [])
     computation = Computation(engine, device, precision, ray, ray_workers)
@@ -239,6 +243,8 @@ def _fit_to_translate(lines: Iterable[str], given: deque[str]) -> Iterator[str]:
 
 def _limits(min_score: float | None, keep: float, length_ratio: float, allowed: list[str]) -> Limits:
     """Return the requirements on a pair given by the options."""
+    from nmt.apps.recipes.selection import Limits
+
     for reason in allowed:
         if reason not in FAULTS:
             raise typer.BadParameter(f"--allow {reason}: the reasons are {', '.join(FAULTS)}")

@@ -16,16 +16,11 @@ from typer.testing import CliRunner
 from nmt.apps.cli import app
 from nmt.artifacts.checkpoint import read_weights, save_weights
 from nmt.artifacts.rundir import RunDir
+from tests.command_line import nmt
 from tests.words import WORDS
 
 ROOT = Path(__file__).parents[3]
 ENVIRONMENT = {**{k: v for k, v in os.environ.items() if k != "NMT_MODEL"}, "PYTHONPATH": str(ROOT)}
-
-
-def nmt(*arguments: object, stdin: bytes = b"", folder: Path | None = None) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "nmt", *map(str, arguments)]
-    done = subprocess.run(command, input=stdin, capture_output=True, env=ENVIRONMENT, cwd=folder)
-    return subprocess.CompletedProcess(command, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 def test_a_long_line_is_split_or_cut_as_asked(digits_run):
@@ -234,7 +229,7 @@ def test_an_output_with_the_name_of_compressed_data_is_refused(option, name, tmp
 
 
 def test_a_dash_is_standard_input_and_output(digits_run, tmp_path):
-    done = nmt("translate", "-m", digits_run, "-i", "-", "-o", "-", stdin=b"12\n345\n", folder=tmp_path)
+    done = nmt("translate", "-m", digits_run, "-i", "-", "-o", "-", stdin=b"12\n345\n", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "21\n543\n")
     assert list(tmp_path.iterdir()) == []
 
@@ -266,7 +261,7 @@ def test_the_name_of_a_file_is_not_translated_as_a_text(digits_run, tmp_path):
 
 def test_a_document_given_as_lines_is_warned_of(digits_run, tmp_path):
     (tmp_path / "a b.srt").write_text("12\n")
-    done = nmt("translate", "-m", digits_run, "--input", "a b.srt", folder=tmp_path)
+    done = nmt("translate", "-m", digits_run, "--input", "a b.srt", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "21\n")
     assert done.stderr == (
         "warning: a b.srt: this document is translated line by line, markup included; "
