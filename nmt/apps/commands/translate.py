@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 import typer
 
 from nmt.apps.commands.documents import (
-    DocumentPaths,
     document_in,
     refuse_corpus,
     translate_document,
@@ -58,8 +57,6 @@ from nmt.apps.commands.outputs import (
     report_partial_files,
 )
 from nmt.apps.commands.streams import STANDARD_INPUT, exit_code_of, stop_on_sigterm
-from nmt.artifacts.exportdir import ExportDir
-from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError
 from nmt.base.files import to_json
 from nmt.base.progress import Progress
@@ -67,7 +64,7 @@ from nmt.data.read.lines import count_lines
 from nmt.data.text.glossary import read_glossary
 
 if TYPE_CHECKING:
-    from nmt.translation import SegmentTranslation, Translation, Translator
+    from nmt.translation import SegmentTranslation, Translation
     from nmt.translation.blocks import BlockTranslator, Request
 
 log = logging.getLogger(__name__)
@@ -151,14 +148,37 @@ def translate(
     files = _Files(texts or [], input, output, alignments, attention, glossary, resume)
     computation = Computation(engine, device, precision, ray, ray_workers)
     _check_usage(files, prefix, computation)
-    wanted = _Wanted(search, format, prefix, to, from_)
-    document = document_in(files.texts, output, _for_texts(files, wanted))
+    only_for_texts = {
+        "--resume": resume,
+        "--prefix": prefix,
+        "--alignments": alignments,
+        "--attention": attention,
+        "--format jsonl": format == "jsonl",
+        "--n-best": search.given.get("num_hypotheses"),
+    }
+    document = document_in(files.texts, output, only_for_texts)
     if input is not None:
         refuse_corpus(input)
     warn_of_lines(input)
     found = find_models(models, checkpoint)
-    _refuse_replacing(files, document, found)
-    _run(files, document, wanted, found, computation)
+    named = filter(None, (document and document.source, input, glossary))
+    standard_input = [] if files.texts or input else [STANDARD_INPUT]
+    refuse_replacing(filter(None, (output, alignments, attention)), [*named, *standard_input], found)
+    terms = None if glossary is None else read_glossary(glossary)
+    with open_translator(found, computation, token_scores=format == "jsonl") as translator:
+        from nmt.apps.ray.ray_worker import checksums_of_weights
+        from nmt.translation.blocks import Request
+
+        options = search.change(translator.options)
+        if to is not None or from_ is not None:
+            translator.languages.direction(to, from_)  # rejects languages that the model does not know
+        if document is not None and translator.local is not None:
+            translate_document(translator.local, document, options, to, from_, terms)
+            return
+        identity = identity_of(found, options, glossary)
+        if output is not None:
+            identity["weights"] = [*checksums_of_weights(found)]
+        _Job(files, translator, Request(options, prefix, to, from_, glossary=terms), format).run(identity)
 
 
 class _Files(NamedTuple):
@@ -195,61 +215,6 @@ def _check_usage(files: _Files, prefix: str | None, computation: Computation) ->
         picture_format(files.attention)  # rejects an unknown extension
 
 
-def _refuse_replacing(files: _Files, document: DocumentPaths | None, models: list[RunDir] | ExportDir) -> None:
-    """Raise NmtError if an output would replace something that the command reads."""
-    named = filter(None, (document and document.source, files.input, files.glossary))
-    standard_input = [] if files.texts or files.input else [STANDARD_INPUT]
-    outputs = filter(None, (files.output, files.alignments, files.attention))
-    refuse_replacing(outputs, [*named, *standard_input], models)
-
-
-class _Wanted(NamedTuple):
-    """The options for each translation of one command."""
-
-    search: SearchFlags
-    format: str
-    prefix: str | None
-    to: str | None
-    from_: str | None
-
-
-def _for_texts(files: _Files, wanted: _Wanted) -> dict[str, object]:
-    """Return the options that have no meaning for documents, with true values if they are given."""
-    return {
-        "--resume": files.resume,
-        "--prefix": wanted.prefix,
-        "--alignments": files.alignments,
-        "--attention": files.attention,
-        "--format jsonl": wanted.format == "jsonl",
-        "--n-best": wanted.search.given.get("num_hypotheses"),
-    }
-
-
-def _run(
-    files: _Files, document: DocumentPaths | None, wanted: _Wanted, models: list[RunDir] | ExportDir,
-    computation: Computation,
-) -> None:  # fmt: skip
-    """Load the models and translate."""
-    glossary = None if files.glossary is None else read_glossary(files.glossary)
-    with open_translator(models, computation, token_scores=wanted.format == "jsonl") as translator:
-        from nmt.apps.ray.ray_worker import checksums_of_weights
-        from nmt.translation.blocks import Request
-
-        _, _, prefix, to, from_ = wanted
-        options = wanted.search.change(translator.options)
-        if to is not None or from_ is not None:
-            translator.languages.direction(to, from_)  # rejects languages that the model does not know
-        if document is not None and translator.local is not None:
-            translate_document(translator.local, document, options, to, from_, glossary)
-            return
-        request = Request(options, prefix, to, from_, glossary=glossary)
-        job = _Job(files, translator, request, wanted.format, _Attention(translator.local))
-        identity = identity_of(models, options, files.glossary)
-        if files.output is not None:
-            identity["weights"] = [*checksums_of_weights(models)]
-        job.run(identity)
-
-
 class _Job(NamedTuple):
     """The inputs, outputs and options of one command."""
 
@@ -257,7 +222,6 @@ class _Job(NamedTuple):
     translator: BlockTranslator
     request: Request
     format: str
-    attention: _Attention
 
     def run(self, identity: dict[str, object]) -> None:
         """Translate block by block; `identity` identifies the model. If interrupted, say how to continue."""
@@ -309,14 +273,14 @@ class _Job(NamedTuple):
                 for number, translation in enumerate(translations, progress.count + 1):
                     _warn(translation, number, self.translator.max_src_len)
                 if alignments is not None:
-                    alignments.write("".join(self.attention.alignment(t) + "\n" for t in translations))
+                    alignments.write("".join(_alignment(self.translator, t) + "\n" for t in translations))
                 output.write("".join(self._render(translation) + "\n" for translation in translations))
                 if isinstance(output, PartialFile):
                     sources.add(block)
                     output.sources = sources.as_json()
                 progress.add(len(block))
         if self.files.attention is not None:
-            self.attention.draw(translations[0], self.files.attention)
+            _draw_attention(self.translator, translations[0], self.files.attention)
 
     def _continue_after(self, output: Output, alignments: Output | None) -> int:
         """Truncate both outputs to the finished texts, and return their number."""
@@ -415,45 +379,41 @@ def _fields(translation: Translation, translator: BlockTranslator) -> dict[str, 
     }
 
 
-class _Attention:
-    """The mean attention over the heads of the last decoder layer. It needs the model in this process."""
+def _attention(translator: BlockTranslator, segment: SegmentTranslation) -> list[list[float]]:
+    """Return the attention of the last decoder layer, averaged over its heads. It needs the model in this process."""
+    assert translator.local is not None
+    return translator.local.cross_attention(segment)
 
-    def __init__(self, translator: Translator | None):
-        self.translator = translator
 
-    def _weights(self, segment: SegmentTranslation) -> list[list[float]]:
-        assert self.translator is not None
-        return self.translator.cross_attention(segment)
+def _alignment(translator: BlockTranslator, translation: Translation) -> str:
+    """Return `i-j` for each aligned pair of a source and a target token; empty for a blank text.
 
-    def alignment(self, translation: Translation) -> str:
-        """Return `i-j` for each aligned pair of a source and a target token; empty for a blank text.
+    If the text was split, token numbers continue across segments.
+    """
+    from nmt.translation.alignment import alignment
 
-        If the text was split, token numbers continue across segments.
-        """
-        from nmt.translation.alignment import alignment
+    pairs = []
+    num_src = num_tgt = 0
+    for segment in translation.segments:
+        if segment.tgt_ids:
+            found = alignment(_attention(translator, segment), len(segment.tgt_ids))
+            pairs += [(source + num_src, target + num_tgt) for source, target in found]
+        num_src, num_tgt = num_src + len(segment.src_ids), num_tgt + len(segment.tgt_ids)
+    return " ".join(f"{source}-{target}" for source, target in pairs)
 
-        pairs = []
-        num_src = num_tgt = 0
-        for segment in translation.segments:
-            if segment.tgt_ids:
-                found = alignment(self._weights(segment), len(segment.tgt_ids))
-                pairs += [(source + num_src, target + num_tgt) for source, target in found]
-            num_src, num_tgt = num_src + len(segment.src_ids), num_tgt + len(segment.tgt_ids)
-        return " ".join(f"{source}-{target}" for source, target in pairs)
 
-    def draw(self, translation: Translation, path: Path) -> None:
-        """Draw a heat map of the first segment at `path`."""
-        from nmt.evaluation.plots import draw_attention
+def _draw_attention(translator: BlockTranslator, translation: Translation, path: Path) -> None:
+    """Draw a heat map of the first segment at `path`."""
+    from nmt.evaluation.plots import draw_attention
 
-        if not translation.segments:
-            raise NmtError("nothing to draw: the text has no tokens")
-        if len(translation.segments) > 1:
-            log.warning("the text was translated in %d segments; only the first is drawn", len(translation.segments))
-        segment = translation.segments[0]
-        assert self.translator is not None
-        weights, tokenizers = self._weights(segment), self.translator.tokenizers
-        src_tokens = [*tokenizers.src.tokens(segment.src_ids), "</s>"]
-        tgt_tokens = [*tokenizers.tgt.tokens(segment.tgt_ids), "</s>"][: len(weights)]
-        for warning in draw_attention(weights, src_tokens, tgt_tokens, path):
-            log.warning(warning)
-        log.info("attention: %s", path)
+    if not translation.segments:
+        raise NmtError("nothing to draw: the text has no tokens")
+    if len(translation.segments) > 1:
+        log.warning("the text was translated in %d segments; only the first is drawn", len(translation.segments))
+    segment, tokenizers = translation.segments[0], translator.tokenizers
+    weights = _attention(translator, segment)
+    src_tokens = [*tokenizers.src.tokens(segment.src_ids), "</s>"]
+    tgt_tokens = [*tokenizers.tgt.tokens(segment.tgt_ids), "</s>"][: len(weights)]
+    for warning in draw_attention(weights, src_tokens, tgt_tokens, path):
+        log.warning(warning)
+    log.info("attention: %s", path)
