@@ -13,13 +13,14 @@ import re
 from pathlib import Path
 
 import torch
+from drawings import draw_heads, draw_positions
 
 from nmt.artifacts.checkpoint import load_model
 from nmt.artifacts.rundir import RunDir
 from nmt.base.special_tokens import BOS_ID, EOS_ID
 from nmt.data.tokens.tokenizer import TokenizerPair
-from nmt.evaluation.plots import draw_attention, draw_curves, draw_heads, draw_positions, read_metrics
-from nmt.evaluation.plots.saving import drawing, save_picture
+from nmt.evaluation.plots import draw_attention, draw_curves, read_metrics
+from nmt.evaluation.plots.drawing import drawing, save_picture
 from nmt.model.attention_weights import AttentionWeights, attention_weights
 from nmt.model.positions import sinusoidal_positions
 from nmt.model.scores import GaussianScore, attend

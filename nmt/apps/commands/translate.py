@@ -210,7 +210,7 @@ def _check_usage(files: _Files, prefix: str | None, computation: Computation) ->
         if path is not None:
             refuse_compressed(path, option)
     if files.attention is not None:
-        from nmt.evaluation.plots.saving import picture_format
+        from nmt.evaluation.plots.drawing import picture_format
 
         picture_format(files.attention)  # rejects an unknown extension
 

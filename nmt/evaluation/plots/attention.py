@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from unicodedata import east_asian_width
 
 from nmt.base.errors import NmtError, printable
-from nmt.evaluation.plots.fonts import families_covering
-from nmt.evaluation.plots.saving import drawing, picture_format, save_picture
+from nmt.evaluation.plots.drawing import drawing, families_covering, picture_format, save_picture
 
 if TYPE_CHECKING:
     import numpy as np

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 from nmt.base.errors import RunError
 from nmt.base.files import MAX_METRICS_BYTES, read_at_most
-from nmt.evaluation.plots.saving import drawing, picture_format, save_picture
+from nmt.evaluation.plots.drawing import drawing, picture_format, save_picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from nmt.base.errors import NmtError
-from nmt.evaluation.plots import draw_attention, fonts
+from nmt.evaluation.plots import draw_attention, drawing
 
 SRC = ["▁We", "▁are", "▁going", ".", "</s>"]  # S = 5
 TGT = ["▁", "我们", "去", "。", "<0x0A>", "</s>", "$5$"]  # T = 7
@@ -58,8 +58,8 @@ def han_font(tmp_path, monkeypatch):
 
 def only(monkeypatch, *families):
     """Let the test find these fonts and no others, whatever the machine has."""
-    monkeypatch.setattr(fonts, "installed_families", lambda: list(families))
-    monkeypatch.setattr(fonts, "_find_new_fonts", lambda: None)
+    monkeypatch.setattr(drawing, "installed_families", lambda: list(families))
+    monkeypatch.setattr(drawing, "_find_new_fonts", lambda: None)
 
 
 def test_svg_keeps_every_token_as_text_with_fonts_for_mandarin(tmp_path, caplog):
@@ -115,7 +115,7 @@ def test_png_is_written_where_a_font_has_every_character(tmp_path, monkeypatch):
 
 def test_png_takes_a_second_font_for_what_the_first_lacks(tmp_path, monkeypatch, han_font):
     only(monkeypatch, "DejaVu Sans", "DejaVu Serif", han_font)
-    assert fonts.families_covering([*SRC, *TGT]) == ["DejaVu Sans", han_font]
+    assert drawing.families_covering([*SRC, *TGT]) == ["DejaVu Sans", han_font]
     draw_attention(WEIGHTS, SRC, TGT, tmp_path / "attention.png")
     assert (tmp_path / "attention.png").read_bytes().startswith(PNG)
 
@@ -128,8 +128,8 @@ def test_png_is_refused_where_no_font_has_the_characters(tmp_path, monkeypatch):
 
 
 def test_fonts_that_only_claim_to_have_characters_are_not_chosen():
-    assert "DejaVu Sans" in fonts.installed_families()
-    assert not [name for name in fonts.installed_families() if name.startswith(("Last Resort", "STIX", "cm"))]
+    assert "DejaVu Sans" in drawing.installed_families()
+    assert not [name for name in drawing.installed_families() if name.startswith(("Last Resort", "STIX", "cm"))]
 
 
 def test_a_font_installed_since_matplotlib_made_its_list_is_found(han_font, monkeypatch):
@@ -139,8 +139,8 @@ def test_a_font_installed_since_matplotlib_made_its_list_is_found(han_font, monk
     path = manager.ttflist[-1].fname
     monkeypatch.setattr(manager, "ttflist", manager.ttflist[:-1])
     monkeypatch.setattr(font_manager, "findSystemFonts", lambda: [path])
-    monkeypatch.setattr(fonts, "_PREFERRED", ("DejaVu Sans", han_font))
-    assert fonts.families_covering(["我们a"]) == ["DejaVu Sans", han_font]
+    monkeypatch.setattr(drawing, "_PREFERRED", ("DejaVu Sans", han_font))
+    assert drawing.families_covering(["我们a"]) == ["DejaVu Sans", han_font]
 
 
 def test_many_tokens_warn_of_small_labels(tmp_path):

@@ -1,11 +1,22 @@
-"""Find installed fonts that can draw a text, so that a PNG never shows boxes instead of characters."""
+"""Shared by all plots: formats, fonts that have every character, matplotlib's own settings, atomic saving."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import logging
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nmt.base.errors import NmtError
+from nmt.base.files import write_atomically
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FORMATS = ("svg", "png")
+_PNG_DPI = 150  # dots per inch
 # For SVG: the viewer uses the first font it has, and falls back to others for missing characters.
 SVG_FAMILIES = ["DejaVu Sans", "Arial", "Noto Sans CJK SC", "PingFang SC", "Microsoft YaHei"]
 
@@ -17,6 +28,49 @@ _PREFERRED = (
 # Fonts that claim to have a character but draw something else: boxes, formula parts, color bitmaps.
 _UNFIT = ("Last Resort", "LastResort", "cm", "STIX", ".")
 _MAX_NAMED = 12  # characters in an error message
+
+
+def picture_format(path: Path | str) -> str:
+    """Return `svg` or `png` according to the suffix of `path`. NmtError for any other suffix."""
+    name = Path(path).suffix.lower().removeprefix(".")
+    if name not in FORMATS:
+        raise NmtError("plots are written as .svg or .png", path=path, hint="use a name ending in .svg or .png")
+    return name
+
+
+@contextmanager
+def drawing() -> Iterator[None]:
+    """Draw and save inside this context: matplotlib's defaults, text kept as text in SVG, no warnings about fonts.
+
+    The reader of an SVG may have fonts that are not installed here. For PNG, `families_covering` checks the
+    fonts beforehand. Settings, warnings and logging are restored afterwards.
+    """
+    import matplotlib
+
+    log = logging.getLogger("matplotlib.font_manager")
+    level = log.level
+    with warnings.catch_warnings(), matplotlib.rc_context():
+        # Not rcdefaults(), which would also choose a backend for the importing program.
+        for key, value in matplotlib.rcParamsDefault.items():
+            if not key.startswith(("backend", "interactive", "toolbar", "webagg", "date.", "animation")):
+                matplotlib.rcParams[key] = value
+        matplotlib.rcParams["svg.fonttype"] = "none"
+        matplotlib.rcParams["svg.hashsalt"] = "nmt"
+        matplotlib.rcParams["font.sans-serif"] = SVG_FAMILIES
+        warnings.filterwarnings("ignore", message=r"Glyph .* missing", category=UserWarning)
+        log.setLevel(logging.ERROR)
+        try:
+            yield
+        finally:
+            log.setLevel(level)
+
+
+def save_picture(figure: Figure, path: Path | str) -> None:
+    """Write `figure` to `path` in the format of its suffix, atomically and reproducibly."""
+    name = picture_format(path)
+    metadata = {"Date": None} if name == "svg" else None
+    with write_atomically(Path(path)) as partial:
+        figure.savefig(partial, format=name, dpi=_PNG_DPI, metadata=metadata)
 
 
 def installed_families() -> list[str]:
