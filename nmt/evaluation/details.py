@@ -9,8 +9,7 @@ from itertools import pairwise
 
 from nmt.base.languages import Direction
 from nmt.evaluation.statistics import SentenceStatistics, System
-from nmt.translation.guards import find_loop, is_copy, words_of
-from nmt.translation.wrong_language import is_in_wrong_language
+from nmt.translation.guards import find_loop, is_copy, is_in_wrong_language, words_of
 
 NUM_WORST = 30
 FLAGS = ("empty", "copied", "wrong language", "looped", "too short", "too long")

@@ -6,7 +6,7 @@ from nmt.decoding.engines.interface import Engine
 from nmt.translation.languages import LanguagePair
 from nmt.translation.segments import ForcedScore, Segment, SegmentTranslation, translate_segments
 from nmt.translation.translation import Translation
-from nmt.translation.translator import Translator
+from nmt.translation.translator import Translator, translate
 
 __all__ = [
     "Engine",
@@ -18,5 +18,6 @@ __all__ = [
     "SegmentTranslation",
     "Translation",
     "Translator",
+    "translate",
     "translate_segments",
 ]

@@ -1,12 +1,27 @@
-"""Detect degenerate outputs: loops, and sources that were copied instead of translated."""
+"""Detect bad outputs (loops, copies of the source, another language) and sources unlike the training text."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Hashable, Sequence
+from functools import cache
 from operator import eq
 from typing import NamedTuple
+
+from nmt.base.languages import base_code, chinese_form, script_of
+from nmt.config.filters import THRESHOLDS
+from nmt.data.check.features import Side, is_more_than_names
+from nmt.data.check.scripts import (
+    SHARED_SCRIPTS,
+    LanguageIdentifier,
+    can_identify_languages,
+    codes_of,
+    form_of_chinese,
+    is_foreign,
+    script_codes,
+)
+from nmt.data.text.text_statistics import TextStatistics
 
 MAX_UNIT = 4
 MIN_REPEATS = 4
@@ -16,6 +31,10 @@ _WORD = re.compile(r"[\u2e80-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1000-\u109f]|[^\W
 _MIN_COPIED = 3
 _COPIED_SHARE = 0.5
 _MIN_CAPITALS = 8  # fewer may be an abbreviation
+_MIN_WORDS = 2  # in scripts with case, one of them in lower case; anything shorter may be a name
+_UNUSUAL_REPEATS = 6  # of words in a row
+_MIN_TOKENS = 8  # fewer may spell one rare name
+_NOISE = 0.8  # of the characters per token of nearly all training sources
 
 
 def longest_run(ids: Sequence[Hashable]) -> tuple[int, int]:
@@ -78,3 +97,53 @@ def is_copy(source: str, output: str) -> bool:
     words, of_source = (Counter(words_of(text)) for text in (output, source))
     total = words.total()
     return total >= _MIN_COPIED and (words & of_source).total() > _COPIED_SHARE * total
+
+
+def is_in_wrong_language(text: str, language: str) -> bool:
+    """Return whether `text`, an output without protected spans, is in a script or language other than `language`.
+
+    The script is always checked: that of most letters, or for zh-Hans and zh-Hant the form of the characters. Names are
+    exempt. The language is checked as in `nmt data check`, if the extra `langid` is installed and the text is longer
+    than a name.
+    """
+    side = Side(text)
+    codes, expected = script_codes(text), codes_of(script_of(language))
+    if is_foreign(codes, expected):
+        return not _is_name(side)
+    form = chinese_form(language)
+    if form is not None and form_of_chinese(text) not in (None, form):
+        return True
+    if (expected and expected not in SHARED_SCRIPTS) or not is_more_than_names(side) or not can_identify_languages():
+        return False
+    return _identifier(base_code(language)).margin(text, 1) > THRESHOLDS["wrong_language"]
+
+
+def _is_name(side: Side) -> bool:
+    if side.text.lower() == side.text.upper():
+        return False
+    words = side.text.split()
+    return len(words) < _MIN_WORDS or not any(len(word) > 1 and word.islower() for word in words)
+
+
+@cache
+def _identifier(language: str) -> LanguageIdentifier:
+    return LanguageIdentifier(language, language)
+
+
+def find_unusual(text: str, num_tokens: int, language: str, statistics: TextStatistics | None) -> list[str]:
+    """Return the reasons why `text`, of `num_tokens` tokens, is unlike the training text; empty if there are none.
+
+    "language": it is in another script or, with the extra langid, in another language than `language`. "capitals": it
+    is in capital letters, which under 1% of the training sources were. "repetition": a word or a few words occur six
+    times and more in a row. "noise": it has far more tokens for its characters than nearly all training sources. The
+    text is given without protected spans. Only the statistics of the training text show capitals and noise.
+    """
+    reasons = {
+        "language": is_in_wrong_language(text, language),
+        "capitals": statistics is not None and not statistics.knows_capitals and is_in_capitals(text),
+        "repetition": longest_run(words_of(text))[1] >= _UNUSUAL_REPEATS,
+        "noise": statistics is not None
+        and num_tokens >= _MIN_TOKENS
+        and len(text.strip()) < _NOISE * statistics.chars_per_token * num_tokens,
+    }
+    return [reason for reason, is_true in reasons.items() if is_true]

@@ -21,13 +21,6 @@ from nmt.data.text.spans import (
 _DOUBLE_SPACE = re.compile(r" {2,}")
 
 
-class Restored(NamedTuple):
-    """A translation with its spans restored."""
-
-    text: str
-    lost: list[str]  # source spans that do not occur exactly once, in source order
-
-
 def missing(spans: Sequence[str], text: str) -> list[str]:
     """Return the spans that `text` does not contain exactly as often as `spans` does."""
     wanted = Counter(spans)
@@ -80,35 +73,36 @@ class Protected(NamedTuple):
         """Return True if there is nothing to translate before the first span."""
         return bool(self.spans) and not self.between()[0].strip()
 
-    def restore(self, translation: str) -> Restored:
-        """Restore the spans; drop placeholders that are unknown or repeated.
+    def restore(self, translation: str) -> tuple[str, list[str]]:
+        """Restore the spans; return the text, and the spans that it does not contain exactly once, in source order.
 
-        Spaces separate a span from its neighbor if the two would merge, such as a URL and the word after it.
+        Placeholders that are unknown or repeated are dropped. Spaces separate a span from its neighbor if the two would
+        merge, such as a URL and the word after it.
         """
         if self.unmasked is not None:
             if ANY_PLACEHOLDER.search(translation) and not ANY_PLACEHOLDER.search(self.unmasked):
                 translation = _DOUBLE_SPACE.sub(" ", ANY_PLACEHOLDER.sub("", translation)).strip()
-            return Restored(translation, missing(self.spans, translation))
+            return translation, missing(self.spans, translation)
         if not self.spans and not ANY_PLACEHOLDER.search(translation):
-            return Restored(translation, [])
+            return translation, []
         found = Counter(ANY_PLACEHOLDER.findall(translation))
         known = dict(zip(PLACEHOLDERS, self.spans, strict=False))
         if not (found.keys() <= known.keys() and max(found.values(), default=0) <= 1):
-            translation = _DOUBLE_SPACE.sub(" ", _without_strangers(translation, known)).strip()
+            translation = _DOUBLE_SPACE.sub(" ", _known_once(translation, known)).strip()
         text = ANY_PLACEHOLDER.sub(lambda match: known[match[0]], translation)
         lost = [span for symbol, span in known.items() if found[symbol] != 1]
         if lost or not missing(self.spans, text):
-            return Restored(text, lost)
+            return text, lost
         apart = ANY_PLACEHOLDER.sub(lambda match: f" {known[match[0]]} ", translation)
         apart = _DOUBLE_SPACE.sub(" ", apart).strip()
-        return Restored(apart, []) if not missing(self.spans, apart) else Restored(text, missing(self.spans, text))
+        return (apart, []) if not missing(self.spans, apart) else (text, missing(self.spans, text))
 
     def between(self) -> list[str]:
         """Return the text before, between and after the spans: n + 1 strings for n spans."""
         return ANY_PLACEHOLDER.split(self.text)
 
 
-def _without_strangers(translation: str, known: Collection[str]) -> str:
+def _known_once(translation: str, known: Collection[str]) -> str:
     """Keep only the first occurrence of each known placeholder in `translation`."""
     seen: set[str] = set()
 

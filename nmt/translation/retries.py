@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from nmt.base.errors import NmtError
 from nmt.config import SearchOptions
@@ -10,14 +10,10 @@ from nmt.data.text.glossary import missed_terms
 from nmt.data.text.spans import may_have_numbers, number_differences, numbers_in
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.translation.guards import find_loop
-from nmt.translation.segments import Segment, SegmentTranslation, untranslated
-from nmt.translation.texts import TextSegment
+from nmt.translation.segments import Search, Segment, SegmentTranslation, untranslated
 
 RETRY_BEAM_SIZE = 5
 """Beam size of the search for a hypothesis that keeps every protected span."""
-
-Search = Callable[[Sequence[Segment], SearchOptions], list[list[SegmentTranslation]]]
-"""A function from segments to their translations, best first."""
 
 
 def has_loop(translation: SegmentTranslation) -> bool:
@@ -25,14 +21,14 @@ def has_loop(translation: SegmentTranslation) -> bool:
     return find_loop(translation.tgt_ids, translation.src_ids) is not None
 
 
-def lost_spans(segment: TextSegment, translation: SegmentTranslation) -> list[str]:
+def lost_spans(segment: Segment, translation: SegmentTranslation) -> list[str]:
     """Return the protected spans of `segment` that `translation` does not contain exactly once."""
-    return segment.protected.restore(translation.text).lost if segment.protected.spans else []
+    return segment.protected.restore(translation.text)[1] if segment.protected.spans else []
 
 
-def retry_loops(segments: Sequence[TextSegment], search: Search, options: SearchOptions) -> None:
+def retry_loops(segments: Sequence[Segment], search: Search, options: SearchOptions) -> None:
     """Decode looping segments again: first forbid repeats of n-grams of the loop's size, then of all bigrams."""
-    by_size: dict[int, list[TextSegment]] = {}
+    by_size: dict[int, list[Segment]] = {}
     for segment in segments:
         best = segment.hypotheses[0]
         if (loop := find_loop(best.tgt_ids, best.src_ids)) is not None:
@@ -44,14 +40,14 @@ def retry_loops(segments: Sequence[TextSegment], search: Search, options: Search
     _retry_without_repeats(unresolved, search, options.changed(no_repeat_ngram=2))
 
 
-def _retry_without_repeats(segments: Sequence[TextSegment], search: Search, options: SearchOptions) -> None:
+def _retry_without_repeats(segments: Sequence[Segment], search: Search, options: SearchOptions) -> None:
     for segment, hypotheses in zip(segments, search_again(segments, search, options), strict=True):
         sound = [hypothesis for hypothesis in hypotheses if not has_loop(hypothesis)]
         segment.hypotheses = sound or segment.hypotheses
 
 
 def retry_lost_spans(
-    segments: Sequence[TextSegment], search: Search, tokenizers: TokenizerPair, options: SearchOptions
+    segments: Sequence[Segment], search: Search, tokenizers: TokenizerPair, options: SearchOptions
 ) -> None:
     """For segments that lost a span, find a hypothesis with all spans, else translate the text between the spans."""
     lossy = [segment for segment in segments if lost_spans(segment, segment.hypotheses[0])]
@@ -69,42 +65,33 @@ def retry_lost_spans(
 
 
 def _translate_around(
-    segments: Sequence[TextSegment], search: Search, tokenizers: TokenizerPair, options: SearchOptions
+    segments: Sequence[Segment], search: Search, tokenizers: TokenizerPair, options: SearchOptions
 ) -> None:
-    stretches: list[Segment] = []
-    for segment in segments:
-        first = _first_stretch(segment)
-        for i, text in enumerate(segment.protected.between()):
-            tag = segment.tags[min(i, 1)]
-            ids = tokenizers.src.encode(tag + text) if segment.is_translated(text) else []
-            prefix_ids = segment.segment.prefix_ids if i == first else ()
-            stretches.append(Segment(ids, prefix_ids, tgt_tag=segment.segment.tgt_tag))
-    translations = iter(search(stretches, options) if stretches else [])
-    for segment in segments:
-        searched = [(text, next(translations)[0]) for text in segment.protected.between()]
+    between = [segment.protected.between() for segment in segments]
+    firsts, parts = list[int](), list[Segment]()
+    for segment, texts in zip(segments, between, strict=True):
+        firsts.append(next((i for i, text in enumerate(texts) if segment.is_translated(text)), 0))
+        for i, text in enumerate(texts):
+            ids = tokenizers.src.encode(segment.tags[min(i, 1)] + text) if segment.is_translated(text) else []
+            parts.append(Segment(ids, segment.prefix_ids if i == firsts[-1] else (), tgt_tag=segment.tgt_tag))
+    translations = iter(search(parts, options) if parts else [])
+    for segment, texts, first in zip(segments, between, firsts, strict=True):
+        searched = [(text, next(translations)[0]) for text in texts]
         segment.around = [t if segment.is_translated(text) else untranslated(text.strip()) for text, t in searched]
-        if segment.prefix and (first := _first_stretch(segment)):  # the prefix is written before the spans instead
-            found = segment.around[first]
-            rest = found.tgt_ids[len(segment.segment.prefix_ids) :]
-            segment.around[first] = found._replace(text=tokenizers.tgt.decode(rest))
+        if segment.prefix and first:  # the prefix is written before the spans instead
+            rest = segment.around[first].tgt_ids[len(segment.prefix_ids) :]
+            segment.around[first] = segment.around[first]._replace(text=tokenizers.tgt.decode(rest))
 
 
-def _first_stretch(segment: TextSegment) -> int:
-    """Return the number of the first stretch between spans that is translated."""
-    return next((i for i, text in enumerate(segment.protected.between()) if segment.is_translated(text)), 0)
-
-
-def search_again(
-    segments: Sequence[TextSegment], search: Search, options: SearchOptions
-) -> list[list[SegmentTranslation]]:
+def search_again(segments: Sequence[Segment], search: Search, options: SearchOptions) -> list[list[SegmentTranslation]]:
     """Search with other options; return no hypotheses if the engine does not support them."""
     try:
-        return search([segment.segment for segment in segments], options) if segments else []
+        return search(segments, options) if segments else []
     except NmtError:
         return [[] for _ in segments]
 
 
-def retry_missed(segments: Sequence[TextSegment], search: Search, options: SearchOptions) -> None:
+def retry_missed(segments: Sequence[Segment], search: Search, options: SearchOptions) -> None:
     """For segments whose best translation misses terms or numbers, rank the hypotheses that miss fewest first.
 
     The other hypotheses come from an n-best search and a beam search. Hypotheses that lost a protected span or repeat
@@ -123,7 +110,7 @@ def retry_missed(segments: Sequence[TextSegment], search: Search, options: Searc
     beam = options.greedy().changed(beam_size=RETRY_BEAM_SIZE, num_hypotheses=RETRY_BEAM_SIZE, exact=options.exact)
     for segment, hypotheses in zip(missing, search_again(missing, search, beam), strict=True):
 
-        def faults(hypothesis: SegmentTranslation, segment: TextSegment = segment) -> tuple[int, int, int]:
+        def faults(hypothesis: SegmentTranslation, segment: Segment = segment) -> tuple[int, int, int]:
             degenerate = len(lost_spans(segment, hypothesis)) + has_loop(hypothesis)
             return degenerate, _num_missed_terms(segment, hypothesis), bool(wrong_numbers(segment, hypothesis.text))
 
@@ -134,7 +121,7 @@ def retry_missed(segments: Sequence[TextSegment], search: Search, options: Searc
         segment.hypotheses = ranked[: options.num_hypotheses]
 
 
-def wrong_numbers(segment: TextSegment, output: str | None = None) -> list[str]:
+def wrong_numbers(segment: Segment, output: str | None = None) -> list[str]:
     """Return the numbers that are in only one of the source of `segment` and `output` (default: its best hypothesis).
 
     Numbers inside of protected spans are not compared.
@@ -145,7 +132,7 @@ def wrong_numbers(segment: TextSegment, output: str | None = None) -> list[str]:
     return number_differences(segment.protected.numbers(), numbers_in(segment.protected.without_spans(output)))
 
 
-def _num_missed_terms(segment: TextSegment, translation: SegmentTranslation) -> int:
+def _num_missed_terms(segment: Segment, translation: SegmentTranslation) -> int:
     if not segment.terms:
         return 0
-    return len(missed_terms(segment.terms, segment.protected.restore(translation.text).text))
+    return len(missed_terms(segment.terms, segment.protected.restore(translation.text)[0]))

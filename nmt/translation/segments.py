@@ -1,28 +1,24 @@
-"""Translate segments, the units of search: sort, batch, search, restore the order, decode."""
+"""Translate segments, the units of search: sort, batch, search, restore the order, decode, rerank."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from nmt.base.errors import NmtError, how_to_install
 from nmt.config import SearchOptions
-from nmt.data.tokens.tokenizer import Tokenizer, TokenizerPair
+from nmt.data.text.glossary import Term
+from nmt.data.text.spans import has_letters
+from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.decoding.engines.interface import Engine
 from nmt.decoding.hypothesis import Hypothesis
+from nmt.translation.protect import Protected
+from nmt.translation.split import TextSpan
 
 MAX_BATCH_SENTENCES = 256
 MIN_BATCH_SENTENCES = 16
 """Smaller batches are not worth distributing over an engine's threads."""
-
-
-class Segment(NamedTuple):
-    """Token ids, without specials, of a source and of the required prefix of its translation."""
-
-    src_ids: list[int]
-    prefix_ids: Sequence[int] = ()
-    draw: int = 0  # in sampling: segments of the same source and the same draw get the same samples
-    tgt_tag: Sequence[int] = ()  # the tag at the beginning of the output, if the model has target-side tags
 
 
 class SegmentTranslation(NamedTuple):
@@ -37,6 +33,48 @@ class SegmentTranslation(NamedTuple):
     # The summands of `score`, including that of eos if the output is finished; read-only.
     token_scores: Sequence[float] = ()
     tgt_tag: Sequence[int] = ()  # the tag before `tgt_ids`; it has no score
+
+
+_NO_TEXT, _NO_SPAN = Protected("", []), TextSpan(0, 0, "")
+
+
+@dataclass
+class Segment:
+    """What is searched at once: one or a few sentences as token ids without specials, with the translations so far.
+
+    The search needs only the first four fields; the others relate the segment to the text that it is a part of.
+    """
+
+    src_ids: list[int]
+    prefix_ids: Sequence[int] = ()  # the required beginning of the translation
+    draw: int = 0  # in sampling: segments of the same source and the same draw get the same samples
+    tgt_tag: Sequence[int] = ()  # the tag at the beginning of the output, if the model has target-side tags
+    protected: Protected = _NO_TEXT
+    span: TextSpan = _NO_SPAN
+    tags: tuple[str, str] = ("", "")  # prepended to the segment, and to later parts that are translated separately
+    prefix: str = ""
+    terms: Sequence[Term] = ()  # glossary terms in the source
+    is_verbatim: bool = False  # there is nothing to translate, so the text is its own translation
+    keeps_numbers: bool = False  # the numbers of the translation must be those of the source
+    needs_letters: bool = False  # text without letters is not translated
+    hypotheses: list[SegmentTranslation] = field(default_factory=list)  # best first
+    loop_retried: bool = False
+    protected_retried: bool = False
+    # Translations of the text between the protected spans, if no hypothesis keeps all spans.
+    around: list[SegmentTranslation] | None = None
+
+    def is_translated(self, text: str) -> bool:
+        """Return whether `text`, a part of this segment, is translated, not kept as it is."""
+        return bool(text.strip()) and (not self.needs_letters or has_letters(text))
+
+    def reset(self) -> None:
+        """Forget the translations."""
+        self.hypotheses, self.around = [], None
+        self.loop_retried = self.protected_retried = False
+
+
+Search = Callable[[Sequence[Segment], SearchOptions], list[list[SegmentTranslation]]]
+"""A function from segments to their translations, best first."""
 
 
 class ForcedScore(NamedTuple):
@@ -70,45 +108,65 @@ def translate_segments(
         draws = [segments[i].draw for i in batch] if has_draws else None
         return engine.search([sources[i] for i in batch], options, prefixes, draws)
 
+    def decode(i: int, hypothesis: Hypothesis) -> SegmentTranslation:
+        tag, source, truncated = segments[i].tgt_tag, sources[i], len(segments[i].src_ids) > limit
+        ids, scores = hypothesis.ids[len(tag) :], hypothesis.token_scores[len(tag) :]
+        text = tokenizers.tgt.decode(ids)
+        return SegmentTranslation(text, hypothesis.score, source, ids, truncated, hypothesis.finished, scores, tag)
+
     translations = [[untranslated("")] for _ in segments]
     batches = list(make_batches([len(source) for source in sources], engine, options.batch_tokens))
     for batch, results in zip(batches, engine.map(search, batches), strict=True):
         for i, hypotheses in zip(batch, results, strict=True):
-            decode = partial(_decoded, tokenizers.tgt, segments[i], sources[i])
-            translations[i] = [decode(hypothesis) for hypothesis in hypotheses]
+            translations[i] = [decode(i, hypothesis) for hypothesis in hypotheses]
     return translations
 
 
-def _decoded(tokenizer: Tokenizer, segment: Segment, source: list[int], found: Hypothesis) -> SegmentTranslation:
-    """Return the translation of `segment`; `source` are the tokens that were actually translated."""
-    tag = segment.tgt_tag
-    ids, scores = found.ids[len(tag) :], found.token_scores[len(tag) :]
-    truncated = len(segment.src_ids) > len(source)
-    return SegmentTranslation(tokenizer.decode(ids), found.score, source, ids, truncated, found.finished, scores, tag)
+def search_candidates(
+    search: Search, segments: Sequence[Segment], options: SearchOptions
+) -> list[list[SegmentTranslation]]:
+    """Search, rerank the hypotheses of each segment by `options.rerank`, and return the best `num_hypotheses`.
 
-
-class PairToScore(NamedTuple):
-    """A source with its tag, and a translation without tag; `tgt_tag` has the tokens to put before the translation."""
-
-    src: str
-    tgt: str
-    tgt_tag: Sequence[int] = ()
+    Minimum Bayes risk: candidates are ranked by their mean chrF against all candidates, which serve as samples of the
+    references that the model expects (Eikema and Aziz 2020, section 5). Each text is listed once, so there may be
+    fewer, but counts as often as it was found. NmtError if the library that computes chrF is not installed.
+    """
+    if options.rerank == "none":
+        return search(segments, options)
+    try:
+        from fastchrf import pairwise_chrf
+    except ImportError:
+        hint = how_to_install("mbr")
+        raise NmtError("reranking by chrF needs the package fastchrf, which is not installed", hint=hint) from None
+    found = search(segments, options.of_candidates())
+    if not found:  # fastchrf rejects empty input
+        return []
+    texts = [[candidate.text for candidate in candidates] for candidates in found]
+    ranked = []
+    for candidates, utilities in zip(found, pairwise_chrf(texts, texts), strict=True):
+        expected = [sum(row) for row in utilities]
+        by_text: dict[str, SegmentTranslation] = {}
+        for index in sorted(range(len(candidates)), key=expected.__getitem__, reverse=True):  # stable
+            by_text.setdefault(candidates[index].text, candidates[index])
+        ranked.append([*by_text.values()][: options.num_hypotheses])
+    return ranked
 
 
 def score_segments(
-    engine: Engine, tokenizers: TokenizerPair, pairs: Sequence[PairToScore], batch_tokens: int
+    engine: Engine,
+    tokenizers: TokenizerPair,
+    sources: Sequence[str],
+    targets: Sequence[str],
+    tgt_tags: Sequence[Sequence[int]],
+    batch_tokens: int,
 ) -> list[ForcedScore]:
-    """Score the translation of each of `pairs`."""
+    """Score each of `targets` as the translation of a source with its tag; `tgt_tags` are put before the targets."""
     limit = engine.max_src_len - 1  # eos
-    src_ids = tokenizers.src.encode_batch(pair.src for pair in pairs)
-    tgt_ids = tokenizers.tgt.encode_batch(pair.tgt for pair in pairs)
+    src_ids, tgt_ids = tokenizers.src.encode_batch(sources), tokenizers.tgt.encode_batch(targets)
 
     def score(batch: list[int]) -> list[list[float]]:
-        tags = [pairs[i].tgt_tag for i in batch]
-        found = engine.score(
-            [src_ids[i][:limit] for i in batch], [[*tag, *tgt_ids[i]] for i, tag in zip(batch, tags, strict=True)]
-        )
-        return [scores[len(tag) :] for scores, tag in zip(found, tags, strict=True)]
+        found = engine.score([src_ids[i][:limit] for i in batch], [[*tgt_tags[i], *tgt_ids[i]] for i in batch])
+        return [scores[len(tgt_tags[i]) :] for i, scores in zip(batch, found, strict=True)]
 
     # Even a pair of empty texts has a score: that of eos.
     lengths = [max(len(src), len(tgt), 1) for src, tgt in zip(src_ids, tgt_ids, strict=True)]
@@ -118,7 +176,7 @@ def score_segments(
         for i, token_scores in zip(batch, results, strict=True):
             truncated = len(src_ids[i]) > limit or len(tgt_ids[i]) >= len(token_scores)
             scores[i] = ForcedScore(sum(token_scores), tgt_ids[i], token_scores, truncated)
-    return [scores[i] for i in range(len(pairs))]
+    return [scores[i] for i in range(len(sources))]
 
 
 def make_batches(lengths: Sequence[int], engine: Engine, batch_tokens: int) -> Iterator[list[int]]:
@@ -142,3 +200,13 @@ def make_batches(lengths: Sequence[int], engine: Engine, batch_tokens: int) -> I
         batch.append(i)
     if batch:
         yield batch
+
+
+def alignment(weights: Sequence[Sequence[float]], num_tgt: int) -> list[tuple[int, int]]:
+    """Return (source index, target index), from 0, for the first `num_tgt` rows of the attention weights [T][S].
+
+    Each target token is aligned with the source token that it attends to most (Garg et al. 2019, section 4.1). If that
+    is eos, the last one, the target token stays unaligned.
+    """
+    best = [max(range(len(row)), key=row.__getitem__) for row in weights[:num_tgt]]
+    return [(source, target) for target, source in enumerate(best) if source < len(weights[target]) - 1]

@@ -58,7 +58,7 @@ _WINDOW_CHARACTERS = 4_000  # passed to sentencex at once, because it takes quad
 _JOINER = "\u200d"
 
 
-class Part(NamedTuple):
+class TextSpan(NamedTuple):
     """A part [start, end) of a text, without white space at its ends, and the white space after it."""
 
     start: int
@@ -71,13 +71,13 @@ class Split(NamedTuple):
     """A text in parts. `lead` is the white space before the first part; a blank text is entirely lead."""
 
     lead: str
-    parts: list[Part]
+    parts: list[TextSpan]
 
 
 def whole(text: str) -> Split:
     """Return `text` as one part, or as none if it is blank."""
     start, end = _stripped(text, 0, len(text))
-    return Split(text[:start], [Part(start, end, text[end:])] if start < end else [])
+    return Split(text[:start], [TextSpan(start, end, text[end:])] if start < end else [])
 
 
 def split_text(
@@ -101,7 +101,8 @@ def split_text(
         return Split(text, [])
     following = [start for start, _, _ in stretches[1:]] + [len(text)]
     parts = [
-        Part(start, end, text[end:after], cut) for (start, end, cut), after in zip(stretches, following, strict=True)
+        TextSpan(start, end, text[end:after], cut)
+        for (start, end, cut), after in zip(stretches, following, strict=True)
     ]
     return Split(text[: parts[0].start], parts)
 

@@ -5,52 +5,23 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from nmt.base.languages import Direction, spaces_between_sentences, written_without_spaces
 from nmt.config import SearchOptions
 from nmt.data.read.lines import without_surrogates
-from nmt.data.text.glossary import TERM_SYMBOLS, Glossary, Match, Term, annotation
-from nmt.data.text.spans import NUM_PLACEHOLDERS, PLACEHOLDERS, Span, find_spans, has_letters
+from nmt.data.text.glossary import TERM_SYMBOLS, Glossary, Match, annotation
+from nmt.data.text.spans import NUM_PLACEHOLDERS, PLACEHOLDERS, Span, find_spans
 from nmt.data.text.tags import output_tags
 from nmt.data.text.text_statistics import TextStatistics
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.translation.languages import DirectedText, LanguagePair
 from nmt.translation.protect import Protected
-from nmt.translation.segments import Segment, SegmentTranslation
-from nmt.translation.split import Part, count_sentences, line_sentence_starts, split_text, whole
+from nmt.translation.segments import Segment
+from nmt.translation.split import TextSpan, count_sentences, line_sentence_starts, split_text, whole
 
 _TOO_MANY = 1 << 30  # tokens; reported for a part with more spans than placeholders, so that it is split
-
-
-@dataclass
-class TextSegment:
-    """A segment of a text, with its translations so far."""
-
-    segment: Segment
-    protected: Protected
-    part: Part
-    tags: tuple[str, str]  # prepended to the segment, and to later parts of it that are translated separately
-    prefix: str = ""
-    hypotheses: list[SegmentTranslation] = field(default_factory=list)  # best first
-    loop_retried: bool = False
-    protected_retried: bool = False
-    # Translations of the text between the protected spans, if no hypothesis keeps all spans.
-    around: list[SegmentTranslation] | None = None
-    terms: list[Term] = field(default_factory=list)  # glossary terms in the source
-    is_verbatim: bool = False  # there is nothing to translate, so the text is its own translation
-    keeps_numbers: bool = False  # the numbers of the translation must be those of the source
-    needs_letters: bool = False  # text without letters is not translated
-
-    def is_translated(self, text: str) -> bool:
-        """Return whether `text`, a part of this segment, is translated, not kept as it is."""
-        return bool(text.strip()) and (not self.needs_letters or has_letters(text))
-
-    def reset(self) -> None:
-        """Forget the translations."""
-        self.hypotheses, self.around = [], None
-        self.loop_retried = self.protected_retried = False
 
 
 class SegmentedText(NamedTuple):
@@ -58,7 +29,7 @@ class SegmentedText(NamedTuple):
 
     text: str
     lead: str  # white space before the first segment
-    segments: list[TextSegment]
+    segments: list[Segment]
     spans: list[Span] | None  # the protected spans, in order; None if protection is off
     direction: Direction
     tag: str = ""  # prepended to each segment
@@ -67,7 +38,7 @@ class SegmentedText(NamedTuple):
     @property
     def num_tokens(self) -> int:
         """The number of source tokens, before truncation."""
-        return sum(len(segment.segment.src_ids) for segment in self.segments)
+        return sum(len(segment.src_ids) for segment in self.segments)
 
     def separate(self) -> list[tuple[SegmentedText, str]]:
         """Return each segment as a text of its own, with the white space to write after its translation.
@@ -77,29 +48,26 @@ class SegmentedText(NamedTuple):
         texts: list[tuple[SegmentedText, str]] = []
         spans, first = self.spans or [], 0
         for number, segment in enumerate(self.segments, 1):
-            start, end, space, _ = segment.part
+            start, end, space, _ = segment.span
             symbols = segment.tags[0][len(self.tag) :]  # the user symbols of the text, repeated before each segment
             text = symbols + self.text[start:end]
             last = bisect_right(spans, end, first, key=lambda span: span.end)
             shift = len(symbols) - start
             inside = [Span(span.start + shift, span.end + shift) for span in spans[first:last] if span.start >= start]
             first = last
-            alone = replace(segment, part=segment.part._replace(start=0, end=len(text), space=""))
-            texts.append(
-                (
-                    self._replace(text=text, lead="", segments=[alone], spans=None if self.spans is None else inside),
-                    space if number == len(self.segments) else space_after(segment.part, self.direction),
-                )
-            )
+            alone = replace(segment, span=TextSpan(0, len(text), "", segment.span.cut))
+            space = space if number == len(self.segments) else space_after(segment.span, self.direction)
+            of_segment = None if self.spans is None else inside
+            texts.append((self._replace(text=text, lead="", segments=[alone], spans=of_segment), space))
         return texts
 
 
-def space_after(part: Part, direction: Direction) -> str:
-    """Return the white space between the translation of `part` and that of the next part."""
-    if not part.space and written_without_spaces(direction.src) and not written_without_spaces(direction.tgt):
+def space_after(span: TextSpan, direction: Direction) -> str:
+    """Return the white space between the translation of `span` and that of the next one."""
+    if not span.space and written_without_spaces(direction.src) and not written_without_spaces(direction.tgt):
         return " "
     no_spaces = spaces_between_sentences(direction.src) and not spaces_between_sentences(direction.tgt)
-    return "" if no_spaces and not part.space.strip(" ") else part.space
+    return "" if no_spaces and not span.space.strip(" ") else span.space
 
 
 class TextSegmenter:
@@ -152,7 +120,7 @@ class TextSegmenter:
             if text.segments and prefix:
                 first = text.segments[0]
                 first.prefix = without_surrogates(prefix)
-                first.segment = first.segment._replace(prefix_ids=self.tokenizers.tgt.encode(prefix))
+                first.prefix_ids = self.tokenizers.tgt.encode(prefix)
         return segmented
 
     def tgt_tag(self, direction: Direction) -> Sequence[int]:
@@ -221,7 +189,7 @@ class _Splitter:
         if self.is_split or not self.whole.parts:
             return ""
         part = self.whole.parts[0]
-        return self.tag + self._stretch(part.start, part.end).source
+        return self.tag + self._protect(part.start, part.end).source
 
     def segment(self, ids: list[int]) -> SegmentedText:
         """Return the text's segments; `ids` are the tokens of `whole_source`."""
@@ -248,29 +216,26 @@ class _Splitter:
         starts = line_sentence_starts(self.text, part.start, part.end, self.unbroken, self.direction.src)
         return len(starts) >= self.max_sentences
 
-    def _segment(self, part: Part, ids: list[int]) -> TextSegment:
-        """Return the segment for a part of the text with the tokens `ids`."""
-        protected = self._stretch(part.start, part.end)
-        terms = [match.term for match in self._terms_inside(part.start, part.end)] if self.terms else []
-        later = self.tag + (self.segmenter.leading_symbols(self.text, part.start) or self.symbols)
-        return TextSegment(
-            Segment(ids, tgt_tag=self.tgt_tag),
-            protected,
-            part,
-            (self._tag_before(part.start), later),
-            terms=terms,
-            is_verbatim=not (terms or self._is_translated(part, protected)),
-            keeps_numbers=self.segmenter.keeps_numbers,
-            needs_letters=not self.segmenter.translates_numbers_alone,
+    def _segment(self, span: TextSpan, ids: list[int]) -> Segment:
+        """Return the segment for a span of the text with the tokens `ids`."""
+        segmenter, protected = self.segmenter, self._protect(span.start, span.end)
+        terms = [match.term for match in self._terms_inside(span.start, span.end)] if self.terms else []
+        symbols = segmenter.leading_symbols(self.text, span.start)
+        # Numbers and symbols alone are translated only by a model that was trained on such texts.
+        is_translated = protected.has_letters() or (
+            not protected.is_only_spans() and (segmenter.translates_numbers_alone or bool(symbols))
         )
-
-    def _is_translated(self, part: Part, protected: Protected) -> bool:
-        """Return whether the model translates texts like this one, which may have no letters."""
-        if protected.has_letters():
-            return True
-        if protected.is_only_spans():
-            return False
-        return self.segmenter.translates_numbers_alone or bool(self.segmenter.leading_symbols(self.text, part.start))
+        return Segment(
+            ids,
+            tgt_tag=self.tgt_tag,
+            protected=protected,
+            span=span,
+            tags=(self._tag_before(span.start), self.tag + (symbols or self.symbols)),
+            terms=terms,
+            is_verbatim=not (terms or is_translated),
+            keeps_numbers=segmenter.keeps_numbers,
+            needs_letters=not segmenter.translates_numbers_alone,
+        )
 
     def _tag_before(self, start: int) -> str:
         """Return the tag to prepend to a segment at `start`, with the symbols unless the segment has its own."""
@@ -284,24 +249,22 @@ class _Splitter:
         first = bisect_left(self.terms, start, key=lambda match: match.start)
         return self.terms[first : bisect_right(self.terms, end, key=lambda match: match.end)]
 
-    def _stretch(self, start: int, end: int) -> Protected:
+    def _protect(self, start: int, end: int) -> Protected:
+        """Return a range of the text with placeholders for its spans, and with its terms annotated."""
         text = self.text[start:end]
         if not self.spans and not self.terms:
             return Protected(text, [])
         inside = [Span(span.start - start, span.end - start) for span in self._inside(start, end)]
-        annotations = self._annotations(start, end)
-        protected = Protected.from_spans(text, inside, annotations)
+        terms: list[tuple[Span, str]] = []
+        if self.segmenter.knows_terms:
+            spaced = not written_without_spaces(self.direction.tgt)
+            for match in self._terms_inside(start, end):
+                moved = match._replace(start=match.start - start, end=match.end - start)
+                terms.append((Span(moved.start, moved.end), annotation(text, moved, spaced)))
+        protected = Protected.from_spans(text, inside, terms)
         if self.segmenter.knows_placeholders:
             return protected
-        return protected._replace(unmasked=Protected.from_spans(text, [], annotations).text)
-
-    def _annotations(self, start: int, end: int) -> list[tuple[Span, str]]:
-        """Return the terms in a range, as spans relative to it, with their replacements."""
-        if not self.segmenter.knows_terms:
-            return []
-        spaced, stretch = not written_without_spaces(self.direction.tgt), self.text[start:end]
-        moved = (m._replace(start=m.start - start, end=m.end - start) for m in self._terms_inside(start, end))
-        return [(Span(match.start, match.end), annotation(stretch, match, spaced)) for match in moved]
+        return protected._replace(unmasked=Protected.from_spans(text, [], terms).text)
 
     def _has_too_many_spans(self, start: int, end: int) -> bool:
         return self.segmenter.knows_placeholders and len(self._inside(start, end)) > NUM_PLACEHOLDERS
@@ -313,7 +276,7 @@ class _Splitter:
     def _encode(self, start: int, end: int) -> list[int]:
         """Return the tokens of a range. Those of ranges within the limit, such as sentences, are kept."""
         if (ids := self._tokens.get((start, end))) is None:
-            ids = self.segmenter.tokenizers.src.encode(self._tag_before(start) + self._stretch(start, end).source)
+            ids = self.segmenter.tokenizers.src.encode(self._tag_before(start) + self._protect(start, end).source)
             if len(ids) <= self.segmenter.limit:
                 self._tokens[start, end] = ids
         return ids

@@ -11,14 +11,12 @@ from nmt.config import SearchOptions
 from nmt.data.text.glossary import Term, missed_terms
 from nmt.data.text.spans import ANY_PLACEHOLDER
 from nmt.data.text.text_statistics import TextStatistics
-from nmt.translation.guards import is_copy
+from nmt.translation.guards import find_unusual, is_copy, is_in_wrong_language
 from nmt.translation.languages import DirectedText
 from nmt.translation.protect import Protected, missing
 from nmt.translation.retries import has_loop, wrong_numbers
-from nmt.translation.segments import SegmentTranslation
-from nmt.translation.texts import SegmentedText, TextSegment, TextSegmenter, space_after
-from nmt.translation.unusual import find_unusual
-from nmt.translation.wrong_language import is_in_wrong_language
+from nmt.translation.segments import Segment, SegmentTranslation
+from nmt.translation.texts import SegmentedText, TextSegmenter, space_after
 
 _TAG_TOKENS = 2  # at most, before each segment: the tag of a language and a space
 
@@ -153,7 +151,7 @@ def _assemble(text: SegmentedText, rank: int) -> Translation:
     for i, segment in enumerate(text.segments):
         output, translations, lost_here = _output(text, segment, rank)
         is_last = i == len(text.segments) - 1
-        space = segment.part.space if is_last else space_after(segment.part, text.direction)
+        space = segment.span.space if is_last else space_after(segment.span, text.direction)
         written.append((output if is_in_source else output.replace("\ufffd", "")) + space)
         segments += [translation for translation in translations if translation.src_ids]
         around += segment.protected.spans if segment.around else []
@@ -166,7 +164,7 @@ def _assemble(text: SegmentedText, rank: int) -> Translation:
         output,
         sum(segment.score for segment in segments),
         segments,
-        sentence_split=any(segment.part.cut for segment in text.segments),
+        sentence_split=any(segment.span.cut for segment in text.segments),
         loop_retried=any(segment.loop_retried for segment in text.segments),
         loop_unresolved=any(has_loop(segment) for segment in segments),
         num_protected=sum(len(segment.protected.spans) for segment in text.segments),
@@ -182,7 +180,7 @@ def _assemble(text: SegmentedText, rank: int) -> Translation:
     )
 
 
-def _output(text: SegmentedText, segment: TextSegment, rank: int) -> tuple[str, list[SegmentTranslation], list[str]]:
+def _output(text: SegmentedText, segment: Segment, rank: int) -> tuple[str, list[SegmentTranslation], list[str]]:
     """Return the output of a segment with its spans, the translations it consists of, and the lost spans."""
     if segment.around:
         output = _with_prefix(segment, _join_around(segment.protected, segment.around), text.direction.tgt)
@@ -196,7 +194,7 @@ def _output(text: SegmentedText, segment: TextSegment, rank: int) -> tuple[str, 
     return output, [translation], lost
 
 
-def _with_prefix(segment: TextSegment, output: str, tgt: str) -> str:
+def _with_prefix(segment: Segment, output: str, tgt: str) -> str:
     """Return `output` after the prefix of a segment whose beginning no search has written."""
     prefix = segment.prefix
     if not (prefix and (segment.is_verbatim or segment.protected.begins_with_span())):
@@ -216,10 +214,10 @@ def cut_text(
     (text,) = segmenter.segment([directed], options)
     parts = []
     for number, segment in enumerate(text.segments, 1):
-        part = segment.part
+        span = segment.span
         symbols = segment.tags[0][len(directed.tag) :]  # the text's symbols are repeated before each of its segments
-        space = part.space if number == len(text.segments) else space_after(part, text.direction)
-        parts.append((symbols + text.text[part.start : part.end], space, len(segment.segment.src_ids)))
+        space = span.space if number == len(text.segments) else space_after(span, text.direction)
+        parts.append((symbols + text.text[span.start : span.end], space, len(segment.src_ids)))
     return text.lead if parts else "", parts
 
 
@@ -254,8 +252,8 @@ def _without_spans(text: SegmentedText, written: Sequence[str]) -> tuple[str, st
     """
     source, output = [text.lead], [text.lead]
     for segment, translated in zip(text.segments, written, strict=True):
-        part = segment.part
-        original = text.text[part.start : part.end] + part.space
+        start, end, space, _ = segment.span
+        original = text.text[start:end] + space
         for span in sorted(segment.protected.spans, key=len, reverse=True):  # one may begin with another
             original, translated = original.replace(span, " "), translated.replace(span, " ")
         source.append(original)

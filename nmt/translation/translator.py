@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self, overload
+
+from pydantic import ValidationError
 
 from nmt.artifacts.exportdir import ExportDir
 from nmt.artifacts.find_model import find_model
@@ -20,17 +22,16 @@ from nmt.data.text.text_statistics import TextStatistics
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.decoding.engines.interface import Engine
 from nmt.translation.languages import LanguagePair
-from nmt.translation.rerank import search_candidates
 from nmt.translation.retries import has_loop, retry_loops, retry_lost_spans, retry_missed
 from nmt.translation.segments import (
     ForcedScore,
-    PairToScore,
     SegmentTranslation,
     score_segments,
+    search_candidates,
     translate_segments,
     untranslated,
 )
-from nmt.translation.texts import SegmentedText, TextSegment, TextSegmenter
+from nmt.translation.texts import SegmentedText, TextSegmenter
 from nmt.translation.translation import Translation, put_together
 
 log = logging.getLogger(__name__)
@@ -192,48 +193,41 @@ class Translator:
         """
         texts = _list_of_texts("texts", texts)
         directed = [self.languages.direct(text, to, from_) for text in texts]
-        if glossary is not None:
-            self._warn_without_terms()
-        prefixes = _checked_prefixes(prefixes, len(texts))
-        segmented = self.segmenter.segment(directed, options or self.options, prefixes, glossary)
-        for text, draw in zip(segmented, draws or (), strict=bool(draws)):
-            for segment in text.segments:
-                segment.segment = segment.segment._replace(draw=draw)
-        return segmented
-
-    def translate_segmented(
-        self, texts: Sequence[SegmentedText], options: SearchOptions | None = None
-    ) -> list[Translation]:
-        """Translate `texts`, which `segment` of this translator returned, in order; `options` as in `translate`."""
-        segments = [segment for text in texts for segment in text.segments]
-        for segment in segments:
-            segment.reset()
-        self._search(segments, options or self.options)
-        return [put_together(text) for text in texts]
-
-    def _search(self, segments: Sequence[TextSegment], options: SearchOptions) -> None:
-        """Find the hypotheses of `segments`; search again for those that loop, or lost a span, a term or a number."""
-        search = partial(search_candidates, partial(translate_segments, self.engine, self.tokenizers))
-        searched = [segment for segment in segments if not segment.is_verbatim]
-        found = search([segment.segment for segment in searched], options)
-        for segment, hypotheses in zip(searched, found, strict=True):
-            segment.hypotheses = hypotheses
-        if options.retry_loops:
-            looping = [segment for segment in searched if has_loop(segment.hypotheses[0])]
-            retry_loops(looping, search, options)
-        retry_lost_spans([s for s in searched if s.protected.spans], search, self.tokenizers, options)
-        retry_missed(searched, search, options)
-        for segment in segments:
-            segment.hypotheses = segment.hypotheses or [untranslated(segment.protected.source)]
-
-    def _warn_without_terms(self) -> None:
-        """Warn, once, if the model was not trained with terms."""
-        if not (self.obeys_terms or self._has_warned):
+        if glossary is not None and not (self.obeys_terms or self._has_warned):
             self._has_warned = True
             log.warning(
                 "this model was not trained with data.glossary, so it does not see the terms: nmt searches again for "
                 "translations with the missing terms, and flags those without"
             )
+        prefixes = _checked_prefixes(prefixes, len(texts))
+        segmented = self.segmenter.segment(directed, options or self.options, prefixes, glossary)
+        for text, draw in zip(segmented, draws or (), strict=bool(draws)):
+            for segment in text.segments:
+                segment.draw = draw
+        return segmented
+
+    def translate_segmented(
+        self, texts: Sequence[SegmentedText], options: SearchOptions | None = None
+    ) -> list[Translation]:
+        """Translate `texts`, which `segment` of this translator returned, in order; `options` as in `translate`.
+
+        Segments that loop, or lost a span, a term or a number, are searched again.
+        """
+        options = options or self.options
+        search = partial(search_candidates, partial(translate_segments, self.engine, self.tokenizers))
+        segments = [segment for text in texts for segment in text.segments]
+        for segment in segments:
+            segment.reset()
+        searched = [segment for segment in segments if not segment.is_verbatim]
+        for segment, hypotheses in zip(searched, search(searched, options), strict=True):
+            segment.hypotheses = hypotheses
+        if options.retry_loops:
+            retry_loops([segment for segment in searched if has_loop(segment.hypotheses[0])], search, options)
+        retry_lost_spans([s for s in searched if s.protected.spans], search, self.tokenizers, options)
+        retry_missed(searched, search, options)
+        for segment in segments:
+            segment.hypotheses = segment.hypotheses or [untranslated(segment.protected.source)]
+        return [put_together(text) for text in texts]
 
     def score(
         self, sources: Sequence[str], targets: Sequence[str], *, to: str | None = None, from_: str | None = None
@@ -244,11 +238,9 @@ class Translator:
         `from_`, as in `translate`.
         """
         directed = [self.languages.direct(text, to, from_) for text in sources]
-        pairs = [
-            PairToScore(text.tag + text.text, target, self.segmenter.tgt_tag(text.direction))
-            for text, target in zip(directed, targets, strict=True)
-        ]
-        return score_segments(self.engine, self.tokenizers, pairs, self.options.batch_tokens)
+        tagged = [text.tag + text.text for text in directed]
+        tgt_tags = [self.segmenter.tgt_tag(text.direction) for text in directed]
+        return score_segments(self.engine, self.tokenizers, tagged, targets, tgt_tags, self.options.batch_tokens)
 
     def cross_attention(
         self, segment: SegmentTranslation, layer: int = -1, head: int | None = None
@@ -273,6 +265,40 @@ class Translator:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+
+@overload
+def translate(texts: str, model: Model | None = None, **options: Any) -> Translation: ...
+@overload
+def translate(texts: Sequence[str], model: Model | None = None, **options: Any) -> list[Translation]: ...
+def translate(
+    texts: str | Sequence[str],
+    model: Model | None = None,
+    *,
+    to: str | None = None,
+    from_: str | None = None,
+    device: str = "auto",
+    **options: Any,
+) -> Translation | list[Translation]:
+    """Translate one text, or several, with `model`: loaded as in `Translator.load`, and closed at the end.
+
+    `options` are search options, such as `beam_size=5` or `num_hypotheses=3`; the defaults are those of the model. To
+    translate several times, load a `Translator` once. NmtError for an unknown option, and as `Translator` raises it.
+
+    >>> from nmt.translation import translate
+    >>> print(translate("I am from China", "runs/demo-en-zh"))  # doctest: +SKIP
+    我来自中国。
+    >>> [t.text for t in translate(["Hello.", "Good night."], "runs/demo-en-zh", beam_size=5)]  # doctest: +SKIP
+    ['你好。', '晚安。']
+    """
+    with Translator.load(model, device=device) as translator:
+        try:
+            chosen = translator.options.changed(**options)
+        except ValidationError as error:
+            (first, *_) = error.errors()
+            raise NmtError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}", hint="see SearchOptions") from None
+        found = translator.translate([texts] if isinstance(texts, str) else texts, chosen, to=to, from_=from_)
+    return found[0] if isinstance(texts, str) else found
 
 
 def _list_of_texts(name: str, values: Sequence[str]) -> list[str]:

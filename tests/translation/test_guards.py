@@ -1,10 +1,16 @@
-"""Loops and copies are told from what is right."""
+"""Loops, copies and other languages are told from what is right, and unusual sources from usual ones."""
 
 from __future__ import annotations
 
 import pytest
 
-from nmt.translation.guards import Loop, find_loop, is_copy, longest_run
+from nmt.base.languages import Direction
+from nmt.data.check.scripts import can_identify_languages
+from nmt.data.text.text_statistics import TextStatistics
+from nmt.translation.guards import Loop, find_loop, find_unusual, is_copy, is_in_wrong_language, longest_run
+from nmt.translation.translation import Translation
+
+USUAL = TextStatistics(pairs=1000, src_sentences=[1000], tgt_sentences=[1000], chars_per_token=2.0)
 
 
 @pytest.mark.parametrize(
@@ -52,3 +58,80 @@ def test_the_forbidden_ngram_breaks_the_loop_and_spares_what_the_source_repeats(
 )
 def test_a_copy_is_over_half_of_the_words(source, output, copied):
     assert is_copy(source, output) == copied
+
+
+SOUND = [
+    ("我来自中国。", "zh"),
+    ("Tom帮Mary买了点果汁。", "zh"),
+    ("Twitter", "zh"),
+    ("New York City", "zh"),
+    ("iPhone 13 Pro", "ja"),
+    ("I am from China.", "en"),
+    ("Ein Mann geht mit seinem Hund.", "de"),
+    ("这个国家没有问题。", "zh"),
+    ("這個國家沒有問題。", "zh-Hant"),
+    ("Где мой дом?", "ru"),
+    ("12 345", "zh"),
+    ("", "de"),
+    ("Dobar dan, kako ste danas?", "sr"),  # written in two scripts
+]
+
+
+@pytest.mark.parametrize(("text", "language"), SOUND)
+def test_what_is_right_or_a_name_has_no_flag(text, language):
+    assert not is_in_wrong_language(text, language)
+
+
+WRONG_SCRIPT = [
+    ("I am from China.", "zh"),
+    ("我来自中国。", "en"),
+    ("Где мой дом?", "de"),
+    ("這個國家沒有問題。", "zh-CN"),
+    ("The dog runs 快 across the street", "zh"),
+]
+
+
+@pytest.mark.parametrize(("text", "language"), WRONG_SCRIPT)
+def test_another_script_is_found_without_a_package(text, language, monkeypatch):
+    monkeypatch.setattr("nmt.translation.guards.can_identify_languages", lambda: False)
+    assert is_in_wrong_language(text, language)
+
+
+@pytest.mark.skipif(not can_identify_languages(), reason="needs the extra langid")
+def test_another_language_is_found_in_texts_longer_than_names():
+    german = "Ein Mann geht mit seinem schwarzen Hund durch die Straße."
+    assert is_in_wrong_language(german, "en")
+    assert is_in_wrong_language(german, "fr")
+    assert not is_in_wrong_language("Angela Merkel", "fr")
+
+
+def test_a_translation_knows_the_language_that_was_asked_for():
+    asked = {"without_spans": ("Good morning, everyone here", "Good morning, everyone here")}
+    into_chinese = Translation("Good morning, everyone here", direction=Direction("en", "zh"), **asked)
+    assert (into_chinese.wrong_language, into_chinese.copied_source) == (True, True)
+    into_english = Translation("Good morning, everyone here", direction=Direction("en", "en"), **asked)
+    assert (into_english.wrong_language, into_english.copied_source) == (False, False)
+    assert not Translation("").wrong_language
+
+
+@pytest.mark.parametrize(
+    ("text", "num_tokens", "reasons"),
+    [
+        ("Ein Mann fährt Fahrrad.", 6, []),
+        ("Я живу в большом городе.", 8, ["language"]),
+        ("EIN MANN FÄHRT FAHRRAD", 8, ["capitals"]),
+        ("NATO", 3, []),
+        ("Hund " * 6, 6, ["repetition"]),
+        ("sehr sehr gut", 4, []),
+        ("qx zv kj wp", 11, ["noise"]),
+        ("Nguyễn", 5, []),
+        ("", 0, []),
+    ],
+)
+def test_each_reason_has_its_rule(text, num_tokens, reasons):
+    assert find_unusual(text, num_tokens, "de", USUAL) == reasons
+
+
+def test_capitals_and_noise_need_the_statistics_of_the_training_text():
+    assert find_unusual("EIN MANN FÄHRT FAHRRAD", 22, "de", None) == []
+    assert find_unusual("EIN MANN FÄHRT FAHRRAD", 8, "de", USUAL.model_copy(update={"in_capitals": 10})) == []

@@ -34,7 +34,7 @@ def segmenter(tokenizers):
 
 def sources(segmenter, text, options=SearchOptions(), to="fr"):  # noqa: B008 (nobody changes it)
     (segmented,) = segmenter.segment([LANGUAGES.direct(text, to)], options)
-    return [segmenter.tokenizers.src.decode(segment.segment.src_ids) for segment in segmented.segments]
+    return [segmenter.tokenizers.src.decode(segment.src_ids) for segment in segmented.segments]
 
 
 def test_a_direction_is_the_first_one_learned_into_that_language_unless_its_source_is_named():
@@ -57,7 +57,7 @@ def test_every_segment_of_a_text_begins_with_the_tag_and_is_within_the_limit(seg
     assert all(source.startswith("<2fr> ") for source in found)
     assert " ".join(source.removeprefix("<2fr> ") for source in found).split() == text.split()
     (segmented,) = segmenter.segment([LANGUAGES.direct(text, "fr")], SearchOptions())
-    assert all(len(segment.segment.src_ids) < LIMIT for segment in segmented.segments)
+    assert all(len(segment.src_ids) < LIMIT for segment in segmented.segments)
     assert [source[:8] for source in sources(segmenter, "<x> " + text)] == ["<2fr> <x"] * len(found)
     assert sources(segmenter, "12", SearchOptions(split="never")) == ["<2fr> 12"]
 
@@ -66,7 +66,7 @@ def test_a_blank_text_has_no_segment_and_one_target_language_no_tag(segmenter, t
     assert sources(segmenter, " ", to=None) == []
     one = LanguagePair("de", "en", ("<x>",))
     (segmented,) = TextSegmenter(tokenizers, one, LIMIT).segment([one.direct("12")], SearchOptions())
-    assert tokenizers.src.decode(segmented.segments[0].segment.src_ids) == "12"
+    assert tokenizers.src.decode(segmented.segments[0].src_ids) == "12"
 
 
 @pytest.mark.parametrize(("symbols", "expected"), [("", ""), ("<x> ", "<x> ")])

@@ -34,7 +34,7 @@ def around_spans(translator: Translator, text: str, prefix: str, tgt: str = "en"
     directed = translator.languages.direct(text)
     (segmented,) = translator.segmenter.segment([directed], SearchOptions(), [prefix])
     (segment,) = segmented.segments
-    (segment.hypotheses,) = search([segment.segment], SearchOptions())
+    (segment.hypotheses,) = search([segment], SearchOptions())
     retry_lost_spans([segment], search, tokenizers, SearchOptions())
     assert segment.around
     return put_together(segmented._replace(direction=Direction("de", tgt)))

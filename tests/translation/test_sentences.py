@@ -34,7 +34,7 @@ def reverse(digits_run):
 def parts(tokenizers, text: str, split: str, statistics: TextStatistics | None, limit: int = 500) -> list[str]:
     segmenter = TextSegmenter(tokenizers, LANGUAGES, limit, statistics)
     (segmented,) = segmenter.segment([LANGUAGES.direct(text)], SearchOptions(split=split))
-    return [text[segment.part.start : segment.part.end] for segment in segmented.segments]
+    return [text[segment.span.start : segment.span.end] for segment in segmented.segments]
 
 
 @pytest.mark.parametrize(

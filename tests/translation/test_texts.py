@@ -197,7 +197,7 @@ def test_segments_translated_one_by_one_make_the_translation_of_the_text(model, 
     assert sum(done.num_protected for done in alone) == whole.num_protected
     assert [span for done in alone for span in done.protected_lost] == whole.protected_lost
     assert [each.text for each, _ in pairs] == [
-        text[segment.part.start : segment.part.end] for segment in segmented.segments
+        text[segment.span.start : segment.span.end] for segment in segmented.segments
     ]
     assert sum(each.num_tokens for each, _ in pairs) == segmented.num_tokens
     assert translator.translate_segmented([segmented]) == [whole]  # again, from the start

@@ -11,9 +11,11 @@ import pytest
 
 from nmt import Translator
 from nmt.artifacts.rundir import RunDir
+from nmt.base.errors import NmtError
 from nmt.config import SearchOptions
 from nmt.decoding.engines import native_engine
 from nmt.decoding.engines.torch_engine import TorchEngine
+from nmt.translation import translate
 
 
 @pytest.fixture(scope="module", params=["native", "torch"])
@@ -107,3 +109,13 @@ def test_searches_in_threads_find_what_one_after_another_finds(digits_run, texts
     translator = Translator.load(digits_run, engine="torch", device="cpu")
     found = [with_threads(translator, number).translate(texts) for number in (1, 3)]
     assert found[0] == found[1]
+
+
+def test_one_text_or_several_are_translated_in_one_call(digits_run):
+    (alone,) = translate(["12345"], digits_run, device="cpu")
+    assert translate("12345", digits_run, device="cpu") == alone
+    best = translate("12345", digits_run, device="cpu", beam_size=3, num_hypotheses=2)
+    assert len(best.alternatives) == 1
+    assert translate([], digits_run, device="cpu") == []
+    with pytest.raises(NmtError, match="beam: Extra inputs are not permitted"):
+        translate("1", digits_run, device="cpu", beam=3)

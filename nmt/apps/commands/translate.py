@@ -390,7 +390,7 @@ def _alignment(translator: BlockTranslator, translation: Translation) -> str:
 
     If the text was split, token numbers continue across segments.
     """
-    from nmt.translation.alignment import alignment
+    from nmt.translation.segments import alignment
 
     pairs = []
     num_src = num_tgt = 0

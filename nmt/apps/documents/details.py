@@ -15,7 +15,7 @@ from nmt.data.text.glossary import TERM_SYMBOLS
 from nmt.data.text.spans import PLACEHOLDERS, find_spans
 from nmt.data.tokens.tokenizer import Tokenizer
 from nmt.translation import SegmentTranslation, Translation, Translator
-from nmt.translation.alignment import alignment
+from nmt.translation.segments import alignment
 
 _WORD = re.compile(r"\S+")
 

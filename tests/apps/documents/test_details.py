@@ -8,7 +8,7 @@ from nmt import Translator
 from nmt.apps.documents.details import explain
 from nmt.base.languages import Direction
 from nmt.translation import Glossary
-from nmt.translation.alignment import alignment
+from nmt.translation.segments import alignment
 from tests.words import WORDS
 
 
