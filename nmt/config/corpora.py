@@ -47,13 +47,13 @@ _FORMS_WITH_KEY = {
 }
 
 
-def _language_code(value: str) -> str:
+def _check_language_code(value: str) -> str:
     if not value.replace("-", "").replace("_", "").isalnum():
         raise ValueError("a language code, such as de, zh or pt-BR")
     return value
 
 
-LanguageCode = Annotated[str, AfterValidator(_language_code)]
+LanguageCode = Annotated[str, AfterValidator(_check_language_code)]
 Column = Count | Annotated[str, Field(min_length=1)]
 
 
@@ -102,11 +102,6 @@ class ParallelFiles(Section):
         """Return the key that names the corpus: one of `FORMS`."""
         return next(form for form in FORMS if getattr(self, form) is not None)
 
-    @property
-    def has_columns(self) -> bool:
-        """Return whether the corpus is a table: tsv, csv or xlsx."""
-        return self.form in _FORMS_WITH_KEY["columns"]
-
     def uses(self, key: str) -> bool:
         """Return whether `key` applies to a corpus of this format."""
         return self.form in _FORMS_WITH_KEY.get(key, FORMS)
@@ -114,7 +109,7 @@ class ParallelFiles(Section):
     @field_validator("tag")
     @classmethod
     def _one_token(cls, value: str | None) -> str | None:
-        if value is not None and fault_of_symbol(value):
+        if value is not None and symbol_error(value):
             raise ValueError("one token such as <web>, not reserved, without white space, commas or ▁")
         return value
 
@@ -134,7 +129,7 @@ class ParallelFiles(Section):
         return self
 
 
-def fault_of_symbol(symbol: str) -> str:
+def symbol_error(symbol: str) -> str:
     """Return why a symbol cannot be a token of its own; empty if it can."""
     byte_token = len(symbol) == 6 and symbol.startswith("<0x") and symbol.endswith(">")
     if symbol in {"<unk>", "<pad>", "<s>", "</s>"} or byte_token:
@@ -144,15 +139,11 @@ def fault_of_symbol(symbol: str) -> str:
     return ""
 
 
-def _number_of_corpora(value: object) -> str:
-    return "several" if isinstance(value, list | tuple) else "one"
-
-
 NUMBERS_OF_CORPORA = ("one", "several")
 """The words that pydantic adds to the location of an error in a set of corpora."""
 
 Corpora = Annotated[
     Annotated[ParallelFiles, Tag("one")]
     | Annotated[tuple[ParallelFiles, ...], Field(min_length=1, max_length=1000), Tag("several")],
-    Discriminator(_number_of_corpora),
+    Discriminator(lambda value: "several" if isinstance(value, list | tuple) else "one"),
 ]

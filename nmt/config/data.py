@@ -61,13 +61,6 @@ class GlossaryConfig(Section):
     share: Share = Field(
         0.0, description="share of the training pairs with annotated terms, such as 0.1; 0: the model learns no terms"
     )
-    substitute: Share = Field(
-        0.5,
-        description="share of these pairs in which the target words of terms are replaced by words of another pair, so "
-        "that the model learns to follow unseen terms",
-    )
-    max_terms: int = Field(3, ge=1, le=100, description="maximum number of terms annotated per pair")
-    max_words: int = Field(3, ge=1, le=20, description="maximum number of words per term")
 
     @property
     def is_on(self) -> bool:
@@ -138,16 +131,12 @@ class DataConfig(Section):
         return self
 
     @model_validator(mode="after")
-    def _changed_once(self) -> Self:
+    def _names_differ_and_pairs_are_changed_once(self) -> Self:
         if (total := sum(self.augment.shares().values()) + self.glossary.share) > 1.0 + 1e-9:
             raise ValueError(
                 f"the shares of augment and glossary add up to {total:g}, more than 1; a pair is changed in at most "
                 "one way"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _names_differ(self) -> Self:
         names = [files.name for files in self.corpora("train") if files.name is not None]
         for name in names:
             if names.count(name) > 1:

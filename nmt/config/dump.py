@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from textwrap import wrap
 from typing import Literal, get_args, get_origin
 
 import yaml
 from pydantic.fields import FieldInfo
 
+from nmt.base.errors import printable
 from nmt.config.base import Section
 from nmt.config.corpora import ParallelFiles
-from nmt.config.load import PATH_KEYS
-from nmt.config.nodes import CoreLoader
+from nmt.config.load import PATH_KEYS, load_text
 from nmt.config.sections import Config
 from nmt.config.training import Stage, TrainingConfig
 
+_BARE = re.compile(r"(?:\.{0,2}/|~/|[$<](?!<)|[^\W\d])[\w./<>+~$-]*")  # text that needs no quotes, except these:
+_READ_AS_OTHERS = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}  # by readers of YAML 1.1 or 1.2
 _WIDTH = 120  # a comment that would exceed this goes above its key
 
 
@@ -25,14 +29,19 @@ def dump_config(config: Config, comments: bool = False, header: str = "") -> str
     `comments` adds the meaning and allowed values of each field. `header` goes at the top, as comment lines. `$` in a
     path is written as `$$`, so that it is not read as a variable.
     """
-    lines = [f"# {_printable(line)}".rstrip() for line in header.splitlines()]
+    lines = [f"# {printable(line)}".rstrip() for line in header.splitlines()]
     for name, field in Config.model_fields.items():
         section = getattr(config, name)
         lines += [""] if lines else []
         if comments:
-            lines.append(f"# {_first_sentence(type(section))}")
+            lines.append(f"# {(section.__doc__ or '').partition(chr(10))[0]}")
         lines += _entry(name, section, field, "", comments)
     return "\n".join(lines) + "\n"
+
+
+def with_values(config: Config, source: Path | str, overrides: Sequence[str] = ()) -> Config:
+    """Return `config` with `overrides` (each `section.key=value`, as YAML), validated as if read from `source`."""
+    return load_text(dump_config(config), Path(source), overrides)
 
 
 def _section_lines(section: Section, indent: str, comments: bool) -> Iterator[str]:
@@ -61,7 +70,8 @@ def _entry(name: str, value: object, field: FieldInfo, indent: str, comments: bo
             yield from _item_lines(section, indent + "  ", comments)
         return
     line = f"{indent}{name}: {_value(value)}"
-    comment = _comment(field) if comments else ""
+    choices = " | ".join(map(_value, get_args(field.annotation))) if get_origin(field.annotation) is Literal else ""
+    comment = "; ".join(filter(None, (choices, field.description))) if comments else ""
     if comment and len(line) + len(comment) + 4 > _WIDTH:
         yield from (f"{indent}# {part}" for part in wrap(comment, _WIDTH - len(indent) - 2))
     elif comment:
@@ -76,15 +86,6 @@ def _item_lines(section: Section, indent: str, comments: bool) -> Iterator[str]:
     yield from (line if i != first else f"{indent}- {line.lstrip()}" for i, line in enumerate(lines))
 
 
-def _comment(field: FieldInfo) -> str:
-    choices = " | ".join(map(_value, get_args(field.annotation))) if get_origin(field.annotation) is Literal else ""
-    return "; ".join(part for part in (choices, field.description) if part)
-
-
-def _first_sentence(section: type[Section]) -> str:
-    return (section.__doc__ or "").split("\n")[0]
-
-
 def _value(value: object) -> str:
     if isinstance(value, tuple):
         return f"[{', '.join(map(_value, value))}]"
@@ -92,40 +93,12 @@ def _value(value: object) -> str:
         return "null"
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, float):
-        return _float(value)
-    return _text(value) if isinstance(value, str) else str(value)
-
-
-def _float(value: float) -> str:
-    # A YAML 1.1 reader takes 1e-09 for text; every reader takes 1.0e-9 for a number.
-    mantissa, e, exponent = repr(value).partition("e")
-    if not e:
-        return mantissa
-    return f"{mantissa if '.' in mantissa else mantissa + '.0'}e{int(exponent):+d}"
-
-
-def _text(value: str) -> str:
-    """Return `value` unquoted if every YAML reader takes it for a string, in lists too; else in double quotes."""
-    if value and all(char.isalnum() or char in "./_<>+-~$" for char in value) and value.isprintable():
-        places = (f"[{value}]", f"- {value}")  # a dash alone is a word in the first, a list in the second
-        readings = {_plain_tag(loader, place, value) for loader in (CoreLoader, yaml.SafeLoader) for place in places}
-        if readings == {"tag:yaml.org,2002:str"}:
-            return value
+    if isinstance(value, float):  # a YAML 1.1 reader takes 1e-09 for text; every reader takes 1.0e-9 for a number
+        mantissa, e, exponent = repr(value).partition("e")
+        return mantissa + (f"{'' if '.' in mantissa else '.0'}e{int(exponent):+d}" if e else "")
+    if not isinstance(value, str):
+        return str(value)
+    if _BARE.fullmatch(value) and value.lower() not in _READ_AS_OTHERS:
+        return value
     quoted: str = yaml.dump(value, Dumper=yaml.SafeDumper, default_style='"', allow_unicode=True, width=10**9)
     return quoted.removesuffix("\n")
-
-
-def _plain_tag(loader: type[yaml.SafeLoader], place: str, text: str) -> str:
-    """Return the tag that a reader gives to the bare word in the list `place`; empty if it does not read one word."""
-    try:
-        node = yaml.compose(place, loader)
-    except yaml.YAMLError:
-        return ""
-    words = node.value if isinstance(node, yaml.SequenceNode) else []
-    one_word = len(words) == 1 and isinstance(words[0], yaml.ScalarNode) and words[0].value == text
-    return str(words[0].tag) if one_word else ""
-
-
-def _printable(line: str) -> str:
-    return "".join(char if char.isprintable() else "?" for char in line)

@@ -199,12 +199,6 @@ def field_at(loc: Loc) -> FieldInfo | None:
     return field
 
 
-def _type_of_items(annotation: object) -> object:
-    """Return the type of the items of a list, which may be optional."""
-    kinds = get_args(annotation)
-    return next((get_args(kind)[0] for kind in kinds if get_origin(kind) is tuple), kinds[0])
-
-
 def invalid(error: ErrorDetails, places: Mapping[Loc, Location]) -> Fault:
     """Turn one pydantic error into a fault."""
     loc, value, kind = without_alternatives(error["loc"]), error["input"], error["type"]
@@ -217,11 +211,18 @@ def invalid(error: ErrorDetails, places: Mapping[Loc, Location]) -> Fault:
         message = f" must be {complaint}, got {shown(value)}" if isinstance(value, str) else f": {complaint}"
         return Fault(loc, nearest_location(loc, places), dotted(loc) + message)
     if kind == "missing" and isinstance(loc[-1], str):
-        return _missing(loc, nearest_location(loc, places))
+        place, key = nearest_location(loc, places), loc[-1]
+        if not loc[:-1]:
+            return Fault(loc, place, f"section '{key}' is missing", "it names the languages and the parallel text")
+        assert field is not None
+        return Fault(loc, place, f"{dotted(loc[:-1])} lacks the key '{key}'", f"{key}: {field.description}")
     if kind in ("missing", "too_long"):  # a list of the wrong length, not one of its items
         loc = tuple(part for part in loc if isinstance(part, str))
     assert field is not None
-    annotation = _type_of_items(field.annotation) if isinstance(loc[-1], int) else field.annotation
+    annotation: object = field.annotation
+    if isinstance(loc[-1], int):  # an item of a list, which may be optional
+        kinds = get_args(annotation)
+        annotation = next((get_args(kind)[0] for kind in kinds if get_origin(kind) is tuple), kinds[0])
     message = f"{dotted(loc)} must be {allowed(annotation, field.metadata)}, got {shown(value)}"
     return Fault(loc, nearest_location(loc, places), message, _hint(annotation, value))
 
@@ -246,15 +247,6 @@ def _hint(annotation: object, value: object) -> str:
     if takes_text and isinstance(value, int | float | Unusable):
         return f"if text is meant, quote it: '{shown(value)}'"
     return ""
-
-
-def _missing(loc: Loc, place: Location) -> Fault:
-    section, key = loc[:-1], loc[-1]
-    if not section:
-        return Fault(loc, place, f"section '{key}' is missing", "it names the languages and the parallel text")
-    field = field_at(loc)
-    assert field is not None
-    return Fault(loc, place, f"{dotted(section)} lacks the key '{key}'", f"{key}: {field.description}")
 
 
 def _contradiction(loc: Loc, message: str, places: Mapping[Loc, Location]) -> Fault:

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import NoneType
 from typing import get_args, get_origin
 
-from pydantic import BeforeValidator, ValidationError
+from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from nmt.base.errors import ConfigError
@@ -66,7 +66,7 @@ def load_text(text: str, path: Path, overrides: Sequence[str] = (), *, stored: b
     """Load the configuration in the YAML `text`, as `load_config` does; `path` is its name in messages."""
     tree = read_tree(text, str(path))
     given = _mapping_in(tree, path)
-    old_stages = _stages_in(given)
+    old_stages = training.get("stages") if isinstance(training := given.get("training"), dict) else None
     for override in overrides:
         _apply(tree, given, override)
     _replace_old_sum(given, old_stages, {override.partition("=")[0].strip() for override in overrides})
@@ -138,11 +138,6 @@ def _apply(tree: Tree, given: dict[str, object], override: str) -> None:
     tree.places[loc] = place
 
 
-def _stages_in(given: dict[str, object]) -> object:
-    training = given.get("training")
-    return training.get("stages") if isinstance(training, dict) else None
-
-
 def _replace_old_sum(given: dict[str, object], old_stages: object, overridden: set[str]) -> None:
     """If `--set` replaced the stages, drop the old sum in `max_updates`; if it removed them, keep the sum there.
 
@@ -173,22 +168,16 @@ def _section_values(section: type[Section], given: dict[str, object], loc: Loc, 
         if inner is not None and isinstance(value, dict):
             values[key] = _section_values(inner, value, here, tree)
         elif inner is not None and isinstance(value, list):
-            values[key] = _values_of_list(inner, value, here, tree)
+            values[key] = [
+                _section_values(inner, item, (*here, i), tree) if isinstance(item, dict) else _without_booleans(item)
+                for i, item in enumerate(value)
+            ]
         elif key in PATH_KEYS.get(section, ()) and isinstance(value, str):
             values[key] = _expand(value, here, tree)
         else:
-            is_read_first = any(isinstance(each, BeforeValidator) for each in field.metadata)
-            takes_booleans = is_read_first or field.annotation is bool or bool in get_args(field.annotation)
+            takes_booleans = field.annotation is bool or bool in get_args(field.annotation)
             values[key] = value if takes_booleans else _without_booleans(value)
     return values
-
-
-def _values_of_list(section: type[Section], given: list[object], loc: Loc, tree: Tree) -> list[object]:
-    """Return the items of a list of sections, ready for validation."""
-    return [
-        _section_values(section, value, (*loc, i), tree) if isinstance(value, dict) else _without_booleans(value)
-        for i, value in enumerate(given)
-    ]
 
 
 def _without_booleans(value: object) -> object:
@@ -235,23 +224,23 @@ def _validate(values: dict[str, object], tree: Tree, *, stored: bool) -> Config 
     known = {fault.loc for fault in tree.faults}
     # A value that is unusable as YAML was already reported when it was read.
     unread = [d for d in details if not (isinstance(d["input"], Unusable) and without_alternatives(d["loc"]) in known)]
-    strangers = [fault for fault in tree.faults if fault.loc and field_at(fault.loc) is None]
+    unknown_keys = [fault for fault in tree.faults if fault.loc and field_at(fault.loc) is None]
     for detail in unread:
-        if not (strangers and _follows_from(strangers, detail)):
+        if not (unknown_keys and _follows_from(unknown_keys, detail)):
             fault = invalid(detail, tree.places)
             if fault not in tree.faults:  # once, for all the types that a field may have
                 tree.faults.append(fault)
     return None
 
 
-def _follows_from(strangers: Sequence[Fault], detail: ErrorDetails) -> bool:
+def _follows_from(unknown_keys: Sequence[Fault], detail: ErrorDetails) -> bool:
     """Return whether unknown keys may have caused an error: `scr_lang` for `src_lang` leaves `src_lang` missing."""
     loc = detail["loc"]
     if detail["type"] == "missing":
         return any(
-            (s.loc[:-1] == loc[:-1] and f"did you mean '{loc[-1]}'?" in s.hint)
-            or s.hint.startswith(f"in nmt: {dotted(loc)}")
-            for s in strangers
+            (unknown.loc[:-1] == loc[:-1] and f"did you mean '{loc[-1]}'?" in unknown.hint)
+            or unknown.hint.startswith(f"in nmt: {dotted(loc)}")
+            for unknown in unknown_keys
         )
     field = field_at(loc)
     # Conflicting values may stop conflicting once the unknown keys are fixed.

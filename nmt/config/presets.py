@@ -28,16 +28,11 @@ SCRIPTS_WITH_CASE = ("Latin", "Greek", "Cyrillic", "Armenian")
 UPPER_SHARE = 0.03  # of the pairs; on Multi30k, it costs nothing on clean text, and texts in capitals gain 21 BLEU
 
 
-class BothFirst(NamedTuple):
-    """Train in both directions first, at a constant rate, then in one (Ding et al. 2021, "bidirectional training")."""
-
-    share: float  # of the updates, in both directions
-    dropouts: tuple[float, float]  # of the first stage, and of the second
-    epochs: int  # passes over the data in both stages, instead of the preset's
-
-
-# Measured on Multi30k (29,000 pairs) and Tatoeba (27,493): 1 to 2 BLEU more than the preset's own training.
-BOTH = BothFirst(share=0.52, dropouts=(0.15, 0.2), epochs=24)
+# Some corpora are first trained on in both directions, at a constant rate, then in one (Ding et al. 2021,
+# "bidirectional training"). Measured on Multi30k (29,000 pairs) and Tatoeba (27,493): 1 to 2 BLEU more.
+SHARE_IN_BOTH = 0.52  # of the updates
+DROPOUTS = (0.15, 0.2)  # of the first stage, and of the second
+EPOCHS_WITH_BOTH = 24  # passes over the data in both stages, instead of the preset's
 
 
 class Preset(NamedTuple):
@@ -58,7 +53,7 @@ class Preset(NamedTuple):
     beta2: float  # of AdamW
     epochs: int  # passes over the data; 0: use `updates`
     updates: int
-    both_first: BothFirst | None = None
+    both_first: bool = False
     positions: Literal["sinusoidal", "rotary"] = "sinusoidal"
     qk_norm: Literal["self", False] = False
 
@@ -73,7 +68,7 @@ PRESETS = (
     # epochs, updates, both directions first, positions, norms of queries and keys
     Preset(10_000,  2_000,  1_000, 128, 4,  512, 2, 0.3, 1e-3,  400, 1024,      0,  0.98, 60,       0),
     Preset(50_000,  5_000,  2_000, 256, 4,  512, 3, 0.3, 1e-3,  400, 1024,      0, 0.999, 27,       0,
-           BOTH, "rotary", "self"),
+           True, "rotary", "self"),
     Preset(3e5,     8_000,  4_000, 256, 4, 1024, 4, 0.2, 1e-3, 1000, 4096,      0,  0.98, 25,       0),
     Preset(2e6,    16_000,  8_000, 512, 8, 2048, 6, 0.1, 7e-4, 4000, 4096, 12_000,  0.98,  0, 100_000),
     Preset(inf,    32_000, 16_000, 512, 8, 2048, 6, 0.1, 7e-4, 4000, 8192, 25_000,  0.98,  0, 200_000),
@@ -96,17 +91,23 @@ def suggest_config(num_pairs: int, data: DataConfig, *, student: bool = False) -
     of the pairs in capitals, if the source language has them.
     """
     preset = preset_for(num_pairs)
-    if student or not _may_be_swapped(data):
-        preset = preset._replace(both_first=None)
+    tagged = any(files.tag for files in data.corpora("train"))
+    if student or tagged or len(data.directions) > 1 or data.augment.is_on or data.glossary.is_on:
+        preset = preset._replace(both_first=False)  # source and target must not be swapped
     suited: dict[str, object] = {"holdout_size": max(1, min(data.holdout_size, num_pairs // 20)), "protect": True}
     if script_of(data.src_lang) in SCRIPTS_WITH_CASE and not student:
         suited["augment"] = AugmentConfig(upper=UPPER_SHARE)
     data = data.model_copy(update={key: value for key, value in suited.items() if key not in data.model_fields_set})
-    dropout = preset.both_first.dropouts[1] if preset.both_first else preset.dropout
+    dropout = DROPOUTS[1] if preset.both_first else preset.dropout
     num_decoder_layers = (1 if preset.num_layers <= 3 else 2) if student else preset.num_layers
+    tokenizer = TokenizerConfig(vocab_size=preset.student_vocab_size if student else preset.vocab_size)
+    if any(map(has_many_characters, (data.src_lang, data.tgt_lang))):
+        # Rare characters are spelled in bytes, as SentencePiece recommends for Chinese and Japanese.
+        vocab_size = max(tokenizer.vocab_size, MIN_VOCAB_WITH_MANY_CHARACTERS)
+        tokenizer = TokenizerConfig(vocab_size=vocab_size, character_coverage=0.9995)
     return Config(
         data=data,
-        tokenizer=_tokenizer(preset.student_vocab_size if student else preset.vocab_size, data),
+        tokenizer=tokenizer,
         model=ModelConfig(
             d_model=preset.d_model,
             num_heads=preset.num_heads,
@@ -129,25 +130,17 @@ def reason_for(num_pairs: int) -> str:
     return "this is enough data for the base Transformer of Vaswani et al. 2017"
 
 
-def _tokenizer(vocab_size: int, data: DataConfig) -> TokenizerConfig:
-    if not any(map(has_many_characters, (data.src_lang, data.tgt_lang))):
-        return TokenizerConfig(vocab_size=vocab_size)
-    # Rare characters are spelled in bytes, as SentencePiece recommends for Chinese and Japanese.
-    return TokenizerConfig(vocab_size=max(vocab_size, MIN_VOCAB_WITH_MANY_CHARACTERS), character_coverage=0.9995)
-
-
-def _may_be_swapped(data: DataConfig) -> bool:
-    """Return whether source and target of `data` may be swapped, so that a model learns both directions."""
-    tagged = any(files.tag for files in data.corpora("train"))
-    return not (tagged or len(data.directions) > 1 or data.augment.is_on or data.glossary.is_on)
-
-
 def _training(preset: Preset, num_pairs: int) -> TrainingConfig:
     tokens_an_update = max(preset.batch_tokens, preset.tokens_per_update)
     updates_an_epoch = num_pairs * TOKENS_PER_PAIR / tokens_an_update
-    epochs = preset.both_first.epochs if preset.both_first else preset.epochs
+    epochs = EPOCHS_WITH_BOTH if preset.both_first else preset.epochs
     max_updates = preset.updates or max(MIN_UPDATES, _hundreds(epochs * updates_an_epoch))
     every = min(max(MIN_VALIDATE_EVERY, _hundreds(updates_an_epoch)), MAX_VALIDATE_EVERY)
+    in_both = _hundreds(SHARE_IN_BOTH * max_updates)
+    stages = (
+        Stage(max_updates=in_both, augment=False, both_directions=True, schedule="constant", dropout=DROPOUTS[0]),
+        Stage(max_updates=max_updates - in_both, warmup_updates=0),
+    )
     return TrainingConfig(
         batch_tokens=preset.batch_tokens,
         tokens_per_update=preset.tokens_per_update,
@@ -157,15 +150,7 @@ def _training(preset: Preset, num_pairs: int) -> TrainingConfig:
         schedule="inverse_sqrt" if preset.updates else "linear",
         warmup_updates=min(preset.warmup_updates, max_updates // 10),
         validate_every=every,
-        stages=() if preset.both_first is None else _stages(preset.both_first, max_updates),
-    )
-
-
-def _stages(first: BothFirst, max_updates: int) -> tuple[Stage, Stage]:
-    in_both = _hundreds(first.share * max_updates)
-    return (
-        Stage(max_updates=in_both, augment=False, both_directions=True, schedule="constant", dropout=first.dropouts[0]),
-        Stage(max_updates=max_updates - in_both, warmup_updates=0),
+        stages=stages if preset.both_first else (),
     )
 
 

@@ -79,25 +79,20 @@ class Config(Section):
         return self
 
     @model_validator(mode="after")
-    def _sides_may_be_swapped(self) -> Self:
+    def _each_stage_fits(self) -> Self:
         for number in range(max(1, len(self.training.stages))):
             config = self.of_stage(number)
-            if config.training.both_directions and (obstacle := config._obstacle_to_swapping()):
-                place = f"training.stages: stage {number + 1}" if self.training.stages else "training"
-                raise ValueError(f"{place}: both_directions swaps source and target, so {obstacle}")
-        return self
-
-    @model_validator(mode="after")
-    def _has_dropout_for_r_drop(self) -> Self:
-        for number in range(max(1, len(self.training.stages))) if self.training.r_drop else ():
-            model = self.of_stage(number).model
-            if not (model.dropout or model.attention_dropout or model.embedding_dropout):
-                place = f"training.stages: stage {number + 1}: dropout" if self.training.stages else "model.dropout"
+            stage = f"training.stages: stage {number + 1}" if self.training.stages else ""
+            if config.training.both_directions and (reason := config._why_not_both_directions()):
+                raise ValueError(f"{stage or 'training'}: both_directions swaps source and target, so {reason}")
+            model = config.model
+            if self.training.r_drop and not (model.dropout or model.attention_dropout or model.embedding_dropout):
+                key = f"{stage}: dropout" if stage else "model.dropout"
                 message = "training.r_drop compares two passes with different dropout"
-                raise ValueError(f"{message}; set {place}, such as to 0.3")
+                raise ValueError(f"{message}; set {key}, such as to 0.3")
         return self
 
-    def _obstacle_to_swapping(self) -> str:
+    def _why_not_both_directions(self) -> str:
         """Return what must be so that training may swap source and target; empty if it is so."""
         if not self.tokenizer.joint:
             return "tokenizer.joint must be true"

@@ -7,7 +7,7 @@ from typing import Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from nmt.config.base import Count, Section
-from nmt.config.corpora import fault_of_symbol
+from nmt.config.corpora import symbol_error
 
 MIN_COVERAGE = 0.98  # of characters; SentencePiece rejects less
 
@@ -54,7 +54,7 @@ class TokenizerConfig(Section):
     @classmethod
     def _not_reserved(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         for symbol in value:
-            if message := fault_of_symbol(symbol):
+            if message := symbol_error(symbol):
                 raise ValueError(message)
         if len(set(value)) != len(value):
             raise ValueError("a symbol is listed twice")

@@ -20,9 +20,9 @@ from nmt.artifacts.find_model import find_run
 from nmt.artifacts.rundir import DirectedPairs, RunDir, replaceable_run
 from nmt.base.errors import ConfigError, RunError
 from nmt.base.files import flush, restore_replaced, write_text
-from nmt.config import Config, dump_config
+from nmt.config import Config
 from nmt.config.data import DataConfig
-from nmt.config.load import load_text
+from nmt.config.dump import with_values
 
 if TYPE_CHECKING:
     from nmt.apps.recipes.adaptation import Verdict
@@ -188,7 +188,7 @@ def _request(
         hint = "give the languages with --src-lang and --tgt-lang"
         raise ConfigError(f"the run does not translate {direction}; it has {listed}", hint=hint)
     held_out = [override for override in overrides if override.startswith(("data.holdout_size=", "data.holdout_seed="))]
-    named = load_text(dump_config(Config(data=data)), Path("configuration of the run"), held_out).data
+    named = with_values(Config(data=data), "configuration of the run", held_out).data
     new_test = options.for_files(tests[0]).corpora_of(data) if tests[0] else ()
     old_test = _old_test_files(tests[1], data, direction) if tests[1] else ()
     return Request(corpora, direction, new_test, old_test, mix, named.holdout_size, named.holdout_seed)
@@ -230,8 +230,7 @@ def _resume(run: Path, base: RunDir | None, check: Check, overrides: list[str]) 
         _read_old_test(base or base_of(RunDir(candidate)), RunDir(candidate), check.old_test)
     settings = None
     if overrides:
-        text = dump_config(RunDir(candidate).config())
-        settings = load_text(text, RunDir(candidate).config_file, overrides)
+        settings = with_values(RunDir(candidate).config(), RunDir(candidate).config_file, overrides)
     train_run(settings, candidate, "resume", _command(run, check))
 
 

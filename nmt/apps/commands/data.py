@@ -30,9 +30,9 @@ from nmt.base.errors import ConfigError
 from nmt.base.files import to_json
 from nmt.base.machine import num_cores
 from nmt.base.progress import Progress
-from nmt.config import Config, DataConfig, dump_config, load_config
+from nmt.config import Config, DataConfig, load_config
+from nmt.config.dump import with_values
 from nmt.config.filters import SAFE_FILTERS, Filters
-from nmt.config.load import load_text
 from nmt.data.read.table_names import format_of
 
 if TYPE_CHECKING:
@@ -166,8 +166,8 @@ def _data_section(config: Path | None, files: CorpusOptions, overrides: list[str
     if (config is None) == (not any(files[:3])):
         raise typer.BadParameter("give either --config, or the files: --src and --tgt, or --corpus")
     if config is None:
-        inputs = dump_config(Config(data=files.data_section()))
-        return load_text(inputs, Path("the command line"), overrides).data
+        inputs = files.data_section()
+        return with_values(Config(data=inputs), "the command line", overrides).data
     data = load_config(config, overrides).data
     if any(data.filters_of(files) != Filters() for files in data.corpora("train")):
         return data

@@ -21,8 +21,8 @@ from nmt.artifacts.find_model import find_run
 from nmt.artifacts.rundir import RunDir, refuse_existing
 from nmt.base.errors import ConfigError, NmtError, RunError
 from nmt.base.progress import Progress
-from nmt.config import Config, DataConfig, SearchOptions, dump_config, load_config, suggest_config
-from nmt.config.load import load_text
+from nmt.config import Config, DataConfig, SearchOptions, load_config, suggest_config
+from nmt.config.dump import with_values
 from nmt.config.nodes import read_tree
 from nmt.config.search import MAX_BEAM_SIZE
 from nmt.data.read.lines import read_lines
@@ -121,7 +121,7 @@ def distill(
     _check_student(student, found[0], config, mix_original)
     text = _write_text(found, student, run, _Search(beam, n_best), precision)
     training = student.model_copy(update={"data": text.student_data(mix_original)})
-    checked = load_text(dump_config(training), Path("configuration of the student"))
+    checked = with_values(training, "configuration of the student")
     if resume:
         _refuse_other_text(checked, run)
     _warn_of_seen_sentences(found, student.data, checked.data)
@@ -171,7 +171,7 @@ def _student_config(teacher: RunDir, path: Path | None, overrides: list[str]) ->
                 "this model was imported or packed, so it has no training data", path=teacher.path, hint=hint
             )
         suggested = suggest_config(count_pairs(data.corpora("train"))[0], data, student=True)
-        return load_text(dump_config(suggested), Path("configuration of the student"), overrides)
+        return with_values(suggested, "configuration of the student", overrides)
     try:
         given = read_tree(path.read_text(encoding="utf-8"), str(path)).data
     except (OSError, ValueError):

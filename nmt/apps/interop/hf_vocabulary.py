@@ -18,7 +18,7 @@ from nmt.base.errors import DataError, RunError
 from nmt.base.files import read_at_most
 from nmt.base.languages import LANGUAGE_TAG, language_tag
 from nmt.base.special_tokens import BOS_ID
-from nmt.config.corpora import fault_of_symbol
+from nmt.config.corpora import symbol_error
 from nmt.data.tokens.sentencepiece_model import (
     BYTE,
     CONTROL,
@@ -175,4 +175,4 @@ def hf_tokens(tokenizer: Tokenizer) -> list[str]:
     """Return the tokens of vocab.json for `tokenizer`, by id; nmt's tags become Marian's `>>xx<<`."""
     tokens = tokenizer.tokens(range(tokenizer.vocab_size))
     own = {token: match[1] for token in tokens if token.startswith("▁") and (match := LANGUAGE_TAG.fullmatch(token))}
-    return [f">>{own[token]}<<" if token in own and not fault_of_symbol(token[1:]) else token for token in tokens]
+    return [f">>{own[token]}<<" if token in own and not symbol_error(token[1:]) else token for token in tokens]

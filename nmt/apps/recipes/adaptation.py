@@ -18,8 +18,8 @@ from nmt.apps.recipes.adaptation_corpus import NEW, OLD, AdaptationCorpus, epoch
 from nmt.artifacts.rundir import DirectedPairs, RunDir
 from nmt.base.errors import RunError
 from nmt.base.files import write_text
-from nmt.config import Config, DataConfig, TrainingConfig, dump_config
-from nmt.config.load import load_text
+from nmt.config import Config, DataConfig, TrainingConfig
+from nmt.config.dump import with_values
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.evaluation.model_comparison import SetComparison, as_json, compare_on, translate_set
 from nmt.translation import Translator
@@ -47,7 +47,7 @@ def adapted_config(run: RunDir, corpus: AdaptationCorpus, data: DataConfig, over
     tokenizer = base.tokenizer.model_copy(update={"path": None})
     data = data.model_copy(update={"augment": base.data.augment})
     changed = base.model_copy(update={"data": data, "tokenizer": tokenizer, "training": training})
-    return load_text(dump_config(changed), Path("configuration of the adaptation"), overrides)
+    return with_values(changed, "configuration of the adaptation", overrides)
 
 
 def _named_updates(overrides: Sequence[str]) -> int | None:

@@ -17,13 +17,21 @@ from numpy.typing import NDArray
 
 from nmt.base.files import write_atomically
 from nmt.base.languages import Direction, written_without_spaces
-from nmt.config.data import GlossaryConfig
 from nmt.data.store.lexicon import learn_lexicon
 from nmt.data.store.store import TokenStore, damaged
 from nmt.data.text.augment import TextPair
 from nmt.data.text.glossary import Match, Term, annotation
 from nmt.data.text.spans import Span, replace_spans
 from nmt.data.tokens.tokenizer import Tokenizer, TokenizerPair
+
+SUBSTITUTE_SHARE = 0.5
+"""Share of the annotated pairs in which words of another pair replace the target words of terms."""
+
+MAX_TERMS = 3
+"""Maximum number of terms per pair."""
+
+MAX_WORDS = 3
+"""Maximum number of words per term."""
 
 MIN_SIMILARITY = 0.05
 """Token pairs below it are dropped."""
@@ -153,15 +161,16 @@ def _grow(word: int, other: int, best: Sequence[int], taken: Collection[int]) ->
 class TokenizedPair(NamedTuple):
     """The stored tokens of a pair, and the text that they spell."""
 
-    ids: tuple[list[int], list[int]]
     texts: TextPair
+    src_ids: list[int]
+    tgt_ids: list[int]
 
 
 class TermAnnotator:
     """Annotates terms in pairs of one direction."""
 
-    def __init__(self, config: GlossaryConfig, lexicon: TermLexicon, tokenizers: TokenizerPair, direction: Direction):
-        self._config, self._lexicon = config, lexicon
+    def __init__(self, lexicon: TermLexicon, tokenizers: TokenizerPair, direction: Direction):
+        self._lexicon = lexicon
         self._spaced_tgt = not written_without_spaces(direction.tgt)
         self._src = _WordFinder(tokenizers.src, written_without_spaces(direction.src))
         self._tgt = _WordFinder(tokenizers.tgt, written_without_spaces(direction.tgt))
@@ -171,13 +180,13 @@ class TermAnnotator:
 
         `other` is a pair whose target words may replace those of the terms.
         """
-        words = self._src.words(pair.ids[0]), self._tgt.words(pair.ids[1])
-        links = self._draw_links(self._lexicon.links(pair.ids, words), words, draw)
-        substitute = draw.random() < self._config.substitute
+        words = self._src.words(pair.src_ids), self._tgt.words(pair.tgt_ids)
+        links = self._draw_links(self._lexicon.links((pair.src_ids, pair.tgt_ids), words), words, draw)
+        substitute = draw.random() < SUBSTITUTE_SHARE
         edits: list[tuple[Span, str, Span, str]] = []
         for link in links:
-            src = self._src.span(pair.ids[0], pair.texts.src, _tokens(words[0], link.src))
-            tgt = self._tgt.span(pair.ids[1], pair.texts.tgt, _tokens(words[1], link.tgt))
+            src = self._src.span(pair.src_ids, pair.texts.src, _tokens(words[0], link.src))
+            tgt = self._tgt.span(pair.tgt_ids, pair.texts.tgt, _tokens(words[1], link.tgt))
             if src is None or tgt is None:
                 continue
             target = (other and substitute and self._draw_words(other, draw)) or pair.texts.tgt[tgt.start : tgt.end]
@@ -193,11 +202,11 @@ class TermAnnotator:
         self, links: Sequence[Link], words: tuple[list[Range], list[Range]], draw: random.Random
     ) -> list[Link]:
         """Draw terms of one or more adjacent links, without overlaps."""
-        free, found = sorted(link for link in links if _size(link) <= self._config.max_words), list[Link]()
-        count = 1 + int(draw.random() * self._config.max_terms)
+        free, found = sorted(link for link in links if _size(link) <= MAX_WORDS), list[Link]()
+        count = 1 + int(draw.random() * MAX_TERMS)
         while free and len(found) < count:
             first = int(draw.random() * len(free))
-            size, last = 1 + int(draw.random() ** 2 * self._config.max_words), first  # mostly one word
+            size, last = 1 + int(draw.random() ** 2 * MAX_WORDS), first  # mostly one word
             term = free[first]
             while last + 1 < len(free) and (joined := _join(term, free[last + 1])) and _size(joined) <= size:
                 term, last = joined, last + 1
@@ -208,14 +217,14 @@ class TermAnnotator:
 
     def _draw_words(self, pair: TokenizedPair, draw: random.Random) -> str:
         """Draw one or more adjacent target words of `pair`; empty if it has none."""
-        words = self._tgt.words(pair.ids[1])
+        words = self._tgt.words(pair.tgt_ids)
         if not words:
             return ""
         start = int(draw.random() * len(words))
-        size, end = 1 + int(draw.random() ** 2 * self._config.max_words), start + 1
+        size, end = 1 + int(draw.random() ** 2 * MAX_WORDS), start + 1
         while end < len(words) and end - start < size and _adjacent(words, range(end - 1, end + 1)):
             end += 1
-        span = self._tgt.span(pair.ids[1], pair.texts.tgt, _tokens(words, (start, end)))
+        span = self._tgt.span(pair.tgt_ids, pair.texts.tgt, _tokens(words, (start, end)))
         return "" if span is None else pair.texts.tgt[span.start : span.end]
 
 

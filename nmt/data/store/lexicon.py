@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nmt.data.store.store import Side, TokenStore
+from nmt.data.store.store import Side, TokenStore, positions
 
 ITERATIONS = 5
 MAX_PAIRS = 500_000
@@ -149,19 +149,13 @@ def _block(store: TokenStore, pairs: Ints) -> _Block:
     num_links = np.repeat(src_lens, tgt_lens)  # of each target position
     src_starts = np.repeat(np.cumsum(src_lens) - src_lens, tgt_lens)
     tgt_positions = np.repeat(np.arange(len(tgt_ids)), num_links)
-    src_positions = _ranges(src_starts, num_links)
+    src_positions = positions(src_starts, num_links)
     keys = src_ids[src_positions] * store.tgt.vocab_size + tgt_ids[tgt_positions]
     return _Block(keys, src_positions, tgt_positions, src_ids, tgt_ids)
 
 
 def _tokens(side: Side, pairs: Ints, lengths: Ints) -> Ints:
     """Return the tokens of the sentences `pairs`, concatenated."""
-    ids = side.tokens[_ranges(side.offsets[pairs], lengths)]
+    ids = side.tokens[positions(side.offsets[pairs], lengths)]
     side.check(ids)
     return ids.astype(np.int64)
-
-
-def _ranges(starts: Ints, lengths: Ints) -> Ints:
-    """Return the concatenated ranges starts[i], …, starts[i] + lengths[i] - 1."""
-    before = np.cumsum(lengths) - lengths
-    return np.repeat(starts - before, lengths) + np.arange(int(lengths.sum()))

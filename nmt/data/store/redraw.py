@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nmt.base.languages import Direction
 from nmt.base.special_tokens import UNK_ID
-from nmt.config.data import AUGMENT_KINDS, AugmentConfig, GlossaryConfig
+from nmt.config.data import AUGMENT_KINDS, AugmentConfig
 from nmt.config.sections import Config
 from nmt.config.tokenizer import SubwordRegularization
 from nmt.data.store.glossary_pairs import TermAnnotator, TermLexicon, TokenizedPair
 from nmt.data.store.mixing import permute
-from nmt.data.store.store import Side, TokenStore
+from nmt.data.store.store import Side, TokenStore, positions
 from nmt.data.text.augment import PairChanger, TextPair
 from nmt.data.tokens.subword_regularization import Segmentations
 from nmt.data.tokens.tokenizer import Tokenizer, TokenizerPair
@@ -31,7 +30,6 @@ _Rows = NDArray[np.int64]
 _KINDS_OF_EPOCH, _SEGMENTATIONS = 1, 2  # keep their random numbers distinct from each other and from the order's
 _UNCHANGED = len(AUGMENT_KINDS)
 _TERMS = _UNCHANGED + 1
-_NO_TERMS = GlossaryConfig()
 
 
 class DrawnPairs(NamedTuple):
@@ -41,55 +39,33 @@ class DrawnPairs(NamedTuple):
     tgt: Side
 
 
-@dataclass(frozen=True)
-class RedrawSettings:
-    """The settings of the draws, for a store with the given `directions` and `sizes` (pairs) of its corpora."""
-
-    augment: AugmentConfig
-    regularization: SubwordRegularization
-    directions: Sequence[Direction]
-    sizes: Sequence[int]
-    limits: tuple[int, int]  # tokens of source and target, eos included
-    seed: int
-    glossary: GlossaryConfig = _NO_TERMS
-
-
 class Redraw:
     """Redraws pools of pairs: changes an exact share of the pairs of an epoch, and draws a segmentation of each."""
 
-    def __init__(self, store: TokenStore, tokenizers: TokenizerPair, settings: RedrawSettings):
-        self._store, self._settings = store, settings
-        self._src = _SideRedraw(store.src, tokenizers.src, settings.regularization)
-        self._tgt = _SideRedraw(store.tgt, tokenizers.tgt, settings.regularization)
+    def __init__(self, config: Config, store: TokenStore, tokenizers: TokenizerPair, sizes: Sequence[int]):
+        """Prepare draws for a training run with `config`; `sizes` are the numbers of pairs of its corpora."""
+        data, regularization = config.data, config.tokenizer.subword_regularization
+        self._store, self._augment, self._share_of_terms = store, data.augment, data.glossary.share
+        self._limits = (config.model.max_src_len, config.model.max_tgt_len)
+        self._seed = config.training.seed
+        self._src = _SideRedraw(store.src, tokenizers.src, regularization)
+        self._tgt = _SideRedraw(store.tgt, tokenizers.tgt, regularization)
+        directions = [data.direction_of(files) for files in data.corpora("train")]
         symbols = {*tokenizers.src.user_symbols, *tokenizers.tgt.user_symbols}
-        self._changers = [
-            PairChanger(direction, symbols, settings.augment.word_rate) for direction in settings.directions
-        ]
+        self._changers = [PairChanger(direction, symbols, data.augment.word_rate) for direction in directions]
         self._annotators: list[TermAnnotator] = []
-        if settings.glossary.is_on:
+        if data.glossary.is_on:
             lexicon = TermLexicon.of_store(store)
-            self._annotators = [
-                TermAnnotator(settings.glossary, lexicon, tokenizers, direction) for direction in settings.directions
-            ]
-        self._corpus_ends = np.cumsum(settings.sizes)
+            self._annotators = [TermAnnotator(lexicon, tokenizers, direction) for direction in directions]
+        self._corpus_ends = np.cumsum(sizes)
 
     @classmethod
     def from_config(cls, config: Config, store: TokenStore, tokenizers: TokenizerPair) -> Self | None:
         """Return the redraw of `store` for a training run; None if the stored pairs are used unchanged."""
-        data, regularization = config.data, config.tokenizer.subword_regularization
-        if not (data.augment.is_on or data.glossary.is_on or regularization.per_epoch):
-            return None
-        corpora = data.corpora("train")
-        settings = RedrawSettings(
-            data.augment,
-            regularization,
-            directions=[data.direction_of(files) for files in corpora],
-            sizes=store.sizes(len(corpora)),
-            limits=(config.model.max_src_len, config.model.max_tgt_len),
-            seed=config.training.seed,
-            glossary=data.glossary,
-        )
-        return cls(store, tokenizers, settings)
+        data = config.data
+        if data.augment.is_on or data.glossary.is_on or config.tokenizer.subword_regularization.per_epoch:
+            return cls(config, store, tokenizers, store.sizes(len(data.corpora("train"))))
+        return None
 
     def pool(self, indices: _Rows, ranks: _Rows, epoch: int) -> DrawnPairs:
         """Draw the pairs at `indices` of the store, which have the `ranks` in `epoch`.
@@ -98,20 +74,21 @@ class Redraw:
         store is damaged.
         """
         stored = (self._src.read(indices), self._tgt.read(indices))
-        settings = self._settings
-        share = settings.glossary.share
-        kinds = kinds_of(ranks, len(self._store), settings.augment, (settings.seed, epoch), share_of_terms=share)
+        key = (self._seed, epoch)
+        kinds = kinds_of(ranks, len(self._store), self._augment, key, share_of_terms=self._share_of_terms)
         may_change = np.ones(len(indices), dtype=bool)
-        for sentences, limit in zip(stored, self._settings.limits, strict=True):
-            may_change &= _spells_its_text(sentences) & (sentences.lengths < limit)  # eos takes one
+        for sentences, limit in zip(stored, self._limits, strict=True):
+            rows = np.repeat(np.arange(len(indices)), sentences.lengths)
+            num_unknown = np.bincount(rows[sentences.ids == UNK_ID], minlength=len(indices))
+            may_change &= (num_unknown == 0) & (sentences.lengths < limit)  # eos takes one
         changed = self._changed(stored, np.where(may_change, kinds, _UNCHANGED), indices, (ranks, epoch))
         drawn = []
         for number, (side, before) in enumerate(zip((self._src, self._tgt), stored, strict=True)):
             texts = {row: pair[number] for row, pair in changed.items()}
-            seeds = (self._settings.seed, epoch, int(ranks[0]) if len(ranks) else 0, _SEGMENTATIONS, number)
+            seeds = (self._seed, epoch, int(ranks[0]) if len(ranks) else 0, _SEGMENTATIONS, number)
             drawn.append(side.segment(before, texts, np.flatnonzero(may_change), seeds))
         fits = np.ones(len(indices), dtype=bool)
-        for after, limit in zip(drawn, self._settings.limits, strict=True):
+        for after, limit in zip(drawn, self._limits, strict=True):
             fits &= after.lengths < limit
         src, tgt = (_where(fits, after, before) for after, before in zip(drawn, stored, strict=True))
         return DrawnPairs(_as_side(src, self._store.src), _as_side(tgt, self._store.tgt))
@@ -139,12 +116,16 @@ class Redraw:
         ranks, epoch = position
         changed = {}
         for row in rows.tolist():
-            draw = random.Random((self._settings.seed << 96) + (epoch << 48) + int(ranks[row]))
+            draw = random.Random((self._seed << 96) + (epoch << 48) + int(ranks[row]))
             partner, corpus = partners.get(row), int(corpora[row])
             if partner is not None and (partner == row or corpora[partner] != corpus):
                 partner = None
             if kinds[row] == _TERMS:
-                one, *other = (self._tokenized(stored, texts, r) for r in (row, partner) if r is not None)
+                one, *other = (
+                    TokenizedPair(texts[r], *(next(_each(side, np.array([r]))) for side in stored))
+                    for r in (row, partner)
+                    if r is not None
+                )
                 pair = self._annotators[corpus].annotate(one, draw, other[0] if other else None)
             else:
                 second = None if partner is None else texts[partner]
@@ -152,11 +133,6 @@ class Redraw:
             if pair != texts[row]:
                 changed[row] = pair
         return changed
-
-    @staticmethod
-    def _tokenized(stored: tuple[Segmentations, Segmentations], texts: dict[int, TextPair], row: int) -> TokenizedPair:
-        src, tgt = (next(_each(side, np.array([row]))) for side in stored)
-        return TokenizedPair((src, tgt), texts[row])
 
 
 def kinds_of(
@@ -185,7 +161,7 @@ class _SideRedraw:
     def read(self, indices: _Rows) -> Segmentations:
         """Read the sentences at `indices` of the store. RunError if they contain invalid tokens."""
         lengths = self._side.lengths(indices)
-        tokens = self._side.tokens[_positions(self._side.offsets[indices], lengths)]
+        tokens = self._side.tokens[positions(self._side.offsets[indices], lengths)]
         self._side.check(tokens)
         return Segmentations(tokens.astype(np.int64), lengths)
 
@@ -198,8 +174,10 @@ class _SideRedraw:
     ) -> Segmentations:
         """Return the sentences with new `texts` in some of `rows`; if segmentations are drawn, draw all `rows`."""
         if self._sampler is None:
-            changed_rows = np.fromiter(texts, dtype=np.int64, count=len(texts))
-            return _overlay(stored, changed_rows, _flat(self._tokenizer.encode_batch(texts.values())))
+            encoded = self._tokenizer.encode_batch(texts.values())
+            lengths = np.array([len(ids) for ids in encoded], dtype=np.int64)
+            new = Segmentations(np.array([i for ids in encoded for i in ids], dtype=np.int64), lengths)
+            return _overlay(stored, np.array(list(texts), dtype=np.int64), new)
         changed = dict(zip(texts, self._tokenizer.normalize_batch(texts.values()), strict=True))
         spelled = [
             changed[row] if row in changed else self._tokenizer.spelling(ids)
@@ -208,32 +186,11 @@ class _SideRedraw:
         return _overlay(stored, rows, self._sampler.draw(spelled, *seeds))
 
 
-def _spells_its_text(sentences: Segmentations) -> NDArray[np.bool_]:
-    """Return a mask of the sentences without unknown tokens."""
-    rows = np.repeat(np.arange(len(sentences.lengths)), sentences.lengths)
-    unknown: NDArray[np.int64] = np.bincount(rows[sentences.ids == UNK_ID], minlength=len(sentences.lengths))
-    return unknown == 0
-
-
-def _flat(rows: Sequence[Sequence[int]]) -> Segmentations:
-    """Concatenate sentences."""
-    lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
-    ids = np.fromiter((i for row in rows for i in row), dtype=np.int64, count=int(lengths.sum()))
-    return Segmentations(ids, lengths)
-
-
 def _each(sentences: Segmentations, rows: _Rows) -> Iterator[list[int]]:
     """Yield the tokens of each of `rows`."""
     ends = sentences.lengths.cumsum()[rows]
     for start, end in zip((ends - sentences.lengths[rows]).tolist(), ends.tolist(), strict=True):
         yield sentences.ids[start:end].tolist()
-
-
-def _positions(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the positions of all tokens of sentences that start at `starts`, sentence by sentence."""
-    positions = np.arange(int(lengths.sum()), dtype=np.int64)
-    positions += np.repeat(starts - (lengths.cumsum() - lengths), lengths)
-    return positions
 
 
 def _overlay(stored: Segmentations, rows: _Rows, others: Segmentations) -> Segmentations:
@@ -245,8 +202,8 @@ def _overlay(stored: Segmentations, rows: _Rows, others: Segmentations) -> Segme
     kept = np.ones(len(lengths), dtype=bool)
     kept[rows] = False
     old_starts = stored.lengths.cumsum() - stored.lengths
-    ids[_positions(starts[kept], lengths[kept])] = stored.ids[_positions(old_starts[kept], lengths[kept])]
-    ids[_positions(starts[rows], lengths[rows])] = others.ids
+    ids[positions(starts[kept], lengths[kept])] = stored.ids[positions(old_starts[kept], lengths[kept])]
+    ids[positions(starts[rows], lengths[rows])] = others.ids
     return Segmentations(ids, lengths)
 
 
@@ -254,7 +211,7 @@ def _where(condition: NDArray[np.bool_], drawn: Segmentations, stored: Segmentat
     """Return the sentences of `drawn` where `condition` holds, else those of `stored`."""
     rows = np.flatnonzero(~condition)
     starts = stored.lengths.cumsum() - stored.lengths
-    kept = Segmentations(stored.ids[_positions(starts[rows], stored.lengths[rows])], stored.lengths[rows])
+    kept = Segmentations(stored.ids[positions(starts[rows], stored.lengths[rows])], stored.lengths[rows])
     return _overlay(drawn, rows, kept)
 
 

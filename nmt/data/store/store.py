@@ -84,6 +84,12 @@ class Side:
         return counts
 
 
+def positions(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the concatenated ranges starts[i], …, starts[i] + lengths[i] - 1."""
+    before = lengths.cumsum() - lengths
+    return np.repeat(starts - before, lengths) + np.arange(int(lengths.sum()), dtype=np.int64)
+
+
 def damaged(what: str, folder: Path) -> RunError:
     """Return the error for a store that has changed since it was built."""
     hint = "delete the folder; nmt will rebuild it"

@@ -265,7 +265,7 @@ def test_new_takes_several_corpora_and_recognizes_their_forms():
     arguments = ("--src", "a.de", "--tgt", "a.en", "--src", "a.txt", "--tgt", "a.pt-BR.gz", "--corpus", "a.tsv#3,2")
     config = new(*arguments, "--corpus", "a.tmx.gz", "--corpus", "a.csv#3,2")
     assert [files.form for files in config.data.train] == ["src", "src", "tsv", "tmx", "csv"]
-    assert [files.columns for files in config.data.train if files.has_columns] == [(3, 2), (3, 2)]
+    assert [files.columns for files in config.data.train if files.uses("columns")] == [(3, 2), (3, 2)]
     assert Path("my.yaml").read_text().split("\n")[1] == (
         f"# Found {5 * NUM_PAIRS} sentence pairs (rows with an empty side, not counted: 2) in a.de, a.en, a.txt, "
         "a.pt-BR.gz, a.tsv, a.tmx.gz and a.csv."

@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 
 from nmt.base.errors import RunError
-from nmt.base.languages import Direction
-from nmt.config.data import AugmentConfig, GlossaryConfig
-from nmt.config.tokenizer import SubwordRegularization, TokenizerConfig
+from nmt.config import Config, TokenizerConfig
 from nmt.data.read.corpus import SentencePair
+from nmt.data.store import glossary_pairs
 from nmt.data.store.glossary_pairs import TermLexicon
-from nmt.data.store.redraw import Redraw, RedrawSettings
+from nmt.data.store.redraw import Redraw
 from nmt.data.store.report import CorpusCounts
 from nmt.data.store.store import TokenStore, build_store
 from nmt.data.text.glossary import TERM_SYMBOLS
@@ -38,12 +37,19 @@ def data(tmp_path_factory) -> tuple[TokenStore, TokenizerPair]:
     return prepare(folder, [SentencePair(f"<web> {src}", tgt, n) for n, (src, tgt) in enumerate(rows)])
 
 
-def pool(data, config: GlossaryConfig, *, epoch=0, seed=1, start=0, end=600, **changes) -> list[tuple[str, str]]:
-    values = {"directions": [Direction("de", "en")], "sizes": [len(data[0])], "limits": (200, 200), **changes}
-    values = {"augment": AugmentConfig(), "regularization": SubwordRegularization(), **values}
+def pool(data, share: float, *, epoch=0, seed=1, start=0, end=600, langs=("de", "en"), max_src_len=200, **tokenizer):
+    """The pairs of a pool in which `share` of the pairs have annotated terms."""
+    store, tokenizers = data
+    augment = tokenizer.pop("augment", {})
+    section = {"src_lang": langs[0], "tgt_lang": langs[1], "train": {"tsv": "a.tsv"}, "augment": augment}
+    config = Config(
+        data={**section, "glossary": {"share": share}},
+        tokenizer={"subword_regularization": tokenizer},
+        model={"max_src_len": max_src_len, "max_tgt_len": 200},
+        training={"seed": seed},
+    )
     ranks = np.arange(start, end)
-    drawn = Redraw(*data, RedrawSettings(seed=seed, glossary=config, **values)).pool(ranks, ranks, epoch)
-    tokenizers = data[1]
+    drawn = Redraw(config, store, tokenizers, [len(store)]).pool(ranks, ranks, epoch)
     return [(tokenizers.src.decode(drawn.src[i]), tokenizers.tgt.decode(drawn.tgt[i])) for i in range(end - start)]
 
 
@@ -54,13 +60,14 @@ def stored(data) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("share", [0.1, 1.0])
 def test_an_epoch_has_exactly_the_share_of_annotated_pairs(data, share):
-    drawn = pool(data, GlossaryConfig(share=share))
+    drawn = pool(data, share)
     assert sum("⟦term⟧" in src for src, _ in drawn) == share * 600
     assert all(new == old for new, old in zip(drawn, stored(data), strict=True) if "⟦term⟧" not in new[0])
 
 
-def test_the_terms_are_words_that_translate_each_other(data):
-    drawn = pool(data, GlossaryConfig(share=1.0, substitute=0.0))
+def test_the_terms_are_words_that_translate_each_other(data, monkeypatch):
+    monkeypatch.setattr(glossary_pairs, "SUBSTITUTE_SHARE", 0.0)
+    drawn = pool(data, 1.0)
     sizes = set()
     for (src, tgt), old in zip(drawn, stored(data), strict=True):
         assert (TERM.sub(r"\1", src), tgt) == old  # nothing else has changed
@@ -74,47 +81,48 @@ def test_the_terms_are_words_that_translate_each_other(data):
 
 def test_the_target_has_the_words_that_the_annotation_names(data):
     replaced = 0
-    for (src, tgt), (_, old) in zip(pool(data, GlossaryConfig(share=1.0)), stored(data), strict=True):
+    for (src, tgt), (_, old) in zip(pool(data, 1.0), stored(data), strict=True):
         terms = TERM.findall(src)
         at = [tgt.find(target) for _, target in terms]
         assert min(at) >= 0
         replaced += tgt != old
-    assert 240 < replaced < 360  # half of them, by `substitute`
+    assert 240 < replaced < 360  # half of them, by SUBSTITUTE_SHARE
 
 
-def test_the_limits_of_terms_and_words_hold(data):
-    drawn = pool(data, GlossaryConfig(share=1.0, max_terms=1, max_words=1))
+def test_the_limits_of_terms_and_words_hold(data, monkeypatch):
+    monkeypatch.setattr(glossary_pairs, "MAX_TERMS", 1)
+    monkeypatch.setattr(glossary_pairs, "MAX_WORDS", 1)
+    drawn = pool(data, 1.0)
     assert {len(TERM.findall(src)) for src, _ in drawn} == {1}
     assert {len(source.split()) for src, _ in drawn for source, _ in TERM.findall(src)} == {1}
 
 
 def test_each_epoch_draws_anew_and_no_pool_depends_on_those_before(data):
-    config = GlossaryConfig(share=0.5)
-    first, second = pool(data, config), pool(data, config, epoch=1)
+    first, second = pool(data, 0.5), pool(data, 0.5, epoch=1)
     assert first != second
-    assert pool(data, config, epoch=1, start=200, end=300)[:99] == second[200:299]  # the last one has another partner
-    assert pool(data, config, seed=2) != first
+    assert pool(data, 0.5, epoch=1, start=200, end=300)[:99] == second[200:299]  # the last one has another partner
+    assert pool(data, 0.5, seed=2) != first
 
 
 def test_segmentations_are_drawn_of_annotated_pairs_too(data):
-    drawn = pool(data, GlossaryConfig(share=1.0), regularization=SubwordRegularization(per_epoch=True, alpha=0.3))
-    assert drawn == pool(data, GlossaryConfig(share=1.0))
+    drawn = pool(data, 1.0, per_epoch=True, alpha=0.3)
+    assert drawn == pool(data, 1.0)
 
 
 def test_an_annotated_pair_that_would_be_too_long_stays_as_it_is_stored(data):
     longest = 1 + max(len(data[0].src[i]) for i in range(600))
-    drawn = pool(data, GlossaryConfig(share=1.0), limits=(longest, 200))
+    drawn = pool(data, 1.0, max_src_len=longest)
     kept = [new == old for new, old in zip(drawn, stored(data), strict=True)]
     assert 0 < sum(kept) < 600
 
 
 def test_augmented_and_annotated_pairs_share_an_epoch(data):
-    drawn = pool(data, GlossaryConfig(share=0.25), augment=AugmentConfig(upper=0.5))
+    drawn = pool(data, 0.25, augment={"upper": 0.5})
     assert sum("⟦term⟧" in src for src, _ in drawn) == 150
     assert sum(tgt.isupper() for _, tgt in drawn) == 300
 
 
-def test_tokens_are_the_words_of_a_language_without_spaces(tmp_path):
+def test_tokens_are_the_words_of_a_language_without_spaces(tmp_path, monkeypatch):
     words = {"cat": "猫", "dog": "狗", "moon": "月亮", "sun": "太阳", "sees": "看见", "hears": "听见"}
     pairs = [
         SentencePair(f"the {a} {v} the {b}.", f"{words[a]}{words[v]}{words[b]}。", n)
@@ -123,9 +131,8 @@ def test_tokens_are_the_words_of_a_language_without_spaces(tmp_path):
         )
     ]
     data = prepare(tmp_path, pairs)
-    config = GlossaryConfig(share=1.0, substitute=0.0)
-    changes = {"directions": [Direction("en", "zh")], "end": len(pairs)}
-    terms = [term for src, _ in pool(data, config, **changes) for term in TERM.findall(src)]
+    monkeypatch.setattr(glossary_pairs, "SUBSTITUTE_SHARE", 0.0)
+    terms = [term for src, _ in pool(data, 1.0, langs=("en", "zh"), end=len(pairs)) for term in TERM.findall(src)]
     right = [target == "".join(words.get(word, "") for word in source.split()) for source, target in terms]
     assert len(terms) > 100
     assert np.mean(right) > 0.5  # the alignment of so small a corpus errs

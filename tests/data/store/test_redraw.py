@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nmt.base.languages import Direction
+from nmt.config import Config
 from nmt.config.data import AUGMENT_KINDS, AugmentConfig
 from nmt.config.tokenizer import SubwordRegularization, TokenizerConfig
 from nmt.data.read.corpus import SentencePair
-from nmt.data.store.redraw import Redraw, RedrawSettings, kinds_of
+from nmt.data.store.redraw import Redraw, kinds_of
 from nmt.data.store.report import CorpusCounts
 from nmt.data.store.store import TokenStore, build_store
 from nmt.data.tokens.sentencepiece_training import train_tokenizers
@@ -39,9 +39,15 @@ def data(tmp_path_factory) -> tuple[TokenStore, TokenizerPair]:
     return build_store(folder / "store", iter(PAIRS), tokenizers, CorpusCounts()), tokenizers
 
 
-def redraw(data, augment=ALL_KINDS, regularization=DRAWN, seed=1, **changes) -> Redraw:
-    values = {"directions": [Direction("de", "en")], "sizes": [len(data[0])], "limits": (200, 200), **changes}
-    return Redraw(*data, RedrawSettings(augment, regularization, seed=seed, **values))
+def redraw(data, augment=ALL_KINDS, regularization=DRAWN, seed=1, limits=(200, 200), sizes=(500,)) -> Redraw:
+    corpora = [{"tsv": f"{number}.tsv"} for number in range(len(sizes))]
+    config = Config(
+        data={"src_lang": "de", "tgt_lang": "en", "train": corpora, "augment": augment},
+        tokenizer={"subword_regularization": regularization},
+        model={"max_src_len": limits[0], "max_tgt_len": limits[1]},
+        training={"seed": seed},
+    )
+    return Redraw(config, *data, sizes)
 
 
 def rows(pairs) -> list[tuple[list[int], list[int]]]:
@@ -128,8 +134,7 @@ def test_pairs_of_different_corpora_are_not_merged(data):
     options = {"augment": AugmentConfig(merge=1.0), "regularization": SubwordRegularization()}
     merged = pool(data, **options)
     assert all(len(new[0]) > len(old[0]) for new, old in zip(merged, stored(data), strict=True))
-    directions = [Direction("de", "en")] * 2
-    with_border = pool(data, sizes=[250, 250], directions=directions, **options)
+    with_border = pool(data, sizes=[250, 250], **options)
     differ = [i for i, (one, two) in enumerate(zip(merged, with_border, strict=True)) if one != two]
     assert differ == [249, 499]  # the next pair of each is of the other corpus
 
@@ -144,10 +149,9 @@ def test_a_sentence_with_unknown_tokens_stays_as_it_is_stored(tmp_path):
         SentencePair("word1 never ends .", "word1 .", 2),
     ]
     store = build_store(tmp_path / "store", iter(pairs), tokenizers, CorpusCounts())
-    settings = RedrawSettings(
-        AugmentConfig(no_final_punctuation=1.0), SubwordRegularization(), [Direction("en", "en")], [2], (20, 20), 1
-    )
+    augment = AugmentConfig(no_final_punctuation=1.0)
     ranks = np.arange(2)
-    drawn = rows(Redraw(store, tokenizers, settings).pool(ranks, ranks, 0))
+    of_words = redraw((store, tokenizers), augment, SubwordRegularization(), sizes=[2])
+    drawn = rows(of_words.pool(ranks, ranks, 0))
     assert len(drawn[0][0]) < len(store.src[0])
     assert drawn[1] == (store.src[1].tolist(), store.tgt[1].tolist())
