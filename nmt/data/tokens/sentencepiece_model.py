@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import sentencepiece
@@ -17,6 +17,9 @@ NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
 SPECIAL_TOKENS = ("<unk>", "<pad>", "<s>", "</s>")
 """The written forms of the ids 0 to 3."""
 
+SPECIAL_IDS = (UNK_ID, PAD_ID, BOS_ID, EOS_ID)
+
+_MODEL_TYPES = {1: "unigram", 2: "bpe", 3: "word", 4: "char"}
 _PIECES, _TRAINER_SPEC = 1, 2  # fields of ModelProto, as the next
 _NORMALIZERS = (3, 5)
 _VOCAB_SIZE = 4  # a field of TrainerSpec, as the next two
@@ -38,17 +41,36 @@ def read_pieces(model_bytes: bytes) -> list[Piece]:
         if not model_bytes:
             raise ValueError
         sentencepiece.SentencePieceProcessor(model_proto=model_bytes)
-        fields = [value for number, value in protobuf_items(model_bytes) if number == _PIECES]
-        return [_read_piece(protobuf_fields(field)) for field in fields if isinstance(field, bytes)]
+        pieces = []
+        for number, value in protobuf_items(model_bytes):
+            if number == _PIECES and isinstance(value, bytes):
+                fields = protobuf_fields(value)
+                text, score, kind = fields.get(1, b""), fields.get(2, bytes(4)), fields.get(3, NORMAL)
+                if not (isinstance(text, bytes) and isinstance(score, bytes) and isinstance(kind, int)):
+                    raise ValueError
+                pieces.append(Piece(text.decode(), struct.unpack("<f", score)[0], kind))
+        return pieces
     except (RuntimeError, ValueError, IndexError, struct.error):
         raise DataError("this is not a SentencePiece model, or it is damaged") from None
 
 
-def _read_piece(fields: dict[int, int | bytes]) -> Piece:
-    text, score, kind = fields.get(1, b""), fields.get(2, bytes(4)), fields.get(3, NORMAL)
-    if not (isinstance(text, bytes) and isinstance(score, bytes) and isinstance(kind, int)):
-        raise ValueError
-    return Piece(text.decode(), struct.unpack("<f", score)[0], kind)
+def special_ids(processor: sentencepiece.SentencePieceProcessor) -> tuple[int, int, int, int]:
+    """Return the ids of unk, pad, bos and eos."""
+    return processor.unk_id(), processor.pad_id(), processor.bos_id(), processor.eos_id()
+
+
+def model_type(model_bytes: bytes) -> str:
+    """Return the type of a model: `model_type` (3) of its `trainer_spec`. IndexError if it is damaged."""
+    spec = protobuf_fields(model_bytes).get(_TRAINER_SPEC, b"")
+    number = protobuf_fields(spec).get(3, 1) if isinstance(spec, bytes) else 1
+    return _MODEL_TYPES.get(number, "unknown") if isinstance(number, int) else "unknown"
+
+
+def with_user_symbols(model_bytes: bytes, symbols: Iterable[str]) -> bytes:
+    """Return a serialized model with user-defined `symbols` after its other tokens."""
+    # A repeated field of a protocol buffer can be appended.
+    pieces = (protobuf_field(1, symbol.encode()) + protobuf_field(3, USER_DEFINED) for symbol in symbols)
+    return model_bytes + b"".join(protobuf_field(_PIECES, piece) for piece in pieces)
 
 
 def with_pieces(model_bytes: bytes, pieces: Sequence[Piece]) -> bytes:
@@ -64,7 +86,11 @@ def with_pieces(model_bytes: bytes, pieces: Sequence[Piece]) -> bytes:
         items.append((_TRAINER_SPEC, b""))
     # If a field has two values, the last one counts.
     others = [protobuf_field(n, v + overrides if n == _TRAINER_SPEC and isinstance(v, bytes) else v) for n, v in items]
-    return b"".join([*(protobuf_field(_PIECES, _piece_fields(piece)) for piece in pieces), *others])
+    fields = (  # the score is field 2, of four bytes
+        protobuf_field(1, text.encode()) + b"\x15" + struct.pack("<f", score) + protobuf_field(3, kind)
+        for text, score, kind in pieces
+    )
+    return b"".join([*(protobuf_field(_PIECES, piece) for piece in fields), *others])
 
 
 def with_special_tokens(model_bytes: bytes) -> bytes:
@@ -74,17 +100,11 @@ def with_special_tokens(model_bytes: bytes) -> bytes:
     """
     pieces = read_pieces(model_bytes)
     processor = sentencepiece.SentencePieceProcessor(model_proto=model_bytes)
-    ids = (processor.unk_id(), processor.pad_id(), processor.bos_id(), processor.eos_id())
-    if ids == (UNK_ID, PAD_ID, BOS_ID, EOS_ID):
+    if special_ids(processor) == SPECIAL_IDS:
         return model_bytes
     specials = [Piece(text, type=CONTROL if number else UNKNOWN) for number, text in enumerate(SPECIAL_TOKENS)]
     others = [p for p in pieces if p.type not in (UNKNOWN, CONTROL) and p.text not in SPECIAL_TOKENS]
     return with_pieces(model_bytes, [*specials, *others])
-
-
-def _piece_fields(piece: Piece) -> bytes:
-    score = b"\x15" + struct.pack("<f", piece.score)  # field 2, of four bytes
-    return protobuf_field(1, piece.text.encode()) + score + protobuf_field(3, piece.type)
 
 
 def protobuf_field(number: int, value: int | bytes) -> bytes:

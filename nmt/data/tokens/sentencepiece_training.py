@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import chain
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 import sentencepiece
 
@@ -45,11 +45,7 @@ Sentences = Callable[[], Iterable[str]]
 
 
 def train_tokenizers(
-    config: TokenizerConfig,
-    src: Sentences,
-    tgt: Sentences,
-    seed: int = 1,
-    threads: int = DEFAULT_THREADS,
+    config: TokenizerConfig, src: Sentences, tgt: Sentences, seed: int = 1, threads: int = DEFAULT_THREADS
 ) -> TokenizerPair:
     """Train one joint tokenizer, or one per side, according to `config`.
 
@@ -65,12 +61,7 @@ def train_tokenizers(
     return TokenizerPair(Tokenizer(src_model), Tokenizer(tgt_model), joint=False)
 
 
-def train_model(
-    config: TokenizerConfig,
-    sides: dict[str, Sentences],
-    seed: int,
-    threads: int,
-) -> bytes:
+def train_model(config: TokenizerConfig, sides: dict[str, Sentences], seed: int, threads: int) -> bytes:
     """Train one SentencePiece model on all `sides` ({"source": sentences, ...}); return it serialized.
 
     At most `config.max_sentences` of each side are used, sampled uniformly with `seed`; each side is read twice, as a
@@ -81,17 +72,22 @@ def train_model(
     if config.vocab_size <= _num_reserved(config) and config.type in ("char", "word"):
         raise _too_small(config, name, _num_reserved(config) + 1)  # SentencePiece would learn nothing and say nothing
     samples = [_sample(side, sentences, config.max_sentences, seed) for side, sentences in sides.items()]
-    num_sentences = in_words([f"{sample.size:,} {side}" for side, sample in zip(sides, samples, strict=True)])
+    num_sentences = in_words([f"{size:,} {side}" for side, (_, size, _) in zip(sides, samples, strict=True)])
     log.info("training a tokenizer of type %s on %s sentences", config.type, num_sentences)
-    num_characters = sum(sample.num_characters for sample in samples)
+    num_characters = sum(characters for *_, characters in samples)
     options = _options(config, _num_reserved(config) + MAX_TOKEN_LENGTH * num_characters, threads)
-    text = chain.from_iterable(sample.sentences for sample in samples)
+    text = chain.from_iterable(sentences for sentences, *_ in samples)
     try:
         train = _learn_here if num_characters <= MAX_CHARACTERS_HERE else learn_in_process
         model = train(text, options)
     except SentencePieceError as error:
-        raise _translated(error, config, name) from None
-    _warn_if_clamped(model, config, name)
+        if needed := re.search(r"smaller than required_chars\. \d+ vs (\d+)", str(error)):
+            raise _too_small(config, name, int(needed[1])) from None
+        raise DataError(f"SentencePiece cannot learn a tokenizer from the {name} text: {error}") from None
+    size = sentencepiece.SentencePieceProcessor(model_proto=model).vocab_size()
+    if size < config.vocab_size:
+        message = "tokenizer.vocab_size %d is more than the %s text supports (type %s); the vocabulary has %d tokens"
+        log.warning(message, config.vocab_size, name, config.type, size)
     return model
 
 
@@ -118,16 +114,11 @@ def _options(config: TokenizerConfig, max_vocab_size: int, threads: int) -> dict
     }
 
 
-class _Sample(NamedTuple):
-    """Sentences to train on, their number, and the number of characters of the whole text."""
+def _sample(side: str, sentences: Sentences, limit: int, seed: int) -> tuple[Iterator[str], int, int]:
+    """Sample up to `limit` usable sentences uniformly, keeping their order (Knuth 1997, vol. 2, 3.4.2, algorithm S).
 
-    sentences: Iterator[str]
-    size: int
-    num_characters: int
-
-
-def _sample(side: str, sentences: Sentences, limit: int, seed: int) -> _Sample:
-    """Sample up to `limit` usable sentences uniformly, keeping their order (Knuth 1997, vol. 2, 3.4.2, algorithm S)."""
+    Returns them, their number, and the number of characters of the whole text.
+    """
     total = too_long = num_characters = 0
     for text in sentences():
         usable = bool(text) and not _is_too_long(text)
@@ -139,7 +130,7 @@ def _sample(side: str, sentences: Sentences, limit: int, seed: int) -> _Sample:
     if too_long:
         limit_shown = f"{MAX_SENTENCE_BYTES:,}"
         log.warning("tokenizer training skipped %d %s lines longer than %s bytes", too_long, side, limit_shown)
-    return _Sample(_draw(sentences, total, limit, seed), min(total, limit), num_characters)
+    return _draw(sentences, total, limit, seed), min(total, limit), num_characters
 
 
 def _draw(sentences: Sentences, total: int, limit: int, seed: int) -> Iterator[str]:
@@ -176,14 +167,6 @@ def _caught(sentences: Iterator[str], fault: list[BaseException]) -> Iterator[st
         raise
 
 
-def _translated(error: SentencePieceError, config: TokenizerConfig, name: str) -> DataError:
-    """Turn SentencePiece's exception into a DataError with a hint."""
-    needed = re.search(r"smaller than required_chars\. \d+ vs (\d+)", str(error))
-    if needed:
-        return _too_small(config, name, int(needed[1]))
-    return DataError(f"SentencePiece cannot learn a tokenizer from the {name} text: {error}")
-
-
 def _num_reserved(config: TokenizerConfig) -> int:
     """Count the tokens that do not depend on the text: special, user-defined and byte tokens."""
     return 4 + len(config.user_symbols) + (0 if config.type == "word" else _NUM_BYTE_TOKENS)
@@ -203,22 +186,6 @@ def _too_small(config: TokenizerConfig, name: str, smallest: int) -> DataError:
         f"{reserved} for reserved tokens and {smallest - reserved} for {learned}",
         hint=hint,
     )
-
-
-def _warn_if_clamped(
-    model: bytes,
-    config: TokenizerConfig,
-    name: str,
-) -> None:
-    size = sentencepiece.SentencePieceProcessor(model_proto=model).vocab_size()
-    if size < config.vocab_size:
-        log.warning(
-            "tokenizer.vocab_size %d is more than the %s text supports (type %s); the vocabulary has %d tokens",
-            config.vocab_size,
-            name,
-            config.type,
-            size,
-        )
 
 
 def learn_in_process(sentences: Iterable[str], options: dict[str, Any]) -> bytes:

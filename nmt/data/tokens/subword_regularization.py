@@ -10,7 +10,6 @@ import math
 import re
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
@@ -30,55 +29,57 @@ _MAX_UNIT_LENGTH = 1000  # characters; longer units are cut, because the time of
 _MAX_KEPT = 1_000_000  # characters of the cached units: about 200 MB of lattices
 
 
-@dataclass(frozen=True)
 class SubwordVocabulary:
-    """The tokens of a SentencePiece model that spell text, V in total."""
+    """The V tokens of a SentencePiece model, and codes of a segmentation.
 
-    tokens: dict[str, int]  # token to id, without special, byte and user-defined tokens
-    scores: Sequence[float]  # [V]; unigram: log-probabilities; bpe: earlier merges score higher
-    user_symbols: dict[str, int]  # symbol to id; these are never split
-    byte_ids: Sequence[int]  # [256]; empty if the model has no byte fallback
-    unknown_id: int
+    A code below V is a token id; codes from V on are characters without a token, which are spelled as bytes.
+    """
 
+    def __init__(
+        self,
+        tokens: dict[str, int],
+        scores: Sequence[float],
+        user_symbols: dict[str, int],
+        byte_ids: Sequence[int],
+        unknown_id: int,
+    ):
+        """Take the ids of the `tokens` that spell text and of the `user_symbols`, which are never split.
 
-class Codes:
-    """The codes of a segmentation: token ids below V, and codes from V on for characters without a token."""
-
-    def __init__(self, vocabulary: SubwordVocabulary):
-        self.user_symbols = vocabulary.user_symbols
-        self._vocabulary = vocabulary
-        self._of = {**vocabulary.tokens, **vocabulary.user_symbols}
-        self._first = len(vocabulary.scores)
+        `scores` [V]: unigram: log-probabilities; bpe: earlier merges score higher. `byte_ids` [256] is empty if the
+        model has no byte fallback.
+        """
+        self.tokens, self.scores, self.user_symbols = tokens, scores, user_symbols
+        self._byte_ids, self._unknown_id = byte_ids, unknown_id
+        self._codes = {**tokens, **user_symbols}
         self._spellings: list[Sequence[int]] = []  # of the characters without a token
 
-    def of(self, text: str) -> int:
+    def code_of(self, text: str) -> int:
         """Return the code of a token or a character."""
-        code = self._of.get(text)
+        code = self._codes.get(text)
         if code is None:
-            code = self._of[text] = self._first + len(self._spellings)
-            byte_ids = self._vocabulary.byte_ids
-            spelling = [byte_ids[value] for value in text.encode("utf-8")] if byte_ids else []
-            self._spellings.append(spelling or [self._vocabulary.unknown_id])
+            code = self._codes[text] = len(self.scores) + len(self._spellings)
+            spelling = [self._byte_ids[value] for value in text.encode("utf-8")] if self._byte_ids else []
+            self._spellings.append(spelling or [self._unknown_id])
         return code
 
     def ids(self, codes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the token ids for `codes` [C], concatenated, and the number of ids per code [C]."""
-        widths = np.ones(len(codes), dtype=np.int64)
-        places = np.flatnonzero(codes >= self._first)
+        widths, first = np.ones(len(codes), dtype=np.int64), len(self.scores)
+        places = np.flatnonzero(codes >= first)
         if len(places) == 0:
             return codes, widths
-        spellings = [self._spellings[code - self._first] for code in codes[places]]
+        spellings = [self._spellings[code - first] for code in codes[places]]
         widths[places] = [len(spelling) for spelling in spellings]
         ids = np.repeat(codes, widths)
-        ids[ids >= self._first] = [i for spelling in spellings for i in spelling]
+        ids[ids >= first] = [i for spelling in spellings for i in spelling]
         return ids, widths
 
 
 class UnigramSampler:
     """Draws a segmentation with its probability to the power of `alpha`, normalized over all segmentations."""
 
-    def __init__(self, vocabulary: SubwordVocabulary, codes: Codes, alpha: float):
-        self._codes = codes
+    def __init__(self, vocabulary: SubwordVocabulary, alpha: float):
+        self._vocabulary = vocabulary
         scores = [vocabulary.scores[i] for i in vocabulary.tokens.values()]
         # In single precision, so that the last bit of a platform's exp does not matter.
         self._weights = [float(np.float32(math.exp(alpha * score))) for score in vocabulary.scores]
@@ -137,10 +138,10 @@ class UnigramSampler:
     def _add_lattice(self, unit: str, first: int, columns: tuple[array[int], array[int], array[int]]) -> None:
         """Append the edges of `unit`, which starts at node `first`, to the columns (keys, starts, codes)."""
         keys, starts, codes = columns
-        if unit in self._codes.user_symbols:
+        if unit in self._vocabulary.user_symbols:
             keys.append((first + len(unit)) * _ONE)
             starts.append(first)
-            codes.append(self._codes.of(unit))
+            codes.append(self._vocabulary.code_of(unit))
             return
         forward = [1.0]  # for each node: the scaled sum of the weights of all paths to it
         for end in range(1, len(unit) + 1):
@@ -169,7 +170,7 @@ class UnigramSampler:
             if token >= 0:
                 edges.append((start, token, self._weights[token]))
         if not edges or edges[0][0] != end - 1:
-            edges.insert(0, (end - 1, self._codes.of(unit[end - 1]), self._unknown_weight))
+            edges.insert(0, (end - 1, self._vocabulary.code_of(unit[end - 1]), self._unknown_weight))
         return edges
 
 
@@ -179,8 +180,8 @@ class BpeDropoutSampler:
     A unit is finished when no merge is possible, or all possible merges are dropped.
     """
 
-    def __init__(self, vocabulary: SubwordVocabulary, codes: Codes, alpha: float):
-        self._codes = codes
+    def __init__(self, vocabulary: SubwordVocabulary, alpha: float):
+        self._vocabulary = vocabulary
         self._dropped_below = int(alpha * _ONE)
         tokens, scores = vocabulary.tokens, vocabulary.scores
         merges = sorted(
@@ -203,8 +204,11 @@ class BpeDropoutSampler:
 
     def read(self, units: Sequence[str]) -> None:
         """Add `units`, spelled in characters and numbered consecutively, for `draw` to segment."""
-        symbols = self._codes.user_symbols
-        rows = [[self._codes.of(unit)] if unit in symbols else [*map(self._codes.of, unit)] for unit in units]
+        symbols = self._vocabulary.user_symbols
+        rows = [
+            [self._vocabulary.code_of(unit)] if unit in symbols else [*map(self._vocabulary.code_of, unit)]
+            for unit in units
+        ]
         self._lengths = np.concatenate([self._lengths, np.array([len(row) for row in rows], dtype=np.int64)])
         self._starts = self._lengths.cumsum() - self._lengths
         characters = np.array([code for row in rows for code in row], dtype=np.int64)
@@ -279,9 +283,9 @@ class SubwordSampler:
         """Create a sampler for the `model_type` unigram or bpe; ValueError for others, with only one segmentation."""
         if model_type not in ("unigram", "bpe"):
             raise ValueError(f"a tokenizer of type {model_type} has only one segmentation per text")
-        self._codes = Codes(vocabulary)
+        self._vocabulary = vocabulary
         kind = UnigramSampler if model_type == "unigram" else BpeDropoutSampler
-        self._sampler: UnigramSampler | BpeDropoutSampler = kind(vocabulary, self._codes, alpha)
+        self._sampler: UnigramSampler | BpeDropoutSampler = kind(vocabulary, alpha)
         self._numbers: dict[str, int] = {}  # of the distinct units that `_sampler` has read
         self._num_kept = 0  # their characters
         symbols = sorted(vocabulary.user_symbols, key=len, reverse=True)
@@ -296,7 +300,7 @@ class SubwordSampler:
         which = np.fromiter((unit for text_units in units for unit in text_units), dtype=np.int64)
         text_of_unit = np.repeat(np.arange(len(texts)), [len(text_units) for text_units in units])
         codes, counts = self._sampler.draw(which, bits)
-        ids, widths = self._codes.ids(codes)
+        ids, widths = self._vocabulary.ids(codes)
         lengths = np.bincount(np.repeat(text_of_unit, counts), weights=widths, minlength=len(texts))
         return Segmentations(ids, lengths.astype(np.int64))
 
@@ -320,16 +324,13 @@ class SubwordSampler:
     def _units(self, text: str) -> list[str]:
         units: list[str] = []
         start = 0
-        for match in self._symbols.finditer(text):
-            units += self._words_in(text[start : match.start()])
-            units.append(match[0])
-            start = match.end()
-        return units + self._words_in(text[start:])
-
-    def _words_in(self, text: str) -> list[str]:
-        words: list[str] = self._words.findall(text)
-        if max(map(len, words), default=0) <= _MAX_UNIT_LENGTH:
-            return words
-        return [
-            word[start : start + _MAX_UNIT_LENGTH] for word in words for start in range(0, len(word), _MAX_UNIT_LENGTH)
-        ]
+        for match in [*self._symbols.finditer(text), None]:
+            words = self._words.findall(text[start : match.start() if match else len(text)])
+            if max(map(len, words), default=0) > _MAX_UNIT_LENGTH:
+                size = _MAX_UNIT_LENGTH
+                words = [word[at : at + size] for word in words for at in range(0, len(word), size)]
+            units += words
+            if match is not None:
+                units.append(match[0])
+                start = match.end()
+        return units

@@ -26,9 +26,18 @@ import sentencepiece
 
 from nmt.base.errors import DataError, RunError
 from nmt.base.files import new_folder, read_at_most, restore_replaced
-from nmt.base.special_tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+from nmt.base.special_tokens import EOS_ID, UNK_ID
 from nmt.data.read.lines import without_surrogates
-from nmt.data.tokens.sentencepiece_model import protobuf_field, protobuf_fields, protobuf_items, with_special_tokens
+from nmt.data.tokens.sentencepiece_model import (
+    NORMAL,
+    SPECIAL_IDS,
+    USER_DEFINED,
+    model_type,
+    read_pieces,
+    special_ids,
+    with_special_tokens,
+    with_user_symbols,
+)
 
 if TYPE_CHECKING:
     from nmt.data.tokens.subword_regularization import SubwordSampler, SubwordVocabulary
@@ -38,10 +47,8 @@ MAX_MODEL_BYTES = 100_000_000
 
 _FORBIDDEN_CHARACTERS = "\n\r\0"  # one line in, one line out
 _FORBIDDEN_BYTES = {f"<0x{ord(character):02X}>" for character in _FORBIDDEN_CHARACTERS}
-_MODEL_TYPES = {1: "unigram", 2: "bpe", 3: "word", 4: "char"}
 _NUM_SPECIALS = 4
 _FEW_TEXTS = 16  # are encoded one by one: SentencePiece starts a thread for a list, in the time of 15 sentences
-_NORMAL, _USER_DEFINED = 1, 4  # types of a token in SentencePiece's ModelProto
 _FORMS = ("joint", "src", "tgt", "joint-src", "joint-tgt")
 _FILES = {f"{name}.model" for name in _FORMS}
 _RETRAIN = "train it again with `nmt vocab`"
@@ -55,15 +62,20 @@ class Tokenizer:
     def __init__(self, model_bytes: bytes):
         """Load a serialized SentencePiece model. Raises DataError if it is damaged or has other special ids."""
         self.model_bytes = model_bytes
-        self._processor, self._tokens = _read_model(model_bytes)
         try:
-            self.type = _model_type(model_bytes)
-        except IndexError:
+            if not model_bytes:  # would give a processor without a model, which fails only on first use
+                raise RuntimeError
+            spm = self._processor = sentencepiece.SentencePieceProcessor(model_proto=model_bytes)
+            self._tokens = [spm.id_to_piece(i) for i in range(spm.vocab_size())]
+            self.type = model_type(model_bytes)
+        except (RuntimeError, UnicodeDecodeError, IndexError):
             raise DataError("this is not a SentencePiece model, or it is damaged", hint=_RETRAIN) from None
+        if (ids := special_ids(spm)) != SPECIAL_IDS:
+            raise DataError(f"the ids of unk, pad, bos and eos are {ids}; they must be {SPECIAL_IDS}", hint=_RETRAIN)
         self.vocab_size = len(self._tokens)
         self.fingerprint = hashlib.sha256(model_bytes).hexdigest()
-        self._unused = {token: i for i, token in enumerate(self._tokens) if self._processor.is_unused(i)}
-        self._byte_values = self._find_byte_tokens()
+        self._unused = {token: i for i, token in enumerate(self._tokens) if spm.is_unused(i)}
+        self._byte_values = {i: int(token[3:5], 16) for i, token in enumerate(self._tokens) if spm.is_byte(i)}
         self.never_generated = self._find_never_generated()
 
     @classmethod
@@ -95,14 +107,11 @@ class Tokenizer:
             rows = [self._processor.encode(text, out_type=int) for text in cleaned]
         else:
             rows = self._processor.encode(cleaned, out_type=int, num_threads=threads)
-        if not self._unused:
-            return rows
-        return [self._find_unused(text, ids) if UNK_ID in ids else ids for text, ids in zip(cleaned, rows, strict=True)]
-
-    def _find_unused(self, text: str, ids: list[int]) -> list[int]:
-        """Return the `ids` of `text`, with unknown spans replaced by the unused token of the same text, if any."""
-        pieces = self._processor.encode(text, out_type=str)
-        return [self._unused.get(p, UNK_ID) if i == UNK_ID else i for p, i in zip(pieces, ids, strict=True)]
+        for row, text in enumerate(cleaned) if self._unused else ():
+            if UNK_ID in rows[row]:  # perhaps the text of an unused token
+                pieces = zip(self._processor.encode(text, out_type=str), rows[row], strict=True)
+                rows[row] = [self._unused.get(piece, UNK_ID) if i == UNK_ID else i for piece, i in pieces]
+        return rows
 
     @property
     def can_sample(self) -> bool:
@@ -129,14 +138,14 @@ class Tokenizer:
         from nmt.data.tokens.subword_regularization import SubwordVocabulary
 
         scores = self._processor.get_score(list(range(self.vocab_size)))
-        types = _token_types(self.model_bytes)
+        pieces = read_pieces(self.model_bytes)
         byte_ids = {value: i for i, value in self._byte_values.items()}
 
-        def of_type(wanted: int) -> dict[str, int]:
-            return {self._tokens[i]: i for i, token_type in enumerate(types) if token_type == wanted}
+        def of_type(kind: int) -> dict[str, int]:
+            return {self._tokens[i]: i for i, piece in enumerate(pieces) if piece.type == kind}
 
         spelling = [byte_ids[value] for value in range(256)] if len(byte_ids) == 256 else []
-        return SubwordVocabulary(of_type(_NORMAL), scores, of_type(_USER_DEFINED), spelling, UNK_ID)
+        return SubwordVocabulary(of_type(NORMAL), scores, of_type(USER_DEFINED), spelling, UNK_ID)
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of any ids in the vocabulary.
@@ -161,8 +170,8 @@ class Tokenizer:
     @cached_property
     def user_symbols(self) -> tuple[str, ...]:
         """The symbols that are always one token, whatever is around them: placeholders, tags."""
-        types = _token_types(self.model_bytes)
-        return tuple(self._tokens[i].removeprefix("▁") for i, kind in enumerate(types) if kind == _USER_DEFINED)
+        pieces = enumerate(read_pieces(self.model_bytes))
+        return tuple(self._tokens[i].removeprefix("▁") for i, piece in pieces if piece.type == USER_DEFINED)
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
         """Return the written form of each token, for plots and logs: "▁" is a space, "<0xE4>" a byte."""
@@ -186,13 +195,8 @@ class Tokenizer:
         missing = [symbol for symbol in symbols if self.id_of(symbol) is None]
         if not missing:
             return self
-        # A repeated field of a protocol buffer can be appended: here `pieces` of ModelProto.
         prefix = "▁" if self.type == "word" else ""
-        return Tokenizer(self.model_bytes + b"".join(_user_defined_piece(prefix + symbol) for symbol in missing))
-
-    def _find_byte_tokens(self) -> dict[int, int]:
-        """Return the byte value of each byte token, by token id."""
-        return {i: int(token[3:5], 16) for i, token in enumerate(self._tokens) if self._processor.is_byte(i)}
+        return Tokenizer(with_user_symbols(self.model_bytes, [prefix + symbol for symbol in missing]))
 
     def _find_never_generated(self) -> tuple[int, ...]:
         """Return ids that a search must not choose: tokens without text (except eos) or with a line end or NUL."""
@@ -296,21 +300,6 @@ def refuse_existing_tokenizer(folder: Path, *, overwrite: bool) -> None:
         raise RunError("there is a tokenizer already", path=folder, hint=hint)
 
 
-def _read_model(model_bytes: bytes) -> tuple[sentencepiece.SentencePieceProcessor, list[str]]:
-    """Return the processor and the written form of its tokens."""
-    try:
-        if not model_bytes:  # would give a processor without a model, which fails only on first use
-            raise RuntimeError
-        processor = sentencepiece.SentencePieceProcessor(model_proto=model_bytes)
-        tokens = [processor.id_to_piece(i) for i in range(processor.vocab_size())]
-    except (RuntimeError, UnicodeDecodeError):
-        raise DataError("this is not a SentencePiece model, or it is damaged", hint=_RETRAIN) from None
-    ids = (processor.unk_id(), processor.pad_id(), processor.bos_id(), processor.eos_id())
-    if ids != (UNK_ID, PAD_ID, BOS_ID, EOS_ID):
-        raise DataError(f"the ids of unk, pad, bos and eos are {ids}; they must be (0, 1, 2, 3)", hint=_RETRAIN)
-    return processor, tokens
-
-
 def _utf8_length(lead: int) -> int:
     """Return the number of bytes in the UTF-8 character that starts with `lead`; 1 for a byte that starts none."""
     return 2 if 0xC2 <= lead <= 0xDF else 3 if 0xE0 <= lead <= 0xEF else 4 if 0xF0 <= lead <= 0xF4 else 1
@@ -322,21 +311,3 @@ def _is_utf8(values: list[int], length: int) -> bool:
         return len(values) == length and min(values) >= 0 and len(bytes(values).decode("utf-8")) == 1
     except UnicodeDecodeError:
         return False
-
-
-def _model_type(model_bytes: bytes) -> str:
-    """Read a model's type: field 3 (`model_type`) of field 2 (`trainer_spec`) of SentencePiece's ModelProto."""
-    spec = protobuf_fields(model_bytes).get(2, b"")
-    number = protobuf_fields(spec).get(3, 1) if isinstance(spec, bytes) else 1
-    return _MODEL_TYPES.get(number, "unknown") if isinstance(number, int) else "unknown"
-
-
-def _token_types(model_bytes: bytes) -> list[int]:
-    """Read the type of each token: field 3 of every field 1 (`pieces`) of SentencePiece's ModelProto."""
-    fields = [value for number, value in protobuf_items(model_bytes) if number == 1 and isinstance(value, bytes)]
-    return [int(protobuf_fields(field).get(3, _NORMAL)) for field in fields]
-
-
-def _user_defined_piece(symbol: str) -> bytes:
-    """Return field 1 (`pieces`) of a ModelProto: a token `symbol` (field 1) of the type USER_DEFINED (field 3)."""
-    return protobuf_field(1, protobuf_field(1, symbol.encode()) + protobuf_field(3, _USER_DEFINED))
