@@ -9,7 +9,7 @@ from pathlib import Path
 from nmt.base.errors import DataError
 from nmt.config.corpora import ParallelFiles
 from nmt.data.read.formats.records import MAX_RECORD_CHARS, Record, say_once, too_long
-from nmt.data.read.formats.xml_stream import LanguagesFound, Segment, language_rank, languages_to_read, read_xml
+from nmt.data.read.formats.xml_stream import Segment, XmlReader, language_rank
 
 log = logging.getLogger(__name__)
 
@@ -25,34 +25,32 @@ def read_tmx(files: ParallelFiles, path: Path) -> Iterator[Record]:
 
     The best matching languages of a unit are used (`language_rank`); if several variants match, each source variant is
     paired with each target variant. Units that lack one of the languages are counted in the log. Raises DataError as
-    `read_xml` does, and if no unit has both languages.
+    `XmlReader.read` does, and if no unit has both languages.
     """
-    return read_xml(path, _Units(path, *languages_to_read(files, path)))
+    return _Units(files, path).read()
 
 
-class _Units:
+class _Units(XmlReader):
     root = "tmx"
 
-    def __init__(self, path: Path, src_lang: str, tgt_lang: str):
-        self._path, self._src_lang, self._tgt_lang = path, src_lang, tgt_lang
-        self.records: list[Record] = []
-        self._found = LanguagesFound()
-        self._num_units = self._num_without = 0
+    def __init__(self, files: ParallelFiles, path: Path):
+        super().__init__(files, path)
+        self._num_without = 0
         self._line = self._num_chars = 0
         self._language = ""
         self._variants: list[tuple[str, str]] = []
         self._segment: Segment | None = None
 
-    def start(self, name: str, attributes: Mapping[str, str], line: int) -> None:
+    def start(self, name: str, attributes: Mapping[str, str]) -> None:
         if self._segment is not None:
             self._segment.start(name, attributes)
         elif name == "tu":
-            self._line, self._num_chars, self._variants = line, 0, []
+            self._line, self._num_chars, self._variants = self.line, 0, []
         elif name == "tuv":
             self._language = attributes.get("xml:lang") or attributes.get("lang") or ""
-            self._found.add(self._language)
+            self.count_language(self._language)
         elif name == "seg":
-            self._segment = Segment(_CODES, (self._path, line))
+            self._segment = Segment(_CODES, (self.path, self.line))
 
     def end(self, name: str) -> None:
         if self._segment is None:
@@ -62,7 +60,7 @@ class _Units:
             text = self._segment.result()
             self._num_chars += len(text) + 1
             if self._num_chars > MAX_RECORD_CHARS:
-                raise too_long(self._path, self._line)
+                raise too_long(self.path, self._line)
             self._variants.append((self._language, text))
             self._segment = None
         else:
@@ -73,23 +71,25 @@ class _Units:
             self._segment.text(text)
 
     def _end_unit(self) -> None:
-        self._num_units += 1
+        self.num_units += 1
         languages = [language for language, _ in self._variants]
-        sources, targets = _best_fits(self._src_lang, languages), _best_fits(self._tgt_lang, languages)
+        sources, targets = (_best_fits(language, languages) for language in self.languages)
         if len(sources) * len(targets) > MAX_PAIRS:
-            raise DataError(f"a unit with more than {MAX_PAIRS:,} pairs of variants", path=self._path, line=self._line)
+            raise DataError(f"a unit with more than {MAX_PAIRS:,} pairs of variants", path=self.path, line=self._line)
         pairs = [(i, j) for i in sources for j in targets if i != j]
         self.records += [(self._variants[i][1], self._variants[j][1], self._line) for i, j in pairs]
         self._num_without += not pairs
 
     def finish(self) -> None:
-        if self._num_units == 0:
-            raise DataError("no translation unit (<tu>) in this file", path=self._path)
-        if self._num_without == self._num_units:
-            raise self._found.fault(f"no unit has both {self._src_lang} and {self._tgt_lang}", self._path)
+        if self.num_units == 0:
+            raise DataError("no translation unit (<tu>) in this file", path=self.path)
+        if self._num_without == self.num_units:
+            raise self.other_languages(f"no unit has both {self.languages[0]} and {self.languages[1]}")
         if self._num_without:
-            counted = f"{self._num_without:,} of {self._num_units:,} units lack {self._src_lang} or {self._tgt_lang}"
-            say_once(log, f"{self._path}: {counted} and are skipped")
+            counted = (
+                f"{self._num_without:,} of {self.num_units:,} units lack {self.languages[0]} or {self.languages[1]}"
+            )
+            say_once(log, f"{self.path}: {counted} and are skipped")
 
 
 def _best_fits(requested: str, languages: Sequence[str]) -> list[int]:

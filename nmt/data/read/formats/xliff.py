@@ -9,7 +9,7 @@ from pathlib import Path
 from nmt.base.errors import DataError
 from nmt.config.corpora import ParallelFiles
 from nmt.data.read.formats.records import Record, say_once
-from nmt.data.read.formats.xml_stream import LanguagesFound, Segment, language_rank, languages_to_read, read_xml
+from nmt.data.read.formats.xml_stream import Segment, XmlReader, language_rank
 
 log = logging.getLogger(__name__)
 
@@ -24,10 +24,10 @@ def read_xliff(files: ParallelFiles, path: Path) -> Iterator[Record]:
 
     If the file translates in the other direction, the sides are swapped. Units without a target, in an untranslated
     state, or with `translate="no"` are counted in the log. The segments of a 1.2 unit (`<mrk mtype="seg">`) become
-    separate pairs if both sides have the same segments. Raises DataError as `read_xml` does, and if no part of the
-    file has both languages.
+    separate pairs if both sides have the same segments. Raises DataError as `XmlReader.read` does, and if no part of
+    the file has both languages.
     """
-    return read_xml(path, _Units(path, *languages_to_read(files, path)))
+    return _Units(files, path).read()
 
 
 class _Side:
@@ -50,16 +50,14 @@ class _Side:
             self.parts[part[0]] = self.segment.result(part[1])
 
 
-class _Units:
+class _Units(XmlReader):
     root = "xliff"
 
-    def __init__(self, path: Path, src_lang: str, tgt_lang: str):
-        self._path, self._wanted = path, (src_lang, tgt_lang)
-        self.records: list[Record] = []
-        self._found = LanguagesFound()
+    def __init__(self, files: ParallelFiles, path: Path):
+        super().__init__(files, path)
         self._languages = ("", "")
         self._swap: bool | None = None  # None: other languages than requested
-        self._num_units = self._num_left_out = self._num_in_other_languages = 0
+        self._num_left_out = self._num_in_other_languages = 0
         self._line = self._beside = 0
         self._translate = True
         self._state = ""
@@ -67,7 +65,7 @@ class _Units:
         self._side: _Side | None = None
         self._side_name = ""
 
-    def start(self, name: str, attributes: Mapping[str, str], line: int) -> None:
+    def start(self, name: str, attributes: Mapping[str, str]) -> None:
         if self._side is not None:
             self._side.start(name, attributes)
         elif self._beside or name in _BESIDE:
@@ -79,12 +77,12 @@ class _Units:
             self._choose_direction(attributes.get("source-language", src), attributes.get("target-language", tgt))
         elif name in ("trans-unit", "unit"):
             self._translate = attributes.get("translate") != "no"
-            self._begin(attributes, line)
+            self._begin(attributes)
         elif name == "segment":
-            self._begin(attributes, line)
+            self._begin(attributes)
         elif name in _SIDES:
             self._state = attributes.get("state", self._state) if name == "target" else self._state
-            self._side = self._sides[name] = _Side(Segment(_CODES, (self._path, line)))
+            self._side = self._sides[name] = _Side(Segment(_CODES, (self.path, self.line)))
             self._side_name = name
 
     def end(self, name: str) -> None:
@@ -103,23 +101,23 @@ class _Units:
         if self._side is not None:
             self._side.segment.text(text)
 
-    def _begin(self, attributes: Mapping[str, str], line: int) -> None:
-        self._line, self._state, self._sides = line, attributes.get("state", ""), {}
+    def _begin(self, attributes: Mapping[str, str]) -> None:
+        self._line, self._state, self._sides = self.line, attributes.get("state", ""), {}
 
     def _choose_direction(self, source: str, target: str) -> None:
         """Decide whether the sides of a file are in the requested languages; a language that is not given matches."""
-        self._found.add(f"{source or '?'} to {target or '?'}")
+        self.count_language(f"{source or '?'} to {target or '?'}")
         straight, swapped = (
             all(
                 not given or language_rank(wanted, given) is not None
-                for wanted, given in zip(self._wanted, pair, strict=True)
+                for wanted, given in zip(self.languages, pair, strict=True)
             )
             for pair in ((source, target), (target, source))
         )
         self._swap = False if straight else True if swapped else None
 
     def _end_unit(self) -> None:
-        self._num_units += 1
+        self.num_units += 1
         source, target = self._sides.get("source"), self._sides.get("target")
         if self._swap is None:
             self._num_in_other_languages += 1
@@ -133,11 +131,11 @@ class _Units:
             self.records += [(tgt, src, self._line) if self._swap else (src, tgt, self._line) for src, tgt in pairs]
 
     def finish(self) -> None:
-        if self._num_units == 0:
-            raise DataError("no unit (<trans-unit> or <segment>) in this file", path=self._path)
-        if self._num_in_other_languages == self._num_units:
-            raise self._found.fault(f"no part of this file is from {self._wanted[0]} to {self._wanted[1]}", self._path)
+        if self.num_units == 0:
+            raise DataError("no unit (<trans-unit> or <segment>) in this file", path=self.path)
+        if self._num_in_other_languages == self.num_units:
+            raise self.other_languages(f"no part of this file is from {self.languages[0]} to {self.languages[1]}")
         if left_out := self._num_left_out + self._num_in_other_languages:
             reasons = "without a translation" + (" or in other languages" if self._num_in_other_languages else "")
-            counted = f"skipped {left_out:,} of {self._num_units:,} units: {reasons}"
-            say_once(log, f"{self._path}: {counted}")
+            counted = f"skipped {left_out:,} of {self.num_units:,} units: {reasons}"
+            say_once(log, f"{self.path}: {counted}")

@@ -10,7 +10,6 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Protocol
 from xml.parsers import expat
 
 from nmt.base.errors import ConfigError, DataError
@@ -31,56 +30,22 @@ _NO_ENTITIES = "write plain text instead; nmt reads neither DTDs nor entities"
 _LINE_BREAK = re.compile(r"<\s*br\b|\\n|^[\r\n]+$", re.IGNORECASE)
 
 
-class Handler(Protocol):
-    """Makes records from the events of one kind of XML file. Names have no prefix, except `xml:lang`."""
+class XmlReader:
+    """An expat parser that makes records from the events of one kind of XML file; subclasses handle the events.
 
-    records: list[Record]
+    Names have no prefix, except `xml:lang`.
+    """
+
     root: str  # the name of the outermost element
 
-    def start(self, name: str, attributes: Mapping[str, str], line: int) -> None:
-        """Handle the start of an element."""
-
-    def end(self, name: str) -> None:
-        """Handle the end of an element."""
-
-    def text(self, text: str) -> None:
-        """Handle a part of the text between tags."""
-
-    def finish(self) -> None:
-        """Handle the end of the file. Raises DataError if it had nothing in the requested languages."""
-
-
-def read_xml(path: Path, handler: Handler) -> Iterator[Record]:
-    """Yield the records that `handler` makes from a file, plain or compressed, in the encoding that it declares.
-
-    Raises DataError, with the line, for XML that is not well-formed, a DTD, an entity, a tag over `MAX_TAG_BYTES`, and
-    elements nested deeper than `MAX_DEPTH`.
-    """
-    stream = _Stream(path, handler)
-    with open_text(path) as file:
-        errors = read_errors()
-        begin = True
-        while True:
-            try:
-                chunk = file.read(_CHUNK_BYTES)
-            except errors as error:
-                raise read_fault(error, path, stream.line) from None
-            if begin:
-                check_beginning(chunk, path, xml=True)
-                begin = False
-            stream.feed(chunk)
-            yield from handler.records
-            handler.records.clear()
-            if not chunk:
-                break
-    handler.finish()
-
-
-class _Stream:
-    """An expat parser whose events go to a handler."""
-
-    def __init__(self, path: Path, handler: Handler):
-        self._path, self._handler = path, handler
+    def __init__(self, files: ParallelFiles, path: Path):
+        """Prepare for a file. ConfigError if the languages to read are not set."""
+        if files.src_lang is None or files.tgt_lang is None:
+            raise ConfigError("the languages to read are not set", path=path, hint="set src_lang and tgt_lang")
+        self.path, self.languages = path, (files.src_lang, files.tgt_lang)
+        self.records: list[Record] = []
+        self.languages_found: Counter[str] = Counter()  # the first thousand
+        self.num_units = 0
         self._depth = self._bytes_since_event = 0
         parser = self._parser = expat.ParserCreate()
         parser.buffer_text = True
@@ -91,56 +56,109 @@ class _Stream:
         parser.StartDoctypeDeclHandler = self._doctype
         parser.EntityDeclHandler = parser.ExternalEntityRefHandler = parser.SkippedEntityHandler = self._entity
 
+    def start(self, name: str, attributes: Mapping[str, str]) -> None:
+        """Handle the start of an element."""
+        raise NotImplementedError
+
+    def end(self, name: str) -> None:
+        """Handle the end of an element."""
+        raise NotImplementedError
+
+    def text(self, text: str) -> None:
+        """Handle a part of the text between tags."""
+        raise NotImplementedError
+
+    def finish(self) -> None:
+        """Handle the end of the file. Raises DataError if it had nothing in the requested languages."""
+        raise NotImplementedError
+
+    def read(self) -> Iterator[Record]:
+        """Yield the records of the file, plain or compressed, in the encoding that it declares.
+
+        Raises DataError, with the line, for XML that is not well-formed, a DTD, an entity, a tag over `MAX_TAG_BYTES`,
+        and elements nested deeper than `MAX_DEPTH`.
+        """
+        with open_text(self.path) as file:
+            errors = read_errors()
+            begin = True
+            while True:
+                try:
+                    chunk = file.read(_CHUNK_BYTES)
+                except errors as error:
+                    raise read_fault(error, self.path, self.line) from None
+                if begin:
+                    check_beginning(chunk, self.path, xml=True)
+                    begin = False
+                self._feed(chunk)
+                yield from self.records
+                self.records.clear()
+                if not chunk:
+                    break
+        self.finish()
+
     @property
     def line(self) -> int:
         """Return the current line."""
         return self._parser.CurrentLineNumber
 
-    def feed(self, chunk: bytes) -> None:
+    def fault(self, message: str, hint: str = "") -> DataError:
+        """Return an error on the current line."""
+        return DataError(message, path=self.path, line=self.line, hint=hint)
+
+    def count_language(self, language: str) -> None:
+        """Count one occurrence of a language, for `other_languages`."""
+        if language in self.languages_found or len(self.languages_found) < _MAX_LANGUAGES:
+            self.languages_found[language or "none given"] += 1
+
+    def other_languages(self, message: str) -> DataError:
+        """Return the error that the requested languages are not in the file."""
+        found = self.languages_found.most_common(_SHOWN_LANGUAGES)
+        listed = ", ".join(f"{name[:60]} ({count:,})" for name, count in found)
+        more = ", …" if len(self.languages_found) > _SHOWN_LANGUAGES else ""
+        hint = f"languages in the file: {listed}{more}; set src_lang and tgt_lang of this corpus"
+        return DataError(message, path=self.path, hint=hint)
+
+    def _feed(self, chunk: bytes) -> None:
         """Parse a part of the file; b"" marks its end."""
         self._bytes_since_event += len(chunk)
         try:
             self._parser.Parse(chunk, not chunk)
         except expat.ExpatError as error:
             message = f"not well-formed XML: {expat.ErrorString(error.code)}"
-            raise DataError(message, path=self._path, line=error.lineno, hint=_REPAIR) from None
+            raise DataError(message, path=self.path, line=error.lineno, hint=_REPAIR) from None
         except (LookupError, ValueError) as error:  # an encoding that Python does not know, or a multi-byte one
-            raise DataError(f"not readable as XML: {error}", path=self._path, line=self.line, hint=_REPAIR) from None
+            raise self.fault(f"not readable as XML: {error}", _REPAIR) from None
         if self._bytes_since_event > MAX_TAG_BYTES:
-            message = f"a tag or comment longer than {MAX_TAG_BYTES:,} bytes"
-            raise DataError(message, path=self._path, line=self.line, hint=_REPAIR)
+            raise self.fault(f"a tag or comment longer than {MAX_TAG_BYTES:,} bytes", _REPAIR)
 
     def _start(self, name: str, attributes: Mapping[str, str]) -> None:
         self._bytes_since_event = 0
         self._depth += 1
         local = name.rpartition(":")[2]
-        if self._depth == 1 and local != self._handler.root:
-            message = f"this is not {self._handler.root.upper()}: the file starts with <{name[:60]}>"
-            raise DataError(message, path=self._path, line=self.line)
+        if self._depth == 1 and local != self.root:
+            raise self.fault(f"this is not {self.root.upper()}: the file starts with <{name[:60]}>")
         if self._depth > MAX_DEPTH:
-            raise DataError(f"elements nested more than {MAX_DEPTH} deep", path=self._path, line=self.line)
-        self._handler.start(local, attributes, self.line)
+            raise self.fault(f"elements nested more than {MAX_DEPTH} deep")
+        self.start(local, attributes)
 
     def _end(self, name: str) -> None:
         self._bytes_since_event = 0
         self._depth -= 1
-        self._handler.end(name.rpartition(":")[2])
+        self.end(name.rpartition(":")[2])
 
     def _text(self, text: str) -> None:
         self._bytes_since_event = 0
-        self._handler.text(text)
+        self.text(text)
 
     def _progress(self, *_: str) -> None:
         self._bytes_since_event = 0
 
     def _doctype(self, name: str, system: str | None, public: str | None, has_internal_subset: int) -> None:
         if has_internal_subset:
-            message = "the file contains a DTD"
-            raise DataError(message, path=self._path, line=self.line, hint=_NO_ENTITIES)
+            raise self.fault("the file contains a DTD", _NO_ENTITIES)
 
     def _entity(self, name: str, *_: object) -> int:
-        message = f"the file refers to an entity{f' ({name[:60]})' if name else ''}"
-        raise DataError(message, path=self._path, line=self.line, hint=_NO_ENTITIES)
+        raise self.fault(f"the file refers to an entity{f' ({name[:60]})' if name else ''}", _NO_ENTITIES)
 
 
 class Segment:
@@ -185,13 +203,6 @@ class Segment:
             raise too_long(*self._place)
 
 
-def languages_to_read(files: ParallelFiles, path: Path) -> tuple[str, str]:
-    """Return the source and target language of a corpus. ConfigError if one is missing."""
-    if files.src_lang is None or files.tgt_lang is None:
-        raise ConfigError("the languages to read are not set", path=path, hint="set src_lang and tgt_lang")
-    return files.src_lang, files.tgt_lang
-
-
 def language_rank(requested: str, tag: str) -> int | None:
     """Return how well a language tag matches the requested one: 0 is best, None if it does not match.
 
@@ -204,22 +215,3 @@ def language_rank(requested: str, tag: str) -> int | None:
     if right.startswith(f"{left}-"):
         return 1
     return 2 if right and left.startswith(f"{right}-") else None
-
-
-class LanguagesFound:
-    """Counts the languages in a file, for the error message if the requested ones are not among them."""
-
-    def __init__(self) -> None:
-        self._counts: Counter[str] = Counter()
-
-    def add(self, language: str) -> None:
-        """Count one occurrence of a language; only the first thousand languages are counted."""
-        if language in self._counts or len(self._counts) < _MAX_LANGUAGES:
-            self._counts[language or "none given"] += 1
-
-    def fault(self, message: str, path: Path) -> DataError:
-        """Return the error that the requested languages are not in the file."""
-        found = ", ".join(f"{name[:60]} ({count:,})" for name, count in self._counts.most_common(_SHOWN_LANGUAGES))
-        more = ", …" if len(self._counts) > _SHOWN_LANGUAGES else ""
-        hint = f"languages in the file: {found}{more}; set src_lang and tgt_lang of this corpus"
-        return DataError(message, path=path, hint=hint)
