@@ -109,14 +109,15 @@ def translate_document(
     glossary: Glossary | None,
 ) -> None:
     """Translate a document."""
-    from nmt.apps.documents.formats import DocumentFile, open_document, translate_file
-    from nmt.apps.documents.translation import Wanted
+    from nmt.apps.documents.formats import open_document, translate_file
+    from nmt.apps.documents.translation import BlockOptions
 
-    file = DocumentFile(open_document(paths.source), *paths)
+    document = open_document(paths.source)
     on_terminal = sys.stderr.isatty()
-    total = len(file.document.blocks)
+    total = len(document.blocks)
     with Progress(total=total, bar=on_terminal, log_lines=not on_terminal, unit="paragraphs") as progress:
-        reports = translate_file(translator, file, Wanted(options, to, from_, glossary), progress.add)
+        block_options = BlockOptions(options, to, from_, glossary)
+        reports = translate_file(translator, document, *paths, block_options, progress.add)
     log.info("%s: %s paragraphs, cells or lines translated", paths.output, f"{total:,}")
     for term, count in Counter(term for each in reports for term in each.terms_missed).most_common(_MAX_LISTED):
         log.warning("%s: glossary term missing in the translation: %s (%d times)", paths.output, term, count)
@@ -125,7 +126,7 @@ def translate_document(
 
 def _warn_of_flags(paths: DocumentPaths, reports: Sequence[BlockReport]) -> None:
     """Warn of each flag once, with what is missing, and with lines of the source if they are known."""
-    from nmt.apps.documents.flags import FLAGS, merge
+    from nmt.apps.documents.translation import FLAGS, merge
 
     for name, meaning in FLAGS.items():
         flagged = [each for each in reports if name in each.flags]

@@ -1,10 +1,11 @@
-"""A paragraph, a cell or a line of a document: text with inline tags, translated as one unit.
+"""A block of a document: a paragraph, a cell or a line, as text with inline tags that are translated together.
 
 A translated block is HTML: its tags are verbatim, and its text is escaped (`&lt;`).
 """
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Iterable, Sequence
 from functools import cached_property
@@ -14,6 +15,7 @@ from string import ascii_lowercase
 from typing import NamedTuple
 
 from nmt.apps.documents.tag_projection import Aligned, Tag, project
+from nmt.base.errors import DataError
 
 MAX_CHARACTERS = 1_000_000
 """Maximum length of a block; translating more at once takes gigabytes of memory."""
@@ -39,7 +41,7 @@ def join_texts(items: Iterable[Item]) -> list[Item]:
 
 
 class Block:
-    """A stretch of text and inline tags, translated as one unit."""
+    """Text and inline tags that are translated together."""
 
     def __init__(self, items: list[Item], *, line: int | None = None, formats: Sequence[str] = ()):
         """Separate the tags and white space around the text, which stay in place.
@@ -75,11 +77,6 @@ class Block:
         if not last.tag:
             self.after.insert(0, last.text[len(last.text.rstrip()) :])
         return items
-
-    @property
-    def num_characters(self) -> int:
-        """The length of the text."""
-        return sum(len(item.text) for item in self.items if not item.tag)
 
     @property
     def has_tags(self) -> bool:
@@ -128,12 +125,12 @@ class Block:
         written = project(tags, aligned)
         return None if written is None else self._around(written)
 
-    def stretches(self) -> list[str]:
+    def texts(self) -> list[str]:
         """Return the texts between the tags, without blank ones."""
         return [_SPACES.sub(" ", item.text).strip() for item in self.items if not item.tag and item.text.strip()]
 
-    def from_stretches(self, translations: Sequence[str]) -> str:
-        """Return the block as HTML, from the `translations` of its stretches."""
+    def from_texts(self, translations: Sequence[str]) -> str:
+        """Return the block as HTML, from the `translations` of its `texts`."""
         rest = iter(translations)
         written = []
         for item in self.items:
@@ -154,10 +151,10 @@ def _is_element(items: Sequence[Item]) -> bool:
     if not tag or tag == "!" or tag.startswith("/"):
         return False
     depth = 0
-    for place, item in enumerate(items):
+    for number, item in enumerate(items):
         depth += (item.tag == tag) - (item.tag == "/" + tag)
         if not depth:
-            return place == len(items) - 1
+            return number == len(items) - 1
     return False
 
 
@@ -171,3 +168,22 @@ def _is_nested(tags: Sequence[str]) -> bool:
         elif tag != "!":
             opened.append(tag)
     return not opened
+
+
+def decode(content: bytes) -> str:
+    """Return the text of a file in UTF-8, or in UTF-16 with a byte order mark. DataError for other encodings."""
+    encoding = "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    try:
+        return content.decode(encoding).replace("\r\n", "\n")
+    except UnicodeDecodeError:
+        raise DataError("neither UTF-8 nor UTF-16", hint="convert it: iconv -f ENCODING -t UTF-8") from None
+
+
+def encode(text: str, like: bytes) -> bytes:
+    """Return `text` in UTF-8, with the byte order mark and the line ends of the file content `like`.
+
+    The line ends are those of its first line. UTF-16 becomes UTF-8 without a mark.
+    """
+    first_line = like.split(b"\n", 1)[0].rstrip(b"\0")  # in UTF-16 a zero byte is beside the CR
+    mark = codecs.BOM_UTF8 if like.startswith(codecs.BOM_UTF8) else b""
+    return mark + (text.replace("\n", "\r\n") if first_line.endswith(b"\r") else text).encode()

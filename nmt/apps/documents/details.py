@@ -13,15 +13,14 @@ from nmt.base.errors import NmtError
 from nmt.base.languages import Direction, language_tag, written_without_spaces
 from nmt.data.text.glossary import TERM_SYMBOLS
 from nmt.data.text.spans import PLACEHOLDERS, find_spans
-from nmt.data.tokens.tokenizer import Tokenizer
-from nmt.translation import SegmentTranslation, Translation, Translator
+from nmt.translation import Translation, Translator
 from nmt.translation.segments import alignment
 
 _WORD = re.compile(r"\S+")
 
 
 class Details(NamedTuple):
-    """The words of a unit and of its translation. Joining a list of words gives the text with its white space."""
+    """The words of a segment and of its translation. Joining a list of words gives the text with its white space."""
 
     source: list[str]
     target: list[str]
@@ -29,71 +28,62 @@ class Details(NamedTuple):
     confidence: list[float]  # of each target word: the probability of its least probable token
 
 
-def explain(translator: Translator, unit: str, direction: Direction, translation: Translation) -> Details | None:
-    """Return the details of the translation of `unit`.
+def explain(translator: Translator, source: str, direction: Direction, translation: Translation) -> Details | None:
+    """Return the details of the translation of `source`, which is one segment.
 
     None if its tokens do not spell it: with byte tokens or normalized characters, or if nmt translated around spans.
     Links come from the attention of the second-to-last layer, or of the last layer if the engine gives no other.
     """
-    if not translation.segments and translation.text.strip() == unit.strip():  # there was nothing to translate
-        words = [word + " " for word in unit.split()]
+    if not translation.segments and translation.text.strip() == source.strip():  # there was nothing to translate
+        words = [word + " " for word in source.split()]
         words[-1:] = [words[-1].rstrip()] if words else []
         return Details(words, words, [(i, i) for i in range(len(words))], [1.0] * len(words))
     if len(translation.segments) != 1:
         return None
     segment = translation.segments[0]
-    src_words = _Words.spell(translator.tokenizers.src, segment.src_ids, unit, unit, direction.src)
-    tgt_words = _Words.spell(translator.tokenizers.tgt, segment.tgt_ids, translation.text, unit, direction.tgt)
-    if src_words is None or tgt_words is None:
+    spans = [source[span.start : span.end] for span in find_spans(source)]
+    placeholders = dict(zip(PLACEHOLDERS, spans, strict=False))
+    src = _words(translator.tokenizers.src.tokens(segment.src_ids), source, placeholders, direction.src)
+    tgt = _words(translator.tokenizers.tgt.tokens(segment.tgt_ids), translation.text, placeholders, direction.tgt)
+    if src is None or tgt is None:
         return None
-    pairs = alignment(_attention(translator, segment), len(segment.tgt_ids))
-    links = {(src_words.of_token[i], tgt_words.of_token[j]) for i, j in pairs}
+    (src_words, src_word_of), (tgt_words, tgt_word_of) = src, tgt
+    try:
+        attention = translator.cross_attention(segment, layer=-2)
+    except NmtError:
+        attention = translator.cross_attention(segment)
+    links = {(src_word_of[i], tgt_word_of[j]) for i, j in alignment(attention, len(segment.tgt_ids))}
     (scores,) = translator.engine.score([segment.src_ids], [[*segment.tgt_tag, *segment.tgt_ids]])
-    scores = scores[len(segment.tgt_tag) :]
-    least = [0.0] * len(tgt_words.words)
-    for word, score in zip(tgt_words.of_token, scores, strict=False):  # the score of eos is not used
+    least = [0.0] * len(tgt_words)
+    for word, score in zip(tgt_word_of, scores[len(segment.tgt_tag) :], strict=False):  # the score of eos is not used
         if word >= 0:
             least[word] = min(least[word], score)
-    known = sorted(link for link in links if min(link) >= 0)
-    return Details(src_words.words, tgt_words.words, known, [round(exp(score), 3) for score in least])
+    links = {link for link in links if min(link) >= 0}
+    return Details(src_words, tgt_words, sorted(links), [round(exp(score), 3) for score in least])
 
 
-def _attention(translator: Translator, segment: SegmentTranslation) -> list[list[float]]:
-    try:
-        return translator.cross_attention(segment, layer=-2)
-    except NmtError:
-        return translator.cross_attention(segment)
+def _words(
+    tokens: Sequence[str], text: str, placeholders: dict[str, str], language: str
+) -> tuple[list[str], list[int]] | None:
+    """Return the words of `text`, and the word of each of its `tokens`: -1 for tokens without text, such as tags.
 
-
-class _Words(NamedTuple):
-    """The words of a text, and the word of each token; -1 for tokens without text, such as tags."""
-
-    words: list[str]
-    of_token: list[int]
-
-    @classmethod
-    def spell(cls, tokenizer: Tokenizer, ids: Sequence[int], text: str, unit: str, language: str) -> _Words | None:
-        """Return the words of `text`, given as `ids` with placeholders for the spans of `unit`; None if they differ.
-
-        In a language written without spaces, each token is a word.
-        """
-        spans = [unit[span.start : span.end] for span in find_spans(unit)]
-        known = dict(zip(PLACEHOLDERS, spans, strict=False))
-        spelled = _surfaces(tokenizer.tokens(ids), known)
-        whole = "".join(spelled)
-        if whole.strip() != text.strip() or not text.strip():
-            return None
-        end = _margin(text) - _margin(whole)
-        tokens = list[int]()  # the start of each in `text`; -1 for white space
-        for piece in spelled:
-            tokens.append(end + _margin(piece) if piece.strip() else -1)
-            end += len(piece)
-        if written_without_spaces(language):
-            starts = [start for start in tokens if start >= 0]
-        else:
-            starts = [match.start() for match in _WORD.finditer(text)]
-        words = [text[start:end] for start, end in pairwise([0, *starts[1:], len(text)])]
-        return cls(words, [bisect_right(starts, start) - 1 for start in tokens])
+    None if the tokens do not spell the text. In a language written without spaces, each token is a word.
+    """
+    surfaces = _surfaces(tokens, placeholders)
+    spelled = "".join(surfaces)
+    if spelled.strip() != text.strip() or not text.strip():
+        return None
+    end = _margin(text) - _margin(spelled)
+    token_starts = list[int]()  # in `text`; -1 for white space
+    for surface in surfaces:
+        token_starts.append(end + _margin(surface) if surface.strip() else -1)
+        end += len(surface)
+    if written_without_spaces(language):
+        starts = [start for start in token_starts if start >= 0]
+    else:
+        starts = [match.start() for match in _WORD.finditer(text)]
+    words = [text[start:end] for start, end in pairwise([0, *starts[1:], len(text)])]
+    return words, [bisect_right(starts, start) - 1 for start in token_starts]
 
 
 def _margin(text: str) -> int:

@@ -122,7 +122,7 @@ def _num_copies(paragraph: Any) -> int:
 
 
 class _Paragraph:
-    """A paragraph: runs with the same formatting form a stretch; those with the most frequent one need no tags."""
+    """A paragraph: runs of other than the most frequent formatting are elements with tags."""
 
     def __init__(self, element: Any):
         self._element = element

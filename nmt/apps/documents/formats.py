@@ -10,11 +10,10 @@ from typing import NamedTuple, Protocol
 
 from nmt.apps.documents.blocks import MAX_CHARACTERS, Block
 from nmt.apps.documents.docx import DocxFile
-from nmt.apps.documents.flags import Flags
 from nmt.apps.documents.html import HtmlFile
 from nmt.apps.documents.po import PoFile
 from nmt.apps.documents.srt import SrtFile
-from nmt.apps.documents.translation import Wanted, translate_blocks
+from nmt.apps.documents.translation import BlockOptions, Flags, translate_blocks
 from nmt.apps.documents.xliff import XliffFile
 from nmt.base.errors import DataError, NmtError, how_to_install
 from nmt.base.files import read_at_most, write_atomically
@@ -68,18 +67,13 @@ def read_document(content: bytes, name: str, limit: int = 0) -> Document:
         raise NmtError(f"reading {Path(name).suffix} files needs the package {package}", path=name, hint=hint)
     try:
         document = DocxFile(content, limit) if reader is DocxFile else reader(content)
-        _refuse_long(document.blocks)
+        for number, block in enumerate(document.blocks, 1):
+            if (size := sum(len(item.text) for item in block.items if not item.tag)) > MAX_CHARACTERS:
+                message = f"paragraph {number:,} has {size:,} characters; the limit is {MAX_CHARACTERS:,}"
+                raise DataError(message, line=block.line, hint="divide it into paragraphs")
         return document
     except DataError as error:
         raise DataError(error.message, path=name, line=error.line, hint=error.hint) from None
-
-
-def _refuse_long(blocks: Sequence[Block]) -> None:
-    """Raise DataError if a block has more than a million characters."""
-    for number, block in enumerate(blocks, 1):
-        if block.num_characters > MAX_CHARACTERS:
-            message = f"paragraph {number:,} has {block.num_characters:,} characters; the limit is {MAX_CHARACTERS:,}"
-            raise DataError(message, line=block.line, hint="divide it into paragraphs")
 
 
 def open_document(path: Path) -> Document:
@@ -101,42 +95,30 @@ class BlockReport(NamedTuple):
     terms_missed: Sequence[Term]
 
 
-class DocumentFile(NamedTuple):
-    """A document, the file it was read from, and the file for its translation."""
-
-    document: Document
-    source: Path
-    output: Path
-
-
 def translate_file(
-    translator: Translator, file: DocumentFile, wanted: Wanted, advance: Callable[[int], None]
+    translator: Translator,
+    document: Document,
+    source: Path,
+    output: Path,
+    options: BlockOptions,
+    advance: Callable[[int], None],
 ) -> list[BlockReport]:
-    """Translate a document into its output, which appears only when complete; report what is wrong with its blocks.
+    """Translate a document into `output`, which appears only when complete; report what is wrong with its blocks.
 
     Calls `advance` with the number of blocks that have been translated since. Raises as `Translator.translate`.
     """
-    document, path, output = file
-    _name_language(document, path, translator.languages.direction(wanted.to, wanted.from_).tgt)
+    tgt = translator.languages.direction(options.to, options.from_).tgt
+    if isinstance(document, HtmlFile | PoFile | XliffFile):
+        asked = document.name_language(tgt)
+        if asked and base_code(asked) != base_code(tgt):
+            log.warning("%s asks for translations into %s; this model translates into %s", source, asked, tgt)
     blocks, written, reports = document.blocks, [], []
-    for block, found in zip(blocks, translate_blocks(translator, blocks, wanted), strict=True):
-        written.append(found.written[0])
-        if found.flags or found.terms_missed:
-            reports.append(BlockReport(block.line, found.flags, found.terms_missed))
+    for block, translated in zip(blocks, translate_blocks(translator, blocks, options), strict=True):
+        written.append(translated.written[0])
+        if translated.flags or translated.terms_missed:
+            reports.append(BlockReport(block.line, translated.flags, translated.terms_missed))
         advance(1)
-    translated = document.save(written)
+    content = document.save(written)
     with write_atomically(output) as partial:
-        partial.write_bytes(translated)
+        partial.write_bytes(content)
     return reports
-
-
-def _name_language(document: Document, path: Path, tgt: str) -> None:
-    """Name the language of the translations in an HTML, PO or XLIFF file; warn if it asks for another language."""
-    if isinstance(document, HtmlFile):
-        document.name_language(tgt)
-    elif isinstance(document, PoFile | XliffFile):
-        asked = document.target_language
-        if not asked:
-            document.target_language = tgt
-        elif base_code(asked) != base_code(tgt):
-            log.warning("%s asks for translations into %s; this model translates into %s", path, asked, tgt)

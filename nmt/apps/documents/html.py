@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from html import escape, unescape
 from html.parser import HTMLParser
 
-from nmt.apps.documents.blocks import Block, Item, join_texts
-from nmt.apps.documents.source import decode, encode
+from nmt.apps.documents.blocks import Block, Item, decode, encode, join_texts
 
 # fmt: off
 _INLINE = frozenset((
@@ -175,18 +174,17 @@ class HtmlFile:
 
     def name_language(self, code: str) -> None:
         """Change the language in the tag `<html lang="de">` to that of the translations; do not add one."""
-        is_root = [isinstance(part, str) and part[:5].lower() == "<html" for part in self._page.parts]
-        if any(is_root):
-            at = is_root.index(True)
-            tag = str(self._page.parts[at])
-            self._page.parts[at] = _ATTRIBUTE.sub(lambda found: _with_language(found, code), tag)
+
+        def renamed(attribute: re.Match[str]) -> str:
+            is_language = attribute[1].lower() in ("lang", "xml:lang")
+            return f'{attribute[1]}{attribute[2]}"{escape(code)}"' if is_language else attribute[0]
+
+        parts = self._page.parts
+        for number, part in enumerate(parts):
+            if isinstance(part, str) and part[:5].lower() == "<html":
+                parts[number] = _ATTRIBUTE.sub(renamed, part)
+                break
 
     def save(self, translations: list[str]) -> bytes:
         """Return the file with `translations` of its blocks."""
         return encode(self._page.join(translations), self._content)
-
-
-def _with_language(attribute: re.Match[str], code: str) -> str:
-    """Return an attribute of a tag; its value is `code` if it names a language."""
-    is_language = attribute[1].lower() in ("lang", "xml:lang")
-    return f'{attribute[1]}{attribute[2]}"{escape(code)}"' if is_language else attribute[0]

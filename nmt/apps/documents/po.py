@@ -1,18 +1,37 @@
-"""Read and write gettext catalogs with polib: untranslated entries get a translation marked fuzzy."""
+"""Read and write gettext catalogs with polib: untranslated entries get a translation marked fuzzy.
+
+The format flags of an entry (`c-format`, …) define the placeholders of its message.
+"""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Collection
 from html import unescape
 from typing import Any
 
-from nmt.apps.documents.blocks import MAX_CHARACTERS, Block, Item
-from nmt.apps.documents.source import decode, encode
+from nmt.apps.documents.blocks import MAX_CHARACTERS, Block, Item, decode, encode
 from nmt.base.errors import DataError
 
 _MAX_LINES = 10_000  # of a message; polib takes quadratic time for them
 _LINE_BREAKS = re.compile(r"(\n+)")
 _NO_FILE_NAME = "\n" + " " * 100_000  # polib opens a text that is the name of a file; no system has such long names
+# `%%` and doubled braces stand for a character; a bare % or brace is an error at run time, so it counts.
+_PRINTF = (
+    r"%%|%(?:\d{1,3}\$|\([^()\n]{0,200}\))?[-+ #0',]{0,6}(?:\d{1,9}|\*(?:\d{1,3}\$)?)?(?:\.(?:\d{1,9}|\*)?)?"
+    r"(?:hh?|ll?|[qjztL])?(?:[A-Za-z@]|<PRI\w{1,12}>)|%"
+)
+_BRACES = r"\{\{|\}\}|\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}|[{}]"
+_FORMATS = {
+    "c objc python java-printf ruby awk lua perl php tcl object-pascal javascript": _PRINTF,
+    "python-brace java csharp perl-brace rust": _BRACES,
+    "qt qt-plural kde": r"%L?\d{1,2}|%n",
+    "sh": r"\$\{\w+\}|\$\w+",
+}
+_PATTERNS = {name: re.compile(pattern) for names, pattern in _FORMATS.items() for name in names.split()}
+_NEXT = re.compile(r"%[^($]*[A-Za-z@>]|\{(?:[:!].*)?\}")  # takes the next value, without its number or name
+_ESCAPES = ("%%", "{{", "}}")
 
 
 class PoFile:
@@ -53,15 +72,13 @@ class PoFile:
             if line.strip()
         ]
 
-    @property
-    def target_language(self) -> str | None:
-        """The language in the header; None if the header names none. It is set only if there is a header."""
-        return self._file.metadata.get("Language", "").strip() or None
-
-    @target_language.setter
-    def target_language(self, code: str) -> None:
+    def name_language(self, code: str) -> str | None:
+        """Name the language of the translations in the header, if there is one; if it names a language, return that."""
+        if language := self._file.metadata.get("Language", "").strip():
+            return str(language)
         if self._file.metadata:
             self._file.metadata["Language"] = code
+        return None
 
     def save(self, translations: list[str]) -> bytes:
         """Return the file with `translations` of its blocks."""
@@ -85,3 +102,25 @@ def _refuse_long(text: str) -> None:
         if num_lines > _MAX_LINES or size > MAX_CHARACTERS:
             message = f"a message of more than {_MAX_LINES:,} lines or {MAX_CHARACTERS:,} characters"
             raise DataError(message, line=number)
+
+
+def changed_placeholders(source: str, output: str, flags: Collection[str]) -> list[str]:
+    """Return the placeholders that `output` lost or invented, in the formats that `flags` name.
+
+    Also those without a number or a name whose order is another: `%s` and `%d` take their values in this order.
+    """
+    changed = []
+    for name, pattern in _PATTERNS.items():
+        if f"{name}-format" in flags:
+            wanted, found = (
+                [each for each in pattern.findall(text) if each not in _ESCAPES] for text in (source, output)
+            )
+            wrong = [*(Counter(wanted) - Counter(found)), *(Counter(found) - Counter(wanted))]
+            in_order = [[each for each in placeholders if _NEXT.fullmatch(each)] for placeholders in (wanted, found)]
+            changed += wrong or [each for each, other in zip(*in_order, strict=True) if each != other]
+    return list(dict.fromkeys(changed))
+
+
+def is_excluded(span: str, flags: Collection[str]) -> bool:
+    """Return whether `flags`, such as `no-c-format`, say that `span` is not a placeholder."""
+    return any(f"no-{name}-format" in flags and pattern.fullmatch(span) for name, pattern in _PATTERNS.items())

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from html import unescape
 from typing import Any, NamedTuple
 
-from nmt.apps.documents.blocks import Block
+from nmt.apps.documents.blocks import Block, decode, encode
 from nmt.apps.documents.html import HtmlText
-from nmt.apps.documents.source import decode, encode
 from nmt.base.errors import DataError
 
 _OVERRIDE = re.compile(r"\{\\[^{}\n]*\}")  # {\an8} puts a subtitle at the top

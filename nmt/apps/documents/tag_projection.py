@@ -45,13 +45,13 @@ class _Element:
     last: int = -1
 
 
-def join_details(text: str, pieces: Sequence[tuple[str, Details | None, str]]) -> Aligned | None:
-    """Join the words of the units of a text (with white space before and after); None if any are unknown."""
+def join_details(text: str, segments: Sequence[tuple[str, Details | None, str]]) -> Aligned | None:
+    """Join the words of the segments of a text (with white space before and after); None if any are unknown."""
     source: list[str] = []
     target: list[str] = []
     links: list[tuple[int, int]] = []
     at = 0
-    for before, details, after in pieces:
+    for before, details, after in segments:
         start = -1 if details is None else text.find("".join(details.source), at)
         if details is None or start < 0 or not details.target:
             return None
@@ -80,12 +80,12 @@ def project(tags: Sequence[Tag], aligned: Aligned) -> str | None:
         linked[i].add(j)
     for element in elements:
         words = range(bisect_right(ends, element.start), bisect_left(starts, element.end))
-        found = sorted({j for i in words for j in linked.get(i, ())})
-        if not found and words:  # use its relative position in the source
-            found = [words[0] * len(aligned.target) // len(ends)]
-        if not found:
+        tgt_words = sorted({j for i in words for j in linked.get(i, ())})
+        if not tgt_words and words:  # use its relative position in the source
+            tgt_words = [words[0] * len(aligned.target) // len(ends)]
+        if not tgt_words:
             return None
-        element.first, element.last = _largest_cluster(found)
+        element.first, element.last = _largest_cluster(tgt_words)
     if not _nest(elements):
         return None
     alone = [(_word_before(tag.offset, starts, linked), tag.written) for tag in tags if tag.name == "!"]
@@ -147,8 +147,8 @@ def _write(elements: Sequence[_Element], alone: Sequence[tuple[int, str]], words
     for element in elements:
         opening[element.first].append(element.opening)
         closing[element.last].insert(0, element.closing)
-    for place, tag in alone:
-        marks[place].append(f" {tag}")
+    for word_number, tag in alone:
+        marks[word_number].append(f" {tag}")
     written = [tag for word, tag in alone if word < 0]
     for number, word in enumerate(words):
         body = word.strip()

@@ -2,28 +2,41 @@
 
 A model trained with data.protect gets one mark, such as {h0}, per inline tag, and places the tags itself. For other
 models, or if a mark is lost, the attention tells which words of the translation a tag encloses. If that fails too, the
-stretches between the tags are translated separately.
+text between the tags is translated separately.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterator, Sequence
-from itertools import islice
+from collections.abc import Generator, Iterator, Sequence
+from itertools import chain, islice
 from typing import NamedTuple
 
 from nmt.apps.documents.blocks import Block
 from nmt.apps.documents.details import explain
-from nmt.apps.documents.flags import Flags, flags_of, merge
-from nmt.apps.documents.po_formats import changed_placeholders, is_excluded
+from nmt.apps.documents.po import changed_placeholders, is_excluded
 from nmt.apps.documents.tag_projection import Aligned, join_details
 from nmt.config import SearchOptions
 from nmt.data.text.glossary import Glossary, Term, missed_terms
 from nmt.data.text.spans import find_spans
-from nmt.translation import Translator
+from nmt.translation import Translation, Translator
 from nmt.translation.protect import missing
 from nmt.translation.stream import grow_blocks
 from nmt.translation.texts import TextSegmenter
 from nmt.translation.translation import cut_text
+
+FLAGS = {
+    "truncated": "longer than the model's limit: its end is not translated",
+    "loop_unresolved": "the translation repeats itself",
+    "copied_source": "most words are copied from the source",
+    "wrong_language": "the translation seems to be in another language",
+    "protected_lost": "protected text is missing or changed",
+    "numbers_missed": "numbers are missing or added",
+    "unusual_source": "the text is unlike the model's training text",
+}
+"""Each flag, an attribute of `Translation`, with what it means."""
+
+Flags = dict[str, bool | list[str]]
+"""Those flags that are set: True, or a list of what is missing."""
 
 
 class Ask(NamedTuple):
@@ -55,7 +68,7 @@ Rounds = Generator[Ask, list[Answer], list[TranslatedBlock]]
 
 
 def rounds(blocks: Sequence[Block], *, keeps_marks: bool, num_ranks: int = 1) -> Rounds:
-    """Translate `blocks` as HTML in up to three rounds: with marks, by alignment, stretch by stretch.
+    """Translate `blocks` as HTML in up to three rounds: with marks, by alignment, text by text.
 
     `keeps_marks` tells whether the model was trained with data.protect. If an alternative of a block loses a mark, the
     block's best translation replaces it.
@@ -75,11 +88,11 @@ def rounds(blocks: Sequence[Block], *, keeps_marks: bool, num_ranks: int = 1) ->
             best[number] = answer.outputs[0], answer.flags
     unplaced = [number for number in unplaced if found[number][0] is None]
     if unplaced:
-        rest = iter((yield Ask([text for number in unplaced for text in blocks[number].stretches()])))
+        rest = iter((yield Ask([text for number in unplaced for text in blocks[number].texts()])))
         for number in unplaced:
-            answers = [next(rest) for _ in blocks[number].stretches()]
+            answers = [next(rest) for _ in blocks[number].texts()]
             ranked = [_ranked(answer, num_ranks) for answer in answers]
-            found[number] = [blocks[number].from_stretches([each[r] for each in ranked]) for r in range(num_ranks)]
+            found[number] = [blocks[number].from_texts([each[r] for each in ranked]) for r in range(num_ranks)]
             best[number] = " ".join(each[0] for each in ranked), merge([answer.flags for answer in answers])
     pairs = zip(found, best, strict=True)
     return [TranslatedBlock([output or outputs[0] or "" for output in outputs], *of_best) for outputs, of_best in pairs]
@@ -90,49 +103,51 @@ def _ranked(answer: Answer, num_ranks: int) -> list[str]:
     return [answer.outputs[min(rank, len(answer.outputs) - 1)] for rank in range(num_ranks)]
 
 
-class Wanted(NamedTuple):
+class BlockOptions(NamedTuple):
     """The options for all blocks of a document; the languages are as in `Translator.translate`."""
 
-    options: SearchOptions
+    search: SearchOptions
     to: str | None = None
     from_: str | None = None
     glossary: Glossary | None = None
 
 
-def translate_blocks(translator: Translator, blocks: Sequence[Block], wanted: Wanted) -> Iterator[TranslatedBlock]:
+def translate_blocks(
+    translator: Translator, blocks: Sequence[Block], options: BlockOptions
+) -> Iterator[TranslatedBlock]:
     """Yield the translations of `blocks`, of which up to 1,024 are in memory. Raises as `Translator.translate`."""
-    wanted = wanted._replace(options=wanted.options.changed(num_hypotheses=1))
+    options = options._replace(search=options.search.changed(num_hypotheses=1))
     rest = iter(blocks)
     for texts in grow_blocks(block.plain() for block in blocks):
         some = list(islice(rest, len(texts)))
-        found = _translate_some(translator, some, wanted)
-        yield from with_losses(some, found, translator.segmenter, wanted.options, wanted.glossary)
+        translated = _translate_some(translator, some, options)
+        yield from with_losses(some, translated, translator.segmenter, options.search, options.glossary)
 
 
-def _translate_some(translator: Translator, blocks: Sequence[Block], wanted: Wanted) -> list[TranslatedBlock]:
-    options, to, from_, glossary = wanted
-    work = rounds(blocks, keeps_marks=translator.segmenter.protects(options))
+def _translate_some(translator: Translator, blocks: Sequence[Block], options: BlockOptions) -> list[TranslatedBlock]:
+    search, to, from_, glossary = options
+    work = rounds(blocks, keeps_marks=translator.segmenter.protects(search))
     answers: list[Answer] | None = None
     while True:
         try:
             ask = next(work) if answers is None else work.send(answers)
         except StopIteration as end:
-            found: list[TranslatedBlock] = end.value
-            return found
+            translated: list[TranslatedBlock] = end.value
+            return translated
         if ask.aligned:
-            answers = _translate_aligned(translator, ask.texts, wanted)
+            answers = _translate_aligned(translator, ask.texts, options)
             continue
-        translations = translator.translate(ask.texts, options, to=to, from_=from_, glossary=glossary)
+        translations = translator.translate(ask.texts, search, to=to, from_=from_, glossary=glossary)
         answers = [Answer([translation.text], flags_of(translation)) for translation in translations]
 
 
-def _translate_aligned(translator: Translator, texts: Sequence[str], wanted: Wanted) -> list[Answer]:
+def _translate_aligned(translator: Translator, texts: Sequence[str], options: BlockOptions) -> list[Answer]:
     """Translate `texts` sentence by sentence, and return the translations with their alignments."""
-    options, to, from_, glossary = wanted
+    search, to, from_, glossary = options
     directed = [translator.languages.direct(text, to, from_) for text in texts]
-    cuts = [cut_text(translator.segmenter, each, options) for each in directed]
+    cuts = [cut_text(translator.segmenter, each, search) for each in directed]
     sources = [source for _, parts in cuts for source, *_ in parts]
-    found = iter(translator.translate(sources, options, to=to, from_=from_, glossary=glossary))
+    found = iter(translator.translate(sources, search, to=to, from_=from_, glossary=glossary))
     answers = []
     for text, each, (lead, parts) in zip(texts, directed, cuts, strict=True):
         before, written, pieces, flags = lead, "", [], list[Flags]()
@@ -147,19 +162,24 @@ def _translate_aligned(translator: Translator, texts: Sequence[str], wanted: Wan
 
 def with_losses(
     blocks: Sequence[Block],
-    found: Sequence[TranslatedBlock],
+    translated: Sequence[TranslatedBlock],
     segmenter: TextSegmenter,
     options: SearchOptions,
     glossary: Glossary | None,
 ) -> list[TranslatedBlock]:
     """Return the translated blocks with the protected spans and the glossary terms that the whole translations lack.
 
-    Models that were trained without data.protect lose spans, too.
+    Models that were trained without data.protect lose spans, too. The placeholders of a gettext entry are those of its
+    format flags.
     """
     checked = []
-    for block, each in zip(blocks, found, strict=True):
+    for block, each in zip(blocks, translated, strict=True):
         flags = {name: value for name, value in each.flags.items() if name != "protected_lost"}
-        if lost := _lost(block, each.text, segmenter.languages.user_symbols if options.protect else None):
+        source = " ".join(block.texts())
+        places = find_spans(source, segmenter.languages.user_symbols) if options.protect else []
+        spans = [source[span.start : span.end] for span in places]
+        lost = [span for span in missing(spans, each.text) if not is_excluded(span, block.formats)] if spans else []
+        if lost := list(dict.fromkeys(lost + changed_placeholders(source, each.text, block.formats))):
             flags["protected_lost"] = lost
         matches = segmenter.terms_to_keep(glossary, block.plain(), options) if glossary is not None else []
         missed = missed_terms([match.term for match in matches], each.text) if matches else []
@@ -167,12 +187,22 @@ def with_losses(
     return checked
 
 
-def _lost(block: Block, text: str, symbols: Collection[str] | None) -> list[str]:
-    """Return the placeholders of a gettext entry, and the protected spans, that are not in `text` as in the block.
+def flags_of(translation: Translation) -> Flags:
+    """Return the flags that are set."""
+    return {name: value for name in FLAGS if (value := getattr(translation, name))}
 
-    `symbols` are those of the model, which are not spans; None: spans are not protected.
-    """
-    source = " ".join(block.stretches())
-    spans = [source[span.start : span.end] for span in find_spans(source, symbols)] if symbols is not None else []
-    lost = [span for span in missing(spans, text) if not is_excluded(span, block.formats)] if spans else []
-    return list(dict.fromkeys(lost + changed_placeholders(source, text, block.formats)))
+
+def with_flags(flags: Flags | None) -> dict[str, Flags]:
+    """Return the field of a response that holds `flags`; none if no flag is set."""
+    return {"flags": flags} if flags else {}
+
+
+def merge(parts: Sequence[Flags]) -> Flags:
+    """Return the flags of a text from those of its parts."""
+    merged: Flags = {}
+    for name in FLAGS:
+        values = [part[name] for part in parts if name in part]
+        lists = [value for value in values if isinstance(value, list)]
+        if values:
+            merged[name] = list(dict.fromkeys(chain.from_iterable(lists))) if len(lists) == len(values) else True
+    return merged

@@ -57,22 +57,18 @@ class XliffFile:
         """The blocks with words in them."""
         return [block for block in self._all if not block.is_blank]
 
-    @property
-    def target_language(self) -> str | None:
-        """The code of the file's target language, such as de-DE; None if it names none."""
-        for element in self._tree.getroot().iter(self._name("xliff"), self._name("file")):
-            if code := element.get("target-language") or element.get("trgLang"):
-                return str(code)
-        return None
-
-    @target_language.setter
-    def target_language(self, code: str) -> None:
+    def name_language(self, code: str) -> str | None:
+        """Name the target language of the file; if it names one, such as de-DE, return that instead."""
         root = self._tree.getroot()
+        for element in root.iter(self._name("xliff"), self._name("file")):
+            if language := element.get("target-language") or element.get("trgLang"):
+                return str(language)
         if root.get("version", "").startswith("2"):
             root.set("trgLang", code)
         else:
             for element in root.iter(self._name("file")):
                 element.set("target-language", code)
+        return None
 
     def save(self, translations: list[str]) -> bytes:
         """Return the file with `translations` of its blocks."""

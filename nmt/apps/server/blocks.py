@@ -7,10 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar, TypeVarTuple
 
 from nmt.apps.documents.blocks import Block
-from nmt.apps.documents.flags import merge
 from nmt.apps.documents.html import HtmlText
 from nmt.apps.documents.tag_projection import join_details
-from nmt.apps.documents.translation import Answer, Ask, Rounds, TranslatedBlock, rounds, with_losses
+from nmt.apps.documents.translation import Answer, Ask, Rounds, TranslatedBlock, merge, rounds, with_losses
 from nmt.apps.server.service import Routed, Service, TextTranslation
 from nmt.apps.server.threads import Threads
 from nmt.data.text.glossary import Glossary

@@ -14,9 +14,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from nmt.apps.documents.blocks import Block
-from nmt.apps.documents.flags import merge, with_flags
 from nmt.apps.documents.formats import Document, available_suffixes, read_document
-from nmt.apps.documents.translation import TranslatedBlock
+from nmt.apps.documents.translation import TranslatedBlock, merge, with_flags
 from nmt.apps.server.blocks import translate_blocks
 from nmt.apps.server.bodies import MAX_CODE, read_body
 from nmt.apps.server.downloads import Downloads

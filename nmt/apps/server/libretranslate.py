@@ -11,8 +11,8 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from nmt.apps.documents.flags import FLAGS, with_flags
 from nmt.apps.documents.formats import available_suffixes
+from nmt.apps.documents.translation import FLAGS, with_flags
 from nmt.apps.server.blocks import translate_pages
 from nmt.apps.server.bodies import DetectBody, TranslateBody, read_fields
 from nmt.apps.server.detect import Detected

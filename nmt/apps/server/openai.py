@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from nmt.apps.documents.flags import Flags, with_flags
+from nmt.apps.documents.translation import Flags, with_flags
 from nmt.apps.server.bodies import ChatBody, Message, parse, read_body
 from nmt.apps.server.exchange import Exchange, as_json, dump, first_and_rest
 from nmt.apps.server.models import Models

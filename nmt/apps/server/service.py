@@ -8,7 +8,7 @@ from contextlib import aclosing, asynccontextmanager
 from functools import lru_cache
 from typing import NamedTuple
 
-from nmt.apps.documents.flags import Flags, merge
+from nmt.apps.documents.translation import Flags, merge
 from nmt.apps.server.detect import Detector
 from nmt.apps.server.metrics import Metrics
 from nmt.apps.server.models import Models, ServedModel

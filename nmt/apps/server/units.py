@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from nmt.apps.documents.details import Details
-from nmt.apps.documents.flags import Flags, flags_of
+from nmt.apps.documents.translation import Flags, flags_of
 from nmt.base.languages import Direction
 from nmt.data.text.glossary import Term
 from nmt.translation import Translation, Translator

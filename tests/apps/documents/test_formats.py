@@ -18,7 +18,7 @@ from nmt.apps.commands import progress
 from nmt.apps.documents import docx
 from nmt.apps.documents.formats import read_document
 from nmt.apps.documents.html import HtmlFile
-from nmt.apps.documents.translation import Wanted, translate_blocks
+from nmt.apps.documents.translation import BlockOptions, translate_blocks
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import DataError
 from nmt.translation import Glossary
@@ -108,9 +108,7 @@ def with_notes(notes: bytes | None = None) -> bytes:
 def upper(content: bytes, name: str) -> bytes:
     """Write a document whose translation is its text in brackets."""
     document = read_document(content, name)
-    return document.save(
-        [block.from_stretches([f"[{text}]" for text in block.stretches()]) for block in document.blocks]
-    )
+    return document.save([block.from_texts([f"[{text}]" for text in block.texts()]) for block in document.blocks])
 
 
 def test_html_keeps_its_markup():
@@ -471,7 +469,7 @@ def test_a_term_within_a_protected_span_of_a_document_is_not_missed(letters_run,
     document, glossary = read_document(b"<p>http://a.org/34 <b>12</b></p>", "a.html"), Glossary({"34": "x", "12": "y"})
     with Translator.load(letters_run, device="cpu") as translator:
         options = translator.options.changed(protect=protect)
-        found = list(translate_blocks(translator, document.blocks, Wanted(options, glossary=glossary)))
+        found = list(translate_blocks(translator, document.blocks, BlockOptions(options, glossary=glossary)))
     assert [term.source for block in found for term in block.terms_missed] == missed
 
 

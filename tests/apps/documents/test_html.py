@@ -18,7 +18,7 @@ PARTS = [
 
 def unchanged(source: str) -> str:
     page = HtmlText(source)
-    return page.join([block.from_stretches(block.stretches()) for block in page.blocks])
+    return page.join([block.from_texts(block.texts()) for block in page.blocks])
 
 
 def marked(source: str) -> list[str]:

@@ -8,7 +8,7 @@ from importlib.resources import files
 
 import pytest
 
-from nmt.apps.documents.flags import FLAGS, flags_of, merge
+from nmt.apps.documents.translation import FLAGS, flags_of, merge
 from nmt.apps.server import units
 from nmt.translation import Translation
 

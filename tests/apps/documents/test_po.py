@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from nmt import Translator
 from nmt.apps.cli import app
 from nmt.apps.documents.formats import read_document
-from nmt.apps.documents.po_formats import changed_placeholders
+from nmt.apps.documents.po import changed_placeholders
 from nmt.apps.documents.translation import TranslatedBlock, with_losses
 
 
