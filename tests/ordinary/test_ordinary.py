@@ -30,7 +30,7 @@ from nmt import Translator
 from nmt.apps.cli import app
 from nmt.apps.server.app import make_app
 from nmt.apps.server.metrics import Metrics
-from nmt.apps.server.models import Models, Runtime
+from nmt.apps.server.models import Models
 from nmt.apps.server.run import address, bind, make_config
 from nmt.apps.server.settings import Settings
 from nmt.data.text.spans import find_spans, numbers_in, replace_spans
@@ -74,9 +74,9 @@ def translations(translator) -> dict[str, Translation]:
 @pytest.fixture(scope="module")
 def server(letters_run) -> Iterator[httpx.Client]:
     """A client of a server with the same model."""
-    settings, metrics = Settings(port=0, char_limit=1_000_000), Metrics()
-    models = Models([str(letters_run)], Runtime(device="cpu", precision="fp32"), settings, metrics)
-    running = uvicorn.Server(make_config(make_app(models, settings, (), metrics), settings))
+    settings, metrics = Settings(port=0, char_limit=1_000_000, device="cpu", precision="fp32"), Metrics()
+    models = Models([str(letters_run)], settings, metrics)
+    running = uvicorn.Server(make_config(make_app(models, settings, (), metrics)))
     listener = bind(settings)
     thread = threading.Thread(target=running.run, args=([listener],))
     thread.start()
@@ -237,9 +237,9 @@ def test_the_page_streams_each_text_with_its_details(server, translator, transla
         body = {"q": text, "source": "de", "target": "en", "stream": True, "details": True}
         answer = server.post("/translate", json={**body, "alternatives": alternatives})
         assert answer.status_code == 200, (text, answer.text)
-        *pieces, last = [json.loads(line) for line in answer.text.split("\n") if line]
+        *segments, last = [json.loads(line) for line in answer.text.split("\n") if line]
         assert last == {"done": True}, text
-        return "".join(piece["before"] + piece["text"] + piece["after"] for piece in pieces)
+        return "".join(segment["before"] + segment["text"] + segment["after"] for segment in segments)
 
     texts, expected = WITH_TEXT, translations
     if alternatives:

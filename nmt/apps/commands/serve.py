@@ -109,18 +109,20 @@ def serve(
         rate_limit=rate_limit,
         timeout=timeout,
         allow_origin=allow_origin,
+        engine=engine,
+        device=device,
+        precision=precision,
     )
-    _serve([*models] if models else [None], (engine, device, precision), settings, api_keys)
+    _serve([*models] if models else [None], settings, api_keys)
 
 
-def _serve(models: list[str | None], runtime: tuple[str, str, str], settings: Settings, api_keys: Path | None) -> None:
+def _serve(models: list[str | None], settings: Settings, api_keys: Path | None) -> None:
     if missing := [name for name in _NEEDED if find_spec(name) is None]:
         hint = how_to_install("serve")
         raise NmtError(f"nmt serve needs {in_words(missing)}: not installed", hint=hint)
     request_exact_mkl()
     from nmt.apps.server.access import read_keys
-    from nmt.apps.server.models import Runtime
     from nmt.apps.server.run import serve as run
 
     keys = read_keys(api_keys) if api_keys is not None else frozenset[bytes]()
-    run(models, Runtime(*runtime), settings, keys)
+    run(models, settings, keys)

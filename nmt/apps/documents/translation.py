@@ -22,7 +22,6 @@ from nmt.translation import Translation, Translator
 from nmt.translation.protect import missing
 from nmt.translation.stream import grow_blocks
 from nmt.translation.texts import TextSegmenter
-from nmt.translation.translation import cut_text
 
 FLAGS = {
     "truncated": "longer than the model's limit: its end is not translated",
@@ -142,21 +141,21 @@ def _translate_some(translator: Translator, blocks: Sequence[Block], options: Bl
 
 
 def _translate_aligned(translator: Translator, texts: Sequence[str], options: BlockOptions) -> list[Answer]:
-    """Translate `texts` sentence by sentence, and return the translations with their alignments."""
+    """Translate `texts` segment by segment, and return the translations with their alignments."""
     search, to, from_, glossary = options
-    directed = [translator.languages.direct(text, to, from_) for text in texts]
-    cuts = [cut_text(translator.segmenter, each, search) for each in directed]
-    sources = [source for _, parts in cuts for source, *_ in parts]
-    found = iter(translator.translate(sources, search, to=to, from_=from_, glossary=glossary))
+    segmented = translator.segment(texts, search, to=to, from_=from_, glossary=glossary)
+    separated = [text.separate() for text in segmented]
+    segments = [segment for text in separated for segment, _ in text]
+    translations = iter(translator.translate_segmented(segments, search))
     answers = []
-    for text, each, (lead, parts) in zip(texts, directed, cuts, strict=True):
-        before, written, pieces, flags = lead, "", [], list[Flags]()
-        for source, space, _ in parts:
-            translation = next(found)
-            pieces.append((before, explain(translator, source, each.direction, translation), space))
+    for text, whole, parts in zip(texts, segmented, separated, strict=True):
+        before, written, details, flags = whole.lead, "", [], list[Flags]()
+        for segment, space in parts:
+            translation = next(translations)
+            details.append((before, explain(translator, segment.text, segment.direction, translation), space))
             flags.append(flags_of(translation))
             written, before = f"{written}{before}{translation.text}{space}", ""
-        answers.append(Answer([written], merge(flags), join_details(text, pieces)))
+        answers.append(Answer([written], merge(flags), join_details(text, details)))
     return answers
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from starlette.requests import Request
 
 from nmt.apps.server.metrics import Metrics
-from nmt.apps.server.request_error import RequestError
+from nmt.apps.server.requests import RequestError
 from nmt.base.errors import NmtError
 from nmt.base.files import read_at_most
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from functools import cache
-from typing import Any
+from importlib.resources import files
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -20,30 +20,48 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from nmt.apps.server.access import Access
-from nmt.apps.server.exchange import CLIENT_GONE, Exchange, as_json
+from nmt.apps.server.bodies import specification
 from nmt.apps.server.files import Files
 from nmt.apps.server.libretranslate import LibreTranslate
 from nmt.apps.server.metrics import CONTENT_TYPE, Metrics
 from nmt.apps.server.models import Models
 from nmt.apps.server.openai import OpenAI, error_body
-from nmt.apps.server.openapi import specification
-from nmt.apps.server.page import page_routes
-from nmt.apps.server.request_error import RequestError
+from nmt.apps.server.requests import CLIENT_GONE, RequestError, as_json
 from nmt.apps.server.service import Service
 from nmt.apps.server.settings import Settings
 
 log = logging.getLogger(__name__)
+
+_PAGE = {  # static files, which load nothing from other hosts
+    "/": ("index.html", "text/html; charset=utf-8"),
+    "/app.js": ("app.js", "text/javascript; charset=utf-8"),
+    "/style.css": ("style.css", "text/css; charset=utf-8"),
+    "/icon.svg": ("icon.svg", "image/svg+xml"),
+}
+_PAGE_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "Cache-Control": "no-cache",
+    "Referrer-Policy": "no-referrer",
+}
 
 
 def make_app(models: Models, settings: Settings, keys: Collection[bytes], metrics: Metrics) -> Starlette:
     """Return the application that serves `models`; if `keys` (hashes) are given, requests need one of them."""
     access = Access(keys, settings.rate_limit, metrics)
     service = Service(models, settings, metrics)
-    exchange = Exchange(service, access, metrics)
-    openai = OpenAI(exchange)
+    openai = OpenAI(service, access)
     spec = specification(service.sources, service.targets, openai.names)
-    own = _own_routes(access, metrics, spec)
-    routes = [*LibreTranslate(exchange).routes, *Files(exchange).routes, *openai.routes, *own, *page_routes()]
+
+    async def answer_spec(request: Request) -> Response:
+        return as_json(spec)
+
+    async def answer_metrics(request: Request) -> Response:
+        access.check(request)
+        return Response(metrics.render(), media_type=CONTENT_TYPE)
+
+    routes = [*LibreTranslate(service, access).routes, *Files(service, access).routes, *openai.routes]
+    routes += [Route("/spec", answer_spec), Route("/metrics", answer_metrics), *map(_page_route, _PAGE)]
     middleware = [Middleware(_Watch, metrics=metrics, settings=settings, paths=[route.path for route in routes])]
     if settings.allow_origin:
         origins, headers = [settings.allow_origin], ["Authorization", "Content-Type"]
@@ -64,15 +82,14 @@ def make_app(models: Models, settings: Settings, keys: Collection[bytes], metric
     return Starlette(routes=routes, middleware=middleware, exception_handlers=handlers, lifespan=lifespan)  # type: ignore[arg-type]
 
 
-def _own_routes(access: Access, metrics: Metrics, spec: dict[str, Any]) -> list[Route]:
-    async def answer_spec(request: Request) -> Response:
-        return as_json(spec)
+def _page_route(path: str) -> Route:
+    name, media_type = _PAGE[path]
+    content = files("nmt.apps.server").joinpath("static", name).read_bytes()
 
-    async def answer_metrics(request: Request) -> Response:
-        access.check(request)
-        return Response(metrics.render(), media_type=CONTENT_TYPE)
+    async def answer(request: Request) -> Response:
+        return Response(content, media_type=media_type, headers=_PAGE_HEADERS)
 
-    return [Route("/spec", answer_spec), Route("/metrics", answer_metrics)]
+    return Route(path, answer)
 
 
 async def _answer_refusal(request: Request, refusal: RequestError) -> Response:

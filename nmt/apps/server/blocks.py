@@ -1,9 +1,15 @@
-"""Translate blocks of documents and HTML pages with the models of a server."""
+"""Translate blocks of documents and HTML pages with the models of a server.
+
+Long work, such as parsing, gets threads: few at a time, and none keeps the server from stopping.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from threading import Thread
 from typing import TypeVar, TypeVarTuple
 
 from nmt.apps.documents.blocks import Block
@@ -11,8 +17,6 @@ from nmt.apps.documents.html import HtmlText
 from nmt.apps.documents.tag_projection import join_details
 from nmt.apps.documents.translation import Answer, Ask, Rounds, TranslatedBlock, merge, rounds, with_losses
 from nmt.apps.server.service import Routed, Service, TextTranslation
-from nmt.apps.server.threads import Threads
-from nmt.data.text.glossary import Glossary
 
 _QUICK_CHARACTERS = 1000
 
@@ -20,27 +24,64 @@ Result = TypeVar("Result")
 Arguments = TypeVarTuple("Arguments")
 
 
-async def translate_pages(service: Service, pages: Sequence[Routed], num_alternatives: int) -> list[TextTranslation]:
+class Threads:
+    """Runs functions in at most `size` threads. Use it only from the event loop.
+
+    Unlike the threads of an executor, these do not keep the process from ending.
+    """
+
+    def __init__(self, size: int):
+        self._free = asyncio.Semaphore(size)
+
+    async def run(self, work: Callable[[*Arguments], Result], *arguments: *Arguments) -> Result:
+        """Return `work(*arguments)`. If this is cancelled, the work goes on, and keeps its thread until it ends.
+
+        RuntimeError if the system starts no more threads.
+        """
+        await self._free.acquire()
+        loop = asyncio.get_running_loop()
+        future: Future[Result] = Future()
+        future.set_running_or_notify_cancel()
+
+        def work_and_release() -> None:
+            try:
+                future.set_result(work(*arguments))
+            except BaseException as error:
+                future.set_exception(error)
+            with suppress(RuntimeError):  # the event loop is closed
+                loop.call_soon_threadsafe(self._free.release)
+
+        try:
+            Thread(target=work_and_release, name="nmt-documents", daemon=True).start()
+        except BaseException:
+            self._free.release()  # `work_and_release` will not do it
+            raise
+        return await asyncio.wrap_future(future)
+
+
+async def translate_pages(
+    service: Service, threads: Threads, pages: Sequence[Routed], num_alternatives: int
+) -> list[TextTranslation]:
     """Return the translations of `pages`, as HTML. RequestError as `Service.translate`; it cancels the other pages."""
     try:
         async with service.in_time(), asyncio.TaskGroup() as group:
-            tasks = [group.create_task(_translate_page(service, page, num_alternatives)) for page in pages]
+            tasks = [group.create_task(_translate_page(service, threads, page, num_alternatives)) for page in pages]
     except ExceptionGroup as errors:
         raise errors.exceptions[0] from None
     return [task.result() for task in tasks]
 
 
-async def _translate_page(service: Service, page: Routed, num_alternatives: int) -> TextTranslation:
-    threads = service.threads if len(page.text) > _QUICK_CHARACTERS else None
-    html = await _run(threads, HtmlText, page.text)
-    found = await translate_blocks(service, page, html.blocks, num_alternatives, threads=threads)
+async def _translate_page(service: Service, threads: Threads, page: Routed, num_alternatives: int) -> TextTranslation:
+    threads_for_long = threads if len(page.text) > _QUICK_CHARACTERS else None
+    html = await _run(threads_for_long, HtmlText, page.text)
+    blocks = await translate_blocks(service, page, html.blocks, num_alternatives, threads=threads_for_long)
 
     def join() -> list[str]:
-        return [html.join([block.written[rank] for block in found]) for rank in range(num_alternatives + 1)]
+        return [html.join([block.written[rank] for block in blocks]) for rank in range(num_alternatives + 1)]
 
-    best, *alternatives = await _run(threads, join)
-    missed = [term for block in found for term in block.terms_missed]
-    return TextTranslation(best, alternatives, [], missed, merge([block.flags for block in found]))
+    best, *alternatives = await _run(threads_for_long, join)
+    missed = [term for block in blocks for term in block.terms_missed]
+    return TextTranslation(best, alternatives, [], missed, merge([block.flags for block in blocks]))
 
 
 async def translate_blocks(
@@ -60,32 +101,25 @@ async def translate_blocks(
     work = rounds(blocks, keeps_marks=segmenter.protects(options), num_ranks=num_alternatives + 1)
     step = await _run(threads, _next_step, work, None, [])
     while isinstance(step, Ask):
-        asked = [routed._replace(text=text) for text in step.texts]
-        found = await service.translate(asked, 0 if step.aligned else num_alternatives, details=step.aligned)
-        step = await _run(threads, _next_step, work, step, found)
-    glossary = Glossary(routed.terms) if routed.terms else None
-    return await _run(threads, with_losses, blocks, step, segmenter, options, glossary)
+        texts = [routed._replace(text=text) for text in step.texts]
+        translated = await service.translate(texts, 0 if step.aligned else num_alternatives, details=step.aligned)
+        step = await _run(threads, _next_step, work, step, translated)
+    return await _run(threads, with_losses, blocks, step, segmenter, options, routed.glossary)
 
 
 async def _run(threads: Threads | None, work: Callable[[*Arguments], Result], *arguments: *Arguments) -> Result:
     return work(*arguments) if threads is None else await threads.run(work, *arguments)
 
 
-def _next_step(work: Rounds, ask: Ask | None, found: Sequence[TextTranslation]) -> Ask | list[TranslatedBlock]:
+def _next_step(work: Rounds, ask: Ask | None, translated: Sequence[TextTranslation]) -> Ask | list[TranslatedBlock]:
     """Return what to ask next, given the answers to `ask`, or the result of `work`."""
     try:
-        return next(work) if ask is None else work.send(_answers(ask, found))
+        return next(work) if ask is None else work.send(list(map(_answer, ask.texts, translated)))
     except StopIteration as end:
         blocks: list[TranslatedBlock] = end.value
         return blocks
 
 
-def _answers(ask: Ask, found: Sequence[TextTranslation]) -> list[Answer]:
-    return [
-        Answer(
-            [each.text, *each.alternatives],
-            each.flags,
-            join_details(text, [(piece.before, piece.translation.details, piece.after) for piece in each.pieces]),
-        )
-        for text, each in zip(ask.texts, found, strict=True)
-    ]
+def _answer(source: str, translated: TextTranslation) -> Answer:
+    aligned = join_details(source, [(each.before, each.details, each.after) for each in translated.segments])
+    return Answer([translated.text, *translated.alternatives], translated.flags, aligned)

@@ -1,26 +1,40 @@
-"""Read request bodies within limits, decode and validate them."""
+"""The bodies of requests and answers, and the OpenAPI 3.1 specification generated from them."""
 
 from __future__ import annotations
 
-import asyncio
-import json
-from typing import Annotated, Any, Literal, TypeVar
-from urllib.parse import parse_qsl
+from collections.abc import Sequence
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    Required,  # pydantic needs this one before Python 3.12
+)
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from starlette.requests import Request
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from typing_extensions import TypedDict
 
-from nmt.apps.server.request_error import RequestError
-from nmt.apps.server.settings import MAX_ALTERNATIVES, MAX_TERMS, Settings
+from nmt import __version__
+from nmt.apps.server.settings import MAX_ALTERNATIVES, MAX_CODE, MAX_TERMS
 
-_MAX_FIELDS = 1000
-_FORM = "application/x-www-form-urlencoded"
 _NOT_EMPTY: dict[str, Any] = {"minLength": 1, "minItems": 1}
-MAX_CODE = 35
-"""Maximum number of characters of a language code."""
+_REF = "#/components/schemas/"
+_FAULTS = {
+    "400": "Invalid request",
+    "403": "The API key is missing or unknown",
+    "408": "The body arrived too slowly",
+    "413": "The body is too large",
+    "415": "The body has an unsupported content type",
+    "429": "Too many requests, or a full queue: see Retry-After",
+    "503": "Took longer than the limit, or out of memory: see Retry-After",
+}
 
-Code = Annotated[str, Field(min_length=1, max_length=MAX_CODE)]
-Body = TypeVar("Body", bound=BaseModel)
+Code = Annotated[str, Field(min_length=1, max_length=MAX_CODE, description="language code")]
+Key = Annotated[str, Field(description="key, if the server asks for one")]
+Terms = Sequence[tuple[str, str]]
+Flags = Annotated[
+    dict[str, bool | list[str]],
+    Field(description="what looks wrong: true, or what is missing; absent if nothing does"),
+]
 
 
 class TranslateBody(BaseModel):
@@ -31,7 +45,7 @@ class TranslateBody(BaseModel):
     target: Code = Field(description="target language")
     format: Literal["text", "html"] = Field("text", description="html: translate the text between tags, keep the tags")
     alternatives: int = Field(0, ge=0, le=MAX_ALTERNATIVES, description="other translations of each text")
-    api_key: str = Field("", description="key, if the server asks for one")
+    api_key: Key = ""
     model: str = Field("", description="name of a model; default: the first one for the languages")
     stream: bool = Field(False, description="respond with one line of JSON per sentence, as soon as it is translated")
     glossary: dict[str, str] = Field({}, max_length=MAX_TERMS, description="terms, each with its translation")
@@ -42,7 +56,17 @@ class DetectBody(BaseModel):
     """The body of /detect."""
 
     q: str = Field(description="text", json_schema_extra=_NOT_EMPTY)
-    api_key: str = Field("", description="key, if the server asks for one")
+    api_key: Key = ""
+
+
+class FileBody(BaseModel):
+    """The form of /translate_file."""
+
+    file: bytes = Field(description="document")
+    source: Code = Field(description="source language, or auto")
+    target: Code = Field(description="target language")
+    api_key: Key = ""
+    glossary: str = Field("", description="terms: one per line, a tab, its translation; as text or as a file")
 
 
 class ContentPart(BaseModel):
@@ -70,74 +94,125 @@ class ChatBody(BaseModel):
     stream: bool | None = Field(None, description="send the translation sentence by sentence")
 
 
-async def read_body(request: Request, settings: Settings, limit: int = 0) -> bytes:
-    """Return the body of a request. RequestError if it is too large (413) or arrives too slowly (408).
+class Detection(TypedDict):
+    """A language that a text may be in."""
 
-    `limit` is the maximum number of bytes; 0: the limit for texts.
-    """
-    limit = limit or settings.body_limit
-    content = bytearray()
-    try:
-        async with asyncio.timeout(settings.timeout):
-            async for chunk in request.stream():
-                content += chunk
-                if len(content) > limit:
-                    raise RequestError(413, f"the body is larger than {limit:,} bytes")
-    except TimeoutError:
-        raise RequestError(408, "the body arrived too slowly") from None
-    return bytes(content)
+    confidence: Annotated[float, Field(ge=0, le=100)]
+    language: Code
 
 
-async def read_fields(request: Request, settings: Settings, kind: type[Body]) -> Body:
-    """Return the fields of a request. RequestError as `read_body` and `parse`.
+class Translated(TypedDict, total=False):
+    """The answer of /translate: lists if `q` is a list."""
 
-    A request without a body, as deep-translator sends it, has them in its query string.
-    """
-    content = await read_body(request, settings)
-    if not content and request.url.query:
-        return parse(request.url.query.encode("utf-8", "replace"), _FORM, kind)
-    return parse(content, request.headers.get("content-type", ""), kind)
-
-
-def parse(content: bytes, content_type: str, kind: type[Body], *, forms: bool = True) -> Body:
-    """Return a body as a validated object: JSON, or with `forms` a form. RequestError (400, 415) if it is neither."""
-    media = content_type.partition(";")[0].strip().lower()
-    is_form = media == _FORM or media == ""
-    if not (media == "application/json" or (forms and is_form)):
-        raise RequestError(
-            415, f"send application/json{f' or {_FORM}' if forms else ''}, not {media or 'nothing'}"[:200]
-        )
-    values = _fields(content) if is_form else _json(content)
-    if not isinstance(values, dict):
-        raise RequestError(400, "the body is not a JSON object")
-    if values.get("q") in ("", []):
-        raise RequestError(400, "Invalid request: missing q parameter")
-    try:
-        return kind.model_validate(values, strict=not is_form)
-    except ValidationError as error:
-        raise RequestError(400, _in_words(error)) from None
+    translatedText: Required[str | list[str]]
+    alternatives: list[str] | list[list[str]]
+    terms_missed: Terms | Sequence[Terms]
+    flags: Flags | list[Flags]
+    detectedLanguage: Detection | list[Detection]
 
 
-def _json(content: bytes) -> Any:
-    try:
-        return json.loads(content)
-    except (ValueError, RecursionError):
-        raise RequestError(400, "the body is not valid JSON in UTF-8") from None
+class TranslatedFile(TypedDict, total=False):
+    """The answer of /translate_file."""
+
+    translatedFileUrl: Required[str]
+    terms_missed: Terms
+    flags: Flags
 
 
-def _fields(content: bytes) -> dict[str, str]:
-    r"""Return the fields of a form, with \n for the \r\n that browsers send."""
-    try:
-        pairs = parse_qsl(content.decode("utf-8"), keep_blank_values=True, max_num_fields=_MAX_FIELDS, errors="strict")
-    except ValueError:
-        raise RequestError(400, "the body is not a form in UTF-8") from None
-    return {name: value.replace("\r\n", "\n") for name, value in pairs}
+class Language(TypedDict):
+    """A language of /languages."""
+
+    code: Code
+    name: str
+    targets: list[Code]
 
 
-def _in_words(error: ValidationError) -> str:
-    """Describe the first error, with the name of its field."""
-    fault = error.errors(include_input=False, include_url=False)[0]
-    names = [str(name) for name in fault["loc"] if not str(name).startswith(("str", "list["))]
-    if fault["type"] == "missing":
-        return f"Invalid request: missing {'.'.join(names)} parameter"
-    return f"Invalid request: {'.'.join(names)}: {fault['msg']}"[:500]
+class Model(TypedDict):
+    """A model of /v1/models."""
+
+    id: str
+    object: Literal["model"]
+
+
+class ModelList(TypedDict):
+    """The answer of /v1/models."""
+
+    data: list[Model]
+
+
+class Completion(TypedDict):
+    """The answer of /v1/chat/completions."""
+
+    id: str
+    choices: list[dict[str, object]]
+
+
+class Error(TypedDict):
+    """An error."""
+
+    error: str
+
+
+class OpenAIError(TypedDict):
+    """An error, as clients of OpenAI expect it."""
+
+    error: dict[str, str | None]
+
+
+_FORMS = ("application/json", "application/x-www-form-urlencoded")
+_OPERATIONS: dict[str, tuple[str, Any, Any, Sequence[str]]] = {  # summary, body, answer, media types of the body
+    "/translate": ("Translate text or HTML", TranslateBody, Translated, _FORMS),
+    "/detect": ("Detect the language of a text", DetectBody, list[Detection], _FORMS),
+    "/translate_file": ("Translate a document", FileBody, TranslatedFile, ["multipart/form-data"]),
+    "/languages": ("List the languages", None, list[Language], ()),
+    "/frontend/settings": ("Settings for the web page", None, dict[str, Any], ()),
+    "/health": ("Check that the server is running", None, dict[str, str], ()),
+    "/v1/models": ("List the models", None, ModelList, ()),
+    "/v1/models/{model}": ("Describe a model", None, Model, ()),
+    "/v1/chat/completions": ("Translate the last user message", ChatBody, Completion, ["application/json"]),
+}
+_STREAMS = {"/translate": "application/x-ndjson", "/v1/chat/completions": "text/event-stream"}
+
+
+def specification(sources: Sequence[str], targets: Sequence[str], models: Sequence[str]) -> dict[str, Any]:
+    """Return the specification of a server with these languages and OpenAI models, as JSON values."""
+    schemas: dict[str, Any] = {}
+
+    def content(kind: Any, *media_types: str) -> dict[str, Any]:
+        """Return the content of a body or an answer; add the schemas that it refers to."""
+        schema = TypeAdapter(kind).json_schema(ref_template=_REF + "{model}")
+        schemas.update(schema.pop("$defs", {}))
+        if "title" in schema:
+            schemas[schema["title"]] = schema
+            schema = {"$ref": _REF + schema["title"]}
+        return {media: {"schema": schema} for media in media_types}
+
+    paths: dict[str, Any] = {}
+    for path, (summary, body, answer, media_types) in _OPERATIONS.items():
+        is_openai = path.startswith("/v1/")
+        faults = {status: text for status, text in _FAULTS.items() if body or status in ("403", "429")}
+        if is_openai:
+            faults["401"] = faults.pop("403")
+            faults["404"] = "There is no such model"
+        error = content(OpenAIError if is_openai else Error, "application/json")
+        responses: dict[str, Any] = {status: {"description": text, "content": error} for status, text in faults.items()}
+        responses["200"] = {"description": "The answer", "content": content(answer, "application/json")}
+        operation: dict[str, Any] = {"summary": summary, "responses": responses}
+        if body:
+            operation["requestBody"] = {"required": True, "content": content(body, *media_types)}
+        if path in _STREAMS:
+            responses["200"]["content"] |= content(str, _STREAMS[path])
+        if "{model}" in path:
+            operation["parameters"] = [{"name": "model", "in": "path", "required": True, "schema": {"type": "string"}}]
+        paths[path] = {"post" if body else "get": operation}
+    schemas["TranslateBody"]["properties"]["source"]["enum"] = ["auto", *sources]
+    schemas["TranslateBody"]["properties"]["target"]["enum"] = list(targets)
+    schemas["ChatBody"]["properties"]["model"]["enum"] = list(models)
+    description = "Machine translation, with the APIs of LibreTranslate and OpenAI."
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "nmt", "version": __version__, "description": description},
+        "paths": paths,
+        "components": {"schemas": schemas, "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}}},
+        "security": [{}, {"key": []}],
+    }

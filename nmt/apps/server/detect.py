@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+from nmt.apps.server.bodies import Detection
 from nmt.base.languages import base_code, script_of
 from nmt.data.check.scripts import can_identify_languages, codes_of, script_codes
 
 _MAX_CHARACTERS = 2000  # more do not raise the confidence
-
-
-class Detected(NamedTuple):
-    """A language and its confidence, from 0 to 100."""
-
-    language: str
-    confidence: float
 
 
 class Detector:
@@ -27,7 +21,7 @@ class Detector:
         self._letters = {code: codes_of(script_of(code)) for code in self.languages}
         self._model = _identifier(self.languages)
 
-    def detect(self, text: str) -> list[Detected]:
+    def detect(self, text: str) -> list[Detection]:
         """Return the languages that `text` may be in, most probable first; never empty."""
         text = text[:_MAX_CHARACTERS]
         shares = self._shares(text)
@@ -35,15 +29,17 @@ class Detector:
         of_base = {str(base): float(probability) for base, probability in probable}
         weights = {code: share * of_base.get(base_code(code), 1.0) for code, share in shares.items()}
         total = sum(weights.values()) or 1.0
-        found = [Detected(code, round(100 * weight / total, 1)) for code, weight in weights.items()]
-        return sorted(found, key=lambda each: -each.confidence)
+        detections: list[Detection] = [
+            {"confidence": round(100 * weight / total, 1), "language": code} for code, weight in weights.items()
+        ]
+        return sorted(detections, key=lambda detection: -detection["confidence"])
 
     def _shares(self, text: str) -> dict[str, float]:
         """Return the share of letters in the script of each language; equal shares if no letter matches any."""
-        found = script_codes(text)
-        num_letters = len(found) - found.count(" ")
+        scripts = script_codes(text)
+        num_letters = len(scripts) - scripts.count(" ")
         shares = {
-            code: sum(map(found.count, letters)) / num_letters if num_letters and letters else 1.0
+            code: sum(map(scripts.count, letters)) / num_letters if num_letters and letters else 1.0
             for code, letters in self._letters.items()
         }
         return shares if any(shares.values()) else dict.fromkeys(shares, 1.0)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+import time
+from collections import OrderedDict
+from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 from urllib.parse import quote
+from uuid import uuid4
 
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
@@ -13,16 +16,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from nmt.apps.documents.blocks import Block
 from nmt.apps.documents.formats import Document, available_suffixes, read_document
 from nmt.apps.documents.translation import TranslatedBlock, merge, with_flags
-from nmt.apps.server.blocks import translate_blocks
-from nmt.apps.server.bodies import MAX_CODE, read_body
-from nmt.apps.server.downloads import Downloads
-from nmt.apps.server.exchange import Exchange, as_json
-from nmt.apps.server.request_error import RequestError
+from nmt.apps.server.access import Access
+from nmt.apps.server.blocks import Threads, translate_blocks
+from nmt.apps.server.bodies import FileBody
+from nmt.apps.server.requests import RequestError, as_json, read_body, unless_gone, validate
+from nmt.apps.server.service import Service
 from nmt.apps.server.settings import MAX_TERMS
-from nmt.apps.server.threads import Threads
 from nmt.base.errors import DataError, NmtError
 from nmt.data.text.glossary import Glossary, parse_glossary
 
@@ -30,34 +31,43 @@ _MAX_FIELDS = 10
 _NUM_THREADS = 2  # that read and write documents
 _DETECTED_BLOCKS = 50  # from which the language of a document is detected
 _NOT_IN_NAMES = re.compile(r"[^\w.-]+")
+_KEPT_SECONDS = 600.0
+_KEPT_BYTES = 100_000_000  # of all documents; the oldest are dropped
 
 
-class _Upload(NamedTuple):
-    """An uploaded document with the fields of its form."""
+class Downloads:
+    """Translated documents, kept in memory for ten minutes by keys that nobody can guess."""
 
-    name: str
-    content: bytes
-    source: str
-    target: str
-    key: str
-    glossary: str  # terms as in a file, one per line
+    def __init__(self, clock: Callable[[], float] = time.monotonic):
+        self._clock = clock
+        self._documents: OrderedDict[str, tuple[float, str, bytes]] = OrderedDict()  # time, name and content by key
 
+    def add(self, name: str, content: bytes) -> str:
+        """Keep a document; return its key."""
+        self._drop_expired()
+        key = uuid4().hex
+        self._documents[key] = self._clock(), name, content
+        while len(self._documents) > 1 and sum(len(kept) for _, _, kept in self._documents.values()) > _KEPT_BYTES:
+            self._documents.popitem(last=False)
+        return key
 
-class _Parsed(NamedTuple):
-    """An upload as it is translated: the document, its blocks, the beginning of its text, and the glossary."""
+    def find(self, key: str) -> tuple[str, bytes] | None:
+        """Return the name and the content of a document; None if it does not exist or has expired."""
+        self._drop_expired()
+        document = self._documents.get(key)
+        return None if document is None else document[1:]
 
-    document: Document
-    blocks: list[Block]
-    beginning: str
-    glossary: Glossary | None
+    def _drop_expired(self) -> None:
+        while self._documents and self._clock() - next(iter(self._documents.values()))[0] > _KEPT_SECONDS:
+            self._documents.popitem(last=False)
 
 
 class Files:
     """Translates documents that are uploaded."""
 
-    def __init__(self, exchange: Exchange):
-        self._exchange = exchange
-        self._service = exchange.service
+    def __init__(self, service: Service, access: Access):
+        self._service = service
+        self._access = access
         self._downloads = Downloads()
         self._threads = Threads(_NUM_THREADS)
 
@@ -74,43 +84,42 @@ class Files:
         limit = self._service.settings.file_limit
         if not limit:
             raise RequestError(403, "this server does not translate documents")
-        upload = await _read_form(request, await read_body(request, self._service.settings, limit))
-        self._exchange.access.check(request, upload.key)
-        name = Path(upload.name)
-        work = self._translate(name.suffix.lower(), upload)
-        translated, blocks = await self._exchange.unless_gone(request, work)
-        key = self._downloads.add(_NOT_IN_NAMES.sub("_", f"{name.stem[:100]}.{upload.target}{name.suffix}"), translated)
+        name, body = await _read_form(request, await read_body(request, self._service.settings, limit))
+        self._access.check(request, body.api_key)
+        work = self._translate(name.suffix.lower(), body)
+        translated, blocks = await unless_gone(request, work, self._service.metrics)
+        key = self._downloads.add(_NOT_IN_NAMES.sub("_", f"{name.stem[:100]}.{body.target}{name.suffix}"), translated)
         answer: dict[str, object] = {"translatedFileUrl": f"{request.base_url}download_file/{key}"}
         missed = [term for block in blocks for term in block.terms_missed]
         flags = merge([block.flags for block in blocks])
-        return as_json(answer | ({"terms_missed": missed} if upload.glossary else {}) | with_flags(flags))
+        return as_json(answer | ({"terms_missed": missed} if body.glossary else {}) | with_flags(flags))
 
     async def download(self, request: Request) -> Response:
         """Send a translated document."""
-        self._exchange.access.check(request)
-        if (found := self._downloads.find(request.path_params["key"])) is None:
+        self._access.check(request)
+        if (document := self._downloads.find(request.path_params["key"])) is None:
             raise RequestError(404, "this document does not exist or has expired")
-        headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(found.name)}"}
-        return Response(found.content, media_type="application/octet-stream", headers=headers)
+        name, content = document
+        headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(name)}"}
+        return Response(content, media_type="application/octet-stream", headers=headers)
 
-    async def _translate(self, suffix: str, upload: _Upload) -> tuple[bytes, list[TranslatedBlock]]:
+    async def _translate(self, suffix: str, body: FileBody) -> tuple[bytes, list[TranslatedBlock]]:
         """Return the translated document and its blocks."""
         if suffix not in available_suffixes():
             raise RequestError(400, f"Invalid request: send one of {', '.join(available_suffixes())}")
         async with self._service.in_time():  # what waits for a thread, too
-            parsed = await self._threads.run(_parse, upload, suffix, self._service.settings.file_limit)
-            document, blocks, beginning, glossary = parsed
-            source = upload.source
+            document, glossary = await self._threads.run(_parse, body, suffix, self._service.settings.file_limit)
+            blocks, source = document.blocks, body.source
             if source == "auto":
-                source = self._service.detector.detect(beginning)[0].language
-            routed = self._service.route("", source, upload.target)
-            routed = routed._replace(terms=() if glossary is None else tuple(glossary.terms))
-            found = await translate_blocks(self._service, routed, blocks, threads=self._threads)
-            return await self._threads.run(document.save, [block.written[0] for block in found]), found
+                beginning = " ".join(block.plain() for block in blocks[:_DETECTED_BLOCKS])
+                source = self._service.detector.detect(beginning)[0]["language"]
+            routed = self._service.route("", source, body.target)._replace(glossary=glossary)
+            translated = await translate_blocks(self._service, routed, blocks, threads=self._threads)
+            return await self._threads.run(document.save, [block.written[0] for block in translated]), translated
 
 
-async def _read_form(request: Request, content: bytes) -> _Upload:
-    """Return the fields of a form with a file. RequestError (400, 415) if it is not a form, or lacks a field."""
+async def _read_form(request: Request, content: bytes) -> tuple[Path, FileBody]:
+    """Return the name of the file in a form, and its fields. RequestError (400, 415) if a field or all is invalid."""
 
     async def replay() -> dict[str, object]:
         return {"type": "http.request", "body": content, "more_body": False}
@@ -119,39 +128,32 @@ async def _read_form(request: Request, content: bytes) -> _Upload:
         raise RequestError(415, "send multipart/form-data")
     try:
         async with Request(request.scope, replay).form(max_files=2, max_fields=_MAX_FIELDS) as form:
-            file = form.get("file")
-            if not isinstance(file, UploadFile) or not file.filename:
-                raise RequestError(400, "Invalid request: missing file parameter")
-            texts = {name: value for name, value in form.items() if isinstance(value, str)}
-            if missing := [name for name in ("source", "target") if not texts.get(name)]:
-                raise RequestError(400, f"Invalid request: missing {missing[0]} parameter")
-            if long := [name for name in ("source", "target") if len(texts[name]) > MAX_CODE]:
-                message = f"Invalid request: {long[0]}: String should have at most {MAX_CODE} characters"
-                raise RequestError(400, message)
-            key = texts.get("api_key", "")
-            glossary = texts.get("glossary", "") or await _text_of(form.get("glossary"))
-            return _Upload(file.filename, await file.read(), texts["source"], texts["target"], key, glossary)
+            values: dict[str, object] = {name: value for name, value in form.items() if isinstance(value, str)}
+            files = {name: value for name, value in form.items() if isinstance(value, UploadFile)}
+            values.pop("file", None)  # a text is no file
+            if (file := files.get("file")) is not None and file.filename:
+                values["file"] = await file.read()
+            if (terms := files.get("glossary")) is not None:
+                values["glossary"] = (await terms.read()).decode("utf-8-sig")
     except HTTPException as error:
         raise RequestError(400, f"the body is not a form ({error.detail})"[:200]) from None
-
-
-async def _text_of(file: object) -> str:
-    """Return the text of an uploaded file; empty if there is no file. RequestError (400) if it is not UTF-8."""
-    try:
-        return (await file.read()).decode("utf-8-sig") if isinstance(file, UploadFile) else ""
     except UnicodeDecodeError:
         raise RequestError(400, "Invalid request: glossary: not UTF-8") from None
+    body = validate(values, FileBody)
+    assert file is not None
+    return Path(file.filename or ""), body
 
 
-def _parse(upload: _Upload, suffix: str, limit: int) -> _Parsed:
-    """Return the parts of an upload. RequestError (400) if one cannot be read, or they have too many characters."""
-    glossary = _read_terms(upload.glossary) if upload.glossary else None
-    document = _read(upload.content, suffix, limit)
-    blocks = document.blocks
-    texts = [block.plain() for block in blocks]
-    if (size := sum(map(len, texts)) + len(upload.glossary)) > limit:
+def _parse(body: FileBody, suffix: str, limit: int) -> tuple[Document, Glossary | None]:
+    """Return the document and the glossary. RequestError (400) if one cannot be read, or they are too large."""
+    glossary = _read_terms(body.glossary) if body.glossary else None
+    try:
+        document = read_document(body.file, f"document{suffix}", limit)
+    except NmtError as error:
+        raise RequestError(400, error.message) from None
+    if (size := sum(len(block.plain()) for block in document.blocks) + len(body.glossary)) > limit:
         raise RequestError(400, f"{size:,} characters in one document; the limit is {limit:,}")
-    return _Parsed(document, blocks, " ".join(texts[:_DETECTED_BLOCKS]), glossary)
+    return document, glossary
 
 
 def _read_terms(text: str) -> Glossary:
@@ -165,11 +167,3 @@ def _read_terms(text: str) -> Glossary:
     except DataError as error:
         line = f"line {error.line}: " if error.line else ""
         raise RequestError(400, f"Invalid request: glossary: {line}{error.message}"[:500]) from None
-
-
-def _read(content: bytes, suffix: str, limit: int) -> Document:
-    """Return the document. RequestError (400) if it is not in the format of its suffix, or is too large."""
-    try:
-        return read_document(content, f"document{suffix}", limit)
-    except NmtError as error:
-        raise RequestError(400, error.message) from None

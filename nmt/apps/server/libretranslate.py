@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
-from functools import partial
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -13,16 +12,16 @@ from starlette.routing import Route
 
 from nmt.apps.documents.formats import available_suffixes
 from nmt.apps.documents.translation import FLAGS, with_flags
-from nmt.apps.server.blocks import translate_pages
-from nmt.apps.server.bodies import DetectBody, TranslateBody, read_fields
-from nmt.apps.server.detect import Detected
-from nmt.apps.server.exchange import Exchange, as_json, dump, first_and_rest
-from nmt.apps.server.request_error import RequestError
-from nmt.apps.server.service import Piece, Routed, TextTranslation
+from nmt.apps.server.access import Access
+from nmt.apps.server.blocks import Threads, translate_pages
+from nmt.apps.server.bodies import DetectBody, Detection, Language, TranslateBody, Translated
+from nmt.apps.server.requests import RequestError, as_json, dump, first_and_rest, read_fields, unless_gone
+from nmt.apps.server.service import Routed, Service, TextTranslation, TranslatedSegment
 from nmt.base.errors import DataError
 from nmt.base.languages import english_name
-from nmt.data.text.glossary import Glossary, Term
+from nmt.data.text.glossary import Glossary
 
+_NUM_THREADS = 4  # for the HTML pages of all clients
 _MIN_CHARACTERS = 40  # shorter texts of a batch get the language of the whole batch
 _NDJSON = "application/x-ndjson"
 
@@ -30,9 +29,10 @@ _NDJSON = "application/x-ndjson"
 class LibreTranslate:
     """Handles requests from LibreTranslate clients."""
 
-    def __init__(self, exchange: Exchange):
-        self._exchange = exchange
-        self._service = exchange.service
+    def __init__(self, service: Service, access: Access):
+        self._service = service
+        self._access = access
+        self._threads = Threads(_NUM_THREADS)
 
     @property
     def routes(self) -> list[Route]:
@@ -48,39 +48,51 @@ class LibreTranslate:
     async def translate(self, request: Request) -> Response:
         """Translate a text or a list of texts."""
         body = await read_fields(request, self._service.settings, TranslateBody)
-        self._exchange.access.check(request, body.api_key)
+        self._access.check(request, body.api_key)
         texts = [body.q] if isinstance(body.q, str) else body.q
         self._service.check_size(texts, body.glossary)
-        terms = _terms(body)
+        try:
+            glossary = Glossary(body.glossary) if body.glossary else None
+        except DataError as error:
+            raise RequestError(400, f"Invalid request: glossary: {error.message}"[:500]) from None
         detected = await self._detect(texts) if body.source == "auto" else None
-        routed = [text._replace(terms=terms) for text in self._route(body, texts, detected)]
+        model = None
+        if body.model and (model := self._service.models.by_name(body.model)) is None:
+            raise RequestError(400, f"there is no model {body.model}"[:200])
+        sources = [body.source] * len(texts) if detected is None else [each["language"] for each in detected]
+        routed = [
+            self._service.route(text, source, body.target, model)._replace(glossary=glossary)
+            for text, source in zip(texts, sources, strict=True)
+        ]
         if body.stream:
             return await self._stream(request, body, routed, detected)
-        translate = partial(translate_pages, self._service) if body.format == "html" else self._service.translate
-        found = await self._exchange.unless_gone(request, translate(routed, body.alternatives))
-        return as_json(_answer(body, found, detected))
+        if body.format == "html":
+            work = translate_pages(self._service, self._threads, routed, body.alternatives)
+        else:
+            work = self._service.translate(routed, body.alternatives)
+        translated = await unless_gone(request, work, self._service.metrics)
+        return as_json(_answer(body, translated, detected))
 
     async def detect(self, request: Request) -> Response:
         """Detect the language of a text."""
         body = await read_fields(request, self._service.settings, DetectBody)
-        self._exchange.access.check(request, body.api_key)
+        self._access.check(request, body.api_key)
         self._service.check_size([body.q])
-        return as_json([_detection(each) for each in self._service.detector.detect(body.q)])
+        return as_json(self._service.detector.detect(body.q))
 
     async def languages(self, request: Request) -> Response:
         """List the source languages, each with its target languages."""
         targets: dict[str, list[str]] = {}
         for direction in self._service.models.directions:
             targets.setdefault(direction.src, []).append(direction.tgt)
-        listed = [{"code": src, "name": english_name(src), "targets": targets[src]} for src in targets]
-        only_targets = [code for code in self._service.targets if code not in targets]
-        return as_json(listed + [{"code": c, "name": english_name(c), "targets": []} for c in only_targets])
+        codes = dict.fromkeys([*targets, *self._service.targets])
+        return as_json([Language(code=c, name=english_name(c), targets=targets.get(c, [])) for c in codes])
 
     async def settings(self, request: Request) -> Response:
         """Return the settings for the web page."""
         src, tgt = self._service.models.directions[0]
-        has_keys, models = bool(self._exchange.access.keys), self._service.models
-        obeying = [pair for pair in models.directions if (found := models.by_direction(pair)) and found.obeys_terms]
+        has_keys, models = bool(self._access.keys), self._service.models
+        obeying = [pair for pair in models.directions if (model := models.by_direction(pair)) and model.obeys_terms]
         return as_json({
             "charLimit": self._service.settings.char_limit,
             "frontendTimeout": 500,
@@ -89,7 +101,7 @@ class LibreTranslate:
             "suggestions": False,
             "filesTranslation": bool(self._service.settings.file_limit),
             "flags": FLAGS,
-            "glossaryDirections": [[direction.src, direction.tgt] for direction in obeying],
+            "glossaryDirections": obeying,
             "supportedFilesFormat": available_suffixes() if self._service.settings.file_limit else [],
             "language": {
                 "source": {"code": src, "name": english_name(src)},
@@ -101,42 +113,34 @@ class LibreTranslate:
         """Report that the server is running."""
         return as_json({"status": "ok"})
 
-    async def _detect(self, texts: Sequence[str]) -> list[Detected]:
+    async def _detect(self, texts: Sequence[str]) -> list[Detection]:
         """Return the language of each text."""
         best = self._service.detector.detect
 
-        def detect_all() -> list[Detected]:
+        def detect_all() -> list[Detection]:
             overall = best(" ".join(texts))[0]
             return [best(text)[0] if len(text) > _MIN_CHARACTERS else overall for text in texts]
 
         return await asyncio.to_thread(detect_all)
 
-    def _route(self, body: TranslateBody, texts: Sequence[str], detected: list[Detected] | None) -> list[Routed]:
-        model = None
-        if body.model and (model := self._service.models.by_name(body.model)) is None:
-            raise RequestError(400, f"there is no model {body.model}"[:200])
-        codes = [body.source] * len(texts) if detected is None else [each.language for each in detected]
-        pairs = zip(texts, codes, strict=True)
-        return [self._service.route(text, code, body.target, model) for text, code in pairs]
-
     async def _stream(
-        self, request: Request, body: TranslateBody, routed: Sequence[Routed], detected: list[Detected] | None
+        self, request: Request, body: TranslateBody, routed: Sequence[Routed], detected: list[Detection] | None
     ) -> Response:
-        """Send one line of JSON per unit."""
+        """Send one line of JSON per segment."""
         if body.format == "html":
             raise RequestError(400, "Invalid request: HTML is not streamed")
-        pieces = self._service.pieces(routed, body.alternatives, details=body.details)
-        first, rest = await self._exchange.unless_gone(request, first_and_rest(pieces))
+        segments = self._service.segments(routed, body.alternatives, details=body.details)
+        first, rest = await unless_gone(request, first_and_rest(segments), self._service.metrics)
 
         async def lines() -> AsyncIterator[bytes]:
-            async with aclosing(pieces):
+            async with aclosing(segments):
                 if detected is not None:
-                    yield dump({"detectedLanguage": _detection(detected[0])}) + b"\n"
+                    yield dump({"detectedLanguage": detected[0]}) + b"\n"
                 try:
-                    for piece in first:
-                        yield dump(_line(piece)) + b"\n"
-                    async for piece in rest:
-                        yield dump(_line(piece)) + b"\n"
+                    for segment in first:
+                        yield dump(_line(segment)) + b"\n"
+                    async for segment in rest:
+                        yield dump(_line(segment)) + b"\n"
                     yield b'{"done":true}\n'
                 except RequestError as refusal:
                     yield dump({"error": refusal.message}) + b"\n"
@@ -144,46 +148,30 @@ class LibreTranslate:
         return StreamingResponse(lines(), media_type=_NDJSON, headers={"X-Accel-Buffering": "no"})
 
 
-def _terms(body: TranslateBody) -> tuple[Term, ...]:
-    """Return the terms of the glossary of a request. RequestError (400) if one cannot be used."""
-    try:
-        return tuple(Glossary(body.glossary).terms)
-    except DataError as error:
-        raise RequestError(400, f"Invalid request: glossary: {error.message}"[:500]) from None
-
-
-def _detection(detected: Detected) -> dict[str, object]:
-    return {"confidence": detected.confidence, "language": detected.language}
-
-
-def _line(piece: Piece) -> dict[str, object]:
-    translation = piece.translation
-    line: dict[str, object] = {
-        "index": piece.text_number,
-        "before": piece.before,
+def _line(segment: TranslatedSegment) -> dict[str, object]:
+    translation, details = segment.translation, segment.details
+    return {
+        "index": segment.text_number,
+        "before": segment.before,
         "text": translation.text,
-        "after": piece.after,
-        "alternatives": translation.alternatives,
+        "after": segment.after,
+        "alternatives": [alternative.text for alternative in translation.alternatives],
+        **({"terms_missed": translation.terms_missed} if translation.terms_missed else {}),
+        **with_flags(segment.flags),
+        **({"details": details._asdict()} if details is not None else {}),
     }
-    if translation.terms_missed:
-        line["terms_missed"] = translation.terms_missed
-    line |= with_flags(translation.flags)
-    return line if translation.details is None else {**line, "details": translation.details._asdict()}
 
 
-def _answer(
-    body: TranslateBody, found: Sequence[TextTranslation], detected: list[Detected] | None
-) -> dict[str, object]:
+def _answer(body: TranslateBody, translated: Sequence[TextTranslation], detected: list[Detection] | None) -> Translated:
     is_batch = not isinstance(body.q, str)
-    answer: dict[str, object] = {"translatedText": [each.text for each in found] if is_batch else found[0].text}
+    first = translated[0]
+    answer: Translated = {"translatedText": [each.text for each in translated] if is_batch else first.text}
     if body.alternatives:
-        others = [each.alternatives for each in found]
-        answer["alternatives"] = others if is_batch else others[0]
+        answer["alternatives"] = [each.alternatives for each in translated] if is_batch else first.alternatives
     if body.glossary:
-        answer["terms_missed"] = [each.terms_missed for each in found] if is_batch else found[0].terms_missed
-    if any(each.flags for each in found):
-        answer["flags"] = [each.flags for each in found] if is_batch else found[0].flags
+        answer["terms_missed"] = [each.terms_missed for each in translated] if is_batch else first.terms_missed
+    if any(each.flags for each in translated):
+        answer["flags"] = [each.flags for each in translated] if is_batch else first.flags
     if detected is not None:
-        languages = [_detection(each) for each in detected]
-        answer["detectedLanguage"] = languages if is_batch else languages[0]
+        answer["detectedLanguage"] = detected if is_batch else detected[0]
     return answer

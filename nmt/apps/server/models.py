@@ -4,44 +4,61 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from functools import lru_cache
-from itertools import groupby
-from pathlib import Path
-from typing import NamedTuple
 
 from nmt.apps.documents.details import explain
-from nmt.apps.server.batcher import Batcher, Pace
+from nmt.apps.documents.translation import flags_of
+from nmt.apps.server.batcher import Batcher, Pace, QueuedSegment, SegmentResult
 from nmt.apps.server.metrics import Metrics
 from nmt.apps.server.settings import Settings
-from nmt.apps.server.units import Unit, UnitTranslation, finish
 from nmt.artifacts.exportdir import ExportDir
 from nmt.artifacts.find_model import find_model
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError, RunError
 from nmt.base.languages import Direction
 from nmt.config import SearchOptions
-from nmt.data.text.glossary import TERM_SYMBOLS, Glossary
+from nmt.data.text.glossary import TERM_SYMBOLS
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.translation import LanguagePair, Translator
 
 log = logging.getLogger(__name__)
 
 
-class Runtime(NamedTuple):
-    """The engine, the device and the precision that models are loaded with."""
-
-    engine: str = "auto"
-    device: str = "auto"
-    precision: str = "auto"
-
-
 class Loaded:
-    """A model in memory."""
+    """A model in memory, with its queue."""
 
-    def __init__(self, translator: Translator, batcher: Batcher):
+    def __init__(self, translator: Translator, name: str, settings: Settings, metrics: Metrics, pace: Pace):
         self.translator = translator
-        self.batcher = batcher
+        self.batcher = Batcher(name, self.translate, settings.batch_tokens, metrics, pace)
+        self._options = lru_cache(self._make_options)
+
+    def translate(self, segments: Sequence[QueuedSegment]) -> list[SegmentResult]:
+        """Translate `segments`, in order; those with the same number of alternatives in one call."""
+        results: dict[int, SegmentResult] = {}
+        for num_alternatives in {segment.num_alternatives for segment in segments}:
+            numbers = [i for i, segment in enumerate(segments) if segment.num_alternatives == num_alternatives]
+            texts = [segments[i].text for i in numbers]
+            translations = self.translator.translate_segmented(texts, self._options(num_alternatives))
+            for i, text, translation in zip(numbers, texts, translations, strict=True):
+                is_explained = segments[i].with_details and translation.text.strip()
+                details = explain(self.translator, text.text, text.direction, translation) if is_explained else None
+                results[i] = SegmentResult(translation, flags_of(translation), details)
+        return [results[i] for i in range(len(segments))]
+
+    def _make_options(self, num_alternatives: int) -> SearchOptions:
+        """Return the model's own search options, with a beam large enough for the alternatives."""
+        options = self.translator.options
+        if not num_alternatives:
+            return options.changed(num_hypotheses=1)
+        beam_size = max(options.beam_size, num_alternatives + 1)
+        return options.greedy().changed(beam_size=beam_size, num_hypotheses=num_alternatives + 1, exact=options.exact)
+
+    def close(self) -> None:
+        """Stop the threads once they have finished."""
+        self.batcher.close()
+        self.translator.close()
 
 
 class ServedModel:
@@ -73,12 +90,11 @@ class ServedModel:
 class Models:
     """All models of a server, by direction and by name. Once the event loop runs, use it only from there."""
 
-    def __init__(self, paths: Sequence[str | None], runtime: Runtime, settings: Settings, metrics: Metrics):
+    def __init__(self, paths: Sequence[str | None], settings: Settings, metrics: Metrics):
         """Find the models of `paths` (None: the default model), and load them in order as far as the limit allows.
 
         NmtError if a model cannot be used, or is larger than the limit.
         """
-        self._runtime = runtime
         self._settings = settings
         self._metrics = metrics
         self._loading = asyncio.Lock()
@@ -87,7 +103,9 @@ class Models:
         self.served: list[ServedModel] = []
         for path in paths:
             model = find_model(path)
-            self.served.append(ServedModel(model, self._name(model.path)))
+            name = model.path.resolve().name
+            num_same = sum(served.name.partition("#")[0] == name for served in self.served)
+            self.served.append(ServedModel(model, f"{name}#{num_same + 1}" if num_same else name))
         self._by_direction: dict[Direction, ServedModel] = {}
         for served in self.served:
             for direction in served.directions:
@@ -107,9 +125,14 @@ class Models:
         """Return the model with this name."""
         return next((served for served in self.served if served.name == name), None)
 
-    def use(self, served: ServedModel) -> _Use:
+    @asynccontextmanager
+    async def use(self, served: ServedModel) -> AsyncIterator[Loaded]:
         """Yield a loaded model, which stays in memory until the block ends. NmtError if it cannot be loaded."""
-        return _Use(self, served)
+        loaded = await self.acquire(served)
+        try:
+            yield loaded
+        finally:
+            self.release(served)
 
     async def acquire(self, served: ServedModel) -> Loaded:
         """Return a loaded model, which stays in memory until it is released. NmtError if it cannot be loaded."""
@@ -160,12 +183,6 @@ class Models:
         for served in self.served:
             self._unload(served)
 
-    def _name(self, path: Path) -> str:
-        """Return the name of the folder, with a number if another model has this name."""
-        name = path.resolve().name
-        same = sum(served.name.partition("#")[0] == name for served in self.served)
-        return f"{name}#{same + 1}" if same else name
-
     def _preload(self) -> None:
         limit = self._settings.memory_limit
         total = 0
@@ -181,19 +198,17 @@ class Models:
                 self._metrics.models_loaded.inc()
 
     def _load(self, served: ServedModel) -> Loaded:
-        engine, device, precision = self._runtime
-        is_export = isinstance(served.model, ExportDir)
-        engine, precision = ("auto", "auto") if is_export else (engine, precision)
+        engine, device, precision = self._settings.engine, self._settings.device, self._settings.precision
+        if isinstance(served.model, ExportDir):
+            engine, precision = "auto", "auto"
         translator = Translator.load(served.model, engine=engine, device=device, precision=precision, scores=False)
         self._metrics.model_loads.labels(served.name).inc()
-        translate = _UnitTranslator(translator)
-        return Loaded(translator, Batcher(served.name, translate, self._settings, self._metrics, self._pace))
+        return Loaded(translator, served.name, self._settings, self._metrics, self._pace)
 
     def _unload(self, served: ServedModel) -> None:
         if (loaded := served.loaded) is not None:
             served.loaded = None
-            loaded.batcher.close()
-            loaded.translator.close()
+            loaded.close()
             self._metrics.models_loaded.dec()
 
     async def _make_room(self, size: int) -> None:
@@ -211,50 +226,3 @@ class Models:
             finally:
                 oldest.leaving = False
             log.info("unloaded %s: memory is limited to %s bytes", oldest.name, f"{limit:,}")
-
-
-class _Use:
-    """The context manager of `Models.use`."""
-
-    def __init__(self, models: Models, served: ServedModel):
-        self._models = models
-        self._served = served
-
-    async def __aenter__(self) -> Loaded:
-        return await self._models.acquire(self._served)
-
-    async def __aexit__(self, *_: object) -> None:
-        self._models.release(self._served)
-
-
-class _UnitTranslator:
-    """Translates units with one model; units with the same options are translated in one call."""
-
-    def __init__(self, translator: Translator):
-        self._translator = translator
-        self._options = lru_cache(self._make_options)
-
-    def __call__(self, units: Sequence[Unit]) -> list[UnitTranslation]:
-        """Translate `units`, in order."""
-        order = sorted(range(len(units)), key=lambda i: units[i].wanted)
-        found: dict[int, UnitTranslation] = {}
-        for wanted, same in groupby(order, key=lambda i: units[i].wanted):
-            indices = list(same)
-            texts = [units[i].text for i in indices]
-            options = self._options(wanted.num_alternatives)
-            to, from_ = wanted.direction.tgt, wanted.direction.src
-            glossary = Glossary(wanted.terms) if wanted.terms else None
-            translations = self._translator.translate(texts, options, to=to, from_=from_, glossary=glossary)
-            for i, translation in zip(indices, translations, strict=True):
-                asked = wanted.details and translation.text.strip()
-                details = explain(self._translator, units[i].text, wanted.direction, translation) if asked else None
-                found[i] = finish(translation, details)
-        return [found[i] for i in range(len(units))]
-
-    def _make_options(self, num_alternatives: int) -> SearchOptions:
-        """Return the model's own search options, with a beam large enough for the alternatives."""
-        options = self._translator.options
-        if not num_alternatives:
-            return options.changed(num_hypotheses=1)
-        beam_size = max(options.beam_size, num_alternatives + 1)
-        return options.greedy().changed(beam_size=beam_size, num_hypotheses=num_alternatives + 1, exact=options.exact)

@@ -16,19 +16,19 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from nmt.apps.documents.translation import Flags, with_flags
-from nmt.apps.server.bodies import ChatBody, Message, parse, read_body
-from nmt.apps.server.exchange import Exchange, as_json, dump, first_and_rest
+from nmt.apps.server.access import Access
+from nmt.apps.server.bodies import ChatBody, Message
 from nmt.apps.server.models import Models
-from nmt.apps.server.request_error import RequestError
-from nmt.apps.server.service import Piece, Routed, TextTranslation
+from nmt.apps.server.requests import RequestError, as_json, dump, first_and_rest, read_fields, unless_gone
+from nmt.apps.server.service import Routed, Service, TextTranslation, TranslatedSegment
 
 
 class OpenAI:
     """Handles requests from OpenAI clients."""
 
-    def __init__(self, exchange: Exchange):
-        self._exchange = exchange
-        self._service = exchange.service
+    def __init__(self, service: Service, access: Access):
+        self._service = service
+        self._access = access
         self._ids = _ids(self._service.models)
         self._created = int(time.time())
 
@@ -48,20 +48,19 @@ class OpenAI:
 
     async def models(self, request: Request) -> Response:
         """List the models: one per direction, by the name of its folder and by its languages."""
-        self._exchange.access.check(request)
+        self._access.check(request)
         return as_json({"object": "list", "data": [self._describe(name) for name in self._ids]})
 
     async def model(self, request: Request) -> Response:
         """Describe one model."""
-        self._exchange.access.check(request)
+        self._access.check(request)
         self._find(name := request.path_params["model"])
         return as_json(self._describe(name))
 
     async def complete(self, request: Request) -> Response:
         """Translate the last user message."""
-        self._exchange.access.check(request)
-        content = await read_body(request, self._service.settings)
-        body = parse(content, request.headers.get("content-type", ""), ChatBody, forms=False)
+        self._access.check(request)
+        body = await read_fields(request, self._service.settings, ChatBody, forms=False)
         text = _last_of_user(body.messages)
         self._service.check_size([text])
         routed = self._find(body.model)._replace(text=text)
@@ -69,8 +68,8 @@ class OpenAI:
         if body.stream:
             return await self._stream(request, body.model, routed, num_alternatives)
         work = self._service.translate([routed], num_alternatives)
-        (found,) = await self._exchange.unless_gone(request, work)
-        return as_json(self._completion(body.model, found))
+        (translated,) = await unless_gone(request, work, self._service.metrics)
+        return as_json(self._completion(body.model, translated))
 
     def _find(self, model: str) -> Routed:
         if model not in self._ids:
@@ -80,38 +79,39 @@ class OpenAI:
     def _describe(self, name: str) -> dict[str, object]:
         return {"id": name, "object": "model", "created": self._created, "owned_by": "nmt"}
 
-    def _completion(self, model: str, found: TextTranslation) -> dict[str, object]:
-        finished = all(piece.translation.finished for piece in found.pieces)
+    def _completion(self, model: str, translated: TextTranslation) -> dict[str, object]:
+        translations = [segment.translation for segment in translated.segments]
+        finished = all(translation.finished for translation in translations)
         choices = [
             {
                 "index": index,
                 "message": {"role": "assistant", "content": text, "refusal": None},
                 "logprobs": None,
                 "finish_reason": "stop" if finished else "length",
-                **({} if index else with_flags(found.flags)),
+                **({} if index else with_flags(translated.flags)),
             }
-            for index, text in enumerate([found.text, *found.alternatives])
+            for index, text in enumerate([translated.text, *translated.alternatives])
         ]
-        num_src = sum(piece.translation.num_src_tokens for piece in found.pieces)
-        num_tgt = sum(piece.translation.num_tgt_tokens for piece in found.pieces)
+        num_src = sum(len(translation.src_ids) for translation in translations)
+        num_tgt = sum(len(translation.tgt_ids) for translation in translations)
         usage = {"prompt_tokens": num_src, "completion_tokens": num_tgt, "total_tokens": num_src + num_tgt}
         return {**_head("chat.completion", model), "choices": choices, "usage": usage}
 
     async def _stream(self, request: Request, model: str, routed: Routed, num_alternatives: int) -> Response:
-        """Send server-sent events, one per unit and choice."""
-        pieces = self._service.pieces([routed], num_alternatives)
-        first, rest = await self._exchange.unless_gone(request, first_and_rest(pieces))
+        """Send server-sent events, one per segment and choice."""
+        segments = self._service.segments([routed], num_alternatives)
+        first, rest = await unless_gone(request, first_and_rest(segments), self._service.metrics)
         head = _head("chat.completion.chunk", model)
 
         async def events() -> AsyncIterator[bytes]:
-            async with aclosing(pieces):
+            async with aclosing(segments):
                 try:
                     for index in range(num_alternatives + 1):
                         yield _event(head, index, {"role": "assistant", "content": ""})
-                    for piece in first:
-                        yield _chunks(head, piece, num_alternatives)
-                    async for piece in rest:
-                        yield _chunks(head, piece, num_alternatives)
+                    for segment in first:
+                        yield _chunks(head, segment, num_alternatives)
+                    async for segment in rest:
+                        yield _chunks(head, segment, num_alternatives)
                     for index in range(num_alternatives + 1):
                         yield _event(head, index, {}, finish="stop")
                 except RequestError as refusal:
@@ -161,9 +161,6 @@ def _event(
     return b"data: " + dump({**head, "choices": [choice]}) + b"\n\n"
 
 
-def _chunks(head: dict[str, object], piece: Piece, num_alternatives: int) -> bytes:
-    outputs = [piece.translation.text, *piece.translation.alternatives]
-    ranked = [outputs[min(rank, len(outputs) - 1)] for rank in range(num_alternatives + 1)]
-    texts = [piece.before + output + piece.after for output in ranked]
-    flags = [piece.translation.flags, *[None] * num_alternatives]
-    return b"".join(_event(head, i, {"content": text}, flags[i]) for i, text in enumerate(texts))
+def _chunks(head: dict[str, object], segment: TranslatedSegment, num_alternatives: int) -> bytes:
+    texts = [segment.written(rank) for rank in range(num_alternatives + 1)]
+    return b"".join(_event(head, i, {"content": text}, None if i else segment.flags) for i, text in enumerate(texts))

@@ -18,7 +18,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from nmt.apps.server.app import make_app
 from nmt.apps.server.metrics import Metrics
-from nmt.apps.server.models import Models, Runtime
+from nmt.apps.server.models import Models
 from nmt.apps.server.settings import Settings
 from nmt.base.errors import NmtError
 
@@ -29,7 +29,9 @@ _MAX_HEADER_BYTES = 65_536
 _KEEP_ALIVE = 75  # seconds that a connection may wait for its next request
 _BACKLOG = 4096
 _SWITCH_SECONDS = 0.0005  # the event loop's wait for a translating thread; Python's default is ten times longer
+_MAX_CONNECTIONS = 20_000  # beyond it, requests get 503
 _SPARE_FILES = 256  # in addition to connections
+_GRACE_SECONDS = 30  # for running requests to finish after SIGTERM
 
 
 class Protocol(HttpToolsProtocol):
@@ -81,7 +83,7 @@ class Protocol(HttpToolsProtocol):
             self._deadline = None
 
 
-def serve(models: list[str | None], runtime: Runtime, settings: Settings, keys: Collection[bytes]) -> None:
+def serve(models: list[str | None], settings: Settings, keys: Collection[bytes]) -> None:
     """Load `models` and serve them until SIGTERM or Ctrl-C, then finish the running requests.
 
     NmtError if a model cannot be used, or the address cannot be bound.
@@ -89,11 +91,11 @@ def serve(models: list[str | None], runtime: Runtime, settings: Settings, keys: 
     listener = bind(settings)
     with listener:
         metrics = Metrics()
-        loaded = Models(models, runtime, settings, metrics)
+        loaded = Models(models, settings, metrics)
         app = make_app(loaded, settings, keys, metrics)
         for served in loaded.served:
             log.info("model: %s (%s)", served.name, ", ".join(map(str, served.directions)))
-        server = uvicorn.Server(make_config(app, settings))
+        server = uvicorn.Server(make_config(app))
         listen(listener, settings)  # now, so that clients can connect as soon as the next line is logged
         log.info("serving at %s; stop with Ctrl-C", address(listener))
         sys.setswitchinterval(_SWITCH_SECONDS)
@@ -104,9 +106,9 @@ def serve(models: list[str | None], runtime: Runtime, settings: Settings, keys: 
     log.info("stopped")
 
 
-def make_config(app: Starlette, settings: Settings) -> uvicorn.Config:
+def make_config(app: Starlette) -> uvicorn.Config:
     """Return the uvicorn configuration for `app`."""
-    _raise_file_limit(settings.connections + _SPARE_FILES)
+    _raise_file_limit(_MAX_CONNECTIONS + _SPARE_FILES)
     return uvicorn.Config(
         app,
         http=Protocol,
@@ -117,9 +119,9 @@ def make_config(app: Starlette, settings: Settings) -> uvicorn.Config:
         access_log=False,
         server_header=False,
         backlog=_BACKLOG,
-        limit_concurrency=settings.connections,
+        limit_concurrency=_MAX_CONNECTIONS,
         timeout_keep_alive=_KEEP_ALIVE,
-        timeout_graceful_shutdown=max(1, round(settings.grace)),
+        timeout_graceful_shutdown=_GRACE_SECONDS,
     )
 
 
@@ -132,13 +134,13 @@ def address(listener: socket.socket) -> str:
 def bind(settings: Settings) -> socket.socket:
     """Return a bound socket. Called before the models are loaded, so that a port in use fails early."""
     with _address_errors(settings):
-        found = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, kind, protocol, _, place = found[0]
+        addresses = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _, socket_address = addresses[0]
         listener = socket.socket(family, kind, protocol)
         try:
             if hasattr(socket, "SO_REUSEPORT"):  # not on Windows, where SO_REUSEADDR would share a port in use
                 listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind(place)
+            listener.bind(socket_address)
         except BaseException:
             listener.close()
             raise
@@ -162,14 +164,14 @@ def _address_errors(settings: Settings) -> Iterator[None]:
         raise NmtError(f"cannot listen at {settings.host} port {settings.port} ({reason})", hint=hint) from None
 
 
-def _raise_file_limit(wanted: int) -> None:
-    """Raise the limit of open files to `wanted`, if allowed; the system's default may be only 1,024 or 256."""
+def _raise_file_limit(num_files: int) -> None:
+    """Raise the limit of open files to `num_files`, if allowed; the system's default may be only 1,024 or 256."""
     try:
         import resource
     except ImportError:  # Windows
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    allowed = num_files if hard == resource.RLIM_INFINITY else min(num_files, hard)
     if soft != resource.RLIM_INFINITY and soft < allowed:
         resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
 

@@ -1,4 +1,4 @@
-"""Translate texts unit by unit; all APIs of the server call this."""
+"""Translate texts segment by segment; all APIs of the server call this."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from functools import lru_cache
+from itertools import groupby
 from typing import NamedTuple
 
+from nmt.apps.documents.details import Details
 from nmt.apps.documents.translation import Flags, merge
+from nmt.apps.server.batcher import QueuedSegment
 from nmt.apps.server.detect import Detector
 from nmt.apps.server.metrics import Metrics
 from nmt.apps.server.models import Models, ServedModel
-from nmt.apps.server.request_error import RequestError
+from nmt.apps.server.requests import RequestError
 from nmt.apps.server.settings import Settings
-from nmt.apps.server.threads import Threads
-from nmt.apps.server.units import CutText, UnitTranslation, Wanted, cut
 from nmt.base.errors import NmtError, in_words
 from nmt.base.languages import Direction, base_code, chinese_form, english_name, script_of
 from nmt.data.check.scripts import form_of_chinese
-from nmt.data.text.glossary import Term
-from nmt.translation import Translator
+from nmt.data.text.glossary import Glossary, Term
+from nmt.translation import Translation, Translator
+from nmt.translation.texts import SegmentedText
 
-_QUICK_CHARACTERS = 2000  # up to this total length, texts are cut in the event loop; longer ones in a thread
-
-_NUM_THREADS = 4  # for the HTML pages of all clients
+_QUICK_CHARACTERS = 2000  # up to this total length, texts are segmented in the event loop; longer ones in a thread
 
 _MAX_DIRECTIONS = 1000  # as clients spell them, of which the direction and model are remembered
 
@@ -35,25 +35,32 @@ class Routed(NamedTuple):
     text: str
     direction: Direction
     model: ServedModel
-    terms: tuple[Term, ...] = ()  # of the glossary of the request
+    glossary: Glossary | None = None
     form: str | None = None  # of Chinese characters, if the request names one and the model does not
 
 
-class Piece(NamedTuple):
-    """The translation of one unit of a text; `before` and `after` are the white space around it."""
+class TranslatedSegment(NamedTuple):
+    """The translation of one segment of a text; `before` and `after` are the white space around it."""
 
     text_number: int  # from 0
     before: str
-    translation: UnitTranslation
+    translation: Translation
     after: str
+    flags: Flags
+    details: Details | None
+
+    def written(self, rank: int) -> str:
+        """Return alternative number `rank`, or the last one, with the white space around it; 0: the translation."""
+        alternatives = self.translation.alternatives[:rank]
+        return self.before + (alternatives[-1] if alternatives else self.translation).text + self.after
 
 
 class TextTranslation(NamedTuple):
-    """The translation of one text, joined from its pieces."""
+    """The translation of one text, joined from its segments."""
 
     text: str
     alternatives: list[str]
-    pieces: list[Piece]
+    segments: list[TranslatedSegment]
     terms_missed: list[Term]
     flags: Flags
 
@@ -68,7 +75,6 @@ class Service:
         self.sources = list(dict.fromkeys(direction.src for direction in models.directions))
         self.targets = list(dict.fromkeys(direction.tgt for direction in models.directions))
         self.detector = Detector(self.sources)
-        self.threads = Threads(_NUM_THREADS)
         self._find_direction = lru_cache(_MAX_DIRECTIONS)(self._direction)
 
     def check_size(self, texts: Sequence[str], terms: Mapping[str, str] | None = None) -> None:
@@ -95,33 +101,39 @@ class Service:
             raise RequestError(400, _unsupported(target, "into", self.targets))
         if (src := _closest(source, [d.src for d in directions])) is None:
             raise RequestError(400, _unsupported(source, "from", self.sources))
-        found = [d for d in directions if _fits(d.src, src) and _fits(d.tgt, tgt)]
-        direction = next((d for d in found if d == (src, tgt)), found[0] if found else None)
+        fitting = [d for d in directions if _fits(d.src, src) and _fits(d.tgt, tgt)]
+        direction = next((d for d in fitting if d == (src, tgt)), fitting[0] if fitting else None)
         served = model or (None if direction is None else self.models.by_direction(direction))
         if direction is None or served is None:
             raise RequestError(400, f"{_named(tgt)} is not available as a target language from {_named(src)}")
         return direction, served
 
-    async def pieces(
+    async def segments(
         self, texts: Sequence[Routed], num_alternatives: int = 0, *, details: bool = False
-    ) -> AsyncGenerator[Piece]:
-        """Yield the translations of all units of `texts`, in order within each model.
+    ) -> AsyncGenerator[TranslatedSegment]:
+        """Yield the translations of all segments of `texts`, in order within each model.
 
-        RequestError if the queue is full or a unit fails. Closing the iterator cancels the rest.
+        RequestError if the queue is full or a segment fails. Closing the iterator cancels the rest.
         """
         for served in dict.fromkeys(text.model for text in texts):
             numbers = [number for number, text in enumerate(texts) if text.model is served]
-            wanted = [Wanted(texts[n].direction, num_alternatives, details, texts[n].terms) for n in numbers]
             try:
                 async with self.models.use(served) as loaded:
-                    cuts = await _cut_all(loaded.translator, [texts[n].text for n in numbers], wanted)
-                    job = loaded.batcher.submit([unit for text in cuts for unit in text.units])
+                    segmented = await _segment_all(loaded.translator, [texts[n] for n in numbers])
+                    queued = [
+                        QueuedSegment(segment, max(1, segment.num_tokens), num_alternatives, details)
+                        for _, segments in segmented
+                        for segment, _ in segments
+                    ]
+                    job = loaded.batcher.submit(queued)
                     try:
                         results = iter(job.results)
-                        for number, text in zip(numbers, cuts, strict=True):
-                            for place, unit in enumerate(text.units):
-                                found = _in_form(await next(results), texts[number].form)
-                                yield Piece(number, "" if place else text.lead, found, unit.space)
+                        for number, (before, segments) in zip(numbers, segmented, strict=True):
+                            for _, after in segments:
+                                translation, flags, explained = await next(results)
+                                flags = _with_form(flags, translation.text, texts[number].form)
+                                yield TranslatedSegment(number, before, translation, after, flags, explained)
+                                before = ""
                     finally:
                         loaded.batcher.cancel(job)
             except NmtError as error:
@@ -130,12 +142,15 @@ class Service:
     async def translate(
         self, texts: Sequence[Routed], num_alternatives: int = 0, *, details: bool = False
     ) -> list[TextTranslation]:
-        """Return the translations of `texts`. RequestError as `pieces`, and (503) if they take too long."""
-        found: list[list[Piece]] = [[] for _ in texts]
-        async with self.in_time(), aclosing(self.pieces(texts, num_alternatives, details=details)) as pieces:
-            async for piece in pieces:
-                found[piece.text_number].append(piece)
-        return [_join(text, pieces) for text, pieces in zip(texts, found, strict=True)]
+        """Return the translations of `texts`. RequestError as `segments`, and (503) if they take too long.
+
+        Alternative n of a text consists of alternative n of each segment, or of its last.
+        """
+        of_text: list[list[TranslatedSegment]] = [[] for _ in texts]
+        async with self.in_time(), aclosing(self.segments(texts, num_alternatives, details=details)) as segments:
+            async for segment in segments:
+                of_text[segment.text_number].append(segment)
+        return [_join(segments) for segments in of_text]
 
     @asynccontextmanager
     async def in_time(self) -> AsyncIterator[None]:
@@ -151,24 +166,29 @@ class Service:
             raise RequestError(503, message, retry_after=10) from None
 
 
-async def _cut_all(translator: Translator, texts: Sequence[str], wanted: Sequence[Wanted]) -> list[CutText]:
-    def cut_all() -> list[CutText]:
-        return [cut(translator, text, asked) for text, asked in zip(texts, wanted, strict=True)]
+async def _segment_all(
+    translator: Translator, texts: Sequence[Routed]
+) -> list[tuple[str, list[tuple[SegmentedText, str]]]]:
+    """Return the white space before each text, and its segments, each with the white space after it."""
 
-    return cut_all() if sum(map(len, texts)) <= _QUICK_CHARACTERS else await asyncio.to_thread(cut_all)
+    def segment_all() -> list[tuple[str, list[tuple[SegmentedText, str]]]]:
+        segmented: list[SegmentedText] = []
+        for (direction, glossary), same in groupby(texts, key=lambda text: (text.direction, text.glossary)):
+            sources = [text.text for text in same]
+            segmented += translator.segment(sources, to=direction.tgt, from_=direction.src, glossary=glossary)
+        # The translation of a text with a single segment includes the white space around it.
+        return [("", [(text, "")]) if len(text.segments) == 1 else (text.lead, text.separate()) for text in segmented]
+
+    is_quick = sum(len(text.text) for text in texts) <= _QUICK_CHARACTERS
+    return segment_all() if is_quick else await asyncio.to_thread(segment_all)
 
 
-def _join(text: Routed, pieces: list[Piece]) -> TextTranslation:
-    """Join the pieces of a text. Alternative n of a text consists of alternative n of each unit, or of its last."""
-
-    def written(rank: int) -> str:
-        ranked = [([p.translation.text, *p.translation.alternatives], p) for p in pieces]
-        return "".join(p.before + outputs[min(rank, len(outputs) - 1)] + p.after for outputs, p in ranked)
-
-    num_ranks = max((len(piece.translation.alternatives) for piece in pieces), default=0)
-    missed = [term for piece in pieces for term in piece.translation.terms_missed]
-    flags = merge([piece.translation.flags for piece in pieces])
-    return TextTranslation(written(0), [written(rank) for rank in range(1, num_ranks + 1)], pieces, missed, flags)
+def _join(segments: list[TranslatedSegment]) -> TextTranslation:
+    num_ranks = max((len(segment.translation.alternatives) for segment in segments), default=0) + 1
+    text, *alternatives = ["".join(segment.written(rank) for segment in segments) for rank in range(num_ranks)]
+    missed = [term for segment in segments for term in segment.translation.terms_missed]
+    flags = merge([segment.flags for segment in segments])
+    return TextTranslation(text, alternatives, segments, missed, flags)
 
 
 def _closest(code: str, codes: Sequence[str]) -> str | None:
@@ -178,20 +198,18 @@ def _closest(code: str, codes: Sequence[str]) -> str | None:
     return exact or next((each for each in codes if _fits(each, code)), None)
 
 
-def _fits(code: str, wanted: str) -> bool:
+def _fits(code: str, other: str) -> bool:
     """Return whether two codes name one language, in scripts, or forms of Chinese, that do not differ."""
-    if base_code(code) != base_code(wanted):
+    if base_code(code) != base_code(other):
         return False
-    forms = {chinese_form(code), chinese_form(wanted)} - {None}
-    scripts = {script_of(code), script_of(wanted)} - {None}
+    forms = {chinese_form(code), chinese_form(other)} - {None}
+    scripts = {script_of(code), script_of(other)} - {None}
     return len(forms) < 2 and len(scripts) < 2
 
 
-def _in_form(found: UnitTranslation, form: str | None) -> UnitTranslation:
-    """Return a translation, flagged as in the wrong language if it is in the other form of Chinese."""
-    if form is None or form_of_chinese(found.text) in (None, form):
-        return found
-    return found._replace(flags={**found.flags, "wrong_language": True})
+def _with_form(flags: Flags, text: str, form: str | None) -> Flags:
+    """Return the flags of a translation; one in the other form of Chinese than `form` is in the wrong language."""
+    return flags if form is None or form_of_chinese(text) in (None, form) else {**flags, "wrong_language": True}
 
 
 def _named(code: str) -> str:

@@ -14,7 +14,7 @@ import uvicorn
 from nmt.apps.server.access import read_keys
 from nmt.apps.server.app import make_app
 from nmt.apps.server.metrics import Metrics
-from nmt.apps.server.models import Models, Runtime
+from nmt.apps.server.models import Models
 from nmt.apps.server.run import address, bind, make_config
 from nmt.apps.server.settings import Settings
 
@@ -23,12 +23,11 @@ class Running:
     """A server in a thread."""
 
     def __init__(self, paths: list[Path], keys: Path | None = None, **limits: object):
-        self.settings = Settings(port=0, **limits)  # type: ignore[arg-type]
+        self.settings = Settings(port=0, device="cpu", precision="fp32", **limits)  # type: ignore[arg-type]
         self.metrics = Metrics()
-        runtime = Runtime(device="cpu", precision="fp32")
-        self.models = Models([str(path) for path in paths], runtime, self.settings, self.metrics)
+        self.models = Models([str(path) for path in paths], self.settings, self.metrics)
         app = make_app(self.models, self.settings, read_keys(keys) if keys else (), self.metrics)
-        self._server = uvicorn.Server(make_config(app, self.settings))
+        self._server = uvicorn.Server(make_config(app))
         self._listener = bind(self.settings)
         self.url = address(self._listener)
         self.client = httpx.Client(base_url=self.url, timeout=300)

@@ -7,7 +7,7 @@ from starlette.requests import Request
 
 from nmt.apps.server.access import Access, read_keys
 from nmt.apps.server.metrics import Metrics
-from nmt.apps.server.request_error import RequestError
+from nmt.apps.server.requests import RequestError
 from nmt.base.errors import NmtError
 
 

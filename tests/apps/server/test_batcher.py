@@ -8,15 +8,16 @@ import threading
 import pytest
 
 from nmt.apps.server import batcher as batcher_module
-from nmt.apps.server.batcher import _PROBE_EVERY, Batcher, Pace
+from nmt.apps.server.batcher import _PROBE_EVERY, Batcher, Pace, QueuedSegment, SegmentResult
 from nmt.apps.server.metrics import Metrics
-from nmt.apps.server.request_error import RequestError
-from nmt.apps.server.settings import Settings
-from nmt.apps.server.units import Unit, UnitTranslation, Wanted
+from nmt.apps.server.requests import RequestError
 from nmt.base.languages import Direction
+from nmt.translation import Segment, Translation
+from nmt.translation.protect import Protected
+from nmt.translation.split import Part
+from nmt.translation.texts import SegmentedText, TextSegment
 
 NUM_CORES = 2
-WANTED = Wanted(Direction("en", "de"))
 
 
 @pytest.fixture(autouse=True)
@@ -24,8 +25,21 @@ def _two_cores(monkeypatch):
     monkeypatch.setattr(batcher_module, "num_cores", lambda: NUM_CORES)
 
 
-def units(*texts: str, num_tokens: int = 1) -> list[Unit]:
-    return [Unit(text, WANTED, num_tokens) for text in texts]
+def segments(*texts: str, num_tokens: int = 1, num_alternatives: int = 0) -> list[QueuedSegment]:
+    return [
+        QueuedSegment(
+            SegmentedText(
+                text,
+                "",
+                [TextSegment(Segment([]), Protected(text, []), Part(0, len(text), ""), ("", ""))],
+                None,
+                Direction("en", "de"),
+            ),
+            num_tokens,
+            num_alternatives,
+        )
+        for text in texts
+    ]
 
 
 class Gate:
@@ -39,19 +53,19 @@ class Gate:
         return self.translate(batch)
 
     def translate(self, batch):
-        self.batches.append([unit.text for unit in batch])
+        self.batches.append([segment.text.text for segment in batch])
         assert self.go.wait(120)
-        if any(unit.text == "bad" for unit in batch):
+        if any(segment.text.text == "bad" for segment in batch):
             raise ValueError("bad")
-        return [UnitTranslation(unit.text.upper(), [], 1, 1, True, {}) for unit in batch]
+        return [SegmentResult(Translation(segment.text.text.upper()), {}) for segment in batch]
 
 
-def run(test, **limits):
+def run(test, batch_tokens=4096):
     """Run `test(batcher, gate)` in an event loop."""
 
     async def main():
         gate = Gate()
-        batcher = Batcher("m", gate, Settings(**limits), Metrics())
+        batcher = Batcher("m", gate, batch_tokens, Metrics())
         try:
             return await test(batcher, gate)
         finally:
@@ -63,19 +77,19 @@ def run(test, **limits):
 
 async def fill_cores(batcher: Batcher, gate: Gate) -> None:
     for number in range(NUM_CORES):
-        batcher.submit(units(f"first {number}"))
+        batcher.submit(segments(f"first {number}"))
     while len(gate.batches) < NUM_CORES:
         await asyncio.sleep(0.001)
 
 
 async def texts_of(job) -> list[str]:
-    return [(await result).text for result in job.results]
+    return [(await result).translation.text for result in job.results]
 
 
 def test_an_idle_engine_starts_at_once_and_what_comes_meanwhile_is_taken_together():
     async def test(batcher, gate):
         await fill_cores(batcher, gate)
-        jobs = [batcher.submit(units(f"a{n}")) for n in range(5)]
+        jobs = [batcher.submit(segments(f"a{n}")) for n in range(5)]
         gate.go.set()
         found = [await texts_of(job) for job in jobs]
         assert found == [[f"A{n}"] for n in range(5)]
@@ -87,7 +101,10 @@ def test_an_idle_engine_starts_at_once_and_what_comes_meanwhile_is_taken_togethe
 def test_clients_take_turns_and_batches_are_counted_in_tokens():
     async def test(batcher, gate):
         await fill_cores(batcher, gate)
-        long, short = batcher.submit(units("l1", "l2", "l3", num_tokens=4)), batcher.submit(units("s", num_tokens=4))
+        long, short = (
+            batcher.submit(segments("l1", "l2", "l3", num_tokens=4)),
+            batcher.submit(segments("s", num_tokens=4)),
+        )
         gate.go.set()
         assert await texts_of(short) == ["S"]
         assert await texts_of(long) == ["L1", "L2", "L3"]
@@ -100,8 +117,8 @@ def test_clients_take_turns_and_batches_are_counted_in_tokens():
 
 def test_a_batch_of_several_texts_keeps_the_cores_to_itself():
     async def test(batcher, gate):
-        batcher.submit(units("a", "b", "c"))
-        later = [batcher.submit(units(text)) for text in "de"]
+        batcher.submit(segments("a", "b", "c"))
+        later = [batcher.submit(segments(text)) for text in "de"]
         await asyncio.sleep(0.05)
         assert gate.batches == [["a", "b", "c"]]
         gate.go.set()
@@ -112,29 +129,33 @@ def test_a_batch_of_several_texts_keeps_the_cores_to_itself():
 
 
 @pytest.mark.parametrize("num_tokens", [2, 3])
-def test_a_full_queue_refuses(num_tokens):
+def test_a_full_queue_refuses(monkeypatch, num_tokens):
+    monkeypatch.setattr(batcher_module, "QUEUE_TOKENS", 10)
+
     async def test(batcher, gate):
         await fill_cores(batcher, gate)
         for _ in range(10 // num_tokens):
-            batcher.submit(units("waits", num_tokens=num_tokens))
+            batcher.submit(segments("waits", num_tokens=num_tokens))
         with pytest.raises(RequestError, match="its queue is full") as refused:
-            batcher.submit(units("more", num_tokens=num_tokens))
+            batcher.submit(segments("more", num_tokens=num_tokens))
         assert refused.value.status == 429
         assert refused.value.retry_after > 0
 
-    run(test, queue_tokens=10)
+    run(test)
 
 
-def test_a_large_request_is_accepted_if_no_other_waits_and_small_ones_need_not_wait_for_it():
+def test_a_large_request_is_accepted_if_no_other_waits_and_small_ones_need_not_wait_for_it(monkeypatch):
+    monkeypatch.setattr(batcher_module, "QUEUE_TOKENS", 10)
+
     async def test(batcher, gate):
         await fill_cores(batcher, gate)
-        before = batcher.submit(units("before"))
-        large = batcher.submit(units(*(f"l{number}" for number in range(50)), num_tokens=3))
+        before = batcher.submit(segments("before"))
+        large = batcher.submit(segments(*(f"l{number}" for number in range(50)), num_tokens=3))
         with pytest.raises(RequestError, match="its queue is full"):
-            batcher.submit(units("another", num_tokens=3))
-        small = [batcher.submit(units(f"s{number}")) for number in range(9)]
+            batcher.submit(segments("another", num_tokens=3))
+        small = [batcher.submit(segments(f"s{number}")) for number in range(9)]
         with pytest.raises(RequestError, match="its queue is full"):
-            batcher.submit(units("more"))
+            batcher.submit(segments("more"))
         gate.go.set()
         assert [await texts_of(job) for job in small] == [[f"S{number}"] for number in range(9)]
         assert {"before", "l0", *(f"s{number}" for number in range(9))} == set(gate.batches[NUM_CORES])
@@ -142,13 +163,13 @@ def test_a_large_request_is_accepted_if_no_other_waits_and_small_ones_need_not_w
         await texts_of(before)
         assert (batcher._queue_tokens, batcher._large_tokens) == (0, 0)
 
-    run(test, queue_tokens=10, batch_tokens=13)
+    run(test, batch_tokens=13)
 
 
 def test_what_is_cancelled_leaves_the_queue():
     async def test(batcher, gate):
         await fill_cores(batcher, gate)
-        gone, stays = batcher.submit(units("g1", "g2")), batcher.submit(units("s"))
+        gone, stays = batcher.submit(segments("g1", "g2")), batcher.submit(segments("s"))
         batcher.cancel(gone)
         assert batcher._queue_tokens == 1
         gate.go.set()
@@ -161,26 +182,13 @@ def test_what_is_cancelled_leaves_the_queue():
 def test_a_text_that_cannot_be_translated_fails_alone():
     async def test(batcher, gate):
         await fill_cores(batcher, gate)
-        jobs = [batcher.submit(units(text)) for text in ("a", "bad", "b")]
+        jobs = [batcher.submit(segments(text)) for text in ("a", "bad", "b")]
         gate.go.set()
         assert [await texts_of(job) for job in (jobs[0], jobs[2])] == [["A"], ["B"]]
         with pytest.raises(RequestError, match="cannot translate this text"):
             await texts_of(jobs[1])
 
     run(test)
-
-
-def test_an_engine_may_be_told_to_wait_for_more():
-    async def test(batcher, gate):
-        gate.go.set()
-        jobs = []
-        for text in "abc":
-            jobs.append(batcher.submit(units(text)))
-            await asyncio.sleep(0.001)
-        assert [await texts_of(job) for job in jobs] == [["A"], ["B"], ["C"]]
-        assert gate.batches == [["a", "b", "c"]]
-
-    run(test, batch_wait=1.0)
 
 
 def translating_threads(gate: Gate) -> list[bool]:
@@ -199,8 +207,8 @@ def translating_threads(gate: Gate) -> list[bool]:
 
 async def translate_alone(batcher: Batcher, count: int, **options: object) -> None:
     for number in range(count):
-        (result,) = batcher.submit([Unit(f"alone {number}", WANTED._replace(**options), 1)]).results
-        assert (await result).text == f"ALONE {number}"
+        (result,) = batcher.submit(segments(f"alone {number}", **options)).results
+        assert (await result).translation.text == f"ALONE {number}"
 
 
 def test_texts_that_come_one_at_a_time_are_soon_translated_without_waking_a_thread_except_for_probes():
@@ -219,7 +227,7 @@ def test_texts_that_come_together_are_left_to_the_threads():
         in_loop = translating_threads(gate)
         await translate_alone(batcher, 2 * _PROBE_EVERY - 1)
         assert in_loop[-1]
-        jobs = [batcher.submit(units(text)) for text in "ab"]
+        jobs = [batcher.submit(segments(text)) for text in "ab"]
         assert [await texts_of(job) for job in jobs] == [["A"], ["B"]]
         await translate_alone(batcher, _PROBE_EVERY)
         assert not any(in_loop[2 * _PROBE_EVERY - 1 :])
@@ -231,7 +239,7 @@ def test_a_text_that_may_take_long_is_left_to_the_threads():
     async def test(batcher, gate):
         in_loop = translating_threads(gate)
         await translate_alone(batcher, 2 * _PROBE_EVERY - 3)
-        (long,) = batcher.submit(units("long", num_tokens=10**9)).results
+        (long,) = batcher.submit(segments("long", num_tokens=10**9)).results
         await long
         await translate_alone(batcher, 1, num_alternatives=1)
         assert in_loop[-3:] == [True, False, False]
@@ -243,7 +251,7 @@ def test_a_lone_text_that_is_cancelled_before_it_starts_is_not_translated():
     async def test(batcher, gate):
         translating_threads(gate)
         await translate_alone(batcher, 2 * _PROBE_EVERY - 3)
-        batcher.cancel(batcher.submit(units("cancelled")))
+        batcher.cancel(batcher.submit(segments("cancelled")))
         await translate_alone(batcher, 1)
         assert gate.batches[-1] == ["alone 0"]
         assert "cancelled" not in [text for batch in gate.batches for text in batch]
@@ -254,11 +262,11 @@ def test_a_lone_text_that_is_cancelled_before_it_starts_is_not_translated():
 def test_models_of_one_server_notice_each_others_texts():
     async def test(batcher, gate):
         pace = Pace()
-        first, second = (Batcher(name, gate, Settings(), Metrics(), pace) for name in "ab")
+        first, second = (Batcher(name, gate, 4096, Metrics(), pace) for name in "ab")
         in_loop = translating_threads(gate)
         await translate_alone(first, 2 * _PROBE_EVERY - 1)
         assert in_loop[-1]
-        jobs = [each.submit(units("x")) for each in (first, second)]
+        jobs = [each.submit(segments("x")) for each in (first, second)]
         assert [await texts_of(job) for job in jobs] == [["X"], ["X"]]
         assert in_loop[-2:] == [False, False]
         assert pace.num_unfinished == 0

@@ -1,16 +1,19 @@
-"""HTML pages are translated block by block, without holding up other requests."""
+"""HTML pages are translated block by block, without holding up other requests; long work takes turns in threads."""
 
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
 
 import pytest
 
 from nmt.apps.documents.blocks import Block
 from nmt.apps.server import blocks
+from nmt.apps.server.blocks import Threads
 from nmt.apps.server.metrics import Metrics
-from nmt.apps.server.request_error import RequestError
+from nmt.apps.server.requests import RequestError
 from nmt.apps.server.service import Service
 from nmt.apps.server.settings import Settings
 
@@ -33,7 +36,7 @@ def test_the_tags_of_a_long_page_are_placed_in_a_thread(running, monkeypatch):
 def test_the_other_pages_of_a_request_are_cancelled_if_one_fails(running, monkeypatch):
     ended, service = [], Service(running.models, running.settings, Metrics())
 
-    async def translate(service, page, num_alternatives):
+    async def translate(service, threads, page, num_alternatives):
         if page == "full":
             raise RequestError(429, "full")
         try:
@@ -44,7 +47,7 @@ def test_the_other_pages_of_a_request_are_cancelled_if_one_fails(running, monkey
 
     async def main():
         with pytest.raises(RequestError, match="full"):
-            await blocks.translate_pages(service, ["a", "full", "b"], 0)
+            await blocks.translate_pages(service, Threads(1), ["a", "full", "b"], 0)
         assert sorted(ended) == ["a", "b"]
 
     monkeypatch.setattr(blocks, "_translate_page", translate)
@@ -56,9 +59,10 @@ def test_a_page_that_waits_too_long_for_a_thread_gets_503(running):
     page, go = service.route("<p>12</p>" * 200, "en", "de"), threading.Event()
 
     async def main():
-        others = [asyncio.create_task(service.threads.run(go.wait, 120)) for _ in range(10)]
+        threads = Threads(1)
+        others = [asyncio.create_task(threads.run(go.wait, 120)) for _ in range(2)]
         with pytest.raises(RequestError, match=r"this took longer than 0\.1 seconds") as refused:
-            await asyncio.wait_for(blocks.translate_pages(service, [page, page], 0), 120)
+            await asyncio.wait_for(blocks.translate_pages(service, threads, [page, page], 0), 120)
         go.set()
         await asyncio.gather(*others)
         assert refused.value.status == 503
@@ -71,3 +75,67 @@ def test_a_term_within_a_protected_span_of_a_page_is_not_missed(running):
     page = {"q": "<p>http://a.org/34 <b>12</b></p>", "source": "de", "target": "en", "format": "html"}
     answer = running.translate(**page, glossary={"34": "xyzzy", "12": "plugh"}).json()
     assert answer["terms_missed"] == [["12", "plugh"]]
+
+
+def test_work_is_done_in_other_threads_and_its_errors_are_raised():
+    async def main():
+        threads = Threads(1)
+        assert await threads.run(threading.get_ident) != threading.get_ident()
+        with pytest.raises(ZeroDivisionError):
+            await threads.run(divmod, 1, 0)
+        assert await threads.run(divmod, 7, 4) == (1, 3)
+
+    asyncio.run(main())
+
+
+def test_work_that_nobody_waits_for_keeps_its_place_until_it_ends():
+    go, done = threading.Event(), []
+
+    async def main():
+        threads = Threads(2)
+        gone = [asyncio.create_task(threads.run(go.wait, 120)) for _ in range(2)]
+        await asyncio.sleep(0.01)
+        for task in gone:
+            task.cancel()
+        later = asyncio.create_task(threads.run(done.append, 1))
+        await asyncio.sleep(0.05)
+        assert (done, all(task.cancelled() for task in gone)) == ([], True)
+        go.set()
+        await later
+        assert done == [1]
+
+    asyncio.run(main())
+
+
+def test_a_thread_that_does_not_start_keeps_no_place(monkeypatch):
+    def fail(thread):
+        raise RuntimeError("can't start new thread")
+
+    async def main():
+        threads = Threads(1)
+        with monkeypatch.context() as exhausted:
+            exhausted.setattr(threading.Thread, "start", fail)
+            with pytest.raises(RuntimeError, match="can't start"):
+                await threads.run(divmod, 7, 4)
+        assert await asyncio.wait_for(threads.run(divmod, 7, 4), 120) == (1, 3)
+
+    asyncio.run(main())
+
+
+STUCK = """
+import asyncio, time
+from nmt.apps.server.blocks import Threads
+
+async def main():
+    try:
+        await asyncio.wait_for(Threads(1).run(time.sleep, 600), 0.01)
+    except TimeoutError:
+        print("stopped")
+
+asyncio.run(main())
+"""
+
+
+def test_work_that_does_not_end_keeps_no_server_from_stopping():
+    done = subprocess.run([sys.executable, "-c", STUCK], capture_output=True, text=True, timeout=600, check=True)
+    assert done.stdout == "stopped\n"

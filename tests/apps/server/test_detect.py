@@ -11,9 +11,9 @@ from nmt.apps.server.detect import Detector
 def test_the_letters_of_a_text_decide_between_scripts(monkeypatch):
     monkeypatch.setattr(detect, "can_identify_languages", lambda: False)
     detector = Detector(["en", "ru", "zh", "el"])
-    found = {text: detector.detect(text)[0].language for text in ("Hello", "Привет", "你好", "Γεια", "123", "")}
+    found = {text: detector.detect(text)[0]["language"] for text in ("Hello", "Привет", "你好", "Γεια", "123", "")}
     assert found == {"Hello": "en", "Привет": "ru", "你好": "zh", "Γεια": "el", "123": "en", "": "en"}
-    assert detector.detect("Привет")[0].confidence == 100
+    assert detector.detect("Привет")[0]["confidence"] == 100
     assert len(detector.detect("abc где")) == 4
 
 
@@ -27,5 +27,5 @@ def test_words_decide_between_languages_of_one_script():
     }
     for code, text in texts.items():
         best = detector.detect(text)[0]
-        assert (best.language, best.confidence > 50) == (code, True)
-    assert sum(each.confidence for each in detector.detect("hat")) == pytest.approx(100, abs=0.5)
+        assert (best["language"], best["confidence"] > 50) == (code, True)
+    assert sum(each["confidence"] for each in detector.detect("hat")) == pytest.approx(100, abs=0.5)

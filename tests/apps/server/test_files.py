@@ -9,7 +9,7 @@ from io import BytesIO
 import pytest
 
 from nmt.apps.documents.html import HtmlFile
-from nmt.apps.server.downloads import Downloads
+from nmt.apps.server.files import Downloads
 from tests.words import WORDS
 
 ONE, TWO, THREE, *_ = WORDS
@@ -151,6 +151,6 @@ def test_documents_are_forgotten_after_ten_minutes():
     now = 0.0
     downloads = Downloads(clock=lambda: now)
     key = downloads.add("a.html", b"1")
-    assert downloads.find(key).content == b"1"
+    assert downloads.find(key) == ("a.html", b"1")
     now = 601.0
     assert downloads.find(key) is None

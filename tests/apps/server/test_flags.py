@@ -9,7 +9,7 @@ from importlib.resources import files
 import pytest
 
 from nmt.apps.documents.translation import FLAGS, flags_of, merge
-from nmt.apps.server import units
+from nmt.apps.server import models
 from nmt.translation import Translation
 
 QUESTION = {"source": "en", "target": "de"}
@@ -35,7 +35,7 @@ def test_pages_and_documents_keep_protected_spans_whatever_the_model_learned(run
 
 def test_every_interface_hands_out_the_flags(two_run, start, monkeypatch):
     looping = {"loop_unresolved": True}
-    monkeypatch.setattr(units, "flags_of", lambda translation: looping)
+    monkeypatch.setattr(models, "flags_of", lambda translation: looping)
     server = start([two_run])
     assert server.translate(q="12", **QUESTION).json()["flags"] == looping
     assert server.translate(q=["12", "3"], **QUESTION).json()["flags"] == [looping, looping]

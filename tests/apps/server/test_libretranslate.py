@@ -14,7 +14,6 @@ import pytest
 from nmt import Translator
 from nmt.apps.server import batcher, run, service
 from nmt.apps.server.batcher import _PROBE_EVERY
-from nmt.apps.server.units import UnitTranslation
 
 LINES = "12345\n\n  67 \n" + "4321 " * 20 + "\n9"
 
@@ -40,10 +39,25 @@ def test_libretranslatepy_translates_detects_and_lists_languages(running, two):
     }
 
 
-@pytest.mark.parametrize("text", ["123", LINES, " \n ", "\u3000 7 \r\n 8", "<2fr> 12", "😀 5", "7" * 90])
-def test_a_text_gets_the_translation_that_the_translator_gives_it(running, two, text):
-    answer = running.translate(q=text, source="en", target="de")
-    assert answer.json() == {"translatedText": two.translate([text], to="de")[0].text}
+TEXTS = [
+    "123", LINES, " \n ", "\u3000 7 \r\n 8", "<2fr> 12", "😀 5", " 12\n\n 34 \r\n56 ", "7" * 100, "1 {x} 2\n3 {y}",
+    "12345. 6789! 24680? 13579. 86420! 97531.", "{a}{b}{c}{d}{e}{f}{g}{h}{i} 12", "http://a.org/x\n45", "12 \ufffd 3\n4",
+    "1. " * 60,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("run", "src", "tgt"), [("two_run", "en", "de"), ("letters_run", "de", "en")])
+def test_texts_get_the_translations_that_the_translator_gives_them(running, request, run, src, tgt):
+    translator = Translator.load(request.getfixturevalue(run), device="cpu", precision="fp32")
+    whole = [translation.text for translation in translator.translate(TEXTS, to=tgt)]
+    assert running.translate(q=TEXTS, source=src, target=tgt).json()["translatedText"] == whole
+    alone = [running.translate(q=text, source=src, target=tgt).json()["translatedText"] for text in TEXTS]
+    assert alone == whole
+    options = translator.options.changed(beam_size=3, num_hypotheses=3)
+    n_best = translator.translate(TEXTS, options, to=tgt)
+    answer = running.translate(q=TEXTS, source=src, target=tgt, alternatives=2).json()
+    assert answer["translatedText"] == [best.text for best in n_best]
+    assert answer["alternatives"] == [[other.text for other in best.alternatives] for best in n_best]
 
 
 def test_many_clients_at_once_get_what_the_translator_gives_each_alone(running, two):
@@ -82,11 +96,11 @@ def test_a_batch_with_detected_languages_is_answered_in_order(running):
 
 def test_a_stream_joined_is_the_whole_translation(running, two):
     answer = running.translate(q=LINES, source="auto", target="fr", stream=True, details=True)
-    first, *units, last = lines_of(answer)
+    first, *segments, last = lines_of(answer)
     assert first["detectedLanguage"]["language"] == "en"
     assert last == {"done": True}
-    assert len(units) > 3
-    joined = "".join(unit["before"] + unit["text"] + unit["after"] for unit in units)
+    assert len(segments) > 3
+    joined = "".join(segment["before"] + segment["text"] + segment["after"] for segment in segments)
     assert joined == two.translate([LINES], to="fr")[0].text
 
 
@@ -200,22 +214,24 @@ class Held:
         batcher = server.models.served[0].loaded.batcher
         translate = batcher._translate
 
-        def wait(units):
+        def wait(segments):
             self.begun.set()
             assert self.go.wait(30)
-            return translate(units)
+            return translate(segments)
 
         monkeypatch.setattr(batcher, "_translate", wait)
 
 
-def test_a_full_queue_answers_429_and_says_when_to_come_back(two_run, start, monkeypatch):
+def test_a_full_queue_answers_429_and_says_when_to_come_back(two_run, two, start, monkeypatch):
     monkeypatch.setattr(batcher, "num_cores", lambda: 2)
-    server = start([two_run], queue_tokens=12)
+    six_requests = 6 * two.segment(["12345"], to="de")[0].num_tokens
+    monkeypatch.setattr(batcher, "QUEUE_TOKENS", six_requests)
+    server = start([two_run])
     held = Held(server, monkeypatch)
     with ThreadPoolExecutor(8) as threads:
         asked = [threads.submit(server.translate, q="12345", source="en", target="de") for _ in range(8)]
         deadline = time.monotonic() + 120
-        while server.metric("nmt_queue_tokens", model=server.models.served[0].name) < 12:
+        while server.metric("nmt_queue_tokens", model=server.models.served[0].name) < six_requests:
             assert time.monotonic() < deadline
             time.sleep(0.01)
         refused = server.translate(q="12345", source="en", target="de")
@@ -402,5 +418,4 @@ def test_a_language_in_another_script_is_no_model_for_it(code, codes, closest):
 
 @pytest.mark.parametrize(("form", "flags"), [("traditional", {"wrong_language": True}), ("simplified", {}), (None, {})])
 def test_the_wrong_form_of_chinese_is_flagged_if_the_request_names_one(form, flags):
-    found = UnitTranslation("这个国家的经济发展得很快", [], 1, 1, True, {})
-    assert service._in_form(found, form).flags == flags
+    assert service._with_form({}, "这个国家的经济发展得很快", form) == flags

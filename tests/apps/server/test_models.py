@@ -8,16 +8,15 @@ import threading
 import pytest
 
 from nmt.apps.server.metrics import Metrics
-from nmt.apps.server.models import Models, Runtime
+from nmt.apps.server.models import Models
 from nmt.apps.server.settings import Settings
 from nmt.base.errors import NmtError
 from nmt.base.languages import Direction
 
-RUNTIME = Runtime(device="cpu", precision="fp32")
-
 
 def models(*paths, memory_limit=0) -> Models:
-    return Models([str(path) for path in paths], RUNTIME, Settings(memory_limit=memory_limit), Metrics())
+    settings = Settings(memory_limit=memory_limit, device="cpu", precision="fp32")
+    return Models([str(path) for path in paths], settings, Metrics())
 
 
 def test_the_first_model_of_a_direction_serves_it_and_names_differ(two_run, letters_run):

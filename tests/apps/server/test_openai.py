@@ -76,10 +76,10 @@ def test_an_error_in_a_stream_is_an_event(two_run, start, monkeypatch):
     batcher = server.models.served[0].loaded.batcher
     translate = batcher._translate
 
-    def fail_at_the_second_line(units):
-        if any(unit.text == "2" for unit in units):
+    def fail_at_the_second_line(segments):
+        if any(segment.text.text == "2" for segment in segments):
             raise NmtError("not enough memory to translate")
-        return translate(units)
+        return translate(segments)
 
     monkeypatch.setattr(batcher, "_translate", fail_at_the_second_line)
     body = {"model": "en-de", "messages": said("1\n2"), "stream": True}

@@ -1,0 +1,156 @@
+"""Read requests within limits, answer them in JSON, refuse them, and cancel the work of clients that disconnect."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Coroutine
+from math import ceil
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl
+
+from pydantic import BaseModel, ValidationError
+from starlette.requests import Request
+from starlette.responses import Response
+
+from nmt.apps.server.metrics import Metrics
+from nmt.apps.server.settings import Settings
+
+CLIENT_GONE = 499
+"""The status, used only in metrics, of a request whose client did not wait for the response."""
+
+_WATCH_AFTER = 0.01  # seconds; shorter work is finished even if the client has gone, because watching costs time, too
+_MAX_FIELDS = 1000
+_FORM = "application/x-www-form-urlencoded"
+
+Body = TypeVar("Body", bound=BaseModel)
+Result = TypeVar("Result")
+
+
+class RequestError(Exception):
+    """A request that is answered with an error: `status` is the HTTP status, `message` the reason.
+
+    `retry_after` is the time in seconds after which the client may retry, if that can help.
+    """
+
+    def __init__(self, status: int, message: str, retry_after: float | None = None):
+        self.status = status
+        self.message = message
+        self.retry_after = retry_after
+        super().__init__(message)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers of the response."""
+        return {} if self.retry_after is None else {"Retry-After": str(max(1, ceil(self.retry_after)))}
+
+
+async def read_body(request: Request, settings: Settings, limit: int = 0) -> bytes:
+    """Return the body of a request. RequestError if it is too large (413) or arrives too slowly (408).
+
+    `limit` is the maximum number of bytes; 0: the limit for texts.
+    """
+    limit = limit or settings.body_limit
+    content = bytearray()
+    try:
+        async with asyncio.timeout(settings.timeout):
+            async for chunk in request.stream():
+                content += chunk
+                if len(content) > limit:
+                    raise RequestError(413, f"the body is larger than {limit:,} bytes")
+    except TimeoutError:
+        raise RequestError(408, "the body arrived too slowly") from None
+    return bytes(content)
+
+
+async def read_fields(request: Request, settings: Settings, kind: type[Body], *, forms: bool = True) -> Body:
+    """Return the fields of a request, in JSON or with `forms` in a form. RequestError (400, 415) if it has neither.
+
+    A request without a body, as deep-translator sends it, has them in its query string. RequestError as `read_body`.
+    """
+    content = await read_body(request, settings)
+    media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if forms and not content and request.url.query:
+        content, media = request.url.query.encode("utf-8", "replace"), _FORM
+    is_form = forms and media in (_FORM, "")
+    if not (media == "application/json" or is_form):
+        kinds = f"application/json{f' or {_FORM}' if forms else ''}"
+        raise RequestError(415, f"send {kinds}, not {media or 'nothing'}"[:200])
+    if is_form:
+        try:
+            pairs = parse_qsl(content.decode(), keep_blank_values=True, max_num_fields=_MAX_FIELDS, errors="strict")
+        except ValueError:
+            raise RequestError(400, "the body is not a form in UTF-8") from None
+        values: Any = {name: value.replace("\r\n", "\n") for name, value in pairs}  # browsers send \r\n
+    else:
+        try:
+            values = json.loads(content)
+        except (ValueError, RecursionError):
+            raise RequestError(400, "the body is not valid JSON in UTF-8") from None
+    if not isinstance(values, dict):
+        raise RequestError(400, "the body is not a JSON object")
+    if values.get("q") in ("", []):
+        raise RequestError(400, "Invalid request: missing q parameter")
+    return validate(values, kind, strict=not is_form)
+
+
+def validate(values: dict[str, Any], kind: type[Body], *, strict: bool = False) -> Body:
+    """Return the fields of a request as an object. RequestError (400) that describes the first invalid one.
+
+    If not `strict`, strings become numbers and flags where `kind` asks for them.
+    """
+    try:
+        return kind.model_validate(values, strict=strict)
+    except ValidationError as error:
+        fault = error.errors(include_input=False, include_url=False)[0]
+        name = ".".join(str(each) for each in fault["loc"] if not str(each).startswith(("str", "list[")))
+        is_missing = fault["type"] == "missing"
+        reason = f"missing {name} parameter" if is_missing else f"{name}: {fault['msg']}"
+        raise RequestError(400, f"Invalid request: {reason}"[:500]) from None
+
+
+async def unless_gone(request: Request, work: Coroutine[Any, Any, Result], metrics: Metrics) -> Result:
+    """Return the result of `work`; if the client closes the connection, cancel it and raise RequestError."""
+    task = asyncio.current_task()
+    assert task is not None
+    gone: asyncio.Task[None] | None = None
+
+    async def wait_until_gone() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    def watch() -> None:
+        nonlocal gone
+        gone = asyncio.create_task(wait_until_gone())
+        gone.add_done_callback(lambda gone: None if gone.cancelled() else task.cancel())
+
+    timer = asyncio.get_running_loop().call_later(_WATCH_AFTER, watch)
+    try:
+        return await work
+    except asyncio.CancelledError:
+        if gone is None or not gone.done() or task.uncancel():  # the server is stopping, too
+            raise
+        metrics.gone.inc()
+        raise RequestError(CLIENT_GONE, "the client has gone") from None
+    finally:
+        timer.cancel()
+        if gone is not None:
+            gone.cancel()
+
+
+async def first_and_rest(items: AsyncIterator[Result]) -> tuple[list[Result], AsyncIterator[Result]]:
+    """Return the first item in a list, and the iterator, so that errors are raised before the response starts."""
+    try:
+        return [await anext(items)], items
+    except StopAsyncIteration:
+        return [], items
+
+
+def as_json(value: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """Return a JSON response."""
+    return Response(dump(value), status, headers, media_type="application/json")
+
+
+def dump(value: object) -> bytes:
+    """Return `value` as JSON on one line; a lone surrogate, which UTF-8 does not have, becomes a question mark."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
