@@ -55,7 +55,7 @@ def find_dropped(corpus: str, src_lang: str, tgt_lang: str, workers: str, langid
     """Find the pairs that the filters of `nmt config new` drop, as the preparation of a training does."""
     from nmt.config import Config
     from nmt.config.filters import SAFE_FILTERS
-    from nmt.training.corpus.filtering import FilteredCorpus
+    from nmt.training.corpus.corpus import Corpus
 
     # Held-out sets in separate files, so that choosing sentences to hold out is not measured.
     held_out = Path(corpus).with_suffix(".held-out.tsv")
@@ -64,7 +64,7 @@ def find_dropped(corpus: str, src_lang: str, tgt_lang: str, workers: str, langid
     data = {"src_lang": src_lang, "tgt_lang": tgt_lang, "train": {"tsv": corpus}, "filters": filters}
     data |= {name: {"tsv": str(held_out)} for name in ("valid", "test")}
     config = Config.model_validate({"data": data, "training": {"threads": int(workers)}})
-    sys.stdout.write(f"{len(FilteredCorpus(config).dropped)}\n")
+    sys.stdout.write(f"{len(Corpus(config).dropped)}\n")
 
 
 def measure(command: list[str], num_pairs: int) -> dict[str, float]:

@@ -185,10 +185,10 @@ def our_update(
     """Return an update function of nmt; it copies the batch to the device."""
     model = size.model().to(device).train()
     optimizer = Optimizer(model, TrainingConfig(), DTYPES[precision])
-    step = Step(model, optimizer, ProcessGroup(), label_smoothing=0.1, compiled=compiled)
+    step = Step(model, optimizer, ProcessGroup(), compiled=compiled)
     if padded:
         step.packed = False
-    return lambda: void(step([batch], batch.num_tgt_tokens, 1))
+    return lambda: void(step([batch], batch.num_tgt_tokens, 1e-3, 0.1))
 
 
 def void(_: object) -> None:

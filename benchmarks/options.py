@@ -21,8 +21,7 @@ from nmt.config import ModelConfig, TrainingConfig
 from nmt.data.store.batching import Batch
 from nmt.model.transformer import Transformer
 from nmt.training.update.distributed import ProcessGroup
-from nmt.training.update.moving_average import MovingAverage
-from nmt.training.update.optimizer import Optimizer
+from nmt.training.update.optimizer import MovingAverage, Optimizer
 from nmt.training.update.step import Step
 
 TRAINING: dict[str, dict[str, Any]] = {
@@ -50,12 +49,11 @@ def make_update(option: str, batch: Batch, dtype: torch.dtype) -> Callable[[int]
     )
     model = Transformer(config, VOCAB_SIZE, VOCAB_SIZE).train()
     optimizer = Optimizer(model, settings, dtype)
-    step = Step(model, optimizer, ProcessGroup(), label_smoothing=0.1)
-    step.loss.r_drop = settings.r_drop
+    step = Step(model, optimizer, ProcessGroup(), r_drop=settings.r_drop)
     average = MovingAverage(optimizer.master, settings.ema) if settings.ema else None
 
     def update(number: int) -> None:
-        step([batch], batch.num_tgt_tokens, number)
+        step([batch], batch.num_tgt_tokens, 1e-3, 0.1)
         if average is not None:
             average.add(number)
 

@@ -32,7 +32,7 @@ class Guard(NamedTuple):
     test: str
 
 
-RESUMED = "tests/training/test_run.py::test_a_resumed_run_equals_the_uninterrupted_one_bit_for_bit[6-fp32]"
+RESUMED = "tests/training/test_resume.py::test_a_resumed_run_equals_the_uninterrupted_one_bit_for_bit[fp32]"
 HOSTILE = "tests/reliability/test_hostile_folders.py::test_a_hostile_folder_ends_in_one_message"
 GUARDS = [
     Guard(
@@ -68,14 +68,14 @@ GUARDS = [
         "nmt/training/parts.py",
         ", previous=self.run.previous_state",
         "",
-        "tests/training/test_run.py::test_a_damaged_state_is_named_and_the_one_before_it_is_used",
+        "tests/training/test_resume.py::test_a_damaged_state_is_named_and_the_one_before_it_is_used",
     ),
     Guard(
         "weights that the state before lists are kept",
         "nmt/training/checkpoints.py",
         " and path.stem not in self.listed_before",
         "",
-        "tests/training/test_run.py::test_only_the_newest_and_the_best_checkpoints_are_kept",
+        "tests/training/test_checkpoints.py::test_only_the_newest_and_the_best_checkpoints_are_kept",
     ),
     Guard(
         "the place in the data is restored",
@@ -96,7 +96,7 @@ GUARDS = [
         "nmt/training/parts.py",
         "            self.monitor.forget_after(self.update)\n",
         "",
-        "tests/training/test_run.py::test_a_damaged_state_is_named_and_the_one_before_it_is_used",
+        "tests/training/test_resume.py::test_a_damaged_state_is_named_and_the_one_before_it_is_used",
     ),
     Guard(
         "a run in training is locked",
@@ -110,7 +110,7 @@ GUARDS = [
         "nmt/training/update/adamw.py",
         "found_inf=(~is_finite).float() if self.fused else None",
         "found_inf=None",
-        "tests/training/test_run.py::test_an_update_that_is_not_finite_is_skipped_and_counted[fp32]",
+        "tests/training/test_monitor.py::test_an_update_that_is_not_finite_is_skipped_and_counted[fp32]",
     ),
     Guard(
         "translations come in the order of their sources",
@@ -149,7 +149,7 @@ GUARDS = [
     ),
     Guard(
         "a store is of one choice of corpora and keys",
-        "nmt/training/corpus/corpus_files.py",
+        "nmt/training/corpus/corpus.py",
         "            **self._forms(),\n",
         "",
         "tests/training/corpus/test_prepare.py::test_the_fingerprint_covers_every_file_and_key_of_every_corpus",
@@ -194,7 +194,7 @@ GUARDS = [
         "nmt/training/run.py",
         "        _refuse_changes_of_the_past(old, training)\n",
         "        training.tidy_up()\n        _refuse_changes_of_the_past(old, training)\n",
-        "tests/training/test_run.py::test_a_refused_resume_of_a_finished_run_keeps_its_final_weights_and_scores",
+        "tests/training/test_resume.py::test_a_refused_resume_of_a_finished_run_keeps_its_final_weights_and_scores",
     ),
     Guard(
         "an output does not replace an input",

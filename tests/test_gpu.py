@@ -93,12 +93,12 @@ def test_training_in_fp16_learns_with_a_scaled_loss(digits, tmp_path):
 def test_an_update_never_makes_the_host_wait(digits, tmp_path, precision, options):
     config = tiny_config(digits, training={"device": "cuda", "max_updates": 4, "warmup_updates": 1, **options})
     run, device = RunDir(tmp_path / "run"), torch.device("cuda")
-    prepared = prepare(config, run, tmp_path / "store", print)
+    prepared = prepare(config, run, tmp_path / "store")
     training = Training(run, config, prepared, Setup(device, choose_precision(precision, device), ProcessGroup()))
 
     def update(number):
         data = training.batches.next_update()
-        training.step(data.batches, data.num_tokens, number)
+        training.step(data.batches, data.num_tokens, 1e-3 / number)
 
     update(1)  # allocates
     torch.cuda.set_sync_debug_mode("error")
@@ -157,7 +157,7 @@ def test_rows_are_packed_in_bf16_and_the_loss_and_the_gradients_are_those_of_pad
     found = []
     for packed in (False, True):
         model.zero_grad()
-        loss = BatchLoss(model, 0.1)(*batch, packings=packings if packed else None) / batch.num_tgt_tokens
+        loss = BatchLoss(model)(batch, 0.1, packings if packed else None) / batch.num_tgt_tokens
         loss.backward()
         found.append((loss.item(), {name: each.grad.flatten().float() for name, each in model.named_parameters()}))
     (padded_loss, padded), (packed_loss, packed) = found

@@ -19,6 +19,8 @@ MODEL = {
     "max_src_len": 32,
     "max_tgt_len": 32,
 }
+SMALL = {"encoder_layers": 1, "decoder_layers": 1}
+
 TRAINING = {
     "batch_tokens": 512,
     "max_updates": 12,
@@ -61,3 +63,8 @@ def tiny_values(folder: Path, **sections: dict[str, Any]) -> dict[str, Any]:
 def tiny_config(folder: Path, **sections: dict[str, Any]) -> Config:
     """As `tiny_values`, checked."""
     return Config.model_validate(tiny_values(folder, **sections))
+
+
+def small_config(folder: Path, **sections: dict[str, Any]) -> Config:
+    """As `tiny_config`, with one layer on each side, for tests of training that need no good model."""
+    return tiny_config(folder, **{**sections, "model": SMALL | sections.get("model", {})})

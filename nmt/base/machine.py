@@ -65,6 +65,33 @@ def free_in_cgroups(cgroups: Path = CGROUPS, own: Path = OWN_CGROUP) -> int | No
     return min(free, default=None)
 
 
+def available_bytes(cgroups: Path = CGROUPS, own: Path = OWN_CGROUP) -> int | None:
+    """Return the free memory of this machine or container in bytes; None if it is unknown."""
+    free = [known for known in (_free_on_machine(), free_in_cgroups(cgroups, own)) if known is not None]
+    return min(free, default=None)
+
+
+def _free_on_machine() -> int | None:
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        left = next(line for line in lines if line.startswith("MemAvailable:"))
+        return int(left.split()[1]) << 10
+    except (OSError, StopIteration, ValueError):
+        names = getattr(os, "sysconf_names", {})
+        if "SC_PHYS_PAGES" not in names:
+            return None
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def own_bytes() -> int:
+    """Return the memory that this process occupies, in bytes, without mapped files; 0 if it is unknown."""
+    try:
+        lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+        return int(next(line for line in lines if line.startswith("RssAnon:")).split()[1]) << 10
+    except (OSError, StopIteration, ValueError):
+        return 0
+
+
 def _control_groups(controller: str, cgroups: Path, own: Path) -> Iterator[Path]:
     """Yield the folders of this process's control group and of those above it, which limit it too.
 

@@ -8,6 +8,7 @@ from nmt.base.files import write_text
 from nmt.data.read.corpus import paths_of
 from nmt.data.text.tags import language_tags
 from nmt.decoding.engines.selection import prefers_fp32
+from nmt.training.ending import is_shortened
 from nmt.training.parts import Training
 
 
@@ -64,7 +65,7 @@ def _methods(training: Training) -> list[str]:
         f"R-Drop (alpha {settings.r_drop:g})": settings.r_drop,
         f"moving average of the weights (decay {settings.ema:g})": settings.ema,
         "Muon": settings.optimizer == "muon",
-        f"ended after {settings.max_minutes:g} minutes": training.is_shortened and training.update == training.end,
+        f"ended after {settings.max_minutes:g} minutes": is_shortened(training) and training.update == training.end,
     }
     return [name for name, used in methods.items() if used]
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import platform
 import subprocess
-import sys
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
 
 import nmt
-from nmt.artifacts.rundir import Environment, RunInfo
+from nmt.artifacts.rundir import Environment
 from nmt.base.device import Precision
 from nmt.base.machine import processor
 from nmt.training.update.distributed import ProcessGroup
@@ -26,12 +25,6 @@ class Setup(NamedTuple):
     device: torch.device
     precision: Precision
     group: ProcessGroup
-
-
-def new_info(environment: Environment, *, seed: int, precision: str, data_fingerprint: str) -> RunInfo:
-    """Return the RunInfo of a run before its first update."""
-    values = {"command": sys.argv[1:], "seed": seed, "precision": precision, "data_fingerprint": data_fingerprint}
-    return RunInfo.model_validate(environment.model_dump() | values)
 
 
 # The facts that the last bits of a sum may depend on, and so eventually all weights.
@@ -54,7 +47,7 @@ def describe_environment(device: torch.device, world_size: int) -> Environment:
         commit=_git_commit(),
         python=platform.python_version(),
         torch=torch.__version__,
-        packages={name: _version(name) for name in _PACKAGES},
+        packages={name: version(name) for name in _PACKAGES},
         platform=platform.platform(),
         processor=processor(),
         instruction_set=torch.backends.cpu.get_cpu_capability(),
@@ -72,21 +65,6 @@ def changes(before: Environment, now: Environment) -> list[str]:
         for key, text in _SHAPES_THE_BITS.items()
         if getattr(before, key) != getattr(now, key)
     ]
-
-
-def change_warning(differences: list[str]) -> str:
-    """Return the warning about resuming a run on a machine with `differences`."""
-    return (
-        f"{'; '.join(differences)}. Training continues normally, but the result will not be "
-        "bit-identical to an uninterrupted run."
-    )
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
 
 
 def _git_commit() -> str | None:

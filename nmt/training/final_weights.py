@@ -1,4 +1,4 @@
-"""Weights computed at the end of training: an average, and weights calibrated to outputs of the right length."""
+"""The end of training: an average, weights calibrated to outputs of the right length, and the quality of int8."""
 
 from __future__ import annotations
 
@@ -13,9 +13,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nmt.artifacts.checkpoint import average_weights, load_weights, read_weights, save_weights
-from nmt.artifacts.rundir import AVERAGE, CALIBRATED, checkpoint_quality
+from nmt.artifacts.rundir import AVERAGE, CALIBRATED, Int8Scores, RunDir, checkpoint_quality
+from nmt.base.errors import NmtError
 from nmt.base.special_tokens import EOS_ID
 from nmt.data.store.store import Side
+from nmt.decoding.engines import native_engine
+from nmt.decoding.engines.native_engine import NativeEngine, NativePrecision
+from nmt.decoding.engines.selection import prefers_fp32
 from nmt.decoding.hypothesis import NotFiniteError
 from nmt.model.transformer import Transformer
 from nmt.training.checkpoints import checkpoint_name
@@ -37,8 +41,8 @@ def score_and_write(training: Training, name: str, weights: Mapping[str, Tensor]
     """Validate `weights` in fp32, the precision in which they are loaded; save them, and record their scores."""
     started = time.perf_counter()
     _write(training, name, weights, _validate(training, weights), started)
-    if training.setup.group.is_main:
-        training.monitor.log_samples(training.update, name, training.validator.samples)
+    if training.monitor.tensorboard is not None and training.setup.group.is_main:
+        training.monitor.tensorboard.add_samples(training.update, name, training.validator.samples)
 
 
 def write_average(training: Training) -> None:
@@ -143,7 +147,8 @@ def _write(
         save_weights(training.run.checkpoint(name), weights)
         training.history.write_index(training.run)
         seconds = time.perf_counter() - started
-        training.monitor.log_validation(training.update, name, result, best=is_best, seconds=seconds)
+        stage = training.stage_number
+        training.monitor.log_validation(training.update, stage, name, result, best=is_best, seconds=seconds)
 
 
 def _fp32_model(training: Training, weights: Mapping[str, Tensor]) -> Transformer:
@@ -153,3 +158,32 @@ def _fp32_model(training: Training, weights: Mapping[str, Tensor]) -> Transforme
     model = copy.deepcopy(training.model).float()
     load_weights(model, weights)
     return model
+
+
+def check_int8(training: Training) -> None:
+    """Translate the validation set in int8 and fp32 with the best checkpoint; save both BLEU scores in index.json.
+
+    Only the native engine is measured, because only its default is int8. If it is missing or does not support the
+    model, nothing is measured. A failure is only a warning, because the training itself is complete.
+    """
+    if not native_engine.is_available() or native_engine.unsupported(training.config.model):
+        return
+    run = RunDir(training.run.path)  # training.run might remember an older checkpoint
+    try:
+        scores = Int8Scores(
+            checkpoint=run.best_checkpoint().stem,
+            int8_bleu=_bleu(training, run, "int8"),
+            fp32_bleu=_bleu(training, run, "fp32"),
+        )
+    except NmtError as error:
+        log.warning("int8 and fp32 were not compared: %s", error.message)
+        return
+    run.write_index(run.index().model_copy(update={"int8": scores}))
+    choice = "; on a CPU, nmt translates with this run in fp32" if prefers_fp32(run) else ""
+    log.info("int8: %.2f BLEU on the validation set, fp32 %.2f%s", scores.int8_bleu, scores.fp32_bleu, choice)
+
+
+def _bleu(training: Training, run: RunDir, precision: NativePrecision) -> float:
+    num_threads = training.settings.threads or None
+    engine = NativeEngine.load(run, training.tokenizers, precision, num_threads=num_threads)
+    return training.validator.bleu(engine)

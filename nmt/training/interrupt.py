@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import signal
+import threading
 from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import Self
@@ -36,7 +37,8 @@ class Interrupt:
     def __enter__(self) -> Self:
         self._num_entered += 1
         for number in (signal.SIGINT, signal.SIGTERM):
-            if number not in self._before:
+            # Python handles signals only in the main thread.
+            if number not in self._before and threading.current_thread() is threading.main_thread():
                 self._before[number] = signal.signal(number, self._ask)
         return self
 

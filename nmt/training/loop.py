@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 
-from nmt.base.errors import counted
 from nmt.training.checkpoints import checkpoint_name
+from nmt.training.ending import check_time, has_ended, log_end, plan_end
 from nmt.training.final_weights import score_and_write, write_average, write_calibrated
 from nmt.training.interrupt import Interrupt
+from nmt.training.memory import fit_into_memory
 from nmt.training.parts import Training
-from nmt.training.preflight import fit_into_memory
+from nmt.training.update.optimizer import learning_rate
 
 log = logging.getLogger(__name__)
 
@@ -22,93 +22,58 @@ def train(training: Training, interrupt: Interrupt) -> bool:
     checkpoint.
     """
     settings, start = training.settings, training.update
+
+    def should_stop() -> bool:  # in every rank if one rank was asked to stop
+        return training.setup.group.any(bool(interrupt.requested))
+
     with training.monitor.showing_progress(training.update, training.end):
         while not has_ended(training):
             if training.update == training.stage.end:
-                training.enter_next_stage()
-                fit_into_memory(training)
+                _enter_next_stage(training)
             _train_one_update(training)
-            if training.is_out_of_time:
-                training.warn_if_unplanned()
-                training.plan_end()
+            check_time(training)
             at_end = training.update == training.stage.end
             if training.update % settings.log_every == 0 or at_end:
-                _log(training)
+                epoch = training.batches.sampler.position.epoch
+                training.monitor.log_training(
+                    training.update, training.stage_number, epoch, training.step.num_micro_batches
+                )
                 if not at_end:
-                    training.plan_end()
+                    plan_end(training)
             if training.update % settings.validate_every == 0 or (at_end and not training.is_last_stage):
                 _checkpoint(training)
-            if _is_requested(interrupt, training):
+            if should_stop():
                 training.save()
                 return False
         if training.update > start:
             log_end(training, training.update - start)
         if training.history.last != checkpoint_name(training.update):
             _checkpoint(training)
-        return _finish(training, lambda: _is_requested(interrupt, training))
-
-
-def _finish(training: Training, should_stop: Callable[[], bool]) -> bool:
-    """Derive the final weights; return whether that was finished. The state is already saved."""
-    if should_stop():
-        return False
-    write_average(training)
-    if should_stop():
-        return False
-    if training.settings.calibrate_length:
-        write_calibrated(training, should_stop)
-    return not should_stop()
-
-
-def _is_requested(interrupt: Interrupt, training: Training) -> bool:
-    """Return True in every rank if one rank was asked to stop."""
-    return training.setup.group.any(bool(interrupt.requested))
-
-
-def log_end(training: Training, num_updates: int) -> None:
-    """Log in rank 0 why training ends after these `num_updates`, unless it has just had all of its updates."""
-    if not training.setup.group.is_main:
-        return
-    if training.update < training.end:
-        tries = counted(training.history.validations_since_best, "validation")
-        reason, remedy = f"{tries} without a better score", "raise training.early_stopping_patience"
-    elif training.is_shortened:
-        reason, remedy = f"training.max_minutes ran out after update {training.update:,}", "raise training.max_minutes"
-        if not training.is_last_stage:
-            reason += f", in stage {training.stage.number + 1} of {len(training.stages)}"
-    elif num_updates:
-        return
-    elif not training.run.card.exists():
-        log.info("no updates are left; finishing the run")
-        return
-    else:
-        reason = f"the run has had all of its {training.end:,} updates"
-        remedy = "append a stage" if training.settings.stages else "raise training.max_updates"
-    end = "training ends early" if num_updates else "no updates are left"
-    log.info(f"{end}: {reason}; {remedy} to continue it with --resume")
+        if not should_stop():
+            write_average(training)
+        if settings.calibrate_length and not should_stop():
+            write_calibrated(training, should_stop)
+        return not should_stop()
 
 
 def _train_one_update(training: Training) -> None:
     training.update += 1
+    settings = training.stage.config.training
     with training.monitor.timing():
         data = training.batches.next_update()
-        update_of_stage = training.update - training.stage.start
-        loss_sum, norm = training.step(data.batches, data.num_tokens, update_of_stage)
+        lr = learning_rate(settings, training.update - training.stage.start)
+        loss_sum, norm = training.step(data.batches, data.num_tokens, lr, settings.label_smoothing)
         if training.ema is not None:
             training.ema.add(training.update)
-        training.monitor.count(training.update, data, loss_sum, norm)
+        training.monitor.count(training.update, data, lr, loss_sum, norm)
 
 
-def has_ended(training: Training) -> bool:
-    """Return whether no updates are left: there have been all of them, or early stopping has run out of patience."""
-    patience = training.settings.early_stopping_patience
-    is_out_of_patience = training.is_last_stage and 0 < patience <= training.history.validations_since_best
-    return training.update >= training.end or is_out_of_patience
-
-
-def _log(training: Training) -> None:
-    epoch = training.batches.sampler.position.epoch
-    training.monitor.log_training(training.update, epoch, training.step.num_micro_batches)
+def _enter_next_stage(training: Training) -> None:
+    training.enter_next_stage()
+    plan_end(training)
+    if training.setup.group.is_main:
+        log.info(f"stage {training.stage_number} of {len(training.stages)}, up to update {training.stage.end}")
+    fit_into_memory(training)
 
 
 def _checkpoint(training: Training) -> None:

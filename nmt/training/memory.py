@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import NamedTuple
 
+import torch
+
 from nmt.base.errors import RunError
-from nmt.base.machine import CGROUPS, OWN_CGROUP, free_in_cgroups
+from nmt.base.machine import available_bytes, own_bytes
+from nmt.base.special_tokens import EOS_ID
 from nmt.config.model import ModelConfig
+from nmt.data.store.batching import Batch
 from nmt.model.kernels.chunked_loss import CHUNK_ROWS
+from nmt.training.batches import UpdateBatches
+from nmt.training.parts import Training
+from nmt.training.processes import local_world_size
+from nmt.training.stages import StageSpan
+from nmt.training.state import random_state, set_random_state
 
 FASTEST_ON_CPU = 4096  # tokens per micro-batch; docs/log/training-speed.md has the speed of other sizes
 _PROCESS = 300 << 20  # bytes of Python, torch and the tokenizer
@@ -70,44 +77,69 @@ def num_micro_batches_on_cpu(needs: MemoryNeeds, tokens: int, minimum: int, avai
     return num_micro_batches
 
 
-def available_bytes(cgroups: Path = CGROUPS, own: Path = OWN_CGROUP) -> int | None:
-    """Return the free memory of this machine or container in bytes; None if it is unknown."""
-    free = [known for known in (_free_on_machine(), free_in_cgroups(cgroups, own)) if known is not None]
-    return min(free, default=None)
+def fit_into_memory(training: Training) -> None:
+    """Split batches so that they fit into memory: on a CPU by an estimate, elsewhere by trying the longest batch.
 
-
-def _free_on_machine() -> int | None:
-    try:
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-        left = next(line for line in lines if line.startswith("MemAvailable:"))
-        return int(left.split()[1]) << 10
-    except (OSError, StopIteration, ValueError):
-        names = getattr(os, "sysconf_names", {})
-        if "SC_PHYS_PAGES" not in names:
-            return None
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-
-
-def own_bytes() -> int:
-    """Return the memory that this process occupies, in bytes, without mapped files; 0 if it is unknown."""
-    try:
-        lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
-        return int(next(line for line in lines if line.startswith("RssAnon:")).split()[1]) << 10
-    except (OSError, StopIteration, ValueError):
-        return 0
-
-
-def refuse_beyond_memory(required: int, available: int | None, stage: int | None, *, is_auto: bool) -> None:
-    """Raise RunError if training, or its stage with this number (from 1), requires more bytes than are available.
-
-    `is_auto`: batches already have the size that fits best.
+    All ranks split the same way. If even the smallest micro-batches do not fit, raises RunError on a CPU, elsewhere
+    torch.OutOfMemoryError.
     """
-    what = "this training" if stage is None else f"stage {stage} of this training"
-    batch_tokens = "training.batch_tokens" if stage is None else "the batch_tokens of this stage"
-    smaller = f"lower {batch_tokens} or set it to auto (training.tokens_per_update keeps the size of an update), "
+    step = training.step
+    if training.setup.device.type == "cpu":
+        step.num_micro_batches = _num_micro_batches(training, training.stage, training.batches, step.num_micro_batches)
+        return
+    random = random_state(training.setup.device)
+    src_len, tgt_len = training.batches.longest()
+    batch_tokens = training.batches.batch_tokens // training.setup.group.world_size
+    num_rows = max(1, batch_tokens // max(src_len, tgt_len))
+    src, tgt = (torch.full((num_rows, length), EOS_ID) for length in (src_len, tgt_len))
+    step.dry_run(Batch.from_ids(src, tgt, tgt))
+    training.validator.dry_run(training.model, src_len)
+    set_random_state(training.setup.device, random)
+
+
+def refuse_stages_beyond_memory(training: Training) -> None:
+    """On a CPU, raise RunError if a later stage does not fit into memory; other devices try when it begins."""
+    if training.setup.device.type == "cpu":
+        for stage in training.stages[training.stage.number + 1 :]:
+            _num_micro_batches(training, stage, training.batches_of(stage), minimum=1)
+
+
+def _num_micro_batches(training: Training, stage: StageSpan, batches: UpdateBatches, minimum: int) -> int:
+    """Return into how many micro-batches every rank splits a batch of `stage`, by an estimate for CPUs.
+
+    RunError if even the smallest do not fit into memory.
+    """
+    group = training.setup.group
+    needs, batch_tokens = memory_needs(training, batches.longest()), batches.batch_tokens // group.world_size
+    total = available_bytes()
+    held = max(0, own_bytes() - training.bytes_before)  # by this training, such as in an earlier stage
+    available = None if total is None else total // local_world_size() + held
+    number = num_micro_batches_on_cpu(needs, batch_tokens, minimum, available) if batches.is_auto else minimum
+    number = max(group.gather(number))
+    required = needs.num_bytes(batch_tokens // number)
     if available is not None and required > available:
-        raise RunError(
-            f"{what} needs about {required / 2**30:.1f} GiB of memory; {available / 2**30:.1f} GiB are available",
-            hint=f"{'' if is_auto else smaller}lower model.max_src_len and model.max_tgt_len, or choose a smaller "
-            "model, and start a new run; or free memory, and continue this one with --resume",
+        staged = bool(training.settings.stages)
+        batch_tokens_key = "the batch_tokens of this stage" if staged else "training.batch_tokens"
+        smaller = (
+            f"lower {batch_tokens_key} or set it to auto (training.tokens_per_update keeps the size of an update), "
         )
+        raise RunError(
+            f"{f'stage {stage.number + 1} of ' if staged else ''}this training needs about {required / 2**30:.1f} GiB "
+            f"of memory; {available / 2**30:.1f} GiB are available",
+            hint=f"{'' if batches.is_auto else smaller}lower model.max_src_len and model.max_tgt_len, or choose a "
+            "smaller model, and start a new run; or free memory, and continue this one with --resume",
+        )
+    return number
+
+
+def memory_needs(training: Training, longest: tuple[int, int]) -> MemoryNeeds:
+    """Return what the memory usage of `training` depends on; `longest` has the longest source and target in tokens."""
+    return MemoryNeeds(
+        training.config.model,
+        training.model.num_parameters(),
+        training.model.output_proj.weight.size(0),
+        longest,
+        training.setup.precision.dtype.itemsize,
+        training.settings.num_passes,
+        training.ema is not None,
+    )

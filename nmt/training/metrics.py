@@ -1,25 +1,21 @@
-"""The records of `logs/metrics.jsonl`, the file itself, and the progress display."""
+"""The records of a training, and the logs that hold them: `logs/metrics.jsonl`, and TensorBoard's event files."""
 
 from __future__ import annotations
 
 import json
-import logging
 import math
 import os
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Literal
-
-from tqdm import tqdm
+from typing import Any, Literal, NamedTuple
 
 from nmt.artifacts.rundir import MADE_AT_END
-from nmt.base.errors import RunError
+from nmt.base.errors import NmtError, RunError, how_to_install
 from nmt.base.files import MAX_METRICS_BYTES, read_at_most, write_text
 
-log = logging.getLogger(__name__)
+_TRAIN_CURVES = ("loss", "lr", "tokens_per_second", "grad_norm")
+_VALID_CURVES = ("loss", "perplexity", "bleu", "chrf")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +79,14 @@ class Window:
         return True
 
 
+class Sample(NamedTuple):
+    """A sentence of a validation set and its translation."""
+
+    source: str
+    reference: str
+    translation: str
+
+
 class MetricsLog:
     """`logs/metrics.jsonl`: one JSON object per line, in the order of updates."""
 
@@ -118,45 +122,67 @@ def _is_kept(line: str, update: int) -> bool:
         return False  # a line truncated by a crash
 
 
-class Progress:
-    """A tqdm bar if stderr is a terminal, else plain lines."""
+def require_tensorboard() -> None:
+    """Raise NmtError unless tensorboardX is installed."""
+    try:
+        import tensorboardX  # noqa: F401
+    except ImportError:
+        hint = f"{how_to_install('tensorboard')}, or set training.tensorboard to false"
+        raise NmtError("training.tensorboard needs the package tensorboardX", hint=hint) from None
 
-    def __init__(self, max_updates: int, start: int, silent: bool = False):
-        """Start at update `start`. If `silent`, show nothing, because another rank shows the progress."""
-        self.max_updates = max_updates
-        hidden = silent or sys.stderr is None or not sys.stderr.isatty()
-        self.bar = tqdm(total=max_updates, initial=start, unit="update", disable=hidden, smoothing=0.05)
 
-    def expect(self, max_updates: int) -> None:
-        """Change the number of updates after which training ends."""
-        self.max_updates = self.bar.total = max_updates
+class TensorBoardLog:
+    """The event files of a run: those of a resumed training hide what earlier ones have from after its state."""
 
-    def advance(self) -> None:
-        """Count one update."""
-        with self._surviving():
-            self.bar.update(1)
+    def __init__(self, folder: Path):
+        """Write into `folder`, which is created with the first event."""
+        self.folder = folder
+        self._purge_step = 0
+        self._opened: Any = None
 
-    @contextmanager
-    def _surviving(self) -> Iterator[None]:
-        """Hide the bar if the terminal was closed; training continues."""
-        try:
-            yield
-        except (OSError, ValueError):
-            self.bar.disable = True
+    @property
+    def _writer(self) -> Any:
+        if self._opened is None:
+            from tensorboardX import SummaryWriter
 
-    def report(self, record: TrainRecord) -> None:
-        """Show a log line."""
-        loss = "none" if record.loss is None else f"{record.loss:.3f}"
-        line = f"loss {loss}  {record.tokens_per_second:,.0f} tokens/s  "
-        line += f"{record.utilization:.0%} of peak  lr {record.lr:.2e}"
-        if self.bar.disable:
-            seconds_left = (self.max_updates - record.update) * record.train_seconds / record.update
-            log.info(f"update {record.update}/{self.max_updates}  {line}  {seconds_left / 60:.0f} min left")
+            # The names of files hold the second in which they were made; the suffix tells two of one second apart.
+            suffix = f".{self._purge_step:08d}"
+            self._opened = SummaryWriter(
+                str(self.folder), purge_step=self._purge_step, flush_secs=10, filename_suffix=suffix
+            )
+        return self._opened
+
+    def append(self, record: TrainRecord | ValidRecord) -> None:
+        """Add the numbers of a record; scores of checkpoints computed at the end of training get separate tags."""
+        if isinstance(record, TrainRecord):
+            groups = {"train": {name: getattr(record, name) for name in _TRAIN_CURVES}}
         else:
-            with self._surviving():
-                self.bar.set_postfix_str(line)
+            group = _group(record.checkpoint)
+            groups = {group: {name: getattr(record, name) for name in _VALID_CURVES}}
+            groups |= {f"{group}-{direction}": scores for direction, scores in record.directions.items()}
+        for group, values in groups.items():
+            for name, value in values.items():
+                if value is not None and math.isfinite(value):
+                    self._writer.add_scalar(f"{group}/{name}", value, record.update)
+
+    def add_samples(self, update: int, checkpoint: str, samples: Mapping[str, Sequence[Sample]]) -> None:
+        """Add the translations of a few validation sentences, by direction."""
+        for direction, sentences in samples.items():
+            text = "\n\n".join(
+                f"    source       {source}\n    translation  {translation}\n    reference    {reference}"
+                for source, reference, translation in sentences
+            )
+            self._writer.add_text(f"{_group(checkpoint)}-{direction}/samples", text, update)
+
+    def forget_after(self, update: int) -> None:
+        """Let TensorBoard hide the events after `update`, because a resumed training writes them again."""
+        self._purge_step = update + 1
 
     def close(self) -> None:
-        """Close the bar, leaving it on the screen."""
-        with self._surviving():
-            self.bar.close()
+        """Write what is still in memory."""
+        if self._opened is not None:
+            self._opened.close()
+
+
+def _group(checkpoint: str) -> str:
+    return checkpoint if checkpoint in MADE_AT_END else "valid"

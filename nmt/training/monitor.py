@@ -1,15 +1,16 @@
-"""Count updates, copy their losses to the host, and write the log."""
+"""Count updates, copy their losses to the host, write the log, and show the progress."""
 
 from __future__ import annotations
 
 import logging
+import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from tqdm import tqdm
 
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import RunError
@@ -17,25 +18,13 @@ from nmt.config import TrainingConfig
 from nmt.model.flops import TrainingFlops
 from nmt.training.batches import Update
 from nmt.training.environment import Setup
-from nmt.training.metrics import MetricsLog, Progress, TrainRecord, ValidRecord, Window
-from nmt.training.stages import StageSpan
-from nmt.training.tensorboard import Sample, TensorBoardLog
-from nmt.training.update.optimizer import learning_rate
+from nmt.training.metrics import MetricsLog, TensorBoardLog, TrainRecord, ValidRecord, Window
 from nmt.training.validation import ValidationResult
 
 log = logging.getLogger(__name__)
 
 MAX_SKIPPED_IN_A_ROW = 5
 _MAX_SKIPPED_IN_FP16 = 30  # higher in fp16: the loss scale starts too high, and halves with each skipped update
-
-
-class _Unflushed(NamedTuple):
-    """An update whose loss and norm are still on the device."""
-
-    number: int
-    num_tokens: int
-    loss_sum: Tensor
-    norm: Tensor
 
 
 def diverged(run: RunDir, message: str) -> RunError:
@@ -46,19 +35,63 @@ def diverged(run: RunDir, message: str) -> RunError:
     return RunError(message, path=run.path, hint=hint)
 
 
+class Progress:
+    """A tqdm bar if stderr is a terminal, else plain lines."""
+
+    def __init__(self, max_updates: int, start: int, silent: bool = False):
+        """Start at update `start`. If `silent`, show nothing, because another rank shows the progress."""
+        self.max_updates = max_updates
+        hidden = silent or sys.stderr is None or not sys.stderr.isatty()
+        self.bar = tqdm(total=max_updates, initial=start, unit="update", disable=hidden, smoothing=0.05)
+
+    def expect(self, max_updates: int) -> None:
+        """Change the number of updates after which training ends."""
+        self.max_updates = self.bar.total = max_updates
+
+    def advance(self) -> None:
+        """Count one update."""
+        with self._surviving():
+            self.bar.update(1)
+
+    @contextmanager
+    def _surviving(self) -> Iterator[None]:
+        """Hide the bar if the terminal was closed; training continues."""
+        try:
+            yield
+        except (OSError, ValueError):
+            self.bar.disable = True
+
+    def report(self, record: TrainRecord) -> None:
+        """Show a log line."""
+        loss = "none" if record.loss is None else f"{record.loss:.3f}"
+        line = f"loss {loss}  {record.tokens_per_second:,.0f} tokens/s  "
+        line += f"{record.utilization:.0%} of peak  lr {record.lr:.2e}"
+        if self.bar.disable:
+            seconds_left = (self.max_updates - record.update) * record.train_seconds / record.update
+            log.info(f"update {record.update}/{self.max_updates}  {line}  {seconds_left / 60:.0f} min left")
+        else:
+            with self._surviving():
+                self.bar.set_postfix_str(line)
+
+    def close(self) -> None:
+        """Close the bar, leaving it on the screen."""
+        with self._surviving():
+            self.bar.close()
+
+
 class Monitor:
     """The clock and the log of a training."""
 
     def __init__(self, run: RunDir, settings: TrainingConfig, setup: Setup, flops: TrainingFlops):
-        self.run, self.settings, self.setup, self.flops = run, settings, setup, flops
+        self.run, self.setup, self.flops = run, setup, flops
         self.metrics = MetricsLog(run.metrics)
         self.tensorboard = TensorBoardLog(run.tensorboard) if settings.tensorboard else None
-        self.stage: StageSpan | None = None  # the current stage of training
+        self.on_record: Callable[[TrainRecord | ValidRecord], None] = lambda record: None
         self.window = Window()
         self.train_seconds = 0.0
         self.skipped_in_a_row = 0
         self._lr = 0.0  # of the newest update
-        self._unflushed: list[_Unflushed] = []
+        self._unflushed: list[tuple[int, int, Tensor, Tensor]] = []  # number, tokens, loss and norm on the device
         self._progress: Progress | None = None
 
     @contextmanager
@@ -69,6 +102,8 @@ class Monitor:
             yield
         finally:
             self._progress.close()
+            if self.tensorboard is not None:
+                self.tensorboard.close()
 
     def expect(self, end: int) -> None:
         """Change the `end` of the progress bar."""
@@ -84,13 +119,13 @@ class Monitor:
         self.window.seconds += seconds
         self.train_seconds += seconds
 
-    def count(self, number: int, update: Update, loss_sum: Tensor, norm: Tensor) -> None:
+    def count(self, number: int, update: Update, lr: float, loss_sum: Tensor, norm: Tensor) -> None:
         """Count an update; `loss_sum` is this rank's, and the device may still be computing both tensors.
 
         Call it inside `timing`.
         """
-        self._unflushed.append(_Unflushed(number, update.num_tokens, loss_sum, norm))
-        self._lr = self._learning_rate(number)  # now, because the plan may change before the next line of the log
+        self._unflushed.append((number, update.num_tokens, loss_sum, norm))
+        self._lr = lr
         self.window.reading_seconds += update.reading_seconds
         self.window.flops += sum(self.flops(rows.src_len, rows.tgt_len) for rows in update.indices)
         if self._progress is not None:
@@ -106,17 +141,18 @@ class Monitor:
             self._flush()
 
     def _flush(self) -> None:
-        waiting, self._unflushed = self._unflushed, []
+        numbers, num_tokens, losses, norms = zip(*self._unflushed, strict=True)
+        self._unflushed = []
         # Copy to the host first, because Apple GPUs have no fp64.
-        losses = torch.stack([update.loss_sum for update in waiting]).cpu().double()
-        loss_sums = self.setup.group.sum(losses).tolist()
-        norms = torch.stack([update.norm for update in waiting]).tolist()
+        loss_sums = self.setup.group.sum(torch.stack(losses).cpu().double()).tolist()
         # Add updates one by one, so that the sums do not depend on when they are flushed.
-        for update, loss_sum, norm in zip(waiting, loss_sums, norms, strict=True):
-            if self.window.add(loss_sum, update.num_tokens, norm):
+        for number, tokens, loss_sum, norm in zip(
+            numbers, num_tokens, loss_sums, torch.stack(norms).tolist(), strict=True
+        ):
+            if self.window.add(loss_sum, tokens, norm):
                 self.skipped_in_a_row = 0
             else:
-                self._count_skipped(update.number)
+                self._count_skipped(number)
 
     def _count_skipped(self, number: int) -> None:
         """Count an update whose loss or gradient is not finite. RunError after too many in a row."""
@@ -131,7 +167,7 @@ class Monitor:
                 self.run, f"the loss or gradient was not finite in {limit} updates in a row, up to update {number}"
             )
 
-    def log_training(self, number: int, epoch: int, num_micro_batches: int) -> None:
+    def log_training(self, number: int, stage: int | None, epoch: int, num_micro_batches: int) -> None:
         """Write and show the means over the updates since the previous line, up to update `number`."""
         self.flush()
         window, self.window = self.window, Window()
@@ -141,7 +177,7 @@ class Monitor:
             epoch=epoch,
             loss=window.loss_sum / window.num_tokens if window.num_tokens else None,
             lr=self._lr,
-            stage=self._stage_number(),
+            stage=stage,
             grad_norm=window.norm_sum / window.num_updates if window.num_updates else None,
             skipped=window.num_skipped,
             tokens_per_second=window.num_tokens / window.seconds,
@@ -152,22 +188,19 @@ class Monitor:
             train_seconds=self.train_seconds,
         )
         if self.setup.group.is_main:
-            self.metrics.append(record)
-            if self.tensorboard is not None:
-                self.tensorboard.train(record)
+            self._append(record)
             if self._progress is not None:
                 self._progress.report(record)
 
-    def _learning_rate(self, number: int) -> float:
-        if self.stage is None:
-            return learning_rate(self.settings, number)
-        return learning_rate(self.stage.config.training, number - self.stage.start)
+    def _append(self, record: TrainRecord | ValidRecord) -> None:
+        self.metrics.append(record)
+        if self.tensorboard is not None:
+            self.tensorboard.append(record)
+        self.on_record(record)
 
-    def _stage_number(self) -> int | None:
-        """Return the number of the stage, from 1; None if the training has no stages."""
-        return self.stage.number + 1 if self.stage is not None and self.settings.stages else None
-
-    def log_validation(self, number: int, name: str, result: ValidationResult, *, best: bool, seconds: float) -> None:
+    def log_validation(
+        self, number: int, stage: int | None, name: str, result: ValidationResult, *, best: bool, seconds: float
+    ) -> None:
         """Write and show the scores of the checkpoint `name`."""
         loss, perplexity, bleu, chrf, _, directions = result
         record = ValidRecord(
@@ -179,22 +212,15 @@ class Monitor:
             chrf=chrf,
             seconds=seconds,
             directions=directions,
-            stage=self._stage_number(),
+            stage=stage,
         )
-        self.metrics.append(record)
-        if self.tensorboard is not None:
-            self.tensorboard.valid(record)
+        self._append(record)
         log.info(
             f"valid {name}: loss {loss:.3f}  perplexity {perplexity:.2f}  BLEU {bleu:.2f}  "
             f"chrF {chrf:.2f}{'  (best)' if best else ''}  [{seconds:.0f} s]"
         )
         for direction, scores in directions.items():
             log.info(f"  {direction}: loss {scores['loss']:.3f}  BLEU {scores['bleu']:.2f}  chrF {scores['chrf']:.2f}")
-
-    def log_samples(self, number: int, name: str, samples: Mapping[str, Sequence[Sample]]) -> None:
-        """Write translations of a few validation sentences by the checkpoint `name`, if a log for them is enabled."""
-        if self.tensorboard is not None:
-            self.tensorboard.samples(number, name, samples)
 
     def forget_after(self, update: int) -> None:
         """Drop log entries after `update`, because a resumed run rewrites them."""

@@ -5,42 +5,40 @@ from __future__ import annotations
 import hashlib
 import logging
 import shlex
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 
 import nmt
 from nmt.artifacts.checkpoint import read_weights
 from nmt.artifacts.find_model import find_run
-from nmt.artifacts.rundir import MADE_AT_END, Resumption, RunDir, new_run, refuse_other_folder
+from nmt.artifacts.rundir import MADE_AT_END, Resumption, RunDir, RunInfo, new_run, refuse_other_folder
 from nmt.base.checksum import find_corruption
 from nmt.base.device import choose_device, choose_precision, refuse_unfit_precision
 from nmt.base.errors import RunError, counted
 from nmt.base.files import FULL_DISK, remove_leftovers, restore_replaced
 from nmt.base.machine import bounded, num_cores
-from nmt.config import Config, SearchOptions, dump_config
+from nmt.config import Config, SearchOptions, dump_config, load_config
+from nmt.training import loop
 from nmt.training.batches import refuse_unfit_stages
 from nmt.training.card import write_card
 from nmt.training.checkpoints import checkpoint_name
-from nmt.training.corpus.prepare import find_store_root, open_prepared, prepare
+from nmt.training.corpus.prepare import Prepared, find_store_root, prepare
 from nmt.training.corpus.text_statistics import measure_placeholders
-from nmt.training.environment import (
-    Setup,
-    change_warning,
-    changes,
-    describe_environment,
-    new_info,
-)
-from nmt.training.int8_check import check_int8
+from nmt.training.ending import has_ended, log_end, resume_plan
+from nmt.training.environment import Setup, changes, describe_environment
+from nmt.training.final_weights import check_int8
 from nmt.training.interrupt import Interrupt
-from nmt.training.loop import has_ended, log_end, train
+from nmt.training.memory import fit_into_memory, refuse_stages_beyond_memory
+from nmt.training.metrics import TrainRecord, ValidRecord, require_tensorboard
 from nmt.training.parts import ONLY_LATER_STAGES, Training
-from nmt.training.preflight import fit_into_memory, refuse_differing_ranks, refuse_stages_beyond_memory
+from nmt.training.processes import joined_process_group, local_world_size
 from nmt.training.stages import stage_lengths, stage_spans
-from nmt.training.tensorboard import require_tensorboard
-from nmt.training.update.distributed import ProcessGroup, joined_process_group, local_world_size
+from nmt.training.update.distributed import ProcessGroup
 
 log = logging.getLogger(__name__)
 
@@ -66,6 +64,9 @@ _MAY_CHANGE = {
 }
 
 
+OnRecord = Callable[[TrainRecord | ValidRecord], None]
+
+
 def start_run(config: Config, path: Path, *, overwrite: bool = False, interrupt: Interrupt | None = None) -> bool:
     """Train a new run at `path`; return whether it was finished (False: interrupted, state saved).
 
@@ -73,7 +74,7 @@ def start_run(config: Config, path: Path, *, overwrite: bool = False, interrupt:
     an old run. Under torchrun, every process calls this, and rank 0 prepares the data.
     """
     with joined_process_group() as group:
-        return _start(config, path, group, overwrite=overwrite, interrupt=interrupt)
+        return _start(config, path, group, interrupt, overwrite=overwrite)
 
 
 def resume_run(config: Config | None, path: Path, interrupt: Interrupt | None = None) -> bool:
@@ -89,35 +90,73 @@ def resume_run(config: Config | None, path: Path, interrupt: Interrupt | None = 
         return _resume(config, path, group, interrupt)
 
 
-def start_or_resume_run(config: Config, path: Path, interrupt: Interrupt | None = None) -> bool:
+def start_or_resume_run(
+    config: Config, path: Path, interrupt: Interrupt | None = None, on_record: OnRecord | None = None
+) -> bool:
     """Continue the run at `path` if it exists, else start it; for jobs that a cluster restarts.
 
-    Returns the same as `start_run`.
+    `on_record` is called in rank 0 with each record of the log. Returns the same as `start_run`.
     """
     restore_replaced(path)
     with joined_process_group() as group:
         # Rank 0 decides for all ranks, because it may create the run before another rank looks.
         if group.gather(RunDir(path).config_file.is_file())[0]:
-            return _resume(config, path, group, interrupt)
-        return _start(config, path, group, overwrite=False, interrupt=interrupt)
+            return _resume(config, path, group, interrupt, on_record)
+        return _start(config, path, group, interrupt, on_record)
 
 
-def _start(config: Config, path: Path, group: ProcessGroup, *, overwrite: bool, interrupt: Interrupt | None) -> bool:
+class TrainResult(NamedTuple):
+    """What `train` returns."""
+
+    run: RunDir
+    finished: bool  # False: interrupted; the state is saved, and another call continues
+    scores: dict[str, float]  # of the best checkpoint on the validation set: loss, perplexity, bleu, chrf
+
+
+def train(config: Config | str | Path, run: str | Path, *, on_update: OnRecord | None = None) -> TrainResult:
+    """Train the run at the path `run`, or continue it if it exists, like `nmt train --resume-if-exists`.
+
+    `config` is a configuration or the path of its YAML file. `on_update` is called with each record that is written
+    into `logs/metrics.jsonl`: a TrainRecord every `training.log_every` updates, and a ValidRecord per validation.
+    Progress goes to Python's logging. Ctrl-C finishes the update, saves the state and returns. NmtError for errors
+    that the user can fix.
+    """
+    config, path = config if isinstance(config, Config) else load_config(Path(config)), Path(run)
+    finished = start_or_resume_run(config, path, on_record=on_update)
+    index = RunDir(path).index()
+    return TrainResult(RunDir(path), finished, {} if index.best is None else index.checkpoints[index.best])
+
+
+def _start(
+    config: Config,
+    path: Path,
+    group: ProcessGroup,
+    interrupt: Interrupt | None,
+    on_record: OnRecord | None = None,
+    *,
+    overwrite: bool = False,
+) -> bool:
     if group.is_main:
         _make_run(config, path, group, overwrite=overwrite)
     group.await_main()
     run = RunDir(path)
-    _check_ranks(run, config, group)
-    with _held(run, group):
+    _refuse_differing_ranks(run, config, group)
+    with run.locked() if group.is_main else nullcontext():
         training = _open_training(run, config, group)
         training.start()
-        return _train(training, interrupt)
+        return _train(training, interrupt, on_record)
 
 
-def _resume(config: Config | None, path: Path, group: ProcessGroup, interrupt: Interrupt | None) -> bool:
+def _resume(
+    config: Config | None,
+    path: Path,
+    group: ProcessGroup,
+    interrupt: Interrupt | None,
+    on_record: OnRecord | None = None,
+) -> bool:
     run = RunDir(path)
     run.check()
-    with _held(run, group):
+    with run.locked() if group.is_main else nullcontext():
         old = run.config()
         config = config or old
         _refuse_changes(old, config, path)
@@ -130,10 +169,11 @@ def _resume(config: Config | None, path: Path, group: ProcessGroup, interrupt: I
             run.remove_leftovers()
             prepare(config, run, find_store_root(config, path), info.data_fingerprint)
         group.await_main()
-        _check_ranks(run, config, group)
+        _refuse_differing_ranks(run, config, group)
         training = _open_training(run, config, group)
         if any(file.exists() for file in (run.state, run.previous_state, run.index_file)):
             training.resume()
+            resume_plan(training)
         else:  # stopped before anything was saved
             training.start()
         _refuse_changes_of_the_past(old, training)
@@ -141,7 +181,7 @@ def _resume(config: Config | None, path: Path, group: ProcessGroup, interrupt: I
         refuse_unfit_stages(later, config, training.store)
         if group.is_main:
             log.info(f"resuming {run.path} after update {training.update}")
-        return _train(training, interrupt, resumed=old)
+        return _train(training, interrupt, on_record, resumed=old)
 
 
 def _is_finished(training: Training, before: Config) -> bool:
@@ -156,18 +196,6 @@ def _is_finished(training: Training, before: Config) -> bool:
         return is_current and is_known and not any(find_corruption(run.checkpoint(name)) for name in index.checkpoints)
     except RunError:  # training writes a damaged index anew
         return False
-
-
-def _record_resumption(training: Training) -> None:
-    """Write the configuration, record changes of the machine, and warn that results may not be bit-identical."""
-    training.run.write_config(training.config)
-    device, group = training.setup.device, training.setup.group
-    info, now = training.run.info(), describe_environment(device, group.world_size)
-    resumed = info.resumed
-    if differences := changes(info, now):
-        log.warning(change_warning(differences))
-        resumed = [*resumed, Resumption(after_update=training.update, changed=differences)]
-    training.run.write_info(info.model_copy(update=now.model_dump() | {"resumed": resumed}))
 
 
 def _clean_up(config: Config, path: Path) -> None:
@@ -192,25 +220,35 @@ def _make_run(config: Config, path: Path, group: ProcessGroup, *, overwrite: boo
         precision = choose_precision(config.training.precision, device)
         run.write_config(config)
         run.write_info(
-            new_info(
-                describe_environment(device, group.world_size),
-                seed=config.training.seed,
-                precision=precision.name,
-                data_fingerprint=prepared.fingerprint,
+            RunInfo.model_validate(
+                {
+                    **describe_environment(device, group.world_size).model_dump(),
+                    "command": sys.argv[1:],
+                    "seed": config.training.seed,
+                    "precision": precision.name,
+                    "data_fingerprint": prepared.fingerprint,
+                }
             )
         )
 
 
-def _held(run: RunDir, group: ProcessGroup) -> AbstractContextManager[None]:
-    return run.locked() if group.is_main else nullcontext()
-
-
-def _check_ranks(run: RunDir, config: Config, group: ProcessGroup) -> None:
+def _refuse_differing_ranks(run: RunDir, config: Config, group: ProcessGroup) -> None:
     """Raise RunError in every rank unless all have the same versions, configuration and run."""
-    digest = hashlib.sha256(dump_config(config).encode()).hexdigest()[:12]
-    facts = {"nmt": nmt.__version__, "torch": torch.__version__, "the configuration's digest": digest}
-    facts["the run folder"] = "there" if run.config_file.is_file() else "missing"
-    refuse_differing_ranks(group, facts)
+    facts = {
+        "nmt": nmt.__version__,
+        "torch": torch.__version__,
+        "the configuration's digest": hashlib.sha256(dump_config(config).encode()).hexdigest()[:12],
+        "the run folder": "there" if run.config_file.is_file() else "missing",
+    }
+    first, *others = group.gather(facts)
+    for rank, other in enumerate(others, 1):
+        for name, value in first.items():
+            if other[name] != value:
+                raise RunError(
+                    f"the processes of this training differ: {name} is {value} on rank 0 and "
+                    f"{other[name]} on rank {rank}",
+                    hint="all machines need the same versions, command, and files (a shared file system)",
+                )
 
 
 def _open_training(run: RunDir, config: Config, group: ProcessGroup) -> Training:
@@ -219,14 +257,18 @@ def _open_training(run: RunDir, config: Config, group: ProcessGroup) -> Training
     if (threads := config.training.threads) > (most := bounded(threads)):
         log.warning("training.threads is %d, but this machine has %s; using as many", threads, counted(most, "core"))
     device, info = choose_device(config.training.device), run.info()
-    prepared = open_prepared(run, find_store_root(config, run.path), info.data_fingerprint)
+    prepared = Prepared.open(run, find_store_root(config, run.path), info.data_fingerprint)
     setup = Setup(device, choose_precision(info.precision, device), group)
     return Training(run, config, prepared, setup)
 
 
-def _train(training: Training, interrupt: Interrupt | None, resumed: Config | None = None) -> bool:
+def _train(
+    training: Training, interrupt: Interrupt | None, on_record: OnRecord | None, resumed: Config | None = None
+) -> bool:
     """Train to the end or until `interrupt`; a run that is `resumed` had this configuration before."""
     group = training.setup.group
+    if on_record is not None:
+        training.monitor.on_record = on_record
     if group.is_main:
         log.info(_describe(training))
     with interrupt or Interrupt() as active_interrupt, _explained_errors(training.run):
@@ -243,7 +285,7 @@ def _train(training: Training, interrupt: Interrupt | None, resumed: Config | No
             _record(training, is_resumed=resumed is not None)
         if is_finished:
             return True
-        finished = train(training, active_interrupt)
+        finished = loop.train(training, active_interrupt)
         if finished and group.is_main:
             check_int8(training)
             measure_placeholders(RunDir(training.run.path))
@@ -254,11 +296,20 @@ def _train(training: Training, interrupt: Interrupt | None, resumed: Config | No
 
 
 def _record(training: Training, *, is_resumed: bool) -> None:
-    """Write the facts about this training into the run."""
+    """Write facts about this training into the run; warn if results may not be bit-identical after a resumption."""
+    run = training.run
+    info, facts = run.info(), {"packed": training.step.packed, "packed_reason": training.step.packed_reason}
     if is_resumed:
-        _record_resumption(training)
-    packed, reason = training.step.packed, training.step.packed_reason
-    training.run.write_info(training.run.info().model_copy(update={"packed": packed, "packed_reason": reason}))
+        run.write_config(training.config)
+        now = describe_environment(training.setup.device, training.setup.group.world_size)
+        facts |= now.model_dump()
+        if differences := changes(info, now):
+            log.warning(
+                f"{'; '.join(differences)}. Training continues normally, but the result will not be "
+                "bit-identical to an uninterrupted run."
+            )
+            facts["resumed"] = [*info.resumed, Resumption(after_update=training.update, changed=differences)]
+    run.write_info(info.model_copy(update=facts))
 
 
 @contextmanager

@@ -25,7 +25,7 @@ class StageSpan(NamedTuple):
 def stage_spans(config: Config, ends: Sequence[int] = ()) -> list[StageSpan]:
     """Return the stages of a training, in order; a training without stages counts as one stage.
 
-    `ends`: the updates after which the stages end, as from `planned_ends`, instead of those configured.
+    `ends`: the updates after which the stages end, as planned for `training.max_minutes`, instead of those configured.
     """
     settings, spans, start = config.training, list[StageSpan](), 0
     for number, end in enumerate(ends or accumulate(stage_lengths(settings))):
@@ -41,21 +41,6 @@ def stage_spans(config: Config, ends: Sequence[int] = ()) -> list[StageSpan]:
 def stage_lengths(settings: TrainingConfig) -> tuple[int, ...]:
     """Return the configured number of updates of each stage."""
     return tuple(stage.max_updates for stage in settings.stages) or (settings.max_updates,)
-
-
-def planned_ends(settings: TrainingConfig, finished: Sequence[int], update: int, last: int) -> list[int]:
-    """Return the updates after which the stages end if training, now after `update`, is to end after `last`.
-
-    The stages that have `finished`, after these updates, keep their ends. The others share the remaining updates in
-    proportion to their `max_updates`, but each gets at least one; if none remain, they all end now.
-    """
-    start = finished[-1] if finished else 0
-    sums = list(accumulate(stage_lengths(settings)[len(finished) :]))
-    ends = list(finished)
-    for total in sums:
-        earliest = max([update, *ends[-1:]]) + 1 if last > update else update
-        ends.append(max(earliest, start + round((last - start) * total / sums[-1])))
-    return ends
 
 
 def _data_seed(seed: int, number: int) -> int:

@@ -28,8 +28,7 @@ from nmt.base.files import write_atomically
 from nmt.data.store.batching import DataPosition
 from nmt.training.checkpoints import CheckpointHistory
 from nmt.training.metrics import Window
-from nmt.training.update.moving_average import MovingAverage
-from nmt.training.update.optimizer import Moments, Optimizer
+from nmt.training.update.optimizer import Moments, MovingAverage, Optimizer
 
 log = logging.getLogger(__name__)
 

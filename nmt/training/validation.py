@@ -22,12 +22,13 @@ from nmt.decoding.engines.torch_engine import TorchEngine
 from nmt.evaluation import score_sets
 from nmt.model.kernels.chunked_loss import projected_token_loss, with_bias
 from nmt.model.transformer import Transformer
-from nmt.training.tensorboard import NUM_SAMPLES, Sample
+from nmt.training.metrics import Sample
 from nmt.training.update.distributed import ProcessGroup
 from nmt.translation import LanguagePair, Translator
 from nmt.translation.retries import RETRY_BEAM_SIZE
 from nmt.translation.segments import MAX_BATCH_SENTENCES
 
+_NUM_SAMPLES = 5  # sentences of each validation set that TensorBoard shows as text
 _LOSS_TOKENS = 4096  # batch size for computing the loss if training chooses its batches by memory
 
 
@@ -102,7 +103,7 @@ class Validator:
         for start, share in enumerate(self.group.gather([translation.text for translation in translations])):
             texts[start::count] = share
         pairs = zip(sources, each.references, texts, strict=True)
-        self.samples[str(each.direction)] = [Sample(*row) for row in islice(pairs, NUM_SAMPLES)]
+        self.samples[str(each.direction)] = [Sample(*row) for row in islice(pairs, _NUM_SAMPLES)]
         return texts
 
     def dry_run(self, model: Transformer, src_len: int) -> None:

@@ -9,29 +9,23 @@ from nmt.artifacts.checkpoint import read_weights
 from nmt.artifacts.rundir import RunDir
 from nmt.base.device import Precision
 from nmt.base.errors import RunError
+from nmt.base.machine import available_bytes, own_bytes
 from nmt.config import ModelConfig
 from nmt.model.transformer import Transformer
-from nmt.training import memory, preflight
-from nmt.training.corpus.prepare import open_prepared
+from nmt.training import memory
+from nmt.training.corpus.prepare import Prepared
 from nmt.training.environment import Setup
-from nmt.training.memory import (
-    MemoryNeeds,
-    available_bytes,
-    num_micro_batches_on_cpu,
-    own_bytes,
-    refuse_beyond_memory,
-)
+from nmt.training.memory import MemoryNeeds, fit_into_memory, memory_needs, num_micro_batches_on_cpu
 from nmt.training.parts import Training
-from nmt.training.preflight import fit_into_memory, memory_needs
 from nmt.training.run import start_run
 from nmt.training.state import TrainState
 from nmt.training.update.distributed import ProcessGroup
-from tests.tiny import tiny_config
+from tests.tiny import small_config
 
 
 @pytest.fixture
 def training(digits, tmp_path):
-    return open_training(tmp_path / "run", tiny_config(digits, training=FEW))
+    return open_training(tmp_path / "run", small_config(digits, training=FEW))
 
 
 FEW = {"max_updates": 4, "validate_every": 4, "average_checkpoints": 0}
@@ -41,21 +35,24 @@ def open_training(path, config, group=None):
     """The training of a new run."""
     run = RunDir(path)
     start_run(config, path)
-    prepared = open_prepared(run, path.parent / ".store", run.info().data_fingerprint)
+    prepared = Prepared.open(run, path.parent / ".store", run.info().data_fingerprint)
     return Training(run, config, prepared, Setup(torch.device("cpu"), Precision("fp32", 1e9), group or ProcessGroup()))
 
 
-def test_a_training_beyond_the_memory_is_refused_with_the_figures(digits, tmp_path, monkeypatch):
-    monkeypatch.setattr(preflight, "available_bytes", lambda: 100 << 20)
-    monkeypatch.setattr(preflight, "own_bytes", lambda: 0)
-    with pytest.raises(RunError, match=r"needs about 0\.\d GiB of memory; 0\.1 GiB are available"):
-        start_run(tiny_config(digits), tmp_path / "run")
+def test_a_training_beyond_the_memory_is_refused_with_the_figures_and_what_may_help(digits, tmp_path, monkeypatch):
+    monkeypatch.setattr(memory, "available_bytes", lambda: 100 << 20)
+    monkeypatch.setattr(memory, "own_bytes", lambda: 0)
+    for size, remedy in ((512, "lower training.batch_tokens or set it to auto"), ("auto", "lower model.max_src_len")):
+        config = small_config(digits, training={"batch_tokens": size, "tokens_per_update": 512})
+        with pytest.raises(RunError, match=r"needs about 0\.\d GiB of memory; 0\.1 GiB are available") as caught:
+            start_run(config, tmp_path / f"run-{size}")
+        assert caught.value.hint.startswith(remedy)
 
 
 def test_processes_on_one_machine_share_its_memory(training, monkeypatch):
     needed = memory_needs(training, training.batches.longest()).num_bytes(training.batches.batch_tokens)
-    monkeypatch.setattr(preflight, "available_bytes", lambda: 2 * needed - 2)
-    monkeypatch.setattr(preflight, "own_bytes", lambda: 0)
+    monkeypatch.setattr(memory, "available_bytes", lambda: 2 * needed - 2)
+    monkeypatch.setattr(memory, "own_bytes", lambda: 0)
     fit_into_memory(training)
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
     with pytest.raises(RunError, match="GiB are available"):
@@ -67,15 +64,15 @@ def test_memory_that_the_training_already_holds_counts_as_available(training, mo
     needed = memory_needs(training, training.batches.longest()).num_bytes(training.batches.batch_tokens)
     assert 0 < own_bytes() < 16 << 30
     held = 512 << 20
-    monkeypatch.setattr(preflight, "available_bytes", lambda: needed - held)
+    monkeypatch.setattr(memory, "available_bytes", lambda: needed - held)
     with pytest.raises(RunError, match="GiB are available"):
         fit_into_memory(training)
-    monkeypatch.setattr(preflight, "own_bytes", lambda: training.bytes_before + held)
+    monkeypatch.setattr(memory, "own_bytes", lambda: training.bytes_before + held)
     fit_into_memory(training)  # as at the beginning of a later stage
 
 
 def test_the_estimate_grows_with_the_batch_and_with_the_longest_sentence(digits):
-    model = tiny_config(digits).model
+    model = small_config(digits).model
     short, long = (MemoryNeeds(model, 10**5, 300, lengths) for lengths in ((8, 8), (8, 4000)))
     assert short.num_bytes(1 << 20) > 2 * short.num_bytes(512)
     assert long.num_bytes(512) > short.num_bytes(512)
@@ -90,16 +87,6 @@ def test_the_limit_of_a_container_counts_if_it_is_less_than_the_memory_of_the_ma
         (tmp_path / "memory.max").write_text(f"{limit}\n")
         free = available_bytes(tmp_path, tmp_path / "own")
         assert free == expected or abs(free - expected) < 1 << 30  # other processes use the memory of the machine
-
-
-def test_a_training_with_batches_of_automatic_size_is_not_told_to_choose_that_size():
-    hints = []
-    for is_auto in (False, True):
-        with pytest.raises(RunError) as caught:
-            refuse_beyond_memory(2 << 30, 1 << 30, None, is_auto=is_auto)
-        hints.append(caught.value.hint)
-    assert "set it to auto" in hints[0]
-    assert hints[1].startswith("lower model.max_src_len and model.max_tgt_len, or choose a smaller model, and start")
 
 
 @pytest.mark.parametrize("attention", ["scaled_dot_product", "additive", "gaussian"])
@@ -139,24 +126,24 @@ def test_batches_are_cut_if_the_device_lacks_memory_and_the_update_is_the_same(t
     update = training.batches.next_update()
     gradients = []
 
-    def step(number, loss=None):
+    def step(lr, loss=None):
         gradients.append([parameter.grad.clone() for parameter in training.model.parameters()])
         training.optimizer.zero_grad()
         return torch.tensor(1.0)
 
     monkeypatch.setattr(training.optimizer, "step", step)
-    whole, _ = training.step(update.batches, update.num_tokens, 1)
-    forward, most = training.step.loss.forward, len(update.batches[0].src) // 3
+    whole, _ = training.step(update.batches, update.num_tokens, 1e-3)
+    batch_loss, most = training.step.loss, len(update.batches[0].src) // 3
 
-    def small_device(src, *others, **options):
-        loss = forward(src, *others, **options)
-        if len(src) > most:
+    def small_device(batch, *options):
+        loss = batch_loss(batch, *options)
+        if len(batch.src) > most:
             loss.backward()  # as if memory ended in the backward pass: some gradients are there already
             raise torch.OutOfMemoryError("no room")
         return loss
 
-    monkeypatch.setattr(training.step.loss, "forward", small_device)
-    cut, _ = training.step(update.batches, update.num_tokens, 1)
+    monkeypatch.setattr(training.step, "loss", small_device)
+    cut, _ = training.step(update.batches, update.num_tokens, 1e-3)
     assert training.step.num_micro_batches == 4
     assert torch.allclose(cut, whole, rtol=1e-5)
     for in_parts, at_once in zip(*gradients, strict=True):
@@ -164,13 +151,13 @@ def test_batches_are_cut_if_the_device_lacks_memory_and_the_update_is_the_same(t
 
 
 def test_a_sentence_that_alone_exceeds_the_memory_is_an_error(training, monkeypatch):
-    def no_device(*batch, **options):
+    def no_device(*arguments):
         raise torch.OutOfMemoryError("no room")
 
-    monkeypatch.setattr(training.step.loss, "forward", no_device)
+    monkeypatch.setattr(training.step, "loss", no_device)
     update = training.batches.next_update()
     with pytest.raises(torch.OutOfMemoryError):
-        training.step(update.batches, update.num_tokens, 1)
+        training.step(update.batches, update.num_tokens, 1e-3)
 
 
 def test_a_batch_of_automatic_size_is_an_update_and_tokens_of_it_are_what_a_cpu_is_fastest_with(
@@ -182,7 +169,7 @@ def test_a_batch_of_automatic_size_is_an_update_and_tokens_of_it_are_what_a_cpu_
     # Both sides of a pair are of one length here, so that the real tokens of an update are all of a batch.
     sizes = {"whole": {"batch_tokens": 1000}, "auto": {"batch_tokens": "auto", "tokens_per_update": 1000}}
     for name, size in sizes.items():
-        start_run(tiny_config(digits, training={**few, **size}), tmp_path / name)
+        start_run(small_config(digits, training={**few, **size}), tmp_path / name)
     whole, auto = (RunDir(tmp_path / name) for name in sizes)
     assert TrainState.load(auto.state).counters.position == TrainState.load(whole.state).counters.position
     assert [TrainState.load(run.state).counters.num_micro_batches for run in (whole, auto)] == [1, 4]
@@ -209,7 +196,7 @@ class Four(ProcessGroup):
 
 @pytest.mark.parametrize("device", ["cpu", "meta"])  # where the memory is estimated, and any where it is tried
 def test_all_processes_cut_batches_as_the_one_with_the_least_memory_has_to(digits, tmp_path, device):
-    training = open_training(tmp_path / "run", tiny_config(digits, training=FEW), Four())
+    training = open_training(tmp_path / "run", small_config(digits, training=FEW), Four())
     training.setup = training.setup._replace(device=torch.device(device))
     fit_into_memory(training)
     assert training.step.num_micro_batches == 4

@@ -13,12 +13,13 @@ from nmt import Translator
 from nmt.artifacts.rundir import DirectedPairs, RunDir
 from nmt.base.errors import ConfigError, NmtError, RunError
 from nmt.config import Config, SearchOptions
+from nmt.data.store.report import CorpusReport
 from nmt.data.text.tags import user_symbols
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.evaluation.plots import read_metrics
 from nmt.training.corpus.prepare import prepare
 from nmt.training.run import resume_run, start_run
-from tests.tiny import tiny_config
+from tests.tiny import small_config
 from tests.two_directions import two_directions, two_values, write_two_directions
 
 ALPHABETS = {"de": set("0123456789 "), "fr": set("abcdefghij ")}
@@ -92,6 +93,10 @@ def test_scores_are_kept_for_each_direction_and_their_mean_is_the_score(two_run)
     assert "--to de" in card
 
 
+def report_of(path):
+    return CorpusReport.from_json(RunDir(path).read_json(RunDir(path).report_file))
+
+
 def test_a_tag_is_one_token_and_stands_before_every_source_that_is_trained_on(two_corpora, tmp_path):
     config = two_directions(two_corpora, train=({"tag": "<web>"}, {}))
     prepared = prepare(config, RunDir(tmp_path / "run"), tmp_path / "store")
@@ -102,7 +107,7 @@ def test_a_tag_is_one_token_and_stands_before_every_source_that_is_trained_on(tw
     assert first.startswith("<2de> <web> ")
     assert last.startswith("<2fr> ")
     assert tokenizer.tokens(prepared.store.src[0][:4].tolist()) == ["▁", "<2de>", "▁", "<web>"]
-    parts = prepared.report.corpora
+    parts = report_of(tmp_path / "run").corpora
     assert [(part.direction, part.tag, part.pairs) for part in parts] == [
         ("en-de", "<web>", 600),
         ("en-fr", None, 600),
@@ -114,7 +119,7 @@ def test_weights_share_an_epoch_and_are_no_part_of_the_stored_corpus(two_corpora
     config = two_directions(two_corpora, train=({"weight": 3.0}, {"weight": 1.0}))
     weighted = prepare(config, RunDir(tmp_path / "run"), tmp_path / "store")
     assert weighted.fingerprint == plain.fingerprint
-    assert [part.pairs_per_epoch for part in weighted.report.corpora] == [900, 300]
+    assert [part.pairs_per_epoch for part in report_of(tmp_path / "run").corpora] == [900, 300]
     assert f"  {two_corpora / 'train-fr.tsv'} (en-fr): 600 pairs, 300 per epoch" in messages
     with pytest.raises(ConfigError, match=r"corpus 2 of data.train gets none of the 1,200 pairs"):
         prepare(
@@ -132,7 +137,7 @@ def test_sentences_held_out_of_one_direction_are_trained_on_in_none(tmp_path):
     data = {"src_lang": "en", "tgt_lang": "de", "train": train, "valid": None, "test": None, "holdout_size": 30}
     for _ in range(2):  # the second time as saved beside the store
         run = RunDir(tmp_path / "run")
-        prepared = prepare(tiny_config(folder, data=data), run, tmp_path / "store")
+        prepared = prepare(small_config(folder, data=data), run, tmp_path / "store")
     held_out = [each for split in ("valid", "test") for each in run.read_sets(split, ("en", "de"))]
     assert [each.direction for each in held_out] == [("en", "de"), ("de", "en")] * 2
     assert all(len(set(each.sources)) == 30 for each in held_out)

@@ -58,7 +58,7 @@ def train(
     if settings is not None and not (resume or resume_if_exists):
         refuse_replacing_parts(run, settings)
     if num_processes > 1 and "WORLD_SIZE" not in os.environ:
-        from nmt.training.update.distributed import launch
+        from nmt.training.processes import launch
 
         raise typer.Exit(launch(sys.argv[1:], num_processes))
     how_to_resume = f"nmt train --resume --run {shlex.quote(str(run))}"

@@ -20,7 +20,7 @@ from nmt.data.read.corpus import SentencePair, paths_of, read_parallel
 from nmt.data.store.holdout import choose_holdout
 from nmt.data.store.report import SPLITS, CorpusReport, Split
 from nmt.data.text.tags import corpus_tags
-from nmt.training.corpus.corpus_files import whole
+from nmt.training.corpus.corpus import with_both_sides
 
 log = logging.getLogger(__name__)
 
@@ -145,7 +145,7 @@ def old_sets(run: RunDir) -> Mapping[Split, list[DirectedPairs]]:
 
 def read_texts(corpora: Sequence[ParallelFiles]) -> _Texts:
     """Return the pairs with text on both sides. DataError if corpora are given, but have none."""
-    pairs = [(pair.src, pair.tgt) for pair in whole(read_parallel(corpora))]
+    pairs = [(pair.src, pair.tgt) for pair in with_both_sides(read_parallel(corpora))]
     if corpora and not pairs:
         raise DataError("no pair with text on both sides", path=paths_of(corpora)[0])
     return pairs
@@ -213,7 +213,7 @@ def _sample(run: RunDir, size: int, held_out: Collection[str]) -> list[Part]:
     shares = _shares(run, len(corpora))
     sizes = [max(_FEWEST_PAIRS, round(size * share)) if share else 0 for share in shares]
     heaps: list[list[tuple[int, int, str, str]]] = [[] for _ in corpora]
-    for pair in whole(read_parallel(corpora)):
+    for pair in with_both_sides(read_parallel(corpora)):
         if sizes[pair.corpus] and not _is_held_out((pair.src, pair.tgt), held_out, data):
             _keep_smallest(heaps[pair.corpus], sizes[pair.corpus], pair)
     found = zip(corpora, heaps, shares, strict=True)

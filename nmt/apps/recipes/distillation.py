@@ -29,8 +29,7 @@ from nmt.data.read.lines import count_lines, read_lines
 from nmt.data.store.mixing import corpus_weights
 from nmt.data.store.report import SPLITS, Split
 from nmt.evaluation.model_comparison import SetComparison, as_json, compare_on, translate_set
-from nmt.training.corpus.corpus_files import whole
-from nmt.training.corpus.filtering import FilteredCorpus
+from nmt.training.corpus.corpus import Corpus, with_both_sides
 from nmt.translation import Translator
 
 ROUNDS = 3
@@ -120,7 +119,7 @@ def write_distillation_text(
     The folder is named after the text, the weights of the teachers, their search `options` and the requested
     `precision`, so that a resumed distillation finds the translations it already has. DataError if there are no pairs.
     """
-    corpus = FilteredCorpus(config, store_root)
+    corpus = Corpus(config, store_root)
     identity = {
         "corpus": corpus.identity(store_root),
         "languages": [config.data.src_lang, config.data.tgt_lang],
@@ -148,14 +147,14 @@ def write_distillation_text(
     return DistillationText(folder, config.data, parts)
 
 
-def _write_pairs(corpus: FilteredCorpus, folder: Path) -> None:
+def _write_pairs(corpus: Corpus, folder: Path) -> None:
     """Write a pair of files for each training corpus, and for each set held out of it."""
 
     def write(name: str, endings: tuple[str, str], pairs: Iterator[SentencePair]) -> None:
         for number in range(1, len(corpus.train) + 1):
             for ending in endings:
                 (folder / f"{name}-{number}.{ending}").touch()
-        for index, group in groupby(whole(pairs), key=attrgetter("corpus")):
+        for index, group in groupby(with_both_sides(pairs), key=attrgetter("corpus")):
             first, second = (folder / f"{name}-{index + 1}.{ending}" for ending in endings)
             with (
                 open(first, "a", encoding="utf-8", newline="\n") as sources,

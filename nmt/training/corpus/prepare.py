@@ -9,9 +9,9 @@ import os
 import shutil
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple, Self
 
 from nmt.artifacts.find_model import find_run
 from nmt.artifacts.rundir import RunDir
@@ -38,8 +38,7 @@ from nmt.data.text.tags import (
 )
 from nmt.data.tokens.sentencepiece_training import train_tokenizers
 from nmt.data.tokens.tokenizer import TokenizerPair
-from nmt.training.corpus.corpus_files import announced, whole
-from nmt.training.corpus.filtering import FilteredCorpus
+from nmt.training.corpus.corpus import Corpus, with_both_sides, with_progress
 from nmt.training.corpus.text_statistics import record_statistics
 
 log = logging.getLogger(__name__)
@@ -49,14 +48,17 @@ _GROWS = 4  # text is about this many times larger than its .gz
 _SAMPLE_PAIRS = 2000  # pairs from which the size of a store is estimated
 
 
-@dataclass
-class Prepared:
+class Prepared(NamedTuple):
     """The prepared data of a training."""
 
     tokenizers: TokenizerPair
     store: TokenStore
     fingerprint: str
-    report: CorpusReport
+
+    @classmethod
+    def open(cls, run: RunDir, store_root: Path, fingerprint: str) -> Self:
+        """Open the data that `prepare` created for `run`. RunError if it is damaged."""
+        return cls(TokenizerPair.load(run.tokenizer), TokenStore(store_root / fingerprint), fingerprint)
 
 
 def find_store_root(config: Config, path: Path) -> Path:
@@ -80,7 +82,7 @@ def prepare(config: Config, run: RunDir, store_root: Path, expected: str | None 
     `expected`, that of a resumed run.
     """
     base = None if run.tokenizer.is_dir() else load_base_tokenizers(config)  # fails before the corpus is read
-    corpus = FilteredCorpus(config, store_root)
+    corpus = Corpus(config, store_root)
     _write_splits(corpus, run)
     tokenizers = _tokenizers(config, run, corpus, base)
     fingerprint = _fingerprint(corpus, tokenizers, store_root)
@@ -95,7 +97,7 @@ def prepare(config: Config, run: RunDir, store_root: Path, expected: str | None 
         store = TokenStore(folder)
     else:
         corpus.log_check()
-        _announce_size(corpus, tokenizers, store_root)
+        _log_size(corpus, tokenizers, store_root)
         store = _build(folder, corpus, run, tokenizers)
     if config.data.glossary.is_on:
         TermLexicon.of_store(store, keep=True)
@@ -110,22 +112,12 @@ def prepare(config: Config, run: RunDir, store_root: Path, expected: str | None 
         log.info(line)
     for line in report.warnings():
         log.warning(line)
-    return Prepared(tokenizers, store, fingerprint, report)
+    return Prepared(tokenizers, store, fingerprint)
 
 
-def open_prepared(run: RunDir, store_root: Path, fingerprint: str) -> Prepared:
-    """Open the data that `prepare` created for `run`. RunError if it is damaged."""
-    try:
-        report = CorpusReport.from_json(run.read_json(run.report_file))
-    except ValueError:
-        hint = "delete it and resume the run, which writes it again"
-        raise RunError("this is not the report on a corpus", path=run.report_file, hint=hint) from None
-    return Prepared(TokenizerPair.load(run.tokenizer), TokenStore(store_root / fingerprint), fingerprint, report)
-
-
-def train_on_corpus(config: Config, corpus: FilteredCorpus | None = None) -> TokenizerPair:
+def train_on_corpus(config: Config, corpus: Corpus | None = None) -> TokenizerPair:
     """Train the tokenizers on the training pairs of `config`, without held-out sentences."""
-    text = corpus or FilteredCorpus(config)
+    text = corpus or Corpus(config)
     settings = config.tokenizer.model_copy(update={"user_symbols": _symbols(config)})
 
     def side(name: str) -> Callable[[], Iterable[str]]:
@@ -134,14 +126,15 @@ def train_on_corpus(config: Config, corpus: FilteredCorpus | None = None) -> Tok
     return train_tokenizers(settings, side("src"), side("tgt"), seed=config.training.seed)
 
 
-def _tokenizer_pairs(config: Config, corpus: FilteredCorpus, symbols: Collection[str]) -> Iterator[TextPair]:
+def _tokenizer_pairs(config: Config, corpus: Corpus, symbols: Collection[str]) -> Iterator[TextPair]:
     """Yield the training pairs and, for the configured shares, augmented copies, which may add characters."""
     data = config.data
     word_rate = data.augment.word_rate
     changers = [PairChanger(data.direction_of(files), symbols, word_rate, rare_emoji=False) for files in corpus.train]
     copies = CopyMaker(data.augment, changers, config.training.seed)
     with_placeholders = _placeholders_of(config)
-    for number, pair in enumerate(whole(announced(corpus.train_pairs(), "reading text for the tokenizer"))):
+    pairs = with_both_sides(with_progress(corpus.train_pairs(), "reading text for the tokenizer"))
+    for number, pair in enumerate(pairs):
         texts = TextPair(*with_placeholders(pair)[:2])
         yield texts
         if copy := copies.copy_of(number, pair.corpus, texts):
@@ -156,17 +149,17 @@ def _symbols(config: Config) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*config.tokenizer.user_symbols, *placeholders, *user_symbols(config), *terms)))
 
 
-def _write_splits(corpus: FilteredCorpus, run: RunDir) -> None:
+def _write_splits(corpus: Corpus, run: RunDir) -> None:
     """Write the validation and the test set into the run, unless they exist."""
     for split in SPLITS:
         if not (run.data / f"{split}.src").exists():
-            pairs = list(whole(corpus.pairs(split)))
+            pairs = list(with_both_sides(corpus.pairs(split)))
             if not pairs:
                 raise DataError(f"the {split} set has no pair with text on both sides", path=corpus.files()[0])
             _write_split(corpus, run, split, pairs)
 
 
-def _write_split(corpus: FilteredCorpus, run: RunDir, split: Split, pairs: list[SentencePair]) -> None:
+def _write_split(corpus: Corpus, run: RunDir, split: Split, pairs: list[SentencePair]) -> None:
     """Write `pairs` with the tags of their corpora, grouped by direction, in the order of training."""
     by_direction: dict[Direction, list[SentencePair]] = {direction: [] for direction in corpus.config.data.directions}
     for pair in pairs:
@@ -176,7 +169,7 @@ def _write_split(corpus: FilteredCorpus, run: RunDir, split: Split, pairs: list[
     run.write_pairs(split, [pair for group in by_direction.values() for pair in group], several)
 
 
-def _log_holdout(corpus: FilteredCorpus, run: RunDir) -> None:
+def _log_holdout(corpus: Corpus, run: RunDir) -> None:
     """Log a message if the corpus is too small to hold out as many sentences as configured."""
     sizes = [len(set(run.read_pairs(split)[0])) for split in corpus.missing]
     size, wanted = min(sizes, default=0), corpus.config.data.holdout_size
@@ -189,7 +182,7 @@ def _log_holdout(corpus: FilteredCorpus, run: RunDir) -> None:
         )
 
 
-def _tokenizers(config: Config, run: RunDir, corpus: FilteredCorpus, base: TokenizerPair | None) -> TokenizerPair:
+def _tokenizers(config: Config, run: RunDir, corpus: Corpus, base: TokenizerPair | None) -> TokenizerPair:
     """Return the tokenizers of the run, else `base` with all symbols, else newly trained ones."""
     if run.tokenizer.is_dir():
         return TokenizerPair.load(run.tokenizer)
@@ -240,9 +233,18 @@ def _placeholders_of(config: Config) -> Callable[[SentencePair], SentencePair]:
     return (lambda pair: insert_placeholders(pair, symbols)) if config.data.protect else (lambda pair: pair)
 
 
-def _announce_size(corpus: FilteredCorpus, tokenizers: TokenizerPair, store_root: Path) -> None:
+def _log_size(corpus: Corpus, tokenizers: TokenizerPair, store_root: Path) -> None:
     """Log the disk space that a store needs, estimated from its first pairs. DataError if it is not available."""
-    size = _estimated_bytes(corpus, tokenizers)
+    config = corpus.config
+    first = list(islice(with_both_sides(corpus.train_pairs()), _SAMPLE_PAIRS))
+    files = [path for path in paths_of(config.data.corpora("train")) if path.is_file()]
+    text_bytes = sum(path.stat().st_size * (_GROWS if path.suffix in _PACKED else 1) for path in files)
+    sample_bytes = sum(len(f"{pair.src}{pair.tgt}".encode(errors="replace")) + 2 for pair in first)
+    tags, tgt_tags = tags_before_sources(config), tags_before_targets(config)
+    sources = tokenizers.src.encode_batch(tags[pair.corpus] + pair.src for pair in first)
+    targets = tokenizers.tgt.encode_batch(tgt_tags[pair.corpus] + pair.tgt for pair in first)
+    num_tokens = sum(map(len, sources)) + sum(map(len, targets))
+    size = int(text_bytes / max(1, sample_bytes) * (2 * num_tokens + 16 * len(first)))
     existing = next(folder for folder in (store_root, *store_root.absolute().parents) if folder.is_dir())
     free = shutil.disk_usage(existing).free
     if size > free:
@@ -254,20 +256,7 @@ def _announce_size(corpus: FilteredCorpus, tokenizers: TokenizerPair, store_root
     log.info("tokenizing into %s: %s", store_root, megabytes)
 
 
-def _estimated_bytes(corpus: FilteredCorpus, tokenizers: TokenizerPair) -> int:
-    """Estimate the size of the store from the first pairs."""
-    first = list(islice(whole(corpus.train_pairs()), _SAMPLE_PAIRS))
-    files = [path for path in paths_of(corpus.config.data.corpora("train")) if path.is_file()]
-    text_bytes = sum(path.stat().st_size * (_GROWS if path.suffix in _PACKED else 1) for path in files)
-    sample_bytes = sum(len(f"{pair.src}{pair.tgt}".encode(errors="replace")) + 2 for pair in first)
-    tags, tgt_tags = tags_before_sources(corpus.config), tags_before_targets(corpus.config)
-    sources = tokenizers.src.encode_batch(tags[pair.corpus] + pair.src for pair in first)
-    sides = (sources, tokenizers.tgt.encode_batch(tgt_tags[pair.corpus] + pair.tgt for pair in first))
-    num_tokens = sum(len(ids) for side in sides for ids in side)
-    return int(text_bytes / max(1, sample_bytes) * (2 * num_tokens + 16 * len(first)))
-
-
-def _fingerprint(corpus: FilteredCorpus, tokenizers: TokenizerPair, store_root: Path) -> str:
+def _fingerprint(corpus: Corpus, tokenizers: TokenizerPair, store_root: Path) -> str:
     """Return a hash of everything that determines the contents of a store."""
     data = corpus.config.data
     parts = {
@@ -286,18 +275,18 @@ def _fingerprint(corpus: FilteredCorpus, tokenizers: TokenizerPair, store_root: 
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:24]
 
 
-def _build(folder: Path, corpus: FilteredCorpus, run: RunDir, tokenizers: TokenizerPair) -> TokenStore:
+def _build(folder: Path, corpus: Corpus, run: RunDir, tokenizers: TokenizerPair) -> TokenStore:
     counts = CorpusCounts()
     return build_store(folder, _counted(corpus, run, counts), tokenizers, counts)
 
 
-def _counted(corpus: FilteredCorpus, run: RunDir, counts: CorpusCounts) -> Iterator[SentencePair]:
+def _counted(corpus: Corpus, run: RunDir, counts: CorpusCounts) -> Iterator[SentencePair]:
     """Yield the training pairs as the model sees them, and copies with placeholders; count them into `counts`."""
     valid_sources, test_sources = (_sources(corpus, run, split) for split in SPLITS)
     tags, tgt_tags = tags_before_sources(corpus.config), tags_before_targets(corpus.config)
     with_placeholders = _placeholders_of(corpus.config)
     num_whole = 0
-    for pair in announced(corpus.train_pairs(), "tokenizing"):
+    for pair in with_progress(corpus.train_pairs(), "tokenizing"):
         if not (pair.src and pair.tgt):
             counts.empty_dropped += 1
             continue
@@ -319,7 +308,7 @@ def _counted(corpus: FilteredCorpus, run: RunDir, counts: CorpusCounts) -> Itera
         raise DataError("no pair with text on both sides", path=corpus.files()[0])
 
 
-def _sources(corpus: FilteredCorpus, run: RunDir, split: Split) -> Mapping[Direction, set[str]]:
+def _sources(corpus: Corpus, run: RunDir, split: Split) -> Mapping[Direction, set[str]]:
     """Return the sources of a validation or test set by direction, without corpus tags."""
     data = corpus.config.data
     tags = tuple(f"{tag} " for tag in corpus_tags(data))
@@ -350,7 +339,7 @@ def _count_words(text: str, language: str) -> int:
     return len(text) if written_without_spaces(language) else len(text.split())
 
 
-def _report(corpus: FilteredCorpus, run: RunDir, tokenizers: TokenizerPair, store: TokenStore) -> CorpusReport:
+def _report(corpus: Corpus, run: RunDir, tokenizers: TokenizerPair, store: TokenStore) -> CorpusReport:
     data, model, counts = corpus.config.data, corpus.config.model, store.counts
     too_long = 0
     for src_len, tgt_len in zip(store.src.length_blocks(), store.tgt.length_blocks(), strict=True):
@@ -370,7 +359,7 @@ def _report(corpus: FilteredCorpus, run: RunDir, tokenizers: TokenizerPair, stor
     )
 
 
-def _parts(corpus: FilteredCorpus, store: TokenStore) -> tuple[CorpusPart, ...]:
+def _parts(corpus: Corpus, store: TokenStore) -> tuple[CorpusPart, ...]:
     """Report each training corpus and its share of an epoch."""
     data = corpus.config.data
     sizes = store.sizes(len(corpus.train))
@@ -391,7 +380,7 @@ def _parts(corpus: FilteredCorpus, store: TokenStore) -> tuple[CorpusPart, ...]:
     )
 
 
-def _split_report(corpus: FilteredCorpus, run: RunDir, tokenizers: TokenizerPair, split: Split) -> SplitReport:
+def _split_report(corpus: Corpus, run: RunDir, tokenizers: TokenizerPair, split: Split) -> SplitReport:
     """Report which parts of the validation or test set its scores leave out."""
     config, limit = corpus.config, corpus.config.model.max_src_len
     sets = run.read_sets(split, config.data.directions[0])

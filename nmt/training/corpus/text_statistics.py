@@ -21,7 +21,7 @@ from nmt.data.text.spans import ANY_PLACEHOLDER, has_letters, number_differences
 from nmt.data.text.tags import user_symbols
 from nmt.data.text.text_statistics import MAX_SENTENCES, TextStatistics
 from nmt.data.tokens.tokenizer import Tokenizer
-from nmt.training.corpus.filtering import FilteredCorpus
+from nmt.training.corpus.corpus import Corpus
 from nmt.translation import Segment, Translator, translate_segments
 from nmt.translation.guards import is_in_capitals
 from nmt.translation.split import count_sentences
@@ -36,7 +36,7 @@ _MAX_PLACEHOLDERS = 2  # in one source, as in most texts
 _MIN_TOKENS = 6  # shorter texts may consist of one rare name
 
 
-def record_statistics(run: RunDir, corpus: FilteredCorpus, num_pairs: int, tokenizer: Tokenizer, known: Path) -> None:
+def record_statistics(run: RunDir, corpus: Corpus, num_pairs: int, tokenizer: Tokenizer, known: Path) -> None:
     """Write the statistics of the training pairs into `run`, unless it has them.
 
     They are kept in the file `known`, too, for other runs on the same corpus.
@@ -51,7 +51,7 @@ def record_statistics(run: RunDir, corpus: FilteredCorpus, num_pairs: int, token
     run.write_statistics(counted.model_copy(update={"merged": _merged(corpus.config)}))
 
 
-def count_texts(corpus: FilteredCorpus, num_pairs: int, tokenizer: Tokenizer) -> TextStatistics:
+def count_texts(corpus: Corpus, num_pairs: int, tokenizer: Tokenizer) -> TextStatistics:
     """Count the training pairs of `corpus`, about `num_pairs`; if there are more than 100,000, every n-th."""
     step = -(-num_pairs // MAX_PAIRS)
     sentences = np.zeros((2, MAX_SENTENCES), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""AdamW and Muon, their learning-rate schedule, and the fp32 master copy of weights trained in bf16 or fp16."""
+"""AdamW and Muon on an fp32 copy of the weights, their learning-rate schedule, loss scale and moving average."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from nmt.config.training import TrainingConfig
 from nmt.model.transformer import Transformer
 from nmt.training.update.adamw import AdamW
 from nmt.training.update.distributed import ProcessGroup
-from nmt.training.update.loss_scale import LossScale
 from nmt.training.update.muon import Muon
 
 _CHUNK_NUMBERS = 1 << 25  # gradients widened to fp32 at a time: 128 MiB
+_FIRST_SCALE, _MAX_SCALE = 2.0**16, 2.0**24
+_NUM_UPDATES_TO_DOUBLE = 2000  # consecutive finite updates after which the loss scale doubles
 
 Moments = dict[str, dict[str, Tensor]]
 """By name of the parameter. AdamW: the number of its updates, `step` [], and `exp_avg` and `exp_avg_sq`, of its shape;
@@ -44,6 +45,35 @@ def learning_rate(config: TrainingConfig, update: int) -> float:
     return config.lr * (left if config.schedule == "linear" else 0.5 * (1.0 - math.cos(math.pi * left)))
 
 
+class LossScale:
+    """Dynamic loss scaling for fp16 (Micikevicius et al. 2018, section 3.2): halves on overflow, doubles regularly.
+
+    Its numbers stay on the device, so that the host never waits for it.
+    """
+
+    def __init__(self, device: torch.device):
+        self.scale = torch.tensor(_FIRST_SCALE, device=device)
+        self.num_finite = torch.tensor(0.0, device=device)  # consecutive updates
+
+    @torch.no_grad()
+    def adapt(self, is_finite: Tensor) -> None:
+        """Adapt the scale after an update; `is_finite` tells if its gradients were finite."""
+        num_finite = torch.where(is_finite, self.num_finite + 1, 0.0)
+        doubles = num_finite >= _NUM_UPDATES_TO_DOUBLE
+        grown = torch.where(doubles, (2 * self.scale).clamp(max=_MAX_SCALE), self.scale)
+        self.scale.copy_(torch.where(is_finite, grown, (0.5 * self.scale).clamp(min=1.0)))
+        self.num_finite.copy_(torch.where(doubles, 0.0, num_finite))
+
+    def state(self) -> dict[str, Tensor]:
+        """Return the tensors to save, by name."""
+        return {"scale": self.scale, "num_finite": self.num_finite}
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """Restore what `state` returned."""
+        for name, tensor in self.state().items():
+            tensor.copy_(state[name])
+
+
 class Optimizer:
     """AdamW (Loshchilov and Hutter 2019) on an fp32 copy of the weights; with `optimizer: muon`, Muon on the matrices.
 
@@ -54,7 +84,7 @@ class Optimizer:
 
     def __init__(self, model: Transformer, config: TrainingConfig, dtype: torch.dtype):
         """Convert `model` from fp32 to `dtype`; its position tables stay in fp32."""
-        self.config = config
+        self.weight_decay, self.max_norm = config.weight_decay, config.clip_norm or math.inf
         self.model_parameters = dict(model.named_parameters())
         self.reduced = dtype != torch.float32
         self.master = self.model_parameters
@@ -121,7 +151,7 @@ class Optimizer:
             torch.cuda.empty_cache()
 
     @torch.no_grad()
-    def step(self, update: int, loss: Tensor | None = None) -> Tensor:
+    def step(self, lr: float, loss: Tensor | None = None) -> Tensor:
         """Clip, apply and clear the gradients; return their norm before clipping.
 
         If the norm or `loss` (summed over all processes) is not finite, weights and moments do not change. The device
@@ -130,11 +160,9 @@ class Optimizer:
         if self.loss_scale is not None:
             grads = [master.grad for master in self.master.values() if master.grad is not None]
             torch._foreach_mul_(grads, 1 / self.loss_scale.scale)
-        limit = self.config.clip_norm or math.inf
-        norm = nn.utils.clip_grad_norm_(self.master.values(), limit)
+        norm = nn.utils.clip_grad_norm_(self.master.values(), self.max_norm)
         is_finite = torch.isfinite(norm if loss is None else norm + loss)
-        lr = learning_rate(self.config, update)
-        self.muon.step(lr, self.config.weight_decay, is_finite)
+        self.muon.step(lr, self.weight_decay, is_finite)
         self.adam.step(lr, is_finite)
         for master in self.master.values():
             master.grad = None
@@ -180,6 +208,32 @@ class Optimizer:
             for name, parameter in self.muon.parameters.items()
             if name in moments
         }
+
+
+class MovingAverage:
+    """The fp32 average of all weights so far, the newest weighted most (Polyak and Juditsky 1992).
+
+    After update t, it moves toward the weights by a fraction 1 - min(decay, (1 + t) / (10 + t)), so that the random
+    initial weights are soon forgotten.
+    """
+
+    def __init__(self, master: Mapping[str, Tensor], decay: float):
+        """Start from the weights `master`, which `add` reads again each time."""
+        self.decay = decay
+        self.master = {name: parameter.detach() for name, parameter in master.items()}
+        self.weights = {name: parameter.clone() for name, parameter in self.master.items()}
+
+    @torch.no_grad()
+    def add(self, update: int) -> None:
+        """Move the average toward the weights after `update` (from 1)."""
+        decay = min(self.decay, (1 + update) / (10 + update))
+        torch._foreach_lerp_(list(self.weights.values()), list(self.master.values()), 1 - decay)
+
+    @torch.no_grad()
+    def load(self, weights: Mapping[str, Tensor]) -> None:
+        """Set the average."""
+        for name, tensor in self.weights.items():
+            tensor.copy_(weights[name])
 
 
 def _decaying(model: Transformer) -> dict[str, bool]:

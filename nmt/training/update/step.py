@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from nmt.base.device import tf32_products
 from nmt.data.store.batching import Batch
@@ -18,32 +18,25 @@ from nmt.training.update.optimizer import Optimizer
 from nmt.training.update.packing import Packings, choose_packing
 
 
-class BatchLoss(nn.Module):
-    """A module that computes the summed loss of a batch."""
+class BatchLoss:
+    """The summed loss of a batch."""
 
-    def __init__(self, model: Transformer, label_smoothing: float, compiled: bool = False):
-        super().__init__()
-        self.model = model
-        self.label_smoothing = label_smoothing
-        self.r_drop = 0.0  # if positive, batches hold each row twice, and this is the weight of their divergence
-        self.compiled = compiled
+    def __init__(self, model: Transformer, *, r_drop: float = 0.0, compiled: bool = False):
+        """If `r_drop` is positive, batches hold each row twice, and it is the weight of their divergence."""
+        self.model, self.r_drop, self.compiled = model, r_drop, compiled
         # With dynamic sizes, so that all batch shapes share a few graphs.
         self.states = torch.compile(self._states, dynamic=True) if compiled else self._states
 
-    def forward(self, *tensors: Tensor, packings: Packings | None = None) -> Tensor:
-        """Return the sum of the loss over real tokens, in nats.
+    def __call__(self, batch: Batch, label_smoothing: float, packings: Packings | None = None) -> Tensor:
+        """Return the sum of the loss over the real tokens of `batch`, on the model's device, in nats.
 
-        `tensors` are those of a `Batch` on the model's device; with `r_drop`, those of `Batch.twice`. If `packings` are
-        given, the model computes its states in their layout.
+        If `packings` are given, the model computes its states in their layout.
         """
-        batch = Batch(*tensors)
         states, weight = with_bias(self.states(batch.src, batch.tgt_in, packings), self.model.output_proj)
+        rows = states, weight, batch.tgt_out, batch.tgt_real
         if self.r_drop:
-            settings = RDrop(self.r_drop, self.label_smoothing)
-            return r_drop_loss(states, weight, batch.tgt_out, batch.tgt_real, settings, compiled=self.compiled)
-        return projected_token_loss(
-            states, weight, batch.tgt_out, batch.tgt_real, self.label_smoothing, compiled=self.compiled
-        )
+            return r_drop_loss(*rows, RDrop(self.r_drop, label_smoothing), compiled=self.compiled)
+        return projected_token_loss(*rows, label_smoothing, compiled=self.compiled)
 
     def _states(self, src: Tensor, tgt_in: Tensor, packings: Packings | None) -> Tensor:
         sources, targets = (None, None) if packings is None else packings
@@ -53,38 +46,52 @@ class BatchLoss(nn.Module):
 
 
 class Step:
-    """Computes updates. Each process takes a share of the rows of a batch; the result is the same for any number."""
+    """Computes updates. Each rank takes a share of the rows of a batch; the result is the same for any number."""
 
     def __init__(
         self,
         model: Transformer,
         optimizer: Optimizer,
         group: ProcessGroup,
-        label_smoothing: float,
+        *,
+        r_drop: float = 0.0,
         compiled: bool = False,
     ):
         """Choose the layout of batches; `packed` and `packed_reason` tell if they are packed, and why."""
-        self.optimizer = optimizer
-        self.group = group
+        self.optimizer, self.group, self.device = optimizer, group, model.device
         self.num_micro_batches = 1  # per batch, so that it fits into memory
-        self.device = model.device
         self.packed, self.packed_reason = choose_packing(model)
         self.flattened = compiles_each_shape(model.output_proj.weight) and not compiled
-        self.loss = BatchLoss(model, label_smoothing, compiled)
+        self.loss = BatchLoss(model, r_drop=r_drop, compiled=compiled)
+        self.r_drop = r_drop
 
-    def __call__(self, batches: Sequence[Batch], num_tokens: int, update: int) -> tuple[Tensor, Tensor]:
-        """Train on this process's share of an update that has `num_tokens` real target tokens over all processes.
+    def __call__(
+        self, batches: Sequence[Batch], num_tokens: int, lr: float, label_smoothing: float = 0.0
+    ) -> tuple[Tensor, Tensor]:
+        """Train on this rank's share of an update that has `num_tokens` real target tokens over all ranks.
 
-        Return (this process's sum of the loss in nats, norm of the gradient before clipping), on the device. If a rank
+        Return (this rank's sum of the loss in nats, norm of the gradient before clipping), on the device. If a rank
         runs out of memory, all ranks halve their batches from then on, and repeat the update.
         """
         with tf32_products(self.device):
-            loss_sum = self._within_memory(batches, num_tokens, self.group)
+            loss_sum = self._within_memory(batches, num_tokens, label_smoothing, self.group)
         self.optimizer.sum_gradients(self.group)
-        # All processes must decide the same, so they decide by the norm alone, which they share.
-        return loss_sum, self.optimizer.step(update, loss_sum if self.group.world_size == 1 else None)
+        # All ranks must decide the same, so they decide by the norm alone, which they share.
+        return loss_sum, self.optimizer.step(lr, loss_sum if self.group.world_size == 1 else None)
 
-    def _within_memory(self, batches: Sequence[Batch], num_tokens: int, group: ProcessGroup) -> Tensor:
+    def dry_run(self, batch: Batch) -> None:
+        """Run forward and backward without an update, so that insufficient memory shows at once.
+
+        Each rank tries by itself. Then all split batches as finely as the one with the least memory.
+        """
+        with tf32_products(self.device):
+            self._within_memory([batch], max(1, batch.num_tgt_tokens), 0.0, ProcessGroup())
+        self.optimizer.zero_grad()
+        self.num_micro_batches = max(self.group.gather(self.num_micro_batches))
+
+    def _within_memory(
+        self, batches: Sequence[Batch], num_tokens: int, label_smoothing: float, group: ProcessGroup
+    ) -> Tensor:
         """Compute gradients, halving batches until they fit into the memory of every rank of `group`."""
         while True:
             parts = list(batches)
@@ -92,7 +99,7 @@ class Step:
                 parts = [part for batch in batches for part in batch.cut(self.num_micro_batches)]
             loss_sum: Tensor | None = None
             try:
-                loss_sum = self._gather_gradients(parts, num_tokens)
+                loss_sum = self._compute_gradients(parts, num_tokens, label_smoothing)
             except torch.OutOfMemoryError:
                 if all(len(part.src) == 1 for part in parts):
                     raise
@@ -101,38 +108,22 @@ class Step:
             self.num_micro_batches *= 2
             self.optimizer.zero_grad()
 
-    def _gather_gradients(self, batches: Sequence[Batch], num_tokens: int) -> Tensor:
-        """Compute forward and backward; return the sum of the loss."""
+    def _compute_gradients(self, batches: Sequence[Batch], num_tokens: int, label_smoothing: float) -> Tensor:
+        """Run forward and backward on batches on the host; return the sum of the loss."""
         loss_sum = torch.zeros((), device=self.device)
         # Divide by the real tokens of the whole update: the mean of micro-batch means is not the token mean.
         scale: float | Tensor = 1 / num_tokens
         if self.optimizer.loss_scale is not None:
             scale = scale * self.optimizer.loss_scale.scale
         for batch in batches:
-            loss = self._loss(batch)
+            rows = batch.twice() if self.r_drop else batch
+            packings = None
+            if self.packed and rows.num_tgt_tokens:
+                packings = Packings.from_batch(rows).to(self.device)
+            elif self.flattened:
+                packings = Packings.flattening(rows)
+            loss = self.loss(rows.to(self.device), label_smoothing, packings)
             (loss * scale).backward()
             self.optimizer.accumulate()
             loss_sum += loss.detach()
         return loss_sum
-
-    def _loss(self, batch: Batch) -> Tensor:
-        """Return the sum of the loss of `batch`, a batch on the host."""
-        if self.loss.r_drop:
-            batch = batch.twice()
-        packings = None
-        if self.packed and batch.num_tgt_tokens:
-            packings = Packings.from_batch(batch).to(self.device)
-        elif self.flattened:
-            packings = Packings.flattening(batch)
-        loss: Tensor = self.loss(*batch.to(self.device), **({} if packings is None else {"packings": packings}))
-        return loss
-
-    def dry_run(self, batch: Batch) -> None:
-        """Run forward and backward without an update, so that insufficient memory shows at once.
-
-        Each process tries by itself. Then all split batches as finely as the one with the least memory.
-        """
-        with tf32_products(self.device):
-            self._within_memory([batch], max(1, batch.num_tgt_tokens), ProcessGroup())
-        self.optimizer.zero_grad()
-        self.num_micro_batches = max(self.group.gather(self.num_micro_batches))

@@ -6,7 +6,6 @@ import json
 import random
 import shlex
 import shutil
-import signal
 from pathlib import Path
 
 import pytest
@@ -26,7 +25,7 @@ from nmt.config.corpora import ParallelFiles
 from nmt.config.data import AugmentConfig
 from nmt.data.read.corpus import read_parallel
 from nmt.data.store.mixing import corpus_weights, quotas
-from nmt.training.update.step import Step
+from tests.resumption import stop_after
 
 FAST = ("training.max_updates=6", "training.validate_every=3", "training.average_checkpoints=0")
 
@@ -135,16 +134,8 @@ def test_half_of_the_training_is_old_and_no_held_out_sentence_is_trained_on(runs
 def test_an_adaptation_that_was_stopped_ends_as_one_that_was_not(runs, client, monkeypatch):
     command = (runs / "base", "--corpus", client, "--max-loss", 100, "--run")
     assert adapt(*command, runs / "whole").exit_code == 0
-    step = Step.__call__
-
-    def stopping_step(self, batches, num_tokens, number):
-        result = step(self, batches, num_tokens, number)
-        if number == 4:
-            signal.raise_signal(signal.SIGINT)
-        return result
-
     with monkeypatch.context() as patch:
-        patch.setattr(Step, "__call__", stopping_step)
+        stop_after(patch, 4)
         assert adapt(*command, runs / "stopped").exit_code == 130
     assert not (runs / "stopped").exists()
     done = nmt("adapt", "--resume", "--run", runs / "stopped", "--max-loss", 100)
@@ -274,14 +265,8 @@ def test_an_adaptation_that_replaces_a_run_is_resumed_by_the_command_that_it_pri
     runs, client, messages, monkeypatch
 ):
     shutil.copytree(runs / "base", runs / "client")
-    step = Step.__call__
-
-    def stopping_step(self, batches, num_tokens, number):
-        signal.raise_signal(signal.SIGINT)
-        return step(self, batches, num_tokens, number)
-
     with monkeypatch.context() as patch:
-        patch.setattr(Step, "__call__", stopping_step)
+        stop_after(patch, 1)
         command = (runs / "base", "--corpus", client, "--run", runs / "client", "--overwrite", "--max-loss", 100)
         assert adapt(*command).exit_code == 130
     resume = next(line for line in messages if "nmt adapt --resume" in line).partition("nmt adapt ")[2]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shlex
 import shutil
-import signal
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,8 +20,8 @@ from nmt.base.errors import ConfigError, NmtError, RunError
 from nmt.base.languages import Direction
 from nmt.config import SearchOptions
 from nmt.data.read.lines import read_lines
-from nmt.training.update.step import Step
 from nmt.translation import Translation, Translator
+from tests.resumption import stop_after
 from tests.tiny import TRAINING, tiny_values
 
 MODEL = {"d_model": 16, "num_heads": 2, "d_ff": 32, "encoder_layers": 1, "decoder_layers": 1}
@@ -134,14 +133,6 @@ def test_a_distillation_that_was_killed_anywhere_ends_as_one_that_was_not(
     with partial.open("a") as file:
         file.write("cut sh")  # a line that was being written
     assert not stopped.exists()
-    step = Step.__call__
-
-    def stopping_step(self, batches, num_tokens, number):
-        result = step(self, batches, num_tokens, number)
-        if number == 4:
-            signal.raise_signal(signal.SIGINT)
-        return result
-
     translated = []
 
     def counted(*arguments):
@@ -149,7 +140,7 @@ def test_a_distillation_that_was_killed_anywhere_ends_as_one_that_was_not(
         return translate(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Step, "__call__", stopping_step)
+        stop_after(patch, 4)
         patch.setattr(distill_module, "_as_lines", counted)
         assert nmt(*command, stopped, "--resume").exit_code == 130
     num_sources = len(list(read_lines(partial.with_suffix("")))) // num_best

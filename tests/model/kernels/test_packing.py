@@ -85,10 +85,10 @@ def test_packed_and_flattened_batches_have_the_loss_and_the_gradients_of_padded_
         for module in model.modules():
             if hasattr(module, "rate"):
                 module.rate = 0.0  # which numbers are dropped depends on where they lie
-        batch_loss = BatchLoss(model, 0.1)
+        batch_loss = BatchLoss(model)
         shapes, states = [], batch_loss.states
         batch_loss.states = lambda *inputs, states=states, shapes=shapes: note(states(*inputs), shapes)
-        loss = batch_loss(*batch, packings=packings)
+        loss = batch_loss(batch, 0.1, packings)
         assert shapes == [shape]
         loss.backward()
         losses.append(loss.detach())
@@ -114,11 +114,11 @@ class Products(TorchDispatchMode):
 def shapes_of_products(dtype, *widths):
     """Train in `dtype` on batches of these widths, and return the shapes of the products that were in `dtype`."""
     model = make(dropout=0.1).train()
-    step = Step(model, Optimizer(model, TrainingConfig(), dtype), ProcessGroup(), 0.1)
+    step = Step(model, Optimizer(model, TrainingConfig(), dtype), ProcessGroup())
     with Products() as products:
         for update, width in enumerate(widths, 1):
             rows = ragged(*[width, width - 1] * 4)
-            step([Batch.from_ids(rows, rows, rows)], 8 * width - 4, update)
+            step([Batch.from_ids(rows, rows, rows)], 8 * width - 4, 1e-3 / update)
     return {shapes for product_dtype, shapes in products.seen if product_dtype == dtype}
 
 
@@ -136,7 +136,7 @@ def test_a_compiled_step_in_bf16_has_one_graph_for_short_and_long_rows(monkeypat
     graphs = []
     model = make().eval().bfloat16()
     states = torch.compile(
-        BatchLoss(model, 0.1)._states, dynamic=True, backend=lambda graph, _: graphs.append(graph) or graph.forward
+        BatchLoss(model)._states, dynamic=True, backend=lambda graph, _: graphs.append(graph) or graph.forward
     )
     for width in (5, 8, 6, 12, 9):
         states(ids(3, width), ids(3, width), None)
@@ -146,12 +146,12 @@ def test_a_compiled_step_in_bf16_has_one_graph_for_short_and_long_rows(monkeypat
 def test_a_batch_without_a_target_is_not_packed():
     nothing = torch.full((1, 1), PAD_ID)
     batch = Batch.from_ids(ids(1, 1), ids(1, 1), nothing)
-    loss, _ = packed_step(make())([batch], 1, 1)
+    loss, _ = packed_step(make())([batch], 1, 1e-3)
     assert loss == 0
 
 
 def packed_step(model):
-    step = Step(model, Optimizer(model, TrainingConfig(), torch.float32), ProcessGroup(), 0.1)
+    step = Step(model, Optimizer(model, TrainingConfig(), torch.float32), ProcessGroup())
     assert not step.packed
     assert step.packed_reason == "attention has no kernel for packed rows on cpu"
     step.packed = True
@@ -161,11 +161,11 @@ def packed_step(model):
 def test_a_packed_update_has_the_loss_of_a_padded_one_and_packings_that_are_moved_to_the_device_whole(monkeypatch):
     rows = ragged(5, 2, 9)
     batch = Batch.from_ids(rows, rows, rows)
-    expected = BatchLoss(make(), 0.1)(*batch)
+    expected = BatchLoss(make())(batch, 0.1)
     step = packed_step(make())
     moved = []
     monkeypatch.setattr(Packing, "to", lambda self, device: moved.append(self) or self)
-    loss, _ = step([batch], batch.num_tgt_tokens, 1)
+    loss, _ = step([batch], batch.num_tgt_tokens, 1e-3, 0.1)
     assert torch.allclose(loss, expected, rtol=1e-5)
     assert [len(packing.real) for packing in moved] == [16, 16]
 

@@ -16,8 +16,8 @@ from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import ConfigError, DataError, RunError
 from nmt.config.data import DataConfig
 from nmt.data.text.spans import PLACEHOLDERS
-from nmt.training.corpus import corpus_files
-from nmt.training.corpus.corpus_files import Corpus
+from nmt.training.corpus import corpus as corpus_module
+from nmt.training.corpus.corpus import Corpus
 from nmt.training.corpus.prepare import prepare, train_on_corpus
 from nmt.training.run import start_run
 from tests.tiny import tiny_config, write_digits
@@ -70,7 +70,7 @@ def test_what_is_prepared_already_is_found_without_a_pass_over_the_training_pair
     config, run = held_out_of(tmp_path), RunDir(tmp_path / "run")
     first = prepare(config, run, tmp_path / "store")
     passes = []
-    monkeypatch.setattr(corpus_files, "read_parallel", lambda files: passes.append(files) or iter(()))
+    monkeypatch.setattr(corpus_module, "read_parallel", lambda files: passes.append(files) or iter(()))
     assert prepare(config, run, tmp_path / "store").report == first.report  # as a resumed run does
     ready = held_out_of(tmp_path, tokenizer={"path": str(run.tokenizer)})
     second = RunDir(tmp_path / "second")
@@ -366,10 +366,10 @@ def test_a_configuration_is_not_read_again_for_each_pair(digits, tmp_path, monke
 
 
 def test_a_long_pass_over_the_corpus_says_every_thirty_seconds_how_far_it_is(tmp_path, monkeypatch, messages):
-    monkeypatch.setattr(corpus_files, "_PAIRS_BETWEEN_LOOKS", 50)
+    monkeypatch.setattr(corpus_module, "_PAIRS_BETWEEN_LOOKS", 50)
     prepare(held_out_of(tmp_path), RunDir(tmp_path / "quick"), tmp_path / "quick store")
     assert not any("pairs read" in line for line in messages)
-    monkeypatch.setattr(corpus_files, "LOG_SECONDS", 0.0)
+    monkeypatch.setattr(corpus_module, "LOG_SECONDS", 0.0)
     prepare(held_out_of(tmp_path), RunDir(tmp_path / "run"), tmp_path / "store")
     for work in ("choosing held-out sentences", "reading text for the tokenizer", "tokenizing"):
         assert f"{work}: 50 pairs read" in messages

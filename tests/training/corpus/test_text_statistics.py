@@ -10,7 +10,7 @@ import pytest
 from nmt.artifacts.rundir import RunDir
 from nmt.config.data import AugmentConfig
 from nmt.data.tokens.tokenizer import TokenizerPair
-from nmt.training.corpus.filtering import FilteredCorpus
+from nmt.training.corpus.corpus import Corpus
 from nmt.training.corpus.text_statistics import count_texts, record_statistics
 from nmt.training.run import start_run
 from nmt.translation import Translator
@@ -58,7 +58,7 @@ def test_a_run_counts_the_pairs_that_it_trains_on(run):
 
 def test_a_large_corpus_is_counted_at_even_distances(run, monkeypatch):
     monkeypatch.setattr("nmt.training.corpus.text_statistics.MAX_PAIRS", 20)
-    corpus = FilteredCorpus(run.config(), run.path.parent / ".store")
+    corpus = Corpus(run.config(), run.path.parent / ".store")
     found = count_texts(corpus, 140, Translator.load(run, device="cpu").tokenizers.src)
     assert found.pairs == 20
     assert found.src_sentences == [20]  # every seventh pair is the first of seven
@@ -68,7 +68,7 @@ def test_pairs_that_the_last_stage_merges_are_counted_as_merged(run):
     config = run.config()
     data = config.data.model_copy(update={"augment": AugmentConfig(merge=0.2)})
     merging = config.model_copy(update={"data": data})
-    corpus = FilteredCorpus(merging, run.path.parent / ".store")
+    corpus = Corpus(merging, run.path.parent / ".store")
     assert count_texts(corpus, 140, Translator.load(run, device="cpu").tokenizers.src).merged == 0.2
 
 
@@ -109,7 +109,7 @@ def test_an_old_run_tells_by_its_validation_set_whether_it_translates_numbers_al
 def test_statistics_that_are_kept_for_other_runs_are_counted_anew_if_they_cannot_be_read(run, tmp_path: Path):
     expected, tokenizer = run.statistics(), TokenizerPair.load(run.tokenizer).src
     assert expected is not None
-    corpus = FilteredCorpus(run.config(), run.path.parent / ".store")
+    corpus = Corpus(run.config(), run.path.parent / ".store")
     for number, kept in enumerate(("", "{", "[]", '{"pairs": 0}', "[" * 100_000)):
         other, known = RunDir(tmp_path / str(number)), tmp_path / f"known-{number}.json"
         other.path.mkdir()

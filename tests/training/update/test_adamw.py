@@ -97,7 +97,7 @@ def test_no_update_imports_pytorchs_compiler():
         "optimizer = Optimizer(model, TrainingConfig(), torch.float32)\n"
         "ids = torch.full((1, 3), 5)\n"
         "model(ids, ids).sum().backward()\n"
-        "optimizer.step(1)\n"
+        "optimizer.step(1e-3)\n"
         "optimizer.load_moments(optimizer.moments())\n"
         "assert 'torch._dynamo' not in sys.modules\n"
     )

@@ -94,16 +94,18 @@ def initial_weights(run):
 
 
 HANGS = """
-import os, time
+import itertools, os, time
 from nmt.apps.cli import main
 from nmt.training.update.step import Step
 
 step = Step.__call__
 
-def hanging(self, batches, num_tokens, update):
-    if update == 3 and os.environ["RANK"] == "1":
+numbers = itertools.count(1)
+
+def hanging(self, *arguments):
+    if next(numbers) == 3 and os.environ["RANK"] == "1":
         time.sleep(3600)
-    return step(self, batches, num_tokens, update)
+    return step(self, *arguments)
 
 Step.__call__ = hanging
 main()
@@ -150,16 +152,16 @@ import torch
 from nmt.apps.cli import main
 from nmt.training.update.step import BatchLoss
 
-forward = BatchLoss.forward
+batch_loss = BatchLoss.__call__
 
-def small_device(self, src, *others, **options):
-    loss = forward(self, src, *others, **options)
-    if self.model.training and os.environ["RANK"] == "1" and len(src) > 20:
+def small_device(self, batch, *options):
+    loss = batch_loss(self, batch, *options)
+    if self.model.training and os.environ["RANK"] == "1" and len(batch.src) > 20:
         loss.backward()  # as if memory ended in the backward pass: some gradients are there already
         raise torch.OutOfMemoryError("no room")
     return loss
 
-BatchLoss.forward = small_device
+BatchLoss.__call__ = small_device
 main()
 """
 
@@ -256,16 +258,18 @@ def test_torchrun_starts_again_from_the_last_checkpoint_when_a_process_has_died(
 
 
 DIES_ONCE = """
-import os, signal
+import itertools, os, signal
 from nmt.apps.cli import main
 from nmt.training.update.step import Step
 
 step = Step.__call__
 
-def deadly(self, batches, num_tokens, update):
-    if update == 7 and os.environ["RANK"] == "1" and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+numbers = itertools.count(1)
+
+def deadly(self, *arguments):
+    if next(numbers) == 7 and os.environ["RANK"] == "1" and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
         os.kill(os.getpid(), signal.SIGKILL)
-    return step(self, batches, num_tokens, update)
+    return step(self, *arguments)
 
 Step.__call__ = deadly
 main()

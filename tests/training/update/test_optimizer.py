@@ -13,10 +13,8 @@ from nmt.model.transformer import Transformer
 from nmt.training.update import optimizer as optimizer_module
 from nmt.training.update import step as step_module
 from nmt.training.update.distributed import ProcessGroup
-from nmt.training.update.loss_scale import LossScale
-from nmt.training.update.moving_average import MovingAverage
 from nmt.training.update.muon import Muon, orthogonal
-from nmt.training.update.optimizer import Optimizer, learning_rate
+from nmt.training.update.optimizer import LossScale, MovingAverage, Optimizer, learning_rate
 from nmt.training.update.step import BatchLoss, Step
 
 
@@ -49,21 +47,21 @@ def make() -> Transformer:
     return Transformer(ModelConfig(d_model=16, num_heads=2, d_ff=16, encoder_layers=1, decoder_layers=1), 13, 13)
 
 
-def one_update(model, optimizer, update):
+def one_update(model, optimizer, lr):
     src = torch.tensor([[5, 6, 7]])
     model(src, src).float().square().mean().backward()
     optimizer.accumulate()
-    return optimizer.step(update)
+    return optimizer.step(lr)
 
 
 def test_bf16_keeps_steps_that_are_too_small_for_it():
     """Steps of 1e-5 on weights near 0.25 are lost to bf16's rounding, but not to the master copy."""
     model = make()
-    optimizer = Optimizer(model, TrainingConfig(lr=1e-5, warmup_updates=0, clip_norm=0), torch.bfloat16)
+    optimizer = Optimizer(model, TrainingConfig(clip_norm=0), torch.bfloat16)
     name, weight = next(iter(optimizer.model_parameters.items()))
     before = optimizer.master[name].clone()
-    for update in range(1, 6):
-        one_update(model, optimizer, update)
+    for _ in range(5):
+        one_update(model, optimizer, 1e-5)
     moved = (optimizer.master[name] - before).detach().abs()
     assert float(moved.max()) > 1e-6
     assert torch.equal(weight, optimizer.master[name].bfloat16())
@@ -72,11 +70,11 @@ def test_bf16_keeps_steps_that_are_too_small_for_it():
 @pytest.mark.parametrize(("limit", "applied"), [(1e-3, 1e-3), (0.0, None)])
 def test_gradients_are_clipped_to_the_norm_or_not_at_all(limit, applied, monkeypatch):
     model = make()
-    optimizer = Optimizer(model, TrainingConfig(lr=1e-3, warmup_updates=0, clip_norm=limit), torch.float32)
+    optimizer = Optimizer(model, TrainingConfig(clip_norm=limit), torch.float32)
     seen = []
     grads = lambda: [p.grad for p in optimizer.master.values() if p.grad is not None]  # noqa: E731
     monkeypatch.setattr(optimizer.adam, "step", lambda *_: seen.append(float(torch.nn.utils.get_total_norm(grads()))))
-    norm = float(one_update(model, optimizer, 1))
+    norm = float(one_update(model, optimizer, 1e-3))
     assert norm > 1e-3
     assert seen == [pytest.approx(applied or norm, rel=1e-4)]
 
@@ -124,12 +122,12 @@ def test_bf16_gradients_of_micro_batches_are_added_up_in_fp32_and_exchanged_once
         monkeypatch.setattr(optimizer.adam, "step", lambda *_, optimizer=optimizer: sums.append(
             {name: p.grad.clone() for name, p in optimizer.master.items()}
         ))  # fmt: skip
-        Step(model, optimizer, each, 0.1)(batches, num_tokens, 1)
+        Step(model, optimizer, each)(batches, num_tokens, 1e-3, 0.1)
     assert group.exchanged == [(torch.float32, model.num_parameters())]
     model.zero_grad()
     expected = {name: torch.zeros_like(p, dtype=torch.float32) for name, p in model.named_parameters()}
     for batch in batches:
-        (BatchLoss(model, 0.1)(*batch) * (1 / num_tokens)).backward()
+        (BatchLoss(model)(batch, 0.1) * (1 / num_tokens)).backward()
         for name, p in model.named_parameters():
             expected[name] += p.grad.float()
             p.grad = None
@@ -143,12 +141,12 @@ def test_accumulated_gradients_keep_their_memory_from_update_to_update():
     model = make()
     optimizer = Optimizer(model, TrainingConfig(), torch.bfloat16)
     addresses = []
-    for update in (1, 2):
+    for lr in (1e-3, 1e-3):
         src = torch.tensor([[5, 6, 7]])
         model(src, src).float().square().mean().backward()
         optimizer.accumulate()
         addresses.append({name: p.grad.data_ptr() for name, p in optimizer.master.items()})
-        optimizer.step(update)
+        optimizer.step(lr)
     assert addresses[0] == addresses[1]
 
 
@@ -156,11 +154,11 @@ def test_an_update_computes_its_products_with_tf32_allowed(monkeypatch):
     """On CUDA alone; the switch of the device stands in for one."""
     monkeypatch.setattr(step_module, "tf32_products", lambda device: tf32_products(torch.device("cuda")))
     model = make()
-    step = Step(model, Optimizer(model, TrainingConfig(), torch.float32), ProcessGroup(), 0.1)
+    step = Step(model, Optimizer(model, TrainingConfig(), torch.float32), ProcessGroup())
     seen = []
     model.encoder_norm.register_forward_pre_hook(lambda *_: seen.append(torch.get_float32_matmul_precision()))
     rows = torch.randint(4, 13, (2, 5))
-    step([Batch.from_ids(rows, rows, rows)], 10, 1)
+    step([Batch.from_ids(rows, rows, rows)], 10, 1e-3)
     step.dry_run(Batch.from_ids(rows, rows, rows))
     assert seen == ["high", "high"]
     assert torch.get_float32_matmul_precision() == "highest"
@@ -168,12 +166,11 @@ def test_an_update_computes_its_products_with_tf32_allowed(monkeypatch):
 
 def test_r_drop_computes_rows_twice_and_takes_a_share_without_rows():
     model = make()
-    step = Step(model, Optimizer(model, TrainingConfig(), torch.float32), ProcessGroup(), 0.1)
-    step.loss.r_drop = 5.0
+    step = Step(model, Optimizer(model, TrainingConfig(), torch.float32), ProcessGroup(), r_drop=5.0)
     shapes = []
     model.src_embedding.register_forward_pre_hook(lambda module, inputs: shapes.append(tuple(inputs[0].shape)))
     rows, nothing = torch.randint(4, 13, (2, 5)), torch.full((1, 1), PAD_ID)
-    loss, _ = step([Batch.from_ids(rows, rows, rows), Batch.from_ids(rows[:1, :1], rows[:1, :1], nothing)], 10, 1)
+    loss, _ = step([Batch.from_ids(rows, rows, rows), Batch.from_ids(rows[:1, :1], rows[:1, :1], nothing)], 10, 1e-3)
     assert shapes == [(4, 5), (2, 1)]
     assert torch.isfinite(loss)
 
@@ -234,21 +231,21 @@ def test_muon_changes_nothing_if_the_gradient_is_not_finite():
 
 def test_fp16_scales_the_loss_and_halves_the_scale_when_gradients_overflow():
     model = make().eval()
-    optimizer = Optimizer(model, TrainingConfig(lr=1e-3, warmup_updates=0), torch.float16)
-    step = Step(model, optimizer, ProcessGroup(), 0.1)
+    optimizer = Optimizer(model, TrainingConfig(), torch.float16)
+    step = Step(model, optimizer, ProcessGroup())
     rows = torch.randint(4, 13, (2, 5))
     batch = Batch.from_ids(rows, rows, rows)
-    _, norm = step([batch], 10, 1)
+    _, norm = step([batch], 10, 1e-3, 0.1)
     assert float(optimizer.loss_scale.scale) == 2**16
     reference = make().eval()
-    loss = BatchLoss(reference, 0.1)(*batch) / 10
+    loss = BatchLoss(reference)(batch, 0.1) / 10
     gradients = torch.autograd.grad(loss, list(reference.parameters()))
     assert float(norm) == pytest.approx(
         float(torch.stack([g.square().sum() for g in gradients]).sum().sqrt()), rel=0.05
     )
     before = {name: tensor.detach().clone() for name, tensor in optimizer.master.items()}
     optimizer.loss_scale.scale.fill_(2**24)
-    step([batch], 10, 2)
+    step([batch], 10, 1e-3, 0.1)
     assert float(optimizer.loss_scale.scale) == 2**23
     assert all(torch.equal(before[name], tensor) for name, tensor in optimizer.master.items())
 

@@ -1,4 +1,4 @@
-"""The text files of one configuration, and the sentences held out of them for validation and test."""
+"""The corpus of a configuration: its files, the sentences held out of them, and the pairs that its filters keep."""
 
 from __future__ import annotations
 
@@ -8,13 +8,20 @@ import logging
 import time
 from collections.abc import Iterator
 from functools import cached_property
+from itertools import chain, islice
 from pathlib import Path
 from typing import Literal
 
+from nmt.base.errors import DataError
 from nmt.base.files import FileHashes, write_text
 from nmt.base.languages import Direction
+from nmt.base.machine import bounded, num_cores
 from nmt.config import Config
 from nmt.config.corpora import FORMS, ParallelFiles
+from nmt.data.check.profile import expect
+from nmt.data.check.rules import BIT, VERSION, bits_switched_on, rules_in
+from nmt.data.check.scripts import identifier_version
+from nmt.data.check.stream import DroppedRows, check_pairs
 from nmt.data.read.corpus import SentencePair, paths_of, read_parallel, refuse_pipes
 from nmt.data.read.lines import open_text
 from nmt.data.store.holdout import Holdout, choose_holdout
@@ -24,12 +31,15 @@ log = logging.getLogger(__name__)
 
 LOG_SECONDS = 30.0
 _PAIRS_BETWEEN_LOOKS = 4096  # at the clock
+_SAMPLE_PAIRS = 20_000
+_OFTEN_HARMLESS = {"empty", "repeated_source", "punctuation_mismatch", "number_mismatch", "markup"}
 
 
 class Corpus:
-    """The text files of one configuration.
+    """The text files of one configuration, without the training pairs that `data.filters` drops.
 
     Choosing the sentences to hold out takes two passes over the training files, so the choice is saved in `store_root`.
+    The filters run once, when they are first needed.
     """
 
     def __init__(self, config: Config, store_root: Path | None = None):
@@ -41,6 +51,8 @@ class Corpus:
             split: corpora for split in SPLITS if (corpora := data.corpora(split))
         }
         self.missing: list[Split] = [split for split in SPLITS if split not in self.named]
+        self._filters = [data.filters_of(files) for files in self.train]
+        self.has_filters = any(bits_switched_on(filters) != BIT["empty"] for filters in self._filters)
         refuse_pipes(self.files())
         self._store_root = store_root
         self._directions = {
@@ -82,7 +94,11 @@ class Corpus:
         return read_parallel(self.named[split]) if split in self.named else iter(self._held_out[split])
 
     def train_pairs(self) -> Iterator[SentencePair]:
-        """Yield the pairs to train on, including those with an empty side.
+        """Yield the pairs to train on, including those with an empty side."""
+        return self.dropped.kept(self._unfiltered_pairs()) if self.has_filters else self._unfiltered_pairs()
+
+    def _unfiltered_pairs(self) -> Iterator[SentencePair]:
+        """Yield the training pairs that are not held out.
 
         With several directions, a sentence that is held out in one direction is left out of all, on both sides.
         """
@@ -93,6 +109,49 @@ class Corpus:
             return (pair for pair in pairs if self._split_of(pair) == "train")
         held_out = {text for split in self._held_out.values() for pair in split for text in (pair.src, pair.tgt)}
         return (pair for pair in pairs if not {pair.src, pair.tgt} & held_out)
+
+    @cached_property
+    def dropped(self) -> DroppedRows:
+        """The training pairs that the filters drop. DataError if no pair with text on both sides is left."""
+        held_out = chain.from_iterable(self.pairs(split) for split in SPLITS)
+        expected = expect(self.config.data, self._unfiltered_pairs, held_out)
+        workers = bounded(self.config.training.threads) or num_cores()
+        dropped = DroppedRows.find(with_progress(self._unfiltered_pairs(), "filtering"), expected, workers=workers)
+        if len(dropped) and not dropped.num_kept:
+            hint = "`nmt data check` shows what each rule drops; turn off the rules that are wrong for your data"
+            rules = ", ".join(dropped.counts)
+            raise DataError(f"data.filters drops every training pair ({rules})", path=self.files()[0], hint=hint)
+        return dropped
+
+    def filter_identity(self) -> dict[str, object]:
+        """Return the settings that determine, besides the text, which pairs are dropped; nothing without filters."""
+        if not self.has_filters:
+            return {}
+        identifies = any(filters.wrong_language is not None for filters in self._filters)
+        filters = [filters.model_dump() for filters in self._filters]
+        return {
+            "rules": VERSION,
+            "filters": filters[0] if all(each == filters[0] for each in filters) else filters,
+            "language_identifier": identifier_version() if identifies else "",
+        }
+
+    def log_check(self) -> None:
+        """Check the first training pairs that the filters keep, within about a second, and log their faults."""
+        sample = list(islice(self.train_pairs(), _SAMPLE_PAIRS))
+        held_out = chain.from_iterable(self.pairs(split) for split in SPLITS)
+        expected = expect(self.config.data, lambda: sample, held_out, identify_languages=False)
+        counts: dict[str, int] = {}
+        for chunk in check_pairs(sample, expected):
+            for flags in chunk.flags[chunk.flags != 0].tolist():
+                for rule in rules_in(flags):
+                    counts[rule.name] = counts.get(rule.name, 0) + 1
+        faults = [f"{count:,} {name}" for name, count in counts.items() if name not in _OFTEN_HARMLESS]
+        if faults:
+            log.info(
+                "check of %s training pairs: %s; `nmt data check` shows them, data.filters drops them",
+                f"the first {len(sample):,}" if len(sample) == _SAMPLE_PAIRS else f"{len(sample):,}",
+                ", ".join(faults),
+            )
 
     def direction(self, split: Split | Literal["train"], pair: SentencePair) -> Direction:
         """Return the direction of a pair of a set."""
@@ -137,21 +196,20 @@ class Corpus:
                 for number, (files, other) in enumerate(zip(self.train, directions, strict=True))
                 if other == direction and number in self._firsts
             ]
-            sources = (pair.src for pair in whole(announced(read_parallel(corpora), "choosing held-out sentences")))
-            holdouts[direction] = choose_holdout(
-                sources, dict.fromkeys(self.missing, data.holdout_size), data.holdout_seed
-            )
+            pairs = with_both_sides(with_progress(read_parallel(corpora), "choosing held-out sentences"))
+            sizes: dict[str, int] = dict.fromkeys(self.missing, data.holdout_size)
+            holdouts[direction] = choose_holdout((pair.src for pair in pairs), sizes, data.holdout_seed)
         return holdouts
 
     @cached_property
     def _held_out(self) -> dict[Split, list[SentencePair]]:
         """Return the held-out pairs: the saved ones, or else choose and save them."""
-        kept = self._read_held_out()
-        if kept is not None:
-            return kept
+        saved = self._read_held_out()
+        if saved is not None:
+            return saved
         holdouts = self._choose()
         held_out: dict[Split, list[SentencePair]] = {split: [] for split in self.missing}
-        for pair in whole(announced(read_parallel(self.train), "collecting held-out sentences")):
+        for pair in with_both_sides(with_progress(read_parallel(self.train), "collecting held-out sentences")):
             split = holdouts[self.direction("train", pair)].split_of(pair.src)
             if split in held_out and pair.corpus in self._firsts:
                 held_out[split].append(pair)
@@ -164,9 +222,9 @@ class Corpus:
         if self._store_root is None or not self._store_root.is_dir():
             return None
         try:
-            kept = json.loads(self._held_out_file(self._store_root).read_text(encoding="utf-8"))
+            saved = json.loads(self._held_out_file(self._store_root).read_text(encoding="utf-8"))
             held_out = {
-                split: [SentencePair(str(src), str(tgt), *map(int, place)) for src, tgt, *place in kept[split]]
+                split: [SentencePair(str(src), str(tgt), *map(int, place)) for src, tgt, *place in saved[split]]
                 for split in self.missing
             }
             corpora = range(len(self.train))
@@ -192,12 +250,12 @@ def _form_of(files: ParallelFiles) -> dict[str, object]:
     return {"form": files.form} | {key: value for key, value in keys.items() if files.uses(key)}
 
 
-def whole(pairs: Iterator[SentencePair]) -> Iterator[SentencePair]:
+def with_both_sides(pairs: Iterator[SentencePair]) -> Iterator[SentencePair]:
     """Yield the pairs that have text on both sides."""
     return (pair for pair in pairs if pair.src and pair.tgt)
 
 
-def announced(pairs: Iterator[SentencePair], work: str) -> Iterator[SentencePair]:
+def with_progress(pairs: Iterator[SentencePair], work: str) -> Iterator[SentencePair]:
     """Yield `pairs`; every 30 seconds, log how many have been read and for what `work`."""
     due = time.monotonic() + LOG_SECONDS
     for number, pair in enumerate(pairs):
