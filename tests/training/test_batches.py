@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import json
-import signal
 
 import numpy as np
 import pytest
 import torch
 
 from nmt.artifacts.rundir import RunDir
+from nmt.base.device import Precision
+from nmt.base.errors import ConfigError
 from nmt.base.special_tokens import EOS_ID
 from nmt.data.store.batching import read_batch
 from nmt.data.store.redraw import Redraw
 from nmt.data.store.report import CorpusCounts
-from nmt.data.store.store import build_store
-from nmt.training import loop
-from nmt.training.batches import UpdateBatches
-from nmt.training.corpus.corpus_files import Corpus
-from nmt.training.corpus.prepare import train_on_corpus
-from nmt.training.run import resume_run, start_run
+from nmt.data.store.store import TokenStore, build_store
+from nmt.training.batches import UpdateBatches, refuse_beyond_epoch
+from nmt.training.corpus.corpus import Corpus
+from nmt.training.corpus.prepare import prepare, train_on_corpus
+from nmt.training.environment import Setup
+from nmt.training.parts import Training
+from nmt.training.run import start_run
 from nmt.training.update.distributed import ProcessGroup
-from tests.tiny import tiny_config
+from tests.resumption import stop_and_resume
+from tests.tiny import small_config, write_digits
 
 DRAWN = {
     "tokenizer": {
@@ -36,7 +39,7 @@ DRAWN = {
 @pytest.fixture(scope="module")
 def batches(digits, tmp_path_factory):
     """Return what gives the batches of a rank; each has a store of its own, as processes do."""
-    base = tiny_config(digits, **DRAWN)
+    base = small_config(digits, **DRAWN)
     config = base.model_copy(update={"training": base.training.model_copy(update={"tokens_per_update": 900})})
     corpus = Corpus(config)
     tokenizers = train_on_corpus(config, corpus)
@@ -96,21 +99,70 @@ def test_batches_go_on_from_any_position(batches):
             assert all(map(torch.equal, one, two))
 
 
-def test_a_resumed_run_with_drawn_pairs_equals_the_uninterrupted_one(digits, tmp_path, monkeypatch):
-    config = tiny_config(digits, **DRAWN, training={"max_updates": 6, "average_checkpoints": 0})
+def test_a_resumed_run_with_drawn_pairs_equals_the_uninterrupted_one(digits, tmp_path):
+    config = small_config(digits, **DRAWN, training={"max_updates": 6, "average_checkpoints": 0})
     assert start_run(config, tmp_path / "whole")
-    with monkeypatch.context() as patch:
-        train_one = loop._train_one_update
-
-        def train_and_interrupt(training):
-            train_one(training)
-            if training.update == 3:
-                signal.raise_signal(signal.SIGTERM)
-
-        patch.setattr(loop, "_train_one_update", train_and_interrupt)
-        assert not start_run(config, tmp_path / "stopped")
-    assert resume_run(None, tmp_path / "stopped")
+    stop_and_resume(config, tmp_path / "stopped", 3)
     whole, stopped = (RunDir(tmp_path / name).checkpoint("step-00000006") for name in ("whole", "stopped"))
     assert whole.read_bytes() == stopped.read_bytes()
     (info,) = (tmp_path / ".store").glob("*/store.json")
     assert json.loads(info.read_text())["num_pairs"] == 600  # no drawn segmentation is stored
+
+
+def test_micro_batches_add_up_to_the_update_of_the_whole(digits, run, tmp_path):
+    """One update of two batches has the gradient of their union: the loss is divided by the tokens of both."""
+    config = small_config(digits, training={"tokens_per_update": 900})
+    prepared = prepare(config, run, tmp_path / ".store")
+    setup = Setup(torch.device("cpu"), Precision("fp32", 1e9), ProcessGroup())
+    training = Training(run, config, prepared, setup)
+    update = training.batches.next_update()
+    assert len(update.batches) > 1
+    assert update.num_tokens == sum(batch.num_tgt_tokens for batch in update.batches) >= 900
+    weight = training.model.output_proj.weight
+    losses = []
+    for batch in update.batches:
+        logits = training.model(batch.src, batch.tgt_in)
+        losses.append(
+            torch.nn.functional.cross_entropy(
+                logits.flatten(0, 1), batch.tgt_out.flatten(), ignore_index=1, label_smoothing=0.1, reduction="sum"
+            )
+        )
+    expected = torch.autograd.grad(sum(losses) / update.num_tokens, weight)[0]
+    seen = {}
+    training.optimizer.step = lambda lr, loss: seen.setdefault("grad", weight.grad.clone()).norm()
+    training.step(update.batches, update.num_tokens, 1e-3, 0.1)
+    assert torch.allclose(seen["grad"], expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(("size", "refused"), [({"batch_tokens": 512}, True), ({"batch_tokens": "auto"}, False)])
+def test_an_update_larger_than_an_epoch_is_refused_before_there_is_a_run(tmp_path, size, refused):
+    folder = write_digits(tmp_path / "corpus", num_train=60)
+    training = {**size, "tokens_per_update": 10**8, "max_updates": 1, "warmup_updates": 0}
+    config = small_config(folder, training=training)
+    if not refused:  # one batch per update, of an epoch at most
+        assert start_run(config, tmp_path / "run")
+        return
+    with pytest.raises(ConfigError, match=r"is 100,000,000, but an epoch has only \d+ target tokens"):
+        start_run(config, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_update_may_have_all_tokens_of_an_epoch_and_no_more(tmp_path):
+    folder = write_digits(tmp_path / "corpus", num_train=60)
+    for on_too_long in ("truncate", "drop"):
+        config = small_config(folder, data={"on_too_long": on_too_long}, model={"max_tgt_len": 6, "max_src_len": 6})
+        start_run(config, tmp_path / on_too_long)
+        store = TokenStore(tmp_path / ".store" / RunDir(tmp_path / on_too_long).info().data_fingerprint)
+        batches = UpdateBatches(store, config, ProcessGroup())
+        num_tokens = 0
+        while batches.sampler.position.epoch == 0:
+            rows = batches.sampler.next_indices()
+            num_tokens += rows.num_tgt_tokens if batches.sampler.position.epoch == 0 else 0
+        for tokens in (num_tokens, num_tokens + 1):
+            training = config.training.model_copy(update={"tokens_per_update": tokens})
+            wanted = config.model_copy(update={"training": training})
+            if tokens == num_tokens:
+                refuse_beyond_epoch(wanted, store)
+                continue
+            with pytest.raises(ConfigError, match=f"only {num_tokens:,} target tokens"):
+                refuse_beyond_epoch(wanted, store)

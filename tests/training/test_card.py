@@ -6,7 +6,7 @@ import pytest
 
 from nmt.artifacts.rundir import RunDir
 from nmt.training.run import start_run
-from tests.tiny import tiny_config
+from tests.tiny import small_config
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from tests.tiny import tiny_config
 )
 def test_card_lists_the_methods_of_the_training(digits, tmp_path, sections, methods):
     training = {"max_updates": 8, "warmup_updates": 1, "average_checkpoints": 0} | sections.get("training", {})
-    start_run(tiny_config(digits, **{**sections, "training": training}), tmp_path / "run")
+    start_run(small_config(digits, **{**sections, "training": training}), tmp_path / "run")
     rows = [line for line in RunDir(tmp_path / "run").card.read_text("utf-8").splitlines() if "| methods |" in line]
     if methods is None:
         assert not rows

@@ -19,7 +19,7 @@ from nmt.training.update.packing import Packings
 from nmt.training.update.step import BatchLoss
 from tests.model.kernels.test_packing import ragged
 from tests.model.test_transformer import make
-from tests.tiny import tiny_config
+from tests.tiny import small_config
 
 pytestmark = pytest.mark.slow
 
@@ -36,7 +36,7 @@ MODEL = {"positions": "rotary"}  # whose gradient is our own
 
 def train_compiled(digits, tmp_path, **environment):
     config = tmp_path / "config.yaml"
-    config.write_text(dump_config(tiny_config(digits, model=MODEL, training=TRAINING)), encoding="utf-8")
+    config.write_text(dump_config(small_config(digits, model=MODEL, training=TRAINING)), encoding="utf-8")
     command = [sys.executable, "-m", "nmt", "train", "--config", str(config), "--run", str(tmp_path / "run")]
     cache = {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache")}
     return subprocess.run(command, env={**os.environ, **cache, **environment}, capture_output=True, text=True)
@@ -46,7 +46,7 @@ def train_compiled(digits, tmp_path, **environment):
 def test_a_compiled_update_is_the_one_that_is_not(digits, tmp_path):
     done = train_compiled(digits, tmp_path)
     assert done.returncode == 0, done.stderr
-    start_run(tiny_config(digits, model=MODEL, training={**TRAINING, "compile": False}), tmp_path / "plain")
+    start_run(small_config(digits, model=MODEL, training={**TRAINING, "compile": False}), tmp_path / "plain")
     compiled, plain = (read_weights(RunDir(tmp_path / name).best_checkpoint()) for name in ("run", "plain"))
     for name, tensor in plain.items():
         assert torch.allclose(tensor, compiled[name], atol=1e-5), name
@@ -58,11 +58,11 @@ def test_a_compiled_update_is_the_one_that_is_not(digits, tmp_path):
 def test_compiled_and_packed_batches_have_the_loss_of_those_that_are_not(positions, monkeypatch, tmp_path):
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
     model = make(positions=positions).eval()
-    compiled, plain = BatchLoss(model, 0.1, compiled=True), BatchLoss(model, 0.1)
+    compiled, plain = BatchLoss(model, compiled=True), BatchLoss(model)
     for lengths in ((5, 2, 9), (3, 8, 1, 4), (6, 6)):
         rows = ragged(*lengths)
         batch = Batch.from_ids(rows, rows, rows)
-        assert torch.allclose(compiled(*batch, packings=Packings.from_batch(batch)), plain(*batch), rtol=1e-4)
+        assert torch.allclose(compiled(batch, 0.1, Packings.from_batch(batch)), plain(batch, 0.1), rtol=1e-4)
 
 
 def test_without_a_compiler_one_message_says_how_to_go_on(digits, tmp_path):

@@ -14,11 +14,11 @@ from nmt.apps.commands.train import train_run
 from nmt.artifacts.rundir import RunDir
 from nmt.decoding.engines import native_engine
 from nmt.evaluation import score
-from nmt.training import int8_check
+from nmt.training import final_weights
 from nmt.training import run as training_run
 from nmt.training.run import resume_run, start_run
-from nmt.training.update.step import Step
-from tests.tiny import tiny_config
+from tests.resumption import stop_after
+from tests.tiny import small_config
 
 pytestmark = pytest.mark.skipif(not native_engine.is_available(), reason="built without a C compiler")
 
@@ -41,7 +41,7 @@ TRAINING = {"max_updates": 60, "warmup_updates": 20, "validate_every": 20, "aver
 def words_run(words, tmp_path_factory):
     """A run that has learned a part of copying."""
     path = tmp_path_factory.mktemp("run") / "words"
-    start_run(tiny_config(words, training=TRAINING), path)
+    start_run(small_config(words, training=TRAINING), path)
     return path
 
 
@@ -78,8 +78,8 @@ def test_one_line_of_the_log_holds_both_scores_and_what_follows(
     digits, tmp_path, messages, monkeypatch, int8_bleu, said
 ):
     # No corpus so small loses a known amount, so the two scores are given.
-    monkeypatch.setattr(int8_check, "_bleu", lambda training, run, kind: int8_bleu if kind == "int8" else 39.44)
-    start_run(tiny_config(digits), tmp_path / "run")
+    monkeypatch.setattr(final_weights, "_bleu", lambda training, run, kind: int8_bleu if kind == "int8" else 39.44)
+    start_run(small_config(digits), tmp_path / "run")
     lines = [line for line in messages if "int8" in line]
     assert lines == [f"int8: {int8_bleu:.2f} BLEU on the validation set, fp32 39.44{said}"]
     default = "fp32" if said else "int8"
@@ -88,16 +88,8 @@ def test_one_line_of_the_log_holds_both_scores_and_what_follows(
 
 def test_a_run_that_was_interrupted_has_no_scores_until_it_is_resumed(digits, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
-        step = Step.__call__
-
-        def stopping_step(self, batches, num_tokens, number):
-            result = step(self, batches, num_tokens, number)
-            if number == 6:
-                signal.raise_signal(signal.SIGINT)
-            return result
-
-        patch.setattr(Step, "__call__", stopping_step)
-        assert not start_run(tiny_config(digits), tmp_path / "run")
+        stop_after(patch, 6)
+        assert not start_run(small_config(digits), tmp_path / "run")
     run = RunDir(tmp_path / "run")
     assert run.index().int8 is None
     assert resume_run(None, run.path)
@@ -107,9 +99,9 @@ def test_a_run_that_was_interrupted_has_no_scores_until_it_is_resumed(digits, tm
 def test_scores_of_older_weights_are_gone_when_a_resumed_run_is_killed_before_its_end(digits, tmp_path, monkeypatch):
     """The average has the same name before and after, but other weights."""
     run = RunDir(tmp_path / "run")
-    start_run(tiny_config(digits, training={"early_stopping_metric": "loss"}), run.path)
+    start_run(small_config(digits, training={"early_stopping_metric": "loss"}), run.path)
     assert run.index().int8 is not None
-    more = tiny_config(digits, training={"early_stopping_metric": "loss", "max_updates": 16})
+    more = small_config(digits, training={"early_stopping_metric": "loss", "max_updates": 16})
     with monkeypatch.context() as patch:
         patch.setattr(training_run, "check_int8", lambda training: sys.exit(9))
         with pytest.raises(SystemExit):
@@ -124,7 +116,7 @@ def test_scores_of_older_weights_are_gone_when_a_resumed_run_is_killed_before_it
 def test_a_training_asked_to_stop_while_it_is_measured_says_how_to_go_on(
     digits, tmp_path, messages, monkeypatch, number, code
 ):
-    config, path, bleu = tiny_config(digits, training={"max_updates": 4}), tmp_path / "run", int8_check._bleu
+    config, path, bleu = small_config(digits, training={"max_updates": 4}), tmp_path / "run", final_weights._bleu
 
     def stopped_bleu(training, run, precision):
         if precision == "int8":
@@ -134,7 +126,7 @@ def test_a_training_asked_to_stop_while_it_is_measured_says_how_to_go_on(
     before = signal.signal(number, lambda *_: pytest.fail("the signal is not handled"))
     try:
         with monkeypatch.context() as patch:
-            patch.setattr(int8_check, "_bleu", stopped_bleu)
+            patch.setattr(final_weights, "_bleu", stopped_bleu)
             with pytest.raises(typer.Exit) as caught:
                 train_run(config, path, "start", "nmt train --resume")
     finally:
@@ -148,7 +140,7 @@ def test_a_training_asked_to_stop_while_it_is_measured_says_how_to_go_on(
 
 def test_a_run_that_stops_early_is_measured(digits, tmp_path):
     training = {"early_stopping_patience": 1, "validate_every": 1, "lr": 1e-12, "early_stopping_metric": "bleu"}
-    start_run(tiny_config(digits, training=training), tmp_path / "run")
+    start_run(small_config(digits, training=training), tmp_path / "run")
     run = RunDir(tmp_path / "run")
     assert run.index().last != "step-00000012"
     assert run.index().int8.checkpoint == run.index().best
@@ -161,7 +153,7 @@ def test_nothing_is_measured_if_the_native_engine_cannot_translate(digits, tmp_p
         monkeypatch.setattr(native_engine, "_decoder", None)
     else:
         model["attention"] = "additive"
-    start_run(tiny_config(digits, model=model), tmp_path / "run")
+    start_run(small_config(digits, model=model), tmp_path / "run")
     run = RunDir(tmp_path / "run")
     assert run.index().int8 is None
     assert not [line for line in messages if "int8" in line]
@@ -177,7 +169,7 @@ def test_a_failure_to_measure_is_a_warning_and_the_training_is_finished(digits, 
             return ["portable"]
 
     monkeypatch.setattr(native_engine, "_decoder", Full())
-    assert start_run(tiny_config(digits), tmp_path / "run")
+    assert start_run(small_config(digits), tmp_path / "run")
     assert "warning: int8 and fp32 were not compared: not enough memory to load this model" in messages
     assert RunDir(tmp_path / "run").index().int8 is None
     assert (tmp_path / "run" / "README.md").is_file()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import signal
-from dataclasses import replace
 
 import pytest
 from pydantic import ValidationError
@@ -18,11 +16,13 @@ from nmt.config.filters import Filters
 from nmt.data.store.mixing import corpus_weights
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.model.kernels.dropout import Dropout
+from nmt.training.ending import planned_ends
 from nmt.training.run import resume_run, start_run
-from nmt.training.stages import planned_ends, stage_spans
+from nmt.training.stages import stage_spans
 from nmt.training.state import TrainState
 from nmt.training.update.optimizer import learning_rate
 from nmt.training.update.step import Step
+from tests.resumption import same, state_of, stop_after
 from tests.tiny import tiny_values
 from tests.two_directions import two_directions, two_values
 
@@ -48,10 +48,10 @@ def watched(two_corpora, tmp_path_factory):
     """A finished run, and for each of its updates the rates of dropout (with the thresholds of their random bytes)."""
     path, rates, step = tmp_path_factory.mktemp("whole") / "run", [], Step.__call__
 
-    def watching_step(self, batches, num_tokens, number):
+    def watching_step(self, *arguments):
         modules = self.loss.model.modules()
         rates.append({(module.rate, module.threshold) for module in modules if isinstance(module, Dropout)})
-        return step(self, batches, num_tokens, number)
+        return step(self, *arguments)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Step, "__call__", watching_step)
@@ -62,26 +62,6 @@ def watched(two_corpora, tmp_path_factory):
 @pytest.fixture(scope="module")
 def whole(watched):
     return watched[0]
-
-
-def without_clocks(state):
-    counters = state.counters
-    window = replace(counters.window, seconds=0.0, reading_seconds=0.0)
-    return counters.model_copy(update={"train_seconds": 0.0, "window": window})
-
-
-def interrupt_after(num_updates, patch):
-    """Send SIGINT to the next training after this many of its updates."""
-    calls, step = [], Step.__call__
-
-    def stopping_step(self, batches, num_tokens, number):
-        calls.append(number)
-        result = step(self, batches, num_tokens, number)
-        if len(calls) == num_updates:
-            signal.raise_signal(signal.SIGINT)
-        return result
-
-    patch.setattr(Step, "__call__", stopping_step)
 
 
 def test_each_stage_is_a_training_of_its_own(two_corpora):
@@ -240,13 +220,12 @@ def test_a_training_stopped_in_a_stage_or_at_its_border_ends_as_one_that_was_not
     two_corpora, whole, tmp_path, monkeypatch, stop_at
 ):
     with monkeypatch.context() as patch:
-        interrupt_after(stop_at, patch)
+        stop_after(patch, stop_at)
         assert not start_run(staged(two_corpora), tmp_path / "run")
     run = RunDir(tmp_path / "run")
     assert TrainState.load(run.state).counters.update == stop_at
     assert resume_run(None, run.path)
-    ours, theirs = TrainState.load(run.state), TrainState.load(whole.state)
-    assert without_clocks(ours) == without_clocks(theirs)
+    assert same(state_of(run), state_of(whole))
     assert run.checkpoint("step-00000009").read_bytes() == whole.checkpoint("step-00000009").read_bytes()
 
 
@@ -266,9 +245,9 @@ def in_both_directions(folder, stages=BOTH, **sections):
 def test_a_stage_in_both_directions_trains_on_letters_as_sources_too_and_the_next_does_not(two_corpora, tmp_path):
     sources, step = [], Step.__call__
 
-    def watching_step(self, batches, num_tokens, number):
+    def watching_step(self, batches, *arguments):
         sources.append({int(token) for batch in batches for token in batch.src.unique()})
-        return step(self, batches, num_tokens, number)
+        return step(self, batches, *arguments)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Step, "__call__", watching_step)
@@ -288,7 +267,7 @@ def test_a_training_stopped_in_both_directions_ends_as_one_that_was_not(
     config = in_both_directions(two_corpora, **({"tokenizer": drawn} if per_epoch else {}))
     assert start_run(config, tmp_path / "whole")
     with monkeypatch.context() as patch:
-        interrupt_after(stop_at, patch)
+        stop_after(patch, stop_at)
         assert not start_run(config, tmp_path / "run")
     assert resume_run(None, tmp_path / "run")
     ours, theirs = (RunDir(tmp_path / name).checkpoint("step-00000007") for name in ("run", "whole"))
@@ -352,7 +331,7 @@ def test_a_stage_that_has_not_begun_may_change_or_go(two_corpora, whole, tmp_pat
     limits = {"max_minutes": max_minutes}
     path, wrong = tmp_path / "run", [*STAGES[:2], {"max_updates": 40, "lr": 1.0}, {"max_updates": 3}]
     with monkeypatch.context() as patch:
-        interrupt_after(5, patch)
+        stop_after(patch, 5)
         assert not start_run(staged(two_corpora, wrong, **limits), path)
     assert resume_run(staged(two_corpora, **limits), path)
     name = "step-00000009"

@@ -12,15 +12,19 @@ import torch
 from nmt.artifacts.checkpoint import read_tensors, write_tensors
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import RunError
+from nmt.data.store.batching import DataPosition
+from nmt.training.checkpoints import CheckpointHistory
+from nmt.training.metrics import Window
 from nmt.training.run import resume_run, start_run
-from nmt.training.state import TrainState
-from tests.tiny import tiny_config
+from nmt.training.state import Counters, TrainState
+from tests.full_disk import no_room_for
+from tests.tiny import small_config
 
 
 @pytest.fixture(scope="module")
 def trained(digits, tmp_path_factory):
     path = tmp_path_factory.mktemp("state") / "run"
-    start_run(tiny_config(digits, training={"max_updates": 4, "average_checkpoints": 0}), path)
+    start_run(small_config(digits, training={"max_updates": 4, "average_checkpoints": 0}), path)
     return path
 
 
@@ -132,3 +136,37 @@ def test_a_state_is_read_as_it_was_written(trained, tmp_path):
     tensors, others = state.to_tensors(), again.to_tensors()
     assert tensors.keys() == others.keys()
     assert all(torch.equal(tensors[name], others[name]) for name in tensors)
+
+
+def test_a_state_file_cannot_run_code(tmp_path):
+    import pickle
+
+    class Bomb:
+        def __reduce__(self):
+            return (open, (str(tmp_path / "boom"), "w"))
+
+    (tmp_path / "state.pt").write_bytes(pickle.dumps(Bomb()))
+    with pytest.raises(RunError, match="damaged"):
+        TrainState.load(tmp_path / "state.pt")
+    assert not (tmp_path / "boom").exists()
+
+
+def a_state(update, num_weights):
+    counters = Counters(
+        update=update,
+        train_seconds=0.0,
+        skipped_in_a_row=0,
+        num_micro_batches=1,
+        position=DataPosition(),
+        window=Window(),
+        history=CheckpointHistory("bleu"),
+    )
+    return TrainState(counters, {"proj.weight": torch.zeros(num_weights)}, {}, [])
+
+
+def test_a_saved_state_is_whole_or_absent(tmp_path):
+    a_state(1, 10).save(tmp_path / "state")
+    with no_room_for(5000), pytest.raises(OSError, match="File too large"):
+        a_state(2, 10_000).save(tmp_path / "state", tmp_path / "previous")
+    assert TrainState.load(tmp_path / "state").counters == a_state(1, 10).counters
+    assert [path.name for path in tmp_path.iterdir()] == ["state"]
