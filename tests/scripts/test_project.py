@@ -86,7 +86,6 @@ def test_every_package_that_nmt_imports_is_asked_for():
         "prometheus_client": "prometheus-client",
         "docx": "python-docx",
         "huggingface_hub": "huggingface-hub",
-        "google": "protobuf",
     }  # import: distribution
     imported = set()
     for path in (ROOT / "nmt").rglob("*.py"):

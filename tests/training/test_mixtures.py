@@ -13,12 +13,12 @@ from nmt import Translator
 from nmt.artifacts.rundir import DirectedPairs, RunDir
 from nmt.base.errors import ConfigError, NmtError, RunError
 from nmt.config import Config, SearchOptions
-from nmt.data.store.report import CorpusReport
 from nmt.data.text.tags import user_symbols
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.evaluation.plots import read_metrics
 from nmt.training.corpus.prepare import prepare
 from nmt.training.run import resume_run, start_run
+from tests.reports import report_of
 from tests.tiny import small_config
 from tests.two_directions import two_directions, two_values, write_two_directions
 
@@ -91,10 +91,6 @@ def test_scores_are_kept_for_each_direction_and_their_mean_is_the_score(two_run)
     assert "# two-directions" in card or "en to de, en to fr" in card
     assert "- en-fr: BLEU" in card
     assert "--to de" in card
-
-
-def report_of(path):
-    return CorpusReport.from_json(RunDir(path).read_json(RunDir(path).report_file))
 
 
 def test_a_tag_is_one_token_and_stands_before_every_source_that_is_trained_on(two_corpora, tmp_path):

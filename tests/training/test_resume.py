@@ -129,7 +129,9 @@ def calibrated(calibrated_once, tmp_path):
     """A finished run with an average and, perhaps, calibrated weights, and its configuration."""
     folder, config = calibrated_once
     shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
-    return RunDir(tmp_path / "calibrated"), config
+    run = RunDir(tmp_path / "calibrated")
+    run.card.write_text(run.card.read_text().replace(str(folder), str(tmp_path)))  # it names the path of the run
+    return run, config
 
 
 def test_a_refused_resume_of_a_finished_run_keeps_its_final_weights_and_scores(calibrated, monkeypatch):

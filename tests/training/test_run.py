@@ -99,7 +99,7 @@ def test_the_function_for_python_raises_what_its_callback_raises_and_errors_of_u
     with pytest.raises(KeyError, match="2"):
         train(small_config(digits), tmp_path / "run", on_update=fail)
     assert train(small_config(digits), tmp_path / "run").finished
-    with pytest.raises(NmtError, match="there is no such file"):
+    with pytest.raises(NmtError, match="no such file"):
         train(tmp_path / "missing.yaml", tmp_path / "run")
 
 

@@ -11,6 +11,7 @@ from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import DataError
 from nmt.config import dump_config, load_config
 from nmt.training.corpus.prepare import Prepared, prepare
+from tests.reports import report_of
 from tests.tiny import tiny_config
 
 PAIRS = [(f"{n} eins {'a' * (n % 7)}", f"{n} one {'b' * (n % 7)}") for n in range(100, 200)]
@@ -31,10 +32,11 @@ def prepared(folder: Path, run: str, **filters: object):
 def test_filters_drop_pairs_and_count_them_by_rule(tmp_path, messages):
     result = prepared(write_corpus(tmp_path), "run", duplicate=True, mojibake=True, overlap=True)
     assert len(result.store) == 100
-    assert result.report.counts.filtered == 3
-    assert result.report.counts.dropped_by_rule == {"duplicate": 1, "mojibake": 1, "overlap": 1}
-    assert result.report.counts.empty_dropped == 1
-    assert result.report.counts.sources_in_test == 0
+    counts = report_of(tmp_path / "run").counts
+    assert counts.filtered == 3
+    assert counts.dropped_by_rule == {"duplicate": 1, "mojibake": 1, "overlap": 1}
+    assert counts.empty_dropped == 1
+    assert counts.sources_in_test == 0
     assert "  dropped by data.filters: 3 pairs (1 duplicate, 1 mojibake, 1 overlap)" in messages
     assert not any("scores will be too high" in line for line in messages)
 
@@ -82,8 +84,9 @@ def test_a_file_listed_twice_is_there_unfiltered_and_filtered(tmp_path, messages
     config = listed_twice(write_corpus(tmp_path))
     result = prepare(config, RunDir(tmp_path / "run"), tmp_path / "store")
     assert result.store.sizes(2) == (103, 100)
-    assert result.report.counts.dropped_by_rule == {"duplicate": 1, "mojibake": 1, "overlap": 1}
-    assert [(part.name, part.pairs, part.filtered) for part in result.report.corpora] == [
+    report = report_of(tmp_path / "run")
+    assert report.counts.dropped_by_rule == {"duplicate": 1, "mojibake": 1, "overlap": 1}
+    assert [(part.name, part.pairs, part.filtered) for part in report.corpora] == [
         ("all", 103, 0),
         ("clean", 100, 3),
     ]
@@ -125,7 +128,7 @@ def test_duplicates_are_looked_for_among_corpora_with_the_same_filters(tmp_path)
     config = tiny_config(tmp_path, data={"src_lang": "de", "filters": {"duplicate": True}, "train": train})
     result = prepare(config, RunDir(tmp_path / "run"), tmp_path / "store")
     assert result.store.sizes(3) == (102, 0, 102)
-    assert result.report.counts.filtered_by_corpus == [1, 103, 1]
+    assert report_of(tmp_path / "run").counts.filtered_by_corpus == [1, 103, 1]
 
 
 def test_filters_that_drop_every_pair_are_refused(tmp_path):
@@ -143,5 +146,6 @@ def test_each_direction_is_checked_by_its_own_languages(tmp_path):
     corpora = [{"tsv": str(tmp_path / "train.tsv")}, {"tsv": str(tmp_path / "greek.tsv"), "tgt_lang": "el"}]
     filters = {"wrong_script": True, "duplicate": True}
     config = tiny_config(tmp_path, data={"filters": filters, "src_lang": "de", "train": corpora})
-    counts = prepare(config, RunDir(tmp_path / "run"), tmp_path / "store").report.counts
+    prepare(config, RunDir(tmp_path / "run"), tmp_path / "store")
+    counts = report_of(tmp_path / "run").counts
     assert counts.dropped_by_rule == {"duplicate": 2, "wrong_script": 1}

@@ -20,6 +20,7 @@ from nmt.training.corpus import corpus as corpus_module
 from nmt.training.corpus.corpus import Corpus
 from nmt.training.corpus.prepare import prepare, train_on_corpus
 from nmt.training.run import start_run
+from tests.reports import report_of
 from tests.tiny import tiny_config, write_digits
 
 
@@ -41,7 +42,7 @@ def test_sets_that_are_not_named_are_held_out_with_all_translations_of_a_source(
     assert (len(valid), len(test), len(valid & test)) == (7, 7, 0)
     assert len(run.read_pairs("valid")[0]) == 21
     assert len(prepared.store) == 300 - 42
-    assert prepared.report.counts.sources_in_test == 0
+    assert report_of(run.path).counts.sources_in_test == 0
 
 
 def held_out_of(tmp_path: Path, **sections: dict[str, object]):
@@ -68,13 +69,14 @@ def test_the_seed_of_the_training_leaves_the_held_out_sets_alone_and_their_own_c
 
 def test_what_is_prepared_already_is_found_without_a_pass_over_the_training_pairs(tmp_path, monkeypatch):
     config, run = held_out_of(tmp_path), RunDir(tmp_path / "run")
-    first = prepare(config, run, tmp_path / "store")
+    first = prepare(config, run, tmp_path / "store").fingerprint, report_of(run.path)
     passes = []
     monkeypatch.setattr(corpus_module, "read_parallel", lambda files: passes.append(files) or iter(()))
-    assert prepare(config, run, tmp_path / "store").report == first.report  # as a resumed run does
+    again = prepare(config, run, tmp_path / "store").fingerprint, report_of(run.path)  # as a resumed run does
+    assert again == first
     ready = held_out_of(tmp_path, tokenizer={"path": str(run.tokenizer)})
     second = RunDir(tmp_path / "second")
-    assert prepare(ready, second, tmp_path / "store").fingerprint == first.fingerprint
+    assert prepare(ready, second, tmp_path / "store").fingerprint == first[0]
     assert [second.read_pairs(split) for split in ("valid", "test")] == [
         run.read_pairs(split) for split in ("valid", "test")
     ]
@@ -219,7 +221,8 @@ def test_the_report_counts_what_was_cut_dropped_and_shared(tmp_path):
     long_row = " ".join("1" * 40)
     text = (folder / "train.tsv").read_text() + f"{shared}\n1 2\t\n{long_row}\t{long_row}\n"
     (folder / "train.tsv").write_text(text)
-    report = prepare(tiny_config(folder), RunDir(tmp_path / "run"), tmp_path / "store").report
+    prepare(tiny_config(folder), RunDir(tmp_path / "run"), tmp_path / "store")
+    report = report_of(tmp_path / "run")
     assert report.pairs == 22
     assert (report.too_long, report.on_too_long) == (1, "truncate")
     assert (report.counts.empty_dropped, report.counts.sources_in_test) == (1, 1)
@@ -233,7 +236,8 @@ def test_the_report_counts_what_was_cut_dropped_and_shared(tmp_path):
 def test_one_language_in_both_columns_is_warned_of(tmp_path):
     folder = write_digits(tmp_path, num_train=20)
     (folder / "train.tsv").write_text("".join(f"{n} {n}\t{n} {n}\n" for n in range(30)))
-    report = prepare(tiny_config(folder), RunDir(tmp_path / "run"), tmp_path / "store").report
+    prepare(tiny_config(folder), RunDir(tmp_path / "run"), tmp_path / "store")
+    report = report_of(tmp_path / "run")
     assert any("the same text on both sides; are the columns right?" in line for line in report.warnings())
 
 
@@ -272,8 +276,8 @@ def test_corpora_of_several_forms_make_the_same_store_as_one_file_with_their_pai
     configs = [tiny_config(folder), tiny_config(folder, data=split_into_corpora(folder))]
     one, several = (prepare(config, RunDir(tmp_path / str(i)), tmp_path / "store") for i, config in enumerate(configs))
     assert one.fingerprint != several.fingerprint
-    assert [part.pairs for part in several.report.corpora] == [20, 30]
-    assert one.report == replace(several.report, corpora=())
+    assert [part.pairs for part in report_of(tmp_path / "1").corpora] == [20, 30]
+    assert report_of(tmp_path / "0") == replace(report_of(tmp_path / "1"), corpora=())
     for name in ("src.tokens", "src.offsets", "tgt.tokens", "tgt.offsets"):
         assert (one.store.folder / name).read_bytes() == (several.store.folder / name).read_bytes()
 
@@ -325,7 +329,8 @@ def test_a_messy_spreadsheet_is_cleaned_before_training(tmp_path, messages):
     path = write_digits(tmp_path / "corpus") / "a.csv"
     path.write_text("\ufeffID,English,German\r\n" + "".join(rows), encoding="utf-8", newline="")
     config = tiny_config(path.parent, data={"train": {"csv": str(path), "columns": ["English", "German"]}})
-    report = prepare(config, RunDir(tmp_path / "run"), tmp_path / "store").report
+    prepare(config, RunDir(tmp_path / "run"), tmp_path / "store")
+    report = report_of(tmp_path / "run")
     assert (report.pairs, report.counts.empty_dropped) == (140, 20)
     left_out = [line for line in messages if "skipped" in line]
     assert left_out == [f"warning: {path}: skipped 40 rows: 20 with #VALUE!, 20 with a formula; the first is on line 2"]
