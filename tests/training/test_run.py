@@ -11,11 +11,10 @@ import pytest
 import torch
 
 from nmt.artifacts import rundir
-from nmt.artifacts.checkpoint import load_model, read_weights
+from nmt.artifacts.checkpoint import read_weights
 from nmt.artifacts.rundir import FORMAT, RunDir, new_run
 from nmt.base.errors import ConfigError, DataError, NmtError, RunError
 from nmt.config import dump_config
-from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.evaluation.plots import read_metrics
 from nmt.training.metrics import TrainRecord, ValidRecord
 from nmt.training.run import resume_run, start_or_resume_run, start_run, train
