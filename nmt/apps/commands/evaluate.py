@@ -310,11 +310,10 @@ def _count_training_words(run: RunDir, test_set: DirectedPairs) -> Mapping[str, 
 
 def _training_sources(run: RunDir, direction: Direction) -> Iterator[str]:
     """Yield the sources of one direction that the run was trained on."""
-    from nmt.training.corpus.corpus_files import whole
-    from nmt.training.corpus.filtering import FilteredCorpus
+    from nmt.training.corpus.corpus import Corpus, with_both_sides
 
-    corpus = FilteredCorpus(run.config())
-    return (pair.src for pair in whole(corpus.train_pairs()) if corpus.direction("train", pair) == direction)
+    corpus = Corpus(run.config())
+    return (pair.src for pair in with_both_sides(corpus.train_pairs()) if corpus.direction("train", pair) == direction)
 
 
 def _write_report(path: Path, evaluation: Evaluation, details: Details) -> None:
