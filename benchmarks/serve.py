@@ -253,19 +253,20 @@ def bare_seconds(translator: Translator, sentences: Sequence[str]) -> float:
 def contender(
     system: str, run: RunDir, options: argparse.Namespace, sentences: Sequence[str]
 ) -> tuple[list[str | Path], list[str]]:
-    """Return the command of a server, and its engine's translation of each sentence (LibreTranslate's: unknown)."""
+    """Return the command of a server, and its engine's translation of each sentence (of other engines: unknown)."""
     if system == "libretranslate":
         return libretranslate_server(run, options.cache, options.envs), []
-    model = run.path
+    plain: list[str | Path] = [sys.executable, HERE / "peers" / "plain_server.py"]
     if system == "plain ctranslate2":
         from nmt.apps.interop.export import export_ctranslate2
 
-        model = options.cache / "serve-export"
-        export_ctranslate2(run, model, quantization="int8", overwrite=True)
-    command: list[str | Path] = [sys.executable, HERE / "peers" / "plain_server.py", model]
+        export = options.cache / "serve-export"
+        export_ctranslate2(run, export, quantization="int8", overwrite=True)
+        return [*plain, export], []
+    command = [*plain, run.path]
     if system == "nmt serve":
-        command = [sys.executable, "-m", "nmt", "serve", "--device", "cpu", "--port", "0", "--model", model]
-    translator = Translator.load(model, device="cpu", scores=False)
+        command = [sys.executable, "-m", "nmt", "serve", "--device", "cpu", "--port", "0", "--model", run.path]
+    translator = Translator.load(run, device="cpu", scores=False)
     return command, [translation.text for translation in translator.translate(sentences)]
 
 

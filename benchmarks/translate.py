@@ -238,8 +238,6 @@ def measure_programs(
             asked = ["--precision", precision, "--engine", "torch" if system == "nmt-torch" else "auto"]
             commands[f"{system} translate, run", precision] = ([*nmt, bench.run.path, *asked], "nmt")
             continue
-        if system == "ctranslate2":
-            commands["nmt translate, export", precision] = ([*nmt, bench.models[system, precision]], "nmt")
         if system not in ONE_LENGTH:
             setting = bench.best.get((system, precision), {})
             job = bench.job(system, precision, "program", **{**setting, "num_sentences": num_sentences})

@@ -169,7 +169,7 @@ def ask(address: str) -> str:
 def main() -> None:
     """Build, measure, serve."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--model", type=Path, help="run or export to serve; default: a tiny run")
+    parser.add_argument("--model", type=Path, help="run to serve; default: a tiny run")
     model = parser.parse_args().model
     steps = read_steps(DOCKERFILE.read_text(encoding="utf-8"))
     with tempfile.TemporaryDirectory(dir="/tmp") as name:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import ast
 import json
-import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -176,7 +175,6 @@ def structure() -> dict[str, object]:
     between = arrows()
     private = [name for name in function_names() if name.startswith("_") and not name.startswith("__")]
     once = [name for name in private if mentions()[name] == 1]
-    sources = [(PACKAGE / file).read_text(encoding="utf-8") for file in files()]
     entries = [path.name for path in PACKAGE.iterdir() if path.name not in (*FACE, "__pycache__")]
     return {
         "lines": num_lines(files()),
@@ -187,7 +185,6 @@ def structure() -> dict[str, object]:
         "keys": len(keys()),
         "arrows between folders": len(between),
         "arrows up": sum(ROOMS.index(b) > ROOMS.index(a) for a, b in between if {a, b} <= set(ROOMS)),
-        "unions RunDir | ExportDir": sum(len(re.findall(r"RunDir\]? \| ExportDir", text)) for text in sources),
         "NamedTuples built once": len(tuples_built_once()),
         "functions": len(function_names()),
         "private functions": len(private),

@@ -1,11 +1,10 @@
-"""Find the run or export to use."""
+"""Find the run to use."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-from nmt.artifacts.exportdir import ExportDir, is_export
 from nmt.artifacts.hub import HUB_PREFIX, fetch
 from nmt.artifacts.packed import unpack
 from nmt.artifacts.rundir import RunDir
@@ -15,22 +14,11 @@ from nmt.base.files import restore_replaced
 _NAME_A_RUN = "give a run folder from `nmt train`, or a file from `nmt pack`"
 
 
-def find_model(model: str | None) -> RunDir | ExportDir:
-    """Return the run, export or packed model `model` (--model), else $NMT_MODEL, else the newest run in ./runs.
-
-    A packed model, or one on the hub (`hf:user/name`), is returned as a run in the cache. RunError if there is no such
-    model, or if it is a run without a checkpoint.
-    """
-    name = _name(model)
-    if name is None:
-        return _newest_run()
-    return ExportDir(Path(name)) if is_export(Path(name)) else _checked_run(name)
-
-
 def find_run(model: str | None) -> RunDir:
     """Return the run `model` (--model), else $NMT_MODEL, else the most recently trained run under ./runs.
 
-    It may be packed or on the hub, as in `find_model`. RunError if there is no such run, or it has no checkpoint.
+    A packed model, or one on the hub (`hf:user/name`), is returned as a run in the cache. RunError if there is no such
+    run, or it has no checkpoint.
     """
     name = _name(model)
     return _newest_run() if name is None else _checked_run(name)
@@ -66,6 +54,9 @@ def _checked_run(name: str) -> RunDir:
     if not path.is_dir():
         raise RunError("no such run", path=path, hint=_NAME_A_RUN)
     if not run.config_file.is_file():
+        if (path / "export.json").is_file():
+            hint = "give the run that it was exported from: nmt translates faster with it"
+            raise RunError("an export for CTranslate2, which nmt does not load", path=path, hint=hint)
         is_other = (path / "config.json").is_file()
         hint = "if it is a Hugging Face folder, import it with `nmt import hf`" if is_other else _NAME_A_RUN
         raise RunError("not a run: it has no config.yaml", path=path, hint=hint)

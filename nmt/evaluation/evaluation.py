@@ -11,8 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from nmt.artifacts.exportdir import ExportDir
-from nmt.artifacts.find_model import find_model
+from nmt.artifacts.find_model import find_run
 from nmt.artifacts.hub import HUB_PREFIX
 from nmt.artifacts.packed import is_packed
 from nmt.artifacts.rundir import DirectedPairs, RunDir
@@ -142,7 +141,7 @@ class Evaluator:
 
     def __init__(
         self,
-        model: list[RunDir] | ExportDir,
+        model: Sequence[RunDir],
         translator: Translator,
         options: SearchOptions,
         marks: Sequence[str] = (),
@@ -153,12 +152,9 @@ class Evaluator:
         `marks` are added to the names of files, such as a checkpoint. NmtError if no folder is writable.
         """
         self.translator, self.options, self._marks = translator, options, marks
-        if isinstance(model, ExportDir):
-            self.paths, self._checkpoints = [model.path], list[str]()
-        else:
-            self.paths = [run.path for run in model]
-            self._checkpoints = [run.usable_checkpoint().stem for run in model]
-        self.folder = folder or _writable(model.path / "eval" if isinstance(model, ExportDir) else model[0].results)
+        self.paths = [run.path for run in model]
+        self._checkpoints = [run.usable_checkpoint().stem for run in model]
+        self.folder = folder or _writable(model[0].results)
 
     def evaluate(self, test_set: TestSet, metrics: Metrics) -> Evaluation:
         """Translate and score `test_set`; save hypotheses and scores."""
@@ -270,10 +266,10 @@ def evaluate_file(path: Path, test_set: TestSet, metrics: Metrics) -> Evaluation
 
 
 class OtherSystem(NamedTuple):
-    """A system to compare with: a run or an export, or the translations of another system."""
+    """A system to compare with: a run, or the translations of another system."""
 
     path: Path
-    model: list[RunDir] | ExportDir | None
+    model: Sequence[RunDir] | None
     hypotheses: list[str]
 
     @classmethod
@@ -281,10 +277,9 @@ class OtherSystem(NamedTuple):
         """Find the system called `name`. NmtError if there is none, or if it translates another test set."""
         path = Path(name)
         if name.startswith(HUB_PREFIX) or path.is_dir() or is_packed(path):
-            model = find_model(name)
-            return cls(path, model if isinstance(model, ExportDir) else [model], [])
+            return cls(path, [find_run(name)], [])
         if not path.exists():
-            raise NmtError("no such run, export or file of translations", path=path)
+            raise NmtError("no such run or file of translations", path=path)
         return cls(path, None, read_hypotheses(path, test_set))
 
     def file_name(self, test_set: TestSet, suffix: str = "") -> str:
@@ -296,7 +291,7 @@ class OtherSystem(NamedTuple):
         return f"{test_set.name}-of-{name}-{hash_of(identity)}{suffix}.hyp"
 
 
-Load = Callable[[list[RunDir] | ExportDir, Path | None], Evaluator]
+Load = Callable[[Sequence[RunDir], Path | None], Evaluator]
 """Loads a model, with a folder for its results; None: its own."""
 
 

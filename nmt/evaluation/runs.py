@@ -11,7 +11,6 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from nmt.artifacts.exportdir import ExportDir
 from nmt.artifacts.packed import PACK_INFO
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError, RunError
@@ -31,7 +30,7 @@ class RunSummary:
     """The row of one model in `nmt compare`. Scores by set and metric: `valid BLEU`, `test chrF2`."""
 
     run: str  # as given by the user
-    seed: int | None  # None for an export
+    seed: int
     scores: dict[str, float]
     parameters: int | None  # None without a checkpoint
     minutes: float | None  # of training, without validation
@@ -58,14 +57,11 @@ class RunComparison:
     warnings: list[str]
 
 
-def compare_runs(models: Sequence[RunDir | ExportDir], names: Sequence[str] = ()) -> RunComparison:
+def compare_runs(models: Sequence[RunDir], names: Sequence[str] = ()) -> RunComparison:
     """Compare `models`, called `names` (default: their paths), in order. RunError if one of them is damaged."""
     warnings: list[str] = []
     pairs = zip(models, names or [str(model.path) for model in models], strict=True)
-    summaries = [
-        _summarize_export(model, name, warnings) if isinstance(model, ExportDir) else _summarize(model, name, warnings)
-        for model, name in pairs
-    ]
+    summaries = [_summarize(model, name, warnings) for model, name in pairs]
     warnings += _compare_test_sets(summaries)
     seeds = _summarize_seeds(summaries, warnings)
     return RunComparison(summaries, _differing(summaries), seeds, warnings)
@@ -91,25 +87,6 @@ def _compare_test_sets(summaries: Sequence[RunSummary]) -> Iterator[str]:
     unknown = [each.run for each in tested if each.test_set is None]
     if unknown and len(tested) > 1:
         yield f"{', '.join(unknown)}: no test set, so nmt cannot tell if these test scores are comparable"
-
-
-def _summarize_export(export: ExportDir, name: str, warnings: list[str]) -> RunSummary:
-    """Return the row of an export: its BLEU, measured during the export on the test set of the run."""
-    info = export.info()
-    bleu = info.agreement.get("bleu")
-    score = bleu.get("export") if isinstance(bleu, Mapping) else None
-    if not isinstance(score, int | float):
-        warnings.append(f"{name}: no test scores; the exported run had no test set")
-    return RunSummary(
-        run=name,
-        seed=None,
-        scores={"test BLEU": round(score, 2)} if isinstance(score, int | float) else {},
-        parameters=None,
-        minutes=None,
-        updates=None,
-        settings={"quantization": info.quantization, **_flatten({"decoding": info.decoding.model_dump(mode="json")})},
-        test_set=None,
-    )
 
 
 def _summarize(run: RunDir, name: str, warnings: list[str]) -> RunSummary:
@@ -217,15 +194,14 @@ def _summarize_seeds(summaries: Sequence[RunSummary], warnings: list[str]) -> li
     groups: dict[str, list[RunSummary]] = {}
     for each in summaries:
         settings = {key: value for key, value in each.settings.items() if key not in _NOT_SETTINGS}
-        if each.seed is not None:
-            groups.setdefault(_comparable([settings, each.test_set]), []).append(each)
+        groups.setdefault(_comparable([settings, each.test_set]), []).append(each)
     several = [group for group in groups.values() if len({each.seed for each in group}) > 1]
     return [_spread(_one_per_seed(group, warnings)) for group in several]
 
 
 def _one_per_seed(group: Sequence[RunSummary], warnings: list[str]) -> list[RunSummary]:
     """Return the first run with each seed; warn about the others."""
-    firsts: dict[int | None, RunSummary] = {}
+    firsts: dict[int, RunSummary] = {}
     for each in group:
         first = firsts.setdefault(each.seed, each)
         if first is not each:

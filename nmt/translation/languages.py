@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple, Self
 
-from nmt.artifacts.exportdir import ExportInfo
 from nmt.base.errors import NmtError, in_words
 from nmt.base.languages import Direction, language_tag
 from nmt.config import Config
@@ -40,12 +39,6 @@ class LanguagePair(NamedTuple):
         learned = config.data.directions
         several = learned if len(learned) > 1 else ()
         return cls(*learned[0], user_symbols(config), several, config.model.language_tags)
-
-    @classmethod
-    def of_export(cls, info: ExportInfo) -> Self:
-        """Return the languages of an export."""
-        directions = tuple(Direction(*codes) for codes in info.directions)
-        return cls(info.src_lang, info.tgt_lang, info.user_symbols, directions, info.language_tags)
 
     @property
     def targets(self) -> list[str]:

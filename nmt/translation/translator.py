@@ -11,8 +11,7 @@ from typing import Any, Self, overload
 
 from pydantic import ValidationError
 
-from nmt.artifacts.exportdir import ExportDir
-from nmt.artifacts.find_model import find_model
+from nmt.artifacts.find_model import find_run
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError
 from nmt.base.special_tokens import EOS_ID
@@ -36,7 +35,7 @@ from nmt.translation.translation import Translation, put_together
 
 log = logging.getLogger(__name__)
 
-Model = str | Path | RunDir | ExportDir | Sequence[RunDir]
+Model = str | Path | RunDir | Sequence[RunDir]
 
 
 class Translator:
@@ -75,55 +74,31 @@ class Translator:
         engine: str = "auto",
         device: str = "auto",
         precision: str = "auto",
-        token_scores: bool = False,
         scores: bool = True,
     ) -> Translator:
-        """Load the best model of a run, or the model of a folder created by `nmt export`.
+        """Load the best model of a run, a packed model or a model on the hub.
 
         Default: the model in $NMT_MODEL, or the most recently trained run in ./runs. Several runs form an ensemble with
-        the options of the first run; NmtError if their tokenizers differ. `token_scores` makes an export return scores
-        per token, and scores that mean the same as a run's, which takes extra time. Without `scores`, exports and the
-        native engine compute no scores for single outputs; their score is nan.
+        the options of the first run; NmtError if their tokenizers differ. Without `scores`, the native engine computes
+        no scores for single outputs; their score is nan.
 
-        `engine` runs the model of a run: native (C, on a CPU), torch, or auto (native if it supports the model).
-        `precision` applies to runs too: fp32, bf16 (torch), int8 (on a CPU), or auto. In the native engine, auto is
-        int8, unless the measurement at the end of training found that int8 costs too much quality. In torch, auto is
-        bf16 on GPUs that are faster with it, else fp32. An export has a fixed engine and precision.
+        `engine` is native (C, on a CPU), torch, or auto (native if it supports the model). `precision` is fp32, bf16
+        (torch), int8 (on a CPU), or auto. In the native engine, auto is int8, unless the measurement at the end of
+        training found that int8 costs too much quality. In torch, auto is bf16 on GPUs that are faster with it, else
+        fp32.
 
         For the engine torch on Intel processors with AVX-512, set MKL_CBWR=AVX512,STRICT before the process computes
         anything. It makes small batches faster and does not change results.
         """
         if model is None or isinstance(model, str | Path):
-            model = find_model(None if model is None else str(model))
-        if isinstance(model, ExportDir):
-            if precision not in ("auto", "fp32"):
-                hint = "export the run again with --quantization"
-                raise NmtError("the precision of an export is fixed when it is created", path=model.path, hint=hint)
-            if engine != "auto":
-                raise NmtError("an export always uses the engine CTranslate2", path=model.path, hint="leave it auto")
-            return cls._load_export(model, device, token_scores, scores)
-        return cls._load_runs(
-            [model] if isinstance(model, RunDir) else list(model), engine, device, precision, scores or token_scores
-        )
-
-    @classmethod
-    def _load_runs(cls, runs: Sequence[RunDir], engine: str, device: str, precision: str, scores: bool) -> Translator:
+            model = find_run(None if model is None else str(model))
+        runs = [model] if isinstance(model, RunDir) else list(model)
         from nmt.decoding.engines.selection import load_engine
 
         tokenizers = shared_tokenizers(runs)
         config = runs[0].config()
         loaded = load_engine(runs, tokenizers, engine, device, precision, scores=scores)
         return cls(tokenizers, loaded, LanguagePair.of(config), config.decoding, runs[0].statistics())
-
-    @classmethod
-    def _load_export(cls, export: ExportDir, device: str, token_scores: bool, scores: bool) -> Translator:
-        from nmt.decoding.engines.ctranslate2_engine import CTranslate2Engine
-
-        info = export.info()
-        export.check_files(info)
-        tokenizers = TokenizerPair.load(export.tokenizer)
-        engine = CTranslate2Engine(export, info, tokenizers, device, token_scores=token_scores, scores=scores)
-        return cls(tokenizers, engine, LanguagePair.of_export(info), info.decoding, info.statistics)
 
     @property
     def precision(self) -> str:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import shutil
 
 import pytest
 
-from nmt.artifacts.exportdir import ExportDir, is_export
-from nmt.artifacts.find_model import find_model, find_run
+from nmt.artifacts.find_model import find_run
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import RunError
 
@@ -62,17 +60,8 @@ def test_a_run_without_a_checkpoint_is_refused(tmp_path):
         find_run(str(run.path))
 
 
-def test_an_export_whose_replacement_was_killed_is_found_and_usable(digits_export, tmp_path):
-    shutil.copytree(digits_export, tmp_path / ".out.0000000a.old")
-    (tmp_path / ".out.0000000a.partial").mkdir()
-    (tmp_path / ".out.0000000a.lock").touch()
-    assert is_export(find_model(str(tmp_path / "out")).path)
-    assert [path.name for path in tmp_path.iterdir()] == ["out"]
-
-
-def test_a_model_is_a_run_or_an_export(digits_run, digits_export, monkeypatch):
-    assert isinstance(find_model(str(digits_run)), RunDir)
-    assert isinstance(find_model(str(digits_export)), ExportDir)
+def test_an_export_is_refused_because_a_model_is_a_run(digits_export, monkeypatch):
     monkeypatch.setenv("NMT_MODEL", str(digits_export))
-    found = find_model(None)
-    assert (found.path, is_export(found.path), is_export(digits_run)) == (digits_export, True, False)
+    for name in (None, str(digits_export)):
+        with pytest.raises(RunError, match="an export for CTranslate2, which nmt does not load\n  give the run"):
+            find_run(name)

@@ -10,7 +10,7 @@ import pytest
 
 from nmt.apps.interop.sharing import pack
 from nmt.artifacts.cachedir import cache_folder
-from nmt.artifacts.find_model import find_model, find_run
+from nmt.artifacts.find_model import find_run
 from nmt.artifacts.packed import unpack
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import RunError
@@ -59,12 +59,12 @@ def test_another_file_of_the_same_name_is_another_model(packed):
 
 
 def test_a_packed_model_is_found_like_a_run_and_keeps_evaluations_beside_the_file(packed, monkeypatch):
-    run = find_model(str(packed))
+    run = find_run(str(packed))
     assert isinstance(run, RunDir)
     assert run.path.name == "model"
     assert run.results == packed.with_name("model-eval")
     monkeypatch.setenv("NMT_MODEL", str(packed))
-    assert find_model(None).path == run.path
+    assert find_run(None).path == run.path
 
 
 def test_a_damaged_file_leaves_nothing_in_the_cache(packed):

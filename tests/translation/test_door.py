@@ -22,7 +22,6 @@ from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError
 from nmt.config import SearchOptions
 from nmt.decoding.engines import native_engine
-from nmt.evaluation import score
 from nmt.training.run import start_run
 from nmt.translation import LanguagePair
 from tests.letters import write_letters
@@ -107,9 +106,6 @@ def test_the_check_of_an_export_and_evaluation_print_the_same_score(early_run, t
         "bs:1000|seed:12345|", ""
     )  # of the interval, which the check does not need
     assert (checked["run"], checked["signature"]) == (printed["value"], signature)
-    sources, references = RunDir(early_run).read_pairs("test")
-    exported = texts_of(Translator.load(tmp_path / "out", device="cpu"), sources)
-    assert checked["export"] == round(score(exported, references, "en", ["bleu"])[0].value, 2)
 
 
 @pytest.mark.parametrize(
@@ -193,17 +189,6 @@ def test_eight_threads_may_use_one_translator_at_once(digits_run, options):
     assert all(each == expected for each in found)
 
 
-@pytest.mark.parametrize("sampling", [{}, {"sample": True, "temperature": 3.0}])
-def test_eight_threads_may_use_one_export_at_once(digits_run, digits_export, sampling):
-    many = RunDir(digits_run).read_pairs("test")[0]
-    translator = Translator.load(digits_export, device="cpu")
-    asked = [SearchOptions(**sampling, seed=seed) for seed in range(1, 17)]
-    expected = [translator.translate(many, options) for options in asked]
-    with ThreadPoolExecutor(8) as callers:
-        found = list(callers.map(lambda options: translator.translate(many, options), asked))
-    assert found == expected
-
-
 def with_threads(run: Path, number: int) -> Translator:
     from nmt.decoding.engines.torch_engine import TorchEngine
 
@@ -267,31 +252,6 @@ def test_loading_and_translating_change_neither_the_environment_nor_the_threads_
     assert dict(os.environ) == environment
     assert torch.get_num_threads() == 2
     assert of_another_thread == [2, 2]
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-@pytest.mark.parametrize("used_before", [True, False])
-def test_an_export_that_is_loaded_before_a_fork_translates_in_the_child(digits_export, used_before):
-    """In a process of its own, as a web server does that loads a model and forks: the child ends as Python ends."""
-    code = """
-import os, sys
-from nmt import Translator
-translator = Translator.load(sys.argv[1], device="cpu")
-if sys.argv[2] == "True":
-    translator.translate(["12"])
-if os.fork() == 0:
-    texts = [done.text for done in translator.translate(["123", "45"])]
-    sys.exit(0 if texts == ["321", "54"] else 3)
-child, status = os.wait()
-assert [done.text for done in translator.translate(["123"])] == ["321"]
-if os.fork() == 0:
-    sys.exit(0)  # it never translates
-sys.exit(os.waitstatus_to_exitcode(status) or os.waitstatus_to_exitcode(os.wait()[1]))
-"""
-    command = [sys.executable, "-c", code, str(digits_export), str(used_before)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600, cwd=Path(__file__).parents[2])
-    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

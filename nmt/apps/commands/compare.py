@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nmt.apps.commands.streams import print_text
-from nmt.artifacts.exportdir import ExportDir, is_export
 from nmt.artifacts.find_model import find_run
 from nmt.artifacts.hub import HUB_PREFIX
 from nmt.artifacts.packed import is_packed
@@ -24,17 +23,17 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_NAME_MODELS = "give folders made by `nmt train` or `nmt export`, or files made by `nmt pack`"
+_NAME_MODELS = "give folders made by `nmt train`, or files made by `nmt pack`"
 _MAX_VALUE = 24  # characters of a setting in the table
 
-Runs = Annotated[list[Path] | None, typer.Argument(help="Runs, packed models or exports. Default: all runs in ./runs.")]
+Runs = Annotated[list[Path] | None, typer.Argument(help="Runs or packed models. Default: all runs in ./runs.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 def compare(runs: Runs = None, json: AsJson = False) -> None:
     """Compare models: scores, size, minutes, settings that differ.
 
-    For each run, packed model or export: BLEU and chrF of its best checkpoint on the validation set, and the test-set
+    For each run or packed model: BLEU and chrF of its best checkpoint on the validation set, and the test-set
     scores that `nmt eval` saved. For runs that differ only in their seeds: mean and standard deviation.
     """
     from nmt.evaluation.runs import compare_runs
@@ -46,7 +45,7 @@ def compare(runs: Runs = None, json: AsJson = False) -> None:
     print_text(to_json(asdict(comparison), indent=2) if json else "\n".join(_render(comparison)))
 
 
-def _find_models(given: list[Path] | None) -> dict[str, RunDir | ExportDir]:
+def _find_models(given: list[Path] | None) -> dict[str, RunDir]:
     """Return the models among the given paths, by name; RunError if there are none, or if a path does not exist."""
     if given:
         for path in given:
@@ -64,12 +63,10 @@ def _find_models(given: list[Path] | None) -> dict[str, RunDir | ExportDir]:
     return found
 
 
-def _model_at(path: Path) -> RunDir | ExportDir | None:
+def _model_at(path: Path) -> RunDir | None:
     """Return the model at `path`; None if there is none."""
     if str(path).startswith(HUB_PREFIX) or is_packed(path):
         return find_run(str(path))
-    if is_export(path):
-        return ExportDir(path)
     return RunDir(path) if RunDir(path).config_file.is_file() else None
 
 
@@ -96,7 +93,7 @@ def _row(number: int, run: RunSummary, names: Sequence[str]) -> list[str]:
     scores = [f"{run.scores[name]:.2f}" if name in run.scores else "-" for name in names]
     parameters = "-" if run.parameters is None else f"{run.parameters / 1e6:.2f}M"
     minutes = "-" if run.minutes is None else f"{run.minutes:.1f}"
-    return [str(number), run.run, *scores, parameters, minutes, "-" if run.seed is None else str(run.seed)]
+    return [str(number), run.run, *scores, parameters, minutes, str(run.seed)]
 
 
 def _value(value: object) -> str:

@@ -27,9 +27,8 @@ from nmt.apps.commands.options import (
 )
 from nmt.apps.commands.outputs import refuse_replacing, refuse_unwritable
 from nmt.apps.commands.streams import print_text
-from nmt.artifacts.exportdir import ExportDir
 from nmt.artifacts.rundir import DirectedPairs, RunDir
-from nmt.base.errors import DataError, NmtError, RunError, counted
+from nmt.base.errors import DataError, NmtError, counted
 from nmt.base.files import to_json, write_text
 from nmt.base.languages import Direction
 from nmt.config.data import AUGMENT_KINDS
@@ -66,7 +65,7 @@ Compare = Annotated[
     typer.Option(
         "--compare",
         metavar="OTHER",
-        help="Run, export or file of translations of the same sentences to compare with. Tests whether the difference "
+        help="Run or file of translations of the same sentences to compare with. Tests whether the difference "
         "is significant. May be repeated.",
     ),
 ]
@@ -137,8 +136,7 @@ def evaluate(
 ) -> None:
     """Compute BLEU, chrF, TER and COMET, with confidence intervals.
 
-    Evaluates on the run's test set or on your own files. Saves hypotheses and scores in the folder `eval` of the run
-    or export.
+    Evaluates on the run's test set or on your own files. Saves hypotheses and scores in the folder `eval` of the run.
     """
     files, compared = _Files(src, ref or [], tsv), compare or []
     kinds = _names(augment, AUGMENT_KINDS, "kind of change") if augment else []
@@ -159,7 +157,7 @@ def evaluate(
         hint = "give the sources with --src, or a file of pairs with --tsv"
         raise DataError("COMET needs the source sentences, and there are none", hint=hint)
 
-    def load(model: list[RunDir] | ExportDir, folder: Path | None, checkpoint: str | None = None) -> Evaluator:
+    def load(model: Sequence[RunDir], folder: Path | None, checkpoint: str | None = None) -> Evaluator:
         translator = load_translator(model, engine, device, precision)
         marks = [mark for mark in (checkpoint, engine, precision) if mark not in (None, "auto")]
         return Evaluator(model, translator, search.change(translator.options), marks, folder)
@@ -228,7 +226,7 @@ def _names(given: str, known: Sequence[str], what: str) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _direction(found: list[RunDir] | ExportDir | None, to: str | None, from_: str | None) -> Direction:
+def _direction(found: Sequence[RunDir] | None, to: str | None, from_: str | None) -> Direction:
     """Return the direction of a test set in files. NmtError if neither a model nor --to names the target language."""
     if found is not None:
         return _languages_of(found).direction(to, from_)
@@ -240,23 +238,20 @@ def _direction(found: list[RunDir] | ExportDir | None, to: str | None, from_: st
     return Direction(from_ or UNKNOWN_LANGUAGE, to)
 
 
-def _languages_of(found: list[RunDir] | ExportDir) -> LanguagePair:
+def _languages_of(found: Sequence[RunDir]) -> LanguagePair:
     from nmt.translation import LanguagePair
 
-    return LanguagePair.of_export(found.info()) if isinstance(found, ExportDir) else LanguagePair.of(found[0].config())
+    return LanguagePair.of(found[0].config())
 
 
 def _read_test_set(
-    found: list[RunDir] | ExportDir | None, files: _Files, split: str, to: str | None, from_: str | None
+    found: Sequence[RunDir] | None, files: _Files, split: str, to: str | None, from_: str | None
 ) -> TestSet:
     """Return the test set `files`, or else a data set of the (first) run. Warn of empty references."""
     from nmt.evaluation.test_sets import read_files, read_split
 
     if files:
         test_set = read_files(*files, _direction(found, to, from_))
-    elif isinstance(found, ExportDir):
-        hint = "give a test set with --src and --ref, or with --tsv"
-        raise RunError("an export holds no test set", path=found.path, hint=hint)
     else:
         assert found is not None
         languages = _languages_of(found)
@@ -276,7 +271,7 @@ def _evaluate(evaluator: Evaluator, test_set: TestSet, metrics: Metrics, kinds: 
     return replace(evaluation, changed=changed)
 
 
-def _examine(evaluation: Evaluation, test_set: TestSet, found: list[RunDir] | ExportDir | None) -> Details:
+def _examine(evaluation: Evaluation, test_set: TestSet, found: Sequence[RunDir] | None) -> Details:
     """Return details on the errors of the translations; with the run's training data, also by rare words."""
     from nmt.evaluation.details import examine
 
@@ -284,7 +279,7 @@ def _examine(evaluation: Evaluation, test_set: TestSet, found: list[RunDir] | Ex
     assert system is not None
     if not test_set.has_sources:
         return examine(system, None, each.direction.src)
-    frequencies = _count_training_words(found[0], each) if isinstance(found, list) else None
+    frequencies = _count_training_words(found[0], each) if found is not None else None
     return examine(system, each.sources, each.direction.src, frequencies)
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-import shlex
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from nmt.apps.commands.outputs import refuse_existing, refuse_replacing
-from nmt.artifacts.exportdir import Quantization, refuse_existing_export
+from nmt.apps.interop.export_folder import Quantization, refuse_existing_export
 from nmt.artifacts.find_model import find_run
 
 log = logging.getLogger(__name__)
@@ -34,14 +33,14 @@ def ctranslate2(
     ] = "none",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the export if it exists.")] = False,
 ) -> None:
-    """Export a run to CTranslate2, which needs no torch; use it with: nmt translate --model OUT"""
+    """Export a run to CTranslate2, and check that it translates like the run."""
     found = find_run(str(run))
     refuse_replacing([out], [], [found])
     refuse_existing_export(out, overwrite=overwrite)  # here too, so that the error comes before torch is imported
     from nmt.apps.interop.export import export_ctranslate2
 
     export_ctranslate2(found, out, quantization=quantization, overwrite=overwrite)
-    log.info(f"done: {out}, {_megabytes(out):.1f} MB\n  nmt translate --model {shlex.quote(str(out))} 'text'")
+    log.info(f"done: {out}, {_megabytes(out):.1f} MB\n  ctranslate2.Translator({str(out)!r}) loads it")
 
 
 @app.command()

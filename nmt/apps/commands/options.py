@@ -15,10 +15,8 @@ import typer
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
-from nmt.artifacts.exportdir import ExportDir, is_export
-from nmt.artifacts.find_model import find_model, find_run
+from nmt.artifacts.find_model import find_run
 from nmt.artifacts.rundir import RunDir
-from nmt.base.errors import RunError
 from nmt.base.files import sha256_of
 from nmt.base.machine import request_exact_mkl
 from nmt.config import SearchOptions
@@ -39,8 +37,8 @@ Models = Annotated[
         "--model",
         "-m",
         metavar="MODEL",
-        help="Run directory, export, packed model or hf:user/name. Default: $NMT_MODEL, or the most recently trained "
-        "run in ./runs. Repeat for an ensemble of runs.",
+        help="Run directory, packed model or hf:user/name. Default: $NMT_MODEL, or the most recently trained run in "
+        "./runs. Repeat for an ensemble.",
     ),
 ]
 Checkpoint = Annotated[
@@ -72,7 +70,7 @@ Engine = Annotated[
     Literal["auto", "native", "torch"],
     typer.Option(
         "--engine",
-        help="Engine for a run's model. auto: native, the fastest on a CPU, if it supports the model; else torch.",
+        help="Engine. auto: native, the fastest on a CPU, if it supports the model; else torch.",
         rich_help_panel=RARE_PANEL,
     ),
 ]
@@ -266,39 +264,31 @@ def _message(error: ValidationError) -> str:
     return flag + fault["msg"].removeprefix("Value error, ")
 
 
-def find_models(models: list[str] | None, checkpoint: str | None = None) -> list[RunDir] | ExportDir:
-    """Return the runs or the export that --model names, or the default model, which is logged.
+def find_models(models: list[str] | None, checkpoint: str | None = None) -> Sequence[RunDir]:
+    """Return the runs that --model names, or the default model, which is logged.
 
     `checkpoint` names the weights to use instead of the best ones, for a single run. RunError if it does not exist.
     """
     if models and len(models) > 1:
-        for model in models:
-            if is_export(Path(model)):
-                raise RunError("an export cannot be in an ensemble", path=model, hint="give runs, or only the export")
         if checkpoint is not None:
             raise typer.BadParameter("--checkpoint is for one run, not for an ensemble")
         return [find_run(model) for model in models]
-    found = find_model(models[0] if models else None)
-    if isinstance(found, ExportDir):
-        if checkpoint is not None:
-            raise typer.BadParameter("--checkpoint is for a run; an export holds one checkpoint")
-    elif checkpoint is not None:
-        found.use_checkpoint(checkpoint)
+    run = find_run(models[0] if models else None)
+    if checkpoint is not None:
+        run.use_checkpoint(checkpoint)
     if not models:
-        log.info("model: %s", found.path)
-    return found if isinstance(found, ExportDir) else [found]
+        log.info("model: %s", run.path)
+    return [run]
 
 
 def load_translator(
-    models: list[RunDir] | ExportDir, engine: str, device: str, precision: str, *, token_scores: bool = False
+    models: Sequence[RunDir], engine: str, device: str, precision: str, *, scores: bool = False
 ) -> Translator:
-    """Load what `find_models` found, with the fastest environment settings; with token scores, or without any."""
+    """Load what `find_models` found, with the fastest environment settings; with scores, or without."""
     request_exact_mkl()
     from nmt.translation import Translator
 
-    return Translator.load(
-        models, engine=engine, device=device, precision=precision, token_scores=token_scores, scores=False
-    )
+    return Translator.load(models, engine=engine, device=device, precision=precision, scores=scores)
 
 
 class Computation(NamedTuple):
@@ -317,35 +307,28 @@ class Computation(NamedTuple):
 
 
 @contextmanager
-def open_translator(
-    models: list[RunDir] | ExportDir, computation: Computation, *, token_scores: bool
-) -> Iterator[BlockTranslator]:
+def open_translator(models: Sequence[RunDir], computation: Computation, *, scores: bool) -> Iterator[BlockTranslator]:
     """Yield a translator for what `find_models` found: in this process, or on a Ray cluster."""
     engine, device, precision, ray, ray_workers = computation
     if ray is None:
         from nmt.translation.blocks import LocalTranslator
 
-        yield LocalTranslator(load_translator(models, engine, device, precision, token_scores=token_scores))
+        yield LocalTranslator(load_translator(models, engine, device, precision, scores=scores))
         return
     from nmt.apps.ray.ray_translator import ray_translator
     from nmt.apps.ray.ray_worker import ModelPaths
 
-    paths = ModelPaths.of(models, (engine, device, precision), token_scores=token_scores)
+    paths = ModelPaths.of(models, (engine, device, precision), scores=scores)
     with ray_translator(models, paths, ray, ray_workers) as translator:
         yield translator
 
 
-def identity_of(
-    models: list[RunDir] | ExportDir, options: SearchOptions, glossary: Path | None = None
-) -> dict[str, object]:
+def identity_of(models: Sequence[RunDir], options: SearchOptions, glossary: Path | None = None) -> dict[str, object]:
     """Return what identifies the model, its shortlist and the glossary, so that no others continue an output."""
-    identity: dict[str, object] = {}
-    if isinstance(models, ExportDir):
-        identity["models"] = [models.path.resolve().name]
-    else:
-        identity["models"] = [f"{run.path.resolve().name}/{run.usable_checkpoint().stem}" for run in models]
-        if options.shortlist and models[0].shortlist.is_file():  # if it is missing, the engine reports the error
-            identity["shortlist"] = sha256_of(models[0].shortlist)[:_CHECKSUM_CHARACTERS]
+    names = [f"{run.path.resolve().name}/{run.usable_checkpoint().stem}" for run in models]
+    identity: dict[str, object] = {"models": names}
+    if options.shortlist and models[0].shortlist.is_file():  # if it is missing, the engine reports the error
+        identity["shortlist"] = sha256_of(models[0].shortlist)[:_CHECKSUM_CHARACTERS]
     if glossary is not None:
         identity["glossary"] = sha256_of(glossary)[:_CHECKSUM_CHARACTERS]
     return identity

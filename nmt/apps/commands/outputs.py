@@ -19,7 +19,6 @@ from typing import IO, BinaryIO, Protocol, Self, cast
 import typer
 
 from nmt.apps.commands.streams import standard_output
-from nmt.artifacts.exportdir import ExportDir, is_export
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import DataError, NmtError, in_words
 from nmt.base.files import flush, is_writable, read_at_most, resolve_output, write_text
@@ -232,17 +231,14 @@ def _is_same(file: BinaryIO, path: Path) -> bool:
         return False
 
 
-def refuse_replacing(
-    outputs: Iterable[Path], inputs: Iterable[Path | int], models: Sequence[RunDir] | ExportDir = ()
-) -> None:
+def refuse_replacing(outputs: Iterable[Path], inputs: Iterable[Path | int], models: Sequence[RunDir] = ()) -> None:
     """Raise NmtError if an output is, contains or lies in something that the command reads, or is named twice.
 
     Inputs are files, folders and file descriptors. No output may lie in any model, read or not, except pictures, pages
     and new files in its folder `eval`. Links are followed; pipes and devices are allowed as outputs.
     """
-    found = [models] if isinstance(models, ExportDir) else models
-    packed = [model.packed for model in found if isinstance(model, RunDir) and model.packed is not None]
-    read = {_identity(path): path for path in (*inputs, *(model.path for model in found), *packed)}
+    packed = [model.packed for model in models if model.packed is not None]
+    read = {_identity(path): path for path in (*inputs, *(model.path for model in models), *packed)}
     written: dict[object, Path] = {}  # the outputs, by their own names and by those that they have until finished
     for path in outputs:
         real = Path(os.path.realpath(path))
@@ -292,7 +288,7 @@ def _refuse_place(path: Path, real: Path, read: Mapping[object, Path | int]) -> 
             real.parent == folder / "eval" and (is_page or not os.path.exists(real))
         )
         is_run = os.path.isfile(folder / "config.yaml") and os.path.isfile(folder / "checkpoints" / "index.json")
-        if (is_run or is_export(folder) or _identity(folder) in read) and not may_add:
+        if (is_run or _identity(folder) in read) and not may_add:
             raise NmtError(
                 f"{folder} is a model or another input, into which no output may be written",
                 path=path,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -34,9 +34,7 @@ from nmt.apps.commands.outputs import refuse_replacing, report_partial_files
 from nmt.apps.commands.streams import STANDARD_INPUT, exit_code_of, stop_on_sigterm
 from nmt.apps.ray.ray_worker import checksums_of_weights
 from nmt.apps.recipes.candidates import FAULTS, candidates_of, fault_of_text
-from nmt.artifacts.exportdir import ExportDir
 from nmt.artifacts.rundir import RunDir
-from nmt.base.errors import NmtError
 from nmt.base.progress import Progress
 from nmt.config import SearchOptions
 from nmt.config.filters import THRESHOLDS
@@ -149,10 +147,8 @@ def synthesize(
     computation.check()
     found = find_models(models, checkpoint)
     _check_files(input, output, found)
-    with open_translator(found, computation, token_scores=limits.needs_scores or form == "jsonl") as translator:
+    with open_translator(found, computation, scores=limits.needs_scores or form == "jsonl") as translator:
         options = search.change(translator.options)
-        if isinstance(found, ExportDir) and options.sample:
-            raise NmtError("CTranslate2 cannot draw samples line by line", path=found.path, hint="sample with the run")
         direction = translator.languages.direction(to, from_)
         corpus = CorpusWriter(output, form, direction, forward)
         _log_plan(input, corpus, options)
@@ -183,7 +179,7 @@ def synthesize(
         log.info("to train on it, with a tag before each source:\n%s", corpus.describe_training())
 
 
-def _check_files(name: str, output: Path, models: list[RunDir] | ExportDir) -> None:
+def _check_files(name: str, output: Path, models: Sequence[RunDir]) -> None:
     """Raise NmtError if the file `name` cannot be opened, or `output` would replace an input. Pipes are not opened."""
     if name != _DASH:
         refuse_corpus(Path(name))

@@ -165,7 +165,7 @@ def translate(
     standard_input = [] if files.texts or input else [STANDARD_INPUT]
     refuse_replacing(filter(None, (output, alignments, attention)), [*named, *standard_input], found)
     terms = None if glossary is None else read_glossary(glossary)
-    with open_translator(found, computation, token_scores=format == "jsonl") as translator:
+    with open_translator(found, computation, scores=format == "jsonl") as translator:
         from nmt.apps.ray.ray_worker import checksums_of_weights
         from nmt.translation.blocks import Request
 

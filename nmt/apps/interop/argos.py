@@ -16,9 +16,9 @@ import torch
 
 from nmt.apps.interop.ctranslate2 import write_ctranslate2
 from nmt.apps.interop.export import export_ctranslate2
+from nmt.apps.interop.export_folder import Quantization
 from nmt.apps.interop.share_card import share_card
 from nmt.artifacts.checkpoint import load_model
-from nmt.artifacts.exportdir import Quantization
 from nmt.artifacts.packed import zip_folder
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import RunError

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from nmt.artifacts.exportdir import Quantization
+from nmt.apps.interop.export_folder import Quantization
 from nmt.base.errors import RunError, how_to_install
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.model.attention import MultiHeadAttention

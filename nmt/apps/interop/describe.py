@@ -11,13 +11,13 @@ from typing import Any, Literal
 
 from safetensors import SafetensorError, safe_open
 
+from nmt.apps.interop.export_folder import is_export, read_export_info
 from nmt.apps.interop.hf_folder import HfFolder
 from nmt.apps.interop.hf_model import model_config
 from nmt.apps.interop.license import license_of
 from nmt.apps.interop.m2m100_vocabulary import read_m2m100_vocabularies
 from nmt.apps.interop.supported import refuse_for_ctranslate2, refuse_for_marian
-from nmt.artifacts.exportdir import ExportDir, is_export
-from nmt.artifacts.find_model import find_model
+from nmt.artifacts.find_model import find_run
 from nmt.artifacts.packed import PACK_INFO
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError, RunError
@@ -54,10 +54,11 @@ class ModelInfo:
 def describe_model(model: str | None) -> ModelInfo:
     """Describe the folder `model`, by default the run that `nmt translate` would choose. RunError if it is no model."""
     path = Path(model) if model else None
-    if path is not None and not is_export(path) and HfFolder(path).config_file.is_file():
+    if path is not None and is_export(path):
+        return _describe_export(path)
+    if path is not None and HfFolder(path).config_file.is_file():
         return _describe_hf(HfFolder(path))
-    found = find_model(model)
-    return _describe_export(found) if isinstance(found, ExportDir) else _describe_run(found, model)
+    return _describe_run(find_run(model), model)
 
 
 def _describe_run(run: RunDir, name: str | None) -> ModelInfo:
@@ -79,20 +80,19 @@ def _describe_run(run: RunDir, name: str | None) -> ModelInfo:
     )
 
 
-def _describe_export(export: ExportDir) -> ModelInfo:
-    info = export.info()
-    directions = info.directions or ((info.src_lang, info.tgt_lang),)
+def _describe_export(path: Path) -> ModelInfo:
+    info = read_export_info(path)
     bleu = info.agreement.get("bleu", {})
     score = bleu.get("export") if isinstance(bleu, Mapping) else None
     return ModelInfo(
-        path=str(export.path),
+        path=str(path),
         kind="export to CTranslate2",
-        languages=[f"{src}-{tgt}" for src, tgt in directions],
-        megabytes=_megabytes(export.path / "model.bin", export.tokenizer),
+        languages=list(info.directions),
+        megabytes=_megabytes(path / "model.bin", path / "tokenizer"),
         architecture=f"weights: {'fp32' if info.quantization == 'none' else info.quantization}",
-        vocabulary=_sizes(TokenizerPair.load(export.tokenizer)),
+        vocabulary=_sizes(TokenizerPair.load(path / "tokenizer")),
         scores={"test bleu": score} if isinstance(score, int | float) else {},
-        license=license_of(export.card),
+        license=license_of(path / "README.md"),
     )
 
 

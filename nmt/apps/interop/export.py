@@ -1,7 +1,8 @@
-"""Export a run to a folder for deployment: write it, check it against the run, rename it into place."""
+"""Export a run to CTranslate2: write the folder, prove that it translates like the run, rename it into place."""
 
 from __future__ import annotations
 
+import importlib.metadata
 import logging
 import random
 import shutil
@@ -20,16 +21,16 @@ from nmt.apps.interop.agreement import (
     require_agreement,
 )
 from nmt.apps.interop.ctranslate2 import require_ctranslate2, write_ctranslate2
+from nmt.apps.interop.ctranslate2_engine import CTranslate2Engine
+from nmt.apps.interop.export_folder import ExportInfo, Quantization, new_export, write_export_info
 from nmt.apps.interop.supported import refuse_for_ctranslate2
 from nmt.artifacts.checkpoint import load_model
-from nmt.artifacts.exportdir import ExportInfo, Quantization, new_export
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import RunError, counted
 from nmt.base.special_tokens import EOS_ID
-from nmt.config import Config
+from nmt.config import Config, SearchOptions
 from nmt.data.text.tags import language_prefix
 from nmt.data.tokens.tokenizer import TokenizerPair
-from nmt.decoding.engines.ctranslate2_engine import CTranslate2Engine
 from nmt.decoding.engines.torch_engine import TorchEngine
 from nmt.translation import LanguagePair, Translator
 
@@ -51,54 +52,29 @@ def export_ctranslate2(
     require_ctranslate2()
     config = run.config()
     refuse_for_ctranslate2(config.model, run.config_file)
-    with new_export(out, overwrite=overwrite) as export:
+    with new_export(out, overwrite=overwrite) as folder:
         tokenizers = TokenizerPair.load(run.tokenizer)
         model = load_model(run, tokenizers, torch.device("cpu"))
-        write_ctranslate2(model, tokenizers, export.path, quantization)
-        tokenizers.save(export.tokenizer)
+        write_ctranslate2(model, tokenizers, folder, quantization)
+        tokenizers.save(folder / "tokenizer")
         if run.card.is_file():
-            shutil.copyfile(run.card, export.card)
-        info = _describe_export(run, config, quantization)
-        engines = TorchEngine([model], tokenizers), CTranslate2Engine(export, info, tokenizers, "cpu", scores=False)
-        agreement = _check(run, config, tokenizers, engines, quantization)
-        info = info.model_copy(update={"agreement": agreement, "files": export.mark_files()})
-        export.write_info(info)
-        export.check_files(export.info())
+            shutil.copyfile(run.card, folder / "README.md")
+        engines = TorchEngine([model], tokenizers), CTranslate2Engine(folder, config.model, tokenizers)
+        info = ExportInfo(
+            quantization=quantization,
+            directions=tuple(map(str, config.data.directions)),
+            max_src_len=config.model.max_src_len,
+            max_tgt_len=config.model.max_tgt_len,
+            origin={
+                "run": run.path.resolve().name,
+                "checkpoint": run.usable_checkpoint().stem,
+                "nmt": __version__,
+                "ctranslate2": importlib.metadata.version("ctranslate2"),
+            },
+            agreement=_check(run, config, tokenizers, engines, quantization),
+        )
+        write_export_info(folder, info)
     return info
-
-
-def _describe_export(run: RunDir, config: Config, quantization: Quantization) -> ExportInfo:
-    """Return the contents of export.json, without the agreement and the files."""
-    import ctranslate2
-
-    decoding = config.decoding
-    if decoding.exact:
-        log.warning("CTranslate2 has no exact beam search: decoding.exact is off in the export")
-        decoding = decoding.model_copy(update={"exact": False})
-    if decoding.shortlist:
-        log.warning("CTranslate2 does not support the shortlists of runs: decoding.shortlist is off in the export")
-        decoding = decoding.model_copy(update={"shortlist": False})
-    languages = LanguagePair.of(config)
-    return ExportInfo(
-        quantization=quantization,
-        src_lang=languages.src,
-        tgt_lang=languages.tgt,
-        user_symbols=tuple(languages.user_symbols),
-        directions=languages.directions,
-        language_tags=languages.language_tags,
-        max_src_len=config.model.max_src_len,
-        max_tgt_len=config.model.max_tgt_len,
-        decoding=decoding,
-        statistics=run.statistics(),
-        origin={
-            "run": run.path.resolve().name,
-            "checkpoint": run.best_checkpoint().stem,
-            "nmt": __version__,
-            "ctranslate2": ctranslate2.__version__,
-        },
-        agreement={},
-        files={},
-    )
 
 
 def _check(
@@ -108,27 +84,23 @@ def _check(
     engines: tuple[TorchEngine, CTranslate2Engine],
     quantization: Quantization,
 ) -> dict[str, Any]:
-    """Compare both engines, log the result, and return its record for export.json.
+    """Compare both engines, also in BLEU on the run's test set, log the result, and return its record for export.json.
 
-    RunError if an fp32 export does not agree. In another precision, measure the difference in BLEU on the run's test
-    set.
+    RunError if an fp32 export does not agree.
     """
     limit = config.model.max_src_len - 1
     found = compare(*engines, [ids[:limit] for ids in _sources(run, config, tokenizers)])
     log.info(describe(found))
     agreement: dict[str, Any] = {"compute_type": engines[1].precision, **found.as_json()}  # of this machine
     require_agreement(found, reduced=quantization != "none")
-    if quantization == "none":
-        return agreement
-    _tell_precision(quantization, engines[1].precision)
+    if quantization != "none":
+        _tell_precision(quantization, engines[1].precision)
     if not run.data.is_dir():
-        log.warning(
-            "this model was imported or packed and has no test set: measure the cost of this precision with `nmt eval`"
-        )
+        log.warning("this model was imported or packed and has no test set to measure its BLEU on")
         return agreement
     sets = run.read_sets("test", config.data.directions[0])
     log.info(f"translating the test set both ways ({counted(sum(len(each.sources) for each in sets), 'sentence')}) …")
-    options = engines[1].info.decoding  # the run's, as far as the export supports them
+    options = _supported_options(config.decoding)
     languages, statistics = LanguagePair.of(config), run.statistics()
     both = [Translator(tokenizers, engine, languages, options, statistics) for engine in engines]
     loss = measure_loss(both[0], both[1], sets)
@@ -140,6 +112,13 @@ def _check(
     if loss.difference < -LOSS_WARNED_OF:
         log.warning("this precision costs a lot of quality; int16, float16 or none may cost less")
     return {**agreement, "bleu": loss.as_json()}
+
+
+def _supported_options(decoding: SearchOptions) -> SearchOptions:
+    """Return the run's search options, as far as CTranslate2 supports them."""
+    if decoding.sample or decoding.rerank != "none":
+        return decoding.greedy().changed(shortlist=False)
+    return decoding.changed(exact=False, shortlist=False, num_hypotheses=1)
 
 
 def _tell_precision(quantization: Quantization, computed: str) -> None:

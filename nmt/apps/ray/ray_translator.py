@@ -11,10 +11,8 @@ from typing import Any
 
 from nmt.apps.ray.ray_cluster import Shares, connected, share_out
 from nmt.apps.ray.ray_worker import ModelPaths, Result, Worker, WorkerInfo
-from nmt.artifacts.exportdir import ExportDir
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError, in_words
-from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.translation.blocks import Request, TranslatedBlock
 from nmt.translation.languages import LanguagePair
 from nmt.translation.translator import Translator, shared_tokenizers
@@ -52,7 +50,7 @@ class _Job:
 
 @contextmanager
 def ray_translator(
-    models: Sequence[RunDir] | ExportDir, paths: ModelPaths, address: str, num_workers: int | None
+    models: Sequence[RunDir], paths: ModelPaths, address: str, num_workers: int | None
 ) -> Iterator[RayTranslator]:
     """Yield a translator whose workers, in the Ray cluster at `address`, have loaded `models` from `paths`.
 
@@ -72,16 +70,11 @@ class RayTranslator:
 
     local: Translator | None = None
 
-    def __init__(self, ray: Any, models: Sequence[RunDir] | ExportDir, paths: ModelPaths, shares: Shares):
+    def __init__(self, ray: Any, models: Sequence[RunDir], paths: ModelPaths, shares: Shares):
         """Start the workers and wait until each has loaded the model."""
-        if isinstance(models, ExportDir):
-            info = models.info()
-            self.tokenizers = TokenizerPair.load(models.tokenizer)
-            self.languages, self.options = LanguagePair.of_export(info), info.decoding
-        else:
-            config = models[0].config()
-            self.tokenizers = shared_tokenizers(models)
-            self.languages, self.options = LanguagePair.of(config), config.decoding
+        config = models[0].config()
+        self.tokenizers = shared_tokenizers(models)
+        self.languages, self.options = LanguagePair.of(config), config.decoding
         self._ray = ray
         self._shares = shares
         self._workers = self._start(paths)

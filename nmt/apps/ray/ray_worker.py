@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from nmt.artifacts.exportdir import ExportDir, is_export
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError
 from nmt.base.files import sha256_of
@@ -22,29 +21,25 @@ _CHECKSUM_CHARACTERS = 16
 
 
 class ModelPaths(NamedTuple):
-    """The paths of the runs or the export to load, which every node can read, and how to compute."""
+    """The paths of the runs to load, which every node can read, and how to compute."""
 
     folders: tuple[str, ...]
-    checkpoints: tuple[str, ...]  # one for each run; none for an export
+    checkpoints: tuple[str, ...]  # one for each run
     checksums: tuple[str, ...]  # of the weights
     engine: str
     device: str
     precision: str
-    token_scores: bool
+    scores: bool
 
     @classmethod
-    def of(
-        cls, models: Sequence[RunDir] | ExportDir, computation: tuple[str, str, str], *, token_scores: bool
-    ) -> ModelPaths:
+    def of(cls, models: Sequence[RunDir], computation: tuple[str, str, str], *, scores: bool) -> ModelPaths:
         """Return the paths of `models`; `computation` is the engine, the device and the precision."""
-        paths = [models.path] if isinstance(models, ExportDir) else [run.path for run in models]
-        weights = [] if isinstance(models, ExportDir) else [run.usable_checkpoint() for run in models]
         return cls(
-            tuple(str(path.resolve()) for path in paths),
-            tuple(path.stem for path in weights),
+            tuple(str(run.path.resolve()) for run in models),
+            tuple(run.usable_checkpoint().stem for run in models),
             checksums_of_weights(models),
             *computation,
-            token_scores,
+            scores,
         )
 
 
@@ -65,10 +60,9 @@ class Result(NamedTuple):
     pid: int
 
 
-def checksums_of_weights(models: Sequence[RunDir] | ExportDir) -> tuple[str, ...]:
-    """Return a checksum for each model; for an export, that of export.json, which has the checksums of its files."""
-    files = [models.info_file] if isinstance(models, ExportDir) else [run.usable_checkpoint() for run in models]
-    return tuple(sha256_of(file)[:_CHECKSUM_CHARACTERS] for file in files)
+def checksums_of_weights(models: Sequence[RunDir]) -> tuple[str, ...]:
+    """Return a checksum of the weights of each model."""
+    return tuple(sha256_of(run.usable_checkpoint())[:_CHECKSUM_CHARACTERS] for run in models)
 
 
 class Worker:
@@ -114,22 +108,18 @@ class Worker:
         return self._translator
 
     def _load(self) -> Translator:
-        _, _, _, engine, device, precision, token_scores = self._paths
+        _, _, _, engine, device, precision, scores = self._paths
         models = self._find_models()
         if checksums_of_weights(models) != self._paths.checksums:
             message = f"the weights on {platform.node()} differ from those of the requested model"
             raise NmtError(message, path=self._paths.folders[0], hint="put the model where all nodes read one copy")
-        return Translator.load(
-            models, engine=engine, device=device, precision=precision, token_scores=token_scores, scores=token_scores
-        )
+        return Translator.load(models, engine=engine, device=device, precision=precision, scores=scores)
 
-    def _find_models(self) -> list[RunDir] | ExportDir:
+    def _find_models(self) -> Sequence[RunDir]:
         for folder in self._paths.folders:
             if not Path(folder).is_dir():
                 hint = "put the model on storage that all nodes share, under the same path"
                 raise NmtError(f"the Ray worker on {platform.node()} finds no such folder", path=folder, hint=hint)
-        if is_export(Path(self._paths.folders[0])):
-            return ExportDir(Path(self._paths.folders[0]))
         runs = [RunDir(Path(folder)) for folder in self._paths.folders]
         for run, checkpoint in zip(runs, self._paths.checkpoints, strict=True):
             run.use_checkpoint(checkpoint)

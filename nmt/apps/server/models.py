@@ -13,8 +13,7 @@ from nmt.apps.documents.translation import flags_of
 from nmt.apps.server.batcher import Batcher, Pace, QueuedSegment, SegmentResult
 from nmt.apps.server.metrics import Metrics
 from nmt.apps.server.settings import Settings
-from nmt.artifacts.exportdir import ExportDir
-from nmt.artifacts.find_model import find_model
+from nmt.artifacts.find_model import find_run
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError, RunError
 from nmt.base.languages import Direction
@@ -64,15 +63,10 @@ class Loaded:
 class ServedModel:
     """A model of the server: its name and languages, and the loaded model while it is in memory."""
 
-    def __init__(self, model: RunDir | ExportDir, name: str):
+    def __init__(self, model: RunDir, name: str):
         self.model = model
         self.name = name
-        if isinstance(model, ExportDir):
-            languages = LanguagePair.of_export(model.info())
-            weights = model.path / "model.bin"
-        else:
-            languages = LanguagePair.of(model.config())
-            weights = model.usable_checkpoint()
+        languages, weights = LanguagePair.of(model.config()), model.usable_checkpoint()
         self.directions = languages.directions or (Direction(languages.src, languages.tgt),)
         self.obeys_terms = TokenizerPair.load(model.tokenizer).know(TERM_SYMBOLS)
         try:
@@ -102,7 +96,7 @@ class Models:
         self._clock = 0
         self.served: list[ServedModel] = []
         for path in paths:
-            model = find_model(path)
+            model = find_run(path)
             name = model.path.resolve().name
             num_same = sum(served.name.partition("#")[0] == name for served in self.served)
             self.served.append(ServedModel(model, f"{name}#{num_same + 1}" if num_same else name))
@@ -199,8 +193,6 @@ class Models:
 
     def _load(self, served: ServedModel) -> Loaded:
         engine, device, precision = self._settings.engine, self._settings.device, self._settings.precision
-        if isinstance(served.model, ExportDir):
-            engine, precision = "auto", "auto"
         translator = Translator.load(served.model, engine=engine, device=device, precision=precision, scores=False)
         self._metrics.model_loads.labels(served.name).inc()
         return Loaded(translator, served.name, self._settings, self._metrics, self._pace)

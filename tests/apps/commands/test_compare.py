@@ -12,7 +12,6 @@ from typer.testing import CliRunner
 
 from nmt.apps.cli import app
 from nmt.apps.interop.sharing import pack
-from nmt.artifacts.exportdir import ExportInfo, new_export
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import RunError
 
@@ -60,38 +59,33 @@ def test_what_is_no_run_is_left_out_and_said(runs, messages):
     assert none.exception.message == "no run to compare"
     missing = compare(runs / "a", runs / "missing")
     assert str(missing.exception) == (
-        f"{runs / 'missing'}: no such run\n  give folders made by "
-        "`nmt train` or `nmt export`, or files made by `nmt pack`"
+        f"{runs / 'missing'}: no such run\n  give folders made by `nmt train`, or files made by `nmt pack`"
     )
 
 
-def test_packed_models_and_exports_stand_beside_runs(runs, tmp_path, monkeypatch, messages):
+def test_packed_models_stand_beside_runs(runs, tmp_path, monkeypatch, messages):
     monkeypatch.setenv("NMT_CACHE", str(tmp_path / "cache"))
     run = RunDir(runs / "a")
     scores = {"BLEU": {"value": 31.0, "signature": "s"}}
     run.evaluations.mkdir()
     run.write_json(run.evaluations / "test.json", {"checkpoints": [run.index().best], "scores": scores})
     pack(run, tmp_path / "a.zip")
-    write_export(tmp_path / "ct2", bleu={"run": 31.0, "export": 30.5})
-    done = compare(runs / "a", "a.zip", "ct2")
+    done = compare(runs / "a", "a.zip")
     assert done.exit_code == 0, done.exception
     table = [line.split() for line in done.stdout.split("\n\n")[0].splitlines()]
-    assert [row[:2] for row in table[1:]] == [["1", "runs/a"], ["2", "a.zip"], ["3", "ct2"]]
+    assert [row[:2] for row in table[1:]] == [["1", "runs/a"], ["2", "a.zip"]]
     valid = table[1][2:4]
     assert table[2][2:6] == [*valid, "31.00", table[1][5]]
-    assert table[3][2:] == ["-", "-", "30.50", "-", "-", "-"]
-    assert "warning: a.zip, ct2: no test set, so nmt cannot tell if these test scores are comparable" in messages
+    assert "warning: a.zip: no test set, so nmt cannot tell if these test scores are comparable" in messages
 
 
 def test_missing_test_scores_are_said(runs, tmp_path, monkeypatch, messages):
     monkeypatch.setenv("NMT_CACHE", str(tmp_path / "cache"))
     pack(RunDir(runs / "a"), tmp_path / "a.zip")
-    write_export(tmp_path / "ct2")
-    assert compare(runs / "a", "a.zip", "ct2").exit_code == 0
+    assert compare(runs / "a", "a.zip").exit_code == 0
     assert [line for line in messages if line.startswith("warning")] == [
         f"warning: {runs / 'a'}: no test scores; `nmt eval --model {runs / 'a'}` saves them",
         "warning: a.zip: no test scores; pack the run after `nmt eval`",
-        "warning: ct2: no test scores; the exported run had no test set",
     ]
 
 
@@ -101,22 +95,3 @@ def test_a_zip_file_that_is_no_model_is_an_error(runs, tmp_path):
     assert str(compare(runs / "a", "other.zip").exception).startswith(
         "other.zip: 'notes.txt' is not a file of a packed model"
     )
-
-
-def write_export(path: Path, **agreement: object) -> None:
-    """Write the description of an export: comparing needs no more."""
-    config = RunDir(FROZEN).config()
-    with new_export(path, overwrite=False) as export:
-        export.write_info(
-            ExportInfo(
-                quantization="int8",
-                src_lang=config.data.src_lang,
-                tgt_lang=config.data.tgt_lang,
-                max_src_len=config.model.max_src_len,
-                max_tgt_len=config.model.max_tgt_len,
-                decoding=config.decoding,
-                origin={},
-                agreement=agreement,
-                files={},
-            )
-        )

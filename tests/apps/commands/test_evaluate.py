@@ -1,4 +1,4 @@
-"""`nmt eval`: of runs, checkpoints, ensembles and exports, on their test set or given files."""
+"""`nmt eval`: of runs, checkpoints and ensembles, on their test set or given files."""
 
 from __future__ import annotations
 
@@ -149,21 +149,6 @@ def test_several_models_are_an_ensemble(run, digits_run, tmp_path, messages):
     assert (
         f"warning: {other.path} has another test set than {run.path}; it may have been trained on sentences of the "
         "latter, so scores may be too high" in messages
-    )
-
-
-def test_an_export_is_scored_on_given_files_and_compared(digits_export, run, tmp_path):
-    export = Path(shutil.copytree(digits_export, tmp_path / "export"))
-    (tmp_path / "set.tsv").write_text("123\t321\n45\t54\n")
-    files = ("--tsv", tmp_path / "set.tsv", "--format", "json")
-    result = json.loads(evaluate("-m", export, *files, "--compare", run.path))
-    assert result["scores"]["chrF2"]["value"] == 100
-    assert result["compared"][0]["differences"]["chrF2"]["other"] == 100
-    assert json.loads(evaluate("-m", run.path, *files, "--compare", export))["compared"][0]["other"] == str(export)
-    assert Path(result["hypotheses"]).parent == export / "eval"
-    assert CliRunner().invoke(app, ["translate", "-m", str(export), "12"]).stdout == "21\n"  # as good as before
-    assert evaluate("-m", export, code=1) == (
-        f"{export}: an export holds no test set\n  give a test set with --src and --ref, or with --tsv"
     )
 
 
@@ -362,7 +347,7 @@ def test_a_comparison_says_in_words_whether_the_difference_is_real(tmp_path):
     )
     missing = tmp_path / "none"
     assert evaluate("--hyp", hyp, "--ref", ref, "--to", "en", "--compare", missing, code=1) == (
-        f"{missing}: no such run, export or file of translations"
+        f"{missing}: no such run or file of translations"
     )
 
 

@@ -29,7 +29,7 @@ def test_an_export_is_made_refused_the_second_time_and_replaced_if_asked(digits_
     code, printed, said = invoke(monkeypatch, capsys, "export", "ctranslate2", str(digits_run), out)
     assert (code, printed) == (0, "")
     assert re.match(r"\d+ of 80 translations equal, \d near-ties; scores differ by at most \S+\n", said)
-    assert f"nmt translate --model {out} 'text'" in said
+    assert f"ctranslate2.Translator({out!r}) loads it" in said
     code, _, said = invoke(monkeypatch, capsys, "export", "ctranslate2", str(digits_run), out)
     assert (code, said) == (
         1,
@@ -56,7 +56,10 @@ def test_a_run_is_not_overwritten_and_an_export_is_no_run(digits_run, digits_exp
     code, _, said = invoke(monkeypatch, capsys, *arguments)
     assert (code, "not an export, so nmt does not overwrite it" in said) == (1, True)
     code, _, said = invoke(monkeypatch, capsys, "export", "ctranslate2", str(digits_export), str(tmp_path / "out"))
-    assert (code, "not a run: it has no config.yaml" in said) == (1, True)
+    assert (
+        code,
+        "an export for CTranslate2, which nmt does not load\n  give the run" in said,
+    ) == (1, True)
 
 
 def test_an_unknown_quantization_is_a_wrong_command_line(digits_run, tmp_path):

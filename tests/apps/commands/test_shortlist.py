@@ -65,9 +65,3 @@ def test_an_output_is_not_continued_with_a_shortlist_that_was_made_anew(digits_r
     source.write_bytes(b"12\n" * 40)
     assert nmt(*translate, "--resume").exit_code == 0
     assert out.read_text() == "21\n" * 40
-
-
-def test_an_export_refuses_a_shortlist(digits_export):
-    done = nmt("translate", "-m", digits_export, "--shortlist", "12")
-    assert isinstance(done.exception, NmtError)
-    assert done.exception.message == "CTranslate2 does not support the shortlists of runs"

@@ -10,15 +10,14 @@ import torch
 
 from nmt.apps.interop.agreement import compare
 from nmt.apps.interop.ctranslate2 import write_ctranslate2
+from nmt.apps.interop.ctranslate2_engine import CTranslate2Engine
 from nmt.apps.interop.supported import IN_CTRANSLATE2, NUMBERS, refuse_for_ctranslate2
-from nmt.artifacts.exportdir import ExportDir, ExportInfo
 from nmt.base.errors import RunError
 from nmt.config.model import ModelConfig
 from nmt.config.search import SearchOptions
 from nmt.config.tokenizer import TokenizerConfig
 from nmt.data.tokens.sentencepiece_training import train_tokenizers
 from nmt.data.tokens.tokenizer import TokenizerPair
-from nmt.decoding.engines.ctranslate2_engine import CTranslate2Engine
 from nmt.decoding.engines.torch_engine import TorchEngine
 from nmt.model.transformer import Transformer
 
@@ -85,18 +84,7 @@ def random_model(tokenizers: TokenizerPair, **options: object) -> Transformer:
 
 def export(model: Transformer, tokenizers: TokenizerPair, folder: Path, quantization="none") -> CTranslate2Engine:
     write_ctranslate2(model, tokenizers, folder, quantization)
-    info = ExportInfo(
-        quantization=quantization,
-        src_lang="en",
-        tgt_lang="en",
-        max_src_len=model.config.max_src_len,
-        max_tgt_len=model.config.max_tgt_len,
-        decoding=SearchOptions(),
-        origin={},
-        agreement={},
-        files={},
-    )
-    return CTranslate2Engine(ExportDir(folder), info, tokenizers, "cpu")
+    return CTranslate2Engine(folder, model.config, tokenizers)
 
 
 def some_sources(tokenizers: TokenizerPair, longest: int) -> list[list[int]]:
@@ -170,7 +158,7 @@ def test_tokens_that_are_never_generated_are_not(tokenizers, tmp_path):
         for i in tokenizers.tgt.never_generated:
             model.output_proj.weight[i] *= 9
     sources = some_sources(tokenizers, 19)
-    for options in (SearchOptions(), SearchOptions(beam_size=3), SearchOptions(sample=True)):
+    for options in (SearchOptions(), SearchOptions(beam_size=3)):
         for (found,) in export(model, tokenizers, tmp_path).search(sources, options):
             assert not {*tokenizers.tgt.never_generated} & {*found.ids}
 

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from nmt import Translator
+from nmt.apps.interop.ctranslate2_engine import CTranslate2Engine
 from nmt.apps.interop.describe import describe_model
 from nmt.apps.interop.export import export_ctranslate2
 from nmt.apps.interop.hf_export import export_hf
@@ -22,7 +23,9 @@ from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError
 from nmt.base.languages import Direction
 from nmt.config import Config, SearchOptions
+from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.training.run import start_run
+from nmt.translation import LanguagePair
 from tests.apps.interop.hf_folders import sentences, train_spm
 from tests.apps.interop.hf_hostile import HOSTILE_WEIGHTS, change, config_of, link_to, spoil_weights, to_pickle
 from tests.apps.interop.m2m100_folders import make_m2m100_folder
@@ -141,13 +144,11 @@ def test_a_run_is_exported_to_ctranslate2_and_packed(runs, tmp_path):
         expected = translator.translate(texts, options, to="deu_Latn")
     with Translator.load(str(tmp_path / "run.nmt"), device="cpu", precision="fp32") as translator:
         assert texts_of(translator, texts, options=options, to="deu_Latn") == [each.text for each in expected]
-    with Translator.load(str(tmp_path / "out"), device="cpu", token_scores=True) as translator:
-        found = translator.translate(texts, options, to="deu_Latn")
-        assert [each.text for each in found] == [each.text for each in expected]
-        assert [each.score for each in found] == pytest.approx([each.score for each in expected], abs=1e-3)
-        assert [len(each.token_scores) for each in found] == [len(each.token_scores) for each in expected]
-        prefixed = translator.translate(texts, options, ["ba"] * len(texts), to="deu_Latn")
-        assert all(each.text.startswith("ba") for each in prefixed)
+    engine = CTranslate2Engine(tmp_path / "out", run.config().model, TokenizerPair.load(run.tokenizer))
+    theirs = Translator(TokenizerPair.load(run.tokenizer), engine, LanguagePair.of(run.config()))
+    assert texts_of(theirs, texts, options=options, to="deu_Latn") == [each.text for each in expected]
+    prefixed = theirs.translate(texts, options, ["ba"] * len(texts), to="deu_Latn")
+    assert all(each.text.startswith("ba") for each in prefixed)
 
 
 def test_a_run_is_fine_tuned_in_a_language_that_was_not_chosen(runs, tmp_path, messages):

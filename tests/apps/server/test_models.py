@@ -29,13 +29,6 @@ def test_the_first_model_of_a_direction_serves_it_and_names_differ(two_run, lett
     found.close()
 
 
-@pytest.mark.slow
-def test_an_export_is_served_too(digits_export):
-    found = models(digits_export)
-    assert found.directions == [Direction("en", "en")]
-    found.close()
-
-
 def test_the_model_used_least_recently_leaves_when_its_requests_are_answered(two_run, letters_run):
     size = max(each.size for each in models(two_run, letters_run).served)
     found = models(two_run, letters_run, memory_limit=size)
