@@ -17,8 +17,8 @@ _NAME_A_RUN = "give a run folder from `nmt train`, or a file from `nmt pack`"
 def find_run(model: str | None) -> RunDir:
     """Return the run `model` (--model), else $NMT_MODEL, else the most recently trained run under ./runs.
 
-    A packed model, or one on the hub (`hf:user/name`), is returned as a run in the cache. RunError if there is no such
-    run, or it has no checkpoint.
+    A packed model, or one on the hub (`hf:user/name`), is returned as a run in a temporary folder. RunError if there is
+    no such run, or it has no checkpoint.
     """
     name = _name(model)
     return _newest_run() if name is None else _checked_run(name)
@@ -38,13 +38,13 @@ def _located(name: str) -> RunDir:
     """Return the run called `name`, unchecked; unpack it if it is a file, download it if it is on the hub."""
     if name.startswith(HUB_PREFIX):
         run = RunDir(fetch(name))
-        run.results = Path(f"{run.path.name}-eval")
+        run.source, run.results = Path(name), Path(f"{run.path.name}-eval")
         return run
     path = Path(name)
     if not path.is_file():
         return RunDir(path)
     run = RunDir(unpack(path))
-    run.results, run.packed = path.with_name(f"{path.stem}-eval"), path
+    run.source, run.results = path, path.with_name(f"{path.stem}-eval")
     return run
 
 

@@ -1,7 +1,7 @@
-"""Models on the Hugging Face Hub: `hf:user/name` or `hf:user/name@revision`, downloaded into a cache.
+"""Models on the Hugging Face Hub: `hf:user/name` or `hf:user/name@revision`, in the cache of huggingface_hub.
 
 A model on the hub is untrusted, so only files that a packed model may contain are downloaded, and the folder is checked
-like any run. The package `huggingface_hub` is imported only when needed.
+like any run. The package is imported only when needed.
 """
 
 from __future__ import annotations
@@ -15,25 +15,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from nmt.artifacts.cachedir import GB, cache_folder, gigabytes_from, into_cache, using
-from nmt.artifacts.packed import check_names, is_name, restore_precision
+from nmt.artifacts.packed import PACK_INFO, PATTERNS, check_names, is_name, restore_precision, temporary_model
 from nmt.base.errors import NmtError, RunError, how_to_install
 from nmt.base.files import FULL_DISK
 
 if TYPE_CHECKING:
-    from huggingface_hub import HfApi, ModelInfo
+    from huggingface_hub import HfApi
 
 HUB_PREFIX = "hf:"
-LIMIT_VARIABLE = "NMT_DOWNLOAD_GB"
-DEFAULT_LIMIT_GB = 5.0
-"""Largest download, in gigabytes; a Transformer with a billion parameters in fp32 has 4."""
 
 _NAME = re.compile(
     r"(?P<user>[A-Za-z0-9][A-Za-z0-9._-]{0,95})/(?P<name>[A-Za-z0-9][A-Za-z0-9._-]{0,95})"
     r"(@(?P<revision>[A-Za-z0-9][A-Za-z0-9._/-]{0,200}))?"
 )
-_COMMIT = re.compile("[0-9a-f]{40}")
-_TIMEOUT_SECONDS = 30.0
 
 
 class HubModel(NamedTuple):
@@ -84,29 +78,28 @@ def hub_errors(model: HubModel, action: str) -> Iterator[None]:
 
     try:
         yield
-    except errors.HfHubHTTPError as error:
-        status = error.response.status_code if error.response is not None else 0
-        raise _refused(model, action, status, isinstance(error, errors.RevisionNotFoundError)) from None
-    except errors.HFValidationError:
-        raise NmtError(f"cannot {action} {model}: the hub does not allow this name") from None
     except NmtError:
         raise
-    except ValueError as error:
-        message = f"cannot {action} {model}: cannot read the hub's response ({type(error).__name__})"
-        raise NmtError(message, hint="try again later") from None
-    except RuntimeError as error:  # its cause is the exception of an upload thread
-        cause = error.__cause__
-        if isinstance(cause, errors.HfHubHTTPError) and cause.response is not None:
-            raise _refused(model, action, cause.response.status_code, False) from None
-        raise _unreachable(model, action, cause if isinstance(cause, Exception) else error) from None
-    except OSError as error:  # connection errors, timeouts
-        if error.errno is not None and (error.filename is not None or error.errno in FULL_DISK):
-            raise  # a local file
-        raise _unreachable(model, action, error) from None
     except Exception as error:
-        if type(error).__module__.partition(".")[0] not in ("httpx", "requests", "urllib3"):
+        # Upload threads and the search for a cached copy raise exceptions of their own, caused by the failure.
+        wraps = isinstance(error, RuntimeError | errors.LocalEntryNotFoundError)
+        cause = error.__cause__ if wraps and isinstance(error.__cause__, Exception) else error
+        if isinstance(cause, errors.HfHubHTTPError) and cause.response is not None:
+            no_revision = isinstance(cause, errors.RevisionNotFoundError)
+            raise _refused(model, action, cause.response.status_code, no_revision) from None
+        if isinstance(cause, errors.HFValidationError):
+            raise NmtError(f"cannot {action} {model}: the hub does not allow this name") from None
+        if isinstance(cause, ValueError) and not isinstance(cause, errors.LocalEntryNotFoundError):
+            message = f"cannot {action} {model}: cannot read the hub's response ({type(cause).__name__})"
+            raise NmtError(message, hint="try again later") from None
+        if isinstance(cause, OSError) and cause.errno is not None:
+            if cause.filename is not None or cause.errno in FULL_DISK:
+                raise cause from None  # a local file
+        elif not wraps and type(cause).__module__.partition(".")[0] not in ("httpx", "requests", "urllib3"):
             raise
-        raise _unreachable(model, action, error) from None
+        hint = "check the network connection; models downloaded before work offline"
+        message = f"cannot {action} {model}: cannot reach the hub ({type(cause).__name__})"
+        raise NmtError(message, hint=hint) from None
 
 
 def _refused(model: HubModel, action: str, status: int, no_revision: bool) -> NmtError:
@@ -125,70 +118,29 @@ def _refused(model: HubModel, action: str, status: int, no_revision: bool) -> Nm
     return NmtError(f"cannot {action} {model}: the hub returned HTTP status {status}", hint="try again later")
 
 
-def _unreachable(model: HubModel, action: str, error: Exception) -> NmtError:
-    hint = "check the network connection; a model downloaded before works offline as hf:user/name@COMMIT"
-    return NmtError(f"cannot {action} {model}: cannot reach the hub ({type(error).__name__})", hint=hint)
-
-
 def fetch(text: str) -> Path:
-    """Return the cache folder of the model `text` (`hf:user/name@revision`); download the model if it is not cached.
+    """Return a temporary folder with the model `text` (`hf:user/name@revision`), from the hub's cache if it is there.
 
-    If the revision is a full commit hash and cached, no network is needed. NmtError if there is no such model, if the
-    hub cannot be reached, or if the model was not uploaded by `nmt push`.
+    If the hub cannot be reached, the newest cached commit of that revision is used. NmtError if there is no such
+    model, or if it was not uploaded by `nmt push`.
     """
     model = HubModel.parse(text)
     api = hub_api()
-    limit = gigabytes_from(LIMIT_VARIABLE, DEFAULT_LIMIT_GB)
-    if model.revision is not None and _COMMIT.fullmatch(model.revision):
-        folder = _folder(model, model.revision)
-        if folder.is_dir():
-            with using(folder.parent):
-                if folder.is_dir():  # no other process removed it before we locked it
-                    return folder
     with hub_errors(model, "download"):
-        info = api.model_info(model.repository, revision=model.revision, timeout=_TIMEOUT_SECONDS, files_metadata=True)
-    commit = str(info.sha)
-    if not _COMMIT.fullmatch(commit):
-        raise NmtError(f"cannot download {model}: the hub did not report its commit")
-    folder = _folder(model, commit)
-    with using(folder.parent):
-        if not folder.is_dir():
-            _download(api, model, info, limit)
-    return folder
-
-
-def _download(api: HfApi, model: HubModel, info: ModelInfo, limit: float) -> None:
-    """Download the files of a packed model into the cache. RunError if they exceed `limit` gigabytes."""
-    commit, siblings = str(info.sha), info.siblings or []
-    names = sorted(each.rfilename for each in siblings if is_name(each.rfilename))
-    _refuse_other_models(model, names, [each.rfilename for each in siblings])
+        snapshot = Path(api.snapshot_download(model.repository, revision=model.revision, allow_patterns=list(PATTERNS)))
+    names = sorted(path.relative_to(snapshot).as_posix() for path in snapshot.rglob("*") if path.is_file())
+    names = [name for name in names if is_name(name)]  # of an older cache, or of other programs
+    if PACK_INFO not in names:
+        hint = (
+            "nmt can use models uploaded with `nmt push`; if this is a Marian or M2M-100 model, import it: "
+            f"hf download {model.repository} --local-dir FOLDER, then nmt import hf FOLDER RUN"
+        )
+        raise RunError(f"{model} is not an nmt model: it has no {PACK_INFO}", hint=hint)
     check_names(names, str(model))
-    _check_size(model, sum(each.size or 0 for each in siblings if each.rfilename in names), limit)
-    with into_cache(_folder(model, commit)) as partial:
-        done = 0
-        for name in names:
-            with hub_errors(model, "download"):
-                path = api.hf_hub_download(model.repository, name, revision=commit, local_dir=partial)
-            done += Path(path).stat().st_size
-            _check_size(model, done, limit)  # the sizes that the hub reported may be wrong or missing
-        shutil.rmtree(partial / ".cache", ignore_errors=True)  # huggingface_hub's download metadata
-        restore_precision(partial, str(model))
-
-
-def _check_size(model: HubModel, num_bytes: int, limit: float) -> None:
-    if num_bytes > limit * GB:
-        hint = f"if you trust it, raise the limit: set ${LIMIT_VARIABLE} to a number of gigabytes"
-        raise RunError(f"{model} has {num_bytes / GB:.2f} GB; nmt downloads models of up to {limit:g} GB", hint=hint)
-
-
-def _folder(model: HubModel, commit: str) -> Path:
-    return cache_folder() / "hub" / model.user / model.name / commit / model.name
-
-
-def _refuse_other_models(model: HubModel, names: list[str], all_names: list[str]) -> None:
-    """Raise RunError if the model was not uploaded by `nmt push`."""
-    if "packed.json" not in names:
-        hint = "nmt can use models uploaded with `nmt push`"
-        if "source.spm" in all_names:
-            hint = f"hf download {model.repository} --local-dir FOLDER, then nmt import hf FOLDER RUN"
-        raise RunError(f"{model} is not an nmt model: it has no packed.json", hint=hint)
+    with temporary_model(model.name) as folder:
+        for name in names:  # the cache has links to files elsewhere, which a run must not contain
+            target = folder / name
+            target.parent.mkdir(exist_ok=True)
+            shutil.copyfile(snapshot / name, target)
+        restore_precision(folder, str(model))
+    return folder

@@ -1,4 +1,4 @@
-"""Packed models: one zip file with everything needed for translation, unpacked into the cache on first use.
+"""Packed models: one zip file with everything needed for translation, unpacked for as long as the process runs.
 
 A packed model is untrusted. Its members must be stored uncompressed, so that none is larger than the file, and only the
 file names of a small run are allowed. The unpacked folder is then checked like any run.
@@ -6,28 +6,37 @@ file names of a small run are allowed. The unpacked folder is then checked like 
 
 from __future__ import annotations
 
+import atexit
 import errno
+import os
 import re
 import shutil
 import stat
 import struct
+import tempfile
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
 from pydantic import Field, ValidationError
 
-from nmt.artifacts.cachedir import cache_folder, into_cache, using
 from nmt.artifacts.rundir import MAX_JSON_BYTES
 from nmt.base.checksum import NO_CHECKSUM, find_corruption, naming, write_checksum
 from nmt.base.errors import RunError
-from nmt.base.files import read_at_most, sha256_of, write_atomically
+from nmt.base.files import read_at_most, write_atomically
 from nmt.config.base import Section
 
 FORMAT = 1
 PACK_INFO = "packed.json"
 StoredPrecision = Literal["fp32", "fp16"]
+
+PATTERNS = (
+    "config.yaml", "packed.json", "statistics.json", "README.md", "shortlist.safetensors", "eval/test.json",
+    "checkpoints/index.json", "checkpoints/*.safetensors", "tokenizer/*.model",
+)  # fmt: skip
+"""Shell patterns that match all files of a packed model."""
 
 _NAMES = re.compile(
     r"config\.yaml|packed\.json|statistics\.json|README\.md|shortlist\.safetensors|eval/test\.json|checkpoints/index\.json|"
@@ -38,6 +47,9 @@ _MAX_MEMBERS = 16
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip file can hold
 _ENCRYPTED = 0x1
 _BLOCK_BYTES = 1 << 20
+_unpacked = dict[tuple[str, int, int, int], Path]()
+"""The folders of the packed models that this process has unpacked, by path, size, time and inode."""
+
 _PACK_AGAIN = "copy the file again, or create it again with `nmt pack`"
 
 
@@ -68,18 +80,44 @@ def zip_folder(folder: Path, out: Path) -> None:
 
 
 def unpack(path: Path) -> Path:
-    """Return the cache folder of the packed model at `path`; unpack the model if it is not cached.
+    """Unpack the packed model at `path` into a temporary folder, and return it; once in a process, unless it changes.
 
-    The folder is named after the file, in a folder named after its SHA-256. RunError if the file is not a packed model,
-    or is damaged.
+    RunError if the file is not a packed model, or is damaged.
     """
-    folder = cache_folder() / "packed" / sha256_of(path) / _safe_stem(path)
-    with using(folder.parent):
-        if not folder.is_dir():
-            with into_cache(folder) as partial:
-                _unpack_into(partial, path)
-                restore_precision(partial, path)
-    return folder
+    status = path.stat()
+    key = (str(path.resolve()), status.st_size, status.st_mtime_ns, status.st_ino)
+    if key not in _unpacked:
+        with temporary_model(_safe_stem(path)) as folder:
+            _unpack_into(folder, path)
+            restore_precision(folder, path)
+        _unpacked[key] = folder
+    return _unpacked[key]
+
+
+@contextmanager
+def temporary_model(name: str) -> Iterator[Path]:
+    """Yield an empty folder called `name`, which is removed when the block raises, or else when this process ends.
+
+    RunError if it cannot be written to.
+    """
+    try:
+        parent, process = Path(tempfile.mkdtemp(prefix="nmt-")), os.getpid()
+        try:
+            (parent / name).mkdir()
+            yield parent / name
+        except BaseException:
+            shutil.rmtree(parent, ignore_errors=True)
+            raise
+    except OSError as error:
+        hint = "a model is unpacked into the folder for temporary files: set $TMPDIR to one with enough space"
+        raise RunError(f"cannot unpack it ({error.strerror or error})", path=tempfile.gettempdir(), hint=hint) from None
+    atexit.register(_remove, parent, process)
+
+
+def _remove(folder: Path, process: int) -> None:
+    """Remove `folder` at the end of the process that made it, not at that of its forked children."""
+    if os.getpid() == process:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def is_packed(path: Path) -> bool:

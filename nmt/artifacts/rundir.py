@@ -162,8 +162,8 @@ class RunDir:
         self.metrics = path / "logs" / "metrics.jsonl"
         self.tensorboard = path / "logs" / "tensorboard"
         self.evaluations = path / "eval"
-        self.results = self.evaluations  # where `nmt eval` writes; outside the run if the run is in the cache
-        self.packed: Path | None = None  # the packed model that it was unpacked from
+        self.source = path  # what the user named: this folder, the packed model that it was unpacked from, or hf:NAME
+        self.results = self.evaluations  # where `nmt eval` writes; outside the run if it was unpacked
         self.adaptation = path / "adaptation.json"
         self.distillation = path / "distillation.json"
         self._usable: Path | None = None

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 
-def try_lock(descriptor: int, *, shared: bool = False) -> bool:
+def try_lock(descriptor: int) -> bool:
     """Lock the open file `descriptor` exclusively; return False if it is already locked.
-
-    With `shared`, take a shared lock, which several processes can hold while none holds an exclusive one.
 
     The lock lasts until the descriptor is closed or the process ends. Raises OSError if the file system has no locks.
     """
     import portalocker  # here, because it takes 60 ms to import and most commands lock nothing
 
     try:
-        kind = portalocker.LOCK_SH if shared else portalocker.LOCK_EX
-        portalocker.lock(descriptor, kind | portalocker.LOCK_NB)
+        portalocker.lock(descriptor, portalocker.LOCK_EX | portalocker.LOCK_NB)
     except portalocker.AlreadyLocked:
         return False
     except portalocker.LockException as error:

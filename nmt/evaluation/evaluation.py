@@ -152,7 +152,7 @@ class Evaluator:
         `marks` are added to the names of files, such as a checkpoint. NmtError if no folder is writable.
         """
         self.translator, self.options, self._marks = translator, options, marks
-        self.paths = [run.path for run in model]
+        self.paths = [run.source for run in model]
         self._checkpoints = [run.usable_checkpoint().stem for run in model]
         self.folder = folder or _writable(model[0].results)
 

@@ -1,27 +1,28 @@
-"""Packed models: the bytes of the file, the cache, and how the model is found."""
+"""Packed models: the bytes of the file, where it is unpacked, and how the model is found."""
 
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
 import pytest
 
 from nmt.apps.interop.sharing import pack
-from nmt.artifacts.cachedir import cache_folder
 from nmt.artifacts.find_model import find_run
 from nmt.artifacts.packed import unpack
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import RunError
+from tests.full_disk import no_room_for
 
 FROZEN = Path(__file__).parents[1] / "frozen" / "format-1"
 
 
 @pytest.fixture
-def packed(tmp_path, monkeypatch) -> Path:
-    """The frozen run as one file, and a cache of this test's own."""
-    monkeypatch.setenv("NMT_CACHE", str(tmp_path / "cache"))
+def packed(tmp_path) -> Path:
+    """The frozen run as one file."""
     pack(RunDir(FROZEN), tmp_path / "model.zip")
     return tmp_path / "model.zip"
 
@@ -38,14 +39,24 @@ def test_the_files_are_stored_as_they_are(packed):
         assert archive.testzip() is None
 
 
-def test_a_packed_model_is_unpacked_once(packed):
-    first = unpack(packed)
-    before = (first / "config.yaml").stat().st_mtime_ns
-    renamed = packed.with_name("other.zip")
-    shutil.copy(packed, renamed)
-    assert unpack(packed) == first
-    assert (first / "config.yaml").stat().st_mtime_ns == before
-    assert unpack(renamed).parent == first.parent  # by its contents
+def test_a_packed_model_is_unpacked_once_in_a_process_and_removed_at_its_end(packed, tmp_path):
+    assert unpack(packed) == unpack(packed)
+    code = f"""
+import os, sys
+from pathlib import Path
+from nmt.artifacts.packed import unpack
+folder = unpack(Path({str(packed)!r}))
+child = os.fork() if hasattr(os, "fork") else 0
+if child == 0 and hasattr(os, "fork"):
+    sys.exit()
+os.waitpid(child, 0)
+assert (folder / "config.yaml").exists()
+print(folder)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert Path(done.stdout.strip()).name == "model"
+    assert not Path(done.stdout.strip()).parent.exists()
 
 
 def test_another_file_of_the_same_name_is_another_model(packed):
@@ -67,34 +78,18 @@ def test_a_packed_model_is_found_like_a_run_and_keeps_evaluations_beside_the_fil
     assert find_run(None).path == run.path
 
 
-def test_a_damaged_file_leaves_nothing_in_the_cache(packed):
+def test_what_fails_leaves_nothing(packed, tmp_path, monkeypatch):
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
     packed.write_bytes(packed.read_bytes()[:-200])
     with pytest.raises(RunError, match="not a packed model, or it is damaged"):
         unpack(packed)
-    assert [path for path in cache_folder().rglob("*") if path.is_file()] == []
+    assert list((tmp_path / "temporary").iterdir()) == []
 
 
-def test_a_cache_that_cannot_be_written_to_is_one_message(packed, tmp_path, monkeypatch):
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv("NMT_CACHE", str(tmp_path / "file"))
-    with pytest.raises(RunError) as caught:
+def test_a_full_or_missing_folder_for_temporary_files_is_one_message(packed, tmp_path, monkeypatch):
+    with no_room_for(3000), pytest.raises(RunError, match=r"cannot unpack it \(File too large\)\n.*\$TMPDIR"):
         unpack(packed)
-    assert "$NMT_CACHE" in caught.value.hint
-
-
-@pytest.mark.parametrize(
-    ("platform", "variables", "expected"),
-    [
-        ("linux", {"XDG_CACHE_HOME": "/x"}, "/x/nmt"),
-        ("linux", {"HOME": "/h"}, "/h/.cache/nmt"),
-        ("darwin", {"HOME": "/h"}, "/h/Library/Caches/nmt"),
-        ("linux", {"NMT_CACHE": "/c", "XDG_CACHE_HOME": "/x"}, "/c"),
-    ],
-)
-def test_the_cache_lies_where_the_system_has_it(platform, variables, expected, monkeypatch):
-    for name in ("NMT_CACHE", "XDG_CACHE_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setattr("sys.platform", platform)
-    assert cache_folder() == Path(expected)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
+    with pytest.raises(RunError, match="cannot unpack it"):
+        unpack(packed)

@@ -104,8 +104,7 @@ def test_every_command_is_tried():
     assert missing == NOT_TRIED
 
 
-def test_all_commands_that_do_not_train_work(folder, monkeypatch):
-    monkeypatch.setenv("NMT_CACHE", str(folder / "cache"))
+def test_all_commands_that_do_not_train_work(folder):
     for name, (code, _, messages) in zip(
         WORK, without_torch(*(line.split() for line in WORK.values()), cwd=folder), strict=True
     ):

@@ -98,7 +98,7 @@ def test_the_installation_page_names_every_extra_and_every_environment_variable(
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     source = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "nmt").rglob("*.py"))
     variables = set(re.findall(r"\bNMT_[A-Z_]+\b", source))
-    assert {"NMT_MODEL", "NMT_CACHE_GB"} <= variables
+    assert {"NMT_MODEL"} <= variables
     assert [name for name in {*extras, *variables} if f"`{name}`" not in page] == []
 
 

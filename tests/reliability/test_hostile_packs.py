@@ -1,4 +1,4 @@
-"""A packed model from a stranger: it is refused in one message, and nothing is written outside the cache."""
+"""A packed model from a stranger: it is refused in one message, and nothing is written beside it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ MEMORY = 1 << 30  # more than the process has when the command begins
 @pytest.fixture
 def here(tmp_path, monkeypatch) -> Path:
     """A folder with a packed model and a file beside it that is none of its business."""
-    monkeypatch.setenv("NMT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
     pack(RunDir(FROZEN), tmp_path / "m.zip")
     (tmp_path / "precious.txt").write_text("precious")
     return tmp_path
@@ -34,16 +35,16 @@ rows: dict[str, tuple[int, str]] = {}
 
 
 def ask(tried: str, here: Path) -> Said:
-    """Translate with m.zip, which must end in one message; nothing but the cache may change."""
-    before = sorted(path.name for path in here.iterdir() if path.name != "cache")
+    """Translate with m.zip, which must end in one message, and write nothing outside the temporary folder."""
+    before = sorted(path.name for path in here.iterdir())
     done = nmt("translate", "--model", "m.zip", "12", cwd=here, memory=MEMORY)
     assert "Traceback" not in done.text, done.text
     assert (done.code, done.text.count("error: ")) == (1, 1), done.text
-    assert sorted(path.name for path in here.iterdir() if path.name != "cache") == before
+    assert sorted(path.name for path in here.iterdir()) == before
     assert (here / "precious.txt").read_text() == "precious"
     rows[tried] = (
         done.code,
-        re.sub(r"cache/packed/[0-9a-f]{64}", "cache/packed/SHA256", done.error).replace(f"{here}/", ""),
+        re.sub(r"temporary/nmt-\w+", "temporary/nmt-TOKEN", done.error).replace(f"{here}/", ""),
     )
     return done
 

@@ -237,8 +237,7 @@ def refuse_replacing(outputs: Iterable[Path], inputs: Iterable[Path | int], mode
     Inputs are files, folders and file descriptors. No output may lie in any model, read or not, except pictures, pages
     and new files in its folder `eval`. Links are followed; pipes and devices are allowed as outputs.
     """
-    packed = [model.packed for model in models if model.packed is not None]
-    read = {_identity(path): path for path in (*inputs, *(model.path for model in models), *packed)}
+    read = {_identity(path): path for path in (*inputs, *(model.source for model in models))}
     written: dict[object, Path] = {}  # the outputs, by their own names and by those that they have until finished
     for path in outputs:
         real = Path(os.path.realpath(path))

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from nmt.artifacts.find_model import find_run
+from nmt.artifacts.hub import HUB_PREFIX
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError
 from nmt.base.files import sha256_of
@@ -35,7 +37,7 @@ class ModelPaths(NamedTuple):
     def of(cls, models: Sequence[RunDir], computation: tuple[str, str, str], *, scores: bool) -> ModelPaths:
         """Return the paths of `models`; `computation` is the engine, the device and the precision."""
         return cls(
-            tuple(str(run.path.resolve()) for run in models),
+            tuple(_shared_name(run) for run in models),
             tuple(run.usable_checkpoint().stem for run in models),
             checksums_of_weights(models),
             *computation,
@@ -58,6 +60,12 @@ class Result(NamedTuple):
     translations: list[Translation]
     seconds: float
     pid: int
+
+
+def _shared_name(run: RunDir) -> str:
+    """Return the name of a model that holds on every node."""
+    is_on_hub = str(run.source).startswith(HUB_PREFIX)
+    return str(run.source if is_on_hub else run.source.resolve())
 
 
 def checksums_of_weights(models: Sequence[RunDir]) -> tuple[str, ...]:
@@ -117,10 +125,10 @@ class Worker:
 
     def _find_models(self) -> Sequence[RunDir]:
         for folder in self._paths.folders:
-            if not Path(folder).is_dir():
+            if not folder.startswith(HUB_PREFIX) and not Path(folder).exists():
                 hint = "put the model on storage that all nodes share, under the same path"
-                raise NmtError(f"the Ray worker on {platform.node()} finds no such folder", path=folder, hint=hint)
-        runs = [RunDir(Path(folder)) for folder in self._paths.folders]
+                raise NmtError(f"the Ray worker on {platform.node()} finds no such model", path=folder, hint=hint)
+        runs = [find_run(folder) for folder in self._paths.folders]
         for run, checkpoint in zip(runs, self._paths.checkpoints, strict=True):
             run.use_checkpoint(checkpoint)
         return runs

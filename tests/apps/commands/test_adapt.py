@@ -329,8 +329,7 @@ def test_faults_leave_nothing_behind(runs, client):
     assert sorted(path.name for path in runs.iterdir()) == before
 
 
-def test_a_packed_model_is_adapted_and_a_finished_adaptation_says_so(runs, client, monkeypatch):
-    monkeypatch.setenv("NMT_CACHE", str(runs / "cache"))
+def test_a_packed_model_is_adapted_and_a_finished_adaptation_says_so(runs, client):
     packed = runs / "base.zip"
     assert nmt("pack", runs / "base", "-o", packed).exit_code == 0
     done = adapt(packed, "--corpus", client, "--run", runs / "client", "--max-loss", 100)

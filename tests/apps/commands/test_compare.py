@@ -63,8 +63,7 @@ def test_what_is_no_run_is_left_out_and_said(runs, messages):
     )
 
 
-def test_packed_models_stand_beside_runs(runs, tmp_path, monkeypatch, messages):
-    monkeypatch.setenv("NMT_CACHE", str(tmp_path / "cache"))
+def test_packed_models_stand_beside_runs(runs, tmp_path, messages):
     run = RunDir(runs / "a")
     scores = {"BLEU": {"value": 31.0, "signature": "s"}}
     run.evaluations.mkdir()
@@ -79,8 +78,7 @@ def test_packed_models_stand_beside_runs(runs, tmp_path, monkeypatch, messages):
     assert "warning: a.zip: no test set, so nmt cannot tell if these test scores are comparable" in messages
 
 
-def test_missing_test_scores_are_said(runs, tmp_path, monkeypatch, messages):
-    monkeypatch.setenv("NMT_CACHE", str(tmp_path / "cache"))
+def test_missing_test_scores_are_said(runs, tmp_path, messages):
     pack(RunDir(runs / "a"), tmp_path / "a.zip")
     assert compare(runs / "a", "a.zip").exit_code == 0
     assert [line for line in messages if line.startswith("warning")] == [

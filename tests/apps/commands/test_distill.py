@@ -247,8 +247,7 @@ def test_data_of_the_student_are_its_own_if_it_names_them(teacher, digits, stude
     assert len(list(read_lines(Path(data.corpora("train")[0].tgt)))) == 100
 
 
-def test_a_packed_teacher_needs_a_corpus(teacher, tmp_path, monkeypatch):
-    monkeypatch.setenv("NMT_CACHE", str(tmp_path / "cache"))
+def test_a_packed_teacher_needs_a_corpus(teacher, tmp_path):
     assert nmt("pack", teacher, "-o", tmp_path / "teacher.zip").exit_code == 0
     error = nmt("distill", tmp_path / "teacher.zip", "--run", tmp_path / "run").exception
     assert isinstance(error, RunError)

@@ -236,7 +236,6 @@ CORPUS = "--corpus a.tsv --src-lang en --tgt-lang en"
 )
 def test_no_command_replaces_what_it_reads_or_a_file_of_a_model(command, folder, monkeypatch):
     monkeypatch.chdir(folder)
-    monkeypatch.setenv("NMT_CACHE", str(folder.with_name("cache")))
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     result = CliRunner().invoke(app, command.split())
     assert isinstance(result.exception, NmtError), result.output

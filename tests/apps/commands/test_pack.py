@@ -16,7 +16,6 @@ FROZEN = Path(__file__).parents[2] / "frozen" / "format-1"
 @pytest.fixture(autouse=True)
 def _here(tmp_path, monkeypatch):
     shutil.copytree(FROZEN, tmp_path / "run")
-    monkeypatch.setenv("NMT_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
 
 

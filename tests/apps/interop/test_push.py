@@ -12,7 +12,6 @@ from typer.testing import CliRunner
 
 from nmt.apps.cli import app
 from nmt.apps.interop.push import push
-from nmt.artifacts.cachedir import cache_folder
 from nmt.artifacts.find_model import find_run
 from nmt.artifacts.hub import HubModel, fetch
 from nmt.artifacts.rundir import RunDir
@@ -32,7 +31,7 @@ def hub(tmp_path, monkeypatch) -> Iterator[Hub]:
     shutil.copytree(FROZEN, tmp_path / "run")
     Path(tmp_path, "run", "README.md").write_text("---\nlicense: mit\n---\n\n# Digits\n")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("NMT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("HF_TOKEN", TOKEN)
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
@@ -96,7 +95,7 @@ def test_the_weights_come_back_as_they_were_and_are_downloaded_once(hub):
         "README.md", "checkpoints", "config.yaml", "packed.json", "statistics.json", "tokenizer"
     ]  # fmt: skip
     hub.requests.clear()
-    assert find_run("hf:me/digits").path == found.path
+    find_run("hf:me/digits")
     assert len(hub.requests) == 1  # which commit is the newest
 
 
@@ -111,52 +110,27 @@ def test_a_second_push_replaces_the_files_and_a_revision_stays_what_it_was(hub):
     assert find_run("hf:me/digits").best_checkpoint().stem == "average"
 
 
-def test_a_commit_in_the_cache_needs_no_network(hub, monkeypatch):
+def test_a_model_in_the_cache_needs_no_network(hub, monkeypatch):
     commit = push(RunDir(Path("run")), NAME)
-    expected = find_run("hf:me/digits").path
+    find_run("hf:me/digits")
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
-    assert find_run(f"hf:me/digits@{commit}").path == expected
-    with pytest.raises(NmtError, match="cannot reach the hub") as caught:
-        find_run("hf:me/digits")
-    assert "hf:user/name@COMMIT" in caught.value.hint
+    for name in (f"hf:me/digits@{commit}", "hf:me/digits"):
+        assert find_run(name).best_checkpoint().stem == "step-00001000"
+    with pytest.raises(NmtError, match="cannot reach the hub"):
+        find_run("hf:me/digits@v2")
 
 
 def test_a_full_disk_is_not_taken_for_a_network_failure(hub):
     push(RunDir(Path("run")), NAME)
-    with no_room_for(3000), pytest.raises(NmtError, match=r"cannot be written to \(File too large\)"):
+    with no_room_for(3000), pytest.raises(OSError, match="File too large"):
         find_run("hf:me/digits")
-
-
-def test_a_model_over_the_limit_is_refused_before_anything_is_downloaded(hub, monkeypatch):
-    push(RunDir(Path("run")), NAME)
-    size = sum(len(content) for name, content in files_of(hub).items() if name != ".gitattributes")
-    monkeypatch.setenv("NMT_DOWNLOAD_GB", f"{(size - 1) / 1e9:.9f}")
-    hub.requests.clear()
-    with pytest.raises(
-        NmtError, match=r"^hf:me/digits has 0\.\d\d GB; nmt downloads models of up to \S+ GB\n"
-    ) as caught:
-        find_run("hf:me/digits")
-    assert caught.value.hint == "if you trust it, raise the limit: set $NMT_DOWNLOAD_GB to a number of gigabytes"
-    assert len(hub.requests) == 1
-    assert [path for path in cache_folder().rglob("*") if path.is_file()] == []
-    monkeypatch.setenv("NMT_DOWNLOAD_GB", f"{size / 1e9:.9f}")
-    find_run("hf:me/digits")
-
-
-def test_a_hub_that_names_no_sizes_does_not_pass_the_limit(hub, monkeypatch):
-    push(RunDir(Path("run")), NAME)
-    hub.names_sizes = False
-    monkeypatch.setenv("NMT_DOWNLOAD_GB", "0.000002")
-    with pytest.raises(NmtError, match="nmt downloads models of up to 2e-06 GB"):
-        find_run("hf:me/digits")
-    assert [path for path in cache_folder().rglob("*") if path.is_file()] == []
 
 
 def test_a_private_model_needs_the_token(hub, monkeypatch):
     push(RunDir(Path("run")), NAME, private=True)
     assert hub.repositories["me/digits"].private
     find_run("hf:me/digits")
-    shutil.rmtree(cache_folder())
+    shutil.rmtree("cache")
     monkeypatch.setenv("HF_TOKEN", "hf_another")
     with pytest.raises(NmtError, match=r"no such model, or your token has no access to it \(401\)") as caught:
         find_run("hf:me/digits")
@@ -225,7 +199,7 @@ def upload(hub: Hub, change: dict[str, bytes]) -> None:
 def test_other_files_of_a_model_are_not_downloaded(hub):
     upload(hub, {"boom.py": b"boom", "checkpoints/best.pt": b"boom", "state/training.safetensors": b"x"})
     found = find_run("hf:me/digits")
-    assert not [path for path in cache_folder().rglob("*") if b"boom" in path.name.encode()]
+    assert not [path for path in Path("cache").rglob("*") if b"boom" in path.name.encode()]
     assert not (found.path / "state").exists()
 
 

@@ -26,9 +26,8 @@ SCORES = {"BLEU": {"value": 12.5, "signature": "nrefs:1|v"}, "chrF2": {"value": 
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch) -> RunDir:
-    """A copy of the frozen run, and a cache of this test's own."""
-    monkeypatch.setenv("NMT_CACHE", str(tmp_path / "cache"))
+def run(tmp_path) -> RunDir:
+    """A copy of the frozen run."""
     return RunDir(Path(shutil.copytree(FROZEN, tmp_path / "run")))
 
 

@@ -47,7 +47,7 @@ class TestWithoutRay:
     @pytest.mark.parametrize(
         ("changes", "version", "message"),
         [
-            ({"folders": ("/nowhere",)}, None, "finds no such folder"),
+            ({"folders": ("/nowhere",)}, None, "finds no such model"),
             ({"checksums": ("0",)}, None, "differ from those of the requested model"),
             ({}, "0.0.0", "has nmt .*, not 0.0.0"),
         ],
@@ -195,7 +195,7 @@ class TestWithRay:
     def test_a_model_that_workers_do_not_find_is_an_error(self, cluster, digits_run):
         from nmt.apps.ray.ray_translator import RayTranslator
 
-        with pytest.raises(NmtError, match="finds no such folder"):
+        with pytest.raises(NmtError, match="finds no such model"):
             RayTranslator(cluster, [RunDir(digits_run)], paths_of(digits_run, folders=("/nowhere",)), Shares(1, 0, 0))
 
     def test_the_rate_of_each_worker_is_logged(self, translator, messages):
