@@ -74,7 +74,8 @@ def start_run(config: Config, path: Path, *, overwrite: bool = False, interrupt:
     an old run. Under torchrun, every process calls this, and rank 0 prepares the data.
     """
     with joined_process_group() as group:
-        return _start(config, path, group, interrupt, overwrite=overwrite)
+        _make_run(config, path, group, overwrite=overwrite)
+        return _train_run(config, path, group, interrupt, resumes=False)
 
 
 def resume_run(config: Config | None, path: Path, interrupt: Interrupt | None = None) -> bool:
@@ -87,7 +88,7 @@ def resume_run(config: Config | None, path: Path, interrupt: Interrupt | None = 
     if not RunDir(path).config_file.is_file():
         raise RunError("there is no run to resume", path=path, hint="start it without --resume")
     with joined_process_group() as group:
-        return _resume(config, path, group, interrupt)
+        return _train_run(config, path, group, interrupt, resumes=True)
 
 
 def start_or_resume_run(
@@ -100,9 +101,10 @@ def start_or_resume_run(
     restore_replaced(path)
     with joined_process_group() as group:
         # Rank 0 decides for all ranks, because it may create the run before another rank looks.
-        if group.gather(RunDir(path).config_file.is_file())[0]:
-            return _resume(config, path, group, interrupt, on_record)
-        return _start(config, path, group, interrupt, on_record)
+        exists = group.gather(RunDir(path).config_file.is_file())[0]
+        if not exists:
+            _make_run(config, path, group, overwrite=False)
+        return _train_run(config, path, group, interrupt, on_record, resumes=exists)
 
 
 class TrainResult(NamedTuple):
@@ -127,61 +129,50 @@ def train(config: Config | str | Path, run: str | Path, *, on_update: OnRecord |
     return TrainResult(RunDir(path), finished, {} if index.best is None else index.checkpoints[index.best])
 
 
-def _start(
-    config: Config,
-    path: Path,
-    group: ProcessGroup,
-    interrupt: Interrupt | None,
-    on_record: OnRecord | None = None,
-    *,
-    overwrite: bool = False,
-) -> bool:
-    if group.is_main:
-        _make_run(config, path, group, overwrite=overwrite)
-    group.await_main()
-    run = RunDir(path)
-    _refuse_differing_ranks(run, config, group)
-    with run.locked() if group.is_main else nullcontext():
-        training = _open_training(run, config, group)
-        training.start()
-        return _train(training, interrupt, on_record)
-
-
-def _resume(
+def _train_run(
     config: Config | None,
     path: Path,
     group: ProcessGroup,
     interrupt: Interrupt | None,
     on_record: OnRecord | None = None,
+    *,
+    resumes: bool,
 ) -> bool:
-    run = RunDir(path)
-    run.check()
+    """Train the new run that `_make_run` has made, or resume one, with its own configuration if `config` is None."""
+    run, old = RunDir(path), None
+    if resumes:
+        run.check()
     with run.locked() if group.is_main else nullcontext():
-        old = run.config()
-        config = config or old
-        _refuse_changes(old, config, path)
-        if config.training.tensorboard:
-            require_tensorboard()
-        info = run.info()
-        refuse_unfit_precision(info.precision, choose_device(config.training.device), hint=_OTHER_DEVICE)
-        if group.is_main:
-            _clean_up(config, path)
-            run.remove_leftovers()
-            prepare(config, run, find_store_root(config, path), info.data_fingerprint)
-        group.await_main()
+        if resumes:
+            old = run.config()
+            config = config or old
+            _refuse_changes(old, config, path)
+            if config.training.tensorboard:
+                require_tensorboard()
+            info = run.info()
+            refuse_unfit_precision(info.precision, choose_device(config.training.device), hint=_OTHER_DEVICE)
+            if group.is_main:
+                _clean_up(config, path)
+                run.remove_leftovers()
+                prepare(config, run, find_store_root(config, path), info.data_fingerprint)
+            group.await_main()
+        assert config is not None
         _refuse_differing_ranks(run, config, group)
         training = _open_training(run, config, group)
-        if any(file.exists() for file in (run.state, run.previous_state, run.index_file)):
+        if on_record is not None:
+            training.monitor.on_record = on_record
+        if old is None or not any(file.exists() for file in (run.state, run.previous_state, run.index_file)):
+            training.start()  # it is new, or was stopped before anything was saved
+        else:
             training.resume()
             resume_plan(training)
-        else:  # stopped before anything was saved
-            training.start()
-        _refuse_changes_of_the_past(old, training)
-        later = training.stages[training.stage.number + 1 :]  # they may have changed
-        refuse_unfit_stages(later, config, training.store)
-        if group.is_main:
-            log.info(f"resuming {run.path} after update {training.update}")
-        return _train(training, interrupt, on_record, resumed=old)
+        if old is not None:
+            _refuse_changes_of_the_past(old, training)
+            later = training.stages[training.stage.number + 1 :]  # they may have changed
+            refuse_unfit_stages(later, config, training.store)
+            if group.is_main:
+                log.info(f"resuming {run.path} after update {training.update}")
+        return _train(training, interrupt, resumed=old)
 
 
 def _is_finished(training: Training, before: Config) -> bool:
@@ -205,7 +196,10 @@ def _clean_up(config: Config, path: Path) -> None:
 
 
 def _make_run(config: Config, path: Path, group: ProcessGroup, *, overwrite: bool) -> None:
-    """Prepare the data and create the untrained run."""
+    """Prepare the data and create the untrained run, in rank 0; the others wait for it."""
+    if not group.is_main:
+        group.await_main()
+        return
     if config.training.tensorboard:
         require_tensorboard()
     _clean_up(config, path)
@@ -230,6 +224,7 @@ def _make_run(config: Config, path: Path, group: ProcessGroup, *, overwrite: boo
                 }
             )
         )
+    group.await_main()
 
 
 def _refuse_differing_ranks(run: RunDir, config: Config, group: ProcessGroup) -> None:
@@ -262,13 +257,9 @@ def _open_training(run: RunDir, config: Config, group: ProcessGroup) -> Training
     return Training(run, config, prepared, setup)
 
 
-def _train(
-    training: Training, interrupt: Interrupt | None, on_record: OnRecord | None, resumed: Config | None = None
-) -> bool:
+def _train(training: Training, interrupt: Interrupt | None, resumed: Config | None) -> bool:
     """Train to the end or until `interrupt`; a run that is `resumed` had this configuration before."""
     group = training.setup.group
-    if on_record is not None:
-        training.monitor.on_record = on_record
     if group.is_main:
         log.info(_describe(training))
     with interrupt or Interrupt() as active_interrupt, _explained_errors(training.run):

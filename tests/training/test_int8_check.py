@@ -34,6 +34,7 @@ def words(tmp_path_factory):
     return folder
 
 
+FEW = {"max_updates": 4, "average_checkpoints": 2, "validate_every": 2}
 TRAINING = {"max_updates": 60, "warmup_updates": 20, "validate_every": 20, "average_checkpoints": 2, "log_every": 20}
 
 
@@ -79,7 +80,7 @@ def test_one_line_of_the_log_holds_both_scores_and_what_follows(
 ):
     # No corpus so small loses a known amount, so the two scores are given.
     monkeypatch.setattr(final_weights, "_bleu", lambda training, run, kind: int8_bleu if kind == "int8" else 39.44)
-    start_run(small_config(digits), tmp_path / "run")
+    start_run(small_config(digits, training=FEW), tmp_path / "run")
     lines = [line for line in messages if "int8" in line]
     assert lines == [f"int8: {int8_bleu:.2f} BLEU on the validation set, fp32 39.44{said}"]
     default = "fp32" if said else "int8"
@@ -88,8 +89,8 @@ def test_one_line_of_the_log_holds_both_scores_and_what_follows(
 
 def test_a_run_that_was_interrupted_has_no_scores_until_it_is_resumed(digits, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
-        stop_after(patch, 6)
-        assert not start_run(small_config(digits), tmp_path / "run")
+        stop_after(patch, 3)
+        assert not start_run(small_config(digits, training=FEW), tmp_path / "run")
     run = RunDir(tmp_path / "run")
     assert run.index().int8 is None
     assert resume_run(None, run.path)
@@ -99,14 +100,14 @@ def test_a_run_that_was_interrupted_has_no_scores_until_it_is_resumed(digits, tm
 def test_scores_of_older_weights_are_gone_when_a_resumed_run_is_killed_before_its_end(digits, tmp_path, monkeypatch):
     """The average has the same name before and after, but other weights."""
     run = RunDir(tmp_path / "run")
-    start_run(small_config(digits, training={"early_stopping_metric": "loss"}), run.path)
+    start_run(small_config(digits, training=FEW | {"early_stopping_metric": "loss"}), run.path)
     assert run.index().int8 is not None
-    more = small_config(digits, training={"early_stopping_metric": "loss", "max_updates": 16})
+    more = small_config(digits, training=FEW | {"early_stopping_metric": "loss", "max_updates": 6})
     with monkeypatch.context() as patch:
         patch.setattr(training_run, "check_int8", lambda training: sys.exit(9))
         with pytest.raises(SystemExit):
             resume_run(more, run.path)
-    assert run.index().last == "step-00000016"
+    assert run.index().last == "step-00000006"
     assert run.index().int8 is None
     assert resume_run(more, run.path)
     assert run.index().int8.checkpoint == run.index().best
@@ -153,7 +154,7 @@ def test_nothing_is_measured_if_the_native_engine_cannot_translate(digits, tmp_p
         monkeypatch.setattr(native_engine, "_decoder", None)
     else:
         model["attention"] = "additive"
-    start_run(small_config(digits, model=model), tmp_path / "run")
+    start_run(small_config(digits, model=model, training=FEW), tmp_path / "run")
     run = RunDir(tmp_path / "run")
     assert run.index().int8 is None
     assert not [line for line in messages if "int8" in line]
@@ -169,7 +170,7 @@ def test_a_failure_to_measure_is_a_warning_and_the_training_is_finished(digits, 
             return ["portable"]
 
     monkeypatch.setattr(native_engine, "_decoder", Full())
-    assert start_run(small_config(digits), tmp_path / "run")
+    assert start_run(small_config(digits, training=FEW), tmp_path / "run")
     assert "warning: int8 and fp32 were not compared: not enough memory to load this model" in messages
     assert RunDir(tmp_path / "run").index().int8 is None
     assert (tmp_path / "run" / "README.md").is_file()

@@ -22,21 +22,27 @@ from nmt.training.state import TrainState
 from nmt.training.update.distributed import ProcessGroup
 from tests.tiny import small_config
 
-
-@pytest.fixture
-def training(digits, tmp_path):
-    return open_training(tmp_path / "run", small_config(digits, training=FEW))
-
-
 FEW = {"max_updates": 4, "validate_every": 4, "average_checkpoints": 0}
 
 
-def open_training(path, config, group=None):
-    """The training of a new run."""
-    run = RunDir(path)
-    start_run(config, path)
-    prepared = Prepared.open(run, path.parent / ".store", run.info().data_fingerprint)
-    return Training(run, config, prepared, Setup(torch.device("cpu"), Precision("fp32", 1e9), group or ProcessGroup()))
+@pytest.fixture(scope="module")
+def finished(digits, tmp_path_factory):
+    """A run that has ended."""
+    run = RunDir(tmp_path_factory.mktemp("memory") / "run")
+    assert start_run(small_config(digits, training=FEW), run.path)
+    return run
+
+
+def open_training(run, group=None):
+    prepared = Prepared.open(run, run.path.parent / ".store", run.info().data_fingerprint)
+    setup = Setup(torch.device("cpu"), Precision("fp32", 1e9), group or ProcessGroup())
+    return Training(run, run.config(), prepared, setup)
+
+
+@pytest.fixture
+def training(finished):
+    """The training of that run, before its first update."""
+    return open_training(finished)
 
 
 def test_a_training_beyond_the_memory_is_refused_with_the_figures_and_what_may_help(digits, tmp_path, monkeypatch):
@@ -195,8 +201,8 @@ class Four(ProcessGroup):
 
 
 @pytest.mark.parametrize("device", ["cpu", "meta"])  # where the memory is estimated, and any where it is tried
-def test_all_processes_cut_batches_as_the_one_with_the_least_memory_has_to(digits, tmp_path, device):
-    training = open_training(tmp_path / "run", small_config(digits, training=FEW), Four())
+def test_all_processes_cut_batches_as_the_one_with_the_least_memory_has_to(finished, device):
+    training = open_training(finished, Four())
     training.setup = training.setup._replace(device=torch.device(device))
     fit_into_memory(training)
     assert training.step.num_micro_batches == 4

@@ -6,7 +6,8 @@ import hashlib
 import heapq
 import json
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ from nmt.base.files import new_folder
 from nmt.base.languages import Direction
 from nmt.config import DataConfig
 from nmt.config.corpora import ParallelFiles
-from nmt.data.read.corpus import SentencePair, paths_of, read_parallel
+from nmt.data.read.corpus import paths_of, read_parallel
 from nmt.data.store.holdout import choose_holdout
 from nmt.data.store.report import SPLITS, CorpusReport, Split
 from nmt.data.text.tags import corpus_tags
@@ -32,7 +33,7 @@ NEW, OLD = "new", "old"
 
 _EPOCHS = ((2_000, 20), (10_000, 10), (100_000, 3))  # (largest number of pairs, passes); one pass for larger corpora
 
-_FEWEST_PAIRS = 50  # of a corpus in the sample
+_MIN_PAIRS = 50  # of a corpus in the sample
 
 _Texts = Sequence[tuple[str, str]]
 
@@ -49,7 +50,7 @@ class Request(NamedTuple):
     holdout_seed: int = 1
 
 
-class Part(NamedTuple):
+class Portion(NamedTuple):
     """Pairs of one direction in two files; for old pairs, the corpus of the run and its share in an epoch of it."""
 
     name: str
@@ -63,9 +64,9 @@ class AdaptationCorpus(NamedTuple):
     """All text of an adaptation, in memory; `write` creates the files that training reads."""
 
     data: DataConfig  # of the run
-    train: list[Part]  # the new text first
-    valid: list[Part]
-    test: list[Part]
+    train: list[Portion]  # the new text first
+    valid: list[Portion]
+    test: list[Portion]
     mix: float
 
     @property
@@ -76,14 +77,14 @@ class AdaptationCorpus(NamedTuple):
     def write(self, store_root: Path) -> DataConfig:
         """Write the files into a folder named after their contents, if it is missing; return the data section."""
         sets = {"train": self.train, "valid": self.valid, "test": self.test}
-        named = [(f"{split}-{part.name}", part) for split, parts in sets.items() for part in parts]
-        digest = hashlib.sha256(json.dumps([(name, part.pairs) for name, part in named]).encode()).hexdigest()
+        named = {f"{split}-{part.name}": part.pairs for split, parts in sets.items() for part in parts}
+        digest = hashlib.sha256(json.dumps(list(named.items())).encode()).hexdigest()
         folder = store_root / f"adapt-{digest[:24]}"
         if not folder.is_dir():
             with new_folder(folder) as partial:
-                for name, part in named:
+                for name, pairs in named.items():
                     for side, ending in enumerate(("src", "tgt")):
-                        text = "".join(pair[side] + "\n" for pair in part.pairs)
+                        text = "".join(pair[side] + "\n" for pair in pairs)
                         (partial / f"{name}.{ending}").write_text(text, encoding="utf-8", newline="\n")
         files = {split: tuple(self._files(folder, split, part) for part in parts) for split, parts in sets.items()}
         return self.data.model_copy(update={**files, "temperature": 1.0})
@@ -95,7 +96,7 @@ class AdaptationCorpus(NamedTuple):
         raised = {part.name: max(part.share / total, smallest) for part in old}
         return {name: share / sum(raised.values()) for name, share in raised.items()}
 
-    def _files(self, folder: Path, split: str, part: Part) -> ParallelFiles:
+    def _files(self, folder: Path, split: str, part: Portion) -> ParallelFiles:
         src, tgt = (str(folder / f"{split}-{part.name}.{ending}") for ending in ("src", "tgt"))
         files = ParallelFiles(src=src, tgt=tgt, src_lang=part.direction.src, tgt_lang=part.direction.tgt)
         if split != "train":
@@ -115,12 +116,14 @@ def collect(run: RunDir, request: Request) -> AdaptationCorpus:
     `mix` of the training requires. It is drawn by a seeded hash, so the same text gives the same corpus. DataError if
     the new corpus has too few pairs; RunError if the old corpus is required but cannot be read.
     """
-    data = run.config().data
-    kept = old_sets(run)
+    data, old = run.config().data, old_sets(run)
     new = read_texts(request.corpora)
     held_out = _hold_out(new, request)
+    tags = tuple(f"{tag} " for tag in corpus_tags(data))
     sources = {text for texts in held_out.values() for text, _ in texts}
-    sources |= {_untagged(text, data) for sets in kept.values() for each in sets for text in each.sources}
+    for pairs in chain.from_iterable(old.values()):
+        for text in pairs.sources:
+            sources.add(text.removeprefix(next((tag for tag in tags if text.startswith(tag)), "")))
     sources |= {src for src, _ in read_texts(request.old_test)}
     train = [pair for pair in new if not _is_held_out(pair, sources, data)]
     num_left_out = len(new) - len(train) - (0 if request.test else len(held_out["test"])) - len(held_out["valid"])
@@ -129,11 +132,12 @@ def collect(run: RunDir, request: Request) -> AdaptationCorpus:
     if not train:
         hint = "choose a test set that does not contain all of them"
         raise DataError("no new pair is left to train on", path=paths_of(request.corpora)[0], hint=hint)
-    parts, mix = _replayed(run, request, len(train), sources)
-    valid = [Part(NEW, request.direction, held_out["valid"])]
-    valid += _sample_of_sets(kept["valid"], len(held_out["valid"]))
-    test = [Part(NEW, request.direction, held_out["test"])]
-    return AdaptationCorpus(data, [Part(NEW, request.direction, train), *parts], valid, test, mix)
+    replayed, mix = _replayed(run, request, len(train), sources)
+    new_train, new_valid, new_test = (
+        Portion(NEW, request.direction, pairs) for pairs in (train, held_out["valid"], held_out["test"])
+    )
+    old_valid = _sample_of_sets(old["valid"], len(held_out["valid"]))
+    return AdaptationCorpus(data, [new_train, *replayed], [new_valid, *old_valid], [new_test], mix)
 
 
 def old_sets(run: RunDir) -> Mapping[Split, list[DirectedPairs]]:
@@ -158,9 +162,9 @@ def epochs_for(num_pairs: int) -> int:
 
 def _hold_out(new: _Texts, request: Request) -> dict[str, _Texts]:
     """Return the new validation set, and the test set: the requested one, or one that is also held out."""
-    wanted = ["valid"] if request.test else ["valid", "test"]
-    chosen = choose_holdout((src for src, _ in new), dict.fromkeys(wanted, request.holdout_size), request.holdout_seed)
-    sets: dict[str, _Texts] = {name: [pair for pair in new if chosen.split_of(pair[0]) == name] for name in wanted}
+    names = ["valid"] if request.test else ["valid", "test"]
+    holdout = choose_holdout((src for src, _ in new), dict.fromkeys(names, request.holdout_size), request.holdout_seed)
+    sets: dict[str, _Texts] = {name: [pair for pair in new if holdout.split_of(pair[0]) == name] for name in names}
     if request.test:
         sets["test"] = read_texts(request.test)
     return sets
@@ -171,13 +175,7 @@ def _is_held_out(pair: tuple[str, str], held_out: Collection[str], data: DataCon
     return pair[0] in held_out or (len(data.directions) > 1 and pair[1] in held_out)
 
 
-def _untagged(text: str, data: DataConfig) -> str:
-    """Return a source of a run's validation or test set without the tag of its corpus."""
-    tag = next((f"{tag} " for tag in corpus_tags(data) if text.startswith(f"{tag} ")), "")
-    return text.removeprefix(tag)
-
-
-def _replayed(run: RunDir, request: Request, num_new: int, held_out: Collection[str]) -> tuple[list[Part], float]:
+def _replayed(run: RunDir, request: Request, num_new: int, held_out: Collection[str]) -> tuple[list[Portion], float]:
     """Return the sample of the old corpus, and its share in training; 0 if there is none."""
     mix = DEFAULT_MIX if request.mix is None else request.mix
     is_alone = len(run.config().data.directions) == 1
@@ -188,7 +186,7 @@ def _replayed(run: RunDir, request: Request, num_new: int, held_out: Collection[
         raise RunError("a model for several directions forgets those it is not trained on", path=run.path, hint=hint)
     try:
         size = round(epochs_for(num_new) * num_new * mix / (1 - mix))
-        parts = _sample(run, max(1, size), held_out)
+        return _sample(run, max(1, size), held_out), mix
     except NmtError as error:
         if request.mix is not None or not is_alone:
             hint = "put the files back where the run was trained on them, or adapt without them: --mix old:0"
@@ -200,10 +198,9 @@ def _replayed(run: RunDir, request: Request, num_new: int, held_out: Collection[
             error.message,
         )
         return [], 0.0
-    return parts, mix
 
 
-def _sample(run: RunDir, size: int, held_out: Collection[str]) -> list[Part]:
+def _sample(run: RunDir, size: int, held_out: Collection[str]) -> list[Portion]:
     """Return up to `size` pairs of the old training corpora, in the same proportions as in an epoch.
 
     The filters come later, so that a corpus with a small share needs some pairs more than its share.
@@ -211,20 +208,25 @@ def _sample(run: RunDir, size: int, held_out: Collection[str]) -> list[Part]:
     data = run.config().data
     corpora = data.corpora("train")
     shares = _shares(run, len(corpora))
-    sizes = [max(_FEWEST_PAIRS, round(size * share)) if share else 0 for share in shares]
+    sizes = [max(_MIN_PAIRS, round(size * share)) if share else 0 for share in shares]
     heaps: list[list[tuple[int, int, str, str]]] = [[] for _ in corpora]
     for pair in with_both_sides(read_parallel(corpora)):
-        if sizes[pair.corpus] and not _is_held_out((pair.src, pair.tgt), held_out, data):
-            _keep_smallest(heaps[pair.corpus], sizes[pair.corpus], pair)
-    found = zip(corpora, heaps, shares, strict=True)
-    parts = [
-        Part(f"{OLD}-{number}", data.direction_of(files), _in_order(heap), files, share)
-        for number, (files, heap, share) in enumerate(found, start=1)
-        if heap
-    ]
-    if not parts:
+        heap, size = heaps[pair.corpus], sizes[pair.corpus]
+        if not size or _is_held_out((pair.src, pair.tgt), held_out, data):
+            continue
+        text = f"{pair.src}\t{pair.tgt}".encode("utf-8", "surrogatepass")
+        digest = int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")
+        heapq.heappush(heap, (-digest, -pair.line, pair.src, pair.tgt))
+        if len(heap) > size:
+            heapq.heappop(heap)  # the pair with the largest hash
+    portions = []
+    for number, (files, heap, share) in enumerate(zip(corpora, heaps, shares, strict=True), start=1):
+        pairs = [(src, tgt) for _, _, src, tgt in sorted(heap, key=lambda item: -item[1])]  # in corpus order
+        if pairs:
+            portions.append(Portion(f"{OLD}-{number}", data.direction_of(files), pairs, files, share))
+    if not portions:
         raise DataError("all its pairs are in a test or validation set", path=paths_of(corpora)[0])
-    return parts
+    return portions
 
 
 def _shares(run: RunDir, num_corpora: int) -> list[float]:
@@ -239,26 +241,10 @@ def _shares(run: RunDir, num_corpora: int) -> list[float]:
     return [count / sum(counts) for count in counts]
 
 
-def _keep_smallest(heap: list[tuple[int, int, str, str]], size: int, pair: SentencePair) -> None:
-    """Add `pair` to `heap` if its hash is among the `size` smallest."""
-    text = f"{pair.src}\t{pair.tgt}".encode("utf-8", "surrogatepass")
-    rank = int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")
-    item = (-rank, -pair.line, pair.src, pair.tgt)  # the largest hash is on top
-    if len(heap) < size:
-        heapq.heappush(heap, item)
-    elif item > heap[0]:
-        heapq.heapreplace(heap, item)
-
-
-def _in_order(heap: Iterable[tuple[int, int, str, str]]) -> _Texts:
-    """Return the pairs of a sample in corpus order."""
-    return [(src, tgt) for _, _, src, tgt in sorted(heap, key=lambda item: -item[1])]
-
-
-def _sample_of_sets(sets: Sequence[DirectedPairs], size: int) -> Iterator[Part]:
+def _sample_of_sets(sets: Sequence[DirectedPairs], size: int) -> Iterator[Portion]:
     """Yield about `size` pairs of a run's validation set, evenly spaced, by direction."""
-    total = sum(len(each.sources) for each in sets)
-    for number, each in enumerate(sets, start=1):
-        count = min(len(each.sources), max(1, size * len(each.sources) // total))
-        chosen = [i * len(each.sources) // count for i in range(count)]
-        yield Part(f"{OLD}-{number}", each.direction, [(each.sources[i], each.references[i]) for i in chosen])
+    total = sum(len(pairs.sources) for pairs in sets)
+    for number, (direction, sources, references) in enumerate(sets, start=1):
+        count = min(len(sources), max(1, size * len(sources) // total))
+        indices = [i * len(sources) // count for i in range(count)]
+        yield Portion(f"{OLD}-{number}", direction, [(sources[i], references[i]) for i in indices])

@@ -98,7 +98,8 @@ def prepare(config: Config, run: RunDir, store_root: Path, expected: str | None 
     else:
         corpus.log_check()
         _log_size(corpus, tokenizers, store_root)
-        store = _build(folder, corpus, run, tokenizers)
+        counts = CorpusCounts()
+        store = build_store(folder, _counted(corpus, run, counts), tokenizers, counts)
     if config.data.glossary.is_on:
         TermLexicon.of_store(store, keep=True)
     report = _report(corpus, run, tokenizers, store)
@@ -150,23 +151,23 @@ def _symbols(config: Config) -> tuple[str, ...]:
 
 
 def _write_splits(corpus: Corpus, run: RunDir) -> None:
-    """Write the validation and the test set into the run, unless they exist."""
+    """Write the validation and the test set into the run, unless they exist.
+
+    Pairs have the tags of their corpora, and are grouped by direction, in the order of training.
+    """
     for split in SPLITS:
-        if not (run.data / f"{split}.src").exists():
-            pairs = list(with_both_sides(corpus.pairs(split)))
-            if not pairs:
-                raise DataError(f"the {split} set has no pair with text on both sides", path=corpus.files()[0])
-            _write_split(corpus, run, split, pairs)
-
-
-def _write_split(corpus: Corpus, run: RunDir, split: Split, pairs: list[SentencePair]) -> None:
-    """Write `pairs` with the tags of their corpora, grouped by direction, in the order of training."""
-    by_direction: dict[Direction, list[SentencePair]] = {direction: [] for direction in corpus.config.data.directions}
-    for pair in pairs:
-        tagged = pair._replace(src=corpus.tag(split, pair) + pair.src)
-        by_direction.setdefault(corpus.direction(split, pair), []).append(tagged)
-    several = [direction for direction, group in by_direction.items() for _ in group] if len(by_direction) > 1 else []
-    run.write_pairs(split, [pair for group in by_direction.values() for pair in group], several)
+        if (run.data / f"{split}.src").exists():
+            continue
+        by_direction: dict[Direction, list[SentencePair]] = {each: [] for each in corpus.config.data.directions}
+        for pair in with_both_sides(corpus.pairs(split)):
+            tagged = pair._replace(src=corpus.tag(split, pair) + pair.src)
+            by_direction.setdefault(corpus.direction(split, pair), []).append(tagged)
+        if not (pairs := [pair for group in by_direction.values() for pair in group]):
+            raise DataError(f"the {split} set has no pair with text on both sides", path=corpus.files()[0])
+        several = len(by_direction) > 1
+        run.write_pairs(
+            split, pairs, [direction for direction, group in by_direction.items() for _ in group if several]
+        )
 
 
 def _log_holdout(corpus: Corpus, run: RunDir) -> None:
@@ -273,11 +274,6 @@ def _fingerprint(corpus: Corpus, tokenizers: TokenizerPair, store_root: Path) ->
         **corpus.filter_identity(),
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:24]
-
-
-def _build(folder: Path, corpus: Corpus, run: RunDir, tokenizers: TokenizerPair) -> TokenStore:
-    counts = CorpusCounts()
-    return build_store(folder, _counted(corpus, run, counts), tokenizers, counts)
 
 
 def _counted(corpus: Corpus, run: RunDir, counts: CorpusCounts) -> Iterator[SentencePair]:

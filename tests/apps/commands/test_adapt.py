@@ -16,7 +16,7 @@ from nmt.apps.commands.adapt import candidate_of
 from nmt.apps.commands.corpus_options import CorpusOptions
 from nmt.apps.recipes import adaptation
 from nmt.apps.recipes.adaptation import adapted_config
-from nmt.apps.recipes.adaptation_corpus import AdaptationCorpus, Part, Request, collect
+from nmt.apps.recipes.adaptation_corpus import AdaptationCorpus, Portion, Request, collect
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError, RunError
 from nmt.base.languages import Direction
@@ -234,10 +234,10 @@ def test_every_old_corpus_gets_a_pair_of_each_epoch_however_small_it_is(base, tm
     data, direction = RunDir(base).config().data, Direction("en", "th")
     corpora = [ParallelFiles(tsv=f"{number}.tsv") for number in range(len(sizes))]
     old = [
-        Part(f"old-{number}", direction, [("1", "2")] * size, files, float(size))
+        Portion(f"old-{number}", direction, [("1", "2")] * size, files, float(size))
         for number, (size, files) in enumerate(zip(sizes, corpora, strict=True))
     ]
-    new = Part("new", direction, [("3", "4")] * num_new)
+    new = Portion("new", direction, [("3", "4")] * num_new)
     written = AdaptationCorpus(data, [new, *old], [new], [new], mix).write(tmp_path)
     counts = [num_new, *sizes]
     per_epoch = quotas(counts, corpus_weights(written, counts))

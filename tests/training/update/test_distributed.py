@@ -225,6 +225,7 @@ def test_an_odd_world_size_is_one_error(config_file, tmp_path, monkeypatch, valu
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_the_error_of_the_first_process_is_told_once_and_ends_the_others(config_file, tmp_path):
     config = config_file()
     text = config.read_text(encoding="utf-8").replace("train.tsv", "missing.tsv")
