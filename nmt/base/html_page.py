@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from html import escape
 
 from nmt.base.errors import printable
@@ -47,6 +47,17 @@ def html_page(title: str, body: Iterable[str], *, style: str = "", script: str =
 def html_text(text: str) -> str:
     """Return untrusted text as HTML: escaped, with control characters made visible, and a note if it is empty."""
     return escape(printable(text)) or "<i>empty</i>"
+
+
+def html_table(heads: Sequence[str], rows: Iterable[Sequence[str]], numbers: Container[int]) -> str:
+    """Return a table of HTML cells; `numbers` are the columns of numbers, from 0."""
+
+    def row(cells: Sequence[str], tag: str) -> str:
+        opened = (f'<{tag} class="number">' if column in numbers else f"<{tag}>" for column in range(len(cells)))
+        return f"<tr>{''.join(f'{tag_}{cell}</{tag}>' for tag_, cell in zip(opened, cells, strict=True))}</tr>"
+
+    body = "\n".join(row(cells, "td") for cells in rows)
+    return f"<table><thead>{row(heads, 'th')}</thead><tbody>{body}</tbody></table>"
 
 
 def figures(numbers: Iterable[tuple[str, str]]) -> str:

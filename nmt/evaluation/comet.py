@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import IO, Any, Self
 
-from sacrebleu.metrics.base import Metric, Score, Signature
+from sacrebleu.metrics.base import Score, Signature
 
 from nmt.base.errors import NmtError
 from nmt.evaluation import comet_worker
@@ -152,7 +152,7 @@ class Comet:
         return record
 
 
-class CometMetric(Metric):
+class CometMetric:
     """The mean of COMET's sentence scores, as a sacreBLEU metric over the counts [score x 100, 1]."""
 
     def __init__(self, comet: Comet):
@@ -170,12 +170,3 @@ class CometMetric(Metric):
 
     def _aggregate_and_compute(self, stats: Sequence[Sequence[float]]) -> Score:
         return self._compute_score_from_stats([sum(column) for column in zip(*stats, strict=True)])
-
-    def _preprocess_segment(self, sent: str) -> str:
-        return sent
-
-    def _extract_reference_info(self, refs: Sequence[str]) -> dict[str, Any]:
-        raise NotImplementedError("COMET's scores come from its worker")
-
-    def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[Any]:
-        raise NotImplementedError("COMET's scores come from its worker")

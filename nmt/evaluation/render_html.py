@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
 from html import escape
 from pathlib import PurePath
 from typing import NamedTuple
 
 from nmt.base.errors import printable
-from nmt.base.html_page import bar_chart, figures, html_page, html_text
-from nmt.evaluation.details import FLAGS, Details, Grouping, TestSentence, rounded_chrf
-from nmt.evaluation.differences import Span, find_differences
+from nmt.base.html_page import bar_chart, figures, html_page, html_table, html_text
+from nmt.evaluation.details import FLAGS, Details, TestSentence, rounded_chrf
 from nmt.evaluation.scores import MetricScore
 from nmt.evaluation.significance import LEVEL, ComparedSystem, describe_test
 
@@ -18,12 +19,14 @@ MAX_ROWS = 5000
 """A page with more sentences takes seconds to open; for larger test sets, it shows only the worst sentences."""
 
 _STEP = 5  # of chrF, per bar
+# A single character in languages written without spaces, a word or number, white space, or any other character.
+_TOKEN = re.compile(
+    r"[\u2e80-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1000-\u109f]|\w+?(?=[\u2e80-\u9fff]|\b)|\s+|.", re.DOTALL
+)
 _STYLE = """
 :root { --extra: #fde2c8; --missing: #d5e3fb; }
 @media (prefers-color-scheme: dark) { :root { --extra: #6b3d12; --missing: #1f3f74; } }
 body { max-width: 80rem; } figure { max-width: 45rem; }
-.row { display: flex; flex-wrap: wrap; gap: 0 2rem; } .row figure { flex: 1 1 18rem; max-width: 26rem; }
-.row svg text { font-size: 17px; }
 mark { color: inherit; background: var(--extra); border-radius: .2rem; text-decoration: underline; }
 mark.missing { background: var(--missing); text-decoration: underline dotted; }
 .controls { position: sticky; top: 0; display: flex; flex-wrap: wrap; gap: 1rem; align-items: center; padding: .6rem 0;
@@ -96,14 +99,12 @@ def _comparisons(report: EvaluationReport) -> Iterator[str]:
         yield f"<p>Tested by {describe_test(compared.test)}. p is the probability that chance alone makes as large"
         yield f"a difference, in favor of either system; from {LEVEL} on, it may be chance. The p-value that sacreBLEU"
         yield "prints, where it differs, counts only differences in favor of the better system.</p>"
-        heads = ("this system", "the other", "difference", "p")
-        numbers = "".join(f'<th class="number">{head}</th>' for head in heads)
-        yield f"<table><thead><tr><th>metric</th>{numbers}<th>this system is</th></tr></thead><tbody>"
+        rows = []
         for each in compared.differences:
             shown = (f"{each.value:.2f}", f"{each.other:.2f}", f"{each.value - each.other:+.2f}", each.p_values())
-            cells = "".join(f'<td class="number">{cell}</td>' for cell in shown)
-            yield f"<tr><td>{each.name}</td>{cells}<td>{each.verdict()}</td></tr>"
-        yield "</tbody></table>"
+            rows.append((each.name, *shown, each.verdict()))
+        heads = ("metric", "this system", "the other", "difference", "p", "this system is")
+        yield html_table(heads, rows, numbers=range(1, 5))
         yield _gains(report.details, compared)
 
 
@@ -140,34 +141,13 @@ def _pictures(report: EvaluationReport) -> Iterator[str]:
     ]
     yield bar_chart(bars, "Sentences by their chrF.", label_every=2)
     for grouping in report.details.groupings:
-        yield f"<h2>By {grouping.property}</h2>"
-        if len(grouping.groups) > 1:
-            yield from ('<div class="row">', *_group_pictures(grouping), "</div>")
-        yield _group_table(grouping)
-
-
-def _group_pictures(grouping: Grouping) -> Iterator[str]:
-    for name in grouping.groups[0].scores:
-        bars = [
-            (
-                group.scores[name],
-                group.label,
-                f"{group.label}: {group.scores[name]:.2f} ({group.sentences:,} sentences)",
-            )
+        names = list(grouping.groups[0].scores)
+        rows = (
+            (group.label, f"{group.sentences:,}", *(f"{group.scores[name]:.2f}" for name in names))
             for group in grouping.groups
-        ]
-        yield bar_chart(bars, f"{name} by {grouping.property}.")
-
-
-def _group_table(grouping: Grouping) -> str:
-    names = list(grouping.groups[0].scores)
-    heads = "".join(f'<th class="number">{head}</th>' for head in ("sentences", *names))
-    rows = [f"<table><thead><tr><th></th>{heads}</tr></thead><tbody>"]
-    for group in grouping.groups:
-        values = (f"{group.sentences:,}", *(f"{group.scores[name]:.2f}" for name in names))
-        cells = "".join(f'<td class="number">{value}</td>' for value in values)
-        rows.append(f"<tr><td>{group.label}</td>{cells}</tr>")
-    return "".join([*rows, "</tbody></table>"])
+        )
+        yield f"<h2>By {grouping.property}</h2>"
+        yield html_table(("", "sentences", *names), rows, numbers=range(1, 2 + len(names)))
 
 
 def _sentences(report: EvaluationReport) -> Iterator[str]:
@@ -182,11 +162,7 @@ def _sentences(report: EvaluationReport) -> Iterator[str]:
     yield f"{left_out:,} better sentences are left out." if left_out else ""
     yield "</p>"
     yield from _controls(details)
-    heads = [
-        _sort_button("line", "line"),
-        _sort_button("chrf", "chrF"),
-        _sort_button("length", "length"),
-    ]
+    heads = [_sort_button(name.lower(), name) for name in ("line", "chrF", "length")]
     for number, (name, _, _) in enumerate(others, 1):
         heads.append(_sort_button(f"gain{number}", f"gain over {PurePath(name).name}"))
     numbers = "".join(f'<th class="number">{head}</th>' for head in heads)
@@ -234,10 +210,20 @@ def _row(sentence: TestSentence, others: Sequence[tuple[str, str, float]]) -> st
     return f'<tr data-flags="{",".join(sentence.flags)}"{data}>{cells}{texts}</tr>'
 
 
-def _marked(spans: Sequence[Span], kind: str = "extra") -> str:
-    """Return spans as HTML, with those that differ marked."""
-    if not spans:
-        return html_text("")
-    return "".join(
-        f'<mark class="{kind}">{html_text(s.text)}</mark>' if s.differs else html_text(s.text) for s in spans
+def find_differences(first: str, second: str) -> tuple[list[tuple[str, bool]], list[tuple[str, bool]]]:
+    """Split both texts into the longest parts that they share, and those that differ, which are marked True."""
+    tokens = _TOKEN.findall(first), _TOKEN.findall(second)
+    parts: tuple[list[tuple[str, bool]], list[tuple[str, bool]]] = ([], [])
+    for kind, *places in SequenceMatcher(None, *tokens, autojunk=False).get_opcodes():
+        for side, start, end in ((0, *places[:2]), (1, *places[2:])):
+            if start < end:
+                parts[side].append(("".join(tokens[side][start:end]), kind != "equal"))
+    return parts
+
+
+def _marked(parts: Sequence[tuple[str, bool]], kind: str = "extra") -> str:
+    """Return the parts of a text as HTML, with those that differ marked."""
+    shown = (
+        f'<mark class="{kind}">{html_text(text)}</mark>' if differs else html_text(text) for text, differs in parts
     )
+    return "".join(shown) or html_text("")

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from nmt.evaluation.scores import check_lengths, name_of, sacrebleu_metric, value_of
 
 if TYPE_CHECKING:
-    from sacrebleu.metrics.base import Metric, Signature
+    from sacrebleu.metrics.base import Signature
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class SentenceStatistics:
     """The counts of a metric for N sentences of a system, K per sentence."""
 
     name: str  # as in MetricScore
-    metric: Metric
+    metric: Any  # of sacreBLEU, or one with its methods
     rows: list[list[float]]  # [N][K]
 
     @property

@@ -9,10 +9,12 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from nmt.evaluation import render_html as module
 from nmt.evaluation.details import examine
-from nmt.evaluation.render_html import EvaluationReport, render_html
+from nmt.evaluation.render_html import EvaluationReport, find_differences, render_html
 from nmt.evaluation.significance import compare_systems, with_interval
 from nmt.evaluation.statistics import Scorer
 from tests.evaluation.texts import english, worsen
@@ -58,7 +60,7 @@ def test_the_page_is_whole_and_loads_nothing(page):
     assert (outline.open, outline.loaded) == ([], [])
     assert "url(" not in page
     assert "default-src 'none'" in page
-    assert outline.tags.count("svg") == 1 + 1 + 2  # differences, scores, lengths by two metrics
+    assert outline.tags.count("svg") == 1 + 1  # differences, scores
 
 
 def test_texts_are_escaped_and_control_characters_shown(page):
@@ -98,6 +100,33 @@ def test_of_a_large_set_the_page_has_the_worst(monkeypatch):
     assert page.count("<tr data-flags") == 3
     assert "1 better sentences are left out" in page
     assert "<td>Yes.</td>" not in page
+
+
+def test_words_that_the_other_text_does_not_have_are_marked():
+    first, second = find_differences("A dog runs fast.", "A brown dog runs.")
+    assert [text for text, differs in first if differs] == [" fast"]
+    assert [text for text, differs in second if differs] == [" brown"]
+
+
+def test_chinese_differs_by_characters():
+    assert find_differences("他爱茶。", "他喜欢茶。") == (
+        [("他", False), ("爱", True), ("茶。", False)],
+        [("他", False), ("喜欢", True), ("茶。", False)],
+    )
+
+
+def test_equal_and_empty_texts():
+    assert find_differences("a b", "a b") == ([("a b", False)], [("a b", False)])
+    assert find_differences("", "a") == ([], [("a", True)])
+
+
+@settings(max_examples=50)
+@given(st.text("ab 我\n."), st.text("ab 我\n."))
+def test_spans_joined_are_the_texts_and_shared_spans_are_alike(first, second):
+    spans = find_differences(first, second)
+    assert ["".join(text for text, _ in side) for side in spans] == [first, second]
+    shared = ["".join(text for text, differs in side if not differs) for side in spans]
+    assert shared[0] == shared[1]
 
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 
 from nmt.base.errors import counted, printable
-from nmt.base.html_page import bar_chart, figures, html_page, html_text
+from nmt.base.html_page import bar_chart, figures, html_page, html_table, html_text
 from nmt.data.check.summary import CheckReport, Example, ModelReport, RuleReport, ShiftReport, bar_labels
 
 _MAX_TEXT = 100  # columns of an example
@@ -132,17 +132,14 @@ def _overview(report: CheckReport) -> Iterator[str]:
 def _rule_table(report: CheckReport) -> Iterator[str]:
     yield "<h2>Findings</h2>"
     yield "<p><b>only this</b>: pairs that no other active filter drops, so that only this rule decides on them.</p>"
-    yield '<table><thead><tr><th>rule</th><th>meaning</th><th class="number">pairs</th><th class="number">share</th>'
-    yield '<th class="number">only this</th><th>filter</th></tr></thead><tbody>'
+    rows = []
     for rule in sorted(report.rules, key=lambda rule: -rule.found):
-        pairs, share, only = f"{rule.found:,}", _share(rule.found, report.pairs), f"{rule.only:,}"
-        if not rule.was_checked:
-            pairs, share, only = "not checked", "", ""
-        numbers = "".join(f'<td class="number">{cell}</td>' for cell in (pairs, share, only))
+        numbers = [f"{rule.found:,}", _share(rule.found, report.pairs), f"{rule.only:,}"]
         name = f'<a href="#{rule.name}">{rule.name}</a>' if rule.found else rule.name
-        state = "active" if rule.is_on else "off"
-        yield f"<tr><td>{name}</td><td>{escape(rule.description)}</td>{numbers}<td>{state}</td></tr>"
-    yield "</tbody></table>"
+        shown = numbers if rule.was_checked else ["not checked", "", ""]
+        rows.append([name, escape(rule.description), *shown, "active" if rule.is_on else "off"])
+    heads = ["rule", "meaning", "pairs", "share", "only this", "filter"]
+    yield html_table(heads, rows, numbers=range(2, 5))
 
 
 def _pictures(report: CheckReport) -> Iterator[str]:
