@@ -20,7 +20,7 @@ from sacrebleu.metrics.base import Score, Signature
 from nmt.base.errors import NmtError
 from nmt.evaluation import comet_worker
 from nmt.evaluation.scores import COMET, DEFAULT_COMET_MODEL
-from nmt.evaluation.statistics import SentenceStatistics
+from nmt.evaluation.significance import SentenceStatistics
 
 SCALE = 100
 """Factor that brings COMET's scores to the scale of the other metrics."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from nmt.base.languages import Direction
-from nmt.evaluation.statistics import SentenceStatistics, System
+from nmt.evaluation.significance import SentenceStatistics, System
 from nmt.translation.guards import find_loop, is_copy, is_in_wrong_language, words_of
 
 NUM_WORST = 30

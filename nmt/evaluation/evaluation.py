@@ -24,8 +24,15 @@ from nmt.data.read.lines import MODULES, open_text
 from nmt.evaluation.comet import Comet
 from nmt.evaluation.details import Details
 from nmt.evaluation.scores import SPBLEU_TOKENIZER, MetricScore, tokenization_fault
-from nmt.evaluation.significance import ComparedSystem, Test, compare_systems, mean_with_interval, with_interval
-from nmt.evaluation.statistics import Scorer, System
+from nmt.evaluation.significance import (
+    ComparedSystem,
+    Scorer,
+    System,
+    Test,
+    compare_systems,
+    mean_with_interval,
+    with_interval,
+)
 from nmt.evaluation.test_sets import TestSet, hash_of, read_hypotheses, read_split
 from nmt.translation import Translator
 

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from nmt.artifacts.rundir import DirectedPairs
-from nmt.evaluation.significance import Difference, compare
-from nmt.evaluation.statistics import Scorer
+from nmt.evaluation.significance import Difference, Scorer, compare_systems
 from nmt.translation import Translator
 
 METRICS = ("bleu", "chrf")
@@ -37,8 +36,7 @@ def compare_on(name: str, each: DirectedPairs, first: Sequence[str], second: Seq
     """Compare the translations of a set by two models, by BLEU and chrF (paired bootstrap resampling, Koehn 2004)."""
     scorer = Scorer([each.references], each.direction.tgt, METRICS)
     before, after = scorer.measure("first", first), scorer.measure("second", second)
-    differences = [compare(new, old) for new, old in zip(after.measured, before.measured, strict=True)]
-    return SetComparison(name, str(each.direction), len(each.sources), differences)
+    return SetComparison(name, str(each.direction), len(each.sources), compare_systems(after, before).differences)
 
 
 def render_table(comparisons: Sequence[SetComparison], first: str, second: str) -> list[str]:

@@ -6,7 +6,7 @@ import pytest
 
 from nmt.base.languages import Direction
 from nmt.evaluation.details import count_words, examine, find_flags
-from nmt.evaluation.statistics import Scorer
+from nmt.evaluation.significance import Scorer
 
 DE_EN = Direction("de", "en")
 

@@ -10,12 +10,22 @@ from itertools import islice
 
 import numpy as np
 import pytest
+from sacrebleu import sentence_chrf
 from sacrebleu.significance import PairedTest
 
+from nmt.base.errors import DataError
 from nmt.evaluation import significance
 from nmt.evaluation.scores import sacrebleu_metric
-from nmt.evaluation.significance import Difference, compare, compare_systems, mean_with_interval, with_interval
-from nmt.evaluation.statistics import Scorer, System
+from nmt.evaluation.scores import score as corpus_score
+from nmt.evaluation.significance import (
+    Difference,
+    Scorer,
+    System,
+    compare,
+    compare_systems,
+    mean_with_interval,
+    with_interval,
+)
 from tests.evaluation.texts import english, worsen, write_lines
 
 METRICS = ["bleu", "chrf", "ter"]
@@ -166,3 +176,41 @@ def test_a_system_does_not_differ_from_itself(systems):
 def test_the_same_seed_gives_the_same_samples(systems):
     first, second = (significance.resampled_scores(systems[0].measured[0]) for _ in range(2))
     assert np.array_equal(first, second)
+
+
+TEXTS = english(40)
+OUTPUTS = worsen(TEXTS, 0.3)
+
+
+def test_all_sentences_have_the_score_of_the_corpus():
+    metrics = ["bleu", "chrf", "chrf++", "ter"]
+    measured = Scorer([TEXTS], "en", metrics).measure("it", OUTPUTS).measured
+    assert [(each.name, each.score()) for each in measured] == [
+        (each.name, each.value) for each in corpus_score(OUTPUTS, TEXTS, "en", metrics)
+    ]
+
+
+def test_some_sentences_have_the_score_of_a_corpus_of_them():
+    chosen = [3, 5, 8, 30]
+    for each in Scorer([TEXTS], "en", ["bleu", "ter"]).measure("it", OUTPUTS).measured:
+        (alone,) = corpus_score([OUTPUTS[i] for i in chosen], [TEXTS[i] for i in chosen], "en", [each.name.lower()])
+        assert each.score(chosen) == alone.value
+
+
+@pytest.mark.parametrize("metrics", [["bleu", "chrf"], ["bleu"]])
+def test_chrf_of_each_sentence_is_that_of_sacrebleu_whether_or_not_it_is_a_metric(metrics):
+    system = Scorer([TEXTS, OUTPUTS[::-1]], "en", metrics).measure("it", OUTPUTS)
+    rows = zip(OUTPUTS, TEXTS, OUTPUTS[::-1], strict=True)
+    assert system.sentence_chrf() == [sentence_chrf(text, refs).score for text, *refs in rows]
+
+
+def test_several_references_score_at_least_as_high_as_one():
+    one, two = (Scorer(refs, "en", ["bleu"]).measure("it", OUTPUTS) for refs in ([TEXTS], [TEXTS, OUTPUTS]))
+    assert two.measured[0].score() == 100 > one.measured[0].score()
+
+
+def test_lists_of_unequal_lengths_are_refused():
+    with pytest.raises(DataError, match="39 translations but 40 references"):
+        Scorer([TEXTS, TEXTS[1:]], "en", ["bleu"])
+    with pytest.raises(DataError, match="1 translations but 40 references"):
+        Scorer([TEXTS], "en", ["bleu"]).measure("it", ["one"])

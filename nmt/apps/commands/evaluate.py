@@ -313,17 +313,17 @@ def _training_sources(run: RunDir, direction: Direction) -> Iterator[str]:
 
 def _write_report(path: Path, evaluation: Evaluation, details: Details) -> None:
     """Write the HTML page."""
-    from nmt.evaluation.render_html import EvaluationReport, render_html
+    from nmt.evaluation.render import render_html
 
     assert evaluation.system is not None
     title = f"{evaluation.system.name} on {evaluation.set}"
-    write_text(path, render_html(EvaluationReport(title, evaluation.scores, details, evaluation.compared)))
+    write_text(path, render_html(title, evaluation.scores, details, evaluation.compared))
     log.info("report: %s", path)
 
 
 def _print(evaluation: Evaluation, format: str) -> None:
     """Print the scores of a set and of its changed versions, the comparisons and the details."""
-    from nmt.evaluation.render_text import render_evaluation
+    from nmt.evaluation.render import render_evaluation
 
     if format == "json":
         print_text(to_json(evaluation.as_json(), indent=2))

@@ -110,7 +110,7 @@ def run(tmp_path):
 
 
 def test_plot_command_draws_into_the_run_and_says_where(run, messages):
-    plot([str(run)])
+    plot(str(run))
     assert "training" in texts(run / "curves.svg")
     assert messages == [f"learning curves: {run / 'curves.svg'}"]
 

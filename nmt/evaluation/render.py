@@ -1,4 +1,4 @@
-"""Render an evaluation as an HTML page: scores, comparisons, charts, and a sortable, filterable table of sentences."""
+"""Render an evaluation as text, or as an HTML page with charts and a sortable, filterable table of sentences."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from html import escape
 from pathlib import PurePath
-from typing import NamedTuple
 
 from nmt.base.errors import printable
 from nmt.base.html_page import bar_chart, figures, html_page, html_table, html_text
-from nmt.evaluation.details import FLAGS, Details, TestSentence, rounded_chrf
+from nmt.evaluation.details import FLAGS, Details, Grouping, TestSentence, rounded_chrf
+from nmt.evaluation.evaluation import Evaluation
 from nmt.evaluation.scores import MetricScore
 from nmt.evaluation.significance import LEVEL, ComparedSystem, describe_test
+
+MIN_NAME_WIDTH = 5
+"""Width of the column with the names of scores."""
 
 MAX_ROWS = 5000
 """A page with more sentences takes seconds to open; for larger test sets, it shows only the worst sentences."""
@@ -66,35 +69,102 @@ filter();
 """
 
 
-class EvaluationReport(NamedTuple):
-    """Everything that a page shows about a system on a test set."""
-
-    title: str
-    scores: Sequence[MetricScore]
-    details: Details
-    compared: Sequence[ComparedSystem]
-
-
-def render_html(report: EvaluationReport) -> str:
-    """Return the report as an HTML page that needs no other files; texts are escaped."""
-    body = [*_overview(report), *_comparisons(report), *_pictures(report), *_sentences(report)]
-    return html_page(printable(report.title), body, style=_STYLE, script=_SCRIPT)
+def render_evaluation(evaluation: Evaluation) -> Iterator[str]:
+    """Yield the lines of scores, of the set and of its changed versions, then of comparisons and details."""
+    yield from _score_lines(evaluation)
+    for kind, each in (evaluation.changed or {}).items():
+        yield from (f"{kind}  {line}" for line in _score_lines(each))
+    for other in evaluation.compared:
+        assert evaluation.system is not None
+        yield ""
+        yield from render_comparison(evaluation.system.name, other)
+    if evaluation.details is not None:
+        yield from render_details(evaluation.details)
 
 
-def _overview(report: EvaluationReport) -> Iterator[str]:
-    numbers = [(f"{len(report.details.sentences):,}", "sentences")]
-    for score in report.scores:
+def _score_lines(evaluation: Evaluation) -> Iterator[str]:
+    name_width = max(MIN_NAME_WIDTH, *(len(score.name) for score in evaluation.scores))
+    if not evaluation.directions:
+        for score in evaluation.scores:
+            yield f"{score.name:<{name_width}} {_value(score)}  {score.signature}"
+        return
+    for direction, each in evaluation.directions.items():
+        yield from (f"{direction}  {line}" for line in _score_lines(each))
+    width = max(map(len, evaluation.directions))
+    for score in evaluation.scores:
+        yield f"{'mean':<{width}}  {score.name:<{name_width}} {_value(score)}"
+
+
+def _value(score: MetricScore) -> str:
+    return f"{score.value:6.2f}" + (f" ± {score.interval.half_width:.2f}" if score.interval is not None else "")
+
+
+def render_comparison(name: str, compared: ComparedSystem) -> Iterator[str]:
+    """Yield the lines of a comparison of the system `name` with another: scores, difference, p-value and verdict."""
+    other = compared.system.name
+    yield f"{name} compared with {other} ({describe_test(compared.test)}; significant: p < {LEVEL})"
+    width = max(MIN_NAME_WIDTH, *(len(each.name) for each in compared.differences))
+    for each in compared.differences:
+        values = f"{each.value:6.2f} {each.other:6.2f}  {each.value - each.other:+6.2f}  p = {each.p_values()}"
+        yield f"{each.name:<{width}} {values}  {each.verdict()}"
+
+
+def render_details(details: Details) -> Iterator[str]:
+    """Yield the lines of groups of sentences, of flags, and of the worst sentences."""
+    for grouping in details.groupings:
+        yield ""
+        yield from _group_lines(grouping)
+    yield ""
+    flags = ", ".join(f"{count:,} {flag}" for flag, count in details.flags.items())
+    yield f"outputs that look wrong: {flags or 'none'}"
+    worst = details.worst()
+    yield ""
+    yield f"the {len(worst)} worst by chrF"
+    for sentence in worst:
+        yield from _sentence_lines(sentence)
+
+
+def _group_lines(grouping: Grouping) -> Iterator[str]:
+    names = list(grouping.groups[0].scores)
+    width = max(len(group.label) for group in grouping.groups)
+    yield f"by {grouping.property}"
+    yield f"{'':<{width}} {'sentences':>10} " + " ".join(f"{name:>7}" for name in names)
+    for group in grouping.groups:
+        scores = " ".join(f"{group.scores[name]:7.2f}" for name in names)
+        yield f"{group.label:<{width}} {group.sentences:>10,} {scores}"
+
+
+def _sentence_lines(sentence: TestSentence) -> Iterator[str]:
+    flags = f"  ({', '.join(sentence.flags)})" if sentence.flags else ""
+    yield f"line {sentence.number:,}: chrF {sentence.chrf:.2f}{flags}"
+    if sentence.source is not None:
+        yield f"  source     {printable(sentence.source)}"
+    yield f"  output     {printable(sentence.hypothesis)}".rstrip()
+    for reference in sentence.references:
+        yield f"  reference  {printable(reference)}"
+
+
+def render_html(title: str, scores: Sequence[MetricScore], details: Details, compared: Sequence[ComparedSystem]) -> str:
+    """Return an HTML page on a system and a test set that needs no other files; texts are escaped."""
+    body = [*_overview(scores, details), *_comparisons(details, compared), *_pictures(details)]
+    body += _sentences_table(details, compared)
+    return html_page(printable(title), body, style=_STYLE, script=_SCRIPT)
+
+
+def _overview(scores: Sequence[MetricScore], details: Details) -> Iterator[str]:
+    numbers = [(f"{len(details.sentences):,}", "sentences")]
+    for score in scores:
         half_width = "" if score.interval is None else f" ± {score.interval.half_width:.2f}"
         numbers.append((f"{score.value:.2f}{half_width}", score.name))
     yield figures(numbers)
     yield "<p>With 95% confidence intervals, by bootstrap resampling of the sentences. Compare scores only if their"
     yield "signatures are the same:</p><ul>"
-    yield from (f"<li>{score.name}: <code>{escape(score.signature)}</code></li>" for score in report.scores)
+    yield from (f"<li>{score.name}: <code>{escape(score.signature)}</code></li>" for score in scores)
     yield "</ul>"
 
 
-def _comparisons(report: EvaluationReport) -> Iterator[str]:
-    for compared in report.compared:
+def _comparisons(details: Details, systems: Sequence[ComparedSystem]) -> Iterator[str]:
+    for compared in systems:
         yield f"<h2>Compared with {html_text(compared.system.name)}</h2>"
         yield f"<p>Tested by {describe_test(compared.test)}. p is the probability that chance alone makes as large"
         yield f"a difference, in favor of either system; from {LEVEL} on, it may be chance. The p-value that sacreBLEU"
@@ -105,7 +175,7 @@ def _comparisons(report: EvaluationReport) -> Iterator[str]:
             rows.append((each.name, *shown, each.verdict()))
         heads = ("metric", "this system", "the other", "difference", "p", "this system is")
         yield html_table(heads, rows, numbers=range(1, 5))
-        yield _gains(report.details, compared)
+        yield _gains(details, compared)
 
 
 def _gains(details: Details, compared: ComparedSystem) -> str:
@@ -129,8 +199,8 @@ def _gain(sentence: TestSentence, other: float) -> float:
     return round(sentence.chrf - other, 2)
 
 
-def _pictures(report: EvaluationReport) -> Iterator[str]:
-    sentences = report.details.sentences
+def _pictures(details: Details) -> Iterator[str]:
+    sentences = details.sentences
     yield "<h2>Sentences by score</h2>"
     counts = [0] * (100 // _STEP)
     for sentence in sentences:
@@ -140,7 +210,7 @@ def _pictures(report: EvaluationReport) -> Iterator[str]:
         for number, count in enumerate(counts)
     ]
     yield bar_chart(bars, "Sentences by their chrF.", label_every=2)
-    for grouping in report.details.groupings:
+    for grouping in details.groupings:
         names = list(grouping.groups[0].scores)
         rows = (
             (group.label, f"{group.sentences:,}", *(f"{group.scores[name]:.2f}" for name in names))
@@ -150,10 +220,9 @@ def _pictures(report: EvaluationReport) -> Iterator[str]:
         yield html_table(("", "sentences", *names), rows, numbers=range(1, 2 + len(names)))
 
 
-def _sentences(report: EvaluationReport) -> Iterator[str]:
-    details = report.details
+def _sentences_table(details: Details, systems: Sequence[ComparedSystem]) -> Iterator[str]:
     order = sorted(details.sentences, key=lambda sentence: sentence.chrf)[:MAX_ROWS]
-    others = [(other.system.name, other.system.hypotheses, rounded_chrf(other.system)) for other in report.compared]
+    others = [(other.system.name, other.system.hypotheses, rounded_chrf(other.system)) for other in systems]
     yield "<h2>Sentences</h2>"
     left_out = len(details.sentences) - len(order)
     yield "<p>Worst sentences first. Words that are only in the output are <mark>marked</mark>. Words that are only"

@@ -1,4 +1,4 @@
-"""The page of an evaluation: complete, harmless, and usable in a browser."""
+"""An evaluation as text, and as a page: complete, harmless, and usable in a browser."""
 
 from __future__ import annotations
 
@@ -12,17 +12,52 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt.evaluation import render_html as module
+from nmt.evaluation import render as module
 from nmt.evaluation.details import examine
-from nmt.evaluation.render_html import EvaluationReport, find_differences, render_html
-from nmt.evaluation.significance import compare_systems, with_interval
-from nmt.evaluation.statistics import Scorer
+from nmt.evaluation.render import find_differences, render_comparison, render_details, render_html
+from nmt.evaluation.significance import Scorer, compare_systems, with_interval
 from tests.evaluation.texts import english, worsen
 
 SOURCES = ["Der Hund bellt laut im Garten.", "<script>alert('Hund')</script>", "Ja.", "Er liest ein gutes Buch."]
 REFERENCES = ["The dog barks loudly in the garden.", "<script>alert('dog')</script>", "Yes.", "He reads a good book."]
 OURS = ["A dog barks in the \x1b garden.", "", "Yes.", "He reads one book."]
 OTHER = ["The dog barks.", "alert dog", "No.", "He reads a good book."]
+
+TWO_SOURCES = ["Ja.", "Ein Hund bellt laut im Garten."]
+SCORER = Scorer([["Yes.", "A dog barks loudly in the garden."]], "en", ["chrf", "chrf++"])
+SYSTEM = SCORER.measure("ours", ["Yes\x1b.", ""])
+
+
+def test_groups_flags_and_the_worst_are_listed():
+    assert list(render_details(examine(SYSTEM, TWO_SOURCES, "de"))) == [
+        "",
+        "by number of words of the source",
+        "         sentences   chrF2 chrF2++",
+        f"1 to 5           1 {SYSTEM.measured[0].score([0]):7.2f} {SYSTEM.measured[1].score([0]):7.2f}",
+        "6 to 10          1    0.00    0.00",
+        "",
+        "outputs that look wrong: 1 empty",
+        "",
+        "the 2 worst by chrF",
+        "line 2: chrF 0.00  (empty)",
+        "  source     Ein Hund bellt laut im Garten.",
+        "  output",
+        "  reference  A dog barks loudly in the garden.",
+        f"line 1: chrF {SYSTEM.sentence_chrf()[0]:.2f}",
+        "  source     Ja.",
+        "  output     Yes\\x1b.",
+        "  reference  Yes.",
+    ]
+
+
+def test_a_comparison_has_both_scores_and_a_verdict():
+    other = SCORER.measure("other", ["Yes.", ""])
+    head, first, second = render_comparison("ours", compare_systems(SYSTEM, other))
+    assert head == "ours compared with other (paired bootstrap resampling, 1,000 samples; significant: p < 0.05)"
+    ours, theirs = SYSTEM.measured[0].score(), other.measured[0].score()
+    assert first.startswith(f"chrF2   {ours:6.2f} {theirs:6.2f}  {ours - theirs:+6.2f}  p = ")
+    assert first.endswith("worse, but it may be chance: few sentences differ (1)")
+    assert second.startswith("chrF2++ ")
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +66,7 @@ def page() -> str:
     ours, other = scorer.measure("runs/ours", OURS), scorer.measure("<other>", OTHER)
     details = examine(ours, SOURCES, "de", dict.fromkeys(re.findall(r"\w+", " ".join(SOURCES).lower()), 3))
     scores = [with_interval(each) for each in ours.measured]
-    return render_html(EvaluationReport("runs/ours on <test>", scores, details, [compare_systems(ours, other)]))
+    return render_html("runs/ours on <test>", scores, details, [compare_systems(ours, other)])
 
 
 class Outline(HTMLParser):
@@ -81,7 +116,7 @@ def test_identical_outputs_are_neither_better_nor_worse():
     texts = english(40)
     scorer, outputs = Scorer([texts], "en", ["chrf"]), worsen(texts, 0.3)
     ours, same = scorer.measure("ours", outputs), scorer.measure("same", outputs)
-    page = render_html(EvaluationReport("it", [], examine(ours, None, "de"), [compare_systems(ours, same)]))
+    page = render_html("it", [], examine(ours, None, "de"), [compare_systems(ours, same)])
     assert "from -10 to +0 chrF: 0 sentences" in page
     assert "from +0 to +10 chrF: 40 sentences" in page
     assert "0 are better, 0 worse" in page
@@ -96,7 +131,7 @@ def test_words_that_differ_are_marked_on_both_sides(page):
 def test_of_a_large_set_the_page_has_the_worst(monkeypatch):
     monkeypatch.setattr(module, "MAX_ROWS", 3)
     system = Scorer([REFERENCES], "en", ["chrf"]).measure("it", OURS)
-    page = render_html(EvaluationReport("it", [], examine(system, SOURCES, "de"), []))
+    page = render_html("it", [], examine(system, SOURCES, "de"), [])
     assert page.count("<tr data-flags") == 3
     assert "1 better sentences are left out" in page
     assert "<td>Yes.</td>" not in page
