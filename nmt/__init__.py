@@ -1,24 +1,78 @@
-"""nmt: train, evaluate, run and ship your own neural translation model."""
+"""nmt: train, evaluate, run and ship your own neural translation model.
+
+`train`, `translate` and `evaluate` are the commands of the same names; `Translator` is a model in memory. The names in
+`__all__`, the parts in `nmt.model` and `nmt.evaluation.score` are the public interface; all else may change.
+"""
 
 from __future__ import annotations
 
 import logging
+from importlib import import_module
 from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from nmt.artifacts.rundir import RunDir
+    from nmt.base.errors import NmtError
+    from nmt.config import Config, SearchOptions, load_config
+    from nmt.data.text.glossary import Glossary
+    from nmt.evaluation.evaluation import Evaluation, evaluate
+    from nmt.evaluation.scores import MetricScore
+    from nmt.training.metrics import TrainRecord, ValidRecord
+    from nmt.training.run import TrainResult, train
+    from nmt.translation import SegmentTranslation, Translation, Translator, translate
 
 __version__ = "0.1.0"
 
-__all__ = ["Translator", "__version__"]
+__all__ = [
+    "Config",
+    "Evaluation",
+    "Glossary",
+    "MetricScore",
+    "NmtError",
+    "RunDir",
+    "SearchOptions",
+    "SegmentTranslation",
+    "TrainRecord",
+    "TrainResult",
+    "Translation",
+    "Translator",
+    "ValidRecord",
+    "__version__",
+    "evaluate",
+    "load_config",
+    "train",
+    "translate",
+]
+
+_MODULES = {
+    "Config": "nmt.config",
+    "Evaluation": "nmt.evaluation.evaluation",
+    "Glossary": "nmt.data.text.glossary",
+    "MetricScore": "nmt.evaluation.scores",
+    "NmtError": "nmt.base.errors",
+    "RunDir": "nmt.artifacts.rundir",
+    "SearchOptions": "nmt.config",
+    "SegmentTranslation": "nmt.translation",
+    "TrainRecord": "nmt.training.metrics",
+    "TrainResult": "nmt.training.run",
+    "Translation": "nmt.translation",
+    "Translator": "nmt.translation",
+    "ValidRecord": "nmt.training.metrics",
+    "evaluate": "nmt.evaluation.evaluation",
+    "load_config": "nmt.config",
+    "train": "nmt.training.run",
+    "translate": "nmt.translation",
+}
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())  # silent unless the program configures logging
-
-if TYPE_CHECKING:
-    from nmt.translation import Translator
 
 
 def __getattr__(name: str) -> object:
     # Imported lazily, so that `import nmt` is fast.
-    if name == "Translator":
-        from nmt.translation import Translator
-
-        return Translator
+    if name in _MODULES:
+        return getattr(import_module(_MODULES[name]), name)
     raise AttributeError(f"module 'nmt' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from nmt.artifacts.find_model import find_run
 from nmt.artifacts.hub import HUB_PREFIX
@@ -135,12 +135,18 @@ def _comparison_as_json(compared: ComparedSystem) -> dict[str, object]:
     return {"other": compared.system.name, "test": compared.test, "differences": differences}
 
 
-def evaluate(run: RunDir, split: str = "test", metrics: Sequence[str] = ("bleu", "chrf")) -> Evaluation:
-    """Translate and score a data set of `run` with its own search; save the results in its folder `eval`."""
+def evaluate(
+    run: RunDir | str | Path, split: str = "test", metrics: Sequence[str] = ("bleu", "chrf"), **options: Any
+) -> Evaluation:
+    """Translate and score a data set of `run`; save the results in its folder `eval`, as `nmt eval` does.
+
+    `options` are search options, such as `beam_size=5`; the defaults are those of the run.
+    """
+    run = run if isinstance(run, RunDir) else find_run(str(run))
     with Translator.load([run]) as translator:
-        languages = translator.languages
+        languages, chosen = translator.languages, translator.options.changed(**options)
         test_set = read_split([run], split, Direction(languages.src, languages.tgt))
-        return Evaluator([run], translator, translator.options).evaluate(test_set, Metrics(metrics))
+        return Evaluator([run], translator, chosen).evaluate(test_set, Metrics(metrics))
 
 
 class Evaluator:
