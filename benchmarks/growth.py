@@ -20,8 +20,8 @@ from nmt.base.special_tokens import BOS_ID, EOS_ID
 from nmt.config.model import ModelConfig
 from nmt.config.training import TrainingConfig
 from nmt.data.store.batching import Batch
-from nmt.model.flops import TrainingFlops
 from nmt.model.transformer import Transformer
+from nmt.training.flops import TrainingFlops
 from nmt.training.update.distributed import ProcessGroup
 from nmt.training.update.optimizer import Optimizer
 from nmt.training.update.step import Step

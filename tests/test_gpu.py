@@ -14,11 +14,8 @@ from nmt.data.store.batching import Batch
 from nmt.decoding.cuda_graphs import StepRecordings
 from nmt.decoding.decoder import Decoder
 from nmt.evaluation.plots import read_metrics
-from nmt.model.attention import MultiHeadAttention
-from nmt.model.attention_kernels import fused_attend
-from nmt.model.kernels.dropout import Dropout
+from nmt.model.attention import MultiHeadAttention, attend
 from nmt.model.masks import AttentionMask, causal_mask, mask_bias, padding_mask
-from nmt.model.scores import ScaledDotProductScore, attend
 from nmt.model.transformer import Transformer
 from nmt.training.corpus.prepare import prepare
 from nmt.training.environment import Setup
@@ -52,8 +49,8 @@ def test_the_fused_kernel_equals_plain_attention_with_the_masks_of_the_model(num
         AttentionMask(causal, causal=num_queries == num_keys),
     ]
     for mask in masks:
-        plain, _ = attend(ScaledDotProductScore(), query, key, value, mask.bias)
-        fused = fused_attend(ScaledDotProductScore(), query, (key, value), mask, Dropout(0.0))
+        plain, _ = attend(query, key, value, mask)
+        fused, _ = MultiHeadAttention(48, 3).attend(query, key, value, mask)
         assert torch.allclose(plain, fused, atol=1e-5 if dtype == torch.float32 else 0.05)
 
 

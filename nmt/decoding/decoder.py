@@ -13,10 +13,9 @@ from torch.nn import functional as F
 from nmt.base.special_tokens import PAD_ID
 from nmt.decoding.bit_exact import DEFAULT_MIN_ROWS
 from nmt.decoding.cuda_graphs import CudaGraphStep, Sources, StepRecordings, rounded_up
-from nmt.model.cache import KVCache
+from nmt.model.cache import KVCache, PreallocatedKVCache, rows_of
 from nmt.model.kernels.packing import Packing
 from nmt.model.masks import AttentionMask
-from nmt.model.preallocated_cache import PreallocatedKVCache, rows_of
 from nmt.model.transformer import Memory, Transformer
 
 # A translation must not depend on the rest of its batch, not even in the last bit. Kernels may sum in a different order

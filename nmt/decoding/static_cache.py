@@ -7,9 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from nmt.model.cache import KeyValue
+from nmt.model.cache import KeyValue, PreallocatedKVCache, rows_of
 from nmt.model.masks import AttentionMask, mask_bias
-from nmt.model.preallocated_cache import PreallocatedKVCache, rows_of
 
 
 class StaticKVCache(PreallocatedKVCache):

@@ -1,22 +1,24 @@
-"""The key-value cache of the decoder."""
+"""The key-value caches of the decoder: for teacher forcing, and for step-by-step decoding."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor
 
 from nmt.model.masks import AttentionMask, causal_mask, mask_bias
 
 KeyValue = tuple[Tensor, Tensor]
 
+_FIRST_POSITIONS = 32  # allocated at first; storage doubles as outputs grow, so that a high limit costs nothing
+
 
 class KVCache:
     """The keys and values of each layer: of the source for cross-attention, of the target so far for self-attention.
 
     This base class is for teacher forcing and stores no target positions: one call receives the whole target, and
-    writing into a buffer would break autograd. `nmt.model.preallocated_cache` stores them, for step-by-step
-    decoding.
+    writing into a buffer would break autograd. `PreallocatedKVCache` stores them, for step-by-step decoding.
     """
 
     def __init__(self, cross: Sequence[KeyValue], cross_mask: AttentionMask, *, keep_attention: bool = False):
@@ -60,3 +62,76 @@ class KVCache:
         """Save the cross-attention weights [B, H, T, S] of this call, if the cache has `keep_attention`."""
         if self.attention is not None:
             self.attention[layer] = weights
+
+
+class PreallocatedKVCache(KVCache):
+    """A `KVCache` that stores up to `max_len` target positions, for inference.
+
+    Each sentence has W = `beam_size` consecutive rows in the batch (R = B x W rows). Each row has its own target keys
+    and values; the rows of a sentence share the keys and values of its source.
+    """
+
+    def __init__(self, cross: Sequence[KeyValue], cross_mask: AttentionMask, max_len: int, *, beam_size: int = 1):
+        """Set the source part as `KVCache` does, and allow `max_len` target positions."""
+        # The projection's output is strided. Every matrix product would make its own contiguous copy: make one here.
+        super().__init__([(key.contiguous(), value.contiguous()) for key, value in cross], cross_mask)
+        self.max_len = max_len
+        self.beam_size = beam_size
+        self._stored: list[KeyValue | None] = [None] * len(self.cross)
+
+    def append(self, layer: int, key: Tensor, value: Tensor) -> KeyValue:
+        """Append key and value [R, H, T, K] to `layer`; return those of all positions, [R, H, length + T, K]."""
+        end = self.length + key.size(2)
+        assert end <= self.max_len, f"cache for {self.max_len} positions was given {end}"
+        stored = self._stored[layer]
+        if stored is None or stored[0].size(2) < end:
+            capacity = min(self.max_len, max(_FIRST_POSITIONS, 2 * (end - 1), end))
+            stored = self._stored[layer] = self._grown(stored, key, capacity)
+        stored[0][:, :, self.length : end] = key
+        stored[1][:, :, self.length : end] = value
+        return stored[0][:, :, :end], stored[1][:, :, :end]
+
+    def _grown(self, stored: KeyValue | None, like: Tensor, capacity: int) -> KeyValue:
+        """Allocate `capacity` positions with the other sizes of `like` [R, H, T, K], and copy the stored positions."""
+        key, value = like.new_empty(2, *like.shape[:2], capacity, like.size(3)).unbind()
+        if stored is not None:
+            key[:, :, : self.length] = stored[0][:, :, : self.length]
+            value[:, :, : self.length] = stored[1][:, :, : self.length]
+        return key, value
+
+    def advance(self, num_positions: int) -> None:
+        """Count `num_positions` as decoded, after every layer has appended them."""
+        self.length += num_positions
+
+    def by_sentence(self, states: Tensor) -> Tensor:
+        """Merge the rows of each sentence, which attend to the same source: [R, T, D] -> [B, W x T, D]."""
+        return states if self.beam_size == 1 else states.reshape(-1, self.beam_size * states.size(1), states.size(2))
+
+    def select_sentences(self, sentences: Tensor) -> None:
+        """Keep and reorder sentences with their hypotheses; `sentences` [B'] holds indices of current sentences."""
+        assert self.cross_mask.bias is not None
+        self.cross = [(key.index_select(0, sentences), value.index_select(0, sentences)) for key, value in self.cross]
+        self.cross_mask = AttentionMask(self.cross_mask.bias.index_select(0, sentences))
+        rows = rows_of(sentences, self.beam_size)
+        self._stored = [
+            stored and (self._select(stored[0], rows), self._select(stored[1], rows)) for stored in self._stored
+        ]
+
+    def _select(self, stored: Tensor, rows: Tensor) -> Tensor:
+        selected = stored.new_empty(len(rows), *stored.shape[1:])
+        selected[:, :, : self.length] = stored[:, :, : self.length].index_select(0, rows)
+        return selected
+
+    def copy_rows(self, source: Tensor, target: Tensor) -> None:
+        """Copy the target positions of row `source[i]` to row `target[i]`. No row may occur in both arguments."""
+        for stored in self._stored:
+            for buffer in stored or ():
+                past = buffer[:, :, : self.length]
+                past.index_copy_(0, target, past.index_select(0, source))
+
+
+def rows_of(sentences: Tensor, beam_size: int) -> Tensor:
+    """Return the rows [B x beam_size] of `sentences` [B], each of which has `beam_size` consecutive rows."""
+    if beam_size == 1:
+        return sentences
+    return (sentences[:, None] * beam_size + torch.arange(beam_size, device=sentences.device)).flatten()

@@ -39,12 +39,14 @@ def make_norm(config: ModelConfig) -> nn.Module:
 
 def make_attention(config: ModelConfig, kind: AttentionKind, rotary: Rotary | None = None) -> MultiHeadAttention:
     """Build the self-attention or cross-attention that `config` describes."""
-    attention = MultiHeadAttention(
-        config.d_model, config.num_heads, attention=config.attention, dropout=config.attention_dropout, rotary=rotary
+    return MultiHeadAttention(
+        config.d_model,
+        config.num_heads,
+        attention=config.attention,
+        dropout=config.attention_dropout,
+        rotary=rotary,
+        norm_eps=NORM_EPS["rms"] if config.normalizes_heads(kind) else None,
     )
-    if config.normalizes_heads(kind):
-        attention.normalize_heads(NORM_EPS["rms"])
-    return attention
 
 
 class FeedForward(nn.Module):

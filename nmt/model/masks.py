@@ -10,6 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from nmt.base.errors import NmtError
 from nmt.base.special_tokens import PAD_ID
 from nmt.model.kernels.packing import Flattening, Packing
 
@@ -18,8 +19,8 @@ class AttentionMask(NamedTuple):
     """The keys that each query may attend to, in the forms that the attention kernels read."""
 
     bias: Tensor | None = None  # from `mask_bias`, broadcast to scores [B, H, T, S]; None: every query sees every key
-    # True for the causal mask of Vaswani et al. 2017, section 3.2.3: as many keys as queries, and each query sees its
-    # own key and those before it.
+    # True if the bias is the causal mask of Vaswani et al. 2017, section 3.2.3, and nothing else: as many keys as
+    # queries, and each query sees its own key and those before it.
     causal: bool = False
     # Set if queries and keys are packed or flattened; `bias` is then for the padded rows.
     queries: Packing | Flattening | None = None
@@ -29,6 +30,22 @@ class AttentionMask(NamedTuple):
 def padding_mask(ids: Tensor) -> Tensor:
     """Return which keys are real tokens: ids [B, S] -> [B, 1, 1, S], which broadcasts over heads and queries."""
     return (ids != PAD_ID)[:, None, None, :]
+
+
+def length_mask(lengths: Tensor, shape: torch.Size) -> Tensor:
+    """Return which keys lie within the valid `lengths`, [B] or [B, Q], of scores of `shape` [B, ..., Q, S].
+
+    The mask broadcasts to the scores. NmtError if `lengths` has another shape or no integers.
+    """
+    fits = lengths.shape == shape[:1] or lengths.shape == (*shape[:1], *shape[-2:-1])
+    if lengths.is_floating_point() or not fits or lengths.dim() >= len(shape):
+        raise NmtError(
+            f"a mask of {str(lengths.dtype).removeprefix('torch.')} {list(lengths.shape)} for scores {list(shape)}",
+            hint="pass a boolean mask that broadcasts to the scores [B, ..., Q, S], or integer lengths [B] or [B, Q]",
+        )
+    between = [1] * (len(shape) - 1 - lengths.dim())  # axes without a length of their own, such as the heads
+    lengths = lengths.reshape(shape[0], *between, *lengths.shape[1:], 1)
+    return torch.arange(shape[-1], device=lengths.device) < lengths
 
 
 def causal_mask(num_queries: int, num_keys: int, device: torch.device | None = None) -> Tensor:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from nmt.base.device import on_meta_device
-from nmt.model.kernels.rotation import rotate
+from nmt.model.kernels.attention import rotate
 
 
 def sinusoidal_positions(max_len: int, d_model: int) -> Tensor:
@@ -16,8 +16,8 @@ def sinusoidal_positions(max_len: int, d_model: int) -> Tensor:
     if on_meta_device():
         return torch.empty(max_len, d_model)
     frequencies = torch.exp(torch.arange(0, d_model, 2) * (-math.log(10000.0) / d_model))
-    angles = torch.arange(max_len)[:, None] * frequencies  # [max_len, D/2]
-    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)  # [max_len, D]
+    angles = torch.arange(max_len)[:, None] * frequencies  # [max_len, D/2], rounded up
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :d_model]  # [max_len, D]
 
 
 class Rotary(nn.Module):

@@ -1,48 +1,9 @@
-"""Attention by formula: the scoring functions, the masked softmax, and the weighted mean of the values."""
+"""Two other ways to score how well a key fits a query, for study; the model's own is `attention.scaled_dot_product`."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
-
-
-def masked_softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
-    """Compute the softmax over the last axis of scores [..., Q, S], restricted to unmasked positions.
-
-    `mask` takes one of three forms:
-    - boolean (True = may attend), broadcast to the scores; fully masked rows become all zeros;
-    - integer valid lengths, [B] or [B, Q] for scores [B, Q, S] (Zhang et al., Dive into Deep Learning, section 11.3);
-    - a `mask_bias`, which must leave at least one key to every query.
-    """
-    if mask is None:
-        return scores.softmax(-1)
-    if mask.is_floating_point():
-        return (scores + mask).softmax(-1)
-    if mask.dtype != torch.bool:
-        valid_lens = mask[:, None, None] if mask.dim() == 1 else mask[..., None]
-        mask = torch.arange(scores.size(-1), device=scores.device) < valid_lens
-    weights = scores.masked_fill(~mask, torch.finfo(scores.dtype).min).softmax(-1)
-    return weights.masked_fill(~mask, 0.0)
-
-
-def attend(
-    score: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: nn.Module | None = None
-) -> tuple[Tensor, Tensor]:
-    """Compute attention pooling: the softmax of the scores, then the weighted mean of the values.
-
-    query [..., Q, K], key [..., S, K], value [..., S, Kv]; mask as for `masked_softmax`.
-    Return (pooled [..., Q, Kv], weights [..., Q, S]); the weights are those before dropout.
-    """
-    weights = masked_softmax(score(query, key), mask)
-    return (weights if dropout is None else dropout(weights)) @ value, weights
-
-
-class ScaledDotProductScore(nn.Module):
-    """score(q, k) = q . k / sqrt(K) (Vaswani et al. 2017, section 3.2.1)."""
-
-    def forward(self, query: Tensor, key: Tensor) -> Tensor:
-        """query [..., Q, K], key [..., S, K] -> [..., Q, S]."""
-        return (query * query.size(-1) ** -0.5) @ key.transpose(-1, -2)
 
 
 class AdditiveScore(nn.Module):
@@ -82,6 +43,4 @@ class GaussianScore(nn.Module):
 
 def make_score(name: str, head_size: int) -> nn.Module:
     """Build the scoring function that `model.attention` names, for heads of `head_size`."""
-    if name == "additive":
-        return AdditiveScore(head_size, head_size, head_size)
-    return GaussianScore(head_size**-0.25) if name == "gaussian" else ScaledDotProductScore()
+    return GaussianScore(head_size**-0.25) if name == "gaussian" else AdditiveScore(head_size, head_size, head_size)

@@ -7,15 +7,15 @@ from typing import NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
+from nmt.base.device import on_meta_device
+from nmt.base.errors import NmtError
 from nmt.config.model import ModelConfig
-from nmt.model.cache import KeyValue, KVCache
-from nmt.model.initialization import initialize, make_embedding
+from nmt.model.cache import KeyValue, KVCache, PreallocatedKVCache
 from nmt.model.kernels.dropout import Dropout
 from nmt.model.kernels.packing import Flattening, Packing
 from nmt.model.layers import DecoderLayer, EncoderLayer, FeedForward, Residual, make_norm
 from nmt.model.masks import AttentionMask, mask_bias, padding_mask
 from nmt.model.positions import Rotary, sinusoidal_positions
-from nmt.model.preallocated_cache import PreallocatedKVCache
 
 
 class Memory(NamedTuple):
@@ -31,21 +31,34 @@ class Embedding(nn.Module):
     def __init__(self, config: ModelConfig, vocab_size: int, max_len: int):
         super().__init__()
         self.scale = config.d_model**0.5
-        self.tokens = make_embedding(vocab_size, config.d_model)
-        self.learned = make_embedding(max_len, config.d_model) if config.positions == "learned" else None
+        self.max_len = max_len
+        self.tokens = _make_embedding(vocab_size, config.d_model)
+        self.learned = _make_embedding(max_len, config.d_model) if config.positions == "learned" else None
         table = sinusoidal_positions(max_len, config.d_model) if config.positions == "sinusoidal" else None
         self.sinusoidal: Tensor | None
         self.register_buffer("sinusoidal", table, persistent=False)
         self.dropout = Dropout(config.embedding_dropout)
 
     def forward(self, ids: Tensor, offset: int | Tensor = 0) -> Tensor:
-        """Embed ids [B, T] as [B, T, D]; `offset` is the first position, or a tensor [T] with each position."""
+        """Embed ids [B, T] as [B, T, D]; `offset` is the first position, or a tensor [T] with each position.
+
+        NmtError if they are longer than any position of the model.
+        """
+        if not isinstance(offset, Tensor) and offset + ids.size(1) > self.max_len:
+            hint = "shorten the text, or train a model with a higher model.max_src_len or model.max_tgt_len"
+            raise NmtError(f"{offset + ids.size(1)} tokens, but the model has {self.max_len} positions", hint=hint)
         states = self.tokens(ids) * self.scale
         table = self.sinusoidal if self.learned is None else self.learned.weight
         if table is not None:  # rotary positions are applied inside attention
             positions = offset if isinstance(offset, Tensor) else slice(offset, offset + ids.size(1))
             states = states + table[positions].to(states.dtype)
         return self.dropout(states)
+
+
+def _make_embedding(num_rows: int, d_model: int) -> nn.Embedding:
+    if on_meta_device():
+        return nn.Embedding.from_pretrained(torch.empty(num_rows, d_model), freeze=False)
+    return nn.Embedding(num_rows, d_model)
 
 
 class Transformer(nn.Module):
@@ -68,11 +81,26 @@ class Transformer(nn.Module):
         self.encoder_norm = make_norm(config) if pre_norm else nn.Identity()
         self.decoder_norm = make_norm(config) if pre_norm else nn.Identity()
         self.output_proj = nn.Linear(config.d_model, tgt_vocab_size, bias=config.output_bias)
-        initialize(self, config.d_model)
+        self._initialize()
         if config.tied_embeddings in ("target", "all"):  # Press and Wolf 2017
             self.output_proj.weight = self.tgt_embedding.tokens.weight
         if config.tied_embeddings == "all":
             self.src_embedding.tokens = self.tgt_embedding.tokens
+
+    def _initialize(self) -> None:
+        """Initialize linear weights as in Glorot and Bengio 2010, biases with 0, and embeddings with variance 1/D.
+
+        `Embedding` multiplies by sqrt(D), so its outputs have variance 1.
+        """
+        if on_meta_device():
+            return
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.xavier_uniform_(module.weight)
+                if module.bias is not None:
+                    nn.init.zeros_(module.bias)
+            elif isinstance(module, nn.Embedding):
+                nn.init.normal_(module.weight, std=self.config.d_model**-0.5)
 
     def encode(self, src: Tensor, packing: Packing | Flattening | None = None) -> Memory:
         """Encode src [B, S], right-padded, into a memory with states [B, S, D].

@@ -15,9 +15,9 @@ from tqdm import tqdm
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import RunError
 from nmt.config import TrainingConfig
-from nmt.model.flops import TrainingFlops
 from nmt.training.batches import Update
 from nmt.training.environment import Setup
+from nmt.training.flops import TrainingFlops
 from nmt.training.metrics import MetricsLog, TensorBoardLog, TrainRecord, ValidRecord, Window
 from nmt.training.validation import ValidationResult
 

@@ -14,12 +14,12 @@ from nmt.base.errors import RunError, counted
 from nmt.base.machine import own_bytes
 from nmt.config import Config
 from nmt.data.store.redraw import Redraw
-from nmt.model.flops import TrainingFlops
 from nmt.model.transformer import Transformer
 from nmt.training.batches import UpdateBatches
 from nmt.training.checkpoints import CheckpointHistory
 from nmt.training.corpus.prepare import Prepared
 from nmt.training.environment import Setup
+from nmt.training.flops import TrainingFlops
 from nmt.training.monitor import Monitor
 from nmt.training.stages import StageSpan, stage_spans
 from nmt.training.state import Counters, Plan, TrainState, newest_state, random_state, set_random_state

@@ -21,9 +21,9 @@ from nmt.base.special_tokens import BOS_ID, EOS_ID
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.evaluation.plots import draw_attention, draw_curves, read_metrics
 from nmt.evaluation.plots.drawing import drawing, save_picture
-from nmt.model.attention_weights import AttentionWeights, attention_weights
+from nmt.model import GaussianScore, attend
 from nmt.model.positions import sinusoidal_positions
-from nmt.model.scores import GaussianScore, attend
+from nmt.model.recording import AttentionWeights, attention_weights
 from nmt.model.transformer import Transformer
 
 ROOT = Path(__file__).parents[2]
@@ -109,7 +109,7 @@ def draw_kernel_regression(path: Path) -> None:
         prediction, *maps = figure.subplots(1, 3)
         prediction.plot(x[:, 0], y[:, 0], "o", markersize=3, color="0.6", label="values at the keys")
         for width, color, axes in zip((1.0, 4.0), ("#c8641e", "#1f4e79"), maps, strict=True):
-            pooled, weights = attend(GaussianScore(width), at, x, y, mask=None)
+            pooled, weights = attend(at, x, y, score=GaussianScore(width))
             prediction.plot(at[:, 0], pooled[:, 0], color=color, label=f"prediction, w = {width:g}")
             axes.imshow(weights, cmap="Blues", aspect="auto", origin="lower", extent=(0, 5, 0, 5))
             axes.set(title=f"weights, w = {width:g}", xlabel="key", ylabel="query")

@@ -6,12 +6,13 @@ import pytest
 import torch
 from torch import nn
 
-from nmt.model.attention import MultiHeadAttention
-from nmt.model.attention_kernels import sdpa
+from nmt.base.errors import NmtError
+from nmt.model.attention import MultiHeadAttention, attend, masked_softmax
+from nmt.model.cache import PreallocatedKVCache
+from nmt.model.kernels.attention import sdpa
 from nmt.model.masks import AttentionMask, causal_mask, mask_bias
 from nmt.model.positions import sinusoidal_positions
-from nmt.model.preallocated_cache import PreallocatedKVCache
-from nmt.model.scores import AdditiveScore, GaussianScore, ScaledDotProductScore, attend, masked_softmax
+from nmt.model.scores import AdditiveScore, GaussianScore
 
 TEXTBOOK_VALUES = torch.arange(40.0).reshape(1, 10, 4).repeat(2, 1, 1)
 TEXTBOOK_POOLED = torch.tensor([[[2.0, 3.0, 4.0, 5.0]], [[10.0, 11.0, 12.0, 13.0]]])
@@ -33,6 +34,34 @@ def test_masked_softmax_takes_one_valid_length_a_query():
     ]
 
 
+def test_lengths_are_those_of_sentences_whatever_axes_lie_between():
+    """B = H, so that a mask by head would not show in the shape."""
+    scores, lengths = torch.randn(3, 3, 5, 7), torch.tensor([2, 7, 0])
+    mask = (torch.arange(7) < lengths[:, None])[:, None, None]
+    assert torch.equal(masked_softmax(scores, lengths), masked_softmax(scores, mask))
+    by_query = torch.randint(0, 8, (3, 5))
+    mask = (torch.arange(7) < by_query[..., None])[:, None]
+    assert torch.equal(masked_softmax(scores, by_query), masked_softmax(scores, mask))
+    assert torch.equal(masked_softmax(scores[:, 0, 0], lengths), masked_softmax(scores, lengths)[:, 0, 0])
+
+
+@pytest.mark.parametrize(
+    "mask",
+    [
+        torch.tensor([2.0, 3.0]),
+        torch.tensor([[2.0] * 4] * 4),
+        torch.tensor([2, 3, 4]),
+        torch.tensor([[2, 3, 4]]),
+        torch.ones(2, 4, 4, dtype=torch.uint8),
+        torch.tensor(2),
+    ],
+    ids=lambda mask: f"{mask.dtype} {list(mask.shape)}",
+)
+def test_lengths_of_another_shape_or_with_fractions_are_refused(mask):
+    with pytest.raises(NmtError, match=r"for scores \[2, 4, 4\]\n  pass a boolean mask .* or integer lengths"):
+        masked_softmax(torch.randn(2, 4, 4), mask)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_a_fully_masked_row_gives_zeros_in_every_precision(dtype):
     mask = torch.tensor([[True, False, True], [False, False, False]])
@@ -49,15 +78,14 @@ def test_masked_softmax_leaves_its_input_as_it_was():
 
 
 def test_uniform_keys_average_the_valid_values_with_dot_product_scores():
-    pooled, _ = attend(
-        ScaledDotProductScore(), torch.randn(2, 1, 2), torch.ones(2, 10, 2), TEXTBOOK_VALUES, torch.tensor([2, 6])
-    )
+    pooled, _ = attend(torch.randn(2, 1, 2), torch.ones(2, 10, 2), TEXTBOOK_VALUES, torch.tensor([2, 6]))
     assert torch.allclose(pooled, TEXTBOOK_POOLED)
 
 
 def test_uniform_keys_average_the_valid_values_with_additive_scores_of_unlike_sizes():
     score = AdditiveScore(query_size=20, key_size=2, hidden_size=8)
-    pooled, weights = attend(score, torch.randn(2, 1, 20), torch.ones(2, 10, 2), TEXTBOOK_VALUES, torch.tensor([2, 6]))
+    query, key, lengths = torch.randn(2, 1, 20), torch.ones(2, 10, 2), torch.tensor([2, 6])
+    pooled, weights = attend(query, key, TEXTBOOK_VALUES, lengths, score=score)
     assert torch.allclose(pooled, TEXTBOOK_POOLED)
     assert weights[0, 0, 2:].eq(0).all()
 
@@ -81,6 +109,12 @@ def test_layer_norm_of_one_to_four():
     assert torch.allclose(normed, torch.tensor([-1.3416, -0.4472, 0.4472, 1.3416]), atol=1e-4)
 
 
+def test_sinusoidal_positions_have_as_many_columns_as_asked_for():
+    table, angles = sinusoidal_positions(10, 7), torch.arange(10)[:, None] * 1e4 ** (-torch.arange(0, 7, 2) / 7)
+    assert table.shape == (10, 7)
+    assert torch.allclose(table[:, 0::2], angles.sin(), atol=1e-5)
+
+
 def test_the_dot_product_of_sinusoidal_positions_depends_on_their_offset_alone():
     table = sinusoidal_positions(97, 30).double()
     products = table @ table.T
@@ -101,7 +135,7 @@ def test_nadaraya_watson_regression_learns_its_width(seed):
     optimizer = torch.optim.Adam(kernel.parameters(), lr=0.1)
     others = ~torch.eye(50, dtype=torch.bool)
     for _ in range(100):
-        loss = (attend(kernel, x, x, y, others)[0] - y).square().mean()
+        loss = (attend(x, x, y, others, score=kernel)[0] - y).square().mean()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -109,9 +143,9 @@ def test_nadaraya_watson_regression_learns_its_width(seed):
     def test_error(prediction):
         return float((prediction - truth(x_test)).square().mean())
 
-    learned = test_error(attend(kernel, x_test, x, y, None)[0].detach())
+    learned = test_error(attend(x_test, x, y, score=kernel)[0].detach())
     assert learned < 0.25 * test_error(y.mean().expand_as(x_test))
-    assert learned < test_error(attend(GaussianScore(1.0), x_test, x, y, None)[0].detach())
+    assert learned < test_error(attend(x_test, x, y, score=GaussianScore(1.0))[0].detach())
 
 
 def test_multi_head_attention_equals_torchs_with_the_same_weights():
@@ -135,12 +169,33 @@ def test_multi_head_attention_equals_torchs_with_the_same_weights():
     assert torch.allclose(weights, their_weights, atol=1e-5)
 
 
+def test_multi_head_attention_takes_states_and_lengths():
+    attention, states, memory = MultiHeadAttention(12, 3), torch.randn(3, 5, 12), torch.randn(3, 7, 12)
+    pooled, weights = attention(states, memory, torch.tensor([2, 7, 4]), keep_weights=True)
+    assert not weights[0, :, :, 2:].any()
+    bias = AttentionMask(mask_bias((torch.arange(7) < torch.tensor([[2], [7], [4]]))[:, None, None], torch.float32))
+    expected, none = attention(states, attention.project_key_value(memory), bias)
+    assert torch.allclose(pooled, expected, atol=1e-6)
+    assert none is None
+    with pytest.raises(NmtError, match="5 heads do not divide d_model 12"):
+        MultiHeadAttention(12, 5)
+
+
+def test_a_causal_mask_with_padding_in_its_bias_is_refused():
+    """The kernels of a GPU would attend to the padding."""
+    attention, heads = MultiHeadAttention(12, 3), torch.randn(2, 3, 5, 4)
+    padded = causal_mask(5, 5) & torch.tensor([True, True, True, False, False])
+    for bias in (mask_bias(padded.expand(2, 1, 5, 5), torch.float32), None):
+        with pytest.raises(ValueError, match="causal AttentionMask needs the bias of its causal mask"):
+            attention.attend(heads, heads, heads, AttentionMask(bias, causal=True))
+
+
 def test_plain_attention_equals_torchs_fused_kernel():
     query, key, value = torch.randn(2, 3, 5, 11), torch.randn(2, 3, 7, 11), torch.randn(2, 3, 7, 11)
     mask = torch.rand(2, 1, 5, 7) > 0.3
     mask[1, 0, 2] = False  # a row that may look nowhere
     fused = nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
-    assert torch.allclose(attend(ScaledDotProductScore(), query, key, value, mask)[0], fused, atol=1e-6)
+    assert torch.allclose(attend(query, key, value, mask)[0], fused, atol=1e-6)
 
 
 def test_the_causal_mask_of_a_chunk_lets_its_last_query_see_all():
@@ -157,5 +212,5 @@ def test_torchs_kernel_with_the_mask_of_a_cache_equals_plain_attention(num_cache
     mask = cache.self_mask(num_new, heads[0])
     assert mask.causal == causal
     query, *key_value = heads
-    plain, _ = attend(ScaledDotProductScore(), query, *key_value, mask.bias)
+    plain, _ = attend(query, *key_value, mask)
     assert torch.allclose(sdpa(query, tuple(key_value), mask), plain, atol=1e-6)

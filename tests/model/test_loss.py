@@ -10,8 +10,7 @@ import torch
 from nmt.base.special_tokens import PAD_ID
 from nmt.data.store.batching import Batch
 from nmt.model.kernels import chunked_loss
-from nmt.model.kernels.chunked_loss import RDrop, projected_token_loss, r_drop_loss, with_bias
-from nmt.model.loss import token_loss
+from nmt.model.kernels.chunked_loss import RDrop, projected_token_loss, r_drop_loss, token_loss, with_bias
 
 
 def batch() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

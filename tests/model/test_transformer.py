@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+from nmt.base.errors import NmtError
 from nmt.base.special_tokens import PAD_ID
 from nmt.config import ModelConfig
 from nmt.model.cache import KVCache
@@ -47,6 +48,15 @@ def ids(*shape: int) -> torch.Tensor:
 
 def close(a: torch.Tensor, b: torch.Tensor) -> bool:
     return float((a - b).detach().abs().max()) < 1e-5
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary"])
+def test_a_text_longer_than_the_positions_of_the_model_is_refused(positions):
+    model = make(positions=positions)
+    with pytest.raises(NmtError, match=r"14 tokens, but the model has 13 positions\n.*model\.max_src_len"):
+        model.encode(ids(2, MAX_LEN + 1))
+    with pytest.raises(NmtError, match="14 tokens, but the model has 13 positions"):
+        model(ids(2, MAX_LEN), ids(2, MAX_LEN + 1))
 
 
 @every_kind

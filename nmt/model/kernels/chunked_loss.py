@@ -1,4 +1,8 @@
-"""The loss, computed from the decoder's states with the logits of only a few rows in memory at a time."""
+"""The loss: by the plain formula, and from the decoder's states with only a few rows of logits in memory at a time.
+
+Always a sum, never a mean: micro-batches hold different numbers of real tokens, and the mean of their means is not the
+token mean.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from nmt.base.special_tokens import PAD_ID
 from nmt.model.kernels.packing import ROW_MULTIPLE, compiles_each_shape
 
 CHUNK_ROWS = 1024  # rows of logits in memory at once on a CPU
@@ -22,6 +27,17 @@ LossAndGradient = Callable[[Tensor, Tensor, bool], Tensor]
 
 It may overwrite the logits; with `with_gradient`, by the gradient.
 """
+
+
+def token_loss(logits: Tensor, tgt_out: Tensor, label_smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
+    """Return the sum of the cross-entropy over real target tokens, in nats, and the number of these tokens.
+
+    logits [..., T, V], tgt_out [..., T]; padding does not count. Label smoothing as in Szegedy et al. 2016,
+    section 7: the target token keeps 1 - e of the probability, and e is spread evenly over all V tokens.
+    """
+    rows, targets = logits.flatten(0, -2).float(), tgt_out.flatten()
+    loss = F.cross_entropy(rows, targets, ignore_index=PAD_ID, label_smoothing=label_smoothing, reduction="sum")
+    return loss, (tgt_out != PAD_ID).sum()
 
 
 def projected_token_loss(

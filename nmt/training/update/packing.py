@@ -9,8 +9,8 @@ from torch import Tensor
 
 from nmt.base.special_tokens import EOS_ID, PAD_ID
 from nmt.data.store.batching import Batch
-from nmt.model.attention import MultiHeadAttention
-from nmt.model.attention_kernels import fused_attend, varlen_may_serve
+from nmt.model.attention import MultiHeadAttention, scaled_dot_product
+from nmt.model.kernels.attention import varlen_may_serve
 from nmt.model.kernels.packing import Flattening, Packing
 from nmt.model.masks import AttentionMask, causal_mask, mask_bias, padding_mask
 from nmt.model.transformer import Transformer
@@ -53,7 +53,8 @@ def choose_packing(model: Transformer) -> PackingChoice:
     weight, head_size = attention.query_proj.weight, model.config.d_model // model.config.num_heads
     if not weight.is_cuda:
         return PackingChoice(False, f"attention has no kernel for packed rows on {weight.device.type}")
-    if not varlen_may_serve(attention.score, weight.dtype, head_size, attention.dropout):
+    is_dot_product = attention.score is scaled_dot_product
+    if not is_dot_product or not varlen_may_serve(weight.dtype, head_size, attention.dropout):
         return PackingChoice(
             False,
             "the kernel for packed rows supports only bf16 and fp16, scaled dot products without attention dropout, "
@@ -93,5 +94,5 @@ def _ids_of_lengths(*lengths: int) -> Tensor:
 def _pooled_and_gradients(attention: MultiHeadAttention, inputs: Tensor, mask: AttentionMask) -> tuple[Tensor, ...]:
     """Run attention forward and backward; inputs [4, 1, H, N, K]: query, key, value, and the output's gradient."""
     query, key, value, above = (each.detach().requires_grad_() for each in inputs)
-    pooled = fused_attend(attention.score, query, (key, value), mask, attention.dropout)
+    pooled, _ = attention.attend(query, key, value, mask)
     return pooled.detach(), *torch.autograd.grad(pooled, (query, key, value), above.detach())

@@ -10,13 +10,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from nmt.base.special_tokens import PAD_ID
 from nmt.config import TrainingConfig
 from nmt.data.store.batching import Batch
-from nmt.model import attention_kernels as attention
-from nmt.model.attention_kernels import fused_attend
+from nmt.model.attention import MultiHeadAttention
 from nmt.model.cache import KVCache
-from nmt.model.kernels.dropout import Dropout
+from nmt.model.kernels import attention as attention_kernels
 from nmt.model.kernels.packing import Flattening, Packing
 from nmt.model.masks import AttentionMask
-from nmt.model.scores import ScaledDotProductScore
 from nmt.training.update.distributed import ProcessGroup
 from nmt.training.update.optimizer import Optimizer
 from nmt.training.update.packing import Packings
@@ -131,7 +129,7 @@ def test_in_bf16_on_a_cpu_batches_of_any_shape_have_products_of_the_same_shapes(
 
 @pytest.mark.filterwarnings("ignore")  # the compiler's own
 def test_a_compiled_step_in_bf16_has_one_graph_for_short_and_long_rows(monkeypatch):
-    monkeypatch.setattr(attention, "_SHORT", 7)
+    monkeypatch.setattr(attention_kernels, "_SHORT", 7)
     torch._dynamo.reset()
     graphs = []
     model = make().eval().bfloat16()
@@ -185,7 +183,7 @@ def test_on_a_gpu_a_kernel_for_packed_rows_is_called_as_its_signature_says(causa
             torch.empty(1, len(packing.real), 2, 8, device="cuda", dtype=torch.bfloat16).transpose(1, 2)
             for packing in (queries, keys, keys)
         )
-        mask = AttentionMask(None, causal, queries, keys)
-        pooled = fused_attend(ScaledDotProductScore(), query, (key, value), mask, Dropout(0.0))
+        mask = AttentionMask(torch.empty(10, 10) if causal else None, causal, queries, keys)
+        pooled, _ = MultiHeadAttention(16, 2).attend(query, key, value, mask)
     assert pooled.shape == query.shape
     assert (pooled.device.type, pooled.dtype) == ("cuda", torch.bfloat16)

@@ -7,7 +7,7 @@ import torch
 
 from nmt.base.special_tokens import BOS_ID, EOS_ID, PAD_ID
 from nmt.config import ModelConfig
-from nmt.model.attention_weights import attention_weights
+from nmt.model.recording import attention_weights
 from nmt.model.transformer import Transformer
 
 B, S, T, H, V = 2, 7, 5, 3, 11

@@ -7,8 +7,8 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from nmt.config.model import ModelConfig
-from nmt.model.flops import TrainingFlops
 from nmt.model.transformer import Transformer
+from nmt.training.flops import TrainingFlops
 
 
 def test_the_count_equals_torchs_own_but_for_the_future_that_is_masked():

@@ -1,0 +1,131 @@
+"""Choose how attention is computed: by the plain formula, torch's fused kernel, or the one for packed rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from nmt.model.kernels.dropout import Dropout
+from nmt.model.kernels.packing import Packing, compiles_each_shape
+from nmt.model.masks import AttentionMask
+
+_SHORT = 32  # positions per row up to which training in bf16 on a CPU is faster with attention in fp32
+
+Formula = Callable[[Tensor, Tensor, Tensor, AttentionMask], tuple[Tensor, Tensor]]
+"""`nmt.model.attention.attend` with a score and its dropout."""
+
+
+def attend_by_kernel(
+    formula: Formula, query: Tensor, key_value: tuple[Tensor, Tensor], mask: AttentionMask, dropout: Dropout,
+    is_dot_product: bool,
+) -> Tensor:  # fmt: skip
+    """Return the values that `formula` pools, computed by the fastest kernel for them.
+
+    query [B, H, T, K], key and value [B, H, S, K] -> pooled [B, H, T, K]. If `mask` has packings, all of them are
+    packed: query and pooled [1, H, N, K], key and value [1, H, M, K]. `is_dot_product` says that the formula scores by
+    the scaled dot product, which is what the kernels of a GPU compute.
+    """
+    if mask.causal and (mask.bias is None or mask.bias.dim() != 2):
+        # A GPU's kernel reads only `causal`, and the formula only the bias: with padding in it, they would differ.
+        raise ValueError("a causal AttentionMask needs the bias of its causal mask [T, T], and no other")
+    queries, keys = mask.queries, mask.keys
+    has_kernel = query.is_cuda and is_dot_product
+    if queries is None or keys is None:
+        if has_kernel:
+            return sdpa(query, key_value, mask, dropout.rate if dropout.training else 0.0)
+        return _attend_padded(formula, query, key_value, mask, is_dot_product)
+    if has_kernel and varlen_may_serve(query.dtype, query.size(-1), dropout):
+        return _varlen_attention(query, key_value, mask)
+    query, key, value = (
+        packing.unpack(packed.transpose(1, 2)).transpose(1, 2)
+        for packing, packed in ((queries, query), (keys, key_value[0]), (keys, key_value[1]))
+    )
+    pooled = _attend_padded(formula, query, (key, value), mask, is_dot_product)
+    return queries.pack(pooled.transpose(1, 2)).transpose(1, 2)
+
+
+def _attend_padded(
+    formula: Formula, query: Tensor, key_value: tuple[Tensor, Tensor], mask: AttentionMask, is_dot_product: bool
+) -> Tensor:
+    """Attend by the plain formula: query [B, H, T, K], key and value [B, H, S, K] -> pooled [B, H, T, K].
+
+    In training, where batches have many shapes, short rows are computed in fp32 if each shape would need a kernel.
+    """
+    # Sizes last: a compiled step must not depend on them.
+    trains = query.requires_grad and compiles_each_shape(query) and not torch.compiler.is_compiling()
+    if trains and is_dot_product and max(query.size(2), key_value[0].size(2)) <= _SHORT:
+        key, value = (each.float() for each in key_value)
+        bias = None if mask.bias is None else mask.bias.float()
+        return formula(query.float(), key, value, AttentionMask(bias))[0].to(query.dtype)
+    return formula(query, *key_value, mask)[0]
+
+
+def sdpa(query: Tensor, key_value: tuple[Tensor, Tensor], mask: AttentionMask, dropout_rate: float = 0.0) -> Tensor:
+    """Attend with torch's kernel for scaled dot products; shapes as for `attend_by_kernel`, without packings.
+
+    FlashAttention accepts no bias, so a causal mask is passed as `is_causal`. torch aligns it to the top left, which is
+    correct if there are as many keys as queries. torch silently accepts a bias together with `is_causal`: never pass
+    both.
+    """
+    bias = None if mask.causal else mask.bias
+    return F.scaled_dot_product_attention(
+        query, *key_value, attn_mask=bias, dropout_p=dropout_rate, is_causal=mask.causal
+    )
+
+
+def varlen_may_serve(dtype: torch.dtype, head_size: int, dropout: Dropout) -> bool:
+    """Return whether torch's GPU kernel for packed rows supports these dot products; it cannot drop weights."""
+    return dtype in (torch.bfloat16, torch.float16) and head_size % 8 == 0 and head_size <= 256 and not dropout.drops
+
+
+def _varlen_attention(query: Tensor, key_value: tuple[Tensor, Tensor], mask: AttentionMask) -> Tensor:
+    """Attend within packed rows with FlashAttention (Dao 2024), which neither reads nor computes padding."""
+    from torch.nn.attention.varlen import varlen_attn
+
+    queries, keys = mask.queries, mask.keys
+    assert isinstance(queries, Packing)
+    assert isinstance(keys, Packing)
+    query, key, value = (packed.squeeze(0).transpose(0, 1) for packed in (query, *key_value))
+    pooled = varlen_attn(
+        query,  # [N, H, K]
+        key,  # [M, H, K]
+        value,
+        queries.offsets,
+        keys.offsets,
+        queries.width,
+        keys.width,
+        window_size=(-1, 0 if mask.causal else -1),  # how far back and ahead a query may attend; -1: no limit
+    )
+    assert isinstance(pooled, Tensor)
+    return pooled.transpose(0, 1).unsqueeze(0)
+
+
+def rotate(heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
+    """Turn feature k of heads [B, H, T, K] with feature k + K/2, by the angles of `cosine` and `sine` [T, K].
+
+    Both tables hold each angle twice, and the first half of `sine` is negated.
+    """
+    return _Rotate.apply(heads, cosine, sine)
+
+
+def _rotate(heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
+    first, second = heads.chunk(2, dim=-1)
+    return torch.cat([second, first], dim=-1).mul_(sine).addcmul_(heads, cosine)
+
+
+class _Rotate(torch.autograd.Function):
+    """The gradient is rotated back: torch's own would take a product and a sum for each term of the formula."""
+
+    @staticmethod
+    def forward(ctx: Any, heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
+        ctx.save_for_backward(cosine, sine)
+        return _rotate(heads, cosine, sine)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
+        cosine, sine = ctx.saved_tensors
+        return _rotate(grads[0], cosine, -sine), None, None
