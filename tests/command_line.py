@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import os
 import sys
 import tempfile
@@ -17,6 +18,8 @@ from nmt.apps import cli
 def nmt(*arguments: object, cwd: Path | None = None, stdin: bytes = b"", **environment: str) -> CompletedProcess[str]:
     """Run `nmt` with `arguments` and these standard streams; return its exit code and what it printed."""
     command = ["nmt", *map(str, arguments)]
+    logger, variables = logging.getLogger("nmt"), dict(os.environ)
+    handlers, level = logger.handlers[:], logger.level
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryFile() as given, open(0, closefd=False) as before:
         patch.delenv("NMT_MODEL", raising=False)
         for name, value in environment.items():
@@ -40,6 +43,10 @@ def nmt(*arguments: object, cwd: Path | None = None, stdin: bytes = b"", **envir
         finally:
             os.dup2(kept, 0)
             os.close(kept)
+            logger.handlers[:] = handlers
+            logger.setLevel(level)
+            for name in os.environ.keys() - variables.keys():
+                del os.environ[name]
             for stream in (sys.stdout, sys.stderr):
                 stream.flush()
         return CompletedProcess(command, code, output.getvalue().decode(), error.getvalue().decode())
