@@ -21,21 +21,26 @@ def test_the_command_line_starts_without_what_is_slow_to_import():
     assert (done.returncode, done.stderr.strip()) == (0, "")
 
 
-def test_help_imports_no_command_and_a_command_only_its_own():
-    check = """
-import sys
+RUN_EACH = """
+import os, sys
 from nmt.apps.cli import app
-for arguments in (["--help"], ["train", "--help"]):
+for arguments, words in (["--help"], ""), ([], "nmt tr"), (["train", "--help"], ""):
+    if words:
+        os.environ |= {"_NMT_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": "1"}
     try:
-        app(arguments)
+        app(arguments, prog_name="nmt")
     except SystemExit:
         pass
+    os.environ.pop("_NMT_COMPLETE", None)
     names = sorted(name for name in sys.modules if name.startswith("nmt.apps.commands."))
     print("imported:", *(name.rpartition(".")[2] for name in names))
 """
-    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
-    lines = [line for line in done.stdout.splitlines() if line.startswith("imported:")]
-    assert lines == ["imported: streams", "imported: options outputs streams train"]
+
+
+def test_help_and_completion_import_no_command_and_a_command_only_its_own():
+    done = subprocess.run([sys.executable, "-c", RUN_EACH], capture_output=True, text=True, check=True)
+    assert "\nimported: streams\ntrain\ntranslate\nimported: streams\n" in done.stdout
+    assert done.stdout.endswith("\nimported: options outputs streams train\n")
 
 
 def test_the_table_of_commands_has_every_module_of_a_command_and_its_help():

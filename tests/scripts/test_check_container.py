@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from nmt.apps.cli import all_commands
-from nmt.apps.server.settings import Settings
+from nmt.apps.server.run import GRACE_SECONDS
 from scripts.check_container import DOCKERFILE, ROOT, read_steps, requirements
 
 STEPS = read_steps(DOCKERFILE.read_text(encoding="utf-8"))
@@ -53,9 +53,8 @@ def test_every_file_that_the_image_copies_exists_and_is_sent_to_the_builder():
 
 
 def test_compose_and_systemd_wait_longer_than_the_grace_of_the_server():
-    grace = Settings().grace
-    assert int(COMPOSE["services"]["nmt"]["stop_grace_period"].removesuffix("s")) > grace
-    assert int(re.search("^TimeoutStopSec=([0-9]+)$", UNIT, re.MULTILINE)[1]) > grace
+    assert int(COMPOSE["services"]["nmt"]["stop_grace_period"].removesuffix("s")) > GRACE_SECONDS
+    assert int(re.search("^TimeoutStopSec=([0-9]+)$", UNIT, re.MULTILINE)[1]) > GRACE_SECONDS
 
 
 @pytest.mark.slow

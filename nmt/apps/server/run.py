@@ -31,7 +31,7 @@ _BACKLOG = 4096
 _SWITCH_SECONDS = 0.0005  # the event loop's wait for a translating thread; Python's default is ten times longer
 _MAX_CONNECTIONS = 20_000  # beyond it, requests get 503
 _SPARE_FILES = 256  # in addition to connections
-_GRACE_SECONDS = 30  # for running requests to finish after SIGTERM
+GRACE_SECONDS = 30  # for running requests to finish after SIGTERM
 
 
 class Protocol(HttpToolsProtocol):
@@ -121,7 +121,7 @@ def make_config(app: Starlette) -> uvicorn.Config:
         backlog=_BACKLOG,
         limit_concurrency=_MAX_CONNECTIONS,
         timeout_keep_alive=_KEEP_ALIVE,
-        timeout_graceful_shutdown=_GRACE_SECONDS,
+        timeout_graceful_shutdown=GRACE_SECONDS,
     )
 
 
