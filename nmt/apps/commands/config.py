@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import shlex
-from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Annotated
@@ -62,7 +61,10 @@ def new(
     """Write a commented configuration that suits your data: nmt config new --src a.de --tgt a.en -o my.yaml"""
     data = CorpusOptions(src, tgt, corpus, src_lang, tgt_lang).data_section()
     if output is not None:
-        _refuse_output(output, data.corpora("train"), overwrite)
+        from nmt.data.read.corpus import paths_of
+
+        refuse_replacing([output], paths_of(data.corpora("train")))
+        refuse_existing(output, overwrite=overwrite)
     text = _suggestion(data, str(output) if output else "THIS-FILE.yaml", student=student)
     if output is None:
         print_text(text.removesuffix("\n"))
@@ -78,14 +80,6 @@ def _suggestion(data: DataConfig, name: str, *, student: bool) -> str:
         log.warning(f"only {counted(num_pairs, 'sentence pair')}: enough to try things out, not to learn a language")
     config = suggest_config(num_pairs, data, student=student)
     return dump_config(config, comments=True, header=_header(config, name, num_pairs, num_blank))
-
-
-def _refuse_output(output: Path, corpora: Sequence[ParallelFiles], overwrite: bool) -> None:
-    """Raise NmtError if `output` is a file of the corpora, or exists and must not be replaced."""
-    from nmt.data.read.corpus import paths_of
-
-    refuse_replacing([output], paths_of(corpora))
-    refuse_existing(output, overwrite=overwrite)
 
 
 @app.command()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from itertools import chain
@@ -27,7 +27,7 @@ from nmt.apps.commands.streams import print_text
 from nmt.artifacts.find_model import find_run
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import ConfigError
-from nmt.base.files import to_json
+from nmt.base.files import to_json, write_text
 from nmt.base.machine import num_cores
 from nmt.base.progress import Progress
 from nmt.config import Config, DataConfig, load_config
@@ -36,8 +36,9 @@ from nmt.config.filters import SAFE_FILTERS, Filters
 from nmt.data.read.table_names import format_of
 
 if TYPE_CHECKING:
+    from nmt.data.check.profile import Expectations
     from nmt.data.check.stream import CheckedPairs
-    from nmt.data.check.summary import CheckReport, ModelReport
+    from nmt.data.check.summary import ModelReport
 
 log = logging.getLogger(__name__)
 
@@ -99,21 +100,33 @@ def check(
 
     Prints what each rule finds, examples with their line numbers, and what each filter would cost. Changes no corpus.
     """
-    _refuse_unknown_rules(fail_on or [])
+    from nmt.data.check.render import render_html, render_text
+    from nmt.data.check.rules import RULES
+    from nmt.data.check.summary import Summary
+
+    known = [rule.name for rule in RULES]
+    for name in fail_on or []:
+        if name not in known:
+            raise typer.BadParameter(f"--fail-on {name}: no such rule; the rules are {', '.join(known)}")
     data = _data_section(config, CorpusOptions(src, tgt, corpus, src_lang, tgt_lang), overrides)
     run = None if model is None else find_run(model)  # before the check, so that a wrong name fails early
     if html is not None:
         refuse_unwritable(html)
         _refuse_replacing([html], config, data, run)
-    from nmt.data.check.render import render_text
-
-    report = _Checking(data, langid=langid, workers=workers).report()
+    expected, chunks = _check(data, langid=langid, workers=workers)
+    summary = Summary(expected, data.corpora("train"))
+    for chunk in chunks:
+        summary.add(chunk)
+    report = summary.report()
     if run is not None:
         report = replace(report, model=_score(run, data))
     print_text(to_json(report.as_json(), indent=2) if json else render_text(report))
     if html is not None:
-        _write_html(report, html)
-    _fail_if_broken(report, fail_on or [])
+        write_text(html, render_html(report))
+        log.info("report: %s", html)
+    if broken := [rule.name for rule in report.rules if rule.found and rule.name in (fail_on or [])]:
+        log.info("failed on: %s", ", ".join(broken))
+        raise typer.Exit(1)
 
 
 @app.command()
@@ -137,13 +150,18 @@ def clean(
     --set data.filters.RULE=VALUE.
     """
     data = _data_section(config, CorpusOptions(src, tgt, corpus, src_lang, tgt_lang), overrides)
-    _refuse_outputs([output, rejected] if rejected else [output], config, data, overwrite)
+    paths = [output, rejected] if rejected else [output]
+    _refuse_replacing(paths, config, data)
+    for path in paths:
+        if format_of(path.name) not in ("tsv", None):
+            raise ConfigError("this output is plain text", path=path, hint="choose a name that ends in .tsv or .txt")
+        refuse_existing(path, overwrite=overwrite)
     from nmt.data.check.cleaning import Outputs, describe_counts
 
-    checking = _Checking(data, langid=langid, workers=workers)
+    _, chunks = _check(data, langid=langid, workers=workers)
     with ExitStack() as stack:
         outputs = Outputs(stack, data, kept=output, rejected=rejected)
-        for chunk in checking.chunks():
+        for chunk in chunks:
             outputs.write(chunk)
     log.info(describe_counts(outputs))
 
@@ -175,76 +193,28 @@ def _data_section(config: Path | None, files: CorpusOptions, overrides: list[str
     return data.model_copy(update={"filters": SAFE_FILTERS})
 
 
-def _write_html(report: CheckReport, path: Path) -> None:
-    from nmt.base.files import write_text
-    from nmt.data.check.render import render_html
-
-    write_text(path, render_html(report))
-    log.info("report: %s", path)
-
-
-def _fail_if_broken(report: CheckReport, names: list[str]) -> None:
-    """Exit with code 1 if a pair breaks one of the rules `names`."""
-    broken = [rule.name for rule in report.rules if rule.found and rule.name in names]
-    if broken:
-        log.info("failed on: %s", ", ".join(broken))
-        raise typer.Exit(1)
-
-
-def _refuse_unknown_rules(names: list[str]) -> None:
-    from nmt.data.check.rules import RULES
-
-    known = [rule.name for rule in RULES]
-    for name in names:
-        if name not in known:
-            raise typer.BadParameter(f"--fail-on {name}: no such rule; the rules are {', '.join(known)}")
-
-
-def _refuse_outputs(outputs: list[Path], config: Path | None, data: DataConfig, overwrite: bool) -> None:
-    """Raise NmtError if an output exists, is an input, is named twice, or has the extension of another format."""
-    _refuse_replacing(outputs, config, data)
-    for path in outputs:
-        if format_of(path.name) not in ("tsv", None):
-            raise ConfigError("this output is plain text", path=path, hint="choose a name that ends in .tsv or .txt")
-        refuse_existing(path, overwrite=overwrite)
-
-
 def _refuse_replacing(outputs: list[Path], config: Path | None, data: DataConfig, run: RunDir | None = None) -> None:
     from nmt.data.read.corpus import all_paths
 
     refuse_replacing(outputs, [*filter(None, [config]), *all_paths(data)], [run] if run else [])
 
 
-class _Checking:
-    """A check of the training files of `data`: one pass learns what is usual, the next applies all rules."""
+def _check(data: DataConfig, *, langid: bool, workers: int) -> tuple[Sequence[Expectations], Iterator[CheckedPairs]]:
+    """Learn in one pass over the training files what is usual; return it, and the checked pairs of the next pass."""
+    from nmt.data.check.profile import expect
+    from nmt.data.check.stream import check_pairs
+    from nmt.data.read.corpus import read_parallel
+    from nmt.data.store.report import SPLITS
 
-    def __init__(self, data: DataConfig, *, langid: bool, workers: int):
-        from nmt.data.check.profile import expect
-        from nmt.data.read.corpus import read_parallel
-        from nmt.data.store.report import SPLITS
+    corpora = data.corpora("train")
+    held_out = chain.from_iterable(read_parallel(data.corpora(name)) for name in SPLITS)
+    expected = expect(data, lambda: read_parallel(corpora), held_out, identify_languages=True if langid else None)
 
-        self._workers = workers or num_cores()
-        held_out = chain.from_iterable(read_parallel(data.corpora(name)) for name in SPLITS)
-        identify = True if langid else None
-        self._corpora = data.corpora("train")
-        self._expected = expect(data, lambda: read_parallel(self._corpora), held_out, identify_languages=identify)
-
-    def report(self) -> CheckReport:
-        """Check all pairs and add up the findings."""
-        from nmt.data.check.summary import Summary
-
-        summary = Summary(self._expected, self._corpora)
-        for chunk in self.chunks():
-            summary.add(chunk)
-        return summary.report()
-
-    def chunks(self) -> Iterator[CheckedPairs]:
-        """Yield the pairs with the rules that they break."""
-        from nmt.data.check.stream import check_pairs
-        from nmt.data.read.corpus import read_parallel
-
-        num_rows = sum({id(each.profile): each.profile.num_rows for each in self._expected}.values())
+    def chunks() -> Iterator[CheckedPairs]:
+        num_rows = sum({id(each.profile): each.profile.num_rows for each in expected}.values())
         with Progress(total=num_rows, bar=sys.stderr.isatty()) as progress:
-            for chunk in check_pairs(read_parallel(self._corpora), self._expected, workers=self._workers):
+            for chunk in check_pairs(read_parallel(corpora), expected, workers=workers or num_cores()):
                 yield chunk
                 progress.add(len(chunk.pairs))
+
+    return expected, chunks()

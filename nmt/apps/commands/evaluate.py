@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -290,6 +290,7 @@ def _count_training_words(run: RunDir, test_set: DirectedPairs) -> Mapping[str, 
     corpus, or if it cannot be read.
     """
     from nmt.evaluation.details import count_words
+    from nmt.training.corpus.corpus import Corpus, with_both_sides
 
     direction = test_set.direction
     if direction not in run.config().data.directions:
@@ -297,18 +298,12 @@ def _count_training_words(run: RunDir, test_set: DirectedPairs) -> Mapping[str, 
         return None
     log.info("counting the words of the training data")
     try:
-        return count_words(_training_sources(run, direction), test_set.sources)
+        corpus = Corpus(run.config())
+        pairs = (pair for pair in corpus.train_pairs() if corpus.direction("train", pair) == direction)
+        return count_words((pair.src for pair in with_both_sides(pairs)), test_set.sources)
     except NmtError as error:
         log.warning("no scores by rare words: the training data of %s cannot be read: %s", run.path, error)
         return None
-
-
-def _training_sources(run: RunDir, direction: Direction) -> Iterator[str]:
-    """Yield the sources of one direction that the run was trained on."""
-    from nmt.training.corpus.corpus import Corpus, with_both_sides
-
-    corpus = Corpus(run.config())
-    return (pair.src for pair in with_both_sides(corpus.train_pairs()) if corpus.direction("train", pair) == direction)
 
 
 def _write_report(path: Path, evaluation: Evaluation, details: Details) -> None:

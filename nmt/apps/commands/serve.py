@@ -98,6 +98,12 @@ def serve(
     Implements the APIs of LibreTranslate and OpenAI. Needs the extra `serve`. On SIGTERM or Ctrl-C, the server finishes
     running requests, then stops.
     """
+    if missing := [name for name in _NEEDED if find_spec(name) is None]:
+        raise NmtError(f"nmt serve needs {in_words(missing)}: not installed", hint=how_to_install("serve"))
+    request_exact_mkl()
+    from nmt.apps.server.access import read_keys
+    from nmt.apps.server.run import serve as run
+
     settings = Settings(
         host=host,
         port=port,
@@ -113,16 +119,5 @@ def serve(
         device=device,
         precision=precision,
     )
-    _serve([*models] if models else [None], settings, api_keys)
-
-
-def _serve(models: list[str | None], settings: Settings, api_keys: Path | None) -> None:
-    if missing := [name for name in _NEEDED if find_spec(name) is None]:
-        hint = how_to_install("serve")
-        raise NmtError(f"nmt serve needs {in_words(missing)}: not installed", hint=hint)
-    request_exact_mkl()
-    from nmt.apps.server.access import read_keys
-    from nmt.apps.server.run import serve as run
-
     keys = read_keys(api_keys) if api_keys is not None else frozenset[bytes]()
-    run(models, settings, keys)
+    run([*models] if models else [None], settings, keys)
