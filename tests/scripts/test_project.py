@@ -83,6 +83,7 @@ def test_every_package_that_nmt_imports_is_asked_for():
         "yaml": "pyyaml",
         "annotated_types": "pydantic",
         "pydantic_core": "pydantic",
+        "typing_extensions": "pydantic",
         "prometheus_client": "prometheus-client",
         "docx": "python-docx",
         "huggingface_hub": "huggingface-hub",

@@ -6,7 +6,6 @@ import re
 import zipfile
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator
 from copy import deepcopy
 from html import unescape
 from io import BytesIO
@@ -45,34 +44,26 @@ class DocxFile:
         multiple of it.
         """
         import docx
+        from docx.oxml.parser import parse_xml
 
         limit = max(limit, _MIN_LIMIT) if limit else 0
         try:
             _check_size(content, limit)
             self._document = docx.Document(BytesIO(content))
-            self._notes = self._read_notes()
+            notes = [part for part in self._document.part.package.iter_parts() if part.content_type in _NOTES]
+            # the parts of footnotes, endnotes and comments, each with its root
+            self._notes = [(p, p.element if hasattr(p, "element") else parse_xml(p.blob)) for p in notes]
         except DataError:
             raise
         except Exception as error:  # exceptions of zipfile, lxml and python-docx have no common base
             raise DataError(f"not a Word document ({str(error)[:100]})") from None
-        roots = [self._document.element, *self._headers(), *(root for _, root in self._notes)]
-        if limit and sum(map(_num_copies, _paragraphs_of(roots))) > _MAX_COPIES * limit:
+        parts = [part for part in self._document.part.package.iter_parts() if hasattr(part, "element")]
+        margins = [part.element for part in parts if part.partname.startswith(("/word/header", "/word/footer"))]
+        roots = [self._document.element, *margins, *(root for _, root in self._notes)]
+        elements = [element for root in roots for element in root.iter(f"{_NAMESPACE}p") if len(element)]
+        if limit and sum(map(_num_copies, elements)) > _MAX_COPIES * limit:
             raise DataError("not a Word document that can be translated: too much formatting")
-        paragraphs = map(_Paragraph, _paragraphs_of(roots))
-        self._paragraphs = [paragraph for paragraph in paragraphs if not paragraph.block.is_blank]
-
-    def _headers(self) -> list[Any]:
-        """Return the headers and footers."""
-        kinds = ("/word/header", "/word/footer")
-        parts = self._document.part.package.iter_parts()
-        return [part.element for part in parts if hasattr(part, "element") and part.partname.startswith(kinds)]
-
-    def _read_notes(self) -> list[tuple[Any, Any]]:
-        """Return the parts of footnotes, endnotes and comments, each with its root."""
-        from docx.oxml.parser import parse_xml
-
-        parts = [part for part in self._document.part.package.iter_parts() if part.content_type in _NOTES]
-        return [(part, part.element if hasattr(part, "element") else parse_xml(part.blob)) for part in parts]
+        self._paragraphs = [each for each in map(_Paragraph, elements) if not each.block.is_blank]
 
     @property
     def blocks(self) -> list[Block]:
@@ -100,18 +91,11 @@ def _check_size(content: bytes, limit: int) -> None:
         parts = archive.infolist()
         if sum(part.file_size for part in parts) > max_bytes:
             raise DataError(f"larger than {max_bytes:,} bytes when unpacked")
-        if limit and sum(_num_nodes(archive.read(part)) for part in parts) > limit // _MIN_BYTES:
+        # About the number of elements and attributes; each takes 100 bytes of memory or more.
+        documents = (archive.read(part) for part in parts)
+        sizes = (xml.count(b"<") - xml.count(b"</") + xml.count(b"=") for xml in documents)
+        if limit and sum(sizes) > limit // _MIN_BYTES:
             raise DataError(f"more than {limit // _MIN_BYTES:,} elements and attributes")
-
-
-def _num_nodes(xml: bytes) -> int:
-    """Return about how many elements and attributes there are; each takes 100 bytes of memory or more."""
-    return xml.count(b"<") - xml.count(b"</") + xml.count(b"=")
-
-
-def _paragraphs_of(roots: list[Any]) -> Iterator[Any]:
-    """Yield the paragraphs that are not empty."""
-    return (paragraph for root in roots for paragraph in root.iter(f"{_NAMESPACE}p") if len(paragraph))
 
 
 def _num_copies(paragraph: Any) -> int:
@@ -158,23 +142,20 @@ class _Paragraph:
             if kind == "x":  # the run itself, because a text box in it has its own paragraphs
                 new += [run, *self._rest_of_fields[int(number)]]
             new += [_with_text(current, text)] if text else []
-        place = self._element.makeelement(f"{_NAMESPACE}r", {})
-        self._top(self._runs[0]).addprevious(place)
+        placeholder = self._element.makeelement(f"{_NAMESPACE}r", {})
+        first = self._runs[0]
+        while first.getparent() is not self._element:
+            first = first.getparent()  # the child of the paragraph that contains the first run
+        first.addprevious(placeholder)
         for element in new:
-            place.addprevious(element)
-        self._element.remove(place)
+            placeholder.addprevious(element)
+        self._element.remove(placeholder)
         for run in self._runs:
             if _is_text(run):
                 run.getparent().remove(run)
         for link in self._element.findall(f"{_NAMESPACE}hyperlink"):
             if not len(link):
                 self._element.remove(link)
-
-    def _top(self, run: Any) -> Any:
-        """Return the child of the paragraph that is or contains `run`."""
-        while run.getparent() is not self._element:
-            run = run.getparent()
-        return run
 
 
 def _owner(run: Any) -> Any:
@@ -215,52 +196,50 @@ def _without_fields(runs: list[Any]) -> tuple[list[Any], dict[int, list[Any]]]:
     A link is not such a field: its result is text. A field that does not end in this paragraph stays, too.
     """
     begun, ends = [], {}
-    codes = {number: code for number, run in enumerate(runs) if (code := _instruction(run))}
-    places = list(codes)
+    codes: dict[int, str] = {}  # the beginning of the instruction in a run
+    for number, run in enumerate(runs):
+        if code := "".join(part.text or "" for part in run.iter(_INSTRUCTION)).strip()[: len(_LINK)]:
+            codes[number] = code
+    numbers = list(codes)
     for number, run in enumerate(runs):
         kinds = [mark.get(f"{_NAMESPACE}fldCharType") for mark in run.iter(f"{_NAMESPACE}fldChar")]
         if kinds == ["begin"]:
             begun.append(number)
         elif kinds == ["end"] and begun:
             first = begun.pop()
-            within = islice(places, bisect_left(places, first), bisect_left(places, number))
-            instruction = "".join(codes[place] for place in islice(within, len(_LINK)))
+            within = islice(numbers, bisect_left(numbers, first), bisect_left(numbers, number))
+            instruction = "".join(codes[each] for each in islice(within, len(_LINK)))
             if not instruction.upper().startswith(_LINK):
                 ends[first] = number
-    kept: list[Any] = []
+    shown: list[Any] = []
     rest: dict[int, list[Any]] = {}
-    place = 0
-    while place < len(runs):
-        end = ends.get(place, place)
-        rest[len(kept)] = runs[place + 1 : end + 1]
-        kept.append(runs[place])
-        place = end + 1
-    return kept, rest
-
-
-def _instruction(run: Any) -> str:
-    """Return the beginning of the instruction of a field in a run; empty if it has none."""
-    return "".join(code.text or "" for code in run.iter(_INSTRUCTION)).strip()[: len(_LINK)]
+    number = 0
+    while number < len(runs):
+        end = ends.get(number, number)
+        rest[len(shown)] = runs[number + 1 : end + 1]
+        shown.append(runs[number])
+        number = end + 1
+    return shown, rest
 
 
 def _formattings(runs: list[Any]) -> list[str]:
-    """Return the formatting of each run; bare punctuation gets that of the run before it, so it needs no tag."""
+    """Return a key for the formatting of each run: its properties, and the link around it.
+
+    Bare punctuation gets that of the run before it, so it needs no tag.
+    """
+    from lxml import etree
+
     keys: list[str] = []
     for run in runs:
         text = _text(run)
-        is_punctuation = keys and text and not any(character.isalnum() for character in text)
-        keys.append(keys[-1] if is_punctuation else _formatting(run))
+        if keys and text and not any(character.isalnum() for character in text):
+            keys.append(keys[-1])
+            continue
+        properties = run.find(_PROPERTIES)
+        written = "" if properties is None else etree.tostring(properties, encoding="unicode")
+        link = run.getparent()
+        keys.append(f"{id(link) if link.tag == f'{_NAMESPACE}hyperlink' else ''} {written}")
     return keys
-
-
-def _formatting(run: Any) -> str:
-    """Return a key for the formatting of a run: its properties, and the link around it."""
-    from lxml import etree
-
-    properties = run.find(_PROPERTIES)
-    link = run.getparent() if run.getparent().tag == f"{_NAMESPACE}hyperlink" else None
-    written = "" if properties is None else etree.tostring(properties, encoding="unicode")
-    return f"{id(link) if link is not None else ''} {written}"
 
 
 def _is_text(run: Any) -> bool:

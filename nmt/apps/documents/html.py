@@ -86,7 +86,7 @@ class _Reader(HTMLParser):
         if self._opaque:
             self._opaque.append(written)
             self._depth += tag == self._opaque_tag and not is_closed
-        elif not is_closed and (tag in _OPAQUE or _is_kept(attrs)):
+        elif not is_closed and (tag in _OPAQUE or _is_untranslated(attrs)):
             self._opaque, self._opaque_tag, self._depth = [written], tag, 1
         elif tag in _INLINE:
             self._items.append(Item(written, "!" if is_closed else tag))
@@ -153,7 +153,7 @@ class _Reader(HTMLParser):
         self.parts.append(written)
 
 
-def _is_kept(attrs: list[tuple[str, str | None]]) -> bool:
+def _is_untranslated(attrs: list[tuple[str, str | None]]) -> bool:
     """Return whether the attributes exclude an element from translation."""
     values = {name: value or "" for name, value in attrs}
     return values.get("translate", "").lower() == "no" or "notranslate" in values.get("class", "").split()

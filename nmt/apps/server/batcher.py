@@ -16,6 +16,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from nmt.apps.documents.details import Details
@@ -43,13 +44,15 @@ _LONE_SECONDS = 0.005  # expected time up to which the event loop translates a l
 _PROBE_EVERY = 16  # lone texts: one of them is translated in a thread, which shows if others come meanwhile
 
 
-class QueuedSegment(NamedTuple):
-    """A segment of a request, as it waits to be translated."""
+@dataclass(eq=False, slots=True)
+class QueuedSegment:
+    """A segment of a request, and the future of its translation, or of the RequestError that ends the request."""
 
     text: SegmentedText  # of one segment
     num_tokens: int
     num_alternatives: int = 0
     with_details: bool = False
+    result: asyncio.Future[SegmentResult] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
     @property
     def is_plain(self) -> bool:
@@ -65,30 +68,17 @@ class SegmentResult(NamedTuple):
     details: Details | None = None
 
 
+Results = Sequence[SegmentResult | RequestError]
 TranslateSegments = Callable[[Sequence[QueuedSegment]], list[SegmentResult]]
 
 
+@dataclass(eq=False, slots=True)
 class Job:
-    """The segments of one request for one model. `results` are their translations, or RequestError, as futures."""
+    """The segments of one request for one model."""
 
-    def __init__(self, segments: Sequence[QueuedSegment], is_large: bool):
-        loop = asyncio.get_running_loop()
-        self.segments = segments
-        self.is_large = is_large
-        self.num_taken = 0
-        self.results: list[asyncio.Future[SegmentResult]] = [loop.create_future() for _ in segments]
-
-    @property
-    def waiting_tokens(self) -> int:
-        """The number of source tokens that no engine has taken yet."""
-        return sum(segment.num_tokens for segment in self.segments[self.num_taken :])
-
-
-class _Taken(NamedTuple):
-    """A segment that has left the queue, and the future of its result."""
-
-    segment: QueuedSegment
-    result: asyncio.Future[SegmentResult]
+    segments: Sequence[QueuedSegment]
+    is_large: bool
+    num_taken: int = 0  # segments that have left the queue
 
 
 class Pace:
@@ -102,10 +92,6 @@ class Pace:
         """Count the segments of a new job."""
         self.num_alone = self.num_alone + 1 if num_segments == 1 and not self.num_unfinished else 0
         self.num_unfinished += num_segments
-
-    def remove(self, num_segments: int) -> None:
-        """Count finished or canceled segments."""
-        self.num_unfinished -= num_segments
 
     @property
     def is_calm(self) -> bool:
@@ -162,10 +148,12 @@ class Batcher:
         """Cancel a job: remove its waiting segments from the queue, and drop its running ones when they finish."""
         if job in self._jobs:
             self._jobs.remove(job)
-            self._count(-job.waiting_tokens, -job.is_large * job.waiting_tokens)
-            self._pace.remove(len(job.segments) - job.num_taken)
-        for result in job.results:
-            result.cancel()
+            waiting = job.segments[job.num_taken :]
+            tokens = sum(segment.num_tokens for segment in waiting)
+            self._count(-tokens, -job.is_large * tokens)
+            self._pace.num_unfinished -= len(waiting)
+        for segment in job.segments:
+            segment.result.cancel()
 
     def close(self) -> None:
         """Stop the threads once they have finished."""
@@ -199,9 +187,9 @@ class Batcher:
             self._num_busy += len(batch)
             self._threads.submit(self._work, loop, batch)
 
-    def _take(self) -> list[_Taken]:
+    def _take(self) -> list[QueuedSegment]:
         """Take segments up to the batch size, one from each job in turn."""
-        batch: list[_Taken] = []
+        batch: list[QueuedSegment] = []
         tokens = large_tokens = 0
         while self._jobs:
             job = self._jobs[0]
@@ -210,7 +198,7 @@ class Batcher:
                 break
             tokens += segment.num_tokens
             large_tokens += job.is_large * segment.num_tokens
-            batch.append(_Taken(segment, job.results[job.num_taken]))
+            batch.append(segment)
             job.num_taken += 1
             self._jobs.popleft()
             if job.num_taken < len(job.segments):
@@ -218,36 +206,36 @@ class Batcher:
         self._count(-tokens, -large_tokens)
         return batch
 
-    def _work(self, loop: asyncio.AbstractEventLoop, batch: list[_Taken]) -> None:
+    def _work(self, loop: asyncio.AbstractEventLoop, batch: list[QueuedSegment]) -> None:
         """Translate a batch in a thread."""
         loop.call_soon_threadsafe(self._finish, batch, *self._translate_batch(batch))
 
-    def _translate_batch(self, batch: list[_Taken]) -> tuple[Sequence[SegmentResult | RequestError], float]:
+    def _translate_batch(self, batch: list[QueuedSegment]) -> tuple[Results, float]:
         """Return the translations of a batch, and the seconds that they took."""
         started = time.perf_counter()
-        results = self._translate_all([taken.segment for taken in batch])
+        results = self._translate_all(batch)
         return results, time.perf_counter() - started
 
-    def _finish(self, batch: list[_Taken], results: Sequence[SegmentResult | RequestError], seconds: float) -> None:
+    def _finish(self, batch: list[QueuedSegment], results: Results, seconds: float) -> None:
         self._num_busy -= len(batch)
-        self._pace.remove(len(batch))
-        tokens = sum(taken.segment.num_tokens for taken in batch)
+        self._pace.num_unfinished -= len(batch)
+        tokens = sum(segment.num_tokens for segment in batch)
         speed = tokens / max(seconds, 1e-6)
         self._speed = _SMOOTHING * self._speed + (1 - _SMOOTHING) * speed if self._speed else speed
         self._src_tokens.inc(tokens)
         self._batch_segments.observe(len(batch))
         self._batch_seconds.observe(seconds)
-        for (_, future), result in zip(batch, results, strict=True):
-            if future.done():  # canceled
+        for segment, result in zip(batch, results, strict=True):
+            if segment.result.cancelled():
                 continue
             if isinstance(result, RequestError):
-                future.set_exception(result)
-                future.exception()  # avoid a warning if the request is gone or still waits for an earlier segment
+                segment.result.set_exception(result)
+                segment.result.exception()  # avoid a warning if the request is gone or waits for an earlier segment
             else:
-                future.set_result(result)
+                segment.result.set_result(result)
         self._dispatch()
 
-    def _translate_all(self, segments: list[QueuedSegment]) -> Sequence[SegmentResult | RequestError]:
+    def _translate_all(self, segments: list[QueuedSegment]) -> Results:
         """Translate. If it fails, translate segment by segment, so that one request does not fail others."""
         try:
             return self._translate(segments)

@@ -127,38 +127,6 @@ class Language(TypedDict):
     targets: list[Code]
 
 
-class Model(TypedDict):
-    """A model of /v1/models."""
-
-    id: str
-    object: Literal["model"]
-
-
-class ModelList(TypedDict):
-    """The answer of /v1/models."""
-
-    data: list[Model]
-
-
-class Completion(TypedDict):
-    """The answer of /v1/chat/completions."""
-
-    id: str
-    choices: list[dict[str, object]]
-
-
-class Error(TypedDict):
-    """An error."""
-
-    error: str
-
-
-class OpenAIError(TypedDict):
-    """An error, as clients of OpenAI expect it."""
-
-    error: dict[str, str | None]
-
-
 _FORMS = ("application/json", "application/x-www-form-urlencoded")
 _OPERATIONS: dict[str, tuple[str, Any, Any, Sequence[str]]] = {  # summary, body, answer, media types of the body
     "/translate": ("Translate text or HTML", TranslateBody, Translated, _FORMS),
@@ -167,9 +135,9 @@ _OPERATIONS: dict[str, tuple[str, Any, Any, Sequence[str]]] = {  # summary, body
     "/languages": ("List the languages", None, list[Language], ()),
     "/frontend/settings": ("Settings for the web page", None, dict[str, Any], ()),
     "/health": ("Check that the server is running", None, dict[str, str], ()),
-    "/v1/models": ("List the models", None, ModelList, ()),
-    "/v1/models/{model}": ("Describe a model", None, Model, ()),
-    "/v1/chat/completions": ("Translate the last user message", ChatBody, Completion, ["application/json"]),
+    "/v1/models": ("List the models", None, dict[str, Any], ()),
+    "/v1/models/{model}": ("Describe a model", None, dict[str, Any], ()),
+    "/v1/chat/completions": ("Translate the last user message", ChatBody, dict[str, Any], ["application/json"]),
 }
 _STREAMS = {"/translate": "application/x-ndjson", "/v1/chat/completions": "text/event-stream"}
 
@@ -194,7 +162,7 @@ def specification(sources: Sequence[str], targets: Sequence[str], models: Sequen
         if is_openai:
             faults["401"] = faults.pop("403")
             faults["404"] = "There is no such model"
-        error = content(OpenAIError if is_openai else Error, "application/json")
+        error = content(dict[str, dict[str, str | None]] if is_openai else dict[str, str], "application/json")
         responses: dict[str, Any] = {status: {"description": text, "content": error} for status, text in faults.items()}
         responses["200"] = {"description": "The answer", "content": content(answer, "application/json")}
         operation: dict[str, Any] = {"summary": summary, "responses": responses}

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 from starlette.routing import Route
 
 from nmt.apps.documents.formats import available_suffixes
@@ -15,7 +15,7 @@ from nmt.apps.documents.translation import FLAGS, with_flags
 from nmt.apps.server.access import Access
 from nmt.apps.server.blocks import Threads, translate_pages
 from nmt.apps.server.bodies import DetectBody, Detection, Language, TranslateBody, Translated
-from nmt.apps.server.requests import RequestError, as_json, dump, first_and_rest, read_fields, unless_gone
+from nmt.apps.server.requests import RequestError, as_json, dump, read_fields, stream, unless_gone
 from nmt.apps.server.service import Routed, Service, TextTranslation, TranslatedSegment
 from nmt.base.errors import DataError
 from nmt.base.languages import english_name
@@ -23,7 +23,6 @@ from nmt.data.text.glossary import Glossary
 
 _NUM_THREADS = 4  # for the HTML pages of all clients
 _MIN_CHARACTERS = 40  # shorter texts of a batch get the language of the whole batch
-_NDJSON = "application/x-ndjson"
 
 
 class LibreTranslate:
@@ -129,23 +128,20 @@ class LibreTranslate:
         """Send one line of JSON per segment."""
         if body.format == "html":
             raise RequestError(400, "Invalid request: HTML is not streamed")
-        segments = self._service.segments(routed, body.alternatives, details=body.details)
-        first, rest = await unless_gone(request, first_and_rest(segments), self._service.metrics)
 
-        async def lines() -> AsyncIterator[bytes]:
+        async def lines() -> AsyncGenerator[bytes]:
+            start = b"" if detected is None else dump({"detectedLanguage": detected[0]}) + b"\n"
+            segments = self._service.segments(routed, body.alternatives, details=body.details)
             async with aclosing(segments):
-                if detected is not None:
-                    yield dump({"detectedLanguage": detected[0]}) + b"\n"
-                try:
-                    for segment in first:
-                        yield dump(_line(segment)) + b"\n"
-                    async for segment in rest:
-                        yield dump(_line(segment)) + b"\n"
-                    yield b'{"done":true}\n'
-                except RequestError as refusal:
-                    yield dump({"error": refusal.message}) + b"\n"
+                async for segment in segments:
+                    yield start + dump(_line(segment)) + b"\n"
+                    start = b""
+            yield start + b'{"done":true}\n'
 
-        return StreamingResponse(lines(), media_type=_NDJSON, headers={"X-Accel-Buffering": "no"})
+        def refuse(refusal: RequestError) -> bytes:
+            return dump({"error": refusal.message}) + b"\n"
+
+        return await stream(request, lines(), self._service.metrics, refuse, "application/x-ndjson")
 
 
 def _line(segment: TranslatedSegment) -> dict[str, object]:

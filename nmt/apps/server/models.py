@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import lru_cache
@@ -75,7 +76,7 @@ class ServedModel:
             raise RunError(f"cannot be read ({error.strerror or error})", path=weights) from None
         self.loaded: Loaded | None = None
         self.num_users = 0
-        self.last_use = 0
+        self.last_use = 0.0
         self.leaving = False  # being unloaded: new requests wait until it is done
         self.idle = asyncio.Event()
         self.idle.set()
@@ -93,7 +94,6 @@ class Models:
         self._metrics = metrics
         self._loading = asyncio.Lock()
         self._pace = Pace()
-        self._clock = 0
         self.served: list[ServedModel] = []
         for path in paths:
             model = find_run(path)
@@ -101,10 +101,16 @@ class Models:
             num_same = sum(served.name.partition("#")[0] == name for served in self.served)
             self.served.append(ServedModel(model, f"{name}#{num_same + 1}" if num_same else name))
         self._by_direction: dict[Direction, ServedModel] = {}
+        total, limit = 0, settings.memory_limit
         for served in self.served:
             for direction in served.directions:
                 self._by_direction.setdefault(direction, served)
-        self._preload()
+            if limit and served.size > limit:
+                message = f"larger than the memory limit: {served.size:,} bytes"
+                raise NmtError(message, path=served.model.path, hint="raise --memory-limit")
+            total += served.size
+            if not limit or total <= limit:
+                served.loaded = self._load(served)
 
     @property
     def directions(self) -> list[Direction]:
@@ -137,7 +143,9 @@ class Models:
             try:
                 return await asyncio.shield(task)
             except asyncio.CancelledError:
-                task.add_done_callback(lambda task: self._release_unused(served, task))
+                task.add_done_callback(
+                    lambda task: None if task.cancelled() or task.exception() else self.release(served)
+                )
                 raise
         return self._count_user(served, loaded)
 
@@ -156,20 +164,14 @@ class Models:
             if (loaded := served.loaded) is None:
                 await self._make_room(served.size)
                 loaded = served.loaded = await asyncio.to_thread(self._load, served)
-                self._metrics.models_loaded.inc()
             return self._count_user(served, loaded)
         finally:
             self._loading.release()
 
-    def _release_unused(self, served: ServedModel, task: asyncio.Task[Loaded]) -> None:
-        if not task.cancelled() and task.exception() is None:
-            self.release(served)
-
     def _count_user(self, served: ServedModel, loaded: Loaded) -> Loaded:
         served.num_users += 1
         served.idle.clear()
-        self._clock += 1
-        served.last_use = self._clock
+        served.last_use = time.monotonic()
         return loaded
 
     def close(self) -> None:
@@ -177,24 +179,11 @@ class Models:
         for served in self.served:
             self._unload(served)
 
-    def _preload(self) -> None:
-        limit = self._settings.memory_limit
-        total = 0
-        for served in self.served:
-            if limit and served.size > limit:
-                hint = "raise --memory-limit"
-                raise NmtError(
-                    f"larger than the memory limit: {served.size:,} bytes", path=served.model.path, hint=hint
-                )
-            total += served.size
-            if not limit or total <= limit:
-                served.loaded = self._load(served)
-                self._metrics.models_loaded.inc()
-
     def _load(self, served: ServedModel) -> Loaded:
         engine, device, precision = self._settings.engine, self._settings.device, self._settings.precision
         translator = Translator.load(served.model, engine=engine, device=device, precision=precision, scores=False)
         self._metrics.model_loads.labels(served.name).inc()
+        self._metrics.models_loaded.inc()
         return Loaded(translator, served.name, self._settings, self._metrics, self._pace)
 
     def _unload(self, served: ServedModel) -> None:

@@ -6,21 +6,23 @@ Only the last user message of the chat is translated. The model name selects the
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 from uuid import uuid4
 
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 from starlette.routing import Route
 
 from nmt.apps.documents.translation import Flags, with_flags
 from nmt.apps.server.access import Access
 from nmt.apps.server.bodies import ChatBody, Message
 from nmt.apps.server.models import Models
-from nmt.apps.server.requests import RequestError, as_json, dump, first_and_rest, read_fields, unless_gone
-from nmt.apps.server.service import Routed, Service, TextTranslation, TranslatedSegment
+from nmt.apps.server.requests import RequestError, as_json, dump, read_fields, stream, unless_gone
+from nmt.apps.server.service import Routed, Service, TextTranslation
+
+_DONE = b"data: [DONE]\n\n"
 
 
 class OpenAI:
@@ -99,26 +101,22 @@ class OpenAI:
 
     async def _stream(self, request: Request, model: str, routed: Routed, num_alternatives: int) -> Response:
         """Send server-sent events, one per segment and choice."""
-        segments = self._service.segments([routed], num_alternatives)
-        first, rest = await unless_gone(request, first_and_rest(segments), self._service.metrics)
-        head = _head("chat.completion.chunk", model)
+        head, choices = _head("chat.completion.chunk", model), range(num_alternatives + 1)
 
-        async def events() -> AsyncIterator[bytes]:
+        async def events() -> AsyncGenerator[bytes]:
+            start = b"".join(_event(head, i, {"role": "assistant", "content": ""}) for i in choices)
+            segments = self._service.segments([routed], num_alternatives)
             async with aclosing(segments):
-                try:
-                    for index in range(num_alternatives + 1):
-                        yield _event(head, index, {"role": "assistant", "content": ""})
-                    for segment in first:
-                        yield _chunks(head, segment, num_alternatives)
-                    async for segment in rest:
-                        yield _chunks(head, segment, num_alternatives)
-                    for index in range(num_alternatives + 1):
-                        yield _event(head, index, {}, finish="stop")
-                except RequestError as refusal:
-                    yield b"data: " + dump(error_body(refusal)) + b"\n\n"
-                yield b"data: [DONE]\n\n"
+                async for segment in segments:
+                    flags = [segment.flags, *[None] * num_alternatives]
+                    yield start + b"".join(_event(head, i, {"content": segment.written(i)}, flags[i]) for i in choices)
+                    start = b""
+            yield start + b"".join(_event(head, i, {}, finish="stop") for i in choices) + _DONE
 
-        return StreamingResponse(events(), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
+        def refuse(refusal: RequestError) -> bytes:
+            return b"data: " + dump(error_body(refusal)) + b"\n\n" + _DONE
+
+        return await stream(request, events(), self._service.metrics, refuse, "text/event-stream")
 
 
 def error_body(refusal: RequestError) -> dict[str, object]:
@@ -159,8 +157,3 @@ def _event(
 ) -> bytes:
     choice = {"index": index, "delta": delta, "logprobs": None, "finish_reason": finish, **with_flags(flags)}
     return b"data: " + dump({**head, "choices": [choice]}) + b"\n\n"
-
-
-def _chunks(head: dict[str, object], segment: TranslatedSegment, num_alternatives: int) -> bytes:
-    texts = [segment.written(rank) for rank in range(num_alternatives + 1)]
-    return b"".join(_event(head, i, {"content": text}, None if i else segment.flags) for i, text in enumerate(texts))

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
 from math import ceil
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
 from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from nmt.apps.server.metrics import Metrics
 from nmt.apps.server.settings import Settings
@@ -109,7 +110,7 @@ def validate(values: dict[str, Any], kind: type[Body], *, strict: bool = False) 
         raise RequestError(400, f"Invalid request: {reason}"[:500]) from None
 
 
-async def unless_gone(request: Request, work: Coroutine[Any, Any, Result], metrics: Metrics) -> Result:
+async def unless_gone(request: Request, work: Awaitable[Result], metrics: Metrics) -> Result:
     """Return the result of `work`; if the client closes the connection, cancel it and raise RequestError."""
     task = asyncio.current_task()
     assert task is not None
@@ -138,12 +139,26 @@ async def unless_gone(request: Request, work: Coroutine[Any, Any, Result], metri
             gone.cancel()
 
 
-async def first_and_rest(items: AsyncIterator[Result]) -> tuple[list[Result], AsyncIterator[Result]]:
-    """Return the first item in a list, and the iterator, so that errors are raised before the response starts."""
-    try:
-        return [await anext(items)], items
-    except StopAsyncIteration:
-        return [], items
+async def stream(
+    request: Request,
+    chunks: AsyncGenerator[bytes],
+    metrics: Metrics,
+    refuse: Callable[[RequestError], bytes],
+    media_type: str,
+) -> Response:
+    """Send `chunks` as they come. RequestError of the first is raised; a later one is sent, as `refuse` writes it."""
+    first = await unless_gone(request, anext(chunks), metrics)
+
+    async def content() -> AsyncIterator[bytes]:
+        async with aclosing(chunks):
+            try:
+                yield first
+                async for chunk in chunks:
+                    yield chunk
+            except RequestError as refusal:
+                yield refuse(refusal)
+
+    return StreamingResponse(content(), media_type=media_type, headers={"X-Accel-Buffering": "no"})
 
 
 def as_json(value: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:

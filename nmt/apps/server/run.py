@@ -10,7 +10,6 @@ import socket
 import sys
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
@@ -84,7 +83,7 @@ class Protocol(HttpToolsProtocol):
 
 
 def serve(models: list[str | None], settings: Settings, keys: Collection[bytes]) -> None:
-    """Load `models` and serve them until SIGTERM or Ctrl-C, then finish the running requests.
+    """Load `models` and serve them until SIGTERM or Ctrl-C, then finish the running requests and return.
 
     NmtError if a model cannot be used, or the address cannot be bound.
     """
@@ -101,8 +100,10 @@ def serve(models: list[str | None], settings: Settings, keys: Collection[bytes])
         sys.setswitchinterval(_SWITCH_SECONDS)
         gc.collect()
         gc.freeze()  # loaded objects stay, so the collections triggered by requests need not scan them
-        with _Signals():
-            server.run(sockets=[listener])
+        for name in ("SIGINT", "SIGTERM", "SIGBREAK"):  # uvicorn raises them again when it has stopped
+            if hasattr(signal, name):
+                signal.signal(getattr(signal, name), lambda *_: None)
+        server.run(sockets=[listener])
     log.info("stopped")
 
 
@@ -174,18 +175,3 @@ def _raise_file_limit(num_files: int) -> None:
     allowed = num_files if hard == resource.RLIM_INFINITY else min(num_files, hard)
     if soft != resource.RLIM_INFINITY and soft < allowed:
         resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
-
-
-class _Signals:
-    """Ends `nmt serve` with exit code 0 after SIGTERM or Ctrl-C, which uvicorn raises again when it has stopped."""
-
-    def __enter__(self) -> None:
-        names = [name for name in ("SIGINT", "SIGTERM", "SIGBREAK") if hasattr(signal, name)]
-        self._before: dict[Any, Any] = {}
-        for name in names:
-            number = getattr(signal, name)
-            self._before[number] = signal.signal(number, lambda *_: None)
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)

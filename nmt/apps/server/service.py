@@ -127,10 +127,10 @@ class Service:
                     ]
                     job = loaded.batcher.submit(queued)
                     try:
-                        results = iter(job.results)
+                        rest = iter(queued)
                         for number, (before, segments) in zip(numbers, segmented, strict=True):
                             for _, after in segments:
-                                translation, flags, explained = await next(results)
+                                translation, flags, explained = await next(rest).result
                                 flags = _with_form(flags, translation.text, texts[number].form)
                                 yield TranslatedSegment(number, before, translation, after, flags, explained)
                                 before = ""

@@ -83,7 +83,7 @@ async def fill_cores(batcher: Batcher, gate: Gate) -> None:
 
 
 async def texts_of(job) -> list[str]:
-    return [(await result).translation.text for result in job.results]
+    return [(await segment.result).translation.text for segment in job.segments]
 
 
 def test_an_idle_engine_starts_at_once_and_what_comes_meanwhile_is_taken_together():
@@ -207,8 +207,8 @@ def translating_threads(gate: Gate) -> list[bool]:
 
 async def translate_alone(batcher: Batcher, count: int, **options: object) -> None:
     for number in range(count):
-        (result,) = batcher.submit(segments(f"alone {number}", **options)).results
-        assert (await result).translation.text == f"ALONE {number}"
+        (segment,) = batcher.submit(segments(f"alone {number}", **options)).segments
+        assert (await segment.result).translation.text == f"ALONE {number}"
 
 
 def test_texts_that_come_one_at_a_time_are_soon_translated_without_waking_a_thread_except_for_probes():
@@ -239,8 +239,8 @@ def test_a_text_that_may_take_long_is_left_to_the_threads():
     async def test(batcher, gate):
         in_loop = translating_threads(gate)
         await translate_alone(batcher, 2 * _PROBE_EVERY - 3)
-        (long,) = batcher.submit(segments("long", num_tokens=10**9)).results
-        await long
+        (long,) = batcher.submit(segments("long", num_tokens=10**9)).segments
+        await long.result
         await translate_alone(batcher, 1, num_alternatives=1)
         assert in_loop[-3:] == [True, False, False]
 
