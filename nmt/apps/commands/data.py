@@ -22,12 +22,12 @@ from nmt.apps.commands.corpus_options import (
     TgtLang,
 )
 from nmt.apps.commands.options import Overrides
-from nmt.apps.commands.outputs import refuse_existing, refuse_replacing, refuse_unwritable
+from nmt.apps.commands.outputs import refuse_existing, refuse_replacing
 from nmt.apps.commands.streams import print_text
 from nmt.artifacts.find_model import find_run
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import ConfigError
-from nmt.base.files import to_json, write_text
+from nmt.base.files import to_json
 from nmt.base.machine import num_cores
 from nmt.base.progress import Progress
 from nmt.config import Config, DataConfig, load_config
@@ -57,9 +57,6 @@ Workers = Annotated[
 ]
 ScoringModel = Annotated[
     str | None, typer.Option("--model", "-m", help="Also list the pairs that this run finds least probable.")
-]
-Html = Annotated[
-    Path | None, typer.Option("--html", metavar="FILE", help="Also write the report as an HTML page with charts.")
 ]
 FailOn = Annotated[
     list[str] | None,
@@ -93,14 +90,13 @@ def check(
     workers: Workers = 0,
     model: ScoringModel = None,
     json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
-    html: Html = None,
     fail_on: FailOn = None,
 ) -> None:
     """Check parallel text, pair by pair: nmt data check --src a.de --tgt a.en
 
     Prints what each rule finds, examples with their line numbers, and what each filter would cost. Changes no corpus.
     """
-    from nmt.data.check.render import render_html, render_text
+    from nmt.data.check.render import render_text
     from nmt.data.check.rules import RULES
     from nmt.data.check.summary import Summary
 
@@ -110,9 +106,6 @@ def check(
             raise typer.BadParameter(f"--fail-on {name}: no such rule; the rules are {', '.join(known)}")
     data = _data_section(config, CorpusOptions(src, tgt, corpus, src_lang, tgt_lang), overrides)
     run = None if model is None else find_run(model)  # before the check, so that a wrong name fails early
-    if html is not None:
-        refuse_unwritable(html)
-        _refuse_replacing([html], config, data, run)
     expected, chunks = _check(data, langid=langid, workers=workers)
     summary = Summary(expected, data.corpora("train"))
     for chunk in chunks:
@@ -121,9 +114,6 @@ def check(
     if run is not None:
         report = replace(report, model=_score(run, data))
     print_text(to_json(report.as_json(), indent=2) if json else render_text(report))
-    if html is not None:
-        write_text(html, render_html(report))
-        log.info("report: %s", html)
     if broken := [rule.name for rule in report.rules if rule.found and rule.name in (fail_on or [])]:
         log.info("failed on: %s", ", ".join(broken))
         raise typer.Exit(1)
@@ -193,10 +183,10 @@ def _data_section(config: Path | None, files: CorpusOptions, overrides: list[str
     return data.model_copy(update={"filters": SAFE_FILTERS})
 
 
-def _refuse_replacing(outputs: list[Path], config: Path | None, data: DataConfig, run: RunDir | None = None) -> None:
+def _refuse_replacing(outputs: list[Path], config: Path | None, data: DataConfig) -> None:
     from nmt.data.read.corpus import all_paths
 
-    refuse_replacing(outputs, [*filter(None, [config]), *all_paths(data)], [run] if run else [])
+    refuse_replacing(outputs, [*filter(None, [config]), *all_paths(data)])
 
 
 def _check(data: DataConfig, *, langid: bool, workers: int) -> tuple[Sequence[Expectations], Iterator[CheckedPairs]]:

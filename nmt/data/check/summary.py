@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
@@ -19,10 +19,6 @@ from nmt.data.read.corpus import SentencePair, path_of, paths_of
 MAX_EXAMPLES = 3
 MAX_SHIFTS = 1000
 _EXAMPLE_CHARACTERS = 300
-_LENGTH_STEP = 10  # characters per bar
-_LENGTH_BARS = 30
-_RATIO_STEP = 0.25  # of the binary logarithm, per bar
-_RATIO_BARS = 24
 _MAX_COUNTED = 2000  # characters; longer sentences count as this long in medians
 
 
@@ -64,12 +60,11 @@ class ShiftReport:
 
 @dataclass(frozen=True)
 class LengthReport:
-    """The lengths of a side in characters: quantiles, and pairs per ten characters (the last bar: all longer ones)."""
+    """The lengths of a side in characters."""
 
     language: str
     median: int
     percent_99: int
-    bars: list[int]
 
 
 @dataclass(frozen=True)
@@ -90,7 +85,7 @@ class ModelReport:
 
 @dataclass(frozen=True)
 class CheckReport:
-    """The result of a check. `ratio`: target characters per source character; `ratio_bars`: by powers of 2^(1/4)."""
+    """The result of a check. `ratio`: target characters per source character."""
 
     files: list[str]
     pairs: int
@@ -100,7 +95,6 @@ class CheckReport:
     src: LengthReport
     tgt: LengthReport
     ratio: float
-    ratio_bars: list[int]
     model: ModelReport | None = None
 
     def as_json(self) -> dict[str, object]:
@@ -125,7 +119,6 @@ class Summary:
         self._examples: dict[Rule, list[tuple[int, SentencePair]]] = {rule: [] for rule in RULES}
         self._shifts: list[ShiftReport] = []
         self._lengths = np.zeros((2, _MAX_COUNTED + 1), dtype=np.int64)
-        self._ratios = np.zeros(_RATIO_BARS, dtype=np.int64)
 
     def add(self, chunk: CheckedPairs) -> None:
         """Add a chunk; call it in corpus order."""
@@ -157,7 +150,6 @@ class Summary:
             src=src,
             tgt=tgt,
             ratio=round(self._ratio(), 3),
-            ratio_bars=self._ratios.tolist(),
         )
 
     def _ratio(self) -> float:
@@ -200,10 +192,6 @@ class Summary:
     def _add_lengths(self, result: Checked) -> None:
         for counts, lengths in zip(self._lengths, (result.src_len, result.tgt_len), strict=True):
             counts += np.bincount(np.minimum(lengths, _MAX_COUNTED), minlength=_MAX_COUNTED + 1)
-        whole = (result.src_len > 0) & (result.tgt_len > 0)
-        powers = np.log2(result.tgt_len[whole] / result.src_len[whole]) / _RATIO_STEP
-        bars = np.clip(np.floor(powers + _RATIO_BARS / 2), 0, _RATIO_BARS - 1).astype(np.int64)
-        self._ratios += np.bincount(bars, minlength=_RATIO_BARS)
 
 
 def example_of(pair: SentencePair, corpora: Sequence[ParallelFiles]) -> Example:
@@ -219,17 +207,4 @@ def _priority(line: int) -> int:
 def _length_report(language: str, counts: NDArray[np.int64]) -> LengthReport:
     up_to = counts.cumsum() / max(1, counts.sum())
     median, percent_99 = (int(np.searchsorted(up_to, share)) for share in (0.5, 0.99))
-    return LengthReport(language, median, percent_99, list(_bars(counts)))
-
-
-def _bars(counts: NDArray[np.int64]) -> Iterator[int]:
-    for bar in range(_LENGTH_BARS):
-        end = (bar + 1) * _LENGTH_STEP if bar < _LENGTH_BARS - 1 else len(counts)
-        yield int(counts[bar * _LENGTH_STEP : end].sum())
-
-
-def bar_labels() -> tuple[list[str], list[str]]:
-    """Return the lower bounds of the bars of lengths and of ratios."""
-    lengths = [str(bar * _LENGTH_STEP) for bar in range(_LENGTH_BARS)]
-    ratios = [f"{2 ** ((bar - _RATIO_BARS / 2) * _RATIO_STEP):.2g}" for bar in range(_RATIO_BARS)]
-    return lengths, ratios
+    return LengthReport(language, median, percent_99)

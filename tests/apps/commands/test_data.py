@@ -72,23 +72,11 @@ def test_check_says_what_is_wrong_with_which_line():
     assert not rules["number_mismatch"]["is_on"]
 
 
-def test_check_prints_a_table_and_writes_a_page():
-    result = run("check", *FILES, "--html", "report.html")
+def test_check_prints_a_table():
+    result = run("check", *FILES)
     assert result.exit_code == 0, result.output
     assert "a.de + a.en: 45 pairs\n" in result.stdout
     assert "\n  a.de:41\n    Das ist schÃ¶n hier.\n    This is nice here.\n" in result.stdout
-    assert Path("report.html").read_text(encoding="utf-8").startswith("<!doctype html>")
-
-
-def test_check_does_not_replace_a_corpus_by_its_report():
-    before = Path("a.de").read_bytes()
-    result = run("check", *FILES, "--html", "a.de")
-    assert result.exit_code == 1
-    assert str(result.exception) == "a.de: this file is the input\n  choose another name for the output"
-    assert Path("a.de").read_bytes() == before
-    result = run("check", *FILES, "--html", "a.de/report.html")
-    assert str(result.exception).startswith("a.de/report.html: cannot be written: no permission, or its folder is not")
-    assert result.stdout == ""
 
 
 def test_check_uses_the_filters_and_the_held_out_sets_of_a_configuration():

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from html.parser import HTMLParser
-
-import pytest
 
 from nmt.config.corpora import ParallelFiles
 from nmt.config.filters import Filters
 from nmt.data.check import stream
 from nmt.data.check.profile import Expectations
-from nmt.data.check.render import render_html, render_text
+from nmt.data.check.render import render_text
 from nmt.data.check.stream import check_pairs
 from nmt.data.check.summary import CheckReport, Summary
 from nmt.data.read.corpus import SentencePair
@@ -62,38 +59,5 @@ def test_the_json_holds_all_of_the_report():
     assert json.loads(json.dumps(report.as_json()))["pairs"] == 6
 
 
-class _Page(HTMLParser):
-    """Collects the tags of a page, and checks that they close."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.seen: list[str] = []
-        self.open: list[str] = []
-        self.links: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.seen.append(tag)
-        self.links += [value or "" for name, value in attrs if name in ("src", "href")]
-        if tag != "meta":
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-
-def test_the_page_is_well_formed_escapes_the_corpus_and_needs_nothing_from_elsewhere():
-    page = _Page()
-    html = render_html(report_on(PAIRS))
-    page.feed(html)
-    assert page.open == []
-    assert "script" not in page.seen
-    assert page.seen.count("svg") == 3
-    assert all(link.startswith("#") for link in page.links)
-    assert "url(" not in html
-    assert "\x1b" not in html
-    assert "&lt;script&gt;alert(&#x27;Hund&#x27;)" in html
-
-
-@pytest.mark.parametrize("render", [render_text, render_html])
-def test_a_corpus_without_a_pair_has_a_report(render):
-    assert "0 pairs" in render(report_on([])) or "<b>0</b>pairs" in render(report_on([]))
+def test_a_corpus_without_a_pair_has_a_report():
+    assert "0 pairs" in render_text(report_on([]))
