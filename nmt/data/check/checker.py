@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,30 +91,29 @@ class Checker:
     def check(self, src: Sequence[str], tgt: Sequence[str]) -> Checked:
         """Check a chunk of neighboring rows of the corpus, in order and stripped of white space."""
         src_len, tgt_len = (np.fromiter(map(len, side), dtype=np.int64, count=len(side)) for side in (src, tgt))
-        rows = _Rows(src_len, tgt_len)
+        numbers, questions = np.zeros((2, len(src)), dtype=np.int64), np.zeros((2, len(src)), dtype=np.bool_)
+        rows = RowFeatures(src_len.astype(np.float64), tgt_len.astype(np.float64), *numbers, *questions)
         near_hashes: list[bytes] = []
-        flags = self._check_lengths(src_len, tgt_len)
-        is_whole = (flags & _EMPTY) == 0
+        is_whole = (src_len > 0) & (tgt_len > 0)
+        too_long = (src_len > self.max_len) | (tgt_len > self.max_len)
+        deviations = self.lengths.deviations(rows.src_len, rows.tgt_len)
+        flags: NDArray[np.int64] = np.where(too_long, _TOO_LONG, 0) | np.where(
+            np.abs(deviations) > self.max_deviation, _LENGTH_RATIO, 0
+        )
+        flags = np.where(is_whole, flags, _EMPTY)
         for row, (src_side, tgt_side, whole) in enumerate(
             zip(Side.of_chunk(src), Side.of_chunk(tgt), is_whole.tolist(), strict=True)
         ):
             if whole:
                 flags[row] |= self._check_pair(src_side, tgt_side)
                 if (src_side.marks | tgt_side.marks) & (DIGIT | QUESTION):
-                    flags[row] |= rows.compare(row, src_side, tgt_side)
-            near_hashes.append(_near_hash(src_side, tgt_side) if whole and self.bits & _NEAR_DUPLICATE else _NO_HASH)
+                    flags[row] |= _compare(rows, row, src_side, tgt_side)
+            has_hash = whole and self.bits & _NEAR_DUPLICATE and src_side.folded and tgt_side.folded
+            near_hashes.append(digest(f"{src_side.folded}\x1f{tgt_side.folded}") if has_hash else _NO_HASH)
         shifts = find_shifts(rows, self.lengths) if self.bits & _SHIFTED else []
         for shift in shifts:
             flags[shift.start : shift.end] |= _SHIFTED
         return Checked(flags, src_len, tgt_len, np.frombuffer(b"".join(near_hashes), dtype="<u8"), shifts)
-
-    def _check_lengths(self, src_len: NDArray[np.int64], tgt_len: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the flags that depend on the lengths."""
-        is_whole = (src_len > 0) & (tgt_len > 0)
-        too_long = (src_len > self.max_len) | (tgt_len > self.max_len)
-        deviations = self.lengths.deviations(src_len.astype(np.float64), tgt_len.astype(np.float64))
-        flags = np.where(too_long, _TOO_LONG, 0) | np.where(np.abs(deviations) > self.max_deviation, _LENGTH_RATIO, 0)
-        return np.where(is_whole, flags, _EMPTY)
 
     def _check_pair(self, src: Side, tgt: Side) -> int:
         """Return the flags of a pair with text on both sides, except those that depend on lengths and numbers."""
@@ -124,10 +123,17 @@ class Checker:
             len(tgt.folded) < min_len and tgt.num_characters() < min_len
         ):
             flags |= _TOO_SHORT
-        if marks & (CONTROL | LEAD | CELL):
-            flags |= _check_noise(src, tgt, marks)
+        if marks & CONTROL and (has_control_characters(src.text) or has_control_characters(tgt.text)):
+            flags |= _CONTROL_CHARACTERS
+        if marks & LEAD and any(side.marks & _MISREAD == _MISREAD and has_mojibake(side.text) for side in (src, tgt)):
+            flags |= _MOJIBAKE
+        if marks & CELL and (has_cell_error(src.text) or has_cell_error(tgt.text)):
+            flags |= _SPREADSHEET
         if marks & SPAN and self.bits & _OF_SPANS and (src.has_spans or tgt.has_spans):
-            flags |= _check_spans(src, tgt)
+            (src_kept, src_markup), (tgt_kept, tgt_markup) = src.spans(), tgt.spans()
+            flags |= _MARKUP if src_markup or tgt_markup else 0
+            flags |= _MARKUP_MISMATCH if src_markup != tgt_markup else 0
+            flags |= _SPAN_MISMATCH if src_kept != tgt_kept else 0
         if (
             len(src.words) <= _MAX_HEADER_WORDS
             and src.text != tgt.text
@@ -154,9 +160,15 @@ class Checker:
         src_is_other, tgt_is_other = src_evidence < 0, tgt_evidence > 0
         if src_is_other and tgt_is_other:
             return flags | _SIDES_SWAPPED
-        if src_foreign and tgt_foreign and self._fits_swapped(src, tgt, src_codes, tgt_codes):
-            return flags | _SIDES_SWAPPED
-        if src_foreign or tgt_foreign or (self.has_form and self._has_other_form(src, tgt)):
+        if src_foreign and tgt_foreign and self.scripts[0] != self.scripts[1]:
+            fits_swapped = not _is_foreign(src, src_codes, self.scripts[1])
+            if fits_swapped and not _is_foreign(tgt, tgt_codes, self.scripts[0]):
+                return flags | _SIDES_SWAPPED
+        in_other_form = self.has_form and any(  # plain `zh` excludes no form
+            form is not None and form_of_chinese(side.text) not in (None, form)
+            for side, form in zip((src, tgt), self.forms, strict=True)
+        )
+        if src_foreign or tgt_foreign or in_other_form:
             flags |= _WRONG_SCRIPT
         elif src_is_other or tgt_is_other:
             flags |= _OTHER_SIDE
@@ -176,17 +188,6 @@ class Checker:
             return False
         return self.identifier.margin(side.text, number) > self.max_margin
 
-    def _fits_swapped(self, src: Side, tgt: Side, src_codes: str | None, tgt_codes: str | None) -> bool:
-        fits = not _is_foreign(src, src_codes, self.scripts[1]) and not _is_foreign(tgt, tgt_codes, self.scripts[0])
-        return fits and self.scripts[0] != self.scripts[1]
-
-    def _has_other_form(self, src: Side, tgt: Side) -> bool:
-        """Return whether Chinese text is in a form that the language code excludes; plain `zh` excludes none."""
-        for side, form in zip((src, tgt), self.forms, strict=True):
-            if form is not None and form_of_chinese(side.text) not in (None, form):
-                return True
-        return False
-
     def _is_copy(self, src: Side, tgt: Side) -> bool:
         """Return whether most words are the same on both sides, and are more than names."""
         src_words, tgt_words = src.words, tgt.words
@@ -201,32 +202,19 @@ class Checker:
         return is_alike and is_more_than_names(tgt)
 
 
-class _Rows(RowFeatures):
-    """Features by which the rows of a chunk are compared; most have no number and no question mark."""
-
-    def __new__(cls, src_len: NDArray[np.int64], tgt_len: NDArray[np.int64]) -> Self:
-        src_numbers, tgt_numbers = np.zeros((2, len(src_len)), dtype=np.int64)
-        src_question, tgt_question = np.zeros((2, len(src_len)), dtype=np.bool_)
-        lengths = src_len.astype(np.float64), tgt_len.astype(np.float64)
-        return super().__new__(cls, *lengths, src_numbers, tgt_numbers, src_question, tgt_question)
-
-    def compare(self, row: int, src: Side, tgt: Side) -> int:
-        """Store the numbers and question marks of a row; return the flags for differences between its sides."""
-        flags, src_numbers, tgt_numbers = 0, src.numbers(), tgt.numbers()
-        self.src_numbers[row], self.tgt_numbers[row] = _hash_numbers(src_numbers), _hash_numbers(tgt_numbers)
-        if src_numbers != tgt_numbers and numbers_differ(src_numbers, tgt_numbers):
-            flags = 0 if src.spells_numbers() or tgt.spells_numbers() else _NUMBER_MISMATCH
-        src_asks, tgt_asks = src.is_question(), tgt.is_question()
-        self.src_question[row], self.tgt_question[row] = src_asks, tgt_asks
-        return flags | (_PUNCTUATION_MISMATCH if src_asks != tgt_asks else 0)
+def _compare(rows: RowFeatures, row: int, src: Side, tgt: Side) -> int:
+    """Store the numbers and question marks of a row; return the flags for differences between its sides."""
+    flags, src_numbers, tgt_numbers = 0, src.numbers(), tgt.numbers()
+    rows.src_numbers[row], rows.tgt_numbers[row] = _hash_numbers(src_numbers), _hash_numbers(tgt_numbers)
+    if src_numbers != tgt_numbers and numbers_differ(src_numbers, tgt_numbers):
+        flags = 0 if src.spells_numbers() or tgt.spells_numbers() else _NUMBER_MISMATCH
+    src_asks, tgt_asks = src.is_question(), tgt.is_question()
+    rows.src_question[row], rows.tgt_question[row] = src_asks, tgt_asks
+    return flags | (_PUNCTUATION_MISMATCH if src_asks != tgt_asks else 0)
 
 
 def _hash_numbers(numbers: list[str]) -> int:
     return int.from_bytes(digest(" ".join(numbers))[:7], "little") if numbers else 0
-
-
-def _near_hash(src: Side, tgt: Side) -> bytes:
-    return digest(f"{src.folded}\x1f{tgt.folded}") if src.folded and tgt.folded else _NO_HASH
 
 
 def _codes_unless_latin(side: Side) -> str | None:
@@ -239,22 +227,3 @@ def _is_foreign(side: Side, codes: str | None, expected: str) -> bool:
     if codes is None:
         return bool(expected) and "L" not in expected and len(side.folded) >= MIN_LETTERS
     return is_foreign(codes, expected)
-
-
-def _check_noise(src: Side, tgt: Side, marks: int) -> int:
-    flags = 0
-    if marks & CONTROL and (has_control_characters(src.text) or has_control_characters(tgt.text)):
-        flags |= _CONTROL_CHARACTERS
-    if any(side.marks & _MISREAD == _MISREAD and has_mojibake(side.text) for side in (src, tgt)):
-        flags |= _MOJIBAKE
-    if marks & CELL and (has_cell_error(src.text) or has_cell_error(tgt.text)):
-        flags |= _SPREADSHEET
-    return flags
-
-
-def _check_spans(src: Side, tgt: Side) -> int:
-    (src_kept, src_markup), (tgt_kept, tgt_markup) = src.spans(), tgt.spans()
-    flags = _MARKUP if src_markup or tgt_markup else 0
-    if src_markup != tgt_markup:
-        flags |= _MARKUP_MISMATCH
-    return flags | (_SPAN_MISMATCH if src_kept != tgt_kept else 0)

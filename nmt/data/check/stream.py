@@ -64,27 +64,15 @@ def check_pairs(
     so a script must guard its code with `if __name__ == "__main__"`. With `only_active`, rules that are off may be
     skipped, which saves time and memory. NmtError if a process is killed.
     """
-    if isinstance(expected, Expectations):
-        yield from _Check(expected, workers, only_active).of(pairs)
-        return
-    checks = {id(each): _Check(each, workers, only_active) for each in expected}
-    for key, group in groupby(pairs, key=lambda pair: id(expected[pair.corpus])):
-        yield from checks[key].of(group)
-
-
-class _Check:
-    """The check of a group of pairs that are compared with each other."""
-
-    def __init__(self, expected: Expectations, workers: int, only_active: bool):
-        self._expected, self._workers = expected, workers
-        self._bits_on = bits_switched_on(expected.filters)
-        self._bits = self._bits_on if only_active else ALL_BITS
-        self._repeats = Repeats(self._bits)
-
-    def of(self, pairs: Iterable[SentencePair]) -> Iterator[CheckedPairs]:
-        """Check further pairs."""
-        for chunk, result in _map(_chunks(pairs), self._expected, self._bits, self._workers):
-            yield CheckedPairs(chunk, self._repeats.flags(result, *_texts(chunk)), result, self._bits_on)
+    groups = [expected] if isinstance(expected, Expectations) else list(expected)
+    repeats: dict[int, Repeats] = {}
+    for key, group in groupby(pairs, key=lambda pair: id(groups[pair.corpus if len(groups) > 1 else 0])):
+        own = next(each for each in groups if id(each) == key)
+        bits_on = bits_switched_on(own.filters)
+        bits = bits_on if only_active else ALL_BITS
+        seen = repeats.setdefault(key, Repeats(bits))
+        for chunk, result in _map(_chunks(group), own, bits, workers):
+            yield CheckedPairs(chunk, seen.flags(result, *_texts(chunk)), result, bits_on)
 
 
 def _chunks(pairs: Iterable[SentencePair]) -> Iterator[list[SentencePair]]:

@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nmt.config.corpora import ParallelFiles
-from nmt.data.check.checker import Checked
 from nmt.data.check.profile import Expectations
 from nmt.data.check.rules import RULES, Rule, bits_switched_on
 from nmt.data.check.shifts import Shift
@@ -130,34 +128,35 @@ class Summary:
             if len(rows):
                 self._found[rule] += len(rows)
                 self._only[rule] += int(np.count_nonzero(flags[rows] & chunk.bits_on & ~rule.bit == 0))
-                self._add_examples(rule, chunk.pairs, rows)
+                candidates = [(_priority(chunk.pairs[row].line), chunk.pairs[row]) for row in rows.tolist()]
+                examples = sorted(self._examples[rule] + candidates, key=lambda entry: entry[0])
+                self._examples[rule] = examples[:MAX_EXAMPLES]
         self._add_shifts(chunk.pairs, chunk.result.shifts)
-        self._add_lengths(chunk.result)
+        for counts, lengths in zip(self._lengths, (chunk.result.src_len, chunk.result.tgt_len), strict=True):
+            counts += np.bincount(np.minimum(lengths, _MAX_COUNTED), minlength=_MAX_COUNTED + 1)
 
     def report(self) -> CheckReport:
         """Return the report on all chunks added."""
-        languages = (
-            "/".join(dict.fromkeys(codes))
-            for codes in zip(*((e.src_lang, e.tgt_lang) for e in self._expected), strict=True)
-        )
-        src, tgt = (_length_report(code, counts) for code, counts in zip(languages, self._lengths, strict=True))
+        codes = zip(*((each.src_lang, each.tgt_lang) for each in self._expected), strict=True)
+        sides = []
+        for languages, counts in zip(codes, self._lengths, strict=True):
+            up_to = counts.cumsum() / max(1, counts.sum())
+            median, percent_99 = (int(np.searchsorted(up_to, share)) for share in (0.5, 0.99))
+            sides.append(LengthReport("/".join(dict.fromkeys(languages)), median, percent_99))
+        src_len, tgt_len = (float(counts @ np.arange(len(counts))) for counts in self._lengths)
+        ratio = tgt_len / max(1.0, src_len)  # with several directions, over all pairs
+        if len({id(each.profile) for each in self._expected}) == 1:
+            ratio = self._expected[0].profile.lengths.ratio
         return CheckReport(
             files=[str(path) for path in paths_of(self._corpora)],
             pairs=self.num_pairs,
             dropped=self.num_dropped,
             rules=[self._rule_report(rule) for rule in RULES],
             shifts=self._shifts,
-            src=src,
-            tgt=tgt,
-            ratio=round(self._ratio(), 3),
+            src=sides[0],
+            tgt=sides[1],
+            ratio=round(ratio, 3),
         )
-
-    def _ratio(self) -> float:
-        """Return the usual ratio of the lengths; with several directions, the ratio over all pairs."""
-        if len({id(each.profile) for each in self._expected}) == 1:
-            return self._expected[0].profile.lengths.ratio
-        src_len, tgt_len = (float(counts @ np.arange(len(counts))) for counts in self._lengths)
-        return tgt_len / max(1.0, src_len)
 
     def _rule_report(self, rule: Rule) -> RuleReport:
         pairs = sorted((pair for _, pair in self._examples[rule]), key=lambda pair: (pair.corpus, pair.line))
@@ -174,10 +173,6 @@ class Summary:
             examples=[example_of(pair, self._corpora) for pair in pairs],
         )
 
-    def _add_examples(self, rule: Rule, pairs: list[SentencePair], rows: NDArray[np.int64]) -> None:
-        candidates = [(_priority(pairs[row].line), pairs[row]) for row in rows.tolist()]
-        self._examples[rule] = sorted(self._examples[rule] + candidates, key=lambda entry: entry[0])[:MAX_EXAMPLES]
-
     def _add_shifts(self, pairs: list[SentencePair], shifts: list[Shift]) -> None:
         for shift in shifts:
             first, last = pairs[shift.start].line, pairs[shift.end - 1].line
@@ -189,10 +184,6 @@ class Summary:
             elif len(self._shifts) < MAX_SHIFTS:
                 self._shifts.append(ShiftReport(file, first, last, shift.offset))
 
-    def _add_lengths(self, result: Checked) -> None:
-        for counts, lengths in zip(self._lengths, (result.src_len, result.tgt_len), strict=True):
-            counts += np.bincount(np.minimum(lengths, _MAX_COUNTED), minlength=_MAX_COUNTED + 1)
-
 
 def example_of(pair: SentencePair, corpora: Sequence[ParallelFiles]) -> Example:
     """Return a pair of `corpora` as an example for reports."""
@@ -202,9 +193,3 @@ def example_of(pair: SentencePair, corpora: Sequence[ParallelFiles]) -> Example:
 
 def _priority(line: int) -> int:
     return line * 2654435761 % (1 << 32)  # Knuth's multiplicative hash: neighbors are far apart
-
-
-def _length_report(language: str, counts: NDArray[np.int64]) -> LengthReport:
-    up_to = counts.cumsum() / max(1, counts.sum())
-    median, percent_99 = (int(np.searchsorted(up_to, share)) for share in (0.5, 0.99))
-    return LengthReport(language, median, percent_99)
