@@ -97,9 +97,8 @@ class Checker:
         is_whole = (src_len > 0) & (tgt_len > 0)
         too_long = (src_len > self.max_len) | (tgt_len > self.max_len)
         deviations = self.lengths.deviations(rows.src_len, rows.tgt_len)
-        flags: NDArray[np.int64] = np.where(too_long, _TOO_LONG, 0) | np.where(
-            np.abs(deviations) > self.max_deviation, _LENGTH_RATIO, 0
-        )
+        flags = np.where(too_long, np.int64(_TOO_LONG), 0)
+        flags |= np.where(np.abs(deviations) > self.max_deviation, np.int64(_LENGTH_RATIO), 0)
         flags = np.where(is_whole, flags, _EMPTY)
         for row, (src_side, tgt_side, whole) in enumerate(
             zip(Side.of_chunk(src), Side.of_chunk(tgt), is_whole.tolist(), strict=True)

@@ -130,9 +130,13 @@ def read_lines(path: Path) -> Iterator[str]:
                 check_beginning(raw, path)
                 raw = raw.removeprefix(UTF8_MARK)
             if b"\0" in raw:
-                raise _nul_character(raw, path, number)
+                hint = (
+                    f"text files contain no NUL characters; this may be UTF-16 or a binary file. S{_SAVE_AS_UTF8[1:]}"
+                )
+                message = f"NUL character at byte {raw.index(0) + 1} of the line"
+                raise DataError(message, path=path, line=number, hint=hint)
             try:
-                line = raw.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
+                line = without_line_end(raw).decode("utf-8")
             except UnicodeDecodeError as error:
                 message = f"not UTF-8: byte 0x{raw[error.start]:02X} at byte {error.start + 1} of the line"
                 raise DataError(message, path=path, line=number, hint=_SAVE_AS_UTF8) from None
@@ -161,11 +165,6 @@ def check_beginning(raw: bytes, path: Path, *, xml: bool = False) -> None:
                 message = f"this is {kind}, not text"  # compressed twice, or a workbook given as another format
                 hint = hint.replace("rename it", "unpack it")
             raise DataError(message, path=path, line=1, hint=hint)
-
-
-def _nul_character(raw: bytes, path: Path, number: int) -> DataError:
-    hint = f"text files contain no NUL characters; this may be UTF-16 or a binary file. S{_SAVE_AS_UTF8[1:]}"
-    return DataError(f"NUL character at byte {raw.index(0) + 1} of the line", path=path, line=number, hint=hint)
 
 
 def without_line_end(raw: bytes) -> bytes:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Collection, Sequence
-from pathlib import Path
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -77,23 +76,19 @@ class TermLexicon(NamedTuple):
         """
         path = store.folder.parent / f"{store.folder.name}.lexicon-{_VERSION}.npz"
         if path.is_file():
-            return cls._read(path, store.tgt.vocab_size)
+            try:
+                with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
+                    keys, similarities = arrays["keys"], arrays["similarities"]
+                if keys.dtype != np.int64 or similarities.dtype != np.float32 or keys.shape != similarities.shape:
+                    raise ValueError("arrays of another kind")
+            except Exception as error:  # zipfile and numpy raise many types of exceptions
+                raise damaged(f"the lexicon: {error}", path) from None
+            return cls(keys, similarities, store.tgt.vocab_size)
         lexicon = cls.learn(store)
         if keep:
-            with write_atomically(path) as partial, open(partial, "wb") as file:
-                np.savez(file, keys=lexicon.keys, similarities=lexicon.similarities)
+            with write_atomically(path) as partial, open(partial, "wb") as output:
+                np.savez(output, keys=lexicon.keys, similarities=lexicon.similarities)
         return lexicon
-
-    @classmethod
-    def _read(cls, path: Path, tgt_vocab_size: int) -> Self:
-        try:
-            with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
-                keys, similarities = arrays["keys"], arrays["similarities"]
-            if keys.dtype != np.int64 or similarities.dtype != np.float32 or keys.shape != similarities.shape:
-                raise ValueError("arrays of another kind")
-        except Exception as error:  # zipfile and numpy raise many types of exceptions
-            raise damaged(f"the lexicon: {error}", path) from None
-        return cls(keys, similarities, tgt_vocab_size)
 
     def links(
         self, ids: tuple[Sequence[int], Sequence[int]], words: tuple[Sequence[Range], Sequence[Range]]
@@ -120,32 +115,22 @@ class TermLexicon(NamedTuple):
         self, ids: tuple[Sequence[int], Sequence[int]], words: tuple[Sequence[Range], Sequence[Range]]
     ) -> Floats:
         """Return the similarities [source words, target words]: the mean over tokens of their best similarity."""
-        rows, columns = (self._tokens_of(side, ranges) for side, ranges in zip(ids, words, strict=True))
-        similarities = self._look_up(rows.ids[:, None] * self.tgt_vocab_size + columns.ids[None, :])
-        by_word = np.maximum.reduceat(similarities, columns.starts, axis=1)  # [source tokens, target words]
-        of_src = np.add.reduceat(by_word, rows.starts, axis=0) / rows.sizes[:, None]
-        by_word = np.maximum.reduceat(similarities, rows.starts, axis=0)  # [source words, target tokens]
-        of_tgt = np.add.reduceat(by_word, columns.starts, axis=1) / columns.sizes[None, :]
+        (rows, row_starts, row_sizes), (columns, column_starts, column_sizes) = map(_tokens_of, ids, words)
+        keys = rows[:, None] * self.tgt_vocab_size + columns[None, :]
+        places = np.searchsorted(self.keys, keys).clip(max=len(self.keys) - 1)
+        similarities = np.where(self.keys[places] == keys, self.similarities[places], np.float32(0))
+        by_word = np.maximum.reduceat(similarities, column_starts, axis=1)  # [source tokens, target words]
+        of_src = np.add.reduceat(by_word, row_starts, axis=0) / row_sizes[:, None]
+        by_word = np.maximum.reduceat(similarities, row_starts, axis=0)  # [source words, target tokens]
+        of_tgt = np.add.reduceat(by_word, column_starts, axis=1) / column_sizes[None, :]
         return ((of_src + of_tgt) / 2).astype(np.float32)
 
-    @staticmethod
-    def _tokens_of(ids: Sequence[int], ranges: Sequence[Range]) -> _Tokens:
-        sizes = np.array([end - start for start, end in ranges], dtype=np.int64)
-        tokens = np.concatenate([np.asarray(ids[start:end], dtype=np.int64) for start, end in ranges])
-        return _Tokens(tokens, sizes.cumsum() - sizes, sizes)
 
-    def _look_up(self, keys: Ints) -> Floats:
-        """Return the similarity of each of `keys`; 0 for keys without an entry."""
-        places = np.searchsorted(self.keys, keys).clip(max=len(self.keys) - 1)
-        return np.where(self.keys[places] == keys, self.similarities[places], np.float32(0))
-
-
-class _Tokens(NamedTuple):
-    """The tokens of words, concatenated."""
-
-    ids: Ints
-    starts: Ints  # of each word
-    sizes: Ints  # of each word
+def _tokens_of(ids: Sequence[int], words: Sequence[Range]) -> tuple[Ints, Ints, Ints]:
+    """Return the tokens of `words`, concatenated, and the start and the size of each word in them."""
+    sizes = np.array([end - start for start, end in words], dtype=np.int64)
+    tokens = np.concatenate([np.asarray(ids[start:end], dtype=np.int64) for start, end in words])
+    return tokens, sizes.cumsum() - sizes, sizes
 
 
 def _grow(word: int, other: int, best: Sequence[int], taken: Collection[int]) -> Range:
@@ -256,17 +241,21 @@ class _WordFinder:
 
     def __init__(self, tokenizer: Tokenizer, without_spaces: bool):
         self._tokenizer = tokenizer
-        self._no_words = self._find_no_words(tokenizer.user_symbols)
-        self._begins_word = [
-            without_spaces or token.startswith("▁") for token in tokenizer.tokens(range(tokenizer.vocab_size))
-        ]
+        tokens = tokenizer.tokens(range(tokenizer.vocab_size))
+        self._begins_word = [without_spaces or token.startswith("▁") for token in tokens]
+        marks = (i for i, token in enumerate(tokens) if i < 4 or (token != "▁" and not any(map(str.isalnum, token))))
+        symbols = map(tokenizer.id_of, tokenizer.user_symbols)
+        self._no_words = {*tokenizer.byte_tokens, *marks, *(i for i in symbols if i is not None)}
 
     def words(self, ids: Sequence[int]) -> list[Range]:
         """Return the token ranges of words; in a language without spaces, each token is a word.
 
         Punctuation, symbols and characters spelled as bytes are not words.
         """
-        starts = [i for i, token in enumerate(ids) if i == 0 or self._begins_word[token] or self._ends_word(ids, i)]
+        are_words = [token not in self._no_words for token in ids]
+        starts = [
+            i for i, token in enumerate(ids) if i == 0 or self._begins_word[token] or are_words[i] != are_words[i - 1]
+        ]
         ranges = zip(starts, [*starts[1:], len(ids)], strict=True)
         return [(start, end) for start, end in ranges if self._no_words.isdisjoint(ids[start:end])]
 
@@ -281,14 +270,3 @@ class _WordFinder:
         stretch = text[len(before) : len(through)]
         start = len(before) + len(stretch) - len(stretch.lstrip())
         return Span(start, start + len(stretch.strip())) if stretch.strip() else None
-
-    def _ends_word(self, ids: Sequence[int], i: int) -> bool:
-        """Return whether tokens that are not words start or end at token `i`."""
-        return (ids[i] in self._no_words) != (ids[i - 1] in self._no_words)
-
-    def _find_no_words(self, symbols: Collection[str]) -> frozenset[int]:
-        tokenizer = self._tokenizer
-        never = {*tokenizer.byte_tokens, *(i for symbol in symbols if (i := tokenizer.id_of(symbol)) is not None)}
-        tokens = enumerate(tokenizer.tokens(range(tokenizer.vocab_size)))
-        marks = {i for i, token in tokens if i < 4 or (token != "▁" and not any(map(str.isalnum, token)))}
-        return frozenset(never | marks)

@@ -38,14 +38,11 @@ class Lexicon(NamedTuple):
     links: Floats  # [entries]
 
 
-class _Block(NamedTuple):
-    """All pairs of a source and a target position in a block of sentence pairs."""
+_Block = tuple[Ints, Ints, Ints, Ints, Ints]
+"""All pairs of a source and a target position in a block of sentence pairs, and its source and target tokens:
 
-    keys: Ints  # [links]: source token x target vocabulary + target token
-    src_positions: Ints  # [links]: into src_ids
-    tgt_positions: Ints  # [links]: into tgt_ids
-    src_ids: Ints
-    tgt_ids: Ints
+keys [links] (source token x target vocabulary + target token), source and target positions [links], tokens.
+"""
 
 
 class _Entries:
@@ -107,10 +104,10 @@ def learn_lexicon(store: TokenStore) -> Lexicon:
     forward, backward = _Direction(src, width), _Direction(tgt, store.src.vocab_size)
     links, entries = np.zeros(len(keys)), _Entries(keys, store.src.vocab_size * width)
     for _ in range(ITERATIONS):
-        for block in _blocks(store):
-            found, known = entries.find(block.keys)
-            forward.expect(found, block.tgt_positions[known], block.tgt_ids)
-            backward.expect(found, block.src_positions[known], block.src_ids)
+        for block_keys, src_positions, tgt_positions, src_ids, tgt_ids in _blocks(store):
+            found, known = entries.find(block_keys)
+            forward.expect(found, tgt_positions[known], tgt_ids)
+            backward.expect(found, src_positions[known], src_ids)
         links = forward.maximize() + backward.maximize()
     return Lexicon(src, tgt, links)
 
@@ -118,8 +115,8 @@ def learn_lexicon(store: TokenStore) -> Lexicon:
 def _find_entries(store: TokenStore) -> Ints:
     """Return the keys of the token pairs that occur together, ascending; if too many, only the most frequent ones."""
     keys, counts = np.zeros(0, np.int64), np.zeros(0, np.int64)
-    for block in _blocks(store):
-        found, found_counts = np.unique(block.keys, return_counts=True)
+    for block_keys, *_ in _blocks(store):
+        found, found_counts = np.unique(block_keys, return_counts=True)
         keys, places = np.unique(np.concatenate([keys, found]), return_inverse=True)
         counts = np.bincount(places, np.concatenate([counts, found_counts]), minlength=len(keys)).astype(np.int64)
         floor = 1
@@ -151,7 +148,7 @@ def _block(store: TokenStore, pairs: Ints) -> _Block:
     tgt_positions = np.repeat(np.arange(len(tgt_ids)), num_links)
     src_positions = positions(src_starts, num_links)
     keys = src_ids[src_positions] * store.tgt.vocab_size + tgt_ids[tgt_positions]
-    return _Block(keys, src_positions, tgt_positions, src_ids, tgt_ids)
+    return keys, src_positions, tgt_positions, src_ids, tgt_ids
 
 
 def _tokens(side: Side, pairs: Ints, lengths: Ints) -> Ints:

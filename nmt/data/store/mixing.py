@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,15 +19,6 @@ _Keys = NDArray[np.uint64]  # [4] the keys of the rounds, or [4, n] for each num
 
 _OF_A_CORPUS = 1  # distinguishes the keys of a corpus from those of an epoch
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-
-
-class Order(Protocol):
-    """The order of the pairs in each epoch, determined by `seed`."""
-
-    seed: int
-
-    def indices(self, ranks: _Indices, epoch: int) -> _Indices:
-        """Return the store indices of the pairs at `ranks` (from 0) of `epoch`."""
 
 
 class ShuffledOrder:
@@ -75,6 +65,10 @@ class MixedOrder:
         bases = np.random.default_rng((self.seed, corpus, _OF_A_CORPUS)).integers(1 << 62, size=(4, 1), dtype=np.uint64)
         keys = _mixed(bases + passes.astype(np.uint64) * _GOLDEN)
         return _permute(ranks, size, keys)
+
+
+Order = ShuffledOrder | MixedOrder
+"""The order of the pairs in each epoch, determined by its seed."""
 
 
 def order_of(sizes: Sequence[int], weights: Sequence[float] | None, seed: int) -> Order:

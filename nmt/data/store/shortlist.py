@@ -73,23 +73,19 @@ class Shortlist(NamedTuple):
                 raise ValueError(fault)
             entries = dict(deserialize(read_at_most(path, MAX_BYTES)))
             loaded = cls(*(_ints(entries, name) for name in _NAMES))
-            loaded._check(tokenizers)
+            starts = loaded.starts
+            if len(starts) != tokenizers.src.vocab_size + 1 or starts[0] != 0 or starts[-1] != len(loaded.candidates):
+                raise ValueError("its parts do not fit together")
+            if any(first > last for first, last in pairwise(starts)):
+                raise ValueError("its parts run backward")
+            for part in (loaded.candidates, loaded.always):
+                if part and not 0 <= min(part) <= max(part) < tokenizers.tgt.vocab_size:
+                    raise ValueError("it contains invalid tokens")
         except (OSError, SafetensorError, ValueError) as error:
             raise RunError(f"this is not a shortlist, or it is damaged ({error})", path=path, hint=hint) from None
         if bytes(entries.get("tokenizers", {}).get("data", b"")) != _mark(tokenizers):
             raise RunError("this shortlist was built for other tokenizers", path=path, hint=hint)
         return loaded
-
-    def _check(self, tokenizers: TokenizerPair) -> None:
-        """Raise ValueError unless the parts fit together and contain only tokens of `tokenizers`."""
-        starts = self.starts
-        if len(starts) != tokenizers.src.vocab_size + 1 or starts[0] != 0 or starts[-1] != len(self.candidates):
-            raise ValueError("its parts do not fit together")
-        if any(first > last for first, last in pairwise(starts)):
-            raise ValueError("its parts run backward")
-        for part in (self.candidates, self.always):
-            if part and not 0 <= min(part) <= max(part) < tokenizers.tgt.vocab_size:
-                raise ValueError("it contains invalid tokens")
 
 
 def refuse_shortlist() -> Shortlist:

@@ -119,7 +119,8 @@ class Typist:
         start, end = words[word]
         following = words[word + 1] if word + 1 < len(words) else None
         kind = choose(("drop", "repeat", "swap", "space", "punctuation"), draw)
-        if kind == "drop" and self._can_be_done_without(text[start:end], len(words)):
+        is_short = end - start <= _MAX_DROPPED and text[start:end].isalpha() and text[start:end].islower()
+        if kind == "drop" and is_short and len(words) >= _MIN_WORDS_TO_DROP and not self._without_spaces:
             # Also drop the space before it, or after it if it is the first word.
             before = start - 1 if start and text[start - 1] == " " else start
             after = end + 1 if before == start and text[end : end + 1] == " " else end
@@ -132,11 +133,6 @@ class Typist:
         if kind == "space":
             return {words[word]: " " + text[start:end]}
         return {words[word]: text[start:end] + choose(_STRAY[self._without_spaces], draw)}
-
-    def _can_be_done_without(self, word: str, num_words: int) -> bool:
-        """Return whether `word` can be dropped from the source while the translation keeps it: if it is short."""
-        is_short = len(word) <= _MAX_DROPPED and word.isalpha() and word.islower()
-        return is_short and num_words >= _MIN_WORDS_TO_DROP and not self._without_spaces
 
 
 def _parts(run: Span) -> list[Span]:

@@ -150,7 +150,6 @@ class Glossary:
         pairs = terms.items() if isinstance(terms, Mapping) else terms
         self._nodes: dict[tuple[int, str], int] = {}  # a trie: (node, case-folded word) to the next node
         self._terms: dict[int, list[Term]] = {}  # by the node where they end; they may differ in case
-        self._num_nodes = 1
         self._targets: dict[str, str] = {}
         for source, target in pairs:
             self.add(source, target)
@@ -194,7 +193,7 @@ class Glossary:
         for source in {term.source, *(unicodedata.normalize(form, term.source) for form in _NORMAL_FORMS)}:
             node = 0
             for word in words_of(source):
-                node = self._next_node(node, word.text.casefold())
+                node = self._nodes.setdefault((node, word.text.casefold()), len(self._nodes) + 1)
             self._terms.setdefault(node, []).append(Term(source, term.target))
 
     def _longest(self, text: str, words: Sequence[Word], number: int, limit: int) -> tuple[int, Match | None]:
@@ -213,11 +212,6 @@ class Glossary:
                 if fitting:
                     found = length, Match(start, word.end, (exact or fitting)[0])
         return found if found[1] is not None and may_begin(text, start) else (0, None)
-
-    def _next_node(self, node: int, word: str) -> int:
-        following = self._nodes.setdefault((node, word), self._num_nodes)
-        self._num_nodes += following == self._num_nodes
-        return following
 
 
 def missed_terms(terms: Sequence[Term], output: str) -> list[Term]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from nmt.base.errors import DataError
 from nmt.config.corpora import ParallelFiles
 from nmt.data.read.formats.records import MAX_RECORD_CHARS, Record, on_one_line, say_once, too_long
-from nmt.data.read.formats.tables import Row, TableForm, read_table
+from nmt.data.read.formats.tables import Row, read_table
 from nmt.data.read.lines import read_lines
 
 log = logging.getLogger(__name__)
@@ -31,8 +31,6 @@ _NAMES = {"\t": "tabs", ",": "','", ";": "';'", "|": "'|'"}
 _CELL = re.compile(r'(?:"((?:[^"]|"")*)"|([^"\t\n]*))([\t\n])')
 _OPEN_CELL = re.compile(r'"(?:[^"]|"")*')
 _SEPARATOR_LINE = re.compile(r"sep=([,;|\t])")  # Excel writes and reads it as the first line
-_TAB_IN_SENTENCE = "sentences must not contain tabs; replace them with spaces"
-_QUOTE = "a cell that contains the delimiter must be enclosed in quotation marks"
 _DOUBLE = "inside a quoted cell, double each quotation mark; for a tsv whose marks are text, set quoting: false"
 
 
@@ -53,7 +51,7 @@ def read_tsv(files: ParallelFiles, path: Path, *, keep_faulty: bool = False) -> 
         rows = _quoted_rows(chain(head, lines), path, "\t")
     else:
         rows = ((number, line.split("\t")) for number, line in chain(head, lines))
-    return read_table(rows, files, path, TableForm("tab-separated column", _TAB_IN_SENTENCE, keep_faulty=keep_faulty))
+    return read_table(rows, files, path, keep_faulty=keep_faulty)
 
 
 def read_csv(files: ParallelFiles, path: Path) -> Iterator[Record]:
@@ -75,7 +73,7 @@ def read_csv(files: ParallelFiles, path: Path) -> Iterator[Record]:
         delimiter = _find_delimiter(head, path)
         say_once(log, f"{path}: the cells are separated by {_NAMES[delimiter]}")
     rows = _quoted_rows(chain(head, lines), path, delimiter)
-    return read_table(rows, files, path, TableForm("column", _QUOTE))
+    return read_table(rows, files, path)
 
 
 def _head(lines: Iterator[Line]) -> list[Line]:

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
-from typing import NamedTuple
 
 from nmt.base.errors import DataError, counted, in_words
 from nmt.config.corpora import ParallelFiles
@@ -28,27 +27,20 @@ _MAX_ID_CHARS = 40
 _ID = re.compile(r"[A-Za-z0-9_.:/#()+-]*\d[A-Za-z0-9_.:/#()+-]*|[\d\W_]*\d[\d\W_]*")  # a word with a digit, a number
 _SHOWN_COLUMNS = 20
 _BY_NUMBER_OR_NAME = "`columns` gives the source and target columns, by number from 1 or by name"
+_BY_NUMBER = "columns are separated by one tab; `columns` gives the source and target columns, counted from 1"
+_TOO_MANY_CELLS = {
+    "tsv": "sentences must not contain tabs; replace them with spaces",
+    "csv": "a cell that contains the delimiter must be enclosed in quotation marks",
+}
 
 
-class TableForm(NamedTuple):
-    """The wording of error messages for a table format, and the rules for its rows.
-
-    `even`: all rows have as many cells as the first. `keep_faulty`: keep rows with error values or formulas.
-    """
-
-    cell: str
-    too_many: str
-    even: bool = True
-    keep_faulty: bool = False
-
-
-def read_table(rows: Iterator[Row], files: ParallelFiles, path: Path, form: TableForm) -> Iterator[Record]:
+def read_table(rows: Iterator[Row], files: ParallelFiles, path: Path, *, keep_faulty: bool = False) -> Iterator[Record]:
     """Yield a record per row: the cells of the chosen columns, stripped; a blank row gives two empty sides.
 
     The header, if there is one, is the first row with two filled cells: a title above the table fills only one.
     A header row is skipped. Rows with a spreadsheet's error value (`#REF!`) or a formula in a chosen column are
-    skipped, and counted in a warning at the end. Raises DataError for a missing column, for a row with more cells than
-    the first, and for a chosen column that contains numbers or IDs while another one contains text.
+    skipped, and counted in a warning at the end, unless `keep_faulty` is given. Raises DataError for a missing column,
+    for a row with more cells than the first, and for a chosen column of numbers or IDs while another one contains text.
     """
     blank: list[int] = []  # lines
     while (first := _first_full_row(head := list(islice(rows, HEAD_ROWS)))) == len(head):
@@ -59,37 +51,45 @@ def read_table(rows: Iterator[Row], files: ParallelFiles, path: Path, form: Tabl
     body = [row for i, row in enumerate(head) if not (has_header and i == first)]
     names = head[first][1] if has_header else []
     _refuse_ids(body, (src, tgt), names, path)
-    records = _records(chain(body, rows), (src, tgt), len(head[first][1]), path, form)
+    records = _records(chain(body, rows), files.form, (src, tgt), len(head[first][1]), path, keep_faulty)
     return chain((("", "", line) for line in blank), records)
 
 
 def _records(
-    rows: Iterator[Row], columns: tuple[int, int], width: int, path: Path, form: TableForm
+    rows: Iterator[Row], form: str, columns: tuple[int, int], width: int, path: Path, keep_faulty: bool
 ) -> Iterator[Record]:
     src_column, tgt_column = columns
     needed = max(columns) + 1
+    is_even = form != "xlsx"  # every row must have as many cells as the first
+    noun = "tab-separated column" if form == "tsv" else "column"
     faults: Counter[str] = Counter()
     first_fault = 0
     usual = width if width >= needed else -1
     widest = width
     for line, cells in rows:
         if len(cells) != usual:
-            if _is_blank(cells):
+            if not any(cell.strip() for cell in cells):
                 yield "", "", line
                 continue
-            if not form.even:
+            if not is_even:
                 widest = max(widest, len(cells))
                 cells += [""] * (needed - len(cells))
-            _check_width(len(cells), width, needed, (path, line), form)
+            if len(cells) < needed:
+                message = f"{counted(len(cells), noun)}, but column {needed} is requested"
+                hint = _BY_NUMBER if form == "tsv" else _BY_NUMBER_OR_NAME
+                raise DataError(message, path=path, line=line, hint=hint)
+            if is_even and len(cells) > max(width, needed):
+                message = f"{len(cells)} {noun}s, but the first row has {width}"
+                raise DataError(message, path=path, line=line, hint=_TOO_MANY_CELLS[form])
         src, tgt = cells[src_column].strip(), cells[tgt_column].strip()
         if (src and src[0] in "#=") or (tgt and tgt[0] in "#="):
-            fault = "" if form.keep_faulty else cell_error(src) or cell_error(tgt)
+            fault = "" if keep_faulty else cell_error(src) or cell_error(tgt)
             if fault:
                 faults[fault] += 1
                 first_fault = first_fault or line
                 continue
         yield src, tgt, line
-    if widest < needed and not form.even:
+    if widest < needed and not is_even:
         message = f"column {needed} is requested, but the widest row has {counted(widest, 'cell')}"
         raise DataError(message, path=path, hint=_BY_NUMBER_OR_NAME)
     if faults:
@@ -102,26 +102,6 @@ def _first_full_row(head: Sequence[Row]) -> int:
     """Return the index of the first row with two filled cells, else of the first with one, else the number of rows."""
     filled = [sum(map(bool, map(str.strip, cells))) for _, cells in head]
     return next((i for least in (2, 1) for i, count in enumerate(filled) if count >= least), len(head))
-
-
-def _is_blank(cells: Sequence[str]) -> bool:
-    return not any(cell.strip() for cell in cells)
-
-
-def _check_width(num_cells: int, width: int, needed: int, place: tuple[Path, int], form: TableForm) -> None:
-    path, line = place
-    if num_cells < needed:
-        raise DataError(
-            f"{counted(num_cells, form.cell)}, but column {needed} is requested",
-            path=path,
-            line=line,
-            hint="columns are separated by one tab; `columns` gives the source and target columns, counted from 1"
-            if form.cell.startswith("tab")
-            else _BY_NUMBER_OR_NAME,
-        )
-    if form.even and num_cells > max(width, needed):
-        message = f"{num_cells} {form.cell}s, but the first row has {width}"
-        raise DataError(message, path=path, line=line, hint=form.too_many)
 
 
 def _find_columns(files: ParallelFiles, line: int, cells: list[str], path: Path) -> tuple[int, int, bool]:
@@ -170,18 +150,15 @@ def _refuse_ids(rows: Sequence[Row], columns: tuple[int, int], names: Sequence[s
         if share > 0.9:
             name = f" ('{names[column].strip()[:60]}')" if column < len(names) else ""
             example = next(cells[column] for _, cells in rows if len(cells) > column and _is_id(cells[column]))
+            such_as = f", such as [{text[0] + 1}, {text[1] + 1}]" if len(text) > 1 else ", counted from 1"
             likely = in_words([str(i + 1) for i in text[:_SHOWN_COLUMNS]])
             raise DataError(
                 f"column {column + 1}{name}, chosen as the {side}, has numbers or IDs such as {example.strip()} in "
                 f"{share:.0%} of the first {len(rows):,} rows; text is in column{'s' * (len(text) > 1)} {likely}",
                 path=path,
                 line=rows[0][0],
-                hint=f"set columns to the source and target columns{_such_as(text)}",
+                hint=f"set columns to the source and target columns{such_as}",
             )
-
-
-def _such_as(text: Sequence[int]) -> str:
-    return f", such as [{text[0] + 1}, {text[1] + 1}]" if len(text) > 1 else ", counted from 1"
 
 
 def _share(rows: Sequence[Row], column: int, test: Callable[[str], bool]) -> float:

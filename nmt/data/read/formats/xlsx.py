@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 from nmt.base.errors import DataError, NmtError, how_to_install
 from nmt.config.corpora import ParallelFiles
 from nmt.data.read.formats.records import Record, on_one_line, say_once
-from nmt.data.read.formats.tables import Row, TableForm, read_table
+from nmt.data.read.formats.tables import Row, read_table
 from nmt.data.read.lines import open_text, read_errors
 
 log = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ def read_xlsx(files: ParallelFiles, path: Path) -> Iterator[Record]:
     Raises DataError as `read_table` does, if openpyxl is not installed, or if the file is not a workbook, is encrypted,
     unpacks to more than the limits, declares a DTD, or lacks the sheet.
     """
-    return read_table(_rows(files, path), files, path, TableForm("column", "", even=False))
+    return read_table(_rows(files, path), files, path)
 
 
 def _rows(files: ParallelFiles, path: Path) -> Iterator[Row]:
@@ -53,20 +53,18 @@ def _rows(files: ParallelFiles, path: Path) -> Iterator[Row]:
                 book = openpyxl.load_workbook(file, read_only=True, data_only=True)
             with closing(book):
                 width = max([_MAX_COLUMNS, *(column for column in files.columns if isinstance(column, int))])
-                yield from _rows_of(_sheet(book, files.sheet, path), width, path)
+                sheet = _sheet(book, files.sheet, path)
+                sheet.reset_dimensions()  # the size given in the file may be wrong
+                for number, cells in enumerate(sheet.iter_rows(values_only=True), start=1):
+                    if number > MAX_ROWS:
+                        message = f"a sheet with more than {MAX_ROWS:,} rows"
+                        raise DataError(message, path=path, line=number, hint=_SAVE_AGAIN)
+                    yield number, ["" if cell is None else _text(cell, path, number) for cell in cells[:width]]
         except (GeneratorExit, NmtError):
             raise
         except Exception as error:  # openpyxl raises many types of exceptions
             reason = str(error) or type(error).__name__
             raise DataError(f"not readable as a workbook: {reason}", path=path, hint=_SAVE_AGAIN) from None
-
-
-def _rows_of(sheet: Any, width: int, path: Path) -> Iterator[Row]:
-    sheet.reset_dimensions()  # the size given in the file may be wrong
-    for number, cells in enumerate(sheet.iter_rows(values_only=True), start=1):
-        if number > MAX_ROWS:
-            raise DataError(f"a sheet with more than {MAX_ROWS:,} rows", path=path, line=number, hint=_SAVE_AGAIN)
-        yield number, ["" if cell is None else _text(cell, path, number) for cell in cells[:width]]
 
 
 def _text(cell: object, path: Path, line: int) -> str:
