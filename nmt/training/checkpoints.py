@@ -46,8 +46,8 @@ class CheckpointHistory:
         is_best = self.best is None or self._quality(name) > self._quality(self.best)
         self.best = name if is_best else self.best
         self.validations_since_best = 0 if is_best else self.validations_since_best + 1
-        kept = {*self.newest(num_kept), self.best, *MADE_AT_END}
-        self.checkpoints = {name: scores for name, scores in self.checkpoints.items() if name in kept}
+        listed = {*self.newest(num_kept), self.best, *MADE_AT_END}
+        self.checkpoints = {name: scores for name, scores in self.checkpoints.items() if name in listed}
         return is_best
 
     def _quality(self, name: str) -> float:

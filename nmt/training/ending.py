@@ -142,9 +142,9 @@ def _warn_of_warmup(training: Training) -> None:
     for stage in training.stages[training.stage.number :]:
         own = stage.config.training
         if own.max_updates <= own.warmup_updates:
-            place = f" of stage {stage.number + 1}" if training.settings.stages else ""
+            of_stage = f" of stage {stage.number + 1}" if training.settings.stages else ""
             log.warning(
-                f"{training.settings.max_minutes:g} minutes are enough for about {own.max_updates} updates{place}, "
+                f"{training.settings.max_minutes:g} minutes are enough for about {own.max_updates} updates{of_stage}, "
                 f"but training.warmup_updates is {own.warmup_updates}: the learning rate will not reach its peak"
             )
             return

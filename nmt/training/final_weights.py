@@ -115,20 +115,20 @@ def find_peak(
 
     A walk ends after `_PATIENCE` steps without a better value, because scores are not smooth.
     """
-    found = {0.0: at_zero}
+    values = {0.0: at_zero}
     for direction in (-_STEP, _STEP):
         num_worse = 0
         for number in range(1, _MAX_STEPS + 1):
             if should_stop():
                 return 0.0
             value = quality(number * direction)
-            num_worse = 0 if value > max(found.values()) else num_worse + 1
-            found[number * direction] = value
+            num_worse = 0 if value > max(values.values()) else num_worse + 1
+            values[number * direction] = value
             if num_worse == _PATIENCE:
                 break
-        if max(found.values()) > at_zero:
+        if max(values.values()) > at_zero:
             break
-    return max(found, key=lambda shift: (found[shift], -abs(shift)))
+    return max(values, key=lambda shift: (values[shift], -abs(shift)))
 
 
 def _validate(training: Training, weights: Mapping[str, Tensor]) -> ValidationResult:

@@ -47,8 +47,8 @@ class MemoryNeeds(NamedTuple):
         model = self.model
         encoder = 20 * model.d_model + 3 * model.d_ff + self._kept_by_attention(src)  # numbers per source token
         decoder = 32 * model.d_model + 3 * model.d_ff + self._kept_by_attention(src) + self._kept_by_attention(tgt)
-        kept = max(tokens, src) * model.encoder_layers * encoder + max(tokens, tgt) * model.decoder_layers * decoder
-        return (kept + self._working_set(tokens)) * self.bytes_per_number
+        layers = max(tokens, src) * model.encoder_layers * encoder + max(tokens, tgt) * model.decoder_layers * decoder
+        return (layers + self._working_set(tokens)) * self.bytes_per_number
 
     def _kept_by_attention(self, num_keys: int) -> int:
         """Return how many numbers an attention layer keeps per query."""

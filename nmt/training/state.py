@@ -182,8 +182,8 @@ def _read_counters(tensors: Mapping[str, Tensor]) -> Counters:
         return Counters.model_validate_json(tensors[_COUNTERS].numpy().tobytes(), strict=True)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        place = ".".join(map(str, first["loc"])) or _COUNTERS
-        raise ValueError(f"{place}: {first['msg']}") from None
+        key = ".".join(map(str, first["loc"])) or _COUNTERS
+        raise ValueError(f"{key}: {first['msg']}") from None
 
 
 def _with_prefix(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -193,9 +193,9 @@ def _with_prefix(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor
 def _check_tensors(tensors: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
     if odd := sorted(tensors.keys() ^ expected.keys()):
         raise ValueError(f"{odd[0]}: {'missing' if odd[0] in expected else 'unknown'}")
-    for name, like in expected.items():
-        if tensors[name].shape != like.shape or tensors[name].dtype != torch.float32:
-            raise ValueError(f"{name}: not an fp32 tensor of shape {tuple(like.shape)}")
+    for name, parameter in expected.items():
+        if tensors[name].shape != parameter.shape or tensors[name].dtype != torch.float32:
+            raise ValueError(f"{name}: not an fp32 tensor of shape {tuple(parameter.shape)}")
 
 
 def newest_state(run: RunDir) -> tuple[TrainState, list[str]]:

@@ -80,9 +80,9 @@ class Validator:
         """Score `model`; its mode (training or evaluation) is restored."""
         was_training = model.training
         model.eval()
-        losses = [self._loss(model, each) for each in self.sets]
+        losses = [self._loss(model, pairs) for pairs in self.sets]
         loss = sum(loss_sum for loss_sum, _ in losses) / sum(num_tokens for _, num_tokens in losses)
-        with self._translator(self._engine(model)) as translator:
+        with self._translator(TorchEngine([model], self.tokenizers)) as translator:
             (bleu, chrf), others = score_sets(self.sets, partial(self._translate, translator), ("bleu", "chrf"))
         model.train(was_training)
         signatures, directions = {"bleu": bleu.signature, "chrf": chrf.signature}, {}
@@ -94,27 +94,27 @@ class Validator:
             signatures[f"chrf.{direction}"] = own_chrf.signature
         return ValidationResult(loss, math.exp(min(loss, 700.0)), bleu.value, chrf.value, signatures, directions)
 
-    def _translate(self, translator: Translator, each: DirectedPairs) -> list[str]:
+    def _translate(self, translator: Translator, pairs: DirectedPairs) -> list[str]:
         """Return the translations of a set; each rank computes its share."""
         rank, count = self.group.rank, self.group.world_size
-        (src, tgt), sources = each.direction, each.sources
+        (src, tgt), sources = pairs.direction, pairs.sources
         translations = translator.translate(sources[rank::count], to=tgt, from_=src)
         texts = [""] * len(sources)
         for start, share in enumerate(self.group.gather([translation.text for translation in translations])):
             texts[start::count] = share
-        pairs = zip(sources, each.references, texts, strict=True)
-        self.samples[str(each.direction)] = [Sample(*row) for row in islice(pairs, _NUM_SAMPLES)]
+        rows = zip(sources, pairs.references, texts, strict=True)
+        self.samples[str(pairs.direction)] = [Sample(*row) for row in islice(rows, _NUM_SAMPLES)]
         return texts
 
     def dry_run(self, model: Transformer, src_len: int) -> None:
         """Translate a batch of the longest sources, so that insufficient memory shows at once."""
         was_training = model.training
         model.eval()
-        with self._translator(self._engine(model)) as translator:
+        with self._translator(TorchEngine([model], self.tokenizers)) as translator:
             options = translator.options
             if options.protect and translator.protects:  # beam search is used if the output lost a protected span
                 options = options.changed(beam_size=RETRY_BEAM_SIZE, num_hypotheses=RETRY_BEAM_SIZE)
-            num_sources = max(len(each.sources) for each in self.sets)
+            num_sources = max(len(pairs.sources) for pairs in self.sets)
             num_rows = max(1, min(MAX_BATCH_SENTENCES, num_sources, options.batch_tokens // src_len))
             translator.engine.search([[EOS_ID] * (src_len - 1)] * num_rows, options)
         model.train(was_training)
@@ -125,18 +125,15 @@ class Validator:
         with self._translator(engine) as translator:
             return score_sets(self.sets, partial(alone._translate, translator), ("bleu",)).mean[0].value
 
-    def _engine(self, model: Transformer) -> Engine:
-        return TorchEngine([model], self.tokenizers)
-
     def _translator(self, engine: Engine) -> Translator:
         options = self.config.decoding.greedy().changed(shortlist=False)
         return Translator(self.tokenizers, engine, LanguagePair.of(self.config), options, self.statistics)
 
     @torch.inference_mode()
-    def _loss(self, model: Transformer, each: DirectedPairs) -> tuple[float, int]:
+    def _loss(self, model: Transformer, pairs: DirectedPairs) -> tuple[float, int]:
         """Return the summed loss on a set, and its number of real target tokens."""
         loss_sum, num_tokens = 0.0, 0
-        for batch in self._batches(each)[self.group.rank :: self.group.world_size]:
+        for batch in self._batches(pairs)[self.group.rank :: self.group.world_size]:
             on_device = batch.to(model.device)
             states = model.decode_states(on_device.tgt_in, model.start_cache(model.encode(on_device.src)))
             loss = projected_token_loss(*with_bias(states, model.output_proj), on_device.tgt_out, on_device.tgt_real)
@@ -145,14 +142,16 @@ class Validator:
         shares = self.group.gather((loss_sum, num_tokens))
         return sum(share[0] for share in shares), sum(share[1] for share in shares)
 
-    def _batches(self, each: DirectedPairs) -> list[Batch]:
-        tag, tgt_tag = (prefix(self.config, each.direction) for prefix in (language_prefix, target_prefix))
-        sources = self.tokenizers.src.encode_batch(tag + text for text in each.sources)
-        targets = self.tokenizers.tgt.encode_batch(tgt_tag + text for text in each.references)
+    def _batches(self, pairs: DirectedPairs) -> list[Batch]:
+        tag, tgt_tag = language_prefix(self.config, pairs.direction), target_prefix(self.config, pairs.direction)
+        sources = self.tokenizers.src.encode_batch(tag + text for text in pairs.sources)
+        targets = self.tokenizers.tgt.encode_batch(tgt_tag + text for text in pairs.references)
         longest = torch.tensor([max(len(s), len(t)) + 1 for s, t in zip(sources, targets, strict=True)])
         order = longest.argsort(stable=True)
-        asked = self.config.training.batch_tokens
-        runs = fill_batches(longest[order].numpy(), _LOSS_TOKENS if asked == "auto" else asked)
+        budget = self.config.training.batch_tokens
         limits = self.config.model.max_src_len, self.config.model.max_tgt_len
-        chosen = [[int(order[i]) for i in run] for run in runs]
-        return [collate([sources[i] for i in rows], [targets[i] for i in rows], *limits) for rows in chosen]
+        batches = []
+        for run in fill_batches(longest[order].numpy(), _LOSS_TOKENS if budget == "auto" else budget):
+            rows = [int(order[i]) for i in run]
+            batches.append(collate([sources[i] for i in rows], [targets[i] for i in rows], *limits))
+        return batches

@@ -35,7 +35,6 @@ _MIN_UPDATES_PER_EPOCH = 10
 _MIN_BATCH_TOKENS = 512
 _SAMPLE_PAIRS = 2000  # pairs from which the number of tokens in a corpus is estimated
 _NUM_VALIDATIONS = 5
-_UPDATES = "training.max_updates"
 
 
 def adapted_config(run: RunDir, corpus: AdaptationCorpus, data: DataConfig, overrides: Sequence[str] = ()) -> Config:
@@ -52,7 +51,8 @@ def adapted_config(run: RunDir, corpus: AdaptationCorpus, data: DataConfig, over
 
 def _named_updates(overrides: Sequence[str]) -> int | None:
     """Return the number of updates set with `--set`, which then also determines warmup and validations."""
-    values = [value.strip() for name, _, value in (each.partition("=") for each in overrides) if name == _UPDATES]
+    settings = (override.partition("=") for override in overrides)
+    values = [value.strip() for name, _, value in settings if name == "training.max_updates"]
     return int(values[-1]) if values and values[-1].isdecimal() else None
 
 
@@ -75,9 +75,9 @@ def suited_training(
         changes = {"tokens_per_update": smaller} if fits else {"batch_tokens": smaller, "tokens_per_update": 0}
         tokens_per_update = smaller
     epochs = epochs_for(num_new) if mix else max(1, epochs_for(num_new) // 4)
-    wanted = round(epochs * tokens_per_epoch / tokens_per_update)
+    suited_updates = round(epochs * tokens_per_epoch / tokens_per_update)
     share, limit = (LR_SHARE, MAX_LR) if mix else (LR_SHARE_ALONE, MAX_LR_ALONE)
-    max_updates = max_updates or min(max(wanted, MIN_UPDATES), MAX_UPDATES)
+    max_updates = max_updates or min(max(suited_updates, MIN_UPDATES), MAX_UPDATES)
     return base.model_copy(
         update={
             **changes,
@@ -115,8 +115,8 @@ class Verdict(NamedTuple):
     @property
     def worst(self) -> SetComparison | None:
         """The direction of the old test set with the largest loss; None if there is no old test set."""
-        old = [each for each in self.comparisons if each.name == OLD]
-        return min(old, key=lambda each: each.bleu.gain, default=None)
+        old = [comparison for comparison in self.comparisons if comparison.name == OLD]
+        return min(old, key=lambda comparison: comparison.bleu.gain, default=None)
 
     @property
     def is_acceptable(self) -> bool:
@@ -129,7 +129,7 @@ def sets_to_check(
 ) -> list[tuple[str, DirectedPairs]]:
     """Return the test sets of an adaptation by name: the new one, and `old_test` or else that of the run `base`."""
     new = adapted.read_sets("test", adapted.config().data.directions[0])
-    return [(NEW, each) for each in new] + [(OLD, each) for each in (old_test or old_sets(base)["test"])]
+    return [(NEW, pairs) for pairs in new] + [(OLD, pairs) for pairs in (old_test or old_sets(base)["test"])]
 
 
 def check_adaptation(base: RunDir, adapted: RunDir, max_loss: float, old_test: Sequence[DirectedPairs] = ()) -> Verdict:
@@ -147,16 +147,16 @@ def check_adaptation(base: RunDir, adapted: RunDir, max_loss: float, old_test: S
     translations = []
     for run in (base, adapted):
         with Translator.load(run, precision="fp32", scores=False) as translator:
-            translations.append([translate_set(translator, each) for _, each in sets])
+            translations.append([translate_set(translator, pairs) for _, pairs in sets])
     comparisons = []
-    for number, ((name, each), before, after) in enumerate(zip(sets, *translations, strict=True)):
-        comparisons.append(compare_on(name, each, before, after))
+    for number, ((name, pairs), before, after) in enumerate(zip(sets, *translations, strict=True)):
+        comparisons.append(compare_on(name, pairs, before, after))
         for when, lines in (("before", before), ("after", after)):
-            file = adapted.evaluations / f"adaptation-{number + 1}-{name}.{each.direction}.{when}.hyp"
+            file = adapted.evaluations / f"adaptation-{number + 1}-{name}.{pairs.direction}.{when}.hyp"
             write_text(file, "".join(line + "\n" for line in lines))
     verdict = Verdict(comparisons, max_loss)
     record = {"base": str(base.path), "max_loss": max_loss, "accepted": verdict.is_acceptable}
-    adapted.write_json(adapted.adaptation, record | {"sets": [as_json(each) for each in comparisons]})
+    adapted.write_json(adapted.adaptation, record | {"sets": [as_json(comparison) for comparison in comparisons]})
     return verdict
 
 

@@ -63,8 +63,8 @@ class DistillationText(NamedTuple):
         sizes = [part.size for part in self.parts]
         weights: list[float] | None = None
         if mix_original or self.data.temperature != 1.0 or any(part.files.weight for part in self.parts):
-            kept = self.data.model_copy(update={"train": tuple(part.files for part in self.parts)})
-            weights = list(corpus_weights(kept, sizes) or sizes)
+            own = self.data.model_copy(update={"train": tuple(part.files for part in self.parts)})
+            weights = list(corpus_weights(own, sizes) or sizes)
         train = [self._translated(part) for part in self.parts]
         if weights is not None:
             train = _weighted(train, weights, 1 - mix_original)
@@ -83,8 +83,8 @@ class DistillationText(NamedTuple):
         if part.src_of_hyp == part.src:
             return files
         filters = files.filters or self.data.filters
-        kept = filters.model_copy(update={"repeated_source": False, "near_duplicate": False})
-        return files.model_copy(update={"filters": kept})
+        own = filters.model_copy(update={"repeated_source": False, "near_duplicate": False})
+        return files.model_copy(update={"filters": own})
 
     def _held_out(self, split: Split) -> tuple[ParallelFiles, ...]:
         """Return the files of a set that was held out of the training corpora."""
@@ -101,8 +101,8 @@ class DistillationText(NamedTuple):
 def _files(part: Part, src: Path, tgt: Path) -> ParallelFiles:
     """Return the corpus of a part with the sources `src` and the translations `tgt`."""
     files = ParallelFiles(src=str(src), tgt=str(tgt), src_lang=part.direction.src, tgt_lang=part.direction.tgt)
-    kept = {key: getattr(part.files, key) for key in ("tag", "name", "filters")}
-    return files.model_copy(update=kept)
+    keys = {key: getattr(part.files, key) for key in ("tag", "name", "filters")}
+    return files.model_copy(update=keys)
 
 
 def _weighted(corpora: Sequence[ParallelFiles], weights: Sequence[float], share: float) -> list[ParallelFiles]:
@@ -187,7 +187,7 @@ class Comparison(NamedTuple):
         """Return the comparison as JSON values."""
         seconds = {"teacher": round(self.teacher_seconds, 3), "student": round(self.student_seconds, 3)}
         precisions = dict(zip(("teacher", "student"), self.precisions, strict=True))
-        return {"sets": [as_json(each) for each in self.sets], "seconds": seconds, "precisions": precisions}
+        return {"sets": [as_json(comparison) for comparison in self.sets], "seconds": seconds, "precisions": precisions}
 
 
 def compare_with_teacher(
@@ -201,18 +201,18 @@ def compare_with_teacher(
             stack.enter_context(Translator.load(list(runs), device=device, precision=precision, scores=False))
             for runs in (teachers, [student])
         ]
-        on_valid = [[translate_set(translator, each) for each in valid] for translator in both]  # sets up, too
+        on_valid = [[translate_set(translator, pairs) for pairs in valid] for translator in both]  # sets up, too
         on_test: list[list[list[str]]] = [[], []]
         seconds: list[list[float]] = [[], []]
         for _ in range(ROUNDS):
             for i, translator in enumerate(both):
                 start = time.perf_counter()
-                on_test[i] = [translate_set(translator, each) for each in test]
+                on_test[i] = [translate_set(translator, pairs) for pairs in test]
                 seconds[i].append(time.perf_counter() - start)
         precisions = both[0].engine.precision, both[1].engine.precision
     sets = [
-        compare_on(name, each, first, second)
+        compare_on(name, pairs, first, second)
         for name, split, texts in (("valid", valid, on_valid), ("test", test, on_test))
-        for each, first, second in zip(split, *texts, strict=True)
+        for pairs, first, second in zip(split, *texts, strict=True)
     ]
     return Comparison(sets, median(seconds[0]), median(seconds[1]), precisions)

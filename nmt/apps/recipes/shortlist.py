@@ -89,8 +89,8 @@ def make_shortlist(run: RunDir, best: int, frequent: int) -> ShortlistSizes:
     shortlist.save(run.shortlist, tokenizers)
     config = run.config()
     sets = run.read_sets("valid", config.data.directions[0])
-    sources = [language_prefix(config, each.direction) + text for each in sets for text in each.sources]
-    return _sizes(shortlist, tokenizers, sources, [text for each in sets for text in each.references])
+    sources = [language_prefix(config, pairs.direction) + text for pairs in sets for text in pairs.sources]
+    return _sizes(shortlist, tokenizers, sources, [text for pairs in sets for text in pairs.references])
 
 
 def _open_store(run: RunDir) -> TokenStore:
@@ -141,9 +141,9 @@ def choose_candidates(
 def _best_links(lexicon: Lexicon, src_vocab_size: int, excluded: NDArray[np.bool_], best: int) -> list[list[int]]:
     """Return up to `best` target tokens for each source token: those with the most links that are not `excluded`."""
     totals = np.bincount(lexicon.src, lexicon.links, minlength=src_vocab_size)
-    kept = lexicon.links >= np.maximum(MIN_SHARE * totals[lexicon.src], MIN_LINKS)
-    kept &= ~excluded[lexicon.tgt]
-    src, tgt, links = (part[kept] for part in lexicon)
+    strong = lexicon.links >= np.maximum(MIN_SHARE * totals[lexicon.src], MIN_LINKS)
+    strong &= ~excluded[lexicon.tgt]
+    src, tgt, links = (part[strong] for part in lexicon)
     order = np.lexsort((-links, src))
     src, tgt = src[order], tgt[order]
     bounds = np.searchsorted(src, np.arange(src_vocab_size + 1)).tolist()
@@ -188,10 +188,10 @@ def compare_shortlist(run: RunDir) -> Comparison:
                 texts, rate = _translate(translator, sets, options)
                 rates[i].append(rate)
                 if number == 0:
-                    scores.append(score_sets(sets, lambda each: texts[each.direction], ["bleu"]).mean[0])  # noqa: B023
+                    scores.append(score_sets(sets, lambda pairs: texts[pairs.direction], ["bleu"]).mean[0])  # noqa: B023
         full, short = (Measurement(s.value, median(rate)) for s, rate in zip(scores, rates, strict=True))
         return Comparison(
-            sum(len(each.sources) for each in sets), translator.engine.precision, full, short, scores[0].signature
+            sum(len(pairs.sources) for pairs in sets), translator.engine.precision, full, short, scores[0].signature
         )
 
 
@@ -201,8 +201,8 @@ def _translate(
     """Return the translations by direction, and the tokens per second."""
     texts, num_tokens = dict[Direction, list[str]](), 0
     start = time.perf_counter()
-    for each in sets:
-        found = translator.translate(each.sources, options, to=each.direction.tgt, from_=each.direction.src)
-        texts[each.direction] = [translation.text.replace("\n", " ") for translation in found]
-        num_tokens += sum(len(translation.tgt_ids) for translation in found)
+    for pairs in sets:
+        translations = translator.translate(pairs.sources, options, to=pairs.direction.tgt, from_=pairs.direction.src)
+        texts[pairs.direction] = [translation.text.replace("\n", " ") for translation in translations]
+        num_tokens += sum(len(translation.tgt_ids) for translation in translations)
     return texts, num_tokens / (time.perf_counter() - start)

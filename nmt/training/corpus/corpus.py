@@ -131,7 +131,7 @@ class Corpus:
         filters = [filters.model_dump() for filters in self._filters]
         return {
             "rules": VERSION,
-            "filters": filters[0] if all(each == filters[0] for each in filters) else filters,
+            "filters": filters[0] if all(own == filters[0] for own in filters) else filters,
             "language_identifier": identifier_version() if identifies else "",
         }
 
@@ -224,7 +224,7 @@ class Corpus:
         try:
             saved = json.loads(self._held_out_file(self._store_root).read_text(encoding="utf-8"))
             held_out = {
-                split: [SentencePair(str(src), str(tgt), *map(int, place)) for src, tgt, *place in saved[split]]
+                split: [SentencePair(str(src), str(tgt), *map(int, position)) for src, tgt, *position in saved[split]]
                 for split in self.missing
             }
             corpora = range(len(self.train))

@@ -158,28 +158,27 @@ def _write_splits(corpus: Corpus, run: RunDir) -> None:
     for split in SPLITS:
         if (run.data / f"{split}.src").exists():
             continue
-        by_direction: dict[Direction, list[SentencePair]] = {each: [] for each in corpus.config.data.directions}
+        directions = corpus.config.data.directions
+        by_direction: dict[Direction, list[SentencePair]] = {direction: [] for direction in directions}
         for pair in with_both_sides(corpus.pairs(split)):
             tagged = pair._replace(src=corpus.tag(split, pair) + pair.src)
             by_direction.setdefault(corpus.direction(split, pair), []).append(tagged)
         if not (pairs := [pair for group in by_direction.values() for pair in group]):
             raise DataError(f"the {split} set has no pair with text on both sides", path=corpus.files()[0])
-        several = len(by_direction) > 1
-        run.write_pairs(
-            split, pairs, [direction for direction, group in by_direction.items() for _ in group if several]
-        )
+        of_pairs = [direction for direction, group in by_direction.items() for _ in group]
+        run.write_pairs(split, pairs, of_pairs if len(by_direction) > 1 else [])
 
 
 def _log_holdout(corpus: Corpus, run: RunDir) -> None:
     """Log a message if the corpus is too small to hold out as many sentences as configured."""
     sizes = [len(set(run.read_pairs(split)[0])) for split in corpus.missing]
-    size, wanted = min(sizes, default=0), corpus.config.data.holdout_size
-    if corpus.missing and size < wanted:
+    size, holdout_size = min(sizes, default=0), corpus.config.data.holdout_size
+    if corpus.missing and size < holdout_size:
         log.info(
             "Holding out %d source sentences for %s instead of %d: at most one tenth of the corpus is held out.",
             size,
             in_words(corpus.missing),
-            wanted,
+            holdout_size,
         )
 
 
@@ -192,8 +191,8 @@ def _tokenizers(config: Config, run: RunDir, corpus: Corpus, base: TokenizerPair
     else:
         tokenizers = base.with_symbols(_symbols(config))
         if added := tokenizers.src.vocab_size - base.src.vocab_size:
-            place = config.training.init_from or config.tokenizer.path
-            log.info("the tokenizer of %s gets %d new tokens for tags, placeholders or terms", place, added)
+            origin = config.training.init_from or config.tokenizer.path
+            log.info("the tokenizer of %s gets %d new tokens for tags, placeholders or terms", origin, added)
     tokenizers.save(run.tokenizer)
     return tokenizers
 
@@ -380,7 +379,7 @@ def _split_report(corpus: Corpus, run: RunDir, tokenizers: TokenizerPair, split:
     """Report which parts of the validation or test set its scores leave out."""
     config, limit = corpus.config, corpus.config.model.max_src_len
     sets = run.read_sets(split, config.data.directions[0])
-    sources = [language_prefix(config, each.direction) + text for each in sets for text in each.sources]
+    sources = [language_prefix(config, pairs.direction) + text for pairs in sets for text in pairs.sources]
     num_rows = sum(1 for _ in corpus.pairs(split)) if split in corpus.named else len(sources)
     lengths = [len(ids) + 1 for ids in tokenizers.src.encode_batch(sources)]
     return SplitReport(

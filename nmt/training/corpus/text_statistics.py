@@ -55,7 +55,7 @@ def count_texts(corpus: Corpus, num_pairs: int, tokenizer: Tokenizer) -> TextSta
     """Count the training pairs of `corpus`, about `num_pairs`; if there are more than 100,000, every n-th."""
     step = -(-num_pairs // MAX_PAIRS)
     sentences = np.zeros((2, MAX_SENTENCES), dtype=np.int64)
-    without_letters = in_capitals = with_numbers = kept = 0
+    without_letters = in_capitals = with_numbers = numbers_kept = 0
     sources: list[str] = []
     whole = (pair for pair in corpus.train_pairs() if pair.src and pair.tgt)
     symbols = re.compile("|".join(map(re.escape, user_symbols(corpus.config))) or "(?!)")
@@ -68,7 +68,7 @@ def count_texts(corpus: Corpus, num_pairs: int, tokenizer: Tokenizer) -> TextSta
         numbers = numbers_in(pair.src), numbers_in(pair.tgt)
         if any(numbers):
             with_numbers += 1
-            kept += not number_differences(*numbers)
+            numbers_kept += not number_differences(*numbers)
         if len(sources) < _MAX_TOKENIZED:
             sources.append(pair.src)
     return TextStatistics(
@@ -79,7 +79,7 @@ def count_texts(corpus: Corpus, num_pairs: int, tokenizer: Tokenizer) -> TextSta
         without_letters=without_letters,
         in_capitals=in_capitals,
         with_numbers=with_numbers,
-        numbers_kept=kept,
+        numbers_kept=numbers_kept,
         chars_per_token=_low_chars_per_token(sources, tokenizer),
     )
 
@@ -128,13 +128,17 @@ def _share_copied(translator: Translator, sets: Sequence[DirectedPairs], seed: i
         spaced = (not written_without_spaces(direction.src), not written_without_spaces(direction.tgt))
         for line, pair in enumerate(zip(texts, references, strict=True), 1):
             copy = copy_with_placeholders(SentencePair(*pair, line), share=1.0, seed=seed, spaced=spaced)
-            found = [] if copy is None else ANY_PLACEHOLDER.findall(copy.src)
-            if copy is None or len(found) > _MAX_PLACEHOLDERS or line > _MAX_CHECKED // len(sets):
+            symbols = [] if copy is None else ANY_PLACEHOLDER.findall(copy.src)
+            if copy is None or len(symbols) > _MAX_PLACEHOLDERS or line > _MAX_CHECKED // len(sets):
                 continue
             directed = translator.languages.direct(copy.src, direction.tgt, direction.src)
             ids = translator.tokenizers.src.encode(directed.tag + directed.text)
-            placeholders.append(found)
+            placeholders.append(symbols)
             segments.append(Segment(ids, tgt_tag=translator.segmenter.tgt_tag(directed.direction)))
     outputs = translate_segments(translator.engine, translator.tokenizers, segments, translator.options.greedy())
-    pairs = [(symbol, best.text) for found, (best, *_) in zip(placeholders, outputs, strict=True) for symbol in found]
-    return sum(text.count(symbol) == 1 for symbol, text in pairs) / max(1, len(pairs))
+    are_copied = [
+        best.text.count(symbol) == 1
+        for symbols, (best, *_) in zip(placeholders, outputs, strict=True)
+        for symbol in symbols
+    ]
+    return sum(are_copied) / max(1, len(are_copied))

@@ -46,7 +46,7 @@ class Muon:
         matrices.sort(key=lambda matrix: sorted(matrix[0].shape))
         for _, same_shape in groupby(matrices, key=lambda matrix: sorted(matrix[0].shape)):
             group = list(same_shape)
-            for (part, _), direction in zip(group, orthogonal([each for _, each in group]), strict=True):
+            for (part, _), direction in zip(group, orthogonal([step for _, step in group]), strict=True):
                 part.sub_(direction * (0.2 * math.sqrt(max(part.shape)) * lr * applied))
 
 
@@ -65,5 +65,5 @@ def orthogonal(matrices: Sequence[Tensor]) -> list[Tensor]:
     for _ in range(_NUM_STEPS):
         gram = states @ states.mT
         states = torch.baddbmm(states, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), states, beta=a)
-    found = states.to(matrices[0].dtype).unbind()
-    return [each if like.size(0) <= like.size(1) else each.t() for each, like in zip(found, matrices, strict=True)]
+    nearest = states.to(matrices[0].dtype).unbind()
+    return [new if old.size(0) <= old.size(1) else new.t() for new, old in zip(nearest, matrices, strict=True)]

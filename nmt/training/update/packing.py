@@ -93,6 +93,6 @@ def _ids_of_lengths(*lengths: int) -> Tensor:
 
 def _pooled_and_gradients(attention: MultiHeadAttention, inputs: Tensor, mask: AttentionMask) -> tuple[Tensor, ...]:
     """Run attention forward and backward; inputs [4, 1, H, N, K]: query, key, value, and the output's gradient."""
-    query, key, value, above = (each.detach().requires_grad_() for each in inputs)
+    query, key, value, above = (tensor.detach().requires_grad_() for tensor in inputs)
     pooled, _ = attention.attend(query, key, value, mask)
     return pooled.detach(), *torch.autograd.grad(pooled, (query, key, value), above.detach())
