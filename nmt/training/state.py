@@ -103,12 +103,11 @@ class TrainState:
         """Return the state as named tensors."""
         counters = self.counters.model_dump_json().encode()
         tensors = {_COUNTERS: torch.from_numpy(np.frombuffer(counters, dtype=np.uint8).copy())}
-        tensors |= {f"weights.{name}": tensor for name, tensor in self.weights.items()}
+        for kind, named in (("weights", self.weights), ("ema", self.ema), ("loss_scale", self.loss_scale)):
+            tensors |= {f"{kind}.{name}": tensor for name, tensor in named.items()}
         for name, moments in self.moments.items():
             optimizer = "muon" if "momentum" in moments else "adam"
             tensors |= {f"{optimizer}.{name}.{moment}": tensor for moment, tensor in moments.items()}
-        tensors |= {f"ema.{name}": tensor for name, tensor in self.ema.items()}
-        tensors |= {f"loss_scale.{name}": tensor for name, tensor in self.loss_scale.items()}
         for rank, states in enumerate(self.random):
             tensors |= {f"random.{rank}.{device}": tensor for device, tensor in states.items()}
         return tensors
@@ -162,14 +161,13 @@ class TrainState:
             ("ema", self.ema, {} if ema is None else ema.weights),
             ("loss_scale", self.loss_scale, scale),
         ):
-            _check_tensors(_with_prefix(kind, tensors), _with_prefix(kind, expected))
+            _check_tensors(kind, tensors, expected)
         if unknown := self.moments.keys() - optimizer.master.keys():
             raise ValueError(f"the optimizer state belongs to another model: {min(unknown)}")
         for name, moments in self.moments.items():
-            prefix = f"adam {name}"
-            _check_tensors(_with_prefix(prefix, moments), _with_prefix(prefix, optimizer.moments_like(name)))
+            _check_tensors(f"adam {name}", moments, optimizer.moments_like(name))
             if "step" in moments and not 0 <= float(moments["step"]) <= self.counters.update:
-                raise ValueError(f"{prefix} step is {float(moments['step'])}")
+                raise ValueError(f"adam {name} step is {float(moments['step'])}")
         for rank, states in enumerate(self.random):
             if "cpu" not in states or any(t.dtype != torch.uint8 or t.dim() != 1 for t in states.values()):
                 raise ValueError(f"the random state of rank {rank} is invalid")
@@ -186,16 +184,12 @@ def _read_counters(tensors: Mapping[str, Tensor]) -> Counters:
         raise ValueError(f"{key}: {first['msg']}") from None
 
 
-def _with_prefix(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {f"{prefix} {name}": tensor for name, tensor in tensors.items()}
-
-
-def _check_tensors(tensors: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
+def _check_tensors(kind: str, tensors: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
     if odd := sorted(tensors.keys() ^ expected.keys()):
-        raise ValueError(f"{odd[0]}: {'missing' if odd[0] in expected else 'unknown'}")
+        raise ValueError(f"{kind} {odd[0]}: {'missing' if odd[0] in expected else 'unknown'}")
     for name, parameter in expected.items():
         if tensors[name].shape != parameter.shape or tensors[name].dtype != torch.float32:
-            raise ValueError(f"{name}: not an fp32 tensor of shape {tuple(parameter.shape)}")
+            raise ValueError(f"{kind} {name}: not an fp32 tensor of shape {tuple(parameter.shape)}")
 
 
 def newest_state(run: RunDir) -> tuple[TrainState, list[str]]:

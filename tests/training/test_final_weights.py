@@ -16,7 +16,7 @@ from nmt.data.store.store import Side
 from nmt.evaluation import score
 from nmt.training.final_weights import BIAS, end_rates, find_peak
 from nmt.training.run import resume_run, start_run
-from tests.tiny import small_config
+from tests.tiny import tiny_config
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def words(tmp_path_factory):
 def config_of(words, **training):
     few = {"max_updates": 60, "warmup_updates": 20, "validate_every": 20, "average_checkpoints": 2, "log_every": 20}
     chosen = {"calibrate_length": True, "early_stopping_metric": "chrf", "schedule": "inverse_sqrt"}
-    return small_config(words, model={"output_bias": True}, training=few | chosen | training)
+    return tiny_config(words, model={"output_bias": True}, training=few | chosen | training)
 
 
 @pytest.fixture(scope="module")

@@ -98,8 +98,8 @@ def test_a_stage_may_train_on_pairs_as_they_are_with_its_own_dropout(two_corpora
     values = config.model_dump()
     config = Config.model_validate({**values, **{key: values[key] | new for key, new in changes.items()}})
     first, second = (span.config for span in stage_spans(config))
-    assert (first.data.augment.is_on, first.tokenizer.subword_regularization.is_on) == (True, True)
-    assert (second.data.augment.is_on, second.tokenizer.subword_regularization.is_on) == (False, False)
+    assert (first.data.augment.is_on, first.tokenizer.subword_regularization.per_epoch) == (True, True)
+    assert (second.data.augment.is_on, second.tokenizer.subword_regularization.per_epoch) == (False, False)
     assert (second.model.dropout, second.model.embedding_dropout) == (0.25, 0.25)
     assert first.model == config.model
 

@@ -111,7 +111,7 @@ def test_an_unknown_tensor_in_the_state_is_one_error(run, name):
     for path in (run.state, run.previous_state):
         write_tensors(path, tensors)
     with pytest.raises(RunError, match="training state"):
-        TrainState.load(run.state) if name.startswith(("random", "x")) else resume_run(None, run.path)
+        TrainState.load(run.state) if name in ("random.x.cpu", "random.7.cpu", "x") else resume_run(None, run.path)
 
 
 def test_an_odd_value_in_run_json_is_one_error(run):
