@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.optim.adamw import adamw
-
-
-class _Group(NamedTuple):
-    parameters: dict[str, nn.Parameter]
-    weight_decay: float
 
 
 class AdamW:
@@ -30,9 +24,9 @@ class AdamW:
         weight_decay: float,
     ):
         """Train `parameters`; those that `decays` names as True have `weight_decay`."""
-        self.groups = [
-            _Group({n: p for n, p in parameters.items() if decays[n]}, weight_decay),
-            _Group({n: p for n, p in parameters.items() if not decays[n]}, 0.0),
+        self.groups = [  # parameters by name, and their weight decay
+            ({n: p for n, p in parameters.items() if decays[n]}, weight_decay),
+            ({n: p for n, p in parameters.items() if not decays[n]}, 0.0),
         ]
         self.betas = betas
         self.eps = eps
@@ -78,7 +72,7 @@ class AdamW:
 
     def load(self, state: Mapping[str, Mapping[str, Tensor]]) -> None:
         """Copy the state of the parameters that `state` has; forget that of others."""
-        parameters = {name: p for group in self.groups for name, p in group.parameters.items() if name in state}
+        parameters = {name: p for group, _ in self.groups for name, p in group.items() if name in state}
         self.state = {name: self.initial_state(parameter) for name, parameter in parameters.items()}
         for name, tensors in self.state.items():
             for key, tensor in tensors.items():

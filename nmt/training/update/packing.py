@@ -16,13 +16,6 @@ from nmt.model.masks import AttentionMask, causal_mask, mask_bias, padding_mask
 from nmt.model.transformer import Transformer
 
 
-class PackingChoice(NamedTuple):
-    """The decision to pack batches or not, with its reason."""
-
-    packed: bool
-    reason: str
-
-
 class Packings(NamedTuple):
     """The packings, or flattenings, of the sources and the targets of a batch."""
 
@@ -44,34 +37,32 @@ class Packings(NamedTuple):
         return Packings(self.sources.to(device), self.targets.to(device))
 
 
-def choose_packing(model: Transformer) -> PackingChoice:
-    """Choose packing if there is an attention kernel for packed rows that agrees with plain attention.
+def choose_packing(model: Transformer) -> tuple[bool, str]:
+    """Choose packing if there is an attention kernel for packed rows that agrees with plain attention; give the reason.
 
     Only GPUs have such a kernel. A trial on the device, forward and backward, takes a few hundredths of a second.
     """
     attention = next(module for module in model.modules() if isinstance(module, MultiHeadAttention))
     weight, head_size = attention.query_proj.weight, model.config.d_model // model.config.num_heads
     if not weight.is_cuda:
-        return PackingChoice(False, f"attention has no kernel for packed rows on {weight.device.type}")
+        return False, f"attention has no kernel for packed rows on {weight.device.type}"
     is_dot_product = attention.score is scaled_dot_product
     if not is_dot_product or not varlen_may_serve(weight.dtype, head_size, attention.dropout):
-        return PackingChoice(
-            False,
-            "the kernel for packed rows supports only bf16 and fp16, scaled dot products without attention dropout, "
-            "and heads of 8, 16, ... 256",
-        )
+        supported = "bf16 and fp16, scaled dot products without attention dropout, and heads of 8, 16, ... 256"
+        return False, f"the kernel for packed rows supports only {supported}"
     try:
         if not _trial_agrees(attention, weight, head_size):
-            return PackingChoice(False, "a trial of the kernel for packed rows did not agree with plain attention")
+            return False, "a trial of the kernel for packed rows did not agree with plain attention"
     except (ImportError, RuntimeError, TypeError) as error:  # an older GPU or torch
-        return PackingChoice(False, f"a trial of the kernel for packed rows failed: {error}")
-    return PackingChoice(True, "a trial of the kernel for packed rows agreed with plain attention")
+        return False, f"a trial of the kernel for packed rows failed: {error}"
+    return True, "a trial of the kernel for packed rows agreed with plain attention"
 
 
 def _trial_agrees(attention: MultiHeadAttention, weight: Tensor, head_size: int) -> bool:
     """Compare the kernel for packed rows with plain attention, forward and backward."""
     numbers = torch.Generator(weight.device).manual_seed(1)
-    ids = _ids_of_lengths(7, 2, 5).to(weight.device)
+    is_real = torch.arange(7) < torch.tensor((7, 2, 5))[:, None]
+    ids = torch.where(is_real, EOS_ID, PAD_ID).to(weight.device)
     packing = Packing.from_ids(ids)
     shape = (4, 1, 2, len(packing.real), head_size)
     inputs = torch.randn(shape, generator=numbers, device=weight.device).to(weight.dtype)
@@ -83,12 +74,6 @@ def _trial_agrees(attention: MultiHeadAttention, weight: Tensor, head_size: int)
         if not all(torch.allclose(a.float(), b, rtol=0.05, atol=0.05) for a, b in zip(ours, theirs, strict=True)):
             return False
     return True
-
-
-def _ids_of_lengths(*lengths: int) -> Tensor:
-    """Return ids [B, longest] of rows with these lengths: eos at every position, then padding."""
-    is_real = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
-    return torch.where(is_real, EOS_ID, PAD_ID)
 
 
 def _pooled_and_gradients(attention: MultiHeadAttention, inputs: Tensor, mask: AttentionMask) -> tuple[Tensor, ...]:

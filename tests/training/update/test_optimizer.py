@@ -89,7 +89,7 @@ def test_bf16_leaves_the_table_of_positions_in_fp32():
 def test_weight_decay_spares_embeddings_norms_and_biases():
     model = make()
     adam = Optimizer(model, TrainingConfig(weight_decay=0.1), torch.float32).adam
-    (names,) = (group.parameters.keys() for group in adam.groups if group.weight_decay)
+    (names,) = (parameters.keys() for parameters, weight_decay in adam.groups if weight_decay)
     assert all(name.endswith("proj.weight") and "embedding" not in name for name in names)
     assert "encoder_layers.0.feed_forward.input_proj.weight" in names
 
@@ -179,7 +179,7 @@ def test_muon_trains_the_matrices_of_the_layers_and_adamw_the_rest():
     config = ModelConfig(d_model=16, num_heads=2, d_ff=24, encoder_layers=1, decoder_layers=1, activation="swiglu")
     model = Transformer(config, 13, 13)
     optimizer = Optimizer(model, TrainingConfig(optimizer="muon"), torch.float32)
-    by_adam = {name for group in optimizer.adam.groups for name in group.parameters}
+    by_adam = {name for parameters, _ in optimizer.adam.groups for name in parameters}
     for name, parameter in model.named_parameters():
         is_matrix = "_layers." in name and parameter.dim() == 2
         assert (name in optimizer.muon.parameters) == is_matrix == (name not in by_adam), name
