@@ -1,4 +1,4 @@
-"""Parse names of files with both languages as a command line gives them: `pairs.tsv#2,3`, `book.xlsx#Sheet1!2,3`."""
+"""Parse names of files with both languages as a command line gives them: `pairs.tsv#2,3`, `book.xlsx#Sheet1:2,3`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nmt.config.corpora import FORMAT_OF_ENDING, FORMATS
 from nmt.data.read.lines import COMPRESSIONS
 
 _NUMBER = re.compile(r"[1-9][0-9]{0,5}")
-_SUCH_AS = "such as a.tsv#2,3, a.csv#German,English, a.xlsx#Sheet1!2,3 or a.jsonl#src,tgt"
+_SUCH_AS = "such as a.tsv#2,3, a.csv#German,English, a.xlsx#Sheet1:2,3 or a.jsonl#src,tgt"
 
 
 def format_of(name: str) -> str | None:
@@ -26,7 +26,8 @@ def parse_table_name(name: str, form: str | None = None) -> tuple[str, dict[str,
     """Return the path in `name`, and the keys of the corpus that follow it after a `#`: columns, sheet or fields.
 
     - `a.tsv#2,3` and `a.csv#German,English`: the source and target columns;
-    - `a.xlsx#Sheet1`, `a.xlsx#2,3` and `a.xlsx#Sheet1!2,3`: the sheet by name or number, the columns, or both;
+    - `a.xlsx#Sheet1`, `a.xlsx#2,3` and `a.xlsx#Sheet1:2,3`: the sheet by name or number, the columns, or both
+      (`a.xlsx#:German,English`: columns by name in the first sheet);
     - `a.jsonl#src,translation.de`: the source and target fields.
 
     The format is `form`, or else the one that the ending stands for. If a file has the whole `name`, that file is
@@ -40,7 +41,7 @@ def parse_table_name(name: str, form: str | None = None) -> tuple[str, dict[str,
     if "fields" in keys:
         return path, {"fields": _two(name, choice, "fields")}
     if "sheet" in keys:
-        sheet, mark, columns = choice.rpartition("!")
+        sheet, mark, columns = choice.rpartition(":")  # which no sheet may have in its name; a shell would expand "!"
         if not (mark and columns):
             by_number = [part.strip() for part in choice.split(",")]
             is_sheet = len(by_number) != 2 or not all(map(_NUMBER.fullmatch, by_number))

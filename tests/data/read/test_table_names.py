@@ -28,8 +28,9 @@ def test_every_format_has_a_key_endings_and_a_reader():
         ("a.csv#a#1,b", "a.csv", {"columns": ("a#1", "b")}),
         ("a.xlsx#2", "a.xlsx", {"sheet": 2}),
         ("a.xlsx#2,3", "a.xlsx", {"columns": (2, 3)}),
-        ("a.xlsx#Sheet 1!2,3", "a.xlsx", {"sheet": "Sheet 1", "columns": (2, 3)}),
-        ("a.xlsx#2!de,en", "a.xlsx", {"sheet": 2, "columns": ("de", "en")}),
+        ("a.xlsx#Sheet 1:2,3", "a.xlsx", {"sheet": "Sheet 1", "columns": (2, 3)}),
+        ("a.xlsx#:de,en", "a.xlsx", {"columns": ("de", "en")}),
+        ("a.xlsx#2:de,en", "a.xlsx", {"sheet": 2, "columns": ("de", "en")}),
         ("a.xlsm#May, 2024", "a.xlsm", {"sheet": "May, 2024"}),
         ("a.xlsx#Wow!", "a.xlsx", {"sheet": "Wow!"}),
         ("a.jsonl#src,translation.0", "a.jsonl", {"fields": ("src", "translation.0")}),
@@ -50,7 +51,7 @@ def test_the_format_may_be_given_and_a_file_of_that_very_name_wins(tmp_path, mon
     assert parse_table_name("a.txt#2,3", "tsv") == ("a.txt#2,3", {})
 
 
-@pytest.mark.parametrize("name", ["a.tsv#", "a.tsv#1", "a.csv#1,1", "a.tsv#0,1", "a.tsv#1,a", "a.xlsx#", "a.xlsx#x!1"])
+@pytest.mark.parametrize("name", ["a.tsv#", "a.tsv#1", "a.csv#1,1", "a.tsv#0,1", "a.tsv#1,a", "a.xlsx#", "a.xlsx#x:1"])
 def test_other_choices_of_columns_are_rejected(name):
     with pytest.raises(ConfigError, match="two different columns are needed after #, numbered from 1 or by name"):
         parse_table_name(name)
