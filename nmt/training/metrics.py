@@ -145,10 +145,12 @@ class TensorBoardLog:
         if self._opened is None:
             from tensorboardX import SummaryWriter
 
-            # The names of files hold the second in which they were made; the suffix tells two of one second apart.
-            suffix = f".{self._purge_step:08d}"
             self._opened = SummaryWriter(
-                str(self.folder), purge_step=self._purge_step, flush_secs=10, filename_suffix=suffix
+                str(self.folder),
+                purge_step=self._purge_step,
+                flush_secs=10,
+                max_queue=1000,  # a full one would block if its writer has failed, on a full disk for example
+                filename_suffix=f".{self._purge_step:08d}",  # else, two files of one second would have one name
             )
         return self._opened
 

@@ -105,8 +105,9 @@ class Corpus:
         pairs = read_parallel(self.train)
         if not self.missing:
             return pairs
-        if not self._has_several_directions:
-            return (pair for pair in pairs if self._split_of(pair) == "train")
+        if len(set(self._directions["train"])) == 1:
+            (holdout,) = self._holdouts.values()
+            return (pair for pair in pairs if holdout.split_of(pair.src) == "train")
         held_out = {text for split in self._held_out.values() for pair in split for text in (pair.src, pair.tgt)}
         return (pair for pair in pairs if not {pair.src, pair.tgt} & held_out)
 
@@ -161,13 +162,6 @@ class Corpus:
         """Return the tag of a validation or test pair's corpus followed by a space; empty if it has no tag."""
         tag = self.named.get(split, self.train)[pair.corpus].tag
         return "" if tag is None else f"{tag} "
-
-    @property
-    def _has_several_directions(self) -> bool:
-        return len(set(self._directions["train"])) > 1
-
-    def _split_of(self, pair: SentencePair) -> str:
-        return self._holdouts[self.direction("train", pair)].split_of(pair.src)
 
     @cached_property
     def _firsts(self) -> set[int]:
