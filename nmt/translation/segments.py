@@ -51,6 +51,7 @@ class Segment:
     tgt_tag: Sequence[int] = ()  # the tag at the beginning of the output, if the model has target-side tags
     protected: Protected = _NO_TEXT
     span: TextSpan = _NO_SPAN
+    space: str = ""  # after its translation
     tags: tuple[str, str] = ("", "")  # prepended to the segment, and to later parts that are translated separately
     prefix: str = ""
     terms: Sequence[Term] = ()  # glossary terms in the source

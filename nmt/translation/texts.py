@@ -19,7 +19,7 @@ from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.translation.languages import DirectedText, LanguagePair
 from nmt.translation.protect import Protected
 from nmt.translation.segments import Segment
-from nmt.translation.split import TextSpan, count_sentences, line_sentence_starts, split_text, whole
+from nmt.translation.split import TextSpan, line_sentence_starts, split_text, whole
 
 _TOO_MANY = 1 << 30  # tokens; reported for a part with more spans than placeholders, so that it is split
 
@@ -47,27 +47,18 @@ class SegmentedText(NamedTuple):
         """
         texts: list[tuple[SegmentedText, str]] = []
         spans, first = self.spans or [], 0
-        for number, segment in enumerate(self.segments, 1):
-            start, end, space, _ = segment.span
+        for segment in self.segments:
+            start, end, _, cut = segment.span
             symbols = segment.tags[0][len(self.tag) :]  # the user symbols of the text, repeated before each segment
             text = symbols + self.text[start:end]
             last = bisect_right(spans, end, first, key=lambda span: span.end)
             shift = len(symbols) - start
             inside = [Span(span.start + shift, span.end + shift) for span in spans[first:last] if span.start >= start]
             first = last
-            alone = replace(segment, span=TextSpan(0, len(text), "", segment.span.cut))
-            space = space if number == len(self.segments) else space_after(segment.span, self.direction)
+            alone = replace(segment, span=TextSpan(0, len(text), "", cut), space="")
             of_segment = None if self.spans is None else inside
-            texts.append((self._replace(text=text, lead="", segments=[alone], spans=of_segment), space))
+            texts.append((self._replace(text=text, lead="", segments=[alone], spans=of_segment), segment.space))
         return texts
-
-
-def space_after(span: TextSpan, direction: Direction) -> str:
-    """Return the white space between the translation of `span` and that of the next one."""
-    if not span.space and written_without_spaces(direction.src) and not written_without_spaces(direction.tgt):
-        return " "
-    no_spaces = spaces_between_sentences(direction.src) and not spaces_between_sentences(direction.tgt)
-    return "" if no_spaces and not span.space.strip(" ") else span.space
 
 
 class TextSegmenter:
@@ -137,13 +128,6 @@ class TextSegmenter:
             return None
         return 1 if options.split == "always" else self._max_sentences
 
-    def is_split(self, text: str, options: SearchOptions, language: str) -> bool:
-        """Return whether `text` has several lines, or a line with more sentences than the model translates at once."""
-        most = self.max_sentences(options)
-        if options.split == "never":
-            return False
-        return "\n" in text.strip() or (most is not None and count_sentences(text, language) > most)
-
     def terms_to_keep(self, glossary: Glossary, text: str, options: SearchOptions) -> list[Match]:
         """Return the terms that a translation of `text` must keep: those outside of the spans `options` protect."""
         spans = find_spans(text, self.languages.user_symbols) if options.protect else []
@@ -202,6 +186,8 @@ class _Splitter:
             sources = [ids for _ in parts]
         spans = self.spans if self.options.protect else None
         segments = [self._segment(part, ids) for part, ids in zip(parts, sources, strict=True)]
+        for segment in segments[:-1]:
+            segment.space = _space_between(segment.span.space, self.direction)
         return SegmentedText(self.text, lead, segments, spans, self.direction, self.tag, self.segmenter.statistics)
 
     def _must_be_split(self) -> bool:
@@ -230,6 +216,7 @@ class _Splitter:
             tgt_tag=self.tgt_tag,
             protected=protected,
             span=span,
+            space=span.space,
             tags=(self._tag_before(span.start), self.tag + (symbols or self.symbols)),
             terms=terms,
             is_verbatim=not (terms or is_translated),
@@ -280,3 +267,11 @@ class _Splitter:
             if len(ids) <= self.segmenter.limit:
                 self._tokens[start, end] = ids
         return ids
+
+
+def _space_between(space: str, direction: Direction) -> str:
+    """Return the white space between the translations of sentences with `space` between them."""
+    if not space and written_without_spaces(direction.src) and not written_without_spaces(direction.tgt):
+        return " "
+    no_spaces = spaces_between_sentences(direction.src) and not spaces_between_sentences(direction.tgt)
+    return "" if no_spaces and not space.strip(" ") else space

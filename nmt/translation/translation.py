@@ -7,16 +7,14 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from nmt.base.languages import Direction, written_without_spaces
-from nmt.config import SearchOptions
 from nmt.data.text.glossary import Term, missed_terms
 from nmt.data.text.spans import ANY_PLACEHOLDER
 from nmt.data.text.text_statistics import TextStatistics
 from nmt.translation.guards import find_unusual, is_copy, is_in_wrong_language
-from nmt.translation.languages import DirectedText
 from nmt.translation.protect import Protected, missing
 from nmt.translation.retries import has_loop, wrong_numbers
 from nmt.translation.segments import Segment, SegmentTranslation
-from nmt.translation.texts import SegmentedText, TextSegmenter, space_after
+from nmt.translation.texts import SegmentedText
 
 _TAG_TOKENS = 2  # at most, before each segment: the tag of a language and a space
 
@@ -148,11 +146,9 @@ def _assemble(text: SegmentedText, rank: int) -> Translation:
     written, segments = list[str](), list[SegmentTranslation]()
     around, lost, numbers = list[str](), list[str](), list[str]()
     is_in_source = "\ufffd" in text.text  # the replacement character
-    for i, segment in enumerate(text.segments):
+    for segment in text.segments:
         output, translations, lost_here = _output(text, segment, rank)
-        is_last = i == len(text.segments) - 1
-        space = segment.span.space if is_last else space_after(segment.span, text.direction)
-        written.append((output if is_in_source else output.replace("\ufffd", "")) + space)
+        written.append((output if is_in_source else output.replace("\ufffd", "")) + segment.space)
         segments += [translation for translation in translations if translation.src_ids]
         around += segment.protected.spans if segment.around else []
         lost += lost_here
@@ -201,24 +197,6 @@ def _with_prefix(segment: Segment, output: str, tgt: str) -> str:
         return output
     is_apart = prefix[-1].isspace() or (written_without_spaces(tgt) and not prefix[-1].isascii())
     return prefix + ("" if is_apart else " ") + output
-
-
-def cut_text(
-    segmenter: TextSegmenter, directed: DirectedText, options: SearchOptions
-) -> tuple[str, list[tuple[str, str, int]]]:
-    """Cut a text into its segments, so that translating and joining them gives the translation of the text.
-
-    Returns the white space before the first one, and for each its source with the text's symbols, the white space after
-    its translation, and its number of tokens.
-    """
-    (text,) = segmenter.segment([directed], options)
-    parts = []
-    for number, segment in enumerate(text.segments, 1):
-        span = segment.span
-        symbols = segment.tags[0][len(directed.tag) :]  # the text's symbols are repeated before each of its segments
-        space = span.space if number == len(text.segments) else space_after(span, text.direction)
-        parts.append((symbols + text.text[span.start : span.end], space, len(segment.src_ids)))
-    return text.lead if parts else "", parts
 
 
 def _join_around(protected: Protected, translations: Sequence[SegmentTranslation]) -> str:

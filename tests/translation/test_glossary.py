@@ -116,7 +116,7 @@ def test_a_trained_model_obeys_terms_that_it_never_saw(tmp_path):
 
 def test_resumed_training_with_terms_equals_uninterrupted(tmp_path, monkeypatch):
     from nmt.training.run import resume_run
-    from tests.training.test_run import same, state_of, stop_after
+    from tests.resumption import same, state_of, stop_after
 
     config = words_config(write_words(tmp_path / "corpus", 300), training={"batch_tokens": 256})
     start_run(config, Path(tmp_path / "whole"))

@@ -1,18 +1,27 @@
-"""Translate blocks of texts in the worker processes of a Ray cluster, in order, even if workers die."""
+"""Translate blocks of texts in the worker processes of a Ray cluster, in order, even if workers die.
+
+Ray is imported only when needed.
+"""
 
 from __future__ import annotations
 
 import logging
+import math
+import os
+import re
+import signal
+import socket
+import threading
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from nmt.apps.ray.ray_cluster import Shares, connected, share_out
-from nmt.apps.ray.ray_worker import ModelPaths, Result, Worker, WorkerInfo
+from nmt.apps.ray.ray_worker import ModelPaths, Worker, WorkerInfo
 from nmt.artifacts.rundir import RunDir
-from nmt.base.errors import NmtError, in_words
+from nmt.base.errors import NmtError, counted, how_to_install, in_words
+from nmt.base.machine import num_cores
 from nmt.translation.blocks import Request, TranslatedBlock
 from nmt.translation.languages import LanguagePair
 from nmt.translation.translator import Translator, shared_tokenizers
@@ -25,6 +34,9 @@ MAX_RETRIES = 5
 _BLOCKS_PER_WORKER = 2  # the next block is already queued at the worker, so that it is never idle
 _WINDOW_PER_WORKER = 4  # finished blocks that wait for an earlier one stay in memory
 _PATIENCE_SECONDS = 60.0
+_CONNECT_SECONDS = 10.0
+_LOCAL_STORE_BYTES = 256 << 20  # object store of a cluster on this machine, for texts and translations in transit
+_ADDRESS = re.compile(r"(?:ray://)?(?P<host>[\w.-]+|\[[0-9A-Fa-f:]+\]):(?P<port>\d{1,5})")
 
 
 @dataclass
@@ -70,15 +82,19 @@ class RayTranslator:
 
     local: Translator | None = None
 
-    def __init__(self, ray: Any, models: Sequence[RunDir], paths: ModelPaths, shares: Shares):
-        """Start the workers and wait until each has loaded the model."""
+    def __init__(self, ray: Any, models: Sequence[RunDir], paths: ModelPaths, shares: tuple[int, int, int]):
+        """Start the workers, with `shares` as of `share_out`, and wait until each has loaded the model."""
         config = models[0].config()
         self.tokenizers = shared_tokenizers(models)
         self.languages, self.options = LanguagePair.of(config), config.decoding
         self._ray = ray
-        self._shares = shares
-        self._workers = self._start(paths)
-        self.precision = self._same("precision")
+        self._num_cpus = shares[1]
+        self._workers = self._start(paths, *shares)
+        precisions = sorted({worker.info.precision for worker in self._workers})
+        if len(precisions) > 1:  # translations might differ
+            hint = "set --engine, --device and --precision, so that all compute alike"
+            raise NmtError(f"the Ray workers differ in precision: {in_words(precisions)}", hint=hint)
+        self.precision = precisions[0]
         self.max_src_len: int = self._workers[0].info.max_src_len
 
     def translate_blocks(
@@ -106,14 +122,12 @@ class RayTranslator:
         """Log how many lines each worker translated, and how fast."""
         for number, worker in enumerate(self._workers, 1):
             rate = worker.num_lines / worker.seconds if worker.seconds else 0.0
-            threads = self._shares.num_cpus
-            place = f"{worker.info.host}, {threads} {'thread' if threads == 1 else 'threads'}"
+            place = f"{worker.info.host}, {counted(self._num_cpus, 'thread')}"
             log.info("Ray worker %d (%s): %s lines, %s lines/s", number, place, f"{worker.num_lines:,}", f"{rate:,.1f}")
 
-    def _start(self, paths: ModelPaths) -> list[_WorkerState]:
+    def _start(self, paths: ModelPaths, count: int, num_cpus: int, num_gpus: int) -> list[_WorkerState]:
         from nmt import __version__
 
-        count, num_cpus, num_gpus = self._shares
         remote = self._ray.remote(num_cpus=num_cpus, num_gpus=num_gpus, max_restarts=-1, max_task_retries=MAX_RETRIES)(
             Worker
         )
@@ -147,10 +161,10 @@ class RayTranslator:
 
     def _translations(self, job: _Job) -> Any:
         last = job.first + len(job.texts) - 1
-        result: Result = self._get(job.reference, f"while it translated the lines {job.first:,} to {last:,}")
+        translations, seconds = self._get(job.reference, f"while it translated the lines {job.first:,} to {last:,}")
         job.worker.num_lines += len(job.texts)
-        job.worker.seconds += result.seconds
-        return result.translations
+        job.worker.seconds += seconds
+        return translations
 
     def _get(self, reference: Any, when: str) -> Any:
         """Return the result of a call; raise the NmtError that it returned."""
@@ -164,10 +178,91 @@ class RayTranslator:
             raise result
         return result
 
-    def _same(self, name: str) -> str:
-        """Return the value that all workers share. NmtError if they differ, because translations might then differ."""
-        values = sorted({str(getattr(worker.info, name)) for worker in self._workers})
-        if len(values) > 1:
-            hint = "set --engine, --device and --precision, so that all compute alike"
-            raise NmtError(f"the Ray workers differ in {name}: {in_words(values)}", hint=hint)
-        return values[0]
+
+@contextmanager
+def connected(address: str, num_workers: int | None) -> Iterator[Any]:
+    """Yield the module ray, connected to the cluster at `address`: auto, local, HOST:PORT or ray://HOST:PORT.
+
+    `local` starts a cluster on this machine with one CPU per core, but at least `num_workers`, and stops it at the end.
+    NmtError if Ray is not installed, or there is no cluster.
+    """
+    if address not in ("auto", "local"):
+        _check_address(address)
+    ray = _import_ray()
+    options: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
+    if address == "local":
+        num_cpus = max(num_cores(), num_workers or 1)
+        options |= {"num_cpus": num_cpus, "include_dashboard": False, "object_store_memory": _LOCAL_STORE_BYTES}
+    is_main = threading.current_thread() is threading.main_thread()
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        ray.init(address=address, **options)
+    except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
+        hint = (
+            "start one with `ray start --head`, or use the cores of this machine: --ray local; for a cluster with "
+            "token authentication, set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN"
+        )
+        reason = str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__
+        raise NmtError(f"cannot connect to a Ray cluster ({reason})", path=address, hint=hint) from None
+    finally:
+        if is_main:
+            signal.signal(signal.SIGTERM, before)  # Ray's handler would end the program silently
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+def share_out(ray: Any, num_workers: int | None, device: str) -> tuple[int, int, int]:
+    """Divide the free resources of the cluster among `num_workers` (default: one per GPU, else one per CPU).
+
+    Return the number of workers, and the CPUs and GPUs of each: at least one whole CPU, and one whole GPU if a GPU is
+    free and `device` allows it. NmtError if the cluster, even with all its resources free, has no room for so many
+    workers: some would wait forever.
+    """
+    free = ray.available_resources()
+    num_cpus, num_gpus = max(1, int(free.get("CPU", 1))), int(free.get("GPU", 0)) if device in ("auto", "cuda") else 0
+    gpus_each = 1 if num_gpus else 0
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    room = _max_workers(nodes, 1, gpus_each)
+    count = num_workers or max(1, min(num_gpus or num_cpus, room))
+    if count > room:
+        share = "a whole CPU and a whole GPU" if gpus_each else "a whole CPU"
+        hint = f"use --ray-workers {room}" if room else "add nodes with CPUs to the cluster"
+        hint += ", or --device cpu to translate on CPUs only" if gpus_each else ""
+        message = f"the Ray cluster has room for {counted(room, 'worker')}, not {count:,}: each takes {share}"
+        raise NmtError(message, hint=hint)
+    cpus_each = range(max(1, num_cpus // count), 0, -1)
+    return count, next(cpus for cpus in cpus_each if _max_workers(nodes, cpus, gpus_each) >= count), gpus_each
+
+
+def _max_workers(nodes: Sequence[Mapping[str, float]], num_cpus: int, num_gpus: int) -> int:
+    """Return how many workers with `num_cpus` and `num_gpus` each fit on nodes with these resources."""
+    return sum(
+        int(min(node.get("CPU", 0) // num_cpus, node.get("GPU", 0) // num_gpus if num_gpus else math.inf))
+        for node in nodes
+    )
+
+
+def _check_address(address: str) -> None:
+    """Raise NmtError unless something listens at `address`; Ray itself would wait for minutes."""
+    match = _ADDRESS.fullmatch(address)
+    if not match or int(match["port"]) > 65535:
+        hint = "use auto, local, HOST:PORT of a cluster's head node, or ray://HOST:PORT"
+        raise NmtError(f"--ray {address}: not an address of a Ray cluster", hint=hint)
+    try:
+        socket.create_connection((match["host"].strip("[]"), int(match["port"])), _CONNECT_SECONDS).close()
+    except OSError as error:
+        hint = "check if the cluster is running there: ray status --address HOST:PORT"
+        raise NmtError(f"no Ray cluster answers ({error.strerror or error})", path=address, hint=hint) from None
+
+
+def _import_ray() -> Any:
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # send no usage statistics
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # no warning about future changes in Ray
+    try:
+        import ray
+    except ImportError:
+        hint = how_to_install("ray")
+        raise NmtError("--ray needs the package ray, which is not installed", hint=hint) from None
+    return ray

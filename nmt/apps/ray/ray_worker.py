@@ -54,14 +54,6 @@ class WorkerInfo(NamedTuple):
     max_src_len: int
 
 
-class Result(NamedTuple):
-    """The translations of one block."""
-
-    translations: list[Translation]
-    seconds: float
-    pid: int
-
-
 def _shared_name(run: RunDir) -> str:
     """Return the name of a model that holds on every node."""
     is_on_hub = str(run.source).startswith(HUB_PREFIX)
@@ -93,15 +85,15 @@ class Worker:
             return error
         return WorkerInfo(platform.node(), os.getpid(), translator.precision, translator.max_src_len)
 
-    def translate(self, texts: list[str], request: Request, first: int) -> Result | NmtError:
-        """Translate `texts`, the lines from number `first` on."""
+    def translate(self, texts: list[str], request: Request, first: int) -> tuple[list[Translation], float] | NmtError:
+        """Translate `texts`, the lines from number `first` on; return also the seconds that it took."""
         try:
             translator = self._loaded()
             began = time.monotonic()
             translations = translate_block(translator, texts, request, first)
         except NmtError as error:
             return error
-        return Result(translations, time.monotonic() - began, os.getpid())
+        return translations, time.monotonic() - began
 
     def _loaded(self) -> Translator:
         if self._translator is None:

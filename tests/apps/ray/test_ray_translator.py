@@ -11,8 +11,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from nmt.apps.ray.ray_cluster import Shares, connected, share_out
-from nmt.apps.ray.ray_worker import ModelPaths, Result, Worker
+from nmt.apps.ray.ray_translator import connected, share_out
+from nmt.apps.ray.ray_worker import ModelPaths, Worker
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError
 from nmt.translation.blocks import Request, translate_texts
@@ -40,9 +40,9 @@ class TestWithoutRay:
         info = worker.load()
         assert (info.pid, info.precision, info.max_src_len) == (os.getpid(), "fp32", 32)
         result = worker.translate(TEXTS, Request(RunDir(digits_run).config().decoding), 1)
-        assert isinstance(result, Result)
+        assert not isinstance(result, NmtError)
         here = Translator.load(digits_run, precision="fp32", device="cpu").translate(TEXTS)
-        assert [t.text for t in result.translations] == [t.text for t in here]
+        assert [t.text for t in result[0]] == [t.text for t in here]
 
     @pytest.mark.parametrize(
         ("changes", "version", "message"),
@@ -86,14 +86,14 @@ def with_nodes(*nodes: tuple[int, int], free: tuple[int, int] | None = None) -> 
 @pytest.mark.parametrize(
     ("ray", "num_workers", "device", "shares"),
     [
-        (with_nodes((8, 0)), None, "auto", Shares(8, 1, 0)),
-        (with_nodes((8, 0)), 3, "auto", Shares(3, 2, 0)),
-        (with_nodes((8, 0), (2, 0)), 2, "auto", Shares(2, 4, 0)),  # 5 CPUs each would fit on the first node alone
-        (with_nodes((8, 2)), None, "auto", Shares(2, 4, 1)),
-        (with_nodes((8, 2), (64, 0)), None, "auto", Shares(2, 4, 1)),  # the GPUs' node has 4 CPUs for each of them
-        (with_nodes((4, 8)), None, "auto", Shares(4, 1, 1)),
-        (with_nodes((8, 2)), 3, "cpu", Shares(3, 2, 0)),
-        (with_nodes((8, 2), free=(8, 0)), 4, "auto", Shares(4, 2, 0)),
+        (with_nodes((8, 0)), None, "auto", (8, 1, 0)),
+        (with_nodes((8, 0)), 3, "auto", (3, 2, 0)),
+        (with_nodes((8, 0), (2, 0)), 2, "auto", (2, 4, 0)),  # 5 CPUs each would fit on the first node alone
+        (with_nodes((8, 2)), None, "auto", (2, 4, 1)),
+        (with_nodes((8, 2), (64, 0)), None, "auto", (2, 4, 1)),  # the GPUs' node has 4 CPUs for each of them
+        (with_nodes((4, 8)), None, "auto", (4, 1, 1)),
+        (with_nodes((8, 2)), 3, "cpu", (3, 2, 0)),
+        (with_nodes((8, 2), free=(8, 0)), 4, "auto", (4, 2, 0)),
     ],
 )
 def test_workers_share_the_resources_so_that_all_fit_on_the_nodes(ray, num_workers, device, shares):
@@ -102,7 +102,7 @@ def test_workers_share_the_resources_so_that_all_fit_on_the_nodes(ray, num_worke
 
 @pytest.mark.parametrize(
     ("ray", "shares"),
-    [(with_nodes((4, 0), free=(0, 0)), Shares(4, 1, 0)), (with_nodes((8, 4), free=(1, 1)), Shares(4, 1, 1))],
+    [(with_nodes((4, 0), free=(0, 0)), (4, 1, 0)), (with_nodes((8, 4), free=(1, 1)), (4, 1, 1))],
 )
 def test_workers_wait_for_resources_that_others_use(ray, shares):
     assert share_out(ray, 4, "auto") == shares
@@ -143,7 +143,7 @@ class TestWithRay:
     def translator(self, cluster, digits_run):
         from nmt.apps.ray.ray_translator import RayTranslator
 
-        return RayTranslator(cluster, [RunDir(digits_run)], paths_of(digits_run), Shares(2, 1, 0))
+        return RayTranslator(cluster, [RunDir(digits_run)], paths_of(digits_run), (2, 1, 0))
 
     @pytest.fixture(scope="class")
     def local(self, digits_run):
@@ -188,7 +188,7 @@ class TestWithRay:
 
         monkeypatch.setattr(ray_translator, "Worker", Deadly)
         monkeypatch.setattr(ray_translator, "MAX_RETRIES", 1)
-        translator = ray_translator.RayTranslator(cluster, [RunDir(digits_run)], paths_of(digits_run), Shares(1, 0, 0))
+        translator = ray_translator.RayTranslator(cluster, [RunDir(digits_run)], paths_of(digits_run), (1, 0, 0))
         with pytest.raises(NmtError, match="a Ray worker failed while it translated the lines 1 to 16"):
             list(translate_texts(translator, TEXTS, Request(translator.options)))
 
@@ -196,7 +196,7 @@ class TestWithRay:
         from nmt.apps.ray.ray_translator import RayTranslator
 
         with pytest.raises(NmtError, match="finds no such model"):
-            RayTranslator(cluster, [RunDir(digits_run)], paths_of(digits_run, folders=("/nowhere",)), Shares(1, 0, 0))
+            RayTranslator(cluster, [RunDir(digits_run)], paths_of(digits_run, folders=("/nowhere",)), (1, 0, 0))
 
     def test_the_rate_of_each_worker_is_logged(self, translator, messages):
         translator.log_rates()
