@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
 from html import escape
 from pathlib import PurePath
 
 from nmt.base.errors import printable
-from nmt.base.html_page import bar_chart, figures, html_page, html_table, html_text
 from nmt.evaluation.details import FLAGS, Details, Grouping, TestSentence, rounded_chrf
 from nmt.evaluation.evaluation import Evaluation
 from nmt.evaluation.scores import MetricScore
@@ -27,9 +26,22 @@ _TOKEN = re.compile(
     r"[\u2e80-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1000-\u109f]|\w+?(?=[\u2e80-\u9fff]|\b)|\s+|.", re.DOTALL
 )
 _STYLE = """
+:root { color-scheme: light dark; --ink: #1c1e26; --soft: #5b6070; --line: #d9dce5; --page: #ffffff; --fill: #3f51b5; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e6e8ef; --soft: #a3a8b8; --line: #3a3f4d; --page: #16181d; --fill: #8c9eff; }
+}
+body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--page); max-width: 80rem;
+  margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2.5rem; }
+p, figcaption { color: var(--soft); max-width: 45rem; } figure { margin: 1.5rem 0; max-width: 45rem; }
+table { border-collapse: collapse; width: 100%; }
+th, td { padding: .35rem .6rem; border-bottom: 1px solid var(--line); text-align: left; vertical-align: top; }
+th.number, td.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+td.text { overflow-wrap: anywhere; width: 30%; } code { color: var(--soft); }
+.figures { display: flex; flex-wrap: wrap; gap: 2rem; } .figures b { display: block; font-size: 1.8rem; }
+svg { width: 100%; height: auto; } svg rect { fill: var(--fill); } svg text { fill: var(--soft); font-size: 11px; }
 :root { --extra: #fde2c8; --missing: #d5e3fb; }
 @media (prefers-color-scheme: dark) { :root { --extra: #6b3d12; --missing: #1f3f74; } }
-body { max-width: 80rem; } figure { max-width: 45rem; }
 mark { color: inherit; background: var(--extra); border-radius: .2rem; text-decoration: underline; }
 mark.missing { background: var(--missing); text-decoration: underline dotted; }
 .controls { position: sticky; top: 0; display: flex; flex-wrap: wrap; gap: 1rem; align-items: center; padding: .6rem 0;
@@ -38,9 +50,12 @@ mark.missing { background: var(--missing); text-decoration: underline dotted; }
 #sentences th button { all: unset; cursor: pointer; text-decoration: underline; }
 #sentences th button:focus-visible { outline: 2px solid var(--fill); }
 #sentences th.number { min-width: 3.5rem; max-width: 7rem; white-space: normal; overflow-wrap: break-word; }
-#sentences td.text { width: 30%; } #sentences td.text div + div { margin-top: .4rem; }
+#sentences td.text div + div { margin-top: .4rem; }
 .label { color: var(--soft); font-size: .85rem; } .scroll { overflow-x: auto; }
 """
+# The browser loads nothing from elsewhere, whatever the page contains.
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+_WIDTH, _HEIGHT, _FOOT = 600, 120, 18  # of a chart, in SVG units
 _SCRIPT = """
 const table = document.getElementById("sentences"), body = table.tBodies[0], rows = [...body.rows];
 const words = document.getElementById("words"), flag = document.getElementById("flag");
@@ -146,9 +161,22 @@ def _sentence_lines(sentence: TestSentence) -> Iterator[str]:
 
 def render_html(title: str, scores: Sequence[MetricScore], details: Details, compared: Sequence[ComparedSystem]) -> str:
     """Return an HTML page on a system and a test set that needs no other files; texts are escaped."""
-    body = [*_overview(scores, details), *_comparisons(details, compared), *_pictures(details)]
-    body += _sentences_table(details, compared)
-    return html_page(printable(title), body, style=_STYLE, script=_SCRIPT)
+    title = escape(printable(title))
+    return "\n".join(
+        [
+            '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
+            f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            f"<title>{title}</title>\n<style>{_STYLE}</style>\n</head>\n<body>",
+            f"<h1>{title}</h1>",
+            *_overview(scores, details),
+            *_comparisons(details, compared),
+            *_pictures(details),
+            *_sentences_table(details, compared),
+            f"<script>{_SCRIPT}</script>",
+            "</body>\n</html>\n",
+        ]
+    )
 
 
 def _overview(scores: Sequence[MetricScore], details: Details) -> Iterator[str]:
@@ -156,7 +184,8 @@ def _overview(scores: Sequence[MetricScore], details: Details) -> Iterator[str]:
     for score in scores:
         half_width = "" if score.interval is None else f" ± {score.interval.half_width:.2f}"
         numbers.append((f"{score.value:.2f}{half_width}", score.name))
-    yield figures(numbers)
+    cells = (f"<div><b>{number}</b>{label}</div>" for number, label in numbers)
+    yield "\n".join(['<div class="figures">', *cells, "</div>"])
     yield "<p>With 95% confidence intervals, by bootstrap resampling of the sentences. Compare scores only if their"
     yield "signatures are the same:</p><ul>"
     yield from (f"<li>{score.name}: <code>{escape(score.signature)}</code></li>" for score in scores)
@@ -165,7 +194,7 @@ def _overview(scores: Sequence[MetricScore], details: Details) -> Iterator[str]:
 
 def _comparisons(details: Details, systems: Sequence[ComparedSystem]) -> Iterator[str]:
     for compared in systems:
-        yield f"<h2>Compared with {html_text(compared.system.name)}</h2>"
+        yield f"<h2>Compared with {_html_text(compared.system.name)}</h2>"
         yield f"<p>Tested by {describe_test(compared.test)}. p is the probability that chance alone makes as large"
         yield f"a difference, in favor of either system; from {LEVEL} on, it may be chance. The p-value that sacreBLEU"
         yield "prints, where it differs, counts only differences in favor of the better system.</p>"
@@ -174,7 +203,7 @@ def _comparisons(details: Details, systems: Sequence[ComparedSystem]) -> Iterato
             shown = (f"{each.value:.2f}", f"{each.other:.2f}", f"{each.value - each.other:+.2f}", each.p_values())
             rows.append((each.name, *shown, each.verdict()))
         heads = ("metric", "this system", "the other", "difference", "p", "this system is")
-        yield html_table(heads, rows, numbers=range(1, 5))
+        yield _html_table(heads, rows, numbers=range(1, 5))
         yield _gains(details, compared)
 
 
@@ -191,7 +220,7 @@ def _gains(details: Details, compared: ComparedSystem) -> str:
     ]
     better, worse = sum(gain > 0 for gain in gains), sum(gain < 0 for gain in gains)
     caption = f"Sentences by how much higher their chrF is than the other's: {better:,} are better, {worse:,} worse."
-    return bar_chart(bars, caption, label_every=2)
+    return _bar_chart(bars, caption)
 
 
 def _gain(sentence: TestSentence, other: float) -> float:
@@ -209,7 +238,7 @@ def _pictures(details: Details) -> Iterator[str]:
         (float(count), f"{number * _STEP}", f"chrF {number * _STEP} to {(number + 1) * _STEP}: {count:,} sentences")
         for number, count in enumerate(counts)
     ]
-    yield bar_chart(bars, "Sentences by their chrF.", label_every=2)
+    yield _bar_chart(bars, "Sentences by their chrF.")
     for grouping in details.groupings:
         names = list(grouping.groups[0].scores)
         rows = (
@@ -217,7 +246,7 @@ def _pictures(details: Details) -> Iterator[str]:
             for group in grouping.groups
         )
         yield f"<h2>By {grouping.property}</h2>"
-        yield html_table(("", "sentences", *names), rows, numbers=range(1, 2 + len(names)))
+        yield _html_table(("", "sentences", *names), rows, numbers=range(1, 2 + len(names)))
 
 
 def _sentences_table(details: Details, systems: Sequence[ComparedSystem]) -> Iterator[str]:
@@ -254,7 +283,7 @@ def _controls(details: Details) -> Iterator[str]:
 
 
 def _sort_button(key: str, label: str) -> str:
-    return f'<button type="button" data-key="{key}">{html_text(label)}</button>'
+    return f'<button type="button" data-key="{key}">{_html_text(label)}</button>'
 
 
 def _row(sentence: TestSentence, others: Sequence[tuple[str, str, float]]) -> str:
@@ -268,13 +297,13 @@ def _row(sentence: TestSentence, others: Sequence[tuple[str, str, float]]) -> st
     cells = "".join(f'<td class="number">{value}</td>' for value in numbers.values())
     flags = "".join(f'<div class="label">{flag}</div>' for flag in sentence.flags)
     more = "".join(
-        f'<div><span class="label">{html_text(name)}, chrF {chrf:.2f}</span><br>{html_text(text)}</div>'
+        f'<div><span class="label">{_html_text(name)}, chrF {chrf:.2f}</span><br>{_html_text(text)}</div>'
         for name, text, chrf in others
     )
     outputs = f"<div>{_marked(output)}</div>{flags}{more}"
     references = f"<div>{_marked(reference, 'missing')}</div>"
-    references += "".join(f"<div>{html_text(other)}</div>" for other in sentence.references[1:])
-    sources = [] if sentence.source is None else [html_text(sentence.source)]
+    references += "".join(f"<div>{_html_text(other)}</div>" for other in sentence.references[1:])
+    sources = [] if sentence.source is None else [_html_text(sentence.source)]
     texts = "".join(f'<td class="text" dir="auto">{text}</td>' for text in (*sources, outputs, references))
     return f'<tr data-flags="{",".join(sentence.flags)}"{data}>{cells}{texts}</tr>'
 
@@ -293,6 +322,35 @@ def find_differences(first: str, second: str) -> tuple[list[tuple[str, bool]], l
 def _marked(parts: Sequence[tuple[str, bool]], kind: str = "extra") -> str:
     """Return the parts of a text as HTML, with those that differ marked."""
     shown = (
-        f'<mark class="{kind}">{html_text(text)}</mark>' if differs else html_text(text) for text, differs in parts
+        f'<mark class="{kind}">{_html_text(text)}</mark>' if differs else _html_text(text) for text, differs in parts
     )
-    return "".join(shown) or html_text("")
+    return "".join(shown) or _html_text("")
+
+
+def _html_text(text: str) -> str:
+    """Return untrusted text as HTML: escaped, with control characters made visible, and a note if it is empty."""
+    return escape(printable(text)) or "<i>empty</i>"
+
+
+def _html_table(heads: Sequence[str], rows: Iterable[Sequence[str]], numbers: Container[int]) -> str:
+    """Return a table of HTML cells; `numbers` are the columns of numbers, from 0."""
+
+    def row(cells: Sequence[str], tag: str) -> str:
+        opened = (f'<{tag} class="number">' if column in numbers else f"<{tag}>" for column in range(len(cells)))
+        return f"<tr>{''.join(f'{tag_}{cell}</{tag}>' for tag_, cell in zip(opened, cells, strict=True))}</tr>"
+
+    body = "\n".join(row(cells, "td") for cells in rows)
+    return f"<table><thead>{row(heads, 'th')}</thead><tbody>{body}</tbody></table>"
+
+
+def _bar_chart(bars: Sequence[tuple[float, str, str]], caption: str) -> str:
+    """Return an SVG bar chart of `bars`: (height, label below every other bar, tooltip)."""
+    top, step = max([1e-9, *(height for height, _, _ in bars)]), _WIDTH / max(1, len(bars))
+    parts = [f'<figure><svg viewBox="0 0 {_WIDTH} {_HEIGHT + _FOOT}" role="img" aria-label="{escape(caption)}">']
+    for number, (value, label, title) in enumerate(bars):
+        height = _HEIGHT * value / top
+        place = f'x="{number * step + 1:.1f}" y="{_HEIGHT - height:.1f}" width="{step - 2:.1f}"'
+        parts.append(f'<rect {place} height="{height:.1f}"><title>{escape(title)}</title></rect>')
+        if number % 2 == 0:
+            parts.append(f'<text x="{number * step:.1f}" y="{_HEIGHT + _FOOT - 4}">{escape(label)}</text>')
+    return "".join([*parts, f"</svg><figcaption>{escape(caption)}</figcaption></figure>"])

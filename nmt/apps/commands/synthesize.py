@@ -33,7 +33,7 @@ from nmt.apps.commands.options import (
 from nmt.apps.commands.outputs import refuse_replacing, report_partial_files
 from nmt.apps.commands.streams import STANDARD_INPUT, exit_code_of, stop_on_sigterm
 from nmt.apps.ray.ray_worker import checksums_of_weights
-from nmt.apps.recipes.candidates import FAULTS, candidates_of, fault_of_text
+from nmt.apps.recipes.candidates import FAULTS, candidates_of, filter_reason
 from nmt.artifacts.rundir import RunDir
 from nmt.base.progress import Progress
 from nmt.config import SearchOptions
@@ -234,7 +234,7 @@ def _fit_to_translate(lines: Iterable[str], given: deque[str]) -> Iterator[str]:
     """Yield each line that becomes a pair, and "" for the others; append all lines to `given`."""
     for line in lines:
         given.append(line)
-        yield "" if fault_of_text(line) else line
+        yield "" if filter_reason(line) else line
 
 
 def _limits(min_score: float | None, keep: float, length_ratio: float, allowed: list[str]) -> Limits:

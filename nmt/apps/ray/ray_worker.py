@@ -96,31 +96,26 @@ class Worker:
         return translations, time.monotonic() - began
 
     def _loaded(self) -> Translator:
-        if self._translator is None:
-            from nmt import __version__
+        if self._translator is not None:
+            return self._translator
+        from nmt import __version__
 
-            if __version__ != self._version:
-                message = f"the Ray worker on {platform.node()} has nmt {__version__}, not {self._version}"
-                raise NmtError(message, hint="install the same version on every node")
-            limit_cores(self._num_threads)
-            request_exact_mkl()
-            self._translator = self._load()
-        return self._translator
-
-    def _load(self) -> Translator:
-        _, _, _, engine, device, precision, scores = self._paths
-        models = self._find_models()
-        if checksums_of_weights(models) != self._paths.checksums:
-            message = f"the weights on {platform.node()} differ from those of the requested model"
-            raise NmtError(message, path=self._paths.folders[0], hint="put the model where all nodes read one copy")
-        return Translator.load(models, engine=engine, device=device, precision=precision, scores=scores)
-
-    def _find_models(self) -> Sequence[RunDir]:
-        for folder in self._paths.folders:
+        node = platform.node()
+        if __version__ != self._version:
+            message = f"the Ray worker on {node} has nmt {__version__}, not {self._version}"
+            raise NmtError(message, hint="install the same version on every node")
+        folders, checkpoints, checksums, engine, device, precision, scores = self._paths
+        runs = []
+        for folder, checkpoint in zip(folders, checkpoints, strict=True):
             if not folder.startswith(HUB_PREFIX) and not Path(folder).exists():
                 hint = "put the model on storage that all nodes share, under the same path"
-                raise NmtError(f"the Ray worker on {platform.node()} finds no such model", path=folder, hint=hint)
-        runs = [find_run(folder) for folder in self._paths.folders]
-        for run, checkpoint in zip(runs, self._paths.checkpoints, strict=True):
-            run.use_checkpoint(checkpoint)
-        return runs
+                raise NmtError(f"the Ray worker on {node} finds no such model", path=folder, hint=hint)
+            runs.append(find_run(folder))
+            runs[-1].use_checkpoint(checkpoint)
+        if checksums_of_weights(runs) != checksums:
+            message = f"the weights on {node} differ from those of the requested model"
+            raise NmtError(message, path=folders[0], hint="put the model where all nodes read one copy")
+        limit_cores(self._num_threads)
+        request_exact_mkl()
+        self._translator = Translator.load(runs, engine=engine, device=device, precision=precision, scores=scores)
+        return self._translator

@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections.abc import Iterator
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from nmt.base.errors import NmtError
 from nmt.config.filters import THRESHOLDS
@@ -15,12 +15,7 @@ from nmt.translation.translation import Translation
 MAX_CHARACTERS = int(THRESHOLDS["too_long"])
 """The maximum length of a text in a pair; sentences are rarely this long."""
 
-Fault = Literal[
-    "blank", "unreadable", "too_long", "empty", "truncated", "unfinished", "looped", "copied", "wrong_language",
-    "protected_lost", "duplicate", "length_ratio", "low_score", "not_best",
-]  # fmt: skip
-
-FAULTS: dict[Fault, str] = {
+FAULTS = {
     "blank": "the given line is blank",
     "unreadable": "a side holds control characters, or bytes that were not UTF-8",
     "too_long": f"a side has over {MAX_CHARACTERS:,} characters",
@@ -38,9 +33,6 @@ FAULTS: dict[Fault, str] = {
 }
 """The reasons to drop a pair, in the order in which they are tested."""
 
-FORMAT = 2
-"""The version of the lines that `Candidates.to_line` writes; version 1 had only the first fault of each output."""
-
 _UNREADABLE = re.compile("[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f-\\x9f\\ufffd]")
 _LINE_BREAKS = str.maketrans(dict.fromkeys("\n\r\t", " "))
 
@@ -50,7 +42,7 @@ class Candidate(NamedTuple):
 
     output: str
     score: float | None  # mean natural-log probability per token, eos included; None if it was not computed
-    faults: tuple[Fault, ...] = ()  # in the order of `FAULTS`
+    faults: tuple[str, ...] = ()  # in the order of `FAULTS`
 
 
 class Candidates(NamedTuple):
@@ -83,8 +75,8 @@ def _read_candidate(output: Any, score: Any, faults: Any) -> Candidate:
     return Candidate(output, score, tuple(faults))
 
 
-def fault_of_text(text: str) -> Fault | None:
-    """Return the fault that makes a given line unfit for translation, if any."""
+def filter_reason(text: str) -> str | None:
+    """Return the reason to leave a given line out, one of `FAULTS`, if any."""
     if not text.strip():
         return "blank"
     if _UNREADABLE.search(text):
@@ -94,7 +86,7 @@ def fault_of_text(text: str) -> Fault | None:
 
 def candidates_of(text: str, translation: Translation) -> Candidates:
     """Return the outputs for `text` in the n-best list of `translation`, each with all its faults."""
-    if fault := fault_of_text(text):
+    if fault := filter_reason(text):
         return Candidates(text, [Candidate("", None, (fault,))])
     seen = set[str]()
     outputs = []
@@ -111,7 +103,7 @@ def candidates_of(text: str, translation: Translation) -> Candidates:
     return Candidates(text, outputs)
 
 
-def _faults(translation: Translation, output: str) -> Iterator[Fault]:
+def _faults(translation: Translation, output: str) -> Iterator[str]:
     """Yield the faults of a translation, whose text on one line is `output`."""
     if not output:
         yield "empty"

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nmt.apps.recipes.candidates import FAULTS, Candidate, Candidates, Fault
+from nmt.apps.recipes.candidates import FAULTS, Candidate, Candidates
 from nmt.base.errors import counted
 from nmt.config.filters import THRESHOLDS
 from nmt.data.check.profile import LengthModel
@@ -53,7 +53,7 @@ class Selection:
         """Read the candidates as far as `limits` requires; each call of `read` iterates over all of them."""
         self.limits = limits
         self._read = read
-        self.dropped: Counter[Fault] = Counter()
+        self.dropped: Counter[str] = Counter()
         self.num_lines = self.num_kept = 0
         self._keeps_all = limits.keep >= 1 or "not_best" in limits.allowed
         self._model: LengthModel | None = None
@@ -88,12 +88,12 @@ class Selection:
         kept = f"kept {self.num_kept:,} of {counted(total, 'pair')} from {counted(self.num_lines, 'line')}"
         return kept + (f"; dropped: {counts}" if counts else "")
 
-    def _fault(self, text: str, candidate: Candidate) -> Fault | None:
+    def _fault(self, text: str, candidate: Candidate) -> str | None:
         """Return the first fault of a pair that is not ignored, apart from `not_best`."""
         ignored = self.limits.allowed if text.strip() and candidate.output else ()
         return next((fault for fault in self._faults(text, candidate) if fault not in ignored), None)
 
-    def _faults(self, text: str, candidate: Candidate) -> Iterator[Fault]:
+    def _faults(self, text: str, candidate: Candidate) -> Iterator[str]:
         """Yield the faults of a pair, in the order of `FAULTS`, apart from `not_best`."""
         yield from candidate.faults
         if self._model is not None and self.limits.length_ratio is not None:

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple, cast
 import typer
 
 from nmt.apps.commands.outputs import PartialFile, Settings
-from nmt.apps.recipes.candidates import FORMAT, Candidates
+from nmt.apps.recipes.candidates import Candidates
 from nmt.apps.recipes.selection import Kept, Limits, Selection
 from nmt.base.errors import DataError, NmtError
 from nmt.base.files import flush, to_json
@@ -42,13 +42,7 @@ class CandidateFile(PartialFile):
         """Start `path`, or continue it if `resume` is given. NmtError as in `PartialFile`, or if it is a folder."""
         if path.exists() and not path.is_file():
             raise NmtError("cannot be written: it is not a regular file", path=path, hint="name another file")
-        super().__init__(path, {**settings, "format": FORMAT}, 1, resume=resume)
-
-    def _read_settings(self) -> dict[str, object]:
-        settings = super()._read_settings()
-        if settings.get("format", 1) != FORMAT:  # files of format 1 do not name it
-            raise NmtError("was written by another version of nmt", path=self.partial, hint=_DELETE)
-        return settings
+        super().__init__(path, settings, 1, resume=resume)
 
     def read(self) -> Iterator[Candidates]:
         """Yield the candidates of each line so far. NmtError if a line is damaged. Only one reader at a time."""

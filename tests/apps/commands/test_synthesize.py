@@ -154,18 +154,6 @@ def test_an_output_is_not_resumed_with_other_options_input_or_weights(folder, di
     assert not (folder / "out.tsv").exists()
 
 
-def test_candidates_of_an_older_format_are_not_continued(folder):
-    arguments = ("-i", "mono", "-o", "out.tsv")
-    interrupt(*arguments)
-    path = folder / "out.tsv.partial.json"
-    settings = json.loads(path.read_text())
-    del settings["format"]
-    path.write_text(json.dumps(settings))
-    with pytest.raises(NmtError) as caught:
-        synthesize(*arguments, "--resume")
-    assert str(caught.value) == ("out.tsv.partial: was written by another version of nmt\n  delete it to start over")
-
-
 def test_damaged_candidates_are_named_by_their_line(folder):
     interrupt("-i", "mono", "-o", "out.tsv")
     lines = (folder / "out.tsv.partial").read_bytes().splitlines(keepends=True)

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from nmt.apps.recipes.candidates import Candidate, Candidates, candidates_of, fault_of_text
+from nmt.apps.recipes.candidates import Candidate, Candidates, candidates_of, filter_reason
 from nmt.base.errors import NmtError
 from nmt.base.languages import Direction
 from nmt.translation import SegmentTranslation, Translation
@@ -36,7 +36,7 @@ def translation(text: str, score: float = -2.0, *, alternatives=(), source="ein 
     ],
 )
 def test_lines_that_become_no_pair(text, fault):
-    assert fault_of_text(text) == fault
+    assert filter_reason(text) == fault
     if fault:
         assert candidates_of(text, Translation("")) == Candidates(text, [Candidate("", None, (fault,))])
 
