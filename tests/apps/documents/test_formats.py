@@ -14,12 +14,12 @@ from typer.testing import CliRunner
 
 from nmt import Translator
 from nmt.apps.cli import app
-from nmt.apps.commands import progress
 from nmt.apps.documents import docx
 from nmt.apps.documents.formats import read_document
 from nmt.apps.documents.html import HtmlFile
 from nmt.apps.documents.translation import BlockOptions, translate_blocks
 from nmt.artifacts.rundir import RunDir
+from nmt.base import progress
 from nmt.base.errors import DataError
 from nmt.translation import Glossary
 

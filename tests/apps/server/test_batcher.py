@@ -13,9 +13,7 @@ from nmt.apps.server.metrics import Metrics
 from nmt.apps.server.requests import RequestError
 from nmt.base.languages import Direction
 from nmt.translation import Segment, Translation
-from nmt.translation.protect import Protected
-from nmt.translation.split import Part
-from nmt.translation.texts import SegmentedText, TextSegment
+from nmt.translation.texts import SegmentedText
 
 NUM_CORES = 2
 
@@ -26,20 +24,8 @@ def _two_cores(monkeypatch):
 
 
 def segments(*texts: str, num_tokens: int = 1, num_alternatives: int = 0) -> list[QueuedSegment]:
-    return [
-        QueuedSegment(
-            SegmentedText(
-                text,
-                "",
-                [TextSegment(Segment([]), Protected(text, []), Part(0, len(text), ""), ("", ""))],
-                None,
-                Direction("en", "de"),
-            ),
-            num_tokens,
-            num_alternatives,
-        )
-        for text in texts
-    ]
+    segmented = [SegmentedText(text, "", [Segment([])], None, Direction("en", "de")) for text in texts]
+    return [QueuedSegment(text, num_tokens, num_alternatives) for text in segmented]
 
 
 class Gate:
