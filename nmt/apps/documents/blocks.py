@@ -14,7 +14,8 @@ from itertools import groupby
 from string import ascii_lowercase
 from typing import NamedTuple
 
-from nmt.apps.documents.tag_projection import Aligned, Tag, project
+from nmt.apps.documents.details import Details
+from nmt.apps.documents.tag_projection import Tag, project
 from nmt.base.errors import DataError
 
 MAX_CHARACTERS = 1_000_000
@@ -113,7 +114,7 @@ class Block:
         """Return the text without its tags."""
         return _SPACES.sub(" ", "".join(item.text for item in self.items if not item.tag)).strip()
 
-    def from_links(self, aligned: Aligned) -> str | None:
+    def from_links(self, aligned: Details) -> str | None:
         """Return the translation as HTML, with tags projected along the links; None if that is impossible."""
         tags, length, end = [], 0, ""  # the length of the plain text so far, and its last character
         for item in self.items:

@@ -24,14 +24,6 @@ class Tag(NamedTuple):
     name: str  # b: an opening tag, /b: a closing tag, !: standalone markup
 
 
-class Aligned(NamedTuple):
-    """The words of a text and of its translation, each with the white space after it, and their links."""
-
-    source: list[str]
-    target: list[str]
-    links: list[tuple[int, int]]
-
-
 @dataclass
 class _Element:
     """An element in the source: characters [start, end). In the translation: words [first, last]."""
@@ -45,27 +37,28 @@ class _Element:
     last: int = -1
 
 
-def join_details(text: str, segments: Sequence[tuple[str, Details | None, str]]) -> Aligned | None:
+def join_details(text: str, segments: Sequence[tuple[str, Details | None, str]]) -> Details | None:
     """Join the words of the segments of a text (with white space before and after); None if any are unknown."""
-    source: list[str] = []
-    target: list[str] = []
-    links: list[tuple[int, int]] = []
+    joined = Details([], [], [], [])
     at = 0
     for before, details, after in segments:
         start = -1 if details is None else text.find("".join(details.source), at)
         if details is None or start < 0 or not details.target:
             return None
-        if source:
-            source[-1] += text[at:start]
-        links += [(i + len(source), j + len(target)) for i, j in details.links]
-        source += details.source
-        target += [before + details.target[0], *details.target[1:-1]] if len(details.target) > 1 else []
-        target.append((before if len(details.target) == 1 else "") + details.target[-1] + after)
+        if joined.source:
+            joined.source[-1] += text[at:start]
+        joined.links.extend((i + len(joined.source), j + len(joined.target)) for i, j in details.links)
+        joined.source.extend(details.source)
+        words = [*details.target]
+        words[0] = before + words[0]
+        words[-1] += after
+        joined.target.extend(words)
+        joined.confidence.extend(details.confidence)
         at = start + sum(map(len, details.source))
-    return Aligned(source, target, links)
+    return joined
 
 
-def project(tags: Sequence[Tag], aligned: Aligned) -> str | None:
+def project(tags: Sequence[Tag], aligned: Details) -> str | None:
     """Return the translation as HTML with `tags`; None if they are not nested, or have no position in it.
 
     Also None if there are more than 500 tags.

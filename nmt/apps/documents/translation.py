@@ -12,9 +12,9 @@ from itertools import chain, islice
 from typing import NamedTuple
 
 from nmt.apps.documents.blocks import Block
-from nmt.apps.documents.details import explain
+from nmt.apps.documents.details import Details, explain
 from nmt.apps.documents.po import changed_placeholders, is_excluded
-from nmt.apps.documents.tag_projection import Aligned, join_details
+from nmt.apps.documents.tag_projection import join_details
 from nmt.config import SearchOptions
 from nmt.data.text.glossary import Glossary, Term, missed_terms
 from nmt.data.text.spans import find_spans
@@ -50,7 +50,7 @@ class Answer(NamedTuple):
 
     outputs: list[str]
     flags: Flags
-    aligned: Aligned | None = None
+    aligned: Details | None = None
 
 
 class TranslatedBlock(NamedTuple):

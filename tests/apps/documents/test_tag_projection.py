@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from nmt.apps.documents.blocks import Block, Item
 from nmt.apps.documents.details import Details
-from nmt.apps.documents.tag_projection import Aligned, Tag, join_details, project
+from nmt.apps.documents.tag_projection import Tag, join_details, project
 
 # the red house -> la casa roja
-HOUSE = Aligned(["the ", "red ", "house"], ["la ", "casa ", "roja"], [(0, 0), (1, 2), (2, 1)])
+HOUSE = Details(["the ", "red ", "house"], ["la ", "casa ", "roja"], [(0, 0), (1, 2), (2, 1)], [1.0, 1.0, 1.0])
 
 
 def tags(*places: tuple[int, str]) -> list[Tag]:
@@ -52,15 +52,15 @@ def test_elements_that_would_overlap_are_cut():
 
 def test_links_far_away_are_noise_and_text_is_escaped():
     words = [f"{n} " for n in range(9)] + ["<"]
-    aligned = Aligned(["a ", "b"], words, [(0, 0), (0, 1), (0, 9), (1, 5)])
+    aligned = Details(["a ", "b"], words, [(0, 0), (0, 1), (0, 9), (1, 5)], [])
     assert project(tags((0, "<b>"), (1, "</b>")), aligned) == "<b>0 1</b> 2 3 4 5 6 7 8 &lt;"
 
 
 def test_units_of_a_text_are_joined_with_their_white_space():
-    first = Details(["a ", "b."], ["x ", "y."], [(0, 1)], [1.0, 1.0])
+    first = Details(["a ", "b."], ["x ", "y."], [(0, 1)], [0.5, 0.25])
     second = Details(["c"], ["z"], [(0, 0)], [1.0])
-    assert join_details("a b. c", [("", first, " "), ("", second, "")]) == Aligned(
-        ["a ", "b. ", "c"], ["x ", "y. ", "z"], [(0, 1), (2, 2)]
+    assert join_details("a b. c", [("", first, " "), ("", second, "")]) == Details(
+        ["a ", "b. ", "c"], ["x ", "y. ", "z"], [(0, 1), (2, 2)], [0.5, 0.25, 1.0]
     )
     assert join_details("a b. d", [("", first, " "), ("", second, "")]) is None
     assert join_details("a", [("", None, "")]) is None
@@ -84,7 +84,7 @@ def test_a_tag_is_placed_by_the_length_of_the_plain_text_before_it(texts):
 
 def test_a_text_of_very_many_tags_is_left_to_be_translated_in_parts():
     words = [f"{number} " for number in range(251)]
-    aligned = Aligned(words, words, [(number, number) for number in range(251)])
+    aligned = Details(words, words, [(number, number) for number in range(251)], [])
     ends = [sum(map(len, words[: number + 1])) for number in range(251)]
     placed = tags(*(place for end in ends for place in ((end - 2, "<b>"), (end - 1, "</b>"))))
     assert project(placed[:500], aligned).count("<b>") == 250
