@@ -108,7 +108,7 @@ def test_translations_that_are_duplicates_or_loops_or_lose_a_span_are_left_out()
     assert lines.split("\n") == ["a", "d", "", "", "", "e", "", "", "", "", ""]
 
 
-@pytest.mark.parametrize("num_best", [1, 2])
+@pytest.mark.parametrize("num_best", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_a_distillation_that_was_killed_anywhere_ends_as_one_that_was_not(
     teacher, student, tmp_path, monkeypatch, num_best
 ):
