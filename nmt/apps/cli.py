@@ -14,8 +14,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from nmt.apps.commands.streams import discard_output, exit_code_of, prepare_streams, print_text, stop_on_sigterm
-from nmt.base.errors import NmtError, printable
-from nmt.base.missing_torch import missing_torch
+from nmt.base.errors import NmtError, missing_torch, printable
 
 log = logging.getLogger(__name__)
 

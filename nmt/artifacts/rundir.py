@@ -22,11 +22,11 @@ from nmt.base.files import (
     read_at_most,
     refuse_special_files,
     remove_leftovers,
+    try_lock,
     write_atomically,
     write_text,
 )
 from nmt.base.languages import Direction
-from nmt.base.locks import try_lock
 from nmt.config import Config, dump_config, load_config
 from nmt.config.base import Section
 from nmt.data.read.corpus import SentencePair

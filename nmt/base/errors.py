@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 _NOT_SHOWN = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # control and format characters, surrogates, line separators
@@ -68,3 +69,16 @@ class DataError(NmtError):
 
 class RunError(NmtError):
     """A run, export or packed model that is missing, damaged, in the way, or of an unsupported format."""
+
+
+def require_torch() -> None:
+    """Raise NmtError unless PyTorch is installed, for commands that would need it only after other work."""
+    if find_spec("torch") is None:
+        raise NmtError("this command needs PyTorch, which is not installed", hint=how_to_install("train"))
+
+
+def missing_torch(error: ModuleNotFoundError, message: str = "this command needs PyTorch") -> NmtError:
+    """Return an NmtError if `error` means that PyTorch is not installed; otherwise raise `error`."""
+    if error.name != "torch":
+        raise error
+    return NmtError(f"{message}, which is not installed", hint=how_to_install("train"))

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Literal
 
 from nmt.base.errors import NmtError, RunError
-from nmt.base.locks import try_lock
 
 MAX_METRICS_BYTES = 200_000_000
 """The largest metrics.jsonl that is read; a day of training writes a few million bytes."""
@@ -41,6 +40,22 @@ def to_json(value: object, *, indent: int | None = None) -> str:
         return json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
     except ValueError:
         raise NmtError("a score is not a finite number", hint="the model's weights are damaged or overflow") from None
+
+
+def try_lock(descriptor: int) -> bool:
+    """Lock the open file `descriptor` exclusively; return False if it is already locked.
+
+    The lock lasts until the descriptor is closed or the process ends. Raises OSError if the file system has no locks.
+    """
+    import portalocker  # here, because it takes 60 ms to import and most commands lock nothing
+
+    try:
+        portalocker.lock(descriptor, portalocker.LOCK_EX | portalocker.LOCK_NB)
+    except portalocker.AlreadyLocked:
+        return False
+    except portalocker.LockException as error:
+        raise OSError(*getattr(error.__cause__, "args", (0, "cannot be locked"))) from error
+    return True
 
 
 def resolve_output(path: Path) -> Path:

@@ -22,10 +22,10 @@ from nmt.base.files import (
     read_at_most,
     remove_leftovers,
     sha256_of,
+    try_lock,
     write_atomically,
     write_text,
 )
-from nmt.base.locks import try_lock
 
 KILLS = Path(__file__).with_name("kills.py")
 

@@ -13,7 +13,7 @@ import pytest
 
 from nmt.apps.cli import all_commands
 from nmt.artifacts.rundir import RunDir
-from nmt.base.missing_torch import missing_torch
+from nmt.base.errors import missing_torch
 from nmt.decoding.engines import native_engine
 from tests.tiny import tiny_values
 

@@ -21,8 +21,7 @@ import typer
 from nmt.apps.commands.streams import standard_output
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import DataError, NmtError, in_words
-from nmt.base.files import flush, is_writable, read_at_most, resolve_output, write_text
-from nmt.base.locks import try_lock
+from nmt.base.files import flush, is_writable, read_at_most, resolve_output, try_lock, write_text
 from nmt.data.read.lines import COMPRESSIONS
 
 log = logging.getLogger(__name__)

@@ -64,7 +64,7 @@ def push(
     if model.revision is not None:
         raise typer.BadParameter("the upload creates the revision; give only user/name")
     found = find_run(str(run))
-    from nmt.apps.interop.push import push as upload
+    from nmt.apps.interop.sharing import push as upload
     from nmt.artifacts.hub import hub_api
 
     hub_api()  # fail early if huggingface_hub is missing
@@ -75,7 +75,7 @@ def push(
 
 def _warn_of_no_license(run: RunDir) -> None:
     """Warn if the model card of `run` names no license."""
-    from nmt.apps.interop.license import license_of
+    from nmt.apps.interop.card import license_of
 
     if license_of(run.card) is None:
         log.warning("%s names no license: start the file with the lines ---, license: NAME, ---", run.card)

@@ -15,8 +15,8 @@ import typer
 from nmt.apps.commands.options import Overrides
 from nmt.apps.commands.outputs import refuse_replacing
 from nmt.artifacts.rundir import RunDir, refuse_existing
+from nmt.base.errors import require_torch
 from nmt.base.machine import environment_count, request_exact_mkl, request_sleeping_threads_if_busy
-from nmt.base.missing_torch import require_torch
 from nmt.config import Config, load_config
 from nmt.evaluation.scores import describe_quality
 

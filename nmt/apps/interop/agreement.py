@@ -5,16 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from typing import Any
 
-from nmt.artifacts.rundir import DirectedPairs
 from nmt.base.errors import RunError
 from nmt.base.special_tokens import EOS_ID
 from nmt.config import SearchOptions
 from nmt.decoding.hypothesis import Hypothesis
-from nmt.evaluation import score_sets
-from nmt.translation import Engine, Translator
+from nmt.translation import Engine
 
 NUM_SENTENCES = 100
 TOLERANCE = 1e-3
@@ -37,26 +34,6 @@ class Agreement:
     def as_json(self) -> dict[str, Any]:
         """Return the record for export.json."""
         return {**asdict(self), "largest_score_difference": round(self.largest_score_difference, 7)}
-
-
-@dataclass(frozen=True)
-class QualityLoss:
-    """BLEU of a run and of its export on the run's test set, as `nmt eval` prints it."""
-
-    sentences: int
-    run: float
-    export: float
-    signature: str
-
-    @property
-    def difference(self) -> float:
-        """The export's BLEU minus the run's; negative if the export is worse."""
-        return self.export - self.run
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the record for export.json."""
-        values = {"run": round(self.run, 2), "export": round(self.export, 2)}
-        return {**asdict(self), **values, "difference": round(self.difference, 2)}
 
 
 def compare(run: Engine, export: Engine, sources: Sequence[Sequence[int]]) -> Agreement:
@@ -107,17 +84,6 @@ def require_agreement(found: Agreement, *, reduced: bool) -> None:
     raise RunError(f"the export does not agree with the run: {fault}", hint=hint)
 
 
-def measure_loss(run: Translator, export: Translator, sets: Sequence[DirectedPairs]) -> QualityLoss:
-    """Return BLEU of both on `sets`, translated like `nmt eval`, with the run's options."""
-    before, after = (score_sets(sets, partial(_translate, each), ["bleu"]).mean[0] for each in (run, export))
-    return QualityLoss(sum(len(each.sources) for each in sets), before.value, after.value, before.signature)
-
-
-def _translate(translator: Translator, each: DirectedPairs) -> list[str]:
-    translations = translator.translate(each.sources, to=each.direction.tgt, from_=each.direction.src)
-    return [translation.text for translation in translations]
-
-
 def describe(found: Agreement) -> str:
     """Describe the agreement in one line."""
     different = f", {found.different} different" if found.different else ""
@@ -127,9 +93,9 @@ def describe(found: Agreement) -> str:
     )
 
 
-def explain_differences(found: Agreement, loss: QualityLoss) -> str:
-    """Return why most translations differ if the run itself translates badly; otherwise an empty string."""
-    if 2 * found.different <= found.sentences or loss.run >= UNSURE_BLEU:
+def explain_differences(found: Agreement, bleu: float) -> str:
+    """Return why most translations differ if the `bleu` of the run itself is bad; otherwise an empty string."""
+    if 2 * found.different <= found.sentences or bleu >= UNSURE_BLEU:
         return ""
     return (
         f"{found.different} of {found.sentences} translations differ because the model has learned too little so far: "

@@ -7,17 +7,15 @@ CTranslate2 model in `model/`, and `sentencepiece.model` for both sides.
 from __future__ import annotations
 
 import json
-import shutil
 import tempfile
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
 
+from nmt.apps.interop.card import share_card
 from nmt.apps.interop.ctranslate2 import write_ctranslate2
 from nmt.apps.interop.export import export_ctranslate2
 from nmt.apps.interop.export_folder import Quantization
-from nmt.apps.interop.share_card import share_card
 from nmt.artifacts.checkpoint import load_model
 from nmt.artifacts.packed import zip_folder
 from nmt.artifacts.rundir import RunDir
@@ -35,43 +33,40 @@ MAX_TOKENS = 1024
 """Argos Translate passes sources of up to this many tokens to CTranslate2, whatever the model's limit is."""
 
 
-class PackageOptions(NamedTuple):
-    """Facts about a package given by the user; language names default to the codes."""
-
-    version: str = "1.0"
-    from_name: str | None = None
-    to_name: str | None = None
-    sentences: Path | None = None  # a MiniSBD model (.onnx), or a stanza folder
+_PACKAGE_VERSION = "1.0"
 
 
-DEFAULT_OPTIONS = PackageOptions()
-
-
-def export_argos(
-    run: RunDir, out: Path, options: PackageOptions = DEFAULT_OPTIONS, quantization: Quantization = "int8"
-) -> None:
+def export_argos(run: RunDir, out: Path, quantization: Quantization = "int8") -> None:
     """Write the best model of `run` as the package `out`, after checking that its CTranslate2 form agrees with the run.
 
     RunError as in `export_ctranslate2`, or if Argos Translate cannot use such a model.
     """
     config, tokenizers = run.config(), TokenizerPair.load(run.tokenizer)
-    _refuse_unsupported(run, config, tokenizers, options)
+    _refuse_unsupported(run, config, tokenizers)
     with tempfile.TemporaryDirectory(prefix="nmt-") as name:
         checked = Path(name, "checked")
         export_ctranslate2(run, checked, quantization=quantization)
         direction = config.data.directions[0]
-        folder = Path(name, "zip", f"translate-{direction.src}_{direction.tgt}-{options.version.replace('.', '_')}")
+        folder = Path(name, "zip", f"translate-{direction.src}_{direction.tgt}-{_PACKAGE_VERSION.replace('.', '_')}")
         (folder / "model").mkdir(parents=True)
         _write_model(run, tokenizers, folder / "model", quantization)
         (folder / "sentencepiece.model").write_bytes(tokenizers.src.model_bytes)
-        write_text(folder / "metadata.json", json.dumps(_metadata(config, options), indent=2, ensure_ascii=False))
+        metadata = {
+            "type": "translate",
+            "package_version": _PACKAGE_VERSION,
+            "argos_version": ARGOS_VERSION,
+            "from_code": direction.src,
+            "from_name": direction.src,
+            "to_code": direction.tgt,
+            "to_name": direction.tgt,
+            "links": [],
+        }
+        write_text(folder / "metadata.json", json.dumps(metadata, indent=2, ensure_ascii=False))
         write_text(folder / "README.md", share_card(run, config, out.stem, out.name))
-        if options.sentences is not None:
-            _copy_sentence_splitter(options.sentences, folder)
         zip_folder(folder.parent, out)
 
 
-def _refuse_unsupported(run: RunDir, config: Config, tokenizers: TokenizerPair, options: PackageOptions) -> None:
+def _refuse_unsupported(run: RunDir, config: Config, tokenizers: TokenizerPair) -> None:
     """Raise RunError with the reason if Argos Translate cannot translate with such a run."""
     if len(config.data.directions) > 1 or language_tags(config):
         directions = ", ".join(map(str, config.data.directions))
@@ -81,9 +76,6 @@ def _refuse_unsupported(run: RunDir, config: Config, tokenizers: TokenizerPair, 
         hint = "train it with tokenizer.joint, or with bytes on both sides"
         message = "Argos Translate decodes with the source tokenizer, which lacks the byte tokens of the target's"
         raise RunError(message, path=run.tokenizer, hint=hint)
-    path = options.sentences
-    if path is not None and not (path.is_dir() or (path.is_file() and path.suffix == ".onnx")):
-        raise RunError("neither a MiniSBD model (.onnx) nor a stanza folder", path=path)
 
 
 def _write_model(run: RunDir, tokenizers: TokenizerPair, folder: Path, quantization: Quantization) -> None:
@@ -96,25 +88,3 @@ def _write_model(run: RunDir, tokenizers: TokenizerPair, folder: Path, quantizat
     path = folder / "config.json"
     settings = json.loads(path.read_text(encoding="utf-8"))
     write_text(path, json.dumps({**settings, "add_source_eos": True}, indent=2))
-
-
-def _metadata(config: Config, options: PackageOptions) -> dict[str, object]:
-    direction = config.data.directions[0]
-    return {
-        "type": "translate",
-        "package_version": options.version,
-        "argos_version": ARGOS_VERSION,
-        "from_code": direction.src,
-        "from_name": options.from_name or direction.src,
-        "to_code": direction.tgt,
-        "to_name": options.to_name or direction.tgt,
-        "links": [],
-    }
-
-
-def _copy_sentence_splitter(path: Path, folder: Path) -> None:
-    if path.is_dir():
-        shutil.copytree(path, folder / "stanza")
-    else:
-        (folder / "minisbd").mkdir()
-        shutil.copyfile(path, folder / "minisbd" / path.name)

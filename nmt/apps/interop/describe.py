@@ -11,10 +11,9 @@ from typing import Any, Literal
 
 from safetensors import SafetensorError, safe_open
 
+from nmt.apps.interop.card import license_of
 from nmt.apps.interop.export_folder import is_export, read_export_info
-from nmt.apps.interop.hf_folder import HfFolder
-from nmt.apps.interop.hf_model import model_config
-from nmt.apps.interop.license import license_of
+from nmt.apps.interop.hf_folder import HfFolder, model_config
 from nmt.apps.interop.m2m100_vocabulary import read_m2m100_vocabularies
 from nmt.apps.interop.supported import refuse_for_ctranslate2, refuse_for_marian
 from nmt.artifacts.find_model import find_run

@@ -6,6 +6,7 @@ import importlib.metadata
 import logging
 import random
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,6 @@ from nmt.apps.interop.agreement import (
     compare,
     describe,
     explain_differences,
-    measure_loss,
     require_agreement,
 )
 from nmt.apps.interop.ctranslate2 import require_ctranslate2, write_ctranslate2
@@ -25,13 +25,14 @@ from nmt.apps.interop.ctranslate2_engine import CTranslate2Engine
 from nmt.apps.interop.export_folder import ExportInfo, Quantization, new_export, write_export_info
 from nmt.apps.interop.supported import refuse_for_ctranslate2
 from nmt.artifacts.checkpoint import load_model
-from nmt.artifacts.rundir import RunDir
+from nmt.artifacts.rundir import DirectedPairs, RunDir
 from nmt.base.errors import RunError, counted
 from nmt.base.special_tokens import EOS_ID
 from nmt.config import Config, SearchOptions
 from nmt.data.text.tags import language_prefix
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.decoding.engines.torch_engine import TorchEngine
+from nmt.evaluation import score_sets
 from nmt.translation import LanguagePair, Translator
 
 log = logging.getLogger(__name__)
@@ -99,19 +100,27 @@ def _check(
         log.warning("this model was imported or packed and has no test set to measure its BLEU on")
         return agreement
     sets = run.read_sets("test", config.data.directions[0])
-    log.info(f"translating the test set both ways ({counted(sum(len(each.sources) for each in sets), 'sentence')}) …")
+    num_sentences = sum(len(each.sources) for each in sets)
+    log.info(f"translating the test set both ways ({counted(num_sentences, 'sentence')}) …")
     options = _supported_options(config.decoding)
     languages, statistics = LanguagePair.of(config), run.statistics()
-    both = [Translator(tokenizers, engine, languages, options, statistics) for engine in engines]
-    loss = measure_loss(both[0], both[1], sets)
+    translators = [Translator(tokenizers, engine, languages, options, statistics) for engine in engines]
+    before, after = (score_sets(sets, partial(_translate, each), ["bleu"]).mean[0] for each in translators)
+    difference = after.value - before.value
     log.info(
-        f"BLEU on the test set: {loss.run:.2f} in the run, {loss.export:.2f} in the export ({loss.difference:+.2f})"
+        f"BLEU on the test set: {before.value:.2f} in the run, {after.value:.2f} in the export ({difference:+.2f})"
     )
-    if reason := explain_differences(found, loss):
+    if reason := explain_differences(found, before.value):
         log.info(reason)
-    if loss.difference < -LOSS_WARNED_OF:
+    if difference < -LOSS_WARNED_OF:
         log.warning("this precision costs a lot of quality; int16, float16 or none may cost less")
-    return {**agreement, "bleu": loss.as_json()}
+    bleu = {"run": round(before.value, 2), "export": round(after.value, 2), "difference": round(difference, 2)}
+    return {**agreement, "bleu": {"sentences": num_sentences, **bleu, "signature": before.signature}}
+
+
+def _translate(translator: Translator, each: DirectedPairs) -> list[str]:
+    translations = translator.translate(each.sources, to=each.direction.tgt, from_=each.direction.src)
+    return [translation.text for translation in translations]
 
 
 def _supported_options(decoding: SearchOptions) -> SearchOptions:

@@ -13,10 +13,10 @@ from typing import Any
 
 import torch
 
+from nmt.apps.interop.card import front_matter, license_of
 from nmt.apps.interop.hf_folder import ACTIVATIONS, HfFolder, MarianConfig
 from nmt.apps.interop.hf_vocabulary import hf_tokens
 from nmt.apps.interop.hf_weights import Weights, to_hf
-from nmt.apps.interop.license import front_matter, license_of
 from nmt.apps.interop.supported import refuse_for_marian
 from nmt.artifacts.checkpoint import check_size, read_weights, write_tensors
 from nmt.artifacts.rundir import RunDir

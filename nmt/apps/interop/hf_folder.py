@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from nmt.base.errors import RunError
 from nmt.base.files import read_at_most
 from nmt.config.base import Count, Rate
-from nmt.config.model import NumLayers
+from nmt.config.model import ModelConfig, NumLayers
 
 MAX_JSON_BYTES = 50_000_000
 """Largest JSON file that is read; a vocab.json of 256,000 tokens has 6 million bytes."""
@@ -271,3 +271,37 @@ class HfFolder:
             name = ".".join(map(str, first["loc"]))
             message = first["msg"].removeprefix("Value error, ")
             raise RunError(f"{name}: {message}" if name else message, path=path, hint=NOT_IMPORTED) from None
+
+
+def model_config(hf: HfConfig) -> ModelConfig:
+    """Return nmt's configuration of a model. RunError if the model is too large."""
+    try:
+        return ModelConfig.model_validate(model_values(hf))
+    except ValidationError as error:
+        raise RunError(error.errors()[0]["msg"].removeprefix("Value error, "), path="config.json") from None
+
+
+def model_values(hf: HfConfig) -> dict[str, Any]:
+    """Return the section `model` of a configuration that is equivalent to the model of `hf`."""
+    tied = "none"  # nmt always scales a tied embedding
+    if hf.tie_word_embeddings and hf.scale_embedding:
+        tied = "all" if hf.shares_embeddings else "target"
+    own = {"positions": "sinusoidal", "norm_position": "post"}
+    if not isinstance(hf, MarianConfig):
+        own = {"positions": "learned", "norm_position": "pre", "language_tags": "both"}
+    return {
+        "d_model": hf.d_model,
+        "num_heads": hf.encoder_attention_heads,
+        "d_ff": hf.encoder_ffn_dim,
+        "encoder_layers": hf.encoder_layers,
+        "decoder_layers": hf.decoder_layers,
+        **own,
+        "activation": ACTIVATIONS[hf.activation_function],
+        "tied_embeddings": tied,
+        "output_bias": True,  # M2M-100 has none, but nmt needs one to give its begin token no probability
+        "dropout": hf.dropout,
+        "attention_dropout": hf.attention_dropout,
+        "embedding_dropout": hf.dropout,
+        "max_src_len": hf.max_position_embeddings,
+        "max_tgt_len": hf.max_position_embeddings,
+    }

@@ -10,11 +10,10 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from nmt import __version__
-from nmt.apps.interop.hf_folder import GenerationConfig, HfConfig, HfFolder
-from nmt.apps.interop.hf_model import model_values
+from nmt.apps.interop.card import front_matter, license_of
+from nmt.apps.interop.hf_folder import GenerationConfig, HfConfig, HfFolder, model_values
 from nmt.apps.interop.hf_vocabulary import HfVocabularies, read_vocabularies
 from nmt.apps.interop.hf_weights import from_hf
-from nmt.apps.interop.license import front_matter, license_of
 from nmt.apps.interop.m2m100_vocabulary import read_m2m100_vocabularies
 from nmt.artifacts.checkpoint import save_weights
 from nmt.artifacts.rundir import CheckpointIndex, RunDir, new_run

@@ -1,4 +1,7 @@
-"""The shareable part of a run: weights, tokenizer, configuration, card and scores, without text from its corpus."""
+"""Share a run, as one file or on the Hugging Face Hub: its weights, tokenizer, configuration, card and scores.
+
+No text from its corpus is shared.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,17 @@ from pathlib import Path, PurePath
 from typing import Any, TypeVar
 
 from nmt import __version__
-from nmt.apps.interop.share_card import share_card, test_record
+from nmt.apps.interop.card import share_card, test_record
+from nmt.artifacts.hub import HubModel, hub_api, hub_errors
 from nmt.artifacts.packed import PACK_INFO, PackInfo, StoredPrecision, convert_weights, write_packed
 from nmt.artifacts.rundir import CheckpointIndex, RunDir
+from nmt.base.errors import NmtError
 from nmt.base.files import FULL_DISK, write_text
 from nmt.config.base import Section
 from nmt.config.load import PATH_KEYS
 from nmt.data.tokens.tokenizer import TokenizerPair
 
+_OLD_FILES = ("checkpoints/*", "tokenizer/*", "eval/*", "shortlist.safetensors")  # of the previous upload
 AnySection = TypeVar("AnySection", bound=Section)
 
 
@@ -27,6 +33,34 @@ def pack(run: RunDir, out: Path, precision: StoredPrecision = "fp32") -> None:
     with tempfile.TemporaryDirectory(prefix="nmt-") as name:
         write_shareable(run, Path(name), (out.stem, out.name), precision)
         write_packed(Path(name), out)
+
+
+def push(run: RunDir, model: HubModel, *, private: bool = False, precision: StoredPrecision = "fp32") -> str:
+    """Upload the best model of `run` as `model`, in one commit; return the commit.
+
+    NmtError if the hub rejects it or cannot be reached, if there is no token, or if `private` is set but the model is
+    already public.
+    """
+    from huggingface_hub import get_token
+
+    api = hub_api()
+    if get_token() is None:
+        hint = "create a token with write permission at huggingface.co/settings/tokens, and set $HF_TOKEN to it"
+        raise NmtError("uploading to the hub needs a token", hint=hint)
+    with tempfile.TemporaryDirectory(prefix="nmt-") as folder:
+        write_shareable(run, Path(folder), (model.name, f"hf:{model.repository}"), precision)
+        with hub_errors(model, "upload"):
+            api.create_repo(model.repository, private=private, exist_ok=True)
+            if private and not api.model_info(model.repository).private:
+                hint = "make it private on its hub page first, or leave out --private"
+                raise NmtError(f"{model.repository} is public", hint=hint)
+            done = api.upload_folder(
+                repo_id=model.repository,
+                folder_path=folder,
+                commit_message="Upload a model with nmt push",
+                delete_patterns=list(_OLD_FILES),
+            )
+    return str(done.oid)
 
 
 def write_shareable(run: RunDir, folder: Path, names: tuple[str, str], precision: StoredPrecision = "fp32") -> None:

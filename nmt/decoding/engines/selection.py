@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from nmt.artifacts.rundir import RunDir
-from nmt.base.errors import NmtError
-from nmt.base.missing_torch import missing_torch
+from nmt.base.errors import NmtError, missing_torch
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.decoding.engines import native_engine
 from nmt.decoding.engines.interface import Engine

@@ -15,7 +15,7 @@ import pytest
 import sentencepiece
 
 from nmt import Translator
-from nmt.apps.interop.argos import MAX_TOKENS, PackageOptions, export_argos
+from nmt.apps.interop.argos import MAX_TOKENS, export_argos
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import RunError
 from nmt.config import SearchOptions
@@ -27,7 +27,7 @@ pytest.importorskip("ctranslate2", reason="needs the extra ctranslate2")
 FROZEN = Path(__file__).parents[2] / "frozen" / "format-1"
 TEXTS = ["12", "907", "4455", "98765"]
 AS_ARGOS = SearchOptions(beam_size=4, length_penalty=0.2)
-FOLDER = "translate-de_en-1_5"
+FOLDER = "translate-de_en-1_0"
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def run(tmp_path_factory) -> RunDir:
 @pytest.fixture(scope="module")
 def package(run, tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("packages") / "de_en.argosmodel"
-    export_argos(run, path, PackageOptions(version="1.5", from_name="German"), "none")
+    export_argos(run, path, "none")
     return path
 
 
@@ -70,10 +70,10 @@ def test_a_package_has_the_layout_of_argos_translate(package, run):
         assert "license: mit" in archive.read(f"{FOLDER}/README.md").decode()
     assert metadata == {
         "type": "translate",
-        "package_version": "1.5",
+        "package_version": "1.0",
         "argos_version": "1.9.0",
         "from_code": "de",
-        "from_name": "German",
+        "from_name": "de",
         "to_code": "en",
         "to_name": "en",
         "links": [],
@@ -131,18 +131,6 @@ def test_separate_tokenizers_work_with_the_one_file_that_a_package_has(tmp_path)
         assert processor.decode_pieces(tgt.tokens(tgt.encode(text))).replace("▁", " ").strip() == text
 
 
-def test_a_sentence_splitter_is_included(run, tmp_path):
-    (tmp_path / "de.onnx").write_bytes(b"model")
-    export_argos(run, tmp_path / "a.argosmodel", PackageOptions(sentences=tmp_path / "de.onnx"))
-    assert "translate-de_en-1_0/minisbd/de.onnx" in names_in(tmp_path / "a.argosmodel")
-    (tmp_path / "stanza" / "de").mkdir(parents=True)
-    (tmp_path / "stanza" / "de" / "x.pt").write_bytes(b"model")
-    export_argos(run, tmp_path / "b.argosmodel", PackageOptions(sentences=tmp_path / "stanza"))
-    assert "translate-de_en-1_0/stanza/de/x.pt" in names_in(tmp_path / "b.argosmodel")
-    with pytest.raises(RunError, match=r"neither a MiniSBD model \(\.onnx\) nor a stanza folder"):
-        export_argos(run, tmp_path / "c.argosmodel", PackageOptions(sentences=tmp_path / "none"))
-
-
 def test_a_model_of_several_directions_is_refused(run, tmp_path):
     other = RunDir(Path(shutil.copytree(run.path, tmp_path / "run")))
     config = other.config()
@@ -180,4 +168,4 @@ def test_argos_translate_installs_a_package_and_translates_as_the_run(package, r
     done = subprocess.run(command, capture_output=True, text=True, env={**kept, **home})
     assert done.returncode == 0, done.stderr
     expected = [t.text for t in Translator.load(run, precision="fp32").translate(TEXTS, AS_ARGOS)]
-    assert json.loads(done.stdout.splitlines()[-1]) == ["German", *expected]
+    assert json.loads(done.stdout.splitlines()[-1]) == ["de", *expected]

@@ -11,7 +11,7 @@ import yaml
 from typer.testing import CliRunner
 
 from nmt.apps.cli import app
-from nmt.apps.interop.push import push
+from nmt.apps.interop.sharing import push
 from nmt.artifacts.find_model import find_run
 from nmt.artifacts.hub import HubModel, fetch
 from nmt.artifacts.rundir import RunDir

@@ -1,9 +1,10 @@
-"""The model card of a shared model: the run's card, with the metadata that Hugging Face reads."""
+"""Model cards: the license in one, and the card of a shared model, with the metadata that Hugging Face reads."""
 
 from __future__ import annotations
 
 import math
 import re
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -14,8 +15,21 @@ from nmt.config import Config
 from nmt.data.read.corpus import paths_of
 
 _MAX_CARD_BYTES = 1_000_000
+_LICENSE = re.compile(r"^license:[ \t]*[\"']?([A-Za-z0-9][A-Za-z0-9._-]{0,60})[\"']?[ \t]*$", re.MULTILINE)
 _MODEL_OPTION = re.compile(r"(nmt [a-z]+ --model) [^\s`]+")
 _SHARED_KEYS = ("set", "sentences", "beam_size", "length_penalty", "precision", "checkpoints")
+
+
+def license_of(card: Path) -> str | None:
+    """Return the license in the README.md at `card`, such as apache-2.0; None if there is none."""
+    text = _read(card)
+    found = _LICENSE.search(text[4:].partition("\n---")[0]) if text.startswith("---\n") else None
+    return found[1] if found else None
+
+
+def front_matter(name: str | None) -> str:
+    """Return the front matter of a model card with its license `name`; empty if there is none."""
+    return f"---\nlicense: {name}\n---\n\n" if name else ""
 
 
 def test_record(run: RunDir, checkpoint: str) -> dict[str, Any]:
@@ -42,10 +56,11 @@ def share_card(run: RunDir, config: Config, name: str, model: str) -> str:
     Languages and scores are added to the front matter of the run's card. Its text stays, without the folders of the
     corpus.
     """
-    own, text = _split(_read(run) or f"# {name}\n")
+    own, text = _split(_read(run.card) or f"# {name}\n")
     record = test_record(run, run.usable_checkpoint().stem)
     front = {**_metadata(config, name, record), **own}
-    for path in sorted(map(str, paths_of_all(config)), key=len, reverse=True):
+    corpora = (config.data.corpora(split) for split in ("train", "valid", "test"))
+    for path in sorted((str(path) for corpus in corpora for path in paths_of(corpus)), key=len, reverse=True):
         text = text.replace(path, path.replace("\\", "/").rpartition("/")[2])
     text = text.replace(", `data/valid.src` and `data/valid.tgt`", "")
     text = _MODEL_OPTION.sub(lambda found: f"{found[1]} {model}", text)
@@ -57,14 +72,9 @@ def share_card(run: RunDir, config: Config, name: str, model: str) -> str:
     return f"---\n{yaml.safe_dump(front, sort_keys=False, allow_unicode=True)}---\n\n{text.lstrip()}"
 
 
-def paths_of_all(config: Config) -> list[Any]:
-    """Return the paths of all corpora of a configuration."""
-    return [path for split in ("train", "valid", "test") for path in paths_of(config.data.corpora(split))]
-
-
-def _read(run: RunDir) -> str:
+def _read(card: Path) -> str:
     try:
-        return read_at_most(run.card, _MAX_CARD_BYTES).decode("utf-8", "replace").replace("\r\n", "\n")
+        return read_at_most(card, _MAX_CARD_BYTES).decode("utf-8", "replace").replace("\r\n", "\n")
     except (OSError, ValueError):
         return ""
 
@@ -92,17 +102,17 @@ def _metadata(config: Config, name: str, record: dict[str, Any]) -> dict[str, An
         "tags": ["translation", "nmt"],
     }
     if record:
-        metrics = [_metric(name, score) for name, score in record["scores"].items()]
         result = {
             "task": {"type": "translation", "name": f"Translation {', '.join(map(str, directions))}"},
             "dataset": {"type": "held-out", "name": f"test set ({record.get('sentences', '?')} sentences)"},
-            "metrics": metrics,
+            "metrics": [
+                {
+                    "type": metric.lower().rstrip("+0123456789"),  # chrF2 has the type chrf
+                    "value": score["value"],
+                    "name": f"{metric} ({score['signature']})",
+                }
+                for metric, score in record["scores"].items()
+            ],
         }
         metadata["model-index"] = [{"name": name, "results": [result]}]
     return metadata
-
-
-def _metric(name: str, score: dict[str, Any]) -> dict[str, Any]:
-    """Return a score in the form of `model-index`, where chrF2 has the type chrf."""
-    kind = name.lower().rstrip("+0123456789")
-    return {"type": kind, "value": score["value"], "name": f"{name} ({score['signature']})"}
