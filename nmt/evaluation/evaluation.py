@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from nmt.artifacts.find_model import find_run
 from nmt.artifacts.hub import HUB_PREFIX
 from nmt.artifacts.packed import is_packed
-from nmt.artifacts.rundir import DirectedPairs, RunDir
+from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError
 from nmt.base.files import is_writable, to_json, write_text
 from nmt.base.languages import Direction, bleu_tokenizer
@@ -33,7 +33,7 @@ from nmt.evaluation.significance import (
     mean_with_interval,
     with_interval,
 )
-from nmt.evaluation.test_sets import TestSet, hash_of, read_hypotheses, read_split
+from nmt.evaluation.test_sets import TestSet, hash_of, read_hypotheses, read_split, translate_lines
 from nmt.translation import Translator
 
 log = logging.getLogger(__name__)
@@ -191,7 +191,7 @@ class Evaluator:
         )
 
     def _evaluate_direction(self, test_set: TestSet, metrics: Metrics) -> Evaluation:
-        hypotheses = self.translate(test_set.sets[0])
+        hypotheses = translate_lines(self.translator, test_set.sets[0], self.options)
         path = write_lines(self.folder / f"{test_set.name}{self.suffix()}.hyp", hypotheses)
         references = self._reference_files(test_set)
         system = measure(" + ".join(map(str, self.paths)), hypotheses, test_set, metrics)
@@ -217,16 +217,6 @@ class Evaluator:
         names = [f"{test_set.name}.ref{number or ''}" for number in range(len(test_set.references))]
         pairs = zip(names, test_set.references, strict=True)
         return [write_lines(self.folder / name, lines) for name, lines in pairs]
-
-    def translate(self, each: DirectedPairs) -> list[str]:
-        """Return one line per source; warn about sources that are too long."""
-        src, tgt = each.direction
-        translations = self.translator.translate(each.sources, self.options, to=tgt, from_=src)
-        limit = self.translator.max_src_len
-        for number, translation in enumerate(translations, 1):
-            if translation.truncated:
-                log.warning("source %d is longer than %d tokens; its end is not translated", number, limit)
-        return [translation.text.replace("\n", " ") for translation in translations]
 
     def suffix(self) -> str:
         """Return a file-name suffix for the options that differ from the best checkpoint with default options."""
@@ -331,7 +321,7 @@ def compare_with(
         if other.model is not None:
             evaluator = load(other.model, folder)
             with evaluator.translator:
-                hypotheses = evaluator.translate(test_set.sets[0])
+                hypotheses = translate_lines(evaluator.translator, test_set.sets[0], evaluator.options)
             path = write_lines(evaluator.folder / other.file_name(test_set, evaluator.suffix()), hypotheses)
         elif folder is not None and not _sacrebleu_can_read(path, hypotheses):
             path = write_lines(folder / other.file_name(test_set), hypotheses)

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from nmt.artifacts.rundir import DirectedPairs
 from nmt.evaluation.significance import Difference, Scorer, compare_systems
-from nmt.translation import Translator
 
 METRICS = ("bleu", "chrf")
 
@@ -24,12 +23,6 @@ class SetComparison(NamedTuple):
     def bleu(self) -> Difference:
         """The difference in BLEU."""
         return self.differences[0]
-
-
-def translate_set(translator: Translator, each: DirectedPairs) -> list[str]:
-    """Return a translation on one line for each source of a set."""
-    translations = translator.translate(each.sources, to=each.direction.tgt, from_=each.direction.src)
-    return [translation.text.replace("\n", " ") for translation in translations]
 
 
 def compare_on(name: str, each: DirectedPairs, first: Sequence[str], second: Sequence[str]) -> SetComparison:

@@ -11,10 +11,12 @@ from typing import NamedTuple
 from nmt.artifacts.rundir import DirectedPairs, RunDir
 from nmt.base.errors import DataError, RunError
 from nmt.base.languages import Direction
+from nmt.config import SearchOptions
 from nmt.config.data import AugmentConfig
 from nmt.data.read.corpus import read_rows
 from nmt.data.read.lines import read_lines
 from nmt.data.text.augment import PairChanger, TextPair, change_all
+from nmt.translation import Translator
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +43,16 @@ class TestSet(NamedTuple):
             pairs = change_all(changer, kind, list(map(TextPair, each.sources, each.references)))
             sets.append(each._replace(sources=[pair.src for pair in pairs], references=[pair.tgt for pair in pairs]))
         return TestSet(f"{self.name}-{kind}", sets)
+
+
+def translate_lines(translator: Translator, pairs: DirectedPairs, options: SearchOptions | None = None) -> list[str]:
+    """Return the translation of each source of `pairs` on one line; warn about sources that are too long."""
+    translations = translator.translate(pairs.sources, options, to=pairs.direction.tgt, from_=pairs.direction.src)
+    for number, translation in enumerate(translations, 1):
+        if translation.truncated:
+            limit = translator.max_src_len
+            log.warning("source %d is longer than %d tokens; its end is not translated", number, limit)
+    return [translation.text.replace("\n", " ") for translation in translations]
 
 
 def read_split(

@@ -21,7 +21,8 @@ from nmt.base.files import write_text
 from nmt.config import Config, DataConfig, TrainingConfig
 from nmt.config.dump import with_values
 from nmt.data.tokens.tokenizer import TokenizerPair
-from nmt.evaluation.model_comparison import SetComparison, as_json, compare_on, translate_set
+from nmt.evaluation.model_comparison import SetComparison, as_json, compare_on
+from nmt.evaluation.test_sets import translate_lines
 from nmt.translation import Translator
 
 LR_SHARE, MAX_LR = 0.3, 6e-4
@@ -147,7 +148,7 @@ def check_adaptation(base: RunDir, adapted: RunDir, max_loss: float, old_test: S
     translations = []
     for run in (base, adapted):
         with Translator.load(run, precision="fp32", scores=False) as translator:
-            translations.append([translate_set(translator, pairs) for _, pairs in sets])
+            translations.append([translate_lines(translator, pairs) for _, pairs in sets])
     comparisons = []
     for number, ((name, pairs), before, after) in enumerate(zip(sets, *translations, strict=True)):
         comparisons.append(compare_on(name, pairs, before, after))

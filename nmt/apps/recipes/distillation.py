@@ -28,7 +28,8 @@ from nmt.data.read.corpus import SentencePair
 from nmt.data.read.lines import count_lines, read_lines
 from nmt.data.store.mixing import corpus_weights
 from nmt.data.store.report import SPLITS, Split
-from nmt.evaluation.model_comparison import SetComparison, as_json, compare_on, translate_set
+from nmt.evaluation.model_comparison import SetComparison, as_json, compare_on
+from nmt.evaluation.test_sets import translate_lines
 from nmt.training.corpus.corpus import Corpus, with_both_sides
 from nmt.translation import Translator
 
@@ -201,13 +202,13 @@ def compare_with_teacher(
             stack.enter_context(Translator.load(list(runs), device=device, precision=precision, scores=False))
             for runs in (teachers, [student])
         ]
-        on_valid = [[translate_set(translator, pairs) for pairs in valid] for translator in both]  # sets up, too
+        on_valid = [[translate_lines(translator, pairs) for pairs in valid] for translator in both]  # sets up, too
         on_test: list[list[list[str]]] = [[], []]
         seconds: list[list[float]] = [[], []]
         for _ in range(ROUNDS):
             for i, translator in enumerate(both):
                 start = time.perf_counter()
-                on_test[i] = [translate_set(translator, pairs) for pairs in test]
+                on_test[i] = [translate_lines(translator, pairs) for pairs in test]
                 seconds[i].append(time.perf_counter() - start)
         precisions = both[0].engine.precision, both[1].engine.precision
     sets = [
