@@ -8,7 +8,7 @@ import shlex
 import sys
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -79,17 +79,6 @@ Resume = Annotated[bool, typer.Option("--resume", help="Resume an interrupted di
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the run if it exists.")]
 
 
-class _Search(NamedTuple):
-    """The search by which the teacher translates."""
-
-    beam_size: int
-    num_hypotheses: int  # translations of each source
-
-    def change(self, options: SearchOptions) -> SearchOptions:
-        """Return `options` with this search."""
-        return options.greedy().changed(**self._asdict())
-
-
 def distill(
     teachers: Teachers,
     run: NewRun,
@@ -116,18 +105,26 @@ def distill(
     if not (resume or overwrite):
         refuse_existing(run)
     prepare_to_train()
+    from nmt.apps.recipes.distillation import compare_with_teacher, write_distillation_text
+    from nmt.training.corpus.prepare import find_store_root
+
     found = [find_run(str(teacher)) for teacher in teachers]
     student = _student_config(found[0], config, overrides)
     _check_student(student, found[0], config, mix_original)
-    text = _write_text(found, student, run, _Search(beam, n_best), precision)
+    refuse_replacing_parts(run, student, found)
+    options = found[0].config().decoding.greedy().changed(beam_size=beam, num_hypotheses=n_best)
+    text = write_distillation_text(student, found, options, precision, find_store_root(student, run))
     training = student.model_copy(update={"data": text.student_data(mix_original)})
     checked = with_values(training, "configuration of the student")
     if resume:
         _refuse_other_text(checked, run)
     _warn_of_seen_sentences(found, student.data, checked.data)
-    _translate_all(found, text, _Search(beam, n_best), device, precision)
+    _translate_all(found, text, options, device, precision)
     train_run(checked, run, "either" if resume else "start", _resume_command(), overwrite=overwrite)
-    _report(found, RunDir(run), device, precision)
+    log.info("comparing the student with its teacher")
+    comparison, trained = compare_with_teacher(found, RunDir(run), device, precision), RunDir(run)
+    trained.write_json(trained.distillation, {"teachers": [str(each.path) for each in found], **comparison.as_json()})
+    print_text("\n".join(_describe(comparison)))
     log_next_steps(run)
 
 
@@ -191,38 +188,25 @@ def _as_yaml(data: DataConfig, key: str) -> str:
     return text.replace("$", "$$")
 
 
-def _write_text(
-    teachers: list[RunDir], student: Config, run: Path, search: _Search, precision: str
-) -> DistillationText:
-    """Write the text of the distillation, without the teacher's translations."""
-    from nmt.apps.recipes.distillation import write_distillation_text
-    from nmt.training.corpus.prepare import find_store_root
-
-    refuse_replacing_parts(run, student, teachers)
-    options = search.change(teachers[0].config().decoding)
-    return write_distillation_text(student, teachers, options, precision, find_store_root(student, run))
-
-
 def _translate_all(
-    teachers: list[RunDir], text: DistillationText, search: _Search, device: str, precision: str
+    teachers: list[RunDir], text: DistillationText, options: SearchOptions, device: str, precision: str
 ) -> None:
     """Write those translations of the teacher that are missing."""
     missing = [part for part in text.parts if not part.hyp.exists()]
     if missing:
         num_pairs = sum(part.size for part in missing)
-        log.info("translating %s training sources (beam %d) into %s", f"{num_pairs:,}", search.beam_size, text.folder)
+        log.info("translating %s training sources (beam %d) into %s", f"{num_pairs:,}", options.beam_size, text.folder)
         with load_translator(teachers, "auto", device, precision) as translator:
             for part in missing:
-                _translate(part, translator, search)
+                _translate(part, translator, options)
 
 
-def _translate(part: Part, translator: Translator, search: _Search) -> None:
+def _translate(part: Part, translator: Translator, options: SearchOptions) -> None:
     """Translate the remaining sources of a part; if interrupted, say how to continue."""
-    options = search.change(translator.options)
     tag = f"{part.files.tag} " if part.files.tag and translator.tokenizers.know([part.files.tag]) else ""
     settings = {**options.model_dump(), "precision": translator.engine.precision}
     try:
-        with stop_on_sigterm(), PartialFile(part.hyp, settings, search.num_hypotheses, resume=True) as output:
+        with stop_on_sigterm(), PartialFile(part.hyp, settings, options.num_hypotheses, resume=True) as output:
             num_done = output.num_texts
             if num_done:
                 log.info("resuming after %s of %s sources", f"{num_done:,}", f"{part.size:,}")
@@ -296,17 +280,6 @@ def _num_seen(teacher: RunDir, sources: set[str]) -> int:
         return 0
     held_out = [each for split in SPLITS for each in teacher.read_sets(split, data.directions[0])]
     return len(seen.difference(*(each.sources for each in held_out)))
-
-
-def _report(teachers: list[RunDir], student: RunDir, device: str, precision: str) -> None:
-    """Print and save the scores and the decoding times of teacher and student."""
-    from nmt.apps.recipes.distillation import compare_with_teacher
-
-    log.info("comparing the student with its teacher")
-    found = compare_with_teacher(teachers, student, device, precision)
-    record = {"teachers": [str(run.path) for run in teachers], **found.as_json()}
-    student.write_json(student.distillation, record)
-    print_text("\n".join(_describe(found)))
 
 
 def _describe(found: Comparison) -> list[str]:
