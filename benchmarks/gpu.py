@@ -36,6 +36,7 @@ from nmt.config.model import ModelConfig
 from nmt.config.training import TrainingConfig
 from nmt.data.store.batching import Batch
 from nmt.model.transformer import Transformer
+from nmt.training.environment import choose_packing
 from nmt.training.flops import TrainingFlops
 from nmt.training.update.distributed import ProcessGroup
 from nmt.training.update.optimizer import Optimizer
@@ -185,9 +186,8 @@ def our_update(
     """Return an update function of nmt; it copies the batch to the device."""
     model = size.model().to(device).train()
     optimizer = Optimizer(model, TrainingConfig(), DTYPES[precision])
-    step = Step(model, optimizer, ProcessGroup(), compiled=compiled)
-    if padded:
-        step.packed = False
+    packed = not padded and choose_packing(model)[0]
+    step = Step(model, optimizer, ProcessGroup(), compiled=compiled, packed=packed)
     return lambda: void(step([batch], batch.num_tgt_tokens, 1e-3, 0.1))
 
 

@@ -18,13 +18,12 @@ from nmt.model.attention import MultiHeadAttention, attend
 from nmt.model.masks import AttentionMask, causal_mask, mask_bias, padding_mask
 from nmt.model.transformer import Transformer
 from nmt.training.corpus.prepare import prepare
-from nmt.training.environment import Setup
+from nmt.training.environment import Setup, choose_packing
 from nmt.training.parts import Training
 from nmt.training.run import start_run
 from nmt.training.state import TrainState
 from nmt.training.update.distributed import ProcessGroup
-from nmt.training.update.packing import Packings, choose_packing
-from nmt.training.update.step import BatchLoss
+from nmt.training.update.step import BatchLoss, Packings
 from tests.tiny import tiny_config
 
 pytestmark = [

@@ -18,7 +18,7 @@ from nmt.model.transformer import Transformer
 from nmt.training.batches import UpdateBatches
 from nmt.training.checkpoints import CheckpointHistory
 from nmt.training.corpus.prepare import Prepared
-from nmt.training.environment import Setup
+from nmt.training.environment import Setup, choose_packing
 from nmt.training.flops import TrainingFlops
 from nmt.training.monitor import Monitor
 from nmt.training.stages import StageSpan, stage_spans
@@ -48,8 +48,15 @@ class Training:
         self.stages = stage_spans(config)
         self.stage = self.stages[0]
         self.model.set_dropout(self.stage.config.model)
-        r_drop, compiled = self.settings.r_drop, self.settings.compile
-        self.step = Step(self.model, self.optimizer, setup.group, r_drop=r_drop, compiled=compiled)
+        packed, self.packed_reason = choose_packing(self.model)
+        self.step = Step(
+            self.model,
+            self.optimizer,
+            setup.group,
+            r_drop=self.settings.r_drop,
+            compiled=self.settings.compile,
+            packed=packed,
+        )
         if setup.group.rank:  # dropout differs between the ranks
             torch.manual_seed(self.settings.seed + setup.group.rank)
         self.store = prepared.store

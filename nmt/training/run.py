@@ -289,7 +289,7 @@ def _train(training: Training, interrupt: Interrupt | None, resumed: Config | No
 def _record(training: Training, *, is_resumed: bool) -> None:
     """Write facts about this training into the run; warn if results may not be bit-identical after a resumption."""
     run = training.run
-    info, facts = run.info(), {"packed": training.step.packed, "packed_reason": training.step.packed_reason}
+    info, facts = run.info(), {"packed": training.step.packed, "packed_reason": training.packed_reason}
     if is_resumed:
         run.write_config(training.config)
         now = describe_environment(training.setup.device, training.setup.group.world_size)

@@ -15,8 +15,7 @@ from nmt.artifacts.rundir import RunDir
 from nmt.config import dump_config
 from nmt.data.store.batching import Batch
 from nmt.training.run import start_run
-from nmt.training.update.packing import Packings
-from nmt.training.update.step import BatchLoss
+from nmt.training.update.step import BatchLoss, Packings
 from tests.model.kernels.test_packing import ragged
 from tests.model.test_transformer import make
 from tests.tiny import small_config

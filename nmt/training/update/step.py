@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -11,11 +12,31 @@ from nmt.base.device import tf32_products
 from nmt.data.store.batching import Batch
 from nmt.model.cache import KVCache
 from nmt.model.kernels.chunked_loss import RDrop, projected_token_loss, r_drop_loss, with_bias
-from nmt.model.kernels.packing import compiles_each_shape
+from nmt.model.kernels.packing import Flattening, Packing, compiles_each_shape
 from nmt.model.transformer import Transformer
 from nmt.training.update.distributed import ProcessGroup
 from nmt.training.update.optimizer import Optimizer
-from nmt.training.update.packing import Packings, choose_packing
+
+
+class Packings(NamedTuple):
+    """The packings, or flattenings, of the sources and the targets of a batch."""
+
+    sources: Packing | Flattening
+    targets: Packing | Flattening
+
+    @classmethod
+    def from_batch(cls, batch: Batch) -> Packings:
+        """Build the packings of `batch` on the host, because on a GPU this would launch about twenty small kernels."""
+        return cls(Packing.from_ids(batch.src, batch.src_real), Packing.from_ids(batch.tgt_out, batch.tgt_real))
+
+    @classmethod
+    def flattening(cls, batch: Batch) -> Packings:
+        """Build the flattenings of `batch`."""
+        return cls(Flattening.from_ids(batch.src), Flattening.from_ids(batch.tgt_out))
+
+    def to(self, device: torch.device) -> Packings:
+        """Copy both to `device`; the copy to a GPU is asynchronous."""
+        return Packings(self.sources.to(device), self.targets.to(device))
 
 
 class BatchLoss:
@@ -56,11 +77,12 @@ class Step:
         *,
         r_drop: float = 0.0,
         compiled: bool = False,
+        packed: bool = False,
     ):
-        """Choose the layout of batches; `packed` and `packed_reason` tell if they are packed, and why."""
+        """Pack batches if `packed`, so that padding is not computed; see `choose_packing`."""
         self.optimizer, self.group, self.device = optimizer, group, model.device
         self.num_micro_batches = 1  # per batch, so that it fits into memory
-        self.packed, self.packed_reason = choose_packing(model)
+        self.packed = packed
         self.flattened = compiles_each_shape(model.output_proj.weight) and not compiled
         self.loss = BatchLoss(model, r_drop=r_drop, compiled=compiled)
         self.r_drop = r_drop

@@ -17,8 +17,7 @@ from nmt.model.kernels.packing import Flattening, Packing
 from nmt.model.masks import AttentionMask
 from nmt.training.update.distributed import ProcessGroup
 from nmt.training.update.optimizer import Optimizer
-from nmt.training.update.packing import Packings
-from nmt.training.update.step import BatchLoss, Step
+from nmt.training.update.step import BatchLoss, Packings, Step
 from tests.model.test_transformer import MAX_LEN, close, every_kind, ids, make
 
 
@@ -149,11 +148,7 @@ def test_a_batch_without_a_target_is_not_packed():
 
 
 def packed_step(model):
-    step = Step(model, Optimizer(model, TrainingConfig(), torch.float32), ProcessGroup())
-    assert not step.packed
-    assert step.packed_reason == "attention has no kernel for packed rows on cpu"
-    step.packed = True
-    return step
+    return Step(model, Optimizer(model, TrainingConfig(), torch.float32), ProcessGroup(), packed=True)
 
 
 def test_a_packed_update_has_the_loss_of_a_padded_one_and_packings_that_are_moved_to_the_device_whole(monkeypatch):
