@@ -9,8 +9,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from safetensors import SafetensorError, safe_open
-
 from nmt.apps.interop.card import license_of
 from nmt.apps.interop.export_folder import is_export, read_export_info
 from nmt.apps.interop.hf_folder import HfFolder, model_config
@@ -19,10 +17,11 @@ from nmt.apps.interop.supported import refuse_for_ctranslate2, refuse_for_marian
 from nmt.artifacts.find_model import find_run
 from nmt.artifacts.packed import PACK_INFO
 from nmt.artifacts.rundir import RunDir
-from nmt.base.errors import NmtError, RunError
+from nmt.base.errors import NmtError
 from nmt.config import Config
 from nmt.config.model import ModelConfig
 from nmt.data.tokens.tokenizer import TokenizerPair
+from nmt.evaluation.runs import count_parameters
 from nmt.model.shapes import parameter_shapes
 
 Kind = Literal[
@@ -67,7 +66,7 @@ def _describe_run(run: RunDir, name: str | None) -> ModelInfo:
         kind="packed model" if (run.path / PACK_INFO).is_file() else "run",
         languages=list(map(str, config.data.directions)),
         megabytes=_megabytes(weights, run.tokenizer),
-        parameters=_count_parameters(weights),
+        parameters=count_parameters(weights),
         architecture=_architecture(config.model),
         vocabulary=_sizes(TokenizerPair.load(run.tokenizer)),
         scores=_scores(run, weights.stem),
@@ -154,15 +153,6 @@ def _obstacle(refuse: Callable[[ModelConfig, Path], None], config: Config, path:
     except NmtError as error:
         return error.message
     return ""
-
-
-def _count_parameters(weights: Path) -> int:
-    """Count the numbers in a weights file by its header."""
-    try:
-        with safe_open(weights, framework="np") as file:
-            return sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118
-    except (OSError, SafetensorError) as error:
-        raise RunError(f"cannot read these weights ({error})", path=weights) from None
 
 
 def _megabytes(*paths: Path) -> float:
