@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from typing import Any
 
 from nmt.apps.server.bodies import Detection
 from nmt.base.languages import base_code, script_of
-from nmt.data.check.scripts import can_identify_languages, codes_of, script_codes
+from nmt.data.check.scripts import can_identify_languages, codes_of, identification_model, script_codes
 
 _MAX_CHARACTERS = 2000  # more do not raise the confidence
 
@@ -49,10 +50,7 @@ def _identifier(languages: Sequence[str]) -> Any:
     """Return py3langid's model for `languages`; None if it is not installed or knows fewer than two of them."""
     if not can_identify_languages():
         return None
-    from py3langid.langid import MODEL_FILE
-    from py3langid.langid import LanguageIdentifier as Model
-
-    model: Any = Model.from_model_file(MODEL_FILE, norm_probs=True)
+    model = copy(identification_model())  # its tables are shared
     known = {base_code(code) for code in languages} & set(model.labels)
     if len(known) < 2:
         return None

@@ -145,8 +145,8 @@ def identifier_version() -> str:
 
 
 @cache
-def _identification_model() -> Any:
-    """Return the package's model. It takes half a second and much memory to load; one serves all languages."""
+def identification_model() -> Any:
+    """Return the package's model for all languages. It takes half a second and much memory to load."""
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
@@ -159,7 +159,7 @@ class LanguageIdentifier:
         """Load the model. NmtError if the package is missing. Sides in a language that it does not know pass."""
         if not can_identify_languages():
             raise NmtError("identifying languages needs the package py3langid", hint=_HINT)
-        self._model = _identification_model()
+        self._model = identification_model()
         known = set(self._model.labels)
         self._languages = [code if code in known else None for code in (base_code(src_lang), base_code(tgt_lang))]
 
