@@ -1,10 +1,12 @@
-"""Real servers on free ports, each in a thread."""
+"""Real servers on free ports, each in a thread, and the same application called without a socket."""
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -19,7 +21,42 @@ from nmt.apps.server.run import address, bind, make_config
 from nmt.apps.server.settings import Settings
 
 
-class Running:
+class Served:
+    """An application with a client."""
+
+    client: httpx.Client
+    metrics: Metrics
+    models: Models
+
+    def translate(self, **body: object) -> httpx.Response:
+        """Ask for a translation, in JSON."""
+        return self.client.post("/translate", json=body)
+
+    def metric(self, name: str, **labels: str) -> float:
+        """Return the value of a metric; 0 if nothing was counted yet."""
+        return self.metrics.registry.get_sample_value(name, labels) or 0.0
+
+
+class Configured(Served, httpx.BaseTransport):
+    """The application with the models of a running server and other settings. It is called without a socket."""
+
+    def __init__(self, running: Running, keys: Path | None = None, **limits: object):
+        self.metrics, self.models = Metrics(), running.models
+        settings = Settings(**limits)  # type: ignore[arg-type]
+        self._app = make_app(self.models, settings, read_keys(keys) if keys else (), self.metrics)
+        self.client = httpx.Client(base_url="http://test", transport=self)
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """Call the application in an event loop of its own."""
+
+        async def answer() -> httpx.Response:
+            response = await httpx.ASGITransport(app=self._app).handle_async_request(request)
+            return httpx.Response(response.status_code, headers=response.headers, content=await response.aread())
+
+        return asyncio.run(answer())
+
+
+class Running(Served):
     """A server in a thread."""
 
     def __init__(self, paths: list[Path], keys: Path | None = None, **limits: object):
@@ -36,14 +73,6 @@ class Running:
         while not self._server.started:
             assert self._thread.is_alive(), "the server did not start"
             time.sleep(0.005)
-
-    def translate(self, **body: object) -> httpx.Response:
-        """Ask for a translation, in JSON."""
-        return self.client.post("/translate", json=body)
-
-    def metric(self, name: str, **labels: str) -> float:
-        """Return the value of a metric; 0 if nothing was counted yet."""
-        return self.metrics.registry.get_sample_value(name, labels) or 0.0
 
     def stop(self) -> None:
         """Stop as SIGTERM does, and wait for the end."""
@@ -73,3 +102,9 @@ def start() -> Iterator[Callable[..., Running]]:
     yield begin
     for server in servers:
         server.stop()
+
+
+@pytest.fixture
+def configure(running: Running) -> Callable[..., Configured]:
+    """Return the application of `running` with settings of a test's own, as `Configured`."""
+    return partial(Configured, running)

@@ -66,9 +66,9 @@ def test_what_is_no_form_is_refused(running, content, kind, status):
     assert running.client.get("/download_file/none").status_code == 404
 
 
-def test_a_document_is_sent_only_to_clients_with_a_key(two_run, tmp_path, start):
+def test_a_document_is_sent_only_to_clients_with_a_key(configure, tmp_path):
     (tmp_path / "keys").write_text("secret-key\n")
-    server = start([two_run], keys=tmp_path / "keys")
+    server = configure(keys=tmp_path / "keys")
     url = send(server, source="en", target="de", api_key="secret-key").json()["translatedFileUrl"]
     assert server.client.get(url).json() == {"error": "this server needs an API key"}
     assert server.client.get(url, headers={"Authorization": "Bearer secret"}).status_code == 403
@@ -126,8 +126,8 @@ def test_a_small_file_of_too_many_elements_is_refused_before_it_is_parsed(runnin
     assert (answer.status_code, answer.json()) == (400, {"error": "more than 1,000,000 elements and attributes"})
 
 
-def test_a_document_that_takes_too_long_to_save_gets_503(two_run, start, monkeypatch):
-    server, go = start([two_run], timeout=1), threading.Event()
+def test_a_document_that_takes_too_long_to_save_gets_503(configure, monkeypatch):
+    server, go = configure(timeout=1), threading.Event()
     monkeypatch.setattr(HtmlFile, "save", lambda document, translations: b"%d" % go.wait(10))
     answer = send(server, source="en", target="de")
     go.set()
@@ -141,8 +141,8 @@ def test_a_term_within_a_protected_span_of_a_document_is_not_missed(running):
     assert answer["terms_missed"] == [["12", "plugh"]]
 
 
-def test_a_server_may_translate_no_documents(two_run, start):
-    server = start([two_run], file_limit=0)
+def test_a_server_may_translate_no_documents(configure):
+    server = configure(file_limit=0)
     assert send(server).json() == {"error": "this server does not translate documents"}
     assert server.client.get("/frontend/settings").json()["supportedFilesFormat"] == []
 

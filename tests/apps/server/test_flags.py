@@ -33,21 +33,20 @@ def test_pages_and_documents_keep_protected_spans_whatever_the_model_learned(run
     assert "protected_lost" not in answer.get("flags", {})
 
 
-def test_every_interface_hands_out_the_flags(two_run, start, monkeypatch):
+def test_every_interface_hands_out_the_flags(running, monkeypatch):
     looping = {"loop_unresolved": True}
     monkeypatch.setattr(models, "flags_of", lambda translation: looping)
-    server = start([two_run])
-    assert server.translate(q="12", **QUESTION).json()["flags"] == looping
-    assert server.translate(q=["12", "3"], **QUESTION).json()["flags"] == [looping, looping]
-    lines = server.translate(q="12\n3", **QUESTION, stream=True).text.splitlines()
+    assert running.translate(q="12", **QUESTION).json()["flags"] == looping
+    assert running.translate(q=["12", "3"], **QUESTION).json()["flags"] == [looping, looping]
+    lines = running.translate(q="12\n3", **QUESTION, stream=True).text.splitlines()
     assert [json.loads(line).get("flags") for line in lines] == [looping, looping, None]
     body = {"model": "en-de", "messages": [{"role": "user", "content": "12"}], "n": 2}
-    chosen = server.client.post("/v1/chat/completions", json=body).json()["choices"]
+    chosen = running.client.post("/v1/chat/completions", json=body).json()["choices"]
     assert [choice.get("flags") for choice in chosen] == [looping, None]
-    events = server.client.post("/v1/chat/completions", json={**body, "stream": True}).text.split("\n\n")
+    events = running.client.post("/v1/chat/completions", json={**body, "stream": True}).text.split("\n\n")
     chunks = [json.loads(event.removeprefix("data: "))["choices"][0] for event in events if "{" in event]
     assert [chunk["flags"] for chunk in chunks if "flags" in chunk] == [looping]
-    assert server.client.get("/frontend/settings").json()["flags"] == FLAGS
+    assert running.client.get("/frontend/settings").json()["flags"] == FLAGS
 
 
 @pytest.mark.parametrize("flag", FLAGS)

@@ -69,13 +69,14 @@ def test_many_clients_at_once_get_what_the_translator_gives_each_alone(running, 
     assert running.translate(q=texts, source="en", target="fr").json()["translatedText"] == alone
 
 
-def test_one_client_after_another_gets_what_the_translator_gives(two_run, two, start):
-    server = start([two_run])
+def test_one_client_after_another_gets_what_the_translator_gives(running, two):
+    name = running.models.served[0].name
+    num_batches = running.metric("nmt_batch_segments_count", model=name)
     texts = [f"{number} {number * 7}" for number in range(2 * _PROBE_EVERY)]
-    answers = [server.translate(q=text, source="en", target="de") for text in texts]
+    answers = [running.translate(q=text, source="en", target="de") for text in texts]
     found = [answer.json()["translatedText"] for answer in answers]
     assert found == [translation.text for translation in two.translate(texts, to="de")]
-    assert server.metric("nmt_batch_segments_count", model=server.models.served[0].name) == len(texts)
+    assert running.metric("nmt_batch_segments_count", model=name) == num_batches + len(texts)
 
 
 def test_alternatives_are_the_rest_of_the_n_best_list(running, two):
@@ -243,8 +244,8 @@ def test_a_full_queue_answers_429_and_says_when_to_come_back(two_run, two, start
     assert 200 in {answer.status_code for answer in answers} <= {200, 429}
 
 
-def test_a_client_that_goes_away_frees_its_place(two_run, start, monkeypatch):
-    server = start([two_run])
+def test_a_client_that_goes_away_frees_its_place(running, monkeypatch):
+    server, num_gone = running, running.metric("nmt_clients_gone_total")
     held = Held(server, monkeypatch)
     name = server.models.served[0].name
     host, port = server.url.removeprefix("http://").split(":")
@@ -257,7 +258,7 @@ def test_a_client_that_goes_away_frees_its_place(two_run, start, monkeypatch):
         assert held.begun.wait(120)
         waiting = server.metric("nmt_queue_tokens", model=name)
     deadline = time.monotonic() + 120
-    while server.metric("nmt_clients_gone_total") == 0:
+    while server.metric("nmt_clients_gone_total") == num_gone:
         assert time.monotonic() < deadline
         time.sleep(0.01)
     assert waiting > 0
@@ -267,8 +268,8 @@ def test_a_client_that_goes_away_frees_its_place(two_run, start, monkeypatch):
     assert server.models.served[0].num_users == 0
 
 
-def test_a_request_that_takes_longer_than_the_limit_gets_503(two_run, start, monkeypatch):
-    server = start([two_run], timeout=0.2)
+def test_a_request_that_takes_longer_than_the_limit_gets_503(configure, monkeypatch):
+    server = configure(timeout=0.2)
     held = Held(server, monkeypatch)
     answer = server.translate(q="12", source="en", target="de")
     held.go.set()
@@ -277,9 +278,9 @@ def test_a_request_that_takes_longer_than_the_limit_gets_503(two_run, start, mon
     assert answer.headers["retry-after"]
 
 
-def test_keys_are_asked_for_where_they_are_set(two_run, start, tmp_path):
+def test_keys_are_asked_for_where_they_are_set(configure, tmp_path):
     (tmp_path / "keys").write_text("# of the team\nsecret-key-1\nsecret-key-2  # of Ann\n")
-    server = start([two_run], keys=tmp_path / "keys")
+    server = configure(keys=tmp_path / "keys")
     asked = {"q": "12", "source": "en", "target": "de"}
     assert server.translate(**asked).json() == {"error": "this server needs an API key"}
     assert server.translate(**asked, api_key="secret-key").json() == {"error": "unknown API key"}
@@ -293,8 +294,8 @@ def test_keys_are_asked_for_where_they_are_set(two_run, start, tmp_path):
     assert [server.client.get(path).status_code for path in ("/", "/health", "/languages", "/spec")] == [200] * 4
 
 
-def test_more_requests_than_the_rate_get_429(two_run, start):
-    server = start([two_run], rate_limit=3)
+def test_more_requests_than_the_rate_get_429(configure):
+    server = configure(rate_limit=3)
     answers = [server.translate(q="12", source="en", target="de") for _ in range(4)]
     assert [answer.status_code for answer in answers] == [200, 200, 200, 429]
     assert answers[-1].json() == {"error": "more than 3 requests per minute"}
@@ -324,13 +325,12 @@ def test_headers_of_a_later_request_that_do_not_end_close_the_connection(running
         assert connection.recv(4096) == b""
 
 
-def test_a_request_may_take_longer_than_its_headers(two_run, start, monkeypatch):
+def test_a_request_may_take_longer_than_its_headers(running, monkeypatch):
     monkeypatch.setattr(run, "HEADER_SECONDS", 0.5)
-    server = start([two_run])
-    held = Held(server, monkeypatch)
+    held = Held(running, monkeypatch)
     threading.Timer(1.0, held.go.set).start()
     for _ in range(2):
-        assert server.translate(q="12", source="en", target="de").status_code == 200
+        assert running.translate(q="12", source="en", target="de").status_code == 200
 
 
 def test_many_idle_connections_leave_the_server_answering(running):
@@ -387,9 +387,9 @@ def test_a_glossary_that_cannot_be_used_is_refused(running, glossary, message):
 
 
 @pytest.mark.parametrize("keys", [None, "secret-key"])
-def test_a_post_without_a_body_is_read_from_its_query_string(two_run, tmp_path, start, keys):
+def test_a_post_without_a_body_is_read_from_its_query_string(configure, tmp_path, keys):
     (tmp_path / "keys").write_text("secret-key\n")
-    server = start([two_run], keys=tmp_path / "keys" if keys else None)
+    server = configure(keys=tmp_path / "keys" if keys else None)
     fields = {"q": "1 & 2 é", "source": "en", "target": "de", "format": "text", "api_key": keys or ""}
     answer = server.client.post("/translate", params=fields)
     assert answer.json() == server.translate(**fields).json()

@@ -69,11 +69,10 @@ def test_what_is_wrong_is_told_as_openai_tells_it(running, body, status, message
     assert answer.json()["error"]["type"] in ("invalid_request_error", "not_found_error")
 
 
-def test_an_error_in_a_stream_is_an_event(two_run, start, monkeypatch):
+def test_an_error_in_a_stream_is_an_event(running, monkeypatch):
     from nmt.base.errors import NmtError
 
-    server = start([two_run])
-    batcher = server.models.served[0].loaded.batcher
+    batcher = running.models.served[0].loaded.batcher
     translate = batcher._translate
 
     def fail_at_the_second_line(segments):
@@ -83,9 +82,9 @@ def test_an_error_in_a_stream_is_an_event(two_run, start, monkeypatch):
 
     monkeypatch.setattr(batcher, "_translate", fail_at_the_second_line)
     body = {"model": "en-de", "messages": said("1\n2"), "stream": True}
-    events = server.client.post("/v1/chat/completions", json=body).text.split("\n\n")
+    events = running.client.post("/v1/chat/completions", json=body).text.split("\n\n")
     assert json.loads(events[-3].removeprefix("data: "))["error"]["message"] == "not enough memory to translate"
     assert events[-2:] == ["data: [DONE]", ""]
-    answer = server.translate(q=["1", "2"], source="en", target="de")
+    answer = running.translate(q=["1", "2"], source="en", target="de")
     assert (answer.status_code, answer.json()) == (503, {"error": "not enough memory to translate"})
-    assert server.translate(q="1", source="en", target="de").status_code == 200
+    assert running.translate(q="1", source="en", target="de").status_code == 200
