@@ -109,9 +109,9 @@ def translate_file(
     """
     tgt = translator.languages.direction(options.to, options.from_).tgt
     if isinstance(document, HtmlFile | PoFile | XliffFile):
-        asked = document.name_language(tgt)
-        if asked and base_code(asked) != base_code(tgt):
-            log.warning("%s asks for translations into %s; this model translates into %s", source, asked, tgt)
+        named = document.name_language(tgt)
+        if named and base_code(named) != base_code(tgt):
+            log.warning("%s asks for translations into %s; this model translates into %s", source, named, tgt)
     blocks, written, reports = document.blocks, [], []
     for block, translated in zip(blocks, translate_blocks(translator, blocks, options), strict=True):
         written.append(translated.written[0])

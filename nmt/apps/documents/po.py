@@ -112,11 +112,12 @@ def changed_placeholders(source: str, output: str, flags: Collection[str]) -> li
     changed = []
     for name, pattern in _PATTERNS.items():
         if f"{name}-format" in flags:
-            wanted, found = (
+            placeholders = [
                 [each for each in pattern.findall(text) if each not in _ESCAPES] for text in (source, output)
-            )
-            wrong = [*(Counter(wanted) - Counter(found)), *(Counter(found) - Counter(wanted))]
-            in_order = [[each for each in placeholders if _NEXT.fullmatch(each)] for placeholders in (wanted, found)]
+            ]
+            in_source, in_output = map(Counter, placeholders)
+            wrong = [*(in_source - in_output), *(in_output - in_source)]
+            in_order = [[each for each in of_text if _NEXT.fullmatch(each)] for of_text in placeholders]
             changed += wrong or [each for each, other in zip(*in_order, strict=True) if each != other]
     return list(dict.fromkeys(changed))
 

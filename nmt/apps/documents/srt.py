@@ -69,13 +69,13 @@ def _cues(text: str) -> Iterator[Any]:
         return
     at, line = 0, 1
     while at < len(text):
-        if (found := srt.SRT_REGEX.match(text, at)) is None:
+        if (cue := srt.SRT_REGEX.match(text, at)) is None:
             raise DataError("not SubRip subtitles: no subtitle starts here", line=line, hint=hint)
         try:
-            yield from srt.parse(found[0])
+            yield from srt.parse(cue[0])
         except OverflowError:
             raise DataError("not SubRip subtitles: a time in this one is too large", line=line, hint=hint) from None
-        at, line = found.end(), line + found[0].count("\n")
+        at, line = cue.end(), line + cue[0].count("\n")
 
 
 class _Utterance(NamedTuple):
@@ -98,15 +98,15 @@ def _utterances(lines: list[str]) -> list[_Utterance]:
 def _in_lines(text: str, num_lines: int) -> str:
     """Split a text at spaces, or between Chinese or Japanese characters, into lines of about equal length."""
     lines, start = [], 0
-    within_tags = (place for tag in _TAG.finditer(text) for place in range(tag.start() + 1, tag.end()))
+    within_tags = (at for tag in _TAG.finditer(text) for at in range(tag.start() + 1, tag.end()))
     breaks = sorted({at for at in range(1, len(text)) if _may_break(text, at)}.difference(within_tags))
     for rest in range(num_lines, 1, -1):
-        wanted = start + (len(text) - start) // rest
-        later = bisect_left(breaks, wanted)
+        ideal = start + (len(text) - start) // rest
+        later = bisect_left(breaks, ideal)
         near = [at for at in breaks[max(0, later - 1) : later + 1] if at > start]
         if not near:
             break
-        at = min(near, key=lambda at: abs(at - wanted))
+        at = min(near, key=lambda at: abs(at - ideal))
         lines.append(text[start:at])
         start = at + (text[at] == " ")
     return "\n".join([*lines, text[start:]])

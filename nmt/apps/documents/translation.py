@@ -72,28 +72,28 @@ def rounds(blocks: Sequence[Block], *, keeps_marks: bool, num_ranks: int = 1) ->
     `keeps_marks` tells whether the model was trained with data.protect. If an alternative of a block loses a mark, the
     block's best translation replaces it.
     """
-    found: list[list[str | None]] = [[None] * num_ranks for _ in blocks]
+    written: list[list[str | None]] = [[None] * num_ranks for _ in blocks]
     best: list[tuple[str, Flags]] = [("", {})] * len(blocks)
     whole = [number for number, block in enumerate(blocks) if keeps_marks or not block.has_tags]
     answers = yield Ask([blocks[number].with_marks() for number in whole])
     for number, answer in zip(whole, answers, strict=True):
-        found[number] = [blocks[number].from_marks(output) for output in _ranked(answer, num_ranks)]
+        written[number] = [blocks[number].from_marks(output) for output in _ranked(answer, num_ranks)]
         best[number] = blocks[number].without_marks(answer.outputs[0]), answer.flags
-    unplaced = [number for number, outputs in enumerate(found) if outputs[0] is None]
+    unplaced = [number for number, outputs in enumerate(written) if outputs[0] is None]
     if unplaced:
         answers = yield Ask([blocks[number].plain() for number in unplaced], aligned=True)
         for number, answer in zip(unplaced, answers, strict=True):
-            found[number][0] = None if answer.aligned is None else blocks[number].from_links(answer.aligned)
+            written[number][0] = None if answer.aligned is None else blocks[number].from_links(answer.aligned)
             best[number] = answer.outputs[0], answer.flags
-    unplaced = [number for number in unplaced if found[number][0] is None]
+    unplaced = [number for number in unplaced if written[number][0] is None]
     if unplaced:
         rest = iter((yield Ask([text for number in unplaced for text in blocks[number].texts()])))
         for number in unplaced:
             answers = [next(rest) for _ in blocks[number].texts()]
             ranked = [_ranked(answer, num_ranks) for answer in answers]
-            found[number] = [blocks[number].from_texts([each[r] for each in ranked]) for r in range(num_ranks)]
+            written[number] = [blocks[number].from_texts([each[r] for each in ranked]) for r in range(num_ranks)]
             best[number] = " ".join(each[0] for each in ranked), merge([answer.flags for answer in answers])
-    pairs = zip(found, best, strict=True)
+    pairs = zip(written, best, strict=True)
     return [TranslatedBlock([output or outputs[0] or "" for output in outputs], *of_best) for outputs, of_best in pairs]
 
 
