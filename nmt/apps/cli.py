@@ -43,8 +43,12 @@ COMMANDS = {
 """For each command, its module in `nmt.apps.commands`, imported only if it runs, and its first line of help."""
 
 
+RARE_PANEL = "Rarely needed"
+"""The title of the last group of options."""
+
+
 class Command(TyperCommand):
-    """A command whose help groups the options by `rich_help_panel`, the main ones first."""
+    """A command whose help groups the options by `rich_help_panel`: the main ones first, those of rare use last."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the arguments and the options to `formatter`."""
@@ -54,7 +58,7 @@ class Command(TyperCommand):
             record = parameter.get_help_record(ctx)
             if record is not None:
                 panels.setdefault(getattr(parameter, "rich_help_panel", None) or panel, []).append(record)
-        for title, records in panels.items():
+        for title, records in sorted(panels.items(), key=lambda panel: panel[0] == RARE_PANEL):
             if records:
                 with formatter.section(title):
                     formatter.write_dl(records)

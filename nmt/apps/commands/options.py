@@ -15,6 +15,7 @@ import typer
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
+from nmt.apps.cli import RARE_PANEL
 from nmt.artifacts.find_model import find_run
 from nmt.artifacts.rundir import RunDir
 from nmt.base.files import sha256_of
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SEARCH_PANEL = "Search (defaults: those of the run)"
-RARE_PANEL = "Rarely needed"
 _CHECKSUM_CHARACTERS = 16
 
 Models = Annotated[

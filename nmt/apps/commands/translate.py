@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
 
+from nmt.apps.cli import RARE_PANEL
 from nmt.apps.commands.documents import (
     document_in,
     refuse_corpus,
@@ -28,7 +29,6 @@ from nmt.apps.commands.inputs import (
     skip_translated,
 )
 from nmt.apps.commands.options import (
-    RARE_PANEL,
     Checkpoint,
     Computation,
     Device,
