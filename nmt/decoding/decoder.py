@@ -7,20 +7,40 @@ import math
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nmt.base.special_tokens import PAD_ID
-from nmt.decoding.bit_exact import DEFAULT_MIN_ROWS
 from nmt.decoding.cuda_graphs import CudaGraphStep, Sources, StepRecordings, rounded_up
 from nmt.model.cache import KVCache, PreallocatedKVCache, rows_of
 from nmt.model.kernels.packing import Packing
 from nmt.model.masks import AttentionMask
 from nmt.model.transformer import Memory, Transformer
 
-# A translation must not depend on the rest of its batch, not even in the last bit. Kernels may sum in a different order
-# for odd lengths, as they do for few rows (`nmt.decoding.bit_exact`), so sources are padded to a multiple of this.
+# A translation must not depend on the rest of its batch, not even in the last bit. But kernels may sum in a different
+# order for odd lengths, so sources are padded to a multiple of this, and for few rows, so batches are padded too.
 SRC_MULTIPLE = 16
+DEFAULT_MIN_ROWS = 16  # bit-exact on every machine tried
+
+
+@torch.inference_mode()
+def min_rows(model: Transformer) -> int:
+    """Return 1 if every linear layer computes a single row bit-identically to the same row in a batch, else 16.
+
+    For fp32 models on a CPU, a short trial decides.
+    """
+    if model.output_proj.weight.dtype != torch.float32 or model.device.type != "cpu":
+        return DEFAULT_MIN_ROWS
+    layers = {module.weight.shape: module for module in model.modules() if isinstance(module, nn.Linear)}
+    numbers = torch.Generator().manual_seed(1)
+    for layer in layers.values():
+        rows = torch.rand(64, layer.in_features, generator=numbers) - 0.5
+        among_others = F.linear(rows, layer.weight, layer.bias)
+        if any(
+            not F.linear(rows[:n], layer.weight, layer.bias).equal(among_others[:n]) for n in (1, 2, 3, 5, 8, 11, 15)
+        ):
+            return DEFAULT_MIN_ROWS
+    return 1
 
 
 def ensemble_log_probs(log_probs: Sequence[Tensor]) -> Tensor:
@@ -68,21 +88,20 @@ class Decoder:
         if recordings is not None:
             assert [*recordings.models] == [*models], "the recordings are of other models"
             self.num_sentences, width = rounded_up(self.num_sentences), rounded_up(width)
-        longest = min(max(m.config.max_src_len, m.config.max_tgt_len) for m in models)
-        src = _widened(src, min(width * SRC_MULTIPLE, longest))
-        packing = _packing(src, min_rows)
-        memories = [_with_rows(_padded(model.encode(src, packing)), self.num_sentences) for model in models]
-        crosses = [model.project_memory(memory) for model, memory in zip(models, memories, strict=True)]
+        max_width = min(max(model.config.max_src_len, model.config.max_tgt_len) for model in models)
+        src = F.pad(src, (0, max(0, min(width * SRC_MULTIPLE, max_width) - src.size(1))), value=PAD_ID)
+        packing = Packing.from_ids(src) if src.device.type == "cpu" else None
+        if packing is not None and len(packing.real) < min_rows:
+            packing = None
+        sources = [_encode(model, src, packing, self.num_sentences) for model in models]
         self.excluded: Tensor | None = None  # [B, V]: tokens that are not in a sentence's shortlist
         self.caches: list[PreallocatedKVCache] = []
         self.graph_step: CudaGraphStep | None = None
         if recordings is None:
             self.caches = [
-                PreallocatedKVCache(cross, memory.mask, max_len, beam_size=beam_size)
-                for cross, memory in zip(crosses, memories, strict=True)
+                PreallocatedKVCache(cross, AttentionMask(bias), max_len, beam_size=beam_size) for cross, bias in sources
             ]
         else:
-            sources = [Sources(cross, _bias(memory)) for cross, memory in zip(crosses, memories, strict=True)]
             compute = functools.partial(_compute_step, models)
             self.graph_step = CudaGraphStep(recordings, compute, sources, max_len, beam_size)
 
@@ -128,32 +147,16 @@ class Decoder:
             cache.copy_rows(source, target)
 
 
-def _widened(src: Tensor, width: int) -> Tensor:
-    """Pad src [B, S] to [B, `width`] if S is smaller."""
-    return F.pad(src, (0, max(0, width - src.size(1))), value=PAD_ID)
+def _encode(model: Transformer, src: Tensor, packing: Packing | None, num_sentences: int) -> Sources:
+    """Encode src [B, S] for the decoder of `model`, and append empty sentences up to `num_sentences`.
 
-
-def _packing(src: Tensor, min_rows: int) -> Packing | None:
-    """Return the packing of src [B, S] on a CPU, where the cost of a matrix product is proportional to its rows."""
-    if src.device.type != "cpu":
-        return None
-    packing = Packing.from_ids(src)
-    return packing if len(packing.real) >= min_rows else None
-
-
-def _padded(memory: Memory) -> Memory:
-    """Return the memory unpacked, with states [B, S, D]; states at padding are arbitrary."""
-    packing = memory.mask.keys
-    return memory if packing is None else Memory(packing.unpack(memory.states), AttentionMask(memory.mask.bias))
-
-
-def _with_rows(memory: Memory, num_sentences: int) -> Memory:
-    """Pad `memory` with empty sentences to `num_sentences`."""
-    added = num_sentences - len(memory.states)
-    bias = F.pad(_bias(memory), (0, 0, 0, 0, 0, 0, 0, added))
-    return Memory(F.pad(memory.states, (0, 0, 0, 0, 0, added)), AttentionMask(bias))
-
-
-def _bias(memory: Memory) -> Tensor:
-    assert memory.mask.bias is not None
-    return memory.mask.bias
+    With a `packing`, the layers process only real tokens: on a CPU, a matrix product costs as much as it has rows.
+    """
+    states, mask = model.encode(src, packing)
+    assert mask.bias is not None
+    if packing is not None:
+        states = packing.unpack(states)  # [B, S, D], arbitrary at padding
+    added = num_sentences - len(states)
+    bias = F.pad(mask.bias, (0, 0, 0, 0, 0, 0, 0, added))
+    memory = Memory(F.pad(states, (0, 0, 0, 0, 0, added)), AttentionMask(bias))
+    return Sources(model.project_memory(memory), bias)

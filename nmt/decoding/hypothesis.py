@@ -1,11 +1,17 @@
-"""The result of a search. Imports no torch."""
+"""What all engines share: the maximum length of outputs, the numbers for sampling, and the result. Imports no torch."""
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
-from nmt.base.errors import RunError
+from nmt.base.errors import NmtError, RunError
+from nmt.config import SearchOptions
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 class Hypothesis(NamedTuple):
@@ -29,3 +35,38 @@ def check_finite(score: float) -> None:
             "the model's output is not finite: its weights are damaged, or its training diverged",
             hint="use another checkpoint, or train again with a lower training.lr",
         )
+
+
+def output_limits(
+    sources: Sequence[Sequence[int]],
+    options: SearchOptions,
+    prefixes: Sequence[Sequence[int]],
+    max_src_len: int,
+    max_tgt_len: int,
+    num_tags: int = 0,
+) -> list[int]:
+    """Return the maximum output length for each source (tokens without eos), eos counted.
+
+    A prefix may be longer than `options` allow. NmtError if it exceeds the model's `max_tgt_len`. The first `num_tags`
+    tokens of a prefix are tags, which `options` do not count.
+    """
+    limits = []
+    for source, prefix in zip(sources, prefixes, strict=True):
+        if len(prefix) >= max_tgt_len:
+            hint = f"the model's maximum output length is {max_tgt_len} tokens, end of sentence included"
+            raise NmtError(f"a prefix of {len(prefix)} tokens is too long", hint=hint)
+        wanted = options.max_len(min(len(source) + 1, max_src_len)) + min(num_tags, len(prefix))
+        limits.append(min(max(wanted, len(prefix) + 1), max_tgt_len))
+    return limits
+
+
+def sampling_numbers(seed: int, sample: int, source: Sequence[int], count: int, draw: int = 0) -> NDArray[np.float64]:
+    """Return the numbers in [0, 1) that decide the first `count` tokens of a sample of `source`.
+
+    They depend only on the seed, the source, the index of the sample and `draw`, not on the rest of the batch. To give
+    equal sources different samples, pass different values of `draw`, such as line numbers.
+    """
+    import numpy as np  # slow to import, and not needed without sampling
+
+    key = (seed, sample, *source, draw) if draw else (seed, sample, *source)
+    return np.random.default_rng(key).random(count)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from nmt.config import SearchOptions
-from nmt.decoding.sampling_numbers import sampling_numbers
+from nmt.decoding.hypothesis import sampling_numbers
 
 
 class Sampler:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack
 from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 
-from nmt.model.attention import MultiHeadAttention
 from nmt.model.layers import DecoderLayer, EncoderLayer
 from nmt.model.transformer import Transformer
 
@@ -33,27 +31,17 @@ def attention_weights(model: Transformer, src: Tensor, tgt_in: Tensor) -> Attent
     encoder = [layer.self_attention for layer in encoder_layers]
     decoder = [layer.self_attention for layer in decoder_layers]
     cross = [layer.cross_attention for layer in decoder_layers]
-    with _recording([*encoder, *decoder, *cross]) as weights:
-        model(src, tgt_in)
-    return AttentionWeights(*(torch.stack([weights[each] for each in group]) for group in (encoder, decoder, cross)))
-
-
-@contextmanager
-def _recording(attentions: Sequence[MultiHeadAttention]) -> Iterator[dict[nn.Module, Tensor]]:
-    """Collect the weights that each module of `attentions` computes inside the context."""
     weights: dict[nn.Module, Tensor] = {}
 
-    def ask(module: nn.Module, arguments: Any, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        assert isinstance(module, MultiHeadAttention)
+    def keep(module: nn.Module, arguments: Any, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         return arguments, {**options, "keep_weights": True}
 
     def store(module: nn.Module, arguments: Any, result: tuple[Tensor, Tensor]) -> None:
         weights[module] = result[1]
 
-    handles = [module.register_forward_pre_hook(ask, with_kwargs=True) for module in attentions]
-    handles += [module.register_forward_hook(store) for module in attentions]
-    try:
-        yield weights
-    finally:
-        for handle in handles:
-            handle.remove()
+    with ExitStack() as handles:
+        for module in (*encoder, *decoder, *cross):
+            handles.enter_context(module.register_forward_pre_hook(keep, with_kwargs=True))
+            handles.enter_context(module.register_forward_hook(store))
+        model(src, tgt_in)
+    return AttentionWeights(*(torch.stack([weights[each] for each in group]) for group in (encoder, decoder, cross)))

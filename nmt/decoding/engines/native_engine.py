@@ -25,8 +25,7 @@ from nmt.data.store.shortlist import Shortlist, refuse_shortlist
 from nmt.data.text.tags import output_tags
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.decoding.engines.per_process import PerProcess
-from nmt.decoding.hypothesis import Hypothesis, check_finite
-from nmt.decoding.limits import output_limits
+from nmt.decoding.hypothesis import Hypothesis, check_finite, output_limits, sampling_numbers
 from nmt.model.shapes import check_number_of_layers, check_shapes, parameter_shapes
 
 try:
@@ -281,8 +280,6 @@ def _random_numbers(
     options: SearchOptions, sources: Sequence[Sequence[int]], longest: int, draws: Sequence[int] | None = None
 ) -> array[float]:
     """Return the random number for each draw, [sources][samples][longest], as in `nmt.decoding.sampling`."""
-    from nmt.decoding.sampling_numbers import sampling_numbers
-
     numbers = array("d")
     for i, source in enumerate(sources):
         for sample in range(options.num_hypotheses):

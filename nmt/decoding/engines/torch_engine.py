@@ -21,14 +21,12 @@ from nmt.data.store.shortlist import Shortlist, refuse_shortlist
 from nmt.data.text.tags import output_tags
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.decoding.beam import beam_search
-from nmt.decoding.bit_exact import min_rows
 from nmt.decoding.constraints import Constraints
 from nmt.decoding.cuda_graphs import StepRecordings
-from nmt.decoding.decoder import Decoder, ensemble_log_probs
+from nmt.decoding.decoder import Decoder, ensemble_log_probs, min_rows
 from nmt.decoding.engines.per_process import PerProcess
 from nmt.decoding.greedy import greedy_search
-from nmt.decoding.hypothesis import Hypothesis, check_finite
-from nmt.decoding.limits import output_limits
+from nmt.decoding.hypothesis import Hypothesis, check_finite, output_limits
 from nmt.decoding.sampling import Sampler
 from nmt.model.cache import KVCache
 from nmt.model.transformer import Transformer
