@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from nmt.artifacts.rundir import RunDir
-from nmt.base.checksum import NO_CHECKSUM, find_corruption, naming, write_checksum
+from nmt.base.checksum import NO_CHECKSUM, find_corruption, naming, tensor_shapes, write_checksum
 from nmt.base.errors import RunError
 from nmt.base.files import write_atomically
 from nmt.config.model import ModelConfig
@@ -50,15 +50,6 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
         raise RunError(f"cannot read these weights ({error})", path=path) from error
 
 
-def shapes_in(path: Path) -> Shapes:
-    """Return the name and shape of each tensor in a file; reads only the header."""
-    try:
-        with safe_open(path, framework="pt") as file:
-            return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
-    except (OSError, SafetensorError) as error:
-        raise RunError(f"cannot read these weights ({error})", path=path) from error
-
-
 def check_weights(model: Transformer, weights: Mapping[str, Tensor], path: Path) -> None:
     """Raise RunError unless `weights` (from `path`) have exactly the model's parameter names and shapes."""
     check_shapes(_shapes_of(model), {name: tuple(tensor.shape) for name, tensor in weights.items()}, path)
@@ -80,7 +71,7 @@ def with_rows_for_new_tokens(model: Transformer, weights: Weights) -> Weights:
 
 def check_size(config: ModelConfig, tokenizers: TokenizerPair, path: Path) -> None:
     """Raise RunError unless a model with `config` has the same tensors as the weights in `path`; allocates neither."""
-    shapes = shapes_in(path)
+    shapes = tensor_shapes(path)
     check_number_of_layers(config, shapes, path)
     with torch.device("meta"):
         model = Transformer(config, tokenizers.src.vocab_size, tokenizers.tgt.vocab_size)

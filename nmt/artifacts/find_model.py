@@ -20,36 +20,23 @@ def find_run(model: str | None) -> RunDir:
     A packed model, or one on the hub (`hf:user/name`), is returned as a run in a temporary folder. RunError if there is
     no such run, or it has no checkpoint.
     """
-    name = _name(model)
-    return _newest_run() if name is None else _checked_run(name)
-
-
-def _name(model: str | None) -> str | None:
-    """Return the model that the user gave; restore its folder if a process was killed while replacing it."""
     name = model or os.environ.get("NMT_MODEL")
     if not name:
-        return None
-    if not name.startswith(HUB_PREFIX):
-        restore_replaced(Path(name))
-    return name
-
-
-def _located(name: str) -> RunDir:
-    """Return the run called `name`, unchecked; unpack it if it is a file, download it if it is on the hub."""
+        return _newest_run()
+    path = Path(name)
     if name.startswith(HUB_PREFIX):
         run = RunDir(fetch(name))
-        run.source, run.results = Path(name), Path(f"{run.path.name}-eval")
-        return run
-    path = Path(name)
-    if not path.is_file():
-        return RunDir(path)
-    run = RunDir(unpack(path))
-    run.source, run.results = path, path.with_name(f"{path.stem}-eval")
+        run.source, run.results = path, Path(f"{run.path.name}-eval")
+    else:
+        restore_replaced(path)  # if a process was killed while replacing it
+        run = RunDir(unpack(path) if path.is_file() else path)
+        if path.is_file():
+            run.source, run.results = path, path.with_name(f"{path.stem}-eval")
+    _check(run)
     return run
 
 
-def _checked_run(name: str) -> RunDir:
-    run = _located(name)
+def _check(run: RunDir) -> None:
     path = run.path
     if not path.is_dir():
         raise RunError("no such run", path=path, hint=_NAME_A_RUN)
@@ -62,7 +49,6 @@ def _checked_run(name: str) -> RunDir:
         raise RunError("not a run: it has no config.yaml", path=path, hint=hint)
     run.check()
     run.best_checkpoint()
-    return run
 
 
 def _newest_run() -> RunDir:

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
+
+from nmt.base.errors import RunError
 
 NO_CHECKSUM = {"sha256": "0" * 64}
 """Metadata for saving a file that `write_checksum` then completes: it reserves space for the checksum."""
@@ -33,6 +36,22 @@ def naming(path: Path) -> Iterator[None]:
         if number is None:
             raise
         raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from None
+
+
+def tensor_shapes(path: Path) -> dict[str, tuple[int, ...]]:
+    """Return the name and shape of each tensor in a safetensors file; reads only the header. RunError if it cannot."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="np") as file:
+            return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+    except (OSError, SafetensorError) as error:
+        raise RunError(f"cannot read these weights ({error})", path=path, hint="copy the file again") from None
+
+
+def count_parameters(path: Path) -> int:
+    """Return the number of parameters in a safetensors file, counting tied ones once. RunError if it is damaged."""
+    return sum(map(math.prod, tensor_shapes(path).values()))
 
 
 class _Checksum(NamedTuple):

@@ -6,13 +6,12 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
-from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
 from nmt.artifacts.packed import PACK_INFO
 from nmt.artifacts.rundir import RunDir
+from nmt.base.checksum import count_parameters
 from nmt.base.errors import NmtError, RunError
 from nmt.config import Config
 from nmt.config.training import Stage
@@ -149,17 +148,6 @@ def _mark_of_test_set(run: RunDir) -> str | None:
     except NmtError:
         return None
     return hashlib.sha256(json.dumps(texts).encode()).hexdigest()[:16]
-
-
-def count_parameters(weights: Path) -> int:
-    """Return the number of parameters in a weights file, counting tied ones once. RunError if it is damaged."""
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(weights, framework="np") as file:
-            return sum(prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118 (no mapping)
-    except (OSError, SafetensorError) as error:
-        raise RunError(f"these weights are damaged ({error})", path=weights, hint="copy the run again") from None
 
 
 def _settings(config: Config) -> dict[str, Any]:

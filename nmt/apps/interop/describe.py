@@ -17,11 +17,11 @@ from nmt.apps.interop.supported import refuse_for_ctranslate2, refuse_for_marian
 from nmt.artifacts.find_model import find_run
 from nmt.artifacts.packed import PACK_INFO
 from nmt.artifacts.rundir import RunDir
+from nmt.base.checksum import count_parameters
 from nmt.base.errors import NmtError
 from nmt.config import Config
 from nmt.config.model import ModelConfig
 from nmt.data.tokens.tokenizer import TokenizerPair
-from nmt.evaluation.runs import count_parameters
 from nmt.model.shapes import parameter_shapes
 
 Kind = Literal[

@@ -22,7 +22,13 @@ from nmt.apps.interop.agreement import (
 )
 from nmt.apps.interop.ctranslate2 import require_ctranslate2, write_ctranslate2
 from nmt.apps.interop.ctranslate2_engine import CTranslate2Engine
-from nmt.apps.interop.export_folder import ExportInfo, Quantization, new_export, write_export_info
+from nmt.apps.interop.export_folder import (
+    ExportInfo,
+    Quantization,
+    new_or_replaced,
+    refuse_existing_export,
+    write_export_info,
+)
 from nmt.apps.interop.supported import refuse_for_ctranslate2
 from nmt.artifacts.checkpoint import load_model
 from nmt.artifacts.rundir import DirectedPairs, RunDir
@@ -53,7 +59,7 @@ def export_ctranslate2(
     require_ctranslate2()
     config = run.config()
     refuse_for_ctranslate2(config.model, run.config_file)
-    with new_export(out, overwrite=overwrite) as folder:
+    with new_or_replaced(out, refuse_existing_export, overwrite=overwrite) as folder:
         tokenizers = TokenizerPair.load(run.tokenizer)
         model = load_model(run, tokenizers, torch.device("cpu"))
         write_ctranslate2(model, tokenizers, folder, quantization)

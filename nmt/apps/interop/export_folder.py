@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -57,27 +57,26 @@ def is_export(path: Path) -> bool:
 
 def refuse_existing_export(path: Path, *, overwrite: bool) -> None:
     """Raise RunError if `path` exists, unless it is an export and `overwrite` is given."""
+    refuse_existing(path, is_export, "an export", overwrite=overwrite)
+
+
+def refuse_existing(path: Path, is_kind: Callable[[Path], bool], kind: str, *, overwrite: bool) -> None:
+    """Raise RunError if `path` exists, unless `is_kind` says that it is of the `kind`, and `overwrite` is given."""
     if not os.path.lexists(path):
         return
     if not overwrite:
         hint = "replace it with --overwrite, or choose another folder"
         raise RunError("this path already exists", path=path, hint=hint)
-    if not is_export(path):
-        raise RunError("not an export, so nmt does not overwrite it", path=path, hint="choose another folder")
+    if not is_kind(path):
+        raise RunError(f"not {kind}, so nmt does not overwrite it", path=path, hint="choose another folder")
 
 
-@contextmanager
-def new_export(path: Path, *, overwrite: bool) -> Iterator[Path]:
-    """Yield an empty folder beside `path`; on success flush its files to disk and rename it to `path`.
-
-    If the block raises, the folder is removed and `path` stays unchanged. RunError if `path` exists, unless it is an
-    export and `overwrite` is given.
-    """
+def new_or_replaced(path: Path, refuse: Callable[..., None], *, overwrite: bool) -> AbstractContextManager[Path]:
+    """Yield an empty folder that becomes `path`, as `new_folder` does, unless `refuse` raises for what is there."""
 
     @contextmanager
     def guard(existing: Path) -> Iterator[None]:
-        refuse_existing_export(existing, overwrite=overwrite)
+        refuse(existing, overwrite=overwrite)
         yield
 
-    with new_folder(path, replace=guard) as folder:
-        yield folder
+    return new_folder(path, replace=guard)

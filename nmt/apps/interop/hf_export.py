@@ -6,14 +6,13 @@ The files are written without `transformers`, in the layout that its MarianMTMod
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from nmt.apps.interop.card import front_matter, license_of
+from nmt.apps.interop.export_folder import new_or_replaced, refuse_existing
 from nmt.apps.interop.hf_folder import ACTIVATIONS, HfFolder, MarianConfig
 from nmt.apps.interop.hf_vocabulary import hf_tokens
 from nmt.apps.interop.hf_weights import Weights, to_hf
@@ -22,7 +21,7 @@ from nmt.artifacts.checkpoint import check_size, read_weights, write_tensors
 from nmt.artifacts.rundir import RunDir
 from nmt.base.checksum import NO_CHECKSUM
 from nmt.base.errors import RunError
-from nmt.base.files import new_folder, write_text
+from nmt.base.files import write_text
 from nmt.base.special_tokens import BOS_ID, EOS_ID, PAD_ID
 from nmt.config import Config
 from nmt.data.tokens.sentencepiece_model import SPECIAL_TOKENS
@@ -42,7 +41,7 @@ def export_hf(run: RunDir, out: Path, *, overwrite: bool = False) -> None:
     vocabularies = _vocabularies(tokenizers)
     marian = _marian_config(config, tokenizers, len(vocabularies[-1]))
     weights = to_hf(_with_rows(read_weights(path), len(vocabularies[-1])), MarianConfig(**marian), config.model)
-    with new_folder(out, replace=lambda existing: _guard(existing, overwrite=overwrite)) as made:
+    with new_or_replaced(out, refuse_existing_hf, overwrite=overwrite) as made:
         folder = HfFolder(made)
         write_tensors(folder.safetensors, weights, {**NO_CHECKSUM, "format": "pt"})  # required by transformers
         _write_json(folder.config_file, marian)
@@ -55,29 +54,14 @@ def export_hf(run: RunDir, out: Path, *, overwrite: bool = False) -> None:
         write_text(folder.card, _card(out.name, run, config))
 
 
-@contextmanager
-def _guard(existing: Path, *, overwrite: bool) -> Iterator[None]:
-    refuse_existing_hf(existing, overwrite=overwrite)
-    yield
-
-
 def refuse_existing_hf(path: Path, *, overwrite: bool) -> None:
     """Raise RunError if `path` exists, unless it is a Marian folder and `overwrite` is given."""
-    if not path.exists():
-        return
-    if not overwrite:
-        hint = "replace it with --overwrite, or choose another folder"
-        raise RunError("this path already exists", path=path, hint=hint)
-    if not (path.is_dir() and HfFolder(path).config_file.is_file() and _is_marian(HfFolder(path))):
-        hint = "choose another folder"
-        raise RunError(
-            "not a Hugging Face folder of a Marian model, so nmt does not overwrite it", path=path, hint=hint
-        )
+    refuse_existing(path, _is_marian, "a Hugging Face folder of a Marian model", overwrite=overwrite)
 
 
-def _is_marian(folder: HfFolder) -> bool:
+def _is_marian(path: Path) -> bool:
     try:
-        return folder.model_type() == "marian"
+        return HfFolder(path).model_type() == "marian"
     except RunError:
         return False
 
