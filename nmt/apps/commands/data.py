@@ -96,9 +96,8 @@ def check(
 
     Prints what each rule finds, examples with their line numbers, and what each filter would cost. Changes no corpus.
     """
-    from nmt.data.check.render import render_text
     from nmt.data.check.rules import RULES
-    from nmt.data.check.summary import Summary
+    from nmt.data.check.summary import Summary, render_text
 
     known = [rule.name for rule in RULES]
     for name in fail_on or []:
@@ -146,7 +145,7 @@ def clean(
         if format_of(path.name) not in ("tsv", None):
             raise ConfigError("this output is plain text", path=path, hint="choose a name that ends in .tsv or .txt")
         refuse_existing(path, overwrite=overwrite)
-    from nmt.data.check.cleaning import Outputs, describe_counts
+    from nmt.data.check.stream import Outputs, describe_counts
 
     _, chunks = _check(data, langid=langid, workers=workers)
     with ExitStack() as stack:

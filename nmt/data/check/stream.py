@@ -1,6 +1,7 @@
 """Apply all rules to a corpus in chunks: in this process, or in several for a large corpus, with the same result.
 
-The rows that the filters drop are found in one pass, stored as a byte per row, and used in later passes.
+The rows that the filters drop are found in one pass, stored as a byte per row, and used in later passes. Or the kept
+and the rejected pairs are written to files.
 """
 
 from __future__ import annotations
@@ -12,23 +13,26 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import chain, groupby
 from multiprocessing import get_context, parent_process
 from multiprocessing.process import BaseProcess
 from multiprocessing.resource_tracker import ensure_running
+from pathlib import Path
 from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nmt.base.errors import DataError, NmtError
+from nmt.base.errors import DataError, NmtError, counted
+from nmt.config.data import DataConfig
 from nmt.data.check.checker import Checked, Checker
 from nmt.data.check.profile import Expectations
 from nmt.data.check.repeats import Repeats
 from nmt.data.check.rules import ALL_BITS, BIT, RULES, bits_switched_on, rules_in
-from nmt.data.read.corpus import SentencePair
+from nmt.data.read.corpus import SentencePair, path_of
+from nmt.data.read.lines import as_cell, open_new_text
 
 _EMPTY = BIT["empty"]
 CHUNK_PAIRS = 10_000
@@ -210,3 +214,41 @@ class DroppedRows:
 def _changed() -> DataError:
     hint = "start again, and do not change the files meanwhile"
     return DataError("the corpus changed while it was read", hint=hint)
+
+
+class Outputs:
+    """The output files, which appear when the stack that opened them closes without an error.
+
+    Both are tab-separated; a tab inside a sentence becomes a space. Files that end in `.gz`, `.xz` or `.zst` are
+    compressed.
+    """
+
+    def __init__(self, stack: ExitStack, data: DataConfig, *, kept: Path, rejected: Path | None):
+        self.num_kept = self.num_rejected = 0
+        self.by_rule = dict.fromkeys(RULES, 0)
+        self._corpora = data.corpora("train")
+        self._kept = open_new_text(stack, kept)
+        self._rejected = None if rejected is None else open_new_text(stack, rejected)
+
+    def write(self, chunk: CheckedPairs) -> None:
+        """Write the pairs of a chunk to the files where they belong."""
+        for pair, flags in zip(chunk.pairs, (chunk.flags & chunk.bits_on).tolist(), strict=True):
+            cells = f"{as_cell(pair.src)}\t{as_cell(pair.tgt)}"
+            if not flags:
+                self.num_kept += 1
+                self._kept.write(f"{cells}\n")
+                continue
+            self.num_rejected += 1
+            rules = list(rules_in(flags))
+            for rule in rules:
+                self.by_rule[rule] += 1
+            if self._rejected is not None:
+                place = f"{as_cell(str(path_of(self._corpora, pair)))}:{pair.line}"
+                self._rejected.write(f"{','.join(rule.name for rule in rules)}\t{place}\t{cells}\n")
+
+
+def describe_counts(outputs: Outputs) -> str:
+    """Describe how many pairs were kept, and how many each rule rejected."""
+    total = outputs.num_kept + outputs.num_rejected
+    rules = ", ".join(f"{count:,} {rule.name}" for rule, count in outputs.by_rule.items() if count)
+    return f"kept {outputs.num_kept:,} of {counted(total, 'pair')}" + (f"; rejected: {rules}" if rules else "")

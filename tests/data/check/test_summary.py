@@ -9,9 +9,8 @@ from nmt.config.corpora import ParallelFiles
 from nmt.config.filters import Filters
 from nmt.data.check import stream
 from nmt.data.check.profile import Expectations
-from nmt.data.check.render import render_text
 from nmt.data.check.stream import check_pairs
-from nmt.data.check.summary import CheckReport, Summary
+from nmt.data.check.summary import CheckReport, Summary, render_text
 from nmt.data.read.corpus import SentencePair
 
 EVIL = "<script>alert('Hund')</script> & \x1b[31mrot"
