@@ -139,7 +139,7 @@ def test_bleu(run: RunDir, name: str) -> float:
     arrays = arrays_in_order(config.model, tokenizers, read_arrays(path), path)
     engine = NativeEngine(config.model, arrays, tokenizers, "fp32")
     sets = run.read_sets("test", config.data.directions[0])
-    with Translator(tokenizers, engine, LanguagePair.of(config), SearchOptions(protect=False)) as translator:
+    with Translator(tokenizers, engine, LanguagePair.from_config(config), SearchOptions(protect=False)) as translator:
         scores = score_sets(sets, lambda each: [t.text for t in translator.translate(each.sources)], ("bleu",))
     return scores.mean[0].value
 

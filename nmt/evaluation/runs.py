@@ -94,7 +94,8 @@ def _summarize(run: RunDir, name: str, warnings: list[str]) -> RunSummary:
     of_best = index.checkpoints.get(best or "", {})
     scores = {shown: round(of_best[key], 2) for key, shown in _VALID.items() if key in of_best}
     weights = None if best is None else run.checkpoint(best)
-    trained = [record for record in _metrics(run) if record.get("kind") == "train"]
+    records = read_metrics(run.metrics) if run.metrics.exists() else []
+    trained = [record for record in records if record.get("kind") == "train"]
     seconds = [record["train_seconds"] for record in trained if isinstance(record.get("train_seconds"), int | float)]
     return RunSummary(
         run=name,
@@ -106,10 +107,6 @@ def _summarize(run: RunDir, name: str, warnings: list[str]) -> RunSummary:
         settings=_settings(config),
         test_set=_mark_of_test_set(run),
     )
-
-
-def _metrics(run: RunDir) -> list[dict[str, Any]]:
-    return read_metrics(run.metrics) if run.metrics.exists() else []
 
 
 def _test_scores(run: RunDir, shown: str, warnings: list[str]) -> dict[str, float]:
@@ -183,24 +180,19 @@ def _summarize_seeds(summaries: Sequence[RunSummary], warnings: list[str]) -> li
     for each in summaries:
         settings = {key: value for key, value in each.settings.items() if key not in _NOT_SETTINGS}
         groups.setdefault(_comparable([settings, each.test_set]), []).append(each)
-    several = [group for group in groups.values() if len({each.seed for each in group}) > 1]
-    return [_spread(_one_per_seed(group, warnings)) for group in several]
-
-
-def _one_per_seed(group: Sequence[RunSummary], warnings: list[str]) -> list[RunSummary]:
-    """Return the first run with each seed; warn about the others."""
-    firsts: dict[int, RunSummary] = {}
-    for each in group:
-        first = firsts.setdefault(each.seed, each)
-        if first is not each:
-            warnings.append(
-                f"{each.run}: left out of the mean and standard deviation; {first.run} has the same settings and seed"
-            )
-    return list(firsts.values())
-
-
-def _spread(group: Sequence[RunSummary]) -> SeedSummary:
-    names = [name for name in group[0].scores if all(name in each.scores for each in group)]
-    values = {name: [each.scores[name] for each in group] for name in names}
-    scores = {name: (round(fmean(of_runs), 2), round(stdev(of_runs), 2)) for name, of_runs in values.items()}
-    return SeedSummary([each.run for each in group], scores)
+    seeds = []
+    for group in groups.values():
+        firsts: dict[int, RunSummary] = {}
+        copies = [(each, first) for each in group if (first := firsts.setdefault(each.seed, each)) is not each]
+        if len(firsts) == 1:
+            continue
+        warnings += [
+            f"{each.run}: left out of the mean and standard deviation; {first.run} has the same settings and seed"
+            for each, first in copies
+        ]
+        runs = [*firsts.values()]
+        names = [name for name in runs[0].scores if all(name in each.scores for each in runs)]
+        values = {name: [each.scores[name] for each in runs] for name in names}
+        scores = {name: (round(fmean(of_runs), 2), round(stdev(of_runs), 2)) for name, of_runs in values.items()}
+        seeds.append(SeedSummary([each.run for each in runs], scores))
+    return seeds

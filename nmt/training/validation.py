@@ -127,7 +127,7 @@ class Validator:
 
     def _translator(self, engine: Engine) -> Translator:
         options = self.config.decoding.greedy().changed(shortlist=False)
-        return Translator(self.tokenizers, engine, LanguagePair.of(self.config), options, self.statistics)
+        return Translator(self.tokenizers, engine, LanguagePair.from_config(self.config), options, self.statistics)
 
     @torch.inference_mode()
     def _loss(self, model: Transformer, pairs: DirectedPairs) -> tuple[float, int]:

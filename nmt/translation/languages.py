@@ -34,7 +34,7 @@ class LanguagePair(NamedTuple):
     language_tags: LanguageTags = "source"  # as in the configuration section `model`
 
     @classmethod
-    def of(cls, config: Config) -> Self:
+    def from_config(cls, config: Config) -> Self:
         """Return the languages of a model trained with `config`."""
         learned = config.data.directions
         several = learned if len(learned) > 1 else ()

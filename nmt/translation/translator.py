@@ -98,7 +98,7 @@ class Translator:
         tokenizers = shared_tokenizers(runs)
         config = runs[0].config()
         loaded = load_engine(runs, tokenizers, engine, device, precision, scores=scores)
-        return cls(tokenizers, loaded, LanguagePair.of(config), config.decoding, runs[0].statistics())
+        return cls(tokenizers, loaded, LanguagePair.from_config(config), config.decoding, runs[0].statistics())
 
     @property
     def precision(self) -> str:

@@ -135,7 +135,7 @@ def _check_student(student: Config, teacher: RunDir, path: Path | None, mix_orig
     if mix_original and any(stage.weights or stage.corpora for stage in student.training.stages):
         hint = "omit it, or weights and corpora in training.stages"
         raise ConfigError("--mix-original adds corpora that the student's stages leave out", hint=hint)
-    languages = LanguagePair.of(teacher.config())
+    languages = LanguagePair.from_config(teacher.config())
     for src, tgt in student.data.directions:
         try:
             languages.direction(tgt, src)

@@ -241,7 +241,7 @@ def _direction(found: Sequence[RunDir] | None, to: str | None, from_: str | None
 def _languages_of(found: Sequence[RunDir]) -> LanguagePair:
     from nmt.translation import LanguagePair
 
-    return LanguagePair.of(found[0].config())
+    return LanguagePair.from_config(found[0].config())
 
 
 def _read_test_set(

@@ -318,7 +318,7 @@ def open_translator(models: Sequence[RunDir], computation: Computation, *, score
     from nmt.apps.ray.ray_translator import ray_translator
     from nmt.apps.ray.ray_worker import ModelPaths
 
-    paths = ModelPaths.of(models, (engine, device, precision), scores=scores)
+    paths = ModelPaths.from_runs(models, (engine, device, precision), scores=scores)
     with ray_translator(models, paths, ray, ray_workers) as translator:
         yield translator
 

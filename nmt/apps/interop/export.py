@@ -109,7 +109,7 @@ def _check(
     num_sentences = sum(len(each.sources) for each in sets)
     log.info(f"translating the test set both ways ({counted(num_sentences, 'sentence')}) …")
     options = _supported_options(config.decoding)
-    languages, statistics = LanguagePair.of(config), run.statistics()
+    languages, statistics = LanguagePair.from_config(config), run.statistics()
     translators = [Translator(tokenizers, engine, languages, options, statistics) for engine in engines]
     before, after = (score_sets(sets, partial(_translate, each), ["bleu"]).mean[0] for each in translators)
     difference = after.value - before.value

@@ -86,7 +86,7 @@ class RayTranslator:
         """Start the workers, with `shares` as of `share_out`, and wait until each has loaded the model."""
         config = models[0].config()
         self.tokenizers = shared_tokenizers(models)
-        self.languages, self.options = LanguagePair.of(config), config.decoding
+        self.languages, self.options = LanguagePair.from_config(config), config.decoding
         self._ray = ray
         self._num_cpus = shares[1]
         self._workers = self._start(paths, *shares)

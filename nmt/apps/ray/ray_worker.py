@@ -34,7 +34,7 @@ class ModelPaths(NamedTuple):
     scores: bool
 
     @classmethod
-    def of(cls, models: Sequence[RunDir], computation: tuple[str, str, str], *, scores: bool) -> ModelPaths:
+    def from_runs(cls, models: Sequence[RunDir], computation: tuple[str, str, str], *, scores: bool) -> ModelPaths:
         """Return the paths of `models`; `computation` is the engine, the device and the precision."""
         return cls(
             tuple(_shared_name(run) for run in models),

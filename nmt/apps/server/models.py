@@ -67,7 +67,7 @@ class ServedModel:
     def __init__(self, model: RunDir, name: str):
         self.model = model
         self.name = name
-        languages, weights = LanguagePair.of(model.config()), model.usable_checkpoint()
+        languages, weights = LanguagePair.from_config(model.config()), model.usable_checkpoint()
         self.directions = languages.directions or (Direction(languages.src, languages.tgt),)
         self.obeys_terms = TokenizerPair.load(model.tokenizer).know(TERM_SYMBOLS)
         try:

@@ -145,7 +145,7 @@ def test_a_run_is_exported_to_ctranslate2_and_packed(runs, tmp_path):
     with Translator.load(str(tmp_path / "run.nmt"), device="cpu", precision="fp32") as translator:
         assert texts_of(translator, texts, options=options, to="deu_Latn") == [each.text for each in expected]
     engine = CTranslate2Engine(tmp_path / "out", run.config().model, TokenizerPair.load(run.tokenizer))
-    theirs = Translator(TokenizerPair.load(run.tokenizer), engine, LanguagePair.of(run.config()))
+    theirs = Translator(TokenizerPair.load(run.tokenizer), engine, LanguagePair.from_config(run.config()))
     assert texts_of(theirs, texts, options=options, to="deu_Latn") == [each.text for each in expected]
     prefixed = theirs.translate(texts, options, ["ba"] * len(texts), to="deu_Latn")
     assert all(each.text.startswith("ba") for each in prefixed)
