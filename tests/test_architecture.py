@@ -6,7 +6,7 @@ import re
 
 from scripts.structure import PACKAGE, ROOMS, ROOT, core_files, file_of, files, imports, names_imported, num_lines, room
 
-MAX_CORE_LINES = 3_400
+MAX_CORE_LINES = 3_000
 TORCH = (
     "base/device.py",
     "data/store/batching.py",
