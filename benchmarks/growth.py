@@ -21,7 +21,7 @@ from nmt.config.model import ModelConfig
 from nmt.config.training import TrainingConfig
 from nmt.data.store.batching import Batch
 from nmt.model.transformer import Transformer
-from nmt.training.flops import TrainingFlops
+from nmt.training.monitor import TrainingFlops
 from nmt.training.update.distributed import ProcessGroup
 from nmt.training.update.optimizer import Optimizer
 from nmt.training.update.step import Step

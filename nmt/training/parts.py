@@ -19,8 +19,7 @@ from nmt.training.batches import UpdateBatches
 from nmt.training.checkpoints import CheckpointHistory
 from nmt.training.corpus.prepare import Prepared
 from nmt.training.environment import Setup, choose_packing
-from nmt.training.flops import TrainingFlops
-from nmt.training.monitor import Monitor
+from nmt.training.monitor import Monitor, TrainingFlops
 from nmt.training.stages import StageSpan, stage_spans
 from nmt.training.state import Counters, Plan, TrainState, newest_state, random_state, set_random_state
 from nmt.training.update.optimizer import MovingAverage, Optimizer
