@@ -156,8 +156,13 @@ class _Beam:
         at_limit = np.array([self.limits[number] == step + 1 for number in self.numbers])
         ends = (host.scores > _NONE) & ((host.tokens == EOS_ID) | at_limit[:, None]) & running[:, None]
         places = np.argwhere(ends)
-        for (sentence, rank), past in zip(places.tolist(), self._pasts(host, places, step), strict=True):
-            self.ended[self.numbers[sentence]].append(_hypothesis(host, (sentence, rank), *past))
+        pasts = self._pasts(host, places, step)
+        for (sentence, rank), (past_ids, past_scores) in zip(places.tolist(), pasts, strict=True):
+            token, score = int(host.tokens[sentence, rank]), float(host.scores[sentence, rank])
+            finished = token == EOS_ID
+            ids = [int(past) for past in past_ids] + ([] if finished else [token])
+            token_scores = [*past_scores, float(host.token_scores[sentence, rank])]
+            self.ended[self.numbers[sentence]].append(Hypothesis(ids, score, finished, token_scores))
         for sentence in np.flatnonzero(running).tolist():
             best_live = float(host.best_live[sentence])
             self.running[sentence] = not at_limit[sentence] and self._may_improve(sentence, best_live)
@@ -215,14 +220,6 @@ class _Beam:
     def hypotheses(self) -> list[list[Hypothesis]]:
         """Return the best hypotheses of each sentence, in the original order."""
         return [sorted(ended, key=self._rank, reverse=True)[: self.options.num_hypotheses] for ended in self.ended]
-
-
-def _hypothesis(host: _OnHost, place: tuple[int, int], past_ids: list[float], past_scores: list[float]) -> Hypothesis:
-    """Return the candidate at `place` (sentence, rank), which continues a hypothesis with these ids and scores."""
-    token, score = int(host.tokens[place]), float(host.scores[place])
-    finished = token == EOS_ID
-    ids = [int(past) for past in past_ids] + ([] if finished else [token])
-    return Hypothesis(ids, score, finished, [*past_scores, float(host.token_scores[place])])
 
 
 def _places(parents: Tensor) -> Tensor:

@@ -42,11 +42,8 @@ class Sampler:
 
         Temperature, top_k and top_p change which tokens are drawn, but not their log-probabilities.
         """
-        scores, ids = self._draw(log_probs.to(self.device), step)
-        return scores.to(log_probs.device), ids.to(log_probs.device)
-
-    def _draw(self, log_probs: Tensor, step: int) -> tuple[Tensor, Tensor]:
-        options = self.options
+        options, device = self.options, log_probs.device
+        log_probs = log_probs.to(self.device)
         scaled, order = log_probs / options.temperature, None
         if options.top_k:
             scaled, order = scaled.topk(min(options.top_k, scaled.size(1)))
@@ -59,7 +56,7 @@ class Sampler:
         shares = self.numbers[:, step, None] * cumulative[:, -1:]
         drawn = torch.searchsorted(cumulative, shares, right=True).clamp_max(cumulative.size(1) - 1)
         ids = drawn if order is None else order.gather(1, drawn)
-        return log_probs.gather(1, ids)[:, 0], ids[:, 0]
+        return log_probs.gather(1, ids)[:, 0].to(device), ids[:, 0].to(device)
 
     def select_rows(self, rows: Tensor) -> None:
         """Continue with only the `rows` [R']."""
