@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from nmt.base.errors import ConfigError
-from nmt.config import Config, load_config
+from nmt.config import Config, SearchOptions, load_config
 
 DATA = "data:\n  src_lang: de\n  tgt_lang: en\n  train: {src: a.de, tgt: a.en}\n"
 
@@ -189,3 +189,8 @@ def test_all_corpora_of_train_are_weighted_or_none(load):
     for weight in ("0", "-1", ".inf", "true"):
         with pytest.raises(ConfigError, match=r"weight of item 1 of data\.train"):
             load(DATA, f"data.train=[{{tsv: b, weight: {weight}}}]")
+
+
+@pytest.mark.parametrize(("old", "split"), [(True, "auto"), (False, "never")])
+def test_a_run_from_before_the_choices_of_split_reads_as_it_was_meant(old, split):
+    assert SearchOptions.model_validate({"split": old}).split == split
