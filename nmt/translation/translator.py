@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, overload
+from typing import TYPE_CHECKING, Any, Self, overload
 
 from pydantic import ValidationError
 
@@ -32,6 +32,9 @@ from nmt.translation.segments import (
 )
 from nmt.translation.texts import SegmentedText, TextSegmenter
 from nmt.translation.translation import Translation, put_together
+
+if TYPE_CHECKING:
+    from nmt.model.recording import AttentionWeights
 
 log = logging.getLogger(__name__)
 
@@ -228,6 +231,19 @@ class Translator:
         target = [*segment.tgt_tag, *segment.tgt_ids, *([EOS_ID] if segment.finished else [])]
         look = partial(self.engine.cross_attention, target=target, layer=layer, head=head)
         return self.engine.map(look, [segment.src_ids])[0][len(segment.tgt_tag) :]
+
+    def attention_weights(self, segment: SegmentTranslation) -> AttentionWeights:
+        """Return the attention of every layer and head while the model writes `segment`, as tensors.
+
+        `encoder` [L, 1, H, S, S], `decoder` [L, 1, H, T, T] and `cross` [L, 1, H, T, S]; S counts the source's eos. Not
+        to be called while other threads translate. NmtError unless the engine is torch.
+        """
+        weights_of: Callable[..., AttentionWeights] | None = getattr(self.engine, "attention_weights", None)
+        if weights_of is None:
+            raise NmtError("this engine cannot return the attention of all layers", hint='load it with engine="torch"')
+        return weights_of(
+            segment.src_ids, [*segment.tgt_tag, *segment.tgt_ids, *([EOS_ID] if segment.finished else [])]
+        )
 
     def close(self) -> None:
         """Stop the engine's threads. Garbage collection of a translator also stops them."""

@@ -29,6 +29,7 @@ from nmt.decoding.greedy import greedy_search
 from nmt.decoding.hypothesis import Hypothesis, check_finite, output_limits
 from nmt.decoding.sampling import Sampler
 from nmt.model.cache import KVCache
+from nmt.model.recording import AttentionWeights, attention_weights
 from nmt.model.transformer import Transformer
 
 Input = TypeVar("Input")
@@ -170,6 +171,15 @@ class TorchEngine:
         weights = cache.attention[layer] if cache.attention else None
         assert weights is not None
         return (weights[0].float().mean(0) if head is None else weights[0, head].float()).tolist()
+
+    def attention_weights(self, source: Sequence[int], target: Sequence[int]) -> AttentionWeights:
+        """Return the attention of the first model, of every layer and head, with ids as in `cross_attention`.
+
+        Not to be called while other threads search: it records what the layers compute.
+        """
+        model = self.models[0]
+        src = collate_sources([source], model.config.max_src_len).to(model.device)
+        return attention_weights(model, src, torch.tensor([[BOS_ID, *target[:-1]]], device=model.device))
 
 
 def _start_threads(count: int) -> ThreadPoolExecutor:

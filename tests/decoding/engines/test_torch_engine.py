@@ -67,6 +67,16 @@ def test_cross_attention_rows_sum_to_one_in_every_layer_and_head(translator, eng
     assert seen[0] != seen[1] != seen[2]
 
 
+def test_the_attention_of_every_layer_and_head_of_a_run_is_one_call(translator):
+    (segment,) = translator.translate(["1 2 3"])[0].segments
+    weights = translator.attention_weights(segment)
+    expected = torch.tensor(translator.cross_attention(segment, 1, 2))
+    assert torch.allclose(weights.cross[1, 0, 2], expected, atol=1e-6)
+    num_src, num_tgt = len(segment.src_ids) + 1, len(segment.tgt_ids) + segment.finished
+    assert weights.encoder.shape[3:] == (num_src, num_src)
+    assert weights.decoder.shape[3:] == (num_tgt, num_tgt)
+
+
 @pytest.mark.parametrize(("layer", "head", "message"), [(2, None, "no decoder layer 2"), (0, 3, "no attention head 3")])
 def test_a_layer_or_head_that_is_not_there_is_refused(engine, layer, head, message):
     with pytest.raises(NmtError, match=message):
