@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain
 from typing import NamedTuple, Protocol
 
@@ -12,7 +11,6 @@ from nmt.data.text.glossary import Glossary
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.translation.languages import LanguagePair
 from nmt.translation.stream import grow_blocks
-from nmt.translation.texts import SegmentedText
 from nmt.translation.translation import Translation
 from nmt.translation.translator import Translator
 
@@ -53,10 +51,7 @@ class BlockTranslator(Protocol):
     def translate_blocks(
         self, blocks: Iterable[list[str]], request: Request, first: int = 1
     ) -> Iterator[TranslatedBlock]:
-        """Yield each of `blocks` with its translations, in order. `first` is the line number of the first text.
-
-        An empty block means that the next texts have not arrived yet (`read_blocks`); it is not yielded.
-        """
+        """Yield each of `blocks` with its translations, in order. `first` is the line number of the first text."""
         ...
 
 
@@ -75,40 +70,15 @@ class LocalTranslator:
     def translate_blocks(
         self, blocks: Iterable[list[str]], request: Request, first: int = 1
     ) -> Iterator[TranslatedBlock]:
-        """As `BlockTranslator.translate_blocks`; a thread segments the next block while the engine searches this one.
-
-        At most one block is taken ahead. An exception in the source is raised after the translations before it.
-        """
-        source = iter(blocks)
-        waiting: tuple[list[str], Future[list[SegmentedText]]] | None = None
-        with ThreadPoolExecutor(1, "segment") as thread:
-            while True:
-                fault = block = following = None
-                try:
-                    block = next(source, None)
-                except Exception as error:
-                    fault = error
-                if block:
-                    following = block, thread.submit(segment_block, self._translator, block, request, first)
-                    first += len(block)
-                if waiting is not None:
-                    texts, segmented = waiting
-                    yield texts, self._translator.translate_segmented(segmented.result(), request.options)
-                if fault is not None:
-                    raise fault
-                if block is None:
-                    return
-                waiting = following
+        """Yield each of `blocks` with its translations; take the next block only after the previous one is consumed."""
+        for block in blocks:
+            yield block, translate_block(self._translator, block, request, first)
+            first += len(block)
 
 
 def translate_block(translator: Translator, texts: list[str], request: Request, first: int) -> list[Translation]:
     """Translate `texts`, the lines from number `first` on."""
-    return translator.translate_segmented(segment_block(translator, texts, request, first), request.options)
-
-
-def segment_block(translator: Translator, texts: list[str], request: Request, first: int) -> list[SegmentedText]:
-    """Segment `texts`, the lines from number `first` on."""
-    return translator.segment(
+    return translator.translate(
         texts,
         request.options,
         [request.prefix] * len(texts) if request.prefix else None,

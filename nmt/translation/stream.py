@@ -35,7 +35,6 @@ def grow_blocks(lines: Iterable[str]) -> Iterator[list[str]]:
 def read_blocks(lines: Iterable[str]) -> Iterator[list[str]]:
     """Yield blocks like `grow_blocks`, from a source that may be slow: no line waits longer than `PATIENCE_SECONDS`.
 
-    An empty block means that no further line has arrived yet, so now is the time to finish the blocks before it.
     A thread reads up to 256 lines ahead. An exception in the source is raised here, after the lines before it.
     """
     queue = _ReadAhead(lines)
@@ -45,8 +44,6 @@ def read_blocks(lines: Iterable[str]) -> Iterator[list[str]]:
             yield block
             if len(block) == limit:
                 limit = min(2 * limit, MAX_BLOCK_LINES)
-            if queue.is_silent():
-                yield []
     finally:
         queue.close()
 
@@ -91,11 +88,6 @@ class _ReadAhead:
             if not block and self._fault is not None:
                 raise self._fault
         return block
-
-    def is_silent(self) -> bool:
-        """Return True if lines may follow, but none has arrived."""
-        with self._changed:
-            return not self._waiting and not self._ended
 
     def close(self) -> None:
         """Make the thread stop after the line that it is reading."""

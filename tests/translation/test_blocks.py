@@ -1,8 +1,7 @@
-"""A stream of texts gets the same translations wherever it is taken up, and is read one block ahead at most."""
+"""A stream of texts gets the same translations wherever it is taken up, and is read no faster than it is translated."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import islice
 
 import pytest
@@ -49,38 +48,12 @@ def test_both_engines_draw_the_same_samples_for_a_line(digits_run, sampling):
     assert outputs(native, TEXTS, sampling) == outputs(torch, TEXTS, sampling)
 
 
-def test_a_stream_is_read_at_most_one_block_ahead(translator):
+def test_a_stream_is_read_one_block_at_a_time(translator):
     read = []
     lines = (read.append(text) or text for text in TEXTS)
     found = translate_texts(translator, lines, Request(translator.options))
     assert len(list(islice(found, 3))) == 3
-    assert len(read) == FIRST_BLOCK_LINES + 2 * FIRST_BLOCK_LINES
-
-
-def test_a_slow_stream_is_answered_before_its_next_line(translator):
-    """An empty block says that nothing has arrived: the block before it must not wait for the next."""
-
-    def blocks() -> Iterator[list[str]]:
-        yield ["12", "34"]
-        yield []
-        assert answered == [["12", "34"]]
-        yield ["56"]
-
-    answered = []
-    for texts, _ in translator.translate_blocks(blocks(), Request(translator.options)):
-        answered.append(texts)
-    assert answered == [["12", "34"], ["56"]]
-
-
-def test_a_fault_of_the_source_comes_after_the_translations_before_it(translator):
-    def blocks() -> Iterator[list[str]]:
-        yield ["12"]
-        raise ValueError("broken")
-
-    found = translator.translate_blocks(blocks(), Request(translator.options))
-    assert next(found)[0] == ["12"]
-    with pytest.raises(ValueError, match="broken"):
-        next(found)
+    assert len(read) == FIRST_BLOCK_LINES
 
 
 def test_every_translation_begins_with_the_prefix(translator):

@@ -104,7 +104,7 @@ class RayTranslator:
 
         NmtError if workers repeatedly die of the same block.
         """
-        source = (block for block in blocks if block)
+        source = iter(blocks)
         window: deque[_Job] = deque()  # in order; finished blocks may be waiting for the first one
         while True:
             while (worker := self._idle_worker(window)) is not None and (texts := next(source, None)) is not None:
