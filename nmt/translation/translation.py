@@ -144,33 +144,42 @@ def put_together(text: SegmentedText) -> Translation:
 
 def _assemble(text: SegmentedText, rank: int) -> Translation:
     written, segments = list[str](), list[SegmentTranslation]()
-    around, lost, numbers = list[str](), list[str](), list[str]()
+    around, lost, numbers, terms = list[str](), list[str](), list[str](), list[Term]()
+    sentence_split = loop_retried = protected_retried = False
+    num_protected = 0
     is_in_source = "\ufffd" in text.text  # the replacement character
-    for segment in text.segments:
+    for segment in text.segments:  # one loop, because it runs for every text
         output, translations, lost_here = _output(text, segment, rank)
         written.append((output if is_in_source else output.replace("\ufffd", "")) + segment.space)
         segments += [translation for translation in translations if translation.src_ids]
-        around += segment.protected.spans if segment.around else []
-        lost += lost_here
-        numbers += [] if segment.is_verbatim else wrong_numbers(segment, output)
+        if spans := segment.protected.spans:
+            num_protected += len(spans)
+            around += spans if segment.around else []
+            lost += lost_here
+        if not segment.is_verbatim:
+            numbers += wrong_numbers(segment, output)
+        terms += segment.terms
+        sentence_split = sentence_split or segment.span.cut
+        loop_retried = loop_retried or segment.loop_retried
+        protected_retried = protected_retried or segment.protected_retried
     output = text.lead + "".join(written)
-    lost += _lost_without_placeholder(text, output)
-    terms = [term for segment in text.segments for term in segment.terms]
+    if len(text.spans or ()) != num_protected:
+        lost += _lost_without_placeholder(text, output)
     return Translation(
         output,
-        sum(segment.score for segment in segments),
+        sum([segment.score for segment in segments]),
         segments,
-        sentence_split=any(segment.span.cut for segment in text.segments),
-        loop_retried=any(segment.loop_retried for segment in text.segments),
-        loop_unresolved=any(has_loop(segment) for segment in segments),
-        num_protected=sum(len(segment.protected.spans) for segment in text.segments),
-        protected_retried=any(segment.protected_retried for segment in text.segments),
+        sentence_split=sentence_split,
+        loop_retried=loop_retried,
+        loop_unresolved=any(map(has_loop, segments)),
+        num_protected=num_protected,
+        protected_retried=protected_retried,
         protected_translated_around=around,
         protected_lost=lost,
         num_terms=len(terms),
-        terms_missed=missed_terms(terms, output),
+        terms_missed=missed_terms(terms, output) if terms else [],
         numbers_missed=numbers,
-        without_spans=_without_spans(text, written),
+        without_spans=_without_spans(text, written) if num_protected else (text.text, output),
         direction=text.direction,
         statistics=text.statistics,
     )
@@ -217,8 +226,6 @@ def _join_around(protected: Protected, translations: Sequence[SegmentTranslation
 
 def _lost_without_placeholder(text: SegmentedText, output: str) -> list[str]:
     """Return spans that had no placeholder (possible only without splitting) and are missing from `output`."""
-    if len(text.spans or []) == sum(len(segment.protected.spans) for segment in text.segments):
-        return []
     spans = [text.text[span.start : span.end] for span in text.spans or []]
     return [span for span in dict.fromkeys(spans) if output.count(span) != text.text.count(span)]
 
