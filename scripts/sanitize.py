@@ -42,7 +42,7 @@ def extension() -> dict[str, Any]:
 
 def compile_source(source: str, target: Path) -> None:
     """Compile a C file to `target`, unless that is newer than all sources. SystemExit if it does not compile."""
-    newest = max(path.stat().st_mtime for path in (ROOT / "nmt" / "native").glob("*.[ch]"))
+    newest = max(path.stat().st_mtime for path in (ROOT / "nmt" / "decoding" / "native").glob("*.[ch]"))
     if target.is_file() and target.stat().st_mtime > max(newest, Path(__file__).stat().st_mtime):
         return
     own = [flag for flag in extension()["extra-compile-args"] if not flag.startswith(("-O", "-g"))]
@@ -65,7 +65,7 @@ def build() -> None:
     targets = [objects / f"{Path(source).stem}.o" for source in sources]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(compile_source, sources, targets))
-    library = COPY / "nmt" / "native" / "_decoder.abi3.so"
+    library = COPY / "nmt" / "decoding" / "native" / "_decoder.abi3.so"
     subprocess.run([*COMPILER, "-shared", SANITIZERS, *map(str, targets), "-o", str(library)], check=True)
 
 
