@@ -1,4 +1,4 @@
-"""What all engines share: the maximum length of outputs, the numbers for sampling, and the result. Imports no torch."""
+"""Share between all engines the maximum length of outputs, the numbers for sampling, and the result. No torch."""
 
 from __future__ import annotations
 

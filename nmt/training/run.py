@@ -108,7 +108,7 @@ def start_or_resume_run(
 
 
 class TrainResult(NamedTuple):
-    """What `train` returns."""
+    """The result of `train`."""
 
     run: RunDir
     finished: bool  # False: interrupted; the state is saved, and another call continues

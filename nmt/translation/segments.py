@@ -40,7 +40,7 @@ _NO_TEXT, _NO_SPAN = Protected("", []), TextSpan(0, 0, "")
 
 @dataclass
 class Segment:
-    """What is searched at once: one or a few sentences as token ids without specials, with the translations so far.
+    """A unit of search: one or a few sentences as token ids without specials, with the translations so far.
 
     The search needs only the first four fields; the others relate the segment to the text that it is a part of.
     """

@@ -23,7 +23,8 @@ Served = Annotated[
         "--model",
         "-m",
         metavar="MODEL",
-        help="Run directory or export to serve. Repeat for several; the first one that has a direction serves it. "
+        help="Run directory, packed model or hf:user/name to serve. Repeat for several; the first one that has a "
+        "direction serves it. "
         "Default: $NMT_MODEL, or the most recently trained run in ./runs.",
     ),
 ]

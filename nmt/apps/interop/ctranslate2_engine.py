@@ -8,6 +8,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from nmt.base.errors import NmtError
 from nmt.base.machine import num_cores
 from nmt.base.special_tokens import EOS_ID
 from nmt.config import SearchOptions
@@ -116,8 +117,8 @@ class CTranslate2Engine:
     def cross_attention(
         self, source: Sequence[int], target: Sequence[int], layer: int = -1, head: int | None = None
     ) -> list[list[float]]:
-        """Raise NotImplementedError: no proof needs it."""
-        raise NotImplementedError
+        """Raise NmtError: CTranslate2 does not return the attention of a given output."""
+        raise NmtError("CTranslate2 does not support the attention of a given output", hint="ask the run for it")
 
     def close(self) -> None:
         """Implement `Engine.close`: nothing, because CTranslate2 stops its threads when the model is deleted."""

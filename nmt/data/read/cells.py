@@ -1,4 +1,4 @@
-"""What makes a cell of a table unusable as a sentence: a spreadsheet's error value or formula, or a column name."""
+"""Recognize cells of a table that are no sentences: a spreadsheet's error values, formulas, and column names."""
 
 from __future__ import annotations
 

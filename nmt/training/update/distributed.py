@@ -1,4 +1,4 @@
-"""What the ranks (processes) that train a model together exchange, over gloo or NCCL."""
+"""Exchange sums, flags and values between the ranks (processes) that train a model together: gloo or NCCL."""
 
 from __future__ import annotations
 

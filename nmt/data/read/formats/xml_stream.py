@@ -7,6 +7,7 @@ nmt never reads that DTD. Declarations in the document itself, and references to
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
@@ -30,7 +31,7 @@ _NO_ENTITIES = "write plain text instead; nmt reads neither DTDs nor entities"
 _LINE_BREAK = re.compile(r"<\s*br\b|\\n|^[\r\n]+$", re.IGNORECASE)
 
 
-class XmlReader:
+class XmlReader(ABC):
     """An expat parser that makes records from the events of one kind of XML file; subclasses handle the events.
 
     Names have no prefix, except `xml:lang`.
@@ -56,21 +57,21 @@ class XmlReader:
         parser.StartDoctypeDeclHandler = self._doctype
         parser.EntityDeclHandler = parser.ExternalEntityRefHandler = parser.SkippedEntityHandler = self._entity
 
+    @abstractmethod
     def start(self, name: str, attributes: Mapping[str, str]) -> None:
         """Handle the start of an element."""
-        raise NotImplementedError
 
+    @abstractmethod
     def end(self, name: str) -> None:
         """Handle the end of an element."""
-        raise NotImplementedError
 
+    @abstractmethod
     def text(self, text: str) -> None:
         """Handle a part of the text between tags."""
-        raise NotImplementedError
 
+    @abstractmethod
     def finish(self) -> None:
         """Handle the end of the file. Raises DataError if it had nothing in the requested languages."""
-        raise NotImplementedError
 
     def read(self) -> Iterator[Record]:
         """Yield the records of the file, plain or compressed, in the encoding that it declares.
