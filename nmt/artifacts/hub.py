@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from nmt.artifacts.packed import PACK_INFO, PATTERNS, check_names, is_name, restore_precision, temporary_model
-from nmt.base.errors import NmtError, RunError, how_to_install
+from nmt.base.errors import NmtError, RunError, require
 from nmt.base.files import FULL_DISK
 
 if TYPE_CHECKING:
@@ -60,12 +60,10 @@ def hub_api() -> HfApi:
 
     NmtError if huggingface_hub is not installed.
     """
-    try:
-        from huggingface_hub import HfApi
-        from huggingface_hub.utils.tqdm import disable_progress_bars
-    except ModuleNotFoundError as error:
-        hint = how_to_install("hub")
-        raise NmtError(f"models on the hub need huggingface_hub, which is not installed ({error})", hint=hint) from None
+    require("hub", "huggingface_hub", "a model on the hub")
+    from huggingface_hub import HfApi
+    from huggingface_hub.utils.tqdm import disable_progress_bars
+
     if not sys.stderr.isatty():
         disable_progress_bars()
     return HfApi(endpoint=os.environ.get("HF_ENDPOINT") or None)

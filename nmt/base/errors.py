@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 _NOT_SHOWN = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # control and format characters, surrogates, line separators
 
@@ -69,6 +71,18 @@ class DataError(NmtError):
 
 class RunError(NmtError):
     """A run, export or packed model that is missing, damaged, in the way, or of an unsupported format."""
+
+
+def require(extra: str, package: str, user: str, *, otherwise: str = "", path: Path | str | None = None) -> Any:
+    """Import and return a `package` that an `extra` of nmt installs, and that `user` needs.
+
+    NmtError if it is not installed, with the command that installs it, and with what to do `otherwise`.
+    """
+    try:
+        return import_module(package)
+    except ImportError:
+        hint = how_to_install(extra) + (f", or {otherwise}" if otherwise else "")
+        raise NmtError(f"{user} needs the package {package}, which is not installed", path=path, hint=hint) from None
 
 
 def require_torch() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from nmt.artifacts.rundir import MADE_AT_END
-from nmt.base.errors import NmtError, RunError, how_to_install
+from nmt.base.errors import RunError, require
 from nmt.base.files import MAX_METRICS_BYTES, read_at_most, write_text
 
 _TRAIN_CURVES = ("loss", "lr", "tokens_per_second", "grad_norm")
@@ -124,11 +124,8 @@ def _is_kept(line: str, update: int) -> bool:
 
 def require_tensorboard() -> None:
     """Raise NmtError unless tensorboardX is installed."""
-    try:
-        import tensorboardX  # noqa: F401
-    except ImportError:
-        hint = f"{how_to_install('tensorboard')}, or set training.tensorboard to false"
-        raise NmtError("training.tensorboard needs the package tensorboardX", hint=hint) from None
+    otherwise = "set training.tensorboard to false"
+    require("tensorboard", "tensorboardX", "training.tensorboard", otherwise=otherwise)
 
 
 class TensorBoardLog:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from nmt.base.errors import NmtError, how_to_install
+from nmt.base.errors import require
 from nmt.config import SearchOptions
 from nmt.data.text.glossary import Term
 from nmt.data.text.spans import has_letters
@@ -134,11 +134,7 @@ def search_candidates(
     """
     if options.rerank == "none":
         return search(segments, options)
-    try:
-        from fastchrf import pairwise_chrf
-    except ImportError:
-        hint = how_to_install("mbr")
-        raise NmtError("reranking by chrF needs the package fastchrf, which is not installed", hint=hint) from None
+    pairwise_chrf = require("mbr", "fastchrf", "reranking by chrF").pairwise_chrf
     found = search(segments, options.of_candidates())
     if not found:  # fastchrf rejects empty input
         return []

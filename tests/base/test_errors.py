@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 
 import pytest
 
-from nmt.base.errors import NmtError, counted, in_words, printable
+from nmt.base.errors import NmtError, counted, in_words, printable, require
 
 
 def test_an_error_says_place_fault_and_hint():
@@ -56,3 +57,14 @@ def test_names_are_listed_as_in_a_sentence(names, words):
 @pytest.mark.parametrize(("number", "words"), [(0, "0 pairs"), (1, "1 pair"), (2_000, "2,000 pairs")])
 def test_counts_have_the_number_of_the_noun(number, words):
     assert counted(number, "pair") == words
+
+
+def test_a_missing_package_is_named_with_its_extra_and_what_to_do_without_it(monkeypatch):
+    assert require("zst", "json", "a file") is json
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    with pytest.raises(NmtError) as caught:
+        require("xlsx", "openpyxl", "reading .xlsx", otherwise="export the sheet as csv", path="a.xlsx")
+    assert str(caught.value) == (
+        "a.xlsx: reading .xlsx needs the package openpyxl, which is not installed\n"
+        '  in the checkout of nmt: pip install ".[xlsx]", or export the sheet as csv'
+    )

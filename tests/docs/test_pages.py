@@ -79,7 +79,7 @@ def test_every_extra_that_a_page_or_a_message_names_exists():
     named = set()
     for file in [*PAGES, *ROOT.glob("nmt/**/*.py")]:
         text = file.read_text(encoding="utf-8")
-        named |= set(re.findall(r"how_to_install\([\"'](\w+)[\"']\)", text))
+        named |= set(re.findall(r"\b(?:how_to_install|require)\([\"'](\w+)[\"']", text))
         named |= {
             name
             for names in re.findall(r"pip\s+install\s[^`\n]*[\"'.]\[([\w,-]+)\]", text)

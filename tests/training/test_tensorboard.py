@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import builtins
 import struct
+import sys
 
 import pytest
 
@@ -75,18 +75,11 @@ def test_a_resumed_training_continues_the_curves_of_each_direction(two_corpora, 
 
 
 def test_a_missing_package_is_named_before_anything_is_made(digits, tmp_path, monkeypatch):
-    import_module = builtins.__import__
-
-    def without(name, *arguments):
-        if name.startswith("tensorboardX"):
-            raise ImportError(name)
-        return import_module(name, *arguments)
-
-    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setitem(sys.modules, "tensorboardX", None)
     with pytest.raises(NmtError) as caught:
         start_run(small_config(digits, training={"tensorboard": True}), tmp_path / "run")
     assert str(caught.value) == (
-        "training.tensorboard needs the package tensorboardX\n"
+        "training.tensorboard needs the package tensorboardX, which is not installed\n"
         '  in the checkout of nmt: pip install ".[tensorboard]", or set training.tensorboard to false'
     )
     assert list(tmp_path.iterdir()) == []

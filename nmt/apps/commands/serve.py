@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +10,7 @@ import typer
 
 from nmt.apps.commands.options import Device, Engine, Precision
 from nmt.apps.server.settings import Settings
-from nmt.base.errors import NmtError, how_to_install, in_words, printable
+from nmt.base.errors import printable, require
 from nmt.base.machine import request_exact_mkl
 
 _ORIGIN = re.compile(r"\*|null|[a-z][a-z0-9+.-]*://[!-.0-~]+")  # printable ASCII without / after the scheme
@@ -99,8 +98,8 @@ def serve(
     Implements the APIs of LibreTranslate and OpenAI. Needs the extra `serve`. On SIGTERM or Ctrl-C, the server finishes
     running requests, then stops.
     """
-    if missing := [name for name in _NEEDED if find_spec(name) is None]:
-        raise NmtError(f"nmt serve needs {in_words(missing)}: not installed", hint=how_to_install("serve"))
+    for package in _NEEDED:
+        require("serve", package, "nmt serve")
     request_exact_mkl()
     from nmt.apps.server.access import read_keys
     from nmt.apps.server.run import serve as run

@@ -15,7 +15,7 @@ from nmt.apps.documents.po import PoFile
 from nmt.apps.documents.srt import SrtFile
 from nmt.apps.documents.translation import BlockOptions, Flags, translate_blocks
 from nmt.apps.documents.xliff import XliffFile
-from nmt.base.errors import DataError, NmtError, how_to_install
+from nmt.base.errors import DataError, require
 from nmt.base.files import read_at_most, write_atomically
 from nmt.base.languages import base_code
 from nmt.data.text.glossary import Term
@@ -62,9 +62,8 @@ def read_document(content: bytes, name: str, limit: int = 0) -> Document:
     DataError if it is not in that format; NmtError if a package is missing.
     """
     reader, package = _READERS[Path(name).suffix.lower()]
-    if package and find_spec(package) is None:
-        hint = how_to_install("documents")
-        raise NmtError(f"reading {Path(name).suffix} files needs the package {package}", path=name, hint=hint)
+    if package:
+        require("documents", package, f"reading {Path(name).suffix} files", path=name)
     try:
         document = DocxFile(content, limit) if reader is DocxFile else reader(content)
         for number, block in enumerate(document.blocks, 1):

@@ -14,20 +14,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from nmt.apps.interop.export_folder import Quantization
-from nmt.base.errors import RunError, how_to_install
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.model.attention import MultiHeadAttention
 from nmt.model.layers import NORM_EPS, DecoderLayer, EncoderLayer, FeedForward
 from nmt.model.transformer import Embedding, Transformer
-
-
-def require_ctranslate2() -> None:
-    """Raise RunError if the package `ctranslate2` is not installed."""
-    try:
-        import ctranslate2  # noqa: F401
-    except ImportError as error:
-        hint = how_to_install("ctranslate2")
-        raise RunError(f"CTranslate2 is not installed ({error})", hint=hint) from None
 
 
 def write_ctranslate2(

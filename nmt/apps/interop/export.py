@@ -20,7 +20,7 @@ from nmt.apps.interop.agreement import (
     explain_differences,
     require_agreement,
 )
-from nmt.apps.interop.ctranslate2 import require_ctranslate2, write_ctranslate2
+from nmt.apps.interop.ctranslate2 import write_ctranslate2
 from nmt.apps.interop.ctranslate2_engine import CTranslate2Engine
 from nmt.apps.interop.export_folder import (
     ExportInfo,
@@ -32,7 +32,7 @@ from nmt.apps.interop.export_folder import (
 from nmt.apps.interop.supported import refuse_for_ctranslate2
 from nmt.artifacts.checkpoint import load_model
 from nmt.artifacts.rundir import DirectedPairs, RunDir
-from nmt.base.errors import RunError, counted
+from nmt.base.errors import RunError, counted, require
 from nmt.base.special_tokens import EOS_ID
 from nmt.config import Config, SearchOptions
 from nmt.data.text.tags import language_prefix
@@ -53,10 +53,10 @@ def export_ctranslate2(
 ) -> ExportInfo:
     """Export the best model of `run` to the folder `out`, which appears only after the export was found to agree.
 
-    RunError if CTranslate2 is not installed or cannot run such a model, if `out` exists and may not be replaced, if the
-    run has no sentences to check the export with, or if the export does not agree.
+    NmtError if CTranslate2 is not installed; RunError if it cannot run such a model, if `out` exists and may not be
+    replaced, if the run has no sentences to check the export with, or if the export does not agree.
     """
-    require_ctranslate2()
+    require("ctranslate2", "ctranslate2", "this export")
     config = run.config()
     refuse_for_ctranslate2(config.model, run.config_file)
     with new_or_replaced(out, refuse_existing_export, overwrite=overwrite) as folder:

@@ -20,7 +20,7 @@ from typing import Any
 
 from nmt.apps.ray.ray_worker import ModelPaths, Worker, WorkerInfo
 from nmt.artifacts.rundir import RunDir
-from nmt.base.errors import NmtError, counted, how_to_install, in_words
+from nmt.base.errors import NmtError, counted, in_words, require
 from nmt.base.machine import num_cores
 from nmt.translation.blocks import Request, TranslatedBlock
 from nmt.translation.languages import LanguagePair
@@ -260,9 +260,4 @@ def _check_address(address: str) -> None:
 def _import_ray() -> Any:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # send no usage statistics
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # no warning about future changes in Ray
-    try:
-        import ray
-    except ImportError:
-        hint = how_to_install("ray")
-        raise NmtError("--ray needs the package ray, which is not installed", hint=hint) from None
-    return ray
+    return require("ray", "ray", "--ray")

@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from math import log
 from typing import Any, Literal
 
-from nmt.base.errors import NmtError, how_to_install
+from nmt.base.errors import require
 from nmt.base.languages import base_code
 
 _CODES = {
@@ -63,7 +63,6 @@ _LETTERS_PER_IDEOGRAPH = 4  # a Chinese sentence may contain foreign names
 _MIN_CHINESE = 2  # characters of one form
 _OUTWEIGHS = 3  # times as many of one form as of the other
 
-_HINT = f"{how_to_install('langid')}, or turn off language identification"
 _MIN_PROBABILITY = 1e-30
 
 
@@ -157,8 +156,7 @@ class LanguageIdentifier:
 
     def __init__(self, src_lang: str, tgt_lang: str):
         """Load the model. NmtError if the package is missing. Sides in a language that it does not know pass."""
-        if not can_identify_languages():
-            raise NmtError("identifying languages needs the package py3langid", hint=_HINT)
+        require("langid", "py3langid", "identifying languages", otherwise="turn off language identification")
         self._model = identification_model()
         known = set(self._model.labels)
         self._languages = [code if code in known else None for code in (base_code(src_lang), base_code(tgt_lang))]

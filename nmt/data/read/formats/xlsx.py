@@ -10,7 +10,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from nmt.base.errors import DataError, NmtError, how_to_install
+from nmt.base.errors import DataError, NmtError, require
 from nmt.config.corpora import ParallelFiles
 from nmt.data.read.formats.records import Record, on_one_line, say_once
 from nmt.data.read.formats.tables import Row, read_table
@@ -42,11 +42,7 @@ def read_xlsx(files: ParallelFiles, path: Path) -> Iterator[Record]:
 def _rows(files: ParallelFiles, path: Path) -> Iterator[Row]:
     with open_text(path) as file:
         _check_archive(file, path)
-        try:
-            import openpyxl
-        except ImportError:
-            hint = f"{how_to_install('xlsx')}, or export the sheet as csv"
-            raise DataError("reading .xlsx needs the package openpyxl", path=path, hint=hint) from None
+        openpyxl = require("xlsx", "openpyxl", "reading .xlsx", otherwise="export the sheet as csv", path=path)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # about styles and extensions, which are irrelevant for text

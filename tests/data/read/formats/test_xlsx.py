@@ -153,7 +153,7 @@ def test_the_package_that_is_missing_is_named_with_its_extra(tmp_path, monkeypat
     with zipfile.ZipFile(tmp_path / "a.xlsx", "w") as archive:
         archive.writestr("xl/workbook.xml", "<workbook/>")
     assert fault(tmp_path / "a.xlsx") == (
-        "a.xlsx: reading .xlsx needs the package openpyxl\n"
+        "a.xlsx: reading .xlsx needs the package openpyxl, which is not installed\n"
         '  in the checkout of nmt: pip install ".[xlsx]", or export the sheet as csv'
     )
 
