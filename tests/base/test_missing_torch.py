@@ -79,7 +79,6 @@ WORK = {
     "config show": "config show -c x.yaml",
     "config check": "config check -c x.yaml",
     "data check": "data check -c x.yaml",
-    "data check with a model": "data check -c x.yaml -m run",
     "data clean": "data clean -c x.yaml -o kept.tsv",
 }
 NEED_TORCH = {

@@ -6,7 +6,6 @@ import logging
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -24,8 +23,6 @@ from nmt.apps.commands.corpus_options import (
 from nmt.apps.commands.options import Overrides
 from nmt.apps.commands.outputs import refuse_existing, refuse_replacing
 from nmt.apps.commands.streams import print_text
-from nmt.artifacts.find_model import find_run
-from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import ConfigError
 from nmt.base.files import to_json
 from nmt.base.machine import num_cores
@@ -38,11 +35,8 @@ from nmt.data.read.table_names import format_of
 if TYPE_CHECKING:
     from nmt.data.check.profile import Expectations
     from nmt.data.check.stream import CheckedPairs
-    from nmt.data.check.summary import ModelReport
 
 log = logging.getLogger(__name__)
-
-MAX_SCORED = 10_000  # pairs
 
 app = typer.Typer(help="Find problems in parallel text, and clean it.", no_args_is_help=True)
 
@@ -54,9 +48,6 @@ Langid = Annotated[
 ]
 Workers = Annotated[
     int, typer.Option(min=0, max=1024, metavar="N", help="Processes for a large corpus. 0: one per core.")
-]
-ScoringModel = Annotated[
-    str | None, typer.Option("--model", "-m", help="Also list the pairs that this run finds least probable.")
 ]
 FailOn = Annotated[
     list[str] | None,
@@ -88,7 +79,6 @@ def check(
     overrides: Overrides = [],  # noqa: B006 (typer reads it, nobody changes it)
     langid: Langid = False,
     workers: Workers = 0,
-    model: ScoringModel = None,
     json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
     fail_on: FailOn = None,
 ) -> None:
@@ -104,14 +94,11 @@ def check(
         if name not in known:
             raise typer.BadParameter(f"--fail-on {name}: no such rule; the rules are {', '.join(known)}")
     data = _data_section(config, CorpusOptions(src, tgt, corpus, src_lang, tgt_lang), overrides)
-    run = None if model is None else find_run(model)  # before the check, so that a wrong name fails early
     expected, chunks = _check(data, langid=langid, workers=workers)
     summary = Summary(expected, data.corpora("train"))
     for chunk in chunks:
         summary.add(chunk)
     report = summary.report()
-    if run is not None:
-        report = replace(report, model=_score(run, data))
     print_text(to_json(report.as_json(), indent=2) if json else render_text(report))
     if broken := [rule.name for rule in report.rules if rule.found and rule.name in (fail_on or [])]:
         log.info("failed on: %s", ", ".join(broken))
@@ -153,19 +140,6 @@ def clean(
         for chunk in chunks:
             outputs.write(chunk)
     log.info(describe_counts(outputs))
-
-
-def _score(run: RunDir, data: DataConfig) -> ModelReport:
-    """Return the pairs that `run` finds least probable, from a sample spread evenly over the corpus."""
-    from nmt.apps.commands.options import load_translator
-    from nmt.apps.recipes.least_probable import find_least_probable
-    from nmt.data.check.profile import sample_evenly
-    from nmt.data.read.corpus import read_parallel
-
-    corpora = data.corpora("train")
-    _, sample = sample_evenly(read_parallel(corpora), MAX_SCORED)
-    with load_translator([run], "auto", "auto", "auto") as translator:
-        return find_least_probable(translator, sample, corpora, str(run.path))
 
 
 def _data_section(config: Path | None, files: CorpusOptions, overrides: list[str]) -> DataConfig:

@@ -76,22 +76,6 @@ class LengthReport:
 
 
 @dataclass(frozen=True)
-class ModelReport:
-    """The pairs that a model finds least probable for their length, worst first.
-
-    `scored`: number of scored pairs; `unspellable`: those with characters that the tokenizer has no token for;
-    `deviations`: standard deviations from pairs of the same length; `per_token`: natural log-probabilities.
-    """
-
-    model: str
-    scored: int
-    unspellable: int
-    deviations: list[float]
-    per_token: list[float]
-    pairs: list[Example]
-
-
-@dataclass(frozen=True)
 class CheckReport:
     """The result of a check. `ratio`: target characters per source character."""
 
@@ -103,7 +87,6 @@ class CheckReport:
     src: LengthReport
     tgt: LengthReport
     ratio: float
-    model: ModelReport | None = None
 
     def as_json(self) -> dict[str, object]:
         """Return the report as plain values."""
@@ -180,7 +163,7 @@ class Summary:
             was_checked=not missing,
             found=self._found[rule],
             only=self._only[rule],
-            examples=[example_of(pair, self._corpora) for pair in pairs],
+            examples=[_example_of(pair, self._corpora) for pair in pairs],
         )
 
     def _add_shifts(self, pairs: list[SentencePair], shifts: list[Shift]) -> None:
@@ -195,7 +178,7 @@ class Summary:
                 self._shifts.append(ShiftReport(file, first, last, shift.offset))
 
 
-def example_of(pair: SentencePair, corpora: Sequence[ParallelFiles]) -> Example:
+def _example_of(pair: SentencePair, corpora: Sequence[ParallelFiles]) -> Example:
     """Return a pair of `corpora` as an example for reports."""
     src, tgt = pair.src[:_EXAMPLE_CHARACTERS], pair.tgt[:_EXAMPLE_CHARACTERS]
     return Example(str(path_of(corpora, pair)), pair.line, src, tgt)
@@ -229,8 +212,6 @@ def _lines(report: CheckReport) -> Iterator[str]:
     share = _share(kept, report.pairs)
     yield f"The filters marked * drop {counted(report.dropped, 'pair')} and keep {kept:,} ({share})."
     yield from _examples(report, found)
-    if report.model is not None:
-        yield from _least_probable(report.model)
 
 
 def _table(report: CheckReport, found: list[RuleReport]) -> Iterator[str]:
@@ -255,17 +236,8 @@ def _examples(report: CheckReport, found: list[RuleReport]) -> Iterator[str]:
             yield from chain.from_iterable(map(_example_lines, rule.examples))
 
 
-def _least_probable(model: ModelReport) -> Iterator[str]:
-    yield ""
-    yield f"least probable under {printable(model.model)}, of {counted(model.scored, 'pair')} scored:"
-    for deviation, example in zip(model.deviations, model.pairs, strict=True):
-        yield from _example_lines(example, f"  {deviation:+.1f} standard deviations")
-    if model.unspellable:
-        yield f"{model.unspellable:,} of them contain characters that the model's tokenizer cannot spell"
-
-
-def _example_lines(example: Example, note: str = "") -> Iterator[str]:
-    yield f"  {printable(example.file)}:{example.line}{note}"
+def _example_lines(example: Example) -> Iterator[str]:
+    yield f"  {printable(example.file)}:{example.line}"
     yield f"    {_shortened(example.src)}"
     yield f"    {_shortened(example.tgt)}"
 
