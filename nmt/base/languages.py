@@ -6,29 +6,10 @@ import re
 from importlib.util import find_spec
 from typing import Literal, NamedTuple
 
-# Written without spaces between words, so "tokens per word" is meaningless for them.
-_WITHOUT_SPACES = {
-    "zh",
-    "zho",
-    "cmn",
-    "yue",
-    "wuu",
-    "lzh",
-    "ja",
-    "jpn",
-    "th",
-    "tha",
-    "lo",
-    "lao",
-    "km",
-    "khm",
-    "my",
-    "mya",
-    "bo",
-    "bod",
-}
 _CHINESE = {"zh", "zho", "cmn", "yue", "wuu", "lzh"}
 _JAPANESE = {"ja", "jpn"}
+# Written without spaces between words, so "tokens per word" is meaningless for them.
+_WITHOUT_SPACES = _CHINESE | _JAPANESE | {"th", "tha", "lo", "lao", "km", "khm", "my", "mya", "bo", "bod"}
 _KOREAN = {"ko", "kor"}
 _DOTTED_I = {"tr", "tur", "az", "aze", "azj"}
 
@@ -97,67 +78,39 @@ def bleu_tokenizer(code: str) -> str:
     return "char" if base in _WITHOUT_SPACES else "13a"
 
 
-_SCRIPTS = {
-    "Han": "zh zho cmn yue wuu lzh",
-    "Japanese": "ja jpn",
-    "Hangul": "ko kor",
-    "Cyrillic": "ru rus uk ukr be bel bg bul mk mkd ky kir tg tgk mn mon kk kaz tt tat ba bak cv chv ce che os oss",
-    "Greek": "el ell grc",
-    "Arabic": "ar ara fa fas prs ur urd ps pus sd snd ug uig ckb arz",
-    "Hebrew": "he heb yi yid",
-    "Devanagari": "hi hin mr mar ne nep npi sa san bho mai",
-    "Bengali": "bn ben as asm",
-    "Gurmukhi": "pa pan",
-    "Gujarati": "gu guj",
-    "Oriya": "or ory ori",
-    "Tamil": "ta tam",
-    "Telugu": "te tel",
-    "Kannada": "kn kan",
-    "Malayalam": "ml mal",
-    "Sinhala": "si sin",
-    "Thai": "th tha",
-    "Lao": "lo lao",
-    "Khmer": "km khm",
-    "Myanmar": "my mya",
-    "Tibetan": "bo bod dz dzo",
-    "Georgian": "ka kat",
-    "Armenian": "hy hye",
-    "Ethiopic": "am amh ti tir",
+_SCRIPTS = {  # each with its subtags (four letters), and the languages that use no other
+    "Latin": "latn",
+    "Han": "hans hant zh zho cmn yue wuu lzh",
+    "Japanese": "jpan ja jpn",
+    "Hangul": "hang kore ko kor",
+    "Cyrillic": "cyrl ru rus uk ukr be bel bg bul mk mkd ky kir tg tgk mn mon kk kaz tt tat ba bak cv chv ce che os "
+    "oss",
+    "Greek": "grek el ell grc",
+    "Arabic": "arab ar ara fa fas prs ur urd ps pus sd snd ug uig ckb arz",
+    "Hebrew": "hebr he heb yi yid",
+    "Devanagari": "deva hi hin mr mar ne nep npi sa san bho mai",
+    "Bengali": "beng bn ben as asm",
+    "Gurmukhi": "guru pa pan",
+    "Gujarati": "gujr gu guj",
+    "Oriya": "orya or ory ori",
+    "Tamil": "taml ta tam",
+    "Telugu": "telu te tel",
+    "Kannada": "knda kn kan",
+    "Malayalam": "mlym ml mal",
+    "Sinhala": "sinh si sin",
+    "Thai": "thai th tha",
+    "Lao": "laoo lo lao",
+    "Khmer": "khmr km khm",
+    "Myanmar": "mymr my mya",
+    "Tibetan": "tibt bo bod dz dzo",
+    "Georgian": "geor ka kat",
+    "Armenian": "armn hy hye",
+    "Ethiopic": "ethi am amh ti tir",
+    "Mongolian": "mong",
+    "Tifinagh": "tfng",
 }
 _SCRIPT_OF = {code: script for script, codes in _SCRIPTS.items() for code in codes.split()}
 _IN_SEVERAL_SCRIPTS = {"sr", "srp", "sh", "hbs", "uz", "uzb", "az", "aze", "tk", "tuk", "ku", "kur", "ha", "hau", "ms"}
-_SUBTAGS = {
-    "latn": "Latin",
-    "cyrl": "Cyrillic",
-    "arab": "Arabic",
-    "grek": "Greek",
-    "deva": "Devanagari",
-    "guru": "Gurmukhi",
-    "armn": "Armenian",
-    "beng": "Bengali",
-    "ethi": "Ethiopic",
-    "geor": "Georgian",
-    "gujr": "Gujarati",
-    "hang": "Hangul",
-    "hebr": "Hebrew",
-    "khmr": "Khmer",
-    "knda": "Kannada",
-    "laoo": "Lao",
-    "mlym": "Malayalam",
-    "mymr": "Myanmar",
-    "orya": "Oriya",
-    "sinh": "Sinhala",
-    "taml": "Tamil",
-    "telu": "Telugu",
-    "thai": "Thai",
-    "tibt": "Tibetan",
-    "hans": "Han",
-    "hant": "Han",
-    "jpan": "Japanese",
-    "kore": "Hangul",
-    "mong": "Mongolian",
-    "tfng": "Tifinagh",
-}
 _TRADITIONAL_REGIONS = {"tw", "hk", "mo"}
 _SIMPLIFIED_REGIONS = {"cn", "sg"}
 
@@ -168,7 +121,7 @@ def script_of(code: str) -> str | None:
     `Japanese` stands for kana with kanji. Languages not listed here are assumed to use Latin.
     """
     base, *subtags = code.replace("_", "-").lower().split("-")
-    named = next((_SUBTAGS[tag] for tag in subtags if tag in _SUBTAGS), None)
+    named = next((_SCRIPT_OF[tag] for tag in subtags if len(tag) == 4 and tag in _SCRIPT_OF), None)
     if named is not None or base in _IN_SEVERAL_SCRIPTS:
         return named
     return _SCRIPT_OF.get(base, "Latin")
