@@ -72,24 +72,16 @@ def available_bytes(cgroups: Path = CGROUPS, own: Path = OWN_CGROUP) -> int | No
 
 
 def _free_on_machine() -> int | None:
-    try:
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-        left = next(line for line in lines if line.startswith("MemAvailable:"))
-        return int(left.split()[1]) << 10
-    except (OSError, StopIteration, ValueError):
-        names = getattr(os, "sysconf_names", {})
-        if "SC_PHYS_PAGES" not in names:
-            return None
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if (left := _proc("meminfo", "MemAvailable")) is not None:
+        return int(left.removesuffix("kB")) << 10
+    if "SC_PHYS_PAGES" not in getattr(os, "sysconf_names", {}):
+        return None
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def own_bytes() -> int:
     """Return the memory that this process occupies, in bytes, without mapped files; 0 if it is unknown."""
-    try:
-        lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
-        return int(next(line for line in lines if line.startswith("RssAnon:")).split()[1]) << 10
-    except (OSError, StopIteration, ValueError):
-        return 0
+    return int((_proc("self/status", "RssAnon") or "0").removesuffix("kB")) << 10
 
 
 def _control_groups(controller: str, cgroups: Path, own: Path) -> Iterator[Path]:
@@ -113,6 +105,12 @@ def _text_of(path: Path) -> str:
         return ""
 
 
+def _proc(file: str, name: str) -> str | None:
+    """Return the first value called `name` in a file of /proc; None if there is none, as always outside Linux."""
+    lines = (line.partition(":") for line in _text_of(Path("/proc", file)).splitlines())
+    return next((value.strip() for key, _, value in lines if key.strip() == name), None)
+
+
 def _number(text: str) -> int:
     """Return the number in `text`; -1 if it is none, such as max."""
     try:
@@ -123,12 +121,7 @@ def _number(text: str) -> int:
 
 def processor() -> str:
     """Return the processor's model name."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
+    return _proc("cpuinfo", "model name") or platform.processor() or platform.machine()
 
 
 def request_exact_mkl() -> None:
@@ -137,18 +130,9 @@ def request_exact_mkl() -> None:
     Sets MKL_CBWR in the environment if it is unset. MKL reads it once, before its first matrix product in this process.
     On processors of other vendors, MKL would use its slowest code. Only programs call this, never the library.
     """
-    if "Intel" in processor() and _has_avx512():
+    has_avx512 = {"avx512f", "avx512bw", "avx512dq", "avx512vl"} <= {*(_proc("cpuinfo", "flags") or "").split()}
+    if has_avx512 and "Intel" in processor():
         os.environ.setdefault("MKL_CBWR", "AVX512,STRICT")
-
-
-def _has_avx512() -> bool:
-    """Return whether the processor has the AVX-512 instructions that MKL and torch use; False if unknown."""
-    try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return False
-    flags = next((line.split() for line in text.splitlines() if line.startswith("flags")), [])
-    return {"avx512f", "avx512bw", "avx512dq", "avx512vl"} <= {*flags}
 
 
 def request_sleeping_threads_if_busy() -> None:
