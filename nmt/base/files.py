@@ -290,26 +290,20 @@ class FileHashes:
         """Store the cache in the JSON file `path`; unreadable entries are recomputed."""
         self.path = path
         try:
-            found = dict(json.loads(path.read_text(encoding="utf-8")))
+            entries = dict(json.loads(path.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError, RecursionError):
-            found = {}
-        # A value that is nested could be too deep to be written again.
-        self.known: dict[str, list[object]] = {
-            name: entry
-            for name, entry in found.items()
-            if isinstance(entry, list) and all(isinstance(part, int | str) for part in entry)
-        }
+            entries = {}
+        self.known: dict[str, str] = {state: digest for state, digest in entries.items() if isinstance(digest, str)}
 
     def sha256(self, file: Path) -> str:
         """Return the SHA-256 of `file`, as hex."""
-        name, status = str(file.resolve()), file.stat()
+        status = file.stat()
         # The change time (ctime) too: copying may set the modification time back (rsync -t), but not the change time.
-        stamp: list[object] = [status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns]
-        known = self.known.get(name)
-        if known is None or known[:-1] != stamp:
-            known = self.known[name] = [*stamp, sha256_of(file)]
+        state = f"{file.resolve()} {status.st_size} {status.st_mtime_ns} {status.st_ino} {status.st_ctime_ns}"
+        if state not in self.known:
+            self.known[state] = sha256_of(file)
             write_text(self.path, json.dumps(self.known, indent=1))
-        return str(known[-1])
+        return self.known[state]
 
 
 def read_at_most(path: Path, limit: int) -> bytes:
