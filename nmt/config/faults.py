@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import NoneType, UnionType
 from typing import Annotated, Literal, NamedTuple, Union, get_args, get_origin
 
-import annotated_types
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
@@ -24,6 +23,7 @@ _ALLOWED = "allowed: "
 _MAX_SHOWN = 60  # characters of a value in a message
 _NUMBERS = {int: "a whole number", float: "a number"}
 _PLAIN = {bool: "true or false", str: "text", NoneType: "null"}
+_LIMITS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
 
 
 class Location(NamedTuple):
@@ -69,17 +69,13 @@ def as_error(faults: Sequence[Fault]) -> ConfigError:
 
 def dotted(loc: Loc) -> str:
     """Return a key's full name, such as `training.lr`, `item 2 of training.betas` or `tsv of item 2 of data.train`."""
-    name = ""
+    names = [""]
     for part in loc:
         if isinstance(part, int):
-            name = f"item {part + 1} of {name}"
-        elif name.startswith("item "):
-            first, _, rest = name.partition(" of item ")
-            inside = rest and not first.startswith("item ")
-            name = f"{first}.{shortened(part)} of item {rest}" if inside else f"{shortened(part)} of {name}"
+            names += [f"item {part + 1}", ""]
         else:
-            name = f"{name}.{shortened(part)}" if name else shortened(part)
-    return name
+            names[-1] += f".{shortened(part)}"
+    return " of ".join(name.removeprefix(".") for name in reversed(names) if name)
 
 
 def shortened(text: str) -> str:
@@ -171,18 +167,9 @@ def _limits(metadata: Sequence[object]) -> Iterator[str]:
     for limit in metadata:
         if isinstance(limit, FieldInfo):
             yield from _limits(limit.metadata)
-        elif isinstance(limit, annotated_types.Ge):
-            yield f"at least {_figure(limit.ge)}"
-        elif isinstance(limit, annotated_types.Gt):
-            yield f"above {_figure(limit.gt)}"
-        elif isinstance(limit, annotated_types.Le):
-            yield f"at most {_figure(limit.le)}"
-        elif isinstance(limit, annotated_types.Lt):
-            yield f"below {_figure(limit.lt)}"
-
-
-def _figure(limit: object) -> str:
-    return f"{limit:g}" if isinstance(limit, float) else str(limit)
+        for name, words in _LIMITS.items():
+            if (bound := getattr(limit, name, None)) is not None:
+                yield f"{words} {bound:g}" if isinstance(bound, float) else f"{words} {bound}"
 
 
 def field_at(loc: Loc) -> FieldInfo | None:

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from nmt.base.errors import ConfigError
+from nmt.base.files import read_at_most
 from nmt.config.base import Section
 from nmt.config.corpora import FORMS, ParallelFiles
 from nmt.config.data import DataConfig
@@ -79,8 +80,7 @@ def load_text(text: str, path: Path, overrides: Sequence[str] = (), *, stored: b
 
 def _read_text(path: Path) -> str:
     try:
-        with open(path, "rb") as file:
-            raw = file.read(MAX_BYTES + 1)
+        return read_at_most(path, MAX_BYTES).decode("utf-8-sig")
     except FileNotFoundError:
         hint = f"`nmt config new --src a.de --tgt a.en -o {path.name}` writes a first one"
         raise ConfigError("no such file", path=path, hint=hint) from None
@@ -88,15 +88,11 @@ def _read_text(path: Path) -> str:
         inside = path / "config.yaml"
         hint = f"name the file in it: {inside}" if inside.is_file() else ""
         raise ConfigError("this is a folder; a YAML file is needed", path=path, hint=hint) from None
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"cannot be read: {getattr(error, 'strerror', None) or error}", path=path) from None
-    if len(raw) > MAX_BYTES:
-        raise ConfigError(f"the file is over {MAX_BYTES:,} bytes; a configuration is never that long", path=path)
-    try:
-        return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         raise ConfigError("not UTF-8 text", path=path, line=line, hint="save the file as UTF-8") from None
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"cannot be read: {getattr(error, 'strerror', None) or error}", path=path) from None
 
 
 def _mapping_in(tree: Tree, path: Path) -> dict[str, object]:
@@ -189,29 +185,21 @@ def _without_booleans(value: object) -> object:
 
 def _expand(value: str, loc: Loc, tree: Tree) -> str:
     """Return a path with `~` and environment variables expanded; a variable that is not set is an error."""
+    faults: list[tuple[str, str]] = []
 
     def replaced(match: re.Match[str]) -> str:
-        if match["dollar"]:
-            return "$"
-        name = match["bare"] or match["name"]
-        if name is None:
-            complain(f"{dotted(loc)}: '${{' without a name and a '}}' after it", "write $$ for a plain $")
-            return ""
-        found = os.environ.get(name, "")
-        if match["default"] is not None:
-            return found or match["default"]
-        if name not in os.environ:
+        name, default = match["bare"] or match["name"], match["default"]
+        if match["broken"]:
+            faults.append((": '${' without a name and a '}' after it", "write $$ for a plain $"))
+        elif name and default is None and name not in os.environ:
             hint = f"set it, or write ${{{name}:-default}}"
-            complain(f"{dotted(loc)}: the environment variable {name} is not set", hint)
-        return found
+            faults.append((f": the environment variable {name} is not set", hint))
+        return "$" if match["dollar"] else os.environ.get(name or "") or default or ""
 
-    def complain(message: str, hint: str) -> None:
-        tree.faults.append(Fault(loc, tree.places[loc], message, hint))
-
-    num_faults = len(tree.faults)
     path = os.path.expanduser(_VARIABLE.sub(replaced, value))
-    if not path and len(tree.faults) == num_faults:
-        complain(f"{dotted(loc)} is an empty path", "give a file, or omit the key")
+    if not path and not faults:
+        faults.append((" is an empty path", "give a file, or omit the key"))
+    tree.faults.extend(Fault(loc, tree.places[loc], dotted(loc) + message, hint) for message, hint in faults)
     return path
 
 

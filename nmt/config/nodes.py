@@ -20,6 +20,15 @@ MAX_DEPTH = 32
 MAX_NODES = 10_000
 _CORE = "tag:yaml.org,2002:"
 _MAX_INTEGER = 2**63
+_TOO_DEEP = f"nested more than {MAX_DEPTH} deep"
+_HINTS = {  # by words in PyYAML's message
+    "'\\t'": "indent with spaces, not with tabs",
+    "mapping values are not allowed": "one ': ' too many, or an indent that does not match; text that contains ': ' "
+    "needs quotes",
+    "could not find expected ':'": "write key: value; look at the line above too",
+    "expected ',' or": "text that contains any of { } [ ] , needs quotes here",
+    "another document": "keep only one document in the file; --- begins another",
+}
 
 
 class Tree(NamedTuple):
@@ -31,30 +40,16 @@ class Tree(NamedTuple):
 
 
 class CoreLoader(yaml.SafeLoader):
-    """PyYAML's safe loader, but reading plain words as YAML 1.2 does, and with a nesting limit."""
+    """PyYAML's safe loader, but reading plain words as YAML 1.2 does."""
 
     yaml_implicit_resolvers = {}  # noqa: RUF012 - PyYAML's own name, filled below
-    _depth = 0
-
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        """Build a node and all nodes below it; ConfigError if they are nested too deep."""
-        self._depth += 1
-        if self._depth > MAX_DEPTH:
-            raise _too_much(f"nested more than {MAX_DEPTH} deep", self.peek_event().start_mark)
-        node = super().compose_node(parent, index)
-        self._depth -= 1
-        return node
 
 
 for _tag, _pattern, _first in (
     ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
     ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
     ("int", r"[-+]?[0-9]+(_[0-9]+)*", list("-+0123456789")),
-    (
-        "float",
-        r"[-+]?(\.[0-9]+|[0-9]+(_[0-9]+)*(\.[0-9]*)?)([eE][-+]?[0-9]+)?",
-        list("-+.0123456789"),
-    ),
+    ("float", r"[-+]?(\.[0-9]+|[0-9]+(_[0-9]+)*(\.[0-9]*)?)([eE][-+]?[0-9]+)?", list("-+.0123456789")),
 ):
     CoreLoader.add_implicit_resolver(_CORE + _tag, re.compile(rf"^(?:{_pattern})\Z"), _first)
 
@@ -73,11 +68,14 @@ def read_tree(text: str, source: str, *, at: Loc = (), numbered: bool = True) ->
         root = yaml.compose(text, CoreLoader)
         data = None if root is None else reading.value(root, at, 0)
     except yaml.MarkedYAMLError as error:
-        problem, hint = f"not readable as YAML: {error.problem or error.context}", _hint(error.problem or "")
+        problem = f"not readable as YAML: {error.problem or error.context}"
+        hint = next((hint for words, hint in _HINTS.items() if words in problem), "")
         line = error.problem_mark.line + 1 if error.problem_mark else None
     except yaml.reader.ReaderError as error:
         problem = f"holds the control character {ord(text[error.position]):#04x}"
         line = text.count("\n", 0, error.position) + 1
+    except RecursionError:  # in PyYAML, hundreds deep
+        problem = f"not readable as YAML: {_TOO_DEEP}"
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         # PyYAML passes the number of an escape to chr(), whose error message differs between Python versions.
         beyond_unicode = isinstance(error, OverflowError) or "chr()" in str(error)
@@ -85,24 +83,6 @@ def read_tree(text: str, source: str, *, at: Loc = (), numbered: bool = True) ->
     else:
         return Tree(data, reading.places, reading.faults)
     raise ConfigError(problem, path=source, line=line if numbered else None, hint=hint)
-
-
-def _too_much(problem: str, mark: yaml.Mark) -> yaml.MarkedYAMLError:
-    return yaml.MarkedYAMLError(problem=problem, problem_mark=mark)
-
-
-def _hint(problem: str) -> str:
-    if "'\\t'" in problem:
-        return "indent with spaces, not with tabs"
-    if "mapping values are not allowed" in problem:
-        return "one ': ' too many, or an indent that does not match; text that contains ': ' needs quotes"
-    if "could not find expected ':'" in problem:
-        return "write key: value; look at the line above too"
-    if "expected ',' or" in problem:
-        return "text that contains any of { } [ ] , needs quotes here"
-    if "another document" in problem:
-        return "keep only one document in the file; --- begins another"
-    return ""
 
 
 class _Reading:
@@ -118,10 +98,9 @@ class _Reading:
     def value(self, node: yaml.Node, loc: Loc, depth: int) -> object:
         """Return the plain value of a node. An alias is followed, and counts each time."""
         self._num_nodes += 1
-        if self._num_nodes > MAX_NODES:
-            raise _too_much(f"more than {MAX_NODES} values, aliases counted each time", node.start_mark)
-        if depth >= MAX_DEPTH:
-            raise _too_much(f"nested more than {MAX_DEPTH} deep", node.start_mark)
+        if self._num_nodes > MAX_NODES or depth >= MAX_DEPTH:
+            problem = _TOO_DEEP if depth >= MAX_DEPTH else f"more than {MAX_NODES} values, aliases counted each time"
+            raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
         self.places.setdefault(loc, self._place(node))
         kind = node.tag.removeprefix(_CORE)
         if isinstance(node, yaml.MappingNode) and kind == "map":
@@ -131,9 +110,7 @@ class _Reading:
         if isinstance(node, yaml.ScalarNode) and kind in ("str", "int", "float", "bool", "null"):
             return self._scalar(node.value, kind, loc)
         tag = shortened(node.tag.replace(_CORE, "!!"))
-        return self._unusable(
-            loc, tag, f"{dotted(loc)}: the tag {tag} is not allowed" if loc else f"the tag {tag} is not allowed"
-        )
+        return self._unusable(loc, tag, f"{dotted(loc)}: the tag {tag} is not allowed".removeprefix(": "))
 
     def _mapping(self, node: yaml.MappingNode, loc: Loc, depth: int) -> dict[str, object]:
         values: dict[str, object] = {}
@@ -156,15 +133,15 @@ class _Reading:
     def _scalar(self, text: str, kind: str, loc: Loc) -> object:
         if any(unicodedata.category(char) in ("Cc", "Cs") and char not in "\t\n" for char in text):
             return self._unusable(loc, text, f"{dotted(loc)} holds a control character")
-        try:
-            number = {"int": int, "float": float}[kind](text)
-        except KeyError:
+        if kind not in ("int", "float"):
             return {"str": text, "null": None, "bool": text.lower() == "true"}[kind]
+        try:
+            number = int(text) if kind == "int" else float(text)
         except ValueError:  # such as `!!int abc`, or thousands of digits
-            return self._unusable(loc, text, f"{dotted(loc)}: {shortened(text)} is not a number, or too large a one")
-        if not math.isfinite(number) or (kind == "int" and abs(number) >= _MAX_INTEGER):
-            return self._unusable(loc, text, f"{dotted(loc)}: {shortened(text)} is not a number, or too large a one")
-        return number
+            number = math.nan
+        if abs(number) < (_MAX_INTEGER if kind == "int" else math.inf):  # not nan
+            return number
+        return self._unusable(loc, text, f"{dotted(loc)}: {shortened(text)} is not a number, or too large a one")
 
     def _unusable(self, loc: Loc, text: str, message: str) -> Unusable:
         self.faults.append(Fault(loc, self.places[loc], message))
