@@ -35,7 +35,7 @@ from nmt.config.faults import (
 from nmt.config.nodes import Tree, read_tree
 from nmt.config.sections import STORED, Config
 from nmt.config.tokenizer import TokenizerConfig
-from nmt.config.training import TrainingConfig, updates_of_stages
+from nmt.config.training import TrainingConfig
 
 MAX_BYTES = 1_000_000
 
@@ -67,10 +67,8 @@ def load_text(text: str, path: Path, overrides: Sequence[str] = (), *, stored: b
     """Load the configuration in the YAML `text`, as `load_config` does; `path` is its name in messages."""
     tree = read_tree(text, str(path))
     given = _mapping_in(tree, path)
-    old_stages = training.get("stages") if isinstance(training := given.get("training"), dict) else None
     for override in overrides:
         _apply(tree, given, override)
-    _replace_old_sum(given, old_stages, {override.partition("=")[0].strip() for override in overrides})
     values = _section_values(Config, given, (), tree)
     config = _validate(values, tree, stored=stored)
     if tree.faults or config is None:
@@ -132,20 +130,6 @@ def _apply(tree: Tree, given: dict[str, object], override: str) -> None:
     tree.faults[:] = [fault for fault in tree.faults if fault.loc[: len(loc)] != loc] + value.faults
     tree.places.update(value.places)
     tree.places[loc] = place
-
-
-def _replace_old_sum(given: dict[str, object], old_stages: object, overridden: set[str]) -> None:
-    """If `--set` replaced the stages, drop the old sum in `max_updates`; if it removed them, keep the sum there.
-
-    Do neither if `max_updates` was set, too.
-    """
-    training = given.get("training")
-    if not isinstance(training, dict) or "training.stages" not in overridden or "training.max_updates" in overridden:
-        return
-    if training.get("stages"):
-        training.pop("max_updates", None)
-    elif counts := updates_of_stages(old_stages):
-        training.setdefault("max_updates", sum(counts))
 
 
 def _section_values(section: type[Section], given: dict[str, object], loc: Loc, tree: Tree) -> dict[str, object]:

@@ -86,10 +86,9 @@ def test_a_list_whose_items_are_all_commented_out_is_empty(load):
     assert load(DATA + "training: {stages: [{max_updates: 500}]}", "training.stages=null").training.stages == ()
 
 
-def test_stages_that_set_takes_away_leave_their_sum(load):
+def test_set_may_replace_the_stages_or_take_them_away(load):
     text = DATA + "training:\n  stages:\n  - {max_updates: 700, lr: 1.0}\n  - {max_updates: 1_000}\n"
-    training = load(text, "training.stages=[]").training
-    assert (training.max_updates, training.stages) == (1700, ())
+    assert load(text).training.max_updates == 1700
     assert load(text, "training.stages=[]", "training.max_updates=900").training.max_updates == 900
     assert load(text, "training.stages=[{max_updates: 800}]").training.max_updates == 800
     assert load(DATA, "training.stages=[]").training.max_updates == 10_000

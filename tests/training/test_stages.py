@@ -369,6 +369,5 @@ def test_a_run_writes_no_sum_of_its_stages_so_that_a_stage_can_be_appended(two_c
     )  # as written in the past
     path.write_text(text, encoding="utf-8")
     assert load_config(path).training.max_updates == 9
-    assert load_config(path, [f"training.stages={stages}"]).training.max_updates == 33
     with pytest.raises(ConfigError, match="max_updates is 9, but the stages add up to 33"):
-        load_config(path, [f"training.stages={stages}", "training.max_updates=9"])
+        load_config(path, [f"training.stages={stages}"])
