@@ -1,7 +1,8 @@
-"""Select the pairs of a synthetic corpus: by faults, length ratio and score, in bounded memory."""
+"""Select the pairs of a synthetic corpus: by faults, length ratio and score."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import NamedTuple
@@ -15,8 +16,6 @@ from nmt.data.check.profile import LengthModel
 
 _SAMPLE_PAIRS = 100_000  # pairs from which the usual length ratio is estimated
 _MIN_SAMPLE_PAIRS = 30  # too few pairs to estimate a usual ratio, if there are fewer
-_BINS_PER_NAT = 10_000
-_MAX_NATS = 50
 
 
 class Limits(NamedTuple):
@@ -45,8 +44,8 @@ class Kept(NamedTuple):
 class Selection:
     """Selects the pairs to keep from candidates that can be read several times.
 
-    Reads the candidates once to determine the usual length ratio, from the first 100,000 sound pairs, and the lowest
-    score in the best share. Memory does not grow with their number. `pairs` counts each reason in `dropped`.
+    Reads the candidates to determine the usual length ratio, from the first 100,000 sound pairs, and the lowest score
+    in the best share, for which it keeps all scores in memory. `pairs` counts each reason in `dropped`.
     """
 
     def __init__(self, read: Callable[[], Iterable[Candidates]], limits: Limits):
@@ -57,24 +56,22 @@ class Selection:
         self.num_lines = self.num_kept = 0
         self._keeps_all = limits.keep >= 1 or "not_best" in limits.allowed
         self._model: LengthModel | None = None
-        self._lowest_bin, self._in_lowest_bin = _num_bins(), 0
         if limits.length_ratio is not None:
             self._model = self._learn_lengths()
-        if not self._keeps_all:
-            self._choose_best()
+        self._lowest, self._num_lowest = (-math.inf, 0) if self._keeps_all else self._lowest_of_best()
 
     def pairs(self) -> Iterator[Kept]:
         """Yield the pairs to keep, in order, and count the others by reason. Call this only once."""
-        room = self._in_lowest_bin
+        room = self._num_lowest
         for line, (text, outputs) in enumerate(self._read(), 1):
             self.num_lines = line
             for rank, candidate in enumerate(outputs):
                 fault = self._fault(text, candidate)
                 if fault is None and not self._keeps_all:
-                    place = _bin(candidate)
-                    if place > self._lowest_bin or (place == self._lowest_bin and not room):
+                    is_lowest = _score(candidate) == self._lowest
+                    if _score(candidate) < self._lowest or (is_lowest and not room):
                         fault = "not_best"
-                    room -= fault is None and place == self._lowest_bin
+                    room -= fault is None and is_lowest
                 if fault is not None:
                     self.dropped[fault] += 1
                     continue
@@ -113,27 +110,17 @@ class Selection:
             return None
         return LengthModel.from_lengths(*np.array(lengths[:_SAMPLE_PAIRS]).T)
 
-    def _choose_best(self) -> None:
-        """Find the lowest score in the best share: its bin, and how many pairs of that bin belong to the share."""
-        counts = np.zeros(_num_bins(), dtype=np.int64)
-        for text, outputs in self._read():
-            for candidate in outputs:
-                if self._fault(text, candidate) is None:
-                    counts[_bin(candidate)] += 1
-        wanted = round(self.limits.keep * int(counts.sum()))
-        if wanted:
-            before = counts.cumsum()
-            self._lowest_bin = int(np.searchsorted(before, wanted))
-            self._in_lowest_bin = wanted - int(before[self._lowest_bin] - counts[self._lowest_bin])
-        else:
-            self._lowest_bin = -1
+    def _lowest_of_best(self) -> tuple[float, int]:
+        """Return the lowest score in the best share, and how many pairs with that score belong to the share."""
+        sound = (each for text, outputs in self._read() for each in outputs if self._fault(text, each) is None)
+        scores = np.fromiter(map(_score, sound), np.float64)
+        count = round(self.limits.keep * len(scores))
+        if count == 0:
+            return math.inf, 0
+        scores.partition(len(scores) - count)
+        lowest = float(scores[-count])
+        return lowest, count - int((scores > lowest).sum())
 
 
-def _num_bins() -> int:
-    return _BINS_PER_NAT * _MAX_NATS + 1
-
-
-def _bin(candidate: Candidate) -> int:
-    """Return the bin of a score, 0 for the best."""
-    score = -_MAX_NATS if candidate.score is None else candidate.score
-    return min(_num_bins() - 1, max(0, round(-score * _BINS_PER_NAT)))
+def _score(candidate: Candidate) -> float:
+    return -math.inf if candidate.score is None else candidate.score
