@@ -13,7 +13,7 @@ from nmt.artifacts.find_model import find_run
 from nmt.base.machine import request_exact_mkl
 
 if TYPE_CHECKING:
-    from nmt.apps.recipes.shortlist import Comparison, ShortlistSizes
+    from nmt.apps.recipes.shortlist import Comparison
 
 log = logging.getLogger(__name__)
 
@@ -39,23 +39,20 @@ def shortlist(
     run.usable_checkpoint()  # fail early if the run cannot translate
     from nmt.apps.recipes.shortlist import compare_shortlist, make_shortlist
 
-    sizes = make_shortlist(run, BEST, FREQUENT)
+    make_shortlist(run, BEST, FREQUENT)
     log.info("wrote %s; translating the validation set with it and without it", run.shortlist)
-    print_text(_describe(sizes, compare_shortlist(run)))
+    print_text(_describe(compare_shortlist(run)))
     log.info(f"done: use it with\n  nmt translate --shortlist --model {shlex.quote(str(run.path))}")
 
 
-def _describe(sizes: ShortlistSizes, found: Comparison) -> str:
-    rows = (("all tokens", found.full), ("shortlist", found.shortlist))
+def _describe(found: Comparison) -> str:
+    rows = zip(("all tokens", "shortlist"), found.bleu, found.tokens_per_second, strict=True)
+    (full, short), (slow, fast) = found.bleu, found.tokens_per_second
     return "\n".join(
         (
-            f"candidates per source token    {sizes.candidates:.1f}",
-            f"outputs per sentence           {sizes.outputs:,.0f} of {sizes.vocab_size:,}",
-            f"reference tokens among them    {100 * sizes.coverage:.2f}%",
-            "",
             f"{'':<12}{'BLEU':>8}{'tokens/s':>12}",
-            *(f"{name:<12}{values.bleu:8.2f}{values.tokens_per_second:12,.0f}" for name, values in rows),
-            f"cost {found.loss:+.2f} BLEU, {found.speedup:.2f} times as fast "
+            *(f"{name:<12}{bleu:8.2f}{rate:12,.0f}" for name, bleu, rate in rows),
+            f"cost {full - short:+.2f} BLEU, {fast / slow:.2f} times as fast "
             f"({found.sentences:,} sentences of the validation set, {found.precision}; {found.signature})",
         )
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
 from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
@@ -12,16 +11,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nmt.artifacts.rundir import DirectedPairs, RunDir
+from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import RunError
 from nmt.base.languages import Direction
-from nmt.config import SearchOptions
 from nmt.data.store.lexicon import Lexicon, learn_lexicon
 from nmt.data.store.shortlist import Shortlist
 from nmt.data.store.store import Side, TokenStore
-from nmt.data.text.tags import language_prefix
 from nmt.data.tokens.tokenizer import Tokenizer, TokenizerPair
-from nmt.evaluation import MetricScore, score_sets
+from nmt.evaluation import score_sets
 from nmt.training.corpus.prepare import find_store_root, prepare
 from nmt.translation import Translator
 
@@ -37,43 +34,17 @@ ROUNDS = 3
 _BLOCK_TOKENS = 1 << 22
 
 
-class ShortlistSizes(NamedTuple):
-    """The sizes of a shortlist, and how much of the validation set it covers."""
-
-    candidates: float  # per source token, on average
-    outputs: float  # per sentence of the validation set, on average
-    vocab_size: int
-    coverage: float  # share of its reference tokens that are in the shortlists of their sources
-
-
-class Measurement(NamedTuple):
-    """The score and speed of one way to translate the validation set."""
-
-    bleu: float
-    tokens_per_second: float  # output tokens
-
-
 class Comparison(NamedTuple):
     """The validation set translated with all tokens and with the shortlist, by the same engine."""
 
     sentences: int
     precision: str
-    full: Measurement
-    shortlist: Measurement
+    bleu: list[float]  # with all tokens, with the shortlist
+    tokens_per_second: list[float]  # output tokens, likewise
     signature: str  # sacreBLEU signature
 
-    @property
-    def loss(self) -> float:
-        """The BLEU that the shortlist costs; negative if the shortlist scores higher."""
-        return self.full.bleu - self.shortlist.bleu
 
-    @property
-    def speedup(self) -> float:
-        """The speed with the shortlist, as a multiple of the speed without it."""
-        return self.shortlist.tokens_per_second / self.full.tokens_per_second
-
-
-def make_shortlist(run: RunDir, best: int, frequent: int) -> ShortlistSizes:
+def make_shortlist(run: RunDir, best: int, frequent: int) -> None:
     """Build the shortlist of `run` from its training data, and write it into the run.
 
     Each source token contributes its `best` most probable translations. All sources share the `frequent` most frequent
@@ -87,10 +58,6 @@ def make_shortlist(run: RunDir, best: int, frequent: int) -> ShortlistSizes:
     log.info("learning which tokens are translations from %s training pairs", f"{len(store):,}")
     shortlist = choose_candidates(learn_lexicon(store), count_tokens(store.tgt), tokenizers, best, frequent)
     shortlist.save(run.shortlist, tokenizers)
-    config = run.config()
-    sets = run.read_sets("valid", config.data.directions[0])
-    sources = [language_prefix(config, pairs.direction) + text for pairs in sets for text in pairs.sources]
-    return _sizes(shortlist, tokenizers, sources, [text for pairs in sets for text in pairs.references])
 
 
 def _open_store(run: RunDir) -> TokenStore:
@@ -156,53 +123,24 @@ def _digits(tokenizer: Tokenizer) -> list[int]:
     return [i for i, token in enumerate(tokens) if len(token.removeprefix("▁")) == 1 and token[-1].isdigit()]
 
 
-def _sizes(
-    shortlist: Shortlist, tokenizers: TokenizerPair, sources: Sequence[str], references: Sequence[str]
-) -> ShortlistSizes:
-    num_outputs = num_covered = num_tokens = 0
-    encoded = tokenizers.src.encode_batch(sources), tokenizers.tgt.encode_batch(references)
-    for source, target in zip(*encoded, strict=True):
-        outputs = set(shortlist.outputs(source))
-        num_outputs += len(outputs)
-        num_covered += sum(token in outputs for token in target)
-        num_tokens += len(target)
-    return ShortlistSizes(
-        candidates=len(shortlist.candidates) / tokenizers.src.vocab_size,
-        outputs=num_outputs / max(1, len(sources)),
-        vocab_size=tokenizers.tgt.vocab_size,
-        coverage=num_covered / max(1, num_tokens),
-    )
-
-
 def compare_shortlist(run: RunDir) -> Comparison:
     """Translate the validation set of `run` with and without its shortlist, alternating, with the run's own options."""
     sets = run.read_sets("valid", run.config().data.directions[0])
     with Translator.load(run, scores=False) as translator:
         both = [translator.options.changed(shortlist=flag) for flag in (False, True)]
-        rates: list[list[float]] = [[], []]
-        scores = list[MetricScore]()
         for options in both:  # so that the setup of the first call is not measured
             translator.translate(sets[0].sources[:10], options, to=sets[0].direction.tgt)
-        for number in range(ROUNDS):
+        texts: list[dict[Direction, list[str]]] = [{}, {}]
+        rates: list[list[float]] = [[], []]
+        for _ in range(ROUNDS):
             for i, options in enumerate(both):
-                texts, rate = _translate(translator, sets, options)
-                rates[i].append(rate)
-                if number == 0:
-                    scores.append(score_sets(sets, lambda pairs: texts[pairs.direction], ["bleu"]).mean[0])  # noqa: B023
-        full, short = (Measurement(s.value, median(rate)) for s, rate in zip(scores, rates, strict=True))
-        return Comparison(
-            sum(len(pairs.sources) for pairs in sets), translator.engine.precision, full, short, scores[0].signature
-        )
-
-
-def _translate(
-    translator: Translator, sets: Sequence[DirectedPairs], options: SearchOptions
-) -> tuple[dict[Direction, list[str]], float]:
-    """Return the translations by direction, and the tokens per second."""
-    texts, num_tokens = dict[Direction, list[str]](), 0
-    start = time.perf_counter()
-    for pairs in sets:
-        translations = translator.translate(pairs.sources, options, to=pairs.direction.tgt, from_=pairs.direction.src)
-        texts[pairs.direction] = [translation.text.replace("\n", " ") for translation in translations]
-        num_tokens += sum(len(translation.tgt_ids) for translation in translations)
-    return texts, num_tokens / (time.perf_counter() - start)
+                num_tokens, start = 0, time.perf_counter()
+                for direction, sources, _ in sets:
+                    outputs = translator.translate(sources, options, to=direction.tgt, from_=direction.src)
+                    texts[i][direction] = [output.text.replace("\n", " ") for output in outputs]
+                    num_tokens += sum(len(output.tgt_ids) for output in outputs)
+                rates[i].append(num_tokens / (time.perf_counter() - start))
+        precision = translator.engine.precision
+    scores = [score_sets(sets, lambda pairs: by[pairs.direction], ["bleu"]).mean[0] for by in texts]  # noqa: B023
+    bleu, num_sentences = [score.value for score in scores], sum(len(pairs.sources) for pairs in sets)
+    return Comparison(num_sentences, precision, bleu, [median(each) for each in rates], scores[0].signature)
