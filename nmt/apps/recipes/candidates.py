@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from nmt.base.errors import NmtError
+from nmt.base.files import to_json
 from nmt.config.filters import THRESHOLDS
 from nmt.translation.translation import Translation
 
@@ -52,27 +51,22 @@ class Candidates(NamedTuple):
     outputs: list[Candidate]
 
     def to_line(self) -> str:
-        """Return a line of JSON."""
-        return json.dumps([self.text, *self.outputs], ensure_ascii=False) + "\n"
+        """Return a line of JSON. NmtError if a score is infinite."""
+        return to_json([self.text, *self.outputs]) + "\n"
 
     @classmethod
     def from_line(cls, line: str | bytes) -> Candidates:
         """Read what `to_line` wrote. ValueError if it is damaged."""
         try:
             text, *outputs = json.loads(line)
-            candidates = cls(text, [_read_candidate(*output) for output in outputs])
+            candidates = [Candidate(output, score, tuple(faults)) for output, score, faults in outputs]
+            are_known = all(FAULTS.keys() >= {*candidate.faults} for candidate in candidates)
         except (TypeError, RecursionError) as error:
             raise ValueError(str(error)) from None
-        if not (isinstance(text, str) and outputs):
+        are_texts = all(isinstance(each, str) for each in (text, *(candidate.output for candidate in candidates)))
+        if not (candidates and are_known and are_texts):
             raise ValueError("not a text with its outputs")
-        return candidates
-
-
-def _read_candidate(output: Any, score: Any, faults: Any) -> Candidate:
-    """Return a candidate from its values in JSON. ValueError or TypeError if they are damaged."""
-    if not (isinstance(output, str) and FAULTS.keys() >= {*faults}):
-        raise ValueError("not an output with its faults")
-    return Candidate(output, score, tuple(faults))
+        return cls(text, candidates)
 
 
 def filter_reason(text: str) -> str | None:
@@ -93,34 +87,23 @@ def candidates_of(text: str, translation: Translation) -> Candidates:
     for each in (translation, *translation.alternatives):
         output = each.text.translate(_LINE_BREAKS).strip()
         score = None if math.isnan(each.score) else round(each.mean_log_prob, 6)
-        if score is not None and math.isinf(score):
-            raise NmtError("a score is not a finite number", hint="the model's weights are damaged or overflow")
-        faults = [*_faults(each, output)]
-        if output in seen:
-            faults.append("duplicate")
-        outputs.append(Candidate(output, score, tuple(faults)))
+        outputs.append(Candidate(output, score, (*_faults(each, output), *(["duplicate"] if output in seen else []))))
         seen.add(output)
     return Candidates(text, outputs)
 
 
-def _faults(translation: Translation, output: str) -> Iterator[str]:
-    """Yield the faults of a translation, whose text on one line is `output`."""
+def _faults(translation: Translation, output: str) -> list[str]:
+    """Return the faults of a translation, whose text on one line is `output`."""
     if not output:
-        yield "empty"
-        return
-    if _UNREADABLE.search(output):
-        yield "unreadable"
-    if len(output) > MAX_CHARACTERS:
-        yield "too_long"
-    if translation.truncated:
-        yield "truncated"
-    if not translation.finished:
-        yield "unfinished"
-    if translation.loop_unresolved:
-        yield "looped"
-    if translation.copied_source:
-        yield "copied"
-    if translation.wrong_language:
-        yield "wrong_language"
-    if translation.protected_lost:
-        yield "protected_lost"
+        return ["empty"]
+    faults = {
+        "unreadable": _UNREADABLE.search(output),
+        "too_long": len(output) > MAX_CHARACTERS,
+        "truncated": translation.truncated,
+        "unfinished": not translation.finished,
+        "looped": translation.loop_unresolved,
+        "copied": translation.copied_source,
+        "wrong_language": translation.wrong_language,
+        "protected_lost": translation.protected_lost,
+    }
+    return [fault for fault, is_so in faults.items() if is_so]

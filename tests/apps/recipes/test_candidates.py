@@ -84,7 +84,7 @@ def test_an_n_best_list_gives_a_candidate_each_and_repeated_texts_are_duplicates
 def test_scores_may_be_missing_but_not_infinite():
     assert candidates_of("ein Haus", translation("a house", math.nan)).outputs[0].score is None
     with pytest.raises(NmtError, match="not a finite number"):
-        candidates_of("ein Haus", translation("a house", -math.inf))
+        candidates_of("ein Haus", translation("a house", -math.inf)).to_line()
 
 
 def test_candidates_are_read_as_they_were_written():
