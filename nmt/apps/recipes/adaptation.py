@@ -125,20 +125,14 @@ class Verdict(NamedTuple):
         return self.worst is None or -self.worst.bleu.gain <= self.max_loss
 
 
-def sets_to_check(
-    base: RunDir, adapted: RunDir, old_test: Sequence[DirectedPairs] = ()
-) -> list[tuple[str, DirectedPairs]]:
-    """Return the test sets of an adaptation by name: the new one, and `old_test` or else that of the run `base`."""
-    new = adapted.read_sets("test", adapted.config().data.directions[0])
-    return [(NEW, pairs) for pairs in new] + [(OLD, pairs) for pairs in (old_test or old_sets(base)["test"])]
-
-
 def check_adaptation(base: RunDir, adapted: RunDir, max_loss: float, old_test: Sequence[DirectedPairs] = ()) -> Verdict:
     """Score both models on the new and the old test set, in fp32; write translations and scores into `adapted`.
 
+    The old test set is `old_test`, or else that of the run `base`.
     RunError if an earlier check failed on an old test set, and there is none now.
     """
-    sets = sets_to_check(base, adapted, old_test)
+    new = adapted.read_sets("test", adapted.config().data.directions[0])
+    sets = [(NEW, pairs) for pairs in new] + [(OLD, pairs) for pairs in (old_test or old_sets(base)["test"])]
     has_failed = adapted.adaptation.exists() and not adapted.read_json(adapted.adaptation).get("accepted")
     if has_failed and all(name == NEW for name, _ in sets):
         hint = "give that set again: --old-test FILE"
