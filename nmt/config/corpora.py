@@ -27,7 +27,6 @@ FORMATS = {
     "xlsx": Format(("xlsx", "xlsm"), ("columns", "header", "sheet")),
     "jsonl": Format(("jsonl", "json", "ndjson"), ("fields",)),
     "tmx": Format(("tmx",), names_languages=True),
-    "xliff": Format(("xliff", "xlf", "sdlxliff", "mxliff", "mqxliff"), names_languages=True),
 }
 """The formats by key. A new one also needs a field in `ParallelFiles` and a reader in `nmt.data.read.corpus`."""
 
@@ -71,7 +70,6 @@ class ParallelFiles(Section):
     xlsx: str | None = Field(None, description="Excel workbook (needs the extra xlsx)")
     jsonl: str | None = Field(None, description="file with one JSON object per line")
     tmx: str | None = Field(None, description="translation memory (TMX 1.1 to 1.4)")
-    xliff: str | None = Field(None, description="XLIFF file, 1.2 or 2.x")
     columns: tuple[Column, Column] = Field(
         (1, 2), description="tsv, csv, xlsx: source and target columns, counted from 1, or their names in the header"
     )

@@ -94,7 +94,6 @@ CASES = {
     "an entity of an external DTD": of_form(
         "a.tmx", b'<!DOCTYPE tmx SYSTEM "tmx14.dtd">\n' + TMX.replace(b"10", b"&a;", 1), "tmx", "refers to an entity"
     ),
-    "an XLIFF without units": of_form("a.xliff", b"<xliff/>", "xliff", "no unit"),
     "a second corpus that is missing": Case(
         {"train.tsv": PAIRS}, "no such file", data={"train": [{"tsv": "train.tsv"}, {"csv": "b.csv"}]}
     ),

@@ -19,7 +19,6 @@ from nmt.data.read.formats.delimited import read_csv, read_tsv
 from nmt.data.read.formats.jsonl import read_jsonl
 from nmt.data.read.formats.records import Record
 from nmt.data.read.formats.tmx import read_tmx
-from nmt.data.read.formats.xliff import read_xliff
 from nmt.data.read.formats.xlsx import read_xlsx
 from nmt.data.read.lines import read_lines
 
@@ -29,7 +28,6 @@ READERS: dict[str, Callable[[ParallelFiles, Path], Iterator[Record]]] = {
     "xlsx": read_xlsx,
     "jsonl": read_jsonl,
     "tmx": read_tmx,
-    "xliff": read_xliff,
 }
 """The reader of each format in `nmt.config.corpora.FORMATS`."""
 
@@ -72,7 +70,7 @@ def read_parallel(files: ParallelFiles | Sequence[ParallelFiles]) -> Iterator[Se
 
     A blank row yields a pair with one or two empty sides; the caller drops and counts it. Raises DataError as the
     reader of each format does: if a file is a pipe, if aligned files have different lengths, if a row lacks a column or
-    a field, or if a file does not have the languages. A tmx or xliff needs `src_lang` and `tgt_lang`, which
+    a field, or if a file does not have the languages. A tmx needs `src_lang` and `tgt_lang`, which
     `DataConfig.corpora` fills in; ConfigError if they are missing.
     """
     corpora = as_corpora(files)

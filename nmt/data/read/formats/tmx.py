@@ -1,20 +1,40 @@
-"""Read TMX (Translation Memory eXchange 1.1 to 1.4b, OSCAR/LISA)."""
+"""Read TMX (Translation Memory eXchange 1.1 to 1.4b, OSCAR/LISA) as a stream: no entities, bounded memory.
+
+A document type that names an external DTD is ignored, because many tools write `<!DOCTYPE tmx SYSTEM "tmx14.dtd">`.
+nmt never reads that DTD. Declarations in the document itself, and references to entities of any kind, are rejected.
+"""
 
 from __future__ import annotations
 
 import logging
+import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
 from pathlib import Path
+from xml.parsers import expat
 
-from nmt.base.errors import DataError
+from nmt.base.errors import ConfigError, DataError
 from nmt.config.corpora import ParallelFiles
-from nmt.data.read.formats.records import MAX_RECORD_CHARS, Record, say_once, too_long
-from nmt.data.read.formats.xml_stream import Segment, XmlReader, language_rank
+from nmt.data.read.formats.records import MAX_RECORD_CHARS, Record, on_one_line, say_once, too_long
+from nmt.data.read.lines import check_beginning, open_text, read_errors, read_fault
 
 log = logging.getLogger(__name__)
 
+MAX_TAG_BYTES = 4_000_000
+"""Longer tags and comments are rejected, because expat keeps them in memory until they end."""
+
+MAX_DEPTH = 200
+
 MAX_PAIRS = 10_000
 """Maximum number of pairs from one unit, in which each source variant is paired with each target variant."""
+
+_CHUNK_BYTES = 1 << 16
+_SHOWN_LANGUAGES = 20
+_MAX_LANGUAGES = 1000  # counted
+_REPAIR = "export the file again, or repair it: xmllint --noout FILE shows the error"
+_NO_ENTITIES = "write plain text instead; nmt reads neither DTDs nor entities"
+_LINE_BREAK = re.compile(r"<\s*br\b|\\n|^[\r\n]+$", re.IGNORECASE)
 
 # Native codes and any sub-flow in them (`sub`) are not part of the sentence. The text of `hi` is.
 _CODES = frozenset({"bpt", "ept", "it", "ph", "ut"})
@@ -23,77 +43,171 @@ _CODES = frozenset({"bpt", "ept", "it", "ph", "ut"})
 def read_tmx(files: ParallelFiles, path: Path) -> Iterator[Record]:
     """Yield the pairs of the units that have both languages; `line` is that of `<tu>`.
 
-    The best matching languages of a unit are used (`language_rank`); if several variants match, each source variant is
-    paired with each target variant. Units that lack one of the languages are counted in the log. Raises DataError as
-    `XmlReader.read` does, and if no unit has both languages.
+    The file may be compressed, and in any encoding that it declares. The best matching languages of a unit are used
+    (`_best_fits`); if several variants match, each source variant is paired with each target variant. Units that
+    lack one of the languages are counted in the log. Raises DataError, with the line, for XML that is not well-formed,
+    a DTD, an entity, a tag over `MAX_TAG_BYTES` and elements nested deeper than `MAX_DEPTH`, and if no unit has both
+    languages; ConfigError if the languages to read are not set.
     """
-    return _Units(files, path).read()
+    if files.src_lang is None or files.tgt_lang is None:
+        raise ConfigError("the languages to read are not set", path=path, hint="set src_lang and tgt_lang")
+    units = _Units(path, (files.src_lang, files.tgt_lang))
+    with open_text(path) as file:
+        errors = read_errors()
+        for number in count():
+            try:
+                chunk = file.read(_CHUNK_BYTES)
+            except errors as error:
+                raise read_fault(error, path, units.line) from None
+            if number == 0:
+                check_beginning(chunk, path, xml=True)
+            units.feed(chunk)
+            yield from units.records
+            units.records.clear()
+            if not chunk:
+                break
+    units.finish()
 
 
-class _Units(XmlReader):
-    root = "tmx"
+class _Units:
+    """An expat parser that makes records from translation units. Prefixes of names are ignored, except `xml:lang`."""
 
-    def __init__(self, files: ParallelFiles, path: Path):
-        super().__init__(files, path)
-        self._num_without = 0
-        self._line = self._num_chars = 0
-        self._language = ""
+    def __init__(self, path: Path, languages: tuple[str, str]):
+        self.records: list[Record] = []
+        self._path, self._languages = path, languages
+        self._languages_found: Counter[str] = Counter()  # the first thousand
+        self._num_units = self._num_without = 0
+        self._depth = self._bytes_since_event = 0
+        self._unit_line = self._unit_chars = 0
         self._variants: list[tuple[str, str]] = []
-        self._segment: Segment | None = None
+        self._language = ""
+        self._segment: list[str] | None = None  # parts of its text; None outside of segments, which are not nested
+        self._depth_in_code = 0
+        parser = self._parser = expat.ParserCreate()
+        parser.buffer_text = True
+        parser.StartElementHandler = self._start
+        parser.EndElementHandler = self._end
+        parser.CharacterDataHandler = self._text
+        parser.CommentHandler = parser.ProcessingInstructionHandler = self._progress
+        parser.StartDoctypeDeclHandler = self._doctype
+        parser.EntityDeclHandler = parser.ExternalEntityRefHandler = parser.SkippedEntityHandler = self._entity
 
-    def start(self, name: str, attributes: Mapping[str, str]) -> None:
+    @property
+    def line(self) -> int:
+        """The current line."""
+        return self._parser.CurrentLineNumber
+
+    def feed(self, chunk: bytes) -> None:
+        """Parse a part of the file; b"" marks its end."""
+        self._bytes_since_event += len(chunk)
+        try:
+            self._parser.Parse(chunk, not chunk)
+        except expat.ExpatError as error:
+            message = f"not well-formed XML: {expat.ErrorString(error.code)}"
+            raise DataError(message, path=self._path, line=error.lineno, hint=_REPAIR) from None
+        except (LookupError, ValueError) as error:  # an encoding that Python does not know, or a multi-byte one
+            raise self._fault(f"not readable as XML: {error}", _REPAIR) from None
+        if self._bytes_since_event > MAX_TAG_BYTES:
+            raise self._fault(f"a tag or comment longer than {MAX_TAG_BYTES:,} bytes", _REPAIR)
+
+    def finish(self) -> None:
+        """Log the units that were skipped. Raises DataError if no unit had both languages."""
+        src, tgt = self._languages
+        if self._num_units == 0:
+            raise DataError("no translation unit (<tu>) in this file", path=self._path)
+        if self._num_without == self._num_units:
+            found = self._languages_found.most_common(_SHOWN_LANGUAGES)
+            listed = ", ".join(f"{name[:60]} ({count:,})" for name, count in found)
+            more = ", …" if len(self._languages_found) > _SHOWN_LANGUAGES else ""
+            hint = f"languages in the file: {listed}{more}; set src_lang and tgt_lang of this corpus"
+            raise DataError(f"no unit has both {src} and {tgt}", path=self._path, hint=hint)
+        if self._num_without:
+            lacking = f"{self._num_without:,} of {self._num_units:,} units lack {src} or {tgt} and are skipped"
+            say_once(log, f"{self._path}: {lacking}")
+
+    def _start(self, name: str, attributes: Mapping[str, str]) -> None:
+        self._bytes_since_event = 0
+        self._depth += 1
+        local = name.rpartition(":")[2]
+        if self._depth == 1 and local != "tmx":
+            raise self._fault(f"this is not TMX: the file starts with <{name[:60]}>")
+        if self._depth > MAX_DEPTH:
+            raise self._fault(f"elements nested more than {MAX_DEPTH} deep")
         if self._segment is not None:
-            self._segment.start(name, attributes)
-        elif name == "tu":
-            self._line, self._num_chars, self._variants = self.line, 0, []
-        elif name == "tuv":
+            self._depth_in_code += self._depth_in_code > 0 or local in _CODES
+            if attributes.get("type") == "lb":
+                self._add(" ")  # a line break separates two words
+        elif local == "tu":
+            self._unit_line, self._unit_chars, self._variants = self.line, 0, []
+        elif local == "tuv":
             self._language = attributes.get("xml:lang") or attributes.get("lang") or ""
-            self.count_language(self._language)
-        elif name == "seg":
-            self._segment = Segment(_CODES, (self.path, self.line))
+            if self._language in self._languages_found or len(self._languages_found) < _MAX_LANGUAGES:
+                self._languages_found[self._language or "none given"] += 1
+        elif local == "seg":
+            self._segment, self._depth_in_code = [], 0
+            self._add(" ")  # stripped in the end; it makes an empty segment count
 
-    def end(self, name: str) -> None:
+    def _end(self, name: str) -> None:
+        self._bytes_since_event = 0
+        self._depth -= 1
+        local = name.rpartition(":")[2]
         if self._segment is None:
-            if name == "tu":
+            if local == "tu":
                 self._end_unit()
-        elif name == "seg":  # segments are not nested
-            text = self._segment.result()
-            self._num_chars += len(text) + 1
-            if self._num_chars > MAX_RECORD_CHARS:
-                raise too_long(self.path, self._line)
+        elif local == "seg":
+            text = on_one_line("".join(self._segment), self._path, self._unit_line)
             self._variants.append((self._language, text))
             self._segment = None
         else:
-            self._segment.end()
+            self._depth_in_code = max(0, self._depth_in_code - 1)
 
-    def text(self, text: str) -> None:
+    def _text(self, text: str) -> None:
+        self._bytes_since_event = 0
+        if not self._depth_in_code:
+            self._add(text)
+        elif len(text) < 100 and _LINE_BREAK.search(text):
+            self._add(" ")
+
+    def _add(self, text: str) -> None:
+        """Add text to the segment, if there is one."""
         if self._segment is not None:
-            self._segment.text(text)
+            self._segment.append(text)
+            self._unit_chars += len(text)
+            if self._unit_chars > MAX_RECORD_CHARS:
+                raise too_long(self._path, self._unit_line)
 
     def _end_unit(self) -> None:
-        self.num_units += 1
+        self._num_units += 1
         languages = [language for language, _ in self._variants]
-        sources, targets = (_best_fits(language, languages) for language in self.languages)
+        sources, targets = (_best_fits(language, languages) for language in self._languages)
         if len(sources) * len(targets) > MAX_PAIRS:
-            raise DataError(f"a unit with more than {MAX_PAIRS:,} pairs of variants", path=self.path, line=self._line)
+            message = f"a unit with more than {MAX_PAIRS:,} pairs of variants"
+            raise DataError(message, path=self._path, line=self._unit_line)
         pairs = [(i, j) for i in sources for j in targets if i != j]
-        self.records += [(self._variants[i][1], self._variants[j][1], self._line) for i, j in pairs]
+        self.records += [(self._variants[i][1], self._variants[j][1], self._unit_line) for i, j in pairs]
         self._num_without += not pairs
 
-    def finish(self) -> None:
-        if self.num_units == 0:
-            raise DataError("no translation unit (<tu>) in this file", path=self.path)
-        if self._num_without == self.num_units:
-            raise self.other_languages(f"no unit has both {self.languages[0]} and {self.languages[1]}")
-        if self._num_without:
-            counted = (
-                f"{self._num_without:,} of {self.num_units:,} units lack {self.languages[0]} or {self.languages[1]}"
-            )
-            say_once(log, f"{self.path}: {counted} and are skipped")
+    def _progress(self, *_: str) -> None:
+        self._bytes_since_event = 0
+
+    def _doctype(self, name: str, system: str | None, public: str | None, has_internal_subset: int) -> None:
+        if has_internal_subset:
+            raise self._fault("the file contains a DTD", _NO_ENTITIES)
+
+    def _entity(self, name: str, *_: object) -> int:
+        raise self._fault(f"the file refers to an entity{f' ({name[:60]})' if name else ''}", _NO_ENTITIES)
+
+    def _fault(self, message: str, hint: str = "") -> DataError:
+        return DataError(message, path=self._path, line=self.line, hint=hint)
 
 
 def _best_fits(requested: str, languages: Sequence[str]) -> list[int]:
-    """Return the indices of the languages that match best, in order; empty if none matches."""
-    ranks = [language_rank(requested, language) for language in languages]
-    best = min((rank for rank in ranks if rank is not None), default=None)
-    return [] if best is None else [i for i, rank in enumerate(ranks) if rank == best]
+    """Return the indices of the languages that match best, in order; empty if none matches.
+
+    The same tag is best, ignoring case, with `-` or `_`; then more specific ones (en-US for en), then more general ones
+    (pt for pt-BR). en-US does not match en-GB.
+    """
+    wanted, *tags = (code.strip().casefold().replace("_", "-") for code in (requested, *languages))
+    same = [i for i, tag in enumerate(tags) if tag == wanted]
+    specific = [i for i, tag in enumerate(tags) if tag.startswith(f"{wanted}-")]
+    return same or specific or [i for i, tag in enumerate(tags) if wanted.startswith(f"{tag}-")]
