@@ -20,7 +20,7 @@ from nmt.base.files import is_writable, to_json, write_text
 from nmt.base.languages import Direction, bleu_tokenizer
 from nmt.base.progress import Progress
 from nmt.config import SearchOptions
-from nmt.data.read.lines import MODULES, open_text
+from nmt.data.read.lines import open_text
 from nmt.evaluation.comet import Comet
 from nmt.evaluation.details import Details
 from nmt.evaluation.scores import SPBLEU_TOKENIZER, MetricScore, tokenization_fault
@@ -348,7 +348,7 @@ def _sacrebleu_can_read(path: Path, lines: Sequence[str]) -> bool:
     It does not if the file is a pipe, which can be read only once, is compressed with xz or Zstandard, or begins with a
     byte order mark.
     """
-    if not path.is_file() or path.suffix in MODULES:
+    if not path.is_file() or path.suffix in (".xz", ".zst"):
         return False
     with open_text(path) as file:
         text = file.read().replace(b"\r\n", b"\n")

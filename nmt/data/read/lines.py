@@ -10,10 +10,8 @@ import gzip
 import importlib
 import io
 import re
-import sys
-import zlib
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
@@ -23,13 +21,12 @@ from nmt.base.files import write_atomically
 MAX_LINE_BYTES = 1_000_000
 """Longer lines are rejected before they fill the memory: the file is not text, or lost its line ends."""
 
-COMPRESSIONS = {".gz": "gzip", ".xz": "xz", ".zst": "Zstandard"}
-"""The compression, by file extension."""
-
-MODULES = {  # for compressions other than gzip, each with a hint if it is missing
-    ".xz": ("lzma", "this Python was built without it; unpack the file with unxz"),
-    ".zst": ("backports.zstd", f"{how_to_install('zst')}, or unpack the file with unzstd"),
+COMPRESSIONS = {
+    ".gz": ("gzip", "gzip", ""),
+    ".xz": ("xz", "lzma", "this Python was built without it; unpack the file with unxz"),
+    ".zst": ("Zstandard", "backports.zstd", f"{how_to_install('zst')}, or unpack the file with unzstd"),
 }
+"""The compressions by file extension: the name, the module, and a hint if the module is missing."""
 
 UTF8_MARK = b"\xef\xbb\xbf"
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
@@ -57,9 +54,7 @@ def open_text(path: Path) -> BinaryIO:
     try:
         if path.is_dir():
             raise DataError("this is a folder; a text file is needed", path=path)
-        if path.suffix == ".gz":
-            return cast(BinaryIO, gzip.open(path, "rb"))
-        return cast(BinaryIO, compression_module(path).open(path, "rb")) if path.suffix in MODULES else open(path, "rb")
+        return cast(BinaryIO, (compression_module(path).open if path.suffix in COMPRESSIONS else open)(path, "rb"))
     except FileNotFoundError:
         raise DataError("no such file", path=path, hint=f"paths are relative to {Path.cwd()}") from None
     except PermissionError:
@@ -70,24 +65,17 @@ def open_text(path: Path) -> BinaryIO:
 
 def compression_module(path: Path) -> Any:
     """Return the module for the compression given by the extension of `path`. DataError if it is not installed."""
-    name, hint = MODULES[path.suffix]
+    _, name, hint = COMPRESSIONS[path.suffix]
     try:
         return importlib.import_module(name)
     except ImportError:
         raise DataError(f"{path.suffix} files need the module {name}", path=path, hint=hint) from None
 
 
-def read_errors() -> tuple[type[Exception], ...]:
-    """Return the exceptions that reading an opened file may raise; `read_fault` turns them into a message."""
-    lzma, zstd = sys.modules.get("lzma"), sys.modules.get("backports.zstd")
-    errors: tuple[type[Exception], ...] = (OSError, EOFError, MemoryError, zlib.error)
-    return errors + ((lzma.LZMAError,) if lzma else ()) + ((zstd.ZstdError,) if zstd else ())
-
-
 def read_fault(error: Exception, path: Path | str, line: int) -> DataError:
-    """Return the error for an exception that reading `line` raised."""
+    """Return the error for an exception that reading `line` raised; each compression has exceptions of its own."""
     ending = Path(path).suffix
-    kind = COMPRESSIONS.get(ending)
+    kind = COMPRESSIONS[ending][0] if ending in COMPRESSIONS else None
     if kind is None or (isinstance(error, OSError) and not isinstance(error, gzip.BadGzipFile)):
         return DataError(f"cannot be read: {error}", path=path, line=line, hint=_COPY_AGAIN)
     if isinstance(error, MemoryError):
@@ -106,14 +94,16 @@ def read_raw_lines(file: BinaryIO, path: Path | str) -> Iterator[bytes]:
     Raises DataError with the path and the line: a line over `MAX_LINE_BYTES`; damaged or truncated compressed data; a
     disk or a pipe that cannot be read.
     """
-    number, errors = 1, read_errors()
+    number = 1
     try:
         while raw := file.readline(MAX_LINE_BYTES + 1):
             if len(raw) > MAX_LINE_BYTES:
                 raise DataError("this line is longer than 1 MB", path=path, line=number, hint=ONE_SENTENCE_PER_LINE)
             yield raw
             number += 1
-    except errors as error:
+    except DataError:
+        raise
+    except Exception as error:
         raise read_fault(error, path, number) from None
 
 
@@ -180,13 +170,9 @@ def without_surrogates(text: str) -> str:
 def count_lines(path: Path) -> int:
     """Count the lines of a file up to the first damaged data, which `read_raw_lines` reports."""
     count, last = 0, b"\n"
-    with open_text(path) as file:
-        errors = read_errors()
-        try:
-            while chunk := file.read(_CHUNK_BYTES):
-                count, last = count + chunk.count(b"\n"), chunk[-1:]
-        except errors:
-            pass
+    with open_text(path) as file, suppress(Exception):
+        while chunk := file.read(_CHUNK_BYTES):
+            count, last = count + chunk.count(b"\n"), chunk[-1:]
     return count + (last != b"\n")
 
 
@@ -196,7 +182,7 @@ def open_new_text(stack: ExitStack, path: Path) -> IO[str]:
     Files that end in `.gz`, `.xz` or `.zst` are compressed; equal text gives equal bytes. DataError if the module for
     the compression is missing.
     """
-    module = compression_module(path) if path.suffix in MODULES else None
+    module = compression_module(path) if path.suffix in COMPRESSIONS else None
     partial = stack.enter_context(write_atomically(path))
     file: BinaryIO = stack.enter_context(open(partial, "wb"))  # noqa: SIM115 (the stack closes it)
     if path.suffix == ".gz":  # without name and time in its header, so that equal text gives equal bytes

@@ -17,7 +17,7 @@ from xml.parsers import expat
 from nmt.base.errors import ConfigError, DataError
 from nmt.config.corpora import ParallelFiles
 from nmt.data.read.formats.records import MAX_RECORD_CHARS, Record, on_one_line, say_once, too_long
-from nmt.data.read.lines import check_beginning, open_text, read_errors, read_fault
+from nmt.data.read.lines import check_beginning, open_text, read_fault
 
 log = logging.getLogger(__name__)
 
@@ -53,11 +53,10 @@ def read_tmx(files: ParallelFiles, path: Path) -> Iterator[Record]:
         raise ConfigError("the languages to read are not set", path=path, hint="set src_lang and tgt_lang")
     units = _Units(path, (files.src_lang, files.tgt_lang))
     with open_text(path) as file:
-        errors = read_errors()
         for number in count():
             try:
                 chunk = file.read(_CHUNK_BYTES)
-            except errors as error:
+            except Exception as error:
                 raise read_fault(error, path, units.line) from None
             if number == 0:
                 check_beginning(chunk, path, xml=True)

@@ -14,7 +14,7 @@ from nmt.base.errors import DataError, NmtError, require
 from nmt.config.corpora import ParallelFiles
 from nmt.data.read.formats.records import Record, on_one_line, say_once
 from nmt.data.read.formats.tables import Row, read_table
-from nmt.data.read.lines import open_text, read_errors
+from nmt.data.read.lines import open_text
 
 log = logging.getLogger(__name__)
 
@@ -88,9 +88,6 @@ def _sheet(book: Any, wanted: int | str | None, path: Path) -> Any:
 def _check_archive(file: BinaryIO, path: Path) -> None:
     """Raise DataError unless the file is a zip archive of moderate size without a DTD in any part."""
     begin = b""
-    # zipfile raises RuntimeError for an encrypted part, and a subclass of it for an unsupported compression.
-    errors: tuple[type[Exception], ...] = (zipfile.BadZipFile, RuntimeError, ValueError)
-    errors += read_errors()
     try:
         begin = file.read(8)
         if begin.startswith(b"\xd0\xcf\x11\xe0"):
@@ -98,13 +95,11 @@ def _check_archive(file: BinaryIO, path: Path) -> None:
             raise DataError("an old workbook (.xls), or one with a password", path=path, hint=hint)
         with zipfile.ZipFile(file) as archive:
             parts = archive.infolist()
-            sizes = {part.filename: part.file_size for part in parts}
             if len(parts) > _MAX_FILES or sum(part.file_size for part in parts) > MAX_UNPACKED_BYTES:
                 message = f"unpacked, this workbook has over {MAX_UNPACKED_BYTES >> 20:,} MB or {_MAX_FILES:,} files"
                 raise DataError(message, path=path, hint="export the sheet as csv")
-            if max((size for name, size in sizes.items() if name.endswith("sharedStrings.xml")), default=0) > (
-                MAX_STRINGS_BYTES
-            ):
+            strings = [part.file_size for part in parts if part.filename.endswith("sharedStrings.xml")]
+            if max(strings, default=0) > MAX_STRINGS_BYTES:
                 message = f"unpacked, the texts of this workbook take over {MAX_STRINGS_BYTES >> 20:,} MB"
                 raise DataError(message, path=path, hint="export the sheet as csv")
             for part in parts:
@@ -112,7 +107,9 @@ def _check_archive(file: BinaryIO, path: Path) -> None:
                     with archive.open(part) as xml:
                         if b"<!DOCTYPE" in xml.read(4096):
                             raise DataError(f"its part {part.filename} declares a DTD", path=path, hint=_SAVE_AGAIN)
-    except errors as error:
+    except NmtError:
+        raise
+    except Exception as error:  # zipfile and the compressions raise many types, such as RuntimeError if encrypted
         message = "this is not a workbook" if begin[:2] != b"PK" else f"not readable as a workbook: {error}"
         raise DataError(message, path=path, hint=_SAVE_AGAIN) from None
     file.seek(0)
