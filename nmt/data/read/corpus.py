@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, zip_longest
+from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
@@ -44,14 +44,10 @@ class SentencePair(NamedTuple):
     corpus: int = 0
 
 
-def as_corpora(files: ParallelFiles | Sequence[ParallelFiles]) -> tuple[ParallelFiles, ...]:
-    """Return the corpora of a set, which may be a single one."""
-    return (files,) if isinstance(files, ParallelFiles) else tuple(files)
-
-
 def paths_of(files: ParallelFiles | Sequence[ParallelFiles]) -> list[Path]:
     """Return the text files of a set: for each corpus, source and target, or one file."""
-    names = (getattr(corpus, key) for corpus in as_corpora(files) for key in ("src", "tgt", *FORMATS))
+    corpora = (files,) if isinstance(files, ParallelFiles) else files
+    names = (getattr(corpus, key) for corpus in corpora for key in ("src", "tgt", *FORMATS))
     return [Path(name) for name in names if name is not None]
 
 
@@ -60,9 +56,9 @@ def all_paths(data: DataConfig) -> list[Path]:
     return [path for name in DATA_SETS for path in paths_of(data.corpora(name))]
 
 
-def path_of(files: ParallelFiles | Sequence[ParallelFiles], pair: SentencePair) -> Path:
+def path_of(corpora: Sequence[ParallelFiles], pair: SentencePair) -> Path:
     """Return the file that `pair.line` refers to; for two aligned files, the source file."""
-    return paths_of(as_corpora(files)[pair.corpus])[0]
+    return paths_of(corpora[pair.corpus])[0]
 
 
 def read_parallel(files: ParallelFiles | Sequence[ParallelFiles]) -> Iterator[SentencePair]:
@@ -73,9 +69,13 @@ def read_parallel(files: ParallelFiles | Sequence[ParallelFiles]) -> Iterator[Se
     a field, or if a file does not have the languages. A tmx needs `src_lang` and `tgt_lang`, which
     `DataConfig.corpora` fills in; ConfigError if they are missing.
     """
-    corpora = as_corpora(files)
+    corpora = (files,) if isinstance(files, ParallelFiles) else tuple(files)
     refuse_pipes(paths_of(corpora))
-    return chain.from_iterable(_read(corpus, index) for index, corpus in enumerate(corpora))
+    return (
+        SentencePair(src, tgt, line, index)
+        for index, corpus in enumerate(corpora)
+        for src, tgt, line in READERS.get(corpus.form, _read_aligned)(corpus, paths_of(corpus)[0])
+    )
 
 
 def read_rows(path: Path) -> Iterator[SentencePair]:
@@ -98,14 +98,8 @@ def refuse_pipes(paths: Iterable[Path]) -> None:
             raise DataError("this is a pipe or a device; a file is needed", path=path, hint=hint)
 
 
-def _read(files: ParallelFiles, index: int) -> Iterator[SentencePair]:
-    paths = paths_of(files)
-    if files.src is not None:
-        return _read_aligned(paths[0], paths[1], index)
-    return (SentencePair(src, tgt, line, index) for src, tgt, line in READERS[files.form](files, paths[0]))
-
-
-def _read_aligned(src_path: Path, tgt_path: Path, index: int) -> Iterator[SentencePair]:
+def _read_aligned(files: ParallelFiles, src_path: Path) -> Iterator[Record]:
+    tgt_path = paths_of(files)[1]
     src_lines, tgt_lines = read_lines(src_path), read_lines(tgt_path)
     for number, (src, tgt) in enumerate(zip_longest(src_lines, tgt_lines), start=1):
         if src is None or tgt is None:
@@ -117,4 +111,4 @@ def _read_aligned(src_path: Path, tgt_path: Path, index: int) -> Iterator[Senten
                 line=number,
                 hint="line n of one file must translate line n of the other; check from this line on",
             )
-        yield SentencePair(src.strip(), tgt.strip(), number, index)
+        yield src.strip(), tgt.strip(), number

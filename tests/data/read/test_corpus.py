@@ -229,7 +229,7 @@ def test_several_corpora_are_read_in_turn_and_each_pair_says_its_corpus_and_line
     ]
     assert [path_of(corpora, pair).name for pair in pairs] == ["a.de", "a.de", "b.jsonl", "c.tsv"]
     assert [path.name for path in paths_of(corpora)] == ["a.de", "a.en", "b.jsonl", "c.tsv"]
-    assert path_of(corpora[1], SentencePair("", "", 1)) == path
+    assert path_of(corpora[1:], SentencePair("", "", 1)) == path
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
