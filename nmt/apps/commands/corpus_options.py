@@ -10,10 +10,10 @@ import typer
 
 from nmt.base.errors import ConfigError
 from nmt.config import DataConfig, ParallelFiles
-from nmt.config.corpora import FORMAT_OF_ENDING, FORMATS
+from nmt.config.corpora import FORMATS
 from nmt.config.filters import SAFE_FILTERS
 from nmt.data.read.lines import COMPRESSIONS
-from nmt.data.read.table_names import format_of, parse_table_name
+from nmt.data.read.table_names import corpus_named
 
 _NOT_LANGUAGES = {"bpe", "csv", "dat", "gz", "lc", "low", "raw", "sgm", "src", "tgt", "tok", "trg", "tsv", "txt", "xml"}
 _GUESSED = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*")
@@ -59,7 +59,7 @@ class CorpusOptions(NamedTuple):
             hint = "such as --src a.de --tgt a.en, or --corpus a.tsv --src-lang de --tgt-lang en"
             raise ConfigError("give --src and --tgt (two aligned files), or --corpus (one file with both)", hint=hint)
         aligned = [ParallelFiles(src=src, tgt=tgt) for src, tgt in zip(sources, targets, strict=True)]
-        return aligned + list(map(_corpus_named, others))
+        return aligned + list(map(corpus_named, others))
 
     def for_files(self, names: list[str]) -> CorpusOptions:
         """Return options that name other files: two aligned ones, or one with both languages. ConfigError if more."""
@@ -85,16 +85,6 @@ class CorpusOptions(NamedTuple):
             train=corpora[0] if len(corpora) == 1 else tuple(corpora),
             filters=SAFE_FILTERS,
         )
-
-
-def _corpus_named(name: str) -> ParallelFiles:
-    """Return the corpus in a file with both languages, in the format of its extension. ConfigError if it is unknown."""
-    path, keys = parse_table_name(name)
-    form = format_of(path)
-    if form is None:
-        hint = f"the name must end in .{', .'.join(FORMAT_OF_ENDING)}; rename the file, or name it in a configuration"
-        raise ConfigError(f"--corpus {name}: unknown file extension", hint=hint)
-    return ParallelFiles.model_validate({form: path, **keys})
 
 
 def _language(option: str, given: str | None, paths: list[str] | None, corpora: list[ParallelFiles]) -> str:

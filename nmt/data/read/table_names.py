@@ -7,10 +7,11 @@ import re
 from pathlib import Path
 
 from nmt.base.errors import ConfigError
-from nmt.config.corpora import FORMAT_OF_ENDING, FORMATS
+from nmt.config.corpora import FORMAT_OF_ENDING, FORMATS, ParallelFiles
 from nmt.data.read.lines import COMPRESSIONS
 
 _NUMBER = re.compile(r"[1-9][0-9]{0,5}")
+_TWO_NUMBERS = re.compile(rf"{_NUMBER.pattern}\s*,\s*{_NUMBER.pattern}")
 _SUCH_AS = "such as a.tsv#2,3, a.csv#German,English, a.xlsx#Sheet1:2,3 or a.jsonl#src,tgt"
 
 
@@ -22,54 +23,58 @@ def format_of(name: str) -> str | None:
     return FORMAT_OF_ENDING.get(path.suffix.lower().removeprefix("."))
 
 
-def parse_table_name(name: str, form: str | None = None) -> tuple[str, dict[str, object]]:
-    """Return the path in `name`, and the keys of the corpus that follow it after a `#`: columns, sheet or fields.
+def corpus_named(name: str) -> ParallelFiles:
+    """Return the corpus in a file with both languages, in the format of its extension; a `#` says what to read in it.
 
     - `a.tsv#2,3` and `a.csv#German,English`: the source and target columns;
     - `a.xlsx#Sheet1`, `a.xlsx#2,3` and `a.xlsx#Sheet1:2,3`: the sheet by name or number, the columns, or both
       (`a.xlsx#:German,English`: columns by name in the first sheet);
     - `a.jsonl#src,translation.de`: the source and target fields.
 
-    The format is `form`, or else the one that the ending stands for. If a file has the whole `name`, that file is
-    meant. ConfigError if what follows the `#` does not fit the format.
+    If a file has the whole `name`, that file is meant. ConfigError if the extension is unknown, or what follows the `#`
+    does not fit the format.
     """
-    path, choice = ("", "") if os.path.exists(name) else _split(name)
-    form = form or format_of(path)
-    if not path or form is None:
-        return name, {}
-    keys = FORMATS[form].keys
-    if "fields" in keys:
-        return path, {"fields": _two(name, choice, "fields")}
-    if "sheet" in keys:
-        sheet, mark, columns = choice.rpartition(":")  # which no sheet may have in its name; a shell would expand "!"
-        if not (mark and columns):
-            by_number = [part.strip() for part in choice.split(",")]
-            is_sheet = len(by_number) != 2 or not all(map(_NUMBER.fullmatch, by_number))
-            sheet, columns = (choice, "") if is_sheet else ("", choice)
-        chosen: dict[str, object] = {"columns": _two(name, columns, "columns")} if columns else {}
-        if sheet:
-            chosen["sheet"] = int(sheet) if _NUMBER.fullmatch(sheet) else sheet
-        if chosen:
-            return path, chosen
-    if "columns" in keys:
-        return path, {"columns": _two(name, choice, "columns")}
-    raise ConfigError(f"{name}: a {form} file has no columns or fields to choose", hint=_SUCH_AS)
+    path, choice = _split(name)
+    form = format_of(path)
+    if form is None:
+        hint = f"the name must end in .{', .'.join(FORMAT_OF_ENDING)}; rename the file, or name it in a configuration"
+        raise ConfigError(f"--corpus {name}: unknown file extension", hint=hint)
+    keys = {} if choice is None else _keys(name, form, choice)
+    return ParallelFiles.model_validate({form: path, **keys})
 
 
-def _split(name: str) -> tuple[str, str]:
-    """Return the path before a `#` and the text after it; two empty strings if `name` has no such `#`."""
-    places = [place for place, char in enumerate(name) if char == "#"]
+def _split(name: str) -> tuple[str, str | None]:
+    """Return the path before a `#` and the text after it; `name` and None if it has no such `#`."""
+    places = [] if os.path.exists(name) else [place for place, char in enumerate(name) if char == "#"]
     for is_path in (os.path.isfile, format_of):
         for place in places:
             if is_path(name[:place]):
                 return name[:place], name[place + 1 :].strip()
-    return "", ""
+    return name, None
+
+
+def _keys(name: str, form: str, choice: str) -> dict[str, object]:
+    """Return the keys of a corpus that `choice` sets: columns, sheet or fields."""
+    applicable = FORMATS[form].keys
+    if "fields" in applicable:
+        return {"fields": _two(name, choice, "fields")}
+    if "columns" not in applicable:
+        raise ConfigError(f"{name}: a {form} file has no columns or fields to choose", hint=_SUCH_AS)
+    sheet, columns = "", choice
+    if "sheet" in applicable and not _TWO_NUMBERS.fullmatch(choice):
+        sheet, _, columns = choice.partition(":")  # which no sheet may have in its name; a shell would expand "!"
+    keys: dict[str, object] = {}
+    if sheet:
+        keys["sheet"] = int(sheet) if _NUMBER.fullmatch(sheet) else sheet
+    if columns or not sheet:
+        keys["columns"] = _two(name, columns, "columns")
+    return keys
 
 
 def _two(name: str, choice: str, what: str) -> tuple[str, str] | tuple[int, int]:
     """Return two column numbers, or two names of columns or fields. ConfigError if there are not two different ones."""
     first, _, second = (part.strip() for part in choice.partition(","))
-    are_numbers = what == "columns" and bool(_NUMBER.fullmatch(first) and _NUMBER.fullmatch(second))
+    are_numbers = what == "columns" and _TWO_NUMBERS.fullmatch(f"{first},{second}")
     looks_numeric = what == "columns" and (first.isdecimal() or second.isdecimal())
     if not first or not second or first == second or (looks_numeric and not are_numbers):
         numbered = ", numbered from 1 or by name" if what == "columns" else ""

@@ -7,7 +7,7 @@ import pytest
 from nmt.base.errors import ConfigError
 from nmt.config.corpora import FORMATS, ParallelFiles
 from nmt.data.read.corpus import READERS
-from nmt.data.read.table_names import format_of, parse_table_name
+from nmt.data.read.table_names import corpus_named, format_of
 
 
 def test_every_format_has_a_key_endings_and_a_reader():
@@ -35,30 +35,35 @@ def test_every_format_has_a_key_endings_and_a_reader():
         ("a.xlsx#Wow!", "a.xlsx", {"sheet": "Wow!"}),
         ("a.jsonl#src,translation.0", "a.jsonl", {"fields": ("src", "translation.0")}),
         ("a.json#1,2", "a.json", {"fields": ("1", "2")}),
-        ("a.txt#2,3", "a.txt#2,3", {}),
     ],
 )
 def test_columns_sheets_and_fields_follow_the_path(tmp_path, monkeypatch, name, path, keys):
     monkeypatch.chdir(tmp_path)
-    assert parse_table_name(name) == (path, keys)
+    assert corpus_named(name).model_dump(exclude_defaults=True) == {format_of(path): path, **keys}
 
 
-def test_the_format_may_be_given_and_a_file_of_that_very_name_wins(tmp_path, monkeypatch):
+def test_a_file_of_that_very_name_wins(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert corpus_named("a#2.tsv").tsv == "a#2.tsv"
+    (tmp_path / "a.tsv#2,3.tsv").touch()
+    assert corpus_named("a.tsv#2,3.tsv") == ParallelFiles(tsv="a.tsv#2,3.tsv")
+
+
+def test_an_unknown_extension_is_rejected(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.txt").touch()
-    assert parse_table_name("a.txt#2,3", "tsv") == ("a.txt", {"columns": (2, 3)})
-    (tmp_path / "a.txt#2,3").touch()
-    assert parse_table_name("a.txt#2,3", "tsv") == ("a.txt#2,3", {})
+    with pytest.raises(ConfigError, match=r"--corpus a\.txt#2,3: unknown file extension"):
+        corpus_named("a.txt#2,3")
 
 
 @pytest.mark.parametrize("name", ["a.tsv#", "a.tsv#1", "a.csv#1,1", "a.tsv#0,1", "a.tsv#1,a", "a.xlsx#", "a.xlsx#x:1"])
 def test_other_choices_of_columns_are_rejected(name):
     with pytest.raises(ConfigError, match="two different columns are needed after #, numbered from 1 or by name"):
-        parse_table_name(name)
+        corpus_named(name)
 
 
 def test_choices_that_a_format_does_not_have_are_rejected():
     with pytest.raises(ConfigError, match=r"a\.jsonl#a: two different fields are needed after #\n"):
-        parse_table_name("a.jsonl#a")
+        corpus_named("a.jsonl#a")
     with pytest.raises(ConfigError, match=r"a\.tmx#1,2: a tmx file has no columns or fields to choose"):
-        parse_table_name("a.tmx#1,2")
+        corpus_named("a.tmx#1,2")
