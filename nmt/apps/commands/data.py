@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -132,14 +131,10 @@ def clean(
         if format_of(path.name) not in ("tsv", None):
             raise ConfigError("this output is plain text", path=path, hint="choose a name that ends in .tsv or .txt")
         refuse_existing(path, overwrite=overwrite)
-    from nmt.data.check.stream import Outputs, describe_counts
+    from nmt.data.check.stream import write_pairs
 
     _, chunks = _check(data, langid=langid, workers=workers)
-    with ExitStack() as stack:
-        outputs = Outputs(stack, data, kept=output, rejected=rejected)
-        for chunk in chunks:
-            outputs.write(chunk)
-    log.info(describe_counts(outputs))
+    log.info(write_pairs(chunks, data.corpora("train"), kept=output, rejected=rejected))
 
 
 def _data_section(config: Path | None, files: CorpusOptions, overrides: list[str]) -> DataConfig:

@@ -15,7 +15,7 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from itertools import chain, groupby
+from itertools import chain, groupby, zip_longest
 from multiprocessing import get_context, parent_process
 from multiprocessing.process import BaseProcess
 from multiprocessing.resource_tracker import ensure_running
@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmt.base.errors import DataError, NmtError, counted
-from nmt.config.data import DataConfig
+from nmt.config.corpora import ParallelFiles
 from nmt.data.check.checker import Checked, Checker
 from nmt.data.check.profile import Expectations
 from nmt.data.check.repeats import Repeats
@@ -55,23 +55,22 @@ class CheckedPairs(NamedTuple):
 
 def check_pairs(
     pairs: Iterable[SentencePair],
-    expected: Expectations | Sequence[Expectations],
+    expected: Sequence[Expectations],
     *,
     workers: int = 1,
     only_active: bool = False,
 ) -> Iterator[CheckedPairs]:
     """Check all pairs, chunk by chunk in order; the result does not depend on the number of `workers`.
 
-    `expected` is one object for all pairs, or one per corpus. Duplicates are searched only among corpora that share an
-    object, that is, the same direction and the same filters, so a file may be listed twice with different filters.
+    `expected` has an object per corpus. Duplicates are searched only among corpora that share an object, that is, the
+    same direction and the same filters, so a file may be listed twice with different filters.
     With several workers, a large corpus is checked in that many processes. They import the main module of the program,
     so a script must guard its code with `if __name__ == "__main__"`. With `only_active`, rules that are off may be
     skipped, which saves time and memory. NmtError if a process is killed.
     """
-    groups = [expected] if isinstance(expected, Expectations) else list(expected)
     repeats: dict[int, Repeats] = {}
-    for key, group in groupby(pairs, key=lambda pair: id(groups[pair.corpus if len(groups) > 1 else 0])):
-        own = next(each for each in groups if id(each) == key)
+    for key, group in groupby(pairs, key=lambda pair: id(expected[pair.corpus])):
+        own = next(each for each in expected if id(each) == key)
         bits_on = bits_switched_on(own.filters)
         bits = bits_on if only_active else ALL_BITS
         seen = repeats.setdefault(key, Repeats(bits))
@@ -200,55 +199,39 @@ class DroppedRows:
 
     def kept(self, pairs: Iterable[SentencePair]) -> Iterator[SentencePair]:
         """Yield the pairs of the same stream that are not dropped. DataError if its length has changed."""
-        stream = iter(pairs)
-        for dropped in self.is_dropped:
-            pair = next(stream, None)
-            if pair is None:
-                raise _changed()
+        for pair, dropped in zip_longest(pairs, self.is_dropped):
+            if pair is None or dropped is None:
+                hint = "start again, and do not change the files meanwhile"
+                raise DataError("the corpus changed while it was read", hint=hint)
             if not dropped:
                 yield pair
-        if next(stream, None) is not None:
-            raise _changed()
 
 
-def _changed() -> DataError:
-    hint = "start again, and do not change the files meanwhile"
-    return DataError("the corpus changed while it was read", hint=hint)
+def write_pairs(
+    chunks: Iterable[CheckedPairs], corpora: Sequence[ParallelFiles], *, kept: Path, rejected: Path | None
+) -> str:
+    """Write the kept and the rejected pairs; return how many were kept, and how many each rule rejected, as text.
 
-
-class Outputs:
-    """The output files, which appear when the stack that opened them closes without an error.
-
-    Both are tab-separated; a tab inside a sentence becomes a space. Files that end in `.gz`, `.xz` or `.zst` are
-    compressed.
+    Both files are tab-separated; a tab inside a sentence becomes a space. They appear when all pairs are written. Files
+    that end in `.gz`, `.xz` or `.zst` are compressed.
     """
-
-    def __init__(self, stack: ExitStack, data: DataConfig, *, kept: Path, rejected: Path | None):
-        self.num_kept = self.num_rejected = 0
-        self.by_rule = dict.fromkeys(RULES, 0)
-        self._corpora = data.corpora("train")
-        self._kept = open_new_text(stack, kept)
-        self._rejected = None if rejected is None else open_new_text(stack, rejected)
-
-    def write(self, chunk: CheckedPairs) -> None:
-        """Write the pairs of a chunk to the files where they belong."""
-        for pair, flags in zip(chunk.pairs, (chunk.flags & chunk.bits_on).tolist(), strict=True):
-            cells = f"{as_cell(pair.src)}\t{as_cell(pair.tgt)}"
-            if not flags:
-                self.num_kept += 1
-                self._kept.write(f"{cells}\n")
-                continue
-            self.num_rejected += 1
-            rules = list(rules_in(flags))
-            for rule in rules:
-                self.by_rule[rule] += 1
-            if self._rejected is not None:
-                place = f"{as_cell(str(path_of(self._corpora, pair)))}:{pair.line}"
-                self._rejected.write(f"{','.join(rule.name for rule in rules)}\t{place}\t{cells}\n")
-
-
-def describe_counts(outputs: Outputs) -> str:
-    """Describe how many pairs were kept, and how many each rule rejected."""
-    total = outputs.num_kept + outputs.num_rejected
-    rules = ", ".join(f"{count:,} {rule.name}" for rule, count in outputs.by_rule.items() if count)
-    return f"kept {outputs.num_kept:,} of {counted(total, 'pair')}" + (f"; rejected: {rules}" if rules else "")
+    num_pairs, num_kept, by_rule = 0, 0, dict.fromkeys(RULES, 0)
+    with ExitStack() as stack:
+        kept_file = open_new_text(stack, kept)
+        rejected_file = None if rejected is None else open_new_text(stack, rejected)
+        for chunk in chunks:
+            num_pairs += len(chunk.pairs)
+            for pair, flags in zip(chunk.pairs, (chunk.flags & chunk.bits_on).tolist(), strict=True):
+                cells = f"{as_cell(pair.src)}\t{as_cell(pair.tgt)}"
+                if not flags:
+                    num_kept += 1
+                    kept_file.write(f"{cells}\n")
+                    continue
+                rules = list(rules_in(flags))
+                for rule in rules:
+                    by_rule[rule] += 1
+                if rejected_file is not None:
+                    place = f"{as_cell(str(path_of(corpora, pair)))}:{pair.line}"
+                    rejected_file.write(f"{','.join(rule.name for rule in rules)}\t{place}\t{cells}\n")
+    rejections = ", ".join(f"{count:,} {rule.name}" for rule, count in by_rule.items() if count)
+    return f"kept {num_kept:,} of {counted(num_pairs, 'pair')}" + (f"; rejected: {rejections}" if rejections else "")

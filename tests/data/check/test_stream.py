@@ -31,7 +31,7 @@ def corpus(num_pairs: int, seed: int = 3) -> list[SentencePair]:
 
 def flags_of(pairs: list[SentencePair], **options: int) -> list[int]:
     expected = Expectations("de", "en", profile=Profile.from_pairs(pairs))
-    return [flag for chunk in check_pairs(pairs, expected, **options) for flag in chunk.flags.tolist()]
+    return [flag for chunk in check_pairs(pairs, [expected], **options) for flag in chunk.flags.tolist()]
 
 
 def found(pairs: list[tuple[str, str]]) -> list[set[str]]:
@@ -119,7 +119,7 @@ def test_rules_that_are_off_are_not_needed_to_find_what_the_others_drop():
         if key == "wrong_language":  # needs its package
             continue
         expected = Expectations("de", "en", filters=Filters(**{key: THRESHOLDS.get(key, True)}))
-        chunks = list(check_pairs(rows, expected))
+        chunks = list(check_pairs(rows, [expected]))
         bits = bits_switched_on(expected.filters)
         broken = [bool(flags & bits) for chunk in chunks for flags in chunk.flags.tolist()]
         assert list(map(bool, DroppedRows.find(rows, [expected]).is_dropped)) == broken, key
