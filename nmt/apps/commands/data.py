@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -98,7 +99,7 @@ def check(
     for chunk in chunks:
         summary.add(chunk)
     report = summary.report()
-    print_text(to_json(report.as_json(), indent=2) if json else render_text(report))
+    print_text(to_json(asdict(report), indent=2) if json else render_text(report))
     if broken := [rule.name for rule in report.rules if rule.found and rule.name in (fail_on or [])]:
         log.info("failed on: %s", ", ".join(broken))
         raise typer.Exit(1)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
-from itertools import chain
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -88,10 +87,6 @@ class CheckReport:
     tgt: LengthReport
     ratio: float
 
-    def as_json(self) -> dict[str, object]:
-        """Return the report as plain values."""
-        return asdict(self)
-
 
 class Summary:
     """Adds up a check. The examples of a rule are spread over the corpus, and do not depend on the chunks."""
@@ -100,13 +95,8 @@ class Summary:
         """Start a summary of the pairs of `corpora`; `expected` has the expectations for each."""
         self._expected = expected
         self._corpora = corpora
-        self._bits_on = 0  # of any corpus
-        for each in expected:
-            self._bits_on |= bits_switched_on(each.filters)
-        self.num_pairs = 0
-        self.num_dropped = 0
-        self._found = dict.fromkeys(RULES, 0)
-        self._only = dict.fromkeys(RULES, 0)
+        self._num_pairs = self._num_dropped = 0
+        self._found, self._only = dict.fromkeys(RULES, 0), dict.fromkeys(RULES, 0)
         self._examples: dict[Rule, list[tuple[int, SentencePair]]] = {rule: [] for rule in RULES}
         self._shifts: list[ShiftReport] = []
         self._lengths = np.zeros((2, _MAX_COUNTED + 1), dtype=np.int64)
@@ -114,8 +104,8 @@ class Summary:
     def add(self, chunk: CheckedPairs) -> None:
         """Add a chunk; call it in corpus order."""
         flags = chunk.flags
-        self.num_pairs += len(flags)
-        self.num_dropped += int(np.count_nonzero(flags & chunk.bits_on))
+        self._num_pairs += len(flags)
+        self._num_dropped += int(np.count_nonzero(flags & chunk.bits_on))
         for rule in RULES:
             rows = np.flatnonzero(flags & rule.bit)
             if len(rows):
@@ -136,15 +126,15 @@ class Summary:
             up_to = counts.cumsum() / max(1, counts.sum())
             median, percent_99 = (int(np.searchsorted(up_to, share)) for share in (0.5, 0.99))
             sides.append(LengthReport("/".join(dict.fromkeys(languages)), median, percent_99))
-        src_len, tgt_len = (float(counts @ np.arange(len(counts))) for counts in self._lengths)
-        ratio = tgt_len / max(1.0, src_len)  # with several directions, over all pairs
-        if len({id(each.profile) for each in self._expected}) == 1:
-            ratio = self._expected[0].profile.lengths.ratio
+        ratio = self._expected[0].profile.lengths.ratio
+        if any(each.profile is not self._expected[0].profile for each in self._expected):  # several directions
+            src_len, tgt_len = (float(counts @ np.arange(len(counts))) for counts in self._lengths)
+            ratio = tgt_len / max(1.0, src_len)  # over all pairs
         return CheckReport(
-            files=[str(path) for path in paths_of(self._corpora)],
-            pairs=self.num_pairs,
-            dropped=self.num_dropped,
-            rules=[self._rule_report(rule) for rule in RULES],
+            files=list(map(str, paths_of(self._corpora))),
+            pairs=self._num_pairs,
+            dropped=self._num_dropped,
+            rules=list(map(self._rule_report, RULES)),
             shifts=self._shifts,
             src=sides[0],
             tgt=sides[1],
@@ -153,14 +143,16 @@ class Summary:
 
     def _rule_report(self, rule: Rule) -> RuleReport:
         pairs = sorted((pair for _, pair in self._examples[rule]), key=lambda pair: (pair.corpus, pair.line))
-        missing = not self._expected[0].held_out if rule.name in ("overlap", "near_overlap") else False
-        if rule.name == "wrong_language":
-            missing = not any(each.identify_languages for each in self._expected)
+        needed = {
+            "wrong_language": any(each.identify_languages for each in self._expected),
+            "overlap": bool(self._expected[0].held_out),
+            "near_overlap": bool(self._expected[0].held_out),
+        }
         return RuleReport(
             name=rule.name,
             description=rule.description,
-            is_on=bool(rule.bit & self._bits_on),
-            was_checked=not missing,
+            is_on=any(rule.bit & bits_switched_on(each.filters) for each in self._expected),
+            was_checked=needed.get(rule.name, True),
             found=self._found[rule],
             only=self._only[rule],
             examples=[_example_of(pair, self._corpora) for pair in pairs],
@@ -200,52 +192,42 @@ def _lines(report: CheckReport) -> Iterator[str]:
         yield f"  {side.language}: {side.median} characters in the median, {side.percent_99} at the 99th percentile"
     yield f"  {report.ratio} {tgt.language} characters per {src.language} character"
     yield ""
-    found = [rule for rule in report.rules if rule.found]
-    yield from _table(report, found)
-    clean = [rule.name for rule in report.rules if not rule.found and rule.was_checked]
-    if clean:
+    yield from _table(report)
+    if clean := [rule.name for rule in report.rules if not rule.found and rule.was_checked]:
         yield f"nothing found: {', '.join(clean)}"
-    unchecked = [f"{rule.name} ({_NEEDS[rule.name]})" for rule in report.rules if not rule.was_checked]
-    if unchecked:
+    if unchecked := [f"{rule.name} ({_NEEDS[rule.name]})" for rule in report.rules if not rule.was_checked]:
         yield f"not checked: {', '.join(unchecked)}"
     kept = report.pairs - report.dropped
     share = _share(kept, report.pairs)
     yield f"The filters marked * drop {counted(report.dropped, 'pair')} and keep {kept:,} ({share})."
-    yield from _examples(report, found)
+    for rule in report.rules:
+        if rule.found:
+            yield f"\n{rule.name}: {rule.description}"
+            is_shifted = rule.name == "shifted"
+            yield from map(_shift_line, report.shifts) if is_shifted else map(_example_lines, rule.examples)
 
 
-def _table(report: CheckReport, found: list[RuleReport]) -> Iterator[str]:
-    rows = [
+def _table(report: CheckReport) -> Iterator[str]:
+    rows = [("rule", "pairs", "share", "only this")] + [
         (f"{rule.name}{' *' * rule.is_on}", f"{rule.found:,}", _share(rule.found, report.pairs), f"{rule.only:,}")
-        for rule in found
+        for rule in report.rules
+        if rule.found
     ]
-    rows.insert(0, ("rule", "pairs", "share", "only this"))
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    for row in rows:
-        numbers = "  ".join(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))
-        yield f"{row[0].ljust(widths[0])}  {numbers}"
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for name, *numbers in rows:
+        cells = [cell.rjust(width) for cell, width in zip(numbers, widths[1:], strict=True)]
+        yield "  ".join([name.ljust(widths[0]), *cells])
 
 
-def _examples(report: CheckReport, found: list[RuleReport]) -> Iterator[str]:
-    for rule in found:
-        yield ""
-        yield f"{rule.name}: {rule.description}"
-        if rule.name == "shifted":
-            yield from (f"  {printable(_describe(shift))}" for shift in report.shifts)
-        else:
-            yield from chain.from_iterable(map(_example_lines, rule.examples))
+def _example_lines(example: Example) -> str:
+    place = f"{printable(example.file)}:{example.line}"
+    return f"  {place}\n    {_shortened(example.src)}\n    {_shortened(example.tgt)}"
 
 
-def _example_lines(example: Example) -> Iterator[str]:
-    yield f"  {printable(example.file)}:{example.line}"
-    yield f"    {_shortened(example.src)}"
-    yield f"    {_shortened(example.tgt)}"
-
-
-def _describe(shift: ShiftReport) -> str:
-    lines = f"{shift.file}, lines {shift.first_line:,} to {shift.last_line:,}"
+def _shift_line(shift: ShiftReport) -> str:
+    lines = f"{printable(shift.file)}, lines {shift.first_line:,} to {shift.last_line:,}"
     direction = "below" if shift.offset > 0 else "above"
-    return f"{lines}: the translations are {counted(abs(shift.offset), 'line')} {direction}"
+    return f"  {lines}: the translations are {counted(abs(shift.offset), 'line')} {direction}"
 
 
 def _share(count: int, total: int) -> str:
