@@ -19,37 +19,12 @@ from typing import Any, Literal
 from nmt.base.errors import require
 from nmt.base.languages import base_code
 
-_CODES = {
-    "LATIN": "L",
-    "GREEK": "G",
-    "CYRILLIC": "C",
-    "CJK": "H",
-    "IDEOGRAPHIC": "H",
-    "BOPOMOFO": "H",
-    "HIRAGANA": "K",
-    "KATAKANA": "K",
-    "HANGUL": "N",
-    "ARABIC": "A",
-    "HEBREW": "W",
-    "DEVANAGARI": "D",
-    "BENGALI": "B",
-    "GURMUKHI": "P",
-    "GUJARATI": "U",
-    "ORIYA": "O",
-    "TAMIL": "T",
-    "TELUGU": "E",
-    "KANNADA": "R",
-    "MALAYALAM": "M",
-    "SINHALA": "S",
-    "THAI": "Y",
-    "LAO": "Z",
-    "KHMER": "Q",
-    "MYANMAR": "J",
-    "TIBETAN": "X",
-    "GEORGIAN": "F",
-    "ARMENIAN": "V",
-    "ETHIOPIC": "I",
-}
+_SCRIPTS = """
+LATIN:L GREEK:G CYRILLIC:C CJK:H IDEOGRAPHIC:H BOPOMOFO:H HIRAGANA:K KATAKANA:K HANGUL:N ARABIC:A HEBREW:W
+DEVANAGARI:D BENGALI:B GURMUKHI:P GUJARATI:U ORIYA:O TAMIL:T TELUGU:E KANNADA:R MALAYALAM:M SINHALA:S THAI:Y
+LAO:Z KHMER:Q MYANMAR:J TIBETAN:X GEORGIAN:F ARMENIAN:V ETHIOPIC:I
+"""
+_CODES = dict(script.split(":") for script in _SCRIPTS.split())
 _OTHER = "?"  # letters of the scripts that are not listed
 _OF_LANGUAGES = {"Japanese": "KH", "Hangul": "NH", "Han": "H"} | {
     name.title(): code for name, code in _CODES.items() if name not in ("CJK", "HANGUL")
@@ -77,7 +52,7 @@ class _Codes(dict[int, str | None]):
         return self[char]
 
 
-_SCRIPTS = _Codes()
+_CODE_OF_CHAR = _Codes()
 
 
 class _Forms(dict[str, int]):
@@ -93,7 +68,7 @@ _FORMS = _Forms()
 
 def script_codes(text: str) -> str:
     """Return `text` with each letter replaced by its script code, and others by a space; marks are removed."""
-    return text.translate(_SCRIPTS)
+    return text.translate(_CODE_OF_CHAR)
 
 
 def codes_of(script: str | None) -> str:
