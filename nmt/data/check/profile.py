@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import repeat
 from math import log, sqrt
 from typing import Self
@@ -12,6 +13,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from nmt.base.languages import Direction
 from nmt.config.data import DataConfig
 from nmt.config.filters import Filters
 from nmt.data.check.features import Side
@@ -65,11 +67,8 @@ class LengthModel:
     def deviations(self, src_len: NDArray[np.float64], tgt_len: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return how many standard deviations each target is longer (negative: shorter) than expected."""
         expected = self.ratio * src_len
-        return (tgt_len - expected) / (self.scale * np.sqrt((expected + tgt_len) / 2 + self._short))
-
-    @property
-    def _short(self) -> float:
-        return _SHORT * min(1.0, self.ratio)
+        short = _SHORT * min(1.0, self.ratio)
+        return (tgt_len - expected) / (self.scale * np.sqrt((expected + tgt_len) / 2 + short))
 
 
 @dataclass(frozen=True)
@@ -191,16 +190,10 @@ def expect(
         direction: Profile.from_pairs(pair for pair in read() if directions[pair.corpus] == direction)
         for direction in dict.fromkeys(directions)
     }
-    known = {
-        (direction, own): Expectations(
-            src_lang=direction.src,
-            tgt_lang=direction.tgt,
-            filters=own,
-            profile=profiles[direction],
-            held_out=sources,
-            held_out_folded=folded,
-            identify_languages=own.wrong_language is not None if identify_languages is None else identify_languages,
-        )
-        for direction, own in dict.fromkeys(zip(directions, filters, strict=True))
-    }
-    return tuple(known[key] for key in zip(directions, filters, strict=True))
+
+    @cache
+    def expectations(direction: Direction, own: Filters) -> Expectations:
+        identifies = own.wrong_language is not None if identify_languages is None else identify_languages
+        return Expectations(*direction, own, profiles[direction], sources, folded, identifies)
+
+    return tuple(map(expectations, directions, filters))
