@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmt.base.languages import chinese_form, names_of, script_of
+from nmt.config.filters import THRESHOLDS
 from nmt.data.check.features import (
     BEYOND_LATIN,
     CELL,
@@ -26,7 +27,7 @@ from nmt.data.check.features import (
     numbers_differ,
 )
 from nmt.data.check.profile import Expectations
-from nmt.data.check.rules import ALL_BITS, BIT, threshold
+from nmt.data.check.rules import ALL_BITS, BIT
 from nmt.data.check.scripts import (
     MIN_LETTERS,
     SHARED_SCRIPTS,
@@ -40,16 +41,7 @@ from nmt.data.check.scripts import (
 from nmt.data.check.shifts import RowFeatures, Shift, find_shifts
 from nmt.data.read.cells import has_cell_error, is_column_name
 
-_EMPTY, _TOO_LONG, _TOO_SHORT = BIT["empty"], BIT["too_long"], BIT["too_short"]
-_LENGTH_RATIO, _UNTRANSLATED, _SIDES_SWAPPED = BIT["length_ratio"], BIT["untranslated"], BIT["sides_swapped"]
-_WRONG_SCRIPT, _MIXED_SCRIPTS, _OTHER_SIDE = BIT["wrong_script"], BIT["mixed_scripts"], BIT["other_side"]
-_WRONG_LANGUAGE, _MOJIBAKE, _CONTROL_CHARACTERS = BIT["wrong_language"], BIT["mojibake"], BIT["control_characters"]
-_MARKUP, _MARKUP_MISMATCH, _SPAN_MISMATCH = BIT["markup"], BIT["markup_mismatch"], BIT["span_mismatch"]
-_NUMBER_MISMATCH, _PUNCTUATION_MISMATCH = BIT["number_mismatch"], BIT["punctuation_mismatch"]
-_SPREADSHEET, _HEADER_ROW, _SHIFTED = BIT["spreadsheet"], BIT["header_row"], BIT["shifted"]
-_OVERLAP, _NEAR_OVERLAP = BIT["overlap"], BIT["near_overlap"]
-_NEAR_DUPLICATE, _OF_SPANS = BIT["near_duplicate"], _MARKUP | _MARKUP_MISMATCH | _SPAN_MISMATCH
-
+_SPAN_RULES = BIT["markup"] | BIT["markup_mismatch"] | BIT["span_mismatch"]
 _MISREAD = LEAD | FOLLOWING
 _MIN_COPIED_WORDS = 3
 _MAX_HEADER_WORDS = 4
@@ -73,11 +65,7 @@ class Checker:
         """Prepare the rules in `bits`; other rules may be skipped."""
         self.expected, self.bits = expected, bits
         self.lengths, self.side_words = expected.profile.lengths, expected.profile.side_words
-        self.max_len = threshold(expected.filters, "too_long")
-        self.min_len = threshold(expected.filters, "too_short")
-        self.max_deviation = threshold(expected.filters, "length_ratio")
-        self.max_copied = threshold(expected.filters, "untranslated")
-        self.max_margin = threshold(expected.filters, "wrong_language")
+        self.thresholds: dict[str, float] = THRESHOLDS | expected.filters.model_dump(exclude_none=True)
         languages = expected.src_lang, expected.tgt_lang
         self.scripts = tuple(codes_of(script_of(code)) for code in languages)
         self.forms = tuple(chinese_form(code) for code in languages)
@@ -95,11 +83,11 @@ class Checker:
         rows = RowFeatures(src_len.astype(np.float64), tgt_len.astype(np.float64), *numbers, *questions)
         near_hashes: list[bytes] = []
         is_whole = (src_len > 0) & (tgt_len > 0)
-        too_long = (src_len > self.max_len) | (tgt_len > self.max_len)
+        too_long = np.maximum(src_len, tgt_len) > self.thresholds["too_long"]
         deviations = self.lengths.deviations(rows.src_len, rows.tgt_len)
-        flags = np.where(too_long, np.int64(_TOO_LONG), 0)
-        flags |= np.where(np.abs(deviations) > self.max_deviation, np.int64(_LENGTH_RATIO), 0)
-        flags = np.where(is_whole, flags, _EMPTY)
+        flags = np.where(too_long, np.int64(BIT["too_long"]), 0)
+        flags |= np.where(np.abs(deviations) > self.thresholds["length_ratio"], np.int64(BIT["length_ratio"]), 0)
+        flags = np.where(is_whole, flags, BIT["empty"])
         for row, (src_side, tgt_side, whole) in enumerate(
             zip(Side.of_chunk(src), Side.of_chunk(tgt), is_whole.tolist(), strict=True)
         ):
@@ -107,73 +95,73 @@ class Checker:
                 flags[row] |= self._check_pair(src_side, tgt_side)
                 if (src_side.marks | tgt_side.marks) & (DIGIT | QUESTION):
                     flags[row] |= _compare(rows, row, src_side, tgt_side)
-            has_hash = whole and self.bits & _NEAR_DUPLICATE and src_side.folded and tgt_side.folded
+            has_hash = whole and self.bits & BIT["near_duplicate"] and src_side.folded and tgt_side.folded
             near_hashes.append(digest(f"{src_side.folded}\x1f{tgt_side.folded}") if has_hash else _NO_HASH)
-        shifts = find_shifts(rows, self.lengths) if self.bits & _SHIFTED else []
+        shifts = find_shifts(rows, self.lengths) if self.bits & BIT["shifted"] else []
         for shift in shifts:
-            flags[shift.start : shift.end] |= _SHIFTED
+            flags[shift.start : shift.end] |= BIT["shifted"]
         return Checked(flags, src_len, tgt_len, np.frombuffer(b"".join(near_hashes), dtype="<u8"), shifts)
 
     def _check_pair(self, src: Side, tgt: Side) -> int:
         """Return the flags of a pair with text on both sides, except those that depend on lengths and numbers."""
         flags, marks = self._check_language(src, tgt), src.marks | tgt.marks
-        min_len = self.min_len
+        min_len = self.thresholds["too_short"]
         if (len(src.folded) < min_len and src.num_characters() < min_len) or (
             len(tgt.folded) < min_len and tgt.num_characters() < min_len
         ):
-            flags |= _TOO_SHORT
+            flags |= BIT["too_short"]
         if marks & CONTROL and (has_control_characters(src.text) or has_control_characters(tgt.text)):
-            flags |= _CONTROL_CHARACTERS
+            flags |= BIT["control_characters"]
         if marks & LEAD and any(side.marks & _MISREAD == _MISREAD and has_mojibake(side.text) for side in (src, tgt)):
-            flags |= _MOJIBAKE
+            flags |= BIT["mojibake"]
         if marks & CELL and (has_cell_error(src.text) or has_cell_error(tgt.text)):
-            flags |= _SPREADSHEET
-        if marks & SPAN and self.bits & _OF_SPANS and (src.has_spans or tgt.has_spans):
+            flags |= BIT["spreadsheet"]
+        if marks & SPAN and self.bits & _SPAN_RULES and (src.has_spans or tgt.has_spans):
             (src_kept, src_markup), (tgt_kept, tgt_markup) = src.spans(), tgt.spans()
-            flags |= _MARKUP if src_markup or tgt_markup else 0
-            flags |= _MARKUP_MISMATCH if src_markup != tgt_markup else 0
-            flags |= _SPAN_MISMATCH if src_kept != tgt_kept else 0
+            flags |= BIT["markup"] if src_markup or tgt_markup else 0
+            flags |= BIT["markup_mismatch"] if src_markup != tgt_markup else 0
+            flags |= BIT["span_mismatch"] if src_kept != tgt_kept else 0
         if (
             len(src.words) <= _MAX_HEADER_WORDS
             and src.text != tgt.text
             and is_column_name(src.text, self.names[0])
             and is_column_name(tgt.text, self.names[1])
         ):
-            flags |= _HEADER_ROW
+            flags |= BIT["header_row"]
         if src.text in self.expected.held_out:
-            flags |= _OVERLAP
+            flags |= BIT["overlap"]
         elif src.folded in self.expected.held_out_folded:
-            flags |= _NEAR_OVERLAP
+            flags |= BIT["near_overlap"]
         return flags
 
     def _check_language(self, src: Side, tgt: Side) -> int:
         """Check copies, scripts and languages; a pair with swapped sides gets one flag, not three."""
         if self._is_copy(src, tgt):
-            return _UNTRANSLATED
+            return BIT["untranslated"]
         src_codes, tgt_codes = _codes_unless_latin(src), _codes_unless_latin(tgt)
         is_mixed = (src_codes and has_mixed_word(src_codes)) or (tgt_codes and has_mixed_word(tgt_codes))
-        flags = _MIXED_SCRIPTS if is_mixed else 0
+        flags = BIT["mixed_scripts"] if is_mixed else 0
         src_foreign = _is_foreign(src, src_codes, self.scripts[0])
         tgt_foreign = _is_foreign(tgt, tgt_codes, self.scripts[1])
         src_evidence, tgt_evidence = self.side_words.evidence(src.words), self.side_words.evidence(tgt.words)
         src_is_other, tgt_is_other = src_evidence < 0, tgt_evidence > 0
         if src_is_other and tgt_is_other:
-            return flags | _SIDES_SWAPPED
+            return flags | BIT["sides_swapped"]
         if src_foreign and tgt_foreign and self.scripts[0] != self.scripts[1]:
             fits_swapped = not _is_foreign(src, src_codes, self.scripts[1])
             if fits_swapped and not _is_foreign(tgt, tgt_codes, self.scripts[0]):
-                return flags | _SIDES_SWAPPED
+                return flags | BIT["sides_swapped"]
         in_other_form = self.has_form and any(  # plain `zh` excludes no form
             form is not None and form_of_chinese(side.text) not in (None, form)
             for side, form in zip((src, tgt), self.forms, strict=True)
         )
         if src_foreign or tgt_foreign or in_other_form:
-            flags |= _WRONG_SCRIPT
+            flags |= BIT["wrong_script"]
         elif src_is_other or tgt_is_other:
-            flags |= _OTHER_SIDE
-        if self.identifier is not None and not flags & _WRONG_SCRIPT:
+            flags |= BIT["other_side"]
+        if self.identifier is not None and not flags & BIT["wrong_script"]:
             is_wrong = self._is_in_wrong_language(src, src_codes, 0) or self._is_in_wrong_language(tgt, tgt_codes, 1)
-            flags |= _WRONG_LANGUAGE if is_wrong else 0
+            flags |= BIT["wrong_language"] if is_wrong else 0
         return flags
 
     def _is_in_wrong_language(self, side: Side, codes: str | None, number: int) -> bool:
@@ -185,7 +173,7 @@ class Checker:
             return False
         if not is_more_than_names(side):
             return False
-        return self.identifier.margin(side.text, number) > self.max_margin
+        return self.identifier.margin(side.text, number) > self.thresholds["wrong_language"]
 
     def _is_copy(self, src: Side, tgt: Side) -> bool:
         """Return whether most words are the same on both sides, and are more than names."""
@@ -194,7 +182,7 @@ class Checker:
         if src_words == tgt_words:
             is_alike = most > 0
         else:
-            needed = self.max_copied * most
+            needed = self.thresholds["untranslated"] * most
             if most < _MIN_COPIED_WORDS or min(len(src_words), len(tgt_words)) < needed:
                 return False
             is_alike = len(set(src_words).intersection(tgt_words)) >= needed
@@ -206,10 +194,10 @@ def _compare(rows: RowFeatures, row: int, src: Side, tgt: Side) -> int:
     flags, src_numbers, tgt_numbers = 0, src.numbers(), tgt.numbers()
     rows.src_numbers[row], rows.tgt_numbers[row] = _hash_numbers(src_numbers), _hash_numbers(tgt_numbers)
     if src_numbers != tgt_numbers and numbers_differ(src_numbers, tgt_numbers):
-        flags = 0 if src.spells_numbers() or tgt.spells_numbers() else _NUMBER_MISMATCH
+        flags = 0 if src.spells_numbers() or tgt.spells_numbers() else BIT["number_mismatch"]
     src_asks, tgt_asks = src.is_question(), tgt.is_question()
     rows.src_question[row], rows.tgt_question[row] = src_asks, tgt_asks
-    return flags | (_PUNCTUATION_MISMATCH if src_asks != tgt_asks else 0)
+    return flags | (BIT["punctuation_mismatch"] if src_asks != tgt_asks else 0)
 
 
 def _hash_numbers(numbers: list[str]) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from nmt.config.filters import THRESHOLDS, Filters
+from nmt.config.filters import Filters
 
 VERSION = 2
 """Increase this when a rule starts to find other pairs: stores of filtered pairs are then rebuilt."""
@@ -38,9 +38,3 @@ def rules_in(flags: int) -> Iterator[Rule]:
 def bits_switched_on(filters: Filters) -> int:
     """Return the bits of the rules that drop pairs: those that are turned on, and `empty`, which always is."""
     return BIT["empty"] | sum(BIT[name] for name, value in filters if value not in (None, False))
-
-
-def threshold(filters: Filters, name: str) -> float:
-    """Return the threshold of a rule from `filters`, or else the default."""
-    value = getattr(filters, name)
-    return THRESHOLDS[name] if value is None else value
