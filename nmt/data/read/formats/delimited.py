@@ -32,6 +32,11 @@ _CELL = re.compile(r'(?:"((?:[^"]|"")*)"|([^"\t\n]*))([\t\n])')
 _OPEN_CELL = re.compile(r'"(?:[^"]|"")*')
 _SEPARATOR_LINE = re.compile(r"sep=([,;|\t])")  # Excel writes and reads it as the first line
 _DOUBLE = "inside a quoted cell, double each quotation mark; for a tsv whose marks are text, set quoting: false"
+_QUOTING_FAULTS = {  # by words in the message of csv.Error
+    "unexpected end": "this quoted cell is never closed",
+    "field larger": f"a cell of over {csv.field_size_limit():,} characters; a quotation mark may not be closed",
+    "expected after": "there is text after the closing quotation mark of a cell",
+}
 
 
 def read_tsv(files: ParallelFiles, path: Path, *, keep_faulty: bool = False) -> Iterator[Record]:
@@ -117,27 +122,14 @@ def _quoted_rows(lines: Iterable[Line], path: Path, delimiter: str) -> Iterator[
                 raise too_long(path, begin)
             yield line + "\n"
 
-    reader = csv.reader(counted(), delimiter=delimiter, strict=True)
-    while True:
-        begin = num_chars = 0
-        try:
-            cells = next(reader, None)
-        except csv.Error as error:
-            raise _quoting_fault(str(error), path, begin) from None
-        if cells is None:
-            return
-        yield begin, [on_one_line(cell, path, begin) if "\n" in cell or "\r" in cell else cell for cell in cells]
-
-
-def _quoting_fault(problem: str, path: Path, line: int) -> DataError:
-    if "unexpected end" in problem:
-        return DataError("this quoted cell is never closed", path=path, line=line, hint=_DOUBLE)
-    if "field larger" in problem:
-        message = f"a cell of over {csv.field_size_limit():,} characters; a quotation mark may not be closed"
-        return DataError(message, path=path, line=line, hint=_DOUBLE)
-    if "expected after" in problem:
-        return DataError("there is text after the closing quotation mark of a cell", path=path, line=line, hint=_DOUBLE)
-    return DataError(f"not readable as csv: {problem}", path=path, line=line, hint="save the file as csv again")
+    try:
+        for cells in csv.reader(counted(), delimiter=delimiter, strict=True):
+            yield begin, [on_one_line(cell, path, begin) if "\n" in cell or "\r" in cell else cell for cell in cells]
+            begin = num_chars = 0
+    except csv.Error as error:
+        message = next((text for words, text in _QUOTING_FAULTS.items() if words in str(error)), "")
+        hint = _DOUBLE if message else "save the file as csv again"
+        raise DataError(message or f"not readable as csv: {error}", path=path, line=begin, hint=hint) from None
 
 
 def _find_delimiter(head: Sequence[Line], path: Path) -> str:

@@ -49,18 +49,14 @@ def _object(line: str, path: Path, number: int) -> dict[str, object]:
 def _text(values: dict[str, object], field: str, path: Path, line: int) -> str:
     """Return the text of a field; its name may be a key, or a path into objects and arrays (`a.b`, `a.0`)."""
     value: object = values
-    if field in values:
-        value = values[field]
-    else:
-        walked: list[str] = []
-        for key in field.split("."):
-            if isinstance(value, dict) and key in value:
-                value = value[key]
-            elif isinstance(value, list) and key.isdecimal() and int(key[:9]) < len(value):
-                value = value[int(key[:9])]
-            else:
-                raise _missing(value, key, walked, (path, line))
-            walked.append(key)
+    keys = [field] if field in values else field.split(".")
+    for depth, key in enumerate(keys):
+        if isinstance(value, dict) and key in value:
+            value = value[key]
+        elif isinstance(value, list) and key.isdecimal() and int(key[:9]) < len(value):
+            value = value[int(key[:9])]
+        else:
+            raise _missing(value, key, ".".join(keys[:depth]), path, line)
     if value is None:
         return ""
     if not isinstance(value, str):
@@ -69,14 +65,14 @@ def _text(values: dict[str, object], field: str, path: Path, line: int) -> str:
     return on_one_line(value, path, line)
 
 
-def _missing(value: object, key: str, walked: list[str], place: tuple[Path, int]) -> DataError:
-    within = f" in '{'.'.join(walked)}'" if walked else ""
+def _missing(value: object, key: str, parent: str, path: Path, line: int) -> DataError:
+    """Return the error that `value`, the value of the field `parent`, has no field `key`."""
+    hint = f"'{parent}' is {_kind(value)}"
     if isinstance(value, dict):
         names = [name[:60] for name in list(value)[:_SHOWN_KEYS]]
         hint = f"it has {', '.join(names)}{', …' * (len(value) > _SHOWN_KEYS)}" if names else "it has no fields"
-    else:
-        hint = f"'{'.'.join(walked)}' is {_kind(value)}"
-    return DataError(f"no field '{key}'{within}", path=place[0], line=place[1], hint=f"{hint}; set fields")
+    within = f" in '{parent}'" if parent else ""
+    return DataError(f"no field '{key}'{within}", path=path, line=line, hint=f"{hint}; set fields")
 
 
 def _kind(value: object) -> str:

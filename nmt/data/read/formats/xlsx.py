@@ -74,15 +74,13 @@ def _text(cell: object, path: Path, line: int) -> str:
 
 def _sheet(book: Any, wanted: int | str | None, path: Path) -> Any:
     names = [sheet.title for sheet in book.worksheets]
-    index = 0 if wanted is None else wanted - 1 if isinstance(wanted, int) else None
-    if index is None:
-        index = names.index(wanted) if wanted in names else len(names)
-    if index >= len(names):
+    sheets: dict[int | str, Any] = {key: sheet for i, sheet in enumerate(book.worksheets) for key in (i + 1, names[i])}
+    if (wanted or 1) not in sheets:
         hint = f"the sheets are {', '.join(map(repr, names))}" if names else "the workbook has no sheet"
         raise DataError(f"no sheet {wanted!r}" if wanted else "no sheet", path=path, hint=hint)
     if wanted is None and len(names) > 1:
         say_once(log, f"{path}: reading the first of the sheets {', '.join(map(repr, names))}; sheet chooses another")
-    return book.worksheets[index]
+    return sheets[wanted or 1]
 
 
 def _check_archive(file: BinaryIO, path: Path) -> None:
