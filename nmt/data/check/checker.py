@@ -116,7 +116,7 @@ class Checker:
             flags |= BIT["mojibake"]
         if marks & CELL and (has_cell_error(src.text) or has_cell_error(tgt.text)):
             flags |= BIT["spreadsheet"]
-        if marks & SPAN and self.bits & _SPAN_RULES and (src.has_spans or tgt.has_spans):
+        if marks & SPAN and self.bits & _SPAN_RULES:
             (src_kept, src_markup), (tgt_kept, tgt_markup) = src.spans(), tgt.spans()
             flags |= BIT["markup"] if src_markup or tgt_markup else 0
             flags |= BIT["markup_mismatch"] if src_markup != tgt_markup else 0

@@ -54,13 +54,15 @@ _LETTER_BYTES = bytes(ord(chr(code).lower()) if chr(code).isalpha() and code < 1
 _NUMBER = re.compile(r"\d{1,3}(?:[ \u00a0\u202f]\d{3})+(?!\d)|\d(?:[\d.,'’]*\d)?")
 _SEPARATORS = re.compile(r"[.,'’ \u00a0\u202f]")
 _CHINESE_NUMBER = re.compile("[〇零一二三四五六七八九十百千万亿萬億两兩]{2}")
-_IN_SPANS = re.compile(r"[<&{%@⟦]|://|www\.")
 _TAG_NAME = re.compile(r"</?[\w:.-]+")
 _CLOSING = " \"'”’»«“‘)]}」』）》〉*_"
-
-
 _MAX_DIGITS = 18
-_NO_NUMBERS: list[str] = []
+_MAX_SPELLED = 100  # "hundred" is often written in words
+
+_MIN_WORDS = 3
+_MIN_LOWER_WORDS = 2  # names and titles have fewer
+_LOWER_WORD = 3  # letters
+_MIN_LETTERS = 6  # in scripts without case
 
 
 def has_mojibake(text: str) -> bool:
@@ -152,11 +154,6 @@ class Side:
             start, end = end, end + len(text)
             yield cls(text, letters[start:end].split() if text.isascii() else None, marks)
 
-    @property
-    def has_spans(self) -> bool:
-        """True if the text may contain a protected span."""
-        return bool(self.marks & SPAN) and _IN_SPANS.search(self.text) is not None
-
     def num_characters(self) -> int:
         """Return the number of letters and digits."""
         return sum(map(str.isalnum, self.text))
@@ -164,7 +161,7 @@ class Side:
     def numbers(self) -> list[str]:
         """Return the numbers as digits without separators (`1,000` and `1.000` are the same), sorted."""
         if not self.marks & DIGIT:
-            return _NO_NUMBERS
+            return []
         found = (_SEPARATORS.sub("", number) for number in _NUMBER.findall(self.text))
         return sorted(str(int(number)) if len(number) <= _MAX_DIGITS else number for number in found)
 
@@ -193,9 +190,6 @@ class Side:
         return kept, markup
 
 
-_MAX_SPELLED = 100  # "hundred" is often written in words
-
-
 def numbers_differ(src: Sequence[str], tgt: Sequence[str]) -> bool:
     """Return whether the sorted numbers of the sides differ in more than their spelling.
 
@@ -214,12 +208,6 @@ def numbers_differ(src: Sequence[str], tgt: Sequence[str]) -> bool:
     return any(
         len(number.rstrip("0")) > 1 and int(number[:_MAX_DIGITS]) > _MAX_SPELLED for number in only_src + only_tgt
     )
-
-
-_MIN_WORDS = 3
-_MIN_LOWER_WORDS = 2  # names and titles have fewer
-_LOWER_WORD = 3  # letters
-_MIN_LETTERS = 6  # in scripts without case
 
 
 def is_more_than_names(side: Side) -> bool:

@@ -36,7 +36,6 @@ def test_the_sides_of_a_chunk_are_those_of_its_texts(texts):
             alone.is_question(),
             alone.spans(),
         )
-        assert side.has_spans == alone.has_spans
 
 
 @given(TEXTS)
