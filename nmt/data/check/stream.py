@@ -180,19 +180,18 @@ class DroppedRows:
         Reports count pairs with an empty side.
         """
         is_dropped, counts, num_kept = bytearray(), dict.fromkeys(RULES, 0), 0
-        by_corpus = np.zeros(len(expected), dtype=np.int64)
+        by_corpus = [0] * len(expected)
         for chunk in check_pairs(pairs, expected, workers=workers, only_active=True):
             broken = chunk.flags & chunk.bits_on
             dropped = (broken & ~_EMPTY) != 0
             is_dropped += dropped.astype(np.uint8).tobytes()
             num_kept += int(np.count_nonzero(broken == 0))
-            rows = np.flatnonzero(dropped)
-            corpora = np.fromiter((chunk.pairs[row].corpus for row in rows.tolist()), dtype=np.int64, count=len(rows))
-            by_corpus += np.bincount(corpora, minlength=len(expected))
+            for row in np.flatnonzero(dropped).tolist():
+                by_corpus[chunk.pairs[row].corpus] += 1
             for rule in rules_in(chunk.bits_on & ~_EMPTY):
-                counts[rule] += int(np.count_nonzero(broken[rows] & rule.bit))
+                counts[rule] += int(np.count_nonzero(broken[dropped] & rule.bit))
         found = {rule.name: count for rule, count in counts.items() if count}
-        return cls(is_dropped, found, by_corpus.tolist(), num_kept)
+        return cls(is_dropped, found, by_corpus, num_kept)
 
     def __len__(self) -> int:
         return self.is_dropped.count(1)

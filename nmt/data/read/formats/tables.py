@@ -60,7 +60,6 @@ def _records(
 ) -> Iterator[Record]:
     src_column, tgt_column = columns
     needed = max(columns) + 1
-    is_even = form != "xlsx"  # every row must have as many cells as the first
     noun = "tab-separated column" if form == "tsv" else "column"
     faults: Counter[str] = Counter()
     first_fault = 0
@@ -71,14 +70,14 @@ def _records(
             if not any(cell.strip() for cell in cells):
                 yield "", "", line
                 continue
-            if not is_even:
+            if form == "xlsx":  # in text, every row must have as many cells as the first
                 widest = max(widest, len(cells))
                 cells += [""] * (needed - len(cells))
-            if len(cells) < needed:
+            elif len(cells) < needed:
                 message = f"{counted(len(cells), noun)}, but column {needed} is requested"
                 hint = _BY_NUMBER if form == "tsv" else _BY_NUMBER_OR_NAME
                 raise DataError(message, path=path, line=line, hint=hint)
-            if is_even and len(cells) > max(width, needed):
+            elif len(cells) > max(width, needed):
                 message = f"{len(cells)} {noun}s, but the first row has {width}"
                 raise DataError(message, path=path, line=line, hint=_TOO_MANY_CELLS[form])
         src, tgt = cells[src_column].strip(), cells[tgt_column].strip()
@@ -89,7 +88,7 @@ def _records(
                 first_fault = first_fault or line
                 continue
         yield src, tgt, line
-    if widest < needed and not is_even:
+    if widest < needed and form == "xlsx":
         message = f"column {needed} is requested, but the widest row has {counted(widest, 'cell')}"
         raise DataError(message, path=path, hint=_BY_NUMBER_OR_NAME)
     if faults:
@@ -110,15 +109,15 @@ def _find_columns(files: ParallelFiles, line: int, cells: list[str], path: Path)
     src, tgt = (_index(column, cells, path, line) for column in files.columns)
     if src == tgt:
         raise DataError(f"both columns are column {src + 1}", path=path, line=line, hint="choose two different columns")
-    if files.header == "auto" and not by_name:
-        chosen = [cells[i] for i in (src, tgt) if i < len(cells)]
-        has_header = len(chosen) == 2 and all(map(looks_like_column_name, chosen))
-        if has_header:
-            names = ", ".join(cell.strip() for cell in chosen)
-            reason = f"skipped the first row, which looks like a header ({names}); header: false keeps it"
-            say_once(log, f"{path}:{line}: {reason}")
-        return src, tgt, has_header
-    return src, tgt, by_name or files.header is True
+    if by_name or files.header != "auto":
+        return src, tgt, by_name or files.header is True
+    chosen = [cells[i] for i in (src, tgt) if i < len(cells)]
+    has_header = len(chosen) == 2 and all(map(looks_like_column_name, chosen))
+    if has_header:
+        names = ", ".join(map(str.strip, chosen))
+        reason = f"skipped the first row, which looks like a header ({names}); header: false keeps it"
+        say_once(log, f"{path}:{line}: {reason}")
+    return src, tgt, has_header
 
 
 def _index(column: int | str, names: Sequence[str], path: Path, line: int) -> int:
