@@ -1,6 +1,6 @@
 """Measure the cost of options per update: processor time compared with a training without them.
 
-    python benchmarks/options.py --batch-tokens 1024,4096 --options r_drop,ema,muon --precision bf16
+    python benchmarks/options.py --batch-tokens 1024,4096 --options r_drop,muon --precision bf16
 
 Uses a model with the sizes of configs/multi30k-de-en.yaml, random ids and one thread.
 """
@@ -12,6 +12,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -21,12 +22,11 @@ from nmt.config import ModelConfig, TrainingConfig
 from nmt.data.store.batching import Batch
 from nmt.model.transformer import Transformer
 from nmt.training.update.distributed import ProcessGroup
-from nmt.training.update.optimizer import MovingAverage, Optimizer
+from nmt.training.update.optimizer import Optimizer
 from nmt.training.update.step import Step
 
 TRAINING: dict[str, dict[str, Any]] = {
     "r_drop": {"r_drop": 5.0},
-    "ema": {"ema": 0.999},
     "muon": {"optimizer": "muon"},
 }
 MODEL: dict[str, dict[str, Any]] = {
@@ -40,8 +40,8 @@ VOCAB_SIZE = 5000
 LENGTH = 16
 
 
-def make_update(option: str, batch: Batch, dtype: torch.dtype) -> Callable[[int], None]:
-    """Return a function that trains a model with `option` in `dtype` on `batch`, given the number of the update."""
+def make_update(option: str, batch: Batch, dtype: torch.dtype) -> Callable[[], object]:
+    """Return a function that trains a model with `option` in `dtype` on `batch`."""
     torch.manual_seed(1)
     settings = TrainingConfig(**TRAINING.get(option, {}))
     config = ModelConfig(
@@ -50,14 +50,7 @@ def make_update(option: str, batch: Batch, dtype: torch.dtype) -> Callable[[int]
     model = Transformer(config, VOCAB_SIZE, VOCAB_SIZE).train()
     optimizer = Optimizer(model, settings, dtype)
     step = Step(model, optimizer, ProcessGroup(), r_drop=settings.r_drop)
-    average = MovingAverage(optimizer.master, settings.ema) if settings.ema else None
-
-    def update(number: int) -> None:
-        step([batch], batch.num_tgt_tokens, 1e-3, 0.1)
-        if average is not None:
-            average.add(number)
-
-    return update
+    return partial(step, [batch], batch.num_tgt_tokens, 1e-3, 0.1)
 
 
 def main() -> None:
@@ -77,10 +70,10 @@ def main() -> None:
         batch = Batch.from_ids(ids, ids, ids)
         updates = {name: make_update(name, batch, DTYPES[given.precision]) for name in names}
         seconds: dict[str, list[float]] = {name: [] for name in names}
-        for number in range(1, given.rounds + 2):
+        for _ in range(given.rounds + 1):
             for name, update in updates.items():
                 started = time.process_time()
-                update(number)
+                update()
                 seconds[name].append(time.process_time() - started)
         for name, values in seconds.items():
             pairs = zip(values[1:], seconds["none"][1:], strict=True)  # the first round is a warm-up

@@ -185,7 +185,7 @@ GUARDS = [
     Guard(
         "shapes and types in the training state are checked",
         "nmt/training/parts.py",
-        "        state.check_fits(self.optimizer, self.ema)\n",
+        "        state.check_fits(self.optimizer)\n",
         "",
         f"{HOSTILE}[training state: weights of another type]",
     ),

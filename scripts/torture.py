@@ -73,7 +73,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
             {"max_updates": 5, "reset_optimizer": True},
         ],
     },
-    "bf16, r_drop, ema": {"precision": "bf16", "r_drop": 5.0, "ema": 0.9},
+    "bf16, r_drop": {"precision": "bf16", "r_drop": 5.0},
     "muon, wsd, minutes": {
         "precision": "fp32",
         "optimizer": "muon",

@@ -305,7 +305,6 @@ _NAMES_ELSEWHERE = {
     "training.eps": "adam_eps adam_epsilon",
     "training.clip_norm": "max_grad_norm clip_grad_norm gradient_clipping clip_gradients",
     "training.label_smoothing": "label_smoothing_factor",
-    "training.ema": "exponential_smoothing ema_decay average_decay",
     "training.validate_every": "valid_freq validation_freq valid_steps eval_steps validate_interval "
     "validate_interval_updates save_freq save_steps save_interval_updates save_checkpoint_steps",
     "training.log_every": "log_interval logging_freq logging_steps report_every disp_freq",

@@ -110,13 +110,6 @@ class TrainingConfig(Section):
         description="swap the sides of half of the pairs in each epoch, and of the other half in the next; as the "
         "first of two stages, this makes a better model for one direction",
     )
-    ema: float = Field(
-        0.0,
-        ge=0.0,
-        lt=1.0,
-        description="decay of a moving average of the weights, such as 0.999; validation, checkpoints and translation "
-        "use the average; 0: none",
-    )
     log_every: Count = Field(50, description="updates per log line")
     tensorboard: bool = Field(
         False, description="write curves and samples for TensorBoard into the run (needs the extra tensorboard)"

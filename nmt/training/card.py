@@ -66,7 +66,6 @@ def _methods(training: Training) -> list[str]:
         f"norms of queries and keys{' in self-attention' if norms == 'self' else ''}": norms,
         f"both directions{share}": any(in_both),
         f"R-Drop (alpha {settings.r_drop:g})": settings.r_drop,
-        f"moving average of the weights (decay {settings.ema:g})": settings.ema,
         "Muon": settings.optimizer == "muon",
         f"ended after {settings.max_minutes:g} minutes": is_shortened(training) and training.update == training.end,
     }

@@ -63,8 +63,6 @@ def _train_one_update(training: Training) -> None:
         data = training.batches.next_update()
         lr = learning_rate(settings, training.update - training.stage.start)
         loss_sum, norm = training.step(data.batches, data.num_tokens, lr, settings.label_smoothing)
-        if training.ema is not None:
-            training.ema.add(training.update)
         training.monitor.count(training.update, data, lr, loss_sum, norm)
 
 
@@ -78,7 +76,7 @@ def _enter_next_stage(training: Training) -> None:
 
 def _checkpoint(training: Training) -> None:
     """Score the model, write its weights, save the state."""
-    score_and_write(training, checkpoint_name(training.update), training.weights)
+    score_and_write(training, checkpoint_name(training.update), training.optimizer.master)
     # In this order, a crash at any point leaves a state whose checkpoints all exist.
     training.save()
     if training.setup.group.is_main:

@@ -31,14 +31,13 @@ class MemoryNeeds(NamedTuple):
     longest: tuple[int, int]  # source and target, in tokens
     bytes_per_number: int = 4  # of activations; 2 for bf16
     num_passes: int = 1  # passes over each micro-batch
-    has_ema: bool = False
 
     def num_bytes(self, tokens: int) -> int:
         """Estimate the bytes that training needs with micro-batches of `tokens`, padding included."""
         tokens *= self.num_passes
         logits = 3 * CHUNK_ROWS * self.vocab_size * 4
         # Weights, gradients and both Adam moments in fp32; the bf16 copy of weights and gradients.
-        weights = self.num_parameters * (16 + 4 * self.has_ema + (4 if self.bytes_per_number == 2 else 0))
+        weights = self.num_parameters * (16 if self.bytes_per_number == 4 else 20)
         return _PROCESS + weights + self.activation_bytes(tokens) + logits
 
     def activation_bytes(self, tokens: int) -> int:
@@ -141,5 +140,4 @@ def memory_needs(training: Training, longest: tuple[int, int]) -> MemoryNeeds:
         longest,
         training.setup.precision.dtype.itemsize,
         training.settings.num_passes,
-        training.ema is not None,
     )

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import torch
-from torch import Tensor
 
 from nmt.artifacts.checkpoint import check_weights, read_weights, with_rows_for_new_tokens
 from nmt.artifacts.find_model import find_run
@@ -22,7 +19,7 @@ from nmt.training.environment import Setup, choose_packing
 from nmt.training.monitor import Monitor, TrainingFlops
 from nmt.training.stages import StageSpan, stage_spans
 from nmt.training.state import Counters, Plan, TrainState, newest_state, random_state, set_random_state
-from nmt.training.update.optimizer import MovingAverage, Optimizer
+from nmt.training.update.optimizer import Optimizer
 from nmt.training.update.step import Step
 from nmt.training.validation import Validator
 
@@ -42,7 +39,6 @@ class Training:
         vocab_sizes = (self.tokenizers.src.vocab_size, self.tokenizers.tgt.vocab_size)
         self.model = Transformer(config.model, *vocab_sizes).to(setup.device).train()
         self.optimizer = Optimizer(self.model, self.settings, setup.precision.dtype)
-        self.ema = MovingAverage(self.optimizer.master, self.settings.ema) if self.settings.ema else None
         self.plan: Plan | None = None  # with training.max_minutes
         self.stages = stage_spans(config)
         self.stage = self.stages[0]
@@ -70,11 +66,6 @@ class Training:
     def is_last_stage(self) -> bool:
         """True in the last stage, or without stages."""
         return self.stage is self.stages[-1]
-
-    @property
-    def weights(self) -> Mapping[str, Tensor]:
-        """The fp32 weights to validate and save: those in training, or their moving average."""
-        return self.optimizer.master if self.ema is None else self.ema.weights
 
     @property
     def end(self) -> int:
@@ -118,8 +109,6 @@ class Training:
             weights = with_rows_for_new_tokens(self.model, read_weights(path))
             check_weights(self.model, weights, path)
             self.optimizer.load_weights(weights)
-            if self.ema is not None:
-                self.ema.load(self.optimizer.master)
         self.save()  # so that a run with checkpoints always has a state
 
     def save(self) -> None:
@@ -140,9 +129,8 @@ class Training:
             history=self.history,
         )
         weights = {name: parameter.detach() for name, parameter in self.optimizer.master.items()}
-        ema = {} if self.ema is None else self.ema.weights
         scale = {} if self.optimizer.loss_scale is None else self.optimizer.loss_scale.state()
-        state = TrainState(counters, weights, self.optimizer.moments(), random, ema, scale)
+        state = TrainState(counters, weights, self.optimizer.moments(), random, scale)
         state.save(self.run.state, previous=self.run.previous_state)
 
     def resume(self) -> None:
@@ -172,11 +160,9 @@ class Training:
                 self.history.delete_unlisted(self.run)
 
     def _load(self, state: TrainState) -> None:
-        state.check_fits(self.optimizer, self.ema)
+        state.check_fits(self.optimizer)
         self.optimizer.load_weights(state.weights)
         self.optimizer.load_moments(state.moments)
-        if self.ema is not None:
-            self.ema.load(state.ema)
         if self.optimizer.loss_scale is not None:
             self.optimizer.loss_scale.load(state.loss_scale)
         counters = state.counters

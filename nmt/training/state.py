@@ -2,7 +2,7 @@
 
 Only this module knows the state's schema. On disk it is a safetensors file with a checksum. It contains the tensors
 `counters` (JSON as bytes), `weights.NAME`, `adam.NAME.{step, exp_avg, exp_avg_sq}` and `random.RANK.DEVICE`; with Muon
-also `muon.NAME.momentum`, with a moving average `ema.NAME`, and in fp16 `loss_scale.{scale, num_finite}`.
+also `muon.NAME.momentum`, and in fp16 `loss_scale.{scale, num_finite}`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from nmt.base.files import write_atomically
 from nmt.data.store.batching import DataPosition
 from nmt.training.checkpoints import CheckpointHistory
 from nmt.training.metrics import Window
-from nmt.training.update.optimizer import Moments, MovingAverage, Optimizer
+from nmt.training.update.optimizer import Moments, Optimizer
 
 log = logging.getLogger(__name__)
 
@@ -96,14 +96,13 @@ class TrainState:
     weights: dict[str, Tensor]  # fp32, by name
     moments: Moments
     random: list[RandomState]  # one for each rank
-    ema: dict[str, Tensor] = dataclasses.field(default_factory=dict)  # fp32, by name; empty without a moving average
     loss_scale: dict[str, Tensor] = dataclasses.field(default_factory=dict)  # only in fp16
 
     def to_tensors(self) -> dict[str, Tensor]:
         """Return the state as named tensors."""
         counters = self.counters.model_dump_json().encode()
         tensors = {_COUNTERS: torch.from_numpy(np.frombuffer(counters, dtype=np.uint8).copy())}
-        for kind, named in (("weights", self.weights), ("ema", self.ema), ("loss_scale", self.loss_scale)):
+        for kind, named in (("weights", self.weights), ("loss_scale", self.loss_scale)):
             tensors |= {f"{kind}.{name}": tensor for name, tensor in named.items()}
         for name, moments in self.moments.items():
             optimizer = "muon" if "momentum" in moments else "adam"
@@ -115,7 +114,7 @@ class TrainState:
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, Tensor]) -> Self:
         """Restore the state from the result of `to_tensors`. Raises ValueError if the tensors are not a valid state."""
-        named: dict[str, dict[str, Tensor]] = {"weights": {}, "ema": {}, "loss_scale": {}}
+        named: dict[str, dict[str, Tensor]] = {"weights": {}, "loss_scale": {}}
         moments: Moments = {}
         random: dict[int, RandomState] = {}
         for name, tensor in tensors.items():
@@ -132,7 +131,7 @@ class TrainState:
         if sorted(random) != list(range(len(random))):
             raise ValueError("the random state of a rank is missing")
         per_rank = [random[rank] for rank in range(len(random))]
-        return cls(_read_counters(tensors), named["weights"], moments, per_rank, named["ema"], named["loss_scale"])
+        return cls(_read_counters(tensors), named["weights"], moments, per_rank, named["loss_scale"])
 
     def save(self, path: Path, previous: Path | None = None) -> None:
         """Write the state atomically; keep the old one at `path` as `previous`. OSError, for example on a full disk."""
@@ -153,12 +152,11 @@ class TrainState:
         except ValueError as error:
             raise RunError(f"the training state is damaged ({error})", path=path) from error
 
-    def check_fits(self, optimizer: Optimizer, ema: MovingAverage | None) -> None:
+    def check_fits(self, optimizer: Optimizer) -> None:
         """Raise ValueError unless the tensors have the names, shapes and types of the trained ones."""
         scale = {} if optimizer.loss_scale is None else optimizer.loss_scale.state()
         for kind, tensors, expected in (
             ("weights", self.weights, optimizer.master),
-            ("ema", self.ema, {} if ema is None else ema.weights),
             ("loss_scale", self.loss_scale, scale),
         ):
             _check_tensors(kind, tensors, expected)

@@ -14,8 +14,8 @@ from tests.tiny import small_config
     [
         ({}, None),
         (
-            {"model": {"num_heads": 4, "positions": "rotary"}, "training": {"both_directions": True, "ema": 0.9}},
-            "rotary positions, both directions, moving average",
+            {"model": {"num_heads": 4, "positions": "rotary"}, "training": {"both_directions": True}},
+            "rotary positions, both directions |",
         ),
         (
             {"training": {"stages": [{"max_updates": 2, "both_directions": True}, {"max_updates": 2}]}},

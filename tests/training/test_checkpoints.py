@@ -13,20 +13,8 @@ from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import RunError
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.training.run import resume_run, start_run
-from nmt.training.state import TrainState
 from nmt.training.validation import Validator
-from tests.resumption import same
 from tests.tiny import small_config
-
-
-def test_the_moving_average_is_what_is_validated_and_saved(digits, tmp_path):
-    training = {"ema": 0.9, "max_updates": 4, "average_checkpoints": 0}
-    start_run(small_config(digits, training=training), tmp_path / "run")
-    run = RunDir(tmp_path / "run")
-    state = TrainState.load(run.state)
-    assert same(read_weights(run.checkpoint("step-00000004")), state.ema)
-    assert not same(state.ema, state.weights)
-    assert "moving average of the weights (decay 0.9)" in run.card.read_text(encoding="utf-8")
 
 
 def test_the_average_is_the_mean_of_the_last_checkpoints(digits, tmp_path):

@@ -87,7 +87,6 @@ def suited_training(
             "warmup_updates": max_updates // 10,
             "schedule": "cosine",
             "max_minutes": 0.0,
-            "ema": 0.0,
             "stages": (),
             "both_directions": False,
             "early_stopping_patience": 0,

@@ -14,7 +14,7 @@ from nmt.training.update import optimizer as optimizer_module
 from nmt.training.update import step as step_module
 from nmt.training.update.distributed import ProcessGroup
 from nmt.training.update.muon import Muon, orthogonal
-from nmt.training.update.optimizer import LossScale, MovingAverage, Optimizer, learning_rate
+from nmt.training.update.optimizer import LossScale, Optimizer, learning_rate
 from nmt.training.update.step import BatchLoss, Step
 
 
@@ -258,13 +258,3 @@ def test_the_scale_of_the_loss_doubles_after_a_while_without_overflow():
         scale.adapt(torch.tensor(is_finite))
         seen.append((float(scale.scale), float(scale.num_finite)))
     assert seen == [(8, 1999), (16, 0), (16, 1), (8, 0)]
-
-
-def test_the_moving_average_forgets_the_first_weights_soon():
-    weights = {"x": torch.nn.Parameter(torch.tensor([0.0]))}
-    average = MovingAverage(weights, 0.5)
-    for update, value in ((1, 11.0), (2, 11.0), (100, 21.0)):
-        weights["x"].data.fill_(value)
-        average.add(update)
-    # Decays 2 / 11, 3 / 12 and 0.5.
-    assert average.weights["x"].tolist() == pytest.approx([0.5 * (9 + 2 * 0.75) + 0.5 * 21])
