@@ -72,8 +72,6 @@ class Config(Section):
             elif stage.draw_segmentations and not self.tokenizer.subword_regularization.per_epoch:
                 fault = "draw_segmentations true draws none; set tokenizer.subword_regularization.per_epoch to true, "
                 fault += "or omit draw_segmentations"
-            elif stage.reset_optimizer and number == 1:
-                fault = "reset_optimizer has no effect, because the optimizer has no moments yet; omit it"
             if fault:
                 raise ValueError(f"training.stages: stage {number}: {fault}")
         return self

@@ -34,7 +34,6 @@ class Stage(Section):
     )
     both_directions: bool | None = Field(None, description="training.both_directions in this stage")
     augment: bool | None = Field(None, description="false: change no pairs, even if data.augment does")
-    reset_optimizer: bool = Field(False, description="start without the moments of AdamW and Muon")
 
 
 def updates_of_stages(stages: object) -> list[int]:
@@ -152,7 +151,7 @@ class TrainingConfig(Section):
         """Return the settings of stage `number` (from 0) alone."""
         if not self.stages:
             return self
-        own = {"weights", "corpora", "dropout", "draw_segmentations", "augment", "reset_optimizer"}
+        own = {"weights", "corpora", "dropout", "draw_segmentations", "augment"}
         named = self.stages[number].model_dump(exclude=own, exclude_none=True)
         return type(self).model_validate({**self.model_dump(), **named, "stages": ()})
 

@@ -89,8 +89,6 @@ class Training:
         self._begin_stage(self.stage.number + 1)
         self.step.num_micro_batches = 1
         self.history.validations_since_best = 0
-        if self.stage.reset_optimizer:
-            self.optimizer.forget_moments()
 
     def _begin_stage(self, number: int) -> None:
         self.stage = self.stages[number]

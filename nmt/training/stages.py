@@ -19,7 +19,6 @@ class StageSpan(NamedTuple):
     start: int
     end: int
     config: Config  # the configuration of a training that consists of only this stage
-    reset_optimizer: bool
 
 
 def stage_spans(config: Config, ends: Sequence[int] = ()) -> list[StageSpan]:
@@ -32,8 +31,7 @@ def stage_spans(config: Config, ends: Sequence[int] = ()) -> list[StageSpan]:
         own = config.of_stage(number)
         changes = {"seed": _data_seed(settings.seed, number), "max_updates": max(1, end - start)}
         changed = own.model_copy(update={"training": own.training.model_copy(update=changes)})
-        resets = bool(settings.stages) and settings.stages[number].reset_optimizer
-        spans.append(StageSpan(number, start, end, changed, resets))
+        spans.append(StageSpan(number, start, end, changed))
         start = end
     return spans
 

@@ -29,7 +29,7 @@ from tests.two_directions import two_directions, two_values
 STAGES = [
     {"max_updates": 3, "weights": [1, 0]},
     {"max_updates": 4, "weights": [1, 3], "lr": 1e-3, "warmup_updates": 1, "schedule": "cosine", "label_smoothing": 0},
-    {"max_updates": 2, "reset_optimizer": True, "tokens_per_update": 700, "dropout": 0.25},
+    {"max_updates": 2, "tokens_per_update": 700, "dropout": 0.25},
 ]
 TRAINING = {"warmup_updates": 1, "validate_every": 4, "average_checkpoints": 0, "batch_tokens": 512, "log_every": 2}
 TRAINING |= {"device": "cpu", "precision": "fp32", "threads": 1, "lr": 3e-3}
@@ -68,9 +68,7 @@ def test_each_stage_is_a_training_of_its_own(two_corpora):
     config = staged(two_corpora)
     assert config.training.max_updates == 9
     spans = stage_spans(config)
-    assert [(span.start, span.end, span.reset_optimizer) for span in spans] == [
-        (0, 3, False), (3, 7, False), (7, 9, True),
-    ]  # fmt: skip
+    assert [(span.start, span.end) for span in spans] == [(0, 3), (3, 7), (7, 9)]
     first, second, third = (span.config for span in spans)
     assert [corpus_weights(each.data, (600, 600)) for each in (first, second, third)] == [[1, 0], [1, 3], None]
     assert (second.training.lr, second.training.schedule, second.training.label_smoothing) == (1e-3, "cosine", 0)
@@ -210,9 +208,9 @@ def test_the_metrics_name_the_stage_and_the_schedule_begins_anew_in_each(whole, 
     assert TrainState.load(whole.state).counters.stage == 2
 
 
-def test_moments_are_kept_from_stage_to_stage_unless_reset(whole):
+def test_moments_are_kept_from_stage_to_stage(whole):
     steps = {float(moments["step"]) for moments in TrainState.load(whole.state).moments.values()}
-    assert steps == {2.0}  # of the last stage alone
+    assert steps == {9.0}
 
 
 @pytest.mark.parametrize("stop_at", [2, 3, 5, 7], ids=["inside 1", "end of 1", "inside 2", "end of 2"])

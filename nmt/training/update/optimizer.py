@@ -195,11 +195,6 @@ class Optimizer:
             return {"momentum": parameter}
         return {"step": torch.zeros(()), "exp_avg": parameter, "exp_avg_sq": parameter}
 
-    def forget_moments(self) -> None:
-        """Reset AdamW and Muon to their state before the first update."""
-        self.adam.state.clear()
-        self.muon.momenta.clear()
-
     def load_moments(self, moments: Moments) -> None:
         """Restore what `moments` returned."""
         self.adam.load(moments)
