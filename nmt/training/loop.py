@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import closing
 
 from nmt.training.checkpoints import checkpoint_name
 from nmt.training.ending import check_time, has_ended, log_end, plan_end
@@ -26,7 +27,7 @@ def train(training: Training, interrupt: Interrupt) -> bool:
     def should_stop() -> bool:  # in every rank if one rank was asked to stop
         return training.setup.group.any(bool(interrupt.requested))
 
-    with training.monitor.showing_progress(training.update, training.end):
+    with closing(training.monitor):
         while not has_ended(training):
             if training.update == training.stage.end:
                 _enter_next_stage(training)
@@ -34,10 +35,8 @@ def train(training: Training, interrupt: Interrupt) -> bool:
             check_time(training)
             at_end = training.update == training.stage.end
             if training.update % settings.log_every == 0 or at_end:
-                epoch = training.batches.sampler.position.epoch
-                training.monitor.log_training(
-                    training.update, training.stage_number, epoch, training.step.num_micro_batches
-                )
+                epoch, num_parts = training.batches.sampler.position.epoch, training.step.num_micro_batches
+                training.monitor.log_training(training.update, training.end, training.stage_number, epoch, num_parts)
                 if not at_end:
                     plan_end(training)
             if training.update % settings.validate_every == 0 or (at_end and not training.is_last_stage):

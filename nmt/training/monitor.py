@@ -1,9 +1,8 @@
-"""Count updates, copy their losses to the host, write the log, and show the progress."""
+"""Count updates, copy their losses to the host, and write the log."""
 
 from __future__ import annotations
 
 import logging
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -13,7 +12,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from tqdm import tqdm
 
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import RunError
@@ -37,50 +35,6 @@ def diverged(run: RunDir, message: str) -> RunError:
     kept = f"the checkpoint {last} is kept" if last else "there is no checkpoint yet"
     hint = f"start a new run with a lower training.lr, more training.warmup_updates, or training.precision fp32; {kept}"
     return RunError(message, path=run.path, hint=hint)
-
-
-class Progress:
-    """A tqdm bar if stderr is a terminal, else plain lines."""
-
-    def __init__(self, max_updates: int, start: int, silent: bool = False):
-        """Start at update `start`. If `silent`, show nothing, because another rank shows the progress."""
-        self.max_updates = max_updates
-        hidden = silent or sys.stderr is None or not sys.stderr.isatty()
-        self.bar = tqdm(total=max_updates, initial=start, unit="update", disable=hidden, smoothing=0.05)
-
-    def expect(self, max_updates: int) -> None:
-        """Change the number of updates after which training ends."""
-        self.max_updates = self.bar.total = max_updates
-
-    def advance(self) -> None:
-        """Count one update."""
-        with self._surviving():
-            self.bar.update(1)
-
-    @contextmanager
-    def _surviving(self) -> Iterator[None]:
-        """Hide the bar if the terminal was closed; training continues."""
-        try:
-            yield
-        except (OSError, ValueError):
-            self.bar.disable = True
-
-    def report(self, record: TrainRecord) -> None:
-        """Show a log line."""
-        loss = "none" if record.loss is None else f"{record.loss:.3f}"
-        line = f"loss {loss}  {record.tokens_per_second:,.0f} tokens/s  "
-        line += f"{record.utilization:.0%} of peak  lr {record.lr:.2e}"
-        if self.bar.disable:
-            seconds_left = (self.max_updates - record.update) * record.train_seconds / record.update
-            log.info(f"update {record.update}/{self.max_updates}  {line}  {seconds_left / 60:.0f} min left")
-        else:
-            with self._surviving():
-                self.bar.set_postfix_str(line)
-
-    def close(self) -> None:
-        """Close the bar, leaving it on the screen."""
-        with self._surviving():
-            self.bar.close()
 
 
 class TrainingFlops:
@@ -125,23 +79,6 @@ class Monitor:
         self.skipped_in_a_row = 0
         self._lr = 0.0  # of the newest update
         self._unflushed: list[tuple[int, int, Tensor, Tensor]] = []  # number, tokens, loss and norm on the device
-        self._progress: Progress | None = None
-
-    @contextmanager
-    def showing_progress(self, update: int, end: int) -> Iterator[None]:
-        """Show a progress bar from `update` to `end`, only in rank 0."""
-        self._progress = Progress(end, update, silent=not self.setup.group.is_main)
-        try:
-            yield
-        finally:
-            self._progress.close()
-            if self.tensorboard is not None:
-                self.tensorboard.close()
-
-    def expect(self, end: int) -> None:
-        """Change the `end` of the progress bar."""
-        if self._progress is not None:
-            self._progress.expect(end)
 
     @contextmanager
     def timing(self) -> Iterator[None]:
@@ -161,8 +98,6 @@ class Monitor:
         self._lr = lr
         self.window.reading_seconds += update.reading_seconds
         self.window.flops += sum(self.flops(rows.src_len, rows.tgt_len) for rows in update.indices)
-        if self._progress is not None:
-            self._progress.advance()
         if self.setup.device.type == "cpu" and self.setup.group.world_size == 1:
             self._flush()  # on a CPU, there is nothing to wait for; the caller measures the time
 
@@ -200,8 +135,8 @@ class Monitor:
                 self.run, f"the loss or gradient was not finite in {limit} updates in a row, up to update {number}"
             )
 
-    def log_training(self, number: int, stage: int | None, epoch: int, num_micro_batches: int) -> None:
-        """Write and show the means over the updates since the previous line, up to update `number`."""
+    def log_training(self, number: int, end: int, stage: int | None, epoch: int, num_micro_batches: int) -> None:
+        """Write and show the means over the updates since the previous line, up to update `number` of `end`."""
         self.flush()
         window, self.window = self.window, Window()
         flops_per_second = window.flops / window.seconds
@@ -222,8 +157,11 @@ class Monitor:
         )
         if self.setup.group.is_main:
             self._append(record)
-            if self._progress is not None:
-                self._progress.report(record)
+            log.info(
+                f"update {number}/{end}  loss {'none' if record.loss is None else f'{record.loss:.3f}'}  "
+                f"{record.tokens_per_second:,.0f} tokens/s  {record.utilization:.0%} of peak  lr {record.lr:.2e}  "
+                f"{(end - number) * self.train_seconds / number / 60:.0f} min left"
+            )
 
     def _append(self, record: TrainRecord | ValidRecord) -> None:
         self.metrics.append(record)
@@ -254,6 +192,11 @@ class Monitor:
         )
         for direction, scores in directions.items():
             log.info(f"  {direction}: loss {scores['loss']:.3f}  BLEU {scores['bleu']:.2f}  chrF {scores['chrf']:.2f}")
+
+    def close(self) -> None:
+        """Write what is still in memory."""
+        if self.tensorboard is not None:
+            self.tensorboard.close()
 
     def forget_after(self, update: int) -> None:
         """Drop log entries after `update`, because a resumed run rewrites them."""

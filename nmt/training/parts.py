@@ -81,7 +81,6 @@ class Training:
         """End the stages at the updates of `plan`."""
         self.plan, self.stages = plan, stage_spans(self.config, plan.ends)
         self.stage = self.stages[self.stage.number]
-        self.monitor.expect(self.end)
 
     def enter_next_stage(self) -> None:
         """Switch to the data and settings of the next stage. Every rank must call this."""
