@@ -111,7 +111,7 @@ class TrainingConfig(Section):
     )
     log_every: Count = Field(50, description="updates per log line")
     tensorboard: bool = Field(
-        False, description="write curves and samples for TensorBoard into the run (needs the extra tensorboard)"
+        False, description="write curves for TensorBoard into the run (needs the extra tensorboard)"
     )
     validate_every: Count = Field(500, description="updates between validations; each validation writes a checkpoint")
     early_stopping_patience: int = Field(

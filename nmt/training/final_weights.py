@@ -41,8 +41,6 @@ def score_and_write(training: Training, name: str, weights: Mapping[str, Tensor]
     """Validate `weights` in fp32, the precision in which they are loaded; save them, and record their scores."""
     started = time.perf_counter()
     _write(training, name, weights, _validate(training, weights), started)
-    if training.monitor.tensorboard is not None and training.setup.group.is_main:
-        training.monitor.tensorboard.add_samples(training.update, name, training.validator.samples)
 
 
 def write_average(training: Training) -> None:

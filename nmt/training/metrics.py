@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from nmt.artifacts.rundir import MADE_AT_END
 from nmt.base.errors import RunError, require
@@ -77,14 +76,6 @@ class Window:
         self.num_tokens += num_tokens
         self.num_updates += 1
         return True
-
-
-class Sample(NamedTuple):
-    """A sentence of a validation set and its translation."""
-
-    source: str
-    reference: str
-    translation: str
 
 
 class MetricsLog:
@@ -156,22 +147,13 @@ class TensorBoardLog:
         if isinstance(record, TrainRecord):
             groups = {"train": {name: getattr(record, name) for name in _TRAIN_CURVES}}
         else:
-            group = _group(record.checkpoint)
+            group = record.checkpoint if record.checkpoint in MADE_AT_END else "valid"
             groups = {group: {name: getattr(record, name) for name in _VALID_CURVES}}
             groups |= {f"{group}-{direction}": scores for direction, scores in record.directions.items()}
         for group, values in groups.items():
             for name, value in values.items():
                 if value is not None and math.isfinite(value):
                     self._writer.add_scalar(f"{group}/{name}", value, record.update)
-
-    def add_samples(self, update: int, checkpoint: str, samples: Mapping[str, Sequence[Sample]]) -> None:
-        """Add the translations of a few validation sentences, by direction."""
-        for direction, sentences in samples.items():
-            text = "\n\n".join(
-                f"    source       {source}\n    translation  {translation}\n    reference    {reference}"
-                for source, reference, translation in sentences
-            )
-            self._writer.add_text(f"{_group(checkpoint)}-{direction}/samples", text, update)
 
     def forget_after(self, update: int) -> None:
         """Let TensorBoard hide the events after `update`, because a resumed training writes them again."""
@@ -181,7 +163,3 @@ class TensorBoardLog:
         """Write what is still in memory."""
         if self._opened is not None:
             self._opened.close()
-
-
-def _group(checkpoint: str) -> str:
-    return checkpoint if checkpoint in MADE_AT_END else "valid"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
-from itertools import islice
 from typing import NamedTuple
 
 import torch
@@ -22,13 +21,11 @@ from nmt.decoding.engines.torch_engine import TorchEngine
 from nmt.evaluation import score_sets
 from nmt.model.kernels.chunked_loss import projected_token_loss, with_bias
 from nmt.model.transformer import Transformer
-from nmt.training.metrics import Sample
 from nmt.training.update.distributed import ProcessGroup
 from nmt.translation import LanguagePair, Translator
 from nmt.translation.retries import RETRY_BEAM_SIZE
 from nmt.translation.segments import MAX_BATCH_SENTENCES
 
-_NUM_SAMPLES = 5  # sentences of each validation set that TensorBoard shows as text
 _LOSS_TOKENS = 4096  # batch size for computing the loss if training chooses its batches by memory
 
 
@@ -74,7 +71,6 @@ class Validator:
         self.sets = sets
         self.tokenizers = tokenizers
         self.config = config
-        self.samples: dict[str, list[Sample]] = {}  # of the last scored model, by direction
 
     def __call__(self, model: Transformer) -> ValidationResult:
         """Score `model`; its mode (training or evaluation) is restored."""
@@ -102,8 +98,6 @@ class Validator:
         texts = [""] * len(sources)
         for start, share in enumerate(self.group.gather([translation.text for translation in translations])):
             texts[start::count] = share
-        rows = zip(sources, pairs.references, texts, strict=True)
-        self.samples[str(pairs.direction)] = [Sample(*row) for row in islice(rows, _NUM_SAMPLES)]
         return texts
 
     def dry_run(self, model: Transformer, src_len: int) -> None:
