@@ -6,10 +6,8 @@ import hashlib
 import json
 import logging
 import os
-import shutil
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -19,7 +17,6 @@ from nmt.base.errors import ConfigError, DataError, RunError, in_words
 from nmt.base.languages import Direction, written_without_spaces
 from nmt.config import Config
 from nmt.data.read.corpus import SentencePair, paths_of
-from nmt.data.read.lines import COMPRESSIONS
 from nmt.data.store.glossary_pairs import TermLexicon
 from nmt.data.store.mixing import corpus_weights, quotas
 from nmt.data.store.report import SPLITS, CorpusCounts, CorpusPart, CorpusReport, SideReport, Split, SplitReport
@@ -42,10 +39,6 @@ from nmt.training.corpus.corpus import Corpus, with_both_sides, with_progress
 from nmt.training.corpus.text_statistics import record_statistics
 
 log = logging.getLogger(__name__)
-
-_PACKED = {*COMPRESSIONS, ".xlsx"}
-_GROWS = 4  # text is about this many times larger than its .gz
-_SAMPLE_PAIRS = 2000  # pairs from which the size of a store is estimated
 
 
 class Prepared(NamedTuple):
@@ -97,7 +90,7 @@ def prepare(config: Config, run: RunDir, store_root: Path, expected: str | None 
         store = TokenStore(folder)
     else:
         corpus.log_check()
-        _log_size(corpus, tokenizers, store_root)
+        log.info("tokenizing into %s", store_root)
         counts = CorpusCounts()
         store = build_store(folder, _counted(corpus, run, counts), tokenizers, counts)
     if config.data.glossary.is_on:
@@ -231,29 +224,6 @@ def _placeholders_of(config: Config) -> Callable[[SentencePair], SentencePair]:
     """Return a function that inserts placeholders for protected spans, if the configuration asks for them."""
     symbols = user_symbols(config)
     return (lambda pair: insert_placeholders(pair, symbols)) if config.data.protect else (lambda pair: pair)
-
-
-def _log_size(corpus: Corpus, tokenizers: TokenizerPair, store_root: Path) -> None:
-    """Log the disk space that a store needs, estimated from its first pairs. DataError if it is not available."""
-    config = corpus.config
-    first = list(islice(with_both_sides(corpus.train_pairs()), _SAMPLE_PAIRS))
-    files = [path for path in paths_of(config.data.corpora("train")) if path.is_file()]
-    text_bytes = sum(path.stat().st_size * (_GROWS if path.suffix in _PACKED else 1) for path in files)
-    sample_bytes = sum(len(f"{pair.src}{pair.tgt}".encode(errors="replace")) + 2 for pair in first)
-    tags, tgt_tags = tags_before_sources(config), tags_before_targets(config)
-    sources = tokenizers.src.encode_batch(tags[pair.corpus] + pair.src for pair in first)
-    targets = tokenizers.tgt.encode_batch(tgt_tags[pair.corpus] + pair.tgt for pair in first)
-    num_tokens = sum(map(len, sources)) + sum(map(len, targets))
-    size = int(text_bytes / max(1, sample_bytes) * (2 * num_tokens + 16 * len(first)))
-    existing = next(folder for folder in (store_root, *store_root.absolute().parents) if folder.is_dir())
-    free = shutil.disk_usage(existing).free
-    if size > free:
-        hint = "free disk space, or set data.store_dir to a folder on another disk"
-        raise DataError(
-            f"the tokenized corpus needs about {size >> 20:,} MB; {free >> 20:,} MB are free", path=existing, hint=hint
-        )
-    megabytes = f"about {-(-size >> 20):,} MB of disk, of {free >> 20:,} MB free"
-    log.info("tokenizing into %s: %s", store_root, megabytes)
 
 
 def _fingerprint(corpus: Corpus, tokenizers: TokenizerPair, store_root: Path) -> str:
