@@ -10,7 +10,6 @@ import hashlib
 import heapq
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Self
 
 from nmt.base.errors import DataError
 
@@ -23,11 +22,6 @@ class Holdout:
 
     seed: int
     chosen: Mapping[int, str]
-
-    @classmethod
-    def from_sources(cls, seed: int, sources: Iterable[tuple[str, str]]) -> Self:
-        """Rebuild the choice from (name of the set, source sentence) of all held-out pairs."""
-        return cls(seed, {_hash(src, seed): name for name, src in sources})
 
     def split_of(self, src: str) -> str:
         """Return the set that a pair with this source sentence belongs to: "train", or one of the held-out names."""

@@ -105,11 +105,12 @@ class Corpus:
         pairs = read_parallel(self.train)
         if not self.missing:
             return pairs
+        held_out = list(chain.from_iterable(self._held_out.values()))
+        sources = {pair.src for pair in held_out}
         if len(set(self._directions["train"])) == 1:
-            (holdout,) = self._holdouts.values()
-            return (pair for pair in pairs if holdout.split_of(pair.src) == "train")
-        held_out = {text for split in self._held_out.values() for pair in split for text in (pair.src, pair.tgt)}
-        return (pair for pair in pairs if not {pair.src, pair.tgt} & held_out)
+            return (pair for pair in pairs if pair.src not in sources)
+        texts = sources.union(pair.tgt for pair in held_out)
+        return (pair for pair in pairs if texts.isdisjoint((pair.src, pair.tgt)))
 
     @cached_property
     def dropped(self) -> DroppedRows:
@@ -169,19 +170,8 @@ class Corpus:
         texts = [(paths_of(files), _form_of(files) | {"tag": None}) for files in self.train]
         return {number for number, text in enumerate(texts) if text not in texts[:number]}
 
-    @cached_property
-    def _holdouts(self) -> dict[Direction, Holdout]:
-        """Return the held-out sentences of each direction."""
-        seed = self.config.data.holdout_seed
-        if self._store_root is None:
-            return self._choose()
-        sources: dict[Direction, list[tuple[str, str]]] = {direction: [] for direction in self._directions["train"]}
-        for split, pairs in self._held_out.items():
-            for pair in pairs:
-                sources[self.direction("train", pair)].append((split, pair.src))
-        return {direction: Holdout.from_sources(seed, texts) for direction, texts in sources.items()}
-
     def _choose(self) -> dict[Direction, Holdout]:
+        """Choose the sentences of each direction to hold out."""
         data, directions = self.config.data, self._directions["train"]
         holdouts = {}
         for direction in dict.fromkeys(directions):
