@@ -167,12 +167,8 @@ def _log_holdout(corpus: Corpus, run: RunDir) -> None:
     sizes = [len(set(run.read_pairs(split)[0])) for split in corpus.missing]
     size, holdout_size = min(sizes, default=0), corpus.config.data.holdout_size
     if corpus.missing and size < holdout_size:
-        log.info(
-            "Holding out %d source sentences for %s instead of %d: at most one tenth of the corpus is held out.",
-            size,
-            in_words(corpus.missing),
-            holdout_size,
-        )
+        instead = f"{size} source sentences for {in_words(corpus.missing)} instead of {holdout_size}"
+        log.info(f"Holding out {instead}: at most one tenth of the corpus is held out.")
 
 
 def _tokenizers(config: Config, run: RunDir, corpus: Corpus, base: TokenizerPair | None) -> TokenizerPair:
@@ -246,7 +242,8 @@ def _fingerprint(corpus: Corpus, tokenizers: TokenizerPair, store_root: Path) ->
 
 
 def _counted(corpus: Corpus, run: RunDir, counts: CorpusCounts) -> Iterator[SentencePair]:
-    """Yield the training pairs as the model sees them, and copies with placeholders; count them into `counts`."""
+    """Yield the training pairs as the model sees them, and copies of some with more placeholders; count them."""
+    data, seed = corpus.config.data, corpus.config.training.seed
     valid_sources, test_sources = (_sources(corpus, run, split) for split in SPLITS)
     tags, tgt_tags = tags_before_sources(corpus.config), tags_before_targets(corpus.config)
     with_placeholders = _placeholders_of(corpus.config)
@@ -262,9 +259,13 @@ def _counted(corpus: Corpus, run: RunDir, counts: CorpusCounts) -> Iterator[Sent
         counts.same_on_both_sides += pair.src == pair.tgt
         counts.sources_in_valid += pair.src in valid_sources[direction]
         counts.sources_in_test += pair.src in test_sources[direction]
-        protected = with_placeholders(pair)
+        protected, copy = with_placeholders(pair), None
         counts.with_protected_spans += protected is not pair and ANY_PLACEHOLDER.search(protected.src) is not None
-        for seen in _as_trained_on(protected, direction, corpus.config, counts):
+        if data.protect:
+            spaced = (not written_without_spaces(direction.src), not written_without_spaces(direction.tgt))
+            copy = copy_with_placeholders(protected, share=data.placeholder_share, seed=seed, spaced=spaced)
+            counts.copies_with_placeholders += copy is not None
+        for seen in filter(None, (protected, copy)):
             yield seen._replace(src=tags[pair.corpus] + seen.src, tgt=tgt_tags[pair.corpus] + seen.tgt)
     if corpus.has_filters:
         counts.filtered, counts.dropped_by_rule = len(corpus.dropped), corpus.dropped.counts
@@ -283,20 +284,6 @@ def _sources(corpus: Corpus, run: RunDir, split: Split) -> Mapping[Direction, se
             tag = next((tag for tag in tags if text.startswith(tag)), "")
             sources[direction].add(text.removeprefix(tag))
     return sources
-
-
-def _as_trained_on(
-    pair: SentencePair, direction: Direction, config: Config, counts: CorpusCounts
-) -> Iterator[SentencePair]:
-    """Yield the pair and, for the configured share of the pairs, a copy with more placeholders."""
-    yield pair
-    if not config.data.protect:
-        return
-    spaced = (not written_without_spaces(direction.src), not written_without_spaces(direction.tgt))
-    share, seed = config.data.placeholder_share, config.training.seed
-    if copy := copy_with_placeholders(pair, share=share, seed=seed, spaced=spaced):
-        counts.copies_with_placeholders += 1
-        yield copy
 
 
 def _count_words(text: str, language: str) -> int:

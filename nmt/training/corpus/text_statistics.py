@@ -73,8 +73,8 @@ def count_texts(corpus: Corpus, num_pairs: int, tokenizer: Tokenizer) -> TextSta
             sources.append(pair.src)
     return TextStatistics(
         pairs=int(sentences[0].sum()),
-        src_sentences=_without_zeros(sentences[0].tolist()),
-        tgt_sentences=_without_zeros(sentences[1].tolist()),
+        src_sentences=np.trim_zeros(sentences[0], "b").tolist(),
+        tgt_sentences=np.trim_zeros(sentences[1], "b").tolist(),
         merged=_merged(corpus.config),
         without_letters=without_letters,
         in_capitals=in_capitals,
@@ -82,11 +82,6 @@ def count_texts(corpus: Corpus, num_pairs: int, tokenizer: Tokenizer) -> TextSta
         numbers_kept=numbers_kept,
         chars_per_token=_low_chars_per_token(sources, tokenizer),
     )
-
-
-def _without_zeros(counts: list[int]) -> list[int]:
-    """Return `counts` without the zeros at its end."""
-    return counts[: 1 + max((i for i, count in enumerate(counts) if count), default=0)]
 
 
 def _merged(config: Config) -> float:
