@@ -6,8 +6,8 @@ import logging
 import signal
 import threading
 from contextlib import suppress
-from types import FrameType, TracebackType
-from typing import Self
+from types import FrameType
+from typing import Any, Self
 
 log = logging.getLogger(__name__)
 
@@ -16,14 +16,13 @@ class Interrupt:
     """A context in which SIGINT and SIGTERM stop the work: at once before `defer`, after it at the end of the update.
 
     To stop at once, they raise KeyboardInterrupt. After `defer`, the first signal sets `requested`, and a second SIGINT
-    stops at once. It may be entered several times.
+    stops at once.
     """
 
     def __init__(self) -> None:
         self.requested: signal.Signals | None = None
         self.deferred = False
-        self._before: dict[signal.Signals, object] = {}
-        self._num_entered = 0
+        self._before: dict[signal.Signals, Any] = {}
 
     @property
     def exit_code(self) -> int:
@@ -35,22 +34,13 @@ class Interrupt:
         self.deferred = True
 
     def __enter__(self) -> Self:
-        self._num_entered += 1
-        for number in (signal.SIGINT, signal.SIGTERM):
-            # Python handles signals only in the main thread.
-            if number not in self._before and threading.current_thread() is threading.main_thread():
-                self._before[number] = signal.signal(number, self._ask)
+        if threading.current_thread() is threading.main_thread():  # Python handles signals only there
+            self._before = {number: signal.signal(number, self._ask) for number in (signal.SIGINT, signal.SIGTERM)}
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._num_entered -= 1
-        if self._num_entered:  # the outermost context restores them
-            return
+    def __exit__(self, *exception: object) -> None:
         for number, handler in self._before.items():
-            signal.signal(number, handler)  # type: ignore[arg-type]
-        self._before.clear()
+            signal.signal(number, handler)
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
         is_second = self.requested is not None

@@ -213,17 +213,9 @@ def _make_run(config: Config, path: Path, group: ProcessGroup, *, overwrite: boo
         refuse_unfit_stages(stage_spans(config), config, prepared.store)
         precision = choose_precision(config.training.precision, device)
         run.write_config(config)
-        run.write_info(
-            RunInfo.model_validate(
-                {
-                    **describe_environment(device, group.world_size).model_dump(),
-                    "command": sys.argv[1:],
-                    "seed": config.training.seed,
-                    "precision": precision.name,
-                    "data_fingerprint": prepared.fingerprint,
-                }
-            )
-        )
+        facts = describe_environment(device, group.world_size).model_dump()
+        facts |= {"command": sys.argv[1:], "seed": config.training.seed, "precision": precision.name}
+        run.write_info(RunInfo.model_validate(facts | {"data_fingerprint": prepared.fingerprint}))
     group.await_main()
 
 
@@ -262,8 +254,8 @@ def _train(training: Training, interrupt: Interrupt | None, resumed: Config | No
     group = training.setup.group
     if group.is_main:
         log.info(_describe(training))
-    with interrupt or Interrupt() as active_interrupt, _explained_errors(training.run):
-        active_interrupt.defer()
+    with nullcontext(interrupt) if interrupt else Interrupt() as entered, _explained_errors(training.run):
+        entered.defer()
         fit_into_memory(training)
         refuse_stages_beyond_memory(training)
         # The run is changed only from here on, when no check of any rank can refuse to train it.
@@ -276,11 +268,11 @@ def _train(training: Training, interrupt: Interrupt | None, resumed: Config | No
             _record(training, is_resumed=resumed is not None)
         if is_finished:
             return True
-        finished = loop.train(training, active_interrupt)
+        finished = loop.train(training, entered)
         if finished and group.is_main:
             check_int8(training)
             measure_placeholders(RunDir(training.run.path))
-            finished = not active_interrupt.requested
+            finished = not entered.requested
             if finished:
                 write_card(training)
     return finished
