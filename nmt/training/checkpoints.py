@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 from nmt.artifacts.rundir import MADE_AT_END, CheckpointIndex, RunDir, checkpoint_quality
 from nmt.training.validation import ValidationResult
@@ -62,16 +62,9 @@ class CheckpointHistory:
 
     def write_index(self, run: RunDir) -> None:
         """Write `index.json` without the comparison of int8 and fp32, which is added at the end of training."""
-        run.write_index(
-            CheckpointIndex(
-                last=self.last,
-                early_stopping_metric=self.early_stopping_metric,
-                checkpoints=self.checkpoints,
-                best=self.best,
-                validations_since_best=self.validations_since_best,
-                signatures=self.signatures,
-            )
-        )
+        fields = asdict(self)
+        del fields["listed_before"]
+        run.write_index(CheckpointIndex(last=self.last, **fields))
 
     def delete_unlisted(self, run: RunDir) -> None:
         """Delete weights listed neither in the saved state nor in the previous one; training may resume from either."""

@@ -21,7 +21,6 @@ from nmt.decoding.engines import native_engine
 from nmt.decoding.engines.native_engine import NativeEngine, NativePrecision
 from nmt.decoding.engines.selection import prefers_fp32
 from nmt.decoding.hypothesis import NotFiniteError
-from nmt.model.transformer import Transformer
 from nmt.training.checkpoints import checkpoint_name
 from nmt.training.monitor import diverged
 from nmt.training.parts import Training
@@ -130,8 +129,12 @@ def find_peak(
 
 
 def _validate(training: Training, weights: Mapping[str, Tensor]) -> ValidationResult:
+    model = training.model
+    if weights is not training.optimizer.model_parameters:
+        model = copy.deepcopy(model).float()
+        load_weights(model, weights)
     try:
-        return training.validator(_fp32_model(training, weights))
+        return training.validator(model)
     except NotFiniteError as error:
         message = f"the model diverged: its outputs are not finite in the validation after update {training.update}"
         raise diverged(training.run, message) from error
@@ -147,15 +150,6 @@ def _write(
         seconds = time.perf_counter() - started
         stage = training.stage_number
         training.monitor.log_validation(training.update, stage, name, result, best=is_best, seconds=seconds)
-
-
-def _fp32_model(training: Training, weights: Mapping[str, Tensor]) -> Transformer:
-    """Return an fp32 model with `weights`: the model in training if it has these weights, else a copy."""
-    if weights is training.optimizer.model_parameters:
-        return training.model
-    model = copy.deepcopy(training.model).float()
-    load_weights(model, weights)
-    return model
 
 
 def check_int8(training: Training) -> None:

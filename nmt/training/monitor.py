@@ -173,24 +173,14 @@ class Monitor:
         self, number: int, stage: int | None, name: str, result: ValidationResult, *, best: bool, seconds: float
     ) -> None:
         """Write and show the scores of the checkpoint `name`."""
-        loss, perplexity, bleu, chrf, _, directions = result
-        record = ValidRecord(
-            update=number,
-            checkpoint=name,
-            loss=loss,
-            perplexity=perplexity,
-            bleu=bleu,
-            chrf=chrf,
-            seconds=seconds,
-            directions=directions,
-            stage=stage,
-        )
-        self._append(record)
+        scores = result._asdict()
+        del scores["signatures"]
+        self._append(ValidRecord(update=number, checkpoint=name, seconds=seconds, stage=stage, **scores))
         log.info(
-            f"valid {name}: loss {loss:.3f}  perplexity {perplexity:.2f}  BLEU {bleu:.2f}  "
-            f"chrF {chrf:.2f}{'  (best)' if best else ''}  [{seconds:.0f} s]"
+            f"valid {name}: loss {result.loss:.3f}  perplexity {result.perplexity:.2f}  BLEU {result.bleu:.2f}  "
+            f"chrF {result.chrf:.2f}{'  (best)' if best else ''}  [{seconds:.0f} s]"
         )
-        for direction, scores in directions.items():
+        for direction, scores in result.directions.items():
             log.info(f"  {direction}: loss {scores['loss']:.3f}  BLEU {scores['bleu']:.2f}  chrF {scores['chrf']:.2f}")
 
     def close(self) -> None:
