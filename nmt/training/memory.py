@@ -29,7 +29,7 @@ class MemoryNeeds(NamedTuple):
     num_parameters: int
     vocab_size: int  # of the target
     longest: tuple[int, int]  # source and target, in tokens
-    bytes_per_number: int = 4  # of activations; 2 for bf16
+    bytes_per_number: int = 4  # of activations; 2 for bf16 and fp16
     num_passes: int = 1  # passes over each micro-batch
 
     def num_bytes(self, tokens: int) -> int:
@@ -42,23 +42,15 @@ class MemoryNeeds(NamedTuple):
 
     def activation_bytes(self, tokens: int) -> int:
         """Estimate the bytes that the layers keep for the backward pass of a micro-batch of `tokens`."""
-        src, tgt = self.longest
-        model = self.model
-        encoder = 20 * model.d_model + 3 * model.d_ff + self._kept_by_attention(src)  # numbers per source token
-        decoder = 32 * model.d_model + 3 * model.d_ff + self._kept_by_attention(src) + self._kept_by_attention(tgt)
-        layers = max(tokens, src) * model.encoder_layers * encoder + max(tokens, tgt) * model.decoder_layers * decoder
-        return (layers + self._working_set(tokens)) * self.bytes_per_number
-
-    def _kept_by_attention(self, num_keys: int) -> int:
-        """Return how many numbers an attention layer keeps per query."""
-        scores = 3 * self.model.num_heads * num_keys
+        (src, tgt), model = self.longest, self.model
         # Additive scores are computed from d_model / num_heads features per head, query and key: [B, H, T, S, K].
-        return scores + (self.model.d_model * num_keys if self.model.attention == "additive" else 0)
-
-    def _working_set(self, tokens: int) -> int:
-        """Return the size of the largest temporaries, in numbers: features before tanh, and their gradients."""
-        longest = max(self.longest)
-        return 3 * max(tokens, longest) * longest * self.model.d_model if self.model.attention == "additive" else 0
+        features = model.d_model if model.attention == "additive" else 0
+        per_key = 3 * model.num_heads + features  # numbers that attention keeps per query and key
+        encoder = 20 * model.d_model + 3 * model.d_ff + src * per_key  # numbers per source token
+        decoder = 32 * model.d_model + 3 * model.d_ff + (src + tgt) * per_key
+        layers = max(tokens, src) * model.encoder_layers * encoder + max(tokens, tgt) * model.decoder_layers * decoder
+        temporary = 3 * max(tokens, src, tgt) * max(src, tgt) * features  # before tanh, and their gradients
+        return (layers + temporary) * self.bytes_per_number
 
 
 def num_micro_batches_on_cpu(needs: MemoryNeeds, tokens: int, minimum: int, available: int | None) -> int:
