@@ -8,7 +8,6 @@ from nmt.base.files import write_text
 from nmt.data.read.corpus import paths_of
 from nmt.data.text.tags import language_tags
 from nmt.decoding.engines.selection import prefers_fp32
-from nmt.training.ending import is_shortened
 from nmt.training.parts import Training
 
 
@@ -21,7 +20,7 @@ def write_card(training: Training) -> None:
     paragraphs = (
         f"# {run.path.name}: {languages}",
         f"A Transformer encoder-decoder, trained with nmt {run.info().nmt}.",
-        "\n".join(["| | |", "|---|---|", *(f"| {name} | {fact} |" for name, fact in facts.items() if fact)]),
+        "\n".join(["| | |", "|---|---|", *(f"| {name} | {fact} |" for name, fact in facts.items())]),
         *_scores(training),
         f"`nmt eval --model {shlex.quote(str(run.path))}` scores the test set and saves the result under `eval/`.",
         "## Use",
@@ -50,26 +49,8 @@ def _facts(training: Training) -> dict[str, str]:
         "trained on": f"{run.read_json(run.report_file)['pairs']:,} sentence pairs of {files}",
         "training": f"{training.update:,} updates in {minutes:.1f} minutes on {machine}, seed "
         f"{config.training.seed}{base}",
-        "methods": ", ".join(_methods(training)),
         "weights": f"checkpoint {run.index().best}",
     }
-
-
-def _methods(training: Training) -> list[str]:
-    """Return the special methods that the training used."""
-    settings, positions, norms = training.settings, training.config.model.positions, training.config.model.qk_norm
-    stages = [stage.both_directions for stage in settings.stages] or [None]
-    in_both = [settings.both_directions if own is None else own for own in stages]
-    share = "" if all(in_both) else f" in {sum(in_both)} of {len(in_both)} stages"
-    methods = {
-        f"{positions} positions": positions != "sinusoidal",
-        f"norms of queries and keys{' in self-attention' if norms == 'self' else ''}": norms,
-        f"both directions{share}": any(in_both),
-        f"R-Drop (alpha {settings.r_drop:g})": settings.r_drop,
-        "Muon": settings.optimizer == "muon",
-        f"ended after {settings.max_minutes:g} minutes": is_shortened(training) and training.update == training.end,
-    }
-    return [name for name, used in methods.items() if used]
 
 
 def _scores(training: Training) -> list[str]:
