@@ -29,12 +29,13 @@ def has_ended(training: Training) -> bool:
 
 def log_end(training: Training, num_updates: int) -> None:
     """Log in rank 0 why training ends after these `num_updates`, unless it has just had all of its updates."""
+    settings = training.settings
     if not training.setup.group.is_main:
         return
     if training.update < training.end:
         tries = counted(training.history.validations_since_best, "validation")
         reason, remedy = f"{tries} without a better score", "raise training.early_stopping_patience"
-    elif is_shortened(training):
+    elif settings.max_minutes and training.end < _unlimited_end(settings, _finished_ends(training)):
         reason, remedy = f"training.max_minutes ran out after update {training.update:,}", "raise training.max_minutes"
         if not training.is_last_stage:
             reason += f", in stage {training.stage_number} of {len(training.stages)}"
@@ -45,15 +46,9 @@ def log_end(training: Training, num_updates: int) -> None:
         return
     else:
         reason = f"the run has had all of its {training.end:,} updates"
-        remedy = "append a stage" if training.settings.stages else "raise training.max_updates"
+        remedy = "append a stage" if settings.stages else "raise training.max_updates"
     end = "training ends early" if num_updates else "no updates are left"
     log.info(f"{end}: {reason}; {remedy} to continue it with --resume")
-
-
-def is_shortened(training: Training) -> bool:
-    """Return whether `training.max_minutes` ends training, or will end it, before its last update."""
-    finished = _finished_ends(training)
-    return bool(training.settings.max_minutes) and training.end < _unlimited_end(training.settings, finished)
 
 
 def check_time(training: Training) -> None:
@@ -89,8 +84,7 @@ def resume_plan(training: Training) -> None:
     plan, settings, number = training.plan, training.settings, training.stage.number
     if plan is None:
         return
-    has_same_stages = plan.lengths in ((), stage_lengths(settings)) and len(plan.ends) == len(training.stages)
-    if has_same_stages and (plan.max_updates, plan.max_minutes) == (settings.max_updates, settings.max_minutes):
+    if (plan.lengths, plan.max_minutes) == (stage_lengths(settings), settings.max_minutes):
         training.follow(plan)
         return
     if training.update == plan.ends[number] and not training.is_last_stage:
@@ -100,9 +94,7 @@ def resume_plan(training: Training) -> None:
     finished = plan.ends[:number]
     last = max(training.update, _unlimited_end(settings, finished))
     _follow(training, planned_ends(settings, finished, training.update, last))
-    if settings.max_minutes:
-        training.plan = None
-        plan_end(training)
+    plan_end(training)
 
 
 def planned_ends(settings: TrainingConfig, finished: Sequence[int], update: int, last: int) -> list[int]:
@@ -132,9 +124,8 @@ def _unlimited_end(settings: TrainingConfig, finished: Sequence[int]) -> int:
 
 
 def _follow(training: Training, ends: Sequence[int]) -> None:
-    settings = training.settings
-    limits = {"max_updates": settings.max_updates, "max_minutes": settings.max_minutes}
-    training.follow(Plan(ends=tuple(ends), lengths=stage_lengths(settings), **limits))
+    lengths, max_minutes = stage_lengths(training.settings), training.settings.max_minutes
+    training.follow(Plan(ends=tuple(ends), lengths=lengths, max_minutes=max_minutes))
 
 
 def _warn_of_warmup(training: Training) -> None:

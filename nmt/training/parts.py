@@ -170,9 +170,9 @@ class Training:
                 path=self.run.config_file,
                 hint=ONLY_LATER_STAGES,
             )
-        if counters.plan is not None and len(counters.plan.ends) <= counters.stage:
-            raise ValueError(f"its plan has {len(counters.plan.ends)} stages")
-        self.plan = counters.plan
+        plan = self.plan = counters.plan
+        if plan is not None and not counters.stage < len(plan.ends) == len(plan.lengths):
+            raise ValueError(f"its plan has {len(plan.ends)} stages")
         if counters.stage:
             self._begin_stage(counters.stage)
         self.batches.sampler.seek(counters.position)

@@ -46,8 +46,7 @@ class Plan(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     ends: Annotated[tuple[Count, ...], Field(min_length=1, max_length=100)]  # update after which each stage ends
-    lengths: Annotated[tuple[Count, ...], Field(max_length=100)] = ()  # updates of each stage; empty in older states
-    max_updates: Count
+    lengths: Annotated[tuple[Count, ...], Field(max_length=100)]  # updates of each stage
     max_minutes: Annotated[float, Field(ge=0.0, le=1e7)]
 
 

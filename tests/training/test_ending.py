@@ -25,7 +25,6 @@ def test_a_training_of_some_minutes_ends_in_time_and_its_schedule_with_it(digits
     assert state.counters.update == train[-1]["update"] == 48 / per_update < 20
     assert train[-1]["lr"] == 0.0
     assert train[1]["lr"] == pytest.approx(3e-3 * (48 - 4 * per_update) / (48 - 3 * per_update))
-    assert "ended after 0.8 minutes" in whole.card.read_text(encoding="utf-8")
     stopped = stop_and_resume(config, tmp_path / "stopped", 5)
     assert same(state_of(whole), state_of(stopped))
     assert whole.index() == stopped.index()
@@ -72,7 +71,6 @@ def test_stages_share_the_minutes_in_proportion_and_each_schedule_ends_with_its_
     assert abs(len(first) - 0.6 * num_updates) <= 2
     assert set(first[2:]) == {3e-3}
     assert train[-1]["lr"] == 0.0
-    assert "ended after 1.6 minutes" in whole.card.read_text(encoding="utf-8")
     for stop in (5, len(first), len(first) + 3):
         stopped = stop_and_resume(config, tmp_path / f"stopped-{stop}", stop)
         assert same(state_of(whole), state_of(stopped))
@@ -113,7 +111,6 @@ def test_a_finished_stage_keeps_its_end_if_there_is_more_time_for_the_next(
     counters = TrainState.load(run.state).counters
     assert counters.plan.ends == (first, counters.update)
     assert counters.update == first + 20 if not minutes else end < counters.update <= first + 20
-    assert ("ended after" in run.card.read_text(encoding="utf-8")) == (counters.update < first + 20)
 
 
 def test_a_stage_that_the_time_cut_short_goes_on_if_there_is_more_time(digits, tmp_path, monkeypatch):
@@ -177,7 +174,6 @@ def test_training_stops_early_when_patience_runs_out(digits, tmp_path, messages)
     assert f"no updates are left: {reason}" in messages
     limited = {**more, "max_minutes": 60}  # time is not what ends it
     assert resume_run(small_config(digits, training=limited), tmp_path / "run")
-    assert "ended after" not in RunDir(tmp_path / "run").card.read_text(encoding="utf-8")
     assert messages.count(f"no updates are left: {reason}") == 2
     for limit in (0, 60):
         fewer = {**training, "max_updates": update - 1, "max_minutes": limit}
