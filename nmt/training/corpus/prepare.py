@@ -26,13 +26,7 @@ from nmt.data.text.glossary import TERM_SYMBOLS
 from nmt.data.text.placeholders import VERSION as PLACEHOLDERS_VERSION
 from nmt.data.text.placeholders import copy_with_placeholders, insert_placeholders
 from nmt.data.text.spans import ANY_PLACEHOLDER, PLACEHOLDERS
-from nmt.data.text.tags import (
-    corpus_tags,
-    language_prefix,
-    tags_before_sources,
-    tags_before_targets,
-    user_symbols,
-)
+from nmt.data.text.tags import language_prefix, tags_before_sources, tags_before_targets, user_symbols
 from nmt.data.tokens.sentencepiece_training import train_tokenizers
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.training.corpus.corpus import Corpus, with_both_sides, with_progress
@@ -92,7 +86,7 @@ def prepare(config: Config, run: RunDir, store_root: Path, expected: str | None 
         corpus.log_check()
         log.info("tokenizing into %s", store_root)
         counts = CorpusCounts()
-        store = build_store(folder, _counted(corpus, run, counts), tokenizers, counts)
+        store = build_store(folder, _counted(corpus, counts), tokenizers, counts)
     if config.data.glossary.is_on:
         TermLexicon.of_store(store, keep=True)
     report = _report(corpus, run, tokenizers, store)
@@ -241,10 +235,10 @@ def _fingerprint(corpus: Corpus, tokenizers: TokenizerPair, store_root: Path) ->
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:24]
 
 
-def _counted(corpus: Corpus, run: RunDir, counts: CorpusCounts) -> Iterator[SentencePair]:
+def _counted(corpus: Corpus, counts: CorpusCounts) -> Iterator[SentencePair]:
     """Yield the training pairs as the model sees them, and copies of some with more placeholders; count them."""
     data, seed = corpus.config.data, corpus.config.training.seed
-    valid_sources, test_sources = (_sources(corpus, run, split) for split in SPLITS)
+    valid_sources, test_sources = (_sources(corpus, split) for split in SPLITS)
     tags, tgt_tags = tags_before_sources(corpus.config), tags_before_targets(corpus.config)
     with_placeholders = _placeholders_of(corpus.config)
     num_whole = 0
@@ -274,15 +268,11 @@ def _counted(corpus: Corpus, run: RunDir, counts: CorpusCounts) -> Iterator[Sent
         raise DataError("no pair with text on both sides", path=corpus.files()[0])
 
 
-def _sources(corpus: Corpus, run: RunDir, split: Split) -> Mapping[Direction, set[str]]:
-    """Return the sources of a validation or test set by direction, without corpus tags."""
-    data = corpus.config.data
-    tags = tuple(f"{tag} " for tag in corpus_tags(data))
+def _sources(corpus: Corpus, split: Split) -> Mapping[Direction, set[str]]:
+    """Return the sources of a validation or test set by direction."""
     sources: dict[Direction, set[str]] = defaultdict(set)
-    for direction, texts, _ in run.read_sets(split, data.directions[0]):
-        for text in texts:
-            tag = next((tag for tag in tags if text.startswith(tag)), "")
-            sources[direction].add(text.removeprefix(tag))
+    for pair in with_both_sides(corpus.pairs(split)):
+        sources[corpus.direction(split, pair)].add(pair.src)
     return sources
 
 

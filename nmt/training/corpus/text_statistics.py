@@ -71,6 +71,8 @@ def count_texts(corpus: Corpus, num_pairs: int, tokenizer: Tokenizer) -> TextSta
             numbers_kept += not number_differences(*numbers)
         if len(sources) < _MAX_TOKENIZED:
             sources.append(pair.src)
+    lengths = zip(map(len, sources), map(len, tokenizer.encode_batch(sources)), strict=True)
+    ratios = [chars / tokens for chars, tokens in lengths if tokens >= _MIN_TOKENS]
     return TextStatistics(
         pairs=int(sentences[0].sum()),
         src_sentences=np.trim_zeros(sentences[0], "b").tolist(),
@@ -80,19 +82,13 @@ def count_texts(corpus: Corpus, num_pairs: int, tokenizer: Tokenizer) -> TextSta
         in_capitals=in_capitals,
         with_numbers=with_numbers,
         numbers_kept=numbers_kept,
-        chars_per_token=_low_chars_per_token(sources, tokenizer),
+        chars_per_token=round(float(np.quantile(ratios, _LOW_QUANTILE)), 3) if ratios else 0.0,
     )
 
 
 def _merged(config: Config) -> float:
     """Return the share of merged pairs at the end of training."""
     return config.of_stage(max(0, len(config.training.stages) - 1)).data.augment.merge
-
-
-def _low_chars_per_token(sources: Sequence[str], tokenizer: Tokenizer) -> float:
-    lengths = [(len(text), len(ids)) for text, ids in zip(sources, tokenizer.encode_batch(sources), strict=True)]
-    ratios = [chars / tokens for chars, tokens in lengths if tokens >= _MIN_TOKENS]
-    return round(float(np.quantile(ratios, _LOW_QUANTILE)), 3) if ratios else 0.0
 
 
 def measure_placeholders(run: RunDir) -> None:
