@@ -6,6 +6,7 @@ import json
 import math
 import os
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -126,21 +127,18 @@ class TensorBoardLog:
         """Write into `folder`, which is created with the first event."""
         self.folder = folder
         self._purge_step = 0
-        self._opened: Any = None
 
-    @property
+    @cached_property
     def _writer(self) -> Any:
-        if self._opened is None:
-            from tensorboardX import SummaryWriter
+        from tensorboardX import SummaryWriter
 
-            self._opened = SummaryWriter(
-                str(self.folder),
-                purge_step=self._purge_step,
-                flush_secs=10,
-                max_queue=1000,  # a full one would block if its writer has failed, on a full disk for example
-                filename_suffix=f".{self._purge_step:08d}",  # else, two files of one second would have one name
-            )
-        return self._opened
+        return SummaryWriter(
+            str(self.folder),
+            purge_step=self._purge_step,
+            flush_secs=10,
+            max_queue=1000,  # a full one would block if its writer has failed, on a full disk for example
+            filename_suffix=f".{self._purge_step:08d}",  # else, two files of one second would have one name
+        )
 
     def append(self, record: TrainRecord | ValidRecord) -> None:
         """Add the numbers of a record; scores of checkpoints computed at the end of training get separate tags."""
@@ -161,5 +159,5 @@ class TensorBoardLog:
 
     def close(self) -> None:
         """Write what is still in memory."""
-        if self._opened is not None:
-            self._opened.close()
+        if "_writer" in vars(self):
+            self._writer.close()

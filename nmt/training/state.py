@@ -203,7 +203,8 @@ def newest_state(run: RunDir) -> tuple[TrainState, list[str]]:
         except RunError as error:
             faults.append(error)
             continue
-        damaged = _damaged_checkpoints(run, state)
+        names = state.counters.history.checkpoints
+        damaged = {name: fault for name in names if (fault := find_corruption(run.checkpoint(name)))}
         faults += [RunError(f"these weights are {fault}", path=run.checkpoint(n)) for n, fault in damaged.items()]
         if not damaged:
             _warn_of(faults)
@@ -222,12 +223,6 @@ def newest_state(run: RunDir) -> tuple[TrainState, list[str]]:
 def _warn_of(faults: Iterable[RunError]) -> None:
     for fault in dict.fromkeys(map(str, faults)):
         log.warning(fault)
-
-
-def _damaged_checkpoints(run: RunDir, state: TrainState) -> dict[str, str]:
-    """Return what is wrong with each damaged or missing checkpoint of a state, by name."""
-    names = state.counters.history.checkpoints
-    return {name: fault for name in names if (fault := find_corruption(run.checkpoint(name)))}
 
 
 def random_state(device: torch.device) -> RandomState:

@@ -79,7 +79,8 @@ class Validator:
         losses = [self._loss(model, pairs) for pairs in self.sets]
         loss = sum(loss_sum for loss_sum, _ in losses) / sum(num_tokens for _, num_tokens in losses)
         with self._translator(TorchEngine([model], self.tokenizers)) as translator:
-            (bleu, chrf), others = score_sets(self.sets, partial(self._translate, translator), ("bleu", "chrf"))
+            translate = partial(self._translate, translator, self.group)
+            (bleu, chrf), others = score_sets(self.sets, translate, ("bleu", "chrf"))
         model.train(was_training)
         signatures, directions = {"bleu": bleu.signature, "chrf": chrf.signature}, {}
         for (loss_sum, num_tokens), (direction, (own_bleu, own_chrf)) in zip(
@@ -90,13 +91,13 @@ class Validator:
             signatures[f"chrf.{direction}"] = own_chrf.signature
         return ValidationResult(loss, math.exp(min(loss, 700.0)), bleu.value, chrf.value, signatures, directions)
 
-    def _translate(self, translator: Translator, pairs: DirectedPairs) -> list[str]:
-        """Return the translations of a set; each rank computes its share."""
-        rank, count = self.group.rank, self.group.world_size
+    def _translate(self, translator: Translator, group: ProcessGroup, pairs: DirectedPairs) -> list[str]:
+        """Return the translations of a set; each rank of `group` computes its share."""
+        rank, count = group.rank, group.world_size
         (src, tgt), sources = pairs.direction, pairs.sources
         translations = translator.translate(sources[rank::count], to=tgt, from_=src)
         texts = [""] * len(sources)
-        for start, share in enumerate(self.group.gather([translation.text for translation in translations])):
+        for start, share in enumerate(group.gather([translation.text for translation in translations])):
             texts[start::count] = share
         return texts
 
@@ -115,9 +116,8 @@ class Validator:
 
     def bleu(self, engine: Engine) -> float:
         """Translate the whole validation set with `engine`, in this rank alone; close the engine and return BLEU."""
-        alone = Validator(self.sets, self.tokenizers, self.config, statistics=self.statistics)
         with self._translator(engine) as translator:
-            return score_sets(self.sets, partial(alone._translate, translator), ("bleu",)).mean[0].value
+            return score_sets(self.sets, partial(self._translate, translator, ProcessGroup()), ("bleu",)).mean[0].value
 
     def _translator(self, engine: Engine) -> Translator:
         options = self.config.decoding.greedy().changed(shortlist=False)
