@@ -22,7 +22,6 @@ from nmt.apps.interop.hf_folder import HfConfig, HfFolder, MarianConfig
 from nmt.apps.interop.hf_vocabulary import Vocabulary
 from nmt.base.errors import RunError
 from nmt.config.model import ModelConfig
-from nmt.model.positions import sinusoidal_positions
 from nmt.model.shapes import parameter_shapes
 
 Weights = dict[str, Tensor]
@@ -33,12 +32,29 @@ MUTED_BY = 100.0
 _DAMAGED = "download the file again"
 
 
+_THEIR_NAMES = {
+    "_layers.": ".layers.",
+    "encoder_norm": "encoder.layer_norm",
+    "decoder_norm": "decoder.layer_norm",
+    "self_attention": "self_attn",
+    "self_residual.norm": "self_attn_layer_norm",
+    "cross_attention": "encoder_attn",
+    "cross_residual.norm": "encoder_attn_layer_norm",
+    "feed_forward.input_proj": "fc1",
+    "feed_forward.output_proj": "fc2",
+    "feed_forward_residual.norm": "final_layer_norm",
+    "query_proj": "q_proj",
+    "output_proj": "out_proj",
+}
+"""Parts of nmt's names, with those of Marian that replace them."""
+
+
 class _Entry(NamedTuple):
     """A tensor of nmt's layers, and the tensors of Marian's that it concatenates."""
 
     name: str
     parts: tuple[str, ...]
-    state_axes: tuple[int, ...] = ()  # axes of D numbers that are in the order of a state
+    state_axis: int | None  # the axis of D numbers that are in the order of a state
 
 
 def state_order(d_model: int) -> Tensor:
@@ -48,40 +64,14 @@ def state_order(d_model: int) -> Tensor:
 
 
 def _entries(config: ModelConfig) -> Iterator[_Entry]:
-    yield from _layer_entries(config)
-    if config.norm_position == "pre":
-        for side in ("encoder", "decoder"):
-            yield from _norm(f"{side}_norm", f"model.{side}.layer_norm")
-
-
-def _layer_entries(config: ModelConfig) -> Iterator[_Entry]:
-    for side, count in (("encoder", config.encoder_layers), ("decoder", config.decoder_layers)):
-        attentions = {"self": "self_attn"} if side == "encoder" else {"self": "self_attn", "cross": "encoder_attn"}
-        for index in range(count):
-            ours, theirs = f"{side}_layers.{index}", f"model.{side}.layers.{index}"
-            for own, name in attentions.items():
-                yield from _attention_entries(f"{ours}.{own}", f"{theirs}.{name}")
-            yield from _linear(f"{ours}.feed_forward.input_proj", (f"{theirs}.fc1",), reads_states=True)
-            yield from _linear(f"{ours}.feed_forward.output_proj", (f"{theirs}.fc2",), reads_states=False)
-            yield from _norm(f"{ours}.feed_forward_residual.norm", f"{theirs}.final_layer_norm")
-
-
-def _attention_entries(ours: str, theirs: str) -> Iterator[_Entry]:
-    yield from _linear(f"{ours}_attention.query_proj", (f"{theirs}.q_proj",), reads_states=True)
-    key_value = (f"{theirs}.k_proj", f"{theirs}.v_proj")
-    yield from _linear(f"{ours}_attention.key_value_proj", key_value, reads_states=True)
-    yield from _linear(f"{ours}_attention.output_proj", (f"{theirs}.out_proj",), reads_states=False)
-    yield from _norm(f"{ours}_residual.norm", f"{theirs}_layer_norm")
-
-
-def _linear(ours: str, theirs: tuple[str, ...], *, reads_states: bool) -> Iterator[_Entry]:
-    yield _Entry(f"{ours}.weight", tuple(f"{name}.weight" for name in theirs), (1,) if reads_states else (0,))
-    yield _Entry(f"{ours}.bias", tuple(f"{name}.bias" for name in theirs), () if reads_states else (0,))
-
-
-def _norm(ours: str, theirs: str) -> Iterator[_Entry]:
-    for kind in ("weight", "bias"):
-        yield _Entry(f"{ours}.{kind}", (f"{theirs}.{kind}",), (0,))
+    for name in parameter_shapes(config, 1, 1):
+        if name.startswith(("encoder_", "decoder_")):
+            theirs = f"model.{name}"
+            for own, other in _THEIR_NAMES.items():
+                theirs = theirs.replace(own, other)
+            parts = dict.fromkeys(theirs.replace("key_value_proj", part) for part in ("k_proj", "v_proj"))
+            makes_states = "norm" in name or "output_proj" in name
+            yield _Entry(name, tuple(parts), 0 if makes_states else 1 if name.endswith("weight") else None)
 
 
 def from_hf(folder: HfFolder, hf: HfConfig, config: ModelConfig, src: Vocabulary, tgt: Vocabulary) -> Weights:
@@ -90,14 +80,22 @@ def from_hf(folder: HfFolder, hf: HfConfig, config: ModelConfig, src: Vocabulary
     Each tensor is read once, and freed before the next. RunError if the file is damaged, or if a tensor is missing, has
     another shape, or is not finite.
     """
-    path = folder.weights_file()
-    with _opened(path, pickled=path == folder.pickled) as (shapes, read):
-        _check_positions(shapes, read, path)
-        tensors = _Tensors(read, _names_in_file(shapes, _expected(hf, config), hf, path), path)
-        order = _order(config)
-        weights = {entry.name: _joined(entry, tensors, order) for entry in _entries(config)}
-        weights |= _embeddings(hf, config, tensors, (src, tgt))
-        bias = tensors["final_logits_bias"].flatten() if isinstance(hf, MarianConfig) else torch.zeros(hf.vocab_size)
+    path, order = folder.weights_file(), _order(config)
+    with _opened(path) as (shapes, read):
+        names = _names_in_file(shapes, hf, config, path)
+
+        def tensor(name: str) -> Tensor:
+            found = read(names[name]).float()
+            if not found.isfinite().all():
+                raise RunError(f"{name} contains numbers that are not finite", path=path, hint=_DAMAGED)
+            return found
+
+        weights = {
+            entry.name: _reordered(torch.cat([tensor(part) for part in entry.parts]), entry.state_axis, order)
+            for entry in _entries(config)
+        }
+        weights |= _embeddings(hf, config, tensor, (src, tgt))
+        bias = tensor("final_logits_bias").flatten() if isinstance(hf, MarianConfig) else torch.zeros(hf.vocab_size)
     bias = bias[torch.tensor(tgt.rows)]
     bias[tgt.muted] -= MUTED_BY
     if config.positions == "learned":
@@ -118,24 +116,21 @@ def m2m100_positions(config: ModelConfig, hf: HfConfig) -> Tensor:
     return torch.cat([angles.sin(), angles.cos()], dim=1)
 
 
-def _order(config: ModelConfig) -> Tensor:
-    """Return the index in the states of the folder's model of each number in nmt's states, [D]."""
-    return state_order(config.d_model) if config.positions == "sinusoidal" else torch.arange(config.d_model)
+def _order(config: ModelConfig) -> Tensor | None:
+    """Return the index in the states of the folder's model of each number in nmt's states, [D]; None: the same."""
+    return state_order(config.d_model) if config.positions == "sinusoidal" else None
 
 
-def _joined(entry: _Entry, tensors: _Tensors, order: Tensor) -> Tensor:
-    tensor = torch.cat([tensors[part] for part in entry.parts])
-    for axis in entry.state_axes:
-        tensor = tensor.index_select(axis, order)
-    return tensor
+def _reordered(tensor: Tensor, axis: int | None, order: Tensor | None) -> Tensor:
+    return tensor if axis is None or order is None else tensor.index_select(axis, order)
 
 
 def _embeddings(
-    hf: HfConfig, config: ModelConfig, tensors: _Tensors, vocabularies: tuple[Vocabulary, Vocabulary]
+    hf: HfConfig, config: ModelConfig, read: Callable[[str], Tensor], vocabularies: tuple[Vocabulary, Vocabulary]
 ) -> Weights:
     """Return the embedding tables, with the rows of nmt's tokens."""
     names, order = _embedding_names(hf), _order(config)
-    tables = {name: tensors[name] for name in set(names.values())}
+    tables = {name: read(name) for name in set(names.values())}
     src, tgt = (torch.tensor(vocabulary.rows) for vocabulary in vocabularies)
     scale = 1.0 if hf.scale_embedding else config.d_model**-0.5  # nmt always multiplies by sqrt(D)
     wanted = {"src_embedding.tokens.weight": ("src", src, scale)}
@@ -143,33 +138,26 @@ def _embeddings(
         wanted["tgt_embedding.tokens.weight"] = ("tgt", tgt, scale)
     if config.tied_embeddings == "none":
         wanted["output_proj.weight"] = ("output", tgt, 1.0)
-    found = {}
-    for name, (key, rows, factor) in wanted.items():
-        table = tables[names[key]][rows]
-        if config.positions == "sinusoidal":
-            table = table[:, order]
-        found[name] = table.mul_(factor)
-    return found
+    return {
+        name: _reordered(tables[names[key]][rows], 1, order).mul_(factor)
+        for name, (key, rows, factor) in wanted.items()
+    }
 
 
-def to_hf(weights: Mapping[str, Tensor], hf: HfConfig, config: ModelConfig) -> Weights:
-    """Return `weights` of nmt's `Transformer(config, …)` as those of the model of `hf`, by name.
+def to_hf(weights: Mapping[str, Tensor], hf: MarianConfig, config: ModelConfig) -> Weights:
+    """Return `weights` of nmt's `Transformer(config, …)` as those of the Marian model of `hf`, by name.
 
     Both must have the same ids.
     """
-    order = _order(config).argsort()
+    order = state_order(config.d_model).argsort()
     found: Weights = {}
     for entry in _entries(config):
-        tensor = weights[entry.name]
-        for axis in entry.state_axes:
-            tensor = tensor.index_select(axis, order)
+        tensor = _reordered(weights[entry.name], entry.state_axis, order)
         found |= dict(zip(entry.parts, tensor.chunk(len(entry.parts)), strict=True))
     source = weights["src_embedding.tokens.weight"]
     target = weights.get("tgt_embedding.tokens.weight", source)
     tables = {"src": source, "tgt": target, "output": weights.get("output_proj.weight", target)}
     found |= {name: tables[key][:, order] for key, name in _embedding_names(hf).items()}
-    if not isinstance(hf, MarianConfig):
-        return found
     bias = weights.get("output_proj.bias", torch.zeros(hf.tgt_vocab_size))
     return {**found, "final_logits_bias": bias[None]}
 
@@ -183,51 +171,22 @@ def _embedding_names(hf: HfConfig) -> dict[str, str]:
     return {**names, "output": names["tgt"] if hf.tie_word_embeddings else "lm_head.weight"}
 
 
-def _expected(hf: HfConfig, config: ModelConfig) -> dict[str, tuple[int, ...]]:
-    """Return the shape of each tensor that the model needs, by its name in the file."""
+def _names_in_file(
+    shapes: Mapping[str, tuple[int, ...]], hf: HfConfig, config: ModelConfig, path: Path
+) -> dict[str, str]:
+    """Return the name in the file of each tensor that the model needs; tied embeddings may have any of their names.
+
+    RunError if one is missing, or its shape in `shapes` is another.
+    """
     own = parameter_shapes(config, hf.vocab_size, hf.tgt_vocab_size)
-    shapes: dict[str, tuple[int, ...]] = {}
+    expected: dict[str, tuple[int, ...]] = {}
     for entry in _entries(config):
         rows, *others = own[entry.name]
-        shapes |= {part: (rows // len(entry.parts), *others) for part in entry.parts}
+        expected |= {part: (rows // len(entry.parts), *others) for part in entry.parts}
     sizes = {"src": hf.vocab_size, "tgt": hf.tgt_vocab_size, "output": hf.tgt_vocab_size}
-    shapes |= {name: (sizes[key], config.d_model) for key, name in _embedding_names(hf).items()}
-    return {**shapes, "final_logits_bias": (1, hf.tgt_vocab_size)} if isinstance(hf, MarianConfig) else shapes
-
-
-class _Tensors:
-    """The tensors of a file, in fp32, each read when needed."""
-
-    def __init__(self, read: Callable[[str], Tensor], names: Mapping[str, str], path: Path):
-        """Read with `read`; `names` maps names of the model to names in the file."""
-        self._read, self._names, self._path = read, names, path
-
-    def __getitem__(self, name: str) -> Tensor:
-        tensor = self._read(self._names[name]).float()
-        if not tensor.isfinite().all():
-            raise RunError(f"{name} contains numbers that are not finite", path=self._path, hint=_DAMAGED)
-        return tensor
-
-
-def _check_positions(shapes: Mapping[str, tuple[int, ...]], read: Callable[[str], Tensor], path: Path) -> None:
-    """Raise RunError if the file has positions that are not Marian's; M2M-100 files contain none."""
-    positions = [read(name).float() for name in shapes if name.endswith("embed_positions.weight")]
-    if not all(map(_are_sinusoids, positions)):
-        raise RunError("the positions are not sinusoidal", path=path, hint="nmt imports models with Marian's positions")
-
-
-def _are_sinusoids(table: Tensor) -> bool:
-    """Return whether a table of positions [T, D] is Marian's, possibly rounded to half precision."""
-    if table.dim() != 2 or table.size(1) % 2 or len(table) > 32_768:
-        return False
-    own = sinusoidal_positions(*table.shape)
-    return bool((table[:, state_order(table.size(1))] - own).abs().amax() < 5e-3)
-
-
-def _names_in_file(
-    shapes: Mapping[str, tuple[int, ...]], expected: Mapping[str, tuple[int, ...]], hf: HfConfig, path: Path
-) -> dict[str, str]:
-    """Return the name in the file of each tensor that the model needs; tied embeddings may have any of their names."""
+    expected |= {name: (sizes[key], config.d_model) for key, name in _embedding_names(hf).items()}
+    if isinstance(hf, MarianConfig):
+        expected["final_logits_bias"] = (1, hf.tgt_vocab_size)
     hint = "config.json and weights must belong to the same model"
     tied = _tied_names(hf)
     names = {}
@@ -253,9 +212,9 @@ Reader = tuple[Mapping[str, tuple[int, ...]], Callable[[str], Tensor]]
 
 
 @contextmanager
-def _opened(path: Path, *, pickled: bool) -> Iterator[Reader]:
+def _opened(path: Path) -> Iterator[Reader]:
     """Open a weights file. RunError if it is damaged, or contains anything but tensors."""
-    if pickled:
+    if path.suffix == ".bin":
         tensors = _load_pickle(path)
         yield {name: tuple(tensor.shape) for name, tensor in tensors.items()}, tensors.__getitem__
         return
