@@ -7,11 +7,11 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from nmt.apps.interop.card import license_of
 from nmt.apps.interop.export_folder import is_export, read_export_info
-from nmt.apps.interop.hf_folder import HfFolder, model_config
+from nmt.apps.interop.hf_folder import HfFolder, MarianConfig, model_config
 from nmt.apps.interop.m2m100_vocabulary import read_m2m100_vocabularies
 from nmt.apps.interop.supported import refuse_for_ctranslate2, refuse_for_marian
 from nmt.artifacts.find_model import find_run
@@ -24,17 +24,13 @@ from nmt.config.model import ModelConfig
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.model.shapes import parameter_shapes
 
-Kind = Literal[
-    "run", "packed model", "export to CTranslate2", "Hugging Face folder (Marian)", "Hugging Face folder (M2M-100)"
-]
-
 
 @dataclass(frozen=True)
 class ModelInfo:
     """Facts about a model folder."""
 
     path: str
-    kind: Kind
+    kind: str
     languages: list[str]  # such as en-de
     megabytes: float  # of the model: weights and tokenizer
     parameters: int | None = None
@@ -95,30 +91,26 @@ def _describe_export(path: Path) -> ModelInfo:
 
 
 def _describe_hf(folder: HfFolder) -> ModelInfo:
-    folder.check()
-    is_marian = folder.model_type() == "marian"
-    hf = folder.config() if is_marian else folder.m2m100_config()
+    path, hf, settings = folder.path, folder.check(), folder.tokenizer_settings()
     config = model_config(hf)
     shapes = parameter_shapes(config, hf.vocab_size, hf.tgt_vocab_size)
+    if isinstance(hf, MarianConfig):
+        languages = [f"{settings.source_lang or '?'}-{settings.target_lang or '?'}"]
+    else:
+        languages = read_m2m100_vocabularies(folder, hf).languages
     return ModelInfo(
-        path=str(folder.path),
-        kind="Hugging Face folder (Marian)" if is_marian else "Hugging Face folder (M2M-100)",
-        languages=_languages_of(folder),
-        megabytes=_megabytes(*folder.model_files()),
+        path=str(path),
+        kind=f"Hugging Face folder ({hf.name})",
+        languages=languages,
+        megabytes=_megabytes(
+            folder.weights_file(), *(folder.path / name for name in {*hf.tokenizer_files, "vocab.json"})
+        ),
         parameters=sum(map(math.prod, shapes.values())),
         architecture=_architecture(config),
         vocabulary={"source": hf.vocab_size, "target": hf.tgt_vocab_size},
         license=license_of(folder.card),
         can_become={"nmt import hf": ""},
     )
-
-
-def _languages_of(folder: HfFolder) -> list[str]:
-    """Return the direction of a Marian model, or the languages of an M2M-100 model."""
-    if folder.model_type() == "marian":
-        settings = folder.tokenizer_settings()
-        return [f"{settings.source_lang or '?'}-{settings.target_lang or '?'}"]
-    return read_m2m100_vocabularies(folder, folder.m2m100_config()).languages
 
 
 def _scores(run: RunDir, checkpoint: str) -> dict[str, float]:

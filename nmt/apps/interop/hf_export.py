@@ -61,7 +61,7 @@ def refuse_existing_hf(path: Path, *, overwrite: bool) -> None:
 
 def _is_marian(path: Path) -> bool:
     try:
-        return HfFolder(path).model_type() == "marian"
+        return isinstance(HfFolder(path).config(), MarianConfig)
     except RunError:
         return False
 

@@ -11,7 +11,7 @@ import json
 import os
 import stat
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -28,10 +28,6 @@ ACTIVATIONS = {"swish": "silu", "silu": "silu", "relu": "relu", "gelu": "gelu"}
 
 NOT_IMPORTED = "nmt imports folders with a config.json whose model_type is marian (OPUS-MT) or m2m_100 (M2M-100, NLLB)"
 
-ModelType = Literal["marian", "m2m_100"]
-NAMES: dict[ModelType, str] = {"marian": "Marian", "m2m_100": "M2M-100"}
-"""The architectures, by their `model_type`."""
-
 Kind = TypeVar("Kind", bound=BaseModel)
 TokenId = Annotated[int, Field(ge=0, lt=1 << 24)]
 
@@ -40,6 +36,9 @@ class HfConfig(BaseModel):
     """The part of config.json that both architectures have; defaults as in transformers."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
+
+    name: ClassVar[str]
+    tokenizer_files: ClassVar[tuple[str, ...]]
 
     d_model: int = Field(1024, ge=2, le=16_384)
     encoder_layers: NumLayers = 12
@@ -72,9 +71,10 @@ class HfConfig(BaseModel):
     @model_validator(mode="after")
     def _can_be_computed(self) -> Self:
         """Raise ValueError for the first value that nmt's model does not support."""
-        wrong = {name: value for name, value in self._required().items() if getattr(self, name) != value}
-        for name, value in wrong.items():
-            raise ValueError(f"{name} is {getattr(self, name)}; nmt imports models with {value}")
+        for part in ("attention_heads", "ffn_dim"):
+            size, other = getattr(self, f"encoder_{part}"), getattr(self, f"decoder_{part}")
+            if size != other:
+                raise ValueError(f"decoder_{part} is {other}; nmt imports models with {size}")
         if self.activation_function not in ACTIVATIONS:
             raise ValueError(f"activation_function is {self.activation_function}; nmt has {', '.join(ACTIVATIONS)}")
         if self.d_model % 2 or self.d_model % self.encoder_attention_heads:
@@ -85,22 +85,19 @@ class HfConfig(BaseModel):
             raise ValueError("pad_token_id, eos_token_id or decoder_start_token_id is not in the vocabulary")
         return self
 
-    def _required(self) -> dict[str, Any]:
-        return {
-            "decoder_attention_heads": self.encoder_attention_heads,
-            "decoder_ffn_dim": self.encoder_ffn_dim,
-        }
-
 
 class MarianConfig(HfConfig):
     """The part of config.json that determines what a Marian model computes."""
 
+    name = "Marian"
+    tokenizer_files = ("vocab.json", "source.spm", "target.spm")
+
     decoder_vocab_size: int | None = Field(None, ge=4, le=1_000_000)
     share_encoder_decoder_embeddings: bool = True
-    normalize_before: bool = False
-    normalize_embedding: bool = False
-    add_final_layer_norm: bool = False
-    static_position_embeddings: bool = True
+    normalize_before: Literal[False] = False
+    normalize_embedding: Literal[False] = False
+    add_final_layer_norm: Literal[False] = False
+    static_position_embeddings: Literal[True] = True
 
     @property
     def tgt_vocab_size(self) -> int:
@@ -112,18 +109,12 @@ class MarianConfig(HfConfig):
         """True if encoder and decoder have one table of embeddings."""
         return self.share_encoder_decoder_embeddings
 
-    def _required(self) -> dict[str, Any]:
-        return {
-            **super()._required(),
-            "normalize_before": False,
-            "normalize_embedding": False,
-            "add_final_layer_norm": False,
-            "static_position_embeddings": True,
-        }
-
 
 class M2M100Config(HfConfig):
     """The part of config.json that determines what an M2M-100 or NLLB model computes."""
+
+    name = "M2M-100"
+    tokenizer_files = ("sentencepiece.bpe.model",)  # M2M-100 also has vocab.json, NLLB does not
 
     activation_function: str = "relu"
     d_model: int = Field(1024, ge=4, le=16_384)
@@ -133,9 +124,11 @@ class M2M100Config(HfConfig):
     eos_token_id: TokenId = 2
     decoder_start_token_id: TokenId = 2
     scale_embedding: bool = True
+    tie_word_embeddings: Literal[True] = True
 
-    def _required(self) -> dict[str, Any]:
-        return {**super()._required(), "tie_word_embeddings": True}
+
+CONFIGS: dict[str, type[MarianConfig | M2M100Config]] = {"marian": MarianConfig, "m2m_100": M2M100Config}
+"""The architectures, by their `model_type`."""
 
 
 class GenerationConfig(BaseModel):
@@ -151,6 +144,19 @@ class GenerationConfig(BaseModel):
 _Name = Annotated[str, Field(max_length=100)]  # is printed
 
 
+class AddedToken(BaseModel):
+    """A token that the SentencePiece model lacks."""
+
+    content: str
+    id: int = -1  # in tokenizer.json
+
+
+class FastTokenizer(BaseModel):
+    """The part of tokenizer.json that nmt reads."""
+
+    added_tokens: tuple[AddedToken, ...] = ()
+
+
 class TokenizerSettings(BaseModel):
     """The part of tokenizer_config.json that nmt reads."""
 
@@ -162,6 +168,7 @@ class TokenizerSettings(BaseModel):
     tokenizer_class: _Name | None = None
     legacy_behaviour: bool = False
     language_codes: _Name = "m2m100"
+    added_tokens_decoder: dict[int, AddedToken] = Field(default_factory=dict)
 
 
 class HfFolder:
@@ -178,68 +185,55 @@ class HfFolder:
         self.target_spm = path / "target.spm"
         self.joint_spm = path / "sentencepiece.bpe.model"
         self.fast_tokenizer_file = path / "tokenizer.json"
-        self.added_tokens_file = path / "added_tokens.json"
-        self.special_tokens_file = path / "special_tokens_map.json"
         self.safetensors = path / "model.safetensors"
         self.pickled = path / "pytorch_model.bin"
         self.card = path / "README.md"
 
-    def check(self) -> None:
-        """Raise RunError unless the folder contains the files of its architecture as regular files."""
+    def check(self) -> MarianConfig | M2M100Config:
+        """Return the configuration. RunError unless the folder has its architecture's files, as regular files."""
         if not self.path.is_dir():
             raise RunError("no such folder", path=self.path, hint=NOT_IMPORTED)
-        for path in self._all_files():
+        for path in (value for name, value in vars(self).items() if name != "path"):
             if os.path.lexists(path) and not stat.S_ISREG(path.lstat().st_mode):
                 hint = "files must not be links: `hf download NAME --local-dir FOLDER` writes plain files"
                 raise RunError("a link, or not a regular file", path=path, hint=hint)
         if not self.config_file.exists():
             raise RunError("not a Hugging Face folder of a model: it has no config.json", path=self.path)
-        name = NAMES[self.model_type()]
-        for path in (*self._tokenizer_files(), self.weights_file()):
-            if not path.exists():
-                raise RunError(f"not a Hugging Face folder of a model of {name}: it has no {path.name}", path=self.path)
-
-    def _tokenizer_files(self) -> tuple[Path, ...]:
-        if self.model_type() == "marian":
-            return self.vocab_file, self.source_spm, self.target_spm
-        return (self.joint_spm,)  # M2M-100 also has vocab.json, NLLB does not
-
-    def model_files(self) -> list[Path]:
-        """Return the paths of the weights and of the tokenizer."""
-        return [path for path in (self.weights_file(), *self._tokenizer_files(), self.vocab_file) if path.is_file()]
-
-    def _all_files(self) -> list[Path]:
-        return [value for name, value in vars(self).items() if name != "path"]
+        config = self.config()
+        for name in (*config.tokenizer_files, self.weights_file().name):
+            if not (self.path / name).exists():
+                raise RunError(
+                    f"not a Hugging Face folder of a model of {config.name}: it has no {name}", path=self.path
+                )
+        return config
 
     def weights_file(self) -> Path:
         """Return the path of the weights: model.safetensors, else pytorch_model.bin."""
         return self.pickled if os.path.lexists(self.pickled) and not self.safetensors.exists() else self.safetensors
 
-    def model_type(self) -> ModelType:
-        """Return the architecture in config.json. RunError if the file is damaged, or has an unsupported one."""
-        found = self.read_json(self.config_file).get("model_type")
-        if not isinstance(found, str) or found not in NAMES:
+    def config(self) -> MarianConfig | M2M100Config:
+        """Read config.json. RunError if it is damaged, or nmt does not support the model."""
+        values = self.read_json(self.config_file)
+        found = values.get("model_type")
+        if not isinstance(found, str) or found not in CONFIGS:
             raise RunError(f"the model_type is {found!r:.100}", path=self.config_file, hint=NOT_IMPORTED)
-        return found
-
-    def config(self) -> MarianConfig:
-        """Read config.json of a Marian model. RunError if it is damaged, or nmt does not support the model."""
-        return self._checked(MarianConfig, self.read_json(self.config_file), self.config_file)
-
-    def m2m100_config(self) -> M2M100Config:
-        """Read config.json of an M2M-100 model. RunError as `config`."""
-        return self._checked(M2M100Config, self.read_json(self.config_file), self.config_file)
+        return _validated(CONFIGS[found], values, self.config_file)
 
     def generation(self) -> GenerationConfig:
         """Read generation_config.json; older folders have its values in config.json."""
         path = self.generation_file if self.generation_file.exists() else self.config_file
-        return self._checked(GenerationConfig, self.read_json(path), path)
+        return _validated(GenerationConfig, self.read_json(path), path)
 
     def tokenizer_settings(self) -> TokenizerSettings:
         """Read tokenizer_config.json, if there is one."""
-        if not self.tokenizer_file.exists():
-            return TokenizerSettings()
-        return self._checked(TokenizerSettings, self.read_json(self.tokenizer_file), self.tokenizer_file)
+        return self._read_if_there(TokenizerSettings, self.tokenizer_file)
+
+    def fast_tokenizer(self) -> FastTokenizer:
+        """Read tokenizer.json, if there is one."""
+        return self._read_if_there(FastTokenizer, self.fast_tokenizer_file)
+
+    def _read_if_there(self, kind: type[Kind], path: Path) -> Kind:
+        return _validated(kind, self.read_json(path), path) if path.exists() else kind()
 
     def vocabulary(self, path: Path, size: int) -> dict[str, int]:
         """Read a vocabulary: tokens with the ids 0 to `size` - 1, each once. RunError if it is invalid."""
@@ -263,22 +257,21 @@ class HfFolder:
             raise RunError("not a JSON object", path=path)
         return value
 
-    def _checked(self, kind: type[Kind], values: dict[str, Any], path: Path) -> Kind:
-        try:
-            return kind.model_validate({name: value for name, value in values.items() if value is not None})
-        except ValidationError as error:
-            first = error.errors()[0]
-            name = ".".join(map(str, first["loc"]))
-            message = first["msg"].removeprefix("Value error, ")
-            raise RunError(f"{name}: {message}" if name else message, path=path, hint=NOT_IMPORTED) from None
+
+def _validated(kind: type[Kind], values: dict[str, Any], path: Path) -> Kind:
+    """Return `values` as `kind`; null stands for the default. RunError for the first invalid value."""
+    try:
+        return kind.model_validate({name: value for name, value in values.items() if value is not None})
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(map(str, first["loc"]))
+        message = first["msg"].removeprefix("Value error, ")
+        raise RunError(f"{name}: {message}" if name else message, path=path, hint=NOT_IMPORTED) from None
 
 
 def model_config(hf: HfConfig) -> ModelConfig:
     """Return nmt's configuration of a model. RunError if the model is too large."""
-    try:
-        return ModelConfig.model_validate(model_values(hf))
-    except ValidationError as error:
-        raise RunError(error.errors()[0]["msg"].removeprefix("Value error, "), path="config.json") from None
+    return _validated(ModelConfig, model_values(hf), Path("config.json"))
 
 
 def model_values(hf: HfConfig) -> dict[str, Any]:
@@ -286,8 +279,9 @@ def model_values(hf: HfConfig) -> dict[str, Any]:
     tied = "none"  # nmt always scales a tied embedding
     if hf.tie_word_embeddings and hf.scale_embedding:
         tied = "all" if hf.shares_embeddings else "target"
-    own = {"positions": "sinusoidal", "norm_position": "post"}
-    if not isinstance(hf, MarianConfig):
+    if isinstance(hf, MarianConfig):
+        own = {"positions": "sinusoidal", "norm_position": "post"}
+    else:
         own = {"positions": "learned", "norm_position": "pre", "language_tags": "both"}
     return {
         "d_model": hf.d_model,

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from nmt import __version__
 from nmt.apps.interop.card import front_matter, license_of
-from nmt.apps.interop.hf_folder import GenerationConfig, HfConfig, HfFolder, model_values
+from nmt.apps.interop.hf_folder import GenerationConfig, HfConfig, HfFolder, MarianConfig, model_values
 from nmt.apps.interop.hf_vocabulary import HfVocabularies, read_vocabularies
 from nmt.apps.interop.hf_weights import from_hf
 from nmt.apps.interop.m2m100_vocabulary import read_m2m100_vocabularies
@@ -43,14 +43,11 @@ def import_hf(path: Path, out: Path, languages: Languages = AS_IN_THE_FOLDER, *,
     may not be replaced.
     """
     folder = HfFolder(path)
-    folder.check()
-    hf: HfConfig
-    if folder.model_type() == "marian":
-        hf = folder.config()
+    hf = folder.check()
+    if isinstance(hf, MarianConfig):
         vocabularies = read_vocabularies(folder, hf)
         data = _marian_data(folder, vocabularies.languages, languages)
     else:
-        hf = folder.m2m100_config()
         vocabularies = read_m2m100_vocabularies(folder, hf)
         data = _m2m100_data(folder, vocabularies.languages, languages)
     config = _run_config(folder, hf, vocabularies, data)

@@ -54,8 +54,8 @@ class HfVocabularies(NamedTuple):
     languages: list[str]  # of the tags >>xx<<, or of nmt's tags, in order; empty if there are fewer than two
 
 
-class _Specials(NamedTuple):
-    """Ids in vocab.json, in the order of nmt's special tokens."""
+class Specials(NamedTuple):
+    """Ids in the folder, in the order of nmt's special tokens."""
 
     unk: int
     pad: int
@@ -71,29 +71,42 @@ def read_vocabularies(folder: HfFolder, config: MarianConfig) -> HfVocabularies:
     tgt_vocab = folder.vocabulary(folder.tgt_vocab_file, config.tgt_vocab_size) if separate else src_vocab
     if len(tgt_vocab) != config.tgt_vocab_size:
         raise RunError("there is one vocab.json, but decoder_vocab_size is not vocab_size", path=folder.config_file)
-    tgt_specials = _Specials(
-        _special(tgt_vocab, "<unk>", folder), config.pad_token_id, config.decoder_start_token_id, config.eos_token_id
-    )
-    pad, eos = (_special(src_vocab, name, folder) for name in ("<pad>", "</s>"))
-    src_specials = _Specials(_special(src_vocab, "<unk>", folder), pad, pad, eos) if separate else tgt_specials
+    for vocabulary, names in ((src_vocab, ("<unk>", "<pad>", "</s>")), (tgt_vocab, ("<unk>",))):
+        if lacking := [name for name in names if name not in vocabulary]:
+            raise RunError(f"the vocabulary has no {lacking[0]}", path=folder.vocab_file)
+    pad, eos = src_vocab["<pad>"], src_vocab["</s>"]
+    tgt_specials = Specials(tgt_vocab["<unk>"], config.pad_token_id, config.decoder_start_token_id, config.eos_token_id)
+    src_specials = Specials(src_vocab["<unk>"], pad, pad, eos) if separate else tgt_specials
     if not separate and (pad, eos) != (tgt_specials.pad, tgt_specials.eos):
         hint = "pad_token_id and eos_token_id must be the ids of <pad> and </s> in vocab.json"
         raise RunError("config.json and vocab.json do not match", path=folder.config_file, hint=hint)
     missing = [p.text for p in src_pieces if p.type in SEGMENTED and p.text not in src_vocab]
     missing_bytes = [p.text for p in tgt_pieces if p.type == BYTE and p.text not in tgt_vocab]
     tags = _tags_of(src_vocab)
+    src_names = ["▁" + language_tag(tags[token]) if token in tags else token for token in by_id(src_vocab)]
     if not separate:
-        src = tgt = _order(src_vocab, tgt_specials, [*dict.fromkeys(missing + missing_bytes)], tags, folder.vocab_file)
+        src = tgt = in_order(src_names, tgt_specials, [*dict.fromkeys(missing + missing_bytes)], folder.vocab_file)
     else:
-        src = _order(src_vocab, src_specials, missing, tags, folder.vocab_file)
-        tgt = _order(tgt_vocab, tgt_specials, missing_bytes, {}, folder.tgt_vocab_file)
-    pair = TokenizerPair(
-        _tokenizer(folder.source_spm, src_pieces, src, is_source=True),
-        _tokenizer(folder.target_spm, tgt_pieces, tgt, is_source=False),
-        joint=not separate,
-    )
+        src = in_order(src_names, src_specials, missing, folder.vocab_file)
+        tgt = in_order(by_id(tgt_vocab), tgt_specials, missing_bytes, folder.tgt_vocab_file)
+    known = {piece.text: piece for piece in src_pieces if piece.type in SEGMENTED}
+    src_tokenizer = make_tokenizer(folder.source_spm, src, known, UNUSED)
+    if src_tokenizer.type == "bpe" and any(
+        token not in known and not LANGUAGE_TAG.fullmatch(token) for token in src.tokens[len(SPECIAL_TOKENS) :]
+    ):
+        hint = "nmt imports models with unigram tokenizers, or with one tokenizer for both sides"
+        raise DataError("a BPE model whose tokens differ from vocab.json", path=folder.source_spm, hint=hint)
+    muted = {tgt.tokens[number] for number in tgt.muted}
+    known = {p.text: p for p in tgt_pieces if p.type == BYTE or (p.type in SEGMENTED and p.text not in muted)}
+    tgt_tokenizer = make_tokenizer(folder.target_spm, tgt, known, UNUSED)
     own_tags = [match[1] for p in src_pieces if p.type == USER_DEFINED and (match := LANGUAGE_TAG.fullmatch(p.text))]
-    return HfVocabularies(pair, src, tgt, list(tags.values()) or (own_tags if len(own_tags) > 1 else []))
+    languages = list(tags.values()) or (own_tags if len(own_tags) > 1 else [])
+    return HfVocabularies(TokenizerPair(src_tokenizer, tgt_tokenizer, joint=not separate), src, tgt, languages)
+
+
+def by_id(vocabulary: Mapping[str, int]) -> list[str]:
+    """Return the tokens of a vocabulary in the order of their ids."""
+    return sorted(vocabulary, key=vocabulary.__getitem__)
 
 
 def read_spm(path: Path) -> list[Piece]:
@@ -106,69 +119,41 @@ def read_spm(path: Path) -> list[Piece]:
         raise DataError(f"cannot be read: {getattr(error, 'strerror', None) or error}", path=path) from None
 
 
-def _special(vocabulary: Mapping[str, int], name: str, folder: HfFolder) -> int:
-    if name not in vocabulary:
-        raise RunError(f"the vocabulary has no {name}", path=folder.vocab_file)
-    return vocabulary[name]
-
-
 def _tags_of(vocabulary: Mapping[str, int]) -> dict[str, str]:
     """Return the language of each tag `>>xx<<`, in the order of ids; empty if there is at most one language."""
     found = {token: match[1] for token in vocabulary if (match := _TAG.fullmatch(token))}
     return dict(sorted(found.items(), key=lambda item: vocabulary[item[0]])) if len(found) > 1 else {}
 
 
-def _order(
-    vocabulary: Mapping[str, int], specials: _Specials, extra: Sequence[str], tags: Mapping[str, str], path: Path
-) -> Vocabulary:
-    """Return the tokens in nmt's order: special ones, those of `vocabulary`, and `extra` ones, which are unknown."""
-    texts = {number: token for token, number in vocabulary.items()}
-    others = [number for number in range(len(texts)) if number not in specials]
-    tokens = [*SPECIAL_TOKENS, *(_own_text(texts[number], tags) for number in others), *extra]
-    refuse_twins(tokens, path)
+def in_order(names: Sequence[str], specials: Specials, extra: Sequence[str], path: Path) -> Vocabulary:
+    """Return the tokens in nmt's order: special ones, the others of `names`, and `extra` ones, which are unknown.
+
+    `names` are nmt's names for the folder's tokens, by id. RunError about `path` if a token occurs twice.
+    """
+    others = [number for number in range(len(names)) if number not in specials]
+    own = (f"{names[number]}*" if names[number] in SPECIAL_TOKENS else names[number] for number in others)
+    tokens = [*SPECIAL_TOKENS, *own, *extra]
+    twice = next((token for token, count in Counter(tokens).items() if count > 1), None)
+    if twice is not None:
+        raise RunError(f"the token {twice!r} occurs twice", path=path)
     rows = [*specials, *others, *[specials.unk] * len(extra)]
     muted = [BOS_ID] if specials.start in (specials.unk, specials.pad, specials.eos) else []
     return Vocabulary(tokens, rows, [*muted, *range(len(rows) - len(extra), len(rows))])
 
 
-def refuse_twins(tokens: Sequence[str], path: Path) -> None:
-    """Raise RunError if a token occurs twice."""
-    twice = next((token for token, count in Counter(tokens).items() if count > 1), None)
-    if twice is not None:
-        raise RunError(f"the token {twice!r} occurs twice", path=path)
+def make_tokenizer(path: Path, vocabulary: Vocabulary, known: Mapping[str, Piece], missing: int) -> Tokenizer:
+    """Return a tokenizer that segments like the model at `path`, with the ids of `vocabulary`.
 
-
-def _own_text(token: str, tags: Mapping[str, str]) -> str:
-    """Return nmt's name for a token of vocab.json: `>>fra<<` is nmt's tag `<2fra>`."""
-    if token in tags:
-        return "▁" + language_tag(tags[token])
-    return f"{token}*" if token in SPECIAL_TOKENS else token
-
-
-def _tokenizer(path: Path, pieces: Sequence[Piece], vocabulary: Vocabulary, *, is_source: bool) -> Tokenizer:
-    """Return a tokenizer that segments like the model at `path` with `pieces`, with the ids of `vocabulary`."""
-    known = {piece.text: piece for piece in pieces if piece.type in SEGMENTED}
-    muted = set(vocabulary.muted)
-
-    def piece_of(number: int, token: str) -> Piece:
-        if number < len(SPECIAL_TOKENS):
-            return Piece(token, 0.0, CONTROL if number else UNKNOWN)
-        found = known.get(token)
-        if LANGUAGE_TAG.fullmatch(token) and token.startswith("▁"):
-            return Piece(token, 0.0, USER_DEFINED)
-        if found is None or (number in muted and not is_source and found.type != BYTE):
-            return Piece(token, 0.0, UNUSED)
-        return found
-
-    own = [piece_of(number, token) for number, token in enumerate(vocabulary.tokens)]
+    A language tag is one token. Other tokens that are not among the `known` ones get the type `missing`.
+    """
+    own = [Piece(token, 0.0, CONTROL if number else UNKNOWN) for number, token in enumerate(SPECIAL_TOKENS)]
+    for token in vocabulary.tokens[len(SPECIAL_TOKENS) :]:
+        is_tag = token.startswith("▁") and LANGUAGE_TAG.fullmatch(token)
+        own.append(Piece(token, 0.0, USER_DEFINED) if is_tag else known.get(token, Piece(token, 0.0, missing)))
     try:
-        tokenizer = Tokenizer(with_pieces(read_at_most(path, MAX_MODEL_BYTES), own))
+        return Tokenizer(with_pieces(read_at_most(path, MAX_MODEL_BYTES), own))
     except DataError as error:
-        raise DataError(f"its tokens and those of vocab.json make no model: {error.message}", path=path) from None
-    if is_source and tokenizer.type == "bpe" and any(piece.type == UNUSED for piece in own):
-        hint = "nmt imports models with unigram tokenizers, or with one tokenizer for both sides"
-        raise DataError("a BPE model whose tokens differ from vocab.json", path=path, hint=hint)
-    return tokenizer
+        raise DataError(f"its tokens and those of the folder make no model: {error.message}", path=path) from None
 
 
 def hf_tokens(tokenizer: Tokenizer) -> list[str]:

@@ -134,7 +134,7 @@ HOSTILE: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "a list of architectures": (config_of(model_type=["marian"]), r"config\.json: the model_type is \['marian'\]"),
     "an object as architecture": (config_of(model_type={"marian": 1}), r"config\.json: the model_type is \{'marian'"),
-    "pre-norm": (config_of(normalize_before=True), "normalize_before is True; nmt imports models with False"),
+    "pre-norm": (config_of(normalize_before=True), "normalize_before: Input should be False"),
     "more layers than weights": (config_of(encoder_layers=900), r"these weights have no model\.encoder\.layers\.2\."),
     "a model of 1,000 billion": (
         config_of(

@@ -77,7 +77,7 @@ def imported(tmp_path_factory) -> dict[str, Both]:
         folder = make_m2m100_folder(path / "hf", **options)
         src, tgt = ("eng_Latn", "fra_Latn") if options.get("kind") == "nllb" else ("en", "fr")
         run = import_hf(folder, path / "run", Languages((src,), (tgt,)))
-        vocabularies = read_m2m100_vocabularies(HfFolder(folder), HfFolder(folder).m2m100_config())
+        vocabularies = read_m2m100_vocabularies(HfFolder(folder), HfFolder(folder).config())
         model, tokenizer = load_hf(folder)
         tokenizer.src_lang = src
         found[name] = Both(run, vocabularies, model, tokenizer, src, tgt)
