@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from nmt.base.errors import RunError
 from nmt.base.special_tokens import EOS_ID
@@ -17,9 +16,6 @@ NUM_SENTENCES = 100
 TOLERANCE = 1e-3
 """The maximum difference, in nats, of forced scores, and of two tokens in a near-tie. fp32 differs by about 1e-5."""
 
-UNSURE_BLEU = 15.0
-"""A run with a lower score is often unsure of the next word, so that rounding changes most of its translations."""
-
 
 @dataclass(frozen=True)
 class Agreement:
@@ -30,10 +26,6 @@ class Agreement:
     near_ties: int  # the first tokens that differ are equally probable for the run, within `TOLERANCE`
     different: int  # all others
     largest_score_difference: float  # between log-probabilities of whole translations, in nats
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the record for export.json."""
-        return {**asdict(self), "largest_score_difference": round(self.largest_score_difference, 7)}
 
 
 def compare(run: Engine, export: Engine, sources: Sequence[Sequence[int]]) -> Agreement:
@@ -90,14 +82,4 @@ def describe(found: Agreement) -> str:
     return (
         f"{found.equal} of {found.sentences} translations equal, {found.near_ties} near-ties{different}; "
         f"scores differ by at most {found.largest_score_difference:.2g}"
-    )
-
-
-def explain_differences(found: Agreement, bleu: float) -> str:
-    """Return why most translations differ if the `bleu` of the run itself is bad; otherwise an empty string."""
-    if 2 * found.different <= found.sentences or bleu >= UNSURE_BLEU:
-        return ""
-    return (
-        f"{found.different} of {found.sentences} translations differ because the model has learned too little so far: "
-        "it finds many next words almost equally probable, and rounding changes which one it chooses"
     )

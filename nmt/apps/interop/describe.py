@@ -1,16 +1,15 @@
-"""Describe a model folder: a run, an export, or a Hugging Face folder with a Marian or M2M-100 model."""
+"""Describe a model folder: a run, or a Hugging Face folder with a Marian or M2M-100 model."""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from nmt.apps.interop.card import license_of
-from nmt.apps.interop.export_folder import is_export, read_export_info
 from nmt.apps.interop.hf_folder import HfFolder, MarianConfig, model_config
 from nmt.apps.interop.m2m100_vocabulary import read_m2m100_vocabularies
 from nmt.apps.interop.supported import refuse_for_ctranslate2, refuse_for_marian
@@ -33,9 +32,9 @@ class ModelInfo:
     kind: str
     languages: list[str]  # such as en-de
     megabytes: float  # of the model: weights and tokenizer
-    parameters: int | None = None
-    architecture: str = ""
-    vocabulary: dict[str, int] = field(default_factory=dict)  # number of tokens, by side
+    parameters: int
+    architecture: str
+    vocabulary: dict[str, int]  # number of tokens, by side
     scores: dict[str, float] = field(default_factory=dict)  # by set and metric, such as "valid bleu"
     license: str | None = None
     can_become: dict[str, str] = field(default_factory=dict)  # by command: empty, or why not
@@ -47,46 +46,25 @@ class ModelInfo:
 
 def describe_model(model: str | None) -> ModelInfo:
     """Describe the folder `model`, by default the run that `nmt translate` would choose. RunError if it is no model."""
-    path = Path(model) if model else None
-    if path is not None and is_export(path):
-        return _describe_export(path)
-    if path is not None and HfFolder(path).config_file.is_file():
-        return _describe_hf(HfFolder(path))
-    return _describe_run(find_run(model), model)
-
-
-def _describe_run(run: RunDir, name: str | None) -> ModelInfo:
-    config, weights = run.config(), run.best_checkpoint()
+    if model and HfFolder(Path(model)).config_file.is_file():
+        return _describe_hf(HfFolder(Path(model)))
+    run = find_run(model)
+    config, weights, tokenizers = run.config(), run.best_checkpoint(), TokenizerPair.load(run.tokenizer)
+    sides = {"joint": tokenizers.src} if tokenizers.joint else {"source": tokenizers.src, "target": tokenizers.tgt}
     return ModelInfo(
-        path=str(run.path) if name is None else name,
+        path=str(run.path) if model is None else model,
         kind="packed model" if (run.path / PACK_INFO).is_file() else "run",
         languages=list(map(str, config.data.directions)),
         megabytes=_megabytes(weights, run.tokenizer),
         parameters=count_parameters(weights),
         architecture=_architecture(config.model),
-        vocabulary=_sizes(TokenizerPair.load(run.tokenizer)),
+        vocabulary={name: side.vocab_size for name, side in sides.items()},
         scores=_scores(run, weights.stem),
         license=license_of(run.card),
         can_become={
             "nmt export ctranslate2": _obstacle(refuse_for_ctranslate2, config, run.config_file),
             "nmt export hf": _obstacle(refuse_for_marian, config, run.config_file),
         },
-    )
-
-
-def _describe_export(path: Path) -> ModelInfo:
-    info = read_export_info(path)
-    bleu = info.agreement.get("bleu", {})
-    score = bleu.get("export") if isinstance(bleu, Mapping) else None
-    return ModelInfo(
-        path=str(path),
-        kind="export to CTranslate2",
-        languages=list(info.directions),
-        megabytes=_megabytes(path / "model.bin", path / "tokenizer"),
-        architecture=f"weights: {'fp32' if info.quantization == 'none' else info.quantization}",
-        vocabulary=_sizes(TokenizerPair.load(path / "tokenizer")),
-        scores={"test bleu": score} if isinstance(score, int | float) else {},
-        license=license_of(path / "README.md"),
     )
 
 
@@ -130,12 +108,6 @@ def _architecture(model: ModelConfig) -> str:
         f"{model.encoder_layers}+{model.decoder_layers} layers, d_model {model.d_model}, d_ff {model.d_ff}, "
         f"{model.num_heads} heads, {model.norm_position}-norm, {model.activation}"
     )
-
-
-def _sizes(tokenizers: TokenizerPair) -> dict[str, int]:
-    if tokenizers.joint:
-        return {"joint": tokenizers.src.vocab_size}
-    return {"source": tokenizers.src.vocab_size, "target": tokenizers.tgt.vocab_size}
 
 
 def _obstacle(refuse: Callable[[ModelConfig, Path], None], config: Config, path: Path) -> str:

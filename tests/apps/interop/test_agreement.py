@@ -11,7 +11,6 @@ import torch
 from nmt.apps.interop.agreement import (
     Agreement,
     compare,
-    explain_differences,
     is_near_tie,
     require_agreement,
 )
@@ -88,11 +87,3 @@ def test_what_is_asked_for(change, reduced, message):
         return
     with pytest.raises(RunError, match=message):
         require_agreement(found, reduced=reduced)
-
-
-def test_a_bad_model_is_the_reason_for_many_different_translations():
-    many = replace(GOOD, sentences=100, equal=10, near_ties=8, different=82)
-    reason = explain_differences(many, 0.1)
-    assert reason.startswith("82 of 100 translations differ because the model has learned too little so far")
-    assert explain_differences(many, 41.0) == ""
-    assert explain_differences(GOOD, 0.1) == ""

@@ -5,32 +5,37 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from nmt.apps.interop import agreement
 from nmt.apps.interop.export import export_ctranslate2
-from nmt.apps.interop.export_folder import read_export_info
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import RunError
 
 pytest.importorskip("ctranslate2", reason="needs the extra ctranslate2")
 
 
+def read_info(export: Path) -> dict[str, Any]:
+    return json.loads((export / "export.json").read_text(encoding="utf-8"))
+
+
 def test_the_export_says_what_it_is(digits_run, digits_export):
-    info = read_export_info(digits_export)
-    assert (info.quantization, info.directions, info.max_src_len, info.max_tgt_len) == ("none", ("en-en",), 32, 32)
-    assert info.origin["run"] == "digits"
-    assert info.agreement["sentences"] == 80  # test and valid have 40 each
-    assert info.agreement["equal"] + info.agreement["near_ties"] == 80
-    assert info.agreement["bleu"]["difference"] == 0
+    info = read_info(digits_export)
+    facts = {"quantization": "none", "directions": ["en-en"], "max_src_len": 32, "max_tgt_len": 32}
+    assert facts.items() <= info.items()
+    assert info["origin"]["run"] == "digits"
+    assert info["agreement"]["sentences"] == 80  # test and valid have 40 each
+    assert info["agreement"]["equal"] + info["agreement"]["near_ties"] == 80
+    assert info["agreement"]["bleu"]["difference"] == 0
     names = ["README.md", "config.json", "export.json", "model.bin", "shared_vocabulary.json", "tokenizer"]
     assert sorted(path.name for path in digits_export.iterdir()) == names
 
 
 def test_a_reduced_precision_records_what_it_costs(digits_run, tmp_path, messages):
     export_ctranslate2(RunDir(digits_run), tmp_path / "out", quantization="int8")
-    bleu = json.loads((tmp_path / "out" / "export.json").read_text())["agreement"]["bleu"]
+    bleu = read_info(tmp_path / "out")["agreement"]["bleu"]
     assert bleu["sentences"] == 40
     assert bleu["difference"] == pytest.approx(bleu["export"] - bleu["run"], abs=0.011)
     assert any(f"BLEU on the test set: {bleu['run']:.2f} in the run" in line for line in messages)
@@ -42,12 +47,10 @@ def test_a_precision_that_this_processor_lacks_is_told_and_the_one_used_is_recor
     import ctranslate2
 
     supported = ctranslate2.get_supported_compute_types("cpu")
-    info = export_ctranslate2(RunDir(digits_run), tmp_path / "out", quantization="int16")
-    computed = info.agreement["compute_type"]
+    export_ctranslate2(RunDir(digits_run), tmp_path / "out", quantization="int16")
+    computed = read_info(tmp_path / "out")["agreement"]["compute_type"]
     assert (computed == "int16") is ("int16" in supported)
     assert f"CTranslate2 computes int16 weights in {computed} on this processor" in messages
-    warned = [line for line in messages if line.startswith("warning: this processor cannot compute in int16: the ")]
-    assert len(warned) == ("int16" not in supported)
 
 
 def test_an_export_that_does_not_agree_leaves_nothing(digits_run, tmp_path, monkeypatch):
@@ -64,7 +67,7 @@ def test_a_failed_export_leaves_the_one_before(digits_run, digits_export, tmp_pa
     with pytest.raises(RunError, match="does not agree"):
         export_ctranslate2(RunDir(digits_run), out, overwrite=True)
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
-    assert read_export_info(out) == read_export_info(digits_export)
+    assert read_info(out) == read_info(digits_export)
 
 
 def test_an_interrupted_export_leaves_nothing(digits_run, tmp_path, monkeypatch):
@@ -95,7 +98,8 @@ def test_a_model_that_ctranslate2_cannot_run_is_refused_before_anything_is_writt
 
 def test_options_of_the_run_that_ctranslate2_lacks_are_off_in_the_proof(digits_run, tmp_path):
     run = changed_run(digits_run, tmp_path / "run", "exact: false", "exact: true")
-    assert export_ctranslate2(run, tmp_path / "out").agreement["bleu"]["difference"] == 0
+    export_ctranslate2(run, tmp_path / "out")
+    assert read_info(tmp_path / "out")["agreement"]["bleu"]["difference"] == 0
 
 
 def test_a_run_without_sentences_is_refused(digits_run, tmp_path):
