@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 def info(
     model: Annotated[
         str | None,
-        typer.Argument(
-            help="Run or Hugging Face folder. Default: $NMT_MODEL, else the newest run in ./runs."
-        ),
+        typer.Argument(help="Run or Hugging Face folder. Default: $NMT_MODEL, else the newest run in ./runs."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:

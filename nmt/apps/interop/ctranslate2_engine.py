@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -24,15 +23,13 @@ Input = TypeVar("Input")
 Output = TypeVar("Output")
 
 _MAX_BATCH_SENTENCES = 64
-_HARDLY_ANY = 1e-9
-_IMPOSSIBLE = -1e8  # outputs with scores below this violate a constraint
 
 
 class CTranslate2Engine:
     """Translates batches of token ids with the model in a folder, on the CPU: what the proof of an export needs.
 
-    Without sampling, exact search and shortlists, which CTranslate2 lacks or does differently, and without scores per
-    token.
+    Without n-best lists, scores per token, and what CTranslate2 lacks or does differently: sampling, exact search and
+    shortlists.
     """
 
     num_threads = 1  # one search at a time, which CTranslate2 itself distributes over the cores
@@ -69,27 +66,21 @@ class CTranslate2Engine:
         prefixes: Sequence[Sequence[int]] | None = None,
         draws: Sequence[int] | None = None,
     ) -> list[list[Hypothesis]]:
-        """Implement `Engine.search`. Scores are CTranslate2's: normalized over the tokens that may come next."""
+        """Implement `Engine.search` for one hypothesis. Scores are normalized over the tokens that may come next."""
         src = [self._source(ids) for ids in sources]
         forced = [self._target(ids) for ids in prefixes or [()] * len(src)]
-        limits = [
-            self._max_output_len(options, *lengths) for lengths in zip(map(len, src), map(len, forced), strict=True)
-        ]
-        found: list[list[Hypothesis]] = [[] for _ in src]
-        # Without a penalty, CTranslate2 stops once the best hypothesis is final, even if the rest of the n-best is not.
-        penalty = options.length_penalty or (_HARDLY_ANY if options.num_hypotheses > 1 else 0.0)
-        waiting: list[tuple[int, ctranslate2.AsyncTranslationResult]] = []
+        limits = [self._max_output_len(options, len(ids), len(prefix)) for ids, prefix in zip(src, forced, strict=True)]
+        waiting: dict[int, ctranslate2.AsyncTranslationResult] = {}
         # In beam search, a limit beyond that of a sentence may change its output: one call for each limit.
-        for limit, group in groupby(sorted(range(len(src)), key=limits.__getitem__), key=limits.__getitem__):
-            rows = list(group)
+        for limit in set(limits):
+            rows = [row for row, its_limit in enumerate(limits) if its_limit == limit]
             results = self._model.translate_batch(
-                [src[i] for i in rows],
-                [forced[i] for i in rows] if any(forced) else None,
+                [src[row] for row in rows],
+                [forced[row] for row in rows] if any(forced) else None,
                 max_batch_size=_MAX_BATCH_SENTENCES,
                 asynchronous=True,
                 beam_size=options.beam_size,
-                num_hypotheses=options.num_hypotheses,
-                length_penalty=penalty if options.beam_size > 1 else 0.0,
+                length_penalty=options.length_penalty if options.beam_size > 1 else 0.0,
                 no_repeat_ngram_size=options.no_repeat_ngram,
                 max_input_length=0,
                 max_decoding_length=limit,
@@ -98,10 +89,8 @@ class CTranslate2Engine:
                 return_end_token=True,
                 suppress_sequences=self._never_generated,
             )
-            waiting += zip(rows, results, strict=True)
-        for i, result in waiting:
-            found[i] = self._hypotheses(result.result().hypotheses, result.result().scores, options)
-        return found
+            waiting |= zip(rows, results, strict=True)
+        return [[self._hypothesis(waiting[row].result(), options)] for row in range(len(src))]
 
     def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
         """Implement `Engine.score`."""
@@ -134,18 +123,9 @@ class CTranslate2Engine:
     def _target(self, ids: Sequence[int]) -> list[str]:
         return [self._tgt_tokens[i] for i in ids]
 
-    def _hypotheses(
-        self, outputs: Sequence[Sequence[str]], scores: Sequence[float], options: SearchOptions
-    ) -> list[Hypothesis]:
-        """Return the hypotheses of one source, best first.
-
-        In beam search, CTranslate2 divides scores by length^penalty, eos counted; ours are sums.
-        """
-        hypotheses: list[Hypothesis] = []
-        for tokens, score in zip(outputs, scores, strict=True):
-            ids = [self._tgt_ids[token] for token in tokens]
-            total = score * len(ids) ** options.length_penalty if options.beam_size > 1 else score
-            finished = ids[-1:] == [EOS_ID]
-            if total > _IMPOSSIBLE or not hypotheses:
-                hypotheses.append(Hypothesis(ids[:-1] if finished else ids, total, finished))
-        return hypotheses
+    def _hypothesis(self, result: ctranslate2.TranslationResult, options: SearchOptions) -> Hypothesis:
+        ids = [self._tgt_ids[token] for token in result.hypotheses[0]]
+        # In beam search, CTranslate2 divides scores by length^penalty, eos counted; ours are sums.
+        score = result.scores[0] * (len(ids) ** options.length_penalty if options.beam_size > 1 else 1)
+        finished = ids[-1:] == [EOS_ID]
+        return Hypothesis(ids[:-1] if finished else ids, score, finished)

@@ -60,18 +60,12 @@ def test_the_search_finds_what_the_run_finds(engine, ours, sources, options):
 @pytest.mark.parametrize("length_penalty", [0.0, 1.0])
 def test_the_beam_finds_what_the_beam_of_the_run_finds(engine, ours, sources, length_penalty):
     """But for hypotheses that the run scores alike: which of two near-ties stays in the beam is nobody's promise."""
-    options = SearchOptions(beam_size=4, num_hypotheses=2, length_penalty=length_penalty)
-    a, b = ours.search(sources, options), engine.search(sources, options)
-    pairs = [
-        (source, x.ids, y.ids) for source, *both in zip(sources, a, b, strict=True) for x, y in zip(*both, strict=True)
-    ]
-    for source, *both in pairs:
+    options = SearchOptions(beam_size=4, length_penalty=length_penalty)
+    a, b = ([found.ids for (found,) in engine_.search(sources, options)] for engine_ in (ours, engine))
+    for source, *both in zip(sources, a, b, strict=True):
         first, second = (sum(scores) for scores in ours.score([source] * 2, both))
         assert first == pytest.approx(second, abs=NEAR)
-    assert sum(x != y for _, x, y in pairs) <= 2
-    for best in b:
-        ranked = [options.normalized(x.score, len(x.ids) + x.finished) for x in best]
-        assert ranked == sorted(ranked, reverse=True)
+    assert sum(x != y for x, y in zip(a, b, strict=True)) <= 1
 
 
 def test_a_prefix_may_go_beyond_the_longest_output(engine, ours, sources, tokenizers):
