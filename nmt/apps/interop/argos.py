@@ -32,7 +32,6 @@ ARGOS_VERSION = "1.9.0"
 MAX_TOKENS = 1024
 """Argos Translate passes sources of up to this many tokens to CTranslate2, whatever the model's limit is."""
 
-
 _PACKAGE_VERSION = "1.0"
 
 
@@ -49,7 +48,13 @@ def export_argos(run: RunDir, out: Path, quantization: Quantization = "int8") ->
         direction = config.data.directions[0]
         folder = Path(name, "zip", f"translate-{direction.src}_{direction.tgt}-{_PACKAGE_VERSION.replace('.', '_')}")
         (folder / "model").mkdir(parents=True)
-        _write_model(run, tokenizers, folder / "model", quantization)
+        model = load_model(run, tokenizers, torch.device("cpu"))
+        for embedding in (model.src_embedding, model.tgt_embedding):
+            if embedding.sinusoidal is not None and len(embedding.sinusoidal) <= MAX_TOKENS:
+                embedding.sinusoidal = sinusoidal_positions(MAX_TOKENS + 1, model.config.d_model)
+        write_ctranslate2(model, tokenizers, folder / "model", quantization)
+        settings = json.loads((folder / "model" / "config.json").read_text(encoding="utf-8"))
+        write_text(folder / "model" / "config.json", json.dumps({**settings, "add_source_eos": True}, indent=2))
         (folder / "sentencepiece.model").write_bytes(tokenizers.src.model_bytes)
         metadata = {
             "type": "translate",
@@ -76,15 +81,3 @@ def _refuse_unsupported(run: RunDir, config: Config, tokenizers: TokenizerPair) 
         hint = "train it with tokenizer.joint, or with bytes on both sides"
         message = "Argos Translate decodes with the source tokenizer, which lacks the byte tokens of the target's"
         raise RunError(message, path=run.tokenizer, hint=hint)
-
-
-def _write_model(run: RunDir, tokenizers: TokenizerPair, folder: Path, quantization: Quantization) -> None:
-    """Write the CTranslate2 model, with positions for the longest source it may get, and an eos after each source."""
-    model = load_model(run, tokenizers, torch.device("cpu"))
-    for embedding in (model.src_embedding, model.tgt_embedding):
-        if embedding.sinusoidal is not None and len(embedding.sinusoidal) <= MAX_TOKENS:
-            embedding.sinusoidal = sinusoidal_positions(MAX_TOKENS + 1, model.config.d_model)
-    write_ctranslate2(model, tokenizers, folder, quantization)
-    path = folder / "config.json"
-    settings = json.loads(path.read_text(encoding="utf-8"))
-    write_text(path, json.dumps({**settings, "add_source_eos": True}, indent=2))

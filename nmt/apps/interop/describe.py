@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from nmt.apps.interop.card import license_of
 from nmt.apps.interop.hf_folder import HfFolder, MarianConfig, model_config
 from nmt.apps.interop.m2m100_vocabulary import read_m2m100_vocabularies
-from nmt.apps.interop.supported import refuse_for_ctranslate2, refuse_for_marian
+from nmt.apps.interop.supported import refuse_unsupported
 from nmt.artifacts.find_model import find_run
 from nmt.artifacts.packed import PACK_INFO
 from nmt.artifacts.rundir import RunDir
 from nmt.base.checksum import count_parameters
 from nmt.base.errors import NmtError
-from nmt.config import Config
 from nmt.config.model import ModelConfig
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.model.shapes import parameter_shapes
@@ -62,8 +60,8 @@ def describe_model(model: str | None) -> ModelInfo:
         scores=_scores(run, weights.stem),
         license=license_of(run.card),
         can_become={
-            "nmt export ctranslate2": _obstacle(refuse_for_ctranslate2, config, run.config_file),
-            "nmt export hf": _obstacle(refuse_for_marian, config, run.config_file),
+            "nmt export ctranslate2": _obstacle(run, "CTranslate2"),
+            "nmt export hf": _obstacle(run, "Marian"),
         },
     )
 
@@ -110,10 +108,10 @@ def _architecture(model: ModelConfig) -> str:
     )
 
 
-def _obstacle(refuse: Callable[[ModelConfig, Path], None], config: Config, path: Path) -> str:
-    """Return the reason why `refuse` rejects the model of `config`; empty if it does not."""
+def _obstacle(run: RunDir, toolkit: Literal["CTranslate2", "Marian"]) -> str:
+    """Return the reason why `toolkit` does not support the model of `run`; empty if it does."""
     try:
-        refuse(config.model, path)
+        refuse_unsupported(run.config().model, run.config_file, toolkit)
     except NmtError as error:
         return error.message
     return ""

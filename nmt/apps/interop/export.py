@@ -18,7 +18,7 @@ from nmt.apps.interop.agreement import NUM_SENTENCES, compare, describe, require
 from nmt.apps.interop.ctranslate2 import write_ctranslate2
 from nmt.apps.interop.ctranslate2_engine import CTranslate2Engine
 from nmt.apps.interop.export_folder import Quantization, new_or_replaced, refuse_existing_export
-from nmt.apps.interop.supported import refuse_for_ctranslate2
+from nmt.apps.interop.supported import refuse_unsupported
 from nmt.artifacts.checkpoint import load_model
 from nmt.artifacts.rundir import DirectedPairs, RunDir
 from nmt.base.errors import RunError, counted, require
@@ -46,7 +46,7 @@ def export_ctranslate2(run: RunDir, out: Path, *, quantization: Quantization = "
     """
     require("ctranslate2", "ctranslate2", "this export")
     config = run.config()
-    refuse_for_ctranslate2(config.model, run.config_file)
+    refuse_unsupported(config.model, run.config_file, "CTranslate2")
     with new_or_replaced(out, refuse_existing_export, overwrite=overwrite) as folder:
         tokenizers = TokenizerPair.load(run.tokenizer)
         model = load_model(run, tokenizers, torch.device("cpu"))

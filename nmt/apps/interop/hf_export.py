@@ -13,10 +13,10 @@ import torch
 
 from nmt.apps.interop.card import front_matter, license_of
 from nmt.apps.interop.export_folder import new_or_replaced, refuse_existing
-from nmt.apps.interop.hf_folder import ACTIVATIONS, HfFolder, MarianConfig
+from nmt.apps.interop.hf_folder import HfFolder, MarianConfig
 from nmt.apps.interop.hf_vocabulary import hf_tokens
 from nmt.apps.interop.hf_weights import Weights, to_hf
-from nmt.apps.interop.supported import refuse_for_marian
+from nmt.apps.interop.supported import refuse_unsupported
 from nmt.artifacts.checkpoint import check_size, read_weights, write_tensors
 from nmt.artifacts.rundir import RunDir
 from nmt.base.checksum import NO_CHECKSUM
@@ -24,8 +24,19 @@ from nmt.base.errors import RunError
 from nmt.base.files import write_text
 from nmt.base.special_tokens import BOS_ID, EOS_ID, PAD_ID
 from nmt.config import Config
+from nmt.config.model import ModelConfig
 from nmt.data.tokens.sentencepiece_model import SPECIAL_TOKENS
 from nmt.data.tokens.tokenizer import TokenizerPair
+
+_FIXED = {
+    "architectures": ["MarianMTModel"],
+    "model_type": "marian",
+    "bos_token_id": BOS_ID,
+    "forced_eos_token_id": None,
+    "is_encoder_decoder": True,
+    "torch_dtype": "float32",
+}
+"""Values of config.json that are the same for each run."""
 
 
 def export_hf(run: RunDir, out: Path, *, overwrite: bool = False) -> None:
@@ -34,18 +45,19 @@ def export_hf(run: RunDir, out: Path, *, overwrite: bool = False) -> None:
     RunError if Marian's architecture does not support such a model, or if `out` exists and may not be replaced.
     """
     config = run.config()
-    refuse_for_marian(config.model, run.config_file)
+    refuse_unsupported(config.model, run.config_file, "Marian")
     path = run.usable_checkpoint()
     tokenizers = TokenizerPair.load(run.tokenizer)
     check_size(config.model, tokenizers, path)
     vocabularies = _vocabularies(tokenizers)
-    marian = _marian_config(config, tokenizers, len(vocabularies[-1]))
-    weights = to_hf(_with_rows(read_weights(path), len(vocabularies[-1])), MarianConfig(**marian), config.model)
+    vocab_size = len(vocabularies[0])
+    marian = _marian_config(config.model, vocab_size)
+    weights = to_hf(_with_rows(read_weights(path), vocab_size), marian, config.model)
     with new_or_replaced(out, refuse_existing_hf, overwrite=overwrite) as made:
         folder = HfFolder(made)
         write_tensors(folder.safetensors, weights, {**NO_CHECKSUM, "format": "pt"})  # required by transformers
-        _write_json(folder.config_file, marian)
-        _write_json(folder.generation_file, _generation_config(config, tokenizers))
+        _write_json(folder.config_file, {**_FIXED, **marian.model_dump(), "activation_dropout": marian.dropout})
+        _write_json(folder.generation_file, _generation_config(config, tokenizers, vocab_size))
         _write_json(folder.tokenizer_file, _tokenizer_config(config, tokenizers))
         for file, tokens in zip((folder.vocab_file, folder.tgt_vocab_file), vocabularies, strict=False):
             _write_json(file, {token: number for number, token in enumerate(tokens)})
@@ -56,14 +68,14 @@ def export_hf(run: RunDir, out: Path, *, overwrite: bool = False) -> None:
 
 def refuse_existing_hf(path: Path, *, overwrite: bool) -> None:
     """Raise RunError if `path` exists, unless it is a Marian folder and `overwrite` is given."""
-    refuse_existing(path, _is_marian, "a Hugging Face folder of a Marian model", overwrite=overwrite)
 
+    def is_marian(path: Path) -> bool:
+        try:
+            return isinstance(HfFolder(path).config(), MarianConfig)
+        except RunError:
+            return False
 
-def _is_marian(path: Path) -> bool:
-    try:
-        return isinstance(HfFolder(path).config(), MarianConfig)
-    except RunError:
-        return False
+    refuse_existing(path, is_marian, "a Hugging Face folder of a Marian model", overwrite=overwrite)
 
 
 def _vocabularies(tokenizers: TokenizerPair) -> list[list[str]]:
@@ -86,57 +98,40 @@ def _with_rows(weights: Weights, num_rows: int) -> Weights:
     return grown
 
 
-def _marian_config(config: Config, tokenizers: TokenizerPair, vocab_size: int) -> dict[str, Any]:
-    """Return the contents of config.json."""
-    model = config.model
-    activation = "swish" if model.activation == "silu" else model.activation
-    assert activation in ACTIVATIONS
-    max_len = max(model.max_src_len, model.max_tgt_len)
-    return {
-        "architectures": ["MarianMTModel"],
-        "model_type": "marian",
-        "d_model": model.d_model,
-        "encoder_layers": model.encoder_layers,
-        "decoder_layers": model.decoder_layers,
-        **{f"{side}_attention_heads": model.num_heads for side in ("encoder", "decoder")},
-        **{f"{side}_ffn_dim": model.d_ff for side in ("encoder", "decoder")},
-        "activation_function": activation,
-        "max_position_embeddings": max_len,
-        "dropout": model.dropout,
-        "attention_dropout": model.attention_dropout,
-        "activation_dropout": model.dropout,
-        "vocab_size": vocab_size,
-        "decoder_vocab_size": vocab_size,
-        "pad_token_id": PAD_ID,
-        "eos_token_id": EOS_ID,
-        "decoder_start_token_id": BOS_ID,
-        "bos_token_id": BOS_ID,
-        "forced_eos_token_id": None,
-        "is_encoder_decoder": True,
-        "scale_embedding": True,
-        "share_encoder_decoder_embeddings": model.tied_embeddings == "all",
-        "tie_word_embeddings": model.tied_embeddings != "none",
-        "normalize_before": False,
-        "normalize_embedding": False,
-        "add_final_layer_norm": False,
-        "static_position_embeddings": True,
-        "torch_dtype": "float32",
-    }
+def _marian_config(model: ModelConfig, vocab_size: int) -> MarianConfig:
+    return MarianConfig(
+        d_model=model.d_model,
+        encoder_layers=model.encoder_layers,
+        decoder_layers=model.decoder_layers,
+        encoder_attention_heads=model.num_heads,
+        decoder_attention_heads=model.num_heads,
+        encoder_ffn_dim=model.d_ff,
+        decoder_ffn_dim=model.d_ff,
+        activation_function="swish" if model.activation == "silu" else model.activation,
+        max_position_embeddings=max(model.max_src_len, model.max_tgt_len),
+        dropout=model.dropout,
+        attention_dropout=model.attention_dropout,
+        vocab_size=vocab_size,
+        decoder_vocab_size=vocab_size,
+        pad_token_id=PAD_ID,
+        eos_token_id=EOS_ID,
+        decoder_start_token_id=BOS_ID,
+        scale_embedding=True,
+        share_encoder_decoder_embeddings=model.tied_embeddings == "all",
+        tie_word_embeddings=model.tied_embeddings != "none",
+    )
 
 
-def _generation_config(config: Config, tokenizers: TokenizerPair) -> dict[str, Any]:
+def _generation_config(config: Config, tokenizers: TokenizerPair, vocab_size: int) -> dict[str, Any]:
     """Return the contents of generation_config.json: nmt's search options, as far as transformers has them."""
-    decoding = config.decoding
-    never = sorted({BOS_ID, PAD_ID, *tokenizers.tgt.never_generated})
-    longest = max(len(side) for side in _vocabularies(tokenizers))
-    unused = range(tokenizers.tgt.vocab_size, longest)
+    decoding, unused = config.decoding, range(tokenizers.tgt.vocab_size, vocab_size)
     return {
         "pad_token_id": PAD_ID,
         "eos_token_id": EOS_ID,
         "bos_token_id": BOS_ID,
         "decoder_start_token_id": BOS_ID,
         "forced_eos_token_id": None,
-        "bad_words_ids": [[number] for number in (*never, *unused)],
+        "bad_words_ids": [[number] for number in sorted({BOS_ID, PAD_ID, *tokenizers.tgt.never_generated, *unused})],
         "max_length": config.model.max_tgt_len + 1,  # transformers counts the decoder start token
         "num_beams": decoding.beam_size,
         "length_penalty": decoding.length_penalty,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import shlex
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,7 +10,7 @@ from pydantic import ValidationError
 
 from nmt import __version__
 from nmt.apps.interop.card import front_matter, license_of
-from nmt.apps.interop.hf_folder import GenerationConfig, HfConfig, HfFolder, MarianConfig, model_values
+from nmt.apps.interop.hf_folder import HfConfig, HfFolder, MarianConfig, model_values
 from nmt.apps.interop.hf_vocabulary import HfVocabularies, read_vocabularies
 from nmt.apps.interop.hf_weights import from_hf
 from nmt.apps.interop.m2m100_vocabulary import read_m2m100_vocabularies
@@ -65,6 +64,7 @@ def import_hf(path: Path, out: Path, languages: Languages = AS_IN_THE_FOLDER, *,
 
 def _run_config(folder: HfFolder, hf: HfConfig, vocabularies: HfVocabularies, data: dict[str, Any]) -> Config:
     """Return the configuration of the run. RunError for invalid language codes, or if the model is too large."""
+    generation = folder.generation()
     try:
         return Config.model_validate(
             {
@@ -75,7 +75,11 @@ def _run_config(folder: HfFolder, hf: HfConfig, vocabularies: HfVocabularies, da
                     "joint": vocabularies.tokenizers.joint,
                 },
                 "model": model_values(hf),
-                "decoding": _decoding(folder.generation()),
+                "decoding": {
+                    "beam_size": generation.num_beams,
+                    "length_penalty": generation.length_penalty,
+                    "exact": generation.num_beams > 1 and generation.early_stopping == "never",
+                },
             }
         )
     except ValidationError as error:
@@ -94,18 +98,14 @@ def _m2m100_data(folder: HfFolder, known: list[str], languages: Languages) -> di
         raise RunError(fault, path=folder.path, hint=f"{hint}; `nmt info` of this folder lists them")
     for code in (*languages.src, *languages.tgt):
         if code not in known:
-            near = [each for each in known if each.startswith(code) or code.startswith(each)]
-            near = near or difflib.get_close_matches(code, known, 3)
-            raise RunError(f"this model has no language {code}", path=folder.path, hint=_did_you_mean(near or known))
+            near = [each for each in known if each[:2] == code[:2]] or known
+            hint = f"it has {', '.join(near)}" if len(near) > 3 else f"did you mean {' or '.join(near)}?"
+            raise RunError(f"this model has no language {code}", path=folder.path, hint=hint)
     pairs = list(dict.fromkeys((src, tgt) for src in languages.src for tgt in languages.tgt if src != tgt))
     if not pairs:
         raise RunError("the languages of both sides are the same", path=folder.path, hint=hint)
     corpora = [{"src": NO_CORPUS, "tgt": NO_CORPUS, "src_lang": src, "tgt_lang": tgt} for src, tgt in pairs]
     return {"src_lang": pairs[0][0], "tgt_lang": pairs[0][1], "train": corpora if len(pairs) > 1 else corpora[0]}
-
-
-def _did_you_mean(codes: list[str]) -> str:
-    return f"it has {', '.join(codes)}" if len(codes) > 3 else f"did you mean {' or '.join(codes)}?"
 
 
 def _marian_data(folder: HfFolder, targets: list[str], languages: Languages) -> dict[str, Any]:
@@ -127,14 +127,6 @@ def _marian_data(folder: HfFolder, targets: list[str], languages: Languages) -> 
     corpus = {"src": NO_CORPUS, "tgt": NO_CORPUS}
     several = [{**corpus, "tgt_lang": target} for target in dict.fromkeys([tgt, *targets])]
     return {"src_lang": src, "tgt_lang": tgt, "train": several if targets else corpus}
-
-
-def _decoding(generation: GenerationConfig) -> dict[str, Any]:
-    return {
-        "beam_size": generation.num_beams,
-        "length_penalty": generation.length_penalty,
-        "exact": generation.num_beams > 1 and generation.early_stopping == "never",
-    }
 
 
 def direction_options(config: Config) -> str:

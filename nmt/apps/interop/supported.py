@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
 
 from nmt.base.errors import RunError
 from nmt.config.model import ModelConfig
@@ -23,29 +24,23 @@ IN_CTRANSLATE2: Supported = {
     "language_tags": ("source", "both"),
 }
 IN_MARIAN: Supported = {
-    "attention": ("scaled_dot_product",),
+    **IN_CTRANSLATE2,
     "positions": ("sinusoidal",),
     "norm_position": ("post",),
     "norm": ("layer",),
     "activation": ("relu", "gelu", "silu"),
     "qk_norm": (False,),
-    "tied_embeddings": ("none", "target", "all"),
-    "output_bias": (False, True),
     "language_tags": ("source",),
+}
+_TOOLKITS = {
+    "CTranslate2": (IN_CTRANSLATE2, "CTranslate2 cannot run a model with"),
+    "Marian": (IN_MARIAN, "Marian's architecture does not support"),
 }
 
 
-def refuse_for_ctranslate2(config: ModelConfig, path: Path) -> None:
-    """Raise RunError about the option if CTranslate2 does not support a model with `config` (of the run at `path`)."""
-    _refuse(config, path, IN_CTRANSLATE2, "CTranslate2 cannot run a model with")
-
-
-def refuse_for_marian(config: ModelConfig, path: Path) -> None:
-    """Raise RunError about the option if Marian's architecture does not support a model with `config`."""
-    _refuse(config, path, IN_MARIAN, "Marian's architecture does not support")
-
-
-def _refuse(config: ModelConfig, path: Path, supported: Supported, message: str) -> None:
+def refuse_unsupported(config: ModelConfig, path: Path, toolkit: Literal["CTranslate2", "Marian"]) -> None:
+    """Raise RunError about the option if `toolkit` does not support a model with `config` (stored at `path`)."""
+    supported, message = _TOOLKITS[toolkit]
     for key, value in config:
         if (isinstance(value, int | float) and not isinstance(value, bool)) or value in supported.get(key, ()):
             continue

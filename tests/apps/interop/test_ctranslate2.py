@@ -11,7 +11,7 @@ import torch
 from nmt.apps.interop.agreement import compare
 from nmt.apps.interop.ctranslate2 import write_ctranslate2
 from nmt.apps.interop.ctranslate2_engine import CTranslate2Engine
-from nmt.apps.interop.supported import IN_CTRANSLATE2, IN_MARIAN, refuse_for_ctranslate2
+from nmt.apps.interop.supported import IN_CTRANSLATE2, IN_MARIAN, refuse_unsupported
 from nmt.base.errors import RunError
 from nmt.config.model import ModelConfig
 from nmt.config.search import SearchOptions
@@ -175,7 +175,7 @@ def test_tokens_that_are_never_generated_are_not(tokenizers, tmp_path):
 def test_an_option_that_ctranslate2_has_not_is_refused_by_name(option, value, can):
     config = ModelConfig.model_validate({**BASE, option: value})
     with pytest.raises(RunError) as caught:
-        refuse_for_ctranslate2(config, Path("run/config.yaml"))
+        refuse_unsupported(config, Path("run/config.yaml"), "CTranslate2")
     assert str(caught.value) == (
         f"run/config.yaml: CTranslate2 cannot run a model with model.{option}: {value}\n  it supports {can}"
     )
