@@ -18,7 +18,7 @@ from nmt.config import SearchOptions
 from nmt.data.read.table_names import format_of
 
 if TYPE_CHECKING:
-    from nmt.apps.documents.formats import BlockReport
+    from nmt.apps.documents.translation import TranslatedBlock
     from nmt.data.text.glossary import Glossary
     from nmt.translation import Translator
 
@@ -117,23 +117,23 @@ def translate_document(
     total = len(document.blocks)
     with Progress(total=total, bar=on_terminal, log_lines=not on_terminal, unit="paragraphs") as progress:
         block_options = BlockOptions(options, to, from_, glossary)
-        reports = translate_file(translator, document, *paths, block_options, progress.add)
+        faulty = translate_file(translator, document, *paths, block_options, progress.add)
     log.info("%s: %s paragraphs, cells or lines translated", paths.output, f"{total:,}")
-    for term, count in Counter(term for each in reports for term in each.terms_missed).most_common(_MAX_LISTED):
+    for term, count in Counter(term for _, each in faulty for term in each.terms_missed).most_common(_MAX_LISTED):
         log.warning("%s: glossary term missing in the translation: %s (%d times)", paths.output, term, count)
-    _warn_of_flags(paths, reports)
+    _warn_of_flags(paths, faulty)
 
 
-def _warn_of_flags(paths: DocumentPaths, reports: Sequence[BlockReport]) -> None:
+def _warn_of_flags(paths: DocumentPaths, faulty: Sequence[tuple[int | None, TranslatedBlock]]) -> None:
     """Warn of each flag once, with what is missing, and with lines of the source if they are known."""
     from nmt.apps.documents.translation import FLAGS, merge
 
     for name, meaning in FLAGS.items():
-        flagged = [each for each in reports if name in each.flags]
+        flagged = [(line, each) for line, each in faulty if name in each.flags]
         if not flagged:
             continue
-        lines = sorted({each.line for each in flagged if each.line is not None})[:_MAX_LISTED]
+        lines = sorted({line for line, _ in flagged if line is not None})[:_MAX_LISTED]
         where = f" (line{'s' * (len(lines) > 1)} {', '.join(map(str, lines))} of {paths.source})" if lines else ""
-        value = merge([each.flags for each in flagged])[name]
+        value = merge([each.flags for _, each in flagged])[name]
         what = f": {', '.join(value[:_MAX_LISTED])}" if isinstance(value, list) else ""
         log.warning("%s: %s: %s%s%s", paths.output, counted(len(flagged), "paragraph"), meaning, what, where)

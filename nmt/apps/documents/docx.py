@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 import zipfile
-from bisect import bisect_left
 from collections import Counter
 from copy import deepcopy
 from html import unescape
 from io import BytesIO
-from itertools import islice
 from typing import Any
 
 from nmt.apps.documents.blocks import Block, Item, join_texts
@@ -22,8 +20,8 @@ _MIN_BYTES = 2  # of that limit, per element or attribute
 _MAX_COPIES = 2  # times that limit: elements and attributes that are created when the runs are split and translated
 _TAG = re.compile(r"<(/?[rx])(\d+)>")
 _NAMESPACE = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
-_DELETED = (f"{_NAMESPACE}del", f"{_NAMESPACE}moveFrom")  # by tracked changes
 _SIMPLE_FIELD = f"{_NAMESPACE}fldSimple"
+_NOT_SHOWN = (f"{_NAMESPACE}del", f"{_NAMESPACE}moveFrom", _SIMPLE_FIELD)  # deleted by tracked changes, or in a field
 _INSTRUCTION = f"{_NAMESPACE}instrText"
 _LINK = "HYPERLINK"
 _PROPERTIES = f"{_NAMESPACE}rPr"
@@ -64,11 +62,7 @@ class DocxFile:
         if limit and sum(map(_num_copies, elements)) > _MAX_COPIES * limit:
             raise DataError("not a Word document that can be translated: too much formatting")
         self._paragraphs = [each for each in map(_Paragraph, elements) if not each.block.is_blank]
-
-    @property
-    def blocks(self) -> list[Block]:
-        """The blocks with words in them."""
-        return [paragraph.block for paragraph in self._paragraphs]
+        self.blocks = [paragraph.block for paragraph in self._paragraphs]
 
     def save(self, translations: list[str]) -> bytes:
         """Return the file with `translations` of its blocks."""
@@ -110,8 +104,9 @@ class _Paragraph:
 
     def __init__(self, element: Any):
         self._element = element
-        runs = [run for run in element.iter(f"{_NAMESPACE}r", _SIMPLE_FIELD) if _owner(run) is element]
-        runs = [run for run in runs if run.getparent().tag not in (*_DELETED, _SIMPLE_FIELD)]
+        runs = [run for run in element.iter(f"{_NAMESPACE}r", _SIMPLE_FIELD) if run.getparent().tag not in _NOT_SHOWN]
+        # a text box within a paragraph has its own paragraphs
+        runs = [run for run in runs if next(run.iterancestors(f"{_NAMESPACE}p")) is element]
         self._runs, self._rest_of_fields = _without_fields([part for run in runs for part in _parts(run)])
         keys = _formattings(self._runs)
         sizes: Counter[str] = Counter()
@@ -158,14 +153,6 @@ class _Paragraph:
                 self._element.remove(link)
 
 
-def _owner(run: Any) -> Any:
-    """Return the paragraph that a run belongs to; a text box within a paragraph has its own paragraphs."""
-    element = run.getparent()
-    while element is not None and element.tag != f"{_NAMESPACE}p":
-        element = element.getparent()
-    return element
-
-
 def _parts(run: Any) -> list[Any]:
     """Split a run into runs with only text, or only one other element, such as a tab."""
     children = [child for child in run if child.tag != _PROPERTIES]
@@ -195,22 +182,20 @@ def _without_fields(runs: list[Any]) -> tuple[list[Any], dict[int, list[Any]]]:
 
     A link is not such a field: its result is text. A field that does not end in this paragraph stays, too.
     """
-    begun, ends = [], {}
-    codes: dict[int, str] = {}  # the beginning of the instruction in a run
-    for number, run in enumerate(runs):
-        if code := "".join(part.text or "" for part in run.iter(_INSTRUCTION)).strip()[: len(_LINK)]:
-            codes[number] = code
-    numbers = list(codes)
+    begun: list[tuple[int, str]] = []  # the fields around a run, each with the beginning of its instruction
+    ends = {}
     for number, run in enumerate(runs):
         kinds = [mark.get(f"{_NAMESPACE}fldCharType") for mark in run.iter(f"{_NAMESPACE}fldChar")]
         if kinds == ["begin"]:
-            begun.append(number)
+            begun.append((number, ""))
         elif kinds == ["end"] and begun:
-            first = begun.pop()
-            within = islice(numbers, bisect_left(numbers, first), bisect_left(numbers, number))
-            instruction = "".join(codes[each] for each in islice(within, len(_LINK)))
-            if not instruction.upper().startswith(_LINK):
+            first, instruction = begun.pop()
+            if instruction.upper() != _LINK:
                 ends[first] = number
+        elif begun:
+            first, instruction = begun.pop()
+            instruction += "".join(part.text or "" for part in run.iter(_INSTRUCTION))
+            begun.append((first, instruction.lstrip()[: len(_LINK)]))
     shown: list[Any] = []
     rest: dict[int, list[Any]] = {}
     number = 0

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from nmt.apps.documents.blocks import MAX_CHARACTERS, Block
 from nmt.apps.documents.docx import DocxFile
 from nmt.apps.documents.html import HtmlFile
 from nmt.apps.documents.po import PoFile
 from nmt.apps.documents.srt import SrtFile
-from nmt.apps.documents.translation import BlockOptions, Flags, translate_blocks
+from nmt.apps.documents.translation import BlockOptions, TranslatedBlock, translate_blocks
 from nmt.apps.documents.xliff import XliffFile
 from nmt.base.errors import DataError, require
 from nmt.base.files import read_at_most, write_atomically
 from nmt.base.languages import base_code
-from nmt.data.text.glossary import Term
 from nmt.translation import Translator
 
 log = logging.getLogger(__name__)
@@ -29,10 +28,7 @@ MAX_BYTES = 50_000_000
 class Document(Protocol):
     """A document in memory."""
 
-    @property
-    def blocks(self) -> list[Block]:
-        """The blocks with words in them."""
-        ...
+    blocks: list[Block]  # those with words in them
 
     def save(self, translations: list[str]) -> bytes:
         """Return the document with `translations` of its blocks."""
@@ -86,14 +82,6 @@ def open_document(path: Path) -> Document:
     return read_document(content, str(path))
 
 
-class BlockReport(NamedTuple):
-    """The faults of the translation of a block; `line` is its line in the source, if known."""
-
-    line: int | None
-    flags: Flags
-    terms_missed: Sequence[Term]
-
-
 def translate_file(
     translator: Translator,
     document: Document,
@@ -101,23 +89,25 @@ def translate_file(
     output: Path,
     options: BlockOptions,
     advance: Callable[[int], None],
-) -> list[BlockReport]:
-    """Translate a document into `output`, which appears only when complete; report what is wrong with its blocks.
+) -> list[tuple[int | None, TranslatedBlock]]:
+    """Translate a document into `output`, which appears only when complete.
 
-    Calls `advance` with the number of blocks that have been translated since. Raises as `Translator.translate`.
+    Calls `advance` with the number of blocks that have been translated since. Returns the faulty translations,
+    with their lines in the source if they are known. Raises as `Translator.translate`.
     """
     tgt = translator.languages.direction(options.to, options.from_).tgt
     if isinstance(document, HtmlFile | PoFile | XliffFile):
         named = document.name_language(tgt)
         if named and base_code(named) != base_code(tgt):
             log.warning("%s asks for translations into %s; this model translates into %s", source, named, tgt)
-    blocks, written, reports = document.blocks, [], []
-    for block, translated in zip(blocks, translate_blocks(translator, blocks, options), strict=True):
+    written, faulty = [], []
+    translations = translate_blocks(translator, document.blocks, options)
+    for block, translated in zip(document.blocks, translations, strict=True):
         written.append(translated.written[0])
         if translated.flags or translated.terms_missed:
-            reports.append(BlockReport(block.line, translated.flags, translated.terms_missed))
+            faulty.append((block.line, translated))
         advance(1)
     content = document.save(written)
     with write_atomically(output) as partial:
         partial.write_bytes(content)
-    return reports
+    return faulty

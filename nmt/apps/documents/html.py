@@ -41,11 +41,7 @@ class HtmlText:
             reader.handle_data(rest if reader.cdata_elem else unescape(rest))
         reader.end_block()
         self.parts = reader.parts
-
-    @property
-    def blocks(self) -> list[Block]:
-        """The blocks with words in them."""
-        return [part for part in self.parts if isinstance(part, Block)]
+        self.blocks = [part for part in self.parts if isinstance(part, Block)]  # those with words in them
 
     def join(self, translations: Sequence[str]) -> str:
         """Return the page with the `translations` of its blocks, as HTML."""
@@ -166,11 +162,7 @@ class HtmlFile:
         """Read a file. DataError if it is neither UTF-8 nor UTF-16."""
         self._content = content
         self._page = HtmlText(decode(content))
-
-    @property
-    def blocks(self) -> list[Block]:
-        """The blocks with words in them."""
-        return self._page.blocks
+        self.blocks = self._page.blocks
 
     def name_language(self, code: str) -> None:
         """Change the language in the tag `<html lang="de">` to that of the translations; do not add one."""

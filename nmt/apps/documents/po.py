@@ -61,11 +61,7 @@ class PoFile:
                 self._messages += [(entry, int(n), _LINE_BREAKS.split(form)) for n, form in forms.items()]
             else:
                 self._messages.append((entry, None, _LINE_BREAKS.split(entry.msgid)))
-
-    @property
-    def blocks(self) -> list[Block]:
-        """The blocks with words in them."""
-        return [
+        self.blocks = [
             Block([Item(line)], line=entry.linenum or 1, formats=entry.flags)
             for entry, _, lines in self._messages
             for line in lines

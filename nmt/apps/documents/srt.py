@@ -8,16 +8,17 @@ from collections.abc import Iterator
 from html import unescape
 from typing import Any, NamedTuple
 
-from nmt.apps.documents.blocks import Block, decode, encode
+from nmt.apps.documents.blocks import decode, encode
 from nmt.apps.documents.html import HtmlText
 from nmt.base.errors import DataError
 
 _OVERRIDE = re.compile(r"\{\\[^{}\n]*\}")  # {\an8} puts a subtitle at the top
 _KEPT_OVERRIDE = re.compile(rf"<!--({_OVERRIDE.pattern})-->")
-_IDEOGRAPHIC = re.compile(r"[「『（《〈【“\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
-_OPENING = "「『（《〈【“‘"
+# A line may end before a space, and between two ideographs or kana; not within a tag, or after an opening bracket.
+_BREAK = re.compile(
+    r"<[^>]*>?|(?= )|(?<![「『（《〈【“‘])(?=[「『（《〈【“\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff])"
+)
 _HUGE_NUMBER = re.compile(r"[0-9]{100}")  # srt takes quadratic time for it
-_TAG = re.compile(r"<[^>]*>?")
 _DASH = re.compile(r"(?:<!--[^>]*-->)?[-‐–—]\s*(?=\S)")  # opens what one of several speakers says
 
 
@@ -33,11 +34,7 @@ class SrtFile:
         self._cues = list(_cues(decode(content)))
         contents = [_OVERRIDE.sub(r"<!--\g<0>-->", cue.content) for cue in self._cues]  # comments stay as they are
         self._utterances = [_utterances(content.strip().split("\n")) for content in contents]
-
-    @property
-    def blocks(self) -> list[Block]:
-        """The blocks with words in them."""
-        return [block for cue in self._utterances for utterance in cue for block in utterance.text.blocks]
+        self.blocks = [block for cue in self._utterances for utterance in cue for block in utterance.text.blocks]
 
     def save(self, translations: list[str]) -> bytes:
         """Return the file with `translations` of its blocks."""
@@ -98,8 +95,7 @@ def _utterances(lines: list[str]) -> list[_Utterance]:
 def _in_lines(text: str, num_lines: int) -> str:
     """Split a text at spaces, or between Chinese or Japanese characters, into lines of about equal length."""
     lines, start = [], 0
-    within_tags = (at for tag in _TAG.finditer(text) for at in range(tag.start() + 1, tag.end()))
-    breaks = sorted({at for at in range(1, len(text)) if _may_break(text, at)}.difference(within_tags))
+    breaks = [found.start() for found in _BREAK.finditer(text) if found.start() and not found[0]]
     for rest in range(num_lines, 1, -1):
         ideal = start + (len(text) - start) // rest
         later = bisect_left(breaks, ideal)
@@ -110,8 +106,3 @@ def _in_lines(text: str, num_lines: int) -> str:
         lines.append(text[start:at])
         start = at + (text[at] == " ")
     return "\n".join([*lines, text[start:]])
-
-
-def _may_break(text: str, at: int) -> bool:
-    """Return whether a line may end before the character at `at`: at a space, or between two ideographs or kana."""
-    return text[at] == " " or (_IDEOGRAPHIC.match(text, at) is not None and text[at - 1] not in _OPENING)

@@ -40,6 +40,7 @@ class XliffFile:
         if any(total > _MAX_NAMESPACES * number for number, total in enumerate(namespaces, start=10)):
             raise DataError("too many namespaces")
         self._all = [Block(_items(source)) for source in self._sources]
+        self.blocks = [block for block in self._all if not block.is_blank]
 
     def _is_wanted(self, source: Any) -> bool:
         """Return whether a source lacks a target, and the file does not exclude it from translation."""
@@ -51,11 +52,6 @@ class XliffFile:
             return False
         target = unit.find(self._name("target"))
         return target is None or not "".join(target.itertext()).strip()
-
-    @property
-    def blocks(self) -> list[Block]:
-        """The blocks with words in them."""
-        return [block for block in self._all if not block.is_blank]
 
     def name_language(self, code: str) -> str | None:
         """Name the target language of the file; if it names one, such as de-DE, return that instead."""
