@@ -8,10 +8,8 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterable, Sequence
-from functools import cached_property
 from html import escape
-from itertools import groupby
-from string import ascii_lowercase
+from itertools import count, groupby
 from typing import NamedTuple
 
 from nmt.apps.documents.details import Details
@@ -22,6 +20,7 @@ MAX_CHARACTERS = 1_000_000
 """Maximum length of a block; translating more at once takes gigabytes of memory."""
 
 _MAX_AROUND = 16
+_MARK = re.compile(r"\{h(\d{1,4})\}")
 _SPACES = re.compile(r"[ \t\r\n\f]+")
 
 
@@ -84,22 +83,16 @@ class Block:
         """True if there are tags between the words."""
         return any(item.tag for item in self.items)
 
-    @cached_property
-    def _letter(self) -> str:
-        """The letter of this block's marks: h, unless the text already contains such marks."""
-        text = self.plain()
-        return next((letter for letter in "h" + ascii_lowercase if f"{{{letter}" not in text), "hh")
-
     def with_marks(self) -> str:
         """Return the text with a mark for each tag: {h0}, {h1}, …"""
-        numbers = iter(range(len(self.items)))
-        parts = [f"{{{self._letter}{next(numbers)}}}" if item.tag else item.text for item in self.items]
+        numbers = count()
+        parts = [f"{{h{next(numbers)}}}" if item.tag else item.text for item in self.items]
         return _SPACES.sub(" ", "".join(parts)).strip()
 
     def from_marks(self, translation: str) -> str | None:
         """Return `translation` as HTML, with tags for its marks; None if a mark is missing or tags cross."""
         tags = [item for item in self.items if item.tag]
-        parts = re.split(rf"\{{{self._letter}(\d{{1,4}})\}}", translation)
+        parts = _MARK.split(translation)
         numbers = [int(number) for number in parts[1::2]]
         if sorted(numbers) != list(range(len(tags))) or not _is_nested([tags[number].tag for number in numbers]):
             return None
@@ -108,7 +101,7 @@ class Block:
 
     def without_marks(self, translation: str) -> str:
         """Return `translation` without its marks."""
-        return re.sub(rf"\{{{self._letter}\d{{1,4}}\}}", " ", translation) if self.has_tags else translation
+        return _MARK.sub(" ", translation) if self.has_tags else translation
 
     def plain(self) -> str:
         """Return the text without its tags."""

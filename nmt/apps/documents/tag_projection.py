@@ -81,7 +81,11 @@ def project(tags: Sequence[Tag], aligned: Details) -> str | None:
         element.first, element.last = _largest_cluster(tgt_words)
     if not _nest(elements):
         return None
-    alone = [(_word_before(tag.offset, starts, linked), tag.written) for tag in tags if tag.name == "!"]
+    alone = []
+    for tag in tags:
+        if tag.name == "!":  # behind the last word that is linked with the nearest source word before it
+            before = next((i for i in reversed(range(bisect_left(starts, tag.offset))) if i in linked), None)
+            alone.append((-1 if before is None else max(linked[before]), tag.written))
     return _write(elements, alone, aligned.target)
 
 
@@ -127,12 +131,6 @@ def _nest(elements: Sequence[_Element]) -> bool:
                     return False
                 left.last = right.first - 1
     return True
-
-
-def _word_before(offset: int, starts: Sequence[int], linked: dict[int, set[int]]) -> int:
-    """Return the last translated word that is linked with the nearest source word before `offset`; -1 if none."""
-    before = next((i for i in reversed(range(bisect_left(starts, offset))) if i in linked), None)
-    return -1 if before is None else max(linked[before])
 
 
 def _write(elements: Sequence[_Element], alone: Sequence[tuple[int, str]], words: Sequence[str]) -> str:

@@ -48,10 +48,8 @@ def is_near_tie(engine: Engine, source: Sequence[int], one: Hypothesis, other: H
     After such a tie, greedy search may continue differently, so the following tokens are not compared.
     """
     first, second = ([*found.ids, EOS_ID] if found.finished else [*found.ids] for found in (one, other))
-    common = 0
-    while common < min(len(first), len(second)) and first[common] == second[common]:
-        common += 1
-    if common == min(len(first), len(second)):
+    common = next((i for i, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), None)
+    if common is None:
         return False  # one was truncated where the other continues: not a tie, but a different limit
     # `score` adds an eos after a target, so for a target that ends here, the score of its eos is at the same index.
     probed = [[*first[:common], *(i for i in (ids[common],) if i != EOS_ID)] for ids in (first, second)]

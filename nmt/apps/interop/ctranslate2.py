@@ -66,7 +66,7 @@ def _make_spec(model: Transformer) -> Any:
     for made, decoder_layer in zip(decoder.layer, cast("list[DecoderLayer]", model.decoder_layers), strict=True):
         _set_layer(made, decoder_layer)
         made.attention = MultiHeadAttentionSpec(rms_norm=options["rms_norm"])  # without norms of queries and keys
-        _set_cross_attention(made.attention, decoder_layer.cross_attention, decoder_layer.cross_residual.norm)
+        _set_attention(made.attention, decoder_layer.cross_attention, decoder_layer.cross_residual.norm)
     if options["pre_norm"]:
         _set_norm(encoder.layer_norm, model.encoder_norm)
         _set_norm(decoder.layer_norm, model.decoder_norm)
@@ -105,24 +105,20 @@ def _set_linear(made: Any, *parts: nn.Linear) -> None:
 
 def _set_layer(made: Any, layer: EncoderLayer | DecoderLayer) -> None:
     """Set the variables that encoder and decoder layers share."""
-    _set_self_attention(made.self_attention, layer.self_attention, layer.self_residual.norm)
+    _set_attention(made.self_attention, layer.self_attention, layer.self_residual.norm)
     _set_feed_forward(made.ffn, layer.feed_forward, layer.feed_forward_residual.norm)
 
 
-def _set_self_attention(made: Any, attention: MultiHeadAttention, norm: nn.Module) -> None:
+def _set_attention(made: Any, attention: MultiHeadAttention, norm: nn.Module) -> None:
     _set_norm(made.layer_norm, norm)
-    _set_linear(made.linear[0], attention.query_proj, attention.key_value_proj)  # [3D, D]
-    _set_linear(made.linear[1], attention.output_proj)
+    query, key_value, output = attention.query_proj, attention.key_value_proj, attention.output_proj
+    parts_of_self, parts_of_cross = [[query, key_value], [output]], [[query], [key_value], [output]]
+    is_self = len(made.linear) == len(parts_of_self)
+    for linear, parts in zip(made.linear, parts_of_self if is_self else parts_of_cross, strict=True):
+        _set_linear(linear, *parts)
     if attention.query_norm is not None and attention.key_norm is not None:
         _set_norm(made.q_norm, attention.query_norm)
         _set_norm(made.k_norm, attention.key_norm)
-
-
-def _set_cross_attention(made: Any, attention: MultiHeadAttention, norm: nn.Module) -> None:
-    _set_norm(made.layer_norm, norm)
-    _set_linear(made.linear[0], attention.query_proj)
-    _set_linear(made.linear[1], attention.key_value_proj)  # [2D, D]
-    _set_linear(made.linear[2], attention.output_proj)
 
 
 def _set_feed_forward(made: Any, feed_forward: FeedForward, norm: nn.Module) -> None:

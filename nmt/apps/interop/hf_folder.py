@@ -57,16 +57,13 @@ class HfConfig(BaseModel):
     decoder_start_token_id: TokenId = 58_100
     scale_embedding: bool = False
     tie_word_embeddings: bool = True
+    decoder_vocab_size: int | None = Field(None, ge=4, le=1_000_000)
+    share_encoder_decoder_embeddings: bool = True
 
     @property
     def tgt_vocab_size(self) -> int:
         """The number of logits."""
-        return self.vocab_size
-
-    @property
-    def shares_embeddings(self) -> bool:
-        """True if encoder and decoder have one table of embeddings."""
-        return True
+        return self.decoder_vocab_size or self.vocab_size
 
     @model_validator(mode="after")
     def _can_be_computed(self) -> Self:
@@ -79,7 +76,7 @@ class HfConfig(BaseModel):
             raise ValueError(f"activation_function is {self.activation_function}; nmt has {', '.join(ACTIVATIONS)}")
         if self.d_model % 2 or self.d_model % self.encoder_attention_heads:
             raise ValueError("d_model must be even, and a multiple of encoder_attention_heads")
-        if self.shares_embeddings and self.tgt_vocab_size != self.vocab_size:
+        if self.share_encoder_decoder_embeddings and self.tgt_vocab_size != self.vocab_size:
             raise ValueError("the embeddings are shared, but decoder_vocab_size is not vocab_size")
         if max(self.pad_token_id, self.eos_token_id, self.decoder_start_token_id) >= self.tgt_vocab_size:
             raise ValueError("pad_token_id, eos_token_id or decoder_start_token_id is not in the vocabulary")
@@ -92,22 +89,10 @@ class MarianConfig(HfConfig):
     name = "Marian"
     tokenizer_files = ("vocab.json", "source.spm", "target.spm")
 
-    decoder_vocab_size: int | None = Field(None, ge=4, le=1_000_000)
-    share_encoder_decoder_embeddings: bool = True
     normalize_before: Literal[False] = False
     normalize_embedding: Literal[False] = False
     add_final_layer_norm: Literal[False] = False
     static_position_embeddings: Literal[True] = True
-
-    @property
-    def tgt_vocab_size(self) -> int:
-        """The number of logits."""
-        return self.decoder_vocab_size or self.vocab_size
-
-    @property
-    def shares_embeddings(self) -> bool:
-        """True if encoder and decoder have one table of embeddings."""
-        return self.share_encoder_decoder_embeddings
 
 
 class M2M100Config(HfConfig):
@@ -278,7 +263,7 @@ def model_values(hf: HfConfig) -> dict[str, Any]:
     """Return the section `model` of a configuration that is equivalent to the model of `hf`."""
     tied = "none"  # nmt always scales a tied embedding
     if hf.tie_word_embeddings and hf.scale_embedding:
-        tied = "all" if hf.shares_embeddings else "target"
+        tied = "all" if hf.share_encoder_decoder_embeddings else "target"
     if isinstance(hf, MarianConfig):
         own = {"positions": "sinusoidal", "norm_position": "post"}
     else:

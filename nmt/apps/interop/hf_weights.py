@@ -164,7 +164,7 @@ def to_hf(weights: Mapping[str, Tensor], hf: MarianConfig, config: ModelConfig) 
 
 def _embedding_names(hf: HfConfig) -> dict[str, str]:
     """Return the name of each embedding table in a file; safetensors requires a single name for tied ones."""
-    if hf.shares_embeddings:
+    if hf.share_encoder_decoder_embeddings:
         names = {"src": "model.shared.weight", "tgt": "model.shared.weight"}
     else:
         names = {side: f"model.{part}.embed_tokens.weight" for side, part in (("src", "encoder"), ("tgt", "decoder"))}
@@ -204,7 +204,7 @@ def _tied_names(hf: HfConfig) -> tuple[str, ...]:
     """Return the names of the tied embeddings, which share one table."""
     decoder = ("model.decoder.embed_tokens.weight", *(("lm_head.weight",) if hf.tie_word_embeddings else ()))
     shared = ("model.shared.weight", "model.encoder.embed_tokens.weight")
-    return (*shared, *decoder) if hf.shares_embeddings else decoder
+    return (*shared, *decoder) if hf.share_encoder_decoder_embeddings else decoder
 
 
 Reader = tuple[Mapping[str, tuple[int, ...]], Callable[[str], Tensor]]

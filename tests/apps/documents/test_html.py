@@ -35,7 +35,6 @@ def marked(source: str) -> list[str]:
         ("use <code>f(&lt;)</code> now", ["use {h0} now"]),
         ("<span translate=no>Foo</span> bar <i class='a notranslate'>x</i>", ["{h0} bar {h1}"]),
         ("<script>a<b && c</script><style>p{}</style><!-- c --><p>a\n b</p>", ["a b"]),
-        ("{h0} <b>x</b> y", ["{h0} {a0}x{a1} y"]),
         ("a <img src=x> b<br/>c", ["a {h0} b", "c"]),
     ],
 )
@@ -61,7 +60,10 @@ def test_tags_go_where_the_marks_are_and_text_is_escaped():
     assert block.from_marks("casa {h0}roja & <1{h1}") == "casa <b>roja &amp; &lt;1</b>"
 
 
-@pytest.mark.parametrize("lost", ["casa roja", "casa {h0}roja", "{h1}casa{h0}", "{h0}{h0}casa{h1}", "{h0}x{h1}{h2}"])
+@pytest.mark.parametrize(
+    "lost",
+    ["casa roja", "{h0} casa {h0}roja{h1}", "casa {h0}roja", "{h1}casa{h0}", "{h0}{h0}casa{h1}", "{h0}x{h1}{h2}"],
+)
 def test_lost_repeated_or_crossed_marks_are_noticed(lost):
     (block,) = HtmlText("the <b>red</b> house").blocks
     assert block.from_marks(lost) is None
