@@ -1,8 +1,9 @@
-"""Marian models compute in nmt as they do in transformers, and the other way round."""
+"""Marian, M2M-100 and NLLB models compute in nmt as they do in transformers; Marian models the other way round, too."""
 
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,24 +12,30 @@ import torch
 
 from nmt import Translator
 from nmt.apps.interop.hf_export import export_hf
-from nmt.apps.interop.hf_folder import HfFolder
-from nmt.apps.interop.hf_import import import_hf
+from nmt.apps.interop.hf_folder import HfFolder, MarianConfig
+from nmt.apps.interop.hf_import import Languages, import_hf
 from nmt.apps.interop.hf_vocabulary import HfVocabularies, read_vocabularies
+from nmt.apps.interop.m2m100_vocabulary import read_m2m100_vocabularies
+from nmt.artifacts.checkpoint import load_model
 from nmt.artifacts.rundir import RunDir
+from nmt.base.languages import language_tag
 from nmt.base.special_tokens import BOS_ID, EOS_ID
 from nmt.config import SearchOptions
+from nmt.data.text.tags import output_tags
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.decoding.engines.native_engine import NativeEngine, is_available
 from nmt.decoding.engines.torch_engine import TorchEngine
+from nmt.model.positions import sinusoidal_positions
+from nmt.translation.segments import Segment, translate_segments
 from tests.apps.interop.hf_folders import make_folder, sentences
-from tests.apps.interop.hf_logits import assert_logits_agree
+from tests.apps.interop.m2m100_folders import make_m2m100_folder
 from tests.apps.interop.post_norm_run import make_run
 
 pytest.importorskip("transformers", reason="needs the package transformers")
 pytestmark = pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses")
 
 TAGS = (">>fra<<", ">>cmn_Hans<<")
-SHAPES: dict[str, dict[str, Any]] = {
+MARIAN: dict[str, dict[str, Any]] = {
     "as OPUS-MT": {},
     "tags, deep decoder": {"tags": TAGS, "decoder_layers": 3},
     "relu, output apart": {"activation_function": "relu", "tie_word_embeddings": False},
@@ -39,61 +46,83 @@ SHAPES: dict[str, dict[str, Any]] = {
         "scale_embedding": False,
     },
 }
+M2M100: dict[str, dict[str, Any]] = {
+    "as M2M-100": {},
+    "as NLLB": {"kind": "nllb"},
+    "deep decoder, one head, unigram": {
+        "decoder_layers": 3,
+        "encoder_layers": 1,
+        "encoder_attention_heads": 1,
+        "decoder_attention_heads": 1,
+        "model_type": "unigram",
+        "eos": 9.0,
+    },
+    "nllb, gelu, not scaled": {
+        "kind": "nllb",
+        "activation_function": "gelu",
+        "scale_embedding": False,
+        "model_type": "unigram",
+    },
+}
+SHAPES = [*MARIAN, *M2M100]
 MAX_NEW = 14
 
 
 class Both(NamedTuple):
     """A model in both forms."""
 
-    folder: Path
     run: RunDir
     vocabularies: HfVocabularies
-    model: Any  # MarianMTModel
-    tokenizer: Any  # MarianTokenizer
+    model: Any  # MarianMTModel or M2M100ForConditionalGeneration
+    tokenizer: Any
+    languages: Languages  # of an M2M-100 model
 
 
 def load_hf(folder: Path) -> tuple[Any, Any]:
-    from transformers import MarianMTModel, MarianTokenizer
+    import transformers
 
-    return MarianMTModel.from_pretrained(folder).eval(), MarianTokenizer.from_pretrained(folder)
+    if isinstance(HfFolder(folder).config(), MarianConfig):
+        model, tokenizer = transformers.MarianMTModel, transformers.MarianTokenizer
+    else:
+        model = transformers.M2M100ForConditionalGeneration
+        has_vocabulary = (folder / "vocab.json").exists()
+        tokenizer = transformers.M2M100Tokenizer if has_vocabulary else transformers.NllbTokenizer
+    return model.from_pretrained(folder).eval(), tokenizer.from_pretrained(folder)
 
 
 @pytest.fixture(scope="module")
 def imported(tmp_path_factory) -> dict[str, Both]:
     """A model of each shape, and the run that it became."""
     found = {}
-    for name, options in SHAPES.items():
+    for name, options in {**MARIAN, **M2M100}.items():
         path = tmp_path_factory.mktemp("imported")
-        folder = make_folder(path / "hf", **options)
-        run = import_hf(folder, path / "run")
-        vocabularies = read_vocabularies(HfFolder(folder), HfFolder(folder).config())
-        found[name] = Both(folder, run, vocabularies, *load_hf(folder))
+        folder = (make_folder if name in MARIAN else make_m2m100_folder)(path / "hf", **options)
+        languages, config = Languages(), HfFolder(folder).config()
+        if name in M2M100:
+            languages = Languages(*((("eng_Latn",), ("fra_Latn",)) if "kind" in options else (("en",), ("fr",))))
+        read: Any = read_vocabularies if name in MARIAN else read_m2m100_vocabularies
+        run = import_hf(folder, path / "run", languages)
+        model, tokenizer = load_hf(folder)
+        if languages.src:
+            tokenizer.src_lang = languages.src[0]
+        found[name] = Both(run, read(HfFolder(folder), config), model, tokenizer, languages)
     return found
 
 
-def ids_in_hf(both: Both, texts: list[str]) -> list[list[int]]:
-    """The ids that MarianTokenizer gives each text, with eos."""
-    return both.tokenizer(texts)["input_ids"]
-
-
-def generate(model: Any, tokenizer: Any, texts: list[str], **options: Any) -> list[list[int]]:
-    """The tokens that transformers generates for each text, without those before and after them."""
-    outputs = model.generate(
-        **tokenizer(texts, return_tensors="pt", padding=True),
-        max_length=MAX_NEW + 1,
-        forced_eos_token_id=None,
-        **options,
-    )
-    ends = {model.config.pad_token_id, model.config.eos_token_id}
-    return [[number for number in row[1:] if number not in ends] for row in outputs.tolist()]
+def src_ids(both: Both, texts: list[str]) -> list[list[int]]:
+    """The tokens of nmt for each text, with the tag of its language if the model is of M2M-100."""
+    tag = "".join(language_tag(code) + " " for code in both.languages.src)
+    return both.vocabularies.tokenizers.src.encode_batch(tag + text for text in texts)
 
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_texts_get_the_tokens_that_transformers_gives_them(imported, name):
     both = imported[name]
-    source, rows = both.vocabularies.tokenizers.src, both.vocabularies.src.rows
     texts = [*sentences(60, 3), "  ßßü  ａ ok ñuxa xa ñuye ", "xaxa yeye ☃", "</", "1x2"]
-    assert [[rows[number] for number in [*source.encode(text), EOS_ID]] for text in texts] == ids_in_hf(both, texts)
+    texts += ["madeup", "<2xx> a"] if name in M2M100 else []
+    rows = both.vocabularies.src.rows
+    assert [[rows[n] for n in [*ids, EOS_ID]] for ids in src_ids(both, texts)] == both.tokenizer(texts)["input_ids"]
+    source = both.vocabularies.tokenizers.src
     assert source.encode_batch(texts) == [source.encode(text) for text in texts]
 
 
@@ -101,39 +130,85 @@ def test_a_tag_gets_the_token_that_transformers_gives_it(imported):
     both = imported["tags, deep decoder"]
     source, rows = both.vocabularies.tokenizers.src, both.vocabularies.src.rows
     for tag, own in zip(TAGS, ("<2fra>", "<2cmn_Hans>"), strict=True):
-        assert [rows[n] for n in [*source.encode(f"{own} bade fi"), EOS_ID]] == ids_in_hf(both, [f"{tag} bade fi"])[0]
+        expected = both.tokenizer([f"{tag} bade fi"])["input_ids"][0]
+        assert [rows[n] for n in [*source.encode(f"{own} bade fi"), EOS_ID]] == expected
+
+
+def test_positions_are_those_of_transformers_and_not_those_of_nmt(imported):
+    both = imported["as M2M-100"]
+    model = load_model(both.run, both.vocabularies.tokenizers, torch.device("cpu"))
+    expected = both.model.model.encoder.embed_positions(torch.full((1, 64), 5))[0]
+    for side in (model.src_embedding, model.tgt_embedding):
+        assert (side.learned.weight - expected).abs().max() < 1e-6
+    assert (expected - sinusoidal_positions(64, 24)).abs().max() > 0.5
 
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_logits_are_those_of_transformers(imported, name):
-    both = imported[name]
-    assert_logits_agree(both.run, both.vocabularies, both.model, both.tokenizer)
+    """For 30 sentences of several lengths."""
+    run, vocabularies, their_model, their_tokenizer, _ = imported[name]
+    model = load_model(run, vocabularies.tokenizers, torch.device("cpu"))
+    src, tgt = vocabularies.src, vocabularies.tgt
+    kept = [number for number in range(len(tgt.rows)) if number not in tgt.muted]
+    assert sorted(tgt.rows[number] for number in kept) == list(range(their_model.config.vocab_size))  # all of them
+    texts = sentences(30, 5)
+    theirs = their_tokenizer(texts, return_tensors="pt", padding=True)
+    own_of = {row: number for number, row in reversed([*enumerate(src.rows)])}
+    own_of[their_model.config.eos_token_id] = EOS_ID  # M2M-100's row of bos holds it, too
+    own_src = torch.tensor([[own_of[number] for number in row] for row in theirs["input_ids"].tolist()])
+    draw = random.Random(1)
+    usual = [number for number in range(EOS_ID + 1, len(tgt.rows)) if number not in tgt.muted]
+    tgt_in = torch.tensor([[BOS_ID, *draw.choices(usual, k=11)] for _ in texts])
+    rows = torch.tensor(tgt.rows)
+    with torch.inference_mode():
+        expected = their_model(**theirs, decoder_input_ids=rows[tgt_in]).logits
+        logits = model(own_src, tgt_in)
+    assert (logits[..., kept] - expected[..., rows[kept]]).abs().max() < 1e-4
+    assert expected.abs().max() > 2  # not all equal
+    # Muted ids have no share of the probability.
+    assert (logits.logsumexp(-1) - expected.logsumexp(-1)).abs().max() < 1e-4
 
 
-def outputs_of(both: Both, texts: list[str], engine: str, **options: Any) -> tuple[list[list[int]], int]:
-    """The outputs of nmt as ids of transformers, and how many of them ended."""
-    tokenizers = TokenizerPair.load(both.run.tokenizer)
-    search = SearchOptions(max_len_factor=0, max_len_offset=MAX_NEW, **options)
+def compare_outputs(both: Both, texts: list[str], engine: str, beam_size: int, early_stopping: Any = False) -> int:
+    """Compare the outputs of both and, of a beam, their scores; return how many of them ended."""
+    tokenizers, rows = TokenizerPair.load(both.run.tokenizer), both.vocabularies.tgt.rows
+    exact = early_stopping == "never"
+    options = SearchOptions(max_len_factor=0, max_len_offset=MAX_NEW, beam_size=beam_size, exact=exact)
     native = engine == "native"
-    loaded = (
+    ours = (
         NativeEngine.load(both.run, tokenizers, "fp32") if native else TorchEngine.load([both.run], tokenizers, "cpu")
     )
-    found = [each[0] for each in loaded.search([tokenizers.src.encode(text) for text in texts], search)]
-    return [[both.vocabularies.tgt.rows[n] for n in each.ids] for each in found], sum(each.finished for each in found)
-
-
-def compare_outputs(both: Both, texts: list[str], engine: str, beam_size: int, early_stopping: Any) -> int:
-    """Compare the outputs of both, and return how many of them ended."""
-    # nmt never writes <unk>.
-    banned = [[both.model.config.pad_token_id], [both.tokenizer.unk_token_id]]
-    found, num_finished = outputs_of(both, texts, engine, beam_size=beam_size, exact=early_stopping == "never")
-    expected = []
-    for start in range(0, len(texts), 100):
-        search = {"num_beams": beam_size, "early_stopping": early_stopping, "bad_words_ids": banned}
-        expected += generate(both.model, both.tokenizer, texts[start : start + 100], **search)
-    different = sum(a != b for a, b in zip(found, expected, strict=True))
+    tags = output_tags(tokenizers.tgt, both.run.config().model.language_tags)
+    tag = tags.ids[both.languages.tgt[0]] if both.languages.tgt else ()
+    segments = [Segment(ids, tgt_tag=tag) for ids in src_ids(both, texts)]
+    found = [each[0] for each in translate_segments(ours, tokenizers, segments, options)]
+    scores = [options.normalized(each.score, len(each.tgt_ids) + len(tag) + each.finished) for each in found]
+    # What nmt never writes; its begin token has the row of another.
+    banned = [[rows[n]] for n in (*tokenizers.tgt.never_generated, *tags.never_generated) if n != BOS_ID]
+    start = [rows[number] for number in tag]
+    ends = {both.model.config.pad_token_id, both.model.config.eos_token_id}
+    different = 0
+    for first in range(0, len(texts), 100):
+        result = both.model.generate(
+            **both.tokenizer(texts[first : first + 100], return_tensors="pt", padding=True),
+            forced_bos_token_id=start[0] if start else None,
+            forced_eos_token_id=None,
+            max_length=MAX_NEW + 1 + len(tag),
+            num_beams=beam_size,
+            early_stopping=early_stopping,
+            bad_words_ids=banned,
+            return_dict_in_generate=True,
+            output_scores=True,
+        )
+        for i, row in enumerate(result.sequences.tolist(), first):
+            assert row[1 : 1 + len(tag)] == start
+            expected = [number for number in row[1 + len(tag) :] if number not in ends]
+            if [rows[number] for number in found[i].tgt_ids] != expected:
+                different += 1
+            elif beam_size > 1:
+                assert abs(scores[i] - result.sequences_scores[i - first]) < 1e-4
     assert different <= len(texts) // 250  # near-ties
-    return num_finished
+    return sum(each.finished for each in found)
 
 
 @pytest.mark.parametrize("engine", ["native", "torch"])
@@ -141,17 +216,21 @@ def test_outputs_are_those_of_transformers(imported, engine):
     if engine == "native" and not is_available():
         pytest.skip("the native decoder was not built")
     texts = sentences(25, 8)
-    compare_outputs(imported["as OPUS-MT"], texts, engine, 1, False)
+    for name in ("as OPUS-MT", "as M2M-100", "as NLLB"):
+        compare_outputs(imported[name], texts, engine, 1)
     assert compare_outputs(imported["gelu, two vocabularies"], texts, engine, 4, True)
+    assert compare_outputs(imported["as NLLB"], texts, engine, 4, True)
+    assert compare_outputs(imported["deep decoder, one head, unigram"], texts, engine, 5, "never")
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("engine", ["native", "torch"])
 @pytest.mark.parametrize("name", SHAPES)
-def test_outputs_of_500_sentences_are_those_of_transformers(imported, name):
+def test_outputs_of_500_sentences_are_those_of_transformers(imported, name, engine):
     texts = sorted(sentences(500, 9), key=len)
-    compare_outputs(imported[name], texts, "torch", 1, False)
-    compare_outputs(imported[name], texts, "torch", 4, True)
-    compare_outputs(imported[name], texts, "torch", 4, "never")
+    compare_outputs(imported[name], texts, engine, 1)
+    compare_outputs(imported[name], texts, engine, 4, True)
+    compare_outputs(imported[name], texts, engine, 4, "never")
 
 
 @pytest.mark.parametrize("name", ["as OPUS-MT", "tags, deep decoder", "nothing shared or scaled"])
@@ -194,6 +273,8 @@ def test_a_model_that_nmt_made_computes_the_same_in_transformers(tmp_path, joint
     assert tokenizer(texts)["input_ids"] == [[*pair.src.encode(text), EOS_ID] for text in texts]
     search = SearchOptions(beam_size=4, max_len_factor=0, max_len_offset=MAX_NEW)
     ours = TorchEngine.load([run], pair, "cpu").search([pair.src.encode(text) for text in texts], search)
-    found = generate(model, tokenizer, texts)  # with the settings of generation_config.json
-    assert found == [each[0].ids for each in ours]
+    # with the settings of generation_config.json
+    found = model.generate(**tokenizer(texts, return_tensors="pt", padding=True), max_length=MAX_NEW + 1)
+    ends = {model.config.pad_token_id, model.config.eos_token_id}
+    assert [[n for n in row[1:] if n not in ends] for row in found.tolist()] == [each[0].ids for each in ours]
     assert json.loads((tmp_path / "hf" / "generation_config.json").read_text())["num_beams"] == 4
