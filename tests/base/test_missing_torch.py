@@ -63,7 +63,7 @@ WORK = {
     "translate": "translate -m run 12",
     "translate with a beam": "translate -m run --beam 3 --n-best 2 --format jsonl 12",
     "translate with a picture": "translate -m run --attention x.svg 12",
-    "translate with alignments": "translate -m run -i a.txt -o b.txt --alignments c.txt",
+    "translate with alignments": "translate -m run -i a.txt -o b.txt --format jsonl --alignments",
     "synthesize": "synthesize -m run -i a.txt -o pairs.tsv --allow wrong_language",
     "eval": "eval -m run",
     "eval with details": "eval -m run --tsv test.tsv --details --report r.html",

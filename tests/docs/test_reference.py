@@ -67,21 +67,8 @@ def test_the_configuration_reference_has_every_key_and_its_default(reference):
 
 def test_the_page_on_json_has_every_field_that_translate_prints():
     run = max(path for path in (ROOT / "tests" / "frozen").iterdir() if path.is_dir())
-    command = [
-        sys.executable,
-        "-m",
-        "nmt",
-        "translate",
-        "--model",
-        str(run),
-        "--format",
-        "jsonl",
-        "--beam",
-        "2",
-        "--n-best",
-        "2",
-        "1",
-    ]
+    arguments = f"translate --model {run} --format jsonl --alignments --beam 2 --n-best 2 1".split()
+    command = [sys.executable, "-m", "nmt", *arguments]
     printed = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     page = (ROOT / "docs" / "reference" / "jsonl.md").read_text(encoding="utf-8")
     table = page.partition("| field |")[2].partition("\n\n")[0]

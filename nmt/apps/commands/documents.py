@@ -71,26 +71,19 @@ def _refuse_missing(texts: list[str], output: Path | None) -> None:
             raise DataError("no such file", path=text, hint=f"paths are relative to {Path.cwd()}")
 
 
-def warn_of_lines(path: Path | None) -> None:
-    """Warn if the file given with --input is a document: its markup would be translated, too."""
-    if path is not None and path.suffix.lower() in SUFFIXES:
-        name = shlex.quote(str(path))
-        again = f"nmt translate {name} --output NAME{path.suffix} keeps its format"
-        log.warning("%s: this document is translated line by line, markup included; %s", path, again)
-
-
 def refuse_corpus(path: Path) -> None:
     """Raise DataError if the extension of a text file says that it has other columns, fields or markup than the text.
 
-    Documents are exempt; `nmt translate` warns of them.
+    Only warn of a document, whose markup would be translated, too.
     """
-    form = format_of(path.name)
-    if form is None or path.suffix.lower() in SUFFIXES:
-        return
-    name = shlex.quote(str(path))
-    commands = {".tsv": f", such as: cut -f 1 {name} > NAME.txt", ".jsonl": f", such as: jq -r .src {name} > NAME.txt"}
-    hint = f"write the texts to translate into a file with one per line{commands.get(path.suffix.lower(), '')}"
-    raise DataError(f"a {form} file is not plain text with one sentence per line", path=path, hint=hint)
+    name, suffix = shlex.quote(str(path)), path.suffix.lower()
+    if suffix in SUFFIXES:
+        again = f"nmt translate {name} --output NAME{path.suffix} keeps its format"
+        log.warning("%s: this document is translated line by line, markup included; %s", path, again)
+    elif (form := format_of(path.name)) is not None:
+        how = {".tsv": f", such as: cut -f 1 {name} > NAME.txt", ".jsonl": f", such as: jq -r .src {name} > NAME.txt"}
+        hint = f"write the texts to translate into a file with one per line{how.get(suffix, '')}"
+        raise DataError(f"a {form} file is not plain text with one sentence per line", path=path, hint=hint)
 
 
 def _is_file(name: str) -> bool:

@@ -6,11 +6,9 @@ import errno
 import logging
 import os
 import sys
-from collections.abc import Iterable, Iterator
-from hashlib import sha256
-from itertools import islice
+from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 from nmt.apps.commands.streams import STANDARD_INPUT
 from nmt.base.errors import DataError
@@ -82,44 +80,3 @@ def _open_standard_input() -> BinaryIO:
             hint = "give texts as arguments, or a file with --input"
             raise DataError("standard input is closed", hint=hint) from None
         raise DataError(f"cannot be read: {error.strerror or error}", path="standard input") from None
-
-
-class Checksum:
-    """A running checksum of lines."""
-
-    def __init__(self) -> None:
-        self.num_lines = 0
-        self._hash = sha256()
-
-    def add(self, lines: Iterable[str]) -> None:
-        """Add the next lines."""
-        for line in lines:
-            self._hash.update(line.encode("utf-8", errors="surrogatepass") + b"\n")
-            self.num_lines += 1
-
-    def as_json(self) -> dict[str, object]:
-        """Return the number of lines and their SHA-256."""
-        return {"lines": self.num_lines, "sha256": self._hash.hexdigest()}
-
-
-class ResumePoint(NamedTuple):
-    """The lines of an input that an interrupted command has translated."""
-
-    num_lines: int
-    checksum: object  # of all of them, or of those before the last block, as JSON; None if it is not known
-    sources: Checksum  # to which `skip_translated` adds them
-
-
-def skip_translated(done: ResumePoint, lines: Iterable[str], path: Path | str) -> Iterator[str]:
-    """Yield `lines` without those that are done. DataError if there are fewer, or others."""
-    rest, sources = iter(lines), done.sources
-    hint = "resume with the same input, or delete the .partial file to start over"
-    num_checked = done.checksum.get("lines") if isinstance(done.checksum, dict) else None
-    for line in islice(rest, done.num_lines):
-        sources.add([line])
-        if sources.num_lines == num_checked and sources.as_json() != done.checksum:
-            raise DataError(f"its first {num_checked:,} lines are not those that were translated", path=path, hint=hint)
-    if sources.num_lines < done.num_lines:
-        fault = f"only {sources.num_lines:,} lines, but {done.num_lines:,} are translated already"
-        raise DataError(fault, path=path, hint=hint)
-    yield from rest

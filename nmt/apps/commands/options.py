@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from pydantic import ValidationError
@@ -24,7 +24,7 @@ from nmt.config import SearchOptions
 
 if TYPE_CHECKING:
     from nmt.translation import Translator
-    from nmt.translation.blocks import BlockTranslator
+    from nmt.translation.blocks import BlockTranslator, Request
 
 log = logging.getLogger(__name__)
 
@@ -161,6 +161,13 @@ _SETTINGS = inspect.Parameter(
 )
 
 
+def refuse(faults: Mapping[str, object]) -> None:
+    """Raise typer.BadParameter with the first of `faults`, by message, that is true."""
+    for message, is_true in faults.items():
+        if is_true:
+            raise typer.BadParameter(message)
+
+
 class SearchFlags:
     """The search options given on the command line."""
 
@@ -291,25 +298,18 @@ def load_translator(
     return Translator.load(models, engine=engine, device=device, precision=precision, scores=scores)
 
 
-class Computation(NamedTuple):
-    """The engine, device and precision of a command, and the Ray cluster if it uses one."""
-
-    engine: str
-    device: str
-    precision: str
-    ray: str | None = None
-    ray_workers: int | None = None
-
-    def check(self) -> None:
-        """Reject conflicting options."""
-        if self.ray_workers is not None and self.ray is None:
-            raise typer.BadParameter("--ray-workers needs --ray")
-
-
 @contextmanager
-def open_translator(models: Sequence[RunDir], computation: Computation, *, scores: bool) -> Iterator[BlockTranslator]:
+def open_translator(
+    models: Sequence[RunDir],
+    engine: str,
+    device: str,
+    precision: str,
+    ray: str | None,
+    ray_workers: int | None,
+    *,
+    scores: bool,
+) -> Iterator[BlockTranslator]:
     """Yield a translator for what `find_models` found: in this process, or on a Ray cluster."""
-    engine, device, precision, ray, ray_workers = computation
     if ray is None:
         from nmt.translation.blocks import LocalTranslator
 
@@ -323,12 +323,22 @@ def open_translator(models: Sequence[RunDir], computation: Computation, *, score
         yield translator
 
 
-def identity_of(models: Sequence[RunDir], options: SearchOptions, glossary: Path | None = None) -> dict[str, object]:
-    """Return what identifies the model, its shortlist and the glossary, so that no others continue an output."""
-    names = [f"{run.path.resolve().name}/{run.usable_checkpoint().stem}" for run in models]
-    identity: dict[str, object] = {"models": names}
+def settings_of(
+    models: Sequence[RunDir], translator: BlockTranslator, request: Request, glossary: Path | None = None
+) -> dict[str, object]:
+    """Return what determines the translations: the options, and checksums, so that no others continue an output."""
+    from nmt.apps.ray.ray_worker import checksums_of_weights
+
+    options, languages = request.options, {"to": request.to, "from": request.from_}
+    settings = {
+        **options.model_dump(),
+        **{name: code for name, code in languages.items() if code is not None},
+        "precision": translator.precision,
+        "models": [f"{run.path.resolve().name}/{run.usable_checkpoint().stem}" for run in models],
+        "weights": [*checksums_of_weights(models)],
+    }
     if options.shortlist and models[0].shortlist.is_file():  # if it is missing, the engine reports the error
-        identity["shortlist"] = sha256_of(models[0].shortlist)[:_CHECKSUM_CHARACTERS]
+        settings["shortlist"] = sha256_of(models[0].shortlist)[:_CHECKSUM_CHARACTERS]
     if glossary is not None:
-        identity["glossary"] = sha256_of(glossary)[:_CHECKSUM_CHARACTERS]
-    return identity
+        settings["glossary"] = sha256_of(glossary)[:_CHECKSUM_CHARACTERS]
+    return settings

@@ -13,16 +13,17 @@ import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from hashlib import sha256
+from itertools import islice
 from pathlib import Path
-from typing import IO, BinaryIO, Protocol, Self, cast
+from typing import IO, BinaryIO, Self, cast
 
 import typer
 
 from nmt.apps.commands.streams import standard_output
 from nmt.artifacts.rundir import RunDir
-from nmt.base.errors import DataError, NmtError, in_words
+from nmt.base.errors import DataError, NmtError
 from nmt.base.files import flush, is_writable, read_at_most, resolve_output, try_lock, write_text
-from nmt.data.read.lines import COMPRESSIONS
 
 log = logging.getLogger(__name__)
 
@@ -36,22 +37,16 @@ Settings = Mapping[str, object]
 """The settings that, together with the input, determine the contents of a file; as JSON values."""
 
 
-class Output(Protocol):
-    """A destination for lines of results."""
-
-    def write(self, lines: str) -> None:
-        """Write whole lines at once, so that no block is written partially."""
-        ...
-
-
 class StreamOutput:
     """Standard output, or a named pipe or device."""
+
+    num_texts = 0  # to continue after
 
     def __init__(self, file: IO[str]):
         self._file = file
 
-    def write(self, lines: str) -> None:
-        """Write and flush."""
+    def write(self, lines: str, sources: Sequence[str] = ()) -> None:
+        """Write whole lines, and flush."""
         self._file.write(lines)
         self._file.flush()
 
@@ -69,13 +64,14 @@ class PartialFile:
         self.partial = self.path.with_name(self.path.name + _PARTIAL)
         self.settings_file = self.path.with_name(self.path.name + _SETTINGS)
         self._settings = json.loads(json.dumps(dict(settings)))
+        self._num_sources, self._sources = 0, sha256()
         self.sources: object = None  # a checksum of the source lines whose texts are written, as JSON
         self._lines_per_text = lines_per_text
         self.path.parent.mkdir(parents=True, exist_ok=True)
         if os.path.lexists(self.partial) and not (self.partial.is_file() and not self.partial.is_symlink()):
             raise NmtError("not a regular file", path=self.partial, hint="delete it, or choose another output file")
-        self.existed = self.partial.exists()
-        self._file = cast(BinaryIO, open(self.partial, "r+b" if self.existed else "x+b", buffering=0))  # noqa: SIM115
+        mode = "r+b" if self.partial.exists() else "x+b"
+        self._file = cast(BinaryIO, open(self.partial, mode, buffering=0))  # noqa: SIM115
         try:
             self._lock()
             num_lines = self._count_lines()
@@ -124,6 +120,9 @@ class PartialFile:
         text = json.dumps({**self._settings, **sources}, indent=2, ensure_ascii=False) + "\n"
         write_text(self.settings_file, text)
 
+    def _checksum(self) -> dict[str, object]:
+        return {"lines": self._num_sources, "sha256": self._sources.hexdigest()}
+
     def _read_settings(self) -> dict[str, object]:
         try:
             value = json.loads(read_at_most(self.settings_file, _MAX_SETTINGS_BYTES))
@@ -151,8 +150,26 @@ class PartialFile:
         self._file.truncate()
         self.num_texts = num_texts
 
-    def write(self, lines: str) -> None:
-        """Append whole lines. NmtError if the disk is full or broken."""
+    def skip_finished(self, lines: Iterator[str], name: str) -> None:
+        """Skip the source lines whose texts are written. DataError if there are fewer, or others."""
+        hint = "resume with the same input, or delete the .partial file to start over"
+        num_checked = self.sources.get("lines") if isinstance(self.sources, dict) else None
+        for line in islice(lines, self.num_texts):
+            self._add_sources([line])
+            if self._num_sources == num_checked and self._checksum() != self.sources:
+                message = f"its first {num_checked:,} lines are not those that were translated"
+                raise DataError(message, path=name, hint=hint)
+        if self._num_sources < self.num_texts:
+            message = f"only {self._num_sources:,} lines, but {self.num_texts:,} are translated already"
+            raise DataError(message, path=name, hint=hint)
+
+    def _add_sources(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self._sources.update(line.encode("utf-8", errors="surrogatepass") + b"\n")
+            self._num_sources += 1
+
+    def write(self, lines: str, sources: Sequence[str] = ()) -> None:
+        """Append whole lines, the texts of the lines `sources`. NmtError if the disk is full or broken."""
         content = memoryview(lines.encode("utf-8", errors="backslashreplace"))
         try:
             while content:
@@ -161,10 +178,9 @@ class PartialFile:
             hint = "the lines written so far are kept; free some space, then continue with --resume"
             raise NmtError(f"cannot be written ({error.strerror or error})", path=self.partial, hint=hint) from None
         self.num_texts += lines.count("\n") // self._lines_per_text
-
-    def sync(self) -> None:
-        """Wait until the lines are on disk."""
-        os.fsync(self._file.fileno())
+        if sources:
+            self._add_sources(sources)
+            self.sources = self._checksum()
 
     def finish(self) -> None:
         """Rename the finished file to its final name."""
@@ -190,37 +206,12 @@ class PartialFile:
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
         if kind is None:
             self.finish()
-        else:
-            self.interrupt()
-
-
-def check_line_counts(files: Sequence[PartialFile]) -> None:
-    """Raise NmtError if the first file would lose its finished texts because another file has disappeared."""
-    first, *others = files
-    for other in others:
-        if first.num_texts and not other.existed:
-            other.interrupt()
-            hint = f"put it back, or delete {first.partial} to start over"
-            raise NmtError(
-                f"missing, but {first.partial.name} has {first.num_texts:,} texts", path=other.partial, hint=hint
-            )
-
-
-def report_partial_files(files: Sequence[PartialFile], error: BaseException, *, can_resume: bool = True) -> None:
-    """Log how many lines an interrupted command has kept, if any, and the command that continues after them.
-
-    Log nothing if the `error` is in the data, because the same command would fail again.
-    """
-    kept = [file for file in files if file.num_texts]
-    if not kept or isinstance(error, DataError):
-        return
-    again = sys.argv[1:] if "--resume" in sys.argv else [*sys.argv[1:], "--resume"]
-    log.info(
-        "stopped after %s lines, which are kept in %s%s",
-        f"{min(file.num_texts for file in kept):,}",
-        in_words([str(file.partial) for file in kept]),
-        f"\n  Continue with: nmt {shlex.join(again)}" if can_resume else "",
-    )
+            return
+        self.interrupt()
+        # An error in the data would stop the same command again.
+        if self.num_texts and not issubclass(kind, DataError):
+            again = sys.argv[1:] + ["--resume"] * {"--resume", "--overwrite"}.isdisjoint(sys.argv)
+            log.info(f"{self.num_texts:,} lines are kept in {self.partial}\n  Continue with: nmt {shlex.join(again)}")
 
 
 def _is_same(file: BinaryIO, path: Path) -> bool:
@@ -311,15 +302,10 @@ def refuse_unwritable(path: Path) -> None:
         raise NmtError("cannot be written: no permission, or its folder is not a folder", path=path, hint=hint)
 
 
-def refuse_compressed(path: Path, option: str) -> None:
-    """Raise typer.BadParameter if the extension of an output that is always plain text names a compression."""
-    if path.suffix.lower() in COMPRESSIONS:
-        plain = path.with_suffix("")
-        raise typer.BadParameter(f"{option} {path}: this command writes plain text; write {plain}, then compress it")
-
-
 @contextmanager
-def open_output(path: Path | None, settings: Settings, lines_per_text: int, *, resume: bool) -> Iterator[Output]:
+def open_output(
+    path: Path | None, settings: Settings, lines_per_text: int, *, resume: bool
+) -> Iterator[StreamOutput | PartialFile]:
     """Yield standard output (`path` is None), a pipe, a device, or a file that is complete at the end of the block."""
     with ExitStack() as stack:
         if path is None:

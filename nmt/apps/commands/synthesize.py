@@ -15,7 +15,6 @@ from nmt.apps.commands.documents import refuse_corpus
 from nmt.apps.commands.inputs import read_standard_input, read_text_file
 from nmt.apps.commands.options import (
     Checkpoint,
-    Computation,
     Device,
     Engine,
     From,
@@ -26,13 +25,13 @@ from nmt.apps.commands.options import (
     SearchFlags,
     To,
     find_models,
-    identity_of,
     open_translator,
+    refuse,
     search_flags,
+    settings_of,
 )
-from nmt.apps.commands.outputs import refuse_replacing, report_partial_files
-from nmt.apps.commands.streams import STANDARD_INPUT, exit_code_of, stop_on_sigterm
-from nmt.apps.ray.ray_worker import checksums_of_weights
+from nmt.apps.commands.outputs import refuse_replacing
+from nmt.apps.commands.streams import STANDARD_INPUT
 from nmt.apps.recipes.candidates import FAULTS, candidates_of, filter_reason
 from nmt.artifacts.rundir import RunDir
 from nmt.base.progress import Progress
@@ -143,37 +142,21 @@ def synthesize(
 
     form = form_of(output)
     limits = _limits(min_score, keep, length_ratio, allow or [])
-    computation = Computation(engine, device, precision, ray, ray_workers)
-    computation.check()
+    refuse({"--ray-workers needs --ray": ray_workers is not None and ray is None})
     found = find_models(models, checkpoint)
     _check_files(input, output, found)
-    with open_translator(found, computation, scores=limits.needs_scores or form == "jsonl") as translator:
+    scores = limits.needs_scores or form == "jsonl"
+    with open_translator(found, engine, device, precision, ray, ray_workers, scores=scores) as translator:
         options = search.change(translator.options)
-        direction = translator.languages.direction(to, from_)
-        corpus = CorpusWriter(output, form, direction, forward)
+        corpus = CorpusWriter(output, form, translator.languages.direction(to, from_), forward)
         _log_plan(input, corpus, options)
-        settings = {
-            **options.model_dump(),
-            "precision": translator.precision,
-            "forward": forward,
-            **{name: value for name, value in limits._asdict().items() if name != "allowed"},
-            "allow": sorted(limits.allowed),
-            **{name: code for name, code in {"to": to, "from": from_}.items() if code is not None},
-            "weights": [*checksums_of_weights(found)],
-            **identity_of(found, options),
-        }
         request = Request(options, None, to, from_, draw_by_line=True)
-        try:
-            with stop_on_sigterm(), CandidateFile(output, settings, resume=resume) as file:
-                try:
-                    _translate(translator, request, input, file)
-                    log.info("writing %s", output)
-                    selection = corpus.write(file, limits)
-                except BaseException as error:
-                    report_partial_files([file], error)
-                    raise
-        except KeyboardInterrupt as stop:
-            raise typer.Exit(exit_code_of(stop)) from None
+        settings = settings_of(found, translator, request) | limits._asdict() | {"forward": forward}
+        settings["allowed"] = sorted(limits.allowed)
+        with CandidateFile(output, settings, resume=resume) as file:
+            _translate(translator, request, input, file)
+            log.info("writing %s", output)
+            selection = corpus.write(file, limits)
     log.info(selection.describe())
     if selection.num_kept:
         log.info("to train on it, with a tag before each source:\n%s", corpus.describe_training())

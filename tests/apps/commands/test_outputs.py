@@ -17,7 +17,7 @@ import pytest
 from typer.testing import CliRunner
 
 from nmt.apps.cli import app
-from nmt.apps.commands.outputs import PartialFile, check_line_counts, refuse_replacing
+from nmt.apps.commands.outputs import PartialFile, refuse_replacing
 from nmt.apps.interop.sharing import pack
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError
@@ -116,20 +116,6 @@ def test_a_text_with_some_of_its_lines_is_not_overwritten(tmp_path):
     assert (tmp_path / "out.partial").read_text() == "1a\n1b\n"
 
 
-def test_lines_are_not_given_up_because_a_file_beside_them_is_missing(tmp_path):
-    write(tmp_path / "out", "1\n2\n")
-    files = [PartialFile(tmp_path / name, SETTINGS, 1, resume=True) for name in ("out", "pairs")]
-    with pytest.raises(NmtError) as caught:
-        check_line_counts(files)
-    assert str(caught.value) == (
-        f"{tmp_path / 'pairs.partial'}: missing, but out.partial has 2 texts\n"
-        f"  put it back, or delete {tmp_path / 'out.partial'} to start over"
-    )
-    files[0].interrupt()
-    assert sorted(os.listdir(tmp_path)) == ["out.partial", "out.partial.json"]
-    assert (tmp_path / "out.partial").read_text() == "1\n2\n"
-
-
 @pytest.mark.skipif(os.name == "nt" or sys.platform == "darwin", reason="file names are Unicode there")
 def test_settings_may_hold_a_name_that_is_not_utf8(tmp_path):
     settings = {**SETTINGS, "models": [os.fsdecode(b"r\xff")]}
@@ -208,7 +194,6 @@ CORPUS = "--corpus a.tsv --src-lang en --tgt-lang en"
         "translate -m m.zip -i in.txt -o m.zip",
         "translate -m run -i in.txt -o run/tokenizer/joint.model",
         "translate -m run -i in.txt -o run/config.yaml",
-        "translate -m run --alignments run/config.yaml 12",
         "translate -m run --attention run/checkpoints/a.svg 12",
         "translate -m run -i in.txt -o ./in.txt",
         "synthesize -m run -i in.txt -o run/data/test.tsv",
@@ -299,7 +284,7 @@ def texts(first: int, last: int) -> bytes:
 def test_a_stopped_translation_is_resumed_to_the_same_bytes(number, code, digits_run, tmp_path):
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background inherits an ignored one
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    arguments = ["translate", "-m", str(digits_run), "-o", "out file", "--alignments", "pairs"]
+    arguments = ["translate", "-m", str(digits_run), "-o", "out file"]
     command = [sys.executable, "-m", "nmt", *arguments]
     pipes = {"stdin": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(command, cwd=tmp_path, env=environment, **pipes) as process:
@@ -312,16 +297,15 @@ def test_a_stopped_translation_is_resumed_to_the_same_bytes(number, code, digits
     assert not (tmp_path / "out file").exists()
     if number != signal.SIGKILL:
         assert message == (
-            "stopped after 40 lines, which are kept in out file.partial and pairs.partial\n"
-            f"  Continue with: nmt translate -m {digits_run} -o 'out file' --alignments pairs --resume\n"
+            "40 lines are kept in out file.partial\n"
+            f"  Continue with: nmt translate -m {digits_run} -o 'out file' --resume\nstopped\n"
         )
     (tmp_path / "in").write_bytes(texts(0, 90))
     resumed = nmt(*arguments, "-i", "in", "--resume", cwd=tmp_path)
     assert (resumed.returncode, resumed.stderr) == (0, "resuming after 40 lines\n")
     assert nmt("translate", "-m", digits_run, "-i", "in", "-o", "whole", cwd=tmp_path).returncode == 0
     assert (tmp_path / "out file").read_bytes() == (tmp_path / "whole").read_bytes()
-    assert (tmp_path / "pairs").read_text().count("\n") == 90
-    assert sorted(os.listdir(tmp_path)) == ["in", "out file", "pairs", "whole"]
+    assert sorted(os.listdir(tmp_path)) == ["in", "out file", "whole"]
 
 
 def wait_for_lines(path: Path, count: int) -> None:

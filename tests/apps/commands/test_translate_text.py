@@ -177,7 +177,7 @@ def test_an_output_never_replaces_its_input(digits_run, tmp_path):
         assert done.stderr == f"error: {arguments[-1]}: this file is the input\n  choose another name for the output\n"
     assert (tmp_path / "in.txt").read_text() == "12\n"
     assert (tmp_path / "page.html").read_text() == "<p>12</p>"
-    done = nmt("translate", "-m", digits_run, "-o", tmp_path / "o", "--alignments", tmp_path / "o", "12")
+    done = nmt("translate", "-m", digits_run, "-o", tmp_path / "o.svg", "--attention", tmp_path / "o.svg", "12")
     assert "two outputs have this name" in done.stderr
     glossary = tmp_path / "terms.tsv"
     glossary.write_text("12\t34\n")
@@ -208,22 +208,19 @@ def test_a_parallel_corpus_is_not_translated_as_plain_lines(name, form, how, tmp
 def test_options_that_have_no_meaning_for_documents_are_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("page.html").write_text("<p>12</p>")
-    options = ["--attention", "a.svg", "--alignments", "pairs", "--format", "jsonl", "--beam", "3", "--n-best", "3"]
+    options = ["--attention", "a.svg", "--format", "jsonl", "--beam", "3", "--n-best", "3"]
     done = CliRunner().invoke(app, ["translate", "page.html", "-o", "out.html", *options], env={"COLUMNS": "200"})
     assert done.exit_code == 2
-    message = "--alignments, --attention, --format jsonl, --n-best cannot be used with documents"
+    message = "--attention, --format jsonl, --n-best cannot be used with documents"
     assert message in " ".join(done.output.split())
 
 
-@pytest.mark.parametrize(
-    ("option", "name"),
-    [("--output", "a.txt.gz"), ("--output", "a.xz"), ("--output", "a.zst"), ("--alignments", "a.gz")],
-)
-def test_an_output_with_the_name_of_compressed_data_is_refused(option, name, tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", ["a.txt.gz", "a.xz", "a.zst"])
+def test_an_output_with_the_name_of_compressed_data_is_refused(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    done = CliRunner().invoke(app, ["translate", option, name, "12"], env={"COLUMNS": "200"})
+    done = CliRunner().invoke(app, ["translate", "--output", name, "12"], env={"COLUMNS": "200"})
     assert done.exit_code == 2
-    message = f"{option} {name}: this command writes plain text; write {name.rpartition('.')[0]}, then compress it"
+    message = f"--output {name}: this command writes plain text; write {name.rpartition('.')[0]}, then compress it"
     assert message in " ".join(done.output.split())
     assert list(tmp_path.iterdir()) == []
 
