@@ -15,13 +15,13 @@ import typer
 from nmt.apps.commands.config import count_pairs
 from nmt.apps.commands.options import Device, Overrides, Precision, load_translator
 from nmt.apps.commands.outputs import PartialFile
-from nmt.apps.commands.streams import exit_code_of, print_text, stop_on_sigterm
+from nmt.apps.commands.streams import print_text
 from nmt.apps.commands.train import log_next_steps, prepare_to_train, refuse_replacing_parts, train_run
 from nmt.artifacts.find_model import find_run
 from nmt.artifacts.rundir import RunDir, refuse_existing
 from nmt.base.errors import ConfigError, NmtError, RunError
 from nmt.base.progress import Progress
-from nmt.config import Config, DataConfig, SearchOptions, load_config, suggest_config
+from nmt.config import Config, SearchOptions, load_config, suggest_config
 from nmt.config.dump import with_values
 from nmt.config.nodes import read_tree
 from nmt.config.search import MAX_BEAM_SIZE
@@ -118,9 +118,10 @@ def distill(
     checked = with_values(training, "configuration of the student")
     if resume:
         _refuse_other_text(checked, run)
-    _warn_of_seen_sentences(found, student.data, checked.data)
     _translate_all(found, text, options, device, precision)
-    train_run(checked, run, "either" if resume else "start", _resume_command(), overwrite=overwrite)
+    arguments = [argument for argument in sys.argv[1:] if argument not in ("--overwrite", "--resume")]
+    how_to_resume = f"nmt {shlex.join([*arguments, '--resume'])}"
+    train_run(checked, run, "either" if resume else "start", how_to_resume, overwrite=overwrite)
     log.info("comparing the student with its teacher")
     comparison, trained = compare_with_teacher(found, RunDir(run), device, precision), RunDir(run)
     trained.write_json(trained.distillation, {"teachers": [str(each.path) for each in found], **comparison.as_json()})
@@ -176,16 +177,9 @@ def _student_config(teacher: RunDir, path: Path | None, overrides: list[str]) ->
     section = (given.get("data") or {}) if isinstance(given, dict) else None
     if not isinstance(section, dict) or "train" in section:
         return load_config(path, overrides)
-    filled = [f"data.{key}={_as_yaml(data, key)}" for key in _FROM_TEACHER if key not in section]
+    values = data.model_dump(mode="json", exclude_defaults=True, include={*_FROM_TEACHER} - {*section})
+    filled = [f"data.{key}={json.dumps(value, ensure_ascii=False)}".replace("$", "$$") for key, value in values.items()]
     return load_config(path, [*filled, *overrides])
-
-
-def _as_yaml(data: DataConfig, key: str) -> str:
-    """Return a key of the data section as YAML on one line."""
-    values = data.model_dump(mode="json", exclude_defaults=True)
-    value = values.get(key, type(data).model_fields[key].default)
-    text = json.dumps(value, ensure_ascii=False, default=lambda section: section.model_dump(mode="json"))
-    return text.replace("$", "$$")
 
 
 def _translate_all(
@@ -202,23 +196,19 @@ def _translate_all(
 
 
 def _translate(part: Part, translator: Translator, options: SearchOptions) -> None:
-    """Translate the remaining sources of a part; if interrupted, say how to continue."""
+    """Translate the remaining sources of a part."""
     tag = f"{part.files.tag} " if part.files.tag and translator.tokenizers.know([part.files.tag]) else ""
     settings = {**options.model_dump(), "precision": translator.engine.precision}
-    try:
-        with stop_on_sigterm(), PartialFile(part.hyp, settings, options.num_hypotheses, resume=True) as output:
-            num_done = output.num_texts
-            if num_done:
-                log.info("resuming after %s of %s sources", f"{num_done:,}", f"{part.size:,}")
-            lines = islice(read_lines(part.src), num_done, None)
-            bar = sys.stderr.isatty()
-            with Progress(total=part.size, start=num_done, bar=bar, log_lines=not bar) as progress:
-                while block := list(islice(lines, BLOCK_LINES)):
-                    output.write(_as_lines(translator, [tag + line for line in block], options, part))
-                    progress.add(len(block))
-    except KeyboardInterrupt as stop:
-        log.info(f"stopped; the finished translations are kept. Resume with: {_retranslate_command()}")
-        raise typer.Exit(exit_code_of(stop)) from None
+    with PartialFile(part.hyp, settings, options.num_hypotheses, resume=True) as output:
+        num_done = output.num_texts
+        if num_done:
+            log.info("resuming after %s of %s sources", f"{num_done:,}", f"{part.size:,}")
+        lines = islice(read_lines(part.src), num_done, None)
+        bar = sys.stderr.isatty()
+        with Progress(total=part.size, start=num_done, bar=bar, log_lines=not bar) as progress:
+            while block := list(islice(lines, BLOCK_LINES)):
+                output.write(_as_lines(translator, [tag + line for line in block], options, part))
+                progress.add(len(block))
 
 
 def _as_lines(translator: Translator, sources: list[str], options: SearchOptions, part: Part) -> str:
@@ -233,53 +223,6 @@ def _as_lines(translator: Translator, sources: list[str], options: SearchOptions
         distinct = list(dict.fromkeys(texts))
         lines += distinct + [""] * (options.num_hypotheses - len(distinct))
     return "".join(line + "\n" for line in lines)
-
-
-def _retranslate_command() -> str:
-    """Return the command line that continues this one before the training: if it replaces a run, unchanged.
-
-    With --resume, it would train the existing run further. Finished translations are always kept.
-    """
-    return shlex.join(["nmt", *sys.argv[1:]]) if "--overwrite" in sys.argv else _resume_command()
-
-
-def _resume_command() -> str:
-    """Return the command line that continues the training."""
-    arguments = [argument for argument in sys.argv[1:] if argument != "--overwrite"]
-    return shlex.join(["nmt", *arguments, *(() if "--resume" in arguments else ("--resume",))])
-
-
-def _warn_of_seen_sentences(teachers: list[RunDir], named: DataConfig, data: DataConfig) -> None:
-    """Warn if the student's test set was held out of the corpus that it named, but a teacher was trained on it."""
-    from nmt.data.read.corpus import read_parallel
-
-    if named.test is not None:
-        return
-    sources = {pair.src for pair in read_parallel(data.corpora("test"))}
-    for teacher in teachers:
-        if num_seen := _num_seen(teacher, sources):
-            log.warning(
-                "%s was trained on %d of the student's test sentences, so its scores are too high; "
-                "set data.test in the student's configuration",
-                teacher.path,
-                num_seen,
-            )
-
-
-def _num_seen(teacher: RunDir, sources: set[str]) -> int:
-    """Return how many of `sources` the teacher was trained on; 0 if its corpus is missing."""
-    from nmt.data.read.corpus import read_parallel
-    from nmt.data.store.report import SPLITS
-
-    if not teacher.data.is_dir():
-        return 0
-    data = teacher.config().data
-    try:
-        seen = {pair.src for pair in read_parallel(data.corpora("train")) if pair.src in sources}
-    except NmtError:
-        return 0
-    held_out = [each for split in SPLITS for each in teacher.read_sets(split, data.directions[0])]
-    return len(seen.difference(*(each.sources for each in held_out)))
 
 
 def _describe(found: Comparison) -> list[str]:
