@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -23,6 +23,7 @@ from nmt.apps.commands.options import (
     To,
     find_models,
     load_translator,
+    refuse,
     search_flags,
 )
 from nmt.apps.commands.outputs import refuse_replacing, refuse_unwritable
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from nmt.evaluation.details import Details
     from nmt.evaluation.evaluation import Evaluation, Evaluator, Metrics
     from nmt.evaluation.test_sets import TestSet
-    from nmt.translation import LanguagePair
 
 log = logging.getLogger(__name__)
 
@@ -138,19 +138,31 @@ def evaluate(
 
     Evaluates on the run's test set or on your own files. Saves hypotheses and scores in the folder `eval` of the run.
     """
-    files, compared = _Files(src, ref or [], tsv), compare or []
+    refs, compared = ref or [], compare or []
+    in_files = bool(refs or tsv)
     kinds = _names(augment, AUGMENT_KINDS, "kind of change") if augment else []
-    _check_usage(files, hyp, kinds, checkpoint, split, bool(search.given and not compared))
-    names = _metric_names(metrics, comet_model)
-    found = find_models(models, checkpoint) if hyp is None or models or not files else None
+    names = _names(metrics, (*METRICS, COMET.lower()), "metric")
+    refuse(
+        {
+            "--src and --ref go together": (src and not refs) or (refs and not src and not hyp),
+            "give --src and --ref, or --tsv, not both": tsv and (src or refs),
+            "--hyp scores a file; --augment and --checkpoint need a model": hyp and (kinds or checkpoint is not None),
+            "--augment works with only one reference; give one --ref": kinds and len(refs) > 1,
+            "--split names a data set of the run; omit it, or the files": in_files and split != "test",
+            "--hyp scores a file; search options need a model": hyp and search.given and not compared,
+            "--comet-model needs the comet metric; add comet to --metrics": comet_model is not None
+            and COMET.lower() not in names,
+        }
+    )
+    found = find_models(models, checkpoint) if hyp is None or models or not in_files else None
     if report is not None:
         refuse_unwritable(report)
-        inputs = [Path(name) for name in (hyp, src, tsv, *files.refs, comet_model, *compared) if name]
+        inputs = [Path(name) for name in (hyp, src, tsv, *refs, comet_model, *compared) if name]
         refuse_replacing([report], inputs, found or ())
     from nmt.evaluation.comet import Comet
     from nmt.evaluation.evaluation import Evaluator, Metrics, OtherSystem, compare_with, evaluate_file
 
-    test_set = _read_test_set(found, files, split, to, from_)
+    test_set = _read_test_set(found, (src, refs, tsv), split, to, from_)
     if len(test_set.sets) > 1 and (hyp or compared or details or report):
         raise typer.BadParameter("--hyp, --compare, --details and --report need one direction: choose it with --to")
     if COMET.lower() in names and not test_set.has_sources:
@@ -182,43 +194,6 @@ def evaluate(
         _write_report(report, evaluation, examined)
 
 
-class _Files(NamedTuple):
-    """Files of a test set, as given on the command line."""
-
-    src: Path | None
-    refs: list[Path]
-    tsv: Path | None
-
-    def __bool__(self) -> bool:
-        return bool(self.refs) or self.tsv is not None
-
-
-def _check_usage(
-    files: _Files, hyp: Path | None, kinds: list[str], checkpoint: str | None, split: str, only_search: bool
-) -> None:
-    """Reject options that conflict or have no effect; `only_search`: search options, and nothing to compare with."""
-    if (files.src is not None and not files.refs) or (files.src is None and files.refs and hyp is None):
-        raise typer.BadParameter("--src and --ref go together")
-    if files.tsv is not None and (files.src is not None or files.refs):
-        raise typer.BadParameter("give --src and --ref, or --tsv, not both")
-    if hyp is not None and (kinds or checkpoint is not None):
-        raise typer.BadParameter("--hyp scores a file; --augment and --checkpoint need a model")
-    if kinds and len(files.refs) > 1:
-        raise typer.BadParameter("--augment works with only one reference; give one --ref")
-    if files and split != "test":
-        raise typer.BadParameter("--split names a data set of the run; omit it, or the files")
-    if hyp is not None and only_search:
-        raise typer.BadParameter("--hyp scores a file; search options need a model")
-
-
-def _metric_names(given: str, comet_model: str | None) -> list[str]:
-    """Return the metrics in lower case. typer.BadParameter if one is unknown, or comet is missing for `comet_model`."""
-    names = _names(given, (*METRICS, COMET.lower()), "metric")
-    if comet_model is not None and COMET.lower() not in names:
-        raise typer.BadParameter("--comet-model needs the comet metric; add comet to --metrics")
-    return names
-
-
 def _names(given: str, known: Sequence[str], what: str) -> list[str]:
     names = [name.strip().lower() for name in given.split(",")]
     if unknown := [name for name in names if name not in known]:
@@ -226,36 +201,32 @@ def _names(given: str, known: Sequence[str], what: str) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _direction(found: Sequence[RunDir] | None, to: str | None, from_: str | None) -> Direction:
-    """Return the direction of a test set in files. NmtError if neither a model nor --to names the target language."""
-    if found is not None:
-        return _languages_of(found).direction(to, from_)
-    if to is None:
-        hint = "give the language of the translations with --to, or their model with --model"
-        raise NmtError("BLEU's tokenizer depends on the target language, which is unknown", hint=hint)
-    if not _CODE.fullmatch(to):
-        log.warning("--to %s is not a language code, such as zh, so BLEU uses its default tokenizer (13a)", to)
-    return Direction(from_ or UNKNOWN_LANGUAGE, to)
+def _read_test_set(
+    found: Sequence[RunDir] | None,
+    files: tuple[Path | None, list[Path], Path | None],
+    split: str,
+    to: str | None,
+    from_: str | None,
+) -> TestSet:
+    """Return the test set in `files` (--src, --ref, --tsv), or else a data set of the (first) run.
 
-
-def _languages_of(found: Sequence[RunDir]) -> LanguagePair:
+    Warn of empty references. NmtError if neither a model nor --to names the target language of the files.
+    """
+    from nmt.evaluation.test_sets import read_files, read_split
     from nmt.translation import LanguagePair
 
-    return LanguagePair.from_config(found[0].config())
-
-
-def _read_test_set(
-    found: Sequence[RunDir] | None, files: _Files, split: str, to: str | None, from_: str | None
-) -> TestSet:
-    """Return the test set `files`, or else a data set of the (first) run. Warn of empty references."""
-    from nmt.evaluation.test_sets import read_files, read_split
-
-    if files:
-        test_set = read_files(*files, _direction(found, to, from_))
-    else:
-        assert found is not None
-        languages = _languages_of(found)
+    languages = None if found is None else LanguagePair.from_config(found[0].config())
+    if found is not None and languages is not None and not any(files):
         test_set = read_split(found, split, Direction(languages.src, languages.tgt), to, from_)
+    elif languages is not None:
+        test_set = read_files(*files, languages.direction(to, from_))
+    elif to is not None:
+        if not _CODE.fullmatch(to):
+            log.warning("--to %s is not a language code, such as zh, so BLEU uses its default tokenizer (13a)", to)
+        test_set = read_files(*files, Direction(from_ or UNKNOWN_LANGUAGE, to))
+    else:
+        hint = "give the language of the translations with --to, or their model with --model"
+        raise NmtError("BLEU's tokenizer depends on the target language, which is unknown", hint=hint)
     columns = [*(each.references for each in test_set.sets), *test_set.more_references]
     if num_empty := sum(not text.strip() for lines in columns for text in lines):
         log.warning("references without text: %d; scores against them mean nothing, so remove these rows", num_empty)
@@ -307,7 +278,6 @@ def _count_training_words(run: RunDir, test_set: DirectedPairs) -> Mapping[str, 
 
 
 def _write_report(path: Path, evaluation: Evaluation, details: Details) -> None:
-    """Write the HTML page."""
     from nmt.evaluation.render import render_html
 
     assert evaluation.system is not None
@@ -330,19 +300,13 @@ def _print(evaluation: Evaluation, format: str) -> None:
     if evaluation.details is None:
         log.info("--details shows which sentences go wrong, and how")
     for each in evaluation.parts():
-        log.info("%s; hypotheses in %s", _describe_translation(each), each.hypotheses)
+        how = ""
+        if each.options is not None:
+            how = f", translated in {each.precision} with beam size {each.options.beam_size}"
+            if each.set.split(".")[0] == "valid" and each.precision != "fp32":
+                how += " (nmt train, nmt plot and index.json have scores in fp32; for these, add --precision fp32)"
+        log.info("%s%s; hypotheses in %s", counted(each.sentences, "sentence"), how, each.hypotheses)
         if each.sacrebleu is not None:
             log.info("the same with sacreBLEU: %s", each.sacrebleu)
     if evaluation.sacrebleu_compared is not None:
         log.info("the comparison with sacreBLEU: %s", evaluation.sacrebleu_compared)
-
-
-def _describe_translation(evaluation: Evaluation) -> str:
-    """Return what was scored, with the precision and the beam size."""
-    sentences = counted(evaluation.sentences, "sentence")
-    if evaluation.options is None:
-        return sentences
-    text = f"{sentences}, translated in {evaluation.precision} with beam size {evaluation.options.beam_size}"
-    if evaluation.set.split(".")[0] == "valid" and evaluation.precision != "fp32":
-        text += " (nmt train, nmt plot and index.json have scores in fp32; for these, add --precision fp32)"
-    return text
