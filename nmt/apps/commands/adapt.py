@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from nmt.apps.commands.corpus_options import CorpusFiles, CorpusOptions, Src, Tgt
-from nmt.apps.commands.options import Overrides
+from nmt.apps.commands.options import Overrides, refuse
 from nmt.apps.commands.outputs import refuse_replacing
 from nmt.apps.commands.streams import print_text
 from nmt.apps.commands.train import log_next_steps, prepare_to_train, train_run
@@ -26,23 +26,24 @@ from nmt.config.dump import with_values
 
 if TYPE_CHECKING:
     from nmt.apps.recipes.adaptation import Verdict
-    from nmt.apps.recipes.adaptation_corpus import AdaptationCorpus, Request
+    from nmt.apps.recipes.adaptation_corpus import Request
     from nmt.base.languages import Direction
     from nmt.config.corpora import ParallelFiles
 
 log = logging.getLogger(__name__)
 
-_MORE_MIX = "more of the old corpus (such as --mix old:0.7)"
+_MORE_MIX = "more of the old corpus (such as --mix 0.7)"
 
 BaseRun = Annotated[Path | None, typer.Argument(help="Run or packed model to adapt.", show_default=False)]
 NewRun = Annotated[Path, typer.Option("--run", help="Run directory to write.")]
 Language = Annotated[str | None, typer.Option(help="Language of the new corpus, if the run has several.")]
 Mix = Annotated[
-    str | None,
+    float | None,
     typer.Option(
-        metavar="old:SHARE",
-        help="Share of the old corpus in training, from 0 to 0.95. Default: old:0.5, or old:0 with a warning if the "
-        "old corpus cannot be read.",
+        min=0.0,
+        max=0.95,
+        metavar="SHARE",
+        help="Share of the old corpus in training. Default: 0.5, or 0 with a warning if the old corpus cannot be read.",
     ),
 ]
 Test = Annotated[
@@ -98,42 +99,29 @@ def adapt(
     corpus, mixes in part of the old one to prevent forgetting, and prints BLEU and chrF before and after.
     """
     options = CorpusOptions(src, tgt, corpus, src_lang, tgt_lang)
-    _check_usage(base, options, {"--mix": mix, "--test": test}, overrides, resume)
-    run, check = _folder_of(run), Check(old_test or [], max_loss)
+    given = [*options.given(), *["--mix"] * (mix is not None), *["--test"] * bool(test)]
+    changed = [override.partition("=")[0].strip() for override in overrides]
+    fixed = next((key for key in changed if key.startswith("tokenizer") and not key.startswith(_SETTABLE)), None)
+    refuse(
+        {
+            "give the run to adapt (or an adaptation to resume: --resume --run FOLDER)": not (resume or base),
+            "give the new corpus: --src and --tgt (two aligned files), or --corpus": not (resume or any(options[:3])),
+            f"a resumed adaptation already has its corpus; omit {', '.join(given)}": resume and given,
+            f"--set {fixed}: an adaptation keeps the tokenizer of the run; omit it": fixed,
+        }
+    )
+    if run.is_symlink() or run.name in ("", ".."):
+        run = Path(os.path.realpath(run))
+    check = Check(old_test or [], max_loss)
     _refuse_existing(run, check, resume, overwrite)
     prepare_to_train()
     found = None if base is None else find_run(str(base))
     if resume:
         _resume(run, found, check, overrides)
     elif found is not None:
-        request = _request(found.config().data, options, (test or [], check.old_test), _share(mix), overrides)
+        request = _request(found.config().data, options, (test or [], check.old_test), mix, overrides)
         _start(found, run, request, check, overrides, overwrite=overwrite)
     _finish(run, found, check)
-
-
-def _check_usage(
-    base: Path | None, options: CorpusOptions, others: dict[str, object], overrides: list[str], resume: bool
-) -> None:
-    """Raise typer.BadParameter unless there is a run to adapt, or an adaptation to resume, which has its corpus.
-
-    `others` has the values of other options for the corpus, by name. The `overrides` may add symbols to the tokenizer,
-    but not change it otherwise.
-    """
-    if not resume and base is None:
-        raise typer.BadParameter("give the run to adapt (or an adaptation to resume: --resume --run FOLDER)")
-    if not resume and not any(options[:3]):
-        raise typer.BadParameter("give the new corpus: --src and --tgt (two aligned files), or --corpus")
-    given = [*options.given(), *(name for name, value in others.items() if value)] if resume else []
-    if given:
-        raise typer.BadParameter(f"a resumed adaptation already has its corpus; omit {', '.join(given)}")
-    for name in (override.partition("=")[0].strip() for override in overrides):
-        if name.startswith("tokenizer") and not name.startswith(_SETTABLE):
-            raise typer.BadParameter(f"--set {name}: an adaptation keeps the tokenizer of the run; omit it")
-
-
-def _folder_of(run: Path) -> Path:
-    """Return the folder that `run` stands for if it is a link or has no name of its own, such as `.`; else `run`."""
-    return Path(os.path.realpath(run)) if run.is_symlink() or run.name in ("", "..") else run
 
 
 def _refuse_existing(run: Path, check: Check, resume: bool, overwrite: bool) -> None:
@@ -153,19 +141,6 @@ def _refuse_existing(run: Path, check: Check, resume: bool, overwrite: bool) -> 
 def candidate_of(run: Path) -> Path:
     """Return the folder in which the model that may become `run` is trained; `./runs` does not list it as a model."""
     return run.with_name(f".{run.name}.candidate")
-
-
-def _share(mix: str | None) -> float | None:
-    """Return the share in `old:SHARE`."""
-    if mix is None:
-        return None
-    try:
-        share = float(mix.strip().removeprefix("old:"))
-    except ValueError:
-        share = -1.0
-    if not 0 <= share <= 0.95:
-        raise typer.BadParameter(f"--mix {mix}: expected old:SHARE, with a share from 0 to 0.95, such as old:0.5")
-    return share
 
 
 def _request(
@@ -213,7 +188,13 @@ def _start(base: RunDir, run: Path, request: Request, check: Check, overrides: l
     refuse_replacing([run], paths_of([*request.corpora, *request.test, *request.old_test]), [base])
     corpus = collect(base, request)
     config = adapted_config(base, corpus, corpus.write(find_store_root(base.config(), run)), overrides)
-    log.info(_describe(base, corpus, config))
+    num_old = sum(len(part.pairs) for part in corpus.train[1:])
+    old = f"{num_old:,} old pairs as {corpus.mix:.0%} of the training data" if num_old else "no old pairs"
+    sizes = f"{len(corpus.test[0].pairs):,} new pairs for testing, {len(corpus.valid[0].pairs):,} for validation"
+    log.info(
+        f"adapting {base.path} to {corpus.num_new:,} new pairs, with {old}; {sizes}\n"
+        f"  {config.training.max_updates:,} updates, learning rate {config.training.lr:.2g}"
+    )
     train_run(config, candidate, "start", _command(run, check), overwrite=overwrite)
 
 
@@ -232,17 +213,6 @@ def _resume(run: Path, base: RunDir | None, check: Check, overrides: list[str]) 
     if overrides:
         settings = with_values(RunDir(candidate).config(), RunDir(candidate).config_file, overrides)
     train_run(settings, candidate, "resume", _command(run, check))
-
-
-def _describe(base: RunDir, corpus: AdaptationCorpus, config: Config) -> str:
-    num_old = sum(len(part.pairs) for part in corpus.train[1:])
-    old = f"{num_old:,} old pairs as {corpus.mix:.0%} of the training data" if num_old else "no old pairs"
-    settings = config.training
-    sizes = f"{len(corpus.test[0].pairs):,} new pairs for testing, {len(corpus.valid[0].pairs):,} for validation"
-    return (
-        f"adapting {base.path} to {corpus.num_new:,} new pairs, with {old}; {sizes}\n"
-        f"  {settings.max_updates:,} updates, learning rate {settings.lr:.2g}"
-    )
 
 
 def _command(run: Path, check: Check) -> str:

@@ -182,14 +182,14 @@ def _replayed(run: RunDir, request: Request, num_new: int, held_out: Collection[
     if not mix and is_alone:
         return [], 0.0
     if not mix:
-        hint = "replay some of it, such as --mix old:0.5"
+        hint = "replay some of it, such as --mix 0.5"
         raise RunError("a model for several directions forgets those it is not trained on", path=run.path, hint=hint)
     try:
         size = round(epochs_for(num_new) * num_new * mix / (1 - mix))
         return _sample(run, max(1, size), held_out), mix
     except NmtError as error:
         if request.mix is not None or not is_alone:
-            hint = "put the files back where the run was trained on them, or adapt without them: --mix old:0"
+            hint = "put the files back where the run was trained on them, or adapt without them: --mix 0"
             raise RunError(f"its old corpus cannot be read: {error.message}", path=run.path, hint=hint) from error
         log.warning(
             "the old corpus of %s cannot be read (%s), so none of it is replayed: the model may lose quality on "

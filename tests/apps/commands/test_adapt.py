@@ -78,7 +78,7 @@ def runs(tmp_path, base) -> Path:
 
 def test_a_model_that_forgets_is_not_delivered_and_its_weights_are_kept(runs, client, monkeypatch):
     run, settings = runs / "client", (*FAST, "training.max_updates=30", "training.lr=1e-2")
-    done = adapt(runs / "base", "--corpus", client, "--run", run, "--mix", "old:0", settings=settings)
+    done = adapt(runs / "base", "--corpus", client, "--run", run, "--mix", "0", settings=settings)
     assert isinstance(done.exception, RunError)
     kept = candidate_of(run)
     assert str(done.exception).startswith(f"{run}: not delivered: the old test set (en-th) loses ")
@@ -151,7 +151,7 @@ def test_an_old_corpus_that_is_gone_is_warned_of_or_refused(runs, client, messag
     config = runs / "base" / "config.yaml"
     config.write_text(config.read_text().replace("train.tsv", "gone.tsv"))
     command = (runs / "base", "--corpus", client, "--run", runs / "client", "--max-loss", 100)
-    done = adapt(*command, "--mix", "old:0.5")
+    done = adapt(*command, "--mix", "0.5")
     assert isinstance(done.exception, RunError)
     assert "its old corpus cannot be read: no such file" in str(done.exception)
     assert not candidate_of(runs / "client").exists()
@@ -295,7 +295,7 @@ def test_a_link_keeps_leading_to_the_run_that_was_replaced(runs, client):
 FAULTS = {
     "no run": (("--corpus", "a"), "Missing option '--run'"),
     "no base": (("--corpus", "a", "--run", "r"), "give the run to adapt"),
-    "mix": (("{base}", "--corpus", "a", "--run", "r", "--mix", "old:1"), "expected old:SHARE"),
+    "mix": (("{base}", "--corpus", "a", "--run", "r", "--mix", "1"), "Input should be less than or equal to 0.95"),
     "corpus": (
         ("--resume", "--run", "r", "--corpus", "a"),
         "a resumed adaptation already has its corpus; omit --corpus",
