@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from nmt.apps.commands.corpus_options import CorpusFiles, CorpusOptions, Src, Tgt
-from nmt.apps.commands.options import Overrides, refuse
+from nmt.apps.commands.options import NewRun, Overrides, ReplaceRun, refuse
 from nmt.apps.commands.outputs import refuse_replacing
 from nmt.apps.commands.streams import print_text
 from nmt.apps.commands.train import log_next_steps, prepare_to_train, train_run
@@ -35,7 +35,6 @@ log = logging.getLogger(__name__)
 _MORE_MIX = "more of the old corpus (such as --mix 0.7)"
 
 BaseRun = Annotated[Path | None, typer.Argument(help="Run or packed model to adapt.", show_default=False)]
-NewRun = Annotated[Path, typer.Option("--run", help="Run directory to write.")]
 Language = Annotated[str | None, typer.Option(help="Language of the new corpus, if the run has several.")]
 Mix = Annotated[
     float | None,
@@ -63,7 +62,6 @@ MaxLoss = Annotated[
 ]
 
 Resume = Annotated[bool, typer.Option("--resume", help="Resume an interrupted adaptation, or repeat its final check.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the run if it exists.")]
 
 
 DEFAULT_MAX_LOSS = 1.0
@@ -91,7 +89,7 @@ def adapt(
     max_loss: MaxLoss = DEFAULT_MAX_LOSS,
     overrides: Overrides = [],  # noqa: B006 (typer reads it, nobody changes it)
     resume: Resume = False,
-    overwrite: Overwrite = False,
+    overwrite: ReplaceRun = False,
 ) -> None:
     """Adapt a model to another domain.
 

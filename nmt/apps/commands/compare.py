@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from nmt.apps.commands.options import AsJson
 from nmt.apps.commands.streams import print_text
 from nmt.artifacts.find_model import find_run
 from nmt.artifacts.hub import HUB_PREFIX
@@ -27,7 +28,6 @@ _NAME_MODELS = "give folders made by `nmt train`, or files made by `nmt pack`"
 _MAX_VALUE = 24  # characters of a setting in the table
 
 Runs = Annotated[list[Path] | None, typer.Argument(help="Runs or packed models. Default: all runs in ./runs.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 def compare(runs: Runs = None, json: AsJson = False) -> None:

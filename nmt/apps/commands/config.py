@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from nmt.apps.commands.corpus_options import CorpusFiles, CorpusOptions, Src, SrcLang, Tgt, TgtLang
-from nmt.apps.commands.options import Overrides, not_dash
+from nmt.apps.commands.options import ConfigPath, Overrides, ReplaceFile, not_dash
 from nmt.apps.commands.outputs import refuse_existing, refuse_replacing
 from nmt.apps.commands.streams import print_text
 from nmt.artifacts.hub import HUB_PREFIX
@@ -36,8 +36,6 @@ MIN_PAIRS = 100
 ROWS_LOOKED_AT = 1000
 app = typer.Typer(help="Write, show and check a configuration file.", no_args_is_help=True)
 
-ConfigPath = Annotated[Path, typer.Option("--config", "-c", help="Configuration file (YAML).")]
-
 
 @app.command()
 def new(
@@ -56,7 +54,7 @@ def new(
         Path | None,
         typer.Option("--output", "-o", callback=not_dash, help="File to write. Default, and -: standard output."),
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file if it exists.")] = False,
+    overwrite: ReplaceFile = False,
 ) -> None:
     """Write a commented configuration that suits your data: nmt config new --src a.de --tgt a.en -o my.yaml"""
     data = CorpusOptions(src, tgt, corpus, src_lang, tgt_lang).data_section()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nmt.apps.commands.config import count_pairs
-from nmt.apps.commands.options import Device, Overrides, Precision, load_translator
+from nmt.apps.commands.options import Device, NewRun, Overrides, Precision, ReplaceRun, load_translator
 from nmt.apps.commands.outputs import PartialFile
 from nmt.apps.commands.streams import print_text
 from nmt.apps.commands.train import log_next_steps, prepare_to_train, refuse_replacing_parts, train_run
@@ -51,14 +51,12 @@ StudentConfig = Annotated[
         "the fast model that nmt config new --student suggests for the teacher's data.",
     ),
 ]
-NewRun = Annotated[Path, typer.Option("--run", help="Run directory to write.")]
 Beam = Annotated[
     int, typer.Option("--beam", min=1, max=MAX_BEAM_SIZE, metavar="N", help="Beam size of the teacher's translations.")
 ]
 NBest = Annotated[
     int,
     typer.Option(
-        "--n-best",
         min=1,
         max=MAX_BEAM_SIZE,
         metavar="N",
@@ -68,7 +66,6 @@ NBest = Annotated[
 MixOriginal = Annotated[
     float,
     typer.Option(
-        "--mix-original",
         min=0.0,
         max=0.95,
         metavar="SHARE",
@@ -76,7 +73,6 @@ MixOriginal = Annotated[
     ),
 ]
 Resume = Annotated[bool, typer.Option("--resume", help="Resume an interrupted distillation, with the same options.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the run if it exists.")]
 
 
 def distill(
@@ -90,7 +86,7 @@ def distill(
     device: Device = "auto",
     precision: Precision = "auto",
     resume: Resume = False,
-    overwrite: Overwrite = False,
+    overwrite: ReplaceRun = False,
 ) -> None:
     """Train a student on the translations of a teacher.
 

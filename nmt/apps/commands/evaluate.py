@@ -63,7 +63,6 @@ Hypotheses = Annotated[
 Compare = Annotated[
     list[str] | None,
     typer.Option(
-        "--compare",
         metavar="OTHER",
         help="Run or file of translations of the same sentences to compare with. Tests whether the difference "
         "is significant. May be repeated.",
@@ -81,7 +80,6 @@ MetricNames = Annotated[str, typer.Option(help="Comma-separated metrics: bleu, c
 CometModel = Annotated[
     str | None,
     typer.Option(
-        "--comet-model",
         help="Model for the comet metric: a name on the Hugging Face Hub, or a COMET folder or checkpoint (.ckpt). "
         f"Default: {DEFAULT_COMET_MODEL}.",
     ),

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from nmt.apps.commands.options import ReplaceFile
 from nmt.apps.commands.outputs import refuse_existing, refuse_replacing
 from nmt.apps.interop.export_folder import Quantization, refuse_existing_export
 from nmt.artifacts.find_model import find_run
@@ -15,19 +16,15 @@ from nmt.artifacts.find_model import find_run
 log = logging.getLogger(__name__)
 
 RunToExport = Annotated[Path, typer.Argument(help="Run to export.")]
+NewFolder = Annotated[Path, typer.Argument(help="Folder to write.")]
 
 app = typer.Typer(help="Export a run for another runtime.", no_args_is_help=True)
-
-
-@app.callback()
-def _several() -> None:
-    """Export a run for another runtime."""
 
 
 @app.command()
 def ctranslate2(
     run: RunToExport,
-    out: Annotated[Path, typer.Argument(help="Folder to write.")],
+    out: NewFolder,
     quantization: Annotated[
         Quantization, typer.Option(help="Format of the stored weights; none: fp32. See docs/how-to/export.md.")
     ] = "none",
@@ -46,7 +43,7 @@ def ctranslate2(
 @app.command()
 def hf(
     run: RunToExport,
-    out: Annotated[Path, typer.Argument(help="Folder to write.")],
+    out: NewFolder,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the Marian folder if it exists.")] = False,
 ) -> None:
     """Export a run to a Hugging Face folder, which the transformers library loads as a Marian model."""
@@ -63,7 +60,7 @@ def hf(
 def argos(
     run: RunToExport,
     out: Annotated[Path, typer.Argument(help="File to write, such as de_en.argosmodel.")],
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file if it exists.")] = False,
+    overwrite: ReplaceFile = False,
 ) -> None:
     """Export a run, quantized to int8, to a package for Argos Translate and LibreTranslate."""
     found = find_run(str(run))

@@ -9,17 +9,13 @@ from typing import Annotated
 
 import typer
 
+from nmt.apps.commands.options import ReplaceRun
 from nmt.apps.commands.outputs import refuse_replacing
 from nmt.artifacts.rundir import refuse_existing
 
 log = logging.getLogger(__name__)
 
 app = typer.Typer(help="Convert a model trained with another toolkit into a run.", no_args_is_help=True)
-
-
-@app.callback()
-def _several() -> None:
-    """Convert a model trained with another toolkit into a run."""
 
 
 @app.command()
@@ -40,7 +36,7 @@ def hf(
     tgt_lang: Annotated[
         list[str] | None, typer.Option("--to", "--tgt-lang", help="Code of the target language, given as with --from.")
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run if it exists.")] = False,
+    overwrite: ReplaceRun = False,
 ) -> None:
     """Import a Marian or M2M-100 model from a Hugging Face folder; use it with: nmt translate --model RUN"""
     refuse_replacing([run], [folder])

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from nmt.apps.commands.options import AsJson
 from nmt.apps.commands.streams import print_text
 from nmt.base.files import to_json
 
@@ -18,7 +19,7 @@ def info(
         str | None,
         typer.Argument(help="Run or Hugging Face folder. Default: $NMT_MODEL, else the newest run in ./runs."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Describe a model: size, languages, scores, license, exports."""
     from nmt.apps.interop.describe import describe_model

@@ -31,6 +31,17 @@ log = logging.getLogger(__name__)
 SEARCH_PANEL = "Search (defaults: those of the run)"
 _CHECKSUM_CHARACTERS = 16
 
+
+def not_dash(path: Path | None) -> Path | None:
+    """Read `-` as an omitted option, which means standard input or standard output."""
+    return None if path == Path("-") else path
+
+
+def rare_option(*flags: str, **details: Any) -> Any:
+    """Return an option in the last group of the help."""
+    return typer.Option(*flags, rich_help_panel=RARE_PANEL, **details)
+
+
 Models = Annotated[
     list[str] | None,
     typer.Option(
@@ -41,14 +52,21 @@ Models = Annotated[
         "./runs. Repeat for an ensemble.",
     ),
 ]
+NewestRun = Annotated[
+    str | None, typer.Argument(metavar="RUN", help="Run. Default: $NMT_MODEL, or the newest run in ./runs.")
+]
 Checkpoint = Annotated[
     str | None,
-    typer.Option(
-        "--checkpoint",
-        help="Checkpoint of the run to use, for example step-00002000 or average. Default: the best.",
-        rich_help_panel=RARE_PANEL,
-    ),
+    rare_option(help="Checkpoint of the run to use, for example step-00002000 or average. Default: the best."),
 ]
+ConfigPath = Annotated[Path, typer.Option("--config", "-c", help="Configuration file (YAML).")]
+NewRun = Annotated[Path, typer.Option("--run", help="Run directory to write.")]
+ReplaceRun = Annotated[bool, typer.Option("--overwrite", help="Replace the run if it exists.")]
+ReplaceFile = Annotated[bool, typer.Option("--overwrite", help="Replace the file if it exists.")]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Continue the --output of an interrupted run after its last line.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Overrides = Annotated[
     list[str],
     typer.Option(
@@ -59,71 +77,48 @@ Overrides = Annotated[
 ]
 Precision = Annotated[
     Literal["auto", "fp32", "bf16", "int8"],
-    typer.Option(
-        "--precision",
+    rare_option(
         help="Arithmetic precision. auto: int8 with the native engine, unless it lowers the run's quality; with torch, "
         "bf16 on GPUs where it is faster, else fp32.",
-        rich_help_panel=RARE_PANEL,
     ),
 ]
 Engine = Annotated[
     Literal["auto", "native", "torch"],
-    typer.Option(
-        "--engine",
-        help="Engine. auto: native, the fastest on a CPU, if it supports the model; else torch.",
-        rich_help_panel=RARE_PANEL,
-    ),
+    rare_option(help="Engine. auto: native, the fastest on a CPU, if it supports the model; else torch."),
 ]
-
-
-def not_dash(path: Path | None) -> Path | None:
-    """Read `-` as an omitted option, which means standard input or standard output."""
-    return None if path == Path("-") else path
-
-
+Device = Annotated[Literal["auto", "cuda", "mps", "cpu"], rare_option(help="Device to run on.")]
 To = Annotated[
     str | None,
     typer.Option(
-        "--to",
         metavar="LANG",
         help="Target language, such as fr. Needed if the model has several, unless texts start with a language tag.",
     ),
 ]
 From = Annotated[
     str | None,
-    typer.Option(
+    rare_option(
         "--from",
         metavar="LANG",
         help="Source language. Imported M2M-100 models with several source languages need it. For other models, give "
         "it if the source languages write sentences differently, such as zh and en. Default: the first one for --to "
         "in the configuration.",
-        rich_help_panel=RARE_PANEL,
     ),
 ]
-Device = Annotated[
-    Literal["auto", "cuda", "mps", "cpu"],
-    typer.Option("--device", help="Device to run on.", rich_help_panel=RARE_PANEL),
-]
-
 Ray = Annotated[
     str | None,
-    typer.Option(
-        "--ray",
+    rare_option(
         metavar="ADDRESS",
         help="Translate on a Ray cluster (needs the extra ray): auto (this machine's cluster), local (start one here), "
         "HOST:PORT or ray://HOST:PORT. The model must be at the same path on every node.",
-        rich_help_panel=RARE_PANEL,
     ),
 ]
 RayWorkers = Annotated[
     int | None,
-    typer.Option(
-        "--ray-workers",
+    rare_option(
         min=1,
         max=10_000,
         metavar="N",
         help="Number of Ray workers; each loads the model. Default: one per free GPU, else one per free CPU.",
-        rich_help_panel=RARE_PANEL,
     ),
 ]
 

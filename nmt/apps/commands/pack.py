@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from nmt.apps.commands.options import Checkpoint
+from nmt.apps.commands.options import Checkpoint, ReplaceFile
 from nmt.apps.commands.outputs import refuse_existing, refuse_replacing
 from nmt.artifacts.find_model import find_run
 from nmt.artifacts.hub import HubModel
@@ -28,7 +28,7 @@ def pack(
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write, such as model.zip.")],
     checkpoint: Checkpoint = None,
     precision: Precision = "fp32",
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file if it exists.")] = False,
+    overwrite: ReplaceFile = False,
 ) -> None:
     """Pack a run into one file, for use with --model FILE.
 

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from nmt.apps.commands.options import NewestRun
 from nmt.apps.commands.outputs import refuse_replacing
 from nmt.artifacts.find_model import find_run
 
@@ -15,9 +16,7 @@ log = logging.getLogger(__name__)
 
 
 def plot(
-    model: Annotated[
-        str | None, typer.Argument(metavar="RUN", help="Run. Default: $NMT_MODEL, or the newest run in ./runs.")
-    ] = None,
+    model: NewestRun = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="File to write (.svg or .png). Default: curves.svg in the run."),

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import logging
 import shlex
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
+from nmt.apps.commands.options import NewestRun
 from nmt.apps.commands.streams import print_text
 from nmt.artifacts.find_model import find_run
 from nmt.base.machine import request_exact_mkl
@@ -22,9 +21,7 @@ FREQUENT = 100  # target tokens that every source may be translated with
 
 
 def shortlist(
-    model: Annotated[
-        str | None, typer.Argument(metavar="RUN", help="Run. Default: $NMT_MODEL, or the newest run in ./runs.")
-    ] = None,
+    model: NewestRun = None,
 ) -> None:
     """Build the lexical shortlist of a run, and measure its effect.
 

@@ -22,6 +22,7 @@ from nmt.apps.commands.options import (
     Precision,
     Ray,
     RayWorkers,
+    Resume,
     SearchFlags,
     To,
     find_models,
@@ -71,13 +72,9 @@ Forward = Annotated[
         "back-translation: src is the model's output, tgt the given text.",
     ),
 ]
-Resume = Annotated[
-    bool, typer.Option("--resume", help="Continue the --output of an interrupted run after its last line.")
-]
 MinScore = Annotated[
     float | None,
     typer.Option(
-        "--min-score",
         max=0.0,
         metavar="X",
         help="Drop outputs whose mean log-probability per token, in nats, is below X, such as -1.5.",
@@ -85,13 +82,7 @@ MinScore = Annotated[
 ]
 Keep = Annotated[
     float,
-    typer.Option(
-        "--keep",
-        min=0.0,
-        max=1.0,
-        metavar="SHARE",
-        help="Share of the valid pairs to keep, best scores first.",
-    ),
+    typer.Option(min=0.0, max=1.0, metavar="SHARE", help="Share of the valid pairs to keep, best scores first."),
 ]
 LengthRatio = Annotated[
     float,

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from nmt.apps.commands.options import Overrides
+from nmt.apps.commands.options import ConfigPath, Overrides, ReplaceRun
 from nmt.apps.commands.outputs import refuse_replacing
 from nmt.artifacts.rundir import RunDir, refuse_existing
 from nmt.base.errors import require_torch
@@ -36,7 +36,7 @@ def train(
     resume_if_exists: Annotated[
         bool, typer.Option("--resume-if-exists", help="Resume the run if it exists, else start it (for clusters).")
     ] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run if it exists.")] = False,
+    overwrite: ReplaceRun = False,
     num_processes: Annotated[
         int,
         typer.Option(min=1, metavar="N", help="Number of training processes on this machine, usually one per GPU."),
@@ -68,7 +68,7 @@ def train(
 
 
 def vocab(
-    config: Annotated[Path, typer.Option("--config", "-c", help="Configuration file (YAML).")],
+    config: ConfigPath,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder to write. Default: vocab/NAME-OF-CONFIG.")
     ] = None,

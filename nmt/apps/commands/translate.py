@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from nmt.apps.cli import RARE_PANEL
 from nmt.apps.commands.documents import document_in, refuse_corpus, translate_document
 from nmt.apps.commands.inputs import (
     decode_argument,
@@ -29,11 +28,13 @@ from nmt.apps.commands.options import (
     Precision,
     Ray,
     RayWorkers,
+    Resume,
     SearchFlags,
     To,
     find_models,
     not_dash,
     open_translator,
+    rare_option,
     refuse,
     search_flags,
     settings_of,
@@ -82,36 +83,21 @@ OutputFile = Annotated[
     Path | None,
     typer.Option("--output", "-o", callback=_text_file, help="File to write. Default, and -: standard output."),
 ]
-Resume = Annotated[
-    bool, typer.Option("--resume", help="Continue the --output of an interrupted run after its last line.")
-]
 Format = Annotated[
     Literal["text", "jsonl"], typer.Option(help="jsonl: one JSON object per line with text, scores, tokens and flags.")
 ]
-Prefix = Annotated[
-    str | None,
-    typer.Option("--prefix", help="Text that every translation must begin with.", rich_help_panel=RARE_PANEL),
-]
+Prefix = Annotated[str | None, rare_option(help="Text that every translation must begin with.")]
 Picture = Annotated[
     Path | None,
-    typer.Option(
-        callback=_picture,
-        help="Draw a heat map of the cross-attention for one text (.svg or .png).",
-        rich_help_panel=RARE_PANEL,
-    ),
+    rare_option(callback=_picture, help="Draw a heat map of the cross-attention for one text (.svg or .png)."),
 ]
 Alignments = Annotated[
     bool,
-    typer.Option(
-        "--alignments",
-        help="With --format jsonl: add word alignments (source-target token pairs, i-j).",
-        rich_help_panel=RARE_PANEL,
-    ),
+    rare_option("--alignments", help="With --format jsonl: add word alignments (source-target token pairs, i-j)."),
 ]
 GlossaryFile = Annotated[
     Path | None,
     typer.Option(
-        "--glossary",
         help="File of terms: one per line, a tab, its translation. Models trained with data.glossary follow them.",
     ),
 ]
