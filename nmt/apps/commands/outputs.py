@@ -6,19 +6,18 @@ appears, or is replaced, when it is complete.
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import os
 import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
 from typing import IO, BinaryIO, Self, cast
-
-import typer
 
 from nmt.apps.commands.streams import standard_output
 from nmt.artifacts.rundir import RunDir
@@ -83,7 +82,11 @@ class PartialFile:
                 raise NmtError(f"holds {num_lines:,} lines of an interrupted run", path=self.partial, hint=hint)
             self.truncate(self.num_texts)
             if not num_lines:
-                self._begin()
+                try:
+                    self._write_settings()
+                except OSError:  # such as a full disk
+                    self.interrupt()
+                    raise
         except BaseException:
             self._file.close()
             raise
@@ -92,16 +95,10 @@ class PartialFile:
         is_ours = True
         with suppress(OSError):  # a file system without locks, or the file got its final name in the meantime
             is_ours = try_lock(self._file.fileno())
-        if not is_ours or not _is_same(self._file, self.partial):
-            raise NmtError("another process is writing this file", path=self.partial, hint="wait until it ends")
-
-    def _begin(self) -> None:
-        """Write the settings of a file without lines; remove it if that fails, for example because the disk is full."""
-        try:
-            self._write_settings()
-        except OSError:
-            self.interrupt()
-            raise
+        with suppress(FileNotFoundError):
+            if is_ours and os.path.samestat(os.fstat(self._file.fileno()), self.partial.stat()):
+                return
+        raise NmtError("another process is writing this file", path=self.partial, hint="wait until it ends")
 
     def _check_settings(self) -> None:
         """Raise NmtError if finished lines would be continued with other settings."""
@@ -140,12 +137,9 @@ class PartialFile:
     def truncate(self, num_texts: int) -> None:
         """Keep the lines of the first `num_texts` texts."""
         self._file.seek(0)
-        end, missing = 0, num_texts * self._lines_per_text
-        while missing and (chunk := self._file.read(_CHUNK_BYTES)):
-            lines = chunk.split(b"\n", missing)
-            taken = len(lines) - 1
-            missing -= taken
-            end += len(chunk) if missing else len(chunk) - len(lines[-1])
+        reader = io.BufferedReader(cast(io.RawIOBase, self._file))
+        end = sum(map(len, islice(reader, num_texts * self._lines_per_text)))
+        reader.detach()
         self._file.seek(end)
         self._file.truncate()
         self.num_texts = num_texts
@@ -214,13 +208,6 @@ class PartialFile:
             log.info(f"{self.num_texts:,} lines are kept in {self.partial}\n  Continue with: nmt {shlex.join(again)}")
 
 
-def _is_same(file: BinaryIO, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(file.fileno()), path.stat())
-    except FileNotFoundError:
-        return False
-
-
 def refuse_replacing(outputs: Iterable[Path], inputs: Iterable[Path | int], models: Sequence[RunDir] = ()) -> None:
     """Raise NmtError if an output is, contains or lies in something that the command reads, or is named twice.
 
@@ -233,7 +220,7 @@ def refuse_replacing(outputs: Iterable[Path], inputs: Iterable[Path | int], mode
         real = Path(os.path.realpath(path))
         if os.path.exists(real) and not (os.path.isfile(real) or os.path.isdir(real)):
             continue
-        if _identity(real) in read or _is_file_in(real, read.values()):
+        if _identity(real) in read:
             what = "folder" if os.path.isdir(real) else "file"
             raise NmtError(f"this {what} is the input", path=path, hint="choose another name for the output")
         _refuse_place(path, real, read)
@@ -253,17 +240,6 @@ def _identity(path: Path | int) -> object:
     except OSError:
         return path if isinstance(path, int) else Path(os.path.realpath(path))
     return status.st_dev, status.st_ino
-
-
-def _is_file_in(real: Path, folders: Iterable[Path | int]) -> bool:
-    """Return whether the file `real`, from outside `folders`, is also in one of them, as a hard link."""
-    return os.path.isfile(real) and any(
-        os.path.samefile(path, real)
-        for folder in folders
-        if isinstance(folder, Path) and os.path.isdir(folder) and not real.is_relative_to(os.path.realpath(folder))
-        for path in folder.rglob("*")
-        if os.path.isfile(path)
-    )
 
 
 def _refuse_place(path: Path, real: Path, read: Mapping[object, Path | int]) -> None:
@@ -307,26 +283,14 @@ def open_output(
     path: Path | None, settings: Settings, lines_per_text: int, *, resume: bool
 ) -> Iterator[StreamOutput | PartialFile]:
     """Yield standard output (`path` is None), a pipe, a device, or a file that is complete at the end of the block."""
-    with ExitStack() as stack:
-        if path is None:
-            yield StreamOutput(stack.enter_context(standard_output()))
-        elif path.exists() and not path.is_file():  # it cannot be replaced by a complete file
-            if resume:
-                raise NmtError("--resume needs a regular file as output", path=path)
-            yield StreamOutput(stack.enter_context(_pipe_or_device(path)))
-        else:
-            yield stack.enter_context(PartialFile(path, settings, lines_per_text, resume=resume))
-
-
-@contextmanager
-def _pipe_or_device(path: Path) -> Iterator[IO[str]]:
-    """Yield a pipe or a device for writing, with the same errors as standard output."""
-    try:
-        with open(path, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
-            yield file
-    except BrokenPipeError:
-        raise typer.Exit from None
-    except OSError as error:
-        if error.filename is not None:
-            raise
-        raise NmtError(f"cannot be written ({error.strerror or error})", path=path) from None
+    if path is None:
+        with standard_output() as stream:
+            yield StreamOutput(stream)
+    elif path.exists() and not path.is_file():  # it cannot be replaced by a complete file
+        if resume:
+            raise NmtError("--resume needs a regular file as output", path=path)
+        with open(path, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as pipe:
+            yield StreamOutput(pipe)
+    else:
+        with PartialFile(path, settings, lines_per_text, resume=resume) as partial:
+            yield partial

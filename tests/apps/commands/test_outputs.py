@@ -148,9 +148,8 @@ def test_an_output_is_not_in_or_around_an_input_by_any_of_its_names(tmp_path):
     for name in ("weights", "curves.svg", "eval/test.hyp"):
         (model / name).touch()
     (tmp_path / "link").symlink_to(model)
-    os.link(model / "weights", tmp_path / "hard-link")
     new = ("model/new", "link/new.hyp", "model/a/b.svg")
-    for name in (*new, "model", "link/weights", "hard-link", "model/eval/test.hyp"):
+    for name in (*new, "model", "link/weights", "model/eval/test.hyp"):
         with pytest.raises(NmtError, match=r"is the input|into which no output may be written"):
             refuse_replacing([tmp_path / name], [model])
     with pytest.raises(NmtError, match="this folder contains the input"):
