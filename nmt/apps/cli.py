@@ -152,22 +152,18 @@ def _options(
 class ConsoleHandler(logging.Handler):
     """Write messages to standard error, above a progress bar if one is shown.
 
-    Control characters, such as terminal sequences, are shown as escapes. A message that cannot be written, because the
-    disk is full or the pipe is closed, is dropped: logging never ends a training run.
+    Control characters, such as terminal sequences, are shown as escapes. `StandardError` drops what cannot be written.
     """
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write `record`, with the prefix "warning: " if it is a warning."""
         prefix = "warning: " if record.levelno >= logging.WARNING else ""
         line = printable(prefix + record.getMessage(), but="\n\t")
-        try:
-            if "tqdm" in sys.modules:
-                sys.modules["tqdm"].tqdm.write(line, file=sys.stderr)
-            else:
-                sys.stderr.write(line + "\n")
-            sys.stderr.flush()
-        except (OSError, ValueError, AttributeError):  # ValueError, AttributeError: a stream that is closed, or is None
-            pass
+        if "tqdm" in sys.modules:
+            sys.modules["tqdm"].tqdm.write(line, file=sys.stderr)
+        else:
+            sys.stderr.write(line + "\n")
+        sys.stderr.flush()
 
 
 def log_to_stderr(*, silent: bool = False) -> None:

@@ -6,21 +6,18 @@ import logging
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import typer
 
 from nmt.base.errors import DataError, counted
 from nmt.base.progress import Progress
-from nmt.config import SearchOptions
 from nmt.data.read.table_names import format_of
 
 if TYPE_CHECKING:
-    from nmt.apps.documents.translation import TranslatedBlock
-    from nmt.data.text.glossary import Glossary
     from nmt.translation import Translator
+    from nmt.translation.blocks import Request
 
 log = logging.getLogger(__name__)
 
@@ -28,47 +25,29 @@ SUFFIXES = (".docx", ".htm", ".html", ".po", ".srt", ".xlf", ".xliff")
 _MAX_LISTED = 20  # missing terms
 
 
-class DocumentPaths(NamedTuple):
-    """A document, and the file for its translation."""
-
-    source: Path
-    output: Path
-
-
-def document_in(texts: list[str], output: Path | None, for_texts: dict[str, object]) -> DocumentPaths | None:
+def document_in(texts: list[str], output: Path | None, for_texts: dict[str, object]) -> Path | None:
     """Return the document that the only text of a command line names; None if it is a text.
 
     typer.BadParameter if `output` is not a suitable name, one of the options `for_texts` is given, or a text names a
-    file that is not a document. DataError if there is no such document.
+    file that is not a document: nmt would translate the name. DataError if there is no such document.
     """
-    if len(texts) != 1 or not texts[0].lower().endswith(SUFFIXES) or not _is_file(texts[0]):
-        _refuse_files(texts)
-        _refuse_missing(texts, output)
-        return None
-    source = Path(texts[0])
-    if output is None or output.suffix.lower() != source.suffix.lower():
-        raise typer.BadParameter(f"{source} is a document: name its translation with --output NAME{source.suffix}")
-    if given := [name for name, value in for_texts.items() if value]:
-        raise typer.BadParameter(f"{', '.join(given)} cannot be used with documents")
-    return DocumentPaths(source, output)
-
-
-def _refuse_files(texts: list[str]) -> None:
-    """Raise typer.BadParameter if a text is the name of a file: nmt would translate the name, not the contents."""
-    for text in texts:
-        if Path(text).suffix and _is_file(text):
-            is_document = text.lower().endswith(SUFFIXES)
-            hint = "give one document at a time" if is_document else f"--input {shlex.quote(text)} translates its lines"
-            raise typer.BadParameter(f"{text} is a file, not a text: {hint}")
-
-
-def _refuse_missing(texts: list[str], output: Path | None) -> None:
-    """Raise DataError if a text can only be the name of a document that does not exist."""
+    if len(texts) == 1 and texts[0].lower().endswith(SUFFIXES) and _is_file(texts[0]):
+        source = Path(texts[0])
+        if output is None or output.suffix.lower() != source.suffix.lower():
+            raise typer.BadParameter(f"{source} is a document: name its translation with --output NAME{source.suffix}")
+        if given := [name for name, value in for_texts.items() if value]:
+            raise typer.BadParameter(f"{', '.join(given)} cannot be used with documents")
+        return source
     for text in texts:
         suffix = Path(text).suffix.lower()
+        if suffix and _is_file(text):
+            command = f"--input {shlex.quote(text)} translates its lines"
+            hint = "give one document at a time" if text.lower().endswith(SUFFIXES) else command
+            raise typer.BadParameter(f"{text} is a file, not a text: {hint}")
         into_document = output is not None and output.suffix.lower() == suffix
         if suffix in SUFFIXES and (into_document or not any(map(str.isspace, text))):
             raise DataError("no such file", path=text, hint=f"paths are relative to {Path.cwd()}")
+    return None
 
 
 def refuse_corpus(path: Path) -> None:
@@ -93,40 +72,26 @@ def _is_file(name: str) -> bool:
         return False
 
 
-def translate_document(
-    translator: Translator,
-    paths: DocumentPaths,
-    options: SearchOptions,
-    to: str | None,
-    from_: str | None,
-    glossary: Glossary | None,
-) -> None:
-    """Translate a document."""
+def translate_document(translator: Translator, source: Path, output: Path, request: Request) -> None:
+    """Translate a document, and warn of each flag of its paragraphs once, with lines of the source if known."""
     from nmt.apps.documents.formats import open_document, translate_file
-    from nmt.apps.documents.translation import BlockOptions
+    from nmt.apps.documents.translation import FLAGS, BlockOptions, merge
 
-    document = open_document(paths.source)
+    document = open_document(source)
+    options = BlockOptions(request.options, request.to, request.from_, request.glossary)
     on_terminal = sys.stderr.isatty()
     total = len(document.blocks)
     with Progress(total=total, bar=on_terminal, log_lines=not on_terminal, unit="paragraphs") as progress:
-        block_options = BlockOptions(options, to, from_, glossary)
-        faulty = translate_file(translator, document, *paths, block_options, progress.add)
-    log.info("%s: %s paragraphs, cells or lines translated", paths.output, f"{total:,}")
+        faulty = translate_file(translator, document, source, output, options, progress.add)
+    log.info("%s: %s paragraphs, cells or lines translated", output, f"{total:,}")
     for term, count in Counter(term for _, each in faulty for term in each.terms_missed).most_common(_MAX_LISTED):
-        log.warning("%s: glossary term missing in the translation: %s (%d times)", paths.output, term, count)
-    _warn_of_flags(paths, faulty)
-
-
-def _warn_of_flags(paths: DocumentPaths, faulty: Sequence[tuple[int | None, TranslatedBlock]]) -> None:
-    """Warn of each flag once, with what is missing, and with lines of the source if they are known."""
-    from nmt.apps.documents.translation import FLAGS, merge
-
+        log.warning("%s: glossary term missing in the translation: %s (%d times)", output, term, count)
     for name, meaning in FLAGS.items():
         flagged = [(line, each) for line, each in faulty if name in each.flags]
         if not flagged:
             continue
         lines = sorted({line for line, _ in flagged if line is not None})[:_MAX_LISTED]
-        where = f" (line{'s' * (len(lines) > 1)} {', '.join(map(str, lines))} of {paths.source})" if lines else ""
+        where = f" (line{'s' * (len(lines) > 1)} {', '.join(map(str, lines))} of {source})" if lines else ""
         value = merge([each.flags for _, each in flagged])[name]
         what = f": {', '.join(value[:_MAX_LISTED])}" if isinstance(value, list) else ""
-        log.warning("%s: %s: %s%s%s", paths.output, counted(len(flagged), "paragraph"), meaning, what, where)
+        log.warning("%s: %s: %s%s%s", output, counted(len(flagged), "paragraph"), meaning, what, where)

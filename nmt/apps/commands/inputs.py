@@ -19,14 +19,9 @@ log = logging.getLogger(__name__)
 _MAX_LISTED = 10  # broken lines, each with a warning
 
 
-def is_typing() -> bool:
-    """Return whether standard input is a terminal."""
-    return sys.stdin.isatty()
-
-
 def read_standard_input() -> Iterator[str]:
     """Yield the lines of standard input, with a prompt on a terminal. DataError if it is closed or broken."""
-    if is_typing():
+    if sys.stdin.isatty():
         log.info("type a line to translate, Ctrl-D to end")
     with _open_standard_input() as stream:
         yield from decode_lines(stream, "standard input")

@@ -6,7 +6,6 @@ import logging
 import sys
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -15,7 +14,6 @@ import typer
 from nmt.apps.commands.documents import document_in, refuse_corpus, translate_document
 from nmt.apps.commands.inputs import (
     decode_argument,
-    is_typing,
     read_standard_input,
     read_text_file,
 )
@@ -154,8 +152,8 @@ def translate(
     if input is not None:
         refuse_corpus(input)
     found = find_models(models, checkpoint)
-    read = [STANDARD_INPUT] * (not texts and not input), filter(None, (document and document.source, input, glossary))
-    refuse_replacing(filter(None, (output, attention)), chain(*read), found)
+    read: list[Path | int] = [*filter(None, (document, input, glossary)), *[STANDARD_INPUT] * (not texts and not input)]
+    refuse_replacing(filter(None, (output, attention)), read, found)
     terms = None if glossary is None else read_glossary(glossary)
     with open_translator(found, engine, device, precision, ray, ray_workers, scores=format == "jsonl") as translator:
         from nmt.translation.blocks import Request
@@ -164,10 +162,10 @@ def translate(
         options = search.change(translator.options)
         if to is not None or from_ is not None:
             translator.languages.direction(to, from_)  # rejects languages that the model does not know
-        if document is not None and translator.local is not None:
-            translate_document(translator.local, document, options, to, from_, terms)
-            return
         request = Request(options, prefix, to, from_, glossary=terms)
+        if document is not None and output is not None and translator.local is not None:
+            translate_document(translator.local, document, output, request)
+            return
         settings = {} if output is None else settings_of(found, translator, request, glossary)
         settings |= {"format": format, "prefix": prefix, "alignments": alignments}
         num_lines = 1 if format == "jsonl" else options.num_hypotheses
@@ -200,7 +198,7 @@ def _read(texts: list[str], path: Path | None) -> tuple[Iterator[str], str]:
 
 def _progress(texts: list[str], path: Path | None, output: Path | None, num_done: int) -> Progress:
     """Return a bar if the terminal shows only progress, log lines if standard error is a file."""
-    is_typed = not texts and path is None and is_typing()
+    is_typed = not texts and path is None and sys.stdin.isatty()
     on_terminal = sys.stderr.isatty()
     bar = on_terminal and not is_typed and not (output is None and sys.stdout.isatty())
     log_lines = not on_terminal and path is not None
