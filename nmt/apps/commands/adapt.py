@@ -25,14 +25,11 @@ from nmt.config.data import DataConfig
 from nmt.config.dump import with_values
 
 if TYPE_CHECKING:
-    from nmt.apps.recipes.adaptation import Verdict
     from nmt.apps.recipes.adaptation_corpus import Request
     from nmt.base.languages import Direction
     from nmt.config.corpora import ParallelFiles
 
 log = logging.getLogger(__name__)
-
-_MORE_MIX = "more of the old corpus (such as --mix 0.7)"
 
 BaseRun = Annotated[Path | None, typer.Argument(help="Run or packed model to adapt.", show_default=False)]
 Language = Annotated[str | None, typer.Option(help="Language of the new corpus, if the run has several.")]
@@ -237,8 +234,17 @@ def _finish(run: Path, base: RunDir | None, check: Check) -> None:
             "%s has no test set, so the loss on the old domain cannot be measured; give one with --old-test",
             base.path,
         )
-    if not verdict.is_acceptable:
-        raise _refusal(verdict, candidate, run, check)
+    if verdict.worst is not None and not verdict.is_acceptable:
+        loss, before, after = -verdict.worst.bleu.gain, verdict.worst.bleu.other, verdict.worst.bleu.value
+        raise RunError(
+            f"not delivered: the old test set ({verdict.worst.direction}) loses {loss:.2f} BLEU ({before:.2f} before, "
+            f"{after:.2f} after), more than --max-loss {verdict.max_loss:g}",
+            path=run,
+            hint=f"the weights are kept in {candidate}; start over with --overwrite and more of the old corpus (such "
+            "as --mix 0.7), fewer updates (--set training.max_updates=N) or a lower learning rate (--set "
+            "training.lr=RATE); or deliver them anyway: "
+            f"{_command(run, check._replace(max_loss=int(loss) + 1))}",
+        )
     _complete_card(adapted, run, table)
     _deliver(candidate, run)
     log_next_steps(run)
@@ -253,20 +259,6 @@ def _read_old_test(base: RunDir, adapted: RunDir, named: list[str]) -> list[Dire
     direction = adapted.config().data.directions[0]
     pairs = read_texts(_old_test_files(named, base.config().data, direction))
     return [DirectedPairs(direction, [src for src, _ in pairs], [tgt for _, tgt in pairs])]
-
-
-def _refusal(verdict: Verdict, candidate: Path, run: Path, check: Check) -> RunError:
-    worst = verdict.worst
-    assert worst is not None
-    loss, before, after = -worst.bleu.gain, worst.bleu.other, worst.bleu.value
-    return RunError(
-        f"not delivered: the old test set ({worst.direction}) loses {loss:.2f} BLEU ({before:.2f} before, {after:.2f} "
-        f"after), more than --max-loss {verdict.max_loss:g}",
-        path=run,
-        hint=f"the weights are kept in {candidate}; start over with --overwrite and {_MORE_MIX}, fewer updates "
-        "(--set training.max_updates=N) or a lower learning rate (--set training.lr=RATE); or deliver them anyway: "
-        f"{_command(run, check._replace(max_loss=int(loss) + 1))}",
-    )
 
 
 def _complete_card(adapted: RunDir, run: Path, table: str) -> None:

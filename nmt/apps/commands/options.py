@@ -191,7 +191,9 @@ class SearchFlags:
         try:
             return options.changed(**changes)
         except ValidationError as error:
-            raise typer.BadParameter(_message(error)) from None
+            fault = error.errors()[0]
+            name = "".join(f"{SEARCH_FLAGS.get(str(key), f'decoding.{key}')}: " for key in fault["loc"])
+            raise typer.BadParameter(name + fault["msg"].removeprefix("Value error, ")) from None
 
 
 def search_flags(*fields: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -227,9 +229,13 @@ def _parameter(name: str, offered: Collection[str]) -> inspect.Parameter:
         annotation: object = Annotated[int | None, option]
     else:
         field = SearchOptions.model_fields[name]
-        limits: dict[str, Any] = (
-            {"metavar": _METAVARS.get(name, "N"), **_limits(field)} if field.annotation in (int, float) else {}
-        )
+        limits: dict[str, Any] = {}
+        if field.annotation in (int, float):  # the field itself checks exclusive limits, such as above 0
+            inclusive = (("min", "ge"), ("max", "le"))
+            limits = {
+                name: getattr(each, key) for each in field.metadata for name, key in inclusive if hasattr(each, key)
+            }
+            limits["metavar"] = _METAVARS.get(name, "N")
         option = typer.Option(
             SEARCH_FLAGS[name],
             help=_help(field, offered),
@@ -239,12 +245,6 @@ def _parameter(name: str, offered: Collection[str]) -> inspect.Parameter:
         )
         annotation = Annotated[field.annotation | None, option]  # type: ignore[operator]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
-
-
-def _limits(field: FieldInfo) -> dict[str, float]:
-    """Return the inclusive limits of a number, for typer; the field itself checks exclusive ones, such as above 0."""
-    names = {"ge": "min", "le": "max"}
-    return {names[limit]: getattr(entry, limit) for entry in field.metadata for limit in names if hasattr(entry, limit)}
 
 
 def _help(field: FieldInfo, offered: Collection[str]) -> str:
@@ -257,13 +257,6 @@ def _help(field: FieldInfo, offered: Collection[str]) -> str:
     text = re.sub(r"`(\w+)`", lambda match: SEARCH_FLAGS[match[1]].partition("/")[0], text)
     opens_with_value = text.partition(" ")[0].endswith(":")
     return f"{text if opens_with_value else text[:1].upper() + text[1:]}."
-
-
-def _message(error: ValidationError) -> str:
-    """Return the first error in plain words, with its flag or its key."""
-    fault = error.errors()[0]
-    flag = "".join(f"{SEARCH_FLAGS.get(str(name), f'decoding.{name}')}: " for name in fault["loc"])
-    return flag + fault["msg"].removeprefix("Value error, ")
 
 
 def find_models(models: list[str] | None, checkpoint: str | None = None) -> Sequence[RunDir]:

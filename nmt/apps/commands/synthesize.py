@@ -36,7 +36,6 @@ from nmt.apps.commands.streams import STANDARD_INPUT
 from nmt.apps.recipes.candidates import FAULTS, candidates_of, filter_reason
 from nmt.artifacts.rundir import RunDir
 from nmt.base.progress import Progress
-from nmt.config import SearchOptions
 from nmt.config.filters import THRESHOLDS
 from nmt.data.read.lines import count_lines, open_text
 from nmt.translation.blocks import BlockTranslator, Request
@@ -140,7 +139,7 @@ def synthesize(
     with open_translator(found, engine, device, precision, ray, ray_workers, scores=scores) as translator:
         options = search.change(translator.options)
         corpus = CorpusWriter(output, form, translator.languages.direction(to, from_), forward)
-        _log_plan(input, corpus, options)
+        _log_plan(input, corpus)
         request = Request(options, None, to, from_, draw_by_line=True)
         settings = settings_of(found, translator, request) | limits._asdict() | {"forward": forward}
         settings["allowed"] = sorted(limits.allowed)
@@ -162,29 +161,13 @@ def _check_files(name: str, output: Path, models: Sequence[RunDir]) -> None:
     refuse_replacing([output], [STANDARD_INPUT if name == _DASH else Path(name)], models)
 
 
-def _log_plan(name: str, corpus: CorpusWriter, options: SearchOptions) -> None:
-    """Log which side is the given text, and how the model translates."""
+def _log_plan(name: str, corpus: CorpusWriter) -> None:
+    """Log which side of the pairs is the given text."""
     src, tgt = corpus.languages
     given, output = f"a line of {'standard input' if name == _DASH else Path(name).name}", "the model's output"
     kind, other = ("self-training", "") if corpus.forward else ("back-translation", "; --forward swaps them")
     sides = (given, output) if corpus.forward else (output, given)
     log.info("%s: src (%s) is %s, tgt (%s) is %s%s", kind, src, sides[0], tgt, sides[1], other)
-    log.info("search: %s", _describe_search(options))
-
-
-def _describe_search(options: SearchOptions) -> str:
-    """Describe the search in words."""
-    if options.rerank != "none":
-        best = f", the {options.num_hypotheses} best" if options.num_hypotheses > 1 else ", the best"
-        return f"{_describe_search(options.of_candidates())}{best} by {options.rerank}"
-    if options.sample:
-        limits = [f"top {options.top_k:,}"] if options.top_k else []
-        limits += [f"top p {options.top_p:g}"] if options.top_p < 1 else []
-        found = ", ".join([f"sampling at temperature {options.temperature:g}", *limits, f"seed {options.seed}"])
-    else:
-        found = "greedy" if options.beam_size == 1 else f"beam {options.beam_size}"
-    count = options.num_hypotheses
-    return found + (f", {count} outputs per line" if count > 1 else "")
 
 
 def _translate(translator: BlockTranslator, request: Request, name: str, file: CandidateFile) -> None:
