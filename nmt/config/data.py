@@ -26,7 +26,6 @@ class AugmentConfig(Section):
     typos: Share = Field(0.0, description="source with letters swapped, dropped, doubled, or replaced by a nearby key")
     no_final_punctuation: Share = Field(0.0, description="both sides without their final . ! ?")
     noise: Share = Field(0.0, description="source with words swapped, repeated or dropped, stray spaces, punctuation")
-    merge: Share = Field(0.0, description="two pairs joined into one, so that a source has several sentences")
     emoji: Share = Field(0.0, description="the same emoji or symbols at the start or end of both sides")
     word_rate: float = Field(
         0.1, gt=0.0, le=1.0, description="share of the source words that typos and noise change; at least one word"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import random
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -15,7 +16,7 @@ from nmt.config import SearchOptions
 from nmt.config.data import AugmentConfig
 from nmt.data.read.corpus import read_rows
 from nmt.data.read.lines import read_lines
-from nmt.data.text.augment import PairChanger, TextPair, change_all
+from nmt.data.text.augment import PairChanger, TextPair
 from nmt.translation import Translator
 
 log = logging.getLogger(__name__)
@@ -40,7 +41,8 @@ class TestSet(NamedTuple):
         sets = []
         for each in self.sets:
             changer = PairChanger(each.direction, symbols, AugmentConfig().word_rate)
-            pairs = change_all(changer, kind, list(map(TextPair, each.sources, each.references)))
+            texts = map(TextPair, each.sources, each.references)
+            pairs = [changer.change(kind, pair, random.Random(number)) for number, pair in enumerate(texts)]
             sets.append(each._replace(sources=[pair.src for pair in pairs], references=[pair.tgt for pair in pairs]))
         return TestSet(f"{self.name}-{kind}", sets)
 

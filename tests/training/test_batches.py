@@ -32,7 +32,7 @@ DRAWN = {
         "vocab_size": 330,
         "subword_regularization": {"per_epoch": True},
     },
-    "data": {"augment": {"noise": 0.1, "merge": 0.1, "emoji": 0.1, "no_final_punctuation": 0.1}},
+    "data": {"augment": {"noise": 0.2, "emoji": 0.1, "no_final_punctuation": 0.1}},
 }
 
 

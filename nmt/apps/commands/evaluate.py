@@ -88,7 +88,7 @@ Augment = Annotated[
     str,
     typer.Option(
         help="Comma-separated kinds of changes, as in data.augment: upper, title, typos, no_final_punctuation, noise, "
-        "merge, emoji. After the unchanged set, score it once per kind with every pair changed in that way. typos and "
+        "emoji. After the unchanged set, score it once per kind with every pair changed in that way. typos and "
         "noise change only the source, the others also the reference. Scores are case-sensitive."
     ),
 ]

@@ -103,33 +103,24 @@ class Redraw:
         """Return the texts of the changed rows."""
         rows = np.flatnonzero(kinds != _UNCHANGED)
         corpora = np.searchsorted(self._corpus_ends, indices, side="right")
-        in_twos = rows[np.isin(kinds[rows], (AUGMENT_KINDS.index("merge"), _TERMS))]
-        partners = {int(row): (int(row) + 1) % len(indices) for row in in_twos.tolist()}
-        needed = np.union1d(rows, np.fromiter(partners.values(), dtype=np.int64, count=len(partners)))
-        texts = dict(
-            zip(
-                needed.tolist(),
-                map(TextPair, self._src.texts(stored[0], needed), self._tgt.texts(stored[1], needed)),
-                strict=True,
-            )
-        )
+        of_terms = np.flatnonzero(kinds == _TERMS)
+        in_terms = np.union1d(of_terms, (of_terms + 1) % len(indices))  # the next pair lends its words
+        ids = zip(in_terms.tolist(), *(_each(side, in_terms) for side in stored), strict=True)
+        tokens = {row: (src_ids, tgt_ids) for row, src_ids, tgt_ids in ids}
+        needed = np.union1d(rows, in_terms)
+        sides = (side.texts(sentences, needed) for side, sentences in zip((self._src, self._tgt), stored, strict=True))
+        texts = dict(zip(needed.tolist(), map(TextPair, *sides), strict=True))
         ranks, epoch = position
         changed = {}
         for row in rows.tolist():
             draw = random.Random((self._seed << 96) + (epoch << 48) + int(ranks[row]))
-            partner, corpus = partners.get(row), int(corpora[row])
-            if partner is not None and (partner == row or corpora[partner] != corpus):
-                partner = None
+            corpus, following = corpora[row], (row + 1) % len(indices)
             if kinds[row] == _TERMS:
-                one, *other = (
-                    TokenizedPair(texts[r], *(next(_each(side, np.array([r]))) for side in stored))
-                    for r in (row, partner)
-                    if r is not None
-                )
-                pair = self._annotators[corpus].annotate(one, draw, other[0] if other else None)
+                one, other = (TokenizedPair(texts[r], *tokens[r]) for r in (row, following))
+                lends = following != row and corpora[following] == corpus
+                pair = self._annotators[corpus].annotate(one, draw, other if lends else None)
             else:
-                second = None if partner is None else texts[partner]
-                pair = self._changers[corpus].change(AUGMENT_KINDS[kinds[row]], texts[row], draw, second)
+                pair = self._changers[corpus].change(AUGMENT_KINDS[kinds[row]], texts[row], draw)
             if pair != texts[row]:
                 changed[row] = pair
         return changed

@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeVar
 
 from nmt.base.languages import LANGUAGE_TAG, Direction, spaces_between_sentences, uppercase, written_without_spaces
 from nmt.config.data import AugmentConfig
-from nmt.data.text.spans import ANY_PLACEHOLDER, PLACEHOLDERS, Span, find_spans, replace_spans
+from nmt.data.text.spans import PLACEHOLDERS, Span, find_spans, replace_spans
 
 T = TypeVar("T")
 
@@ -171,32 +171,27 @@ class PairChanger:
         self._tgt_tags = re.compile(rf"(?:(?:{language_tags})\s*)?" if language_tags else "")
         self._typist = Typist(direction.src, word_rate)
 
-    def change(self, kind: str, pair: TextPair, draw: random.Random, partner: TextPair | None = None) -> TextPair:
-        """Return `pair` with one kind of change of `AugmentConfig`; unchanged if that kind does not apply to it.
-
-        `partner` is the pair that `merge` appends.
-        """
+    def change(self, kind: str, pair: TextPair, draw: random.Random) -> TextPair:
+        """Return `pair` with one kind of change of `AugmentConfig`; unchanged if that kind does not apply to it."""
         tags, src = _split_at(self._tags, pair.src)
         tgt_tag, tgt = _split_at(self._tgt_tags, pair.tgt)
+        text = TextPair(src, tgt)
         match kind:
             case "upper" | "title":
-                changed = self._in_case(TextPair(src, tgt), kind)
+                text = self._in_case(text, kind)
             case "typos":
-                changed = TextPair(self._typist.add_typos(src, self.protected(src), draw), tgt)
+                text = TextPair(self._typist.add_typos(src, self._protected(src), draw), tgt)
             case "noise":
-                changed = TextPair(self._typist.add_noise(src, self.protected(src), draw), tgt)
+                text = TextPair(self._typist.add_noise(src, self._protected(src), draw), tgt)
             case "no_final_punctuation":
-                changed = self._without_end(TextPair(src, tgt))
+                text = self._without_end(text)
             case "emoji":
-                changed = self._with_emoji(TextPair(src, tgt), draw)
-            case "merge":
-                return pair if partner is None else self._merged(pair, partner)
+                text = self._with_emoji(text, draw)
             case _:
                 raise ValueError(f"no kind of change: {kind}")
-        whole = TextPair(tags + changed.src, tgt_tag + changed.tgt)
-        return whole if changed.src.strip() and changed.tgt.strip() else pair
+        return TextPair(tags + text.src, tgt_tag + text.tgt) if text.src.strip() and text.tgt.strip() else pair
 
-    def protected(self, text: str) -> list[Span]:
+    def _protected(self, text: str) -> list[Span]:
         """Return the spans that must not change, in order: URLs, tags, {name}, %s and the user symbols."""
         found = sorted([*find_spans(text), *(Span(*match.span()) for match in self._symbols.finditer(text))])
         merged: list[Span] = []
@@ -210,7 +205,7 @@ class PairChanger:
     def _pieces(self, text: str) -> Iterator[tuple[str, bool]]:
         """Yield the pieces of the text, each with a flag that tells whether it is protected."""
         end = 0
-        for span in self.protected(text):
+        for span in self._protected(text):
             yield text[end : span.start], False
             yield text[span.start : span.end], True
             end = span.end
@@ -236,7 +231,7 @@ class PairChanger:
         kept = []
         for text in pair:
             core = _without_final_marks(text)
-            if core == text or any(span.end > len(core) for span in self.protected(text)):
+            if core == text or any(span.end > len(core) for span in self._protected(text)):
                 return pair
             kept.append(core)
         return TextPair(*kept)
@@ -258,22 +253,6 @@ class PairChanger:
         first, last = _BLOCKS[int(draw.random() * len(_BLOCKS))]
         return chr(first + int(draw.random() * (last - first + 1)))
 
-    def _merged(self, first: TextPair, second: TextPair) -> TextPair:
-        """Return both pairs as one; only the first if their tags differ, or if both contain placeholders."""
-        tags, other_tags = (_split_at(self._tags, pair.src)[0] for pair in (first, second))
-        if tags != other_tags or all(ANY_PLACEHOLDER.search(pair.src + pair.tgt) for pair in (first, second)):
-            return first
-        ends = [_without_final_marks(text) != text for text in first]
-        if ends[0] != ends[1]:  # the boundary would be marked on one side only
-            return first
-        second = TextPair(second.src[len(other_tags) :], _split_at(self._tgt_tags, second.tgt)[1])
-        return TextPair(
-            *(
-                one + (" " if spaces_between_sentences(language) or not ends[0] else "") + two
-                for one, two, language in zip(first, second, self._direction, strict=True)
-            )
-        )
-
 
 def _split_at(tags: re.Pattern[str], text: str) -> tuple[str, str]:
     """Return the tags at the start of `text`, with the spaces after them, and the rest."""
@@ -282,24 +261,12 @@ def _split_at(tags: re.Pattern[str], text: str) -> tuple[str, str]:
     return text[:end], text[end:]
 
 
-def change_all(changer: PairChanger, kind: str, pairs: Sequence[TextPair]) -> list[TextPair]:
-    """Return all `pairs` of a test set with one kind of change, deterministically; `merge` appends the next pair."""
-    following = [*pairs[1:], *pairs[:1]]
-    return [
-        changer.change(kind, pair, random.Random(number), partner)
-        for number, (pair, partner) in enumerate(zip(pairs, following, strict=True))
-    ]
-
-
 class CopyMaker:
     """Makes changed copies of pairs for training a tokenizer, so that it covers their characters."""
 
     def __init__(self, config: AugmentConfig, changers: Sequence[PairChanger], seed: int):
-        """`changers` has one entry per corpus. Pairs are not merged, because that adds no new text.
-
-        The changers must not draw rare emoji, because each would take a token of the vocabulary.
-        """
-        shares = {kind: share for kind, share in config.shares().items() if share and kind != "merge"}
+        """`changers` has one entry per corpus. They must not draw rare emoji: each would take a token."""
+        shares = {kind: share for kind, share in config.shares().items() if share}
         self._bounds = list(zip(accumulate(shares.values()), shares, strict=True))
         self._changers, self._seed = changers, seed
 

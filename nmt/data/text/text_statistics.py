@@ -27,7 +27,6 @@ class TextStatistics(Section):
     pairs: int = Field(ge=1, description="pairs counted")
     src_sentences: list[int] = Field(description="sources with 1, 2, … sentences; the last: that many or more")
     tgt_sentences: list[int] = Field(description="targets with 1, 2, … sentences; the last: that many or more")
-    merged: float = Field(0.0, ge=0.0, le=1.0, description="share of the pairs joined with another: data.augment.merge")
     without_letters: int = Field(0, ge=0, description="sources without letters, such as numbers")
     in_capitals: int = Field(0, ge=0, description="sources in capital letters")
     with_numbers: int = Field(0, ge=0, description="pairs with numbers of two digits or more")
@@ -57,8 +56,10 @@ class TextStatistics(Section):
     @property
     def max_sentences(self) -> int:
         """The largest number of sentences that at least 5% of the pairs reach on both sides; at least 1."""
-        shares = [self._shares(counts) for counts in (self.src_sentences, self.tgt_sentences)]
-        return max([1, *(k for k, both in enumerate(zip(*shares, strict=True), 1) if min(both) >= _COMMON)])
+        sides = self.src_sentences, self.tgt_sentences
+        reached = ([*accumulate(reversed(counts))][::-1] for counts in sides)  # texts with at least 1, 2, … sentences
+        common = (k for k, both in enumerate(zip(*reached, strict=False), 1) if min(both) >= _COMMON * self.pairs)
+        return max(common, default=1)
 
     @property
     def translates_numbers_alone(self) -> bool:
@@ -79,11 +80,3 @@ class TextStatistics(Section):
     def copies_placeholders(self) -> bool:
         """True unless the model, measured after its training, loses the placeholders of most validation sources."""
         return self.placeholders_copied is None or self.placeholders_copied >= _KEPT
-
-    def _shares(self, counts: list[int]) -> list[float]:
-        """Return the share of texts with at least 1, 2, … sentences, merged pairs included."""
-        alone = [count / self.pairs for count in counts] + [0.0] * (MAX_SENTENCES - len(counts))
-        joined = [sum(alone[i] * alone[k - 1 - i] for i in range(k)) for k in range(MAX_SENTENCES)]
-        joined[-1] = 1.0 - sum(joined[:-1])
-        mixed = [(1 - self.merged) * one + self.merged * two for one, two in zip(alone, joined, strict=True)]
-        return [*accumulate(reversed(mixed))][::-1]

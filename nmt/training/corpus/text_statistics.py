@@ -14,7 +14,6 @@ from nmt.artifacts.rundir import MAX_JSON_BYTES, DirectedPairs, RunDir
 from nmt.base.errors import NmtError
 from nmt.base.files import read_at_most, write_text
 from nmt.base.languages import written_without_spaces
-from nmt.config import Config
 from nmt.data.read.corpus import SentencePair
 from nmt.data.text.placeholders import copy_with_placeholders
 from nmt.data.text.spans import ANY_PLACEHOLDER, has_letters, number_differences, numbers_in
@@ -48,7 +47,7 @@ def record_statistics(run: RunDir, corpus: Corpus, num_pairs: int, tokenizer: To
     except (OSError, ValueError, RecursionError):  # there is none, or it is damaged
         counted = count_texts(corpus, num_pairs, tokenizer)
         write_text(known, counted.model_dump_json() + "\n")
-    run.write_statistics(counted.model_copy(update={"merged": _merged(corpus.config)}))
+    run.write_statistics(counted)
 
 
 def count_texts(corpus: Corpus, num_pairs: int, tokenizer: Tokenizer) -> TextStatistics:
@@ -77,18 +76,12 @@ def count_texts(corpus: Corpus, num_pairs: int, tokenizer: Tokenizer) -> TextSta
         pairs=int(sentences[0].sum()),
         src_sentences=np.trim_zeros(sentences[0], "b").tolist(),
         tgt_sentences=np.trim_zeros(sentences[1], "b").tolist(),
-        merged=_merged(corpus.config),
         without_letters=without_letters,
         in_capitals=in_capitals,
         with_numbers=with_numbers,
         numbers_kept=numbers_kept,
         chars_per_token=round(float(np.quantile(ratios, _LOW_QUANTILE)), 3) if ratios else 0.0,
     )
-
-
-def _merged(config: Config) -> float:
-    """Return the share of merged pairs at the end of training."""
-    return config.of_stage(max(0, len(config.training.stages) - 1)).data.augment.merge
 
 
 def measure_placeholders(run: RunDir) -> None:

@@ -183,6 +183,8 @@ def test_changed_copies_of_the_set_are_scored_beside_it(run):
     assert json.loads((run.path / "eval" / "test-noise.json").read_text()) == changed["noise"]
     lines = evaluate("-m", run.path, "--augment", "emoji").splitlines()
     assert [line.split()[0] for line in lines] == ["BLEU", "chrF2", "emoji", "emoji"]
+    again = (run.path / "eval" / "test-emoji.ref").read_text(encoding="utf-8")
+    assert again == references["emoji"], "a set is changed in the same way every time"
 
 
 def test_an_unknown_kind_of_change_is_named(run):

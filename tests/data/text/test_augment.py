@@ -9,7 +9,7 @@ import pytest
 
 from nmt.base.languages import Direction
 from nmt.config.data import AUGMENT_KINDS, AugmentConfig
-from nmt.data.text.augment import CopyMaker, PairChanger, TextPair, Typist, change_all, neighbors
+from nmt.data.text.augment import CopyMaker, PairChanger, TextPair, Typist, neighbors
 from nmt.data.text.spans import Span, find_spans
 
 DE_EN, EN_ZH, TR_EN = Direction("de", "en"), Direction("en", "zh"), Direction("tr", "en")
@@ -19,8 +19,8 @@ SYMBOLS = ("<2de>", "<web>", "⟦1⟧", "⟦2⟧", "kWh")
 TEXT = "Please send the signed document to info@example.com before the next meeting {name}."
 
 
-def change(kind, pair, direction=DE_EN, seed=1, partner=None):
-    return PairChanger(direction, SYMBOLS, 0.3).change(kind, TextPair(*pair), random.Random(seed), partner)
+def change(kind, pair, direction=DE_EN, seed=1):
+    return PairChanger(direction, SYMBOLS, 0.3).change(kind, TextPair(*pair), random.Random(seed))
 
 
 @pytest.mark.parametrize(
@@ -60,32 +60,13 @@ def test_an_emoji_is_the_same_on_both_sides_and_stands_at_the_same_end():
     assert 20 < at_start < 100
 
 
-def test_merged_pairs_are_joined_as_their_languages_join_sentences():
-    first, second = TextPair("Hello.", "你好。"), TextPair("Bye.", "再见。")
-    assert change("merge", first, EN_ZH, partner=second) == ("Hello. Bye.", "你好。再见。")
-    assert change("merge", first, EN_ZH, partner=None) == first
-
-
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
-        (("Hello.", "你好"), ("Bye.", "再见。")),  # an end is marked on one side only
-        (("See ⟦1⟧.", "看⟦1⟧。"), ("Bye ⟦1⟧.", "再见⟦1⟧。")),
-        (("<2de> Hello.", "你好。"), ("<web> Bye.", "再见。")),
-    ],
-)
-def test_pairs_that_do_not_go_together_are_not_merged(first, second):
-    assert change("merge", first, EN_ZH, partner=TextPair(*second)) == first
-
-
 @pytest.mark.parametrize("kind", AUGMENT_KINDS)
 def test_tags_stay_in_front_and_no_span_is_changed(kind):
     spans = ("https://example.com/a?b=c", "⟦1⟧", "{name}", "<b>", "me@example.com", "kWh")
     src = "<2de> <web> Click on ⟦1⟧ at https://example.com/a?b=c for {name} and me@example.com now 5 kWh <b> please!"
     tgt = "Jetzt ⟦1⟧ bei https://example.com/a?b=c für {name} und me@example.com 5 kWh <b> bitte!"
-    partner = TextPair("<2de> <web> And now this.", "Und nun dies.")
     for seed in range(60):
-        changed = change(kind, (src, tgt), Direction("en", "de"), seed, partner)
+        changed = change(kind, (src, tgt), Direction("en", "de"), seed)
         assert changed != (src, tgt)
         assert changed.src.startswith("<2de> <web> ")
         assert changed.src.count("<2de>") == changed.src.count("<web>") == 1
@@ -96,20 +77,11 @@ def test_tags_stay_in_front_and_no_span_is_changed(kind):
 def test_no_change_leaves_a_side_empty(kind):
     for pair in (("a", "b"), ("你", "you"), ("?", "!"), ("⟦1⟧", "⟦1⟧")):
         for seed in range(20):
-            assert all(text.strip() for text in change(kind, pair, seed=seed, partner=TextPair("c.", "d.")))
-
-
-def test_a_test_set_is_changed_the_same_way_every_time():
-    changer = PairChanger(DE_EN, (), 0.1)
-    pairs = [TextPair(f"Satz {n} hat Wörter.", f"Sentence {n} has words.") for n in range(20)]
-    once, again = (change_all(changer, "typos", pairs) for _ in range(2))
-    assert once == again
-    assert all(old.src != new.src and old.tgt == new.tgt for old, new in zip(pairs, once, strict=True))
-    assert change_all(changer, "merge", pairs)[-1].src == "Satz 19 hat Wörter. Satz 0 hat Wörter."
+            assert all(text.strip() for text in change(kind, pair, seed=seed))
 
 
 def test_copies_for_the_tokenizer_come_in_the_shares_of_the_configuration():
-    copies = CopyMaker(AugmentConfig(upper=0.2, emoji=0.1, merge=0.5), [PairChanger(DE_EN, (), 0.1)], seed=3)
+    copies = CopyMaker(AugmentConfig(upper=0.2, emoji=0.1), [PairChanger(DE_EN, (), 0.1)], seed=3)
     made = [copy for number in range(4000) if (copy := copies.copy_of(number, 0, PAIR))]
     upper = sum(copy.src.isupper() for copy in made)
     assert abs(upper - 800) < 100

@@ -27,11 +27,6 @@ def test_as_many_sentences_are_translated_at_once_as_5_percent_of_the_pairs_have
     assert statistics(src_sentences=src, tgt_sentences=tgt).max_sentences == expected
 
 
-@pytest.mark.parametrize(("merged", "expected"), [(0.0, 1), (0.04, 1), (0.06, 2), (1.0, 2)])
-def test_pairs_that_training_merges_have_two_sentences(merged, expected):
-    assert statistics(merged=merged).max_sentences == expected
-
-
 @pytest.mark.parametrize(("count", "expected"), [(9, False), (10, True)])
 def test_a_kind_of_text_is_known_from_1_percent_of_the_sources_on(count, expected):
     assert statistics(without_letters=count).translates_numbers_alone is expected

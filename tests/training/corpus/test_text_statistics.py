@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from nmt.artifacts.rundir import RunDir
-from nmt.config.data import AugmentConfig
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.training.corpus.corpus import Corpus
 from nmt.training.corpus.text_statistics import count_texts, record_statistics
@@ -52,7 +51,6 @@ def test_a_run_counts_the_pairs_that_it_trains_on(run):
     assert (found.without_letters, found.in_capitals) == (20, 20)
     assert (found.with_numbers, found.numbers_kept) == (3 * 20, 2 * 20)
     assert found.max_sentences == 2
-    assert found.merged == 0.0
     assert 0.5 < found.chars_per_token <= 1.0  # the tokens are characters
 
 
@@ -62,14 +60,6 @@ def test_a_large_corpus_is_counted_at_even_distances(run, monkeypatch):
     found = count_texts(corpus, 140, Translator.load(run, device="cpu").tokenizers.src)
     assert found.pairs == 20
     assert found.src_sentences == [20]  # every seventh pair is the first of seven
-
-
-def test_pairs_that_the_last_stage_merges_are_counted_as_merged(run):
-    config = run.config()
-    data = config.data.model_copy(update={"augment": AugmentConfig(merge=0.2)})
-    merging = config.model_copy(update={"data": data})
-    corpus = Corpus(merging, run.path.parent / ".store")
-    assert count_texts(corpus, 140, Translator.load(run, device="cpu").tokenizers.src).merged == 0.2
 
 
 def test_a_model_that_loses_placeholders_gets_the_spans_themselves(run):
