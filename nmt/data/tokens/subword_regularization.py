@@ -93,53 +93,47 @@ class UnigramSampler:
 
     def forget(self) -> None:
         """Drop all units."""
-        self._num_nodes = 0
-        self._begins, self._ends, self._keys, self._starts, self._edge_codes = (np.zeros(0, np.int64) for _ in range(5))
+        # A node is a position between two characters: of each unit, the first and the last.
+        self._begins, self._ends = array("q"), array("q")
+        # Edges are sorted by their end node. The key of an edge contains that node and, in its lower 32 bits, the
+        # cumulative probability of the node's edges before this one.
+        self._keys, self._starts, self._edge_codes = array("q"), array("q"), array("q")
 
     def read(self, units: Sequence[str]) -> None:
         """Add the lattices of `units`, numbered consecutively, for `draw` to segment."""
-        # A node is a position between two characters. Edges are sorted by their end node. The key of an edge contains
-        # that node and, in its lower 32 bits, the cumulative probability of the node's edges before this one.
-        keys, starts, codes, ends = array("q"), array("q"), array("q"), array("q")
         for unit in units:
-            self._add_lattice(unit, self._num_nodes, (keys, starts, codes))
-            ends.append(self._num_nodes + len(unit))
-            self._num_nodes += len(unit) + 1
-        lengths = np.fromiter(map(len, units), dtype=np.int64, count=len(units))
-        new_ends = np.array(ends, dtype=np.int64)
-        self._begins = np.concatenate([self._begins, new_ends - lengths])
-        self._ends = np.concatenate([self._ends, new_ends])
-        self._keys = np.concatenate([self._keys, np.array(keys, dtype=np.int64)])
-        self._starts = np.concatenate([self._starts, np.array(starts, dtype=np.int64)])
-        self._edge_codes = np.concatenate([self._edge_codes, np.array(codes, dtype=np.int64)])
+            self._begins.append(self._ends[-1] + 1 if self._ends else 0)
+            self._ends.append(self._begins[-1] + len(unit))
+            self._add_lattice(unit)
 
     def draw(self, which: NDArray[np.int64], bits: np.random.PCG64) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Draw a segmentation for each unit number in `which` [U].
 
         Returns all codes, concatenated, and the number of codes per unit [U].
         """
-        begins, nodes = self._begins[which], self._ends[which]
+        begins, nodes = np.asarray(self._begins)[which], np.asarray(self._ends)[which]
+        keys, starts, edge_codes = map(np.asarray, (self._keys, self._starts, self._edge_codes))  # without copies
         counts = np.zeros(len(which), dtype=np.int64)
         active = np.flatnonzero(nodes > begins)
         steps = []
         while len(active):
             drawn = (bits.random_raw(len(active)) >> np.uint64(32)).astype(np.int64)
-            edges = np.searchsorted(self._keys, nodes[active] * _ONE + drawn, side="right") - 1
-            steps.append((active, self._edge_codes[edges]))
+            edges = np.searchsorted(keys, nodes[active] * _ONE + drawn, side="right") - 1
+            steps.append((active, edge_codes[edges]))
             counts[active] += 1
-            nodes[active] = self._starts[edges]
+            nodes[active] = starts[edges]
             active = active[nodes[active] > begins[active]]
         codes = np.zeros(int(counts.sum()), dtype=np.int64)
         ends = counts.cumsum()
-        for step, (rows, edge_codes) in enumerate(steps):  # from the end of each unit to its beginning
-            codes[ends[rows] - 1 - step] = edge_codes
+        for step, (rows, step_codes) in enumerate(steps):  # from the end of each unit to its beginning
+            codes[ends[rows] - 1 - step] = step_codes
         return codes, counts
 
-    def _add_lattice(self, unit: str, first: int, columns: tuple[array[int], array[int], array[int]]) -> None:
-        """Append the edges of `unit`, which starts at node `first`, to the columns (keys, starts, codes)."""
-        keys, starts, codes = columns
+    def _add_lattice(self, unit: str) -> None:
+        """Append the edges of `unit`, the last one."""
+        first, keys, starts, codes = self._begins[-1], self._keys, self._starts, self._edge_codes
         if unit in self._vocabulary.user_symbols:
-            keys.append((first + len(unit)) * _ONE)
+            keys.append(self._ends[-1] * _ONE)
             starts.append(first)
             codes.append(self._vocabulary.code_of(unit))
             return
@@ -200,33 +194,29 @@ class BpeDropoutSampler:
 
     def forget(self) -> None:
         """Drop all units."""
-        self._lengths, self._starts, self._characters = (np.zeros(0, dtype=np.int64) for _ in range(3))
+        self._ends, self._characters = array("q"), array("q")  # the codes of all units, and where each unit ends
 
     def read(self, units: Sequence[str]) -> None:
         """Add `units`, spelled in characters and numbered consecutively, for `draw` to segment."""
-        symbols = self._vocabulary.user_symbols
-        rows = [
-            [self._vocabulary.code_of(unit)] if unit in symbols else [*map(self._vocabulary.code_of, unit)]
-            for unit in units
-        ]
-        self._lengths = np.concatenate([self._lengths, np.array([len(row) for row in rows], dtype=np.int64)])
-        self._starts = self._lengths.cumsum() - self._lengths
-        characters = np.array([code for row in rows for code in row], dtype=np.int64)
-        self._characters = np.concatenate([self._characters, characters])
+        for unit in units:
+            whole = unit in self._vocabulary.user_symbols
+            self._characters.extend(map(self._vocabulary.code_of, (unit,) if whole else unit))
+            self._ends.append(len(self._characters))
 
     def draw(self, which: NDArray[np.int64], bits: np.random.PCG64) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Draw a segmentation for each unit number in `which` [U].
 
         Returns all codes, concatenated, and the number of codes per unit [U].
         """
-        lengths, starts = self._lengths[which], self._starts[which]
+        lengths = np.diff(np.asarray(self._ends), prepend=0)[which]
+        starts, characters = np.asarray(self._ends)[which] - lengths, np.asarray(self._characters)
         counts = np.zeros(len(which), dtype=np.int64)
         done: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
         units, codes = np.zeros(0, dtype=np.int64), np.zeros((0, int(lengths.max(initial=0))), dtype=np.int64)
         for width in range(codes.shape[1], 0, -1):  # every merge makes a unit shorter by one
             new = np.flatnonzero(lengths == width)
             units = np.concatenate([units, new])
-            codes = np.concatenate([codes, self._characters[starts[new][:, None] + np.arange(width)]])
+            codes = np.concatenate([codes, characters[starts[new][:, None] + np.arange(width)]])
             places, merged = self._best_merges(codes, bits)
             going_on = places >= 0
             done.append((units[~going_on], codes[~going_on]))
@@ -289,9 +279,11 @@ class SubwordSampler:
         self._numbers: dict[str, int] = {}  # of the distinct units that `_sampler` has read
         self._num_kept = 0  # their characters
         symbols = sorted(vocabulary.user_symbols, key=len, reverse=True)
-        self._symbols = re.compile("|".join(map(re.escape, symbols)) or "(?!)")
+        self._symbols = re.compile(f"({'|'.join(map(re.escape, symbols)) or '(?!)'})")
+        longest = _MAX_UNIT_LENGTH
+        word = f"{SPACE}[^{SPACE}]{{0,{longest - 1}}}|[^{SPACE}]{{1,{longest}}}"
         crosses_spaces = any(SPACE in token[1:] for token in vocabulary.tokens)
-        self._words = re.compile(".+" if crosses_spaces else f"{SPACE}[^{SPACE}]*|[^{SPACE}]+", re.DOTALL)
+        self._words = re.compile(f".{{1,{longest}}}" if crosses_spaces else word, re.DOTALL)
 
     def draw(self, texts: Sequence[str], *seeds: int) -> Segmentations:
         """Draw a segmentation of each of `texts`, which must be normalized, with "▁" for each space."""
@@ -323,14 +315,6 @@ class SubwordSampler:
 
     def _units(self, text: str) -> list[str]:
         units: list[str] = []
-        start = 0
-        for match in [*self._symbols.finditer(text), None]:
-            words = self._words.findall(text[start : match.start() if match else len(text)])
-            if max(map(len, words), default=0) > _MAX_UNIT_LENGTH:
-                size = _MAX_UNIT_LENGTH
-                words = [word[at : at + size] for word in words for at in range(0, len(word), size)]
-            units += words
-            if match is not None:
-                units.append(match[0])
-                start = match.end()
+        for number, part in enumerate(self._symbols.split(text)):  # symbols stand between the other parts
+            units += [part] if number % 2 else self._words.findall(part)
         return units
