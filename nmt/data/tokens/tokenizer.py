@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -76,6 +77,7 @@ class Tokenizer:
         self.fingerprint = hashlib.sha256(model_bytes).hexdigest()
         self._unused = {token: i for i, token in enumerate(self._tokens) if spm.is_unused(i)}
         self._byte_values = {i: int(token[3:5], 16) for i, token in enumerate(self._tokens) if spm.is_byte(i)}
+        self._byte_ids = {value: i for i, value in self._byte_values.items()}
         self.never_generated = self._find_never_generated()
 
     @classmethod
@@ -139,12 +141,11 @@ class Tokenizer:
 
         scores = self._processor.get_score(list(range(self.vocab_size)))
         pieces = read_pieces(self.model_bytes)
-        byte_ids = {value: i for i, value in self._byte_values.items()}
 
         def of_type(kind: int) -> dict[str, int]:
             return {self._tokens[i]: i for i, piece in enumerate(pieces) if piece.type == kind}
 
-        spelling = [byte_ids[value] for value in range(256)] if len(byte_ids) == 256 else []
+        spelling = [self._byte_ids[value] for value in range(256)] if len(self._byte_ids) == 256 else []
         return SubwordVocabulary(of_type(NORMAL), scores, of_type(USER_DEFINED), spelling, UNK_ID)
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -154,7 +155,13 @@ class Tokenizer:
         """
         kept = [int(i) for i in ids if i >= _NUM_SPECIALS]
         if not self._byte_values.keys().isdisjoint(kept):
-            kept = self._without_broken_bytes(kept)
+            runs, kept = groupby(kept, key=self._byte_values.__contains__), []
+            for are_bytes, run in runs:
+                if are_bytes:
+                    valid = bytes(self._byte_values[i] for i in run).decode("utf-8", "ignore").encode()
+                    kept += [self._byte_ids[value] for value in valid]
+                else:
+                    kept += run
         return self._processor.decode(kept) if kept else ""
 
     def spelling(self, ids: Sequence[int]) -> str:
@@ -208,21 +215,6 @@ class Tokenizer:
             if i != EOS_ID and (no_text or forbidden):
                 found.append(i)
         return tuple(found)
-
-    def _without_broken_bytes(self, ids: list[int]) -> list[int]:
-        """Return `ids` without the byte tokens that do not form a complete UTF-8 character."""
-        kept: list[int] = []
-        start = 0
-        while start < len(ids):
-            lead = self._byte_values.get(ids[start])
-            length = 1 if lead is None else _utf8_length(lead)
-            values = [self._byte_values.get(i, -1) for i in ids[start : start + length]]
-            if lead is None or _is_utf8(values, length):
-                kept += ids[start : start + length]
-                start += length
-            else:
-                start += 1
-        return kept
 
 
 @dataclass(frozen=True)
@@ -298,16 +290,3 @@ def refuse_existing_tokenizer(folder: Path, *, overwrite: bool) -> None:
     if names and not overwrite:
         hint = "replace it with --overwrite, or choose another --output"
         raise RunError("there is a tokenizer already", path=folder, hint=hint)
-
-
-def _utf8_length(lead: int) -> int:
-    """Return the number of bytes in the UTF-8 character that starts with `lead`; 1 for a byte that starts none."""
-    return 2 if 0xC2 <= lead <= 0xDF else 3 if 0xE0 <= lead <= 0xEF else 4 if 0xF0 <= lead <= 0xF4 else 1
-
-
-def _is_utf8(values: list[int], length: int) -> bool:
-    """Return whether byte values (-1: not a byte) form one complete UTF-8 character of `length` bytes."""
-    try:
-        return len(values) == length and min(values) >= 0 and len(bytes(values).decode("utf-8")) == 1
-    except UnicodeDecodeError:
-        return False
