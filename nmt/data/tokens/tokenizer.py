@@ -41,13 +41,12 @@ from nmt.data.tokens.sentencepiece_model import (
 )
 
 if TYPE_CHECKING:
-    from nmt.data.tokens.subword_regularization import SubwordSampler, SubwordVocabulary
+    from nmt.data.tokens.subword_regularization import SubwordSampler
 
 MAX_MODEL_BYTES = 100_000_000
 """A vocabulary of 256,000 tokens takes 5 million bytes; larger files are not tokenizers, and are not read."""
 
-_FORBIDDEN_CHARACTERS = "\n\r\0"  # one line in, one line out
-_FORBIDDEN_BYTES = {f"<0x{ord(character):02X}>" for character in _FORBIDDEN_CHARACTERS}
+_FORBIDDEN_CHARACTERS = set("\n\r\0")  # one line in, one line out
 _NUM_SPECIALS = 4
 _FEW_TEXTS = 16  # are encoded one by one: SentencePiece starts a thread for a list, in the time of 15 sentences
 _FORMS = ("joint", "src", "tgt", "joint-src", "joint-tgt")
@@ -126,27 +125,20 @@ class Tokenizer:
         unigram: samples by the probability of each segmentation to the power of `alpha` (Kudo 2018, section 3.2). bpe:
         drops each merge with probability `alpha` (Provilkov et al. 2020, section 3). Other types: ValueError.
         """
-        from nmt.data.tokens.subword_regularization import (
-            SubwordSampler,  # imports numpy, which is not needed to translate
-        )
+        # Imports numpy, which is not needed to translate.
+        from nmt.data.tokens.subword_regularization import SubwordSampler, SubwordVocabulary
 
-        return SubwordSampler(self._subword_vocabulary(), self.type, alpha)
+        pieces = read_pieces(self.model_bytes)
+        tokens, symbols = (
+            {piece.text: i for i, piece in enumerate(pieces) if piece.type == kind} for kind in (NORMAL, USER_DEFINED)
+        )
+        spelling = [self._byte_ids[value] for value in range(256)] if len(self._byte_ids) == 256 else []
+        vocabulary = SubwordVocabulary(tokens, [piece.score for piece in pieces], symbols, spelling, UNK_ID)
+        return SubwordSampler(vocabulary, self.type, alpha)
 
     def normalize_batch(self, texts: Iterable[str]) -> list[str]:
         """Return each text as it is segmented: normalized, with "▁" for each space and before the first word."""
         return self._processor.normalize([without_surrogates(text) for text in texts])
-
-    def _subword_vocabulary(self) -> SubwordVocabulary:
-        from nmt.data.tokens.subword_regularization import SubwordVocabulary
-
-        scores = self._processor.get_score(list(range(self.vocab_size)))
-        pieces = read_pieces(self.model_bytes)
-
-        def of_type(kind: int) -> dict[str, int]:
-            return {self._tokens[i]: i for i, piece in enumerate(pieces) if piece.type == kind}
-
-        spelling = [self._byte_ids[value] for value in range(256)] if len(self._byte_ids) == 256 else []
-        return SubwordVocabulary(of_type(NORMAL), scores, of_type(USER_DEFINED), spelling, UNK_ID)
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of any ids in the vocabulary.
@@ -177,8 +169,8 @@ class Tokenizer:
     @cached_property
     def user_symbols(self) -> tuple[str, ...]:
         """The symbols that are always one token, whatever is around them: placeholders, tags."""
-        pieces = enumerate(read_pieces(self.model_bytes))
-        return tuple(self._tokens[i].removeprefix("▁") for i, piece in pieces if piece.type == USER_DEFINED)
+        pieces = read_pieces(self.model_bytes)
+        return tuple(piece.text.removeprefix("▁") for piece in pieces if piece.type == USER_DEFINED)
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
         """Return the written form of each token, for plots and logs: "▁" is a space, "<0xE4>" a byte."""
@@ -207,14 +199,11 @@ class Tokenizer:
 
     def _find_never_generated(self) -> tuple[int, ...]:
         """Return ids that a search must not choose: tokens without text (except eos) or with a line end or NUL."""
-        spm = self._processor
-        found = []
-        for i, token in enumerate(self._tokens):
-            no_text = spm.is_unknown(i) or spm.is_control(i)  # an unused token is text that `encode` never yields
-            forbidden = token in _FORBIDDEN_BYTES if i in self._byte_values else set(token) & set(_FORBIDDEN_CHARACTERS)
-            if i != EOS_ID and (no_text or forbidden):
-                found.append(i)
-        return tuple(found)
+        spm = self._processor  # an unused token has text, although `encode` never yields it
+        without_text = (i for i in range(self.vocab_size) if i != EOS_ID and (spm.is_unknown(i) or spm.is_control(i)))
+        line_ends = (i for i, token in enumerate(self._tokens) if not _FORBIDDEN_CHARACTERS.isdisjoint(token))
+        line_end_bytes = (i for i, value in self._byte_values.items() if chr(value) in _FORBIDDEN_CHARACTERS)
+        return tuple(sorted({*without_text, *line_ends, *line_end_bytes}))
 
 
 @dataclass(frozen=True)
