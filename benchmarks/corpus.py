@@ -57,7 +57,7 @@ def measure(corpus: Path, folder: Path) -> None:
     started = time.perf_counter()
     from nmt.artifacts.rundir import RunDir
     from nmt.config import Config
-    from nmt.data.store.batching import TokenBudgetSampler
+    from nmt.data.store.batching import TokenBudgetSampler, read_batch
     from nmt.data.store.mixing import ShuffledOrder
     from nmt.training.corpus.prepare import prepare
 
@@ -72,7 +72,8 @@ def measure(corpus: Path, folder: Path) -> None:
     prepared = prepare(config, run, folder / "store")
     limits = {"batch_tokens": 4096, "max_src_len": 256, "max_tgt_len": 256, "drop_too_long": False}
     order = ShuffledOrder(len(prepared.store), seed=1)
-    TokenBudgetSampler(prepared.store, order, **limits).next_batch()  # type: ignore[arg-type]
+    sampler = TokenBudgetSampler(prepared.store, order, **limits)  # type: ignore[arg-type]
+    read_batch(prepared.store, sampler.next_indices())
     finished = time.perf_counter()
     building = [moment for moment, line in messages.lines if line.startswith("tokenizing")]
     figures = {

@@ -226,12 +226,8 @@ class TokenBudgetSampler:
                 self._batches = self._make_pool()
             if self.position.batch < len(self._batches):
                 break
-            following = self.position.pool + 1
-            turn = following >= self._num_pools
-            self.position = DataPosition(
-                self.position.epoch + 1 if turn else self.position.epoch, 0 if turn else following, 0
-            )
-            self._batches = None
+            turns, pool = divmod(self.position.pool + 1, self._num_pools)
+            self.seek(DataPosition(self.position.epoch + turns, pool))
         rows = self._batches[self.position.batch]
         self.position.batch += 1
         return rows
@@ -240,10 +236,6 @@ class TokenBudgetSampler:
         """Continue from `position`."""
         self.position = DataPosition(position.epoch, position.pool, position.batch)
         self._batches = None
-
-    def next_batch(self) -> Batch:
-        """Read and return the next batch."""
-        return read_batch(self.store, self.next_indices())
 
     def _make_pool(self) -> list[BatchIndices]:
         start = self.position.pool * _POOL_PAIRS

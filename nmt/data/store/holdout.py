@@ -27,12 +27,6 @@ class Holdout:
         """Return the set that a pair with this source sentence belongs to: "train", or one of the held-out names."""
         return self.chosen.get(_hash(src, self.seed), "train")
 
-    @property
-    def sizes(self) -> dict[str, int]:
-        """The number of distinct source sentences in each held-out set."""
-        names = list(self.chosen.values())
-        return {name: names.count(name) for name in sorted(set(names))}
-
 
 def choose_holdout(sources: Iterable[str], counts: Mapping[str, int], seed: int) -> Holdout:
     """Choose `counts[name]` distinct source sentences for each name ("valid", "test"), in one pass over `sources`.

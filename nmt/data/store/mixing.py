@@ -114,16 +114,9 @@ def corpus_weights(data: DataConfig, sizes: Sequence[int]) -> list[float] | None
     left_out = [weight == 0.0 for weight in given]  # by a stage
     if data.temperature == 1.0 and not any(left_out):
         return None
-    by_size = temperature_weights(sizes, data.temperature)
+    # Arivazhagan et al. 2019, section 4.2; 1 gives shares in proportion to size, larger values more equal ones.
+    by_size = [size ** (1 / data.temperature) if size else 0.0 for size in sizes]
     return [0.0 if out else weight for out, weight in zip(left_out, by_size, strict=True)]
-
-
-def temperature_weights(sizes: Sequence[int], temperature: float) -> list[float]:
-    """Return weights n^(1/T) for corpora of n pairs (Arivazhagan et al. 2019, section 4.2).
-
-    T = 1 gives shares in proportion to size; larger T gives more equal shares.
-    """
-    return [size ** (1 / temperature) if size else 0.0 for size in sizes]
 
 
 def halved(indices: _Indices, seed: int) -> NDArray[np.bool_]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -119,12 +119,8 @@ class CorpusReport:
 
     @classmethod
     def from_json(cls, value: object) -> CorpusReport:
-        """Build a report from the result of `as_json`. ValueError if it is something else."""
-        return _ADAPTER.validate_python(value)
-
-    def as_json(self) -> dict[str, object]:
-        """Return the report as JSON values, as saved in a run."""
-        return asdict(self)
+        """Build a report from the JSON values in a run. ValueError if they are something else."""
+        return TypeAdapter(cls).validate_python(value)
 
     def describe(self) -> Iterator[str]:
         """Yield the report as lines for the log."""
@@ -163,6 +159,3 @@ class CorpusReport:
             if overlap:
                 shared = counted(overlap, "training pair")
                 yield f"the {name} set shares its sources with {shared}; {name} scores will be too high"
-
-
-_ADAPTER = TypeAdapter(CorpusReport)

@@ -20,12 +20,11 @@ from nmt.data.text.spans import PLACEHOLDERS, Span, find_spans, replace_spans
 
 T = TypeVar("T")
 
-_LETTERS = re.compile(r"[^\W\d_]+")
-_NON_SPACES = re.compile(r"\S+")
-_MIN_TYPED = 3  # letters; a shorter word with a typo is often another word
+_TYPED_WORD = re.compile(r"[^\W\d_]{3,}")  # a shorter word with a typo is often another word
+_ANY_WORD = re.compile(r"\S+")
+_CHARACTERS = re.compile(r"[^\W\d_]{1,2}")  # are treated as a word in text without spaces
 _MIN_WORDS_TO_DROP = 4
 _MAX_DROPPED = 3  # letters: dropping a longer word would leave a target that cannot be inferred from the source
-_CHARACTERS_PER_WORD = 2  # of text without spaces
 
 _QWERTY = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
 _QWERTZ = ("qwertzuiopü", "asdfghjklöä", "yxcvbnm")
@@ -68,13 +67,13 @@ class Typist:
 
     def add_typos(self, text: str, protected: Sequence[Span], draw: random.Random) -> str:
         """Return `text` with typos in its words, but not in its `protected` spans."""
-        words = _free(self._typed_words(text), protected)
+        words = _find_words(_CHARACTERS if self._without_spaces else _TYPED_WORD, text, protected)
         chosen = self._some(words, draw)
         return replace_spans(text, chosen, [self._typo(text[start:end], draw) for start, end in chosen])
 
     def add_noise(self, text: str, protected: Sequence[Span], draw: random.Random) -> str:
         """Return `text` with words swapped or repeated, short words dropped, or stray spaces and punctuation."""
-        words = self._words(text, protected)
+        words = _find_words(_CHARACTERS if self._without_spaces else _ANY_WORD, text, protected)
         edits: dict[Span, str] = {}
         for word in self._some(range(len(words)), draw):
             if words[word] not in edits:
@@ -86,17 +85,6 @@ class Typist:
         """Draw a share of `word_rate` of `items`, but at least one."""
         chosen = [item for item in items if draw.random() < self._word_rate]
         return chosen or ([items[int(draw.random() * len(items))]] if items else [])
-
-    def _typed_words(self, text: str) -> list[Span]:
-        runs = [Span(*match.span()) for match in _LETTERS.finditer(text)]
-        if not self._without_spaces:
-            return [run for run in runs if run.end - run.start >= _MIN_TYPED]
-        return [part for run in runs for part in _parts(run)]
-
-    def _words(self, text: str, protected: Sequence[Span]) -> list[Span]:
-        pattern = _LETTERS if self._without_spaces else _NON_SPACES
-        words = [Span(*match.span()) for match in pattern.finditer(text)]
-        return _free([part for word in words for part in _parts(word)] if self._without_spaces else words, protected)
 
     def _typo(self, word: str, draw: random.Random) -> str:
         """Return `word` with one typo."""
@@ -135,14 +123,9 @@ class Typist:
         return {words[word]: text[start:end] + choose(_STRAY[self._without_spaces], draw)}
 
 
-def _parts(run: Span) -> list[Span]:
-    """Split a run of characters without spaces into parts that are treated as words."""
-    starts = range(run.start, run.end, _CHARACTERS_PER_WORD)
-    return [Span(start, min(start + _CHARACTERS_PER_WORD, run.end)) for start in starts]
-
-
-def _free(words: Sequence[Span], protected: Sequence[Span]) -> list[Span]:
+def _find_words(pattern: re.Pattern[str], text: str, protected: Sequence[Span]) -> list[Span]:
     """Return the words that overlap none of the `protected` spans, which are sorted and disjoint."""
+    words = [Span(*match.span()) for match in pattern.finditer(text)]
     starts = [span.start for span in protected]
     before = ((word, bisect_left(starts, word.end) - 1) for word in words)  # the last span that starts before its end
     return [word for word, span in before if span < 0 or protected[span].end <= word.start]

@@ -14,7 +14,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from nmt.base.errors import DataError
 from nmt.data.read.lines import read_lines
@@ -42,9 +42,6 @@ MAX_WORDS = 50
 
 MAX_CHARACTERS = 500
 """Maximum number of characters in a term."""
-
-
-_NORMAL_FORMS: tuple[Literal["NFC"], Literal["NFD"]] = ("NFC", "NFD")
 
 log = logging.getLogger(__name__)
 
@@ -183,18 +180,17 @@ class Glossary:
 
     def add(self, source: str, target: str) -> None:
         """Add a term. DataError if it cannot be used, or already has another translation."""
-        term = Term(" ".join(source.split()), " ".join(target.split()))
-        if message := _term_error(term):
+        source, target = " ".join(source.split()), " ".join(target.split())
+        if message := _term_error(Term(source, target)):
             raise DataError(message)
-        known = self._targets.setdefault(term.source, term.target)
-        if known != term.target:
-            raise DataError(f'"{term.source}" has two translations: "{known}" and "{term.target}"')
+        if (known := self._targets.setdefault(source, target)) != target:
+            raise DataError(f'"{source}" has two translations: "{known}" and "{target}"')
         # A text may encode é as one character or as two.
-        for source in {term.source, *(unicodedata.normalize(form, term.source) for form in _NORMAL_FORMS)}:
+        for spelling in {source, unicodedata.normalize("NFC", source), unicodedata.normalize("NFD", source)}:
             node = 0
-            for word in words_of(source):
+            for word in words_of(spelling):
                 node = self._nodes.setdefault((node, word.text.casefold()), len(self._nodes) + 1)
-            self._terms.setdefault(node, []).append(Term(source, term.target))
+            self._terms.setdefault(node, []).append(Term(spelling, target))
 
     def _longest(self, text: str, words: Sequence[Word], number: int, limit: int) -> tuple[int, Match | None]:
         """Return the longest term from word `number` on, before the position `limit`, and its number of words."""

@@ -86,7 +86,7 @@ def copy_with_placeholders(
             break
     if not places:
         return None
-    places.sort(key=lambda place: _order(place[0]))  # stable: insertions at one position keep their order
+    places.sort(key=lambda place: place[0][:2])  # stable: insertions at one position keep their order
     numbered = list(zip(places, PLACEHOLDERS, strict=False))
     src = _apply(pair.src, [(edit, placeholder) for (edit, _), placeholder in numbered])
     tgt = _apply(pair.tgt, [(edit, placeholder) for (_, edit), placeholder in numbered])
@@ -153,11 +153,7 @@ def _clash(places: list[_Slot], found: list[_Slot]) -> bool:
     )
 
 
-def _order(edit: _Edit) -> tuple[int, int]:
-    return edit.start, edit.end
-
-
 def _apply(text: str, edits: list[tuple[_Edit, str]]) -> str:
-    ordered = sorted(edits, key=lambda item: _order(item[0]))
-    spans = [Span(edit.start, edit.end) for edit, _ in ordered]
+    ordered = sorted(edits, key=lambda item: item[0][:2])
+    spans = [Span(*edit[:2]) for edit, _ in ordered]
     return replace_spans(text, spans, [edit.before + symbol + edit.after for edit, symbol in ordered])

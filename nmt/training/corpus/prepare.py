@@ -8,6 +8,7 @@ import logging
 import os
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -93,7 +94,7 @@ def prepare(config: Config, run: RunDir, store_root: Path, expected: str | None 
     if report.too_long == len(store) and config.data.on_too_long == "drop":
         hint = "raise model.max_src_len and model.max_tgt_len, or set data.on_too_long to truncate"
         raise DataError("every training pair is too long, so all would be dropped", path=corpus.files()[0], hint=hint)
-    run.write_json(run.report_file, report.as_json())
+    run.write_json(run.report_file, asdict(report))
     record_statistics(run, corpus, len(store), tokenizers.src, store_root / f"statistics-{fingerprint}.json")
     _log_holdout(corpus, run)
     for line in report.describe():

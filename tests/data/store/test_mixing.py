@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from nmt.base.errors import ConfigError
+from nmt.config.data import DataConfig
 from nmt.data.store import batching
 from nmt.data.store.batching import DataPosition, TokenBudgetSampler
-from nmt.data.store.mixing import MixedOrder, ShuffledOrder, order_of, quotas, temperature_weights
+from nmt.data.store.mixing import MixedOrder, ShuffledOrder, corpus_weights, order_of, quotas
 from tests.data.store.test_batching import Pairs
 
 SIZES = [1, 2, 3, 5, 11, 40, 97, 100, 113, 129]  # 501 in all
@@ -53,9 +54,15 @@ def test_a_weight_that_gives_a_corpus_nothing_is_an_error():
 
 
 def test_a_temperature_makes_the_shares_more_equal():
-    assert quotas([90, 10], temperature_weights([90, 10], 1.0)) == [90, 10]
-    assert quotas([900, 100], temperature_weights([900, 100], 2.0)) == [750, 250]
-    assert quotas([900, 100], temperature_weights([900, 100], 1e9)) == [500, 500]
+    def weights(temperature: float) -> list[float] | None:
+        corpora = [{"tsv": "a.tsv"}, {"tsv": "b.tsv"}]
+        return corpus_weights(
+            DataConfig(src_lang="de", tgt_lang="en", train=corpora, temperature=temperature), [900, 100]
+        )
+
+    assert weights(1.0) is None
+    assert quotas([900, 100], weights(2.0)) == [750, 250]
+    assert quotas([900, 100], weights(100.0)) == [505, 495]
 
 
 @pytest.mark.parametrize("pool", [64, 1 << 16])
