@@ -79,14 +79,14 @@ def test_the_tokens_of_an_update_are_those_of_its_batches_and_within_the_budget(
 def test_a_batch_holds_the_pairs_as_they_were_drawn(batches):
     one = batches()
     redraw, ranks = one.sampler.redraw, np.arange(len(one.store))
-    pool = redraw.pool(one.sampler.order.indices(ranks, 0), ranks, 0)
+    src, tgt = redraw.pool(one.sampler.order.indices(ranks, 0), ranks, 0)
     indices = one.sampler.next_indices()
     batch = read_batch(one.store, indices)
     assert len(indices.indices) > 10
     for number, row in enumerate(indices.indices):
-        expected = [*pool.tgt[row].tolist(), EOS_ID]
+        expected = [*tgt[row].tolist(), EOS_ID]
         assert batch.tgt_out[number, : len(expected)].tolist() == expected
-        assert batch.src[number, : len(pool.src[row])].tolist() == pool.src[row].tolist()
+        assert batch.src[number, : len(src[row])].tolist() == src[row].tolist()
 
 
 def test_batches_go_on_from_any_position(batches):

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from nmt.base.special_tokens import BOS_ID, EOS_ID, PAD_ID
 from nmt.data.store.mixing import Order, halved
-from nmt.data.store.redraw import DrawnPairs, Redraw
+from nmt.data.store.redraw import Redraw
 from nmt.data.store.store import Side, TokenStore
 
 _POOL_PAIRS = 1 << 16  # pairs that are sorted by length together
@@ -25,7 +25,7 @@ class BatchIndices(NamedTuple):
     indices: NDArray[np.int64]
     src_len: NDArray[np.int64]
     tgt_len: NDArray[np.int64]
-    drawn: DrawnPairs | None = None  # if given, `indices` are those of its rows
+    drawn: tuple[Side, Side] | None = None  # if given, `indices` are those of its sentences
     swapped: NDArray[np.bool_] | None = None  # if given, whose sides are swapped; their lengths already are
 
     @property
@@ -122,9 +122,9 @@ def read_batch(store: TokenStore, rows: BatchIndices) -> Batch:
     if not len(rows.indices):
         pads = torch.full((1, 1), PAD_ID)
         return Batch.from_ids(torch.full((1, 1), EOS_ID), torch.full((1, 1), BOS_ID), pads)
-    pairs = store if rows.drawn is None else rows.drawn
-    src, _ = _gather((pairs.src, pairs.tgt), rows, rows.src_len)
-    tgt_out, is_token = _gather((pairs.tgt, pairs.src), rows, rows.tgt_len)
+    src_side, tgt_side = rows.drawn or (store.src, store.tgt)
+    src, _ = _gather((src_side, tgt_side), rows, rows.src_len)
+    tgt_out, is_token = _gather((tgt_side, src_side), rows, rows.tgt_len)
     tgt_in = np.full_like(tgt_out, PAD_ID)
     tgt_in[:, 0] = BOS_ID
     tgt_in[:, 1:] = np.where(is_token, tgt_out, PAD_ID)[:, :-1]
@@ -262,6 +262,6 @@ class TokenBudgetSampler:
         if self.redraw is not None:
             drawn = self.redraw.pool(indices, ranks, self.position.epoch)
             indices = np.arange(len(ranks))
-        pairs = self.store if drawn is None else drawn
-        rows = BatchIndices(indices, pairs.src.lengths(indices) + 1, pairs.tgt.lengths(indices) + 1, drawn)  # eos
+        src, tgt = drawn or (self.store.src, self.store.tgt)
+        rows = BatchIndices(indices, src.lengths(indices) + 1, tgt.lengths(indices) + 1, drawn)  # eos
         return rows if swapped is None else rows.swap(swapped)

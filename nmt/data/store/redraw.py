@@ -7,9 +7,9 @@ process draws the same, and so does a resumed training run.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import NamedTuple, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,18 +32,11 @@ _UNCHANGED = len(AUGMENT_KINDS)
 _TERMS = _UNCHANGED + 1
 
 
-class DrawnPairs(NamedTuple):
-    """The pairs of a pool, in memory; row i is the pair with rank i in the pool."""
-
-    src: Side
-    tgt: Side
-
-
 class Redraw:
     """Redraws pools of pairs: changes an exact share of the pairs of an epoch, and draws a segmentation of each."""
 
-    def __init__(self, config: Config, store: TokenStore, tokenizers: TokenizerPair, sizes: Sequence[int]):
-        """Prepare draws for a training run with `config`; `sizes` are the numbers of pairs of its corpora."""
+    def __init__(self, config: Config, store: TokenStore, tokenizers: TokenizerPair):
+        """Prepare draws for a training run with `config`."""
         data, regularization = config.data, config.tokenizer.subword_regularization
         self._store, self._augment, self._share_of_terms = store, data.augment, data.glossary.share
         self._limits = (config.model.max_src_len, config.model.max_tgt_len)
@@ -57,18 +50,18 @@ class Redraw:
         if data.glossary.is_on:
             lexicon = TermLexicon.of_store(store)
             self._annotators = [TermAnnotator(lexicon, tokenizers, direction) for direction in directions]
-        self._corpus_ends = np.cumsum(sizes)
+        self._corpus_ends = np.cumsum(store.sizes(len(directions)))
 
     @classmethod
     def from_config(cls, config: Config, store: TokenStore, tokenizers: TokenizerPair) -> Self | None:
         """Return the redraw of `store` for a training run; None if the stored pairs are used unchanged."""
         data = config.data
         if data.augment.is_on or data.glossary.is_on or config.tokenizer.subword_regularization.per_epoch:
-            return cls(config, store, tokenizers, store.sizes(len(data.corpora("train"))))
+            return cls(config, store, tokenizers)
         return None
 
-    def pool(self, indices: _Rows, ranks: _Rows, epoch: int) -> DrawnPairs:
-        """Draw the pairs at `indices` of the store, which have the `ranks` in `epoch`.
+    def pool(self, indices: _Rows, ranks: _Rows, epoch: int) -> tuple[Side, Side]:
+        """Draw the pairs at `indices` of the store, which have the `ranks` in `epoch`; return both sides, in order.
 
         A pair stays unchanged if it is too long or would become too long, or if it has unknown tokens. RunError if the
         store is damaged.
@@ -91,7 +84,7 @@ class Redraw:
         for after, limit in zip(drawn, self._limits, strict=True):
             fits &= after.lengths < limit
         src, tgt = (_where(fits, after, before) for after, before in zip(drawn, stored, strict=True))
-        return DrawnPairs(_as_side(src, self._store.src), _as_side(tgt, self._store.tgt))
+        return _as_side(src, self._store.src), _as_side(tgt, self._store.tgt)
 
     def _changed(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import sentencepiece
 
@@ -40,17 +40,10 @@ def read_pieces(model_bytes: bytes) -> list[Piece]:
     try:
         if not model_bytes:
             raise ValueError
-        sentencepiece.SentencePieceProcessor(model_proto=model_bytes)
-        pieces = []
-        for number, value in protobuf_items(model_bytes):
-            if number == _PIECES and isinstance(value, bytes):
-                fields = protobuf_fields(value)
-                text, score, kind = fields.get(1, b""), fields.get(2, bytes(4)), fields.get(3, NORMAL)
-                if not (isinstance(text, bytes) and isinstance(score, bytes) and isinstance(kind, int)):
-                    raise ValueError
-                pieces.append(Piece(text.decode(), struct.unpack("<f", score)[0], kind))
-        return pieces
-    except (RuntimeError, ValueError, IndexError, struct.error):
+        spm = sentencepiece.SentencePieceProcessor(model_proto=model_bytes)
+        fields = (protobuf_fields(value) for number, value in protobuf_items(model_bytes) if number == _PIECES)
+        return [Piece(spm.id_to_piece(i), spm.get_score(i), each.get(3, NORMAL)) for i, each in enumerate(fields)]
+    except (RuntimeError, ValueError, IndexError, TypeError):
         raise DataError("this is not a SentencePiece model, or it is damaged") from None
 
 
@@ -61,9 +54,8 @@ def special_ids(processor: sentencepiece.SentencePieceProcessor) -> tuple[int, i
 
 def model_type(model_bytes: bytes) -> str:
     """Return the type of a model: `model_type` (3) of its `trainer_spec`. IndexError if it is damaged."""
-    spec = protobuf_fields(model_bytes).get(_TRAINER_SPEC, b"")
-    number = protobuf_fields(spec).get(3, 1) if isinstance(spec, bytes) else 1
-    return _MODEL_TYPES.get(number, "unknown") if isinstance(number, int) else "unknown"
+    spec = protobuf_fields(protobuf_fields(model_bytes).get(_TRAINER_SPEC, b""))
+    return _MODEL_TYPES.get(spec.get(3, 1), "unknown")
 
 
 def with_user_symbols(model_bytes: bytes, symbols: Iterable[str]) -> bytes:
@@ -80,12 +72,12 @@ def with_pieces(model_bytes: bytes, pieces: Sequence[Piece]) -> bytes:
     """
     kept = (_TRAINER_SPEC, *_NORMALIZERS)
     items = [(number, value) for number, value in protobuf_items(model_bytes) if number in kept]
-    specials: dict[int, int | bytes] = {_VOCAB_SIZE: len(pieces), **_IDS, **_NAMES}
+    specials: dict[int, Any] = {_VOCAB_SIZE: len(pieces), **_IDS, **_NAMES}
     overrides = b"".join(protobuf_field(number, value) for number, value in specials.items())
     if _TRAINER_SPEC not in dict(items):
         items.append((_TRAINER_SPEC, b""))
     # If a field has two values, the last one counts.
-    others = [protobuf_field(n, v + overrides if n == _TRAINER_SPEC and isinstance(v, bytes) else v) for n, v in items]
+    others = [protobuf_field(n, v + overrides if n == _TRAINER_SPEC else v) for n, v in items]
     fields = (  # the score is field 2, of four bytes
         protobuf_field(1, text.encode()) + b"\x15" + struct.pack("<f", score) + protobuf_field(3, kind)
         for text, score, kind in pieces
@@ -120,13 +112,13 @@ def varint(value: int) -> bytes:
     return bytes([*(byte | 0x80 for byte in low[:-1]), low[-1]])
 
 
-def protobuf_fields(message: bytes) -> dict[int, int | bytes]:
+def protobuf_fields(message: bytes) -> dict[int, Any]:
     """Return the fields of a valid serialized protocol buffer, by number; the last value of a repeated field."""
     return dict(protobuf_items(message))
 
 
-def protobuf_items(message: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yield the number and value of each field of a valid serialized protocol buffer."""
+def protobuf_items(message: bytes) -> Iterator[tuple[int, Any]]:
+    """Yield the number and the value, an int or bytes, of each field of a valid serialized protocol buffer."""
     at = 0
 
     def read_varint() -> int:

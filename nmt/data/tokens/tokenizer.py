@@ -68,7 +68,7 @@ class Tokenizer:
             spm = self._processor = sentencepiece.SentencePieceProcessor(model_proto=model_bytes)
             self._tokens = [spm.id_to_piece(i) for i in range(spm.vocab_size())]
             self.type = model_type(model_bytes)
-        except (RuntimeError, UnicodeDecodeError, IndexError):
+        except (RuntimeError, UnicodeDecodeError, IndexError, TypeError):
             raise DataError("this is not a SentencePiece model, or it is damaged", hint=_RETRAIN) from None
         if (ids := special_ids(spm)) != SPECIAL_IDS:
             raise DataError(f"the ids of unk, pad, bos and eos are {ids}; they must be {SPECIAL_IDS}", hint=_RETRAIN)

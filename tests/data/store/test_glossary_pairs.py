@@ -49,8 +49,8 @@ def pool(data, share: float, *, epoch=0, seed=1, start=0, end=600, langs=("de", 
         training={"seed": seed},
     )
     ranks = np.arange(start, end)
-    drawn = Redraw(config, store, tokenizers, [len(store)]).pool(ranks, ranks, epoch)
-    return [(tokenizers.src.decode(drawn.src[i]), tokenizers.tgt.decode(drawn.tgt[i])) for i in range(end - start)]
+    src, tgt = Redraw(config, store, tokenizers).pool(ranks, ranks, epoch)
+    return [(tokenizers.src.decode(src[i]), tokenizers.tgt.decode(tgt[i])) for i in range(end - start)]
 
 
 def stored(data) -> list[tuple[str, str]]:

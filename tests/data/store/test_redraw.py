@@ -39,19 +39,19 @@ def data(tmp_path_factory) -> tuple[TokenStore, TokenizerPair]:
     return build_store(folder / "store", iter(PAIRS), tokenizers, CorpusCounts()), tokenizers
 
 
-def redraw(data, augment=ALL_KINDS, regularization=DRAWN, seed=1, limits=(200, 200), sizes=(500,)) -> Redraw:
-    corpora = [{"tsv": f"{number}.tsv"} for number in range(len(sizes))]
+def redraw(data, augment=ALL_KINDS, regularization=DRAWN, seed=1, limits=(200, 200)) -> Redraw:
     config = Config(
-        data={"src_lang": "de", "tgt_lang": "en", "train": corpora, "augment": augment},
+        data={"src_lang": "de", "tgt_lang": "en", "train": {"tsv": "a.tsv"}, "augment": augment},
         tokenizer={"subword_regularization": regularization},
         model={"max_src_len": limits[0], "max_tgt_len": limits[1]},
         training={"seed": seed},
     )
-    return Redraw(config, *data, sizes)
+    return Redraw(config, *data)
 
 
 def rows(pairs) -> list[tuple[list[int], list[int]]]:
-    return [(pairs.src[i].tolist(), pairs.tgt[i].tolist()) for i in range(len(pairs.src.offsets) - 1)]
+    src, tgt = pairs
+    return [(src[i].tolist(), tgt[i].tolist()) for i in range(len(src.offsets) - 1)]
 
 
 def pool(data, epoch=0, start=0, end=500, **options):
@@ -142,7 +142,7 @@ def test_a_sentence_with_unknown_tokens_stays_as_it_is_stored(tmp_path):
     store = build_store(tmp_path / "store", iter(pairs), tokenizers, CorpusCounts())
     augment = AugmentConfig(no_final_punctuation=1.0)
     ranks = np.arange(2)
-    of_words = redraw((store, tokenizers), augment, SubwordRegularization(), sizes=[2])
+    of_words = redraw((store, tokenizers), augment, SubwordRegularization())
     drawn = rows(of_words.pool(ranks, ranks, 0))
     assert len(drawn[0][0]) < len(store.src[0])
     assert drawn[1] == (store.src[1].tolist(), store.tgt[1].tolist())
