@@ -28,7 +28,6 @@ from nmt.evaluation.significance import (
     ComparedSystem,
     Scorer,
     System,
-    Test,
     compare_systems,
     mean_with_interval,
     with_interval,
@@ -132,7 +131,7 @@ def _comparison_as_json(compared: ComparedSystem) -> dict[str, object]:
         }
         for each in compared.differences
     }
-    return {"other": compared.system.name, "test": compared.test, "differences": differences}
+    return {"other": compared.system.name, "differences": differences}
 
 
 def evaluate(
@@ -303,7 +302,6 @@ def compare_with(
     others: Sequence[OtherSystem],
     test_set: TestSet,
     metrics: Metrics,
-    test: Test,
     load: Load,
 ) -> Evaluation:
     """Return `evaluation` with the differences to `others`, tested for significance.
@@ -325,13 +323,12 @@ def compare_with(
             path = write_lines(evaluator.folder / other.file_name(test_set, evaluator.suffix()), hypotheses)
         elif folder is not None and not _sacrebleu_can_read(path, hypotheses):
             path = write_lines(folder / other.file_name(test_set), hypotheses)
-        compared.append(compare_systems(system, measure(str(other.path), hypotheses, test_set, metrics), test))
+        compared.append(compare_systems(system, measure(str(other.path), hypotheses, test_set, metrics)))
         files.append((path, hypotheses))
     command = None
     # sacreBLEU refuses a file listed twice.
     if evaluation.references and len(dict(files)) > 1 and _sacrebleu_can_read_all(files):
-        options = ["--paired-bs" if test == "bootstrap" else "--paired-ar", "-f", "text"]
-        paths = [path for path, _ in files]
+        paths, options = [path for path, _ in files], ["--paired-bs", "-f", "text"]
         command = sacrebleu_command(paths, evaluation.references, metrics.names, system.tgt_lang, options)
     return replace(evaluation, compared=compared, sacrebleu_compared=command)
 

@@ -12,7 +12,7 @@ from nmt.base.errors import printable
 from nmt.evaluation.details import FLAGS, Details, Grouping, TestSentence, rounded_chrf
 from nmt.evaluation.evaluation import Evaluation
 from nmt.evaluation.scores import MetricScore
-from nmt.evaluation.significance import LEVEL, ComparedSystem, describe_test
+from nmt.evaluation.significance import LEVEL, TEST, ComparedSystem
 
 MIN_NAME_WIDTH = 5
 """Width of the column with the names of scores."""
@@ -117,7 +117,7 @@ def _value(score: MetricScore) -> str:
 def render_comparison(name: str, compared: ComparedSystem) -> Iterator[str]:
     """Yield the lines of a comparison of the system `name` with another: scores, difference, p-value and verdict."""
     other = compared.system.name
-    yield f"{name} compared with {other} ({describe_test(compared.test)}; significant: p < {LEVEL})"
+    yield f"{name} compared with {other} ({TEST}; significant: p < {LEVEL})"
     width = max(MIN_NAME_WIDTH, *(len(each.name) for each in compared.differences))
     for each in compared.differences:
         values = f"{each.value:6.2f} {each.other:6.2f}  {each.value - each.other:+6.2f}  p = {each.p_values()}"
@@ -195,7 +195,7 @@ def _overview(scores: Sequence[MetricScore], details: Details) -> Iterator[str]:
 def _comparisons(details: Details, systems: Sequence[ComparedSystem]) -> Iterator[str]:
     for compared in systems:
         yield f"<h2>Compared with {_html_text(compared.system.name)}</h2>"
-        yield f"<p>Tested by {describe_test(compared.test)}. p is the probability that chance alone makes as large"
+        yield f"<p>Tested by {TEST}. p is the probability that chance alone makes as large"
         yield f"a difference, in favor of either system; from {LEVEL} on, it may be chance. The p-value that sacreBLEU"
         yield "prints, where it differs, counts only differences in favor of the better system.</p>"
         rows = []

@@ -3,15 +3,15 @@
 sacreBLEU extracts the counts of each sentence and turns their sums into scores. The sums are computed here, because
 sacreBLEU computes those of all samples at once, which takes gigabytes for a large test set.
 
-The intervals equal those of `sacrebleu --confidence`, and `Difference.sacrebleu_p_value` is the p-value of --paired-bs
-or --paired-ar, because both draw the same samples from the same seed.
+The intervals equal those of `sacrebleu --confidence`, and `Difference.sacrebleu_p_value` is the p-value of --paired-bs,
+because both draw the same samples from the same seed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from sacrebleu.metrics.base import Signature
 
 SEED = 12345
-NUM_SAMPLES = 1000  # for the bootstrap
-NUM_TRIALS = 10_000  # for approximate randomization
+NUM_SAMPLES = 1000
+TEST = f"paired bootstrap resampling, {NUM_SAMPLES:,} samples"
 LEVEL = 0.05
 """A difference with a smaller p-value is significant."""
 
@@ -31,11 +31,8 @@ MIN_DIFFERING = 6
 """If fewer sentences differ, chance favors the same system in all of them with a probability of at least 0.5^4, which
 resampling so few sentences may miss."""
 
-Test = Literal["bootstrap", "randomization"]
-_TESTS: dict[Test, tuple[str, int]] = {"bootstrap": ("bs", NUM_SAMPLES), "randomization": ("ar", NUM_TRIALS)}
 _ROUNDING = 1e-9  # of scores, so that equal differences count as equal
 _BLOCK = 1 << 22  # random numbers in memory at once
-_BITS = 32  # numpy draws this many booleans from one number, and starts with a new number in each call
 
 
 @dataclass(frozen=True)
@@ -119,7 +116,7 @@ class Difference(NamedTuple):
     value: float  # the system's score
     other: float
     p_value: float  # two-sided
-    sacrebleu_p_value: float  # for the bootstrap it counts one tail only, so it is about half of p_value
+    sacrebleu_p_value: float  # it counts one tail only, so it is about half of p_value
     signature: str
     num_differing: int  # sentences whose counts differ
     lower_is_better: bool = False
@@ -198,66 +195,39 @@ def _bootstrap_weights(num_sentences: int, seed: int = SEED) -> Iterator[NDArray
         yield counts.reshape(size, num_sentences).astype(np.float64)
 
 
-def compare(system: SentenceStatistics, other: SentenceStatistics, test: Test = "bootstrap") -> Difference:
+def compare(system: SentenceStatistics, other: SentenceStatistics) -> Difference:
     """Test whether the difference between two systems on the same sentences is more than chance.
 
-    `bootstrap` resamples the sentences of both systems together (Koehn 2004) and centers the differences on their mean
-    (Efron and Tibshirani 1993, section 16.4), `randomization` is approximate randomization (Riezler and Maxwell 2005);
-    both are two-sided.
+    The sentences of both systems are resampled together (Koehn 2004), and the differences centered on their mean (Efron
+    and Tibshirani 1993, section 16.4). The test is two-sided.
     """
     observed = abs(system.score() - other.score())
-    if test == "bootstrap":
-        differences = resampled_scores(system) - resampled_scores(other)
-        chance = np.abs(differences - differences.mean())
-        in_sacrebleu = np.abs(differences) - np.abs(differences).mean()
-    else:
-        chance = in_sacrebleu = _approximate_randomization(system, other)
-    kind, samples = _TESTS[test]
+    differences = resampled_scores(system) - resampled_scores(other)
+    chance = np.abs(differences - differences.mean())
+    in_sacrebleu = np.abs(differences) - np.abs(differences).mean()
     signature = system.signature()
     signature.update("seed", SEED)
-    signature.update(kind, samples)
+    signature.update("bs", NUM_SAMPLES)
     return Difference(
         name=system.name,
         value=system.score(),
         other=other.score(),
-        p_value=(int(np.sum(chance >= observed - _ROUNDING)) + 1) / (samples + 1),
-        sacrebleu_p_value=(int(np.sum(in_sacrebleu > observed)) + 1) / (samples + 1),
+        p_value=(int(np.sum(chance >= observed - _ROUNDING)) + 1) / (NUM_SAMPLES + 1),
+        sacrebleu_p_value=(int(np.sum(in_sacrebleu > observed)) + 1) / (NUM_SAMPLES + 1),
         signature=signature.format(),
         num_differing=sum(ours != theirs for ours, theirs in zip(system.rows, other.rows, strict=True)),
         lower_is_better=system.lower_is_better,
     )
 
 
-def _approximate_randomization(system: SentenceStatistics, other: SentenceStatistics) -> NDArray[Any]:
-    """Return the differences [NUM_TRIALS] after randomly swapping the two systems' translations of each sentence."""
-    ours, theirs = system.counts(), other.counts()
-    total = ours.sum(axis=0) + theirs.sum(axis=0)
-    rng = np.random.default_rng(SEED)
-    block = max(1, _BLOCK // len(ours) // _BITS) * _BITS
-    differences = []
-    for start in range(0, NUM_TRIALS, block):
-        exchanged = rng.integers(2, size=(min(block, NUM_TRIALS - start), len(ours)), dtype=bool).astype(np.float64)
-        first = exchanged @ (theirs - ours) + ours.sum(axis=0)
-        differences.append(np.abs(system.scores_of(first) - system.scores_of(total - first)))
-    return np.concatenate(differences)
-
-
 class ComparedSystem(NamedTuple):
     """Another system that translated the same sentences, and the differences from it by each metric."""
 
     system: System
-    test: Test
     differences: list[Difference]
 
 
-def compare_systems(system: System, other: System, test: Test = "bootstrap") -> ComparedSystem:
+def compare_systems(system: System, other: System) -> ComparedSystem:
     """Compare `system` with `other` by each metric; both must be measured by the same `Scorer`."""
     pairs = zip(system.measured, other.measured, strict=True)
-    return ComparedSystem(other, test, [compare(ours, theirs, test) for ours, theirs in pairs])
-
-
-def describe_test(test: Test) -> str:
-    """Return the name of a test and its number of samples, in words."""
-    if test == "bootstrap":
-        return f"paired bootstrap resampling, {NUM_SAMPLES:,} samples"
-    return f"approximate randomization, {NUM_TRIALS:,} trials"
+    return ComparedSystem(other, [compare(ours, theirs) for ours, theirs in pairs])

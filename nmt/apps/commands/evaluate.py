@@ -65,15 +65,7 @@ Compare = Annotated[
     typer.Option(
         metavar="OTHER",
         help="Run or file of translations of the same sentences to compare with. Tests whether the difference "
-        "is significant. May be repeated.",
-    ),
-]
-SignificanceTest = Annotated[
-    Literal["bootstrap", "randomization"],
-    typer.Option(
-        "--significance",
-        help="Test for --compare: paired bootstrap resampling (1,000 samples) or approximate randomization (10,000 "
-        "trials).",
+        "is significant, by paired bootstrap resampling. May be repeated.",
     ),
 ]
 MetricNames = Annotated[str, typer.Option(help="Comma-separated metrics: bleu, chrf, chrf++, ter, spbleu, comet.")]
@@ -120,7 +112,6 @@ def evaluate(
     split: Split = "test",
     hyp: Hypotheses = None,
     compare: Compare = None,
-    significance: SignificanceTest = "bootstrap",
     metrics: MetricNames = "bleu,chrf",
     comet_model: CometModel = None,
     augment: Augment = "",
@@ -185,7 +176,7 @@ def evaluate(
             assert found is not None
             evaluation = _evaluate(load(found, None, checkpoint), test_set, chosen, kinds)
         if others:
-            evaluation = compare_with(evaluation, others, test_set, chosen, significance, load)
+            evaluation = compare_with(evaluation, others, test_set, chosen, load)
     examined = _examine(evaluation, test_set, found) if details or report else None
     _print(replace(evaluation, details=examined if details else None), format)
     if report is not None and examined is not None:
