@@ -368,7 +368,6 @@ def measure(name: str, hypotheses: Sequence[str], test_set: TestSet, metrics: Me
     system = Scorer(test_set.references, test_set.sets[0].direction.tgt, metrics.names).measure(name, hypotheses)
     if metrics.comet is None:
         return system
-    metrics.comet.load()
     texts = test_set.sets[0].sources, hypotheses, test_set.references[0]
     with Progress(total=len(hypotheses), bar=sys.stderr.isatty(), log_lines=True, done="scored") as progress:
         return replace(system, measured=[*system.measured, metrics.comet.measure(*texts, progress.add)])
