@@ -6,7 +6,7 @@ import logging
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -65,11 +65,9 @@ class Evaluation:
     options: SearchOptions | None = None  # None for translations in a file
     precision: str | None = None
     hypotheses: Path | None = None
-    references: Sequence[Path] = ()  # files for sacreBLEU; none if it cannot read all files
     sacrebleu: str | None = None  # command that prints the same scores; None without files that sacreBLEU can read
     changed: dict[str, Evaluation] | None = None  # by the kind of change of the test set
     compared: Sequence[ComparedSystem] = ()
-    sacrebleu_compared: str | None = None  # command that makes the same comparison
     details: Details | None = None
 
     def parts(self) -> list[Evaluation]:
@@ -103,7 +101,6 @@ class Evaluation:
             values["augmented"] = {kind: each.as_json() for kind, each in self.changed.items()}
         if self.compared:
             values["compared"] = [_comparison_as_json(each) for each in self.compared]
-            values["sacrebleu_compared"] = self.sacrebleu_compared
         if self.details is not None:
             worst = [asdict(sentence) for sentence in self.details.worst()]
             groupings = [asdict(grouping) for grouping in self.details.groupings]
@@ -124,7 +121,6 @@ def _comparison_as_json(compared: ComparedSystem) -> dict[str, object]:
             "value": round(each.value, 2),
             "other": round(each.other, 2),
             "p_value": each.p_value,
-            "sacrebleu_p_value": each.sacrebleu_p_value,
             "significant": each.is_significant,
             "verdict": each.verdict(),
             "signature": each.signature,
@@ -205,8 +201,7 @@ class Evaluator:
             options=self.options,
             precision=self.translator.engine.precision,
             hypotheses=path,
-            references=references,
-            sacrebleu=sacrebleu_command([path], references, metrics.names, system.tgt_lang),
+            sacrebleu=sacrebleu_command(path, references, metrics.names, system.tgt_lang),
         )
 
     def _reference_files(self, test_set: TestSet) -> list[Path]:
@@ -252,7 +247,7 @@ def evaluate_file(path: Path, test_set: TestSet, metrics: Metrics) -> Evaluation
     files = [*zip(test_set.paths, test_set.references, strict=False), (path, hypotheses)]  # paths may be missing
     if not test_set.paths:
         log.info("no sacreBLEU command: sacreBLEU needs a file with one reference per line (--ref)")
-    references = test_set.paths if test_set.paths and _sacrebleu_can_read_all(files) else []
+    can_read = bool(test_set.paths) and all(_sacrebleu_can_read(*file) for file in files)
     return Evaluation(
         models=[],
         checkpoints=[],
@@ -262,8 +257,7 @@ def evaluate_file(path: Path, test_set: TestSet, metrics: Metrics) -> Evaluation
         directions={},
         system=system,
         hypotheses=path,
-        references=references,
-        sacrebleu=sacrebleu_command([path], references, metrics.names, system.tgt_lang) if references else None,
+        sacrebleu=sacrebleu_command(path, test_set.paths, metrics.names, system.tgt_lang) if can_read else None,
     )
 
 
@@ -271,7 +265,7 @@ class OtherSystem(NamedTuple):
     """A system to compare with: a run, or the translations of another system."""
 
     path: Path
-    model: Sequence[RunDir] | None
+    model: RunDir | None
     hypotheses: list[str]
 
     @classmethod
@@ -279,18 +273,10 @@ class OtherSystem(NamedTuple):
         """Find the system called `name`. NmtError if there is none, or if it translates another test set."""
         path = Path(name)
         if name.startswith(HUB_PREFIX) or path.is_dir() or is_packed(path):
-            return cls(path, [find_run(name)], [])
+            return cls(path, find_run(name), [])
         if not path.exists():
             raise NmtError("no such run or file of translations", path=path)
         return cls(path, None, read_hypotheses(path, test_set))
-
-    def file_name(self, test_set: TestSet, suffix: str = "") -> str:
-        """Return a name for the file of translations that no other system has."""
-        name = "-".join(Path(os.path.abspath(self.path)).parts[-2:])
-        # Two models may have the same last folders, and two pipes the same path: hash all of a model's path, and the
-        # text of a file.
-        identity = [str(self.path.resolve())] if self.model is not None else self.hypotheses
-        return f"{test_set.name}-of-{name}-{hash_of(identity)}{suffix}.hyp"
 
 
 Load = Callable[[Sequence[RunDir], Path | None], Evaluator]
@@ -298,39 +284,27 @@ Load = Callable[[Sequence[RunDir], Path | None], Evaluator]
 
 
 def compare_with(
-    evaluation: Evaluation,
-    others: Sequence[OtherSystem],
-    test_set: TestSet,
-    metrics: Metrics,
-    load: Load,
+    evaluation: Evaluation, others: Sequence[OtherSystem], test_set: TestSet, metrics: Metrics, load: Load
 ) -> Evaluation:
     """Return `evaluation` with the differences to `others`, tested for significance.
 
-    Translations of models are saved beside those of the evaluated one, or else in the model's own folder. A file that
-    sacreBLEU cannot read is copied there.
+    Translations of models are saved beside those of the evaluated one, or else in the model's own folder.
     """
     system = evaluation.system
     if system is None or evaluation.hypotheses is None:
         return evaluation
     folder = evaluation.hypotheses.parent if evaluation.options is not None else None
-    compared, files = [], [(evaluation.hypotheses, system.hypotheses)]
-    for other in others:
-        hypotheses, path = other.hypotheses, other.path
-        if other.model is not None:
-            evaluator = load(other.model, folder)
+    compared = []
+    for path, model, hypotheses in others:
+        if model is not None:
+            evaluator = load([model], folder)
             with evaluator.translator:
                 hypotheses = translate_lines(evaluator.translator, test_set.sets[0], evaluator.options)
-            path = write_lines(evaluator.folder / other.file_name(test_set, evaluator.suffix()), hypotheses)
-        elif folder is not None and not _sacrebleu_can_read(path, hypotheses):
-            path = write_lines(folder / other.file_name(test_set), hypotheses)
-        compared.append(compare_systems(system, measure(str(other.path), hypotheses, test_set, metrics)))
-        files.append((path, hypotheses))
-    command = None
-    # sacreBLEU refuses a file listed twice.
-    if evaluation.references and len(dict(files)) > 1 and _sacrebleu_can_read_all(files):
-        paths, options = [path for path, _ in files], ["--paired-bs", "-f", "text"]
-        command = sacrebleu_command(paths, evaluation.references, metrics.names, system.tgt_lang, options)
-    return replace(evaluation, compared=compared, sacrebleu_compared=command)
+            # Two models may have the same last folders.
+            name = f"{'-'.join(Path(os.path.abspath(path)).parts[-2:])}-{hash_of([str(path.resolve())])}"
+            write_lines(evaluator.folder / f"{test_set.name}-of-{name}{evaluator.suffix()}.hyp", hypotheses)
+        compared.append(compare_systems(system, measure(str(path), hypotheses, test_set, metrics)))
+    return replace(evaluation, compared=compared)
 
 
 def write_lines(path: Path, lines: Sequence[str]) -> Path:
@@ -340,25 +314,18 @@ def write_lines(path: Path, lines: Sequence[str]) -> Path:
 
 
 def _sacrebleu_can_read(path: Path, lines: Sequence[str]) -> bool:
-    """Return whether sacreBLEU reads `lines` from the file at `path`.
+    """Return whether sacreBLEU reads `lines` from the file at `path`; if not, log it.
 
     It does not if the file is a pipe, which can be read only once, is compressed with xz or Zstandard, or begins with a
     byte order mark.
     """
-    if not path.is_file() or path.suffix in (".xz", ".zst"):
-        return False
-    with open_text(path) as file:
-        text = file.read().replace(b"\r\n", b"\n")
-    return text.removesuffix(b"\n") == "\n".join(lines).encode()
-
-
-def _sacrebleu_can_read_all(files: Iterable[tuple[Path, Sequence[str]]]) -> bool:
-    """Return whether sacreBLEU can read the lines of each file; if not, log which file it cannot read."""
-    for path, lines in files:
-        if not _sacrebleu_can_read(path, lines):
-            log.info("no sacreBLEU command: sacreBLEU cannot read %s (a pipe, .xz, .zst, or a byte order mark)", path)
-            return False
-    return True
+    if path.is_file() and path.suffix not in (".xz", ".zst"):
+        with open_text(path) as file:
+            text = file.read().replace(b"\r\n", b"\n")
+        if text.removesuffix(b"\n") == "\n".join(lines).encode():
+            return True
+    log.info("no sacreBLEU command: sacreBLEU cannot read %s (a pipe, .xz, .zst, or a byte order mark)", path)
+    return False
 
 
 def measure(name: str, hypotheses: Sequence[str], test_set: TestSet, metrics: Metrics) -> System:
@@ -374,22 +341,17 @@ def measure(name: str, hypotheses: Sequence[str], test_set: TestSet, metrics: Me
 
 
 def sacrebleu_command(
-    hypotheses: Sequence[Path],
-    references: Sequence[Path],
-    metrics: Sequence[str],
-    tgt_lang: str,
-    test: Sequence[str] = ("--confidence",),
+    hypotheses: Path, references: Sequence[Path], metrics: Sequence[str], tgt_lang: str
 ) -> str | None:
-    """Return the shell command that computes the same with sacreBLEU; two commands if metrics cannot be combined.
+    """Return the shell command that prints the same scores with sacreBLEU; two if metrics cannot be combined.
 
     None if sacreBLEU computes none of them.
     """
     groups = [name for name in metrics if name not in _VARIANTS], [name for name in metrics if name in _VARIANTS]
     commands = []
     for names in filter(None, groups):
-        # sacreBLEU refuses a file that is listed twice.
-        command = ["sacrebleu", *map(str, references), "-i", *dict.fromkeys(map(str, hypotheses))]
-        command += ["-m", *(_VARIANTS.get(name, name) for name in names), "-w", "2", *test]
+        command = ["sacrebleu", *map(str, references), "-i", str(hypotheses)]
+        command += ["-m", *(_VARIANTS.get(name, name) for name in names), "-w", "2", "--confidence"]
         command += ["-tok", bleu_tokenizer(tgt_lang)] if "bleu" in names else []
         command += ["-tok", SPBLEU_TOKENIZER] if "spbleu" in names else []
         command += ["--chrf-word-order", "2"] if "chrf++" in names else []

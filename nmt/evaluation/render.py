@@ -120,7 +120,7 @@ def render_comparison(name: str, compared: ComparedSystem) -> Iterator[str]:
     yield f"{name} compared with {other} ({TEST}; significant: p < {LEVEL})"
     width = max(MIN_NAME_WIDTH, *(len(each.name) for each in compared.differences))
     for each in compared.differences:
-        values = f"{each.value:6.2f} {each.other:6.2f}  {each.value - each.other:+6.2f}  p = {each.p_values()}"
+        values = f"{each.value:6.2f} {each.other:6.2f}  {each.value - each.other:+6.2f}  p = {each.p_value:.4f}"
         yield f"{each.name:<{width}} {values}  {each.verdict()}"
 
 
@@ -196,11 +196,10 @@ def _comparisons(details: Details, systems: Sequence[ComparedSystem]) -> Iterato
     for compared in systems:
         yield f"<h2>Compared with {_html_text(compared.system.name)}</h2>"
         yield f"<p>Tested by {TEST}. p is the probability that chance alone makes as large"
-        yield f"a difference, in favor of either system; from {LEVEL} on, it may be chance. The p-value that sacreBLEU"
-        yield "prints, where it differs, counts only differences in favor of the better system.</p>"
+        yield f"a difference, in favor of either system; from {LEVEL} on, it may be chance.</p>"
         rows = []
         for each in compared.differences:
-            shown = (f"{each.value:.2f}", f"{each.other:.2f}", f"{each.value - each.other:+.2f}", each.p_values())
+            shown = (f"{each.value:.2f}", f"{each.other:.2f}", f"{each.value - each.other:+.2f}", f"{each.p_value:.4f}")
             rows.append((each.name, *shown, each.verdict()))
         heads = ("metric", "this system", "the other", "difference", "p", "this system is")
         yield _html_table(heads, rows, numbers=range(1, 5))

@@ -3,8 +3,7 @@
 sacreBLEU extracts the counts of each sentence and turns their sums into scores. The sums are computed here, because
 sacreBLEU computes those of all samples at once, which takes gigabytes for a large test set.
 
-The intervals equal those of `sacrebleu --confidence`, and `Difference.sacrebleu_p_value` is the p-value of --paired-bs,
-because both draw the same samples from the same seed.
+The intervals equal those of `sacrebleu --confidence`, which draws the same samples from the same seed.
 """
 
 from __future__ import annotations
@@ -116,7 +115,6 @@ class Difference(NamedTuple):
     value: float  # the system's score
     other: float
     p_value: float  # two-sided
-    sacrebleu_p_value: float  # it counts one tail only, so it is about half of p_value
     signature: str
     num_differing: int  # sentences whose counts differ
     lower_is_better: bool = False
@@ -130,11 +128,6 @@ class Difference(NamedTuple):
     def is_significant(self) -> bool:
         """True if chance alone causes a difference as large, in favor of either system, in fewer than 5% of cases."""
         return self.gain != 0 and self.p_value < LEVEL and self.num_differing >= MIN_DIFFERING
-
-    def p_values(self) -> str:
-        """Return the p-value as text, followed by sacreBLEU's where it differs."""
-        ours, theirs = f"{self.p_value:.4f}", f"{self.sacrebleu_p_value:.4f}"
-        return ours if ours == theirs or self.gain == 0 else f"{ours} (sacreBLEU: {theirs})"
 
     def verdict(self) -> str:
         """Describe in words if the difference is significant."""
@@ -204,7 +197,6 @@ def compare(system: SentenceStatistics, other: SentenceStatistics) -> Difference
     observed = abs(system.score() - other.score())
     differences = resampled_scores(system) - resampled_scores(other)
     chance = np.abs(differences - differences.mean())
-    in_sacrebleu = np.abs(differences) - np.abs(differences).mean()
     signature = system.signature()
     signature.update("seed", SEED)
     signature.update("bs", NUM_SAMPLES)
@@ -213,7 +205,6 @@ def compare(system: SentenceStatistics, other: SentenceStatistics) -> Difference
         value=system.score(),
         other=other.score(),
         p_value=(int(np.sum(chance >= observed - _ROUNDING)) + 1) / (NUM_SAMPLES + 1),
-        sacrebleu_p_value=(int(np.sum(in_sacrebleu > observed)) + 1) / (NUM_SAMPLES + 1),
         signature=signature.format(),
         num_differing=sum(ours != theirs for ours, theirs in zip(system.rows, other.rows, strict=True)),
         lower_is_better=system.lower_is_better,

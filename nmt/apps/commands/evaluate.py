@@ -296,5 +296,3 @@ def _print(evaluation: Evaluation, format: str) -> None:
         log.info("%s%s; hypotheses in %s", counted(each.sentences, "sentence"), how, each.hypotheses)
         if each.sacrebleu is not None:
             log.info("the same with sacreBLEU: %s", each.sacrebleu)
-    if evaluation.sacrebleu_compared is not None:
-        log.info("the comparison with sacreBLEU: %s", evaluation.sacrebleu_compared)
