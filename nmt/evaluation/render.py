@@ -1,4 +1,4 @@
-"""Render an evaluation as text, or as an HTML page with charts and a sortable, filterable table of sentences."""
+"""Render an evaluation as text, or as an HTML page with a sortable, filterable table of sentences."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import re
 from collections.abc import Container, Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
 from html import escape
+from importlib.resources import files
+from itertools import chain
 from pathlib import PurePath
 
 from nmt.base.errors import printable
@@ -20,68 +22,10 @@ MIN_NAME_WIDTH = 5
 MAX_ROWS = 5000
 """A page with more sentences takes seconds to open; for larger test sets, it shows only the worst sentences."""
 
-_STEP = 5  # of chrF, per bar
 # A single character in languages written without spaces, a word or number, white space, or any other character.
 _TOKEN = re.compile(
     r"[\u2e80-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1000-\u109f]|\w+?(?=[\u2e80-\u9fff]|\b)|\s+|.", re.DOTALL
 )
-_STYLE = """
-:root { color-scheme: light dark; --ink: #1c1e26; --soft: #5b6070; --line: #d9dce5; --page: #ffffff; --fill: #3f51b5; }
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #e6e8ef; --soft: #a3a8b8; --line: #3a3f4d; --page: #16181d; --fill: #8c9eff; }
-}
-body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--page); max-width: 80rem;
-  margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2.5rem; }
-p, figcaption { color: var(--soft); max-width: 45rem; } figure { margin: 1.5rem 0; max-width: 45rem; }
-table { border-collapse: collapse; width: 100%; }
-th, td { padding: .35rem .6rem; border-bottom: 1px solid var(--line); text-align: left; vertical-align: top; }
-th.number, td.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
-td.text { overflow-wrap: anywhere; width: 30%; } code { color: var(--soft); }
-.figures { display: flex; flex-wrap: wrap; gap: 2rem; } .figures b { display: block; font-size: 1.8rem; }
-svg { width: 100%; height: auto; } svg rect { fill: var(--fill); } svg text { fill: var(--soft); font-size: 11px; }
-:root { --extra: #fde2c8; --missing: #d5e3fb; }
-@media (prefers-color-scheme: dark) { :root { --extra: #6b3d12; --missing: #1f3f74; } }
-mark { color: inherit; background: var(--extra); border-radius: .2rem; text-decoration: underline; }
-mark.missing { background: var(--missing); text-decoration: underline dotted; }
-.controls { position: sticky; top: 0; display: flex; flex-wrap: wrap; gap: 1rem; align-items: center; padding: .6rem 0;
-  background: var(--page); }
-.controls input { min-width: 16rem; } input, select, button { font: inherit; color: inherit; }
-#sentences th button { all: unset; cursor: pointer; text-decoration: underline; }
-#sentences th button:focus-visible { outline: 2px solid var(--fill); }
-#sentences th.number { min-width: 3.5rem; max-width: 7rem; white-space: normal; overflow-wrap: break-word; }
-#sentences td.text div + div { margin-top: .4rem; }
-.label { color: var(--soft); font-size: .85rem; } .scroll { overflow-x: auto; }
-"""
-# The browser loads nothing from elsewhere, whatever the page contains.
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
-_WIDTH, _HEIGHT, _FOOT = 600, 120, 18  # of a chart, in SVG units
-_SCRIPT = """
-const table = document.getElementById("sentences"), body = table.tBodies[0], rows = [...body.rows];
-const words = document.getElementById("words"), flag = document.getElementById("flag");
-const lower = new Map(rows.map(row => [row, row.textContent.toLowerCase()]));
-function filter() {
-  const wanted = words.value.toLowerCase();
-  let shown = 0;
-  for (const row of rows) {
-    const flags = row.dataset.flags.split(",");
-    row.hidden = !(lower.get(row).includes(wanted) && (!flag.value || flags.includes(flag.value)));
-    shown += !row.hidden;
-  }
-  document.getElementById("shown").textContent = `${shown} of ${rows.length} sentences`;
-}
-let sorted = "chrf", up = true;
-function sort(key) {
-  up = key === sorted ? !up : true;
-  sorted = key;
-  rows.sort((a, b) => (up ? 1 : -1) * (a.dataset[key] - b.dataset[key]));
-  body.append(...rows);
-}
-words.addEventListener("input", filter);
-flag.addEventListener("change", filter);
-table.tHead.addEventListener("click", event => event.target.dataset.key && sort(event.target.dataset.key));
-filter();
-"""
 
 
 def render_evaluation(evaluation: Evaluation) -> Iterator[str]:
@@ -161,22 +105,14 @@ def _sentence_lines(sentence: TestSentence) -> Iterator[str]:
 
 def render_html(title: str, scores: Sequence[MetricScore], details: Details, compared: Sequence[ComparedSystem]) -> str:
     """Return an HTML page on a system and a test set that needs no other files; texts are escaped."""
-    title = escape(printable(title))
-    return "\n".join(
-        [
-            '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
-            f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            f"<title>{title}</title>\n<style>{_STYLE}</style>\n</head>\n<body>",
-            f"<h1>{title}</h1>",
-            *_overview(scores, details),
-            *_comparisons(details, compared),
-            *_pictures(details),
-            *_sentences_table(details, compared),
-            f"<script>{_SCRIPT}</script>",
-            "</body>\n</html>\n",
-        ]
+    head, foot = files("nmt.evaluation").joinpath("report.html").read_text("utf-8").split("$body")
+    parts = (
+        _overview(scores, details),
+        _comparisons(details, compared),
+        _groupings(details),
+        _sentences_table(details, compared),
     )
+    return head.replace("$title", escape(printable(title))) + "\n".join(chain(*parts)) + foot
 
 
 def _overview(scores: Sequence[MetricScore], details: Details) -> Iterator[str]:
@@ -203,41 +139,12 @@ def _comparisons(details: Details, systems: Sequence[ComparedSystem]) -> Iterato
             rows.append((each.name, *shown, each.verdict()))
         heads = ("metric", "this system", "the other", "difference", "p", "this system is")
         yield _html_table(heads, rows, numbers=range(1, 5))
-        yield _gains(details, compared)
+        pairs = list(zip((each.chrf for each in details.sentences), rounded_chrf(compared.system), strict=True))
+        better, worse = sum(ours > other for ours, other in pairs), sum(ours < other for ours, other in pairs)
+        yield f"<p>By chrF, {better:,} sentences are better than the other's, and {worse:,} worse.</p>"
 
 
-def _gains(details: Details, compared: ComparedSystem) -> str:
-    """Return a chart of the differences by sentence."""
-    others = rounded_chrf(compared.system)
-    gains = [_gain(sentence, other) for sentence, other in zip(details.sentences, others, strict=True)]
-    edges = list(range(-100, 100, 2 * _STEP))
-    counts = [sum(first <= gain < first + 2 * _STEP for gain in gains) for first in edges]
-    counts[-1] += sum(gain >= 100 for gain in gains)
-    bars = [
-        (float(count), f"{first:+}", f"from {first:+} to {first + 2 * _STEP:+} chrF: {count:,} sentences")
-        for first, count in zip(edges, counts, strict=True)
-    ]
-    better, worse = sum(gain > 0 for gain in gains), sum(gain < 0 for gain in gains)
-    caption = f"Sentences by how much higher their chrF is than the other's: {better:,} are better, {worse:,} worse."
-    return _bar_chart(bars, caption)
-
-
-def _gain(sentence: TestSentence, other: float) -> float:
-    """Return the chrF of `sentence` minus that of the `other` output, both rounded to two digits."""
-    return round(sentence.chrf - other, 2)
-
-
-def _pictures(details: Details) -> Iterator[str]:
-    sentences = details.sentences
-    yield "<h2>Sentences by score</h2>"
-    counts = [0] * (100 // _STEP)
-    for sentence in sentences:
-        counts[min(int(sentence.chrf) // _STEP, len(counts) - 1)] += 1
-    bars = [
-        (float(count), f"{number * _STEP}", f"chrF {number * _STEP} to {(number + 1) * _STEP}: {count:,} sentences")
-        for number, count in enumerate(counts)
-    ]
-    yield _bar_chart(bars, "Sentences by their chrF.")
+def _groupings(details: Details) -> Iterator[str]:
     for grouping in details.groupings:
         names = list(grouping.groups[0].scores)
         rows = (
@@ -291,7 +198,7 @@ def _row(sentence: TestSentence, others: Sequence[tuple[str, str, float]]) -> st
     length = f"{len(sentence.references[0])}"
     numbers = {"line": f"{sentence.number}", "chrf": f"{sentence.chrf:.2f}", "length": length}
     for number, (_, _, chrf) in enumerate(others, 1):
-        numbers[f"gain{number}"] = f"{_gain(sentence, chrf):+.2f}"
+        numbers[f"gain{number}"] = f"{sentence.chrf - chrf:+.2f}"
     data = "".join(f' data-{key}="{value}"' for key, value in numbers.items())
     cells = "".join(f'<td class="number">{value}</td>' for value in numbers.values())
     flags = "".join(f'<div class="label">{flag}</div>' for flag in sentence.flags)
@@ -340,16 +247,3 @@ def _html_table(heads: Sequence[str], rows: Iterable[Sequence[str]], numbers: Co
 
     body = "\n".join(row(cells, "td") for cells in rows)
     return f"<table><thead>{row(heads, 'th')}</thead><tbody>{body}</tbody></table>"
-
-
-def _bar_chart(bars: Sequence[tuple[float, str, str]], caption: str) -> str:
-    """Return an SVG bar chart of `bars`: (height, label below every other bar, tooltip)."""
-    top, step = max([1e-9, *(height for height, _, _ in bars)]), _WIDTH / max(1, len(bars))
-    parts = [f'<figure><svg viewBox="0 0 {_WIDTH} {_HEIGHT + _FOOT}" role="img" aria-label="{escape(caption)}">']
-    for number, (value, label, title) in enumerate(bars):
-        height = _HEIGHT * value / top
-        place = f'x="{number * step + 1:.1f}" y="{_HEIGHT - height:.1f}" width="{step - 2:.1f}"'
-        parts.append(f'<rect {place} height="{height:.1f}"><title>{escape(title)}</title></rect>')
-        if number % 2 == 0:
-            parts.append(f'<text x="{number * step:.1f}" y="{_HEIGHT + _FOOT - 4}">{escape(label)}</text>')
-    return "".join([*parts, f"</svg><figcaption>{escape(caption)}</figcaption></figure>"])

@@ -76,10 +76,8 @@ class Outline(HTMLParser):
         super().__init__()
         self.open: list[str] = []
         self.loaded: list[str] = []
-        self.tags: list[str] = []
 
     def handle_starttag(self, tag, attrs):
-        self.tags.append(tag)
         self.loaded += [value for name, value in attrs if name in ("src", "href", "data")]
         if tag not in ("meta", "input", "br", "rect"):
             self.open.append(tag)
@@ -95,7 +93,6 @@ def test_the_page_is_whole_and_loads_nothing(page):
     assert (outline.open, outline.loaded) == ([], [])
     assert "url(" not in page
     assert "default-src 'none'" in page
-    assert outline.tags.count("svg") == 1 + 1  # differences, scores
 
 
 def test_texts_are_escaped_and_control_characters_shown(page):
@@ -117,9 +114,7 @@ def test_identical_outputs_are_neither_better_nor_worse():
     scorer, outputs = Scorer([texts], "en", ["chrf"]), worsen(texts, 0.3)
     ours, same = scorer.measure("ours", outputs), scorer.measure("same", outputs)
     page = render_html("it", [], examine(ours, None, "de"), [compare_systems(ours, same)])
-    assert "from -10 to +0 chrF: 0 sentences" in page
-    assert "from +0 to +10 chrF: 40 sentences" in page
-    assert "0 are better, 0 worse" in page
+    assert "0 sentences are better than the other's, and 0 worse" in page
     assert page.count('data-gain1="+0.00"') == 40
 
 
