@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from unicodedata import east_asian_width
 
 from nmt.base.errors import NmtError, printable
@@ -12,7 +11,6 @@ from nmt.evaluation.plots.drawing import drawing, families_covering, picture_for
 
 if TYPE_CHECKING:
     import numpy as np
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 # Lengths in inches, font sizes in points.
@@ -23,28 +21,13 @@ _FONT_SIZE = 10.0
 _READABLE = 5.0
 _NARROW, _WIDE = 0.08, 0.145  # a Latin letter and a Chinese character at _FONT_SIZE
 _ANGLE = 55  # degrees; for source tokens that cannot be horizontal
-_MARGIN, _PAD, _BAR_GAP, _BAR_WIDTH, _BAR_LABELS = 0.12, 0.09, 0.2, 0.14, 0.65
+_MARGIN, _PAD, _BAR_GAP, _BAR_WIDTH = 0.12, 0.09, 0.2, 0.14
 _BAR_HEIGHT = 2.4  # maximum height of the color bar
-_MAX_DRAWN = 16_384  # maximum number of cells drawn one by one in an SVG; larger maps are images, to save tens of MB
 _MIN_HEIGHT = 1.2  # minimum height of the color bar, if the map is lower
+_MAX_DRAWN = 16_384  # maximum number of cells drawn one by one in an SVG; larger maps are images, to save tens of MB
 
 
-class _Sizes(NamedTuple):
-    """The layout of the figure, in inches from the left and the bottom."""
-
-    width: float
-    height: float
-    left: float  # of the map
-    bottom: float
-    map_width: float
-    map_height: float
-    font_size: float  # points
-    angle: int  # of the source tokens, degrees
-
-
-def draw_attention(
-    weights: Any, src_tokens: list[str], tgt_tokens: list[str], path: Path | str, *, title: str = ""
-) -> list[str]:
+def draw_attention(weights: Any, src_tokens: list[str], tgt_tokens: list[str], path: Path | str) -> list[str]:
     """Write the heat map of `weights` [T, S] to `path`: source tokens along the top, target tokens down the side.
 
     `weights` are shares of attention (numpy array or nested lists; rows are target tokens). The darkest color is the
@@ -52,20 +35,33 @@ def draw_attention(
     every character, else NmtError lists the missing ones. NmtError also for other suffixes, weights that do not match
     the tokens, and weights that are not finite. Returns warnings for the user, such as about labels too small to read.
     """
-    name = picture_format(path)
+    is_svg = picture_format(path) == "svg"
     matrix = _checked(weights, len(tgt_tokens), len(src_tokens))
     src, tgt = [printable(token) for token in src_tokens], [printable(token) for token in tgt_tokens]
-    title = printable(title)
+    label_width = max(map(_text_width, src)) + 2 * _PAD
+    cell_width = label_width if _CELL <= label_width <= _MAX_CELL_WIDTH else _CELL
+    scale = min(1.0, _MAX_SIDE / max(cell_width * len(src), _CELL * len(tgt)))
+    size = cell_width * len(src) * scale, _CELL * len(tgt) * scale
+    font_size = _FONT_SIZE * scale
     with drawing():
-        families = ["sans-serif"] if name == "svg" else families_covering([*src, *tgt, title])
-        sizes = _layout(src, tgt, title)
-        save_picture(_figure(matrix, src, tgt, title, sizes, families), path)
-    if sizes.font_size >= _READABLE:
+        text: dict[str, Any] = {
+            "fontsize": font_size,
+            "fontfamily": ["sans-serif"] if is_svg else families_covering([*src, *tgt]),
+            "parse_math": False,  # `$` stays a dollar sign
+        }
+        figure = _figure(matrix, size, text["fontfamily"])
+        axes = figure.axes[0]
+        slanted: dict[str, Any] = {"rotation": _ANGLE, "rotation_mode": "anchor", "ha": "left", "va": "center"}
+        placed = {"ha": "center", "va": "baseline"} if label_width <= _MAX_CELL_WIDTH else slanted
+        axes.set_xticks([i + 0.5 for i in range(len(src))], src, **text, **placed)
+        axes.set_yticks([i + 0.5 for i in range(len(tgt))], tgt, **text)
+        # The reader of an SVG may have a font with wide characters, where the fonts here have narrow boxes.
+        num_wide = max(sum(map(_is_wide, token)) for token in (*src, *tgt)) if is_svg else 0
+        save_picture(figure, path, margin=_MARGIN + (_WIDE - _NARROW) * scale * num_wide)
+    if font_size >= _READABLE:
         return []
     longest = max(len(src), len(tgt))
-    return [
-        f"{longest} tokens on a side leave labels of {sizes.font_size:.1f} points; zoom in, or plot a shorter sentence"
-    ]
+    return [f"{longest} tokens on a side leave labels of {font_size:.1f} points; zoom in, or plot a shorter sentence"]
 
 
 def _checked(weights: Any, num_tgt: int, num_src: int) -> np.ndarray:
@@ -83,78 +79,31 @@ def _checked(weights: Any, num_tgt: int, num_src: int) -> np.ndarray:
     return matrix
 
 
+def _is_wide(character: str) -> bool:
+    return east_asian_width(character) in "WF"
+
+
 def _text_width(text: str) -> float:
     """Estimate the width of `text` in inches at _FONT_SIZE; the reader's fonts for an SVG are unknown."""
-    return sum(_WIDE if east_asian_width(c) in "WF" else _NARROW for c in text)
+    return sum(_WIDE if _is_wide(character) else _NARROW for character in text)
 
 
-def _layout(src: list[str], tgt: list[str], title: str) -> _Sizes:
-    longest_src, longest_tgt = max(map(_text_width, src)), max(map(_text_width, tgt))
-    flat = longest_src + 2 * _PAD <= _MAX_CELL_WIDTH
-    cell_width = max(_CELL, longest_src + 2 * _PAD) if flat else _CELL
-    scale = min(1.0, _MAX_SIDE / max(cell_width * len(src), _CELL * len(tgt)))
-    map_width, map_height = cell_width * len(src) * scale, _CELL * len(tgt) * scale
-    angle = 0 if flat else _ANGLE
-    labels_height = scale * (longest_src * math.sin(math.radians(angle)) + 0.16)
-    lean = math.cos(math.radians(angle))
-    # How far the last slanted labels extend past the right edge of the map.
-    reach = 0.0 if flat else max(
-        _text_width(label) * lean - _CELL * (len(src) - i - 0.5) for i, label in enumerate(src)
-    )  # fmt: skip
-    left = _MARGIN + longest_tgt * scale + _PAD
-    right = max(_BAR_GAP + _BAR_WIDTH + _BAR_LABELS, reach * scale + _MARGIN)
-    top = _MARGIN + labels_height + _PAD + (0.32 if title else 0.0)
-    return _Sizes(
-        width=max(left + map_width + right, 1.15 * _text_width(title) + 2 * _MARGIN),
-        height=top + max(map_height, _MIN_HEIGHT) + _MARGIN,
-        left=left,
-        bottom=_MARGIN + max(_MIN_HEIGHT - map_height, 0.0),
-        map_width=map_width,
-        map_height=map_height,
-        font_size=_FONT_SIZE * scale,
-        angle=angle,
-    )
-
-
-def _figure(
-    matrix: np.ndarray, src: list[str], tgt: list[str], title: str, sizes: _Sizes, families: list[str]
-) -> Figure:
+def _figure(matrix: np.ndarray, size: tuple[float, float], families: list[str]) -> Figure:
+    """Return the map, which fills a figure of `size`, and its color bar, which is outside of it on the right."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(sizes.width, sizes.height))
-
-    def place(left: float, bottom: float, width: float, height: float) -> Axes:
-        w, h = sizes.width, sizes.height
-        return figure.add_axes((left / w, bottom / h, width / w, height / h))
-
-    axes = place(sizes.left, sizes.bottom, sizes.map_width, sizes.map_height)
+    figure, (width, height) = Figure(figsize=size), size
+    axes = figure.add_axes((0, 0, 1, 1))
     mesh = axes.pcolormesh(matrix, cmap="Blues", vmin=0.0, vmax=matrix.max() or 1.0, edgecolors="white", linewidth=0.6)
     mesh.set_rasterized(matrix.size > _MAX_DRAWN)
-    _label(axes, src, tgt, sizes, families)
-    bar_height = min(max(sizes.map_height, _MIN_HEIGHT), _BAR_HEIGHT)
-    bar_left = sizes.left + sizes.map_width + _BAR_GAP
-    bar = place(bar_left, sizes.bottom + sizes.map_height - bar_height, _BAR_WIDTH, bar_height)
+    axes.set_ylim(len(matrix), 0)  # first target token on top
+    axes.xaxis.tick_top()
+    axes.tick_params(length=0, pad=4)
+    axes.spines[:].set_visible(False)
+    bar_height = min(max(height, _MIN_HEIGHT), _BAR_HEIGHT) / height
+    bar = figure.add_axes((1 + _BAR_GAP / width, 1 - bar_height, _BAR_WIDTH / width, bar_height))
     figure.colorbar(mesh, cax=bar)
     bar.tick_params(labelsize=8, width=0.6, length=3, labelfontfamily=families, color="0.4", labelcolor="0.25")
     bar.set_ylabel("attention weight", fontsize=8, fontfamily=families, color="0.25")
     bar.spines["outline"].set_visible(False)
-    if title:
-        top = 1 - _MARGIN / sizes.height
-        figure.text(
-            _MARGIN / sizes.width, top, title, ha="left", va="top", fontsize=11, fontfamily=families, parse_math=False
-        )
     return figure
-
-
-def _label(axes: Axes, src: list[str], tgt: list[str], sizes: _Sizes, families: list[str]) -> None:
-    """Label both axes with the tokens. `$` stays a dollar sign, and a slanted label starts at its column."""
-    text: dict[str, Any] = {"fontsize": sizes.font_size, "fontfamily": families, "parse_math": False}
-    axes.xaxis.tick_top()
-    flat: dict[str, Any] = {"ha": "center", "va": "baseline"}
-    slanted: dict[str, Any] = {"rotation": sizes.angle, "rotation_mode": "anchor", "ha": "left", "va": "center"}
-    axes.set_xticks([i + 0.5 for i in range(len(src))], src, **text, **(slanted if sizes.angle else flat))
-    axes.set_yticks([i + 0.5 for i in range(len(tgt))], tgt, **text)
-    axes.set_ylim(len(tgt), 0)  # first target token on top
-    axes.tick_params(length=0, pad=4)
-    for spine in axes.spines.values():
-        spine.set_visible(False)

@@ -65,12 +65,16 @@ def drawing() -> Iterator[None]:
             log.setLevel(level)
 
 
-def save_picture(figure: Figure, path: Path | str) -> None:
-    """Write `figure` to `path` in the format of its suffix, atomically and reproducibly."""
+def save_picture(figure: Figure, path: Path | str, margin: float | None = None) -> None:
+    """Write `figure` to `path` in the format of its suffix, atomically and reproducibly.
+
+    With `margin` (inches), the picture is what was drawn, with this margin around it, instead of the figure's area.
+    """
     name = picture_format(path)
+    area = None if margin is None else "tight"
     metadata = {"Date": None} if name == "svg" else None
     with write_atomically(Path(path)) as partial:
-        figure.savefig(partial, format=name, dpi=_PNG_DPI, metadata=metadata)
+        figure.savefig(partial, format=name, dpi=_PNG_DPI, metadata=metadata, bbox_inches=area, pad_inches=margin)
 
 
 def installed_families() -> list[str]:
@@ -98,34 +102,22 @@ def families_covering(texts: Iterable[str]) -> list[str]:
 
     NmtError lists the characters that no installed font has.
     """
-    wanted = {character for text in texts for character in text if not character.isspace()}
-    chosen, missing = _choose(wanted)
-    if missing:
-        _find_new_fonts()  # matplotlib caches its list forever, and would not see newly installed fonts
-        chosen, missing = _choose(wanted)
-    if missing:
-        named = " ".join(sorted(missing)[:_MAX_NAMED]) + (" …" if len(missing) > _MAX_NAMED else "")
-        raise NmtError(
-            f"no installed font has these characters: {named}",
-            hint="write to a file ending in .svg, or install a font with these characters, such as Noto Sans CJK",
-        )
-    return chosen
-
-
-def _choose(wanted: set[str]) -> tuple[list[str], set[str]]:
-    """Return the main family and as few others as needed to cover `wanted`, and the characters that no family has."""
-    families = installed_families()
-    chosen, missing = families[:1], wanted.copy()
-    for family in chosen:
-        missing -= characters_of(family)
-    if not missing:
-        return chosen, missing
-    whole = next((family for family in families[1:] if missing <= characters_of(family)), None)
-    for family in [whole] if whole else families[1:]:
-        if found := missing & characters_of(family):
-            chosen.append(family)
-            missing -= found
-    return chosen, missing
+    missing = {character for text in texts for character in text if not character.isspace()}
+    chosen: list[str] = []
+    for attempt in range(2):
+        if attempt:  # matplotlib caches its list forever, and would not see newly installed fonts
+            _find_new_fonts()
+        for family in installed_families():
+            if not chosen or missing & characters_of(family):
+                chosen.append(family)
+                missing -= characters_of(family)
+        if not missing:
+            return chosen
+    named = " ".join(sorted(missing)[:_MAX_NAMED]) + (" …" if len(missing) > _MAX_NAMED else "")
+    raise NmtError(
+        f"no installed font has these characters: {named}",
+        hint="write to a file ending in .svg, or install a font with these characters, such as Noto Sans CJK",
+    )
 
 
 def _find_new_fonts() -> None:
