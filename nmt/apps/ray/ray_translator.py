@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from nmt.apps.ray.ray_worker import ModelPaths, Worker, WorkerInfo
+from nmt.apps.ray.ray_worker import ModelPaths, Worker
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError, counted, in_words, require
 from nmt.base.machine import num_cores
@@ -40,23 +40,13 @@ _ADDRESS = re.compile(r"(?:ray://)?(?P<host>[\w.-]+|\[[0-9A-Fa-f:]+\]):(?P<port>
 
 
 @dataclass
-class _WorkerState:
-    """A worker, with statistics of its work."""
-
-    actor: Any
-    info: WorkerInfo
-    num_lines: int = 0
-    seconds: float = 0.0
-
-
-@dataclass
 class _Job:
     """A block that is assigned to a worker, or was."""
 
     texts: list[str]
     first: int
-    worker: _WorkerState
-    reference: Any
+    worker: Any
+    reference: Any  # to the translations
     done: bool = False
 
 
@@ -66,15 +56,10 @@ def ray_translator(
 ) -> Iterator[RayTranslator]:
     """Yield a translator whose workers, in the Ray cluster at `address`, have loaded `models` from `paths`.
 
-    At the end, log the speed of each worker. NmtError if Ray is not installed, there is no cluster, or a worker cannot
-    load the model.
+    NmtError if Ray is not installed, there is no cluster, or a worker cannot load the model.
     """
     with connected(address, num_workers) as ray:
-        translator = RayTranslator(ray, models, paths, share_out(ray, num_workers, paths.device))
-        try:
-            yield translator
-        finally:
-            translator.log_rates()
+        yield RayTranslator(ray, models, paths, share_out(ray, num_workers, paths.device))
 
 
 class RayTranslator:
@@ -84,18 +69,23 @@ class RayTranslator:
 
     def __init__(self, ray: Any, models: Sequence[RunDir], paths: ModelPaths, shares: tuple[int, int, int]):
         """Start the workers, with `shares` as of `share_out`, and wait until each has loaded the model."""
+        from nmt import __version__
+
         config = models[0].config()
         self.tokenizers = shared_tokenizers(models)
         self.languages, self.options = LanguagePair.from_config(config), config.decoding
         self._ray = ray
-        self._num_cpus = shares[1]
-        self._workers = self._start(paths, *shares)
-        precisions = sorted({worker.info.precision for worker in self._workers})
+        count, num_cpus, num_gpus = shares
+        remote = ray.remote(num_cpus=num_cpus, num_gpus=num_gpus, max_restarts=-1, max_task_retries=MAX_RETRIES)(Worker)
+        self._workers = [remote.remote(paths, num_cpus, __version__) for _ in range(count)]
+        references = [worker.load.remote() for worker in self._workers]
+        self._wait_for(references, count, "waiting for free CPUs or GPUs in the Ray cluster")
+        infos = [self._get(reference, "while it loaded the model") for reference in references]
+        precisions = sorted({precision for precision, _ in infos})
         if len(precisions) > 1:  # translations might differ
             hint = "set --engine, --device and --precision, so that all compute alike"
             raise NmtError(f"the Ray workers differ in precision: {in_words(precisions)}", hint=hint)
-        self.precision = precisions[0]
-        self.max_src_len: int = self._workers[0].info.max_src_len
+        self.precision, self.max_src_len = infos[0]
 
     def translate_blocks(
         self, blocks: Iterable[list[str]], request: Request, first: int = 1
@@ -108,48 +98,27 @@ class RayTranslator:
         window: deque[_Job] = deque()  # in order; finished blocks may be waiting for the first one
         while True:
             while (worker := self._idle_worker(window)) is not None and (texts := next(source, None)) is not None:
-                window.append(_Job(texts, first, worker, worker.actor.translate.remote(texts, request, first)))
+                window.append(_Job(texts, first, worker, worker.translate.remote(texts, request, first)))
                 first += len(texts)
             if not window:
                 return
             if window[0].done:
                 job = window.popleft()
-                yield job.texts, self._translations(job)
+                lines = f"the lines {job.first:,} to {job.first + len(job.texts) - 1:,}"
+                yield job.texts, self._get(job.reference, f"while it translated {lines}")
             else:
-                self._wait([job for job in window if not job.done])
+                running = [job for job in window if not job.done]
+                ready = self._wait_for([job.reference for job in running], 1, "waiting for Ray workers")
+                for job in running:
+                    job.done = job.reference in ready
 
-    def log_rates(self) -> None:
-        """Log how many lines each worker translated, and how fast."""
-        for number, worker in enumerate(self._workers, 1):
-            rate = worker.num_lines / worker.seconds if worker.seconds else 0.0
-            place = f"{worker.info.host}, {counted(self._num_cpus, 'thread')}"
-            log.info("Ray worker %d (%s): %s lines, %s lines/s", number, place, f"{worker.num_lines:,}", f"{rate:,.1f}")
-
-    def _start(self, paths: ModelPaths, count: int, num_cpus: int, num_gpus: int) -> list[_WorkerState]:
-        from nmt import __version__
-
-        remote = self._ray.remote(num_cpus=num_cpus, num_gpus=num_gpus, max_restarts=-1, max_task_retries=MAX_RETRIES)(
-            Worker
-        )
-        actors = [remote.remote(paths, num_cpus, __version__) for _ in range(count)]
-        references = [actor.load.remote() for actor in actors]
-        self._wait_for(references, len(references), "waiting for free CPUs or GPUs in the Ray cluster")
-        infos = [self._get(reference, "while it loaded the model") for reference in references]
-        return [_WorkerState(actor, info) for actor, info in zip(actors, infos, strict=True)]
-
-    def _idle_worker(self, window: Sequence[_Job]) -> _WorkerState | None:
+    def _idle_worker(self, window: Sequence[_Job]) -> Any:
         """Return the worker with the fewest of the blocks in `window`; None if no more blocks may start."""
         if len(window) >= _WINDOW_PER_WORKER * len(self._workers):
             return None
         counts = Counter(id(job.worker) for job in window if not job.done)
         worker = min(self._workers, key=lambda each: counts[id(each)])
         return worker if counts[id(worker)] < _BLOCKS_PER_WORKER else None
-
-    def _wait(self, jobs: Sequence[_Job]) -> None:
-        """Wait until one of `jobs` is done."""
-        ready = self._wait_for([job.reference for job in jobs], 1, "waiting for Ray workers")
-        for job in jobs:
-            job.done = job.done or job.reference in ready
 
     def _wait_for(self, references: list[Any], count: int, message: str) -> list[Any]:
         ready: list[Any] = []
@@ -158,13 +127,6 @@ class RayTranslator:
             if len(ready) < count:
                 log.warning(message)
         return ready
-
-    def _translations(self, job: _Job) -> Any:
-        last = job.first + len(job.texts) - 1
-        translations, seconds = self._get(job.reference, f"while it translated the lines {job.first:,} to {last:,}")
-        job.worker.num_lines += len(job.texts)
-        job.worker.seconds += seconds
-        return translations
 
     def _get(self, reference: Any, when: str) -> Any:
         """Return the result of a call; raise the NmtError that it returned."""
@@ -188,7 +150,9 @@ def connected(address: str, num_workers: int | None) -> Iterator[Any]:
     """
     if address not in ("auto", "local"):
         _check_address(address)
-    ray = _import_ray()
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # send no usage statistics
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # no warning about future changes in Ray
+    ray = require("ray", "ray", "--ray")
     options: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
     if address == "local":
         num_cpus = max(num_cores(), num_workers or 1)
@@ -255,9 +219,3 @@ def _check_address(address: str) -> None:
     except OSError as error:
         hint = "check if the cluster is running there: ray status --address HOST:PORT"
         raise NmtError(f"no Ray cluster answers ({error.strerror or error})", path=address, hint=hint) from None
-
-
-def _import_ray() -> Any:
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # send no usage statistics
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # no warning about future changes in Ray
-    return require("ray", "ray", "--ray")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import platform
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -36,28 +34,14 @@ class ModelPaths(NamedTuple):
     @classmethod
     def from_runs(cls, models: Sequence[RunDir], computation: tuple[str, str, str], *, scores: bool) -> ModelPaths:
         """Return the paths of `models`; `computation` is the engine, the device and the precision."""
+        sources = [run.source for run in models]  # the names of models on the hub hold on every node
         return cls(
-            tuple(_shared_name(run) for run in models),
+            tuple(str(path if str(path).startswith(HUB_PREFIX) else path.resolve()) for path in sources),
             tuple(run.usable_checkpoint().stem for run in models),
             checksums_of_weights(models),
             *computation,
             scores,
         )
-
-
-class WorkerInfo(NamedTuple):
-    """A worker process that has loaded the model."""
-
-    host: str
-    pid: int
-    precision: str
-    max_src_len: int
-
-
-def _shared_name(run: RunDir) -> str:
-    """Return the name of a model that holds on every node."""
-    is_on_hub = str(run.source).startswith(HUB_PREFIX)
-    return str(run.source if is_on_hub else run.source.resolve())
 
 
 def checksums_of_weights(models: Sequence[RunDir]) -> tuple[str, ...]:
@@ -77,23 +61,20 @@ class Worker:
         self._version = version  # nmt's version in the process that collects the translations
         self._translator: Translator | None = None
 
-    def load(self) -> WorkerInfo | NmtError:
-        """Load the model."""
+    def load(self) -> tuple[str, int] | NmtError:
+        """Load the model; return its precision and its maximum source length."""
         try:
             translator = self._loaded()
         except NmtError as error:
             return error
-        return WorkerInfo(platform.node(), os.getpid(), translator.precision, translator.max_src_len)
+        return translator.precision, translator.max_src_len
 
-    def translate(self, texts: list[str], request: Request, first: int) -> tuple[list[Translation], float] | NmtError:
-        """Translate `texts`, the lines from number `first` on; return also the seconds that it took."""
+    def translate(self, texts: list[str], request: Request, first: int) -> list[Translation] | NmtError:
+        """Translate `texts`, the lines from number `first` on."""
         try:
-            translator = self._loaded()
-            began = time.monotonic()
-            translations = translate_block(translator, texts, request, first)
+            return translate_block(self._loaded(), texts, request, first)
         except NmtError as error:
             return error
-        return translations, time.monotonic() - began
 
     def _loaded(self) -> Translator:
         if self._translator is not None:
