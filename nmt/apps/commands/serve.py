@@ -32,15 +32,6 @@ Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port to lis
 Keys = Annotated[
     Path | None, typer.Option("--api-keys", help="File with API keys, one per line. Default: no key is needed.")
 ]
-MemoryLimit = Annotated[
-    int,
-    typer.Option(
-        min=0,
-        metavar="MB",
-        help="Maximum size of all loaded weights, as on disk; beyond it, the least recently used models are unloaded. "
-        "0: no limit.",
-    ),
-]
 BatchTokens = Annotated[int, typer.Option(min=1, metavar="N", help="Maximum source tokens per batch.")]
 CharLimit = Annotated[int, typer.Option(min=1, max=10_000_000, metavar="N", help="Maximum characters per request.")]
 BatchLimit = Annotated[int, typer.Option(min=1, max=100_000, metavar="N", help="Maximum texts per request.")]
@@ -81,7 +72,6 @@ def serve(
     host: Host = "127.0.0.1",
     port: Port = 5000,
     api_keys: Keys = None,
-    memory_limit: MemoryLimit = 0,
     batch_tokens: BatchTokens = 4096,
     char_limit: CharLimit = 20_000,
     batch_limit: BatchLimit = 500,
@@ -107,7 +97,6 @@ def serve(
     settings = Settings(
         host=host,
         port=port,
-        memory_limit=memory_limit * 1_000_000,
         batch_tokens=batch_tokens,
         char_limit=char_limit,
         batch_limit=batch_limit,

@@ -96,8 +96,7 @@ async def translate_blocks(
 
     `threads` place the tags; None: the event loop does, which is for short pages. RequestError as `Service.translate`.
     """
-    async with service.models.use(routed.model) as loaded:
-        segmenter, options = loaded.translator.segmenter, loaded.translator.options
+    segmenter, options = routed.model.translator.segmenter, routed.model.translator.options
     work = rounds(blocks, keeps_marks=segmenter.protects(options), num_ranks=num_alternatives + 1)
     step = await _run(threads, _next_step, work, None, [])
     while isinstance(step, Ask):

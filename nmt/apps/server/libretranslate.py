@@ -89,9 +89,9 @@ class LibreTranslate:
 
     async def settings(self, request: Request) -> Response:
         """Return the settings for the web page."""
-        src, tgt = self._service.models.directions[0]
-        has_keys, models = bool(self._access.keys), self._service.models
-        obeying = [pair for pair in models.directions if (model := models.by_direction(pair)) and model.obeys_terms]
+        directions, has_keys = self._service.models.directions, bool(self._access.keys)
+        src, tgt = next(iter(directions))
+        obeying = [direction for direction, model in directions.items() if model.translator.obeys_terms]
         return as_json({
             "charLimit": self._service.settings.char_limit,
             "frontendTimeout": 500,

@@ -29,8 +29,6 @@ class Metrics:
         self.batch_segments = histogram("batch_segments", "Segments translated together", ["model"], buckets=_SIZES)
         self.batch_seconds = histogram("batch_seconds", "Time to translate a batch", ["model"], buckets=_SECONDS)
         self.queue_tokens = gauge("queue_tokens", "Source tokens waiting for a model", ["model"])
-        self.models_loaded = gauge("models_loaded", "Models in memory")
-        self.model_loads = counter("model_loads", "Times a model was loaded", ["model"])
 
     def render(self) -> bytes:
         """Return all values as text."""

@@ -133,9 +133,8 @@ def _ids(models: Models) -> dict[str, Routed]:
         for direction in served.directions:
             name = served.name if len(served.directions) == 1 else f"{served.name}:{direction}"
             ids[name] = Routed("", direction, served)
-    for direction in models.directions:
-        if (first := models.by_direction(direction)) is not None:
-            ids.setdefault(str(direction), Routed("", direction, first))
+    for direction, first in models.directions.items():
+        ids.setdefault(str(direction), Routed("", direction, first))
     return ids
 
 

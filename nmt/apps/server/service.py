@@ -17,7 +17,7 @@ from nmt.apps.server.metrics import Metrics
 from nmt.apps.server.models import Models, ServedModel
 from nmt.apps.server.requests import RequestError
 from nmt.apps.server.settings import Settings
-from nmt.base.errors import NmtError, in_words
+from nmt.base.errors import in_words
 from nmt.base.languages import Direction, base_code, chinese_form, english_name, script_of
 from nmt.data.check.scripts import form_of_chinese
 from nmt.data.text.glossary import Glossary, Term
@@ -96,17 +96,16 @@ class Service:
         return Routed(text, direction, served, form=form)
 
     def _direction(self, source: str, target: str, model: ServedModel | None) -> tuple[Direction, ServedModel]:
-        directions = self.models.directions if model is None else list(model.directions)
+        directions = self.models.directions if model is None else dict.fromkeys(model.directions, model)
         if (tgt := _closest(target, [d.tgt for d in directions])) is None:
             raise RequestError(400, _unsupported(target, "into", self.targets))
         if (src := _closest(source, [d.src for d in directions])) is None:
             raise RequestError(400, _unsupported(source, "from", self.sources))
         fitting = [d for d in directions if _fits(d.src, src) and _fits(d.tgt, tgt)]
-        direction = next((d for d in fitting if d == (src, tgt)), fitting[0] if fitting else None)
-        served = model or (None if direction is None else self.models.by_direction(direction))
-        if direction is None or served is None:
+        if not fitting:
             raise RequestError(400, f"{_named(tgt)} is not available as a target language from {_named(src)}")
-        return direction, served
+        direction = next((d for d in fitting if d == (src, tgt)), fitting[0])
+        return direction, directions[direction]
 
     async def segments(
         self, texts: Sequence[Routed], num_alternatives: int = 0, *, details: bool = False
@@ -117,27 +116,23 @@ class Service:
         """
         for served in dict.fromkeys(text.model for text in texts):
             numbers = [number for number, text in enumerate(texts) if text.model is served]
+            segmented = await _segment_all(served.translator, [texts[n] for n in numbers])
+            queued = [
+                QueuedSegment(segment, max(1, segment.num_tokens), num_alternatives, details)
+                for _, segments in segmented
+                for segment, _ in segments
+            ]
+            job = served.batcher.submit(queued)
             try:
-                async with self.models.use(served) as loaded:
-                    segmented = await _segment_all(loaded.translator, [texts[n] for n in numbers])
-                    queued = [
-                        QueuedSegment(segment, max(1, segment.num_tokens), num_alternatives, details)
-                        for _, segments in segmented
-                        for segment, _ in segments
-                    ]
-                    job = loaded.batcher.submit(queued)
-                    try:
-                        rest = iter(queued)
-                        for number, (before, segments) in zip(numbers, segmented, strict=True):
-                            for _, after in segments:
-                                translation, flags, explained = await next(rest).result
-                                flags = _with_form(flags, translation.text, texts[number].form)
-                                yield TranslatedSegment(number, before, translation, after, flags, explained)
-                                before = ""
-                    finally:
-                        loaded.batcher.cancel(job)
-            except NmtError as error:
-                raise RequestError(503, error.message, retry_after=1) from None
+                rest = iter(queued)
+                for number, (before, segments) in zip(numbers, segmented, strict=True):
+                    for _, after in segments:
+                        translation, flags, explained = await next(rest).result
+                        flags = _with_form(flags, translation.text, texts[number].form)
+                        yield TranslatedSegment(number, before, translation, after, flags, explained)
+                        before = ""
+            finally:
+                served.batcher.cancel(job)
 
     async def translate(
         self, texts: Sequence[Routed], num_alternatives: int = 0, *, details: bool = False

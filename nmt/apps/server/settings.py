@@ -20,7 +20,6 @@ class Settings:
 
     host: str = "127.0.0.1"
     port: int = 5000
-    memory_limit: int = 0  # maximum bytes of loaded weights, as on disk; 0: no limit
     batch_tokens: int = 4096  # maximum source tokens per batch
     char_limit: int = 20_000  # maximum characters per request
     batch_limit: int = 500  # maximum texts per request

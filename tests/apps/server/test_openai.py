@@ -72,7 +72,7 @@ def test_what_is_wrong_is_told_as_openai_tells_it(running, body, status, message
 def test_an_error_in_a_stream_is_an_event(running, monkeypatch):
     from nmt.base.errors import NmtError
 
-    batcher = running.models.served[0].loaded.batcher
+    batcher = running.models.served[0].batcher
     translate = batcher._translate
 
     def fail_at_the_second_line(segments):
