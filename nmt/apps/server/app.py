@@ -73,13 +73,8 @@ def make_app(models: Models, settings: Settings, keys: Collection[bytes], metric
         yield
         models.close()
 
-    handlers = {
-        RequestError: _answer_refusal,
-        HTTPException: _answer_http_error,
-        ClientDisconnect: _answer_nobody,
-        Exception: _answer_fault,
-    }
-    return Starlette(routes=routes, middleware=middleware, exception_handlers=handlers, lifespan=lifespan)  # type: ignore[arg-type]
+    handlers = dict.fromkeys((HTTPException, ClientDisconnect, Exception), _answer_error)
+    return Starlette(routes=routes, middleware=middleware, exception_handlers=handlers, lifespan=lifespan)
 
 
 def _page_route(path: str) -> Route:
@@ -92,25 +87,16 @@ def _page_route(path: str) -> Route:
     return Route(path, answer)
 
 
-async def _answer_refusal(request: Request, refusal: RequestError) -> Response:
+async def _answer_error(request: Request, error: Exception) -> Response:
+    """Answer with an error, in the format of the interface that was called."""
+    if isinstance(error, ClientDisconnect):
+        return Response(status_code=CLIENT_GONE)
+    if not isinstance(error, HTTPException):
+        error = RequestError(500, "internal server error; see the server's log")
     if request.url.path.startswith("/v1/"):
-        status = 401 if refusal.status == 403 else refusal.status
-        return as_json(error_body(RequestError(status, refusal.message)), status, refusal.headers)
-    return as_json({"error": refusal.message}, refusal.status, refusal.headers)
-
-
-async def _answer_http_error(request: Request, error: HTTPException) -> Response:
-    answer = await _answer_refusal(request, RequestError(error.status_code, error.detail))
-    answer.headers.update(error.headers or {})
-    return answer
-
-
-async def _answer_nobody(request: Request, error: ClientDisconnect) -> Response:
-    return Response(status_code=CLIENT_GONE)
-
-
-async def _answer_fault(request: Request, error: Exception) -> Response:
-    return await _answer_refusal(request, RequestError(500, "internal server error; see the server's log"))
+        status = 401 if error.status_code == 403 else error.status_code
+        return as_json(error_body(status, error.detail), status, error.headers)
+    return as_json({"error": error.detail}, error.status_code, error.headers)
 
 
 class _Watch:

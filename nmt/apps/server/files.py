@@ -87,7 +87,7 @@ class Files:
         name, body = await _read_form(request, await read_body(request, self._service.settings, limit))
         self._access.check(request, body.api_key)
         work = self._translate(name.suffix.lower(), body)
-        translated, blocks = await unless_gone(request, work, self._service.metrics)
+        translated, blocks = await unless_gone(request, work)
         key = self._downloads.add(_NOT_IN_NAMES.sub("_", f"{name.stem[:100]}.{body.target}{name.suffix}"), translated)
         answer: dict[str, object] = {"translatedFileUrl": f"{request.base_url}download_file/{key}"}
         missed = [term for block in blocks for term in block.terms_missed]

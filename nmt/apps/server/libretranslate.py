@@ -69,7 +69,7 @@ class LibreTranslate:
             work = translate_pages(self._service, self._threads, routed, body.alternatives)
         else:
             work = self._service.translate(routed, body.alternatives)
-        translated = await unless_gone(request, work, self._service.metrics)
+        translated = await unless_gone(request, work)
         return as_json(_answer(body, translated, detected))
 
     async def detect(self, request: Request) -> Response:
@@ -139,9 +139,9 @@ class LibreTranslate:
             yield start + b'{"done":true}\n'
 
         def refuse(refusal: RequestError) -> bytes:
-            return dump({"error": refusal.message}) + b"\n"
+            return dump({"error": refusal.detail}) + b"\n"
 
-        return await stream(request, lines(), self._service.metrics, refuse, "application/x-ndjson")
+        return await stream(request, lines(), refuse, "application/x-ndjson")
 
 
 def _line(segment: TranslatedSegment) -> dict[str, object]:

@@ -24,7 +24,6 @@ class Metrics:
         self.requests = counter("requests", "Requests answered", ["path", "status"])
         self.seconds = histogram("request_seconds", "Time to answer a request", ["path"], buckets=_SECONDS)
         self.refused = counter("refused", "Requests refused by a limit", ["limit"])
-        self.gone = counter("clients_gone", "Requests whose client disconnected before the response")
         self.src_tokens = counter("source_tokens", "Source tokens translated", ["model"])
         self.batch_segments = histogram("batch_segments", "Segments translated together", ["model"], buckets=_SIZES)
         self.batch_seconds = histogram("batch_seconds", "Time to translate a batch", ["model"], buckets=_SECONDS)

@@ -70,7 +70,7 @@ class OpenAI:
         if body.stream:
             return await self._stream(request, body.model, routed, num_alternatives)
         work = self._service.translate([routed], num_alternatives)
-        (translated,) = await unless_gone(request, work, self._service.metrics)
+        (translated,) = await unless_gone(request, work)
         return as_json(self._completion(body.model, translated))
 
     def _find(self, model: str) -> Routed:
@@ -114,16 +114,16 @@ class OpenAI:
             yield start + b"".join(_event(head, i, {}, finish="stop") for i in choices) + _DONE
 
         def refuse(refusal: RequestError) -> bytes:
-            return b"data: " + dump(error_body(refusal)) + b"\n\n" + _DONE
+            return b"data: " + dump(error_body(refusal.status_code, refusal.detail)) + b"\n\n" + _DONE
 
-        return await stream(request, events(), self._service.metrics, refuse, "text/event-stream")
+        return await stream(request, events(), refuse, "text/event-stream")
 
 
-def error_body(refusal: RequestError) -> dict[str, object]:
+def error_body(status: int, message: str) -> dict[str, object]:
     """Return an error in the format that OpenAI clients expect."""
     kind = {401: "authentication_error", 404: "not_found_error", 429: "rate_limit_error"}
-    name = kind.get(refusal.status, "server_error" if refusal.status >= 500 else "invalid_request_error")
-    return {"error": {"message": refusal.message, "type": name, "param": None, "code": None}}
+    name = kind.get(status, "server_error" if status >= 500 else "invalid_request_error")
+    return {"error": {"message": message, "type": name, "param": None, "code": None}}
 
 
 def _ids(models: Models) -> dict[str, Routed]:

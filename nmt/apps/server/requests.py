@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from math import ceil
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
 from pydantic import BaseModel, ValidationError
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from nmt.apps.server.metrics import Metrics
 from nmt.apps.server.settings import Settings
 
 CLIENT_GONE = 499
@@ -28,22 +28,12 @@ Body = TypeVar("Body", bound=BaseModel)
 Result = TypeVar("Result")
 
 
-class RequestError(Exception):
-    """A request that is answered with an error: `status` is the HTTP status, `message` the reason.
-
-    `retry_after` is the time in seconds after which the client may retry, if that can help.
-    """
+class RequestError(HTTPException):
+    """A request that is answered with an error; the client may retry after `retry_after` seconds, if that can help."""
 
     def __init__(self, status: int, message: str, retry_after: float | None = None):
-        self.status = status
-        self.message = message
-        self.retry_after = retry_after
-        super().__init__(message)
-
-    @property
-    def headers(self) -> dict[str, str]:
-        """The headers of the response."""
-        return {} if self.retry_after is None else {"Retry-After": str(max(1, ceil(self.retry_after)))}
+        headers = None if retry_after is None else {"Retry-After": str(max(1, ceil(retry_after)))}
+        super().__init__(status, message, headers)
 
 
 async def read_body(request: Request, settings: Settings, limit: int = 0) -> bytes:
@@ -110,7 +100,7 @@ def validate(values: dict[str, Any], kind: type[Body], *, strict: bool = False) 
         raise RequestError(400, f"Invalid request: {reason}"[:500]) from None
 
 
-async def unless_gone(request: Request, work: Awaitable[Result], metrics: Metrics) -> Result:
+async def unless_gone(request: Request, work: Awaitable[Result]) -> Result:
     """Return the result of `work`; if the client closes the connection, cancel it and raise RequestError."""
     task = asyncio.current_task()
     assert task is not None
@@ -131,7 +121,6 @@ async def unless_gone(request: Request, work: Awaitable[Result], metrics: Metric
     except asyncio.CancelledError:
         if gone is None or not gone.done() or task.uncancel():  # the server is stopping, too
             raise
-        metrics.gone.inc()
         raise RequestError(CLIENT_GONE, "the client has gone") from None
     finally:
         timer.cancel()
@@ -140,14 +129,10 @@ async def unless_gone(request: Request, work: Awaitable[Result], metrics: Metric
 
 
 async def stream(
-    request: Request,
-    chunks: AsyncGenerator[bytes],
-    metrics: Metrics,
-    refuse: Callable[[RequestError], bytes],
-    media_type: str,
+    request: Request, chunks: AsyncGenerator[bytes], refuse: Callable[[RequestError], bytes], media_type: str
 ) -> Response:
     """Send `chunks` as they come. RequestError of the first is raised; a later one is sent, as `refuse` writes it."""
-    first = await unless_gone(request, anext(chunks), metrics)
+    first = await unless_gone(request, anext(chunks))
 
     async def content() -> AsyncIterator[bytes]:
         async with aclosing(chunks):
@@ -161,7 +146,7 @@ async def stream(
     return StreamingResponse(content(), media_type=media_type, headers={"X-Accel-Buffering": "no"})
 
 
-def as_json(value: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+def as_json(value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """Return a JSON response."""
     return Response(dump(value), status, headers, media_type="application/json")
 

@@ -65,7 +65,7 @@ def test_a_page_that_waits_too_long_for_a_thread_gets_503(running):
             await asyncio.wait_for(blocks.translate_pages(service, threads, [page, page], 0), 120)
         go.set()
         await asyncio.gather(*others)
-        assert refused.value.status == 503
+        assert refused.value.status_code == 503
         assert service.metrics.registry.get_sample_value("nmt_refused_total", {"limit": "time"}) == 1
 
     asyncio.run(main())

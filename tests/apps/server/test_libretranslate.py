@@ -245,7 +245,8 @@ def test_a_full_queue_answers_429_and_says_when_to_come_back(two_run, two, start
 
 
 def test_a_client_that_goes_away_frees_its_place(running, monkeypatch):
-    server, num_gone = running, running.metric("nmt_clients_gone_total")
+    server, gone = running, {"path": "/translate", "status": "499"}
+    num_gone = server.metric("nmt_requests_total", **gone)
     held = Held(server, monkeypatch)
     name = server.models.served[0].name
     host, port = server.url.removeprefix("http://").split(":")
@@ -258,7 +259,7 @@ def test_a_client_that_goes_away_frees_its_place(running, monkeypatch):
         assert held.begun.wait(120)
         waiting = server.metric("nmt_queue_tokens", model=name)
     deadline = time.monotonic() + 120
-    while server.metric("nmt_clients_gone_total") == num_gone:
+    while server.metric("nmt_requests_total", **gone) == num_gone:
         assert time.monotonic() < deadline
         time.sleep(0.01)
     assert waiting > 0
