@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, overload
 
 from pydantic import ValidationError
 
@@ -39,6 +39,20 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 Model = str | Path | RunDir | Sequence[RunDir]
+
+TranslatedBlock = tuple[list[str], list[Translation]]
+"""Texts, and their translations."""
+
+
+class Request(NamedTuple):
+    """The options for all texts of a stream."""
+
+    options: SearchOptions
+    prefix: str | None = None  # the beginning of every translation
+    to: str | None = None
+    from_: str | None = None
+    draw_by_line: bool = False  # in sampling: equal texts on different lines get different samples
+    glossary: Glossary | None = None
 
 
 class Translator:
@@ -153,6 +167,25 @@ class Translator:
         options = options or self.options
         segmented = self.segment(texts, options, prefixes, to=to, from_=from_, draws=draws, glossary=glossary)
         return self.translate_segmented(segmented, options)
+
+    def translate_blocks(
+        self, blocks: Iterable[list[str]], request: Request, first: int = 1
+    ) -> Iterator[TranslatedBlock]:
+        """Yield each of `blocks` with its translations; take the next block only after the previous one is consumed.
+
+        `first` is the line number of the first text. To resume a stream after n texts, pass the remaining blocks and
+        `first` = n + 1. Their translations are the same as in the whole stream.
+        """
+        for block in blocks:
+            yield block, self.translate_block(block, request, first)
+            first += len(block)
+
+    def translate_block(self, texts: list[str], request: Request, first: int) -> list[Translation]:
+        """Translate `texts`, the lines from number `first` on."""
+        options, prefix, to, from_, draw_by_line, glossary = request
+        prefixes = [prefix] * len(texts) if prefix else None
+        draws = range(first, first + len(texts)) if draw_by_line else None
+        return self.translate(texts, options, prefixes, to=to, from_=from_, draws=draws, glossary=glossary)
 
     def segment(  # noqa: PLR0913 (the arguments of `translate`)
         self,

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from itertools import islice
-
 import pytest
 
 from nmt import Translator
-from nmt.translation.blocks import LocalTranslator, Request, translate_texts
-from nmt.translation.stream import FIRST_BLOCK_LINES
+from nmt.translation.stream import FIRST_BLOCK_LINES, grow_blocks
+from nmt.translation.translator import Request
 
 TEXTS = [str(1000 + 37 * number) for number in range(40)] + ["12345"] * 20
 
 
 @pytest.fixture(scope="module")
-def translator(digits_run) -> LocalTranslator:
-    return LocalTranslator(Translator.load(digits_run, precision="fp32"))
+def translator(digits_run) -> Translator:
+    return Translator.load(digits_run, precision="fp32")
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +22,8 @@ def sampling(translator) -> Request:
 
 
 def outputs(translator, texts, request, first=1) -> list[tuple[str, str]]:
-    return [(text, translation.text) for text, translation in translate_texts(translator, texts, request, first)]
+    blocks = translator.translate_blocks(grow_blocks(texts), request, first)
+    return [(text, t.text) for block, translations in blocks for text, t in zip(block, translations, strict=True)]
 
 
 @pytest.mark.parametrize("start", [0, 1, 17, 45])
@@ -42,8 +41,7 @@ def test_without_draws_by_line_equal_texts_get_equal_samples(translator, samplin
 
 def test_both_engines_draw_the_same_samples_for_a_line(digits_run, sampling):
     native, torch = (
-        LocalTranslator(Translator.load(digits_run, engine=engine, device="cpu", precision="fp32"))
-        for engine in ("native", "torch")
+        Translator.load(digits_run, engine=engine, device="cpu", precision="fp32") for engine in ("native", "torch")
     )
     assert outputs(native, TEXTS, sampling) == outputs(torch, TEXTS, sampling)
 
@@ -51,8 +49,8 @@ def test_both_engines_draw_the_same_samples_for_a_line(digits_run, sampling):
 def test_a_stream_is_read_one_block_at_a_time(translator):
     read = []
     lines = (read.append(text) or text for text in TEXTS)
-    found = translate_texts(translator, lines, Request(translator.options))
-    assert len(list(islice(found, 3))) == 3
+    block, translations = next(translator.translate_blocks(grow_blocks(lines), Request(translator.options)))
+    assert (len(block), len(translations)) == (FIRST_BLOCK_LINES, FIRST_BLOCK_LINES)
     assert len(read) == FIRST_BLOCK_LINES
 
 

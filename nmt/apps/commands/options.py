@@ -23,8 +23,11 @@ from nmt.base.machine import request_exact_mkl
 from nmt.config import SearchOptions
 
 if TYPE_CHECKING:
+    from nmt.apps.ray.ray_translator import RayTranslator
     from nmt.translation import Translator
-    from nmt.translation.blocks import BlockTranslator, Request
+    from nmt.translation.translator import Request
+
+    BlockTranslator = Translator | RayTranslator
 
 log = logging.getLogger(__name__)
 
@@ -299,9 +302,7 @@ def open_translator(
 ) -> Iterator[BlockTranslator]:
     """Yield a translator for what `find_models` found: in this process, or on a Ray cluster."""
     if ray is None:
-        from nmt.translation.blocks import LocalTranslator
-
-        yield LocalTranslator(load_translator(models, engine, device, precision, scores=scores))
+        yield load_translator(models, engine, device, precision, scores=scores)
         return
     from nmt.apps.ray.ray_translator import ray_translator
     from nmt.apps.ray.ray_worker import ModelPaths

@@ -38,10 +38,11 @@ from nmt.artifacts.rundir import RunDir
 from nmt.base.progress import Progress
 from nmt.config.filters import THRESHOLDS
 from nmt.data.read.lines import count_lines, open_text
-from nmt.translation.blocks import BlockTranslator, Request
 from nmt.translation.stream import grow_blocks
+from nmt.translation.translator import Request
 
 if TYPE_CHECKING:
+    from nmt.apps.commands.options import BlockTranslator
     from nmt.apps.recipes.selection import Limits
     from nmt.apps.recipes.synthesis import CandidateFile, CorpusWriter
 

@@ -46,8 +46,9 @@ from nmt.data.read.lines import COMPRESSIONS, count_lines
 from nmt.data.text.glossary import read_glossary
 
 if TYPE_CHECKING:
-    from nmt.translation import Translation
-    from nmt.translation.blocks import BlockTranslator, Request
+    from nmt.apps.commands.options import BlockTranslator
+    from nmt.translation import SegmentTranslation, Translation
+    from nmt.translation.translator import Request
 
 log = logging.getLogger(__name__)
 
@@ -156,15 +157,15 @@ def translate(
     refuse_replacing(filter(None, (output, attention)), read, found)
     terms = None if glossary is None else read_glossary(glossary)
     with open_translator(found, engine, device, precision, ray, ray_workers, scores=format == "jsonl") as translator:
-        from nmt.translation.blocks import Request
         from nmt.translation.stream import grow_blocks, read_blocks
+        from nmt.translation.translator import Request, Translator
 
         options = search.change(translator.options)
         if to is not None or from_ is not None:
             translator.languages.direction(to, from_)  # rejects languages that the model does not know
         request = Request(options, prefix, to, from_, glossary=terms)
-        if document is not None and output is not None and translator.local is not None:
-            translate_document(translator.local, document, output, request)
+        if document is not None and output is not None and isinstance(translator, Translator):
+            translate_document(translator, document, output, request)
             return
         settings = {} if output is None else settings_of(found, translator, request, glossary)
         settings |= {"format": format, "prefix": prefix, "alignments": alignments}
@@ -271,6 +272,14 @@ def _fields(translation: Translation, translator: BlockTranslator) -> dict[str, 
     }
 
 
+def _attention(translator: BlockTranslator, segment: SegmentTranslation) -> list[list[float]]:
+    """Return the attention of the last decoder layer, averaged over its heads. It needs the model in this process."""
+    from nmt.translation import Translator
+
+    assert isinstance(translator, Translator)
+    return translator.cross_attention(segment)
+
+
 def _alignment(translator: BlockTranslator, translation: Translation) -> str:
     """Return `i-j` for each aligned pair of a source and a target token; empty for a blank text.
 
@@ -278,12 +287,11 @@ def _alignment(translator: BlockTranslator, translation: Translation) -> str:
     """
     from nmt.translation.segments import alignment
 
-    assert translator.local is not None
     pairs = []
     num_src = num_tgt = 0
     for segment in translation.segments:
         if segment.tgt_ids:
-            found = alignment(translator.local.cross_attention(segment), len(segment.tgt_ids))
+            found = alignment(_attention(translator, segment), len(segment.tgt_ids))
             pairs += [(source + num_src, target + num_tgt) for source, target in found]
         num_src, num_tgt = num_src + len(segment.src_ids), num_tgt + len(segment.tgt_ids)
     return " ".join(f"{source}-{target}" for source, target in pairs)
@@ -298,8 +306,7 @@ def _draw_attention(translator: BlockTranslator, translation: Translation, path:
     if len(translation.segments) > 1:
         log.warning("the text was translated in %d segments; only the first is drawn", len(translation.segments))
     segment, tokenizers = translation.segments[0], translator.tokenizers
-    assert translator.local is not None
-    weights = translator.local.cross_attention(segment)
+    weights = _attention(translator, segment)
     src_tokens = [*tokenizers.src.tokens(segment.src_ids), "</s>"]
     tgt_tokens = [*tokenizers.tgt.tokens(segment.tgt_ids), "</s>"][: len(weights)]
     for warning in draw_attention(weights, src_tokens, tgt_tokens, path):

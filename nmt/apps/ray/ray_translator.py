@@ -22,9 +22,8 @@ from nmt.apps.ray.ray_worker import ModelPaths, Worker
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError, counted, in_words, require
 from nmt.base.machine import num_cores
-from nmt.translation.blocks import Request, TranslatedBlock
 from nmt.translation.languages import LanguagePair
-from nmt.translation.translator import Translator, shared_tokenizers
+from nmt.translation.translator import Request, TranslatedBlock, shared_tokenizers
 
 log = logging.getLogger(__name__)
 
@@ -64,8 +63,6 @@ def ray_translator(
 
 class RayTranslator:
     """A translator of blocks in the workers of a Ray cluster."""
-
-    local: Translator | None = None
 
     def __init__(self, ray: Any, models: Sequence[RunDir], paths: ModelPaths, shares: tuple[int, int, int]):
         """Start the workers, with `shares` as of `share_out`, and wait until each has loaded the model."""

@@ -13,9 +13,8 @@ from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError
 from nmt.base.files import sha256_of
 from nmt.base.machine import limit_cores, request_exact_mkl
-from nmt.translation.blocks import Request, translate_block
 from nmt.translation.translation import Translation
-from nmt.translation.translator import Translator
+from nmt.translation.translator import Request, Translator
 
 _CHECKSUM_CHARACTERS = 16
 
@@ -72,7 +71,7 @@ class Worker:
     def translate(self, texts: list[str], request: Request, first: int) -> list[Translation] | NmtError:
         """Translate `texts`, the lines from number `first` on."""
         try:
-            return translate_block(self._loaded(), texts, request, first)
+            return self._loaded().translate_block(texts, request, first)
         except NmtError as error:
             return error
 

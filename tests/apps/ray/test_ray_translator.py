@@ -15,7 +15,8 @@ from nmt.apps.ray.ray_translator import connected, share_out
 from nmt.apps.ray.ray_worker import ModelPaths, Worker
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError
-from nmt.translation.blocks import Request, translate_texts
+from nmt.translation.stream import grow_blocks
+from nmt.translation.translator import Request
 
 ROOT = Path(__file__).parents[3]
 TEXTS = [str(1000 + 37 * number) for number in range(200)]
@@ -147,16 +148,17 @@ class TestWithRay:
     @pytest.fixture(scope="class")
     def local(self, digits_run):
         from nmt import Translator
-        from nmt.translation.blocks import LocalTranslator
 
-        return LocalTranslator(Translator.load(digits_run, precision="fp32", device="cpu"))
+        return Translator.load(digits_run, precision="fp32", device="cpu")
 
     @pytest.mark.parametrize("sample", [False, True])
     def test_workers_translate_as_this_process_does_in_order(self, sample, translator, local):
         assert (translator.precision, translator.max_src_len) == (local.precision, local.max_src_len)
         request = Request(local.options.changed(sample=sample), draw_by_line=True)
-        found, expected = (list(translate_texts(each, TEXTS * 5, request)) for each in (translator, local))
-        assert [(text, t.text) for text, t in found] == [(text, t.text) for text, t in expected]
+        blocks = list(grow_blocks(TEXTS * 5))
+        found, expected = (list(each.translate_blocks(blocks, request)) for each in (translator, local))
+        assert [block for block, _ in found] == blocks
+        assert [[t.text for t in block] for _, block in found] == [[t.text for t in block] for _, block in expected]
 
     def test_workers_are_not_given_the_whole_stream(self, translator):
         read = []
@@ -189,7 +191,7 @@ class TestWithRay:
         monkeypatch.setattr(ray_translator, "MAX_RETRIES", 1)
         translator = ray_translator.RayTranslator(cluster, [RunDir(digits_run)], paths_of(digits_run), (1, 0, 0))
         with pytest.raises(NmtError, match="a Ray worker failed while it translated the lines 1 to 16"):
-            list(translate_texts(translator, TEXTS, Request(translator.options)))
+            list(translator.translate_blocks(grow_blocks(TEXTS), Request(translator.options)))
 
     def test_a_model_that_workers_do_not_find_is_an_error(self, cluster, digits_run):
         from nmt.apps.ray.ray_translator import RayTranslator
