@@ -84,6 +84,8 @@ def measure(corpus: Path, folder: Path) -> None:
         "to_first_batch_s": round(finished - imported, 2),
         "pairs_per_s": round(len(prepared.store) / (finished - building[0])) if building else None,
         "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10,
+        # Of the process that trains the tokenizer; Linux reports at least what this process had when it started it.
+        "tokenizer_peak_mb": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10,
         "text_mb": corpus.stat().st_size >> 20,
         "store_mb": sum(path.stat().st_size for path in prepared.store.folder.iterdir()) >> 20,
         "said": [line for _, line in messages.lines if line.startswith("tokenizing")],

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-import io
+import json
 import logging
+import os
 import random
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from itertools import chain
-from typing import Any
+from typing import IO, Any
 
 import sentencepiece
 
-from nmt.base.errors import DataError, in_words
+from nmt.base.errors import DataError, NmtError, in_words
 from nmt.base.special_tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from nmt.config.tokenizer import MIN_COVERAGE, TokenizerConfig
 from nmt.data.read.lines import without_surrogates
+from nmt.data.tokens import sentencepiece_worker
+from nmt.data.tokens.sentencepiece_worker import REFUSED, SentencePieceError, learn
 from nmt.data.tokens.tokenizer import Tokenizer, TokenizerPair
 
 log = logging.getLogger(__name__)
@@ -29,6 +35,9 @@ MAX_SENTENCE_BYTES = 16_384
 MAX_TOKEN_LENGTH = 16
 """Maximum characters in a learned token: SentencePiece's default."""
 
+MAX_CHARACTERS_HERE = 2_000_000
+"""A longer text is learned in a separate process: SentencePiece takes over 20 bytes per character."""
+
 _NUM_BYTE_TOKENS = 256
 
 Sentences = Callable[[], Iterable[str]]
@@ -40,21 +49,25 @@ def train_tokenizers(
 ) -> TokenizerPair:
     """Train one joint tokenizer, or one per side, according to `config`.
 
-    Each call of `src` and `tgt` starts a new pass over the sentences of their side (two passes each); at most
-    `config.max_sentences` of each are used, sampled uniformly. The same sentences, seed and threads give the same
-    bytes. A vocabulary smaller than requested is logged as a warning. Raises DataError if a side has no text or the
-    requested vocabulary is too small; the message gives the minimum.
+    Each call of `src` and `tgt` starts a new pass over the sentences of their side (two passes each). The same
+    sentences, seed and threads give the same bytes. A vocabulary smaller than requested is logged as a warning.
+    Raises DataError if a side has no text or the requested vocabulary is too small; the message gives the minimum.
     """
     if config.joint:
-        joint = Tokenizer(_train_model(config, {"source": src, "target": tgt}, seed, threads))
+        joint = Tokenizer(train_model(config, {"source": src, "target": tgt}, seed, threads))
         return TokenizerPair(joint, joint, joint=True)
-    src_model = _train_model(config, {"source": src}, seed, threads)
-    tgt_model = _train_model(config, {"target": tgt}, seed, threads)
+    src_model = train_model(config, {"source": src}, seed, threads)
+    tgt_model = train_model(config, {"target": tgt}, seed, threads)
     return TokenizerPair(Tokenizer(src_model), Tokenizer(tgt_model), joint=False)
 
 
-def _train_model(config: TokenizerConfig, sides: dict[str, Sentences], seed: int, threads: int) -> bytes:
-    """Train one SentencePiece model on all `sides` ({"source": sentences, ...}); return it serialized."""
+def train_model(config: TokenizerConfig, sides: dict[str, Sentences], seed: int, threads: int) -> bytes:
+    """Train one SentencePiece model on all `sides` ({"source": sentences, ...}); return it serialized.
+
+    At most `config.max_sentences` of each side are used, sampled uniformly with `seed`; each side is read twice, as a
+    stream. If the text does not support the vocabulary size, the vocabulary is smaller, with a warning. DataError
+    if a side has no text or the vocabulary is too small.
+    """
     name = in_words(list(sides))
     if config.vocab_size <= _num_reserved(config) and config.type in ("char", "word"):
         raise _too_small(config, name, _num_reserved(config) + 1)  # SentencePiece would learn nothing and say nothing
@@ -63,18 +76,14 @@ def _train_model(config: TokenizerConfig, sides: dict[str, Sentences], seed: int
     log.info("training a tokenizer of type %s on %s sentences", config.type, num_sentences)
     num_characters = sum(characters for *_, characters in samples)
     options = _options(config, _num_reserved(config) + MAX_TOKEN_LENGTH * num_characters, threads)
-    faults: list[BaseException] = []
-    text = _caught(chain.from_iterable(sentences for sentences, *_ in samples), faults)
-    writer = io.BytesIO()
+    text = chain.from_iterable(sentences for sentences, *_ in samples)
     try:
-        sentencepiece.SentencePieceTrainer.train(sentence_iterator=text, model_writer=writer, **options)
-    except (RuntimeError, SystemError, ValueError, OSError) as error:
-        if faults:
-            raise faults[0] from None
+        train = _learn_here if num_characters <= MAX_CHARACTERS_HERE else learn_in_process
+        model = train(text, options)
+    except SentencePieceError as error:
         if needed := re.search(r"smaller than required_chars\. \d+ vs (\d+)", str(error)):
             raise _too_small(config, name, int(needed[1])) from None
         raise DataError(f"SentencePiece cannot learn a tokenizer from the {name} text: {error}") from None
-    model = writer.getvalue()
     size = sentencepiece.SentencePieceProcessor(model_proto=model).vocab_size()
     if size < config.vocab_size:
         message = "tokenizer.vocab_size %d is more than the %s text supports (type %s); the vocabulary has %d tokens"
@@ -140,12 +149,21 @@ def _is_too_long(text: str) -> bool:
     return len(text) * 4 > MAX_SENTENCE_BYTES and len(text.encode("utf-8", "replace")) > MAX_SENTENCE_BYTES
 
 
-def _caught(sentences: Iterator[str], faults: list[BaseException]) -> Iterator[str]:
-    """Yield `sentences`; append an exception to `faults`, because SentencePiece replaces it with its own."""
+def _learn_here(sentences: Iterator[str], options: dict[str, Any]) -> bytes:
+    """Learn in this process; raise exceptions of `sentences` as they are."""
+    fault: list[BaseException] = []  # SentencePiece replaces exceptions of its input with its own
+    try:
+        return learn(_caught(sentences, fault), options)
+    except SentencePieceError as error:
+        raise (fault[0] if fault else error) from None
+
+
+def _caught(sentences: Iterator[str], fault: list[BaseException]) -> Iterator[str]:
+    """Yield `sentences`; store an exception in `fault`, because SentencePiece would swallow it."""
     try:
         yield from sentences
     except (Exception, KeyboardInterrupt) as error:
-        faults.append(error)
+        fault.append(error)
         raise
 
 
@@ -168,3 +186,45 @@ def _too_small(config: TokenizerConfig, name: str, smallest: int) -> DataError:
         f"{reserved} for reserved tokens and {smallest - reserved} for {learned}",
         hint=hint,
     )
+
+
+def learn_in_process(sentences: Iterable[str], options: dict[str, Any]) -> bytes:
+    """Return what `learn` does. SentencePieceError if no model can be learned; NmtError if the process fails."""
+    # Not with multiprocessing, which imports the main module again, so a user's script would need a guard.
+    process = subprocess.Popen(
+        [sys.executable, "-P", sentencepiece_worker.__file__],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        _send(process.stdin, options, sentences)
+        answer = process.stdout.read()
+        code = process.wait()
+    finally:
+        process.kill()
+        process.stdout.close()
+        with suppress(OSError):  # what the process has not read
+            process.stdin.close()
+        process.wait()
+    if code == REFUSED:
+        raise SentencePieceError(answer.decode())
+    if code != 0:
+        hint = "it may have run out of memory; lower tokenizer.max_sentences"
+        raise NmtError(f"the process that trains the tokenizer failed with exit code {code}", hint=hint)
+    return answer
+
+
+def _send(stream: IO[bytes], options: dict[str, Any], sentences: Iterable[str]) -> None:
+    """Send everything as lines of JSON, followed by an empty line, unless the process ends before."""
+    lines = (json.dumps(value).encode("ascii") + b"\n" for value in chain([options], sentences))
+    for line in chain(lines, [b"\n"]):
+        try:
+            stream.write(line)
+        except OSError:  # not in the loop's head, because faults of the text pass through
+            return
+    with suppress(OSError):
+        stream.flush()
