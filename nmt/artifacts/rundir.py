@@ -262,8 +262,15 @@ class RunDir:
         self.write_json(self.index_file, index.model_dump())
 
     def statistics(self) -> TextStatistics | None:
-        """Read statistics.json; None for an imported model, which has none. RunError if it is damaged."""
-        return self._read_record(self.statistics_file, TextStatistics) if self.statistics_file.exists() else None
+        """Read statistics.json, or count the validation set of an old run; None for an imported model, which has none.
+
+        RunError if a file is damaged.
+        """
+        if self.statistics_file.exists():
+            return self._read_record(self.statistics_file, TextStatistics)
+        if not (self.data / "valid.src").exists():
+            return None
+        return TextStatistics.from_few(zip(*self.read_pairs("valid"), strict=True))
 
     def write_statistics(self, statistics: TextStatistics) -> None:
         """Write statistics.json."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import accumulate
 
 from pydantic import ConfigDict, Field
 
 from nmt.config.base import Section
+from nmt.data.text.spans import has_letters, number_differences, numbers_in
 
 MAX_SENTENCES = 10
 """Texts of this many sentences and more are counted together."""
@@ -33,6 +35,23 @@ class TextStatistics(Section):
     placeholders_copied: float | None = Field(
         None, ge=0.0, le=1.0, description="share of the placeholders in validation sources that the model copies"
     )
+
+    @classmethod
+    def from_few(cls, pairs: Iterable[tuple[str, str]]) -> TextStatistics | None:
+        """Return what a few `pairs` tell about numbers; None if there are none. The rest is as if it were unknown."""
+        numbers = [(has_letters(src), numbers_in(src), numbers_in(tgt)) for src, tgt in pairs]
+        if not numbers:
+            return None
+        with_numbers = [not number_differences(src, tgt) for _, src, tgt in numbers if src or tgt]
+        return cls(
+            pairs=len(numbers),
+            src_sentences=[len(numbers)],
+            tgt_sentences=[len(numbers)],
+            without_letters=sum(not with_letters for with_letters, *_ in numbers),
+            in_capitals=len(numbers),  # not known to be unusual
+            with_numbers=len(with_numbers),
+            numbers_kept=sum(with_numbers),
+        )
 
     @property
     def max_sentences(self) -> int:

@@ -82,12 +82,17 @@ def test_a_model_that_copies_placeholders_goes_on_using_them(letters_run):
     assert Translator.load(letters_run, device="cpu").protects
 
 
-def test_a_model_without_statistics_translates_sentence_by_sentence(run, tmp_path: Path):
-    shutil.copytree(run.path, tmp_path / "imported")
-    (tmp_path / "imported" / "statistics.json").unlink()
-    imported = Translator.load(tmp_path / "imported", device="cpu")
+def test_an_old_run_tells_by_its_validation_set_whether_it_translates_numbers_alone(run, tmp_path: Path):
+    shutil.copytree(run.path, tmp_path / "old")
+    (tmp_path / "old" / "statistics.json").unlink()
+    translator = Translator.load(tmp_path / "old", device="cpu")
+    assert translator.statistics is not None
+    assert translator.statistics.translates_numbers_alone
+    assert translator.protects  # as before
+    assert translator.translate(["Two of them. Both are short."])[0].num_segments == 2
+    shutil.rmtree(tmp_path / "old" / "data")  # as in an imported model
+    imported = Translator.load(tmp_path / "old", device="cpu")
     assert imported.statistics is None
-    assert imported.protects
     assert imported.translate(["Two of them. Both are short. 42"])[0].num_segments == 2
 
 
