@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
+from nmt.base.errors import NmtError
 from nmt.config import SearchOptions
+from nmt.config.model import ModelConfig
 from nmt.decoding.hypothesis import Hypothesis
 
 Input = TypeVar("Input")
@@ -65,3 +67,12 @@ class Engine(Protocol):
     def close(self) -> None:
         """Stop the threads of the engine; the next call starts new ones."""
         ...
+
+
+def check_layer_and_head(config: ModelConfig, layer: int, head: int | None) -> None:
+    """Raise NmtError unless the decoder has this layer and this head."""
+    num_layers, num_heads = config.decoder_layers, config.num_heads
+    if not -num_layers <= layer < num_layers:
+        raise NmtError(f"no decoder layer {layer}", hint=f"choose 0 to {num_layers - 1}; -1 is the last layer")
+    if head is not None and not 0 <= head < num_heads:
+        raise NmtError(f"no attention head {head}", hint=f"choose 0 to {num_heads - 1}")

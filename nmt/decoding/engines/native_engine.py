@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple
 
 from nmt.artifacts.rundir import RunDir
-from nmt.base.errors import NmtError, RunError
+from nmt.base.errors import RunError
 from nmt.base.machine import num_cores
 from nmt.base.special_tokens import EOS_ID
 from nmt.config import SearchOptions
@@ -24,7 +24,8 @@ from nmt.config.model import ModelConfig
 from nmt.data.store.shortlist import Shortlist, refuse_shortlist
 from nmt.data.text.tags import output_tags
 from nmt.data.tokens.tokenizer import TokenizerPair
-from nmt.decoding.engines.per_process import PerProcess
+from nmt.decoding.engines.interface import Input, Output, check_layer_and_head
+from nmt.decoding.engines.threads import Threads
 from nmt.decoding.hypothesis import Hypothesis, check_finite, output_limits, sampling_numbers
 from nmt.model.shapes import check_number_of_layers, check_shapes, parameter_shapes
 
@@ -33,8 +34,6 @@ try:
 except ImportError:  # it is only built if there is a C compiler
     _decoder = None  # type: ignore[assignment]
 
-Input = TypeVar("Input")
-Output = TypeVar("Output")
 NativePrecision = Literal["int8", "fp32"]
 
 MAX_ROWS = 32
@@ -129,7 +128,7 @@ class NativeEngine:
         self.num_tags = tags.length  # tokens at the start of each prefix that are not part of the output
         self._never_generated = [*tokenizers.tgt.never_generated, *tags.never_generated]
         self._num_workers = num_threads or num_cores()
-        self._pool = PerProcess(partial(ThreadPoolExecutor, max(1, self._num_workers - 1), "nmt-native"))
+        self._threads = Threads(partial(ThreadPoolExecutor, max(1, self._num_workers - 1), "nmt-native"))
         numbers = _numbers(config, tokenizers, precision)
         try:
             self._model = _decoder.load(self.kernel, numbers, arrays)
@@ -164,8 +163,7 @@ class NativeEngine:
 
     def close(self) -> None:
         """As `Engine.close`."""
-        if (pool := self._pool.take()) is not None:
-            pool.shutdown()
+        self._threads.close()
 
     def search(
         self,
@@ -202,14 +200,10 @@ class NativeEngine:
         self, source: Sequence[int], target: Sequence[int], layer: int = -1, head: int | None = None
     ) -> list[list[float]]:
         """Implement `Engine.cross_attention`; NmtError if there is no such layer or head."""
-        num_layers, num_heads = self._config.decoder_layers, self._config.num_heads
-        if not -num_layers <= layer < num_layers:
-            raise NmtError(f"no decoder layer {layer}", hint=f"choose 0 to {num_layers - 1}; -1 is the last layer")
-        if head is not None and not 0 <= head < num_heads:
-            raise NmtError(f"no attention head {head}", hint=f"choose 0 to {num_heads - 1}")
+        check_layer_and_head(self._config, layer, head)
         if not target:
             return []
-        attention = (layer % num_layers, -1 if head is None else head)
+        attention = (layer % self._config.decoder_layers, -1 if head is None else head)
         ((_, weights),) = self._translate(_Inputs([source], [target], [len(target)]), SearchOptions(), attention)
         return weights
 
@@ -245,21 +239,17 @@ class NativeEngine:
             self._shortlist if options.shortlist else None,
         )  # fmt: skip
         try:
-            self._run(job, num_threads)
+            helpers = [self._threads.get().submit(_decoder.run, job) for _ in range(num_threads - 1)]
+            try:
+                _decoder.run(job)
+            finally:
+                for helper in helpers:
+                    if not helper.cancel():
+                        helper.result()
         except MemoryError:
             hint = "translate with a smaller beam, fewer samples or shorter outputs"
             raise RunError("not enough memory to translate", hint=hint) from None
         return _decoder.results(job)
-
-    def _run(self, job: object, num_threads: int) -> None:
-        """Run `job` in this thread and in `num_threads` - 1 others."""
-        helpers = [self._pool.get().submit(_decoder.run, job) for _ in range(num_threads - 1)]
-        try:
-            _decoder.run(job)
-        finally:
-            for helper in helpers:
-                if not helper.cancel():
-                    helper.result()
 
 
 def _numbers(config: ModelConfig, tokenizers: TokenizerPair, precision: str) -> tuple[int, ...]:

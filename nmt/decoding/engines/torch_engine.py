@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
-from typing import TypeVar
 
 import torch
 
@@ -24,16 +23,14 @@ from nmt.decoding.beam import beam_search
 from nmt.decoding.constraints import Constraints
 from nmt.decoding.cuda_graphs import StepRecordings
 from nmt.decoding.decoder import Decoder, ensemble_log_probs, min_rows
-from nmt.decoding.engines.per_process import PerProcess
+from nmt.decoding.engines.interface import Input, Output, check_layer_and_head
+from nmt.decoding.engines.threads import Threads
 from nmt.decoding.greedy import greedy_search
 from nmt.decoding.hypothesis import Hypothesis, check_finite, output_limits
 from nmt.decoding.sampling import Sampler
 from nmt.model.cache import KVCache
 from nmt.model.recording import AttentionWeights, attention_weights
 from nmt.model.transformer import Transformer
-
-Input = TypeVar("Input")
-Output = TypeVar("Output")
 
 
 class TorchEngine:
@@ -55,7 +52,7 @@ class TorchEngine:
         self.load_shortlist: Callable[[], Shortlist] = refuse_shortlist  # called when a search first needs it
         self.max_src_len = min(model.config.max_src_len for model in models)
         self.max_tgt_len = min(model.config.max_tgt_len for model in models)
-        self._pool = PerProcess(partial(_start_threads, self.num_threads))
+        self._threads = Threads(partial(_start_threads, self.num_threads))
         self._gpu_lock = threading.Lock()
 
     @classmethod
@@ -89,7 +86,7 @@ class TorchEngine:
     def map(self, function: Callable[[Input], Output], inputs: Sequence[Input]) -> list[Output]:
         """Implement `Engine.map`: on a CPU in a thread pool; on a GPU, or with one thread, sequentially."""
         if self.num_threads > 1:
-            return list(self._pool.get().map(function, inputs))
+            return list(self._threads.get().map(function, inputs))
         if self.device.type == "cpu":
             return [function(each) for each in inputs]
         with self._gpu_lock:  # recorded steps always write their results to the same memory
@@ -97,8 +94,7 @@ class TorchEngine:
 
     def close(self) -> None:
         """Implement `Engine.close`."""
-        if (pool := self._pool.take()) is not None:
-            pool.shutdown()
+        self._threads.close()
 
     @torch.inference_mode()
     def search(
@@ -158,11 +154,7 @@ class TorchEngine:
         `target` includes eos if the output ended with it; S counts the source's eos.
         """
         model = self.models[0]
-        num_layers, num_heads = model.config.decoder_layers, model.config.num_heads
-        if not -num_layers <= layer < num_layers:
-            raise NmtError(f"no decoder layer {layer}", hint=f"choose 0 to {num_layers - 1}; -1 is the last layer")
-        if head is not None and not 0 <= head < num_heads:
-            raise NmtError(f"no attention head {head}", hint=f"choose 0 to {num_heads - 1}")
+        check_layer_and_head(model.config, layer, head)
         src = collate_sources([source], model.config.max_src_len).to(model.device)
         tgt_in = torch.tensor([[BOS_ID, *target[:-1]]], device=model.device)
         memory = model.encode(src)
