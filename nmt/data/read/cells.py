@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
+from nmt.base.languages import names_of
+
 _ERROR_VALUE = re.compile(
     r"#(?:VALUE!|REF!|NAME\?|N/A|DIV/0!|NULL!|NUM!|SPILL!|CALC!|FIELD!|BLOCKED!|CONNECT!|UNKNOWN!|GETTING_DATA|ERROR!"
     r"|WERT!|BEZUG!|NV|ZAHL!|VALEUR!|NOM\s?\?|NOMBRE!|¡VALOR!|¡REF!|¿NOMBRE\?|¡DIV/0!|¡NUM!|VALOR!|NOME\?)"
@@ -29,17 +31,13 @@ satz übersetzung sprache texte phrase traduction langue texto frase traducción
 ar bg bn ca cs da de el en es et fa fi fr he hi hr hu id is it ja ko lt lv ms nb nl nn no pl pt ro ru sk sl sr sv
 sw ta te th tr uk ur vi zh ara ces chi cmn dan deu ell eng fin fra fre ger heb hin hun ita jpn kor nld nor pol por
 ron rus spa swe tur ukr vie zho us gb at ch br mx tw cn hk hans hant
-arabic bengali bulgarian cantonese catalan chinese croatian czech danish dutch english estonian finnish french
-german greek hebrew hindi hungarian icelandic indonesian irish italian japanese korean latvian lithuanian malay
-mandarin norwegian persian polish portuguese romanian russian serbian slovak slovenian spanish swahili swedish
-tamil telugu thai turkish ukrainian urdu vietnamese welsh simplified traditional
-deutsch englisch französisch spanisch italienisch niederländisch russisch chinesisch japanisch polnisch türkisch
-anglais français allemand espagnol italien néerlandais russe chinois japonais
-inglés francés alemán español italiano portugués ruso chino japonés
-inglese francese tedesco spagnolo português inglês nederlands svenska dansk norsk suomi polski čeština türkçe
-русский английский українська 中文 英文 日本語 英語 한국어 영어
+cantonese icelandic irish malay telugu welsh simplified traditional
+englisch französisch spanisch italienisch niederländisch russisch chinesisch japanisch polnisch türkisch
+anglais allemand espagnol italien néerlandais russe chinois japonais inglés francés alemán portugués ruso chino japonés
+inglese francese tedesco spagnolo inglês nederlands svenska dansk norsk suomi polski čeština türkçe
+русский английский українська 英文 日本語 英語 한국어 영어
 """
-_WORDS = frozenset(_WORD_LIST.split())
+_WORDS = frozenset(name for word in _WORD_LIST.split() for name in names_of(word))  # with the languages' names
 _SEPARATORS = re.compile(r"[\W_]+")
 _MAX_CHARS = 60
 
