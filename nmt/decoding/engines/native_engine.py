@@ -93,6 +93,7 @@ class _Inputs(NamedTuple):
     limits: Sequence[int]
     draws: Sequence[int] | None = None  # as in `Engine.search`
     num_tags: int = 0  # tokens at the start of each prefix that have no score
+    drafts: Sequence[Sequence[int]] | None = None
 
 
 class NativeEngine:
@@ -171,11 +172,14 @@ class NativeEngine:
         options: SearchOptions,
         prefixes: Sequence[Sequence[int]] | None = None,
         draws: Sequence[int] | None = None,
+        drafts: Sequence[Sequence[int]] | None = None,
     ) -> list[list[Hypothesis]]:
         """As `Engine.search`."""
         prefixes = [()] * len(sources) if prefixes is None else prefixes
         limits = output_limits(sources, options, prefixes, self.max_src_len, self.max_tgt_len, self.num_tags)
-        inputs = _Inputs(sources, prefixes, limits, draws, self.num_tags)
+        is_greedy = options.beam_size == 1 and not (options.sample or options.exact)
+        drafts = [[*draft, EOS_ID] if draft else [] for draft in drafts] if drafts and is_greedy else None
+        inputs = _Inputs(sources, prefixes, limits, draws, self.num_tags, drafts)
         found = self._translate(inputs, options, with_scores=self.scores)
         results = [[Hypothesis(*output) for output in outputs] for outputs, _ in found]
         for hypotheses in results:
@@ -219,7 +223,7 @@ class NativeEngine:
 
         RunError if there is not enough memory.
         """
-        sources, prefixes, limits, draws, num_tags = inputs
+        sources, prefixes, limits, draws, num_tags, drafts = inputs
         if not sources:
             return []
         longest = max(limits)
@@ -236,7 +240,7 @@ class NativeEngine:
         job = _decoder.translate(
             self._model, [[*source[: self.max_src_len - 1], EOS_ID] for source in sources], prefixes, limits, search,
             min(self._max_rows, share * rows), numbers, divisors, self._never_generated,
-            self._shortlist if options.shortlist else None,
+            self._shortlist if options.shortlist else None, drafts,
         )  # fmt: skip
         try:
             helpers = [self._threads.get().submit(_decoder.run, job) for _ in range(num_threads - 1)]

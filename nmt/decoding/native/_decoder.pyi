@@ -15,6 +15,7 @@ def translate(
     divisors: Any,
     never_generated: Sequence[int],
     shortlist: object | None,
+    drafts: Sequence[Sequence[int]] | None,
     /,
 ) -> object: ...
 def run(job: object, /) -> None: ...

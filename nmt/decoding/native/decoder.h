@@ -61,6 +61,8 @@ typedef struct {
     int *src_lens;
     int **prefixes;     /* forced first tokens */
     int *prefix_lens;
+    int **drafts;       /* expected outputs, which greedy search verifies several tokens at a time; or NULL */
+    int *draft_lens;
     int *limits;        /* maximum output length, eos counted */
     double *numbers;    /* sampling: uniform in [0, 1), [num_sources][num_hypotheses][longest limit] */
     int longest_limit;

@@ -5,8 +5,8 @@
  *                                                   float, in the order of model.c
  *   shortlist(model, starts, candidates, always) -> shortlist
  *                                                   starts, candidates, always: buffers of int; see struct Shortlist
- *   translate(model, sources, prefixes, limits, options, max_rows, numbers, divisors, never_generated, shortlist) -> job
- *                                                   shortlist: or None
+ *   translate(model, sources, prefixes, limits, options, max_rows, numbers, divisors, never_generated, shortlist,
+ *             drafts) -> job                        shortlist, drafts: or None
  *   run(job)                                        may be called by several threads at once; releases the GIL
  *   results(job) -> list of (outputs, attention)
  *
@@ -191,10 +191,11 @@ static void free_job(PyObject *capsule) {
     for (int i = 0; i < job->num_sources; i++) {
         if (job->sources) free(job->sources[i]);
         if (job->prefixes) free(job->prefixes[i]);
+        if (job->drafts) free(job->drafts[i]);
         if (job->results) free_result(&job->results[i]);
     }
     free(job->sources), free(job->prefixes), free(job->src_lens), free(job->prefix_lens), free(job->limits);
-    free(job->results), free(job->numbers), free(job->length_divisors), free(job->penalty);
+    free(job->drafts), free(job->draft_lens), free(job->results), free(job->numbers), free(job->length_divisors), free(job->penalty);
     Py_XDECREF(py->model_capsule);
     Py_XDECREF(py->shortlist);
     free(py);
@@ -207,7 +208,7 @@ static int read_lists(PyObject *lists, int count, int vocabulary, int min, int m
         PyObject *list = PySequence_GetItem(lists, i);
         Py_ssize_t length = list ? PySequence_Size(list) : -1;
         int fault = length < min || length > max;
-        if (fault) fail(PyExc_ValueError, "a source or prefix is empty or longer than the model's limit");
+        if (fault) fail(PyExc_ValueError, "a list of tokens is empty or longer than the model's limit");
         if (!fault && !(out[i] = malloc((length + 1) * sizeof(int)))) fault = 1, PyErr_NoMemory();
         fault = fault || read_ints(list, (int)length, out[i]);
         for (int j = 0; !fault && j < length; j++)
@@ -307,15 +308,28 @@ static int use_shortlist(PyJob *py, PyObject *capsule) {
     return 0;
 }
 
+/* Gives the job its drafts, unless they are None. They need one row per source, so only greedy search has them. */
+static int use_drafts(Job *job, PyObject *drafts) {
+    const Options *o = &job->options;
+    const Config *config = model_config(job->model);
+    if (drafts == Py_None) return 0;
+    if (o->beam_size > 1 || o->sample || o->exact || o->attention_layer >= 0)
+        return fail(PyExc_ValueError, "only greedy search verifies drafts"), -1;
+    job->drafts = calloc((size_t)job->num_sources + 1, sizeof(int *));
+    job->draft_lens = calloc((size_t)job->num_sources + 1, sizeof(int));
+    if (!job->drafts || !job->draft_lens) return PyErr_NoMemory(), -1;
+    return read_lists(drafts, job->num_sources, config->tgt_vocab_size, 0, INT32_MAX, job->drafts, job->draft_lens);
+}
+
 static PyObject *translate(PyObject *self, PyObject *args) {
     (void)self;
-    PyObject *capsule, *sources, *prefixes, *limits, *numbers, *divisors, *never_generated, *listed;
+    PyObject *capsule, *sources, *prefixes, *limits, *numbers, *divisors, *never_generated, *listed, *drafts;
     Options o;
     int max_rows;
-    if (!PyArg_ParseTuple(args, "OOOO(iiiiiiiddiiii)iOOOO", &capsule, &sources, &prefixes, &limits, &o.beam_size,
+    if (!PyArg_ParseTuple(args, "OOOO(iiiiiiiddiiii)iOOOOO", &capsule, &sources, &prefixes, &limits, &o.beam_size,
                           &o.num_hypotheses, &o.exact, &o.sample, &o.min_len, &o.no_repeat_ngram, &o.top_k,
                           &o.temperature, &o.top_p, &o.with_scores, &o.attention_layer, &o.attention_head, &o.num_tags,
-                          &max_rows, &numbers, &divisors, &never_generated, &listed))
+                          &max_rows, &numbers, &divisors, &never_generated, &listed, &drafts))
         return NULL;
     SharedModel *shared = PyCapsule_GetPointer(capsule, MODEL_NAME);
     Py_ssize_t count = PySequence_Size(sources);
@@ -332,7 +346,8 @@ static PyObject *translate(PyObject *self, PyObject *args) {
     if (!job) return free(py), NULL;
     Py_INCREF(capsule);
     py->model_capsule = capsule;
-    if (use_shortlist(py, listed) || fill_job(py, sources, prefixes, limits, numbers, divisors, never_generated))
+    if (use_shortlist(py, listed) || fill_job(py, sources, prefixes, limits, numbers, divisors, never_generated) ||
+        use_drafts(&py->job, drafts))
         Py_CLEAR(job);
     return job;
 }

@@ -13,6 +13,8 @@
 
 #define ENCODED_TOGETHER 256 /* tokens; longer sources are encoded one at a time */
 #define POLL_STEPS 16
+#define MAX_AHEAD 8         /* tokens of a draft that are verified in one step */
+#define NEARBY 8            /* how far from its place a draft is searched for the last token */
 
 /* The state of one call of run_job. */
 typedef struct {
@@ -78,10 +80,10 @@ static void release(Worker *w, Block *block) {
     w->free_blocks = block;
 }
 
-/* Ensures that the row has its own block for its next position. */
-static int own_last_block(Worker *w, Row *row) {
-    int at = row->length / BLOCK;
-    Block *shared = row->length % BLOCK ? row->blocks[at] : NULL;
+/* Ensures that the row has its own block for `position`, its next one or, if it has a draft, a later one. */
+static int own_block(Worker *w, Row *row, int position) {
+    int at = position / BLOCK;
+    Block *shared = at < row->num_blocks ? row->blocks[at] : NULL;
     if (shared && shared->references == 1) return 1;
     Block *block = new_block(w);
     if (!block) return 0;
@@ -120,6 +122,7 @@ static void free_sentence(Worker *w, Sentence *s) {
     free(s->ended);
     free(s->rows);
     free(s->spare);
+    free(s->ahead);
     release_outputs(s);
     free_aligned(s->memory_storage);
     free(s->memory);
@@ -161,6 +164,11 @@ static Sentence *new_sentence(const Search *search, int source) {
     int is_beam = !job->options.sample && (job->options.beam_size > 1 || job->options.exact);
     s->spare = is_beam ? new_rows(s, search->rows_per_source) : NULL;
     int fits = s->memory && s->memory_storage && s->rows && (s->spare || !is_beam);
+    if (job->drafts && job->draft_lens[source]) {
+        s->ahead = calloc(MAX_AHEAD, sizeof(Row));
+        s->ahead_limit = MAX_AHEAD;
+        fits = fits && s->ahead;
+    }
     if (job->options.attention_layer >= 0) {
         s->weights = malloc((size_t)w->model->config.num_heads * s->src_len * sizeof(float));
         s->attention = calloc((size_t)s->limit * s->src_len, sizeof(float));
@@ -358,10 +366,69 @@ static int draw(const Search *search, const Row *row, const float *logits, int c
     return tokens[drawn].token;
 }
 
-static void choose(const Search *search, Row *row, const float *logits, const Reduction *total) {
-    int place = search->job->options.sample ? draw(search, row, logits, num_places(search, row->sentence)) : total->id;
-    float score = is_tag(search->job, row) ? 0.0f : logits[place] - log_total(total);
-    append(search->worker, row, token_at(row->sentence, place), score);
+/* Appends the row's next token, from its logits or, if these are reduced as they are computed, their reduction. */
+static void choose(const Search *search, Row *row, const float *logits, const Reduction *r) {
+    const Job *job = search->job;
+    const Sentence *s = row->sentence;
+    if (search->fused) {
+        float total = job->options.with_scores ? log_total(r) : 0.0f;
+        if (is_tag(job, row)) append(search->worker, row, job->prefixes[s->source][row->length], 0.0f);
+        else append(search->worker, row, r->id, r->logit - total);
+        return;
+    }
+    int place = job->options.sample ? draw(search, row, logits, num_places(search, s)) : r->id;
+    float score = is_tag(job, row) ? 0.0f : logits[place] - log_total(r);
+    append(search->worker, row, token_at(s, place), score);
+}
+
+/* ---- Drafts: the tokens of an expected output are the inputs of further rows, which compute the tokens after them in
+ * the same step. A token is kept if all before it are those of the draft (Stern et al. 2018; Ge et al. 2022). ---- */
+
+/* Adds rows for the next tokens of the draft to the active ones; returns 0 if out of memory. */
+static int look_ahead(Worker *w, const Job *job, Sentence *s) {
+    Row *row = &s->rows[0];
+    const int *draft = job->drafts[s->source] + s->draft_at;
+    int left = job->draft_lens[s->source] - s->draft_at, room = s->limit - row->length - 1;
+    int count = left < room ? left : room;
+    s->num_ahead = count < s->ahead_limit ? count : s->ahead_limit;
+    for (int i = 0; i < s->num_ahead; i++) {
+        if (!own_block(w, row, row->length + i + 1)) return 0;
+        row->ids[row->length + i] = draft[i];
+        s->ahead[i] = *row;
+        s->ahead[i].length = row->length + i + 1;
+        s->ahead[i].last = draft[i];
+        w->active[w->num_active++] = &s->ahead[i];
+    }
+    return 1;
+}
+
+/* Finds the place in the draft after `token`, which is not the one expected: nearby, or one further on. */
+static void resume_draft(Sentence *s, const int *draft, int length, int token) {
+    for (int distance = 1; distance <= NEARBY; distance++)
+        for (int sign = 1; sign >= -1; sign -= 2) {
+            int at = s->draft_at + sign * distance;
+            if (at < 0 || at >= length || draft[at] != token) continue;
+            s->draft_at = at + 1;
+            return;
+        }
+    if (s->draft_at < length) s->draft_at++;
+}
+
+/* Appends the tokens of a row, at `index` of the active ones, and of those ahead of it as long as they agree. */
+static void choose_by_draft(const Search *search, Sentence *s, int index) {
+    const Worker *w = search->worker;
+    const int *draft = search->job->drafts[s->source], length = search->job->draft_lens[s->source];
+    Row *row = &s->rows[0];
+    int agreed = 0;
+    for (int i = 0; i <= s->num_ahead && agreed == i; i++) {
+        int expected = i < s->num_ahead ? s->ahead[i].last : -1;
+        choose(search, row, w->logits + (index + i) * search->stride, &search->reductions[index + i]);
+        if (s->draft_at < length && draft[s->draft_at] == row->last) s->draft_at++;
+        else resume_draft(s, draft, length, row->last);
+        agreed += row->last == expected && s->num_running;
+    }
+    int next = agreed == s->num_ahead ? 2 * s->ahead_limit : agreed + 1;
+    s->ahead_limit = next < MAX_AHEAD ? next : MAX_AHEAD;
 }
 
 /* ---- Beam search (Sutskever et al. 2014, section 3.2; nmt/decoding/beam.py) ---- */
@@ -526,18 +593,20 @@ static int prepare_step(Search *search) {
     w->num_active = 0;
     search->stride = search->fused ? CHUNK : search->job->shortlist ? 0 : w->model->output.outputs;
     for (int i = 0; i < w->num_sentences; i++) {
-        const Sentence *s = w->sentences[i];
+        Sentence *s = w->sentences[i];
         longest = s->src_len > longest ? s->src_len : longest;
         if (s->outputs && (size_t)num_places(search, s) > search->stride) search->stride = num_places(search, s);
         for (int j = 0; j < s->num_rows; j++) {
             Row *row = &s->rows[j];
             if (!row->running) continue;
-            if (!own_last_block(w, row)) return 0;
-            longest = row->length + 1 > longest ? row->length + 1 : longest;
-            w->active[w->num_active] = row;
-            search->reductions[w->num_active++] = (Reduction){-INFINITY, 0, NAN, -INFINITY, 0.0f};
+            if (!own_block(w, row, row->length)) return 0;
+            w->active[w->num_active++] = row;
+            if (s->ahead && !look_ahead(w, search->job, s)) return 0;
+            int end = row->length + 1 + s->num_ahead;
+            longest = end > longest ? end : longest;
         }
     }
+    for (int i = 0; i < w->num_active; i++) search->reductions[i] = (Reduction){-INFINITY, 0, NAN, -INFINITY, 0.0f};
     return make_room_for_steps(w, w->num_active, ROUND_UP(longest, 256), w->num_active * search->stride);
 }
 
@@ -554,12 +623,10 @@ static Status step(Search *search) {
         Sentence *s = w->active[row]->sentence;
         const float *logits = w->logits + row * search->stride;
         const Reduction *r = &search->reductions[row];
-        if (search->fused && is_tag(search->job, w->active[row])) {
-            append(w, w->active[row], search->job->prefixes[s->source][w->active[row]->length], 0.0f);
-            row++;
-        } else if (search->fused)
-            append(w, w->active[row++], r->id, r->logit - (search->job->options.with_scores ? log_total(r) : 0.0f));
-        else if (!s->spare)
+        if (s->ahead) {
+            choose_by_draft(search, s, row);
+            row += 1 + s->num_ahead;
+        } else if (!s->spare)
             choose(search, w->active[row++], logits, r);
         else {
             row += s->num_rows;
@@ -619,7 +686,8 @@ static int start(Search *search) {
     search->first_penalty[EOS_ID] = -INFINITY;
     for (int i = 0; i < search->job->num_sources; i++) /* a tag needs no logits */
         search->fused = search->fused && search->job->prefix_lens[i] <= options->num_tags;
-    size_t rows = (size_t)search->max_sentences * search->rows_per_source, few = 2 * (size_t)options->beam_size;
+    int rows_of_source = search->rows_per_source + (search->job->drafts ? MAX_AHEAD : 0);
+    size_t rows = (size_t)search->max_sentences * rows_of_source, few = 2 * (size_t)options->beam_size;
     size_t candidates = options->sample ? vocab : options->beam_size * few;
     free(w->active);
     free(w->sentences);

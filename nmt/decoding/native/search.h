@@ -37,6 +37,9 @@ typedef struct Sentence {
     float *attention; /* [limit][src_len], or NULL */
     Row *rows, *spare; /* [num_rows]; the next generation of a beam is built in the other one */
     int num_rows, num_running;
+    Row *ahead;       /* [MAX_AHEAD]: the row's continuations by its draft; NULL without a draft */
+    int num_ahead, ahead_limit; /* in this step; how many are worth trying */
+    int draft_at;     /* the token of the draft that is expected next */
     Output *ended;    /* ended hypotheses of a beam */
     int num_ended, ended_capacity;
     void *memory_storage;
