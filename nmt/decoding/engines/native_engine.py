@@ -7,7 +7,11 @@ by all threads. So there are no batches, and the result for a source is bit-iden
 
 from __future__ import annotations
 
+import json
 import math
+import mmap
+import os
+import sys
 from array import array
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -43,6 +47,10 @@ _FEW_ROWS = 16
 _CACHED_WEIGHTS = (
     16_000_000  # numbers; they fit the processor's cache, so reading them for only a few rows costs nothing extra
 )
+
+MIN_MAPPED_BYTES = 256_000_000 if sys.platform != "win32" else sys.maxsize
+"""Files of weights from this size on are mapped instead of read, which saves memory, but who shortens one in use ends
+the process. nmt itself only replaces files. On Windows, a mapped file could not be replaced."""
 
 _PRECISIONS = ("int8", "fp32")
 
@@ -114,7 +122,8 @@ class NativeEngine:
     ):
         """Pack the weights `arrays`, in the order of `arrays_in_order`, for `kernel` (default: the fastest one).
 
-        Translate with `num_threads` threads (default: one per core). RunError if the decoder cannot use the weights.
+        The first two, the embeddings, must not change as long as the engine lives. Translate with
+        `num_threads` threads (default: one per core). RunError if the decoder cannot use the weights.
         """
         self.precision: str = precision
         self.max_src_len, self.max_tgt_len = config.max_src_len, config.max_tgt_len
@@ -131,8 +140,9 @@ class NativeEngine:
         self._num_workers = num_threads or num_cores()
         self._threads = Threads(partial(ThreadPoolExecutor, max(1, self._num_workers - 1), "nmt-native"))
         numbers = _numbers(config, tokenizers, precision)
+        mapped = isinstance(getattr(arrays[0], "obj", None), mmap.mmap)
         try:
-            self._model = _decoder.load(self.kernel, numbers, arrays)
+            self._model = _decoder.load(self.kernel, numbers, arrays, mapped)
         except ValueError as error:
             raise RunError(
                 f"the native decoder cannot load this model ({error})", hint="use the engine torch"
@@ -290,14 +300,23 @@ class Array(NamedTuple):
 
 
 def read_arrays(path: Path) -> dict[str, Array]:
-    """Read named arrays without verifying their checksum. RunError if the file cannot be read."""
-    from safetensors import SafetensorError, deserialize
-
+    """Read named arrays without verifying their checksum; map a large file. RunError if the file cannot be read."""
     try:
-        entries = deserialize(path.read_bytes())
-    except (OSError, SafetensorError) as error:
-        raise RunError(f"cannot read these weights ({error})", path=path) from error
-    return {name: Array(tuple(entry["shape"]), entry["dtype"], entry["data"]) for name, entry in entries}
+        with open(path, "rb") as file:
+            is_large = os.fstat(file.fileno()).st_size >= MIN_MAPPED_BYTES
+            content = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if is_large else file.read())
+        start = 8 + int.from_bytes(content[:8], "little")
+        header = json.loads(bytes(content[8:start]))
+        arrays = {}
+        for name, entry in header.items():
+            if name != "__metadata__":
+                first, end = entry["data_offsets"]
+                arrays[name] = Array(tuple(entry["shape"]), entry["dtype"], content[start + first : start + end])
+        return arrays
+    except OSError as error:
+        raise RunError(f"cannot read these weights ({error.strerror or error})", path=path) from None
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        raise RunError("cannot read these weights (the header is not readable)", path=path) from None
 
 
 def arrays_in_order(config: ModelConfig, tokenizers: TokenizerPair, arrays: dict[str, Any], path: Path) -> list[Any]:

@@ -79,9 +79,11 @@ typedef struct Worker Worker;
 
 typedef enum { DONE, OUT_OF_MEMORY, STOPPED } Status;
 
-/* Returns a model with its own copy of the float arrays, in the order of model.c; on failure NULL, and sets *error. */
+/* Returns a model made of float arrays, in the order of model.c; on failure NULL, and sets *error. The embeddings (the
+ * first two) must exist as long as the model; it copies the others. If they are `mapped` from a file, their pages are
+ * freed when they have been read. */
 Model *load_model(const Config *config, const Kernel *kernel, const float *const *arrays, const size_t *counts,
-                  int num_arrays, const char **error);
+                  int num_arrays, int mapped, const char **error);
 void free_model(Model *model);
 const Config *model_config(const Model *model);
 int padded_vocab_size(const Model *model);

@@ -1,9 +1,13 @@
 /* Packs the weights of a run for a kernel: padding, quantization to 8 bits, and tables of positions. */
+#define _DEFAULT_SOURCE /* for madvise */
 #include "model.h"
 
 #include <stdlib.h>
 #ifdef _WIN32
 #include <malloc.h>
+#else
+#include <sys/mman.h>
+#include <unistd.h>
 #endif
 
 void *allocate_aligned(size_t bytes) {
@@ -23,12 +27,14 @@ void free_aligned(void *memory) {
 #endif
 }
 
+#define RELEASED_ROWS 1024
+
 /* Arrays are consumed in order. The first error is kept, and everything after it does nothing. */
 typedef struct {
     Model *model;
     const float *const *arrays;
     const size_t *counts;
-    int num_arrays, next;
+    int num_arrays, next, mapped;
     const char *error;
 } Loader;
 
@@ -57,6 +63,19 @@ static const float *take(Loader *loader, size_t count) {
     return loader->arrays[loader->next++];
 }
 
+/* Frees the pages of numbers that are not read again, if they are mapped from a file: else packing a model would need
+ * memory for all of its weights. Reading them nevertheless is slow, but correct. */
+static void release_pages(const Loader *loader, const float *from, const float *to) {
+#ifdef MADV_DONTNEED
+    if (!loader->mapped) return;
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), start = ROUND_UP((uintptr_t)from, page);
+    uintptr_t end = (uintptr_t)to / page * page;
+    if (start < end) madvise((void *)start, end - start, MADV_DONTNEED);
+#else
+    (void)loader, (void)from, (void)to;
+#endif
+}
+
 /* Rows [rows][width] with each padded to 16 lanes. */
 static float *take_table(Loader *loader, int rows, int width) {
     const float *from = take(loader, (size_t)rows * width);
@@ -67,6 +86,12 @@ static float *take_table(Loader *loader, int rows, int width) {
         memcpy(to + (size_t)row * stride, from + (size_t)row * width, width * sizeof(float));
     return to;
 }
+
+/* Embeddings [rows][width]: the caller's array if its rows have full lanes, else a copy with padded rows. */
+static const float *take_embedding(Loader *loader, int rows, int width) {
+    return width % LANES ? take_table(loader, rows, width) : take(loader, (size_t)rows * width);
+}
+
 
 static Norm take_norm(Loader *loader) {
     const Config *config = &loader->model->config;
@@ -139,6 +164,8 @@ static Linear pack_linear(Loader *loader, const Part *parts, int num_parts, int 
                 for (int k = 0; k < inputs; k++) row[k] = weights[k] * part->scale;
             pack_row(model, &linear, row, inputs, in_group, n);
             linear.bias[n] = part->bias ? part->bias[j] * part->scale : 0.0f;
+            if (j % RELEASED_ROWS == RELEASED_ROWS - 1 || j == part->outputs - 1)
+                release_pages(loader, part->weight + (size_t)(j / RELEASED_ROWS * RELEASED_ROWS) * inputs, weights + inputs);
         }
         first += part->outputs / part->group * padded;
     }
@@ -260,25 +287,25 @@ static int is_sound(const Config *c) {
 }
 
 Model *load_model(const Config *config, const Kernel *kernel, const float *const *arrays, const size_t *counts,
-                  int num_arrays, const char **error) {
+                  int num_arrays, int mapped, const char **error) {
     *error = "the model's configuration is not one that this engine serves";
     if (!is_sound(config)) return NULL;
     *error = "out of memory";
     Model *model = calloc(1, sizeof *model);
     if (!model) return NULL;
-    Loader loader = {model, arrays, counts, num_arrays, 0, NULL};
+    Loader loader = {model, arrays, counts, num_arrays, 0, mapped, NULL};
     model->config = *config;
     model->kernel = kernel;
     model->width = ROUND_UP(config->d_model, LANES);
     model->head_size = config->d_model / config->num_heads;
     model->attention_width = config->num_heads * ROUND_UP(model->head_size, LANES);
     model->ff_width = ROUND_UP(config->d_ff, LANES);
-    model->src_embedding = take_table(&loader, config->src_vocab_size, config->d_model);
+    model->src_embedding = take_embedding(&loader, config->src_vocab_size, config->d_model);
     if (num_arrays > 1 && arrays[0] == arrays[1] && counts[0] == counts[1]) { /* tied: one table */
         take(&loader, (size_t)config->tgt_vocab_size * config->d_model);
         model->tgt_embedding = model->src_embedding;
     } else
-        model->tgt_embedding = take_table(&loader, config->tgt_vocab_size, config->d_model);
+        model->tgt_embedding = take_embedding(&loader, config->tgt_vocab_size, config->d_model);
     take_positions(&loader);
     model->encoder = take_layers(&loader, config->encoder_layers, 0);
     model->decoder = take_layers(&loader, config->decoder_layers, 1);

@@ -31,7 +31,7 @@ struct Model {
     Config config;
     const Kernel *kernel;
     int width, head_size, attention_width, ff_width; /* D16; K; A = heads x K16; F16 */
-    float *src_embedding, *tgt_embedding; /* [V][D16] */
+    const float *src_embedding, *tgt_embedding; /* [V][D16]: a copy, or the caller's array */
     float *src_positions, *tgt_positions; /* [max_len][D16], or NULL */
     float *cosine, *sine;                 /* rotary: [max_len][K/2], or NULL */
     Layer *encoder, *decoder;

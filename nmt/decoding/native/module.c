@@ -1,8 +1,8 @@
 /* The Python module nmt.decoding.native._decoder, in the stable ABI of Python 3.11, used by nmt/decoding/engines/native_engine.py.
  *
  *   kernels() -> list of str                        the kernels that this processor supports, fastest first
- *   load(kernel, config, arrays) -> model           config: the numbers of struct Config, in order; arrays: buffers of
- *                                                   float, in the order of model.c
+ *   load(kernel, config, arrays, mapped) -> model   config: the numbers of struct Config, in order; arrays: buffers of
+ *                                                   float, in the order of model.c; mapped: they are parts of a file
  *   shortlist(model, starts, candidates, always) -> shortlist
  *                                                   starts, candidates, always: buffers of int; see struct Shortlist
  *   translate(model, sources, prefixes, limits, options, max_rows, numbers, divisors, never_generated, shortlist,
@@ -25,9 +25,10 @@
 #define SHORTLIST_NAME "nmt.decoding.native.shortlist"
 #define MAX_WORKERS 64
 
-/* A model and its idle workers, protected by the GIL. */
+/* A model, the arrays that it refers to, and its idle workers, protected by the GIL. */
 typedef struct {
     Model *model;
+    Py_buffer embeddings[2];
     Worker *idle[MAX_WORKERS];
     int num_idle;
 } SharedModel;
@@ -61,6 +62,7 @@ static void free_shared(PyObject *capsule) {
     SharedModel *shared = PyCapsule_GetPointer(capsule, MODEL_NAME);
     for (int i = 0; i < shared->num_idle; i++) free_worker(shared->idle[i]);
     free_model(shared->model);
+    for (int i = 0; i < 2; i++) PyBuffer_Release(&shared->embeddings[i]);
     free(shared);
 }
 
@@ -83,7 +85,8 @@ static PyObject *load(PyObject *self, PyObject *args) {
     (void)self;
     const char *kernel_name, *error = "there is no such kernel on this processor";
     PyObject *numbers, *arrays;
-    if (!PyArg_ParseTuple(args, "sOO", &kernel_name, &numbers, &arrays)) return NULL;
+    int mapped;
+    if (!PyArg_ParseTuple(args, "sOOp", &kernel_name, &numbers, &arrays, &mapped)) return NULL;
     Config config;
     if (read_ints(numbers, sizeof config / sizeof(int), (int *)&config)) return NULL;
     const Kernel *found[8], *kernel = NULL;
@@ -110,14 +113,17 @@ static PyObject *load(PyObject *self, PyObject *args) {
     if (!is_aligned) error = "an array does not begin at a multiple of 4 bytes";
     if (is_aligned && taken == count && shared) {
         Py_BEGIN_ALLOW_THREADS
-        shared->model = load_model(&config, kernel, pointers, counts, (int)count, &error);
+        shared->model = load_model(&config, kernel, pointers, counts, (int)count, mapped, &error);
         Py_END_ALLOW_THREADS
     }
-    for (int i = 0; i < taken; i++) PyBuffer_Release(&views[i]);
+    int first = 0; /* that the model does not refer to */
+    for (; shared && shared->model && first < 2; first++) shared->embeddings[first] = views[first];
+    for (int i = first; i < taken; i++) PyBuffer_Release(&views[i]);
     free(views), free(pointers), free(counts);
     PyObject *capsule = shared && shared->model ? PyCapsule_New(shared, MODEL_NAME, free_shared) : NULL;
     if (!capsule) {
         if (shared && shared->model) free_model(shared->model);
+        for (int i = 0; i < first; i++) PyBuffer_Release(&shared->embeddings[i]);
         free(shared);
         return fail(strcmp(error, "out of memory") ? PyExc_ValueError : PyExc_MemoryError, error);
     }
@@ -208,7 +214,7 @@ static int read_lists(PyObject *lists, int count, int vocabulary, int min, int m
         PyObject *list = PySequence_GetItem(lists, i);
         Py_ssize_t length = list ? PySequence_Size(list) : -1;
         int fault = length < min || length > max;
-        if (fault) fail(PyExc_ValueError, "a list of tokens is empty or longer than the model's limit");
+        if (fault) fail(PyExc_ValueError, "a source or prefix is empty or longer than the model's limit");
         if (!fault && !(out[i] = malloc((length + 1) * sizeof(int)))) fault = 1, PyErr_NoMemory();
         fault = fault || read_ints(list, (int)length, out[i]);
         for (int j = 0; !fault && j < length; j++)

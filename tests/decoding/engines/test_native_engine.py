@@ -18,11 +18,12 @@ import pytest
 import torch
 from torch import nn
 
+from nmt.artifacts.checkpoint import save_weights
 from nmt.base.errors import NmtError, RunError
 from nmt.base.special_tokens import EOS_ID
 from nmt.config import SearchOptions
 from nmt.decoding.engines import native_engine
-from nmt.decoding.engines.native_engine import arrays_in_order, kernels
+from nmt.decoding.engines.native_engine import NativeEngine, arrays_in_order, kernels, read_arrays
 from nmt.model.shapes import parameter_shapes
 from nmt.model.transformer import Transformer
 from tests.decoding.engines.native import (
@@ -154,6 +155,28 @@ def test_eight_threads_may_use_one_engine(model):
     assert found == [expected] * 8
 
 
+def edited(ids: list[int], rng: random.Random) -> list[int]:
+    """`ids` with a token inserted, replaced or removed."""
+    at = rng.randrange(len(ids) + 1)
+    return [*ids[:at], *rng.choice(([], [rng.randrange(4, TGT_VOCAB)])), *ids[at + rng.randint(0, 1) :]]
+
+
+@pytest.mark.parametrize("precision", ["int8", "fp32"])
+@pytest.mark.parametrize("prefixed", [False, True], ids=["", "with prefixes"])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"min_len": 12}, {"no_repeat_ngram": 2}, {"beam_size": 2}, {"sample": True}, {"exact": True}],
+    ids=str,
+)
+def test_a_draft_changes_no_bit_of_the_output(model, options, prefixed, precision):
+    engine, options = model.native(precision), SearchOptions(**options)
+    prefixes = random_ids(37, 0, 3, seed=4) if prefixed else None
+    expected = engine.search(SOURCES, options, prefixes)
+    ids, rng = [hypotheses[0].ids for hypotheses in expected], random.Random(6)
+    for drafts in (ids, [edited(each, rng) for each in ids], ids[1:] + ids[:1], [[], *ids[1:]], [[5] * 200] * 37):
+        assert engine.search(SOURCES, options, prefixes, drafts=drafts) == expected
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # that the process has threads
 def test_a_forked_process_may_use_its_parents_engine(model):
@@ -245,7 +268,17 @@ def test_the_decoder_checks_what_it_is_given(model, sources, prefixes, limits, m
     divisors = native_engine.array("d", [1.0] * (max(limits) + 1))
     with pytest.raises(ValueError, match=message):
         decoder.translate(
-            engine._model, sources, prefixes, limits, options, 32, native_engine.array("d"), divisors, [0, 1, 2], None
+            engine._model,
+            sources,
+            prefixes,
+            limits,
+            options,
+            32,
+            native_engine.array("d"),
+            divisors,
+            [0, 1, 2],
+            None,
+            None,
         )
 
 
@@ -273,11 +306,13 @@ def parameters_in_order(model: Random) -> list[Any]:
 def forced_scores(model: Random, arrays: list[Any], src_vocab: int) -> list[float]:
     decoder = native_engine._decoder
     tokenizers = SimpleNamespace(src=SimpleNamespace(vocab_size=src_vocab), tgt=TOKENIZERS.tgt)
-    packed = decoder.load(kernels()[0], native_engine._numbers(model.config, tokenizers, "fp32"), arrays)
+    packed = decoder.load(kernels()[0], native_engine._numbers(model.config, tokenizers, "fp32"), arrays, False)
     options = (1, 1, False, False, 0, 0, 0, 1.0, 1.0, True, -1, -1, 0)
     divisors = native_engine.array("d", [1.0] * 10)
     forced = [list(range(TGT_VOCAB - 8, TGT_VOCAB))]
-    job = decoder.translate(packed, [[5]], forced, [9], options, 32, native_engine.array("d"), divisors, [0], None)
+    job = decoder.translate(
+        packed, [[5]], forced, [9], options, 32, native_engine.array("d"), divisors, [0], None, None
+    )
     decoder.run(job)
     return decoder.results(job)[0][0][0][3]
 
@@ -287,6 +322,32 @@ def test_embeddings_in_one_buffer_may_have_different_lengths():
     _, target, *others = parameters_in_order(model)
     apart = forced_scores(model, [target[:6].copy(), target, *others], 6)
     assert forced_scores(model, [target[:6], target, *others], 6) == apart
+
+
+@pytest.mark.parametrize("options", [{"d_model": 32}, {"tied_embeddings": "all", "d_model": 48}, {}], ids=str)
+def test_a_mapped_file_gives_the_model_of_one_that_is_read(options, monkeypatch, tmp_path):
+    model, path = random_model(**options), tmp_path / "weights.safetensors"
+    save_weights(path, dict(model.model.named_parameters()))
+    found = []
+    for smallest in (0, sys.maxsize):
+        monkeypatch.setattr(native_engine, "MIN_MAPPED_BYTES", smallest)
+        arrays = arrays_in_order(model.config, TOKENIZERS, read_arrays(path), path)
+        engine = NativeEngine(model.config, arrays, TOKENIZERS)
+        del arrays
+        found.append(engine.search(SOURCES, SearchOptions()))
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    "header",
+    [b"", b"[]", b"{", b'{"a": 5}', b'{"a": {"dtype": "F32", "shape": 5, "data_offsets": [0, 4]}}',
+     b'{"a": {"dtype": "F32", "shape": [1], "data_offsets": [0.5, 4]}}', b"[" * 100_000],
+)  # fmt: skip
+def test_a_header_that_cannot_be_read_is_one_message(header, tmp_path):
+    path = tmp_path / "weights.safetensors"
+    path.write_bytes(len(header).to_bytes(8, "little") + header)
+    with pytest.raises(RunError, match="cannot read these weights"):
+        read_arrays(path)
 
 
 def test_an_array_that_is_not_aligned_is_refused(model):
