@@ -42,11 +42,12 @@ _NO_TEXT, _NO_SPAN = Protected("", []), TextSpan(0, 0, "")
 class Segment:
     """A unit of search: one or a few sentences as token ids without specials, with the translations so far.
 
-    The search needs only the first four fields; the others relate the segment to the text that it is a part of.
+    The search needs only the first five fields; the others relate the segment to the text that it is a part of.
     """
 
     src_ids: list[int]
     prefix_ids: Sequence[int] = ()  # the required beginning of the translation
+    draft_ids: Sequence[int] = ()  # a translation to expect; it does not change the output
     draw: int = 0  # in sampling: segments of the same source and the same draw get the same samples
     tgt_tag: Sequence[int] = ()  # the tag at the beginning of the output, if the model has target-side tags
     protected: Protected = _NO_TEXT
@@ -102,12 +103,14 @@ def translate_segments(
     limit = engine.max_src_len - 1  # eos
     sources = [segment.src_ids[:limit] for segment in segments]
     has_prefixes = any(segment.prefix_ids or segment.tgt_tag for segment in segments)
+    has_drafts = any(segment.draft_ids for segment in segments)
     has_draws = options.sample and any(segment.draw for segment in segments)
 
     def search(batch: list[int]) -> list[list[Hypothesis]]:
         prefixes = [[*segments[i].tgt_tag, *segments[i].prefix_ids] for i in batch] if has_prefixes else None
         draws = [segments[i].draw for i in batch] if has_draws else None
-        return engine.search([sources[i] for i in batch], options, prefixes, draws)
+        drafts = [[*segments[i].tgt_tag, *segments[i].draft_ids] for i in batch] if has_drafts else None
+        return engine.search([sources[i] for i in batch], options, prefixes, draws, drafts)
 
     def decode(i: int, hypothesis: Hypothesis) -> SegmentTranslation:
         tag, source, truncated = segments[i].tgt_tag, sources[i], len(segments[i].src_ids) > limit

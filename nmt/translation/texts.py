@@ -114,6 +114,23 @@ class TextSegmenter:
                 first.prefix_ids = self.tokenizers.tgt.encode(prefix)
         return segmented
 
+    def add_draft(self, text: SegmentedText, draft: str, options: SearchOptions) -> None:
+        """Give the segments of `text` their parts of `draft`, a translation to expect: in order, as far as they go."""
+        draft = without_surrogates(draft)
+
+        def size(start: int, end: int) -> int:
+            return len(self.tokenizers.tgt.encode(draft[start:end]))
+
+        if len(text.segments) == 1:
+            parts = whole(draft).parts
+        else:
+            parts = split_text(draft, [], text.direction.tgt, self.limit, size, self.max_sentences(options)).parts
+        for segment, part in zip(text.segments, parts, strict=False):
+            expected = draft[part.start : part.end]
+            for symbol, span in zip(PLACEHOLDERS, segment.protected.spans, strict=False):
+                expected = expected.replace(span, symbol, 1)
+            segment.draft_ids = self.tokenizers.tgt.encode(expected)
+
     def tgt_tag(self, direction: Direction) -> Sequence[int]:
         """Return the tokens at the beginning of an output in `direction`: the tag of its language, if there is one."""
         return self.output_tags.ids.get(direction.tgt, ())

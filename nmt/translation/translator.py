@@ -20,6 +20,7 @@ from nmt.data.text.glossary import Glossary
 from nmt.data.text.text_statistics import TextStatistics
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.decoding.engines.interface import Engine
+from nmt.translation.drafts import Drafts
 from nmt.translation.languages import LanguagePair
 from nmt.translation.retries import has_loop, retry_loops, retry_lost_spans, retry_missed
 from nmt.translation.segments import (
@@ -53,6 +54,7 @@ class Request(NamedTuple):
     from_: str | None = None
     draw_by_line: bool = False  # in sampling: equal texts on different lines get different samples
     glossary: Glossary | None = None
+    drafts: Drafts | None = None
 
 
 class Translator:
@@ -147,6 +149,7 @@ class Translator:
         from_: str | None = None,
         draws: Sequence[int] | None = None,
         glossary: Glossary | None = None,
+        drafts: Sequence[str] | None = None,
     ) -> list[Translation]:
         """Translate `texts`, in order; the translation of a blank text is empty.
 
@@ -161,11 +164,14 @@ class Translator:
         rest of the n-best list is in `Translation.alternatives`. The translation of text i begins with `prefixes[i]`,
         which is that of its first sentence. In sampling, equal texts get equal samples, unless their
         `draws` differ. If the model was trained with data.glossary, it translates terms as `glossary` says; terms that
-        it misses are in `Translation.terms_missed`. NmtError for a text that is not a str, or a prefix with a line
-        break.
+        it misses are in `Translation.terms_missed`. `drafts` are translations to expect, such as those of an earlier
+        version of the texts; greedy search with the native engine is faster the more of them is right, and no output
+        depends on them. NmtError for a text that is not a str, or a prefix with a line break.
         """
         options = options or self.options
-        segmented = self.segment(texts, options, prefixes, to=to, from_=from_, draws=draws, glossary=glossary)
+        segmented = self.segment(
+            texts, options, prefixes, to=to, from_=from_, draws=draws, glossary=glossary, drafts=drafts
+        )
         return self.translate_segmented(segmented, options)
 
     def translate_blocks(
@@ -182,10 +188,13 @@ class Translator:
 
     def translate_block(self, texts: list[str], request: Request, first: int) -> list[Translation]:
         """Translate `texts`, the lines from number `first` on."""
-        options, prefix, to, from_, draw_by_line, glossary = request
+        options, prefix, to, from_, draw_by_line, glossary, earlier = request
         prefixes = [prefix] * len(texts) if prefix else None
         draws = range(first, first + len(texts)) if draw_by_line else None
-        return self.translate(texts, options, prefixes, to=to, from_=from_, draws=draws, glossary=glossary)
+        drafts = None if earlier is None else earlier.of(texts)
+        return self.translate(
+            texts, options, prefixes, to=to, from_=from_, draws=draws, glossary=glossary, drafts=drafts
+        )
 
     def segment(  # noqa: PLR0913 (the arguments of `translate`)
         self,
@@ -197,6 +206,7 @@ class Translator:
         from_: str | None = None,
         draws: Sequence[int] | None = None,
         glossary: Glossary | None = None,
+        drafts: Sequence[str] | None = None,
     ) -> list[SegmentedText]:
         """Split `texts` into segments, the units of search, for `translate_segmented`. Arguments as in `translate`.
 
@@ -215,6 +225,8 @@ class Translator:
         for text, draw in zip(segmented, draws or (), strict=bool(draws)):
             for segment in text.segments:
                 segment.draw = draw
+        for text, draft in zip(segmented, drafts or (), strict=bool(drafts)):
+            self.segmenter.add_draft(text, draft, options or self.options)
         return segmented
 
     def translate_segmented(

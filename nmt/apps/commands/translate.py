@@ -102,6 +102,23 @@ GlossaryFile = Annotated[
 ]
 
 
+def _two_files(value: str | None) -> str | None:
+    if value is not None and value.count(",") != 1:
+        raise typer.BadParameter("give two files, with a comma between them: OLD.src,OLD.tgt")
+    return value
+
+
+Draft = Annotated[
+    str | None,
+    rare_option(
+        callback=_two_files,
+        metavar="SRC,TGT",
+        help="An earlier version of the input and its translation, line by line. Greedy search then only verifies what "
+        "did not change; the output is the same, sooner.",
+    ),
+]
+
+
 @search_flags()
 def translate(
     texts: Texts = None,
@@ -116,6 +133,7 @@ def translate(
     search: SearchFlags = SearchFlags({}),  # noqa: B008 (one option per field)
     prefix: Prefix = None,
     glossary: GlossaryFile = None,
+    draft: Draft = None,
     attention: Picture = None,
     alignments: Alignments = False,
     engine: Engine = "auto",
@@ -133,8 +151,8 @@ def translate(
     refuse(
         {
             "--ray-workers needs --ray": ray_workers is not None and ray is None,
-            "--ray needs a file given with --input, and cannot be used with --alignments": ray is not None
-            and (input is None or alignments),
+            "--ray needs a file given with --input, and cannot be used with --alignments or --draft": ray is not None
+            and (input is None or alignments or draft),
             "give texts or --input, not both": texts and input,
             "--attention draws one text; give it as an argument": attention is not None and len(texts) != 1,
             "--resume continues a file: it needs --output": resume and output is None,
@@ -145,6 +163,7 @@ def translate(
     for_texts = {
         "--resume": resume,
         "--prefix": prefix,
+        "--draft": draft,
         "--attention": attention,
         "--format jsonl": format == "jsonl",
         "--n-best": search.given.get("num_hypotheses"),
@@ -153,17 +172,23 @@ def translate(
     if input is not None:
         refuse_corpus(input)
     found = find_models(models, checkpoint)
-    read: list[Path | int] = [*filter(None, (document, input, glossary)), *[STANDARD_INPUT] * (not texts and not input)]
+    earlier = [Path(name) for name in draft.split(",")] if draft else []
+    read: list[Path | int] = [
+        *filter(None, (document, input, glossary)),
+        *earlier,
+        *[STANDARD_INPUT] * (not texts and not input),
+    ]
     refuse_replacing(filter(None, (output, attention)), read, found)
     terms = None if glossary is None else read_glossary(glossary)
     with open_translator(found, engine, device, precision, ray, ray_workers, scores=format == "jsonl") as translator:
+        from nmt.translation.drafts import Drafts
         from nmt.translation.stream import grow_blocks, read_blocks
         from nmt.translation.translator import Request, Translator
 
         options = search.change(translator.options)
         if to is not None or from_ is not None:
             translator.languages.direction(to, from_)  # rejects languages that the model does not know
-        request = Request(options, prefix, to, from_, glossary=terms)
+        request = Request(options, prefix, to, from_, glossary=terms, drafts=Drafts.read(*earlier) if earlier else None)
         if document is not None and output is not None and isinstance(translator, Translator):
             translate_document(translator, document, output, request)
             return

@@ -65,6 +65,7 @@ class CTranslate2Engine:
         options: SearchOptions,
         prefixes: Sequence[Sequence[int]] | None = None,
         draws: Sequence[int] | None = None,
+        drafts: Sequence[Sequence[int]] | None = None,
     ) -> list[list[Hypothesis]]:
         """Implement `Engine.search` for one hypothesis. Scores are normalized over the tokens that may come next."""
         src = [self._source(ids) for ids in sources]

@@ -39,11 +39,13 @@ class Engine(Protocol):
         options: SearchOptions,
         prefixes: Sequence[Sequence[int]] | None = None,
         draws: Sequence[int] | None = None,
+        drafts: Sequence[Sequence[int]] | None = None,
     ) -> list[list[Hypothesis]]:
         """Return up to `num_hypotheses` outputs for each source (token ids without specials), best first.
 
         The outputs of source i begin with the tokens `prefixes[i]`. In sampling, equal sources get equal samples,
-        unless their `draws` differ.
+        unless their `draws` differ. `drafts` are outputs to expect, which may make the search faster; no output depends
+        on them.
         """
         ...
 

@@ -43,6 +43,9 @@ NativePrecision = Literal["int8", "fp32"]
 MAX_ROWS = 32
 """Hypotheses that a thread decodes side by side; more do not make the matrix products faster."""
 
+_MAX_AHEAD = 8
+"""Tokens of a draft that are verified at once, as in nmt/decoding/native/search.c."""
+
 _FEW_ROWS = 16
 _CACHED_WEIGHTS = (
     16_000_000  # numbers; they fit the processor's cache, so reading them for only a few rows costs nothing extra
@@ -249,7 +252,7 @@ class NativeEngine:
         )  # fmt: skip
         job = _decoder.translate(
             self._model, [[*source[: self.max_src_len - 1], EOS_ID] for source in sources], prefixes, limits, search,
-            min(self._max_rows, share * rows), numbers, divisors, self._never_generated,
+            min(self._max_rows, share * (rows + _MAX_AHEAD * bool(drafts))), numbers, divisors, self._never_generated,
             self._shortlist if options.shortlist else None, drafts,
         )  # fmt: skip
         try:

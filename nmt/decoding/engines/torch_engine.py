@@ -103,8 +103,9 @@ class TorchEngine:
         options: SearchOptions,
         prefixes: Sequence[Sequence[int]] | None = None,
         draws: Sequence[int] | None = None,
+        drafts: Sequence[Sequence[int]] | None = None,
     ) -> list[list[Hypothesis]]:
-        """Implement `Engine.search`."""
+        """Implement `Engine.search`; `drafts` do not make it faster."""
         if not sources:
             return []
         prefixes = [()] * len(sources) if prefixes is None else prefixes

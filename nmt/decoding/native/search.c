@@ -382,14 +382,16 @@ static void choose(const Search *search, Row *row, const float *logits, const Re
 }
 
 /* ---- Drafts: the tokens of an expected output are the inputs of further rows, which compute the tokens after them in
- * the same step. A token is kept if all before it are those of the draft (Stern et al. 2018; Ge et al. 2022). ---- */
+ * the same step. A token is kept if all before it are those of the draft (Stern et al. 2018; Ge et al. 2022). Only rows
+ * that would be idle are spent on drafts: when all are busy, verifying costs as much as searching. ---- */
 
-/* Adds rows for the next tokens of the draft to the active ones; returns 0 if out of memory. */
-static int look_ahead(Worker *w, const Job *job, Sentence *s) {
+/* Adds up to `most` rows for the next tokens of the draft to the active ones; returns 0 if out of memory. */
+static int look_ahead(Worker *w, const Job *job, Sentence *s, int most) {
     Row *row = &s->rows[0];
     const int *draft = job->drafts[s->source] + s->draft_at;
     int left = job->draft_lens[s->source] - s->draft_at, room = s->limit - row->length - 1;
     int count = left < room ? left : room;
+    count = count < most ? count : most;
     s->num_ahead = count < s->ahead_limit ? count : s->ahead_limit;
     for (int i = 0; i < s->num_ahead; i++) {
         if (!own_block(w, row, row->length + i + 1)) return 0;
@@ -589,7 +591,7 @@ static void compute_logits(const Search *search, const Rows *input) {
 /* Collects the running rows and allocates space for their step; returns 0 if out of memory. */
 static int prepare_step(Search *search) {
     Worker *w = search->worker;
-    int longest = 0;
+    int longest = 0, spare = w->num_sentences ? (search->job->max_rows - w->num_sentences) / w->num_sentences : 0;
     w->num_active = 0;
     search->stride = search->fused ? CHUNK : search->job->shortlist ? 0 : w->model->output.outputs;
     for (int i = 0; i < w->num_sentences; i++) {
@@ -601,7 +603,7 @@ static int prepare_step(Search *search) {
             if (!row->running) continue;
             if (!own_block(w, row, row->length)) return 0;
             w->active[w->num_active++] = row;
-            if (s->ahead && !look_ahead(w, search->job, s)) return 0;
+            if (s->ahead && !look_ahead(w, search->job, s, spare)) return 0;
             int end = row->length + 1 + s->num_ahead;
             longest = end > longest ? end : longest;
         }
