@@ -422,14 +422,12 @@ static void choose_by_draft(const Search *search, Sentence *s, int index) {
     const int *draft = search->job->drafts[s->source], length = search->job->draft_lens[s->source];
     Row *row = &s->rows[0];
     int agreed = 0;
-    for (int i = 0; i <= s->num_ahead && agreed == i; i++) {
-        int expected = i < s->num_ahead ? s->ahead[i].last : -1;
+    for (int i = 0; i <= s->num_ahead && agreed == i && s->num_running; i++) {
         choose(search, row, w->logits + (index + i) * search->stride, &search->reductions[index + i]);
-        if (s->draft_at < length && draft[s->draft_at] == row->last) s->draft_at++;
+        if (s->draft_at < length && draft[s->draft_at] == row->last) s->draft_at++, agreed++;
         else resume_draft(s, draft, length, row->last);
-        agreed += row->last == expected && s->num_running;
     }
-    int next = agreed == s->num_ahead ? 2 * s->ahead_limit : agreed + 1;
+    int next = agreed > s->num_ahead ? 2 * s->ahead_limit + 1 : agreed; /* none after a token that was not expected */
     s->ahead_limit = next < MAX_AHEAD ? next : MAX_AHEAD;
 }
 
