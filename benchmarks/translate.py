@@ -44,6 +44,9 @@ MEASURES = ("bulk", "single", "forced", "cold", "file")
 # Beyond this length, Joey NMT, which has no cache, would take hours, and Marian half an hour.
 LONGEST_FORCED = {"joeynmt": 64, "hf-marian": 256}
 SENTENCE = "I am from China"
+MIN_BLEU = 15.0
+"""Outputs of weaker models are no workload."""
+
 NAMES = {"system": "system", "precision": "precision", "setting": "setting"}
 SPREAD = {"median": "median", "min": "min", "max": "max"}
 
@@ -154,6 +157,11 @@ def bulk_quality(bench: Bench, row: Row) -> tuple[float, float | None]:
     hypotheses = (bench.folder / f"{row['system']}-{row['precision']}.hyp").read_text(encoding="utf-8").split("\n")[:-1]
     references = bench.run.read_pairs("test")[1][: bench.num_sentences]
     bleu = score(hypotheses, references, bench.run.config().data.tgt_lang, ["bleu"])[0]
+    if row["system"] == "nmt" and bleu.value < MIN_BLEU and not bench.options.quick:
+        raise SystemExit(
+            f"error: this model has {bleu.value:.1f} BLEU; the outputs of a weak model differ in length between "
+            f"engines, so no ratio means anything: give one of {MIN_BLEU:g} BLEU or more (--run, --train-updates)"
+        )
     row["bleu_signature"] = bleu.signature
     return sum(lengths) / len(lengths), bleu.value
 
