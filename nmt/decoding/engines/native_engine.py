@@ -125,8 +125,7 @@ class NativeEngine:
     ):
         """Pack the weights `arrays`, in the order of `arrays_in_order`, for `kernel` (default: the fastest one).
 
-        The first two, the embeddings, must not change as long as the engine lives. Translate with
-        `num_threads` threads (default: one per core). RunError if the decoder cannot use the weights.
+        Translate with `num_threads` threads (default: one per core). RunError if the decoder cannot use the weights.
         """
         self.precision: str = precision
         self.max_src_len, self.max_tgt_len = config.max_src_len, config.max_tgt_len
@@ -144,6 +143,9 @@ class NativeEngine:
         self._threads = Threads(partial(ThreadPoolExecutor, max(1, self._num_workers - 1), "nmt-native"))
         numbers = _numbers(config, tokenizers, precision)
         mapped = isinstance(getattr(arrays[0], "obj", None), mmap.mmap)
+        if not mapped:  # the decoder refers to the embeddings: views of a file would keep all of it in memory
+            source = bytes(arrays[0])
+            arrays = [source, source if arrays[1] is arrays[0] else bytes(arrays[1]), *arrays[2:]]
         try:
             self._model = _decoder.load(self.kernel, numbers, arrays, mapped)
         except ValueError as error:
