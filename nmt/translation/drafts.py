@@ -15,7 +15,7 @@ class Drafts:
 
     def __init__(self, sources: Sequence[str], targets: Sequence[str]):
         """Hold as many `sources` as `targets`."""
-        self._targets = targets
+        self._sources, self._targets = sources, targets
         self._number_of = {source: number for number, source in reversed(list(enumerate(sources)))}  # the first of each
         self._next = 0
 
@@ -35,7 +35,9 @@ class Drafts:
         """
         drafts = []
         for text in texts:
-            number = self._number_of.get(text, self._next)
+            number = self._next
+            if number >= len(self._sources) or self._sources[number] != text:  # a line may occur several times
+                number = self._number_of.get(text, number)
             drafts.append(self._targets[number] if number < len(self._targets) else "")
             self._next = number + 1
         return drafts

@@ -45,7 +45,9 @@ def test_a_span_of_the_draft_is_the_placeholder_that_the_model_writes(translator
 def test_a_line_is_found_again_and_a_changed_one_is_expected_in_its_place():
     drafts = Drafts(["a", "b", "c", "d", "b"], ["A", "B", "C", "D", "B2"])
     assert drafts.of(["new", "b", "changed"]) == ["A", "B", "C"]
-    assert drafts.of(["d", "b", "e"]) == ["D", "B", "C"]
+    assert drafts.of(["d", "b", "e"]) == ["D", "B2", ""]
+    blank = Drafts(["a", "", "b", "", "c", "", "d"], ["A", "", "B", "", "C", "", "D"])
+    assert blank.of(["a", "", "b", "", "changed", "", "d"]) == ["A", "", "B", "", "C", "", "D"]
     assert Drafts(["a"], ["A"]).of(["a", "b", "c"]) == ["A", "", ""]
 
 
