@@ -80,9 +80,11 @@ def require(extra: str, package: str, user: str, *, otherwise: str = "", path: P
     """
     try:
         return import_module(package)
-    except ImportError:
+    except ImportError as error:
         hint = how_to_install(extra) + (f", or {otherwise}" if otherwise else "")
-        raise NmtError(f"{user} needs the package {package}, which is not installed", path=path, hint=hint) from None
+        reason = "" if error.name == package else f" ({error})"  # it is there, but a part of it is not, or is broken
+        message = f"{user} needs the package {package}, which is not installed{reason}"
+        raise NmtError(message, path=path, hint=hint) from None
 
 
 def require_torch() -> None:

@@ -68,3 +68,11 @@ def test_a_missing_package_is_named_with_its_extra_and_what_to_do_without_it(mon
         "a.xlsx: reading .xlsx needs the package openpyxl, which is not installed\n"
         '  in the checkout of nmt: pip install ".[xlsx]", or export the sheet as csv'
     )
+
+
+def test_a_package_that_is_there_but_broken_is_named_with_the_reason(monkeypatch, tmp_path):
+    (tmp_path / "openpyxl.py").write_text("raise ImportError('libodd.so: cannot open shared object file')")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "openpyxl", raising=False)
+    with pytest.raises(NmtError, match=r"which is not installed \(libodd.so: cannot open shared object file\)"):
+        require("xlsx", "openpyxl", "reading .xlsx")
