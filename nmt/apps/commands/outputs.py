@@ -19,6 +19,8 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, BinaryIO, Self, cast
 
+import typer
+
 from nmt.apps.commands.streams import standard_output
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import DataError, NmtError
@@ -289,8 +291,15 @@ def open_output(
     elif path.exists() and not path.is_file():  # it cannot be replaced by a complete file
         if resume:
             raise NmtError("--resume needs a regular file as output", path=path)
-        with open(path, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as pipe:
-            yield StreamOutput(pipe)
+        try:
+            with open(path, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as pipe:
+                yield StreamOutput(pipe)
+        except BrokenPipeError:  # its reader has read enough
+            raise typer.Exit from None
+        except OSError as error:
+            if error.filename is not None:
+                raise
+            raise NmtError(f"cannot be written ({error.strerror or error})", path=path) from None
     else:
         with PartialFile(path, settings, lines_per_text, resume=resume) as partial:
             yield partial

@@ -155,7 +155,8 @@ def translate(
             and (input is None or alignments or draft),
             "give texts or --input, not both": texts and input,
             "--attention draws one text; give it as an argument": attention is not None and len(texts) != 1,
-            "--resume continues a file: it needs --output": resume and output is None,
+            "--resume continues a file: it needs --output, and does not go with --attention": resume
+            and (output is None or attention is not None),
             "--prefix is one line: it must not contain line breaks": prefix and {*prefix} & {"\n", "\r"},
             "--alignments needs --format jsonl": alignments and format != "jsonl",
         }
@@ -209,8 +210,8 @@ def translate(
                     _warn(translations, progress.count + 1, translator.max_src_len)
                     file.write("".join(render(translation) + "\n" for translation in translations), block)
                     progress.add(len(block))
-            if attention is not None:
-                _draw_attention(translator, translations[0], attention)
+        if attention is not None:  # with the output in place: there is nothing to resume
+            _draw_attention(translator, translations[0], attention)
 
 
 def _read(texts: list[str], path: Path | None) -> tuple[Iterator[str], str]:

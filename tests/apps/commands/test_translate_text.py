@@ -277,3 +277,27 @@ def test_an_earlier_version_with_its_translation_changes_no_line(digits_run, tmp
     assert (done.returncode, "OLD.src,OLD.tgt" in done.stderr) == (2, True)
     done = nmt("translate", "-m", digits_run, "--draft", files, "-o", tmp_path / "old.tgt", stdin=new)
     assert (done.returncode, "is the input" in done.stderr) == (1, True)
+
+
+def test_attention_is_drawn_when_the_output_is_complete(digits_run, tmp_path):
+    (tmp_path / "a.svg").mkdir()
+    done = nmt("translate", "-m", digits_run, "12", "--attention", tmp_path / "a.svg", "-o", tmp_path / "out.txt")
+    assert (done.returncode, "--resume" in done.stderr) == (1, False)
+    assert (tmp_path / "out.txt").read_text() == "21\n"
+    done = nmt("translate", "-m", digits_run, "12", "--attention", "b.svg", "-o", tmp_path / "out.txt", "--resume")
+    assert (done.returncode, "does not go with --attention" in " ".join(done.stderr.split())) == (2, True)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes on this system")
+def test_a_named_pipe_whose_reader_has_read_enough_ends_quietly(digits_run, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    reader = subprocess.Popen(["head", "-n", "1", tmp_path / "pipe"], stdout=subprocess.PIPE)
+    done = nmt("translate", "-m", digits_run, "-o", tmp_path / "pipe", stdin=b"12\n" * 5000)
+    assert (done.returncode, done.stderr, reader.communicate()[0]) == (0, "", b"21\n")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
+def test_a_device_that_is_full_is_named(digits_run):
+    done = nmt("translate", "-m", digits_run, "-o", "/dev/full", stdin=b"12\n")
+    message = "error: /dev/full: cannot be written (No space left on device)"
+    assert (done.returncode, done.stderr.splitlines()[0]) == (1, message)
