@@ -248,7 +248,7 @@ def test_a_file_of_translations_is_scored_on_the_test_set_of_a_run(run):
 
 
 def test_a_model_is_compared_with_a_run_and_a_file(run, digits_run, tmp_path):
-    other = Path(shutil.copytree(digits_run, tmp_path / "other"))
+    other = Path(shutil.copytree(digits_run, tmp_path / "other", ignore=shutil.ignore_patterns("eval")))
     backwards = lines_of(tmp_path, "wrong", *RunDir(run.path).read_pairs("test")[0])
     result = json.loads(evaluate("-m", run.path, "--compare", other, "--compare", backwards, "--format", "json"))
     same, wrong = result["compared"]
