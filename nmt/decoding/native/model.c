@@ -115,11 +115,16 @@ static Part take_part(Loader *loader, int outputs, int inputs, int group, float 
 
 /* Quantizes `row` [inputs] to integers of at most LARGEST_WEIGHT; returns the scale. */
 static float quantize_weights(const float *row, int inputs, float scale, float *out) {
-    float largest = 0.0f;
+    uint32_t most = 0; /* the bits of |x| are ordered as |x| is, and a NaN's are above all */
     for (int i = 0; i < inputs; i++) {
-        if (!(fabsf(row[i]) <= 3e38f)) return NAN;
-        largest = fmaxf(largest, fabsf(row[i]));
+        uint32_t bits;
+        memcpy(&bits, row + i, sizeof bits);
+        bits &= 0x7fffffff;
+        most = bits > most ? bits : most;
     }
+    float largest;
+    memcpy(&largest, &most, sizeof largest);
+    if (!(largest <= 3e38f)) return NAN;
     float inverse = largest > 1e-30f ? LARGEST_WEIGHT / largest : 0.0f;
     for (int i = 0; i < inputs; i++) out[i] = row[i] * inverse + 12582912.0f - 12582912.0f; /* nearest, ties to even */
     return largest / LARGEST_WEIGHT * scale;
@@ -127,15 +132,20 @@ static float quantize_weights(const float *row, int inputs, float scale, float *
 
 /* Writes row `n` of the padded matrix: its weights, in groups of inputs padded to a multiple of 16. */
 static void pack_row(const Model *model, Linear *linear, const float *row, int inputs, int group, int n) {
-    int padded = ROUND_UP(group, LANES), width = linear->precision == INT8 ? model->kernel->group : 1;
-    for (int i = 0; i < inputs; i++) {
-        size_t k = (size_t)(i / group) * padded + i % group;
-        size_t at = (size_t)(n / LANES) * linear->inputs * LANES + k / width * width * LANES + n % LANES * width + k % width;
-        if (linear->precision == INT8)
-            ((int8_t *)linear->panels)[at] = (int8_t)(uint8_t)((int)row[i] + model->kernel->weight_offset);
-        else
-            ((float *)linear->panels)[at] = row[i];
-    }
+    int padded = ROUND_UP(group, LANES), offset = model->kernel->weight_offset;
+    int width = linear->precision == INT8 ? model->kernel->group : 1; /* a power of two */
+    size_t first = (size_t)(n / LANES) * linear->inputs * LANES + n % LANES * width;
+    int8_t *numbers = (int8_t *)linear->panels + first;
+    float *floats = (float *)linear->panels + first;
+    for (int start = 0, k = 0; start < inputs; start += group, k += padded)
+        for (int i = 0; i < group; i++) {
+            int within = (k + i) & (width - 1);
+            size_t at = (size_t)(k + i - within) * LANES + within;
+            if (linear->precision == INT8)
+                numbers[at] = (int8_t)(uint8_t)((int)row[start + i] + offset);
+            else
+                floats[at] = row[start + i];
+        }
 }
 
 static Linear pack_linear(Loader *loader, const Part *parts, int num_parts, int inputs, int in_group) {
