@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import math
 import mmap
-import os
 import sys
 from array import array
 from collections.abc import Callable, Sequence
@@ -52,7 +51,7 @@ _CACHED_WEIGHTS = (
 )
 
 MIN_MAPPED_BYTES = 256_000_000 if sys.platform != "win32" else sys.maxsize
-"""Files of weights from this size on are mapped instead of read, which saves memory, but who shortens one in use ends
+"""Files of weights from this size on stay mapped after packing, which saves memory, but who shortens one in use ends
 the process. nmt itself only replaces files. On Windows, a mapped file could not be replaced."""
 
 _PRECISIONS = ("int8", "fp32")
@@ -142,7 +141,8 @@ class NativeEngine:
         self._num_workers = num_threads or num_cores()
         self._threads = Threads(partial(ThreadPoolExecutor, max(1, self._num_workers - 1), "nmt-native"))
         numbers = _numbers(config, tokenizers, precision)
-        mapped = isinstance(getattr(arrays[0], "obj", None), mmap.mmap)
+        file = getattr(arrays[0], "obj", None)
+        mapped = isinstance(file, mmap.mmap) and len(file) >= MIN_MAPPED_BYTES
         if not mapped:  # the decoder refers to the embeddings: views of a file would keep all of it in memory
             source = bytes(arrays[0])
             arrays = [source, source if arrays[1] is arrays[0] else bytes(arrays[1]), *arrays[2:]]
@@ -305,11 +305,10 @@ class Array(NamedTuple):
 
 
 def read_arrays(path: Path) -> dict[str, Array]:
-    """Read named arrays without verifying their checksum; map a large file. RunError if the file cannot be read."""
+    """Map the named arrays of a file, without verifying its checksum. RunError if the file cannot be read."""
     try:
         with open(path, "rb") as file:
-            is_large = os.fstat(file.fileno()).st_size >= MIN_MAPPED_BYTES
-            content = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if is_large else file.read())
+            content = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
         start = 8 + int.from_bytes(content[:8], "little")
         header = json.loads(bytes(content[8:start]))
         arrays = {}
