@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from functools import cache
@@ -10,6 +9,7 @@ from operator import eq
 from typing import NamedTuple
 
 from nmt.base.languages import base_code, chinese_form, script_of
+from nmt.base.patterns import lazy_pattern
 from nmt.config.filters import THRESHOLDS
 from nmt.data.check.features import Side, is_more_than_names
 from nmt.data.check.scripts import (
@@ -27,7 +27,7 @@ MAX_UNIT = 4
 MIN_REPEATS = 4
 
 # A word, or a single character in languages written without spaces. No digits, because translation keeps them anyway.
-_WORD = re.compile(r"[\u2e80-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1000-\u109f]|[^\W\d_\u2e80-\u9fff\uf900-\ufaff]+")
+_WORD = lazy_pattern(r"[\u2e80-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1000-\u109f]|[^\W\d_\u2e80-\u9fff\uf900-\ufaff]+")
 _MIN_COPIED = 3
 _COPIED_SHARE = 0.5
 _MIN_CAPITALS = 8  # fewer may be an abbreviation

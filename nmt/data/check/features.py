@@ -10,6 +10,7 @@ from functools import cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Self
 
+from nmt.base.patterns import lazy_pattern
 from nmt.data.text.spans import find_spans
 
 if TYPE_CHECKING:  # nmt imports this module to translate, and importing numpy would take a fifth of its startup
@@ -23,7 +24,7 @@ FOLLOWING_BYTES = "".join(c for byte in range(0x80, 0xC0) for c in {_AS_TEXT[byt
 """The characters that the second and later bytes of a UTF-8 character then become."""
 
 _FOLLOWING = re.escape(FOLLOWING_BYTES)
-_MISREAD = re.compile(
+_MISREAD = lazy_pattern(
     f"[\u00c2-\u00df][{_FOLLOWING}]|[\u00e0-\u00ef][{_FOLLOWING}]{{2}}|[\u00f0-\u00f4][{_FOLLOWING}]{{3}}"
 )
 _CURLY = "‘’“”‚„–—…›‹»«"  # may be punctuation after an accented capital: that pair alone proves nothing
@@ -51,7 +52,7 @@ _CHARACTERS |= {LEAD: "".join(map(chr, range(0xC2, 0xF5))) + "\ufffd", FOLLOWING
 _WORD = re.compile(r"[^\W\d_]+")
 _ASCII_LETTERS = {code: " " for code in range(128) if not chr(code).isalpha()}
 _LETTER_BYTES = bytes(ord(chr(code).lower()) if chr(code).isalpha() and code < 128 else 32 for code in range(256))
-_NUMBER = re.compile(r"\d{1,3}(?:[ \u00a0\u202f]\d{3})+(?!\d)|\d(?:[\d.,'’]*\d)?")
+_NUMBER = lazy_pattern(r"\d{1,3}(?:[ \u00a0\u202f]\d{3})+(?!\d)|\d(?:[\d.,'’]*\d)?")
 _SEPARATORS = re.compile(r"[.,'’ \u00a0\u202f]")
 _CHINESE_NUMBER = re.compile("[〇零一二三四五六七八九十百千万亿萬億两兩]{2}")
 _TAG_NAME = re.compile(r"</?[\w:.-]+")

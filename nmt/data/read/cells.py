@@ -6,17 +6,18 @@ import re
 from collections.abc import Collection
 
 from nmt.base.languages import names_of
+from nmt.base.patterns import lazy_pattern
 
-_ERROR_VALUE = re.compile(
+_ERROR_VALUE = lazy_pattern(
     r"#(?:VALUE!|REF!|NAME\?|N/A|DIV/0!|NULL!|NUM!|SPILL!|CALC!|FIELD!|BLOCKED!|CONNECT!|UNKNOWN!|GETTING_DATA|ERROR!"
     r"|WERT!|BEZUG!|NV|ZAHL!|VALEUR!|NOM\s?\?|NOMBRE!|¡VALOR!|¡REF!|¿NOMBRE\?|¡DIV/0!|¡NUM!|VALOR!|NOME\?)"
 )
-_FORMULA = re.compile(r"""=[-+(]*(?:[A-Z][A-Z0-9.]+\(|\$?[A-Z]{1,3}\$?\d|'[^']*'!|\w+!\$?[A-Z]|")""")
-_IN_TEXT = re.compile(
+_FORMULA = lazy_pattern(r"""=[-+(]*(?:[A-Z][A-Z0-9.]+\(|\$?[A-Z]{1,3}\$?\d|'[^']*'!|\w+!\$?[A-Z]|")""")
+_IN_TEXT = lazy_pattern(
     r"#(?:REF|VALUE|NAME|DIV/0|NUM|NULL|SPILL|CALC|WERT|BEZUG|ZAHL|NOMBRE|NOM|VALEUR|VALOR|¡VALOR|¡REF)[!?]|#N(?:/A|V)(?!\w)"
     r"|^=\s?\$?[A-Z]{1,3}\$?\d|^=\s?[A-ZÄÖÜ][A-ZÄÖÜ.]{1,30}\("
 )
-_COLUMN_NAME = re.compile(
+_COLUMN_NAME = lazy_pattern(
     r"(?:source|target|src|tgt|trg)(?:[ _-]?(?:text|sentence|segment|language|lang))?|"
     r"(?:text|sentence|segment|language|lang)[ _-]?[12]"
 )

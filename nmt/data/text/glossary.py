@@ -9,7 +9,6 @@ A word is a run of letters and digits; in scripts written without spaces, and in
 from __future__ import annotations
 
 import logging
-import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nmt.base.errors import DataError
+from nmt.base.patterns import lazy_pattern
 from nmt.data.read.lines import read_lines
 from nmt.data.text.spans import Span
 
@@ -26,11 +26,11 @@ _UNSPACED = (
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
 )
 _HANGUL = "\u1100-\u11ff\u3130-\u318f\uac00-\ud7af"
-_WORD = re.compile(rf"[^\W{_UNSPACED}{_HANGUL}]+|\S")
-_WITHIN = re.compile(rf"[^\W{_UNSPACED}{_HANGUL}]{{2}}")
-_IS_UNSPACED = re.compile(f"[{_UNSPACED}]")
-_IS_HANGUL = re.compile(f"[{_HANGUL}]")
-_HANGUL_END = re.compile(f"[{_HANGUL}]+$")
+_WORD = lazy_pattern(rf"[^\W{_UNSPACED}{_HANGUL}]+|\S")
+_WITHIN = lazy_pattern(rf"[^\W{_UNSPACED}{_HANGUL}]{{2}}")
+_IS_UNSPACED = lazy_pattern(f"[{_UNSPACED}]")
+_IS_HANGUL = lazy_pattern(f"[{_HANGUL}]")
+_HANGUL_END = lazy_pattern(f"[{_HANGUL}]+$")
 _JOINERS = "\u200c\u200d"
 _MIN_STEM = 2  # syllables of a Korean term that particles may follow
 

@@ -11,6 +11,8 @@ import unicodedata
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
+from nmt.base.patterns import lazy_pattern
+
 NUM_PLACEHOLDERS = 8
 PLACEHOLDERS = tuple(f"⟦{number}⟧" for number in range(1, NUM_PLACEHOLDERS + 1))
 ANY_PLACEHOLDER = re.compile("|".join(PLACEHOLDERS))
@@ -24,7 +26,7 @@ _ENTITY = r"&(?:#\d{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});"
 _BRACES = r"\$?\{\{ ?[\w.:|-]{1,64} ?\}\}|\$?\{[\w.:,!%#+-]{0,64}\}"
 _PRINTF = r"(?<![\d%])%(?:\d{1,2}\$|\(\w{1,64}\))?[-+#0]{0,4}\d{0,4}(?:\.\d{1,3})?(?:hh?|ll?|[Lzjt])?[diouxXeEfFgGcs@]"
 _KINDS = (_URL, _EMAIL, _TAG, _ENTITY, _BRACES, _PRINTF + r"(?![A-Za-z]{3})", r"⟦\d{1,3}⟧")
-_SPAN = re.compile("|".join(f"(?:{kind})" for kind in _KINDS))
+_SPAN = lazy_pattern("|".join(f"(?:{kind})" for kind in _KINDS))
 _SIGN = re.compile(r"[@<&{%⟦]|://|www\.")  # every span contains one; finding them is fast
 _SENTENCE_PUNCTUATION = ".,;:!?'"
 

@@ -1,0 +1,26 @@
+"""Regular expressions that are compiled when they are first used."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, cast
+
+
+class _LazyPattern:
+    def __init__(self, pattern: str):
+        self._text = pattern
+
+    def __getattr__(self, name: str) -> Any:
+        compiled = re.compile(self._text)
+        methods = ("search", "match", "fullmatch", "finditer", "findall", "sub", "split", "pattern")
+        self.__dict__.update({method: getattr(compiled, method) for method in methods})
+        return getattr(compiled, name)
+
+
+def lazy_pattern(pattern: str) -> re.Pattern[str]:
+    """Return what behaves like the compiled `pattern`, which compiles it at its first use.
+
+    For large classes of characters and long alternatives, which take a millisecond each: a command imports many modules
+    whose patterns it never needs. re.error, if the pattern is wrong, is raised at that use.
+    """
+    return cast("re.Pattern[str]", _LazyPattern(pattern))
