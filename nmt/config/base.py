@@ -15,4 +15,4 @@ MAX_SEED = 2**31 - 1  # the largest that every library accepts
 class Section(BaseModel):
     """The base class of all sections: it rejects unknown keys, and its values are immutable."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False, defer_build=True)

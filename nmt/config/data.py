@@ -84,7 +84,7 @@ class DataConfig(Section):
     on_too_long: Literal["truncate", "drop"] = Field(
         "truncate", description="what to do with pairs longer than model.max_src_len or model.max_tgt_len"
     )
-    filters: Filters = Filters()
+    filters: Filters = Field(default_factory=Filters)
     protect: bool = Field(False, description="teach the model to copy placeholders for URLs, tags, {name}, %s")
     placeholder_share: Rate = Field(
         0.1, description="with protect: share of training pairs that get an extra copy with placeholders"
@@ -96,8 +96,8 @@ class DataConfig(Section):
         description="with several corpora: sample a corpus of n pairs in proportion to n^(1/temperature); 1: by size, "
         "5: almost uniformly; instead of weights",
     )
-    augment: AugmentConfig = AugmentConfig()
-    glossary: GlossaryConfig = GlossaryConfig()
+    augment: AugmentConfig = Field(default_factory=AugmentConfig)
+    glossary: GlossaryConfig = Field(default_factory=GlossaryConfig)
     store_dir: str | None = Field(None, description="folder for the tokenized corpus; null: `.store` beside the run")
 
     def corpora(self, name: Literal["train", "valid", "test"]) -> tuple[ParallelFiles, ...]:

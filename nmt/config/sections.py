@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Self
 
-from pydantic import ValidationInfo, model_validator
+from pydantic import Field, ValidationInfo, model_validator
 
 from nmt.config.base import Section
 from nmt.config.data import AugmentConfig, DataConfig
@@ -21,10 +21,10 @@ class Config(Section):
     """The complete configuration of a training run."""
 
     data: DataConfig
-    tokenizer: TokenizerConfig = TokenizerConfig()
-    model: ModelConfig = ModelConfig()
-    training: TrainingConfig = TrainingConfig()
-    decoding: SearchOptions = SearchOptions()
+    tokenizer: TokenizerConfig = Field(default_factory=TokenizerConfig)
+    model: ModelConfig = Field(default_factory=ModelConfig)
+    training: TrainingConfig = Field(default_factory=TrainingConfig)
+    decoding: SearchOptions = Field(default_factory=SearchOptions)
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
