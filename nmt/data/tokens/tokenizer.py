@@ -75,7 +75,8 @@ class Tokenizer:
         self.vocab_size = len(self._tokens)
         self.fingerprint = hashlib.sha256(model_bytes).hexdigest()
         self._unused = {token: i for i, token in enumerate(self._tokens) if spm.is_unused(i)}
-        self._byte_values = {i: int(token[3:5], 16) for i, token in enumerate(self._tokens) if spm.is_byte(i)}
+        spelled = [(i, token) for i, token in enumerate(self._tokens) if token.startswith("<0x")]
+        self._byte_values = {i: int(token[3:5], 16) for i, token in spelled if spm.is_byte(i)}
         self._byte_ids = {value: i for i, value in self._byte_values.items()}
         self.never_generated = self._find_never_generated()
 
@@ -200,10 +201,12 @@ class Tokenizer:
     def _find_never_generated(self) -> tuple[int, ...]:
         """Return ids that a search must not choose: tokens without text (except eos) or with a line end or NUL."""
         spm = self._processor  # an unused token has text, although `encode` never yields it
-        without_text = (i for i in range(self.vocab_size) if i != EOS_ID and (spm.is_unknown(i) or spm.is_control(i)))
-        line_ends = (i for i, token in enumerate(self._tokens) if not _FORBIDDEN_CHARACTERS.isdisjoint(token))
+        without_text = (i for i in range(self.vocab_size) if i != EOS_ID and spm.is_control(i))
+        line_ends: Iterable[int] = ()
+        if not _FORBIDDEN_CHARACTERS.isdisjoint("".join(self._tokens)):
+            line_ends = (i for i, token in enumerate(self._tokens) if not _FORBIDDEN_CHARACTERS.isdisjoint(token))
         line_end_bytes = (i for i, value in self._byte_values.items() if chr(value) in _FORBIDDEN_CHARACTERS)
-        return tuple(sorted({*without_text, *line_ends, *line_end_bytes}))
+        return tuple(sorted({UNK_ID, *without_text, *line_ends, *line_end_bytes}))
 
 
 @dataclass(frozen=True)
