@@ -11,12 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import groupby
 from pathlib import Path
+from threading import Lock, Thread
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from pydantic import ConfigDict, Field, ValidationError
 
 from nmt.base.checksum import find_corruption
-from nmt.base.errors import RunError
+from nmt.base.errors import NmtError, RunError
 from nmt.base.files import (
     new_folder,
     read_at_most,
@@ -167,6 +168,7 @@ class RunDir:
         self.adaptation = path / "adaptation.json"
         self.distillation = path / "distillation.json"
         self._usable: Path | None = None
+        self._verifying = Lock()
         self._config: Config | None = None
 
     def checkpoint(self, name: str) -> Path:
@@ -288,11 +290,22 @@ class RunDir:
 
         Logs a warning if these are not the best weights. RunError if all are damaged.
         """
-        if self._usable is None:
-            best = self.best_checkpoint()
-            fault = find_corruption(best)
-            self._usable = best if not fault else self._next_best(best, fault)
-        return self._usable
+        with self._verifying:
+            if self._usable is None:
+                best = self.best_checkpoint()
+                fault = find_corruption(best)
+                self._usable = best if not fault else self._next_best(best, fault)
+            return self._usable
+
+    def verify_ahead(self) -> None:
+        """Begin to verify the weights in a thread; `usable_checkpoint` waits for it. Hashing needs no interpreter."""
+
+        def verify() -> None:
+            with suppress(NmtError, OSError):  # `usable_checkpoint` raises them where they can be handled
+                self.usable_checkpoint()
+
+        with suppress(RuntimeError):  # no thread can be started
+            Thread(target=verify, daemon=True).start()
 
     def use_checkpoint(self, name: str) -> None:
         """Make `usable_checkpoint` return the weights called `name`. RunError if they are missing or damaged."""

@@ -284,7 +284,9 @@ def load_translator(
 ) -> Translator:
     """Load what `find_models` found, with the fastest environment settings; with scores, or without."""
     request_exact_mkl()
-    from nmt.translation import Translator
+    for run in models:
+        run.verify_ahead()
+    from nmt.translation import Translator  # while the weights are verified
 
     return Translator.load(models, engine=engine, device=device, precision=precision, scores=scores)
 
