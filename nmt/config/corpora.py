@@ -104,6 +104,12 @@ class ParallelFiles(Section):
         """Return whether `key` applies to a corpus of this format."""
         return self.form in _FORMS_WITH_KEY.get(key, FORMS)
 
+    def reversed(self) -> Self:
+        """Return the same corpus in the other direction."""
+        turned: dict[str, object] = {key: getattr(self, key)[::-1] for key in ("columns", "fields") if self.uses(key)}
+        sides = {"src": self.tgt, "tgt": self.src, "src_lang": self.tgt_lang, "tgt_lang": self.src_lang}
+        return self.model_copy(update=turned | sides)
+
     @field_validator("tag")
     @classmethod
     def _one_token(cls, value: str | None) -> str | None:

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from nmt.base.languages import Direction, is_variant
 from nmt.config.base import Count, Rate, Section
-from nmt.config.corpora import ONE_CORPUS_OR_MORE, Corpora, LanguageCode, ParallelFiles
+from nmt.config.corpora import DATA_SETS, ONE_CORPUS_OR_MORE, Corpora, LanguageCode, ParallelFiles
 from nmt.config.filters import Filters
 
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
@@ -167,6 +167,15 @@ class DataConfig(Section):
         pairs = (files.src_lang, self.src_lang), (files.tgt_lang, self.tgt_lang)
         src, tgt = (default if own is None or is_variant(own, default) else own for own, default in pairs)
         return Direction(src, tgt)
+
+    def reversed(self) -> Self:
+        """Return the same corpora in the other direction."""
+        values: dict[str, object] = {"src_lang": self.tgt_lang, "tgt_lang": self.src_lang}
+        for name in DATA_SETS:
+            given = getattr(self, name)
+            several = tuple(files.reversed() for files in given) if isinstance(given, tuple) else None
+            values[name] = several or (given and given.reversed())
+        return self.model_copy(update=values)
 
     def filters_of(self, files: ParallelFiles) -> Filters:
         """Return the filters of a training corpus: its own, else those of the section."""

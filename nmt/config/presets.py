@@ -150,6 +150,7 @@ def _training(preset: Preset, num_pairs: int) -> TrainingConfig:
         schedule="inverse_sqrt" if preset.updates else "linear",
         warmup_updates=min(preset.warmup_updates, max_updates // 10),
         validate_every=every,
+        score_test=True,
         stages=stages if preset.both_first else (),
     )
 

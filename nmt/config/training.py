@@ -129,6 +129,9 @@ class TrainingConfig(Section):
         description="at the end, shift the output bias of sentence-ending tokens by the amount that gives greedy "
         "search its best score on the validation set; needs model.output_bias",
     )
+    score_test: bool = Field(
+        False, description="at the end, score the test set as nmt eval does, and add the scores to the model card"
+    )
     init_from: str | None = Field(None, description="run whose weights and tokenizer to start from (fine-tuning)")
     stages: tuple[Stage, ...] = Field(
         (), max_length=100, description="stages with their own settings; max_updates is then the sum over the stages"

@@ -21,6 +21,7 @@ from nmt.base.languages import Direction, bleu_tokenizer
 from nmt.base.progress import Progress
 from nmt.config import SearchOptions
 from nmt.data.read.lines import open_text
+from nmt.evaluation.card import count_scoring, update_card
 from nmt.evaluation.comet import Comet
 from nmt.evaluation.details import Details
 from nmt.evaluation.scores import SPBLEU_TOKENIZER, MetricScore, tokenization_fault
@@ -162,14 +163,17 @@ class Evaluator:
         self.translator, self.options, self._marks = translator, options, marks
         self.paths = [run.source for run in model]
         self._checkpoints = [run.usable_checkpoint().stem for run in model]
-        self.folder = folder or _writable(model[0].results)
+        self.folder, self._run = folder or _writable(model[0].results), model[0]
 
     def evaluate(self, test_set: TestSet, metrics: Metrics) -> Evaluation:
         """Translate and score `test_set`; save hypotheses and scores."""
         evaluate = self._evaluate_direction if len(test_set.sets) == 1 else self._evaluate_directions
         evaluation = evaluate(test_set, metrics)
+        count_scoring(self.folder, test_set.name)
         path = self.folder / f"{test_set.name}{self.suffix()}.json"
         write_text(path, to_json(evaluation.as_json(), indent=2) + "\n")
+        if test_set.name == "test" and self.folder == self._run.evaluations:
+            update_card(self._run)
         return evaluation
 
     def _evaluate_directions(self, test_set: TestSet, metrics: Metrics) -> Evaluation:

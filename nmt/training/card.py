@@ -8,6 +8,7 @@ from nmt.base.files import write_text
 from nmt.data.read.corpus import paths_of
 from nmt.data.text.tags import language_tags
 from nmt.decoding.engines.selection import prefers_fp32
+from nmt.evaluation.card import scores_section
 from nmt.training.parts import Training
 
 
@@ -23,6 +24,7 @@ def write_card(training: Training) -> None:
         "\n".join(["| | |", "|---|---|", *(f"| {name} | {fact} |" for name, fact in facts.items())]),
         *_scores(training),
         f"`nmt eval --model {shlex.quote(str(run.path))}` scores the test set and saves the result under `eval/`.",
+        *filter(None, [scores_section(run)]),
         "## Use",
         f'    nmt translate --model {shlex.quote(str(run.path))}{to} "text"',
         f"The model reads up to {training.config.model.max_src_len} tokens at a time; nmt splits longer texts.\n"

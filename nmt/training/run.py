@@ -19,10 +19,13 @@ from nmt.artifacts.find_model import find_run
 from nmt.artifacts.rundir import MADE_AT_END, Resumption, RunDir, RunInfo, new_run, refuse_other_folder
 from nmt.base.checksum import find_corruption
 from nmt.base.device import choose_device, choose_precision, refuse_unfit_precision
-from nmt.base.errors import RunError, counted
+from nmt.base.errors import NmtError, RunError, counted
 from nmt.base.files import FULL_DISK, remove_leftovers, restore_replaced
 from nmt.base.machine import bounded, num_cores
 from nmt.config import Config, SearchOptions, dump_config, load_config
+from nmt.evaluation.card import test_record
+from nmt.evaluation.evaluation import evaluate
+from nmt.evaluation.render import render_evaluation
 from nmt.training import loop
 from nmt.training.batches import refuse_unfit_stages
 from nmt.training.card import write_card
@@ -55,6 +58,7 @@ _MAY_CHANGE = {
         "keep_checkpoints",
         "average_checkpoints",
         "calibrate_length",
+        "score_test",
         "threads",
         "device",
         "tensorboard",
@@ -274,8 +278,25 @@ def _train(training: Training, interrupt: Interrupt | None, resumed: Config | No
             measure_placeholders(RunDir(training.run.path))
             finished = not entered.requested
             if finished:
+                if training.settings.score_test:
+                    _score_test_set(RunDir(training.run.path))
                 write_card(training)
     return finished
+
+
+def _score_test_set(run: RunDir) -> None:
+    """Score the test set with the best checkpoint, as `nmt eval` does, unless that was done before.
+
+    A failure is only a warning, because the training itself is complete.
+    """
+    try:
+        if test_record(run, run.index().best):
+            return
+        log.info("scoring the test set")
+        for line in render_evaluation(evaluate(run)):
+            log.info("test set: %s", line)
+    except NmtError as error:
+        log.warning("the test set was not scored: %s", error.message)
 
 
 def _record(training: Training, *, is_resumed: bool) -> None:

@@ -63,7 +63,7 @@ def new(
 
         refuse_replacing([output], paths_of(data.corpora("train")))
         refuse_existing(output, overwrite=overwrite)
-    text = _suggestion(data, str(output) if output else "THIS-FILE.yaml", student=student)
+    text = suggestion(data, str(output) if output else "THIS-FILE.yaml", student=student)
     if output is None:
         print_text(text.removesuffix("\n"))
     else:
@@ -71,7 +71,7 @@ def new(
         log.info(f"done: {output}\n  nmt train --config {shlex.quote(str(output))}")
 
 
-def _suggestion(data: DataConfig, name: str, *, student: bool) -> str:
+def suggestion(data: DataConfig, name: str, *, student: bool = False) -> str:
     """Return the suggested configuration for `data` as commented YAML, with the file name `name` in its header."""
     num_pairs, num_blank = count_pairs(data.corpora("train"))
     if num_pairs < MIN_PAIRS:
@@ -106,7 +106,7 @@ def check(config: ConfigPath, overrides: Overrides = []) -> None:  # noqa: B006
     for split in DATA_SETS:
         for files in wanted.data.corpora(split):
             list(islice(read_parallel(files), ROWS_LOOKED_AT))
-    print_text(f"{config}: ok\n  {_summary(wanted)}")
+    print_text(f"{config}: ok\n  {summary(wanted)}")
 
 
 def count_pairs(corpora: tuple[ParallelFiles, ...]) -> tuple[int, int]:
@@ -153,7 +153,8 @@ def _vocabulary(tokenizer: TokenizerConfig) -> str:
     return f"{'one vocabulary' if tokenizer.joint else 'two vocabularies'} of {tokenizer.vocab_size:,} tokens"
 
 
-def _summary(config: Config) -> str:
+def summary(config: Config) -> str:
+    """Return the languages, sizes and updates of a configuration in one line."""
     data, sizes = config.data, f"{_layers(config.model)}, {_vocabulary(config.tokenizer)}"
     held_out = [name for name in DATA_SETS if not data.corpora(name)]
     holdout = f"; {' and '.join(held_out)} held out from train" if held_out else ""

@@ -12,12 +12,15 @@ from typing import Annotated, Literal
 
 import typer
 
+from nmt.apps.commands.corpus_options import CorpusFiles, CorpusOptions, Src, SrcLang, Tgt, TgtLang
 from nmt.apps.commands.options import ConfigPath, Overrides, ReplaceRun
 from nmt.apps.commands.outputs import refuse_replacing
 from nmt.artifacts.rundir import RunDir, refuse_existing
-from nmt.base.errors import require_torch
+from nmt.base.errors import ConfigError, require_torch
+from nmt.base.files import write_text
 from nmt.base.machine import environment_count, request_exact_mkl, request_sleeping_threads_if_busy
 from nmt.config import Config, load_config
+from nmt.config.dump import with_values
 from nmt.evaluation.scores import describe_quality
 
 log = logging.getLogger(__name__)
@@ -31,6 +34,12 @@ def train(
     run: Annotated[
         Path | None, typer.Option("--run", help="Run directory to write. Default: runs/NAME-OF-CONFIG.")
     ] = None,
+    src: Src = None,
+    tgt: Tgt = None,
+    corpus: CorpusFiles = None,
+    src_lang: SrcLang = None,
+    tgt_lang: TgtLang = None,
+    reverse: Annotated[bool, typer.Option("--reverse", help="Train the opposite direction.")] = False,
     overrides: Overrides = [],  # noqa: B006 (typer reads it, nobody changes it)
     resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")] = False,
     resume_if_exists: Annotated[
@@ -42,15 +51,28 @@ def train(
         typer.Option(min=1, metavar="N", help="Number of training processes on this machine, usually one per GPU."),
     ] = 1,
 ) -> None:
-    """Train a model on a parallel corpus."""
+    """Train a model on a parallel corpus.
+
+    For a corpus without --config, such as `nmt train --src a.de --tgt a.en`, writes the configuration that `nmt config
+    new` suggests, and trains with it.
+    """
+    files = CorpusOptions(src, tgt, corpus, src_lang, tgt_lang)
     if resume + resume_if_exists + overwrite > 1:
         raise typer.BadParameter("choose one of --resume, --resume-if-exists and --overwrite")
-    if config is None and not (resume and run):
-        raise typer.BadParameter("give a configuration with --config (or a run to resume: --resume --run FOLDER)")
+    if config is not None and (given := files.given()):
+        raise typer.BadParameter(f"{given[0]} is for a new configuration; give it, or --config")
+    if config is None and not files.given() and (reverse or not (resume and run)):
+        others = "a configuration with --config (or a run to resume: --resume --run FOLDER)"
+        raise typer.BadParameter(f"give a corpus with --src and --tgt, or with --corpus, or {others}")
+    run = run or (config and Path("runs") / f"{config.stem}{'-reverse' * reverse}")
+    if files.given():
+        config = _suggested_file(files, run, reverse=reverse)
+        run = run or Path("runs") / config.stem
     settings = load_config(config, overrides) if config else _changed(run, overrides)
-    if run is None:
+    if reverse and settings is not None and not files.given():
         assert config is not None
-        run = Path("runs") / config.stem
+        settings = with_values(settings.model_copy(update={"data": settings.data.reversed()}), config)
+    assert run is not None
     # torchrun restarts the processes after one of them has died.
     resume_if_exists |= not resume and environment_count("TORCHELASTIC_RESTART_COUNT", 0) > 0
     if not (resume or resume_if_exists or overwrite):
@@ -65,6 +87,26 @@ def train(
     how: How = "resume" if settings is None or resume else "either" if resume_if_exists else "start"
     train_run(settings, run, how, how_to_resume, overwrite=overwrite)
     log_next_steps(run)
+
+
+def _suggested_file(files: CorpusOptions, run: Path | None, *, reverse: bool) -> Path:
+    """Write the configuration that `nmt config new` suggests for a corpus, named like the run, into this folder.
+
+    ConfigError if there is a file of that name with other contents.
+    """
+    from nmt.apps.commands.config import suggestion, summary
+
+    data = files.data_section()
+    data = data.reversed() if reverse else data
+    path = Path(f"{run.name if run else f'{data.src_lang}-{data.tgt_lang}'}.yaml")
+    text = suggestion(data, str(path))
+    if os.path.lexists(path) and not (path.is_file() and path.read_bytes() == text.encode()):
+        named = shlex.quote(str(path))
+        hint = f"train with it: nmt train --config {named}; or choose the name of a new one with --run runs/NAME"
+        raise ConfigError("this file already exists, with other contents", path=path, hint=hint)
+    write_text(path, text)
+    log.info(f"{path}: {summary(load_config(path))}")
+    return path
 
 
 def vocab(

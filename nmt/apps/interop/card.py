@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from pathlib import Path
 from typing import Any
@@ -13,11 +12,11 @@ from nmt.artifacts.rundir import RunDir
 from nmt.base.files import read_at_most
 from nmt.config import Config
 from nmt.data.read.corpus import paths_of
+from nmt.evaluation.card import HEADING, test_record
 
 _MAX_CARD_BYTES = 1_000_000
 _LICENSE = re.compile(r"^license:[ \t]*[\"']?([A-Za-z0-9][A-Za-z0-9._-]{0,60})[\"']?[ \t]*$", re.MULTILINE)
 _MODEL_OPTION = re.compile(r"(nmt [a-z]+ --model) [^\s`]+")
-_SHARED_KEYS = ("set", "sentences", "beam_size", "length_penalty", "precision", "checkpoints")
 
 
 def license_of(card: Path) -> str | None:
@@ -30,24 +29,6 @@ def license_of(card: Path) -> str | None:
 def front_matter(name: str | None) -> str:
     """Return the front matter of a model card with its license `name`; empty if there is none."""
     return f"---\nlicense: {name}\n---\n\n" if name else ""
-
-
-def test_record(run: RunDir, checkpoint: str) -> dict[str, Any]:
-    """Return the test-set scores of `checkpoint` saved by `nmt eval`, without paths; empty if there are none.
-
-    RunError if the record is damaged.
-    """
-    path = run.evaluations / "test.json"
-    record = run.read_json(path) if path.is_file() else {}
-    scores = record.get("scores")
-    if record.get("checkpoints") != [checkpoint] or not isinstance(scores, dict):
-        return {}
-    kept = {
-        name: {"value": score["value"], "signature": str(score.get("signature", ""))}
-        for name, score in scores.items()
-        if isinstance(score, dict) and isinstance(score.get("value"), int | float) and math.isfinite(score["value"])
-    }
-    return {**{key: record[key] for key in _SHARED_KEYS if key in record}, "scores": kept} if kept else {}
 
 
 def share_card(run: RunDir, config: Config, name: str, model: str) -> str:
@@ -64,11 +45,11 @@ def share_card(run: RunDir, config: Config, name: str, model: str) -> str:
         text = text.replace(path, path.replace("\\", "/").rpartition("/")[2])
     text = text.replace(", `data/valid.src` and `data/valid.tgt`", "")
     text = _MODEL_OPTION.sub(lambda found: f"{found[1]} {model}", text)
-    if record and "## Test scores" not in text:
+    if record and HEADING not in text:
         lines = (
             f"- {metric} {score['value']:.2f} (`{score['signature']}`)" for metric, score in record["scores"].items()
         )
-        text = f"{text.rstrip()}\n\n## Test scores\n\n" + "\n".join(lines) + "\n"
+        text = f"{text.rstrip()}\n\n{HEADING}\n\n" + "\n".join(lines) + "\n"
     return f"---\n{yaml.safe_dump(front, sort_keys=False, allow_unicode=True)}---\n\n{text.lstrip()}"
 
 

@@ -11,7 +11,7 @@ from pathlib import Path, PurePath
 from typing import Any, TypeVar
 
 from nmt import __version__
-from nmt.apps.interop.card import share_card, test_record
+from nmt.apps.interop.card import share_card
 from nmt.artifacts.hub import HubModel, hub_api, hub_errors
 from nmt.artifacts.packed import PACK_INFO, PackInfo, StoredPrecision, convert_weights, write_packed
 from nmt.artifacts.rundir import CheckpointIndex, RunDir
@@ -20,6 +20,7 @@ from nmt.base.files import FULL_DISK, write_text
 from nmt.config.base import Section
 from nmt.config.load import PATH_KEYS
 from nmt.data.tokens.tokenizer import TokenizerPair
+from nmt.evaluation.card import test_record
 
 _OLD_FILES = ("checkpoints/*", "tokenizer/*", "eval/*", "shortlist.safetensors")  # of the previous upload
 AnySection = TypeVar("AnySection", bound=Section)

@@ -89,6 +89,7 @@ def suited_training(
             "max_minutes": 0.0,
             "stages": (),
             "both_directions": False,
+            "score_test": False,  # both test sets are scored before and after
             "early_stopping_patience": 0,
             "log_every": max(1, max_updates // 20),
             "validate_every": -(-max_updates // _NUM_VALIDATIONS),
