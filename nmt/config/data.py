@@ -81,6 +81,10 @@ class DataConfig(Section):
     holdout_seed: int = Field(
         1, ge=0, lt=2**31, description="seed that chooses the held-out sentences, independent of training.seed"
     )
+    holdout_groups: bool = Field(
+        False,
+        description="hold out pairs that share a source or a target together; false: only those that share a source",
+    )
     on_too_long: Literal["truncate", "drop"] = Field(
         "truncate", description="what to do with pairs longer than model.max_src_len or model.max_tgt_len"
     )

@@ -86,15 +86,16 @@ def suggest_config(num_pairs: int, data: DataConfig, *, student: bool = False) -
     A `student` has as many layers as other models, but nearly all in the encoder, and a smaller vocabulary. A corpus
     of a size for which that was found to be better is trained on in both directions first, if it has one direction.
 
-    `data` is kept unchanged, except for three keys if it does not set them: `holdout_size` becomes at most a twentieth
-    of the pairs, `protect` becomes true, so that URLs, tags and `{name}` survive translation, and `augment` writes 3%
-    of the pairs in capitals, if the source language has them.
+    `data` is kept unchanged, except for four keys if it does not set them: `holdout_size` becomes at most a twentieth
+    of the pairs, `holdout_groups` becomes true, `protect` too, so that URLs, tags and `{name}` survive translation, and
+    `augment` writes 3% of the pairs in capitals, if the source language has them.
     """
     preset = preset_for(num_pairs)
     tagged = any(files.tag for files in data.corpora("train"))
     if student or tagged or len(data.directions) > 1 or data.augment.is_on or data.glossary.is_on:
         preset = preset._replace(both_first=False)  # source and target must not be swapped
-    suited: dict[str, object] = {"holdout_size": max(1, min(data.holdout_size, num_pairs // 20)), "protect": True}
+    holdout_size = max(1, min(data.holdout_size, num_pairs // 20))
+    suited: dict[str, object] = {"holdout_size": holdout_size, "holdout_groups": True, "protect": True}
     if script_of(data.src_lang) in SCRIPTS_WITH_CASE and not student:
         suited["augment"] = AugmentConfig(upper=UPPER_SHARE)
     data = data.model_copy(update={key: value for key, value in suited.items() if key not in data.model_fields_set})

@@ -1,7 +1,8 @@
 """Choose the source sentences to hold out from the training text for validation and test.
 
 A sentence is chosen by a seeded hash of its source text. So the choice depends neither on the order of the file nor on
-how often a sentence occurs, and all translations of one source sentence get into the same split.
+how often a sentence occurs, and all translations of one source sentence get into the same split. `choose_groups` also
+keeps all sources of one translation together.
 """
 
 from __future__ import annotations
@@ -10,10 +11,14 @@ import hashlib
 import heapq
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
 
 from nmt.base.errors import DataError
 
 _MAX_HOLDOUT_DIVISOR = 10  # a held-out set is at most one tenth of the distinct source sentences
+_GROUP_DIVISOR = 50  # a group is at most one fiftieth of a held-out set, or of median size: no phrase dominates a set
 
 
 @dataclass(frozen=True)
@@ -39,11 +44,7 @@ def choose_holdout(sources: Iterable[str], counts: Mapping[str, int], seed: int)
         return Holdout(seed, {})
     # Ten times the largest set: either these are all distinct sentences, or no set needs the cap.
     smallest = _smallest_hashes(sources, _MAX_HOLDOUT_DIVISOR * max(counts.values()), seed)
-    if len(smallest) < _MAX_HOLDOUT_DIVISOR:
-        raise DataError(
-            f"{len(smallest)} distinct source sentences are too few to hold out {' and '.join(counts)}",
-            hint=f"give at least {_MAX_HOLDOUT_DIVISOR}, or set data.valid and data.test",
-        )
+    _refuse_few(len(smallest), counts)
     chosen: dict[int, str] = {}
     start = 0
     # In alphabetical order, so that the test set does not depend on whether valid is held out too.
@@ -52,6 +53,51 @@ def choose_holdout(sources: Iterable[str], counts: Mapping[str, int], seed: int)
         chosen.update(dict.fromkeys(smallest[start:end], name))
         start = end
     return Holdout(seed, chosen)
+
+
+def choose_groups(pairs: Iterable[tuple[str, str]], counts: Mapping[str, int], seed: int) -> Holdout:
+    """Choose about `counts[name]` sentences for each name, in groups that share no source and no target with others.
+
+    Pairs with the same source or target, directly or through others, are a group; its name is the smallest hash of
+    its sentences, so the opposite direction has the same groups. The groups with the smallest names are chosen, but
+    none that would dominate its set. Memory grows with the pairs, by about 50 bytes each. DataError if too few remain.
+    """
+    if not counts:
+        return Holdout(seed, {})
+    hashes = np.fromiter((_hash(text, seed) for text in chain.from_iterable(pairs)), dtype=np.uint64).reshape(-1, 2)
+    (sources, src), (targets, tgt) = (np.unique(side, return_inverse=True) for side in hashes.T)
+    num_distinct = min(len(sources), len(targets))
+    _refuse_few(num_distinct, counts)
+    src_groups, tgt_groups = sources.copy(), targets.copy()
+    while not np.array_equal(src_groups[src], tgt_groups[tgt]):  # pass the smallest hash on, until a group agrees
+        smaller = np.minimum(src_groups[src], tgt_groups[tgt])
+        np.minimum.at(src_groups, src, smaller)
+        np.minimum.at(tgt_groups, tgt, smaller)
+    groups, members = np.unique(src_groups, return_inverse=True)
+    sizes = np.maximum(np.bincount(members), np.bincount(np.searchsorted(groups, tgt_groups)))
+    most = num_distinct // _MAX_HOLDOUT_DIVISOR
+    limits = {name: min(count, most) for name, count in sorted(counts.items())}
+    (fits,) = np.nonzero(sizes <= min(most, max(min(limits.values()) // _GROUP_DIVISOR, np.median(sizes))))
+    sums, start, names = sizes[fits].cumsum(), 0, dict[int, str]()
+    for name, limit in limits.items():
+        end = int(np.searchsorted(sums, limit + (sums[start - 1] if start else 0))) + 1
+        if start >= len(fits):
+            hint = "set data.holdout_groups to false, or data.valid and data.test"
+            raise DataError(f"the sentences repeat too often to hold out {' and '.join(counts)} in groups", hint=hint)
+        names.update(dict.fromkeys(fits[start:end].tolist(), name))
+        start = end
+    return Holdout(
+        seed,
+        {value: names[of] for value, of in zip(sources.tolist(), members.tolist(), strict=True) if of in names},
+    )
+
+
+def _refuse_few(num_distinct: int, counts: Mapping[str, int]) -> None:
+    if num_distinct < _MAX_HOLDOUT_DIVISOR:
+        raise DataError(
+            f"{num_distinct} distinct source sentences are too few to hold out {' and '.join(counts)}",
+            hint=f"give at least {_MAX_HOLDOUT_DIVISOR}, or set data.valid and data.test",
+        )
 
 
 def _smallest_hashes(sources: Iterable[str], limit: int, seed: int) -> list[int]:

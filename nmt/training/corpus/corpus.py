@@ -24,7 +24,7 @@ from nmt.data.check.scripts import identifier_version
 from nmt.data.check.stream import DroppedRows, check_pairs
 from nmt.data.read.corpus import SentencePair, paths_of, read_parallel, refuse_pipes
 from nmt.data.read.lines import open_text
-from nmt.data.store.holdout import Holdout, choose_holdout
+from nmt.data.store.holdout import Holdout, choose_groups, choose_holdout
 from nmt.data.store.report import SPLITS, Split
 
 log = logging.getLogger(__name__)
@@ -77,6 +77,7 @@ class Corpus:
             "columns": [files.columns for corpora in (self.train, *self.named.values()) for files in corpora],
             **self._forms(),
             "held_out": [self.missing, data.holdout_size, data.holdout_seed] if self.missing else [],
+            **({"groups": True} if self.missing and data.holdout_groups else {}),
         }
 
     def _forms(self) -> dict[str, object]:
@@ -182,7 +183,10 @@ class Corpus:
             ]
             pairs = with_both_sides(with_progress(read_parallel(corpora), "choosing held-out sentences"))
             sizes: dict[str, int] = dict.fromkeys(self.missing, data.holdout_size)
-            holdouts[direction] = choose_holdout((pair.src for pair in pairs), sizes, data.holdout_seed)
+            if data.holdout_groups:
+                holdouts[direction] = choose_groups((pair[:2] for pair in pairs), sizes, data.holdout_seed)
+            else:
+                holdouts[direction] = choose_holdout((pair.src for pair in pairs), sizes, data.holdout_seed)
         return holdouts
 
     @cached_property

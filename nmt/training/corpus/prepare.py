@@ -163,7 +163,8 @@ def _log_holdout(corpus: Corpus, run: RunDir) -> None:
     size, holdout_size = min(sizes, default=0), corpus.config.data.holdout_size
     if corpus.missing and size < holdout_size:
         instead = f"{size} source sentences for {in_words(corpus.missing)} instead of {holdout_size}"
-        log.info(f"Holding out {instead}: at most one tenth of the corpus is held out.")
+        groups = ", in small groups that share no sentence with the rest" * corpus.config.data.holdout_groups
+        log.info(f"Holding out {instead}: at most one tenth of the corpus is held out{groups}.")
 
 
 def _tokenizers(config: Config, run: RunDir, corpus: Corpus, base: TokenizerPair | None) -> TokenizerPair:

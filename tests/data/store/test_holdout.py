@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from nmt.base.errors import DataError
-from nmt.data.store.holdout import choose_holdout
+from nmt.data.store.holdout import choose_groups, choose_holdout
 
 SENTENCES = [f"sentence number {i}" for i in range(997)]
 COUNTS = {"valid": 31, "test": 17}
@@ -71,3 +71,55 @@ def test_every_sentence_is_as_likely_to_be_held_out():
 
 def test_a_lone_surrogate_is_no_obstacle():
     assert choose_holdout([*SENTENCES, "\ud800"], COUNTS, 1).split_of("\ud800") in {"train", "valid", "test"}
+
+
+def groups_of(pairs, counts, seed=1):
+    """The pairs of each set."""
+    holdout = choose_groups(pairs, counts, seed)
+    return {name: {pair for pair in pairs if holdout.split_of(pair[0]) == name} for name in ("train", "valid", "test")}
+
+
+def random_pairs(num_texts: int) -> list[tuple[str, str]]:
+    """Pairs in chains: many share a source or a target with others."""
+    draw = random.Random(3)
+    return [(f"Satz {draw.randrange(num_texts)}", f"sentence {draw.randrange(num_texts)}") for _ in range(1009)]
+
+
+def test_groups_share_neither_sources_nor_targets_with_the_other_sets():
+    sets = groups_of(random_pairs(1500), COUNTS)
+    for side in (0, 1):
+        texts = [{pair[side] for pair in members} for members in sets.values()]
+        assert sum(map(len, texts)) == len(set.union(*texts))
+    assert len({pair[0] for pair in sets["test"]}) == 17
+    assert len({pair[0] for pair in sets["valid"]}) == 31
+    assert any(len(members) != len({src for src, _ in members}) for members in sets.values())
+
+
+def test_the_opposite_direction_holds_out_the_same_pairs_in_any_order():
+    pairs = random_pairs(1500)
+    turned = [(tgt, src) for src, tgt in reversed(pairs)]
+    back = {name: {(src, tgt) for tgt, src in members} for name, members in groups_of(turned, COUNTS).items()}
+    assert back == groups_of(pairs, COUNTS)
+
+
+def test_the_test_set_of_groups_does_not_depend_on_the_validation_set():
+    pairs = random_pairs(1500)
+    assert groups_of(pairs, {"test": 17})["test"] == groups_of(pairs, COUNTS)["test"]
+    assert choose_groups(pairs, {}, 1).chosen == {}
+
+
+def test_a_phrase_with_many_translations_stays_in_training():
+    pairs = [(f"Satz {number}", f"sentence {number}") for number in range(499)]
+    pairs += [(f"Danke {number}", "thanks") for number in range(499)]
+    sets = groups_of(pairs, {"valid": 40, "test": 40})
+    assert all(tgt != "thanks" for name in ("valid", "test") for _, tgt in sets[name])
+    assert (len(sets["valid"]), len(sets["test"])) == (40, 40)
+
+
+def test_pairs_that_all_hang_together_are_an_error_that_says_what_to_do():
+    chain = [(f"Satz {number // 2}", f"sentence {(number + 1) // 2}") for number in range(400)]
+    with pytest.raises(DataError, match="the sentences repeat too often to hold out test in groups") as raised:
+        choose_groups(chain, {"test": 5}, 1)
+    assert "data.holdout_groups to false" in str(raised.value)
+    with pytest.raises(DataError, match="too few to hold out test"):
+        choose_groups(chain[:9], {"test": 5}, 1)

@@ -66,6 +66,18 @@ def test_the_seed_of_the_training_leaves_the_held_out_sets_alone_and_their_own_c
     assert first == same != other
 
 
+def test_sets_held_out_in_groups_share_no_target_with_the_training_pairs(tmp_path):
+    (tmp_path / "pairs.tsv").write_text("".join(f"{n} a\t{n * n % 97} b\n" for n in range(100)))
+    prepared, targets = [], []
+    for groups in (False, True):
+        config, run = held_out_of(tmp_path, data={"holdout_groups": groups}), RunDir(tmp_path / str(groups))
+        prepared.append(prepare(config, run, tmp_path / "store").fingerprint)
+        pairs = {pair.tgt for pair in Corpus(config).train_pairs()}
+        targets.append(len(pairs.intersection(run.read_pairs("valid")[1] + run.read_pairs("test")[1])))
+    assert prepared[0] != prepared[1]
+    assert (targets[0] > 0, targets[1]) == (True, 0)
+
+
 def test_what_is_prepared_already_is_found_without_a_pass_over_the_training_pairs(tmp_path, monkeypatch):
     config, run = held_out_of(tmp_path), RunDir(tmp_path / "run")
     first = prepare(config, run, tmp_path / "store").fingerprint, report_of(run.path)
