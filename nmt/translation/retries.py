@@ -28,6 +28,8 @@ def lost_spans(segment: Segment, translation: SegmentTranslation) -> list[str]:
 
 def retry_loops(segments: Sequence[Segment], search: Search, options: SearchOptions) -> None:
     """Decode looping segments again: first forbid repeats of n-grams of the loop's size, then of all bigrams."""
+    if not segments:
+        return
     by_size: dict[int, list[Segment]] = {}
     for segment in segments:
         best = segment.hypotheses[0]
@@ -51,6 +53,8 @@ def retry_lost_spans(
 ) -> None:
     """For segments that lost a span, find a hypothesis with all spans, else translate the text between the spans."""
     lossy = [segment for segment in segments if lost_spans(segment, segment.hypotheses[0])]
+    if not lossy:
+        return
     beam = options.greedy().changed(beam_size=RETRY_BEAM_SIZE, num_hypotheses=RETRY_BEAM_SIZE, exact=options.exact)
     for segment, hypotheses in zip(lossy, search_again(lossy, search, beam), strict=True):
         segment.protected_retried = True

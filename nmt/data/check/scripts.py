@@ -121,9 +121,13 @@ def identifier_version() -> str:
 @cache
 def identification_model() -> Any:
     """Return the package's model for all languages. It takes half a second and much memory to load."""
+    import numpy as np
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
-    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    model = LanguageIdentifier.from_model_file(MODEL_FILE)
+    weights = model.nb_ptc.astype(np.float32)  # once: from fp16, each text would convert those that it needs
+    rest = model.nb_pc, model.nb_classes, model.tk_nextmove, model.tk_output
+    return LanguageIdentifier(weights, *rest, norm_probs=True, tk_row=model.tk_row)
 
 
 class LanguageIdentifier:
