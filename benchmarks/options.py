@@ -15,6 +15,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 
 from nmt.base.device import DTYPES
@@ -27,6 +28,7 @@ from nmt.training.update.step import Step
 
 TRAINING: dict[str, dict[str, Any]] = {
     "r_drop": {"r_drop": 5.0},
+    "simcut": {"simcut": 3.0},
     "muon": {"optimizer": "muon"},
 }
 MODEL: dict[str, dict[str, Any]] = {
@@ -50,6 +52,9 @@ def make_update(option: str, batch: Batch, dtype: torch.dtype) -> Callable[[], o
     model = Transformer(config, VOCAB_SIZE, VOCAB_SIZE).train()
     optimizer = Optimizer(model, settings, dtype)
     step = Step(model, optimizer, ProcessGroup(), r_drop=settings.r_drop)
+    step.use_simcut(settings.simcut)
+    cuts = np.random.default_rng(1).random((2, *batch.src.shape)) < 0.05
+    batch = batch.cut_tokens(*cuts) if settings.simcut else batch
     return partial(step, [batch], batch.num_tgt_tokens, 1e-3, 0.1)
 
 

@@ -70,7 +70,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "stages": [
             {"max_updates": 7, "weights": [1, 0], "both_directions": True, "schedule": "constant"},
             {"max_updates": 8, "weights": [1, 2], "lr": 1e-3, "schedule": "cosine"},
-            {"max_updates": 5},
+            {"max_updates": 5, "simcut": 3.0},
         ],
     },
     "bf16, r_drop": {"precision": "bf16", "r_drop": 5.0},

@@ -6,6 +6,8 @@ import time
 from collections.abc import Iterable
 from typing import NamedTuple
 
+import numpy as np
+
 from nmt.base.errors import ConfigError
 from nmt.config import Config
 from nmt.data.store.batching import Batch, BatchIndices, TokenBudgetSampler, read_batch, tokens_for
@@ -14,6 +16,9 @@ from nmt.data.store.redraw import Redraw
 from nmt.data.store.store import TokenStore
 from nmt.training.stages import StageSpan
 from nmt.training.update.distributed import ProcessGroup
+
+_CUT_RATE = 0.05  # Gao et al. 2022, section 4.2
+_CUTS = 3  # keeps their random numbers distinct from the other draws of a pool
 
 
 class Update(NamedTuple):
@@ -53,6 +58,7 @@ class UpdateBatches:
         )
         self.sampler.redraw = redraw
         self.sampler.both_directions = training.both_directions
+        self.cuts_tokens = training.simcut > 0
 
     def longest(self) -> tuple[int, int]:
         """Return the lengths in tokens of the longest source and target, eos included, after truncation."""
@@ -67,13 +73,24 @@ class UpdateBatches:
     def next_update(self) -> Update:
         """Return the data of the next update."""
         started = time.perf_counter()
-        indices = [self.sampler.next_indices()]
-        while not self.is_auto and sum(rows.num_tgt_tokens for rows in indices) < self.tokens_per_update:
+        indices, batches, num_tokens = list[BatchIndices](), list[Batch](), 0
+        while not indices or (not self.is_auto and num_tokens < self.tokens_per_update):
             indices.append(self.sampler.next_indices())
-        rank, world_size = self.group.rank, self.group.world_size
-        batches = [read_batch(self.store, rows.share(rank, world_size)) for rows in indices]
-        num_tokens = sum(rows.num_tgt_tokens for rows in indices)
+            num_tokens += indices[-1].num_tgt_tokens
+            batch = read_batch(self.store, indices[-1].share(self.group.rank, self.group.world_size))
+            batches.append(self._cut_tokens(batch, indices[-1]) if self.cuts_tokens else batch)
         return Update(indices, batches, num_tokens, time.perf_counter() - started)
+
+    def _cut_tokens(self, batch: Batch, rows: BatchIndices) -> Batch:
+        """Mark the tokens that SimCut cuts in `batch`, this rank's share of `rows`: the same on any number of ranks."""
+        place = self.sampler.position
+        draw = np.random.default_rng((self.sampler.order.seed, place.epoch, place.pool, place.batch, _CUTS))
+        own = slice(self.group.rank, None, self.group.world_size)
+        widths = int(rows.src_len.max()), int(rows.tgt_len.max())
+        src, tgt = (draw.random((len(rows.indices), width)) < _CUT_RATE for width in widths)
+        if not len(src[own]):  # its one row is filler
+            return batch
+        return batch.cut_tokens(src[own, : batch.src.size(1)], tgt[own, : batch.tgt_in.size(1)])
 
 
 def refuse_unfit_stages(stages: Iterable[StageSpan], config: Config, store: TokenStore) -> None:

@@ -101,7 +101,7 @@ def _num_micro_batches(training: Training, stage: StageSpan, batches: UpdateBatc
     RunError if even the smallest do not fit into memory.
     """
     group = training.setup.group
-    needs, batch_tokens = memory_needs(training, batches.longest()), batches.batch_tokens // group.world_size
+    needs, batch_tokens = memory_needs(training, stage, batches.longest()), batches.batch_tokens // group.world_size
     total = available_bytes()
     held = max(0, own_bytes() - training.bytes_before)  # by this training, such as in an earlier stage
     available = None if total is None else total // local_world_size() + held
@@ -123,13 +123,13 @@ def _num_micro_batches(training: Training, stage: StageSpan, batches: UpdateBatc
     return number
 
 
-def memory_needs(training: Training, longest: tuple[int, int]) -> MemoryNeeds:
-    """Return what the memory usage of `training` depends on; `longest` has the longest source and target in tokens."""
+def memory_needs(training: Training, stage: StageSpan, longest: tuple[int, int]) -> MemoryNeeds:
+    """Return what the memory usage of `stage` depends on; `longest` has the longest source and target in tokens."""
     return MemoryNeeds(
         training.config.model,
         training.model.num_parameters(),
         training.model.output_proj.weight.size(0),
         longest,
         training.setup.precision.dtype.itemsize,
-        training.settings.num_passes,
+        stage.config.training.num_passes,
     )

@@ -42,7 +42,6 @@ class Training:
         self.plan: Plan | None = None  # with training.max_minutes
         self.stages = stage_spans(config)
         self.stage = self.stages[0]
-        self.model.set_dropout(self.stage.config.model)
         packed, self.packed_reason = choose_packing(self.model)
         self.step = Step(
             self.model,
@@ -55,11 +54,11 @@ class Training:
         if setup.group.rank:  # dropout differs between the ranks
             torch.manual_seed(self.settings.seed + setup.group.rank)
         self.store = prepared.store
-        self.batches = self.batches_of(self.stage)
         sets = run.read_sets("valid", config.data.directions[0])
         self.validator = Validator(sets, self.tokenizers, config, setup.group, run.statistics())
         self.history = CheckpointHistory(self.settings.early_stopping_metric)
-        self.monitor = Monitor(run, self.settings, setup, TrainingFlops(self.model, self.settings.num_passes))
+        self.monitor = Monitor(run, self.settings, setup, TrainingFlops(self.model))
+        self._begin_stage(0)
         self.update = 0
 
     @property
@@ -92,6 +91,8 @@ class Training:
     def _begin_stage(self, number: int) -> None:
         self.stage = self.stages[number]
         self.model.set_dropout(self.stage.config.model)
+        self.step.use_simcut(self.stage.config.training.simcut)
+        self.monitor.flops.num_passes = self.stage.config.training.num_passes
         self.batches = self.batches_of(self.stage)
 
     def batches_of(self, stage: StageSpan) -> UpdateBatches:

@@ -39,8 +39,7 @@ DRAWN = {
 @pytest.fixture(scope="module")
 def batches(digits, tmp_path_factory):
     """Return what gives the batches of a rank; each has a store of its own, as processes do."""
-    base = small_config(digits, **DRAWN)
-    config = base.model_copy(update={"training": base.training.model_copy(update={"tokens_per_update": 900})})
+    config = small_config(digits, **DRAWN, training={"tokens_per_update": 900, "simcut": 3.0})
     corpus = Corpus(config)
     tokenizers = train_on_corpus(config, corpus)
     folder = tmp_path_factory.mktemp("batches")
@@ -65,6 +64,7 @@ def test_two_ranks_share_the_rows_of_the_updates_of_one(batches):
             for rank, part in enumerate(parts):
                 width = part.src.size(1)
                 assert torch.equal(batch.src[rank::2, :width], part.src)
+                assert torch.equal(batch.tgt_in[rank::2, : part.tgt_in.size(1)], part.tgt_in)
 
 
 def test_the_tokens_of_an_update_are_those_of_its_batches_and_within_the_budget(batches):
@@ -83,6 +83,7 @@ def test_a_batch_holds_the_pairs_as_they_were_drawn(batches):
     indices = one.sampler.next_indices()
     batch = read_batch(one.store, indices)
     assert len(indices.indices) > 10
+    assert batch.src.min() >= 0
     for number, row in enumerate(indices.indices):
         expected = [*tgt[row].tolist(), EOS_ID]
         assert batch.tgt_out[number, : len(expected)].tolist() == expected
@@ -97,6 +98,30 @@ def test_batches_go_on_from_any_position(batches):
     for _ in range(10):
         for one, two in zip(whole.next_update().batches, resumed.next_update().batches, strict=True):
             assert all(map(torch.equal, one, two))
+
+
+def test_a_twentieth_of_the_tokens_is_cut_in_the_second_of_two_copies_but_no_special_token(batches):
+    one = batches()
+    cut, num_tokens = 0, 0
+    for batch in (batch for _ in range(20) for batch in one.next_update().batches):
+        both, rows = batch.twice(), len(batch.src)
+        for ids in (both.src, both.tgt_in):
+            clean, second = ids[:rows], ids[rows:]
+            assert clean.min() >= 0
+            assert torch.equal(torch.where(second < 0, -1 - second, second), clean)
+            assert (clean[second < 0] > EOS_ID).all()
+            cut, num_tokens = cut + int((second < 0).sum()), num_tokens + int((clean > EOS_ID).sum())
+        assert both.tgt_out.min() >= 0
+    assert 0.04 < cut / num_tokens < 0.06
+
+
+def test_a_rank_without_rows_cuts_nothing(batches):
+    one = batches(0, 10_000)
+    (batch, *_) = one.next_update().batches
+    assert len(batch.src) == 1
+    other = batches(9_999, 10_000).next_update().batches[0]
+    assert other.num_tgt_tokens == 0
+    assert other.src.min() >= 0
 
 
 def test_a_resumed_run_with_drawn_pairs_equals_the_uninterrupted_one(digits, tmp_path):

@@ -56,7 +56,7 @@ def test_a_training_beyond_the_memory_is_refused_with_the_figures_and_what_may_h
 
 
 def test_processes_on_one_machine_share_its_memory(training, monkeypatch):
-    needed = memory_needs(training, training.batches.longest()).num_bytes(training.batches.batch_tokens)
+    needed = memory_needs(training, training.stage, training.batches.longest()).num_bytes(training.batches.batch_tokens)
     monkeypatch.setattr(memory, "available_bytes", lambda: 2 * needed - 2)
     monkeypatch.setattr(memory, "own_bytes", lambda: 0)
     fit_into_memory(training)
@@ -67,7 +67,7 @@ def test_processes_on_one_machine_share_its_memory(training, monkeypatch):
 
 @pytest.mark.skipif(own_bytes() == 0, reason="this system does not tell the memory of a process")
 def test_memory_that_the_training_already_holds_counts_as_available(training, monkeypatch):
-    needed = memory_needs(training, training.batches.longest()).num_bytes(training.batches.batch_tokens)
+    needed = memory_needs(training, training.stage, training.batches.longest()).num_bytes(training.batches.batch_tokens)
     assert 0 < own_bytes() < 16 << 30
     held = 512 << 20
     monkeypatch.setattr(memory, "available_bytes", lambda: needed - held)
@@ -185,7 +185,7 @@ def test_a_batch_of_automatic_size_is_an_update_and_tokens_of_it_are_what_a_cpu_
 
 
 def test_a_batch_of_automatic_size_is_cut_smaller_if_memory_is_short(training):
-    needs = memory_needs(training, training.batches.longest())
+    needs = memory_needs(training, training.stage, training.batches.longest())
     assert num_micro_batches_on_cpu(needs, 4000, 1, None) == 1
     assert num_micro_batches_on_cpu(needs, 4000, 1, needs.num_bytes(4000)) == 1
     assert num_micro_batches_on_cpu(needs, 4000, 1, needs.num_bytes(2000)) == 2

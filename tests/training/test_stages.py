@@ -15,6 +15,7 @@ from nmt.config import Config, dump_config, load_config
 from nmt.config.filters import Filters
 from nmt.data.store.mixing import corpus_weights
 from nmt.data.tokens.tokenizer import TokenizerPair
+from nmt.evaluation.plots import read_metrics
 from nmt.model.kernels.dropout import Dropout
 from nmt.training.ending import planned_ends
 from nmt.training.run import resume_run, start_run
@@ -107,6 +108,26 @@ def test_dropout_of_a_stage_reaches_the_model(watched):
     assert watched[1] == [none] * 7 + [own] * 2
 
 
+def test_simcut_of_the_last_stage_alone_counts_two_passes_there_and_resumes(two_corpora, tmp_path):
+    config = staged(two_corpora, [{"max_updates": 3}, {"max_updates": 5, "simcut": 3.0}])
+    assert [span.config.training.num_passes for span in stage_spans(config)] == [1, 2]
+    seen, step = [], Step.__call__
+
+    def watching_step(self, batches, *arguments):
+        seen.append((self.loss.simcut, any(batch.src.min() < 0 for batch in batches)))
+        return step(self, batches, *arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Step, "__call__", watching_step)
+        assert start_run(config, tmp_path / "whole")
+    assert seen == [(0.0, False)] * 3 + [(3.0, True)] * 5
+    whole = RunDir(tmp_path / "whole")
+    lines = [record for record in read_metrics(whole.metrics) if "flops_per_second" in record]
+    flops = [record["flops_per_second"] / record["tokens_per_second"] for record in lines]
+    assert flops[-1] > 1.5 * flops[0]
+    assert_equal_runs(whole, stop_and_resume(config, tmp_path / "stopped", 5))
+
+
 def test_a_training_without_stages_is_one_stage_as_configured(two_corpora):
     config = two_directions(two_corpora)
     (span,) = stage_spans(config)
@@ -157,6 +178,8 @@ FAULTS = {
                        "names the corpus lettres, unknown in data.train; its corpora with a name are reverse, letters"),
     "no dropout": ([{"max_updates": 5, "dropout": 0.1}, {"max_updates": 5, "dropout": 0.0}], {"r_drop": 5.0},
                    "two passes with different dropout; set training.stages: stage 2: dropout"),
+    "two objectives": ([{"max_updates": 5}, {"max_updates": 5, "simcut": 3.0}], {"r_drop": 5.0},
+                       "stage 2: r_drop and simcut each compare two passes of their own; set one of them to 0"),
     "no end": ([{"lr": 0.1}], {}, "max_updates"),
 }  # fmt: skip
 

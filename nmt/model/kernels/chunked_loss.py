@@ -64,15 +64,15 @@ def projected_token_loss(
     return loss_sum
 
 
-class RDrop(NamedTuple):
-    """The settings of the R-Drop loss."""
+class PairedLoss(NamedTuple):
+    """The settings of a loss that compares two passes."""
 
     alpha: float  # weight of the Kullback-Leibler divergence
     label_smoothing: float = 0.0
 
 
 def r_drop_loss(
-    states: Tensor, weight: Tensor, tgt_out: Tensor, real: Tensor, settings: RDrop, *, compiled: bool = False
+    states: Tensor, weight: Tensor, tgt_out: Tensor, real: Tensor, settings: PairedLoss, *, compiled: bool = False
 ) -> Tensor:
     """Return the R-Drop loss (Liang et al. 2021, section 2.1), summed over target tokens, in nats.
 
@@ -81,13 +81,30 @@ def r_drop_loss(
     gives it the scale of a single pass: the mean of both cross-entropies, plus alpha / 4 times the sum of the
     Kullback-Leibler divergences in both directions.
     """
+    function = _bind(_r_drop_and_gradient, compiled, alpha=settings.alpha, smoothing=settings.label_smoothing)
+    return _paired_loss(states, weight, tgt_out, real, function)
+
+
+def simcut_loss(
+    states: Tensor, weight: Tensor, tgt_out: Tensor, real: Tensor, settings: PairedLoss, *, compiled: bool = False
+) -> Tensor:
+    """Return the SimCut loss (Gao et al. 2022, section 3.1), summed over target tokens, in nats.
+
+    The arguments are as for `r_drop_loss`, but in the second pass tokens are cut out of the inputs. The loss is the
+    cross-entropy of the first pass, plus alpha times the Kullback-Leibler divergence of the second pass from the first.
+    Both passes get its gradient, which section 5.1 finds better than a constant first pass.
+    """
+    function = _bind(_simcut_and_gradient, compiled, alpha=settings.alpha, smoothing=settings.label_smoothing)
+    return _paired_loss(states, weight, tgt_out, real, function)
+
+
+def _paired_loss(states: Tensor, weight: Tensor, tgt_out: Tensor, real: Tensor, function: LossAndGradient) -> Tensor:
     rows = states.flatten(0, 1)
     real = real.view(2, len(real) // 2)
     by_token = real if len(rows) != real.numel() else torch.arange(len(rows), device=rows.device).view_as(real)
     # Put both passes of a token side by side, so that every chunk holds whole pairs.
     rows = rows.index_select(0, by_token.t().flatten())  # [2N, D]
     targets = tgt_out.flatten().index_select(0, real.t().flatten())  # [2N]
-    function = _bind(_r_drop_and_gradient, compiled, alpha=settings.alpha, smoothing=settings.label_smoothing)
     loss_sum: Tensor = _ProjectedLoss.apply(rows, weight, targets, function)
     return loss_sum
 
@@ -156,7 +173,7 @@ def _by_blocks(products: Tensor, target: Tensor, with_gradient: bool, function: 
     """Compute `function`; on a CPU, in blocks of a few rows, which stay in its cache between operations."""
     if products.device.type != "cpu":
         return function(products, target, with_gradient)
-    num_rows = max(2, _CACHED_NUMBERS // products.size(1) // 2 * 2)  # even: R-Drop has the rows of a token in pairs
+    num_rows = max(2, _CACHED_NUMBERS // products.size(1) // 2 * 2)  # even: both passes of a token are in a block
     loss_sum = products.new_zeros((), dtype=torch.float32)
     for rows, targets in zip(products.split(num_rows), target.split(num_rows), strict=True):
         loss_sum += function(rows, targets, with_gradient)
@@ -215,6 +232,36 @@ def _r_drop_and_gradient(
     if smoothing:
         grad.sub_(0.5 * smoothing / products.size(1))
     products.copy_(grad.scatter_add_(1, target, grad.new_full(target.shape, 0.5 * (smoothing - 1.0))))
+    return loss
+
+
+def _simcut_and_gradient(
+    products: Tensor, target: Tensor, with_gradient: bool, alpha: float, smoothing: float
+) -> Tensor:
+    """Return `simcut_loss` for logits `products` [2n, V] of n tokens; overwrites them as `_loss_and_gradient` does.
+
+    With p and q the softmax of the logits a and b of a token without and with cuts, and d = log p - log q:
+    dKL(p|q)/da = p (d - KL(p|q)), and dKL(p|q)/db = q - p.
+    """
+    logits, target = products.float(), target[0::2]
+    probs = logits.sub_(logits.amax(-1, keepdim=True)).exp()
+    total = probs.sum(-1, keepdim=True)
+    log_clean, log_cut = logits.sub_(total.log()).view(-1, 2, logits.size(1)).unbind(1)
+    clean, cut = probs.div_(total).view(-1, 2, logits.size(1)).unbind(1)
+    linear = (1 - smoothing) * log_clean.gather(1, target)
+    if smoothing:
+        linear += smoothing * log_clean.mean(-1, keepdim=True)
+    ahead = log_clean.sub_(log_cut)  # [n, V]: d
+    divergence = (clean * ahead).sum(-1, keepdim=True)
+    loss = alpha * divergence.sum() - linear.sum()
+    if not with_gradient:
+        return loss
+    cut.sub_(clean).mul_(alpha)
+    clean.mul_(ahead.sub_(divergence).mul_(alpha).add_(1.0))
+    if smoothing:
+        clean.sub_(smoothing / products.size(1))
+    clean.scatter_add_(1, target, clean.new_full(target.shape, smoothing - 1.0))
+    products.copy_(probs)
     return loss
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from nmt.base.device import tf32_products
 from nmt.data.store.batching import Batch
 from nmt.model.cache import KVCache
-from nmt.model.kernels.chunked_loss import RDrop, projected_token_loss, r_drop_loss, with_bias
+from nmt.model.kernels.chunked_loss import PairedLoss, projected_token_loss, r_drop_loss, simcut_loss, with_bias
 from nmt.model.kernels.packing import Flattening, Packing, compiles_each_shape
 from nmt.model.transformer import Transformer
 from nmt.training.update.distributed import ProcessGroup
@@ -45,6 +45,7 @@ class BatchLoss:
     def __init__(self, model: Transformer, *, r_drop: float = 0.0, compiled: bool = False):
         """If `r_drop` is positive, batches hold each row twice, and it is the weight of their divergence."""
         self.model, self.r_drop, self.compiled = model, r_drop, compiled
+        self.simcut = 0.0
         # With dynamic sizes, so that all batch shapes share a few graphs.
         self.states = torch.compile(self._states, dynamic=True) if compiled else self._states
 
@@ -56,8 +57,15 @@ class BatchLoss:
         states, weight = with_bias(self.states(batch.src, batch.tgt_in, packings), self.model.output_proj)
         rows = states, weight, batch.tgt_out, batch.tgt_real
         if self.r_drop:
-            return r_drop_loss(*rows, RDrop(self.r_drop, label_smoothing), compiled=self.compiled)
+            return r_drop_loss(*rows, PairedLoss(self.r_drop, label_smoothing), compiled=self.compiled)
+        if self.simcut:
+            return simcut_loss(*rows, PairedLoss(self.simcut, label_smoothing), compiled=self.compiled)
         return projected_token_loss(*rows, label_smoothing, compiled=self.compiled)
+
+    def use_simcut(self, alpha: float) -> None:
+        """Set the weight of SimCut; if it is positive, batches hold each row twice, and tokens may be cut."""
+        self.simcut = alpha
+        self.model.src_embedding.cuts = self.model.tgt_embedding.cuts = alpha > 0
 
     def _states(self, src: Tensor, tgt_in: Tensor, packings: Packings | None) -> Tensor:
         sources, targets = (None, None) if packings is None else packings
@@ -85,7 +93,12 @@ class Step:
         self.packed = packed
         self.flattened = compiles_each_shape(model.output_proj.weight) and not compiled
         self.loss = BatchLoss(model, r_drop=r_drop, compiled=compiled)
-        self.r_drop = r_drop
+        self.twice = r_drop > 0  # compute each row twice
+
+    def use_simcut(self, alpha: float) -> None:
+        """Use SimCut with the weight `alpha` in further training, or not if it is 0."""
+        self.loss.use_simcut(alpha)
+        self.twice = self.loss.r_drop > 0 or alpha > 0
 
     def __call__(
         self, batches: Sequence[Batch], num_tokens: int, lr: float, label_smoothing: float = 0.0
@@ -138,7 +151,7 @@ class Step:
         if self.optimizer.loss_scale is not None:
             scale = scale * self.optimizer.loss_scale.scale
         for batch in batches:
-            rows = batch.twice() if self.r_drop else batch
+            rows = batch.twice() if self.twice else batch
             packings = None
             if self.packed and rows.num_tgt_tokens:
                 packings = Packings.from_batch(rows).to(self.device)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
@@ -173,6 +174,27 @@ def test_r_drop_computes_rows_twice_and_takes_a_share_without_rows():
     loss, _ = step([Batch.from_ids(rows, rows, rows), Batch.from_ids(rows[:1, :1], rows[:1, :1], nothing)], 10, 1e-3)
     assert shapes == [(4, 5), (2, 1)]
     assert torch.isfinite(loss)
+
+
+def test_simcut_cuts_tokens_in_the_second_of_two_passes_which_keeps_their_positions():
+    model = make().eval()
+    batch_loss = BatchLoss(model)
+    rows = torch.randint(4, 13, (2, 5))
+    batch = Batch.from_ids(rows, rows, rows)
+    plain = batch_loss(batch, 0.1)
+    batch_loss.use_simcut(3.0)
+    assert torch.allclose(batch_loss(batch.twice(), 0.1), plain)  # without cuts, both passes are the same
+    cuts = np.zeros((2, 5), bool)
+    cuts[1, 2] = True
+    cut = batch.cut_tokens(cuts, ~cuts).twice()
+    assert batch_loss(cut, 0.1) > plain
+    embedded = model.src_embedding(cut.src)
+    assert torch.equal(embedded[3, 2], model.src_embedding.sinusoidal[2])
+    same = torch.ones(4, 5, dtype=torch.bool)
+    same[3, 2] = False
+    assert torch.equal(embedded[same], model.src_embedding(batch.twice().src)[same])
+    batch_loss.use_simcut(0.0)
+    assert torch.equal(batch_loss(batch, 0.1), plain)
 
 
 def test_muon_trains_the_matrices_of_the_layers_and_adamw_the_rest():
