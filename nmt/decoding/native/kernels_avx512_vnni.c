@@ -11,6 +11,7 @@
 #define KERNEL_NAME "avx512-vnni"
 #define ISA_LEVEL ISA_AVX512
 #define PRODUCT PRODUCT_VNNI512
+#define DPBUSD_ENCODING ""
 #include "processor.h"
 
 static int is_supported(void) { return has_avx512_vnni(); }

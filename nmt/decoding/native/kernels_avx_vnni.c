@@ -14,14 +14,10 @@
 #include "processor.h"
 
 #ifdef AVX_VNNI_BY_AVX512 /* the same product as AVX-512 encodes it: tests of this kernel on processors that lack the other */
-static inline __m256i dpbusd(__m256i sum, __m256i weights, __m256i row) {
-    __asm__("%{evex%} vpdpbusd %2, %1, %0" : "+x"(sum) : "x"(weights), "x"(row));
-    return sum;
-}
-#define DPBUSD256 dpbusd
+#define DPBUSD_ENCODING "%{evex%} "
 static int is_supported(void) { return has_avx512_vnni(); }
 #else
-#define DPBUSD256 _mm256_dpbusd_avx_epi32
+#define DPBUSD_ENCODING "%{vex%} "
 static int is_supported(void) { return has_avx_vnni(); }
 #endif
 
