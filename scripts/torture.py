@@ -66,9 +66,11 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "stages": {
         "precision": "fp32",
         "max_minutes": 1000.0,
-        "model": {"positions": "rotary"},
+        "model": {"positions": "rotary", "tied_embeddings": "target"},
+        "lexical_start": True,
         "stages": [
-            {"max_updates": 7, "weights": [1, 0], "both_directions": True, "schedule": "constant"},
+            {"max_updates": 4, "copy_targets": True},
+            {"max_updates": 3, "weights": [1, 0], "both_directions": True, "schedule": "constant"},
             {"max_updates": 8, "weights": [1, 2], "lr": 1e-3, "schedule": "cosine"},
             {"max_updates": 5, "simcut": 3.0},
         ],

@@ -34,6 +34,10 @@ class Config(Section):
                 "tokenizer.joint must be true; "
                 "with separate vocabularies use target"
             )
+        if self.training.lexical_start and self.model.tied_embeddings == "all":
+            raise ValueError("training.lexical_start needs source embeddings: set model.tied_embeddings to target")
+        if self.training.lexical_start and self.training.init_from:
+            raise ValueError("training.init_from starts from all weights of its run; omit training.lexical_start")
         if self.training.calibrate_length and not self.model.output_bias:
             raise ValueError("training.calibrate_length shifts the output bias; set model.output_bias to true")
         if self.data.glossary.is_on and self.tokenizer.type == "word":
@@ -81,8 +85,9 @@ class Config(Section):
         for number in range(max(1, len(self.training.stages))):
             config = self.of_stage(number)
             stage = f"training.stages: stage {number + 1}" if self.training.stages else ""
-            if config.training.both_directions and (reason := config._why_not_both_directions()):
-                raise ValueError(f"{stage or 'training'}: both_directions swaps source and target, so {reason}")
+            for key, effect in (("both_directions", "swaps source and target"), ("copy_targets", "copies targets")):
+                if getattr(config.training, key) and (reason := config._why_targets_are_no_sources()):
+                    raise ValueError(f"{stage or 'training'}: {key} {effect}, so {reason}")
             model = config.model
             if self.training.r_drop and not (model.dropout or model.attention_dropout or model.embedding_dropout):
                 key = f"{stage}: dropout" if stage else "model.dropout"
@@ -90,8 +95,8 @@ class Config(Section):
                 raise ValueError(f"{message}; set {key}, such as to 0.3")
         return self
 
-    def _why_not_both_directions(self) -> str:
-        """Return what must be so that training may swap source and target; empty if it is so."""
+    def _why_targets_are_no_sources(self) -> str:
+        """Return what must be so that training may use targets as sources; empty if it is so."""
         if not self.tokenizer.joint:
             return "tokenizer.joint must be true"
         if len(self.data.directions) > 1:

@@ -34,6 +34,7 @@ class Stage(Section):
     )
     both_directions: bool | None = Field(None, description="training.both_directions in this stage")
     simcut: float | None = Field(None, ge=0.0, le=1000.0, description="training.simcut in this stage")
+    copy_targets: bool | None = Field(None, description="training.copy_targets in this stage")
     augment: bool | None = Field(None, description="false: change no pairs, even if data.augment does")
 
 
@@ -116,6 +117,16 @@ class TrainingConfig(Section):
         False,
         description="swap the sides of half of the pairs in each epoch, and of the other half in the next; as the "
         "first of two stages, this makes a better model for one direction",
+    )
+    copy_targets: bool = Field(
+        False,
+        description="train on pairs of each target and itself; as the first of two stages, this teaches the decoder to "
+        "look at its source, which a few thousand pairs hardly do",
+    )
+    lexical_start: bool = Field(
+        False,
+        description="start each source embedding at those of the target tokens that translate it according to IBM "
+        "model 1, instead of at random; for a few thousand pairs, after copy_targets",
     )
     log_every: Count = Field(50, description="updates per log line")
     tensorboard: bool = Field(

@@ -14,6 +14,7 @@ from nmt.data.store.redraw import Redraw
 from nmt.model.transformer import Transformer
 from nmt.training.batches import UpdateBatches
 from nmt.training.checkpoints import CheckpointHistory
+from nmt.training.corpus.lexical_start import start_lexically
 from nmt.training.corpus.prepare import Prepared
 from nmt.training.environment import Setup, choose_packing
 from nmt.training.monitor import Monitor, TrainingFlops
@@ -97,15 +98,20 @@ class Training:
 
     def batches_of(self, stage: StageSpan) -> UpdateBatches:
         """Return the batches of `stage`, from its first."""
-        redraw = Redraw.from_config(stage.config, self.store, self.tokenizers)
-        return UpdateBatches(self.store, stage.config, self.setup.group, redraw)
+        store = self.store.of_copies() if stage.config.training.copy_targets else self.store
+        redraw = Redraw.from_config(stage.config, store, self.tokenizers)
+        return UpdateBatches(store, stage.config, self.setup.group, redraw)
 
     def start(self) -> None:
-        """Start at update 0, with the weights of `training.init_from` if it is set; save the state."""
+        """Start at update 0, with the weights of `training.init_from` or a lexicon if they are set; save the state."""
         if self.settings.init_from:
             path = find_run(self.settings.init_from).best_checkpoint()
             weights = with_rows_for_new_tokens(self.model, read_weights(path))
             check_weights(self.model, weights, path)
+            self.optimizer.load_weights(weights)
+        elif self.settings.lexical_start:
+            weights = dict(self.optimizer.master)
+            start_lexically(weights, self.store, joint=self.tokenizers.joint)
             self.optimizer.load_weights(weights)
         self.save()  # so that a run with checkpoints always has a state
 

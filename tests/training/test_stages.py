@@ -6,6 +6,7 @@ import json
 import re
 
 import pytest
+import torch
 from pydantic import ValidationError
 
 from nmt.artifacts.checkpoint import average_weights, read_weights
@@ -271,6 +272,21 @@ def test_a_stage_in_both_directions_trains_on_letters_as_sources_too_and_the_nex
     )
 
 
+def test_a_stage_of_copies_trains_on_each_target_and_itself_and_the_next_does_not(two_corpora, tmp_path):
+    are_copies, step = [], Step.__call__
+
+    def watching_step(self, batches, *arguments):
+        are_copies.append([torch.equal(batch.src, batch.tgt_out) for batch in batches])
+        return step(self, batches, *arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Step, "__call__", watching_step)
+        start_run(
+            in_both_directions(two_corpora, [{"max_updates": 4, "copy_targets": True}, BOTH[1]]), tmp_path / "run"
+        )
+    assert [all(copies) for copies in are_copies] == [True] * 4 + [False] * 3
+
+
 @pytest.mark.parametrize(("stops", "per_epoch"), [((2, 4), False), ((3,), True)])
 def test_a_training_stopped_in_both_directions_ends_as_one_that_was_not(two_corpora, tmp_path, stops, per_epoch):
     drawn = {"type": "unigram", "vocab_size": 290, "subword_regularization": {"per_epoch": True}}
@@ -290,15 +306,17 @@ OBSTACLES = {
 }
 
 
+@pytest.mark.parametrize("key", ["both_directions swaps source and target", "copy_targets copies targets"])
 @pytest.mark.parametrize(("sections", "message"), OBSTACLES.values(), ids=OBSTACLES)
-def test_what_must_not_become_a_target_keeps_both_directions_from_being_trained(two_corpora, sections, message):
+def test_what_must_not_become_a_target_keeps_targets_from_being_sources(two_corpora, sections, message, key):
     sections = {name: dict(section) for name, section in sections.items()}
     if sections.get("data", {}).pop("tag", False):
         sections["data"]["train"] = {"tsv": str(two_corpora / "train-fr.tsv"), "tag": "<bt>"}
-    with pytest.raises(ValidationError, match=f"stage 1: both_directions swaps source and target, so {message}"):
-        in_both_directions(two_corpora, **sections)
+    first = {"max_updates": 4, key.partition(" ")[0]: True}
+    with pytest.raises(ValidationError, match=f"stage 1: {key}, so {message}"):
+        in_both_directions(two_corpora, [first, BOTH[1]], **sections)
     with pytest.raises(ValidationError, match="all corpora must have the same languages"):
-        staged(two_corpora, [{"max_updates": 4, "both_directions": True}])
+        staged(two_corpora, [first])
 
 
 def test_a_second_stage_may_have_what_both_directions_may_not(two_corpora):

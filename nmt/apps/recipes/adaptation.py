@@ -90,6 +90,8 @@ def suited_training(
             "stages": (),
             "both_directions": False,
             "score_test": False,  # both test sets are scored before and after
+            "copy_targets": False,
+            "lexical_start": False,
             "early_stopping_patience": 0,
             "log_every": max(1, max_updates // 20),
             "validate_every": -(-max_updates // _NUM_VALIDATIONS),

@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack
+from copy import copy
 from dataclasses import dataclass
 from itertools import chain, groupby, islice
 from operator import attrgetter
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Literal
+from typing import Annotated, Any, BinaryIO, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -134,6 +135,12 @@ class TokenStore:
 
     def __len__(self) -> int:
         return self.info.num_pairs
+
+    def of_copies(self) -> Self:
+        """Return the pairs of each target and itself. The vocabulary must be joint."""
+        store = copy(self)
+        store.src = self.tgt
+        return store
 
     def sizes(self, num_corpora: int) -> tuple[int, ...]:
         """Return the number of pairs of each of `num_corpora` corpora, in store order."""
