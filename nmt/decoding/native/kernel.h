@@ -42,6 +42,7 @@
 #define ISA_PORTABLE 0
 #define ISA_AVX2 1
 #define ISA_AVX512 2
+#define ISA_WASM 3
 /* The largest quantized weight. Shifted to [0, 128], two of them times 127 are below 2^15, so vpmaddubsw is exact. */
 #define LARGEST_WEIGHT 64
 
@@ -50,6 +51,8 @@
 #define PRODUCT_VNNI256 2
 #define PRODUCT_VNNI512 3
 #define PRODUCT_NEON_DOT 4
+#define PRODUCT_WASM_DOT 5
+#define PRODUCT_WASM_PAIRS 6
 
 typedef enum { INT8, FP32 } Precision;
 typedef enum { STORE, STORE_RELU, ADD } Epilogue;
@@ -119,7 +122,11 @@ typedef struct {
     float (*exponential)(float x);
 } Kernel;
 
+#if defined(__wasm__)
+extern const Kernel kernel_wasm, kernel_wasm_signed;
+#else
 extern const Kernel kernel_portable;
+#endif
 #if defined(__x86_64__) || defined(_M_X64)
 extern const Kernel kernel_avx2, kernel_avx_vnni, kernel_avx512_vnni;
 #elif defined(__aarch64__) || defined(_M_ARM64)

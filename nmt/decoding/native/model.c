@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #ifdef _WIN32
 #include <malloc.h>
-#else
+#elif !defined(__wasm__)
 #include <sys/mman.h>
 #include <unistd.h>
 #endif
@@ -353,7 +353,11 @@ int list_kernels(const Kernel *out[8]) {
 #elif defined(__aarch64__) || defined(_M_ARM64)
         &kernel_neon_dot,
 #endif
+#if defined(__wasm__)
+        &kernel_wasm, &kernel_wasm_signed,
+#else
         &kernel_portable,
+#endif
     };
     int count = 0;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)

@@ -11,6 +11,12 @@
 #elif PRODUCT == PRODUCT_NEON_DOT
 #define GROUP 4
 #define WEIGHT_OFFSET 0
+#elif PRODUCT == PRODUCT_WASM_DOT /* the processor's own product, of unsigned or signed weights: see kernels_wasm.c */
+#define GROUP 4
+#define WEIGHT_OFFSET LARGEST_WEIGHT
+#elif PRODUCT == PRODUCT_WASM_PAIRS
+#define GROUP 2
+#define WEIGHT_OFFSET 0
 #else
 #define GROUP 1
 #define WEIGHT_OFFSET 0
@@ -104,6 +110,45 @@ FN vec sums_to_float(sums s) {
     int32_t x[LANES];
     for (int i = 0; i < 4; i++) vst1q_s32(x + 4 * i, s.r[i]);
     return v_from_int(x);
+}
+
+#elif PRODUCT == PRODUCT_WASM_DOT || PRODUCT == PRODUCT_WASM_PAIRS
+#ifndef TILE_ROWS
+#define TILE_ROWS 3
+#endif
+#define WIDE_SUMS 2
+typedef struct { v128_t r[4]; } sums;
+FN sums sums_set(int32_t x) {
+    v128_t v = wasm_i32x4_splat(x);
+    return (sums){{v, v, v, v}};
+}
+#if PRODUCT == PRODUCT_WASM_DOT
+FN sums sums_load_weights(const int8_t *w) {
+    sums s;
+    UNROLL for (int i = 0; i < 4; i++) s.r[i] = wasm_v128_load(w + 16 * i);
+    return s;
+}
+FN sums sums_add(sums sum, sums w, const int8_t *row) {
+    v128_t x = wasm_v128_load32_splat(row);
+    UNROLL for (int i = 0; i < 4; i++) sum.r[i] = DOT(x, w.r[i], sum.r[i]);
+    return sum;
+}
+#else /* numbers of 16 bits */
+FN sums sums_load_weights(const int8_t *w) {
+    sums s;
+    UNROLL for (int i = 0; i < 4; i++) s.r[i] = wasm_i16x8_load8x8(w + 8 * i);
+    return s;
+}
+FN sums sums_add(sums sum, sums w, const int8_t *row) {
+    v128_t x = wasm_i16x8_extend_low_i8x16(wasm_v128_load16_splat(row));
+    UNROLL for (int i = 0; i < 4; i++) sum.r[i] = wasm_i32x4_add(sum.r[i], wasm_i32x4_dot_i16x8(x, w.r[i]));
+    return sum;
+}
+#endif
+FN vec sums_to_float(sums s) {
+    vec v;
+    UNROLL for (int i = 0; i < 4; i++) v.r[i] = wasm_f32x4_convert_i32x4(s.r[i]);
+    return v;
 }
 
 #else

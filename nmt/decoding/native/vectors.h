@@ -93,6 +93,42 @@ FN vec v_from_int(const int32_t *p) {
                  _mm256_cvtepi32_ps(_mm256_loadu_si256((const __m256i *)(p + 8)))};
 }
 
+#elif ISA_LEVEL == ISA_WASM /* kernels_wasm.c defines FUSED: x y + z of four lanes, rounded once */
+
+typedef four_parts vec;
+#define EACH_PART(expression) vec out; UNROLL for (int i = 0; i < 4; i++) out.r[i] = expression; return out
+
+FN vec v_load(const float *p) { EACH_PART(wasm_v128_load(p + 4 * i)); }
+FN void v_store(float *p, vec a) { UNROLL for (int i = 0; i < 4; i++) wasm_v128_store(p + 4 * i, a.r[i]); }
+FN vec v_load_half(const uint16_t *p) { EACH_PART(wasm_i32x4_shl(wasm_u32x4_load16x4(p + 4 * i), 16)); }
+FN vec v_set(float x) { EACH_PART(wasm_f32x4_splat(x)); }
+FN vec v_add(vec a, vec b) { EACH_PART(wasm_f32x4_add(a.r[i], b.r[i])); }
+FN vec v_sub(vec a, vec b) { EACH_PART(wasm_f32x4_sub(a.r[i], b.r[i])); }
+FN vec v_mul(vec a, vec b) { EACH_PART(wasm_f32x4_mul(a.r[i], b.r[i])); }
+FN vec v_div(vec a, vec b) { EACH_PART(wasm_f32x4_div(a.r[i], b.r[i])); }
+FN vec v_fma(vec a, vec b, vec c) { return FUSED(a, b, c); }
+FN vec v_max(vec a, vec b) { EACH_PART(wasm_f32x4_pmax(b.r[i], a.r[i])); }
+FN vec v_min(vec a, vec b) { EACH_PART(wasm_f32x4_pmin(b.r[i], a.r[i])); }
+FN vec v_round(vec a) { EACH_PART(wasm_f32x4_nearest(a.r[i])); }
+FN v128_t to_int(v128_t a) { return wasm_i32x4_trunc_sat_f32x4(a); }
+FN vec v_exp2i(vec n) {
+    EACH_PART(wasm_i32x4_shl(wasm_i32x4_add(to_int(n.r[i]), wasm_i32x4_splat(127)), 23));
+}
+FN vec v_maxabs(vec a, vec b) {
+    const v128_t mask = wasm_i32x4_splat(0x7fffffff);
+    EACH_PART(wasm_u32x4_max(wasm_v128_and(a.r[i], mask), wasm_v128_and(b.r[i], mask)));
+}
+FN vec v_first(vec a, vec b, int n) {
+    const v128_t lanes = wasm_i32x4_const(0, 1, 2, 3);
+    EACH_PART(wasm_v128_bitselect(a.r[i], b.r[i], wasm_i32x4_lt(lanes, wasm_i32x4_splat(n - 4 * i))));
+}
+FN void v_to_int8(vec a, int8_t *p) {
+    v128_t low = wasm_i16x8_narrow_i32x4(to_int(a.r[0]), to_int(a.r[1]));
+    v128_t high = wasm_i16x8_narrow_i32x4(to_int(a.r[2]), to_int(a.r[3]));
+    wasm_v128_store(p, wasm_i8x16_narrow_i16x8(low, high));
+}
+FN vec v_from_int(const int32_t *p) { EACH_PART(wasm_f32x4_convert_i32x4(wasm_v128_load(p + 4 * i))); }
+
 #else /* portable C, and NEON, where compilers split sixteen lanes into four registers */
 
 typedef struct { float x[16]; } vec;
@@ -164,6 +200,13 @@ FN float v_highest(vec a) {
         for (int i = 0; i < width; i++) a.x[i] = a.x[i + width] > a.x[i] ? a.x[i + width] : a.x[i];
     return a.x[0];
 }
+#elif ISA_LEVEL == ISA_WASM
+#define ALL_LANES(op, v) \
+    v128_t four = op(op(v.r[0], v.r[2]), op(v.r[1], v.r[3])); \
+    v128_t two = op(four, wasm_i32x4_shuffle(four, four, 2, 3, 2, 3)); \
+    return wasm_f32x4_extract_lane(op(two, wasm_i32x4_shuffle(two, two, 1, 1, 1, 1)), 0)
+FN float v_sum(vec a) { ALL_LANES(wasm_f32x4_add, a); }
+FN float v_highest(vec a) { ALL_LANES(wasm_f32x4_pmax, a); }
 #else
 #if ISA_LEVEL == ISA_AVX512
 #define LOW_HALF(v) _mm512_castps512_ps256(v.r)
