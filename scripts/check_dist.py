@@ -96,11 +96,10 @@ def check_names(wheel: Path, sdist: Path) -> None:
     tracked = set(run("git", "ls-files", "--cached", "--others", "--exclude-standard", cwd=ROOT).splitlines())
     package = {name for name in tracked if name.startswith("nmt/") and (ROOT / name).is_file()}
     extensions = {name for name in in_wheel if name.startswith(EXTENSION) and name.endswith((".so", ".pyd"))}
-    sources = {name for name in package if name.endswith((".c", ".h"))}
     faults = {
-        "the wheel lacks": (package - sources - in_wheel) | (set() if extensions else {EXTENSION}),
+        "the wheel lacks": (package - in_wheel) | (set() if extensions else {EXTENSION}),
         "the wheel is not for every Python from 3.11 on:": set() if "-cp311-abi3-" in wheel.name else {wheel.name},
-        "the wheel has, and nmt/ has not": in_wheel - extensions - (package - sources),
+        "the wheel has, and nmt/ has not": in_wheel - extensions - package,
         "the sdist has, and the repository has not": {
             n for n in in_sdist - tracked if not n.startswith(MADE_BY_SETUPTOOLS)
         },

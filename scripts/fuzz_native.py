@@ -173,7 +173,7 @@ def use_engine(draw: random.Random, model: Model) -> None:
 
 def load_wrongly(draw: random.Random, model: Model) -> None:
     """Load a model with a fault: wrong numbers, sizes, counts, types or alignment."""
-    numbers = list(native_engine._numbers(model.config, model.tokenizers, model.precision))
+    numbers = list(native_engine.config_numbers(model.config, model.tokenizers, model.precision))
     arrays: list[Any] = list(model.arrays)
     at = draw.randrange(len(arrays))
     flat = np.frombuffer(memoryview(arrays[at]).cast("B"), dtype=np.uint8)
@@ -203,7 +203,9 @@ def alias_arrays(draw: random.Random, model: Model) -> None:
     longer = np.ones((max(src, tgt), config.d_model), dtype=np.float32)
     arrays = [longer[:src], longer[:tgt], *model.arrays[2:-1], longer[:tgt]]
     with contextlib.suppress(*REFUSALS):
-        packed = decoder.load(model.kernel, native_engine._numbers(config, model.tokenizers, "fp32"), arrays, False)
+        packed = decoder.load(
+            model.kernel, native_engine.config_numbers(config, model.tokenizers, "fp32"), arrays, False
+        )
         arguments = valid_call(draw, model)
         job = decoder.translate(packed, *arguments)
         decoder.run(job)

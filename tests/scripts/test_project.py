@@ -72,8 +72,8 @@ def test_the_constraints_pin_every_package_that_is_asked_for():
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     pinned = {normal(line.split("==")[0]) for line in lines if "==" in line}
     extras = {
-        k: v for k, v in PROJECT["optional-dependencies"].items() if k != "cjk-eval"
-    }  # `make setup` leaves it out
+        k: v for k, v in PROJECT["optional-dependencies"].items() if k not in ("cjk-eval", "web")
+    }  # `make setup` leaves them out
     asked = [*PROJECT["dependencies"], *(name for group in extras.values() for name in group)]
     assert {normal(re.match(r"[\w.-]+", requirement)[0]) for requirement in asked} <= pinned
 
@@ -100,7 +100,7 @@ def test_every_package_that_nmt_imports_is_asked_for():
     elsewhere = {"comet"}  # in an environment of its own
     names = imported - set(sys.stdlib_module_names) - {"nmt"} - elsewhere
     foreign = {with_another.get(name, name) for name in names}
-    extras = ("ctranslate2", "documents", "hub", "langid", "mbr", "ray", "serve", "tensorboard", "train", "xlsx")
+    extras = ("ctranslate2", "documents", "hub", "langid", "mbr", "ray", "serve", "tensorboard", "train", "web", "xlsx")
     asked = [*PROJECT["dependencies"], *(r for extra in extras for r in EXTRAS[extra])]
     through_others = {"httptools", "python-multipart", "uvloop"}  # uvicorn and starlette use them
     assert foreign == {re.match(r"[\w-]+", requirement)[0] for requirement in asked} - through_others

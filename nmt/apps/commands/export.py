@@ -73,5 +73,21 @@ def argos(
     log.info(f"done: {out}, {size:.1f} MB\n  argostranslate.package.install_from_path({str(out)!r}) installs it")
 
 
+@app.command()
+def web(
+    run: RunToExport,
+    out: NewFolder,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the web page if it exists.")] = False,
+) -> None:
+    """Export a run to a web page that translates in the reader's browser, without a server."""
+    found = find_run(str(run))
+    refuse_replacing([out], [], [found])
+    from nmt.apps.web.export import export_web, refuse_existing_web
+
+    refuse_existing_web(out, overwrite=overwrite)
+    export_web(found, out, overwrite=overwrite)
+    log.info(f"done: {out}, {_megabytes(out):.1f} MB\n  try it: python -m http.server --directory {out}")
+
+
 def _megabytes(folder: Path) -> float:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6

@@ -140,7 +140,7 @@ class NativeEngine:
         self._never_generated = [*tokenizers.tgt.never_generated, *tags.never_generated]
         self._num_workers = num_threads or num_cores()
         self._threads = Threads(partial(ThreadPoolExecutor, max(1, self._num_workers - 1), "nmt-native"))
-        numbers = _numbers(config, tokenizers, precision)
+        numbers = config_numbers(config, tokenizers, precision)
         file = getattr(arrays[0], "obj", None)
         mapped = isinstance(file, mmap.mmap) and len(file) >= MIN_MAPPED_BYTES
         if not mapped:  # the decoder refers to the embeddings: views of a file would keep all of it in memory
@@ -271,7 +271,7 @@ class NativeEngine:
         return _decoder.results(job)
 
 
-def _numbers(config: ModelConfig, tokenizers: TokenizerPair, precision: str) -> tuple[int, ...]:
+def config_numbers(config: ModelConfig, tokenizers: TokenizerPair, precision: str) -> tuple[int, ...]:
     """Return the configuration in the order of struct Config in nmt/decoding/native/decoder.h."""
 
     def number(name: str) -> int:

@@ -306,7 +306,7 @@ def parameters_in_order(model: Random) -> list[Any]:
 def forced_scores(model: Random, arrays: list[Any], src_vocab: int) -> list[float]:
     decoder = native_engine._decoder
     tokenizers = SimpleNamespace(src=SimpleNamespace(vocab_size=src_vocab), tgt=TOKENIZERS.tgt)
-    packed = decoder.load(kernels()[0], native_engine._numbers(model.config, tokenizers, "fp32"), arrays, False)
+    packed = decoder.load(kernels()[0], native_engine.config_numbers(model.config, tokenizers, "fp32"), arrays, False)
     options = (1, 1, False, False, 0, 0, 0, 1.0, 1.0, True, -1, -1, 0)
     divisors = native_engine.array("d", [1.0] * 10)
     forced = [list(range(TGT_VOCAB - 8, TGT_VOCAB))]

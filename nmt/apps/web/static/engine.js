@@ -1,0 +1,241 @@
+// A model in the browser: its decoder in WebAssembly, and the rules of `nmt translate` around it. Runs in a worker of
+// nmt.js, and in node.
+import { Tokenizer, clean } from "./tokenizer.js";
+import { PLACEHOLDERS, Protected, differ, findSpans, hasLetters, lineStarts, loopIn, numbersIn, split, stripped, trimmed } from "./text.js";
+
+const EOS = 3;
+const RETRY_BEAM = 5;
+const MAX_SOURCES = 256; // per call of the decoder
+const KERNELS = ["wasm-dot", "wasm-fused", "wasm-exact"];
+const MAX_BYTES = 1 << 30;
+const TOO_MANY = 1 << 30;
+
+// One opcode of WebAssembly's 128-bit SIMD: i32x4.splat.
+const SIMD = new Uint8Array([0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10, 8, 1, 6, 0, 65, 0, 253, 17, 11]);
+
+// An error with a message for readers.
+export class ModelError extends Error {}
+
+async function checked(content, name, { bytes, sha256 }) {
+  let sum = sha256;
+  if (globalThis.crypto?.subtle) { // only there in secure contexts
+    const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", content));
+    sum = [...digest].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+  }
+  if (content.length !== bytes || sum !== sha256) throw new ModelError(`The model is damaged (${name}). Load this page again; if that does not help, export the model again.`);
+  return content;
+}
+
+// What a stranger's manifest must look like before anything is allocated.
+function sound(manifest) {
+  const isCount = (value, most) => Number.isInteger(value) && value >= 0 && value <= most;
+  const files = manifest?.files, options = manifest?.options;
+  return manifest?.format === 1 && files && typeof files === "object" && ["src", "tgt"].every((side) => typeof manifest[side]?.code === "string") &&
+    Object.values(files).every((file) => isCount(file?.bytes, MAX_BYTES) && /^[0-9a-f]{64}$/.test(file.sha256)) &&
+    ["weights.bin", ...KERNELS.map((kernel) => `${kernel}.wasm`)].every((name) => Object.hasOwn(files, name)) &&
+    Array.isArray(manifest.vocabularies) && manifest.vocabularies.every((name) => ["src", "tgt"].includes(name) && Object.hasOwn(files, `${name}.json`)) &&
+    isCount(manifest.max_src_len, 1 << 20) && isCount(manifest.max_tgt_len, 1 << 20) && Array.isArray(manifest.never_generated) && Array.isArray(manifest.divisors) &&
+    Array.isArray(manifest.symbols) && isCount(options?.beam_size, 64) && isCount(options.num_hypotheses, 64);
+}
+
+export class Engine {
+  // Loads a model. `read(name, {bytes, sha256})` resolves to a file's content as a Uint8Array; the manifest has no second
+  // argument. `kernel`: one of KERNELS, else the fastest one that passes its trial.
+  static async load(read, kernel = "") {
+    if (typeof WebAssembly !== "object") throw new ModelError("This browser has no WebAssembly, so it cannot translate. Use a newer browser.");
+    if (!WebAssembly.validate(SIMD)) throw new ModelError("This browser or its processor has no 128-bit SIMD for WebAssembly, so it cannot translate. Use a newer browser.");
+    let manifest = null;
+    try {
+      manifest = JSON.parse(new TextDecoder().decode(await read("manifest.json")));
+    } catch (error) {
+      if (!(error instanceof SyntaxError)) throw error;
+    }
+    if (!sound(manifest)) throw new ModelError("The model is damaged (manifest.json), or made for another version of this page.");
+    const get = async (name) => checked(await read(name, manifest.files[name]), name, manifest.files[name]);
+    const engine = new Engine();
+    Object.assign(engine, { manifest, cache: new Map() });
+    for (engine.kernel of kernel ? [kernel] : KERNELS) {
+      try {
+        const { instance } = await WebAssembly.instantiate(await get(`${engine.kernel}.wasm`), {});
+        instance.exports._initialize?.();
+        if (instance.exports.web_kernel()) engine.wasm = instance.exports;
+      } catch (error) {
+        if (!(error instanceof WebAssembly.CompileError)) throw error; // this browser has no relaxed instructions
+      }
+      if (engine.wasm) break;
+    }
+    if (!engine.wasm) throw new ModelError(kernel ? `This browser does not compute ${kernel} as expected.` : "This browser computes other numbers than expected, so it cannot translate.");
+    const vocabularies = await Promise.all(manifest.vocabularies.map(async (name) => new Tokenizer(JSON.parse(new TextDecoder().decode(await get(`${name}.json`))))));
+    [engine.src, engine.tgt] = [vocabularies[0], vocabularies.at(-1)];
+    const weights = await get("weights.bin"), at = engine.wasm.web_allocate(weights.length);
+    if (!at) throw new ModelError("There is not enough memory for this model.");
+    engine.bytes().set(weights, at);
+    engine.model = engine.wasm.web_load(at, weights.length);
+    if (!engine.model) throw new ModelError(`The model cannot be loaded: ${engine.error()}.`);
+    return engine;
+  }
+
+  bytes() { return new Uint8Array(this.wasm.memory.buffer); }
+  error() {
+    const start = this.wasm.web_error(), bytes = this.bytes();
+    return new TextDecoder().decode(bytes.slice(start, bytes.indexOf(0, start)));
+  }
+
+  // The outputs of each source (ids without eos), best first.
+  search(sources, changes = {}) {
+    const found = [];
+    for (let i = 0; i < sources.length; i += MAX_SOURCES) found.push(...this._search(sources.slice(i, i + MAX_SOURCES), { ...this.manifest.options, ...changes }));
+    return found;
+  }
+
+  _search(sources, options) {
+    const { max_src_len: most, max_tgt_len: longest, never_generated: never, divisors } = this.manifest;
+    const cut = sources.map((ids) => [...ids.slice(0, most - 1), EOS]);
+    const rows = Math.max(1, Math.min(16, sources.length * options.beam_size));
+    const request = [sources.length, options.beam_size, options.num_hypotheses, +options.exact, options.min_len, options.no_repeat_ngram, 0, 1, rows,
+      never.length, divisors.length, ...never, ...new Int32Array(new Float64Array(divisors).buffer)];
+    for (const ids of cut) {
+      const wanted = Math.max(1, Math.trunc(options.max_len_factor * ids.length) + options.max_len_offset);
+      request.push(ids.length, 0, Math.min(wanted, longest), ...ids);
+    }
+    const at = this.wasm.web_allocate(request.length * 4);
+    if (!at) throw new ModelError("There is not enough memory to translate this text.");
+    new Int32Array(this.wasm.memory.buffer, at, request.length).set(request);
+    const response = this.wasm.web_translate(this.model, at, request.length);
+    this.wasm.web_free(at);
+    if (!response) throw new ModelError(`The text cannot be translated: ${this.error()}.`);
+    const ints = new Int32Array(this.wasm.memory.buffer, response), floats = new Float32Array(this.wasm.memory.buffer, response);
+    let next = 1;
+    const results = cut.map((source) => Array.from({ length: ints[next++] }, () => {
+      const [length, finished, score] = [ints[next], !!ints[next + 1], floats[next + 2]];
+      const ids = [...ints.slice(next += 3, next + length - finished)], scores = [...floats.slice(next + length, next + 2 * length)];
+      next += 2 * length;
+      if (Number.isNaN(score)) throw new ModelError("The model's output is not a number: its weights are damaged.");
+      return { source: source.slice(0, -1), ids, scores, score, finished, text: this.tgt.decode(ids) };
+    }));
+    this.wasm.web_free(response);
+    return results;
+  }
+
+  // Translates texts, in order: {text, score, segments, ...flags} of each, as in docs/reference/jsonl.md.
+  translate(texts) {
+    const cut = texts.map((text) => this._segments(clean(text))), all = cut.flatMap(({ segments }) => segments), searched = all.filter((segment) => !segment.verbatim);
+    const find = (segments, changes) => (segments.length ? this.search(segments.map((segment) => segment.ids), changes) : []);
+    find(searched).forEach((hypotheses, i) => (searched[i].hypotheses = hypotheses));
+    if (this.manifest.options.retry_loops) this._retryLoops(searched, find);
+    this._retryLost(searched.filter((segment) => segment.protected.spans.length), find);
+    this._retryNumbers(searched, find);
+    return cut.map((each) => this._assemble(each));
+  }
+
+  // nmt/translation/texts.py
+  _segments(text) {
+    const { manifest } = this, { options } = manifest, copies = manifest.placeholders.length > 0, limit = manifest.max_src_len - 1;
+    const spans = options.protect ? findSpans(text, manifest.symbols) : [], [start, end] = stripped(text, 0, text.length);
+    if (start === end) return { lead: text, segments: [] };
+    const inside = (from, to) => spans.filter(([first, last]) => first >= from && last <= to);
+    const protect = (from, to) => new Protected(text.slice(from, to), inside(from, to).map(([first, last]) => [first - from, last - from]), copies);
+    const leading = (from) => {
+      let at = from;
+      for (let symbol; (symbol = manifest.symbols.find((each) => text.startsWith(each, at))); ) {
+        at += symbol.length;
+        [at] = stripped(text, at, text.length);
+      }
+      return text.slice(from, at);
+    };
+    const symbols = leading(start), tag = (from) => (from <= start || leading(from) ? "" : symbols), tooMany = (from, to) => copies && inside(from, to).length > PLACEHOLDERS.length;
+    const kept = new Map();
+    const encode = (from, to) => {
+      const key = from * (text.length + 1) + to;
+      if (!kept.has(key)) kept.set(key, this.src.encode(tag(from) + protect(from, to).source));
+      return kept.get(key);
+    };
+    const size = (from, to) => (tooMany(from, to) ? TOO_MANY : encode(from, to).length), most = options.split === "always" ? 1 : manifest.max_sentences;
+    const mustSplit = options.split !== "never" && (text.slice(start, end).includes("\n") || tooMany(start, end) ||
+      (most !== null && lineStarts(text, start, end, spans, manifest.src.code).length >= most) || encode(start, end).length > limit);
+    const parts = mustSplit ? [...split(text, spans, manifest.src.code, limit, size, most)] : [[start, end, false]];
+    const segments = parts.map(([from, to, wasCut], i) => {
+      const guarded = protect(from, to), space = text.slice(to, i + 1 < parts.length ? parts[i + 1][0] : text.length);
+      const translated = guarded.hasLetters() || (!guarded.isOnlySpans() && (manifest.translates_numbers_alone || !!leading(from)));
+      const hypotheses = [{ source: [], ids: [], scores: [], score: 0, finished: true, text: guarded.source }];
+      return { ids: encode(from, to), protected: guarded, space: i + 1 < parts.length ? this._space(space) : space, cut: wasCut, verbatim: !translated, tag: leading(from) || symbols, hypotheses };
+    });
+    return { lead: text.slice(0, parts[0][0]), segments, spans: options.protect ? spans.map(([from, to]) => text.slice(from, to)) : null, text };
+  }
+
+  _space(space) {
+    const { src, tgt } = this.manifest;
+    if (!space && !src.spaced && tgt.spaced) return " ";
+    return src.sentence_spaces && !tgt.sentence_spaces && !space.replace(/^ +| +$/g, "") ? "" : space;
+  }
+
+  // nmt/translation/retries.py
+  _retryLoops(segments, find) {
+    const loop = ({ hypotheses: [{ ids, source }] }) => loopIn(ids, source), sound = ({ ids, source }) => !loopIn(ids, source);
+    const again = (looping, size) => find(looping, { no_repeat_ngram: size }).forEach((found, i) => {
+      const kept = found.filter(sound);
+      if (kept.length) looping[i].hypotheses = kept;
+    });
+    const bySize = new Map();
+    for (const segment of segments) {
+      const size = loop(segment);
+      if (!size) continue;
+      segment.retried = true;
+      bySize.set(size, [...(bySize.get(size) || []), segment]);
+    }
+    for (const size of [...bySize.keys()].sort((a, b) => a - b)) again(bySize.get(size), size);
+    again(segments.filter((segment) => segment.retried && loop(segment)), 2);
+  }
+
+  _retryLost(segments, find) {
+    const lost = (segment, { text }) => segment.protected.restore(text)[1].length, beam = { beam_size: RETRY_BEAM, num_hypotheses: RETRY_BEAM };
+    const lossy = segments.filter((segment) => lost(segment, segment.hypotheses[0]));
+    find(lossy, beam).forEach((found, i) => {
+      const segment = lossy[i], whole = [...segment.hypotheses, ...found].filter((each) => !lost(segment, each) && !loopIn(each.ids, each.source));
+      segment.protectedRetried = true;
+      if (whole.length) segment.hypotheses = whole.slice(0, this.manifest.options.num_hypotheses);
+    });
+    const needsLetters = !this.manifest.translates_numbers_alone, isTranslated = (text) => !!trimmed(text) && (!needsLetters || hasLetters(text));
+    for (const segment of lossy.filter((each) => lost(each, each.hypotheses[0]))) {
+      const parts = segment.protected.between(), ids = parts.map((text) => (isTranslated(text) ? this.src.encode(text) : []));
+      const some = ids.filter((each) => each.length), outputs = some.length ? this.search(some, { num_hypotheses: 1 }) : [];
+      segment.around = parts.map((text, i) => (ids[i].length ? outputs.shift()[0] : { ids: [], source: [], scores: [], score: 0, finished: true, text: trimmed(text) }));
+    }
+  }
+
+  _wrongNumbers(segment, text) {
+    return this.manifest.keeps_numbers && differ(segment.protected.numbers(), numbersIn(segment.protected.withoutSpans(text)));
+  }
+
+  _retryNumbers(segments, find) {
+    const wrong = segments.filter((segment) => !segment.around && this._wrongNumbers(segment, segment.hypotheses[0].text));
+    find(wrong, { beam_size: RETRY_BEAM, num_hypotheses: RETRY_BEAM }).forEach((found, i) => {
+      const segment = wrong[i], byIds = new Map();
+      for (const each of [...segment.hypotheses, ...found]) if (!byIds.has(each.ids.join())) byIds.set(each.ids.join(), each);
+      const degenerate = (each) => (segment.protected.spans.length ? segment.protected.restore(each.text)[1].length : 0) + !!loopIn(each.ids, each.source);
+      const faults = (each) => 2 * degenerate(each) + this._wrongNumbers(segment, each.text);
+      segment.hypotheses = [...byIds.values()].sort((a, b) => faults(a) - faults(b)).slice(0, this.manifest.options.num_hypotheses);
+    });
+  }
+
+  // nmt/translation/translation.py
+  _assemble({ lead, segments, spans, text: source }) {
+    if (!segments.length) return { text: "", score: 0, segments: 0, alternatives: [] };
+    const ranks = Math.max(...segments.map((segment) => segment.hypotheses.length));
+    const all = Array.from({ length: ranks }, (_, rank) => {
+      let text = lead, score = 0, finished = true, truncated = false;
+      for (const segment of segments) {
+        const chosen = segment.hypotheses[Math.min(rank, segment.hypotheses.length - 1)], parts = segment.around || [chosen];
+        const output = segment.around ? segment.protected.joinAround(parts.map((part) => part.text))
+          : spans === null && !segment.verbatim ? chosen.text : segment.protected.restore(chosen.text)[0];
+        text += (source.includes("\ufffd") ? output : output.replaceAll("\ufffd", "")) + segment.space;
+        score += parts.reduce((sum, part) => sum + part.score, 0);
+        finished = finished && parts.every((part) => part.finished);
+        truncated = truncated || segment.ids.length >= this.manifest.max_src_len;
+      }
+      return { text, score, finished, truncated };
+    });
+    const flags = { loop_retried: segments.some((s) => s.retried), sentence_split: segments.some((s) => s.cut), protected_retried: segments.some((s) => s.protectedRetried) };
+    return { ...all[0], segments: segments.length, ...flags, alternatives: all.slice(1) };
+  }
+}

@@ -1,0 +1,66 @@
+// Translate in a page of your own, with the model of this folder:
+//
+//   import { Translator } from "./nmt.js";
+//   const translator = await Translator.load("./");
+//   const { text } = await translator.translate("Guten Morgen.");
+//
+// The model computes in a worker, so the page never waits for it. The folder must be on the page's own site.
+
+/**
+ * @typedef {{text: string, score: number, finished: boolean, truncated: boolean}} Hypothesis
+ * @typedef {Hypothesis & {segments: number, loop_retried: boolean, sentence_split: boolean, protected_retried: boolean,
+ *   alternatives: Hypothesis[]}} Translation
+ * @typedef {{name: string, license: string | null, card: string, src: {code: string, name: string},
+ *   tgt: {code: string, name: string}, kernel: string}} About
+ */
+export class Translator {
+  /**
+   * Load the model of a folder. Rejects with an Error whose message is for readers.
+   * @param {string} folder its address, relative to the page
+   * @param {{onProgress?: (bytes: number, total: number) => void}} [options]
+   * @returns {Promise<Translator>}
+   */
+  static async load(folder = "./", { onProgress } = {}) {
+    const translator = new Translator();
+    translator.worker = new Worker(new URL("worker.js", import.meta.url), { type: "module" });
+    translator.waiting = new Map();
+    translator.onProgress = onProgress;
+    translator.worker.onmessage = ({ data }) => translator._receive(data);
+    translator.worker.onerror = () => {
+      for (const { reject } of translator.waiting.values()) reject(new Error("This browser cannot run the translator. Use a newer browser."));
+      translator.waiting.clear();
+    };
+    /** @type {About} */
+    translator.about = await translator._call("load", new URL(folder, document.baseURI).href);
+    return translator;
+  }
+
+  /**
+   * Translate a text of any length, or several.
+   * @template {string | string[]} T
+   * @param {T} text
+   * @returns {Promise<T extends string ? Translation : Translation[]>}
+   */
+  async translate(text) {
+    const found = await this._call("translate", typeof text === "string" ? [text] : text);
+    return typeof text === "string" ? found[0] : found;
+  }
+
+  /** Free the model. */
+  close() { this.worker.terminate(); }
+
+  _call(task, value) {
+    const id = (this.last = (this.last || 0) + 1);
+    return new Promise((resolve, reject) => {
+      this.waiting.set(id, { resolve, reject });
+      this.worker.postMessage({ id, task, value });
+    });
+  }
+
+  _receive({ id, result, error, bytes, total }) {
+    if (total !== undefined) return this.onProgress?.(bytes, total);
+    const { resolve, reject } = this.waiting.get(id);
+    this.waiting.delete(id);
+    return error === undefined ? resolve(result) : reject(new Error(error));
+  }
+}

@@ -1,0 +1,165 @@
+// Tokens of a text, and the text of tokens, as SentencePiece computes them (Kudo and Richardson 2018).
+const [NORMAL, , , USER_DEFINED, , BYTE] = [1, 2, 3, 4, 5, 6];
+const UNK = 0, FIRST = 4; // the ids 0 to 3 are unk, pad, bos and eos
+const SPACE = "\u2581";
+const utf8 = new TextEncoder();
+
+const bytesIn = (character) => {
+  const code = character.codePointAt(0);
+  return code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+};
+
+// Text without lone surrogates, which are no characters.
+export const clean = (text) => text.replace(/[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g, "\ufffd");
+
+// The bytes of well-formed UTF-8, as Python's decode("utf-8", "ignore") keeps them.
+function wellFormed(bytes) {
+  const kept = [];
+  for (let i = 0; i < bytes.length;) {
+    const lead = bytes[i];
+    const size = lead < 0x80 ? 1 : lead >= 0xc2 && lead < 0xe0 ? 2 : lead >= 0xe0 && lead < 0xf0 ? 3 : lead >= 0xf0 && lead < 0xf5 ? 4 : 0;
+    const low = lead === 0xe0 ? 0xa0 : lead === 0xf0 ? 0x90 : 0x80, high = lead === 0xed ? 0x9f : lead === 0xf4 ? 0x8f : 0xbf;
+    let end = i + 1;
+    while (end < i + size && end < bytes.length && bytes[end] >= (end === i + 1 ? low : 0x80) && bytes[end] <= (end === i + 1 ? high : 0xbf)) end++;
+    if (size && end === i + size) kept.push(...bytes.slice(i, end));
+    i = end;
+  }
+  return kept;
+}
+
+export class Tokenizer {
+  // `model` is a vocabulary of nmt/apps/web/export.py.
+  constructor({ type, dummy, texts, scores, types }) {
+    Object.assign(this, { type, dummy, texts, scores, types });
+    this.ids = new Map(); // of the pieces that text may be segmented into
+    this.byteIds = new Map();
+    const symbols = [];
+    let [lowest, highest] = [Infinity, -Infinity], longest = 0;
+    texts.forEach((text, id) => {
+      if (types[id] === BYTE) this.byteIds.set(parseInt(text.slice(3, 5), 16), id);
+      if (types[id] !== NORMAL && types[id] !== USER_DEFINED) return;
+      this.ids.set(text, id);
+      longest = Math.max(longest, text.length);
+      if (types[id] === USER_DEFINED) symbols.push(text);
+      else [lowest, highest] = [Math.min(lowest, scores[id]), Math.max(highest, scores[id])];
+    });
+    Object.assign(this, { lowest, highest, longest });
+    symbols.sort((a, b) => b.length - a.length);
+    const escaped = symbols.map((symbol) => symbol.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
+    this.symbol = symbols.length ? new RegExp(escaped.join("|"), "y") : null;
+  }
+
+  encode(text) {
+    let spelled = clean(text);
+    if (!spelled) return [];
+    if (this.dummy === "prefix") spelled = " " + spelled;
+    if (this.dummy === "suffix") spelled += " ";
+    spelled = spelled.replaceAll(" ", SPACE);
+    const found = this.type === "unigram" ? this._unigram(spelled) : this._merged(this._split(spelled));
+    return found.flatMap(([id, piece]) => (id === UNK && this.byteIds.size ? [...utf8.encode(piece)].map((byte) => this.byteIds.get(byte)) : [id]));
+  }
+
+  // Characters, and user-defined symbols whole: [piece, is a symbol].
+  _split(text) {
+    const pieces = [];
+    for (let at = 0; at < text.length;) {
+      if (this.symbol) this.symbol.lastIndex = at;
+      const symbol = this.symbol && this.symbol.exec(text);
+      const piece = symbol ? symbol[0] : String.fromCodePoint(text.codePointAt(at));
+      pieces.push([piece, !!symbol]);
+      at += piece.length;
+    }
+    return pieces;
+  }
+
+  // Viterbi search of the most probable segmentation (Kudo 2018, section 3.1), in fp32 as SentencePiece does it.
+  _unigram(text) {
+    const size = text.length, score = new Float32Array(size + 1), from = new Int32Array(size + 1).fill(-1), ids = new Int32Array(size + 1);
+    const unknown = Math.fround(Math.fround(this.lowest) - 10);
+    const reach = (at, start, id, value) => {
+      if (from[at] !== -1 && !(value > score[at])) return;
+      score[at] = value, from[at] = start, ids[at] = id;
+    };
+    for (let start = 0; start < size;) {
+      const first = String.fromCodePoint(text.codePointAt(start)), here = score[start];
+      let single = false, bytes = 0;
+      for (let end = start; end < Math.min(size, start + this.longest);) {
+        const character = String.fromCodePoint(text.codePointAt(end));
+        end += character.length;
+        bytes += bytesIn(character);
+        const id = this.ids.get(text.slice(start, end));
+        if (id === undefined) continue;
+        const isSymbol = this.types[id] === USER_DEFINED;
+        reach(end, start, id, isSymbol ? Math.fround(bytes * this.highest) - 0.1 + here : Math.fround(this.scores[id] + here));
+        single = single || end - start === first.length;
+      }
+      if (!single) reach(start + first.length, start, UNK, Math.fround(unknown + here));
+      start += first.length;
+    }
+    const pieces = [];
+    for (let end = size; end > 0; end = from[end]) pieces.push([ids[end], text.slice(from[end], end)]);
+    return pieces.reverse();
+  }
+
+  // Merges the pair with the highest score, the first one in ties, until none is a piece (Sennrich et al. 2016).
+  _merged(symbols) {
+    const id = (piece) => this.ids.get(piece) ?? UNK;
+    if (this.type === "char") return symbols.map(([piece]) => [id(piece), piece]);
+    const piece = symbols.map(([text]) => text), frozen = symbols.map(([, symbol]) => symbol);
+    const before = piece.map((_, i) => i - 1), after = piece.map((_, i) => (i + 1 < piece.length ? i + 1 : -1));
+    const heap = []; // of [score, left, right, length]
+    const precedes = (a, b) => a[0] > b[0] || (a[0] === b[0] && a[1] < b[1]);
+    const offer = (left, right) => {
+      if (left < 0 || right < 0 || frozen[left] || frozen[right]) return;
+      const merged = this.ids.get(piece[left] + piece[right]);
+      if (merged === undefined) return;
+      let at = heap.push([this.scores[merged], left, right, piece[left].length + piece[right].length]) - 1;
+      for (let up; at && precedes(heap[at], heap[up = (at - 1) >> 1]); at = up) [heap[at], heap[up]] = [heap[up], heap[at]];
+    };
+    const take = () => {
+      const [top] = heap, last = heap.pop();
+      if (heap.length) heap[0] = last;
+      for (let at = 0; ;) {
+        let best = at;
+        for (const child of [2 * at + 1, 2 * at + 2]) if (child < heap.length && precedes(heap[child], heap[best])) best = child;
+        if (best === at) return top;
+        [heap[at], heap[best]] = [heap[best], heap[at]];
+        at = best;
+      }
+    };
+    for (let i = 1; i < piece.length; i++) offer(i - 1, i);
+    while (heap.length) {
+      const [, left, right, length] = take();
+      if (!piece[left] || !piece[right] || piece[left].length + piece[right].length !== length) continue;
+      piece[left] += piece[right];
+      piece[right] = "";
+      after[left] = after[right];
+      if (after[right] >= 0) before[after[right]] = left;
+      offer(before[left], left);
+      offer(left, after[left]);
+    }
+    return piece.filter((text) => text).map((text) => [id(text), text]);
+  }
+
+  decode(ids) {
+    let text = "", run = [], first = true;
+    const flush = () => {
+      if (run.length) text += new TextDecoder("utf-8", { ignoreBOM: true }).decode(new Uint8Array(wellFormed(run))), first = first && !text;
+      run = [];
+    };
+    for (const id of ids) {
+      if (id < FIRST) continue;
+      let piece = this.texts[id];
+      if (this.types[id] === BYTE) {
+        run.push(parseInt(piece.slice(3, 5), 16));
+        continue;
+      }
+      flush();
+      if (first && this.dummy === "prefix" && piece.startsWith(SPACE)) piece = piece.slice(1);
+      first = false;
+      text += piece.replaceAll(SPACE, " ");
+    }
+    flush();
+    return this.dummy === "suffix" && text.endsWith(" ") ? text.slice(0, -1) : text;
+  }
+}

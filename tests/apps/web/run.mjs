@@ -1,0 +1,31 @@
+// Runs the page's own scripts in node: `node run.mjs STATIC TASK`, JSON in and out. STATIC is the folder of the scripts.
+import fs from "node:fs";
+import path from "node:path";
+import { pathToFileURL } from "node:url";
+
+const [, , folder, task] = process.argv;
+const load = (name) => import(pathToFileURL(path.join(folder, name)));
+const given = JSON.parse(fs.readFileSync(0, "utf8"));
+
+const tasks = {
+  async segment() {
+    const { Tokenizer } = await load("tokenizer.js");
+    const tokenizer = new Tokenizer(given.vocabulary);
+    return { ids: given.lines.map((line) => tokenizer.encode(line)), texts: given.ids.map((ids) => tokenizer.decode(ids)) };
+  },
+  async split() {
+    const { findSpans, lineStarts, numbersIn, loopIn } = await load("text.js");
+    return given.lines.map((line) => [findSpans(line), lineStarts(line, 0, line.length, [], given.language), numbersIn(line), loopIn([...line], [])]);
+  },
+  async translate() {
+    const { Engine, ModelError } = await load("engine.js");
+    try {
+      const engine = await Engine.load(async (name) => new Uint8Array(fs.readFileSync(path.join(folder, name))), given.kernel);
+      return { kernel: engine.kernel, translations: engine.translate(given.lines), single: given.lines.map((line) => engine.translate([line])[0].text) };
+    } catch (error) {
+      if (!(error instanceof ModelError)) throw error;
+      return { error: error.message };
+    }
+  },
+};
+process.stdout.write(JSON.stringify(await tasks[task]()));

@@ -1,0 +1,151 @@
+"""`nmt export web`: the page's own scripts translate, in node, as `nmt translate` does."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+
+from nmt import Translator
+from nmt.apps.web.export import MODULES, build_modules, export_web
+from nmt.artifacts.rundir import RunDir
+from nmt.base.errors import NmtError, RunError
+from tests.apps.web.scripts import needs_node, run_script
+from tests.stored import MODELS
+
+LINES = [
+    "",
+    "  ",
+    "12 345",
+    "See https://example.org/12 and 45",
+    "1 2. 3 4.",
+    "7" * 200,
+    "55 55 55\n\n12",
+    "⟦1⟧ 3",
+    "<b>4</b> 5 6",
+]
+
+
+def drawn_lines(count: int) -> list[str]:
+    draw = random.Random(3)
+    return [
+        " ".join("".join(draw.choices("0123456789", k=draw.randint(1, 5))) for _ in range(draw.randint(1, 5)))
+        for _ in range(count)
+    ]
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory) -> Path:
+    pytest.importorskip("ziglang", reason="needs the extra web, a compiler")
+    folder = tmp_path_factory.mktemp("pages")
+    build_modules()
+    for name in ("digits", "words", "letters", "loops", "tags"):
+        export_web(RunDir(MODELS / name), folder / name)
+    return folder
+
+
+@needs_node
+@pytest.mark.parametrize("kernel", MODULES)
+@pytest.mark.parametrize("model", ["digits", "words", "letters", "loops", "tags"])
+def test_a_page_translates_as_the_command_does_on_every_path(pages, model, kernel):
+    lines = [*LINES, *drawn_lines(100), "Haus Hund. Katze Baum", "eins zwei drei"]
+    found = run_script(pages / model, "translate", {"kernel": kernel, "lines": lines})
+    if "error" in found and kernel != "wasm-exact":
+        pytest.skip("this node has no such instructions, or computes them otherwise")
+    with Translator.load(MODELS / model, engine="native", precision="int8") as translator:
+        expected = translator.translate(lines)
+    assert found["kernel"] == kernel
+    assert [each["text"] for each in found["translations"]] == [each.text for each in expected]
+    assert found["single"] == [each.text for each in expected]
+    assert [each["score"] for each in found["translations"]] == [each.score for each in expected]
+
+
+@needs_node
+def test_a_beam_has_the_hypotheses_and_scores_of_the_command(pages, tmp_path):
+    run = RunDir(Path(shutil.copytree(MODELS / "words", tmp_path / "run")))
+    config = run.config()
+    options = config.decoding.changed(beam_size=4, num_hypotheses=3, length_penalty=0.7)
+    run.write_config(config.model_copy(update={"decoding": options}))
+    export_web(run, tmp_path / "page")
+    lines = ["eins zwei", "Haus", *drawn_lines(20)]
+    found = run_script(tmp_path / "page", "translate", {"kernel": "", "lines": lines})["translations"]
+    with Translator.load(run, engine="native", precision="int8") as translator:
+        for line, each, expected in zip(lines, found, translator.translate(lines), strict=True):
+            hypotheses = [(other["text"], other["score"]) for other in (each, *each["alternatives"])]
+            assert hypotheses == [(other.text, other.score) for other in (expected, *expected.alternatives)], line
+
+
+@needs_node
+@pytest.mark.parametrize("name", ["weights.bin", "wasm-exact.wasm", "src.json"])
+def test_a_damaged_file_is_refused_with_a_clear_sentence(pages, tmp_path, name):
+    page = Path(shutil.copytree(pages / "digits", tmp_path / "page"))
+    content = bytearray((page / name).read_bytes())
+    content[len(content) // 2] ^= 1
+    (page / name).write_bytes(content)
+    found = run_script(page, "translate", {"kernel": "wasm-exact", "lines": ["12"]})
+    assert found["error"].startswith(f"The model is damaged ({name}).")
+
+
+@needs_node
+@pytest.mark.parametrize(
+    "change", [{"format": 2}, {"files": {}}, {"max_src_len": -1}, {"options": None}, {"vocabularies": ["../x"]}]
+)
+def test_a_manifest_that_is_not_sound_is_refused(pages, tmp_path, change):
+    page = Path(shutil.copytree(pages / "digits", tmp_path / "page"))
+    manifest = json.loads((page / "manifest.json").read_text("utf-8"))
+    (page / "manifest.json").write_text(json.dumps({**manifest, **change}), "utf-8")
+    found = run_script(page, "translate", {"kernel": "wasm-exact", "lines": ["12"]})
+    assert found["error"].startswith("The model is damaged (manifest.json)")
+
+
+@needs_node
+def test_weights_that_say_other_sizes_than_they_have_never_crash_the_decoder(pages, tmp_path):
+    from hashlib import sha256
+
+    page = Path(shutil.copytree(pages / "digits", tmp_path / "page"))
+    manifest, weights = json.loads((page / "manifest.json").read_text("utf-8")), (page / "weights.bin").read_bytes()
+    draw = random.Random(4)
+    for _ in range(12):
+        at, number = 4 * draw.randint(2, 40), draw.choice([-1, 0, 1, 7, 1 << 12, 1 << 20, 1 << 24, (1 << 31) - 1])
+        content = weights[:at] + number.to_bytes(4, "little", signed=True) + weights[at + 4 :]
+        if content == weights:
+            continue
+        (page / "weights.bin").write_bytes(content)
+        manifest["files"]["weights.bin"] = {"bytes": len(content), "sha256": sha256(content).hexdigest()}
+        (page / "manifest.json").write_text(json.dumps(manifest), "utf-8")
+        found = run_script(page, "translate", {"kernel": "wasm-exact", "lines": ["12"]})
+        assert "error" in found or at == 8 + 4 * 8  # another max_tgt_len is a smaller model's
+
+
+def test_a_page_is_small_whole_and_names_nothing_outside(pages):
+    page = pages / "digits"
+    manifest = json.loads((page / "manifest.json").read_text("utf-8"))
+    assert sum(path.stat().st_size for path in page.iterdir() if path.name != "weights.bin") < 400_000
+    assert set(manifest["files"]) == {path.name for path in page.iterdir()} - {"manifest.json", "package.json"}
+    for path in page.glob("*.*s"):
+        assert "https://" not in path.read_text("utf-8").replace("(?:https?|ftps?|sftp|file)://", ""), path.name
+    html = (page / "index.html").read_text("utf-8")
+    assert "default-src 'none'" in html
+    assert "unsafe-inline" not in html
+
+
+def test_what_a_page_cannot_do_is_refused_before_anything_is_written(tmp_path, monkeypatch):
+    pytest.importorskip("ziglang", reason="needs the extra web, a compiler")
+    with pytest.raises(RunError, match="several directions"):
+        export_web(RunDir(MODELS / "two-directions"), tmp_path / "page")
+    (tmp_path / "other").mkdir()
+    with pytest.raises(RunError, match="already exists"):
+        export_web(RunDir(MODELS / "digits"), tmp_path / "other")
+    with pytest.raises(RunError, match="not a web page of nmt"):
+        export_web(RunDir(MODELS / "digits"), tmp_path / "other", overwrite=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["other"]
+
+
+def test_without_the_compiler_one_message_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "ziglang", None)
+    with pytest.raises(NmtError, match="this export needs the package ziglang") as caught:
+        export_web(RunDir(MODELS / "digits"), tmp_path / "page")
+    assert "[web]" in caught.value.hint

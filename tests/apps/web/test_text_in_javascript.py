@@ -1,0 +1,92 @@
+"""The scripts of an exported page compute the tokens, spans, numbers and loops that nmt computes."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+import sentencepiece
+
+from nmt.apps.web.export import vocabulary_of
+from nmt.data.text.spans import find_spans, numbers_in
+from nmt.data.tokens.tokenizer import Tokenizer, TokenizerPair
+from nmt.translation.guards import find_loop
+from nmt.translation.split import sentence_starts
+from tests.apps.web.scripts import copied_scripts, needs_node, run_script
+from tests.stored import MODELS
+
+DATA = Path(__file__).parents[3] / "data"
+SCRIPTS = ((0x20, 0x7E), (0xC0, 0x24F), (0x370, 0x3FF), (0x400, 0x4FF), (0x600, 0x6FF), (0x900, 0x97F), (0xE00, 0xE7F),
+           (0x4E00, 0x4FFF), (0xAC00, 0xAD00), (0x1F300, 0x1F5FF), (0x300, 0x36F), (0x9, 0x20))  # fmt: skip
+SPECIAL = [
+    "",
+    " ",
+    "  two  spaces ",
+    "a\tb\r",
+    "▁ ▁",
+    "</s> <0x41> <unk>",
+    "⟦1⟧ a⟦2⟧b⟦3⟧",
+    "\ufeff👍🏽 é",
+    "\ufffd",
+    "z" * 300,
+]
+
+
+def lines() -> list[str]:
+    draw = random.Random(1)
+    mixed = [
+        "".join(chr(draw.randint(*(script if draw.random() < 0.8 else SCRIPTS[0]))) for _ in range(draw.randint(0, 40)))
+        for script in SCRIPTS
+        for _ in range(200)
+    ]
+    files = (path.read_text("utf-8").split("\n")[:1500] for path in sorted(DATA.rglob("train*.tsv")))
+    return [*SPECIAL, *mixed, *(line for file in files for line in file)]
+
+
+def trained(kind: str, folder: Path) -> Tokenizer:
+    """Train a tokenizer that has seen parts of the lines, so that others are spelled as bytes."""
+    (folder / "text").write_text("\n".join(line for line in lines()[::3] if line.strip()), "utf-8")
+    sentencepiece.SentencePieceTrainer.train(
+        input=str(folder / "text"), model_prefix=str(folder / "spm"), vocab_size=4000, model_type=kind,
+        byte_fallback=True, character_coverage=0.98, normalization_rule_name="identity", remove_extra_whitespaces=False,
+        hard_vocab_limit=False,
+        unk_id=0, pad_id=1, bos_id=2, eos_id=3, user_defined_symbols=["⟦1⟧", "⟦2⟧"], minloglevel=2,
+    )  # fmt: skip
+    return Tokenizer.load(folder / "spm.model")
+
+
+@needs_node
+@pytest.mark.parametrize("kind", ["unigram", "bpe", "char", "words", "letters"])
+def test_javascript_has_the_tokens_of_sentencepiece(kind, tmp_path):
+    stored = MODELS / kind / "tokenizer"
+    tokenizer = TokenizerPair.load(stored).src if stored.is_dir() else trained(kind, tmp_path)
+    texts, draw = lines(), random.Random(2)
+    drawn = [[draw.randrange(tokenizer.vocab_size) for _ in range(draw.randint(0, 12))] for _ in range(2000)]
+    ids = tokenizer.encode_batch(texts)
+    given = {"vocabulary": vocabulary_of(tokenizer), "lines": texts, "ids": [*ids, *drawn]}
+    found = run_script(copied_scripts(tmp_path / "page"), "segment", given)
+    assert found["ids"] == ids
+    assert found["texts"] == [tokenizer.decode(each) for each in given["ids"]]
+
+
+TEXTS = [
+    "See https://example.org/a_(b). Or www.x.org, ok?", "Mail me@example.org <b class='x'>now</b> &amp; {name} %1$s %d",
+    "1,000 cats, 2.000.000 dogs, 12:30, ٣٤ and 7", "ha ha ha ha ha ha", "abababababab",
+]  # fmt: skip
+SENTENCES = [
+    "No mark here", "Two men are working. One is asleep.", "你好。我很好！你呢？", "Is it? Yes! Good.",
+    "Dr. Smith is here. He waits.", "It costs 3.50 now. Fine.", "",
+]  # fmt: skip
+
+
+@needs_node
+def test_javascript_finds_the_spans_numbers_loops_and_sentences_that_nmt_finds(tmp_path):
+    texts = [*TEXTS, *SENTENCES]
+    found = run_script(copied_scripts(tmp_path / "page"), "split", {"lines": texts, "language": "en"})
+    for text, (spans, starts, numbers, forbidden) in zip(texts, found, strict=True):
+        loop = find_loop(list(text), [])
+        assert spans == [list(span) for span in find_spans(text)], text
+        assert numbers == numbers_in(text), text
+        assert forbidden == (loop.forbidden_ngram if loop else 0), text
+        assert starts == sentence_starts(text, "en") or text in TEXTS, text
