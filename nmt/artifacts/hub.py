@@ -61,12 +61,12 @@ def hub_api() -> HfApi:
     NmtError if huggingface_hub is not installed.
     """
     require("hub", "huggingface_hub", "a model on the hub")
-    from huggingface_hub import HfApi
+    api = require("hub", "huggingface_hub.hf_api", "a model on the hub")  # it imports the parts above lazily
     from huggingface_hub.utils.tqdm import disable_progress_bars
 
     if not sys.stderr.isatty():
         disable_progress_bars()
-    return HfApi(endpoint=os.environ.get("HF_ENDPOINT") or None)
+    return api.HfApi(endpoint=os.environ.get("HF_ENDPOINT") or None)
 
 
 @contextmanager

@@ -299,8 +299,12 @@ class FileHashes:
         """Return the SHA-256 of `file`, as hex."""
         status = file.stat()
         # The change time (ctime) too: copying may set the modification time back (rsync -t), but not the change time.
-        state = f"{file.resolve()} {status.st_size} {status.st_mtime_ns} {status.st_ino} {status.st_ctime_ns}"
+        name = f"{file.resolve()} "
+        state = f"{name}{status.st_size} {status.st_mtime_ns} {status.st_ino} {status.st_ctime_ns}"
         if state not in self.known:
+            older = [known for known in self.known if known.startswith(name) and known.count(" ") == state.count(" ")]
+            for known in older:
+                del self.known[known]
             self.known[state] = sha256_of(file)
             write_text(self.path, json.dumps(self.known, indent=1))
         return self.known[state]

@@ -84,6 +84,8 @@ def _load(name: str) -> tuple[Any, str]:
 
         model = load_from_checkpoint(str(found[-1]))
     except OSError as error:
+        if error.errno is not None:  # of the system, such as a full disk; those of a missing model have none
+            raise
         command = shlex.join([sys.executable, "-c", f"import comet; comet.load_from_checkpoint({checkpoint})"])
         missing = "the model, or the tokenizer of its encoder, is not on this machine"
         raise ProblemError(f"{missing}; to download it, run: {command}") from error

@@ -64,8 +64,11 @@ def check_time(training: Training) -> None:
     plan_end(training)
 
 
-def plan_end(training: Training) -> None:
-    """With `training.max_minutes`, plan to end at the update that can be reached in that time."""
+def plan_end(training: Training, *, anew: bool = False) -> None:
+    """With `training.max_minutes`, plan to end at the update that can be reached in that time.
+
+    The first plan, and one made `anew` for other limits, warns of a warmup that does not end.
+    """
     settings, update = training.settings, training.update
     if not settings.max_minutes:
         return
@@ -73,7 +76,7 @@ def plan_end(training: Training) -> None:
     share = training.monitor.train_seconds / (60 * settings.max_minutes)
     expected = update if share >= 1 else min(_unlimited_end(settings, finished), round(update / max(share, 1e-9)))
     last = training.setup.group.gather(max(update, expected))[0]
-    is_first = training.plan is None
+    is_first = anew or training.plan is None
     _follow(training, planned_ends(settings, finished, update, last))
     if is_first and training.setup.group.is_main:
         _warn_of_warmup(training)
@@ -94,7 +97,7 @@ def resume_plan(training: Training) -> None:
     finished = plan.ends[:number]
     last = max(training.update, _unlimited_end(settings, finished))
     _follow(training, planned_ends(settings, finished, training.update, last))
-    plan_end(training)
+    plan_end(training, anew=True)
 
 
 def planned_ends(settings: TrainingConfig, finished: Sequence[int], update: int, last: int) -> list[int]:

@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 class Interrupt:
     """A context in which SIGINT and SIGTERM stop the work: at once before `defer`, after it at the end of the update.
 
-    To stop at once, they raise KeyboardInterrupt. After `defer`, the first signal sets `requested`, and a second SIGINT
+    It may be entered again inside. To stop at once, they raise KeyboardInterrupt. After `defer`, the first signal sets `requested`, and a second SIGINT
     stops at once.
     """
 
@@ -23,6 +23,7 @@ class Interrupt:
         self.requested: signal.Signals | None = None
         self.deferred = False
         self._before: dict[signal.Signals, Any] = {}
+        self._depth = 0
 
     @property
     def exit_code(self) -> int:
@@ -34,12 +35,14 @@ class Interrupt:
         self.deferred = True
 
     def __enter__(self) -> Self:
-        if threading.current_thread() is threading.main_thread():  # Python handles signals only there
+        self._depth += 1
+        if self._depth == 1 and threading.current_thread() is threading.main_thread():  # Python handles signals only there
             self._before = {number: signal.signal(number, self._ask) for number in (signal.SIGINT, signal.SIGTERM)}
         return self
 
     def __exit__(self, *exception: object) -> None:
-        for number, handler in self._before.items():
+        self._depth -= 1
+        for number, handler in self._before.items() if not self._depth else ():
             signal.signal(number, handler)
 
     def _ask(self, number: int, frame: FrameType | None) -> None:

@@ -258,7 +258,7 @@ def _train(training: Training, interrupt: Interrupt | None, resumed: Config | No
     group = training.setup.group
     if group.is_main:
         log.info(_describe(training))
-    with nullcontext(interrupt) if interrupt else Interrupt() as entered, _explained_errors(training.run):
+    with interrupt or Interrupt() as entered, _explained_errors(training.run):
         entered.defer()
         fit_into_memory(training)
         refuse_stages_beyond_memory(training)

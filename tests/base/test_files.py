@@ -72,6 +72,7 @@ def test_the_hash_of_a_file_is_remembered_until_the_file_changes(tmp_path):
     file.write_text("two", encoding="utf-8")
     os.utime(file, ns=(0, 0))
     assert FileHashes(memory).sha256(file) == sha256_of(file) != before
+    assert len(json.loads(memory.read_text(encoding="utf-8"))) == 1  # nothing of the earlier state
 
 
 @pytest.mark.skipif(os.name == "nt", reason="the system keeps no time of the last change")
