@@ -15,8 +15,8 @@ log = logging.getLogger(__name__)
 class Interrupt:
     """A context in which SIGINT and SIGTERM stop the work: at once before `defer`, after it at the end of the update.
 
-    It may be entered again inside. To stop at once, they raise KeyboardInterrupt. After `defer`, the first signal sets `requested`, and a second SIGINT
-    stops at once.
+    To stop at once, they raise KeyboardInterrupt. After `defer`, the first signal sets `requested`, and a second SIGINT
+    stops at once. A context may be entered again inside itself.
     """
 
     def __init__(self) -> None:
@@ -36,7 +36,8 @@ class Interrupt:
 
     def __enter__(self) -> Self:
         self._depth += 1
-        if self._depth == 1 and threading.current_thread() is threading.main_thread():  # Python handles signals only there
+        # Python handles signals only in the main thread.
+        if self._depth == 1 and threading.current_thread() is threading.main_thread():
             self._before = {number: signal.signal(number, self._ask) for number in (signal.SIGINT, signal.SIGTERM)}
         return self
 
