@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -85,6 +86,28 @@ def draw_positions(table: Tensor, path: Path) -> None:
         products.set(title="dot product with other positions", xlabel="distance", ylabel="dot product")
         products.legend(frameon=False, fontsize=8)
         for axes in (curves, products):
+            axes.grid(color="0.92")
+            axes.spines[["top", "right"]].set_visible(False)
+        save_picture(figure, path)
+
+
+def draw_growth(rows: Mapping[str, Sequence[tuple[int, float, float]]], path: Path) -> None:
+    """Draw how cost grows: `rows` are (pairs or lines, seconds, peak memory in MB) for each kind of work.
+
+    Left: seconds; right: memory. Size and seconds are on logarithmic scales, so that equal steps are equal factors.
+    """
+    with drawing():
+        figure = Figure(figsize=(10, 3.6), layout="constrained")
+        time, memory = figure.subplots(1, 2)
+        for name, figures in rows.items():
+            sizes, seconds, megabytes = zip(*sorted(figures), strict=True)
+            time.plot(sizes, seconds, marker="o", markersize=4, label=name)
+            memory.plot(sizes, megabytes, marker="o", markersize=4, label=name)
+        time.set(title="seconds", xlabel="pairs or lines", xscale="log", yscale="log")
+        memory.set(title="peak memory, MB", xlabel="pairs or lines", xscale="log")
+        memory.set_ylim(bottom=0)
+        time.legend(frameon=False, fontsize=8)
+        for axes in (time, memory):
             axes.grid(color="0.92")
             axes.spines[["top", "right"]].set_visible(False)
         save_picture(figure, path)

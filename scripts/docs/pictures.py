@@ -9,11 +9,12 @@ RUN is a run of configs/demo-en-zh.yaml. For a learning curve with more than two
 from __future__ import annotations
 
 import argparse
+import json
 import re
 from pathlib import Path
 
 import torch
-from drawings import draw_heads, draw_positions
+from drawings import draw_growth, draw_heads, draw_positions
 
 from nmt.artifacts.checkpoint import load_model
 from nmt.artifacts.rundir import RunDir
@@ -28,6 +29,7 @@ from nmt.model.transformer import Transformer
 
 ROOT = Path(__file__).parents[2]
 IMAGES = ROOT / "docs" / "images"
+SCALE = ROOT / "benchmarks" / "results" / "2026-11-25-scale.json"
 CHAPTER = ROOT / "docs" / "tutorials" / "transformer"
 SENTENCE = "I am from China"
 LONGER_SENTENCE = "If it is cold tomorrow, my friend will read books at home."
@@ -43,8 +45,24 @@ def main() -> None:
     draw_curves(read_metrics(run.metrics), IMAGES / "curves.svg")
     draw_positions(sinusoidal_positions(60, 32), IMAGES / "positions.svg")
     draw_kernel_regression(IMAGES / "kernel-regression.svg")
+    draw_scale()
     draw_demo_heads(run)
     draw_reversal_heads()
+
+
+def draw_scale() -> None:
+    """Draw the measurements of benchmarks/scale.py."""
+    measured = json.loads(SCALE.read_text(encoding="utf-8"))["rows"]
+    names = {"check": "nmt data check", "store": "preparation", "translate": "nmt translate", "train": "one update"}
+    rows = {
+        name: [
+            (row["size"], row.get("s_per_update", row["cpu_s"]), row["peak_mb"])
+            for row in measured
+            if row["work"] == work
+        ]
+        for work, name in names.items()
+    }
+    draw_growth(rows, IMAGES / "scale.svg")
 
 
 def draw_demo_heads(run: RunDir) -> None:
