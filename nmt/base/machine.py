@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import math
 import os
@@ -122,6 +123,14 @@ def _number(text: str) -> int:
 def processor() -> str:
     """Return the processor's model name."""
     return _proc("cpuinfo", "model name") or platform.processor() or platform.machine()
+
+
+@functools.cache
+def prefers_onednn() -> bool:
+    """Return whether oneDNN's fp32 products beat MKL's: on AMD from Zen 5 on, unless variables forbid AVX-512."""
+    limits = (os.environ.get(name) or "AVX512" for name in ("ONEDNN_MAX_CPU_ISA", "ATEN_CPU_CAPABILITY"))
+    has_avx512 = "avx512vl" in (_proc("cpuinfo", "flags") or "") and all("AVX512" in each.upper() for each in limits)
+    return has_avx512 and "AMD" in processor() and _number(_proc("cpuinfo", "cpu family") or "") >= 26
 
 
 def request_exact_mkl() -> None:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from nmt.base.errors import NmtError
 from nmt.model.kernels.attention import attend_by_kernel
 from nmt.model.kernels.dropout import Dropout
+from nmt.model.kernels.linear import Linear
 from nmt.model.masks import AttentionMask, length_mask
 from nmt.model.positions import Rotary
 from nmt.model.scores import make_score
@@ -81,9 +82,9 @@ class MultiHeadAttention(nn.Module):
             raise NmtError(f"{num_heads} heads do not divide d_model {d_model}", hint="all heads have the same size")
         head_size = d_model // num_heads
         self.num_heads = num_heads
-        self.query_proj = nn.Linear(d_model, d_model)
-        self.key_value_proj = nn.Linear(d_model, 2 * d_model)
-        self.output_proj = nn.Linear(d_model, d_model)
+        self.query_proj = Linear(d_model, d_model)
+        self.key_value_proj = Linear(d_model, 2 * d_model)
+        self.output_proj = Linear(d_model, d_model)
         self.score: Score = scaled_dot_product
         if attention != "scaled_dot_product":
             self.score = make_score(attention, head_size)

@@ -11,6 +11,7 @@ from nmt.config.model import AttentionKind, ModelConfig
 from nmt.model.attention import MultiHeadAttention
 from nmt.model.cache import KVCache
 from nmt.model.kernels.dropout import Dropout, add_dropped, dropped_relu
+from nmt.model.kernels.linear import Linear
 from nmt.model.masks import AttentionMask
 from nmt.model.positions import Rotary
 
@@ -56,8 +57,8 @@ class FeedForward(nn.Module):
         super().__init__()
         self.gated = config.activation == "swiglu"
         self.activation = _ACTIVATIONS[config.activation]
-        self.input_proj = nn.Linear(config.d_model, config.d_ff * (2 if self.gated else 1))
-        self.output_proj = nn.Linear(config.d_ff, config.d_model)
+        self.input_proj = Linear(config.d_model, config.d_ff * (2 if self.gated else 1))
+        self.output_proj = Linear(config.d_ff, config.d_model)
         self.dropout = Dropout(config.dropout)
 
     def forward(self, states: Tensor) -> Tensor:

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nmt.base.special_tokens import PAD_ID
+from nmt.model.kernels.linear import add_product, is_faster, product
 from nmt.model.kernels.packing import ROW_MULTIPLE, compiles_each_shape
 
 CHUNK_ROWS = 1024  # rows of logits in memory at once on a CPU
@@ -126,6 +127,7 @@ class _ProjectedLoss(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, rows: Tensor, weight: Tensor, targets: Tensor, loss_and_gradient: LossAndGradient) -> Tensor:
         with_gradient = any(ctx.needs_input_grad)
+        by_onednn = with_gradient and is_faster(rows, weight)
         loss_sum = torch.zeros((), dtype=torch.float32, device=rows.device)
         count = len(rows)
         if compiles_each_shape(rows) and count % ROW_MULTIPLE:
@@ -135,10 +137,14 @@ class _ProjectedLoss(torch.autograd.Function):
         num_rows = chunk_rows(weight)
         for start in range(0, count, num_rows):
             chunk = slice(start, start + num_rows)
-            products = rows[chunk] @ weight.t()
+            products = product(rows[chunk], weight) if by_onednn else rows[chunk] @ weight.t()
             # The filler keeps its products, but has no effect: its rows are zeros, and their gradient is not used.
             loss_sum += loss_and_gradient(products[: count - start], targets[chunk, None], with_gradient)
             if not with_gradient:
+                continue
+            if by_onednn:
+                rows_grad[chunk] = product(products, weight.t())
+                weight_grad = add_product(weight_grad, products, rows[chunk])
                 continue
             torch.mm(products, weight, out=rows_grad[chunk])
             if weight.dtype == torch.float32:
