@@ -156,6 +156,7 @@ class RunDir:
         self.tokenizer = path / "tokenizer"
         self.shortlist = path / "shortlist.safetensors"
         self.data = path / "data"
+        self.twins = self.data / "test.twins"
         self.checkpoints = path / "checkpoints"
         self.index_file = self.checkpoints / "index.json"
         self.state = path / "state" / "training.safetensors"
@@ -356,6 +357,11 @@ class RunDir:
             message = f"{len(targets):,} lines, but {src.name} has {len(sources):,}"
             raise RunError(message, path=tgt, hint="copy both files again from where the run was trained")
         return sources, targets
+
+    def sources_with_twins(self) -> set[str]:
+        """Return the sources of the test set that have a near-twin in the training data; none if that is not known."""
+        text = self.twins.read_text(encoding="utf-8", errors="replace") if self.twins.is_file() else ""
+        return set(filter(None, text.split("\n")))
 
     def read_sets(self, split: str, only: Direction) -> list[DirectedPairs]:
         """Return `split` by direction. A saved set with a single direction does not name it; it is then `only`.

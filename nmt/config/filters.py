@@ -80,6 +80,9 @@ class Filters(Section):
         False,
         description="the source is in the validation or test set, ignoring case, punctuation, digits and white space",
     )
+    near_twin: bool = Field(
+        False, description="the source shares at least half of its 4-grams of letters with one of these sets"
+    )
 
 
 THRESHOLDS: dict[str, float] = {

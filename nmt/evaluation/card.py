@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,8 @@ def scores_section(run: RunDir) -> str:
     for name, score in record["scores"].items():
         interval = f" ± {score['interval']['half_width']:.2f}" if "interval" in score else ""
         lines.append(f"- {name} {score['value']:.2f}{interval} (`{score['signature']}`)")
+    if twins := record.get("near_twins"):
+        lines += ["", twins_line(twins["sentences"], record["sentences"], twins["scores_without"]) + "."]
     times = num_scorings(run.evaluations, "test")
     scored = f" {counted(times, 'time')}" if times else ""
     paragraphs = (
@@ -79,6 +82,13 @@ def scores_section(run: RunDir) -> str:
         "other\ntext.",
     )
     return "\n\n".join(paragraphs)
+
+
+def twins_line(num_twins: int, num_sentences: int, others: Mapping[str, float]) -> str:
+    """Return how many test sentences have a near-twin in the training data, and the scores of the others, in words."""
+    scores = ", ".join(f"{name} {value:.2f}" for name, value in others.items())
+    without = f"; without them: {scores}" if scores else ""
+    return f"{num_twins:,} of {num_sentences:,} test sentences have a near-twin in the training data{without}"
 
 
 def update_card(run: RunDir) -> None:

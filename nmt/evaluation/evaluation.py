@@ -7,7 +7,7 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -70,6 +70,8 @@ class Evaluation:
     changed: dict[str, Evaluation] | None = None  # by the kind of change of the test set
     compared: Sequence[ComparedSystem] = ()
     details: Details | None = None
+    near_twins: int = 0  # sentences with a near-twin in the training data
+    without_twins: dict[str, float] = field(default_factory=dict)  # scores of the other sentences
 
     def parts(self) -> list[Evaluation]:
         """Return the evaluation of each direction, for the unchanged set and for each changed version."""
@@ -98,6 +100,8 @@ class Evaluation:
                 "hypotheses": str(self.hypotheses),
                 "sacrebleu": self.sacrebleu,
             }
+            if self.near_twins:
+                values["near_twins"] = {"sentences": self.near_twins, "scores_without": self.without_twins}
         if self.changed:
             values["augmented"] = {kind: each.as_json() for kind, each in self.changed.items()}
         if self.compared:
@@ -192,7 +196,8 @@ class Evaluator:
     def _evaluate_direction(self, test_set: TestSet, metrics: Metrics) -> Evaluation:
         hypotheses = translate_lines(self.translator, test_set.sets[0], self.options)
         path = write_lines(self.folder / f"{test_set.name}{self.suffix()}.hyp", hypotheses)
-        references = self._reference_files(test_set)
+        references, twins = self._reference_files(test_set), self._run.sources_with_twins()
+        others = [number for number, source in enumerate(test_set.sets[0].sources) if source not in twins]
         system = measure(" + ".join(map(str, self.paths)), hypotheses, test_set, metrics)
         return Evaluation(
             models=list(map(str, self.paths)),
@@ -206,6 +211,8 @@ class Evaluator:
             precision=self.translator.engine.precision,
             hypotheses=path,
             sacrebleu=sacrebleu_command(path, references, metrics.names, system.tgt_lang),
+            near_twins=len(hypotheses) - len(others),
+            without_twins={each.name: round(each.score(others), 2) for each in system.measured if others},
         )
 
     def _reference_files(self, test_set: TestSet) -> list[Path]:

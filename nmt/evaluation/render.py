@@ -11,6 +11,7 @@ from itertools import chain
 from pathlib import PurePath
 
 from nmt.base.errors import printable
+from nmt.evaluation.card import twins_line
 from nmt.evaluation.details import FLAGS, Details, Grouping, TestSentence, rounded_chrf
 from nmt.evaluation.evaluation import Evaluation
 from nmt.evaluation.scores import MetricScore
@@ -46,6 +47,8 @@ def _score_lines(evaluation: Evaluation) -> Iterator[str]:
     if not evaluation.directions:
         for score in evaluation.scores:
             yield f"{score.name:<{name_width}} {_value(score)}  {score.signature}"
+        if evaluation.near_twins:
+            yield twins_line(evaluation.near_twins, evaluation.sentences, evaluation.without_twins)
         return
     for direction, each in evaluation.directions.items():
         yield from (f"{direction}  {line}" for line in _score_lines(each))

@@ -12,7 +12,7 @@ from nmt.artifacts.rundir import RunDir
 from nmt.base.files import read_at_most
 from nmt.config import Config
 from nmt.data.read.corpus import paths_of
-from nmt.evaluation.card import HEADING, test_record
+from nmt.evaluation.card import HEADING, scores_section, test_record
 
 _MAX_CARD_BYTES = 1_000_000
 _LICENSE = re.compile(r"^license:[ \t]*[\"']?([A-Za-z0-9][A-Za-z0-9._-]{0,60})[\"']?[ \t]*$", re.MULTILINE)
@@ -46,10 +46,7 @@ def share_card(run: RunDir, config: Config, name: str, model: str) -> str:
     text = text.replace(", `data/valid.src` and `data/valid.tgt`", "")
     text = _MODEL_OPTION.sub(lambda found: f"{found[1]} {model}", text)
     if record and HEADING not in text:
-        lines = (
-            f"- {metric} {score['value']:.2f} (`{score['signature']}`)" for metric, score in record["scores"].items()
-        )
-        text = f"{text.rstrip()}\n\n{HEADING}\n\n" + "\n".join(lines) + "\n"
+        text = f"{text.rstrip()}\n\n{scores_section(run)}\n"
     return f"---\n{yaml.safe_dump(front, sort_keys=False, allow_unicode=True)}---\n\n{text.lstrip()}"
 
 

@@ -39,6 +39,7 @@ from nmt.data.check.scripts import (
     script_codes,
 )
 from nmt.data.check.shifts import RowFeatures, Shift, find_shifts
+from nmt.data.check.twins import TwinFinder
 from nmt.data.read.cells import has_cell_error, is_column_name
 
 _SPAN_RULES = BIT["markup"] | BIT["markup_mismatch"] | BIT["span_mismatch"]
@@ -70,6 +71,8 @@ class Checker:
         self.scripts = tuple(codes_of(script_of(code)) for code in languages)
         self.forms = tuple(chinese_form(code) for code in languages)
         self.has_form = any(self.forms)
+        held_out = sorted(expected.held_out_folded) if bits & BIT["near_twin"] else []
+        self.twins = TwinFinder(held_out) if held_out else None
         self.names = tuple(names_of(code) for code in languages)
         self.identifier = LanguageIdentifier(*languages) if expected.identify_languages else None
         self.words_tell_language = self.identifier is not None and all(
@@ -81,7 +84,7 @@ class Checker:
         src_len, tgt_len = (np.fromiter(map(len, side), dtype=np.int64, count=len(side)) for side in (src, tgt))
         numbers, questions = np.zeros((2, len(src)), dtype=np.int64), np.zeros((2, len(src)), dtype=np.bool_)
         rows = RowFeatures(src_len.astype(np.float64), tgt_len.astype(np.float64), *numbers, *questions)
-        near_hashes: list[bytes] = []
+        near_hashes, folded = list[bytes](), list[str]()
         is_whole = (src_len > 0) & (tgt_len > 0)
         too_long = np.maximum(src_len, tgt_len) > self.thresholds["too_long"]
         deviations = self.lengths.deviations(rows.src_len, rows.tgt_len)
@@ -95,8 +98,11 @@ class Checker:
                 flags[row] |= self._check_pair(src_side, tgt_side)
                 if (src_side.marks | tgt_side.marks) & (DIGIT | QUESTION):
                     flags[row] |= _compare(rows, row, src_side, tgt_side)
+            folded.append(src_side.folded)
             has_hash = whole and self.bits & BIT["near_duplicate"] and src_side.folded and tgt_side.folded
             near_hashes.append(digest(f"{src_side.folded}\x1f{tgt_side.folded}") if has_hash else _NO_HASH)
+        if self.twins is not None:
+            flags[self.twins.find(folded)[0]] |= BIT["near_twin"]
         shifts = find_shifts(rows, self.lengths) if self.bits & BIT["shifted"] else []
         for shift in shifts:
             flags[shift.start : shift.end] |= BIT["shifted"]

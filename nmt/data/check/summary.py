@@ -26,6 +26,7 @@ _NEEDS = {
     "wrong_language": "needs --langid",
     "overlap": "needs a configuration with data.valid or data.test",
     "near_overlap": "the same",
+    "near_twin": "the same",
 }
 
 
@@ -145,8 +146,7 @@ class Summary:
         pairs = sorted((pair for _, pair in self._examples[rule]), key=lambda pair: (pair.corpus, pair.line))
         needed = {
             "wrong_language": any(each.identify_languages for each in self._expected),
-            "overlap": bool(self._expected[0].held_out),
-            "near_overlap": bool(self._expected[0].held_out),
+            **dict.fromkeys(("overlap", "near_overlap", "near_twin"), bool(self._expected[0].held_out)),
         }
         return RuleReport(
             name=rule.name,

@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 LOG_SECONDS = 30.0
 _PAIRS_BETWEEN_LOOKS = 4096  # at the clock
 _SAMPLE_PAIRS = 20_000
-_OFTEN_HARMLESS = {"empty", "repeated_source", "punctuation_mismatch", "number_mismatch", "markup"}
+_OFTEN_HARMLESS = {"empty", "repeated_source", "punctuation_mismatch", "number_mismatch", "markup", "near_twin"}
 
 
 class Corpus:
@@ -131,7 +131,8 @@ class Corpus:
         if not self.has_filters:
             return {}
         identifies = any(filters.wrong_language is not None for filters in self._filters)
-        filters = [filters.model_dump() for filters in self._filters]
+        newer = {"near_twin"}  # left out where it is off, so that older stores keep their identity
+        filters = [each.model_dump(exclude=None if each.near_twin else newer) for each in self._filters]
         return {
             "rules": VERSION,
             "filters": filters[0] if all(own == filters[0] for own in filters) else filters,

@@ -31,7 +31,7 @@ from nmt.data.text.tags import language_prefix, tags_before_sources, tags_before
 from nmt.data.tokens.sentencepiece_training import train_tokenizers
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.training.corpus.corpus import Corpus, with_both_sides, with_progress
-from nmt.training.corpus.text_statistics import record_statistics
+from nmt.training.corpus.text_statistics import record_statistics, record_twins
 
 log = logging.getLogger(__name__)
 
@@ -96,6 +96,7 @@ def prepare(config: Config, run: RunDir, store_root: Path, expected: str | None 
         raise DataError("every training pair is too long, so all would be dropped", path=corpus.files()[0], hint=hint)
     run.write_json(run.report_file, asdict(report))
     record_statistics(run, corpus, len(store), tokenizers.src, store_root / f"statistics-{fingerprint}.json")
+    record_twins(run, corpus, store_root / f"twins-{fingerprint}.txt")
     _log_holdout(corpus, run)
     for line in report.describe():
         log.info(line)
@@ -161,7 +162,7 @@ def _log_holdout(corpus: Corpus, run: RunDir) -> None:
     """Log a message if the corpus is too small to hold out as many sentences as configured."""
     sizes = [len(set(run.read_pairs(split)[0])) for split in corpus.missing]
     size, holdout_size = min(sizes, default=0), corpus.config.data.holdout_size
-    if corpus.missing and size < holdout_size:
+    if corpus.missing and size < 0.9 * holdout_size:  # groups may leave a few sentences fewer
         instead = f"{size} source sentences for {in_words(corpus.missing)} instead of {holdout_size}"
         groups = ", in small groups that share no sentence with the rest" * corpus.config.data.holdout_groups
         log.info(f"Holding out {instead}: at most one tenth of the corpus is held out{groups}.")

@@ -14,6 +14,9 @@ from nmt.artifacts.rundir import MAX_JSON_BYTES, DirectedPairs, RunDir
 from nmt.base.errors import NmtError
 from nmt.base.files import read_at_most, write_text
 from nmt.base.languages import written_without_spaces
+from nmt.data.check.features import Side
+from nmt.data.check.stream import CHUNK_PAIRS
+from nmt.data.check.twins import TwinFinder
 from nmt.data.read.corpus import SentencePair
 from nmt.data.text.placeholders import copy_with_placeholders
 from nmt.data.text.spans import ANY_PLACEHOLDER, has_letters, number_differences, numbers_in
@@ -48,6 +51,25 @@ def record_statistics(run: RunDir, corpus: Corpus, num_pairs: int, tokenizer: To
         counted = count_texts(corpus, num_pairs, tokenizer)
         write_text(known, counted.model_dump_json() + "\n")
     run.write_statistics(counted)
+
+
+def record_twins(run: RunDir, corpus: Corpus, known: Path) -> None:
+    """Write the sources of the test set that have a near-twin among those of training into `run`, unless it has them.
+
+    They are kept in the file `known`, too, for other runs on the same corpus.
+    """
+    if run.twins.exists():
+        return
+    if not known.exists():
+        sources, has_twin = list(dict.fromkeys(run.read_pairs("test")[0])), set[int]()
+        finder, pairs = TwinFinder([Side(text).folded for text in sources]), corpus.train_pairs()
+        while chunk := list(islice(pairs, CHUNK_PAIRS)):
+            has_twin.update(finder.find([Side(pair.src).folded for pair in chunk])[1].tolist())
+        write_text(known, "".join(f"{sources[number]}\n" for number in sorted(has_twin)))
+    write_text(run.twins, known.read_text(encoding="utf-8"))
+    if num_twins := len(run.sources_with_twins()):
+        of = f"{num_twins:,} of {len(set(run.read_pairs('test')[0])):,} test sources"
+        log.info("%s have a near-twin in the training data; data.filters.near_twin drops these pairs", of)
 
 
 def count_texts(corpus: Corpus, num_pairs: int, tokenizer: Tokenizer) -> TextStatistics:

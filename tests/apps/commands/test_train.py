@@ -126,3 +126,40 @@ def test_wrong_options_are_explained_and_leave_nothing_behind(here, arguments, c
     assert (done.returncode, done.stdout) == (code, "")
     assert message in done.stderr
     assert sorted(path.name for path in here.iterdir()) == ["a.de", "a.en"]
+
+
+def test_test_sentences_with_near_twins_are_counted_in_log_card_and_evaluation_and_left_out_on_request(here):
+    twins = [f"Der Hund Nummer {n} springt über den Zaun im Garten" for n in ("eins", "zwei", "drei", "vier")]
+    others = ["Blaue Vögel singen laut", "Niemand kennt ihren Namen", "Wir fahren morgen nach Köln"]
+    for name, lines in (
+        ("train", twins[:2] + others),
+        ("test", [twins[2], "Alles ist gut"]),
+        ("valid", ["Das Haus ist sehr alt"]),
+    ):
+        (here / f"{name}.tsv").write_text(
+            "".join(f"{line}\t{line.lower()}\n" for line in lines * (3 if name == "train" else 1))
+        )
+    sets = {name: {"tsv": f"{name}.tsv"} for name in ("train", "valid", "test")}
+    (here / "my.yaml").write_text(json.dumps({"data": {"src_lang": "de", "tgt_lang": "en", **sets}}))
+    train = ("train", "--config", "my.yaml", *SETTINGS, "--set", "training.score_test=true", "--run")
+    done = nmt(*train, "runs/all", cwd=here)
+    assert "1 of 2 test sources have a near-twin in the training data; data.filters.near_twin drops" in done.stderr
+    line = "1 of 2 test sentences have a near-twin in the training data; without them: BLEU "
+    assert line in done.stderr
+    assert line in (here / "runs/all/README.md").read_text()
+    assert (here / "runs/all/data/test.twins").read_text() == f"{twins[2]}\n"
+    assert line in nmt("eval", "--model", "runs/all", cwd=here).stdout
+    record = json.loads(nmt("eval", "--model", "runs/all", "--format", "json", cwd=here).stdout)
+    alone = ("--src", "alone.de", "--ref", "alone.en")
+    (here / "alone.de").write_text("Alles ist gut\n")
+    (here / "alone.en").write_text("alles ist gut\n")
+    scores = json.loads(nmt("eval", "--model", "runs/all", *alone, "--format", "json", cwd=here).stdout)["scores"]
+    without = {name: score["value"] for name, score in scores.items()}
+    assert record["near_twins"] == {"sentences": 1, "scores_without": without}
+    again = nmt(*train, "runs/again", cwd=here)  # finds them beside the stored corpus
+    assert "1 of 2 test sources have a near-twin" in again.stderr
+    done = nmt(*train, "runs/none", "--set", "data.filters.near_twin=true", cwd=here)
+    assert "dropped by data.filters: 6 pairs (6 near_twin)" in done.stderr
+    assert "have a near-twin" not in done.stderr
+    report = nmt("data", "check", "--config", "my.yaml", cwd=here).stdout
+    assert ["near_twin", "6"] in [line.split()[:2] for line in report.splitlines()]
