@@ -91,15 +91,20 @@ def _language(option: str, given: str | None, paths: list[str] | None, corpora: 
     """Return the language given by an option, or else by the extension of an aligned file: `a.de`, `a.pt-BR.gz`."""
     if given is not None:
         return _checked(option, given)
-    path = Path(paths[0] if paths else "")
-    ending = (path.with_suffix("") if path.suffix in COMPRESSIONS else path).suffix.removeprefix(".")
-    if not _GUESSED.fullmatch(ending) or ending.lower() in _NOT_LANGUAGES:
+    if (found := language_in(paths[0] if paths else "")) is None:
         form = corpora[0].form
         names_languages = form in FORMATS and FORMATS[form].names_languages
         says = "can contain several languages" if names_languages else "do not name their languages"
         unclear = f"the name {paths[0]} does not show its language" if paths else f"{form} files {says}"
         raise ConfigError(f"{unclear}; {option} is missing", hint=f"such as {option} de")
-    return ending
+    return found
+
+
+def language_in(name: str) -> str | None:
+    """Return the language that the extension of a file's name shows, as in a.de and a.pt-BR.gz; None if it does not."""
+    path = Path(name)
+    ending = (path.with_suffix("") if path.suffix in COMPRESSIONS else path).suffix.removeprefix(".")
+    return ending if _GUESSED.fullmatch(ending) and ending.lower() not in _NOT_LANGUAGES else None
 
 
 def _checked(option: str, code: str) -> str:
