@@ -34,6 +34,10 @@ SHARE_IN_BOTH = 0.52  # of the updates
 DROPOUTS = (0.15, 0.2)  # of the first stage, and of the second
 EPOCHS_WITH_BOTH = 24  # passes over the data in both stages, instead of the preset's
 
+# A few thousand pairs are learned after copies of their targets, from a lexical start. Without them, the decoder hardly
+# looks at its source. Measured on 3,360 pairs of news from French into Wolof: 23.6 chrF instead of 17.3.
+UPDATES_WITH_COPIES = 800
+
 
 class Preset(NamedTuple):
     """Sizes and rates for a corpus of up to `max_pairs` sentence pairs."""
@@ -54,6 +58,7 @@ class Preset(NamedTuple):
     epochs: int  # passes over the data; 0: use `updates`
     updates: int
     both_first: bool = False
+    copies_first: bool = False
     positions: Literal["sinusoidal", "rotary"] = "sinusoidal"
     qk_norm: Literal["self", False] = False
 
@@ -65,35 +70,38 @@ class Preset(NamedTuple):
 # 0.7 BLEU on Multi30k, and norms perhaps a little (three seeds each).
 PRESETS = (
     # pairs, vocabulary, a student's, d_model, heads, d_ff, layers, dropout, lr, warmup, batch, effective, beta2,
-    # epochs, updates, both directions first, positions, norms of queries and keys
+    # epochs, updates, both directions first, copies first, positions, norms of queries and keys
+    Preset(5_000,   8_000,  1_000, 128, 4,  512, 2, 0.1, 1e-3,  400, 1024,      0,  0.98, 30,       0, False, True),
     Preset(10_000,  2_000,  1_000, 128, 4,  512, 2, 0.3, 1e-3,  400, 1024,      0,  0.98, 60,       0),
     Preset(50_000,  5_000,  2_000, 256, 4,  512, 3, 0.3, 1e-3,  400, 1024,      0, 0.999, 27,       0,
-           True, "rotary", "self"),
+           True, False, "rotary", "self"),
     Preset(3e5,     8_000,  4_000, 256, 4, 1024, 4, 0.2, 1e-3, 1000, 4096,      0,  0.98, 25,       0),
     Preset(2e6,    16_000,  8_000, 512, 8, 2048, 6, 0.1, 7e-4, 4000, 4096, 12_000,  0.98,  0, 100_000),
     Preset(inf,    32_000, 16_000, 512, 8, 2048, 6, 0.1, 7e-4, 4000, 8192, 25_000,  0.98,  0, 200_000),
 )  # fmt: skip
 
 
-def preset_for(num_pairs: int) -> Preset:
-    """Return the first row of the table that covers this many pairs."""
-    return next(preset for preset in PRESETS if num_pairs <= preset.max_pairs)
+def preset_for(num_pairs: int, *, targets_as_sources: bool = True) -> Preset:
+    """Return the first row of the table that covers this many pairs; `targets_as_sources`: whether they may be used."""
+    allowed = (preset for preset in PRESETS if targets_as_sources or not preset.copies_first)
+    preset = next(preset for preset in allowed if num_pairs <= preset.max_pairs)
+    return preset if targets_as_sources else preset._replace(both_first=False)
 
 
 def suggest_config(num_pairs: int, data: DataConfig, *, student: bool = False) -> Config:
     """Return a configuration for `num_pairs` sentence pairs in `data`, with one vocabulary for both languages.
 
     A `student` has as many layers as other models, but nearly all in the encoder, and a smaller vocabulary. A corpus
-    of a size for which that was found to be better is trained on in both directions first, if it has one direction.
+    of a size for which that was found to be better is trained on in both directions or on copies of targets first, if
+    it has one direction.
 
     `data` is kept unchanged, except for four keys if it does not set them: `holdout_size` becomes at most a twentieth
     of the pairs, `holdout_groups` becomes true, `protect` too, so that URLs, tags and `{name}` survive translation, and
     `augment` writes 3% of the pairs in capitals, if the source language has them.
     """
-    preset = preset_for(num_pairs)
     tagged = any(files.tag for files in data.corpora("train"))
-    if student or tagged or len(data.directions) > 1 or data.augment.is_on or data.glossary.is_on:
-        preset = preset._replace(both_first=False)  # source and target must not be swapped
+    one_sided = tagged or len(data.directions) > 1 or data.augment.is_on or data.glossary.is_on
+    preset = preset_for(num_pairs, targets_as_sources=not (student or one_sided))
     holdout_size = max(1, min(data.holdout_size, num_pairs // 20))
     suited: dict[str, object] = {"holdout_size": holdout_size, "holdout_groups": True, "protect": True}
     if script_of(data.src_lang) in SCRIPTS_WITH_CASE and not student:
@@ -117,6 +125,7 @@ def suggest_config(num_pairs: int, data: DataConfig, *, student: bool = False) -
             decoder_layers=num_decoder_layers,
             positions=preset.positions,
             qk_norm=preset.qk_norm,
+            tied_embeddings="target" if preset.copies_first else "all",
             dropout=dropout,
             embedding_dropout=dropout,
         ),
@@ -124,8 +133,10 @@ def suggest_config(num_pairs: int, data: DataConfig, *, student: bool = False) -
     )
 
 
-def reason_for(num_pairs: int) -> str:
+def reason_for(config: Config, num_pairs: int) -> str:
     """Explain the suggestion in one sentence, with its source."""
+    if config.training.lexical_start:
+        return "a decoder that copies, and source words that start as their translations, need few pairs to translate"
     if num_pairs <= SMALL_DATA:
         return "small corpora need a small model and high dropout (Sennrich & Zhang 2019; Araabi & Monz 2020)"
     return "this is enough data for the base Transformer of Vaswani et al. 2017"
@@ -136,12 +147,16 @@ def _training(preset: Preset, num_pairs: int) -> TrainingConfig:
     updates_an_epoch = num_pairs * TOKENS_PER_PAIR / tokens_an_update
     epochs = EPOCHS_WITH_BOTH if preset.both_first else preset.epochs
     max_updates = preset.updates or max(MIN_UPDATES, _hundreds(epochs * updates_an_epoch))
+    max_updates += UPDATES_WITH_COPIES if preset.copies_first else 0
     every = min(max(MIN_VALIDATE_EVERY, _hundreds(updates_an_epoch)), MAX_VALIDATE_EVERY)
-    in_both = _hundreds(SHARE_IN_BOTH * max_updates)
-    stages = (
-        Stage(max_updates=in_both, augment=False, both_directions=True, schedule="constant", dropout=DROPOUTS[0]),
-        Stage(max_updates=max_updates - in_both, warmup_updates=0),
-    )
+    if preset.copies_first:
+        first = Stage(max_updates=UPDATES_WITH_COPIES, augment=False, copy_targets=True, schedule="constant")
+    else:
+        in_both = _hundreds(SHARE_IN_BOTH * max_updates)
+        first = Stage(
+            max_updates=in_both, augment=False, both_directions=True, schedule="constant", dropout=DROPOUTS[0]
+        )
+    has_stages = preset.both_first or preset.copies_first
     return TrainingConfig(
         batch_tokens=preset.batch_tokens,
         tokens_per_update=preset.tokens_per_update,
@@ -152,7 +167,9 @@ def _training(preset: Preset, num_pairs: int) -> TrainingConfig:
         warmup_updates=min(preset.warmup_updates, max_updates // 10),
         validate_every=every,
         score_test=True,
-        stages=stages if preset.both_first else (),
+        early_stopping_metric="chrf" if preset.copies_first else "bleu",
+        lexical_start=preset.copies_first,
+        stages=(first, Stage(max_updates=max_updates - first.max_updates, warmup_updates=0)) if has_stages else (),
     )
 
 

@@ -126,7 +126,7 @@ class TrainingConfig(Section):
     lexical_start: bool = Field(
         False,
         description="start each source embedding at those of the target tokens that translate it according to IBM "
-        "model 1, instead of at random; for a few thousand pairs, after copy_targets",
+        "model 1, instead of at random; for a few thousand pairs, with copy_targets; init_from comes before it",
     )
     log_every: Count = Field(50, description="updates per log line")
     tensorboard: bool = Field(

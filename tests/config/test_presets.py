@@ -16,7 +16,9 @@ DATA = DataConfig(src_lang="de", tgt_lang="en", train=ParallelFiles(src="a.de", 
 @pytest.mark.parametrize(
     ("num_pairs", "d_model", "d_ff", "layers", "heads", "dropout", "vocab_size"),
     [
-        (1, 128, 512, 2, 4, 0.3, 2000),
+        (1, 128, 512, 2, 4, 0.1, 8000),
+        (5000, 128, 512, 2, 4, 0.1, 8000),
+        (5001, 128, 512, 2, 4, 0.3, 2000),
         (10_000, 128, 512, 2, 4, 0.3, 2000),
         (10_001, 256, 512, 3, 4, 0.2, 5000),
         (50_000, 256, 512, 3, 4, 0.2, 5000),
@@ -46,6 +48,7 @@ def test_rotary_positions_and_norms_are_for_the_sizes_that_they_were_measured_on
 @pytest.mark.parametrize(
     ("num_pairs", "encoder", "decoder", "vocab_size"),
     [
+        (3000, 3, 1, 1000),
         (10_000, 3, 1, 1000),
         (30_000, 5, 1, 2000),
         (300_000, 6, 2, 4000),
@@ -75,6 +78,17 @@ def test_a_corpus_of_some_ten_thousand_pairs_is_learnt_in_both_directions_first(
     assert learning_rate(one, one.max_updates) == 0
 
 
+@pytest.mark.parametrize("num_pairs", [100, 3000, 5000])
+def test_a_corpus_of_a_few_thousand_pairs_is_learnt_after_copies_of_its_targets(num_pairs):
+    config = suggest_config(num_pairs, DATA)
+    first, second = (span.config for span in stage_spans(config))
+    assert (first.training.copy_targets, second.training.copy_targets) == (True, False)
+    assert (first.training.schedule, first.training.max_updates) == ("constant", 800)
+    assert (first.data.augment.is_on, second.data.augment.is_on) == (False, True)
+    assert (config.training.lexical_start, config.model.tied_embeddings) == (True, "target")
+    assert not suggest_config(5001, DATA).training.lexical_start
+
+
 @pytest.mark.parametrize(
     "data",
     [
@@ -86,13 +100,16 @@ def test_a_corpus_of_some_ten_thousand_pairs_is_learnt_in_both_directions_first(
     ids=["directions", "tag", "augment", "glossary"],
 )
 def test_other_corpora_of_that_size_and_students_are_learnt_as_before(data):
+    for config in (suggest_config(3000, DATA.model_copy(update=data)), suggest_config(3000, DATA, student=True)):
+        assert (config.training.stages, config.training.lexical_start) == ((), False)
+        assert (config.training.max_updates, config.model.dropout, config.model.tied_embeddings) == (3200, 0.3, "all")
     for config in (suggest_config(29_000, DATA.model_copy(update=data)), suggest_config(29_000, DATA, student=True)):
         assert config.training.stages == ()
         assert (config.training.max_updates, config.training.warmup_updates, config.model.dropout) == (13_800, 400, 0.3)
 
 
 @pytest.mark.parametrize(
-    ("num_pairs", "updates", "every"), [(10, 1000, 100), (29_000, 12_200, 500), (10**6, 10**5, 1500)]
+    ("num_pairs", "updates", "every"), [(10, 1800, 100), (29_000, 12_200, 500), (10**6, 10**5, 1500)]
 )
 def test_updates_and_validations_follow_the_pairs(num_pairs, updates, every):
     training = suggest_config(num_pairs, DATA).training
@@ -142,15 +159,17 @@ def test_spans_are_protected_unless_that_was_declined():
 @pytest.mark.parametrize("code", ["zh", "zh_Hans", "JA", "ko-KR"])
 def test_a_script_of_many_characters_gets_room_for_them(code):
     data = DataConfig(src_lang="en", tgt_lang=code, train=DATA.train)
-    small, large = suggest_config(1000, data).tokenizer, suggest_config(10**6, data).tokenizer
+    small, large = suggest_config(10_000, data).tokenizer, suggest_config(10**6, data).tokenizer
     assert (small.vocab_size, small.character_coverage) == (6000, 0.9995)
     assert (large.vocab_size, large.character_coverage) == (16_000, 0.9995)
     assert suggest_config(30_000, data, student=True).tokenizer.vocab_size == 6000
 
 
 def test_the_reason_changes_with_the_data():
-    assert reason_for(300_000).startswith("small corpora need a small model")
-    assert reason_for(300_001).startswith("this is enough data for the base Transformer")
+    reasons = [reason_for(suggest_config(pairs, DATA), pairs) for pairs in (5000, 300_000, 300_001)]
+    assert reasons[0].startswith("a decoder that copies")
+    assert reasons[1].startswith("small corpora need a small model")
+    assert reasons[2].startswith("this is enough data for the base Transformer")
 
 
 def test_the_table_is_in_order():

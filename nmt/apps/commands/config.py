@@ -127,16 +127,19 @@ def _header(config: Config, name: str, num_pairs: int, num_blank: int) -> str:
 
     training, files = config.training, [str(path) for path in paths_of(config.data.corpora("train"))]
     blank = f" (rows with an empty side, not counted: {num_blank:,})" if num_blank else ""
-    first = training.stages[0].max_updates if training.stages else 0
-    in_both = f" (the first {first:,} in both directions: Ding et al. 2021)" if first else ""
+    first = ""
+    if training.stages:
+        copies = training.stages[0].copy_targets
+        how = "on copies of the targets" if copies else "in both directions: Ding et al. 2021"
+        first = f" (the first {training.stages[0].max_updates:,} {how})"
     return "\n".join(
         (
             f"Train with: nmt train --config {shlex.quote(name)}",
             f"Found {num_pairs:,} sentence pairs{blank} in {in_words(files)}.",
             f"Suggested: {_layers(config.model)},",
             f"{_vocabulary(config.tokenizer)}, dropout {config.model.dropout},",
-            f"{training.max_updates:,} updates{in_both}, a validation every {training.validate_every:,}.",
-            f"Why: {reason_for(num_pairs)}.",
+            f"{training.max_updates:,} updates{first}, a validation every {training.validate_every:,}.",
+            f"Why: {reason_for(config, num_pairs)}.",
             f"Filters: rules that hardly ever drop a good pair; see nmt data check --config {shlex.quote(name)}",
         )
     )
