@@ -35,6 +35,9 @@ class Stage(Section):
     both_directions: bool | None = Field(None, description="training.both_directions in this stage")
     simcut: float | None = Field(None, ge=0.0, le=1000.0, description="training.simcut in this stage")
     copy_targets: bool | None = Field(None, description="training.copy_targets in this stage")
+    guided_alignment: float | None = Field(
+        None, ge=0.0, le=1000.0, description="training.guided_alignment in this stage"
+    )
     augment: bool | None = Field(None, description="false: change no pairs, even if data.augment does")
 
 
@@ -112,6 +115,13 @@ class TrainingConfig(Section):
         le=1000.0,
         description="SimCut: weight of the divergence from a second pass, in which a twentieth of the input tokens are "
         "cut out, such as 3; 0: one pass, at half the cost",
+    )
+    guided_alignment: float = Field(
+        0.0,
+        ge=0.0,
+        le=1000.0,
+        description="weight of the loss that makes one head of cross-attention follow word alignments, which are "
+        "learned from the corpus, such as 0.1; 0: none",
     )
     both_directions: bool = Field(
         False,

@@ -7,9 +7,11 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
+import torch
 
 from nmt.base.errors import ConfigError
 from nmt.config import Config
+from nmt.data.store.alignment import Aligner
 from nmt.data.store.batching import Batch, BatchIndices, TokenBudgetSampler, read_batch, tokens_for
 from nmt.data.store.mixing import corpus_weights, order_of, quotas
 from nmt.data.store.redraw import Redraw
@@ -59,6 +61,7 @@ class UpdateBatches:
         self.sampler.redraw = redraw
         self.sampler.both_directions = training.both_directions
         self.cuts_tokens = training.simcut > 0
+        self.aligner: Aligner | None = None  # adds alignments to the batches
 
     def longest(self) -> tuple[int, int]:
         """Return the lengths in tokens of the longest source and target, eos included, after truncation."""
@@ -77,7 +80,11 @@ class UpdateBatches:
         while not indices or (not self.is_auto and num_tokens < self.tokens_per_update):
             indices.append(self.sampler.next_indices())
             num_tokens += indices[-1].num_tgt_tokens
-            batch = read_batch(self.store, indices[-1].share(self.group.rank, self.group.world_size))
+            rows = indices[-1].share(self.group.rank, self.group.world_size)
+            batch = read_batch(self.store, rows)
+            if self.aligner is not None and len(rows.indices):
+                links = self.aligner.align(batch.src.numpy(), batch.tgt_out.numpy(), rows.swapped)
+                batch = batch._replace(links=torch.from_numpy(links))
             batches.append(self._cut_tokens(batch, indices[-1]) if self.cuts_tokens else batch)
         return Update(indices, batches, num_tokens, time.perf_counter() - started)
 

@@ -10,6 +10,7 @@ from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import RunError, counted
 from nmt.base.machine import own_bytes
 from nmt.config import Config
+from nmt.data.store.alignment import Aligner
 from nmt.data.store.redraw import Redraw
 from nmt.model.transformer import Transformer
 from nmt.training.batches import UpdateBatches
@@ -92,15 +93,20 @@ class Training:
     def _begin_stage(self, number: int) -> None:
         self.stage = self.stages[number]
         self.model.set_dropout(self.stage.config.model)
-        self.step.use_simcut(self.stage.config.training.simcut)
-        self.monitor.flops.num_passes = self.stage.config.training.num_passes
+        settings = self.stage.config.training
+        self.step.loss.use_objective(settings.simcut, settings.guided_alignment)
+        self.step.num_passes = self.monitor.flops.num_passes = settings.num_passes
         self.batches = self.batches_of(self.stage)
 
     def batches_of(self, stage: StageSpan) -> UpdateBatches:
         """Return the batches of `stage`, from its first."""
-        store = self.store.of_copies() if stage.config.training.copy_targets else self.store
+        settings = stage.config.training
+        store = self.store.of_copies() if settings.copy_targets else self.store
         redraw = Redraw.from_config(stage.config, store, self.tokenizers)
-        return UpdateBatches(store, stage.config, self.setup.group, redraw)
+        batches = UpdateBatches(store, stage.config, self.setup.group, redraw)
+        if settings.guided_alignment and not settings.copy_targets:  # the lexicon has no links within a language
+            batches.aligner = Aligner(stage.config.data, store, self.tokenizers)
+        return batches
 
     def start(self) -> None:
         """Start at update 0, with the weights of `training.init_from` or a lexicon if they are set; save the state."""

@@ -12,9 +12,8 @@ from nmt.data.store.batching import Batch
 from nmt.model.kernels import chunked_loss
 from nmt.model.kernels.chunked_loss import (
     PairedLoss,
+    paired_token_loss,
     projected_token_loss,
-    r_drop_loss,
-    simcut_loss,
     token_loss,
     with_bias,
 )
@@ -127,8 +126,8 @@ def simcut_by_definition(states, weight, each, alpha, smoothing):
 
 
 PAIRED = pytest.mark.parametrize(
-    ("paired_loss", "by_definition"),
-    [(r_drop_loss, r_drop_by_definition), (simcut_loss, simcut_by_definition)],
+    ("name", "by_definition"),
+    [("r_drop", r_drop_by_definition), ("simcut", simcut_by_definition)],
     ids=["r_drop", "simcut"],
 )
 
@@ -137,7 +136,7 @@ PAIRED = pytest.mark.parametrize(
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("chunk_rows", [2, 4, 100])
 def test_the_loss_of_two_passes_and_its_gradients_follow_the_definition(
-    paired_loss, by_definition, smoothing, chunk_rows, monkeypatch
+    name, by_definition, smoothing, chunk_rows, monkeypatch
 ):
     monkeypatch.setattr(chunked_loss, "CHUNK_ROWS", chunk_rows)
     states, weight, each = two_passes()
@@ -145,28 +144,32 @@ def test_the_loss_of_two_passes_and_its_gradients_follow_the_definition(
     expected_grads = torch.autograd.grad(expected / 7, (states, weight))
     packed = states.flatten(0, 1)[each.tgt_real][None]
     for rows in (states, packed):
-        loss = paired_loss(rows, weight, each.tgt_out, each.tgt_real, PairedLoss(5.0, smoothing))
+        loss = paired_token_loss(rows, weight, each.tgt_out, each.tgt_real, PairedLoss(name, 5.0, smoothing))
         assert torch.allclose(loss, expected, rtol=1e-5)
         for ours, theirs in zip(torch.autograd.grad(loss / 7, (states, weight)), expected_grads, strict=True):
             assert torch.allclose(ours, theirs, atol=1e-5)
 
 
 @PAIRED
-def test_the_loss_of_two_passes_without_a_difference_is_that_of_one_pass(paired_loss, by_definition):
+def test_the_loss_of_two_passes_without_a_difference_is_that_of_one_pass(name, by_definition):
     states, weight, tgt_out = batch()
     each = Batch.from_ids(tgt_out, tgt_out, tgt_out)
     once = projected_token_loss(states, weight, tgt_out, each.tgt_real, 0.1)
     both = each.twice()
-    twice = paired_loss(torch.cat([states, states]), weight, both.tgt_out, both.tgt_real, PairedLoss(5.0, 0.1))
+    twice = paired_token_loss(
+        torch.cat([states, states]), weight, both.tgt_out, both.tgt_real, PairedLoss(name, 5.0, 0.1)
+    )
     assert torch.allclose(once, twice, rtol=1e-5)
-    assert paired_loss(states[:0], weight, both.tgt_out, both.tgt_real[:0], PairedLoss(5.0)) == 0
+    assert paired_token_loss(states[:0], weight, both.tgt_out, both.tgt_real[:0], PairedLoss(name, 5.0)) == 0
 
 
 @PAIRED
-def test_the_loss_of_two_passes_takes_bf16_within_its_precision(paired_loss, by_definition):
+def test_the_loss_of_two_passes_takes_bf16_within_its_precision(name, by_definition):
     states, weight, each = two_passes()
-    plain = paired_loss(states, weight, each.tgt_out, each.tgt_real, PairedLoss(5.0, 0.1))
-    reduced = paired_loss(states.bfloat16(), weight.bfloat16(), each.tgt_out, each.tgt_real, PairedLoss(5.0, 0.1))
+    plain = paired_token_loss(states, weight, each.tgt_out, each.tgt_real, PairedLoss(name, 5.0, 0.1))
+    reduced = paired_token_loss(
+        states.bfloat16(), weight.bfloat16(), each.tgt_out, each.tgt_real, PairedLoss(name, 5.0, 0.1)
+    )
     reduced.backward()
     assert torch.allclose(reduced, plain, rtol=0.02)
     assert weight.grad is not None
@@ -191,8 +194,10 @@ def test_the_compiled_loss_and_its_gradients_are_the_plain_ones(monkeypatch, tmp
         loss = projected_token_loss(states, weight, tgt_out, real, 0.1, compiled=compiled)
         results.append((loss, *torch.autograd.grad(loss, (states, weight))))
         both, _, each = two_passes()
-        for paired_loss in (r_drop_loss, simcut_loss):
-            loss = paired_loss(both, weight, each.tgt_out, each.tgt_real, PairedLoss(5.0, 0.1), compiled=compiled)
+        for name in ("r_drop", "simcut"):
+            loss = paired_token_loss(
+                both, weight, each.tgt_out, each.tgt_real, PairedLoss(name, 5.0, 0.1), compiled=compiled
+            )
             results[-1] += (loss, *torch.autograd.grad(loss, (both, weight)))
     for plain, compiled in zip(*results, strict=True):
         assert torch.allclose(plain, compiled, atol=1e-5)

@@ -109,19 +109,20 @@ def test_dropout_of_a_stage_reaches_the_model(watched):
     assert watched[1] == [none] * 7 + [own] * 2
 
 
-def test_simcut_of_the_last_stage_alone_counts_two_passes_there_and_resumes(two_corpora, tmp_path):
-    config = staged(two_corpora, [{"max_updates": 3}, {"max_updates": 5, "simcut": 3.0}])
+def test_an_objective_of_one_stage_is_on_there_alone_and_counts_its_passes_and_resumes(two_corpora, tmp_path):
+    config = staged(two_corpora, [{"max_updates": 3, "guided_alignment": 0.1}, {"max_updates": 5, "simcut": 3.0}])
     assert [span.config.training.num_passes for span in stage_spans(config)] == [1, 2]
     seen, step = [], Step.__call__
 
     def watching_step(self, batches, *arguments):
-        seen.append((self.loss.simcut, any(batch.src.min() < 0 for batch in batches)))
+        cut, linked = (any(map(is_so, batches)) for is_so in (lambda b: b.src.min() < 0, lambda b: b.links is not None))
+        seen.append((self.loss.simcut, cut, self.loss.guided_alignment, linked))
         return step(self, batches, *arguments)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Step, "__call__", watching_step)
         assert start_run(config, tmp_path / "whole")
-    assert seen == [(0.0, False)] * 3 + [(3.0, True)] * 5
+    assert seen == [(0.0, False, 0.1, True)] * 3 + [(3.0, True, 0.0, False)] * 5
     whole = RunDir(tmp_path / "whole")
     lines = [record for record in read_metrics(whole.metrics) if "flops_per_second" in record]
     flops = [record["flops_per_second"] / record["tokens_per_second"] for record in lines]

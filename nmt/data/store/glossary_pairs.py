@@ -58,9 +58,9 @@ class TermLexicon(NamedTuple):
     tgt_vocab_size: int
 
     @classmethod
-    def learn(cls, store: TokenStore) -> Self:
-        """Learn the lexicon of a tokenized corpus. RunError if that is damaged."""
-        lexicon, width = learn_lexicon(store), store.tgt.vocab_size
+    def learn(cls, store: TokenStore, tension: float = 0.0) -> Self:
+        """Learn the lexicon of a tokenized corpus by `learn_lexicon`. RunError if the corpus is damaged."""
+        lexicon, width = learn_lexicon(store, tension), store.tgt.vocab_size
         src_links = np.bincount(lexicon.src, lexicon.links, minlength=store.src.vocab_size)
         tgt_links = np.bincount(lexicon.tgt, lexicon.links, minlength=width)
         totals = src_links[lexicon.src] + tgt_links[lexicon.tgt]
@@ -69,12 +69,13 @@ class TermLexicon(NamedTuple):
         return cls((lexicon.src * width + lexicon.tgt)[kept], similarities[kept], width)
 
     @classmethod
-    def of_store(cls, store: TokenStore, *, keep: bool = False) -> Self:
-        """Return the lexicon saved beside `store`, or learn it; with `keep`, save it there.
+    def of_store(cls, store: TokenStore, *, keep: bool = False, tension: float = 0.0) -> Self:
+        """Return the lexicon saved beside `store`, or learn it by `learn_lexicon`; with `keep`, save it there.
 
         RunError if it is damaged.
         """
-        path = store.folder.parent / f"{store.folder.name}.lexicon-{_VERSION}.npz"
+        diagonal = f"-diagonal-{tension:g}" if tension else ""
+        path = store.folder.parent / f"{store.folder.name}.lexicon-{_VERSION}{diagonal}.npz"
         if path.is_file():
             try:
                 with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
@@ -84,7 +85,7 @@ class TermLexicon(NamedTuple):
             except Exception as error:  # zipfile and numpy raise many types of exceptions
                 raise damaged(f"the lexicon: {error}", path) from None
             return cls(keys, similarities, store.tgt.vocab_size)
-        lexicon = cls.learn(store)
+        lexicon = cls.learn(store, tension)
         if keep:
             with write_atomically(path) as partial, open(partial, "wb") as output:
                 np.savez(output, keys=lexicon.keys, similarities=lexicon.similarities)
@@ -111,14 +112,20 @@ class TermLexicon(NamedTuple):
             Link(_grow(i, j, best_tgt.tolist(), taken[0]), _grow(j, i, best_src.tolist(), taken[1])) for i, j in linked
         ]
 
+    def of_tokens(self, src: Ints, tgt: Ints) -> Floats:
+        """Return the similarity of each source token and target token, two arrays of ids that broadcast."""
+        keys = src * self.tgt_vocab_size + tgt
+        if not len(self.keys):
+            return np.zeros(keys.shape, np.float32)
+        places = np.searchsorted(self.keys, keys).clip(max=len(self.keys) - 1)
+        return np.where(self.keys[places] == keys, self.similarities[places], np.float32(0))
+
     def _scores(
         self, ids: tuple[Sequence[int], Sequence[int]], words: tuple[Sequence[Range], Sequence[Range]]
     ) -> Floats:
         """Return the similarities [source words, target words]: the mean over tokens of their best similarity."""
         (rows, row_starts, row_sizes), (columns, column_starts, column_sizes) = map(_tokens_of, ids, words)
-        keys = rows[:, None] * self.tgt_vocab_size + columns[None, :]
-        places = np.searchsorted(self.keys, keys).clip(max=len(self.keys) - 1)
-        similarities = np.where(self.keys[places] == keys, self.similarities[places], np.float32(0))
+        similarities = self.of_tokens(rows[:, None], columns[None, :])
         by_word = np.maximum.reduceat(similarities, column_starts, axis=1)  # [source tokens, target words]
         of_src = np.add.reduceat(by_word, row_starts, axis=0) / row_sizes[:, None]
         by_word = np.maximum.reduceat(similarities, row_starts, axis=0)  # [source words, target tokens]

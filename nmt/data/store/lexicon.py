@@ -38,10 +38,11 @@ class Lexicon(NamedTuple):
     links: Floats  # [entries]
 
 
-_Block = tuple[Ints, Ints, Ints, Ints, Ints]
+_Block = tuple[Ints, Ints, Ints, Ints, Ints, Floats]
 """All pairs of a source and a target position in a block of sentence pairs, and its source and target tokens:
 
-keys [links] (source token x target vocabulary + target token), source and target positions [links], tokens.
+keys [links] (source token x target vocabulary + target token), source and target positions [links], tokens, and how far
+the two positions are apart [links], as a share of their sentences.
 """
 
 
@@ -78,9 +79,17 @@ class _Direction:
     def _forget(self) -> None:
         self.counts, self.null_counts = np.zeros(len(self.given)), np.zeros(len(self.null))
 
-    def expect(self, entries: Ints, positions: Ints, ids: Ints) -> None:
-        """Add the expected links of a block; `positions` [links] are indices into the explained tokens `ids`."""
+    def expect(self, entries: Ints, positions: Ints, ids: Ints, near: Floats | None) -> None:
+        """Add the expected links of a block; `positions` [links] are indices into the explained tokens `ids`.
+
+        `near` [links] is the prior of each link, up to a factor; None: the same for all.
+        """
         weights = self.probabilities[entries]
+        if near is not None:
+            scales = np.bincount(positions, minlength=len(ids)) / np.maximum(
+                np.bincount(positions, near, len(ids)), 1e-30
+            )
+            weights *= near * scales[positions]  # of mean 1, as without a prior
         totals = self.null[ids] + np.bincount(positions, weights, minlength=len(ids))
         self.counts += np.bincount(entries, weights / totals[positions], minlength=len(self.counts))
         self.null_counts += np.bincount(ids, self.null[ids] / totals, minlength=len(self.null))
@@ -96,18 +105,23 @@ class _Direction:
         return counts
 
 
-def learn_lexicon(store: TokenStore) -> Lexicon:
-    """Learn which tokens of the two sides of `store` are translations. RunError if the store is damaged."""
+def learn_lexicon(store: TokenStore, tension: float = 0.0) -> Lexicon:
+    """Learn which tokens of the two sides of `store` are translations. RunError if the store is damaged.
+
+    With `tension`, tokens at similar places in their sentences are more likely to be linked (Dyer et al. 2013, section
+    2: lambda), in both directions.
+    """
     width = store.tgt.vocab_size
     keys = _find_entries(store)
     src, tgt = keys // width, keys % width
     forward, backward = _Direction(src, width), _Direction(tgt, store.src.vocab_size)
     links, entries = np.zeros(len(keys)), _Entries(keys, store.src.vocab_size * width)
     for _ in range(ITERATIONS):
-        for block_keys, src_positions, tgt_positions, src_ids, tgt_ids in _blocks(store):
+        for block_keys, src_positions, tgt_positions, src_ids, tgt_ids, distances in _blocks(store):
             found, known = entries.find(block_keys)
-            forward.expect(found, tgt_positions[known], tgt_ids)
-            backward.expect(found, src_positions[known], src_ids)
+            near = np.exp(-tension * distances[known]) if tension else None
+            forward.expect(found, tgt_positions[known], tgt_ids, near)
+            backward.expect(found, src_positions[known], src_ids, near)
         links = forward.maximize() + backward.maximize()
     return Lexicon(src, tgt, links)
 
@@ -148,7 +162,11 @@ def _block(store: TokenStore, pairs: Ints) -> _Block:
     tgt_positions = np.repeat(np.arange(len(tgt_ids)), num_links)
     src_positions = positions(src_starts, num_links)
     keys = src_ids[src_positions] * store.tgt.vocab_size + tgt_ids[tgt_positions]
-    return keys, src_positions, tgt_positions, src_ids, tgt_ids
+    src_places, tgt_places = (
+        (positions(np.zeros_like(lens), lens) + 0.5) / np.repeat(lens, lens) for lens in (src_lens, tgt_lens)
+    )
+    distances = np.abs(src_places[src_positions] - tgt_places[tgt_positions])
+    return keys, src_positions, tgt_positions, src_ids, tgt_ids, distances
 
 
 def _tokens(side: Side, pairs: Ints, lengths: Ints) -> Ints:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -68,45 +68,36 @@ def projected_token_loss(
 class PairedLoss(NamedTuple):
     """The settings of a loss that compares two passes."""
 
+    name: Literal["r_drop", "simcut"]
     alpha: float  # weight of the Kullback-Leibler divergence
     label_smoothing: float = 0.0
 
 
-def r_drop_loss(
+def paired_token_loss(
     states: Tensor, weight: Tensor, tgt_out: Tensor, real: Tensor, settings: PairedLoss, *, compiled: bool = False
 ) -> Tensor:
-    """Return the R-Drop loss (Liang et al. 2021, section 2.1), summed over target tokens, in nats.
+    """Return a loss that compares two passes, summed over target tokens, in nats.
 
     `states`, `tgt_out` and `real` are as for `projected_token_loss`, for a batch that holds each row twice: first all
-    rows of the first pass, then the same rows with different dropout. The loss per token is half of the paper's, which
-    gives it the scale of a single pass: the mean of both cross-entropies, plus alpha / 4 times the sum of the
-    Kullback-Leibler divergences in both directions.
+    rows of the first pass, then the same rows of the second.
+
+    R-Drop (Liang et al. 2021, section 2.1): the second pass has different dropout. The loss per token is half of the
+    paper's, which gives it the scale of a single pass: the mean of both cross-entropies, plus alpha / 4 times the sum
+    of the Kullback-Leibler divergences in both directions.
+
+    SimCut (Gao et al. 2022, section 3.1): in the second pass, tokens are cut out of the inputs. The loss is the
+    cross-entropy of the first pass, plus alpha times the divergence of the second pass from the first. Both passes get
+    its gradient, as the paper recommends.
     """
-    function = _bind(_r_drop_and_gradient, compiled, alpha=settings.alpha, smoothing=settings.label_smoothing)
-    return _paired_loss(states, weight, tgt_out, real, function)
-
-
-def simcut_loss(
-    states: Tensor, weight: Tensor, tgt_out: Tensor, real: Tensor, settings: PairedLoss, *, compiled: bool = False
-) -> Tensor:
-    """Return the SimCut loss (Gao et al. 2022, section 3.1), summed over target tokens, in nats.
-
-    The arguments are as for `r_drop_loss`, but in the second pass tokens are cut out of the inputs. The loss is the
-    cross-entropy of the first pass, plus alpha times the Kullback-Leibler divergence of the second pass from the first.
-    Both passes get its gradient, which section 5.1 finds better than a constant first pass.
-    """
-    function = _bind(_simcut_and_gradient, compiled, alpha=settings.alpha, smoothing=settings.label_smoothing)
-    return _paired_loss(states, weight, tgt_out, real, function)
-
-
-def _paired_loss(states: Tensor, weight: Tensor, tgt_out: Tensor, real: Tensor, function: LossAndGradient) -> Tensor:
     rows = states.flatten(0, 1)
     real = real.view(2, len(real) // 2)
     by_token = real if len(rows) != real.numel() else torch.arange(len(rows), device=rows.device).view_as(real)
     # Put both passes of a token side by side, so that every chunk holds whole pairs.
     rows = rows.index_select(0, by_token.t().flatten())  # [2N, D]
     targets = tgt_out.flatten().index_select(0, real.t().flatten())  # [2N]
-    loss_sum: Tensor = _ProjectedLoss.apply(rows, weight, targets, function)
+    function = _r_drop_and_gradient if settings.name == "r_drop" else _simcut_and_gradient
+    bound = _bind(function, compiled, alpha=settings.alpha, smoothing=settings.label_smoothing)
+    loss_sum: Tensor = _ProjectedLoss.apply(rows, weight, targets, bound)
     return loss_sum
 
 
@@ -211,7 +202,7 @@ def _loss_and_gradient(products: Tensor, target: Tensor, with_gradient: bool, sm
 def _r_drop_and_gradient(
     products: Tensor, target: Tensor, with_gradient: bool, alpha: float, smoothing: float
 ) -> Tensor:
-    """Return `r_drop_loss` for logits `products` [2n, V] of n tokens; overwrites them as `_loss_and_gradient` does.
+    """Return the R-Drop loss of logits `products` [2n, V] of n tokens; overwrites them as `_loss_and_gradient` does.
 
     With p and q the softmax of the logits a and b of a token in its two passes, d = log p - log q, and
     J = KL(p|q) + KL(q|p): dJ/da = p (d - KL(p|q)) + p - q, and dJ/db likewise with p and q exchanged.
@@ -244,7 +235,7 @@ def _r_drop_and_gradient(
 def _simcut_and_gradient(
     products: Tensor, target: Tensor, with_gradient: bool, alpha: float, smoothing: float
 ) -> Tensor:
-    """Return `simcut_loss` for logits `products` [2n, V] of n tokens; overwrites them as `_loss_and_gradient` does.
+    """Return the SimCut loss of logits `products` [2n, V] of n tokens; overwrites them as `_loss_and_gradient` does.
 
     With p and q the softmax of the logits a and b of a token without and with cuts, and d = log p - log q:
     dKL(p|q)/da = p (d - KL(p|q)), and dKL(p|q)/db = q - p.

@@ -18,6 +18,7 @@ from nmt.base.errors import ConfigError, DataError, RunError, in_words
 from nmt.base.languages import Direction, written_without_spaces
 from nmt.config import Config
 from nmt.data.read.corpus import SentencePair, paths_of
+from nmt.data.store.alignment import TENSION
 from nmt.data.store.glossary_pairs import TermLexicon
 from nmt.data.store.mixing import corpus_weights, quotas
 from nmt.data.store.report import SPLITS, CorpusCounts, CorpusPart, CorpusReport, SideReport, Split, SplitReport
@@ -90,6 +91,8 @@ def prepare(config: Config, run: RunDir, store_root: Path, expected: str | None 
         store = build_store(folder, _counted(corpus, counts), tokenizers, counts)
     if config.data.glossary.is_on:
         TermLexicon.of_store(store, keep=True)
+    if config.training.guided_alignment or any(stage.guided_alignment for stage in config.training.stages):
+        TermLexicon.of_store(store, keep=True, tension=TENSION)
     report = _report(corpus, run, tokenizers, store)
     if report.too_long == len(store) and config.data.on_too_long == "drop":
         hint = "raise model.max_src_len and model.max_tgt_len, or set data.on_too_long to truncate"

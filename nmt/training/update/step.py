@@ -11,7 +11,7 @@ from torch import Tensor
 from nmt.base.device import tf32_products
 from nmt.data.store.batching import Batch
 from nmt.model.cache import KVCache
-from nmt.model.kernels.chunked_loss import PairedLoss, projected_token_loss, r_drop_loss, simcut_loss, with_bias
+from nmt.model.kernels.chunked_loss import PairedLoss, paired_token_loss, projected_token_loss, with_bias
 from nmt.model.kernels.packing import Flattening, Packing, compiles_each_shape
 from nmt.model.transformer import Transformer
 from nmt.training.update.distributed import ProcessGroup
@@ -45,7 +45,9 @@ class BatchLoss:
     def __init__(self, model: Transformer, *, r_drop: float = 0.0, compiled: bool = False):
         """If `r_drop` is positive, batches hold each row twice, and it is the weight of their divergence."""
         self.model, self.r_drop, self.compiled = model, r_drop, compiled
-        self.simcut = 0.0
+        self.simcut = self.guided_alignment = 0.0
+        # The next-to-last layer, if there are two (Garg et al. 2019, section 4.3).
+        self.guided_layer = max(0, len(model.decoder_layers) - 2)
         # With dynamic sizes, so that all batch shapes share a few graphs.
         self.states = torch.compile(self._states, dynamic=True) if compiled else self._states
 
@@ -54,24 +56,31 @@ class BatchLoss:
 
         If `packings` are given, the model computes its states in their layout.
         """
-        states, weight = with_bias(self.states(batch.src, batch.tgt_in, packings), self.model.output_proj)
-        rows = states, weight, batch.tgt_out, batch.tgt_real
-        if self.r_drop:
-            return r_drop_loss(*rows, PairedLoss(self.r_drop, label_smoothing), compiled=self.compiled)
-        if self.simcut:
-            return simcut_loss(*rows, PairedLoss(self.simcut, label_smoothing), compiled=self.compiled)
-        return projected_token_loss(*rows, label_smoothing, compiled=self.compiled)
+        guided = self.guided_alignment > 0 and batch.links is not None
+        states, guide = self.states(batch.src, batch.tgt_in, packings, self.guided_layer if guided else None)
+        rows = (*with_bias(states, self.model.output_proj), batch.tgt_out, batch.tgt_real)
+        if self.r_drop or self.simcut:
+            settings = PairedLoss("r_drop" if self.r_drop else "simcut", self.r_drop or self.simcut, label_smoothing)
+            loss = paired_token_loss(*rows, settings, compiled=self.compiled)
+        else:
+            loss = projected_token_loss(*rows, label_smoothing, compiled=self.compiled)
+        if guide is None or batch.links is None:
+            return loss
+        return loss - self.guided_alignment * (batch.links * guide).sum()  # Chen et al. 2016, section 3
 
-    def use_simcut(self, alpha: float) -> None:
-        """Set the weight of SimCut; if it is positive, batches hold each row twice, and tokens may be cut."""
-        self.simcut = alpha
-        self.model.src_embedding.cuts = self.model.tgt_embedding.cuts = alpha > 0
+    def use_objective(self, simcut: float, guided_alignment: float = 0.0) -> None:
+        """Set the weight of SimCut, for which batches hold each row twice, and that of `Batch.links`; 0: without it."""
+        self.simcut, self.guided_alignment = simcut, guided_alignment
+        self.model.src_embedding.cuts = self.model.tgt_embedding.cuts = simcut > 0
 
-    def _states(self, src: Tensor, tgt_in: Tensor, packings: Packings | None) -> Tensor:
+    def _states(
+        self, src: Tensor, tgt_in: Tensor, packings: Packings | None, guided_layer: int | None = None
+    ) -> tuple[Tensor, Tensor | None]:
         sources, targets = (None, None) if packings is None else packings
         memory = self.model.encode(src, sources)
-        cache = KVCache(self.model.project_memory(memory), memory.mask._replace(queries=targets))
-        return self.model.decode_states(tgt_in, cache)
+        mask = memory.mask._replace(queries=targets)
+        cache = KVCache(self.model.project_memory(memory), mask, guided_layer=guided_layer)
+        return self.model.decode_states(tgt_in, cache), cache.guide
 
 
 class Step:
@@ -93,12 +102,7 @@ class Step:
         self.packed = packed
         self.flattened = compiles_each_shape(model.output_proj.weight) and not compiled
         self.loss = BatchLoss(model, r_drop=r_drop, compiled=compiled)
-        self.twice = r_drop > 0  # compute each row twice
-
-    def use_simcut(self, alpha: float) -> None:
-        """Use SimCut with the weight `alpha` in further training, or not if it is 0."""
-        self.loss.use_simcut(alpha)
-        self.twice = self.loss.r_drop > 0 or alpha > 0
+        self.num_passes = 2 if r_drop else 1  # 2: compute each row twice
 
     def __call__(
         self, batches: Sequence[Batch], num_tokens: int, lr: float, label_smoothing: float = 0.0
@@ -151,7 +155,7 @@ class Step:
         if self.optimizer.loss_scale is not None:
             scale = scale * self.optimizer.loss_scale.scale
         for batch in batches:
-            rows = batch.twice() if self.twice else batch
+            rows = batch.twice() if self.num_passes == 2 else batch
             packings = None
             if self.packed and rows.num_tgt_tokens:
                 packings = Packings.from_batch(rows).to(self.device)

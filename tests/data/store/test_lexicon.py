@@ -47,6 +47,19 @@ def test_each_letter_is_linked_to_its_translation(store, tokenizers):
     assert (np.diff(found.src) >= 0).all()
 
 
+def test_a_repeated_token_links_to_its_own_place_only_with_tension(tmp_path, tokenizers):
+    """In text of two tokens that always come together, only their order tells which translates which."""
+    store = build_store(
+        tmp_path / "two", iter([SentencePair("ab", "no", n) for n in range(20)]), tokenizers, CorpusCounts()
+    )
+    plain, near = learn_lexicon(store), learn_lexicon(store, tension=4.0)
+    names = (tokenizers.src.tokens(plain.src.tolist()), tokenizers.tgt.tokens(plain.tgt.tolist()))
+    links = dict(zip(zip(*names, strict=True), zip(plain.links, near.links, strict=True), strict=True))
+    assert links["a", "n"][0] == pytest.approx(links["a", "o"][0])
+    assert links["a", "n"][1] > 2 * links["a", "o"][1]
+    assert links["b", "o"][1] > 2 * links["b", "n"][1]
+
+
 def test_blocks_and_the_way_of_looking_up_change_nothing_but_rounding(store, monkeypatch):
     expected = learn_lexicon(store)
     monkeypatch.setattr(lexicon, "MAX_LINKS", 60)  # a few sentences in a block

@@ -10,13 +10,14 @@ from nmt.base.device import tf32_products
 from nmt.base.special_tokens import PAD_ID
 from nmt.config import ModelConfig, TrainingConfig
 from nmt.data.store.batching import Batch
+from nmt.model.recording import attention_weights
 from nmt.model.transformer import Transformer
 from nmt.training.update import optimizer as optimizer_module
 from nmt.training.update import step as step_module
 from nmt.training.update.distributed import ProcessGroup
 from nmt.training.update.muon import Muon, orthogonal
 from nmt.training.update.optimizer import LossScale, Optimizer, learning_rate
-from nmt.training.update.step import BatchLoss, Step
+from nmt.training.update.step import BatchLoss, Packings, Step
 
 
 @pytest.mark.parametrize(
@@ -182,7 +183,7 @@ def test_simcut_cuts_tokens_in_the_second_of_two_passes_which_keeps_their_positi
     rows = torch.randint(4, 13, (2, 5))
     batch = Batch.from_ids(rows, rows, rows)
     plain = batch_loss(batch, 0.1)
-    batch_loss.use_simcut(3.0)
+    batch_loss.use_objective(3.0)
     assert torch.allclose(batch_loss(batch.twice(), 0.1), plain)  # without cuts, both passes are the same
     cuts = np.zeros((2, 5), bool)
     cuts[1, 2] = True
@@ -193,8 +194,39 @@ def test_simcut_cuts_tokens_in_the_second_of_two_passes_which_keeps_their_positi
     same = torch.ones(4, 5, dtype=torch.bool)
     same[3, 2] = False
     assert torch.equal(embedded[same], model.src_embedding(batch.twice().src)[same])
-    batch_loss.use_simcut(0.0)
+    batch_loss.use_objective(0.0)
     assert torch.equal(batch_loss(batch, 0.1), plain)
+
+
+@pytest.mark.parametrize("attention", ["scaled_dot_product", "additive", "gaussian"])
+@pytest.mark.parametrize("objective", [{}, {"r_drop": 5.0}, {"simcut": 3.0}])
+def test_guided_alignment_adds_the_cross_entropy_of_the_first_head_of_the_next_to_last_layer(attention, objective):
+    torch.manual_seed(1)
+    sizes = {"d_model": 24, "num_heads": 3, "d_ff": 16, "encoder_layers": 1, "decoder_layers": 3}
+    model = Transformer(ModelConfig(**sizes, attention=attention, qk_norm=True), 13, 13).eval()
+    src, tgt = torch.randint(4, 13, (2, 5)), torch.randint(4, 13, (2, 7))
+    src[0, 3:], tgt[1, 4:] = PAD_ID, PAD_ID
+    links = torch.rand(2, 7, 5) * (src != PAD_ID)[:, None, :] * (tgt != PAD_ID)[:, :, None]
+    batch = Batch.from_ids(src, tgt, tgt)._replace(links=links)
+    expected = 0.5 * (links * attention_weights(model, src, tgt).cross[1][:, 0].clamp_min(1e-30).log()).sum()
+    step = Step(
+        model, Optimizer(model, TrainingConfig(), torch.float32), ProcessGroup(), r_drop=objective.get("r_drop", 0)
+    )
+    losses = []
+    for weight in (0.0, 0.5):
+        step.loss.use_objective(objective.get("simcut", 0.0), weight)
+        rows = batch.twice() if objective else batch
+        losses.append(step.loss(rows, 0.1))
+    assert torch.allclose(losses[0] - losses[1], expected, atol=1e-4)
+    for packings in (Packings.from_batch(rows), Packings.flattening(rows)):
+        assert torch.allclose(step.loss(rows, 0.1, packings), losses[1], rtol=1e-5)
+    parts = [step.loss(part, 0.1) for part in (batch if not objective else rows).cut(2 if not objective else 1)]
+    assert torch.allclose(sum(parts), losses[1], rtol=1e-5)
+    model.zero_grad()
+    (losses[1] - losses[0]).backward()
+    gradients = [layer.cross_attention.query_proj.weight.grad for layer in model.decoder_layers]
+    assert gradients[1][:8].abs().max() > 1e-4
+    assert all(gradient is None or gradient.abs().max() < 1e-4 for gradient in (gradients[1][8:], gradients[2]))
 
 
 def test_muon_trains_the_matrices_of_the_layers_and_adamw_the_rest():

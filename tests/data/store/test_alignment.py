@@ -1,0 +1,83 @@
+"""Words are aligned by the lexicon of the corpus, however they are segmented, and in either direction."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from nmt.base.special_tokens import EOS_ID, PAD_ID
+from nmt.config import Config, TokenizerConfig
+from nmt.data.read.corpus import SentencePair
+from nmt.data.store.alignment import Aligner
+from nmt.data.store.batching import collate
+from nmt.data.store.report import CorpusCounts
+from nmt.data.store.store import build_store
+from nmt.data.tokens.sentencepiece_training import train_tokenizers
+from tests.tiny import tiny_values
+
+WORDS = {"anton": "vesta", "berta": "wanda", "cesar": "xaver", "dora": "ypsi", "emil": "zeppe", "frida": "quart"}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """An aligner of a corpus that translates word by word, its tokenizers and its store."""
+    folder = tmp_path_factory.mktemp("alignment")
+    draw = random.Random(1)
+    sources = [draw.sample([*WORDS], k=draw.randint(1, 5)) for _ in range(400)]
+    pairs = [SentencePair(" ".join(s), " ".join(WORDS[w] for w in s), n) for n, s in enumerate(sources, 1)]
+    config = TokenizerConfig(type="unigram", vocab_size=290, joint=True)
+    tokenizers = train_tokenizers(config, lambda: [pair.src for pair in pairs], lambda: [pair.tgt for pair in pairs])
+    store = build_store(folder / "store", iter(pairs), tokenizers, CorpusCounts())
+    data = Config.model_validate(tiny_values(folder)).data
+    return Aligner(data, store, tokenizers), tokenizers, store
+
+
+def test_all_tokens_of_a_word_are_linked_to_those_of_its_translation_and_nothing_else_is(made):
+    aligner, tokenizers, _ = made
+    src, tgt = tokenizers.src.encode("dora emil anton"), tokenizers.tgt.encode("ypsi zeppe vesta")
+    batch = collate([src, src[:1]], [tgt, tgt[:1]], 50, 50)
+    links = aligner.align(batch.src.numpy(), batch.tgt_out.numpy())
+    tokens = [tokenizers.src.tokens(src), tokenizers.tgt.tokens(tgt)]
+    words = [np.cumsum([token.startswith("▁") for token in side]) for side in tokens]
+    expected = words[1][:, None] == words[0][None, :]
+    np.testing.assert_allclose(links[0, : len(tgt), : len(src)], expected / expected.sum(1, keepdims=True))
+    real = (batch.src.numpy() > EOS_ID)[:, None, :] & (batch.tgt_out.numpy() > EOS_ID)[:, :, None]
+    assert (batch.src == PAD_ID).any()
+    assert not links[~real].any()
+
+
+def test_swapped_pairs_have_the_links_of_the_others_the_other_way_round(made):
+    aligner, tokenizers, _ = made
+    src, tgt = tokenizers.src.encode("dora emil anton"), tokenizers.tgt.encode("ypsi zeppe vesta")
+    batch = collate([src, tgt], [tgt, src], 50, 50)
+    one, other = aligner.align(batch.src.numpy(), batch.tgt_out.numpy(), np.array([False, True])) > 0
+    size = max(len(src), len(tgt))
+    assert one.any()
+    assert (one[:size, :size] == other[:size, :size].T).all()
+    everything = aligner.align(batch.src.numpy()[:1], batch.tgt_out.numpy()[:1], np.array([False]))
+    assert (everything[0] > 0).tolist() == one.tolist()
+
+
+def test_a_word_that_occurs_twice_is_linked_to_the_nearer_translation(made):
+    aligner, tokenizers, _ = made
+    src, tgt = tokenizers.src.encode("dora emil dora"), tokenizers.tgt.encode("ypsi zeppe ypsi")
+    batch = collate([src], [tgt], 50, 50)
+    (links,) = aligner.align(batch.src.numpy(), batch.tgt_out.numpy())
+    assert links[0, 0] > 0
+    assert links[len(tgt) - 1, len(src) - 1] > 0
+    assert links[0, len(src) - 1] == links[len(tgt) - 1, 0] == 0
+
+
+def test_a_word_in_another_segmentation_than_that_of_the_store_is_still_one_word(made):
+    aligner, tokenizers, _ = made
+    tokens = tokenizers.src.tokens(range(tokenizers.src.vocab_size))
+    letters = [tokens.index(letter) for letter in ("▁", *"dora")]
+    tgt = tokenizers.tgt.encode("ypsi zeppe")
+    batch = collate([letters + tokenizers.src.encode("emil")], [tgt], 50, 50)
+    (links,) = aligner.align(batch.src.numpy(), batch.tgt_out.numpy()) > 0
+    second = [token.startswith("▁") for token in tokenizers.tgt.tokens(tgt)].index(True, 1)
+    assert links[second : len(tgt), len(letters) :].any()
+    assert not links[second : len(tgt), : len(letters)].any()
+    assert links[:, : len(letters)].any(0).tolist() in ([True] * len(letters), [False] * len(letters))
