@@ -53,6 +53,7 @@
 #define PRODUCT_NEON_DOT 4
 #define PRODUCT_WASM_DOT 5
 #define PRODUCT_WASM_PAIRS 6
+#define PRODUCT_NEON_I8MM 7
 
 typedef enum { INT8, FP32 } Precision;
 typedef enum { STORE, STORE_RELU, ADD } Epilogue;
@@ -130,7 +131,7 @@ extern const Kernel kernel_portable;
 #if defined(__x86_64__) || defined(_M_X64)
 extern const Kernel kernel_avx2, kernel_avx_vnni, kernel_avx512_vnni;
 #elif defined(__aarch64__) || defined(_M_ARM64)
-extern const Kernel kernel_neon_dot;
+extern const Kernel kernel_neon_dot, kernel_neon_i8mm;
 #endif
 
 #endif

@@ -351,7 +351,7 @@ int list_kernels(const Kernel *out[8]) {
 #if defined(__x86_64__) || defined(_M_X64)
         &kernel_avx512_vnni, &kernel_avx_vnni, &kernel_avx2,
 #elif defined(__aarch64__) || defined(_M_ARM64)
-        &kernel_neon_dot,
+        &kernel_neon_i8mm, &kernel_neon_dot,
 #endif
 #if defined(__wasm__)
         &kernel_wasm, &kernel_wasm_signed,

@@ -1,6 +1,7 @@
 /* Which instructions this processor and its operating system have. */
 #ifndef NMT_PROCESSOR_H
 #define NMT_PROCESSOR_H
+#include <stddef.h>
 #include <stdint.h>
 
 #if defined(__x86_64__) || defined(_M_X64)
@@ -61,8 +62,19 @@ static inline int has_avx512_vnni(void) {
 #elif defined(__aarch64__) && defined(__linux__)
 #include <sys/auxv.h>
 static inline int has_neon_dot(void) { return getauxval(AT_HWCAP) >> 20 & 1; }
+static inline int has_neon_i8mm(void) { return getauxval(AT_HWCAP2) >> 13 & 1; }
 #elif defined(__aarch64__) || defined(_M_ARM64)
 static inline int has_neon_dot(void) { return 1; } /* every Apple processor since the M1, and Windows' ARM processors */
+#if defined(__APPLE__)
+#include <sys/sysctl.h>
+static inline int has_neon_i8mm(void) {
+    int found = 0;
+    size_t size = sizeof found;
+    return !sysctlbyname("hw.optional.arm.FEAT_I8MM", &found, &size, NULL, 0) && found;
+}
+#else
+static inline int has_neon_i8mm(void) { return 0; }
+#endif
 #endif
 
 #endif

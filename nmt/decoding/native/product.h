@@ -17,6 +17,9 @@
 #elif PRODUCT == PRODUCT_WASM_PAIRS
 #define GROUP 2
 #define WEIGHT_OFFSET 0
+#elif PRODUCT == PRODUCT_NEON_I8MM
+#define GROUP 8
+#define WEIGHT_OFFSET 0
 #else
 #define GROUP 1
 #define WEIGHT_OFFSET 0
@@ -150,6 +153,9 @@ FN vec sums_to_float(sums s) {
     UNROLL for (int i = 0; i < 4; i++) v.r[i] = wasm_f32x4_convert_i32x4(s.r[i]);
     return v;
 }
+#elif PRODUCT == PRODUCT_NEON_I8MM
+#define TILE_ROWS 4
+#define WIDE_SUMS 2
 
 #else
 /* Two inputs at a time: the sum of two products fits into 16 bits, so compilers can use vector instructions. */
@@ -200,6 +206,13 @@ FN void write_outputs(vec value, Epilogue epilogue, float *out) {
     v_store(out, value);
 }
 
+/* The same of integer sums. */
+FN void write_sums(vec sums, float row_scale, const Linear *linear, int panel, Epilogue epilogue, float *out) {
+    vec scale = v_mul(v_set(row_scale), v_load(linear->scale + panel * LANES));
+    write_outputs(v_fma(sums, scale, v_load(linear->bias + panel * LANES)), epilogue, out);
+}
+
+#if PRODUCT != PRODUCT_NEON_I8MM
 /* The int8 product of R rows with P panels; R and P are constants, so that all sums stay in registers. */
 FN void int8_tile(const int R, const int P, const int8_t *in, size_t stride, const float *row_scale,
                   const int32_t *correction, const Linear *linear, int panel, Epilogue epilogue, float *out,
@@ -216,13 +229,45 @@ FN void int8_tile(const int R, const int P, const int8_t *in, size_t stride, con
             UNROLL for (int r = 0; r < R; r++) sum[r][p] = sums_add(sum[r][p], w, in + r * stride + k);
         }
     }
+    UNROLL for (int r = 0; r < R; r++) UNROLL for (int p = 0; p < P; p++)
+        write_sums(sums_to_float(sum[r][p]), row_scale[r], linear, panel + p, epilogue, out + r * out_stride + p * LANES);
+}
+#else
+/* smmla: two rows times two outputs, eight inputs each, are four sums. The last of an odd number of rows goes twice. */
+FN void int8_tile(const int R, const int P, const int8_t *in, size_t stride, const float *row_scale,
+                  const int32_t *correction, const Linear *linear, int panel, Epilogue epilogue, float *out,
+                  size_t out_stride) {
+    const size_t panel_bytes = (size_t)linear->inputs * LANES;
+    const int8_t *weights = (const int8_t *)linear->panels + panel * panel_bytes, *next = weights + P * panel_bytes;
+    int32x4_t sum[TILE_ROWS / 2][WIDE_SUMS][LANES / 2];
+    (void)correction; /* weights have no offset */
+    UNROLL for (int r = 0; r < R; r += 2) UNROLL for (int p = 0; p < P; p++)
+        UNROLL for (int i = 0; i < LANES / 2; i++) sum[r / 2][p][i] = vdupq_n_s32(0);
+    for (int k = 0; k < linear->inputs; k += GROUP, weights += GROUP * LANES) {
+        int8x16_t rows[TILE_ROWS / 2];
+        UNROLL for (int r = 0; r < R; r += 2) {
+            const int8_t *row = in + r * stride + k;
+            rows[r / 2] = vcombine_s8(vld1_s8(row), vld1_s8(r + 1 < R ? row + stride : row));
+        }
+        UNROLL for (int p = 0; p < P; p++, next += GROUP * LANES) {
+            PREFETCH(next);
+            PREFETCH(next + 64);
+            UNROLL for (int i = 0; i < LANES / 2; i++) {
+                int8x16_t w = vld1q_s8(weights + p * panel_bytes + 16 * i);
+                UNROLL for (int r = 0; r < R; r += 2) sum[r / 2][p][i] = vmmlaq_s32(sum[r / 2][p][i], rows[r / 2], w);
+            }
+        }
+    }
     UNROLL for (int r = 0; r < R; r++) UNROLL for (int p = 0; p < P; p++) {
-        const int n = (panel + p) * LANES;
-        vec scale = v_mul(v_set(row_scale[r]), v_load(linear->scale + n));
-        vec value = v_fma(sums_to_float(sum[r][p]), scale, v_load(linear->bias + n));
-        write_outputs(value, epilogue, out + r * out_stride + p * LANES);
+        int32_t x[LANES];
+        UNROLL for (int i = 0; i < LANES / 2; i++) {
+            int32x4_t four = sum[r / 2][p][i];
+            vst1_s32(x + 2 * i, r % 2 ? vget_high_s32(four) : vget_low_s32(four));
+        }
+        write_sums(v_from_int(x), row_scale[r], linear, panel + p, epilogue, out + r * out_stride + p * LANES);
     }
 }
+#endif
 
 /* The same in fp32. */
 FN void fp32_tile(const int R, const int P, const float *in, size_t stride, const Linear *linear, int panel,
