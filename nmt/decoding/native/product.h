@@ -116,9 +116,7 @@ FN vec sums_to_float(sums s) {
 }
 
 #elif PRODUCT == PRODUCT_WASM_DOT || PRODUCT == PRODUCT_WASM_PAIRS
-#ifndef TILE_ROWS
-#define TILE_ROWS 3
-#endif
+#define TILE_ROWS 2 /* engines give 128-bit registers, 16 of them on x86: sums of more rows would be kept in memory */
 #define WIDE_SUMS 2
 typedef struct { v128_t r[4]; } sums;
 FN sums sums_set(int32_t x) {
