@@ -24,7 +24,6 @@ from nmt.base.errors import NmtError, RunError, require
 from nmt.base.files import new_folder, to_json, write_text
 from nmt.base.languages import english_name, spaces_between_sentences, written_without_spaces
 from nmt.config import Config
-from nmt.data.text.glossary import TERM_SYMBOLS
 from nmt.data.text.spans import PLACEHOLDERS
 from nmt.data.tokens.sentencepiece_model import UNUSED, protobuf_fields, read_pieces
 from nmt.data.tokens.tokenizer import Tokenizer, TokenizerPair
@@ -39,7 +38,6 @@ log = logging.getLogger(__name__)
 MODULES = {"wasm-dot": 3, "wasm-fused": 2, "wasm-exact": 1}
 """The builds of the decoder, fastest first, with WASM_PATH of nmt/decoding/native/kernels_wasm.c."""
 
-FORMAT = 1
 MAX_WEIGHT = 64  # LARGEST_WEIGHT of nmt/decoding/native/kernel.h
 _STATIC = Path(__file__).parent / "static"
 _SERVER = Path(__file__).parents[1] / "server" / "static"  # the page of `nmt serve`
@@ -64,35 +62,34 @@ def export_web(run: RunDir, out: Path, *, overwrite: bool = False) -> None:
     require("web", "ziglang", "this export")
     config, tokenizers = run.config(), TokenizerPair.load(run.tokenizer)
     segmenter = TextSegmenter(tokenizers, LanguagePair.from_config(config), config.model.max_src_len, run.statistics())
-    _refuse(run, config, tokenizers, segmenter)
+    _refuse(run, config, tokenizers)
     if prefers_fp32(run):
         log.warning("int8 costs this model quality, so `nmt translate` uses fp32; a page is always int8")
     with new_or_replaced(out, refuse_existing_web, overwrite=overwrite) as folder:
         for source in [*_STATIC.iterdir(), *(_SERVER / name for name in ("style.css", "icon.svg")), *build_modules()]:
-            if source.is_file():
-                shutil.copyfile(source, folder / source.name)
+            shutil.copyfile(source, folder / source.name)
         (folder / "weights.bin").write_bytes(_weights(run, config, tokenizers))
         names = ("src", "tgt") if tokenizers.tgt is not tokenizers.src else ("src",)
         for name in names:
             write_text(folder / f"{name}.json", to_json(vocabulary_of(getattr(tokenizers, name))))
-        files = {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
-        listed = {
-            name: {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-            for name, content in files.items()
-        }
-        manifest = {"format": FORMAT, **_facts(run, config, segmenter), "vocabularies": names, "files": listed}
+        files = {path.name: _listed(path.read_bytes()) for path in sorted(folder.iterdir())}
+        manifest = {"format": 1, **_facts(run, config, segmenter), "vocabularies": names, "files": files}
         write_text(folder / "manifest.json", to_json(manifest, indent=1) + "\n")
 
 
-def _refuse(run: RunDir, config: Config, tokenizers: TokenizerPair, segmenter: TextSegmenter) -> None:
+def _listed(content: bytes) -> dict[str, int | str]:
+    return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+
+
+def _refuse(run: RunDir, config: Config, tokenizers: TokenizerPair) -> None:
     """Raise RunError for what the browser's decoder and tokenizer do not know."""
     for side in (tokenizers.src, tokenizers.tgt):
         normalizer = protobuf_fields(protobuf_fields(side.model_bytes).get(3, b""))
-        if side.type == "word" or normalizer.get(2) or normalizer.get(4, 1) or not normalizer.get(5, 1):
+        has_unused = any(piece.type == UNUSED for piece in read_pieces(side.model_bytes))
+        rewrites = normalizer.get(2) or normalizer.get(4, 1) or not normalizer.get(5, 1)
+        if side.type == "word" or rewrites or has_unused:
             hint = "train it with tokenizer.type unigram, bpe or char and tokenizer.normalization identity"
             raise RunError("a browser does not know this kind of tokenizer", path=run.tokenizer, hint=hint)
-        if any(piece.type == UNUSED for piece in read_pieces(side.model_bytes)):
-            raise RunError("a browser does not know the unused tokens of this tokenizer", path=run.tokenizer)
     fault = unsupported(config.model)
     if config.decoding.sample or config.decoding.rerank != "none":
         fault = "decoding.sample and decoding.rerank"
@@ -106,21 +103,12 @@ def _facts(run: RunDir, config: Config, segmenter: TextSegmenter) -> dict[str, A
     """Return the part of manifest.json that tells the page how to translate."""
     (direction, *_), options = config.data.directions, config.decoding
     penalty, longest = options.length_penalty, config.model.max_tgt_len
-    languages = [
-        {
-            "code": code,
-            "name": english_name(code),
-            "spaced": not written_without_spaces(code),
-            "sentence_spaces": spaces_between_sentences(code),
-        }
-        for code in direction
-    ]
     return {
         "name": run.path.resolve().name,
         "license": license_of(run.card),
         "card": run.card.read_text("utf-8") if run.card.is_file() else "",
-        "src": languages[0],
-        "tgt": languages[1],
+        "src": _language(direction.src),
+        "tgt": _language(direction.tgt),
         "max_src_len": config.model.max_src_len,
         "max_tgt_len": longest,
         "options": options.model_dump(include={"beam_size", "num_hypotheses", "exact", "no_repeat_ngram", "min_len",
@@ -132,8 +120,12 @@ def _facts(run: RunDir, config: Config, segmenter: TextSegmenter) -> dict[str, A
         "translates_numbers_alone": segmenter.translates_numbers_alone,
         "placeholders": list(PLACEHOLDERS) if segmenter.knows_placeholders else [],
         "symbols": [*segmenter.languages.user_symbols],
-        "terms": segmenter.knows_terms and list(TERM_SYMBOLS),
     }  # fmt: skip
+
+
+def _language(code: str) -> dict[str, Any]:
+    spaces = {"spaced": not written_without_spaces(code), "sentence_spaces": spaces_between_sentences(code)}
+    return {"code": code, "name": english_name(code), **spaces}
 
 
 def vocabulary_of(tokenizer: Tokenizer) -> dict[str, Any]:
@@ -188,16 +180,16 @@ def _quantized(matrix: np.ndarray[Any, np.dtype[np.float32]]) -> Sequence[bytes]
     return [scale.astype("<f4").tobytes(), integers, bytes(-len(integers) % 4)]
 
 
-def build_modules(cache: Path | None = None) -> list[Path]:
+def build_modules() -> list[Path]:
     """Return the paths of the compiled decoders, built once per version of their sources and of the compiler.
 
-    They are kept in the folder `cache`, by default nmt-web in the user's cache folder. NmtError if building fails.
+    They are kept in the folder nmt-web of the user's cache. NmtError if building fails.
     """
     names = sorted([*_SOURCES, *(path.name for path in _NATIVE.glob("*.h"))])
     sources = b"\0".join((_NATIVE / name).read_bytes() for name in names)
     key = hashlib.sha256(f"{version('ziglang')} {_FLAGS} ".encode() + sources).hexdigest()[:20]
     home = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA") or Path.home() / ".cache"
-    folder = (cache or Path(home) / "nmt-web") / key
+    folder = Path(home) / "nmt-web" / key
     if not folder.is_dir():
         log.info("compiling the decoder for browsers, once; this takes about half a minute …")
         with new_folder(folder) as partial:

@@ -154,10 +154,9 @@ const MARK = new RegExp(`\\.(?![a-z\\p{Nd}])|[${ENDS}]`, "u");
 const LAST = /[.!?…。！？।؟۔ \t\r\n"'”’“»)）」』]+$/;
 const WORD = /[\p{L}\p{N}]/u;
 const SENTENCE_END = new RegExp(`([^${WHITE}.${ENDS}“„"«»(\\['’{—–-]*)([.${ENDS}]+)((?:[${WHITE}]?[”“"'’»«)\\]」』）])*)$`, "u");
-const OPENING = new RegExp(`(?:[“"«»„「『（(\\[‘¿¡])+$`, "u");
 const PROPOSED = new RegExp(`[.!?…]+["'”’»«)\\]]*[${WHITE}]+|[。！？｡؟।۔]+[”」』）)]*[${WHITE}]*`, "gu");
 const ITEM = new RegExp(`^[^\\p{L}\\p{N}_]*(?:\\p{Nd}{1,2}|\\p{L})[.)][${WHITE}]*$`, "u");
-const ABBREVIATIONS = new Set(("Mr Mrs Ms Dr Prof St Jr Sr vs etc e.g i.e cf approx Fig No Nr Str str bzw ca usw z.B d.h u.a Hr Fr Frau Abb S Bd M Mme Mlle p pp vol al " +
+const ABBREVIATIONS = new Set(("Mr Mrs Ms Mt Dr Prof St Jr Sr vs etc e.g i.e cf approx Fig No Nr Str str bzw ca usw z.B d.h u.a Hr Fr Frau Abb S Bd M Mme Mlle p pp vol al " +
   "Sra Sta Ud Uds Av Profa डॉ श्री").split(" "));
 const ORDINALS = "cs da de et eu fi hr hu is lb lv nb nn no pl sk sl sr tr".split(" ");
 
@@ -171,7 +170,7 @@ function continues(text, begin, at, language, chat) {
   if (closing && caseless && !digit) return !/[)）]$/.test(closing) && /^(?:と|って|[^，。！？\s]{1,6}[说說问問喊])/u.test(text.slice(at));
   if (mark !== ".") return false;
   if (/^(?:\p{Nd}{1,2}|[IVX]+)$/u.test(word) && ORDINALS.includes(language.slice(0, 2))) return true;
-  if (digit) return [...word].length <= 4 && /^\p{L}+$/u.test(word) && [...word].length > 0 && (ABBREVIATIONS.has(word) || language.slice(0, 2) !== "en" || word.length <= 3);
+  if (digit) return /^\p{L}{1,4}$/u.test(word);
   return ABBREVIATIONS.has(word) || ([...word].length === 1 && /\p{L}/u.test(word) && !isLower(word) && word < "\u2e80");
 }
 
@@ -181,8 +180,7 @@ export function sentenceStarts(text, language) {
   const starts = [], chat = isLower(text);
   let begin = 0, searched = 0, hasWord = false;
   for (const match of text.matchAll(PROPOSED)) {
-    const opening = OPENING.exec(text.slice(begin, match.index + match[0].length));
-    const at = match.index + match[0].length - (opening && /\s$/.test(match[0]) === false ? 0 : 0);
+    const at = match.index + match[0].length;
     if (at >= text.length) break;
     hasWord = hasWord || WORD.test(text.slice(searched, at));
     searched = at;

@@ -12,19 +12,16 @@ const bytesIn = (character) => {
 // Text without lone surrogates, which are no characters.
 export const clean = (text) => text.replace(/[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g, "\ufffd");
 
-// The bytes of well-formed UTF-8, as Python's decode("utf-8", "ignore") keeps them.
-function wellFormed(bytes) {
-  const kept = [];
-  for (let i = 0; i < bytes.length;) {
-    const lead = bytes[i];
-    const size = lead < 0x80 ? 1 : lead >= 0xc2 && lead < 0xe0 ? 2 : lead >= 0xe0 && lead < 0xf0 ? 3 : lead >= 0xf0 && lead < 0xf5 ? 4 : 0;
-    const low = lead === 0xe0 ? 0xa0 : lead === 0xf0 ? 0x90 : 0x80, high = lead === 0xed ? 0x9f : lead === 0xf4 ? 0x8f : 0xbf;
-    let end = i + 1;
-    while (end < i + size && end < bytes.length && bytes[end] >= (end === i + 1 ? low : 0x80) && bytes[end] <= (end === i + 1 ? high : 0xbf)) end++;
-    if (size && end === i + size) kept.push(...bytes.slice(i, end));
-    i = end;
-  }
-  return kept;
+// The text of bytes without those that are no UTF-8, as Python's decode("utf-8", "ignore") reads them. A replacement character
+// that the bytes spell is text; all others stand for bytes that are none.
+function read(bytes) {
+  const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+  const parts = [[]];
+  bytes.forEach((byte, i) => {
+    parts.at(-1).push(byte);
+    if (byte === 0xbd && bytes[i - 1] === 0xbf && bytes[i - 2] === 0xef) parts.at(-1).splice(-3), parts.push([]);
+  });
+  return parts.map((part) => decoder.decode(new Uint8Array(part)).replaceAll("\ufffd", "")).join("\ufffd");
 }
 
 export class Tokenizer {
@@ -144,7 +141,7 @@ export class Tokenizer {
   decode(ids) {
     let text = "", run = [], first = true;
     const flush = () => {
-      if (run.length) text += new TextDecoder("utf-8", { ignoreBOM: true }).decode(new Uint8Array(wellFormed(run))), first = first && !text;
+      if (run.length) text += read(run), first = first && !text;
       run = [];
     };
     for (const id of ids) {
