@@ -21,10 +21,8 @@ class KVCache:
     writing into a buffer would break autograd. `PreallocatedKVCache` stores them, for step-by-step decoding.
     """
 
-    def __init__(
-        self, cross: Sequence[KeyValue], cross_mask: AttentionMask, *, keep_attention: bool = False,
-        guided_layer: int | None = None,
-    ):  # fmt: skip
+    def __init__(self, cross: Sequence[KeyValue], cross_mask: AttentionMask, *, keep_attention: bool = False,
+                 guided_layer: int | None = None):  # fmt: skip
         """Set the source part: one (key, value) [B, H, S, K] per layer, from `Transformer.project_memory`.
 
         If sources and targets are packed, `cross_mask` has the packing of both. `guide` gets the logarithms [B, T, S]

@@ -95,7 +95,7 @@ def paired_token_loss(
     # Put both passes of a token side by side, so that every chunk holds whole pairs.
     rows = rows.index_select(0, by_token.t().flatten())  # [2N, D]
     targets = tgt_out.flatten().index_select(0, real.t().flatten())  # [2N]
-    function = _r_drop_and_gradient if settings.name == "r_drop" else _simcut_and_gradient
+    function = _r_drop_loss if settings.name == "r_drop" else _simcut_loss
     bound = _bind(function, compiled, alpha=settings.alpha, smoothing=settings.label_smoothing)
     loss_sum: Tensor = _ProjectedLoss.apply(rows, weight, targets, bound)
     return loss_sum
@@ -199,9 +199,7 @@ def _loss_and_gradient(products: Tensor, target: Tensor, with_gradient: bool, sm
     return loss
 
 
-def _r_drop_and_gradient(
-    products: Tensor, target: Tensor, with_gradient: bool, alpha: float, smoothing: float
-) -> Tensor:
+def _r_drop_loss(products: Tensor, target: Tensor, with_gradient: bool, alpha: float, smoothing: float) -> Tensor:
     """Return the R-Drop loss of logits `products` [2n, V] of n tokens; overwrites them as `_loss_and_gradient` does.
 
     With p and q the softmax of the logits a and b of a token in its two passes, d = log p - log q, and
@@ -232,9 +230,7 @@ def _r_drop_and_gradient(
     return loss
 
 
-def _simcut_and_gradient(
-    products: Tensor, target: Tensor, with_gradient: bool, alpha: float, smoothing: float
-) -> Tensor:
+def _simcut_loss(products: Tensor, target: Tensor, with_gradient: bool, alpha: float, smoothing: float) -> Tensor:
     """Return the SimCut loss of logits `products` [2n, V] of n tokens; overwrites them as `_loss_and_gradient` does.
 
     With p and q the softmax of the logits a and b of a token without and with cuts, and d = log p - log q:
