@@ -32,7 +32,7 @@ COMMANDS = {
     "vocab": ("train", "Train only the tokenizer."),
     "shortlist": ("shortlist", "Build the lexical shortlist of a run, and measure its effect."),
     "plot": ("plot", "Draw the learning curves of a run."),
-    "status": ("status", "List the corpora, configurations and runs of a folder, and the next command."),
+    "status": ("status", "List corpora and runs of a folder, and the next command."),
     "info": ("info", "Describe a model: size, languages, scores, license, exports."),
     "pack": ("pack", "Pack a run into one file, for use with --model FILE."),
     "push": ("pack", "Upload a run to the Hugging Face Hub."),

@@ -30,7 +30,7 @@ def test_what_makes_no_sense_is_refused_in_plain_words(fields, message):
 
 
 def test_the_section_of_a_configuration_is_what_a_search_is_asked_for():
-    assert Config.model_fields["decoding"].default == SearchOptions()
+    assert Config.model_fields["decoding"].get_default(call_default_factory=True) == SearchOptions()
     assert SearchOptions(max_len_offset=7).max_len(10) == 27
 
 

@@ -30,7 +30,7 @@ _METRICS = {"bleu": "BLEU", "chrf": "chrF2"}
 def status(
     folder: Annotated[Path, typer.Argument(help="Folder to look into. Default: the current one.")] = Path("."),
 ) -> None:
-    """List the corpora, configurations and runs of a folder, and the next command.
+    """List corpora and runs of a folder, and the next command.
 
     It changes nothing.
     """

@@ -18,6 +18,7 @@ TINY = {
     "model.num_heads": 2,
     "model.encoder_layers": 1,
     "model.decoder_layers": 1,
+    "training.stages": "[]",
     "training.max_updates": 2,
     "training.warmup_updates": 1,
     "training.threads": 1,
