@@ -190,9 +190,10 @@ FN vec sums_to_float(sums s) { return v_from_int(s.x); }
 #define WIDEST_TILE 4
 
 /* Asks for the next line of weights early: panels follow one another in memory, so while a tile is computed, those after
- * it arrive. The processor does not foresee them, because a tile reads several panels side by side. */
+ * it arrive. The processor does not foresee them, because a tile reads several panels side by side. The widest tile has few
+ * rows and reads each line once, so it wants them in the first cache; the others read panels again, from the second. */
 #if defined(__GNUC__)
-#define PREFETCH(address) __builtin_prefetch(address, 0, 2)
+#define PREFETCH(address) (P == WIDEST_TILE ? __builtin_prefetch(address, 0, 3) : __builtin_prefetch(address, 0, 2))
 #else
 #define PREFETCH(address) (void)(address)
 #endif
