@@ -35,6 +35,7 @@ log = logging.getLogger(__name__)
 _PAGE = {  # static files, which load nothing from other hosts
     "/": ("index.html", "text/html; charset=utf-8"),
     "/app.js": ("app.js", "text/javascript; charset=utf-8"),
+    "/backend.js": ("backend.js", "text/javascript; charset=utf-8"),
     "/style.css": ("style.css", "text/css; charset=utf-8"),
     "/icon.svg": ("icon.svg", "image/svg+xml"),
 }

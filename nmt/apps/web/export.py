@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+from base64 import b64encode
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from nmt.apps.documents.translation import FLAGS
 from nmt.apps.interop.card import license_of
 from nmt.apps.interop.export_folder import new_or_replaced, refuse_existing
 from nmt.artifacts.rundir import RunDir
@@ -40,7 +42,13 @@ MODULES = {"wasm-dot": 3, "wasm-fused": 2, "wasm-exact": 1}
 
 MAX_WEIGHT = 64  # LARGEST_WEIGHT of nmt/decoding/native/kernel.h
 _STATIC = Path(__file__).parent / "static"
-_SERVER = Path(__file__).parents[1] / "server" / "static"  # the page of `nmt serve`
+_SERVER = Path(__file__).parents[1] / "server" / "static"  # the page of `nmt serve`, but for its backend.js
+_HEAD = """<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src 'self' \
+'wasm-unsafe-eval'; style-src 'self'; img-src 'self'; connect-src 'self'; worker-src 'self'; manifest-src 'self'; \
+base-uri 'none'; form-action 'none'">
+<meta name="referrer" content="no-referrer">
+<link rel="manifest" href="app.webmanifest">
+"""
 _NATIVE = Path(__file__).parents[2] / "decoding" / "native"
 _SOURCES = ("decoder.c", "model.c", "search.c", "shortlist.c", "kernels_wasm.c", "web.c")
 _FLAGS = ("--target=wasm32-wasi", "-mexec-model=reactor", "-std=c11", "-O3", "-g0", "-s", "-ffp-contract=off",
@@ -66,8 +74,10 @@ def export_web(run: RunDir, out: Path, *, overwrite: bool = False) -> None:
     if prefers_fp32(run):
         log.warning("int8 costs this model quality, so `nmt translate` uses fp32; a page is always int8")
     with new_or_replaced(out, refuse_existing_web, overwrite=overwrite) as folder:
-        for source in [*_STATIC.iterdir(), *(_SERVER / name for name in ("style.css", "icon.svg")), *build_modules()]:
+        for source in [*_SERVER.iterdir(), *_STATIC.iterdir(), *build_modules()]:
             shutil.copyfile(source, folder / source.name)
+        html = (_SERVER / "index.html").read_text("utf-8")
+        write_text(folder / "index.html", html.replace("<meta name=", _HEAD + "<meta name=", 1))
         (folder / "weights.bin").write_bytes(_weights(run, config, tokenizers))
         names = ("src", "tgt") if tokenizers.tgt is not tokenizers.src else ("src",)
         for name in names:
@@ -86,29 +96,29 @@ def _refuse(run: RunDir, config: Config, tokenizers: TokenizerPair) -> None:
     for side in (tokenizers.src, tokenizers.tgt):
         normalizer = protobuf_fields(protobuf_fields(side.model_bytes).get(3, b""))
         has_unused = any(piece.type == UNUSED for piece in read_pieces(side.model_bytes))
-        rewrites = normalizer.get(2) or normalizer.get(4, 1) or not normalizer.get(5, 1)
-        if side.type == "word" or rewrites or has_unused:
-            hint = "train it with tokenizer.type unigram, bpe or char and tokenizer.normalization identity"
+        if side.type == "word" or has_unused or not normalizer.get(5, 1):
+            hint = "train it with tokenizer.type unigram, bpe or char"
             raise RunError("a browser does not know this kind of tokenizer", path=run.tokenizer, hint=hint)
     fault = unsupported(config.model)
     if config.decoding.sample or config.decoding.rerank != "none":
         fault = "decoding.sample and decoding.rerank"
-    if len(config.data.directions) > 1 or config.model.language_tags == "both":
-        fault = "several directions"
+    if config.model.language_tags == "both":
+        fault = "model.language_tags: both"
     if fault:
         raise RunError(f"the browser's decoder does not support {fault}", path=run.config_file)
 
 
 def _facts(run: RunDir, config: Config, segmenter: TextSegmenter) -> dict[str, Any]:
     """Return the part of manifest.json that tells the page how to translate."""
-    (direction, *_), options = config.data.directions, config.decoding
+    options, pair = config.decoding, segmenter.languages
     penalty, longest = options.length_penalty, config.model.max_tgt_len
     return {
         "name": run.path.resolve().name,
         "license": license_of(run.card),
         "card": run.card.read_text("utf-8") if run.card.is_file() else "",
-        "src": _language(direction.src),
-        "tgt": _language(direction.tgt),
+        "directions": [{"src": _language(src), "tgt": _language(tgt), "tag": pair.direct("x", tgt, src).tag}
+            for src, tgt in dict.fromkeys(config.data.directions)],
+        "flags": FLAGS,
         "max_src_len": config.model.max_src_len,
         "max_tgt_len": longest,
         "options": options.model_dump(include={"beam_size", "num_hypotheses", "exact", "no_repeat_ngram", "min_len",
@@ -131,11 +141,13 @@ def _language(code: str) -> dict[str, Any]:
 def vocabulary_of(tokenizer: Tokenizer) -> dict[str, Any]:
     """Return what segmentation needs of a SentencePiece model."""
     fields = protobuf_fields(tokenizer.model_bytes)
-    suffix, prefix = protobuf_fields(fields[2]).get(24, 0), protobuf_fields(fields.get(3, b"")).get(3, 1)
+    suffix, normalizer = protobuf_fields(fields[2]).get(24, 0), protobuf_fields(fields.get(3, b""))
     pieces = read_pieces(tokenizer.model_bytes)
     return {
         "type": tokenizer.type,
-        "dummy": "none" if not prefix else "suffix" if suffix else "prefix",
+        "dummy": "none" if not normalizer.get(3, 1) else "suffix" if suffix else "prefix",
+        "collapse": bool(normalizer.get(4, 1)),
+        "charsmap": b64encode(normalizer.get(2, b"")).decode(),
         "texts": [piece.text for piece in pieces],
         "scores": [piece.score for piece in pieces],
         "types": [piece.type for piece in pieces],

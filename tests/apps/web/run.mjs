@@ -21,7 +21,7 @@ const tasks = {
     const { Engine, ModelError } = await load("engine.js");
     try {
       const engine = await Engine.load(async (name) => new Uint8Array(fs.readFileSync(path.join(folder, name))), given.kernel);
-      return { kernel: engine.kernel, translations: engine.translate(given.lines), single: given.lines.map((line) => engine.translate([line])[0].text) };
+      return { kernel: engine.kernel, translations: engine.translate(given.lines, given.languages), single: given.lines.map((line) => engine.translate([line], given.languages)[0].text) };
     } catch (error) {
       if (!(error instanceof ModelError)) throw error;
       return { error: error.message };

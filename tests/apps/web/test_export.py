@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from nmt import Translator
+from nmt.apps.documents.translation import flags_of
 from nmt.apps.web.export import MODULES, build_modules, export_web
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError, RunError
@@ -29,6 +30,9 @@ LINES = [
 ]
 
 
+NOT_IN_BROWSERS = ("wrong_language", "unusual_source")
+
+
 def drawn_lines(count: int) -> list[str]:
     draw = random.Random(3)
     return [
@@ -42,25 +46,30 @@ def pages(tmp_path_factory) -> Path:
     pytest.importorskip("ziglang", reason="needs the extra web, a compiler")
     folder = tmp_path_factory.mktemp("pages")
     build_modules()
-    for name in ("digits", "words", "letters", "loops", "tags"):
+    for name in ("digits", "words", "letters", "loops", "tags", "two-directions"):
         export_web(RunDir(MODELS / name), folder / name)
     return folder
 
 
 @needs_node
 @pytest.mark.parametrize("kernel", MODULES)
-@pytest.mark.parametrize("model", ["digits", "words", "letters", "loops", "tags"])
+@pytest.mark.parametrize("model", ["digits", "words", "letters", "loops", "tags", "two-directions"])
 def test_a_page_translates_as_the_command_does_on_every_path(pages, model, kernel):
-    lines = [*LINES, *drawn_lines(100), "Haus Hund. Katze Baum", "eins zwei drei"]
-    found = run_script(pages / model, "translate", {"kernel": kernel, "lines": lines})
+    lines = [*LINES, *drawn_lines(100), "Haus Hund. Katze Baum", "eins zwei drei", "<2fr> 12", " <2de>34 <2fr>"]
+    to = "fr" if model == "two-directions" else None
+    found = run_script(pages / model, "translate", {"kernel": kernel, "lines": lines, "languages": {"to": to}})
     if "error" in found and kernel != "wasm-exact":
         pytest.skip("this node has no such instructions, or computes them otherwise")
     with Translator.load(MODELS / model, engine="native", precision="int8") as translator:
-        expected = translator.translate(lines)
+        expected = translator.translate(lines, to=to)
     assert found["kernel"] == kernel
     assert [each["text"] for each in found["translations"]] == [each.text for each in expected]
     assert found["single"] == [each.text for each in expected]
     assert [each["score"] for each in found["translations"]] == [each.score for each in expected]
+    flags = [
+        {name: value for name, value in flags_of(each).items() if name not in NOT_IN_BROWSERS} for each in expected
+    ]
+    assert [each["flags"] for each in found["translations"]] == flags
 
 
 @needs_node
@@ -134,14 +143,17 @@ def test_a_page_is_small_whole_and_names_nothing_outside(pages):
 
 def test_what_a_page_cannot_do_is_refused_before_anything_is_written(tmp_path, monkeypatch):
     pytest.importorskip("ziglang", reason="needs the extra web, a compiler")
-    with pytest.raises(RunError, match="several directions"):
-        export_web(RunDir(MODELS / "two-directions"), tmp_path / "page")
+    run = RunDir(Path(shutil.copytree(MODELS / "two-directions", tmp_path / "run")))
+    config = run.config()
+    run.write_config(config.model_copy(update={"model": config.model.model_copy(update={"language_tags": "both"})}))
+    with pytest.raises(RunError, match=r"model\.language_tags: both"):
+        export_web(run, tmp_path / "page")
     (tmp_path / "other").mkdir()
     with pytest.raises(RunError, match="already exists"):
         export_web(RunDir(MODELS / "digits"), tmp_path / "other")
     with pytest.raises(RunError, match="not a web page of nmt"):
         export_web(RunDir(MODELS / "digits"), tmp_path / "other", overwrite=True)
-    assert [path.name for path in tmp_path.iterdir()] == ["other"]
+    assert {path.name for path in tmp_path.iterdir()} == {"run", "other"}
 
 
 def test_without_the_compiler_one_message_says_what_to_install(tmp_path, monkeypatch):

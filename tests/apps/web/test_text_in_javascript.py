@@ -30,6 +30,8 @@ SPECIAL = [
     "\ufeff👍🏽 é",
     "\ufffd",
     "z" * 300,
+    "ﬁ ½ Å ｶﾞ\u200b\u3000①  ㎏\u00ad ",
+    "  ⟦1⟧  ▁  ",
 ]
 
 
@@ -44,13 +46,13 @@ def lines() -> list[str]:
     return [*SPECIAL, *mixed, *(line for file in files for line in file)]
 
 
-def trained(kind: str, folder: Path) -> Tokenizer:
+def trained(kind: str, folder: Path, normalization: str = "identity", collapse: bool = False) -> Tokenizer:
     """Train a tokenizer that has seen parts of the lines, so that others are spelled as bytes."""
     (folder / "text").write_text("\n".join(line for line in lines()[::3] if line.strip()), "utf-8")
     sentencepiece.SentencePieceTrainer.train(
         input=str(folder / "text"), model_prefix=str(folder / "spm"), vocab_size=4000, model_type=kind,
-        byte_fallback=True, character_coverage=0.98, normalization_rule_name="identity", remove_extra_whitespaces=False,
-        hard_vocab_limit=False,
+        byte_fallback=True, character_coverage=0.98, normalization_rule_name=normalization,
+        remove_extra_whitespaces=collapse, hard_vocab_limit=False,
         unk_id=0, pad_id=1, bos_id=2, eos_id=3, user_defined_symbols=["⟦1⟧", "⟦2⟧"], minloglevel=2,
     )  # fmt: skip
     return Tokenizer.load(folder / "spm.model")
@@ -60,12 +62,21 @@ def trained(kind: str, folder: Path) -> Tokenizer:
 @pytest.mark.parametrize("kind", ["unigram", "bpe", "char", "words", "letters"])
 def test_javascript_has_the_tokens_of_sentencepiece(kind, tmp_path):
     stored = MODELS / kind / "tokenizer"
-    tokenizer = TokenizerPair.load(stored).src if stored.is_dir() else trained(kind, tmp_path)
+    check_tokens(TokenizerPair.load(stored).src if stored.is_dir() else trained(kind, tmp_path), tmp_path / "page")
+
+
+@needs_node
+@pytest.mark.parametrize(("normalization", "collapse"), [("nmt_nfkc", True), ("nfkc_cf", False), ("identity", True)])
+def test_javascript_normalizes_as_sentencepiece_does(normalization, collapse, tmp_path):
+    check_tokens(trained("unigram", tmp_path, normalization, collapse), tmp_path / "page")
+
+
+def check_tokens(tokenizer: Tokenizer, page: Path) -> None:
     texts, draw = lines(), random.Random(2)
     drawn = [[draw.randrange(tokenizer.vocab_size) for _ in range(draw.randint(0, 12))] for _ in range(2000)]
     ids = tokenizer.encode_batch(texts)
     given = {"vocabulary": vocabulary_of(tokenizer), "lines": texts, "ids": [*ids, *drawn]}
-    found = run_script(copied_scripts(tmp_path / "page"), "segment", given)
+    found = run_script(copied_scripts(page), "segment", given)
     assert found["ids"] == ids
     assert found["texts"] == [tokenizer.decode(each) for each in given["ids"]]
 

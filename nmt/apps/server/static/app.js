@@ -1,5 +1,6 @@
 "use strict";
-// The page of `nmt serve`: sends a request at each pause in typing, and shows the response sentence by sentence.
+// The page of `nmt serve` and `nmt export web`: asks backend.js at each pause in typing, and shows the response sentence by
+// sentence.
 const $ = (id) => document.getElementById(id);
 const [source, target, text, output, echo] = ["source", "target", "text", "output", "echo"].map($);
 const PAUSE = 250; // ms without a keystroke before a request
@@ -108,20 +109,11 @@ async function readTermsFile() {
   changed(0);
 }
 
-const authorization = () => ($("key").value ? { Authorization: `Bearer ${$("key").value}` } : {});
-
-async function ask(path, body, signal) {
-  const headers = { "Content-Type": "application/json", ...authorization() };
-  const answer = await fetch(path, { method: "POST", headers, body: JSON.stringify(body), signal });
-  if (!answer.ok) throw new Error((await answer.json()).error);
-  return answer;
-}
-
 // Not every target is one of the detected language: offers those that are. Returns a note if the chosen one is not.
 async function detect(q, signal) {
   const all = sources().map((language) => language.targets.join());
   if (source.value !== AUTO || all.every((targets) => targets === all[0])) return "";
-  detected = (await (await ask("detect", { q }, signal)).json())[0].language;
+  detected = await backend.detect(q, signal);
   const chosen = target.value;
   fillTargets(chosen);
   if ([target.value, detected].includes(chosen)) return "";
@@ -146,9 +138,8 @@ async function translate() {
   output.classList.add("waiting");
   try {
     const note = await detect(q, request.signal);
-    const body = { q, source: source.value, target: target.value, stream: true, details: true, alternatives, ...(obeysTerms() && { glossary: terms }) };
-    const answer = await ask("translate", body, request.signal);
-    for await (const line of linesOf(answer.body)) {
+    const body = { q, source: source.value, target: target.value, details: true, alternatives, ...(obeysTerms() && { glossary: terms }) };
+    for await (const line of backend.translate(body, request.signal)) {
       if (line.error) throw new Error(line.error);
       if (line.detectedLanguage) detected = line.detectedLanguage.language;
       if (line.text !== undefined) {
@@ -164,18 +155,6 @@ async function translate() {
     if (error.name !== "AbortError") say(error.message || "The server is not responding", true);
   } finally {
     if (running === request) output.classList.remove("waiting");
-  }
-}
-
-async function* linesOf(stream) {
-  const reader = stream.pipeThrough(new TextDecoderStream()).getReader();
-  let rest = "";
-  for (;;) {
-    const { value, done } = await reader.read();
-    if (done) return;
-    const lines = (rest + value).split("\n");
-    rest = lines.pop();
-    for (const line of lines) yield JSON.parse(line);
   }
 }
 
@@ -296,18 +275,12 @@ async function translateFile() {
   const tell = (...nodes) => $("file-status").replaceChildren(...nodes);
   tell(`Translating ${file.name} …`);
   warn("file-flags", []);
-  const form = new FormData();
-  for (const [name, value] of [["source", source.value], ["target", target.value], ["api_key", $("key").value], ["file", file]]) {
-    form.append(name, value);
-  }
+  const fields = [["source", source.value], ["target", target.value], ["file", file]];
   const lines = Object.entries(terms).map((term) => term.join("\t"));
-  if (lines.length && obeysTerms()) form.append("glossary", lines.join("\n"));
+  if (lines.length && obeysTerms()) fields.push(["glossary", lines.join("\n")]);
   try {
-    const answer = await fetch("translate_file", { method: "POST", body: form });
-    const found = await answer.json();
-    if (!answer.ok) throw new Error(found.error);
-    const link = document.createElement("a"), path = `download_file/${found.translatedFileUrl.split("/").pop()}`;
-    link.href = $("key").value ? URL.createObjectURL(await (await fetch(path, { headers: authorization() })).blob()) : path;
+    const { found, href } = await backend.translateFile(fields), link = document.createElement("a");
+    link.href = href;
     link.download = file.name.replace(/(\.[^.]*)$/, `.${target.value}$1`);
     link.textContent = `Download the translation of ${file.name}`;
     const missed = (found.terms_missed || []).map((term) => term.join(" = "));
@@ -352,7 +325,7 @@ async function start() {
     }
   });
   try {
-    const [listed, settings] = await Promise.all(["languages", "frontend/settings"].map((path) => fetch(path).then((a) => a.json())));
+    const { languages: listed, settings } = await backend.load(say);
     languages = listed;
     limit = Math.max(0, settings.charLimit);
     glossaries = settings.glossaryDirections;
@@ -361,11 +334,12 @@ async function start() {
     $("file").accept = settings.supportedFilesFormat.join(",");
     $("key-row").hidden = !settings.keyRequired;
     const codes = sources().map((language) => language.code);
-    fill(source, codes.length > 1 ? [AUTO, ...codes] : codes, codes.length > 1 ? AUTO : codes[0]);
+    const isDetected = codes.length > 1 && settings.detects !== false;
+    fill(source, isDetected ? [AUTO, ...codes] : codes, isDetected ? AUTO : codes[0]);
     fillTargets(settings.language.target.code);
     changed(0);
-  } catch {
-    say("The server is not responding", true);
+  } catch (error) {
+    say(error.message, true);
   }
 }
 

@@ -1,7 +1,7 @@
 // A model in the browser: its decoder in WebAssembly, and the rules of `nmt translate` around it. Runs in a worker of
 // nmt.js, and in node.
 import { Tokenizer, clean } from "./tokenizer.js";
-import { PLACEHOLDERS, Protected, differ, findSpans, hasLetters, lineStarts, loopIn, numbersIn, split, stripped, trimmed } from "./text.js";
+import { LEADING, PLACEHOLDERS, Protected, differences, findSpans, hasLetters, isCopy, lineStarts, loopIn, missing, numbersIn, split, stripped, trimmed } from "./text.js";
 
 const EOS = 3;
 const RETRY_BEAM = 5;
@@ -30,7 +30,8 @@ async function checked(content, name, { bytes, sha256 }) {
 function sound(manifest) {
   const isCount = (value, most) => Number.isInteger(value) && value >= 0 && value <= most;
   const files = manifest?.files, options = manifest?.options;
-  return manifest?.format === 1 && files && typeof files === "object" && ["src", "tgt"].every((side) => typeof manifest[side]?.code === "string") &&
+  return manifest?.format === 1 && files && typeof files === "object" && Array.isArray(manifest.directions) && manifest.directions.length > 0 &&
+    manifest.directions.every((each) => typeof each?.tag === "string" && [each.src, each.tgt].every((side) => typeof side?.code === "string" && typeof side.name === "string")) &&
     Object.values(files).every((file) => isCount(file?.bytes, MAX_BYTES) && /^[0-9a-f]{64}$/.test(file.sha256)) &&
     ["weights.bin", ...KERNELS.map((kernel) => `${kernel}.wasm`)].every((name) => Object.hasOwn(files, name)) &&
     Array.isArray(manifest.vocabularies) && manifest.vocabularies.every((name) => ["src", "tgt"].includes(name) && Object.hasOwn(files, `${name}.json`)) &&
@@ -117,9 +118,9 @@ export class Engine {
     return results;
   }
 
-  // Translates texts, in order: {text, score, segments, ...flags} of each, as in docs/reference/jsonl.md.
-  translate(texts) {
-    const cut = texts.map((text) => this._segments(clean(text))), all = cut.flatMap(({ segments }) => segments), searched = all.filter((segment) => !segment.verbatim);
+  // Translates texts, in order: {text, score, segments, ...} of each, as in docs/reference/jsonl.md.
+  translate(texts, languages = {}) {
+    const cut = texts.map((text) => this._segments(...this._direct(clean(text), languages))), all = cut.flatMap(({ segments }) => segments), searched = all.filter((segment) => !segment.verbatim);
     const find = (segments, changes) => (segments.length ? this.search(segments.map((segment) => segment.ids), changes) : []);
     find(searched).forEach((hypotheses, i) => (searched[i].hypotheses = hypotheses));
     if (this.manifest.options.retry_loops) this._retryLoops(searched, find);
@@ -128,8 +129,24 @@ export class Engine {
     return cut.map((each) => this._assemble(each));
   }
 
+  // nmt/translation/languages.py
+  _direct(text, { from = null, to = null }) {
+    const { directions } = this.manifest, targets = [...new Set(directions.map((each) => each.tgt.code))], wanted = (each) => each.tgt.code === to;
+    if (targets.length > 1) {
+      const lead = text.length - text.replace(LEADING, "").length, named = directions.find((each) => text.startsWith(each.tag.trimEnd(), lead));
+      if (named) [to, text] = [named.tgt.code, text.slice(0, lead) + text.slice(lead + named.tag.trimEnd().length).replace(LEADING, "")];
+      if (!to && trimmed(text)) throw new ModelError(`This model translates into ${targets.join(", ")}: choose one of them.`);
+    }
+    to ??= targets[0];
+    if (!targets.includes(to)) throw new ModelError(`This model translates into ${targets.join(", ")}, not into ${to}.`);
+    const sides = directions.flatMap(({ src, tgt }) => [src, tgt]), { tgt, tag } = directions.find(wanted);
+    const src = from === null ? directions.find(wanted).src : sides.find((each) => each.code === from);
+    if (!src) throw new ModelError(`This model does not know ${from}.`);
+    return [text, { src, tgt, tag }];
+  }
+
   // nmt/translation/texts.py
-  _segments(text) {
+  _segments(text, direction) {
     const { manifest } = this, { options } = manifest, copies = manifest.placeholders.length > 0, limit = manifest.max_src_len - 1;
     const spans = options.protect ? findSpans(text, manifest.symbols) : [], [start, end] = stripped(text, 0, text.length);
     if (start === end) return { lead: text, segments: [] };
@@ -143,7 +160,7 @@ export class Engine {
       }
       return text.slice(from, at);
     };
-    const symbols = leading(start), tag = (from) => (from <= start || leading(from) ? "" : symbols), tooMany = (from, to) => copies && inside(from, to).length > PLACEHOLDERS.length;
+    const { src: { code } } = direction, symbols = leading(start), tag = (from) => direction.tag + (from <= start || leading(from) ? "" : symbols), tooMany = (from, to) => copies && inside(from, to).length > PLACEHOLDERS.length;
     const kept = new Map();
     const encode = (from, to) => {
       const key = from * (text.length + 1) + to;
@@ -152,19 +169,18 @@ export class Engine {
     };
     const size = (from, to) => (tooMany(from, to) ? TOO_MANY : encode(from, to).length), most = options.split === "always" ? 1 : manifest.max_sentences;
     const mustSplit = options.split !== "never" && (text.slice(start, end).includes("\n") || tooMany(start, end) ||
-      (most !== null && lineStarts(text, start, end, spans, manifest.src.code).length >= most) || encode(start, end).length > limit);
-    const parts = mustSplit ? [...split(text, spans, manifest.src.code, limit, size, most)] : [[start, end, false]];
+      (most !== null && lineStarts(text, start, end, spans, code).length >= most) || encode(start, end).length > limit);
+    const parts = mustSplit ? [...split(text, spans, code, limit, size, most)] : [[start, end, false]];
     const segments = parts.map(([from, to, wasCut], i) => {
       const guarded = protect(from, to), space = text.slice(to, i + 1 < parts.length ? parts[i + 1][0] : text.length);
       const translated = guarded.hasLetters() || (!guarded.isOnlySpans() && (manifest.translates_numbers_alone || !!leading(from)));
       const hypotheses = [{ source: [], ids: [], scores: [], score: 0, finished: true, text: guarded.source }];
-      return { ids: encode(from, to), protected: guarded, space: i + 1 < parts.length ? this._space(space) : space, cut: wasCut, verbatim: !translated, tag: leading(from) || symbols, hypotheses };
+      return { ids: encode(from, to), protected: guarded, space: i + 1 < parts.length ? this._space(space, direction) : space, cut: wasCut, verbatim: !translated, tags: [tag(from), direction.tag + (leading(from) || symbols)], hypotheses };
     });
-    return { lead: text.slice(0, parts[0][0]), segments, spans: options.protect ? spans.map(([from, to]) => text.slice(from, to)) : null, text };
+    return { lead: text.slice(0, parts[0][0]), segments, spans: options.protect ? spans.map(([from, to]) => text.slice(from, to)) : null, text, direction };
   }
 
-  _space(space) {
-    const { src, tgt } = this.manifest;
+  _space(space, { src, tgt }) {
     if (!space && !src.spaced && tgt.spaced) return " ";
     return src.sentence_spaces && !tgt.sentence_spaces && !space.replace(/^ +| +$/g, "") ? "" : space;
   }
@@ -197,45 +213,56 @@ export class Engine {
     });
     const needsLetters = !this.manifest.translates_numbers_alone, isTranslated = (text) => !!trimmed(text) && (!needsLetters || hasLetters(text));
     for (const segment of lossy.filter((each) => lost(each, each.hypotheses[0]))) {
-      const parts = segment.protected.between(), ids = parts.map((text) => (isTranslated(text) ? this.src.encode(text) : []));
+      const parts = segment.protected.between(), ids = parts.map((text, i) => (isTranslated(text) ? this.src.encode(segment.tags[Math.min(i, 1)] + text) : []));
       const some = ids.filter((each) => each.length), outputs = some.length ? this.search(some, { num_hypotheses: 1 }) : [];
       segment.around = parts.map((text, i) => (ids[i].length ? outputs.shift()[0] : { ids: [], source: [], scores: [], score: 0, finished: true, text: trimmed(text) }));
     }
   }
 
   _wrongNumbers(segment, text) {
-    return this.manifest.keeps_numbers && differ(segment.protected.numbers(), numbersIn(segment.protected.withoutSpans(text)));
+    return this.manifest.keeps_numbers ? differences(segment.protected.numbers(), numbersIn(segment.protected.withoutSpans(text))) : [];
   }
 
   _retryNumbers(segments, find) {
-    const wrong = segments.filter((segment) => !segment.around && this._wrongNumbers(segment, segment.hypotheses[0].text));
+    const wrong = segments.filter((segment) => !segment.around && this._wrongNumbers(segment, segment.hypotheses[0].text).length);
     find(wrong, { beam_size: RETRY_BEAM, num_hypotheses: RETRY_BEAM }).forEach((found, i) => {
       const segment = wrong[i], byIds = new Map();
       for (const each of [...segment.hypotheses, ...found]) if (!byIds.has(each.ids.join())) byIds.set(each.ids.join(), each);
       const degenerate = (each) => (segment.protected.spans.length ? segment.protected.restore(each.text)[1].length : 0) + !!loopIn(each.ids, each.source);
-      const faults = (each) => 2 * degenerate(each) + this._wrongNumbers(segment, each.text);
+      const faults = (each) => 2 * degenerate(each) + !!this._wrongNumbers(segment, each.text).length;
       segment.hypotheses = [...byIds.values()].sort((a, b) => faults(a) - faults(b)).slice(0, this.manifest.options.num_hypotheses);
     });
   }
 
   // nmt/translation/translation.py
-  _assemble({ lead, segments, spans, text: source }) {
-    if (!segments.length) return { text: "", score: 0, segments: 0, alternatives: [] };
-    const ranks = Math.max(...segments.map((segment) => segment.hypotheses.length));
+  _assemble({ lead, segments, spans, text: source, direction }) {
+    if (!segments.length) return { text: "", score: 0, segments: 0, alternatives: [], flags: {} };
+    const ranks = Math.max(...segments.map((segment) => segment.hypotheses.length)), inSource = source.includes("\ufffd");
     const all = Array.from({ length: ranks }, (_, rank) => {
-      let text = lead, score = 0, finished = true, truncated = false;
+      const written = [], lost = [], numbers = [], parts = [];
       for (const segment of segments) {
-        const chosen = segment.hypotheses[Math.min(rank, segment.hypotheses.length - 1)], parts = segment.around || [chosen];
-        const output = segment.around ? segment.protected.joinAround(parts.map((part) => part.text))
-          : spans === null && !segment.verbatim ? chosen.text : segment.protected.restore(chosen.text)[0];
-        text += (source.includes("\ufffd") ? output : output.replaceAll("\ufffd", "")) + segment.space;
-        score += parts.reduce((sum, part) => sum + part.score, 0);
-        finished = finished && parts.every((part) => part.finished);
-        truncated = truncated || segment.ids.length >= this.manifest.max_src_len;
+        const chosen = segment.hypotheses[Math.min(rank, segment.hypotheses.length - 1)], { protected: kept, around, verbatim } = segment;
+        const joined = around && kept.joinAround(around.map((part) => part.text));
+        const [output, gone] = around ? [joined, missing(kept.spans, joined)] : spans === null && !verbatim ? [chosen.text, []] : kept.restore(chosen.text);
+        written.push((inSource ? output : output.replaceAll("\ufffd", "")) + segment.space);
+        parts.push(...(around || [chosen]));
+        lost.push(...gone);
+        if (!verbatim) numbers.push(...this._wrongNumbers(segment, output));
       }
-      return { text, score, finished, truncated };
+      const text = lead + written.join(""), count = (whole, span) => whole.split(span).length;
+      if ((spans || []).length !== segments.reduce((sum, segment) => sum + segment.protected.spans.length, 0))
+        lost.push(...new Set(spans.filter((span) => count(text, span) !== count(source, span))));
+      const outside = segments.map((segment, i) => segment.protected.withoutSpans(written[i])).join("");
+      const found = {
+        truncated: segments.some((segment) => segment.ids.length >= this.manifest.max_src_len),
+        loop_unresolved: parts.some(({ ids, source: from }) => !!loopIn(ids, from)),
+        copied_source: direction.src.code !== direction.tgt.code && isCopy(segments.map((segment) => segment.protected.bare() + segment.space).join(""), outside),
+        protected_lost: lost, numbers_missed: numbers,
+      };
+      const flags = Object.fromEntries(Object.entries(found).filter(([, value]) => value === true || value.length));
+      return { text, score: parts.reduce((sum, part) => sum + part.score, 0), finished: parts.every((part) => part.finished), flags };
     });
-    const flags = { loop_retried: segments.some((s) => s.retried), sentence_split: segments.some((s) => s.cut), protected_retried: segments.some((s) => s.protectedRetried) };
-    return { ...all[0], segments: segments.length, ...flags, alternatives: all.slice(1) };
+    const retries = { loop_retried: segments.some((s) => s.retried), sentence_split: segments.some((s) => s.cut), protected_retried: segments.some((s) => s.protectedRetried) };
+    return { ...all[0], segments: segments.length, ...retries, alternatives: all.slice(1) };
   }
 }

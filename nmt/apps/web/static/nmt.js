@@ -7,11 +7,14 @@
 // The model computes in a worker, so the page never waits for it. The folder must be on the page's own site.
 
 /**
- * @typedef {{text: string, score: number, finished: boolean, truncated: boolean}} Hypothesis
+ * @typedef {{truncated?: true, loop_unresolved?: true, copied_source?: true, protected_lost?: string[],
+ *   numbers_missed?: string[]}} Flags
+ * @typedef {{text: string, score: number, finished: boolean, flags: Flags}} Hypothesis
  * @typedef {Hypothesis & {segments: number, loop_retried: boolean, sentence_split: boolean, protected_retried: boolean,
  *   alternatives: Hypothesis[]}} Translation
- * @typedef {{name: string, license: string | null, card: string, src: {code: string, name: string},
- *   tgt: {code: string, name: string}, kernel: string}} About
+ * @typedef {{code: string, name: string}} Language
+ * @typedef {{name: string, license: string | null, card: string, directions: {src: Language, tgt: Language}[],
+ *   flags: Record<string, string>, kernel: string}} About
  */
 export class Translator {
   /**
@@ -36,13 +39,14 @@ export class Translator {
   }
 
   /**
-   * Translate a text of any length, or several.
+   * Translate a text of any length, or several. `to` is needed if the model has several target languages.
    * @template {string | string[]} T
    * @param {T} text
+   * @param {{from?: string, to?: string}} [languages] their codes
    * @returns {Promise<T extends string ? Translation : Translation[]>}
    */
-  async translate(text) {
-    const found = await this._call("translate", typeof text === "string" ? [text] : text);
+  async translate(text, languages = {}) {
+    const found = await this._call("translate", [typeof text === "string" ? [text] : text, languages]);
     return typeof text === "string" ? found[0] : found;
   }
 

@@ -2,7 +2,10 @@
 // all others come from the network while there is one, so that a new version of the page is seen at once.
 const CACHE = `nmt ${registration.scope}`;
 
-addEventListener("install", () => skipWaiting());
+// What the page has loaded before it has this service worker; the model is loaded through it.
+const PAGE = ["./", "style.css", "app.js", "backend.js", "nmt.js", "icon.svg", "app.webmanifest"];
+
+addEventListener("install", (event) => event.waitUntil(caches.open(CACHE).then((cache) => cache.addAll(PAGE)).catch(() => {}).then(skipWaiting)));
 addEventListener("activate", (event) => event.waitUntil(clients.claim()));
 
 async function keep(cache, request, response) {

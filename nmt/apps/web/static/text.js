@@ -1,7 +1,8 @@
 // Texts, as `nmt translate` reads them: sentences, protected spans, numbers, loops. Each part names the Python that it
 // follows; sentences alone are found in a simpler way, because the library that proposes them there is not for browsers.
 const WHITE = "\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000"; // str.isspace
-const [LEADING, TRAILING] = [new RegExp(`^[${WHITE}]+`), new RegExp(`[${WHITE}]+$`)];
+export const LEADING = new RegExp(`^[${WHITE}]+`);
+const TRAILING = new RegExp(`[${WHITE}]+$`);
 export const trimmed = (text) => text.replace(LEADING, "").replace(TRAILING, "");
 export const hasLetters = (text) => /\p{L}/u.test(text);
 const isLower = (text) => /\p{Lowercase}/u.test(text) && !/[\p{Uppercase}\p{Lt}]/u.test(text);
@@ -44,7 +45,7 @@ export function findSpans(text, symbols = []) {
   return spans;
 }
 
-function missing(spans, text) {
+export function missing(spans, text) {
   const found = findSpans(text).map(([start, end]) => text.slice(start, end));
   const count = (list, span) => list.filter((each) => each === span).length;
   return [...new Set(spans)].filter((span) => count(found, span) !== count(spans, span));
@@ -64,7 +65,8 @@ export class Protected {
 
   hasLetters() { return hasLetters(this.outside); }
   isOnlySpans() { return this.spans.length > 0 && !trimmed(this.outside); }
-  numbers() { return numbersIn(this.spans.length ? this.text.replace(ANY_PLACEHOLDER, " ") : this.text); }
+  bare() { return this.spans.length ? this.text.replace(ANY_PLACEHOLDER, " ") : this.text; }
+  numbers() { return numbersIn(this.bare()); }
   between() { return this.text.split(ANY_PLACEHOLDER); }
 
   withoutSpans(text) {
@@ -120,9 +122,19 @@ function valueOf(character) {
 }
 
 export const numbersIn = (text) => (text.match(NUMBER) || []).map((found) => [...found].filter((c) => /\p{Nd}/u.test(c)).map(valueOf).join(""));
-export const differ = (a, b) => a.some((number) => !b.includes(number)) || b.some((number) => !a.includes(number));
+const onlyIn = (numbers, others) => [...new Set(numbers)].filter((number) => !others.includes(number));
+export const differences = (source, output) => [...onlyIn(source, output), ...onlyIn(output, source)];
 
-// ---- Loops: nmt/translation/guards.py ----
+// ---- Copies and loops: nmt/translation/guards.py ----
+
+const WORDS = /[\u2e80-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1000-\u109f]|(?:(?![\p{Nd}\u2e80-\u9fff\uf900-\ufaff])[\p{L}\p{N}])+/gu;
+
+export function isCopy(source, output) {
+  const words = (text) => (text.match(WORDS) || []).map((word) => word.toLowerCase()), left = new Map(), written = words(output);
+  for (const word of words(source)) left.set(word, (left.get(word) || 0) + 1);
+  const copied = written.filter((word) => left.get(word) > 0 && left.set(word, left.get(word) - 1)).length;
+  return written.length >= 3 && copied > written.length / 2;
+}
 
 function longestRun(ids) {
   let best = [0, 0];

@@ -26,8 +26,9 @@ function read(bytes) {
 
 export class Tokenizer {
   // `model` is a vocabulary of nmt/apps/web/export.py.
-  constructor({ type, dummy, texts, scores, types }) {
-    Object.assign(this, { type, dummy, texts, scores, types });
+  constructor({ type, dummy, collapse, charsmap, texts, scores, types }) {
+    Object.assign(this, { type, dummy, collapse, texts, scores, types });
+    if (charsmap) this._readMap(Uint8Array.from(atob(charsmap), (character) => character.charCodeAt(0)));
     this.ids = new Map(); // of the pieces that text may be segmented into
     this.byteIds = new Map();
     const symbols = [];
@@ -47,22 +48,68 @@ export class Tokenizer {
   }
 
   encode(text) {
-    let spelled = clean(text);
+    let spelled = this._normalized(clean(text));
     if (!spelled) return [];
     if (this.dummy === "prefix") spelled = " " + spelled;
     if (this.dummy === "suffix") spelled += " ";
     spelled = spelled.replaceAll(" ", SPACE);
+    if (this.collapse) spelled = spelled.replace(/\u2581+$/, "");
     const found = this.type === "unigram" ? this._unigram(spelled) : this._merged(this._split(spelled));
     return found.flatMap(([id, piece]) => (id === UNK && this.byteIds.size ? [...utf8.encode(piece)].map((byte) => this.byteIds.get(byte)) : [id]));
+  }
+
+  // A precompiled map: the size of a trie (a double array as in Darts, Yata et al. 2007), the trie, and the texts it points to.
+  _readMap(bytes) {
+    const size = new DataView(bytes.buffer).getUint32(0, true);
+    this.units = new Uint32Array(bytes.buffer.slice(4, 4 + size));
+    this.replacements = bytes.subarray(4 + size);
+  }
+
+  // The length of the longest part of the text from `at` on that the map replaces, and its replacement.
+  _mapped(text, at) {
+    const { units, replacements } = this, jump = (unit) => (unit >>> 10) << ((unit & 512) >> 6);
+    let node = jump(units[0]), found = null;
+    for (let end = at; end < text.length;) {
+      const character = String.fromCodePoint(text.codePointAt(end));
+      let unit = 0;
+      for (const byte of utf8.encode(character)) {
+        unit = units[(node ^= byte)];
+        if ((unit & 0x800000ff) !== byte) return found;
+        node ^= jump(unit);
+      }
+      end += character.length;
+      if (!(unit & 256)) continue;
+      const start = units[node] & 0x7fffffff;
+      found = [end - at, new TextDecoder().decode(replacements.subarray(start, replacements.indexOf(0, start)))];
+    }
+    return found;
+  }
+
+  _normalized(text) {
+    if (!this.units && !this.collapse) return text;
+    let normalized = "", afterSpace = this.collapse;
+    for (let at = 0; at < text.length;) {
+      const symbol = this._symbolAt(text, at), character = String.fromCodePoint(text.codePointAt(at));
+      const [length, mapped] = symbol ? [symbol.length, symbol] : (this.units && this._mapped(text, at)) || [character.length, character];
+      const kept = afterSpace ? mapped.replace(/^ +/, "") : mapped;
+      normalized += kept;
+      at += length;
+      if (kept) afterSpace = this.collapse && kept.endsWith(" ");
+    }
+    return normalized;
+  }
+
+  _symbolAt(text, at) {
+    if (!this.symbol) return null;
+    this.symbol.lastIndex = at;
+    return this.symbol.exec(text)?.[0];
   }
 
   // Characters, and user-defined symbols whole: [piece, is a symbol].
   _split(text) {
     const pieces = [];
     for (let at = 0; at < text.length;) {
-      if (this.symbol) this.symbol.lastIndex = at;
-      const symbol = this.symbol && this.symbol.exec(text);
-      const piece = symbol ? symbol[0] : String.fromCodePoint(text.codePointAt(at));
+      const symbol = this._symbolAt(text, at), piece = symbol || String.fromCodePoint(text.codePointAt(at));
       pieces.push([piece, !!symbol]);
       at += piece.length;
     }
@@ -152,8 +199,9 @@ export class Tokenizer {
         continue;
       }
       flush();
-      if (first && this.dummy === "prefix" && piece.startsWith(SPACE)) piece = piece.slice(1);
-      first = false;
+      const leads = first && piece.startsWith(SPACE) && (this.dummy === "prefix" || this.collapse);
+      if (leads) piece = piece.slice(1);
+      first = leads && this.collapse && !piece;
       text += piece.replaceAll(SPACE, " ");
     }
     flush();

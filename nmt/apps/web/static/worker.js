@@ -29,13 +29,13 @@ async function load(folder) {
     return content;
   };
   engine = await Engine.load(read);
-  const { name, license, card, src, tgt } = engine.manifest;
-  return { name, license, card, src, tgt, kernel: engine.kernel };
+  const { name, license, card, directions, flags } = engine.manifest;
+  return { name, license, card, directions, flags, kernel: engine.kernel };
 }
 
 onmessage = async ({ data: { id, task, value } }) => {
   try {
-    postMessage({ id, result: task === "load" ? await load(value) : engine.translate(value) });
+    postMessage({ id, result: task === "load" ? await load(value) : engine.translate(...value) });
   } catch (error) {
     if (!(error instanceof ModelError)) console.error(error);
     const memory = error instanceof RangeError; // memory of WebAssembly cannot grow

@@ -1,0 +1,47 @@
+"use strict";
+// What app.js asks of `nmt serve`. A page of `nmt export web` has another file with the same functions.
+const backend = {
+  async load() {
+    try {
+      const [languages, settings] = await Promise.all(["languages", "frontend/settings"].map((path) => fetch(path).then((a) => a.json())));
+      return { languages, settings };
+    } catch {
+      throw new Error("The server is not responding");
+    }
+  },
+
+  async detect(q, signal) { return (await (await this._ask("detect", { q }, signal)).json())[0].language; },
+
+  // The lines of a response: sentences, each with its text, alternatives and flags.
+  async *translate(body, signal) {
+    const reader = (await this._ask("translate", { ...body, stream: true }, signal)).body.pipeThrough(new TextDecoderStream()).getReader();
+    let rest = "";
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done) return;
+      const lines = (rest + value).split("\n");
+      rest = lines.pop();
+      for (const line of lines) yield JSON.parse(line);
+    }
+  },
+
+  // The response, and the address of the translated document.
+  async translateFile(fields) {
+    const form = new FormData();
+    for (const [name, value] of [...fields, ["api_key", $("key").value]]) form.append(name, value);
+    const answer = await fetch("translate_file", { method: "POST", body: form }), found = await answer.json();
+    if (!answer.ok) throw new Error(found.error);
+    const path = `download_file/${found.translatedFileUrl.split("/").pop()}`;
+    const href = $("key").value ? URL.createObjectURL(await (await fetch(path, { headers: this._authorization() })).blob()) : path;
+    return { found, href };
+  },
+
+  _authorization: () => ($("key").value ? { Authorization: `Bearer ${$("key").value}` } : {}),
+
+  async _ask(path, body, signal) {
+    const headers = { "Content-Type": "application/json", ...this._authorization() };
+    const answer = await fetch(path, { method: "POST", headers, body: JSON.stringify(body), signal });
+    if (!answer.ok) throw new Error((await answer.json()).error);
+    return answer;
+  },
+};
