@@ -1,6 +1,7 @@
 """Build the native decoder with AddressSanitizer and UndefinedBehaviorSanitizer, test it and fuzz it.
 
-    python scripts/sanitize.py                    # the tests of the native engine, 60 s of fuzzing, a leak check
+    python scripts/sanitize.py                    # the tests of the native engine, 60 s of fuzzing it, and 15 s
+                                                  # of fuzzing the decoder of web pages; a leak check
     python scripts/sanitize.py --seconds 600      # fuzz for longer
     python scripts/sanitize.py --quick            # only 2 s of fuzzing; reuses an up-to-date build
 
@@ -31,6 +32,8 @@ SANITIZERS = "-fsanitize=address,undefined,float-cast-overflow"
 # With AVX_VNNI_BY_AVX512, processors with AVX-512 run the kernel avx-vnni too.
 DEFINES = ["-DAVX_VNNI_BY_AVX512"]
 FLAGS = ["-O1", "-g1", "-fPIC", "-fno-omit-frame-pointer", "-fno-sanitize-recover=all", "-Wall", "-Wextra", "-Werror"]
+WEB = COPY / "libweb.so"
+"""The decoder of exported web pages, for this machine."""
 TEST = "tests/decoding/engines/test_native_engine.py"
 
 
@@ -61,12 +64,14 @@ def build() -> None:
     shutil.copy(ROOT / "pyproject.toml", COPY)
     objects = COPY / "objects"
     objects.mkdir(exist_ok=True)
-    sources = extension()["sources"]
+    sources = [*extension()["sources"], "nmt/decoding/native/web.c"]
     targets = [objects / f"{Path(source).stem}.o" for source in sources]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(compile_source, sources, targets))
     library = COPY / "nmt" / "decoding" / "native" / "_decoder.abi3.so"
-    subprocess.run([*COMPILER, "-shared", SANITIZERS, *map(str, targets), "-o", str(library)], check=True)
+    for left_out, target in (("web", library), ("module", WEB)):
+        objects_of = [str(path) for path in targets if path.stem != left_out]
+        subprocess.run([*COMPILER, "-shared", SANITIZERS, *objects_of, "-o", str(target)], check=True)
 
 
 def environment() -> dict[str, str]:
@@ -106,9 +111,9 @@ def run_tests() -> bool:
     return subprocess.run(command, cwd=COPY, env=environment()).returncode == 0
 
 
-def fuzz(arguments: list[str]) -> bool:
-    """Run the fuzzer with the instrumented extension; return whether it found nothing, else print the failing case."""
-    command = [sys.executable, "scripts/fuzz_native.py", "--verbose", *arguments]
+def fuzz(arguments: list[str], script: str = "fuzz_native.py") -> bool:
+    """Run a fuzzer with the instrumented extension; return whether it found nothing, else print the failing case."""
+    command = [sys.executable, f"scripts/{script}", "--verbose", *arguments]
     last = ""
     with subprocess.Popen(command, cwd=COPY, env=environment(), stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
@@ -146,6 +151,8 @@ def main() -> int:
         passed = [fuzz([*seed, "--seconds", "2"])]
     else:
         passed = [run_tests(), fuzz([*seed, "--seconds", str(arguments.seconds)])]
+        web = [str(WEB), "tests/models/digits", "--seconds", str(arguments.seconds / 4)]
+        passed.append(fuzz([*web, *seed], "fuzz_web.py"))
         passed.append(fuzz(["--seed", "1", "--leaks", str(arguments.leaks)]))
     sys.stdout.write("no errors\n" if all(passed) else "FAILED\n")
     return 0 if all(passed) else 1

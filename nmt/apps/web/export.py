@@ -78,7 +78,7 @@ def export_web(run: RunDir, out: Path, *, overwrite: bool = False) -> None:
             shutil.copyfile(source, folder / source.name)
         html = (_SERVER / "index.html").read_text("utf-8")
         write_text(folder / "index.html", html.replace("<meta name=", _HEAD + "<meta name=", 1))
-        (folder / "weights.bin").write_bytes(_weights(run, config, tokenizers))
+        (folder / "weights.bin").write_bytes(weights_of(run, config, tokenizers))
         names = ("src", "tgt") if tokenizers.tgt is not tokenizers.src else ("src",)
         for name in names:
             write_text(folder / f"{name}.json", to_json(vocabulary_of(getattr(tokenizers, name))))
@@ -154,7 +154,7 @@ def vocabulary_of(tokenizer: Tokenizer) -> dict[str, Any]:
     }
 
 
-def _weights(run: RunDir, config: Config, tokenizers: TokenizerPair) -> bytes:
+def weights_of(run: RunDir, config: Config, tokenizers: TokenizerPair) -> bytes:
     """Return the weights in the format of nmt/decoding/native/web.c; matrices are quantized as model.c does it."""
     path = run.usable_checkpoint()
     arrays = read_arrays(path)
