@@ -33,14 +33,14 @@ PACK_INFO = "packed.json"
 StoredPrecision = Literal["fp32", "fp16"]
 
 PATTERNS = (
-    "config.yaml", "packed.json", "statistics.json", "README.md", "shortlist.safetensors", "eval/test.json",
-    "checkpoints/index.json", "checkpoints/*.safetensors", "tokenizer/*.model",
+    "config.yaml", "packed.json", "statistics.json", "README.md", "lexicon.safetensors", "shortlist.safetensors",
+    "eval/test.json", "checkpoints/index.json", "checkpoints/*.safetensors", "tokenizer/*.model",
 )  # fmt: skip
 """Shell patterns that match all files of a packed model."""
 
 _NAMES = re.compile(
-    r"config\.yaml|packed\.json|statistics\.json|README\.md|shortlist\.safetensors|eval/test\.json|checkpoints/index\.json|"
-    r"checkpoints/[A-Za-z0-9][A-Za-z0-9._-]{0,100}\.safetensors|tokenizer/[a-z-]+\.model"
+    r"config\.yaml|packed\.json|statistics\.json|README\.md|(lexicon|shortlist)\.safetensors|eval/test\.json|"
+    r"checkpoints/index\.json|checkpoints/[A-Za-z0-9][A-Za-z0-9._-]{0,100}\.safetensors|tokenizer/[a-z-]+\.model"
 )
 _REQUIRED = ("config.yaml", PACK_INFO, "checkpoints/index.json")
 _MAX_MEMBERS = 16

@@ -155,6 +155,7 @@ class RunDir:
         self.card = path / "README.md"
         self.tokenizer = path / "tokenizer"
         self.shortlist = path / "shortlist.safetensors"
+        self.lexicon = path / "lexicon.safetensors"
         self.data = path / "data"
         self.twins = self.data / "test.twins"
         self.checkpoints = path / "checkpoints"

@@ -10,7 +10,8 @@ from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import RunError, counted
 from nmt.base.machine import own_bytes
 from nmt.config import Config
-from nmt.data.store.alignment import Aligner
+from nmt.data.store.alignment import TENSION, Aligner
+from nmt.data.store.glossary_pairs import TermLexicon
 from nmt.data.store.redraw import Redraw
 from nmt.model.transformer import Transformer
 from nmt.training.batches import UpdateBatches
@@ -105,7 +106,8 @@ class Training:
         redraw = Redraw.from_config(stage.config, store, self.tokenizers)
         batches = UpdateBatches(store, stage.config, self.setup.group, redraw)
         if settings.guided_alignment and not settings.copy_targets:  # the lexicon has no links within a language
-            batches.aligner = Aligner(stage.config.data, store, self.tokenizers)
+            lexicon = TermLexicon.of_store(store, tension=TENSION)
+            batches.aligner = Aligner(lexicon, self.tokenizers, stage.config.data.directions)
         return batches
 
     def start(self) -> None:

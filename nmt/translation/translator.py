@@ -20,6 +20,7 @@ from nmt.data.text.glossary import Glossary
 from nmt.data.text.text_statistics import TextStatistics
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.decoding.engines.interface import Engine
+from nmt.translation.alignment import RunLexicon
 from nmt.translation.drafts import Drafts
 from nmt.translation.languages import LanguagePair
 from nmt.translation.retries import has_loop, retry_loops, retry_lost_spans, retry_missed
@@ -84,6 +85,7 @@ class Translator:
         self.statistics = statistics
         self.segmenter = TextSegmenter(tokenizers, languages, engine.max_src_len, statistics)
         self._has_warned = False
+        self.lexicon: RunLexicon | None = None
 
     @classmethod
     def load(
@@ -117,7 +119,9 @@ class Translator:
         tokenizers = shared_tokenizers(runs)
         config = runs[0].config()
         loaded = load_engine(runs, tokenizers, engine, device, precision, scores=scores)
-        return cls(tokenizers, loaded, LanguagePair.from_config(config), config.decoding, runs[0].statistics())
+        made = cls(tokenizers, loaded, LanguagePair.from_config(config), config.decoding, runs[0].statistics())
+        made.lexicon = RunLexicon(runs[0], tokenizers)
+        return made
 
     @property
     def precision(self) -> str:

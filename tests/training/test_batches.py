@@ -12,8 +12,9 @@ from nmt.artifacts.rundir import RunDir
 from nmt.base.device import Precision
 from nmt.base.errors import ConfigError
 from nmt.base.special_tokens import EOS_ID
-from nmt.data.store.alignment import Aligner
+from nmt.data.store.alignment import TENSION, Aligner
 from nmt.data.store.batching import read_batch
+from nmt.data.store.glossary_pairs import TermLexicon
 from nmt.data.store.redraw import Redraw
 from nmt.data.store.report import CorpusCounts
 from nmt.data.store.store import TokenStore, build_store
@@ -50,7 +51,7 @@ def batches(digits, tmp_path_factory):
         store = build_store(path, corpus.train_pairs(), tokenizers, CorpusCounts())
         redraw = Redraw.from_config(config, store, tokenizers)
         made = UpdateBatches(store, config, ProcessGroup(rank, world_size), redraw)
-        made.aligner = Aligner(config.data, store, tokenizers)
+        made.aligner = Aligner(TermLexicon.of_store(store, tension=TENSION), tokenizers, config.data.directions)
         return made
 
     return make

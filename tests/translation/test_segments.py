@@ -10,7 +10,7 @@ import sacrebleu
 from nmt.base.errors import NmtError
 from nmt.config import SearchOptions
 from nmt.translation import SegmentTranslation, Translator
-from nmt.translation.segments import Segment, alignment, search_candidates
+from nmt.translation.segments import Segment, search_candidates
 
 SOURCES = ["12345", "90", "", "777 31", "4", "8 16 24", "1111"]
 BEAM = SearchOptions(rerank="mbr-chrf", num_candidates=6, num_hypotheses=3, retry_loops=False)
@@ -87,8 +87,3 @@ def test_the_search_is_wide_enough_for_the_candidates():
     assert (options.of_candidates().beam_size, options.of_candidates().num_hypotheses) == (7, 7)
     sampling = SearchOptions(rerank="mbr-chrf", sample=True).of_candidates()
     assert (sampling.beam_size, sampling.num_hypotheses, sampling.rerank) == (1, 16, "none")
-
-
-def test_each_target_token_goes_with_the_source_token_it_attends_to_most_or_with_none():
-    weights = [[0.1, 0.7, 0.2], [0.6, 0.3, 0.1], [0.2, 0.2, 0.6], [0.0, 0.0, 1.0]]
-    assert alignment(weights, 3) == [(1, 0), (0, 1)]  # the third looks at eos, the fourth is eos

@@ -92,7 +92,9 @@ Picture = Annotated[
 ]
 Alignments = Annotated[
     bool,
-    rare_option("--alignments", help="With --format jsonl: add word alignments (source-target token pairs, i-j)."),
+    rare_option(
+        "--alignments", help="With --format jsonl: add alignments (i-j: source-target, of words and of tokens)."
+    ),
 ]
 GlossaryFile = Annotated[
     Path | None,
@@ -208,7 +210,7 @@ def translate(
             with _progress(texts, input, output, file.num_texts) as progress:
                 for block, translations in translator.translate_blocks(blocks, request, progress.count + 1):
                     _warn(translations, progress.count + 1, translator.max_src_len)
-                    file.write("".join(render(translation) + "\n" for translation in translations), block)
+                    file.write("".join(render(*pair) + "\n" for pair in zip(block, translations, strict=True)), block)
                     progress.add(len(block))
         if attention is not None:  # with the output in place: there is nothing to resume
             _draw_attention(translator, translations[0], attention)
@@ -235,14 +237,14 @@ def _progress(texts: list[str], path: Path | None, output: Path | None, num_done
     return Progress(total=total, start=num_done, bar=bar, log_lines=log_lines)
 
 
-def _as_text(num_lines: int, best: Translation) -> str:
+def _as_text(num_lines: int, _source: str, best: Translation) -> str:
     """Return `num_lines` lines, one per hypothesis."""
     # A line break, from an argument or from the model, would shift all following lines.
     texts = [translation.text.replace("\n", " ") for translation in (best, *best.alternatives)]
     return "\n".join(texts + [""] * (num_lines - len(texts)))
 
 
-def _as_json(translator: BlockTranslator, request: Request, alignments: bool, best: Translation) -> str:
+def _as_json(translator: BlockTranslator, request: Request, alignments: bool, source: str, best: Translation) -> str:
     """Return one JSON object, which lists all hypotheses if there are several."""
     fields = {
         **_fields(best, translator),
@@ -265,7 +267,13 @@ def _as_json(translator: BlockTranslator, request: Request, alignments: bool, be
     if request.glossary is not None:
         fields |= {"num_terms": best.num_terms, "terms_missed": best.terms_missed}
     if alignments:
-        fields["alignment"] = _alignment(translator, best)
+        from nmt.apps.documents.details import align_words
+        from nmt.translation import Translator
+
+        assert isinstance(translator, Translator)  # the attention needs the model in this process
+        links = align_words(translator, source, best)
+        texts = (" ".join(f"{src}-{tgt}" for src, tgt in each) for each in links)
+        fields |= zip(("alignment", "token_alignment"), texts, strict=True)
     if request.options.num_hypotheses > 1:
         fields["hypotheses"] = [_fields(translation, translator) for translation in (best, *best.alternatives)]
     return to_json(fields)
@@ -304,23 +312,6 @@ def _attention(translator: BlockTranslator, segment: SegmentTranslation) -> list
 
     assert isinstance(translator, Translator)
     return translator.cross_attention(segment)
-
-
-def _alignment(translator: BlockTranslator, translation: Translation) -> str:
-    """Return `i-j` for each aligned pair of a source and a target token; empty for a blank text.
-
-    If the text was split, token numbers continue across segments.
-    """
-    from nmt.translation.segments import alignment
-
-    pairs = []
-    num_src = num_tgt = 0
-    for segment in translation.segments:
-        if segment.tgt_ids:
-            found = alignment(_attention(translator, segment), len(segment.tgt_ids))
-            pairs += [(source + num_src, target + num_tgt) for source, target in found]
-        num_src, num_tgt = num_src + len(segment.src_ids), num_tgt + len(segment.tgt_ids)
-    return " ".join(f"{source}-{target}" for source, target in pairs)
 
 
 def _draw_attention(translator: BlockTranslator, translation: Translation, path: Path) -> None:

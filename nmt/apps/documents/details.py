@@ -8,15 +8,22 @@ from collections.abc import Sequence
 from itertools import pairwise
 from math import exp
 from typing import NamedTuple
+from unicodedata import normalize
 
-from nmt.base.errors import NmtError
 from nmt.base.languages import Direction, language_tag, written_without_spaces
 from nmt.data.text.glossary import TERM_SYMBOLS
 from nmt.data.text.spans import PLACEHOLDERS, find_spans
 from nmt.translation import Translation, Translator
-from nmt.translation.segments import alignment
+from nmt.translation.alignment import align
+from nmt.translation.segments import SegmentTranslation
 
-_WORD = re.compile(r"\S+")
+_ENDS = r""",.;:!?"'()\[\]¡¿«»‹›‘’‚“”„…،؛؟۔।॥、。「」『』（），：；！？"""
+_WORD = re.compile(rf"[^\s{_ENDS}](?:\S*[^\s{_ENDS}])?|[{_ENDS}]+")  # without the punctuation around it
+_MAX_UNKNOWN = 20  # characters in a row that no token spells
+_SPACED_WORD = re.compile(r"\S+")
+
+
+Links = list[tuple[int, int]]
 
 
 class Details(NamedTuple):
@@ -31,8 +38,8 @@ class Details(NamedTuple):
 def explain(translator: Translator, source: str, direction: Direction, translation: Translation) -> Details | None:
     """Return the details of the translation of `source`, which is one segment.
 
-    None if its tokens do not spell it: with byte tokens or normalized characters, or if nmt translated around spans.
-    Links come from the attention of the second-to-last layer, or of the last layer if the engine gives no other.
+    Links are those of `align`. None if its tokens do not spell it, as with byte tokens, or if nmt translated around
+    spans.
     """
     if not translation.segments and translation.text.strip() == source.strip():  # there was nothing to translate
         words = [word + " " for word in source.split()]
@@ -43,16 +50,14 @@ def explain(translator: Translator, source: str, direction: Direction, translati
     segment = translation.segments[0]
     spans = [source[span.start : span.end] for span in find_spans(source)]
     placeholders = dict(zip(PLACEHOLDERS, spans, strict=False))
-    src = _words(translator.tokenizers.src.tokens(segment.src_ids), source, placeholders, direction.src)
-    tgt = _words(translator.tokenizers.tgt.tokens(segment.tgt_ids), translation.text, placeholders, direction.tgt)
-    if src is None or tgt is None:
+    surfaces = [_surfaces(tokens, placeholders) for tokens in _tokens(translator, segment)]
+    texts = source, translation.text
+    letters = [(_letters("".join(side))[0], _letters(text)[0]) for side, text in zip(surfaces, texts, strict=True)]
+    if any(spelled != written or not written for spelled, written in letters):
         return None
+    src, tgt = (_words([side], *each) for side, each in zip(surfaces, zip(texts, direction, strict=True), strict=True))
     (src_words, src_word_of), (tgt_words, tgt_word_of) = src, tgt
-    try:
-        attention = translator.cross_attention(segment, layer=-2)
-    except NmtError:
-        attention = translator.cross_attention(segment)
-    links = {(src_word_of[i], tgt_word_of[j]) for i, j in alignment(attention, len(segment.tgt_ids))}
+    links = {(src_word_of[i], tgt_word_of[j]) for i, j in align(translator, segment, direction)}
     (scores,) = translator.engine.score([segment.src_ids], [[*segment.tgt_tag, *segment.tgt_ids]])
     least = [0.0] * len(tgt_words)
     for word, score in zip(tgt_word_of, scores[len(segment.tgt_tag) :], strict=False):  # the score of eos is not used
@@ -62,33 +67,66 @@ def explain(translator: Translator, source: str, direction: Direction, translati
     return Details(src_words, tgt_words, sorted(links), [round(exp(score), 3) for score in least])
 
 
-def _words(
-    tokens: Sequence[str], text: str, placeholders: dict[str, str], language: str
-) -> tuple[list[str], list[int]] | None:
-    """Return the words of `text`, and the word of each of its `tokens`: -1 for tokens without text, such as tags.
+def align_words(translator: Translator, source: str, translation: Translation) -> tuple[Links, Links]:
+    """Return the links (source word, target word) of a text, and those of its tokens; both from 0, sorted.
 
-    None if the tokens do not spell the text. In a language written without spaces, each token is a word.
+    Words are what stands between white space; in a language written without spaces, each token that is not blank.
     """
-    surfaces = _surfaces(tokens, placeholders)
-    spelled = "".join(surfaces)
-    if spelled.strip() != text.strip() or not text.strip():
-        return None
-    end = _margin(text) - _margin(spelled)
-    token_starts = list[int]()  # in `text`; -1 for white space
-    for surface in surfaces:
-        token_starts.append(end + _margin(surface) if surface.strip() else -1)
-        end += len(surface)
+    if (direction := translation.direction) is None:
+        return [], []
+    spans, links = (source[span.start : span.end] for span in find_spans(source)), list[tuple[int, int]]()
+    surfaces: tuple[list[list[str]], list[list[str]]] = [], []
+    num_src = num_tgt = 0
+    for segment in translation.segments:
+        src, tgt = _tokens(translator, segment)
+        if tgt:
+            links += [(num_src + i, num_tgt + j) for i, j in align(translator, segment, direction)]
+        num_src, num_tgt = num_src + len(src), num_tgt + len(tgt)
+        symbols = dict.fromkeys(symbol for token in src if (symbol := token.removeprefix("▁")) in PLACEHOLDERS)
+        placeholders = {symbol: next(spans, symbol) for symbol in symbols}
+        surfaces[0].append(_surfaces(src, placeholders))
+        surfaces[1].append(_surfaces(tgt, placeholders))
+    _, src_word_of = _words(surfaces[0], source, direction.src, _SPACED_WORD)
+    _, tgt_word_of = _words(surfaces[1], translation.text, direction.tgt, _SPACED_WORD)
+    by_word = {(src_word_of[i], tgt_word_of[j]) for i, j in links}
+    return sorted(link for link in by_word if min(link) >= 0), links
+
+
+def _tokens(translator: Translator, segment: SegmentTranslation) -> tuple[list[str], list[str]]:
+    tokenizers = translator.tokenizers
+    return tokenizers.src.tokens(segment.src_ids), tokenizers.tgt.tokens(segment.tgt_ids)
+
+
+def _words(
+    segments: Sequence[Sequence[str]], text: str, language: str, word: re.Pattern[str] = _WORD
+) -> tuple[list[str], list[int]]:
+    """Return the words of `text`, and the word of each token of its segments: -1 for tokens without text, such as tags.
+
+    `segments` are the texts of their tokens. Tokens that are not in the text, such as unknown ones, have no words. In a
+    language written without spaces, each token is a word.
+    """
+    letters, places = _letters(text)
+    spans, at = list[range](), 0  # of each token, in `places`
+    for surfaces in segments:
+        at = max(at, letters.find(_letters("".join(surfaces))[0], at))  # behind text that was not translated
+        for spelled in (_letters(surface)[0] for surface in surfaces):
+            start = letters.find(spelled, at, at + len(spelled) + _MAX_UNKNOWN)
+            spans.append(range(start, start + len(spelled)) if start >= 0 else range(0))
+            at = max(at, spans[-1].stop)
     if written_without_spaces(language):
-        starts = [start for start in token_starts if start >= 0]
+        starts = [places[span.start] for span in spans if span]
     else:
-        starts = [match.start() for match in _WORD.finditer(text)]
+        starts = [match.start() for match in word.finditer(text)]
     words = [text[start:end] for start, end in pairwise([0, *starts[1:], len(text)])]
-    return words, [bisect_right(starts, start) - 1 for start in token_starts]
+    # The middle of a token, because a protected span may begin or end with punctuation.
+    return words, [bisect_right(starts, places[span[(len(span) - 1) // 2]]) - 1 if span else -1 for span in spans]
 
 
-def _margin(text: str) -> int:
-    """Return the number of leading white-space characters of `text`."""
-    return len(text) - len(text.lstrip())
+def _letters(text: str) -> tuple[str, list[int]]:
+    """Return the characters of `text` as a tokenizer may normalize them, without white space, and their positions."""
+    found = [(each, at) for at, character in enumerate(text) for each in normalize("NFKC", character)]
+    found = [(each, at) for each, at in found if not each.isspace()]
+    return "".join(each for each, _ in found), [at for _, at in found]
 
 
 def _surfaces(tokens: Sequence[str], spans: dict[str, str]) -> list[str]:

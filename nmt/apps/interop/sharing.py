@@ -22,7 +22,13 @@ from nmt.config.load import PATH_KEYS
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.evaluation.card import test_record
 
-_OLD_FILES = ("checkpoints/*", "tokenizer/*", "eval/*", "shortlist.safetensors")  # of the previous upload
+_OLD_FILES = (
+    "checkpoints/*",
+    "tokenizer/*",
+    "eval/*",
+    "lexicon.safetensors",
+    "shortlist.safetensors",
+)  # of the previous upload
 AnySection = TypeVar("AnySection", bound=Section)
 
 
@@ -76,8 +82,9 @@ def write_shareable(run: RunDir, folder: Path, names: tuple[str, str], precision
         convert_weights(weights, shared.checkpoint(weights.stem), "float16")
     else:
         _copy(weights, shared.checkpoint(weights.stem))
-    if run.shortlist.is_file():
-        _copy(run.shortlist, shared.shortlist)
+    for table, copied in ((run.shortlist, shared.shortlist), (run.lexicon, shared.lexicon)):
+        if table.is_file():
+            _copy(table, copied)
     if (statistics := run.statistics()) is not None:
         shared.write_statistics(statistics)
     shared.write_index(_index(run, weights.stem))

@@ -1,15 +1,15 @@
-"""Align the words of pairs, by the lexicon of their corpus, as a guide for cross-attention."""
+"""Align the words of pairs, by the lexicon of their corpus."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nmt.base.languages import written_without_spaces
+from nmt.base.languages import Direction, written_without_spaces
 from nmt.base.special_tokens import EOS_ID
-from nmt.config.data import DataConfig
 from nmt.data.store.glossary_pairs import TermLexicon
-from nmt.data.store.store import TokenStore
 from nmt.data.tokens.tokenizer import Tokenizer, TokenizerPair
 
 TENSION = 4.0  # fast_align begins with it too
@@ -21,12 +21,12 @@ Floats = NDArray[np.float32]
 
 
 class Aligner:
-    """Aligns the words of pairs of a tokenized corpus, however these are segmented."""
+    """Aligns the words of pairs, however these are segmented, by a lexicon of their languages."""
 
-    def __init__(self, data: DataConfig, store: TokenStore, tokenizers: TokenizerPair):
-        """Use the lexicon of `store`, or learn it."""
-        self._lexicon = TermLexicon.of_store(store, tension=TENSION)
-        src, tgt = ({getattr(each, side) for each in data.directions} for side in ("src", "tgt"))
+    def __init__(self, lexicon: TermLexicon, tokenizers: TokenizerPair, directions: Iterable[Direction]):
+        """Align pairs in `directions`, or, as swapped pairs, in the opposite ones."""
+        self._lexicon = lexicon
+        src, tgt = ({*side} for side in zip(*directions, strict=True))
         self._src = _WordStarts(tokenizers.src, any(map(written_without_spaces, src)))
         self._tgt = _WordStarts(tokenizers.tgt, any(map(written_without_spaces, tgt)))
 
@@ -44,6 +44,13 @@ class Aligner:
             links[~swapped] = self._link(src[~swapped], tgt[~swapped])
             links[swapped] = self._link(tgt[swapped], src[swapped]).transpose(0, 2, 1)
         return links / np.maximum(links.sum(2, keepdims=True), 1).astype(np.float32)
+
+    def links(self, src: Sequence[int], tgt: Sequence[int], *, swapped: bool) -> list[tuple[int, int]]:
+        """Return the links (source token, target token) of one pair of tokens without eos, as in `align`."""
+        if not (src and tgt):
+            return []
+        links = self.align(np.array([src]), np.array([tgt]), np.array([swapped]))[0]
+        return [(source, target) for target, source in np.argwhere(links).tolist()]
 
     def _link(self, src: Ids, tgt: Ids) -> Flags:
         if not len(src):

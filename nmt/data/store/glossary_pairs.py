@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import random
 from collections.abc import Collection, Sequence
-from typing import NamedTuple, Self
+from pathlib import Path
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nmt.base.files import write_atomically
 from nmt.base.languages import Direction, written_without_spaces
-from nmt.data.store.lexicon import learn_lexicon
+from nmt.data.store.lexicon import MAX_PAIRS, learn_lexicon
 from nmt.data.store.store import TokenStore, damaged
+from nmt.data.store.tables import entry_data, load_table, save_table
 from nmt.data.text.augment import TextPair
 from nmt.data.text.glossary import Match, Term, annotation
 from nmt.data.text.spans import Span, replace_spans
@@ -58,9 +60,9 @@ class TermLexicon(NamedTuple):
     tgt_vocab_size: int
 
     @classmethod
-    def learn(cls, store: TokenStore, tension: float = 0.0) -> Self:
+    def learn(cls, store: TokenStore, tension: float = 0.0, max_pairs: int = MAX_PAIRS) -> Self:
         """Learn the lexicon of a tokenized corpus by `learn_lexicon`. RunError if the corpus is damaged."""
-        lexicon, width = learn_lexicon(store, tension), store.tgt.vocab_size
+        lexicon, width = learn_lexicon(store, tension, max_pairs), store.tgt.vocab_size
         src_links = np.bincount(lexicon.src, lexicon.links, minlength=store.src.vocab_size)
         tgt_links = np.bincount(lexicon.tgt, lexicon.links, minlength=width)
         totals = src_links[lexicon.src] + tgt_links[lexicon.tgt]
@@ -90,6 +92,26 @@ class TermLexicon(NamedTuple):
             with write_atomically(path) as partial, open(partial, "wb") as output:
                 np.savez(output, keys=lexicon.keys, similarities=lexicon.similarities)
         return lexicon
+
+    def save(self, path: Path, tokenizers: TokenizerPair) -> None:
+        """Write the lexicon into a run, with similarities in half precision, atomically. Raises OSError."""
+        save_table(path, {"keys": self.keys, "similarities": self.similarities.astype(np.float16)}, tokenizers)
+
+    @classmethod
+    def load(cls, path: Path, tokenizers: TokenizerPair) -> TermLexicon:
+        """Read what `save` wrote. RunError if it is damaged, or for other tokenizers."""
+        sizes = tokenizers.src.vocab_size, tokenizers.tgt.vocab_size
+
+        def parse(entries: dict[str, Any]) -> TermLexicon:
+            keys = np.frombuffer(entry_data(entries, "keys", "I64"), np.int64)
+            similarities = np.frombuffer(entry_data(entries, "similarities", "F16"), np.float16).astype(np.float32)
+            if len(keys) != len(similarities) or not ((similarities >= 0) & (similarities <= 1)).all():
+                raise ValueError("its parts do not fit together")
+            if len(keys) and not (keys[0] >= 0 and keys[-1] < sizes[0] * sizes[1] and (keys[1:] > keys[:-1]).all()):
+                raise ValueError("it contains invalid tokens")
+            return cls(keys, similarities, sizes[1])
+
+        return load_table(path, tokenizers, ("lexicon", "copy it again from where the run was trained"), parse)
 
     def links(
         self, ids: tuple[Sequence[int], Sequence[int]], words: tuple[Sequence[Range], Sequence[Range]]

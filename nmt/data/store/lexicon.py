@@ -17,7 +17,7 @@ from nmt.data.store.store import Side, TokenStore, positions
 
 ITERATIONS = 5
 MAX_PAIRS = 500_000
-"""Maximum number of sentence pairs to learn from; a larger corpus is subsampled, every n-th pair."""
+"""Default maximum of sentence pairs to learn from; a larger corpus is subsampled, every n-th pair."""
 
 MAX_ENTRIES = 20_000_000
 MAX_CELLS = 50_000_000
@@ -105,19 +105,19 @@ class _Direction:
         return counts
 
 
-def learn_lexicon(store: TokenStore, tension: float = 0.0) -> Lexicon:
+def learn_lexicon(store: TokenStore, tension: float = 0.0, max_pairs: int = MAX_PAIRS) -> Lexicon:
     """Learn which tokens of the two sides of `store` are translations. RunError if the store is damaged.
 
     With `tension`, tokens at similar places in their sentences are more likely to be linked (Dyer et al. 2013, section
-    2: lambda), in both directions.
+    2: lambda), in both directions. Of more than `max_pairs` pairs, every n-th is used.
     """
     width = store.tgt.vocab_size
-    keys = _find_entries(store)
+    keys = _find_entries(store, max_pairs)
     src, tgt = keys // width, keys % width
     forward, backward = _Direction(src, width), _Direction(tgt, store.src.vocab_size)
     links, entries = np.zeros(len(keys)), _Entries(keys, store.src.vocab_size * width)
     for _ in range(ITERATIONS):
-        for block_keys, src_positions, tgt_positions, src_ids, tgt_ids, distances in _blocks(store):
+        for block_keys, src_positions, tgt_positions, src_ids, tgt_ids, distances in _blocks(store, max_pairs):
             found, known = entries.find(block_keys)
             near = np.exp(-tension * distances[known]) if tension else None
             forward.expect(found, tgt_positions[known], tgt_ids, near)
@@ -126,10 +126,10 @@ def learn_lexicon(store: TokenStore, tension: float = 0.0) -> Lexicon:
     return Lexicon(src, tgt, links)
 
 
-def _find_entries(store: TokenStore) -> Ints:
+def _find_entries(store: TokenStore, max_pairs: int) -> Ints:
     """Return the keys of the token pairs that occur together, ascending; if too many, only the most frequent ones."""
     keys, counts = np.zeros(0, np.int64), np.zeros(0, np.int64)
-    for block_keys, *_ in _blocks(store):
+    for block_keys, *_ in _blocks(store, max_pairs):
         found, found_counts = np.unique(block_keys, return_counts=True)
         keys, places = np.unique(np.concatenate([keys, found]), return_inverse=True)
         counts = np.bincount(places, np.concatenate([counts, found_counts]), minlength=len(keys)).astype(np.int64)
@@ -140,9 +140,9 @@ def _find_entries(store: TokenStore) -> Ints:
     return keys
 
 
-def _blocks(store: TokenStore) -> Iterator[_Block]:
+def _blocks(store: TokenStore, max_pairs: int) -> Iterator[_Block]:
     """Yield the sentence pairs to learn from, in blocks of at most `MAX_LINKS` links."""
-    step = -(-len(store) // MAX_PAIRS) or 1
+    step = -(-len(store) // max_pairs) or 1
     for start in range(0, len(store), step * 100_000):
         pairs = np.arange(start, min(start + step * 100_000, len(store)), step)
         links = store.src.lengths(pairs) * store.tgt.lengths(pairs)

@@ -34,6 +34,9 @@ from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.training.corpus.corpus import Corpus, with_both_sides, with_progress
 from nmt.training.corpus.text_statistics import record_statistics, record_twins
 
+LEXICON_PAIRS = 100_000
+"""Maximum number of pairs from which the lexicon of a run is learned."""
+
 log = logging.getLogger(__name__)
 
 
@@ -93,6 +96,8 @@ def prepare(config: Config, run: RunDir, store_root: Path, expected: str | None 
         TermLexicon.of_store(store, keep=True)
     if config.training.guided_alignment or any(stage.guided_alignment for stage in config.training.stages):
         TermLexicon.of_store(store, keep=True, tension=TENSION)
+    if not run.lexicon.exists():  # for alignments of translations
+        TermLexicon.learn(store, TENSION, LEXICON_PAIRS).save(run.lexicon, tokenizers)
     report = _report(corpus, run, tokenizers, store)
     if report.too_long == len(store) and config.data.on_too_long == "drop":
         hint = "raise model.max_src_len and model.max_tgt_len, or set data.on_too_long to truncate"

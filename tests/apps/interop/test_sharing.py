@@ -7,6 +7,7 @@ import shutil
 import zipfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 
@@ -17,6 +18,8 @@ from nmt.artifacts.find_model import find_run
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import RunError
 from nmt.config import SearchOptions
+from nmt.data.store.glossary_pairs import TermLexicon
+from nmt.data.tokens.tokenizer import TokenizerPair
 from tests.full_disk import no_room_for
 from tests.tiny import tiny_config
 
@@ -181,6 +184,15 @@ def test_the_weights_that_were_named_are_packed(run, tmp_path):
     packed = find_run(str(tmp_path / "m.zip"))
     assert packed.best_checkpoint().read_bytes() == run.checkpoint("average").read_bytes()
     assert packed.index().checkpoints == {"average": run.index().checkpoints["average"]}
+
+
+def test_a_packed_model_has_the_lexicon_of_its_run(run, tmp_path):
+    copy = RunDir(tmp_path / "copy")
+    shutil.copytree(run.path, copy.path)
+    lexicon = TermLexicon(np.arange(3), np.ones(3, np.float32), 1)
+    lexicon.save(copy.lexicon, TokenizerPair.load(copy.tokenizer))
+    pack(copy, tmp_path / "m.zip")
+    assert find_run(str(tmp_path / "m.zip")).lexicon.read_bytes() == copy.lexicon.read_bytes()
 
 
 def test_a_packed_model_has_no_test_set_and_no_training_data(run, tmp_path):

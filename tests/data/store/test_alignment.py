@@ -7,15 +7,16 @@ import random
 import numpy as np
 import pytest
 
+from nmt.base.languages import Direction
 from nmt.base.special_tokens import EOS_ID, PAD_ID
-from nmt.config import Config, TokenizerConfig
+from nmt.config import TokenizerConfig
 from nmt.data.read.corpus import SentencePair
-from nmt.data.store.alignment import Aligner
+from nmt.data.store.alignment import TENSION, Aligner
 from nmt.data.store.batching import collate
+from nmt.data.store.glossary_pairs import TermLexicon
 from nmt.data.store.report import CorpusCounts
 from nmt.data.store.store import build_store
 from nmt.data.tokens.sentencepiece_training import train_tokenizers
-from tests.tiny import tiny_values
 
 WORDS = {"anton": "vesta", "berta": "wanda", "cesar": "xaver", "dora": "ypsi", "emil": "zeppe", "frida": "quart"}
 
@@ -30,8 +31,8 @@ def made(tmp_path_factory):
     config = TokenizerConfig(type="unigram", vocab_size=290, joint=True)
     tokenizers = train_tokenizers(config, lambda: [pair.src for pair in pairs], lambda: [pair.tgt for pair in pairs])
     store = build_store(folder / "store", iter(pairs), tokenizers, CorpusCounts())
-    data = Config.model_validate(tiny_values(folder)).data
-    return Aligner(data, store, tokenizers), tokenizers, store
+    lexicon = TermLexicon.of_store(store, tension=TENSION)
+    return Aligner(lexicon, tokenizers, [Direction("de", "en")]), tokenizers, store
 
 
 def test_all_tokens_of_a_word_are_linked_to_those_of_its_translation_and_nothing_else_is(made):

@@ -14,6 +14,8 @@ import sentencepiece
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import ConfigError, DataError, RunError
 from nmt.config.data import DataConfig
+from nmt.data.store.alignment import TENSION
+from nmt.data.store.glossary_pairs import TermLexicon
 from nmt.data.text.spans import PLACEHOLDERS
 from nmt.training.corpus import corpus as corpus_module
 from nmt.training.corpus.corpus import Corpus
@@ -29,6 +31,19 @@ def test_sets_that_are_named_are_written_into_the_run(digits, tmp_path):
     rows = [row.split("\t") for row in (digits / "test.tsv").read_text().splitlines()]
     assert run.read_pairs("test") == ([row[0] for row in rows], [row[1] for row in rows])
     assert len(prepared.store) == 600
+
+
+def test_the_run_gets_a_lexicon_that_translates_digits(digits, tmp_path):
+    run = RunDir(tmp_path / "run")
+    prepared = prepare(tiny_config(digits), run, tmp_path / "store")
+    lexicon = TermLexicon.load(run.lexicon, prepared.tokenizers)
+    assert len(lexicon.keys) > 0
+    learned = TermLexicon.learn(prepared.store, TENSION)
+    assert (lexicon.keys == learned.keys).all()
+    assert abs(lexicon.similarities - learned.similarities).max() < 0.001
+    written = run.lexicon.read_bytes()
+    prepare(tiny_config(digits), RunDir(tmp_path / "again"), tmp_path / "store")
+    assert (tmp_path / "again" / run.lexicon.name).read_bytes() == written
 
 
 def test_sets_that_are_not_named_are_held_out_with_all_translations_of_a_source(tmp_path):

@@ -1,0 +1,87 @@
+"""Align translations: by the lexicon of their run, and by cross-attention for words that it does not link."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from nmt.artifacts.rundir import RunDir
+from nmt.base.errors import NmtError
+from nmt.base.languages import Direction
+from nmt.data.tokens.tokenizer import TokenizerPair
+
+if TYPE_CHECKING:
+    from nmt.data.store.alignment import Aligner
+    from nmt.data.store.glossary_pairs import TermLexicon
+    from nmt.translation.segments import SegmentTranslation
+    from nmt.translation.translator import Translator
+
+Links = list[tuple[int, int]]
+
+
+class RunLexicon:
+    """The lexicon of a run, which is read when it is first needed."""
+
+    def __init__(self, run: RunDir, tokenizers: TokenizerPair):
+        self._run, self._tokenizers = run, tokenizers
+        self._aligners: dict[Direction, Aligner] = {}
+
+    @cached_property
+    def _lexicon(self) -> TermLexicon | None:
+        from nmt.data.store.glossary_pairs import TermLexicon  # it imports numpy, which is slow
+
+        return TermLexicon.load(self._run.lexicon, self._tokenizers) if self._run.lexicon.is_file() else None
+
+    @cached_property
+    def guided_head(self) -> int | None:
+        """The head of cross-attention that training.guided_alignment taught to align, if any."""
+        training = self._run.config().training
+        is_guided = training.guided_alignment or any(stage.guided_alignment for stage in training.stages)
+        return 0 if is_guided else None
+
+    def links(self, segment: SegmentTranslation, direction: Direction) -> Links:
+        """Return the links (source token, target token) of words that translate each other; none without a lexicon.
+
+        RunError if the lexicon is damaged, or for other tokenizers.
+        """
+        if self._lexicon is None:
+            return []
+        learned, opposite = self._run.config().data.directions, Direction(direction.tgt, direction.src)
+        swapped = direction not in learned and opposite in learned
+        key = opposite if swapped else direction
+        if key not in self._aligners:
+            from nmt.data.store.alignment import Aligner
+
+            self._aligners[key] = Aligner(self._lexicon, self._tokenizers, [key])
+        return self._aligners[key].links(segment.src_ids, segment.tgt_ids, swapped=swapped)
+
+
+def align(translator: Translator, segment: SegmentTranslation, direction: Direction) -> Links:
+    """Return the links (source token, target token) of `segment`, a translation by `translator`; from 0, sorted.
+
+    The lexicon of the run links the tokens of words that translate each other. The cross-attention of the
+    second-to-last layer links the others. Without a lexicon, as in imported models and old runs, it links all. RunError
+    if the lexicon is damaged.
+    """
+    lexicon = translator.lexicon
+    links = lexicon.links(segment, direction) if lexicon is not None else []
+    src, tgt = {i for i, _ in links}, {j for _, j in links}
+    if len(src) == len(segment.src_ids) or len(tgt) == len(segment.tgt_ids):
+        return sorted(links)
+    try:
+        weights = translator.cross_attention(segment, -2, lexicon.guided_head if lexicon is not None else None)
+    except NmtError:  # the engine, or the model, has only the last layer
+        weights = translator.cross_attention(segment)
+    by_attention = most_attended(weights, len(segment.tgt_ids))
+    return sorted([*links, *((i, j) for i, j in by_attention if i not in src and j not in tgt)])
+
+
+def most_attended(weights: Sequence[Sequence[float]], num_tgt: int) -> Links:
+    """Return (source index, target index), from 0, for the first `num_tgt` rows of the attention weights [T][S].
+
+    Each target token is aligned with the source token that it attends to most (Garg et al. 2019, section 4.1). If that
+    is eos, the last one, the target token stays unaligned.
+    """
+    best = [max(range(len(row)), key=row.__getitem__) for row in weights[:num_tgt]]
+    return [(source, target) for target, source in enumerate(best) if source < len(weights[target]) - 1]
