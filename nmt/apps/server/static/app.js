@@ -70,6 +70,7 @@ function changed(wait = PAUSE) {
   clearTimeout(timer);
   if (running) running.abort();
   running = null;
+  if (!languages.length) return; // still loading, or an error that must stay
   if (!text.value.trim()) {
     show([]);
     say("");
