@@ -355,15 +355,12 @@ static void quantize(const float *states, int rows, int width, Rows *out) {
             continue;
         }
         out->scale[row] = size / 127.0f;
-        vec inverse = v_set(size > 1e-30f ? 127.0f / size : 0.0f);
+        vec inverse = v_set(size > 1e-30f ? 127.0f / size : 0.0f), sum = v_set(0.0f); /* of integers: exact in fp32 */
         for (int i = 0; i < lanes; i += LANES) {
             vec scaled = v_round(v_mul(v_load(states + i), inverse));
             v_to_int8(scaled, q + i);
+            if (WEIGHT_OFFSET) sum = v_add(sum, scaled);
         }
-        if (WEIGHT_OFFSET) {
-            int32_t sum = 0;
-            for (int i = 0; i < lanes; i++) sum += q[i];
-            out->correction[row] = -WEIGHT_OFFSET * sum;
-        }
+        if (WEIGHT_OFFSET) out->correction[row] = -WEIGHT_OFFSET * (int32_t)v_sum(sum);
     }
 }
