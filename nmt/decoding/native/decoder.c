@@ -45,7 +45,7 @@ static int make_room(Worker *w, int rows, int positions) {
         w->capacity = fits ? rows : 0;
     }
     if (fits && positions > w->score_capacity) {
-        fits = reserve((void **)&w->scores, ROUND_UP((size_t)positions, BLOCK) * 4);
+        fits = reserve((void **)&w->scores, (ROUND_UP((size_t)positions, BLOCK) + LANES) * m->config.num_heads * 4);
         w->score_capacity = fits ? positions : 0;
     }
     return fits;
@@ -137,26 +137,9 @@ static void place(const Model *m, const Attention *attention, float *heads, int 
         m->kernel->rotate(heads + part * m->attention_width, m->config.num_heads, m->head_size, m->cosine + at, m->sine + at);
 }
 
-/* The nearest bfloat16, ties to even. */
-static uint16_t half_of(float x) {
-    uint32_t bits;
-    memcpy(&bits, &x, 4);
-    uint32_t nearest = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
-    return (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? bits >> 16 | 64 : nearest); /* NaN stays NaN */
-}
-
 /* Writes the key and value of a position, A numbers each, to its block at `offset`. */
 static void put_key_value(const Worker *w, const float *key, const float *value, void *block, size_t offset, int place) {
-    size_t width = w->model->attention_width, values = offset + width * (BLOCK + place);
-    if (w->number_bytes == 4) {
-        float *numbers = block;
-        for (size_t i = 0; i < width; i++) numbers[offset + i * BLOCK + place] = key[i];
-        memcpy(numbers + values, value, width * sizeof(float));
-        return;
-    }
-    uint16_t *numbers = block;
-    for (size_t i = 0; i < width; i++) numbers[values + i] = half_of(value[i]);
-    for (size_t i = 0; i < width; i++) numbers[offset + i * BLOCK + place] = half_of(key[i]);
+    w->model->kernel->put(key, value, block, offset, w->model->attention_width, place, w->number_bytes == 2);
 }
 
 static void embed(const Model *m, const float *table, int id, const float *positions, int position, float *out) {

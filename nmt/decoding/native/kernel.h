@@ -7,7 +7,8 @@
  *   weights   panels of 16 outputs: int8 [outputs/16][inputs/group][16][group], fp32 [outputs/16][inputs][16]
  *   block     keys and values of 16 positions, A numbers each: keys [A][16], so that one register holds one coordinate
  *             of 16 keys; then values [16][A]. A is heads x K16. In bfloat16 if the weights are in int8, because
- *             reading blocks limits the speed of decoding.
+ *             reading blocks limits the speed of decoding; then keys are [A/2][16][2], because a register of pairs becomes
+ *             two of fp32 with one instruction each.
  *
  * Integer sums are exact. fp32 sums are computed in a fixed order, which depends neither on the other rows nor on the
  * instruction set. So the result for a row is bit-identical on every processor and in any batch.
@@ -109,9 +110,11 @@ typedef struct {
     void (*embed)(const float *embedding, float scale, const float *position, int width, float *out);
     /* Rotates heads [heads][K16] by the angles of one position (Su et al. 2021, section 3.2.2); K is even. */
     void (*rotate)(float *heads, int num_heads, int head_size, const float *cosine, const float *sine);
+    /* Writes the key and value of a position, `width` numbers each, to its place in a block, from number `offset` on. */
+    void (*put)(const float *key, const float *value, void *block, size_t offset, size_t width, int place, int half);
     /* softmax(q K / sqrt(K)) V per head (Vaswani et al. 2017, section 3.2), with q already scaled. blocks: those of
-     * `length` positions, read from number `offset` on, in bfloat16 if `half`, else fp32. scores: scratch [length
-     * rounded up]. weights: [heads][length] or NULL. */
+     * `length` positions, read from number `offset` on, in bfloat16 if `half`, else fp32. scores: scratch [heads][length
+     * rounded up + 16]. weights: [heads][length] or NULL. */
     void (*attend)(const float *query, void *const *blocks, size_t offset, int length, int num_heads, int head_size,
                    float *scores, float *out, float *weights, int half);
     /* Adds `count` logits (a multiple of 16, at most CHUNK), with ids from `first_id`, to the reduction.

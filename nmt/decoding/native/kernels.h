@@ -103,17 +103,43 @@ static void rotate(float *heads, int num_heads, int head_size, const float *cosi
         }
 }
 
-/* Loads sixteen numbers of a block. */
-FN vec load_numbers(const void *block, size_t at, const int half) {
-    return half ? v_load_half((const uint16_t *)block + at) : v_load((const float *)block + at);
+/* The nearest bfloat16, ties to even. */
+FN uint16_t half_of(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, 4);
+    uint32_t nearest = (bits + 0x7fff + (bits >> 16 & 1)) >> 16, nan = 0u - ((bits & 0x7fffffffu) > 0x7f800000u);
+    return (uint16_t)((nearest & ~nan) | ((bits >> 16 | 64) & nan)); /* NaN stays NaN; without a branch */
 }
 
-/* Scores of one head for the 16 keys of a block, q [K16], keys [K16][16]: four sums, over every fourth coordinate. */
+/* As Kernel.put. */
+static void put(const float *key, const float *value, void *block, size_t offset, size_t width, int place, int half) {
+    if (!half) {
+        float *keys = (float *)block + offset;
+        for (size_t i = 0; i < width; i++) keys[i * BLOCK + place] = key[i];
+        memcpy(keys + width * (BLOCK + place), value, width * sizeof(float));
+        return;
+    }
+    uint16_t *keys = (uint16_t *)block + offset + 2 * place, *values = (uint16_t *)block + offset + width * (BLOCK + place);
+    for (size_t i = 0; i < width; i += LANES, keys += LANES * BLOCK) {
+        uint16_t halves[LANES];
+        for (int j = 0; j < LANES; j++) values[i + j] = half_of(value[i + j]);
+        for (int j = 0; j < LANES; j++) halves[j] = half_of(key[i + j]);
+        UNROLL for (int j = 0; j < LANES; j += 2) memcpy(keys + j * BLOCK, halves + j, 2 * sizeof *halves);
+    }
+}
+
+/* Scores of one head for the 16 keys of a block, q [K16], keys from number `keys` on: four sums, over every fourth
+ * coordinate. */
 FN vec block_scores(const float *query, const void *block, size_t keys, int size, const int half) {
-    vec sum[4] = {v_set(0.0f), v_set(0.0f), v_set(0.0f), v_set(0.0f)};
-    for (int d = 0; d < size; d += 4)
-        UNROLL for (int i = 0; i < 4; i++)
-            sum[i] = v_fma(v_set(query[d + i]), load_numbers(block, keys + (size_t)(d + i) * BLOCK, half), sum[i]);
+    vec sum[4] = {v_set(0.0f), v_set(0.0f), v_set(0.0f), v_set(0.0f)}, k[4];
+    for (int d = 0; d < size; d += 4, keys += 4 * BLOCK) {
+        if (half) {
+            v_load_pairs((const uint16_t *)block + keys, &k[0], &k[1]);
+            v_load_pairs((const uint16_t *)block + keys + 2 * BLOCK, &k[2], &k[3]);
+        } else
+            UNROLL for (int i = 0; i < 4; i++) k[i] = v_load((const float *)block + keys + i * BLOCK);
+        UNROLL for (int i = 0; i < 4; i++) sum[i] = v_fma(v_set(query[d + i]), k[i], sum[i]);
+    }
     return v_add(v_add(sum[0], sum[1]), v_add(sum[2], sum[3]));
 }
 
@@ -131,42 +157,56 @@ FN float exponentials(float *scores, int length, vec highest) {
 /* out [16 x parts] = sum of scores[t] x values[t] / total, over t in order; the values begin at `offset`. */
 FN void pool_values(const float *scores, void *const *blocks, size_t offset, int length, size_t stride,
                     const int parts, float total, float *out, const int half) {
-    vec sum[4];
+    const int paired = half && parts % 2 == 0;
+    vec sum[4], v[4];
     UNROLL for (int i = 0; i < parts; i++) sum[i] = v_set(0.0f);
     for (int start = 0; start < length; start += BLOCK) {
-        const void *block = blocks[start / BLOCK];
+        const float *floats = (const float *)blocks[start / BLOCK] + offset;
+        const uint16_t *halves = (const uint16_t *)blocks[start / BLOCK] + offset;
         int count = length - start < BLOCK ? length - start : BLOCK;
-        for (int t = 0; t < count; t++) {
+        for (int t = 0; t < count; t++, floats += stride, halves += stride) {
             vec weight = v_set(scores[start + t]);
             UNROLL for (int i = 0; i < parts; i++)
-                sum[i] = v_fma(weight, load_numbers(block, offset + t * stride + i * LANES, half), sum[i]);
+                if (!paired) v[i] = half ? v_load_half(halves + i * LANES) : v_load(floats + i * LANES);
+                else if (i % 2 == 0) v_load_pairs(halves + i * LANES, &v[i], &v[i + 1]);
+            UNROLL for (int i = 0; i < parts; i++) sum[i] = v_fma(weight, v[i], sum[i]);
         }
     }
     vec scale = v_set(1.0f / total);
+    UNROLL for (int i = 0; i + 1 < parts; i += 2)
+        if (paired) v_interleave(&sum[i], &sum[i + 1]);
     UNROLL for (int i = 0; i < parts; i++) v_store(out + i * LANES, v_mul(sum[i], scale));
 }
 
+/* One part for all heads after another, so that the processor works on several heads at once. */
 FN void attend_to(const float *query, void *const *blocks, size_t offset, int length, int num_heads, int head_size,
                   float *scores, float *out, float *weights, const int half) {
-    int size = ROUND_UP(head_size, LANES);
-    size_t width = (size_t)num_heads * size;
+    const int size = ROUND_UP(head_size, LANES), parts = size / LANES, padded = ROUND_UP(length, BLOCK);
+    const size_t width = (size_t)num_heads * size, stride = padded + LANES; /* of scores; the total comes behind them */
     for (int head = 0; head < num_heads; head++) {
         size_t at = (size_t)head * size;
         vec highest = v_set(-INFINITY);
         for (int start = 0; start < length; start += BLOCK) {
             vec s = block_scores(query + at, blocks[start / BLOCK], offset + at * BLOCK, size, half);
-            v_store(scores + start, s);
+            v_store(scores + head * stride + start, s);
             highest = v_max(highest, v_first(s, v_set(-INFINITY), length - start));
         }
-        float total = exponentials(scores, length, highest);
-        size_t values = offset + width * BLOCK + at;
+        v_store(scores + head * stride + padded, highest);
+    }
+    for (int head = 0; head < num_heads; head++) {
+        float *s = scores + head * stride;
+        s[padded] = exponentials(s, length, v_load(s + padded));
+    }
+    for (int head = 0; head < num_heads; head++) {
+        const float *s = scores + head * stride;
+        size_t at = (size_t)head * size, values = offset + width * BLOCK + at;
         int part = 0;
-        for (; part + 4 <= size / LANES; part += 4)
-            pool_values(scores, blocks, values + part * LANES, length, width, 4, total, out + at + part * LANES, half);
-        for (; part < size / LANES; part++)
-            pool_values(scores, blocks, values + part * LANES, length, width, 1, total, out + at + part * LANES, half);
+        for (; part + 4 <= parts; part += 4)
+            pool_values(s, blocks, values + part * LANES, length, width, 4, s[padded], out + at + part * LANES, half);
+        for (; part < parts; part++)
+            pool_values(s, blocks, values + part * LANES, length, width, 1, s[padded], out + at + part * LANES, half);
         if (weights)
-            for (int t = 0; t < length; t++) weights[(size_t)head * length + t] = scores[t] / total;
+            for (int t = 0; t < length; t++) weights[(size_t)head * length + t] = s[t] / s[padded];
     }
 }
 
@@ -219,6 +259,6 @@ static int top(const float *logits, int n, int count, float *scores, int *ids) {
 }
 
 const Kernel KERNEL = {
-    KERNEL_NAME, is_supported, GROUP, WEIGHT_OFFSET, quantize, product, product_listed, normalize, activate, embed, rotate, attend,
-    reduce, top, exponential,
+    KERNEL_NAME, is_supported, GROUP, WEIGHT_OFFSET, quantize, product, product_listed, normalize, activate, embed, rotate, put,
+    attend, reduce, top, exponential,
 };

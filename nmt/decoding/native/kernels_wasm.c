@@ -146,7 +146,7 @@ static int is_signed(void) { return 0; }
 
 /* Has no product_listed: a search in a browser has no shortlist. */
 const Kernel kernel_wasm_signed = {
-    KERNEL_NAME "-signed", is_signed, GROUP, 0, quantize_signed, product, NULL, normalize, activate, embed, rotate, attend,
+    KERNEL_NAME "-signed", is_signed, GROUP, 0, quantize_signed, product, NULL, normalize, activate, embed, rotate, put, attend,
     reduce, top, exponential,
 };
 #endif

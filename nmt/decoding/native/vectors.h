@@ -17,6 +17,19 @@ FN vec v_load_half(const uint16_t *p) {
     __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p));
     return (vec){_mm512_castsi512_ps(_mm512_slli_epi32(wide, 16))};
 }
+/* Sixteen pairs of them: the first and the second of each. */
+FN void v_load_pairs(const uint16_t *p, vec *first, vec *second) {
+    __m512i pairs = _mm512_loadu_si512((const void *)p);
+    first->r = _mm512_castsi512_ps(_mm512_slli_epi32(pairs, 16));
+    second->r = _mm512_castsi512_ps(_mm512_and_si512(pairs, _mm512_set1_epi32(-65536)));
+}
+/* Lanes a, b become a0 b0 a1 b1 ..., the inverse of v_load_pairs. */
+FN void v_interleave(vec *a, vec *b) {
+    __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    __m512 first = _mm512_permutex2var_ps(a->r, low, b->r);
+    b->r = _mm512_permutex2var_ps(a->r, _mm512_add_epi32(low, _mm512_set1_epi32(8)), b->r);
+    a->r = first;
+}
 FN vec v_set(float x) { return (vec){_mm512_set1_ps(x)}; }
 FN vec v_add(vec a, vec b) { return (vec){_mm512_add_ps(a.r, b.r)}; }
 FN vec v_sub(vec a, vec b) { return (vec){_mm512_sub_ps(a.r, b.r)}; }
@@ -56,6 +69,20 @@ FN void v_store(float *p, vec x) { _mm256_storeu_ps(p, x.a); _mm256_storeu_ps(p 
 #define WIDEN256(p) \
     _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(p))), 16))
 FN vec v_load_half(const uint16_t *p) { return (vec){WIDEN256(p), WIDEN256(p + 8)}; }
+#define FIRST256(pairs) _mm256_castsi256_ps(_mm256_slli_epi32(pairs, 16))
+#define SECOND256(pairs) _mm256_castsi256_ps(_mm256_and_si256(pairs, _mm256_set1_epi32(-65536)))
+FN void v_load_pairs(const uint16_t *p, vec *first, vec *second) {
+    __m256i a = _mm256_loadu_si256((const __m256i *)p), b = _mm256_loadu_si256((const __m256i *)(p + 16));
+    *first = (vec){FIRST256(a), FIRST256(b)};
+    *second = (vec){SECOND256(a), SECOND256(b)};
+}
+#define INTERLEAVE256(x, y, part) \
+    _mm256_permute2f128_ps(_mm256_unpacklo_ps(x, y), _mm256_unpackhi_ps(x, y), part)
+FN void v_interleave(vec *x, vec *y) {
+    vec low = {INTERLEAVE256(x->a, y->a, 0x20), INTERLEAVE256(x->a, y->a, 0x31)};
+    *y = (vec){INTERLEAVE256(x->b, y->b, 0x20), INTERLEAVE256(x->b, y->b, 0x31)};
+    *x = low;
+}
 FN vec v_set(float x) { return (vec){_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
 FN vec v_add(vec x, vec y) { return (vec){_mm256_add_ps(x.a, y.a), _mm256_add_ps(x.b, y.b)}; }
 FN vec v_sub(vec x, vec y) { return (vec){_mm256_sub_ps(x.a, y.a), _mm256_sub_ps(x.b, y.b)}; }
@@ -101,6 +128,21 @@ typedef four_parts vec;
 FN vec v_load(const float *p) { EACH_PART(wasm_v128_load(p + 4 * i)); }
 FN void v_store(float *p, vec a) { UNROLL for (int i = 0; i < 4; i++) wasm_v128_store(p + 4 * i, a.r[i]); }
 FN vec v_load_half(const uint16_t *p) { EACH_PART(wasm_i32x4_shl(wasm_u32x4_load16x4(p + 4 * i), 16)); }
+FN void v_load_pairs(const uint16_t *p, vec *first, vec *second) {
+    UNROLL for (int i = 0; i < 4; i++) {
+        v128_t pairs = wasm_v128_load(p + 8 * i);
+        first->r[i] = wasm_i32x4_shl(pairs, 16);
+        second->r[i] = wasm_v128_and(pairs, wasm_i32x4_splat(-65536));
+    }
+}
+FN void v_interleave(vec *a, vec *b) {
+    vec x = *a, y = *b;
+    UNROLL for (int i = 0; i < 4; i++) {
+        vec *out = i < 2 ? a : b;
+        out->r[2 * (i % 2)] = wasm_i32x4_shuffle(x.r[i], y.r[i], 0, 4, 1, 5);
+        out->r[2 * (i % 2) + 1] = wasm_i32x4_shuffle(x.r[i], y.r[i], 2, 6, 3, 7);
+    }
+}
 FN vec v_set(float x) { EACH_PART(wasm_f32x4_splat(x)); }
 FN vec v_add(vec a, vec b) { EACH_PART(wasm_f32x4_add(a.r[i], b.r[i])); }
 FN vec v_sub(vec a, vec b) { EACH_PART(wasm_f32x4_sub(a.r[i], b.r[i])); }
@@ -143,6 +185,20 @@ FN vec v_load_half(const uint16_t *p) {
         memcpy(&a.x[i], &bits, 4);
     }
     return a;
+}
+FN void v_load_pairs(const uint16_t *p, vec *first, vec *second) {
+    EACH_LANE {
+        uint32_t bits[2] = {(uint32_t)p[2 * i] << 16, (uint32_t)p[2 * i + 1] << 16};
+        memcpy(&first->x[i], bits, 4);
+        memcpy(&second->x[i], bits + 1, 4);
+    }
+}
+FN void v_interleave(vec *a, vec *b) {
+    vec x = *a, y = *b;
+    EACH_LANE {
+        a->x[i] = i % 2 ? y.x[i / 2] : x.x[i / 2];
+        b->x[i] = i % 2 ? y.x[8 + i / 2] : x.x[8 + i / 2];
+    }
 }
 FN vec v_set(float x) { vec a; EACH_LANE a.x[i] = x; return a; }
 FN vec v_add(vec a, vec b) { EACH_LANE a.x[i] += b.x[i]; return a; }
