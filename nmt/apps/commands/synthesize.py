@@ -7,13 +7,14 @@ import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from nmt.apps.commands.documents import refuse_corpus
 from nmt.apps.commands.inputs import read_standard_input, read_text_file
 from nmt.apps.commands.options import (
+    SEARCH_FLAGS,
     Checkpoint,
     Device,
     Engine,
@@ -27,6 +28,7 @@ from nmt.apps.commands.options import (
     To,
     find_models,
     open_translator,
+    rare_option,
     refuse,
     search_flags,
     settings_of,
@@ -35,9 +37,12 @@ from nmt.apps.commands.outputs import refuse_replacing
 from nmt.apps.commands.streams import STANDARD_INPUT
 from nmt.apps.recipes.candidates import FAULTS, candidates_of, filter_reason
 from nmt.artifacts.rundir import RunDir
+from nmt.base.languages import Direction
 from nmt.base.progress import Progress
+from nmt.config import Config, SearchOptions, load_config
 from nmt.config.filters import THRESHOLDS
 from nmt.data.read.lines import count_lines, open_text
+from nmt.translation.languages import LanguagePair
 from nmt.translation.stream import grow_blocks
 from nmt.translation.translator import Request
 
@@ -49,6 +54,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _DASH = "-"  # --input -: standard input
+_OF_SERVERS = ("num_hypotheses", "sample", "temperature", "top_p", "seed")
 
 Input = Annotated[
     str,
@@ -94,6 +100,28 @@ LengthRatio = Annotated[
         "1993); 0: no limit.",
     ),
 ]
+Teacher = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help="Language model instead of a run: a server with OpenAI's API, such as http://localhost:8000/v1. --model "
+        "is then its name there. The API key is read from the environment variable NMT_TEACHER_KEY.",
+    ),
+]
+ModelToTrain = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        "-c",
+        help="With --teacher: configuration of the model to train, for the languages and the examples in the prompt.",
+    ),
+]
+Examples = Annotated[
+    int, rare_option(min=0, max=100, metavar="N", help="With --teacher: number of training pairs in the prompt.")
+]
+Requests = Annotated[
+    int, rare_option(min=1, max=256, metavar="N", help="With --teacher: number of requests at the same time.")
+]
 Allow = Annotated[
     list[str] | None,
     typer.Option(metavar="REASON", help="Keep pairs that would be dropped for this reason. May be repeated."),
@@ -107,6 +135,8 @@ def synthesize(
     input: Input,
     output: Output,
     models: Models = None,
+    teacher: Teacher = None,
+    config: ModelToTrain = None,
     checkpoint: Checkpoint = None,
     forward: Forward = False,
     resume: Resume = False,
@@ -117,6 +147,8 @@ def synthesize(
     keep: Keep = 1.0,
     length_ratio: LengthRatio = THRESHOLDS["length_ratio"],
     allow: Allow = None,
+    examples: Examples = 8,
+    requests: Requests = 8,
     ray: Ray = None,
     ray_workers: RayWorkers = None,
     engine: Engine = "auto",
@@ -129,20 +161,34 @@ def synthesize(
     from de to en. Outputs that look wrong are dropped and counted. --output writes FILE.partial and renames it to FILE
     when complete; --resume continues a stopped command after the last line.
     """
+    from nmt.apps.recipes.language_model import LanguageModel, Prompt
     from nmt.apps.recipes.synthesis import CandidateFile, CorpusWriter, form_of
 
     form = form_of(output)
     limits = _limits(min_score, keep, length_ratio, allow or [])
     refuse({"--ray-workers needs --ray": ray_workers is not None and ray is None})
-    found = find_models(models, checkpoint)
+    refuse({"--teacher and --config need each other": (teacher is None) != (config is None)})
+    others = {"--checkpoint": checkpoint, "--ray": ray, "--min-score": min_score, "--keep": keep < 1}
+    others["--engine, --device or --precision"] = {engine, device, precision} != {"auto"}
+    others |= {SEARCH_FLAGS.get(name, "--set"): name not in _OF_SERVERS for name in search.given}
+    refuse({f"{name} cannot be used with --teacher": teacher and given for name, given in others.items()})
+    found = [] if teacher else find_models(models, checkpoint)
     _check_files(input, output, found)
     scores = limits.needs_scores or form == "jsonl"
-    with open_translator(found, engine, device, precision, ray, ray_workers, scores=scores) as translator:
+    if teacher is not None and config is not None:
+        wanted = load_config(config)
+        prompt = Prompt.from_config(wanted, _direction_of_teacher(wanted, to, from_, forward=forward), examples)
+        options = search.change(SearchOptions())
+        opened: Any = LanguageModel(teacher, models[0] if models else None, prompt, options, requests)
+    else:
+        opened = open_translator(found, engine, device, precision, ray, ray_workers, scores=scores)
+    with opened as translator:
         options = search.change(translator.options)
         corpus = CorpusWriter(output, form, translator.languages.direction(to, from_), forward)
         _log_plan(input, corpus)
         request = Request(options, None, to, from_, draw_by_line=True)
-        settings = settings_of(found, translator, request) | limits._asdict() | {"forward": forward}
+        settings = translator.settings() if teacher else settings_of(found, translator, request)
+        settings |= limits._asdict() | {"forward": forward}
         settings["allowed"] = sorted(limits.allowed)
         with CandidateFile(output, settings, resume=resume) as file:
             _translate(translator, request, input, file)
@@ -151,6 +197,15 @@ def synthesize(
     log.info(selection.describe())
     if selection.num_kept:
         log.info("to train on it, with a tag before each source:\n%s", corpus.describe_training())
+
+
+def _direction_of_teacher(config: Config, to: str | None, from_: str | None, *, forward: bool) -> Direction:
+    """Return the direction to translate in for a model with `config`: the same with --forward, else the opposite."""
+    languages = LanguagePair.from_config(config)
+    if not forward:
+        opposite = tuple(Direction(tgt, src) for src, tgt in languages.directions)
+        languages = languages._replace(src=languages.tgt, tgt=languages.src, directions=opposite)
+    return languages._replace(language_tags="source").direction(to, from_)
 
 
 def _check_files(name: str, output: Path, models: Sequence[RunDir]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from nmt.base.files import to_json
@@ -18,6 +19,9 @@ FAULTS = {
     "blank": "the given line is blank",
     "unreadable": "a side holds control characters, or bytes that were not UTF-8",
     "too_long": f"a side has over {MAX_CHARACTERS:,} characters",
+    "failed": "--teacher: the server gave no usable reply for this line alone",
+    "refused": "--teacher: the language model, or a filter of its server, refused to answer",
+    "explained": "--teacher: the answer is more than a translation, such as a preamble, or far more text",
     "empty": "the output is blank",
     "truncated": "the end of the given line was not translated (--split never)",
     "unfinished": "the output reached its maximum length",
@@ -34,6 +38,14 @@ FAULTS = {
 
 _UNREADABLE = re.compile("[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f-\\x9f\\ufffd]")
 _LINE_BREAKS = str.maketrans(dict.fromkeys("\n\r\t", " "))
+
+
+@dataclass(frozen=True)
+class Answer(Translation):
+    """A translation by a language model."""
+
+    faults: tuple[str, ...] = ()
+    """Names of `FAULTS` that apply."""
 
 
 class Candidate(NamedTuple):
@@ -94,16 +106,17 @@ def candidates_of(text: str, translation: Translation) -> Candidates:
 
 def _faults(translation: Translation, output: str) -> list[str]:
     """Return the faults of a translation, whose text on one line is `output`."""
+    faults = dict.fromkeys(translation.faults, True) if isinstance(translation, Answer) else {}
     if not output:
-        return ["empty"]
-    faults = {
-        "unreadable": _UNREADABLE.search(output),
+        return [*faults] or ["empty"]
+    faults |= {
+        "unreadable": _UNREADABLE.search(output) is not None,
         "too_long": len(output) > MAX_CHARACTERS,
         "truncated": translation.truncated,
         "unfinished": not translation.finished,
         "looped": translation.loop_unresolved,
         "copied": translation.copied_source,
         "wrong_language": translation.wrong_language,
-        "protected_lost": translation.protected_lost,
+        "protected_lost": bool(translation.protected_lost),
     }
-    return [fault for fault, is_so in faults.items() if is_so]
+    return [fault for fault in FAULTS if faults.get(fault)]
