@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nmt.apps.commands.config import count_pairs
-from nmt.apps.commands.options import Device, NewRun, Overrides, Precision, ReplaceRun, load_translator
+from nmt.apps.commands.options import Device, NewRun, Overrides, Precision, ReplaceRun, load_translator, refuse
 from nmt.apps.commands.outputs import PartialFile
 from nmt.apps.commands.streams import print_text
 from nmt.apps.commands.train import log_next_steps, prepare_to_train, refuse_replacing_parts, train_run
@@ -22,13 +22,14 @@ from nmt.artifacts.rundir import RunDir, refuse_existing
 from nmt.base.errors import ConfigError, NmtError, RunError
 from nmt.base.progress import Progress
 from nmt.config import Config, SearchOptions, load_config, suggest_config
+from nmt.config.corpora import ParallelFiles
 from nmt.config.dump import with_values
 from nmt.config.nodes import read_tree
 from nmt.config.search import MAX_BEAM_SIZE
 from nmt.data.read.lines import read_lines
 
 if TYPE_CHECKING:
-    from nmt.apps.recipes.distillation import Comparison, DistillationText, Part
+    from nmt.apps.recipes.distillation import Comparison, Part
     from nmt.translation import Translator
 
 log = logging.getLogger(__name__)
@@ -63,6 +64,15 @@ NBest = Annotated[
         help="Number of translations of each source that the student learns from, at most --beam.",
     ),
 ]
+Reverse = Annotated[
+    list[Path] | None,
+    typer.Option(
+        metavar="RUN",
+        help="Data diversification (Nguyen et al. 2020): run of the opposite direction. The student learns from the "
+        "original pairs, the teacher's translations of their sources and this run's translations of their targets. "
+        "Default of --config: the teacher's configuration. Repeat for an ensemble.",
+    ),
+]
 MixOriginal = Annotated[
     float,
     typer.Option(
@@ -79,6 +89,7 @@ def distill(
     teachers: Teachers,
     run: NewRun,
     config: StudentConfig = None,
+    reverse: Reverse = None,
     beam: Beam = 5,
     n_best: NBest = 1,
     mix_original: MixOriginal = 0.0,
@@ -92,12 +103,14 @@ def distill(
 
     `nmt distill runs/teacher --run runs/student`: the teacher translates the training sources, and the student is
     trained on the result (Kim and Rush 2016). Validation and test set keep their original translations. It prints BLEU
-    and decoding time of both at the end.
+    and decoding time of both at the end. With --reverse, the student also learns from the original pairs and from
+    translated targets.
     """
     if resume and overwrite:
         raise typer.BadParameter("choose one of --resume and --overwrite")
     if n_best > beam:
         raise typer.BadParameter(f"{n_best} translations need a --beam of at least {n_best}")
+    refuse({"--reverse cannot be used with --n-best and --mix-original": reverse and (n_best > 1 or mix_original)})
     if not (resume or overwrite):
         refuse_existing(run)
     prepare_to_train()
@@ -105,16 +118,22 @@ def distill(
     from nmt.training.corpus.prepare import find_store_root
 
     found = [find_run(str(teacher)) for teacher in teachers]
-    student = _student_config(found[0], config, overrides)
-    _check_student(student, found[0], config, mix_original)
-    refuse_replacing_parts(run, student, found)
+    opposite = [find_run(str(each)) for each in reverse or ()]
+    student = _student_config(found[0], config, overrides, as_teacher=bool(opposite))
+    _check_student(student, found[0], config, mixes=bool(mix_original or opposite))
+    if opposite:
+        turned = [ParallelFiles.reversed(files) for files in student.data.corpora("train")]
+        data = student.data.model_copy(update={"train": tuple(turned)})
+        _check_student(student.model_copy(update={"data": data}), opposite[0], config, mixes=True)
+    refuse_replacing_parts(run, student, [*found, *opposite])
     options = found[0].config().decoding.greedy().changed(beam_size=beam, num_hypotheses=n_best)
-    text = write_distillation_text(student, found, options, precision, find_store_root(student, run))
+    text = write_distillation_text(student, found, opposite, options, precision, find_store_root(student, run))
     training = student.model_copy(update={"data": text.student_data(mix_original)})
     checked = with_values(training, "configuration of the student")
     if resume:
         _refuse_other_text(checked, run)
-    _translate_all(found, text, options, device, precision)
+    for models, parts in ((found, text.parts), (opposite, text.reversed)):
+        _translate_all(models, parts, text.folder, options, device, precision)
     arguments = [argument for argument in sys.argv[1:] if argument not in ("--overwrite", "--resume")]
     how_to_resume = f"nmt {shlex.join([*arguments, '--resume'])}"
     train_run(checked, run, "either" if resume else "start", how_to_resume, overwrite=overwrite)
@@ -125,13 +144,13 @@ def distill(
     log_next_steps(run)
 
 
-def _check_student(student: Config, teacher: RunDir, path: Path | None, mix_original: float) -> None:
+def _check_student(student: Config, teacher: RunDir, path: Path | None, *, mixes: bool) -> None:
     """Raise ConfigError if the teacher does not translate a direction of the student, or the stages allow no mixing."""
     from nmt.translation import LanguagePair
 
-    if mix_original and any(stage.weights or stage.corpora for stage in student.training.stages):
+    if mixes and any(stage.weights or stage.corpora for stage in student.training.stages):
         hint = "omit it, or weights and corpora in training.stages"
-        raise ConfigError("--mix-original adds corpora that the student's stages leave out", hint=hint)
+        raise ConfigError("--mix-original or --reverse adds corpora that the student's stages leave out", hint=hint)
     languages = LanguagePair.from_config(teacher.config())
     for src, tgt in student.data.directions:
         try:
@@ -155,8 +174,11 @@ def _refuse_other_text(config: Config, run: Path) -> None:
         raise RunError("this student was started on other text", path=run, hint=hint)
 
 
-def _student_config(teacher: RunDir, path: Path | None, overrides: list[str]) -> Config:
-    """Return the configuration of the student, with the teacher's data if it names none."""
+def _student_config(teacher: RunDir, path: Path | None, overrides: list[str], *, as_teacher: bool) -> Config:
+    """Return the configuration of the student, with the teacher's data if it names none; without one, a suggestion.
+
+    `as_teacher`: without one, that of the teacher.
+    """
     data = teacher.config().data
     if path is None:
         if not teacher.data.is_dir():
@@ -164,7 +186,9 @@ def _student_config(teacher: RunDir, path: Path | None, overrides: list[str]) ->
             raise RunError(
                 "this model was imported or packed, so it has no training data", path=teacher.path, hint=hint
             )
-        suggested = suggest_config(count_pairs(data.corpora("train"))[0], data, student=True)
+        suggested = teacher.config()
+        if not as_teacher:
+            suggested = suggest_config(count_pairs(data.corpora("train"))[0], data, student=True)
         return with_values(suggested, "configuration of the student", overrides)
     try:
         given = read_tree(path.read_text(encoding="utf-8"), str(path)).data
@@ -179,13 +203,13 @@ def _student_config(teacher: RunDir, path: Path | None, overrides: list[str]) ->
 
 
 def _translate_all(
-    teachers: list[RunDir], text: DistillationText, options: SearchOptions, device: str, precision: str
+    teachers: list[RunDir], parts: list[Part], folder: Path, options: SearchOptions, device: str, precision: str
 ) -> None:
     """Write those translations of the teacher that are missing."""
-    missing = [part for part in text.parts if not part.hyp.exists()]
+    missing = [part for part in parts if not part.hyp.exists()]
     if missing:
         num_pairs = sum(part.size for part in missing)
-        log.info("translating %s training sources (beam %d) into %s", f"{num_pairs:,}", options.beam_size, text.folder)
+        log.info("translating %s training sources (beam %d) into %s", f"{num_pairs:,}", options.beam_size, folder)
         with load_translator(teachers, "auto", device, precision) as translator:
             for part in missing:
                 _translate(part, translator, options)

@@ -58,22 +58,29 @@ class DistillationText(NamedTuple):
     folder: Path
     data: DataConfig  # the student's
     parts: list[Part]  # one for each training corpus that has pairs
+    reversed: list[Part]  # for data diversification: the same, with both sides swapped; else empty
 
     def student_data(self, mix_original: float) -> DataConfig:
-        """Return the data section for training the student, with a share `mix_original` of original pairs."""
+        """Return the data section for training the student, with a share `mix_original` of original pairs.
+
+        In data diversification: the original pairs, and both sides translated (Nguyen et al. 2020). Without weights,
+        no pair occurs twice.
+        """
         sizes = [part.size for part in self.parts]
         weights: list[float] | None = None
         if mix_original or self.data.temperature != 1.0 or any(part.files.weight for part in self.parts):
             own = self.data.model_copy(update={"train": tuple(part.files for part in self.parts)})
             weights = list(corpus_weights(own, sizes) or sizes)
-        train = [self._translated(part) for part in self.parts]
-        if weights is not None:
-            train = _weighted(train, weights, 1 - mix_original)
-        if weights is not None and mix_original:
-            # They are filtered already. Again, beside the translations, they would count as repeated sources.
-            changes = {"name": None, "filters": Filters()}
-            original = [_files(part, part.src, part.ref).model_copy(update=changes) for part in self.parts]
-            train += _weighted(original, weights, mix_original)
+        # They are filtered already. Again, beside the translations, they would count as repeated sources.
+        repeats = bool(self.reversed) and weights is None  # with weights, a corpus without pairs would be an error
+        changes = {"name": None, "filters": Filters(duplicate=repeats, overlap=bool(self.reversed))}
+        original = [_files(part, part.src, part.ref).model_copy(update=changes) for part in self.parts]
+        versions = [([self._translated(part) for part in self.parts], 1 - mix_original), (original, mix_original)]
+        if self.reversed:
+            hyps = [(part.src, part.hyp) for part in self.parts], [(part.hyp, part.src) for part in self.reversed]
+            forward, back = ([_of(files, *texts) for files, texts in zip(original, each, strict=True)] for each in hyps)
+            versions = [(original, 1 / 3), (forward, 1 / 3), (back, 1 / 3)]
+        train = [files for version, share in versions if share for files in _weighted(version, weights, share)]
         held_out: dict[str, object] = {split: self._held_out(split) for split in SPLITS if not self.data.corpora(split)}
         corpora = train[0] if len(train) == 1 else tuple(train)
         return self.data.model_copy(update={"train": corpora, "temperature": 1.0, **held_out})
@@ -106,25 +113,40 @@ def _files(part: Part, src: Path, tgt: Path) -> ParallelFiles:
     return files.model_copy(update=keys)
 
 
-def _weighted(corpora: Sequence[ParallelFiles], weights: Sequence[float], share: float) -> list[ParallelFiles]:
-    """Return `corpora` with their `weights`, which add up to `share`."""
+def _of(files: ParallelFiles, src: Path, tgt: Path) -> ParallelFiles:
+    return files.model_copy(update={"src": str(src), "tgt": str(tgt)})
+
+
+def _weighted(
+    corpora: Sequence[ParallelFiles], weights: Sequence[float] | None, share: float
+) -> Sequence[ParallelFiles]:
+    """Return `corpora` with their `weights`, if any, which add up to `share`."""
+    if weights is None:
+        return corpora
     unit = share / sum(weights)
     return [files.model_copy(update={"weight": unit * weight}) for files, weight in zip(corpora, weights, strict=True)]
 
 
 def write_distillation_text(
-    config: Config, teachers: Sequence[RunDir], options: SearchOptions, precision: str, store_root: Path
+    config: Config,
+    teachers: Sequence[RunDir],
+    reverse: Sequence[RunDir],
+    options: SearchOptions,
+    precision: str,
+    store_root: Path,
 ) -> DistillationText:
     """Write the training pairs of `config` and its held-out pairs into a folder in `store_root`, unless it exists.
 
     The folder is named after the text, the weights of the teachers, their search `options` and the requested
-    `precision`, so that a resumed distillation finds the translations it already has. DataError if there are no pairs.
+    `precision`, so that a resumed distillation finds the translations it already has. `reverse`: the models of the
+    opposite direction, for data diversification. DataError if there are no pairs.
     """
     corpus = Corpus(config, store_root)
     identity = {
         "corpus": corpus.identity(store_root),
         "languages": [config.data.src_lang, config.data.tgt_lang],
         "teachers": [sha256_of(run.usable_checkpoint()) for run in teachers],
+        **({"reverse": [sha256_of(run.usable_checkpoint()) for run in reverse]} if reverse else {}),
         "options": options.model_dump(),
         "precision": precision,
         **corpus.filter_identity(),
@@ -137,15 +159,17 @@ def write_distillation_text(
             if options.num_hypotheses > 1:
                 for number in range(1, len(corpus.train) + 1):
                     _repeat_lines(partial / f"train-{number}.src", options.num_hypotheses)
-    parts = []
+    parts, turned = [], []
     for number, files in enumerate(corpus.train, start=1):
         src, ref, hyp = (folder / f"train-{number}.{side}" for side in ("src", "ref", "hyp"))
         src_of_hyp = src.with_suffix(_REPEATED) if options.num_hypotheses > 1 else src
         if size := count_lines(src):
             parts.append(Part(files, config.data.direction_of(files), src, ref, hyp, src_of_hyp, size))
+            opposite = Direction(*reversed(parts[-1].direction))
+            turned.append(Part(files, opposite, ref, src, folder / f"train-{number}.back", ref, size))
     if not parts:
         raise DataError("no pair with text on both sides", path=corpus.files()[0])
-    return DistillationText(folder, config.data, parts)
+    return DistillationText(folder, config.data, parts, turned if reverse else [])
 
 
 def _write_pairs(corpus: Corpus, folder: Path) -> None:

@@ -248,7 +248,7 @@ def test_a_packed_teacher_needs_a_corpus(teacher, tmp_path):
 
 def test_faults_are_refused_before_anything_is_translated(teacher, student, tmp_path):
     run = tmp_path / "run"
-    stages = "training.stages=[{max_updates: 3, weights: [1]}]"
+    stages = "training.stages=[{max_updates: 6, weights: [1]}]"
     assert nmt("distill", teacher, "--run", run, "--resume", "--overwrite").exit_code == 2
     for arguments, kind in (
         ((tmp_path / "gone", "--run", run), RunError),
@@ -260,3 +260,89 @@ def test_faults_are_refused_before_anything_is_translated(teacher, student, tmp_
     ):
         assert isinstance(nmt("distill", *arguments).exception, kind), arguments
     assert sorted(path.name for path in tmp_path.iterdir()) == ["student.yaml"]
+
+
+DIVERSE = ("--beam", 2, "--set", "training.max_updates=6", "--set", "training.validate_every=3")
+DIVERSE += ("--set", "training.warmup_updates=2")
+
+
+def versions_of(run: Path) -> tuple[list[tuple[str, str]], ...]:
+    """Return the training pairs of a student by version: original, forward, backward."""
+    corpora = RunDir(run).config().data.corpora("train")
+    return tuple([*zip(*(read_lines(Path(str(each))) for each in (c.src, c.tgt)), strict=True)] for c in corpora)
+
+
+def test_a_student_learns_from_the_corpus_and_its_translations_in_both_directions(teacher, tmp_path, messages):
+    run = tmp_path / "run"  # reversed digits are their own opposite direction
+    done = nmt("distill", teacher, "--reverse", teacher, "--run", run, *DIVERSE)
+    assert done.exit_code == 0, done.output
+    original, forward, backward = versions_of(run)
+    corpus = {tuple(line.split("\t")) for line in (teacher.parent / "train.tsv").read_text().splitlines()}
+    assert {*original} < corpus
+    assert [src for src, _ in forward] == [src for src, _ in original]
+    assert [tgt for _, tgt in backward] == [tgt for _, tgt in original]
+    with Translator.load(teacher, scores=False) as translator:
+        options = translator.options.greedy().changed(beam_size=2)
+        for given, found in ((forward, [tgt for _, tgt in forward]), ([p[::-1] for p in backward], backward)):
+            texts = [pair[0] for pair in found] if found is backward else found
+            assert [each.text for each in translator.translate([src for src, _ in given], options)] == texts
+    distinct = {pair for version in (original, forward, backward) for pair in version if all(pair)}
+    assert sum(each["pairs"] for each in json.loads(RunDir(run).report_file.read_text())["corpora"]) == len(distinct)
+    held_out = {src for split in ("valid", "test") for src in RunDir(run).read_pairs(split)[0]}
+    assert not held_out & {src for src, _ in original + forward}
+    ours, its = RunDir(run).config(), RunDir(teacher).config()
+    assert (ours.model, ours.tokenizer) == (its.model, its.tokenizer)
+
+
+def test_a_diversification_that_was_killed_ends_as_one_that_was_not(teacher, tmp_path, monkeypatch):
+    monkeypatch.setattr(distill_module, "BLOCK_LINES", 128)
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    whole, stopped = tmp_path / "a" / "run", tmp_path / "b" / "run"
+    command = ("distill", teacher, "--reverse", teacher, *DIVERSE, "--run")
+    assert nmt(*command, whole).exit_code == 0
+    translate, calls = distill_module._as_lines, []
+
+    def killed(*arguments):
+        calls.append(arguments)
+        if len(calls) in (3, 8):  # forward, then backward
+            raise KeyboardInterrupt
+        return translate(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(distill_module, "_as_lines", killed)
+        assert nmt(*command, stopped).exit_code == 130
+        assert nmt(*command, stopped, "--resume").exit_code == 130
+    num_blocks = (len(versions_of(whole)[0]) + 127) // 128
+    assert len(calls) == 8 > num_blocks + 1
+    assert nmt(*command, stopped, "--resume").exit_code == 0
+    assert versions_of(whole) == versions_of(stopped)
+    a, b = RunDir(whole), RunDir(stopped)
+    assert a.index() == b.index()
+    assert a.best_checkpoint().read_bytes() == b.best_checkpoint().read_bytes()
+
+
+def test_weights_of_several_corpora_are_kept_in_a_diversification(teacher, student, tmp_path):
+    corpus = {"tsv": str(teacher.parent / "train.tsv")}
+    data = {"src_lang": "en", "tgt_lang": "en", "holdout_size": 10}
+    data["train"] = [corpus | {"weight": 3, "name": "a"}, corpus | {"weight": 1, "name": "b"}]
+    student.write_text(student.read_text() + yaml.safe_dump({"data": data}))
+    run = tmp_path / "run"
+    done = nmt("distill", teacher, "-c", student, "--reverse", teacher, "--run", run, "--beam", 1)
+    assert done.exit_code == 0, done.output
+    weights = [files.weight for files in RunDir(run).config().data.corpora("train")]
+    assert weights == pytest.approx([0.25, 1 / 12] * 3)
+
+
+def test_a_diversification_refuses_what_it_cannot_do(teacher, student, tmp_path, stored_run):
+    run = tmp_path / "run"
+    for option in ("--n-best", 2), ("--mix-original", 0.5):
+        refused = nmt("distill", teacher, "--reverse", teacher, "--run", run, *option)
+        assert "--reverse cannot be used with --n-best and --mix-original" in " ".join(refused.stderr.split())
+    words = stored_run("words")
+    refused = nmt("distill", words, "--reverse", words, "--run", run)
+    assert str(refused.exception).startswith(f"the teacher {words}: this model translates into en, not into de")
+    stages = "training.stages=[{max_updates: 6, weights: [1]}]"
+    refused = nmt("distill", teacher, "-c", student, "--reverse", teacher, "--run", run, "--set", stages)
+    assert "--mix-original or --reverse adds corpora" in str(refused.exception)
+    assert not run.exists()
