@@ -55,17 +55,21 @@ def check_weights(model: Transformer, weights: Mapping[str, Tensor], path: Path)
     check_shapes(_shapes_of(model), {name: tuple(tensor.shape) for name, tensor in weights.items()}, path)
 
 
-def with_rows_for_new_tokens(model: Transformer, weights: Weights) -> Weights:
+def with_rows_for_new_tokens(model: Transformer, weights: Weights, tokenizers: TokenizerPair) -> Weights:
     """Extend `weights`, from a model with a smaller vocabulary, with rows for the additional tokens of `model`.
 
-    The new rows have the values that `model` was initialized with. All other values come from `weights`.
+    The new rows have the values that `model` was initialized with, and those of characters additionally the mean of the
+    old characters of their class: a trained model gives tokens that hardly ever occur a low probability, and without it
+    new ones would take the place of others (Hewitt 2021). All other values come from `weights`.
     """
     grown, fresh = dict(weights), dict(model.named_parameters())
     vocabularies = ("src_embedding.tokens.weight", "tgt_embedding.tokens.weight", "output_proj.weight")
     for name in (*vocabularies, "output_proj.bias"):
         if name in weights and name in fresh and len(weights[name]) < len(fresh[name]):
-            rows = fresh[name].detach()[len(weights[name]) :].float().cpu()
-            grown[name] = torch.cat([weights[name], rows])
+            grown[name] = torch.cat([weights[name], fresh[name].detach()[len(weights[name]) :].float().cpu()])
+            side = tokenizers.src if name.startswith("src") else tokenizers.tgt
+            for new, old in side.similar_characters(len(weights[name])):
+                grown[name][new] += weights[name][old].mean(dim=0)
     return grown
 
 

@@ -114,7 +114,7 @@ class Training:
         """Start at update 0, with the weights of `training.init_from` or a lexicon if they are set; save the state."""
         if self.settings.init_from:
             path = find_run(self.settings.init_from).best_checkpoint()
-            weights = with_rows_for_new_tokens(self.model, read_weights(path))
+            weights = with_rows_for_new_tokens(self.model, read_weights(path), self.tokenizers)
             check_weights(self.model, weights, path)
             self.optimizer.load_weights(weights)
         elif self.settings.lexical_start:

@@ -230,7 +230,9 @@ def test_the_rows_of_old_tokens_keep_their_bits_and_new_tokens_get_rows_of_their
     )
     size = len(weights[name])
     model = Transformer(config, size + 3, size + 3)
-    grown = with_rows_for_new_tokens(model, weights)
+    grown = with_rows_for_new_tokens(
+        model, weights, Translator.load(run).tokenizers.with_symbols(["<a>", "<b>", "<c>"])
+    )
     assert {key: tuple(t.shape) for key, t in grown.items()} == {
         key: tuple(t.shape) for key, t in model.named_parameters()
     }

@@ -65,6 +65,16 @@ def with_user_symbols(model_bytes: bytes, symbols: Iterable[str]) -> bytes:
     return model_bytes + b"".join(protobuf_field(_PIECES, piece) for piece in pieces)
 
 
+def with_characters(model_bytes: bytes, characters: Iterable[str]) -> bytes:
+    """Return a serialized model with `characters`, which no token contains, after its other tokens.
+
+    They get the lowest score of all tokens, so that the penalty of unknown characters, which depends on it, stays.
+    """
+    score = struct.pack("<f", min((p.score for p in read_pieces(model_bytes) if p.type == NORMAL), default=0.0))
+    pieces = (protobuf_field(1, text.encode()) + b"\x15" + score + protobuf_field(3, NORMAL) for text in characters)
+    return model_bytes + b"".join(protobuf_field(_PIECES, piece) for piece in pieces)
+
+
 def with_pieces(model_bytes: bytes, pieces: Sequence[Piece]) -> bytes:
     """Return a serialized model with other tokens, of which the first four are the special ones.
 

@@ -15,6 +15,8 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import unicodedata
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -36,6 +38,7 @@ from nmt.data.tokens.sentencepiece_model import (
     model_type,
     read_pieces,
     special_ids,
+    with_characters,
     with_special_tokens,
     with_user_symbols,
 )
@@ -198,6 +201,27 @@ class Tokenizer:
         prefix = "▁" if self.type == "word" else ""
         return Tokenizer(with_user_symbols(self.model_bytes, [prefix + symbol for symbol in missing]))
 
+    def lacks(self, character: str) -> bool:
+        """Return whether a visible character is spelled in bytes or unknown, and normalization keeps it."""
+        visible = unicodedata.category(character)[0] not in "CZ" or character in "\u200c\u200d"  # joiners of scripts
+        if not visible or character == "▁" or self.type == "word":
+            return False
+        return not {UNK_ID, *self._byte_values}.isdisjoint(self.encode(character)) and self.normalize_batch(
+            [character]
+        )[0].endswith(character)
+
+    def with_characters(self, characters: Sequence[str]) -> Tokenizer:
+        """Return a tokenizer that also has `characters` that it lacks, as the last tokens; other text keeps its ids."""
+        return Tokenizer(with_characters(self.model_bytes, characters)) if characters else self
+
+    def similar_characters(self, start: int) -> list[tuple[list[int], list[int]]]:
+        """Return the ids of single characters from `start` on and before, by class: letters, digits, punctuation, …"""
+        classes: dict[str, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
+        for i, piece in enumerate(read_pieces(self.model_bytes)):
+            if piece.type == NORMAL and len(piece.text) == 1 and piece.text != "▁":
+                classes[unicodedata.category(piece.text)[0]][i < start].append(i)
+        return [(new, old) for new, old in classes.values() if new and old]
+
     def _find_never_generated(self) -> tuple[int, ...]:
         """Return ids that a search must not choose: tokens without text (except eos) or with a line end or NUL."""
         spm = self._processor  # an unused token has text, although `encode` never yields it
@@ -225,6 +249,13 @@ class TokenizerPair:
         """Return a pair in which each of `symbols` is one token on both sides; see `Tokenizer.with_symbols`."""
         src = self.src.with_symbols(symbols)
         return TokenizerPair(src, src if self.tgt is self.src else self.tgt.with_symbols(symbols), self.joint)
+
+    def with_characters(self, src: Sequence[str], tgt: Sequence[str]) -> TokenizerPair:
+        """Return a pair with characters that the sides lack, those of both if `joint`; see `Tokenizer`."""
+        if self.joint:
+            src = tgt = list(dict.fromkeys([*src, *tgt]))
+        new = self.src.with_characters(src)
+        return TokenizerPair(new, new if self.tgt is self.src else self.tgt.with_characters(tgt), self.joint)
 
     def save(self, folder: Path, *, overwrite: bool = False) -> None:
         """Write `joint.model`, or one model per side, into `folder`, which appears only when complete.

@@ -6,9 +6,10 @@ import hashlib
 import json
 import logging
 import os
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -38,6 +39,9 @@ LEXICON_PAIRS = 100_000
 """Maximum number of pairs from which the lexicon of a run is learned."""
 
 log = logging.getLogger(__name__)
+
+MIN_NEW_CHARACTERS, NEW_CHARACTERS_COVERAGE = 5, 0.9995
+"""Rarer characters of a new language stay spelled in bytes: they would hardly be learned."""
 
 
 class Prepared(NamedTuple):
@@ -184,11 +188,40 @@ def _tokenizers(config: Config, run: RunDir, corpus: Corpus, base: TokenizerPair
         tokenizers = train_on_corpus(config, corpus)
     else:
         tokenizers = base.with_symbols(_symbols(config))
+        origin = config.training.init_from or config.tokenizer.path
         if added := tokenizers.src.vocab_size - base.src.vocab_size:
-            origin = config.training.init_from or config.tokenizer.path
             log.info("the tokenizer of %s gets %d new tokens for tags, placeholders or terms", origin, added)
+        if config.training.init_from:
+            with_tags, tokenizers = tokenizers, _with_new_characters(config, corpus, tokenizers)
+            if added := tokenizers.src.vocab_size - with_tags.src.vocab_size:
+                log.info("the tokenizer of %s gets %d characters of new languages", origin, added)
     tokenizers.save(run.tokenizer)
     return tokenizers
+
+
+def _with_new_characters(config: Config, corpus: Corpus, tokenizers: TokenizerPair) -> TokenizerPair:
+    """Return tokenizers with the frequent characters of languages that the run `training.init_from` does not know.
+
+    As few as cover `NEW_CHARACTERS_COVERAGE` of their text, of those that occur `MIN_NEW_CHARACTERS` times.
+    """
+    known = {code for direction in find_run(config.training.init_from).config().data.directions for code in direction}
+    counts = Counter[str](), Counter[str]()
+    if known.issuperset(chain.from_iterable(config.data.directions)):
+        return tokenizers
+    for pair in with_progress(corpus.train_pairs(), "looking for new characters"):
+        for count, code, text in zip(counts, corpus.direction("train", pair), pair[:2], strict=True):
+            if code not in known:
+                count.update(text)
+    sides = []
+    for count, tokenizer in zip(counts, (tokenizers.src, tokenizers.tgt), strict=True):
+        ordered = sorted(count.items(), key=lambda item: (-item[1], item[0]))
+        covered = accumulate((number for _, number in ordered), initial=0)
+        limit = NEW_CHARACTERS_COVERAGE * count.total()
+        frequent = [
+            c for (c, n), before in zip(ordered, covered, strict=False) if before < limit and n >= MIN_NEW_CHARACTERS
+        ]
+        sides.append([character for character in frequent if tokenizer.lacks(character)])
+    return tokenizers.with_characters(*sides)
 
 
 def load_base_tokenizers(config: Config) -> TokenizerPair | None:

@@ -265,3 +265,25 @@ def test_a_tokenizer_with_new_symbols_keeps_all_ids_and_knows_each_as_one_token(
     assert "<2fr>" in new.decode(tagged)
     assert new.with_symbols(["<2fr>"]) is new
     assert new.model_bytes == old.with_symbols(["<2fr>", "<" + "x" * 200 + ">"]).model_bytes
+
+
+@pytest.mark.parametrize("kind", ["unigram", "bpe", "char"])
+def test_a_tokenizer_with_new_characters_keeps_all_ids_and_spells_them_in_no_bytes(tokenizers, kind):
+    old = tokenizers[kind]
+    characters = [character for character in "羊ẞ🐑" if old.lacks(character)]
+    assert characters
+    new = old.with_characters(characters)
+    assert new.tokens(range(new.vocab_size)) == [*old.tokens(range(old.vocab_size)), *characters]
+    assert (new.type, new.never_generated, new.user_symbols) == (old.type, old.never_generated, old.user_symbols)
+    for text in ("two cats, <2de> and a dog", "</s> <x", "unseen ☃ ж", ""):
+        assert new.encode(text) == old.encode(text)
+    text = "two " + "".join(characters) + " cats" + characters[0]
+    ids = new.encode(text)
+    assert new.decode(ids) == text
+    assert not {*new.encode("".join(characters))} & {*new.byte_tokens}
+    assert [new.tokens([i])[0] for i in ids if i >= old.vocab_size] == [*characters, characters[0]]
+    assert not any(new.lacks(character) for character in characters)
+    assert not any(old.lacks(character) for character in "\n\0 ▁\u00a0\u200b")
+    assert new.with_characters([]) is new
+    if new.can_sample:
+        assert new.decode(new.sampler(0.5).draw(new.normalize_batch([text]), 3).ids) == text
