@@ -51,8 +51,8 @@ base-uri 'none'; form-action 'none'">
 """
 _NATIVE = Path(__file__).parents[2] / "decoding" / "native"
 _SOURCES = ("decoder.c", "model.c", "search.c", "shortlist.c", "kernels_wasm.c", "web.c")
-_FLAGS = ("--target=wasm32-wasi", "-mexec-model=reactor", "-std=c11", "-O3", "-g0", "-s", "-ffp-contract=off",
-          "-fno-math-errno", "-msimd128", "-mbulk-memory")  # fmt: skip
+_FLAGS = ("--target=wasm32-wasi", "-mexec-model=reactor", "-std=c11", "-O3", "-fno-unroll-loops", "-g0", "-s",
+          "-ffp-contract=off", "-fno-math-errno", "-msimd128", "-mbulk-memory")  # fmt: skip
 _FLOATS, _INTEGERS, _SAME_AS_FIRST = range(3)  # kinds of arrays in nmt/decoding/native/web.c
 
 
