@@ -199,7 +199,7 @@ def with_flags(flags: Flags | None) -> dict[str, Flags]:
 def merge(parts: Sequence[Flags]) -> Flags:
     """Return the flags of a text from those of its parts."""
     merged: Flags = {}
-    for name in FLAGS:
+    for name in FLAGS if any(parts) else ():
         values = [part[name] for part in parts if name in part]
         lists = [value for value in values if isinstance(value, list)]
         if values:

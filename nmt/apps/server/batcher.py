@@ -139,7 +139,9 @@ class Batcher:
             self._count(cost, is_large * cost)
             self._pace.add(len(segments))
             if self._has_lone_text():
-                asyncio.get_running_loop().call_soon(self._translate_lone_text)  # once other requests have been read
+                batch = self._take()
+                self._num_busy += 1
+                self._finish(batch, *self._translate_batch(batch))
             else:
                 self._dispatch()
         return job
@@ -166,18 +168,8 @@ class Batcher:
 
     def _has_lone_text(self) -> bool:
         """Return whether the event loop itself should translate what is waiting."""
-        if not (self._jobs and self._pace.is_calm):
-            return False
         segment = self._jobs[0].segments[0]
-        return segment.is_plain and segment.num_tokens <= self._speed * _LONE_SECONDS
-
-    def _translate_lone_text(self) -> None:
-        if self._has_lone_text():
-            batch = self._take()
-            self._num_busy += 1
-            self._finish(batch, *self._translate_batch(batch))
-        else:
-            self._dispatch()
+        return self._pace.is_calm and segment.is_plain and segment.num_tokens <= self._speed * _LONE_SECONDS
 
     def _dispatch(self) -> None:
         """Start batches while a core is idle. A batch of one text leaves cores for others, a large one does not."""

@@ -151,6 +151,9 @@ def as_json(value: object, status: int = 200, headers: Mapping[str, str] | None 
     return Response(dump(value), status, headers, media_type="application/json")
 
 
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
 def dump(value: object) -> bytes:
     """Return `value` as JSON on one line; a lone surrogate, which UTF-8 does not have, becomes a question mark."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    return _encode(value).encode("utf-8", "replace")

@@ -233,14 +233,14 @@ def test_a_text_that_may_take_long_is_left_to_the_threads():
     run(test)
 
 
-def test_a_lone_text_that_is_cancelled_before_it_starts_is_not_translated():
+def test_texts_that_come_together_after_a_calm_time_are_noticed_by_the_next_probe():
     async def test(batcher, gate):
-        translating_threads(gate)
-        await translate_alone(batcher, 2 * _PROBE_EVERY - 3)
-        batcher.cancel(batcher.submit(segments("cancelled")))
-        await translate_alone(batcher, 1)
-        assert gate.batches[-1] == ["alone 0"]
-        assert "cancelled" not in [text for batch in gate.batches for text in batch]
+        in_loop = translating_threads(gate)
+        await translate_alone(batcher, 2 * _PROBE_EVERY + 1)
+        num_before = len(in_loop)
+        jobs = [batcher.submit(segments(f"t{number}")) for number in range(3 * _PROBE_EVERY)]
+        assert [await texts_of(job) for job in jobs] == [[f"T{number}"] for number in range(3 * _PROBE_EVERY)]
+        assert in_loop[num_before:].count(True) < _PROBE_EVERY
 
     run(test)
 
