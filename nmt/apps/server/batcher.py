@@ -52,6 +52,7 @@ class QueuedSegment:
     num_tokens: int
     num_alternatives: int = 0
     with_details: bool = False
+    with_flags: bool = False
     result: asyncio.Future[SegmentResult] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
     @property
@@ -61,7 +62,7 @@ class QueuedSegment:
 
 
 class SegmentResult(NamedTuple):
-    """The translation of a segment with its alternatives, the flags that are set, and details if asked for."""
+    """The translation of a segment with its alternatives; the flags that are set, and details, if asked for."""
 
     translation: Translation
     flags: Flags

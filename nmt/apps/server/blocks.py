@@ -81,7 +81,8 @@ async def _translate_page(service: Service, threads: Threads, page: Routed, num_
 
     best, *alternatives = await _run(threads_for_long, join)
     missed = [term for block in blocks for term in block.terms_missed]
-    return TextTranslation(best, alternatives, [], missed, merge([block.flags for block in blocks]))
+    flags = merge([block.flags for block in blocks]) if page.flags else {}
+    return TextTranslation(best, alternatives, [], missed, flags)
 
 
 async def translate_blocks(

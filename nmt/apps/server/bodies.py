@@ -48,8 +48,11 @@ class TranslateBody(BaseModel):
     api_key: Key = ""
     model: str = Field("", description="name of a model; default: the first one for the languages")
     stream: bool = Field(False, description="respond with one line of JSON per sentence, as soon as it is translated")
-    glossary: dict[str, str] = Field({}, max_length=MAX_TERMS, description="terms, each with its translation")
+    glossary: dict[str, str] = Field(
+        default_factory=dict, max_length=MAX_TERMS, description="terms, each with its translation"
+    )
     details: bool = Field(False, description="in a stream: words, their alignment, and the model's confidence in each")
+    flags: bool = Field(False, description="check the translation: the field flags of the answer says what looks wrong")
 
 
 class DetectBody(BaseModel):
@@ -92,6 +95,7 @@ class ChatBody(BaseModel):
     messages: list[Message] = Field(description="the last user message is translated", min_length=1)
     n: int | None = Field(None, ge=1, le=MAX_ALTERNATIVES + 1, description="translations, best first")
     stream: bool | None = Field(None, description="send the translation sentence by sentence")
+    flags: bool | None = Field(None, description="check the translation; not a field of OpenAI's own")
 
 
 class Detection(TypedDict):

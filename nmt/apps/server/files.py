@@ -113,7 +113,7 @@ class Files:
             if source == "auto":
                 beginning = " ".join(block.plain() for block in blocks[:_DETECTED_BLOCKS])
                 source = self._service.detector.detect(beginning)[0]["language"]
-            routed = self._service.route("", source, body.target)._replace(glossary=glossary)
+            routed = self._service.route("", source, body.target)._replace(glossary=glossary, flags=True)
             translated = await translate_blocks(self._service, routed, blocks, threads=self._threads)
             return await self._threads.run(document.save, [block.written[0] for block in translated]), translated
 

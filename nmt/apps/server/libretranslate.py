@@ -60,7 +60,7 @@ class LibreTranslate:
             raise RequestError(400, f"there is no model {body.model}"[:200])
         sources = [body.source] * len(texts) if detected is None else [each["language"] for each in detected]
         routed = [
-            self._service.route(text, source, body.target, model)._replace(glossary=glossary)
+            self._service.route(text, source, body.target, model)._replace(glossary=glossary, flags=body.flags)
             for text, source in zip(texts, sources, strict=True)
         ]
         if body.stream:

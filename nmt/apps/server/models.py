@@ -37,7 +37,8 @@ class ServedModel:
             for i, text, translation in zip(numbers, texts, translations, strict=True):
                 is_explained = segments[i].with_details and translation.text.strip()
                 details = explain(self.translator, text.text, text.direction, translation) if is_explained else None
-                results[i] = SegmentResult(translation, flags_of(translation), details)
+                flags = flags_of(translation) if segments[i].with_flags else {}
+                results[i] = SegmentResult(translation, flags, details)
         return [results[i] for i in range(len(segments))]
 
     def _make_options(self, num_alternatives: int) -> SearchOptions:

@@ -65,7 +65,7 @@ class OpenAI:
         body = await read_fields(request, self._service.settings, ChatBody, forms=False)
         text = _last_of_user(body.messages)
         self._service.check_size([text])
-        routed = self._find(body.model)._replace(text=text)
+        routed = self._find(body.model)._replace(text=text, flags=bool(body.flags))
         num_alternatives = (body.n or 1) - 1
         if body.stream:
             return await self._stream(request, body.model, routed, num_alternatives)

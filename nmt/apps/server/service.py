@@ -37,6 +37,7 @@ class Routed(NamedTuple):
     model: ServedModel
     glossary: Glossary | None = None
     form: str | None = None  # of Chinese characters, if the request names one and the model does not
+    flags: bool = False  # whether to check the translation, which takes a fifth as long as a sentence
 
 
 class TranslatedSegment(NamedTuple):
@@ -118,8 +119,8 @@ class Service:
             numbers = [number for number, text in enumerate(texts) if text.model is served]
             segmented = await _segment_all(served.translator, [texts[n] for n in numbers])
             queued = [
-                QueuedSegment(segment, max(1, segment.num_tokens), num_alternatives, details)
-                for _, segments in segmented
+                QueuedSegment(segment, max(1, segment.num_tokens), num_alternatives, details, texts[number].flags)
+                for number, (_, segments) in zip(numbers, segmented, strict=True)
                 for segment, _ in segments
             ]
             job = served.batcher.submit(queued)
@@ -128,7 +129,7 @@ class Service:
                 for number, (before, segments) in zip(numbers, segmented, strict=True):
                     for _, after in segments:
                         translation, flags, explained = await next(rest).result
-                        flags = _with_form(flags, translation.text, texts[number].form)
+                        flags = _with_form(flags, translation.text, texts[number].form if texts[number].flags else None)
                         yield TranslatedSegment(number, before, translation, after, flags, explained)
                         before = ""
             finally:

@@ -25,7 +25,7 @@ def test_the_flags_that_are_set_are_those_of_the_translation():
 
 def test_pages_and_documents_keep_protected_spans_whatever_the_model_learned(running):
     pages = ["<p>12 %d</p>", "<p>3</p>"]
-    answer = running.translate(q=pages, **QUESTION, format="html").json()
+    answer = running.translate(q=pages, **QUESTION, format="html", flags=True).json()
     assert "%d" in answer["translatedText"][0]
     assert all("protected_lost" not in flags for flags in answer.get("flags", []))
     sent = {"file": ("a.html", pages[0].encode())}
@@ -33,20 +33,33 @@ def test_pages_and_documents_keep_protected_spans_whatever_the_model_learned(run
     assert "protected_lost" not in answer.get("flags", {})
 
 
-def test_every_interface_hands_out_the_flags(running, monkeypatch):
+def test_every_interface_hands_out_the_flags_if_the_request_asks_for_them(running, monkeypatch):
     looping = {"loop_unresolved": True}
     monkeypatch.setattr(models, "flags_of", lambda translation: looping)
-    assert running.translate(q="12", **QUESTION).json()["flags"] == looping
-    assert running.translate(q=["12", "3"], **QUESTION).json()["flags"] == [looping, looping]
-    lines = running.translate(q="12\n3", **QUESTION, stream=True).text.splitlines()
+    asked = {**QUESTION, "flags": True}
+    assert running.translate(q="12", **asked).json()["flags"] == looping
+    assert running.translate(q="<b>12</b>", **asked, format="html").json()["flags"] == looping
+    assert running.translate(q=["12", "3"], **asked).json()["flags"] == [looping, looping]
+    lines = running.translate(q="12\n3", **asked, stream=True).text.splitlines()
     assert [json.loads(line).get("flags") for line in lines] == [looping, looping, None]
-    body = {"model": "en-de", "messages": [{"role": "user", "content": "12"}], "n": 2}
+    body = {"model": "en-de", "messages": [{"role": "user", "content": "12"}], "n": 2, "flags": True}
     chosen = running.client.post("/v1/chat/completions", json=body).json()["choices"]
     assert [choice.get("flags") for choice in chosen] == [looping, None]
     events = running.client.post("/v1/chat/completions", json={**body, "stream": True}).text.split("\n\n")
     chunks = [json.loads(event.removeprefix("data: "))["choices"][0] for event in events if "{" in event]
     assert [chunk["flags"] for chunk in chunks if "flags" in chunk] == [looping]
     assert running.client.get("/frontend/settings").json()["flags"] == FLAGS
+
+
+def test_no_translation_is_checked_unless_the_request_asks_for_it(running, monkeypatch):
+    monkeypatch.setattr(models, "flags_of", None)  # what calls it fails
+    for options in ({}, {"format": "html"}, {"stream": True}):
+        answer = running.translate(q="12 %d", **QUESTION, **options)
+        assert answer.status_code == 200
+        assert "flags" not in answer.text
+        assert "error" not in answer.text
+    body = {"model": "en-de", "messages": [{"role": "user", "content": "12"}]}
+    assert "flags" not in running.client.post("/v1/chat/completions", json=body).json()["choices"][0]
 
 
 @pytest.mark.parametrize("flag", FLAGS)

@@ -14,7 +14,7 @@ const backend = {
 
   // The lines of a response: sentences, each with its text, alternatives and flags.
   async *translate(body, signal) {
-    const reader = (await this._ask("translate", { ...body, stream: true }, signal)).body.pipeThrough(new TextDecoderStream()).getReader();
+    const reader = (await this._ask("translate", { ...body, stream: true, flags: true }, signal)).body.pipeThrough(new TextDecoderStream()).getReader();
     let rest = "";
     for (;;) {
       const { value, done } = await reader.read();
