@@ -85,8 +85,8 @@ def serve(
 ) -> None:
     """Serve models over HTTP, with a web page.
 
-    Implements the APIs of LibreTranslate and OpenAI. Needs the extra `serve`. On SIGTERM or Ctrl-C, the server finishes
-    running requests, then stops.
+    Implements the APIs of LibreTranslate, DeepL and OpenAI. Needs the extra `serve`. On SIGTERM or Ctrl-C, the server
+    finishes running requests, then stops.
     """
     for package in _NEEDED:
         require("serve", package, "nmt serve")

@@ -20,6 +20,7 @@ _MAX_CLIENTS = 100_000  # whose requests are counted; the least recent ones are 
 _MAX_BYTES = 10_000_000
 _MIN_KEY = 8
 _SECONDS = 60.0
+_SCHEMES = ("bearer", "deepl-auth-key")
 _COMMENT = re.compile(r"(?:^|\s)#.*")
 _MAKE_ONE = "make one: openssl rand -hex 16"
 
@@ -67,12 +68,15 @@ class Access:
         self._clock = clock
         self._clients: OrderedDict[bytes | str, tuple[float, float]] = OrderedDict()  # requests left, and when
 
-    def check(self, request: Request, key: str = "") -> None:
-        """Check a request by the key in its body or header. RequestError (403, 429) if it is not allowed."""
+    def check(self, request: Request, key: str = "") -> bytes:
+        """Check a request by the key in its body or header. RequestError (403, 429) if it is not allowed.
+
+        Return what tells its client from others: the hash of its key; empty if no key is needed.
+        """
         if not (self.keys or self._rate_limit):
-            return
-        scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
-        key = key or (bearer.strip() if scheme.lower() == "bearer" else "") or request.query_params.get("api_key", "")
+            return b""
+        scheme, _, sent = request.headers.get("authorization", "").partition(" ")
+        key = key or (sent.strip() if scheme.lower() in _SCHEMES else "") or request.query_params.get("api_key", "")
         hashed = _hashed(key)
         if self.keys and hashed not in self.keys:  # comparing hashes leaks nothing about the keys through timing
             self._metrics.refused.labels("key").inc()
@@ -80,6 +84,7 @@ class Access:
         if self._rate_limit:
             address = request.client.host if request.client else ""
             self._count(hashed if self.keys else address)
+        return hashed if self.keys else b""
 
     def _count(self, client: bytes | str) -> None:
         now = self._clock()

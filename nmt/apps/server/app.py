@@ -21,6 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from nmt.apps.server.access import Access
 from nmt.apps.server.bodies import specification
+from nmt.apps.server.deepl import DeepL
 from nmt.apps.server.files import Files
 from nmt.apps.server.libretranslate import LibreTranslate
 from nmt.apps.server.metrics import CONTENT_TYPE, Metrics
@@ -61,12 +62,16 @@ def make_app(models: Models, settings: Settings, keys: Collection[bytes], metric
         access.check(request)
         return Response(metrics.render(), media_type=CONTENT_TYPE)
 
-    routes = [*LibreTranslate(service, access).routes, *Files(service, access).routes, *openai.routes]
+    documents = Files(service, access)
+    deepl = DeepL(service, access, documents)
+    routes = [*LibreTranslate(service, access).routes, *documents.routes, *openai.routes, *deepl.routes]
     routes += [Route("/spec", answer_spec), Route("/metrics", answer_metrics), *map(_page_route, _PAGE)]
     middleware = [Middleware(_Watch, metrics=metrics, settings=settings, paths=[route.path for route in routes])]
     if settings.allow_origin:
         origins, headers = [settings.allow_origin], ["Authorization", "Content-Type"]
-        cors = Middleware(CORSMiddleware, allow_origins=origins, allow_methods=["GET", "POST"], allow_headers=headers)
+        cors = Middleware(
+            CORSMiddleware, allow_origins=origins, allow_methods=["GET", "POST", "DELETE"], allow_headers=headers
+        )
         middleware.append(cors)
 
     @asynccontextmanager
@@ -97,6 +102,8 @@ async def _answer_error(request: Request, error: Exception) -> Response:
     if request.url.path.startswith("/v1/"):
         status = 401 if error.status_code == 403 else error.status_code
         return as_json(error_body(status, error.detail), status, error.headers)
+    if request.url.path.startswith(("/v2/", "/v3/")):
+        return as_json({"message": error.detail}, error.status_code, error.headers)
     return as_json({"error": error.detail}, error.status_code, error.headers)
 
 

@@ -16,7 +16,9 @@ from nmt.apps.documents.blocks import Block
 from nmt.apps.documents.html import HtmlText
 from nmt.apps.documents.tag_projection import join_details
 from nmt.apps.documents.translation import Answer, Ask, Rounds, TranslatedBlock, merge, rounds, with_losses
+from nmt.apps.server.requests import RequestError
 from nmt.apps.server.service import Routed, Service, TextTranslation
+from nmt.base.errors import DataError
 
 _QUICK_CHARACTERS = 1000
 
@@ -60,20 +62,34 @@ class Threads:
 
 
 async def translate_pages(
-    service: Service, threads: Threads, pages: Sequence[Routed], num_alternatives: int
+    service: Service,
+    threads: Threads,
+    pages: Sequence[Routed],
+    num_alternatives: int = 0,
+    read: Callable[[str], HtmlText] = HtmlText,
 ) -> list[TextTranslation]:
-    """Return the translations of `pages`, as HTML. RequestError as `Service.translate`; it cancels the other pages."""
+    """Return the translations of `pages`, as HTML, or as XML if `read` reads it.
+
+    RequestError as `Service.translate`; it cancels the other pages. RequestError (400) for a page that `read` rejects.
+    """
     try:
         async with service.in_time(), asyncio.TaskGroup() as group:
-            tasks = [group.create_task(_translate_page(service, threads, page, num_alternatives)) for page in pages]
+            tasks = [
+                group.create_task(_translate_page(service, threads, page, num_alternatives, read)) for page in pages
+            ]
     except ExceptionGroup as errors:
         raise errors.exceptions[0] from None
     return [task.result() for task in tasks]
 
 
-async def _translate_page(service: Service, threads: Threads, page: Routed, num_alternatives: int) -> TextTranslation:
+async def _translate_page(
+    service: Service, threads: Threads, page: Routed, num_alternatives: int, read: Callable[[str], HtmlText]
+) -> TextTranslation:
     threads_for_long = threads if len(page.text) > _QUICK_CHARACTERS else None
-    html = await _run(threads_for_long, HtmlText, page.text)
+    try:
+        html = await _run(threads_for_long, read, page.text)
+    except DataError as error:
+        raise RequestError(400, f"Invalid request: line {error.line}: {error.message}") from None
     blocks = await translate_blocks(service, page, html.blocks, num_alternatives, threads=threads_for_long)
 
     def join() -> list[str]:

@@ -98,6 +98,48 @@ class ChatBody(BaseModel):
     flags: bool | None = Field(None, description="check the translation; not a field of OpenAI's own")
 
 
+class DeepLOptions(BaseModel):
+    """What texts and documents have in common in DeepL's API; other fields, such as context, are ignored."""
+
+    target_lang: Code
+    source_lang: Code | None = Field(None, description="default: detected")
+    formality: Literal["default", "more", "less", "prefer_more", "prefer_less"] | None = None
+    glossary_id: str | None = Field(None, max_length=100, description="a glossary of /v2/glossaries; needs source_lang")
+    auth_key: Key = ""
+
+
+class DeepLBody(DeepLOptions):
+    """The body of /v2/translate."""
+
+    text: str | list[str] = Field(description="text, or texts, to translate", json_schema_extra=_NOT_EMPTY)
+    tag_handling: Literal["xml", "html"] | None = Field(None, description="keep the tags of texts that have some")
+    ignore_tags: str | list[str] = Field("", description="XML elements that are not translated")
+    splitting_tags: str | list[str] = Field("", description="XML elements that end sentences")
+    flags: bool = Field(False, description="check the translation; not a field of DeepL's own")
+
+
+class DeepLFile(DeepLOptions):
+    """The form of /v2/document."""
+
+    file: bytes = Field(description="document")
+
+
+class DeepLKey(BaseModel):
+    """The body of /v2/document/{document_id} and its result."""
+
+    document_key: str
+
+
+class DeepLGlossary(BaseModel):
+    """The body of /v2/glossaries."""
+
+    name: str = Field(min_length=1, max_length=1000)
+    source_lang: Code
+    target_lang: Code
+    entries: str = Field(description="one term per line, and its translation")
+    entries_format: Literal["tsv", "csv"] = "tsv"
+
+
 class Detection(TypedDict):
     """A language that a text may be in."""
 
@@ -142,6 +184,11 @@ _OPERATIONS: dict[str, tuple[str, Any, Any, Sequence[str]]] = {  # summary, body
     "/v1/models": ("List the models", None, dict[str, Any], ()),
     "/v1/models/{model}": ("Describe a model", None, dict[str, Any], ()),
     "/v1/chat/completions": ("Translate the last user message", ChatBody, dict[str, Any], ["application/json"]),
+    "/v2/translate": ("Translate texts, as DeepL does", DeepLBody, dict[str, Any], _FORMS),
+    "/v2/document": ("Translate a document, as DeepL does", DeepLFile, dict[str, Any], ["multipart/form-data"]),
+    "/v2/glossaries": ("Keep a glossary", DeepLGlossary, dict[str, Any], _FORMS),
+    "/v2/languages": ("List the languages, as DeepL does", None, list[dict[str, Any]], ()),
+    "/v2/usage": ("Count the characters translated", None, dict[str, int], ()),
 }
 _STREAMS = {"/translate": "application/x-ndjson", "/v1/chat/completions": "text/event-stream"}
 
@@ -166,6 +213,8 @@ def specification(sources: Sequence[str], targets: Sequence[str], models: Sequen
         if is_openai:
             faults["401"] = faults.pop("403")
             faults["404"] = "There is no such model"
+        if path.startswith("/v2/") and body:
+            faults |= {"404": "There is no such glossary", "456": "Too many glossaries"}
         error = content(dict[str, dict[str, str | None]] if is_openai else dict[str, str], "application/json")
         responses: dict[str, Any] = {status: {"description": text, "content": error} for status, text in faults.items()}
         responses["200"] = {"description": "The answer", "content": content(answer, "application/json")}
@@ -180,7 +229,7 @@ def specification(sources: Sequence[str], targets: Sequence[str], models: Sequen
     schemas["TranslateBody"]["properties"]["source"]["enum"] = ["auto", *sources]
     schemas["TranslateBody"]["properties"]["target"]["enum"] = list(targets)
     schemas["ChatBody"]["properties"]["model"]["enum"] = list(models)
-    description = "Machine translation, with the APIs of LibreTranslate and OpenAI."
+    description = "Machine translation, with the APIs of LibreTranslate, OpenAI and DeepL."
     return {
         "openapi": "3.1.0",
         "info": {"title": "nmt", "version": __version__, "description": description},

@@ -11,6 +11,7 @@ from nmt.base.languages import base_code, script_of
 from nmt.data.check.scripts import can_identify_languages, codes_of, identification_model, script_codes
 
 _MAX_CHARACTERS = 2000  # more do not raise the confidence
+_MIN_CHARACTERS = 40  # shorter texts of a batch get the language of the whole batch
 
 
 class Detector:
@@ -34,6 +35,11 @@ class Detector:
             {"confidence": round(100 * weight / total, 1), "language": code} for code, weight in weights.items()
         ]
         return sorted(detections, key=lambda detection: -detection["confidence"])
+
+    def detect_all(self, texts: Sequence[str]) -> list[Detection]:
+        """Return the most probable language of each text; for short texts, that of all texts together."""
+        overall = self.detect(" ".join(texts))[0]
+        return [self.detect(text)[0] if len(text) > _MIN_CHARACTERS else overall for text in texts]
 
     def _shares(self, text: str) -> dict[str, float]:
         """Return the share of letters in the script of each language; equal shares if no letter matches any."""

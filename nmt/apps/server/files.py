@@ -21,7 +21,7 @@ from nmt.apps.documents.translation import TranslatedBlock, merge, with_flags
 from nmt.apps.server.access import Access
 from nmt.apps.server.blocks import Threads, translate_blocks
 from nmt.apps.server.bodies import FileBody
-from nmt.apps.server.requests import RequestError, as_json, read_body, unless_gone, validate
+from nmt.apps.server.requests import Body, RequestError, as_json, read_body, unless_gone, validate
 from nmt.apps.server.service import Service
 from nmt.apps.server.settings import MAX_TERMS
 from nmt.base.errors import DataError, NmtError
@@ -84,9 +84,9 @@ class Files:
         limit = self._service.settings.file_limit
         if not limit:
             raise RequestError(403, "this server does not translate documents")
-        name, body = await _read_form(request, await read_body(request, self._service.settings, limit))
+        name, body = await read_form(request, await read_body(request, self._service.settings, limit), FileBody)
         self._access.check(request, body.api_key)
-        work = self._translate(name.suffix.lower(), body)
+        work = self.translate_document(name.suffix.lower(), body)
         translated, blocks = await unless_gone(request, work)
         key = self._downloads.add(_NOT_IN_NAMES.sub("_", f"{name.stem[:100]}.{body.target}{name.suffix}"), translated)
         answer: dict[str, object] = {"translatedFileUrl": f"{request.base_url}download_file/{key}"}
@@ -103,12 +103,15 @@ class Files:
         headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(name)}"}
         return Response(content, media_type="application/octet-stream", headers=headers)
 
-    async def _translate(self, suffix: str, body: FileBody) -> tuple[bytes, list[TranslatedBlock]]:
-        """Return the translated document and its blocks."""
+    async def translate_document(
+        self, suffix: str, body: FileBody, stored: Glossary | None = None
+    ) -> tuple[bytes, list[TranslatedBlock]]:
+        """Return the translated document and its blocks; a glossary that is `stored` replaces that of the body."""
         if suffix not in available_suffixes():
             raise RequestError(400, f"Invalid request: send one of {', '.join(available_suffixes())}")
         async with self._service.in_time():  # what waits for a thread, too
             document, glossary = await self._threads.run(_parse, body, suffix, self._service.settings.file_limit)
+            glossary = stored or glossary
             blocks, source = document.blocks, body.source
             if source == "auto":
                 beginning = " ".join(block.plain() for block in blocks[:_DETECTED_BLOCKS])
@@ -118,8 +121,11 @@ class Files:
             return await self._threads.run(document.save, [block.written[0] for block in translated]), translated
 
 
-async def _read_form(request: Request, content: bytes) -> tuple[Path, FileBody]:
-    """Return the name of the file in a form, and its fields. RequestError (400, 415) if a field or all is invalid."""
+async def read_form(request: Request, content: bytes, kind: type[Body]) -> tuple[Path, Body]:
+    """Return the name of the file in a form, and its fields. RequestError (400, 415) if a field or all is invalid.
+
+    `kind` requires the field `file`.
+    """
 
     async def replay() -> dict[str, object]:
         return {"type": "http.request", "body": content, "more_body": False}
@@ -139,7 +145,7 @@ async def _read_form(request: Request, content: bytes) -> tuple[Path, FileBody]:
         raise RequestError(400, f"the body is not a form ({error.detail})"[:200]) from None
     except UnicodeDecodeError:
         raise RequestError(400, "Invalid request: glossary: not UTF-8") from None
-    body = validate(values, FileBody)
+    body = validate(values, kind)
     assert file is not None
     return Path(file.filename or ""), body
 

@@ -22,7 +22,6 @@ from nmt.base.languages import english_name
 from nmt.data.text.glossary import Glossary
 
 _NUM_THREADS = 4  # for the HTML pages of all clients
-_MIN_CHARACTERS = 40  # shorter texts of a batch get the language of the whole batch
 
 
 class LibreTranslate:
@@ -54,7 +53,9 @@ class LibreTranslate:
             glossary = Glossary(body.glossary) if body.glossary else None
         except DataError as error:
             raise RequestError(400, f"Invalid request: glossary: {error.message}"[:500]) from None
-        detected = await self._detect(texts) if body.source == "auto" else None
+        detected = None
+        if body.source == "auto":
+            detected = await asyncio.to_thread(self._service.detector.detect_all, texts)
         model = None
         if body.model and (model := self._service.models.by_name(body.model)) is None:
             raise RequestError(400, f"there is no model {body.model}"[:200])
@@ -111,16 +112,6 @@ class LibreTranslate:
     async def health(self, request: Request) -> Response:
         """Report that the server is running."""
         return as_json({"status": "ok"})
-
-    async def _detect(self, texts: Sequence[str]) -> list[Detection]:
-        """Return the language of each text."""
-        best = self._service.detector.detect
-
-        def detect_all() -> list[Detection]:
-            overall = best(" ".join(texts))[0]
-            return [best(text)[0] if len(text) > _MIN_CHARACTERS else overall for text in texts]
-
-        return await asyncio.to_thread(detect_all)
 
     async def _stream(
         self, request: Request, body: TranslateBody, routed: Sequence[Routed], detected: list[Detection] | None

@@ -57,22 +57,25 @@ async def read_body(request: Request, settings: Settings, limit: int = 0) -> byt
 async def read_fields(request: Request, settings: Settings, kind: type[Body], *, forms: bool = True) -> Body:
     """Return the fields of a request, in JSON or with `forms` in a form. RequestError (400, 415) if it has neither.
 
-    A request without a body, as deep-translator sends it, has them in its query string. RequestError as `read_body`.
+    A form may have some in the query string, as LibreOffice sends them, or all without a body, as deep-translator does.
+    RequestError as `read_body`.
     """
     content = await read_body(request, settings)
     media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if forms and not content and request.url.query:
-        content, media = request.url.query.encode("utf-8", "replace"), _FORM
-    is_form = forms and media in (_FORM, "")
+    query = request.url.query.encode("utf-8", "replace")
+    is_form = forms and (media in (_FORM, "") or bool(query and not content))
     if not (media == "application/json" or is_form):
         kinds = f"application/json{f' or {_FORM}' if forms else ''}"
         raise RequestError(415, f"send {kinds}, not {media or 'nothing'}"[:200])
     if is_form:
         try:
+            content = b"&".join(filter(None, (query, content)))
             pairs = parse_qsl(content.decode(), keep_blank_values=True, max_num_fields=_MAX_FIELDS, errors="strict")
         except ValueError:
             raise RequestError(400, "the body is not a form in UTF-8") from None
         values: Any = {name: value.replace("\r\n", "\n") for name, value in pairs}  # browsers send \r\n
+        if "text" in values:  # DeepL's, which may be repeated
+            values["text"] = [value for name, value in pairs if name == "text"]
     else:
         try:
             values = json.loads(content)
@@ -80,8 +83,9 @@ async def read_fields(request: Request, settings: Settings, kind: type[Body], *,
             raise RequestError(400, "the body is not valid JSON in UTF-8") from None
     if not isinstance(values, dict):
         raise RequestError(400, "the body is not a JSON object")
-    if values.get("q") in ("", []):
-        raise RequestError(400, "Invalid request: missing q parameter")
+    for name, empty in (("q", ("", [])), ("text", ([],))):
+        if values.get(name) in empty:
+            raise RequestError(400, f"Invalid request: missing {name} parameter")
     return validate(values, kind, strict=not is_form)
 
 

@@ -36,7 +36,7 @@ def test_the_tags_of_a_long_page_are_placed_in_a_thread(running, monkeypatch):
 def test_the_other_pages_of_a_request_are_cancelled_if_one_fails(running, monkeypatch):
     ended, service = [], Service(running.models, running.settings, Metrics())
 
-    async def translate(service, threads, page, num_alternatives):
+    async def translate(service, threads, page, *_):
         if page == "full":
             raise RequestError(429, "full")
         try:

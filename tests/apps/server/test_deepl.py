@@ -1,0 +1,210 @@
+"""DeepL's interface: its own client, unchanged, and what other programs send."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from nmt import Translator
+
+PAGE = b"<!doctype html><p>12 <b>34</b></p>"
+
+
+@pytest.fixture(scope="module")
+def two(two_run):
+    return Translator.load(two_run, device="cpu", precision="fp32")
+
+
+@pytest.fixture
+def deepl(running):
+    package = pytest.importorskip("deepl", reason="needs deepl")
+    client = package.DeepLClient("any", server_url=running.url)
+    yield client
+    client.close()
+
+
+def ask(server, path="translate", key="", **body):
+    headers = {"Authorization": f"DeepL-Auth-Key {key}"} if key else {}
+    return server.client.post(f"/v2/{path}", json=body, headers=headers)
+
+
+def test_deepls_client_translates_texts(deepl, two):
+    texts = ["12345", "", "12\n345", " 6 "]
+    expected = [translation.text for translation in two.translate(texts, to="de")]
+    found = deepl.translate_text(texts, source_lang="EN", target_lang="DE", context="ignored", split_sentences="0")
+    assert [each.text for each in found] == expected
+    assert {each.detected_source_lang for each in found} == {"EN"}
+    assert deepl.translate_text("12345", target_lang="FR").text == two.translate(["12345"], to="fr")[0].text
+
+
+def test_deepls_client_keeps_tags(deepl, running):
+    written = deepl.translate_text('12 <x id="1"></x> 34', source_lang="DE", target_lang="EN-US", tag_handling="xml")
+    assert written.text.count('<x id="1"></x>') == 1
+    page = deepl.translate_text(PAGE.decode(), source_lang="DE", target_lang="EN-GB", tag_handling="html").text
+    known = running.translate(q=PAGE.decode(), source="de", target="en", format="html").json()
+    assert page == known["translatedText"]
+    kept = deepl.translate_text(
+        "<p>12</p><p><k>3 4</k> 5</p>",
+        source_lang="DE",
+        target_lang="EN-GB",
+        tag_handling="xml",
+        ignore_tags="k",
+        splitting_tags=["p"],
+    ).text
+    assert kept.startswith("<p>")
+    assert kept.count("</p><p>") == kept.count("<k>3 4</k>") == 1
+
+
+def test_deepls_client_translates_a_document(deepl, running, tmp_path):
+    known = running.translate(q=PAGE.decode(), source="de", target="en", format="html").json()["translatedText"]
+    (tmp_path / "a.html").write_bytes(PAGE)
+    paths = tmp_path / "a.html", tmp_path / "b.html"
+    status = deepl.translate_document_from_filepath(*paths, source_lang="DE", target_lang="EN-US")
+    assert (status.done, status.ok, status.billed_characters) == (True, True, len(PAGE))
+    assert paths[1].read_text() == known
+    handle = deepl.translate_document_upload(b"\xff", filename="a.html", source_lang="DE", target_lang="EN-US")
+    status = deepl.translate_document_wait_until_done(handle)
+    assert (status.ok, status.error_message) == (False, "neither UTF-8 nor UTF-16")
+    import deepl as package
+
+    with pytest.raises(package.DeepLException, match="Bad request"):
+        deepl.translate_document_download(handle)
+    with pytest.raises(package.DeepLException, match="there is no such document"):
+        deepl.translate_document_get_status(package.DocumentHandle(handle.document_id, "wrong"))
+
+
+def test_deepls_client_keeps_glossaries_and_translates_with_them(deepl):
+    import deepl as package
+
+    glossary = deepl.create_glossary("of a test", "DE", "EN", {"#34": "xyzzy", "5 6": "plugh"})
+    assert (glossary.entry_count, glossary.ready, glossary.source_lang) == (2, True, "DE")
+    assert deepl.get_glossary(glossary.glossary_id).name == "of a test"
+    assert glossary.glossary_id in [each.glossary_id for each in deepl.list_glossaries()]
+    assert deepl.get_glossary_entries(glossary) == {"#34": "xyzzy", "5 6": "plugh"}
+    assert ("de", "en") in [(pair.source_lang, pair.target_lang) for pair in deepl.get_glossary_languages()]
+    deepl.translate_text("12 34", source_lang="DE", target_lang="EN-US", glossary=glossary)
+    with pytest.raises(package.DeepLException, match="this glossary is for de-en"):
+        deepl.translate_text("12", source_lang="EN", target_lang="DE", glossary=glossary.glossary_id)
+    deepl.delete_glossary(glossary)
+    with pytest.raises(package.GlossaryNotFoundException):
+        deepl.get_glossary(glossary.glossary_id)
+    table = deepl.create_glossary_from_csv("csv", "DE", "EN", 'a,"b, c",de,en\n')
+    assert deepl.get_glossary_entries(table) == {"a": "b, c"}
+
+
+def test_deepls_client_lists_languages_and_usage(deepl):
+    assert [each.code for each in deepl.get_source_languages()] == ["EN", "DE"]
+    assert [each.code for each in deepl.get_target_languages()] == ["DE", "FR", "EN-GB", "EN-US"]
+    before = deepl.get_usage().character.count
+    deepl.translate_text("12345", source_lang="EN", target_lang="DE")
+    assert deepl.get_usage().character.count == before + 5
+    assert not deepl.get_usage().any_limit_reached
+
+
+def test_a_form_may_repeat_the_text(running):
+    content = "text=12&text=345&target_lang=de&source_lang=en&split_sentences=1"
+    form = {"content-type": "application/x-www-form-urlencoded"}
+    answer = running.client.post("/v2/translate", content=content, headers=form).json()
+    same = ask(running, text=["12", "345"], target_lang="DE", source_lang="en").json()
+    assert answer == same
+    one = running.client.post("/v2/translate", data={"text": "12", "target_lang": "DE", "source_lang": "EN"}).json()
+    assert one["translations"] == same["translations"][:1]
+
+
+def test_fields_in_the_query_string_count_as_those_of_the_form_as_libreoffice_sends_them(configure, tmp_path):
+    (tmp_path / "keys").write_text("secret-key\n")
+    server = configure(keys=tmp_path / "keys")
+    fields = {"auth_key": "secret-key", "target_lang": "EN-US", "source_lang": "DE", "text": PAGE.decode()}
+    answer = server.client.post("/v2/translate?tag_handling=html", data=fields)
+    assert answer.json()["translations"][0]["text"].startswith("<!doctype html><p>")
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "message"),
+    [
+        ({"target_lang": "DE"}, 400, "Invalid request: missing text parameter"),
+        ({"text": [], "target_lang": "DE"}, 400, "Invalid request: missing text parameter"),
+        ({"text": ["1"]}, 400, "Invalid request: missing target_lang parameter"),
+        ({"text": ["1"], "target_lang": "XX"}, 400, "XX is not supported; this server translates into German (de)"),
+        ({"text": ["1"], "target_lang": "DE", "formality": "more"}, 400, "'formality' is not supported for given"),
+        ({"text": ["1"], "target_lang": "DE", "tag_handling": "pdf"}, 400, "Invalid request: tag_handling: Input"),
+        (
+            {"text": ["1"], "target_lang": "DE", "source_lang": "EN", "glossary_id": "none"},
+            404,
+            "there is no such glos",
+        ),
+        ({"text": ["1"], "target_lang": "DE", "glossary_id": "none"}, 400, "a glossary needs source_lang"),
+        ({"text": ["1", "<a>"], "target_lang": "DE", "tag_handling": "xml"}, 400, "Invalid request: line 1: not well-"),
+        ({"text": ["1" * 20_001], "target_lang": "DE"}, 400, "20,001 characters in one request"),
+    ],
+)
+def test_what_is_wrong_with_a_request_is_told_as_deepl_does(running, body, status, message):
+    answer = ask(running, **body)
+    assert (answer.status_code, answer.json()["message"][: len(message)]) == (status, message)
+
+
+@pytest.mark.parametrize(
+    ("entries", "message"),
+    [
+        ("", "0 terms"),
+        ("a", "no translation of a"),
+        ("a\tb\na\tc", '"a" has two translations'),
+        ("".join(f"a{number}\tb\n" for number in range(1001)), "1,001 terms"),
+    ],
+)
+def test_a_glossary_that_cannot_be_used_is_refused(running, entries, message):
+    answer = ask(running, "glossaries", name="x", source_lang="en", target_lang="de", entries=entries)
+    assert answer.status_code == 400
+    assert f"Invalid glossary entries provided: {message}" in answer.json()["message"]
+
+
+def test_more_glossaries_than_fit_are_a_quota_exceeded(running, monkeypatch):
+    monkeypatch.setattr("nmt.apps.server.deepl.MAX_GLOSSARIES", 0)
+    answer = ask(running, "glossaries", name="x", source_lang="en", target_lang="de", entries="a\tb")
+    assert (answer.status_code, answer.json()) == (456, {"message": "the limit is 0 glossaries; delete some"})
+
+
+def test_keys_are_asked_for_and_tell_the_glossaries_of_clients_apart(configure, tmp_path):
+    (tmp_path / "keys").write_text("secret-key-1\nsecret-key-2\n")
+    server = configure(keys=tmp_path / "keys")
+    asked = {"text": ["12"], "target_lang": "DE"}
+    assert ask(server, **asked).json() == {"message": "this server needs an API key"}
+    refused = ask(server, key="secret-key", **asked)
+    assert (refused.status_code, refused.json()) == (403, {"message": "unknown API key"})
+    assert ask(server, key="secret-key-1", **asked).status_code == 200
+    terms = {"name": "x", "source_lang": "en", "target_lang": "de", "entries": "a\tb"}
+    number = ask(server, "glossaries", "secret-key-1", **terms).json()["glossary_id"]
+    for key, status in (("secret-key-1", 200), ("secret-key-2", 404)):
+        headers = {"Authorization": f"DeepL-Auth-Key {key}"}
+        assert server.client.get(f"/v2/glossaries/{number}", headers=headers).status_code == status
+        assert len(server.client.get("/v2/glossaries", headers=headers).json()["glossaries"]) == (status == 200)
+
+
+def test_a_document_is_not_sent_before_it_is_translated_and_too_many_wait(running, monkeypatch):
+    monkeypatch.setattr("nmt.apps.server.deepl._PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr("nmt.apps.server.deepl.MAX_DOCUMENTS", 1)
+    served = running.models.served[1].batcher
+    translate, pause = served._translate, []
+    monkeypatch.setattr(served, "_translate", lambda batch: (pause.append(time.sleep(0.3)), translate(batch))[1])
+    form = {"data": {"source_lang": "DE", "target_lang": "EN"}, "files": {"file": ("a.html", PAGE)}}
+    sent = running.client.post("/v2/document", **form).json()
+    key = {"document_key": sent["document_key"]}
+    assert ask(running, f"document/{sent['document_id']}", **key).json()["status"] == "translating"
+    early = ask(running, f"document/{sent['document_id']}/result", **key)
+    assert (early.status_code, early.json()["message"]) == (503, "this document is still being translated")
+    assert running.client.post("/v2/document", **form).status_code == 429
+    monkeypatch.setattr("nmt.apps.server.deepl._PATIENCE_SECONDS", 60.0)
+    assert ask(running, f"document/{sent['document_id']}", **key).json()["status"] == "done"
+    assert ask(running, f"document/{sent['document_id']}/result", **key).status_code == 200
+    assert running.client.post("/v2/document", **form).status_code == 200
+
+
+def test_a_document_that_is_none_is_refused_at_once(running, configure):
+    def sent(server, name="a.html", **fields):
+        answer = server.client.post("/v2/document", data=fields, files={"file": (name, PAGE)})
+        return answer.status_code, answer.json()["message"]
+
+    assert sent(running, target_lang="xx", source_lang="de")[1].startswith("xx is not supported")
+    assert sent(configure(file_limit=0), target_lang="en") == (403, "this server does not translate documents")
+    assert running.client.post("/v2/none").json() == {"message": "Not Found"}
