@@ -41,6 +41,11 @@ class LanguagePair(NamedTuple):
         return cls(*learned[0], user_symbols(config), several, config.model.language_tags)
 
     @property
+    def pairs(self) -> tuple[Direction, ...]:
+        """The directions, of a model with only one, too."""
+        return self.directions or (Direction(self.src, self.tgt),)
+
+    @property
     def targets(self) -> list[str]:
         """The target languages, in order."""
         return list(dict.fromkeys(direction.tgt for direction in self.directions)) or [self.tgt]
@@ -79,15 +84,14 @@ class LanguagePair(NamedTuple):
         to = to or self.tgt
         if to not in targets:
             raise NmtError(f"this model translates into {in_words(targets)}, not into {to}")
-        directions = self.directions or (Direction(self.src, self.tgt),)
         if from_ is None:
-            sources = [direction.src for direction in directions if direction.tgt == to]
+            sources = [direction.src for direction in self.pairs if direction.tgt == to]
             if self.language_tags == "both" and len(sources) > 1:
                 hint = f"set the source language: --from {sources[0]}, in Python from_={sources[0]!r}"
                 raise NmtError(f"this model translates from {in_words(sources)}; choose one of them", hint=hint)
             return Direction(sources[0], to)
         # Directions without training data are allowed, because a multilingual model may translate in them too.
-        known = list(dict.fromkeys(code for codes in zip(*directions, strict=True) for code in codes))
+        known = list(dict.fromkeys(code for codes in zip(*self.pairs, strict=True) for code in codes))
         if from_ not in known:
             raise NmtError(f"this model knows {in_words(known)}, not {from_}")
         return Direction(from_, to)

@@ -62,8 +62,16 @@ class Translation:
     statistics: TextStatistics | None = field(default=None, repr=False)
     """Facts about the text that the model was trained on; None if unknown."""
 
+    through: Translation | None = field(default=None, repr=False)
+    """The translation into a third language, of which this is the translation; None if a model translates directly."""
+
     def __str__(self) -> str:
         return self.text
+
+    @property
+    def pivot(self) -> list[str]:
+        """The code of the third language, if there is one."""
+        return [self.through.direction.tgt] if self.through is not None and self.through.direction is not None else []
 
     @property
     def num_segments(self) -> int:
@@ -88,7 +96,9 @@ class Translation:
     @property
     def truncated(self) -> bool:
         """True if a segment exceeded the model's limit, so that its end was not translated."""
-        return any(segment.truncated for segment in self.segments)
+        return any(segment.truncated for segment in self.segments) or (
+            self.through is not None and self.through.truncated
+        )
 
     @property
     def finished(self) -> bool:
@@ -112,6 +122,8 @@ class Translation:
     @cached_property
     def unusual_source(self) -> list[str]:
         """Reasons why the source is unlike the text that the model was trained on: see `find_unusual`."""
+        if self.through is not None:
+            return self.through.unusual_source
         if self.without_spans is None or self.direction is None:
             return []
         num_tokens = len(self.src_ids) - _TAG_TOKENS * len(self.segments)
@@ -126,7 +138,8 @@ class Translation:
     @property
     def mean_log_prob(self) -> float:
         """The natural-log probability per token, counting the eos of each segment; 0 for a blank text."""
-        count = sum(len(segment.tgt_ids) + segment.finished for segment in self.segments)
+        segments = self.segments + (self.through.segments if self.through is not None else [])
+        count = sum(len(segment.tgt_ids) + segment.finished for segment in segments)
         return self.score / count if count else 0.0
 
 

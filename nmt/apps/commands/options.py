@@ -25,9 +25,10 @@ from nmt.config import SearchOptions
 if TYPE_CHECKING:
     from nmt.apps.ray.ray_translator import RayTranslator
     from nmt.translation import Translator
+    from nmt.translation.pivot import PivotTranslator
     from nmt.translation.translator import Request
 
-    BlockTranslator = Translator | RayTranslator
+    BlockTranslator = Translator | RayTranslator | PivotTranslator
 
 log = logging.getLogger(__name__)
 
@@ -301,10 +302,20 @@ def open_translator(
     ray_workers: int | None,
     *,
     scores: bool,
+    last: Sequence[RunDir] = (),
 ) -> Iterator[BlockTranslator]:
-    """Yield a translator for what `find_models` found: in this process, or on a Ray cluster."""
+    """Yield a translator for what `find_models` found: in this process, or on a Ray cluster.
+
+    A model `last` translates what the others translated, in this process.
+    """
     if ray is None:
-        yield load_translator(models, engine, device, precision, scores=scores)
+        first = load_translator(models, engine, device, precision, scores=scores)
+        if last:
+            from nmt.translation.pivot import PivotTranslator
+
+            yield PivotTranslator(first, load_translator(last, engine, device, precision, scores=scores))
+        else:
+            yield first
         return
     from nmt.apps.ray.ray_translator import ray_translator
     from nmt.apps.ray.ray_worker import ModelPaths

@@ -121,10 +121,17 @@ Draft = Annotated[
 ]
 
 
+Then = Annotated[
+    str | None,
+    rare_option(metavar="MODEL", help="Second model, which translates what --model translated into a third language."),
+]
+
+
 @search_flags()
 def translate(
     texts: Texts = None,
     models: Models = None,
+    then: Then = None,
     checkpoint: Checkpoint = None,
     to: To = None,
     from_: From = None,
@@ -159,6 +166,8 @@ def translate(
             "--attention draws one text; give it as an argument": attention is not None and len(texts) != 1,
             "--resume continues a file: it needs --output, and does not go with --attention": resume
             and (output is None or attention is not None),
+            "--then cannot be used with --glossary, --draft, --attention, --alignments or --ray": then is not None
+            and (glossary or draft or attention or alignments or ray),
             "--prefix is one line: it must not contain line breaks": prefix and {*prefix} & {"\n", "\r"},
             "--alignments needs --format jsonl": alignments and format != "jsonl",
         }
@@ -166,6 +175,7 @@ def translate(
     for_texts = {
         "--resume": resume,
         "--prefix": prefix,
+        "--then": then,
         "--draft": draft,
         "--attention": attention,
         "--format jsonl": format == "jsonl",
@@ -174,16 +184,18 @@ def translate(
     document = document_in(texts, output, for_texts)
     if input is not None:
         refuse_corpus(input)
-    found = find_models(models, checkpoint)
+    found, last = find_models(models, checkpoint), find_models([then]) if then is not None else ()
     earlier = [Path(name) for name in draft.split(",")] if draft else []
     read: list[Path | int] = [
         *filter(None, (document, input, glossary)),
         *earlier,
         *[STANDARD_INPUT] * (not texts and not input),
     ]
-    refuse_replacing(filter(None, (output, attention)), read, found)
+    refuse_replacing(filter(None, (output, attention)), read, [*found, *last])
     terms = None if glossary is None else read_glossary(glossary)
-    with open_translator(found, engine, device, precision, ray, ray_workers, scores=format == "jsonl") as translator:
+    with open_translator(
+        found, engine, device, precision, ray, ray_workers, scores=format == "jsonl", last=last
+    ) as translator:
         from nmt.translation.drafts import Drafts
         from nmt.translation.stream import grow_blocks, read_blocks
         from nmt.translation.translator import Request, Translator
@@ -195,7 +207,7 @@ def translate(
         if document is not None and output is not None and isinstance(translator, Translator):
             translate_document(translator, document, output, request)
             return
-        settings = {} if output is None else settings_of(found, translator, request, glossary)
+        settings = {} if output is None else settings_of([*found, *last], translator, request, glossary)
         settings |= {"format": format, "prefix": prefix, "alignments": alignments}
         num_lines = 1 if format == "jsonl" else options.num_hypotheses
         as_json = partial(_as_json, translator, request, alignments)
@@ -264,6 +276,8 @@ def _as_json(translator: BlockTranslator, request: Request, alignments: bool, so
         "numbers_missed": best.numbers_missed,
         "unusual_source": best.unusual_source,
     }
+    if best.through is not None:
+        fields |= {"pivot": best.pivot[0] if best.pivot else None, "pivot_text": best.through.text}
     if request.glossary is not None:
         fields |= {"num_terms": best.num_terms, "terms_missed": best.terms_missed}
     if alignments:

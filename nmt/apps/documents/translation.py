@@ -31,6 +31,7 @@ FLAGS = {
     "protected_lost": "protected text is missing or changed",
     "numbers_missed": "numbers are missing or added",
     "unusual_source": "the text is unlike the model's training text",
+    "pivot": "translated through a third language",
 }
 """Each flag, an attribute of `Translation`, with what it means."""
 

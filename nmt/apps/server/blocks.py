@@ -97,7 +97,7 @@ async def _translate_page(
 
     best, *alternatives = await _run(threads_for_long, join)
     missed = [term for block in blocks for term in block.terms_missed]
-    flags = merge([block.flags for block in blocks]) if page.flags else {}
+    flags = merge([block.flags for block in blocks]) if page.flags or page.then else {}
     return TextTranslation(best, alternatives, [], missed, flags)
 
 

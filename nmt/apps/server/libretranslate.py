@@ -20,6 +20,7 @@ from nmt.apps.server.service import Routed, Service, TextTranslation, Translated
 from nmt.base.errors import DataError
 from nmt.base.languages import english_name
 from nmt.data.text.glossary import Glossary
+from nmt.translation.pivot import paths
 
 _NUM_THREADS = 4  # for the HTML pages of all clients
 
@@ -82,8 +83,9 @@ class LibreTranslate:
 
     async def languages(self, request: Request) -> Response:
         """List the source languages, each with its target languages."""
+        directions = self._service.models.directions
         targets: dict[str, list[str]] = {}
-        for direction in self._service.models.directions:
+        for direction in dict.fromkeys([*directions, *paths(directions, directions)]):
             targets.setdefault(direction.src, []).append(direction.tgt)
         codes = dict.fromkeys([*targets, *self._service.targets])
         return as_json([Language(code=c, name=english_name(c), targets=targets.get(c, [])) for c in codes])

@@ -22,8 +22,7 @@ class ServedModel:
     def __init__(self, translator: Translator, name: str, settings: Settings, metrics: Metrics, pace: Pace):
         self.translator = translator
         self.name = name
-        languages = translator.languages
-        self.directions = languages.directions or (Direction(languages.src, languages.tgt),)
+        self.directions = translator.languages.pairs
         self.batcher = Batcher(name, self.translate, settings.batch_tokens, metrics, pace)
         self._options = lru_cache(self._make_options)
 

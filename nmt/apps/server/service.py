@@ -22,6 +22,7 @@ from nmt.base.languages import Direction, base_code, chinese_form, english_name,
 from nmt.data.check.scripts import form_of_chinese
 from nmt.data.text.glossary import Glossary, Term
 from nmt.translation import Translation, Translator
+from nmt.translation.pivot import paths
 from nmt.translation.texts import SegmentedText
 
 _QUICK_CHARACTERS = 2000  # up to this total length, texts are segmented in the event loop; longer ones in a thread
@@ -38,6 +39,7 @@ class Routed(NamedTuple):
     glossary: Glossary | None = None
     form: str | None = None  # of Chinese characters, if the request names one and the model does not
     flags: bool = False  # whether to check the translation, which takes a fifth as long as a sentence
+    then: tuple[Direction, ServedModel] | None = None  # translates what `model` translated into a third language
 
 
 class TranslatedSegment(NamedTuple):
@@ -76,7 +78,7 @@ class Service:
         self.sources = list(dict.fromkeys(direction.src for direction in models.directions))
         self.targets = list(dict.fromkeys(direction.tgt for direction in models.directions))
         self.detector = Detector(self.sources)
-        self._find_direction = lru_cache(_MAX_DIRECTIONS)(self._direction)
+        self._find_path = lru_cache(_MAX_DIRECTIONS)(self._path)
 
     def check_size(self, texts: Sequence[str], terms: Mapping[str, str] | None = None) -> None:
         """Raise RequestError (400) if there are too many texts, or too many characters in them and in `terms`."""
@@ -92,11 +94,12 @@ class Service:
 
         Regional codes match their language: pt-BR finds a model for pt. `model` restricts the choice to one model.
         """
-        direction, served = self._find_direction(source, target, model)
-        form = chinese_form(target) if chinese_form(direction.tgt) is None else None
-        return Routed(text, direction, served, form=form)
+        first, *then = self._find_path(source, target, model)
+        form = chinese_form(target) if chinese_form([first, *then][-1][0].tgt) is None else None
+        return Routed(text, *first, form=form, then=then[0] if then else None)
 
-    def _direction(self, source: str, target: str, model: ServedModel | None) -> tuple[Direction, ServedModel]:
+    def _path(self, source: str, target: str, model: ServedModel | None) -> list[tuple[Direction, ServedModel]]:
+        """Return the direction and its model, or two that lead through a third language."""
         directions = self.models.directions if model is None else dict.fromkeys(model.directions, model)
         if (tgt := _closest(target, [d.tgt for d in directions])) is None:
             raise RequestError(400, _unsupported(target, "into", self.targets))
@@ -104,17 +107,28 @@ class Service:
             raise RequestError(400, _unsupported(source, "from", self.sources))
         fitting = [d for d in directions if _fits(d.src, src) and _fits(d.tgt, tgt)]
         if not fitting:
-            raise RequestError(400, f"{_named(tgt)} is not available as a target language from {_named(src)}")
+            through = [
+                path for d, path in paths(directions, directions).items() if _fits(d.src, src) and _fits(d.tgt, tgt)
+            ]
+            if not through:
+                raise RequestError(400, f"{_named(tgt)} is not available as a target language from {_named(src)}")
+            return [(direction, directions[direction]) for direction in through[0]]
         direction = next((d for d in fitting if d == (src, tgt)), fitting[0])
-        return direction, directions[direction]
+        return [(direction, directions[direction])]
 
     async def segments(
         self, texts: Sequence[Routed], num_alternatives: int = 0, *, details: bool = False
     ) -> AsyncGenerator[TranslatedSegment]:
         """Yield the translations of all segments of `texts`, in order within each model.
 
-        RequestError if the queue is full or a segment fails. Closing the iterator cancels the rest.
+        RequestError if the queue is full or a segment fails. Closing the iterator cancels the rest. Texts that lead
+        through a third language are translated into it first, all together.
         """
+        passed: dict[int, TextTranslation] = {}  # those texts, by number
+        if through := [number for number, text in enumerate(texts) if text.then is not None]:
+            firsts = await self.translate([texts[number]._replace(then=None, form=None) for number in through])
+            passed = dict(zip(through, firsts, strict=True))
+            texts = [_second(text, passed[n]) if n in passed else text for n, text in enumerate(texts)]
         for served in dict.fromkeys(text.model for text in texts):
             numbers = [number for number, text in enumerate(texts) if text.model is served]
             segmented = await _segment_all(served.translator, [texts[n] for n in numbers])
@@ -130,6 +144,9 @@ class Service:
                     for _, after in segments:
                         translation, flags, explained = await next(rest).result
                         flags = _with_form(flags, translation.text, texts[number].form if texts[number].flags else None)
+                        if number in passed:  # what the words of the translation come from is not the source
+                            flags = {**merge([passed[number].flags, flags]), "pivot": [texts[number].direction.src]}
+                            explained = None
                         yield TranslatedSegment(number, before, translation, after, flags, explained)
                         before = ""
             finally:
@@ -177,6 +194,14 @@ async def _segment_all(
 
     is_quick = sum(len(text.text) for text in texts) <= _QUICK_CHARACTERS
     return segment_all() if is_quick else await asyncio.to_thread(segment_all)
+
+
+def _second(text: Routed, first: TextTranslation) -> Routed:
+    """Return what to translate second of a text that leads through a third language. RequestError for a glossary."""
+    if text.glossary is not None:
+        raise RequestError(400, "Invalid request: glossary: no model translates directly between these languages")
+    assert text.then is not None
+    return Routed(first.text, *text.then, form=text.form, flags=text.flags)
 
 
 def _join(segments: list[TranslatedSegment]) -> TextTranslation:

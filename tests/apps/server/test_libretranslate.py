@@ -34,7 +34,7 @@ def test_libretranslatepy_translates_detects_and_lists_languages(running, two):
     assert client.detect("12345")[0]["language"] in ("en", "de")
     assert {language["code"]: language["targets"] for language in client.languages()} == {
         "en": ["de", "fr"],
-        "de": ["en"],
+        "de": ["en", "fr"],  # through English
         "fr": [],
     }
 
@@ -110,6 +110,24 @@ def test_regional_codes_find_the_model_of_their_language(running):
     assert running.translate(q="123", source="en-US", target="de_AT").json() == plain
 
 
+def test_languages_that_no_model_joins_directly_are_joined_through_a_third_one(running, two):
+    texts = ["12345", LINES, "", "12. 34."]
+    english = running.translate(q=texts, source="de", target="en").json()["translatedText"]
+    french = [translation.text for translation in two.translate(english, to="fr", from_="en")]
+    answer = running.translate(q=[*texts, "7"], source="de", target="fr").json()
+    assert answer["translatedText"][:-1] == french
+    assert [flags.get("pivot") for flags in answer["flags"]] == [["en"], ["en"], None, ["en"], ["en"]]
+    *segments, _ = lines_of(running.translate(q=LINES, source="de", target="fr", stream=True, details=True))
+    assert "".join(each["before"] + each["text"] + each["after"] for each in segments) == french[1]
+    assert not any("details" in segment for segment in segments)
+    others = running.translate(q="12345", source="de", target="fr", alternatives=2).json()
+    assert len(others["alternatives"]) == 2
+    page = running.translate(q="<p>12 <b>34</b></p>", source="de", target="fr", format="html").json()
+    assert page["translatedText"].count("<b>") == page["translatedText"].count("</b>") == 1
+    refused = running.translate(q="12", source="de", target="fr", glossary={"12": "x"})
+    assert refused.json()["error"].startswith("Invalid request: glossary: no model translates directly")
+
+
 def test_html_keeps_its_tags_and_escapes_its_text(running):
     page = '<!doctype html><p class="a">12 <b>34</b> 56 &lt;</p><script>1 < 2</script><ul><li>7<li><code>8</code></ul>'
     written = running.translate(q=page, source="de", target="en", format="html").json()["translatedText"]
@@ -119,7 +137,7 @@ def test_html_keeps_its_tags_and_escapes_its_text(running):
     assert written.count("<b>") == written.count("</b>") == 1
 
 
-NO_PAIR = "French (fr) is not available as a target language from German (de)"
+NO_PAIR = "English (en) is not available as a target language from English (en)"
 INTO = "xx is not supported; this server translates into German (de), French (fr) and English (en)"
 FROM = "French (fr) is not supported; this server translates from English (en) and German (de)"
 
@@ -133,7 +151,7 @@ FROM = "French (fr) is not supported; this server translates from English (en) a
         ({"q": "1", "source": "en", "target": "xx"}, INTO),
         ({"q": "1", "source": "fr", "target": "de"}, FROM),
         (
-            {"q": "1", "source": "de", "target": "fr"},
+            {"q": "1", "source": "en", "target": "en"},
             NO_PAIR,
         ),
         (

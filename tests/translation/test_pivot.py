@@ -1,0 +1,88 @@
+"""Two models in a row give what each gives for the output of the other."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from nmt import Translator
+from nmt.base.errors import NmtError
+from nmt.base.languages import Direction
+from nmt.translation.pivot import PivotTranslator, paths
+from nmt.translation.translator import Request
+from tests.command_line import nmt
+
+TEXTS = ["12345", "", "4 56", "12. 34. 56.", "%d 7"] * 5
+
+
+@pytest.fixture(scope="module")
+def translators(letters_run, two_run):
+    with Translator.load(letters_run, device="cpu") as first, Translator.load(two_run, device="cpu") as second:
+        yield first, second
+
+
+def test_a_translation_is_that_of_the_translation_and_its_score_the_sum(translators):
+    first, second = translators
+    pivot = PivotTranslator(*translators)
+    ((block, found),) = pivot.translate_blocks([TEXTS], Request(pivot.options))
+    between = first.translate(TEXTS)
+    final = second.translate([each.text for each in between], to="fr", from_="en")
+    assert (block, [each.text for each in found]) == (TEXTS, [each.text for each in final])
+    sums = [into.score + out.score for into, out in zip(between, final, strict=True)]
+    assert [each.score for each in found] == sums
+    assert found[0].pivot == ["en"]
+    assert found[0].through is not None
+    assert found[0].through.text == between[0].text
+    assert (found[1].pivot, found[1].mean_log_prob) == ([], 0.0)
+    num_tokens = len(between[0].tgt_ids) + len(final[0].tgt_ids) + between[0].finished + final[0].finished
+    assert found[0].mean_log_prob == pytest.approx(sums[0] / num_tokens)
+
+
+def test_blocks_of_any_size_give_the_same(translators):
+    pivot = PivotTranslator(*translators)
+    options = pivot.options.changed(beam_size=2, num_hypotheses=2)
+    whole = [each for _, some in pivot.translate_blocks([TEXTS], Request(options)) for each in some]
+    alone = [each for _, some in pivot.translate_blocks([[text] for text in TEXTS], Request(options)) for each in some]
+    assert alone == whole
+    assert len(whole[0].alternatives) == 1
+    assert whole[0].alternatives[0].pivot == ["en"]
+
+
+def test_models_that_do_not_follow_on_each_other_are_refused(translators, digits_run):
+    with Translator.load(digits_run, device="cpu") as digits, pytest.raises(NmtError) as refused:
+        PivotTranslator(digits, translators[0])
+    assert refused.value.message == "these models do not follow on each other: en-en, then de-en"
+    with pytest.raises(NmtError, match="this model translates into fr, not into it"):
+        next(PivotTranslator(*translators).translate_blocks([["1"]], Request(translators[1].options, to="it")))
+
+
+def test_a_path_does_not_lead_back_and_joins_regional_codes():
+    assert paths([Direction("de", "en")], [Direction("en", "de")]) == {}
+    path = Direction("de", "en-US"), Direction("en", "fr")
+    assert paths([Direction("de", "it"), path[0]], [path[1]]) == {("de", "fr"): path}
+
+
+def test_then_translates_what_the_first_model_translated(letters_run, two_run, tmp_path):
+    lines = b"123\n\n45\n"
+    command = ("translate", "-m", letters_run, "--then", two_run, "--to", "fr")
+    done = nmt(*command, "--format", "jsonl", stdin=lines)
+    assert done.returncode == 0, done.stderr
+    first, blank, _ = map(json.loads, done.stdout.splitlines())
+    between = nmt("translate", "-m", letters_run, stdin=lines)
+    final = nmt("translate", "-m", two_run, "--to", "fr", stdin=between.stdout.encode())
+    assert (first["pivot"], first["pivot_text"]) == ("en", between.stdout.splitlines()[0])
+    assert blank["pivot"] is None
+    assert nmt(*command, stdin=lines).stdout == final.stdout
+    (tmp_path / "a.txt").write_bytes(lines)
+    output = tmp_path / "b.txt"
+    assert nmt(*command, "-i", tmp_path / "a.txt", "-o", output).returncode == 0
+    assert output.read_text(encoding="utf-8") == final.stdout
+
+
+def test_then_does_not_go_with_options_that_need_one_model(letters_run, two_run):
+    done = nmt(
+        "translate", "-m", letters_run, "--then", two_run, "--to", "fr", "--alignments", "--format", "jsonl", "1"
+    )
+    assert done.returncode == 2
+    assert "--then cannot be used with --glossary" in " ".join(done.stderr.split())
