@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from nmt.base.languages import Direction, written_without_spaces
 from nmt.data.text.glossary import Term, missed_terms
@@ -15,6 +16,9 @@ from nmt.translation.protect import Protected, missing
 from nmt.translation.retries import has_loop, wrong_numbers
 from nmt.translation.segments import Segment, SegmentTranslation
 from nmt.translation.texts import SegmentedText
+
+if TYPE_CHECKING:
+    from nmt.translation.memory import Match
 
 _TAG_TOKENS = 2  # at most, before each segment: the tag of a language and a space
 
@@ -62,6 +66,8 @@ class Translation:
     statistics: TextStatistics | None = field(default=None, repr=False)
     """Facts about the text that the model was trained on; None if unknown."""
 
+    memory: Match | None = field(default=None, repr=False)
+    """The most similar pair of the translation memory; the text is its target if the sources are the same."""
     through: Translation | None = field(default=None, repr=False)
     """The translation into a third language, of which this is the translation; None if a model translates directly."""
 

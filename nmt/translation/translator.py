@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, overload
 
 from pydantic import ValidationError
@@ -37,6 +36,7 @@ from nmt.translation.translation import Translation, put_together
 
 if TYPE_CHECKING:
     from nmt.model.recording import AttentionWeights
+    from nmt.translation.memory import Memory
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +56,7 @@ class Request(NamedTuple):
     draw_by_line: bool = False  # in sampling: equal texts on different lines get different samples
     glossary: Glossary | None = None
     drafts: Drafts | None = None
+    memory: Memory | None = None
 
 
 class Translator:
@@ -192,7 +193,9 @@ class Translator:
 
     def translate_block(self, texts: list[str], request: Request, first: int) -> list[Translation]:
         """Translate `texts`, the lines from number `first` on."""
-        options, prefix, to, from_, draw_by_line, glossary, earlier = request
+        options, prefix, to, from_, draw_by_line, glossary, earlier, memory = request
+        if memory is not None:
+            return memory.translate(self, texts, request._replace(memory=None), first)
         prefixes = [prefix] * len(texts) if prefix else None
         draws = range(first, first + len(texts)) if draw_by_line else None
         drafts = None if earlier is None else earlier.of(texts)
@@ -301,9 +304,7 @@ class Translator:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -100,7 +100,20 @@ def test_every_package_that_nmt_imports_is_asked_for():
     elsewhere = {"comet"}  # in an environment of its own
     names = imported - set(sys.stdlib_module_names) - {"nmt"} - elsewhere
     foreign = {with_another.get(name, name) for name in names}
-    extras = ("ctranslate2", "documents", "hub", "langid", "mbr", "ray", "serve", "tensorboard", "train", "web", "xlsx")
+    extras = (
+        "ctranslate2",
+        "documents",
+        "hub",
+        "langid",
+        "mbr",
+        "ray",
+        "serve",
+        "tensorboard",
+        "tm",
+        "train",
+        "web",
+        "xlsx",
+    )
     asked = [*PROJECT["dependencies"], *(r for extra in extras for r in EXTRAS[extra])]
     through_others = {"httptools", "python-multipart", "uvloop"}  # uvicorn and starlette use them
     assert foreign == {re.match(r"[\w-]+", requirement)[0] for requirement in asked} - through_others

@@ -341,6 +341,8 @@ def settings_of(
     }
     if options.shortlist and models[0].shortlist.is_file():  # if it is missing, the engine reports the error
         settings["shortlist"] = sha256_of(models[0].shortlist)[:_CHECKSUM_CHARACTERS]
+    if request.memory is not None:
+        settings["memory"] = request.memory.checksum[:_CHECKSUM_CHARACTERS]
     if glossary is not None:
         settings["glossary"] = sha256_of(glossary)[:_CHECKSUM_CHARACTERS]
     return settings

@@ -48,6 +48,7 @@ from nmt.data.text.glossary import read_glossary
 if TYPE_CHECKING:
     from nmt.apps.commands.options import BlockTranslator
     from nmt.translation import SegmentTranslation, Translation
+    from nmt.translation.memory import Memory
     from nmt.translation.translator import Request
 
 log = logging.getLogger(__name__)
@@ -121,6 +122,14 @@ Draft = Annotated[
 ]
 
 
+MemoryFile = Annotated[
+    str | None,
+    rare_option(
+        metavar="FILE",
+        help="Translation memory: a TMX file, or another file with both languages. A text that it has is not "
+        "translated; the pair of a similar text is in the output of --format jsonl.",
+    ),
+]
 Then = Annotated[
     str | None,
     rare_option(metavar="MODEL", help="Second model, which translates what --model translated into a third language."),
@@ -143,6 +152,7 @@ def translate(
     prefix: Prefix = None,
     glossary: GlossaryFile = None,
     draft: Draft = None,
+    tm: MemoryFile = None,
     attention: Picture = None,
     alignments: Alignments = False,
     engine: Engine = "auto",
@@ -166,6 +176,8 @@ def translate(
             "--attention draws one text; give it as an argument": attention is not None and len(texts) != 1,
             "--resume continues a file: it needs --output, and does not go with --attention": resume
             and (output is None or attention is not None),
+            "--tm cannot be used with --draft, --then, --prefix, --attention, --alignments or --ray": tm is not None
+            and (draft or then or prefix or attention or alignments or ray),
             "--then cannot be used with --glossary, --draft, --attention, --alignments or --ray": then is not None
             and (glossary or draft or attention or alignments or ray),
             "--prefix is one line: it must not contain line breaks": prefix and {*prefix} & {"\n", "\r"},
@@ -177,6 +189,7 @@ def translate(
         "--prefix": prefix,
         "--then": then,
         "--draft": draft,
+        "--tm": tm,
         "--attention": attention,
         "--format jsonl": format == "jsonl",
         "--n-best": search.given.get("num_hypotheses"),
@@ -203,12 +216,25 @@ def translate(
         options = search.change(translator.options)
         if to is not None or from_ is not None:
             translator.languages.direction(to, from_)  # rejects languages that the model does not know
-        request = Request(options, prefix, to, from_, glossary=terms, drafts=Drafts.read(*earlier) if earlier else None)
+        request = Request(
+            options,
+            prefix,
+            to,
+            from_,
+            glossary=terms,
+            drafts=Drafts.read(*earlier) if earlier else None,
+            memory=None if tm is None else _read_memory(tm, translator, to, from_),
+        )
         if document is not None and output is not None and isinstance(translator, Translator):
             translate_document(translator, document, output, request)
             return
         settings = {} if output is None else settings_of([*found, *last], translator, request, glossary)
-        settings |= {"format": format, "prefix": prefix, "alignments": alignments}
+        settings |= {
+            "format": format,
+            "prefix": prefix,
+            "alignments": alignments,
+            "tm": request.memory and request.memory.checksum,
+        }
         num_lines = 1 if format == "jsonl" else options.num_hypotheses
         as_json = partial(_as_json, translator, request, alignments)
         render = as_json if format == "jsonl" else partial(_as_text, num_lines)
@@ -226,6 +252,12 @@ def translate(
                     progress.add(len(block))
         if attention is not None:  # with the output in place: there is nothing to resume
             _draw_attention(translator, translations[0], attention)
+
+
+def _read_memory(name: str, translator: BlockTranslator, to: str | None, from_: str | None) -> Memory:
+    from nmt.translation.memory import Memory  # only if it is needed
+
+    return Memory.read(name, translator.languages.direction(to, from_))
 
 
 def _read(texts: list[str], path: Path | None) -> tuple[Iterator[str], str]:
@@ -276,6 +308,8 @@ def _as_json(translator: BlockTranslator, request: Request, alignments: bool, so
         "numbers_missed": best.numbers_missed,
         "unusual_source": best.unusual_source,
     }
+    if request.memory is not None:
+        fields["memory"] = best.memory and best.memory._asdict()
     if best.through is not None:
         fields |= {"pivot": best.pivot[0] if best.pivot else None, "pivot_text": best.through.text}
     if request.glossary is not None:

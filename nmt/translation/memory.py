@@ -1,0 +1,115 @@
+"""A translation memory: pairs of segments, in which the same or a similar source is found."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable
+from dataclasses import replace
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import numpy as np
+
+from nmt.base.errors import require
+from nmt.base.languages import Direction
+from nmt.data.read.corpus import read_parallel
+from nmt.data.read.table_names import corpus_named
+from nmt.data.text.glossary import WORD
+from nmt.translation.drafts import Drafts
+from nmt.translation.translation import Translation
+
+if TYPE_CHECKING:
+    from nmt.translation.translator import Request, Translator
+
+MIN_SIMILARITY = 0.7
+"""The least similarity of a match: 1 minus the Levenshtein distance over the length of the longer source."""
+
+_MAX_POSTINGS = 50_000  # occurrences of the words of a text that are looked at, those of the rarest first
+_MAX_CANDIDATES = 200  # whose similarity is computed
+
+
+class Match(NamedTuple):
+    """A pair of the memory whose source is like a text; `similarity` is 1 for the same source."""
+
+    source: str
+    target: str
+    similarity: float
+
+
+class Memory:
+    """Pairs in memory, with an index of their words: a lookup among a million takes milliseconds."""
+
+    def __init__(self, pairs: Iterable[tuple[str, str]]):
+        """Index `pairs`; of several with the same source, the last one counts."""
+        target_of = {source.strip(): target.strip() for source, target in pairs if source.strip() and target.strip()}
+        self._sources, self._targets = list(target_of), list(target_of.values())
+        self._exact = dict(zip(self._sources, range(len(self._sources)), strict=True))
+        self._lengths = np.fromiter(map(len, self._sources), np.int64, len(self._sources))
+        self._words: dict[str, int] = {}
+        occurrences, counts = array("i"), array("i")
+        for source in self._sources:
+            numbers = {self._words.setdefault(word, len(self._words)) for word in WORD.findall(source.casefold())}
+            occurrences.extend(numbers)
+            counts.append(len(numbers))
+        words = np.asarray(occurrences, np.int32)
+        owners = np.repeat(np.arange(len(counts), dtype=np.int32), np.asarray(counts, np.int32))
+        self._postings = owners[np.argsort(words, kind="stable")]  # the sources with each word, word by word
+        self._ends = np.cumsum(np.bincount(words, minlength=len(self._words)))
+        texts = "\n".join([*self._sources, *self._targets])
+        self.checksum = sha256(texts.encode("utf-8", "surrogatepass")).hexdigest()
+        self._levenshtein: Any = require("tm", "rapidfuzz.distance.Levenshtein", "a translation memory")
+        self._process: Any = require("tm", "rapidfuzz.process", "a translation memory")
+
+    @classmethod
+    def read(cls, name: str, direction: Direction) -> Self:
+        """Read a TMX file, or another corpus file with both languages. DataError if it is invalid."""
+        languages = {"src_lang": direction.src, "tgt_lang": direction.tgt}
+        return cls((pair.src, pair.tgt) for pair in read_parallel(corpus_named(name).model_copy(update=languages)))
+
+    def __len__(self) -> int:
+        return len(self._sources)
+
+    def find(self, text: str) -> Match | None:
+        """Return the pair with the most similar source; None if none is similar enough.
+
+        A source that shares no word with `text` is not found, and one may be missed that shares only frequent ones.
+        """
+        text = text.strip()
+        if (number := self._exact.get(text)) is not None:
+            return Match(text, self._targets[number], 1.0)
+        candidates = [self._sources[i] for i in self._candidates(text)]
+        scorer = self._levenshtein.normalized_similarity
+        best = self._process.extractOne(text, candidates, scorer=scorer, score_cutoff=MIN_SIMILARITY)
+        return None if best is None else Match(best[0], self._targets[self._exact[best[0]]], best[1])
+
+    def translate(self, translator: Translator, texts: list[str], request: Request, first: int) -> list[Translation]:
+        """Return the targets of the `texts` that are in the memory, and the translations of the others.
+
+        The target of a similar source is the draft of a translation. `first` is as in `Translator.translate_block`.
+        """
+        matches = [self.find(text) for text in texts]
+        new = [
+            (text, match) for text, match in zip(texts, matches, strict=True) if not (match and match.similarity == 1)
+        ]
+        drafts = Drafts([text for text, _ in new], [match.target if match else "" for _, match in new])
+        rest = iter(translator.translate_block([text for text, _ in new], request._replace(drafts=drafts), first))
+        return [
+            Translation(match.target, memory=match)
+            if match and match.similarity == 1
+            else replace(next(rest), memory=match)
+            for match in matches
+        ]
+
+    def _candidates(self, text: str) -> np.ndarray[Any, Any]:
+        """Return the sources of a suitable length that share the most words with `text`, up to `_MAX_CANDIDATES`."""
+        known = {self._words[word] for word in WORD.findall(text.casefold()) if word in self._words}
+        postings = [self._postings[self._ends[i - 1] if i else 0 : self._ends[i]] for i in known]
+        postings.sort(key=len)
+        total = np.cumsum([len(each) for each in postings])
+        chosen = [each for each, end in zip(postings, total, strict=True) if end <= _MAX_POSTINGS]
+        chosen = chosen or [each[-_MAX_POSTINGS:] for each in postings[:1]]
+        found, shared = np.unique(np.concatenate([*chosen, np.empty(0, np.int32)]), return_counts=True)
+        lengths = self._lengths[found]
+        fits = (lengths >= MIN_SIMILARITY * len(text)) & (MIN_SIMILARITY * lengths <= len(text))
+        found, shared = found[fits], shared[fits]
+        return found[np.argsort(-shared, kind="stable")[:_MAX_CANDIDATES]]

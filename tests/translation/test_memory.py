@@ -1,0 +1,111 @@
+"""A translation memory finds the same and similar sources, and the model translates the others as without it."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+
+from nmt import Translator
+from nmt.base.errors import DataError
+from nmt.base.languages import Direction
+from nmt.translation import memory as module
+from nmt.translation.memory import Match, Memory
+from nmt.translation.translator import Request
+from tests.command_line import nmt
+from tests.words import WORDS
+
+pytest.importorskip("rapidfuzz", reason="needs rapidfuzz")
+
+PAIRS = [
+    ("The cat sleeps on the old sofa.", "Die Katze schläft auf dem alten Sofa."),
+    ("The dog sleeps on the old sofa.", "Der Hund schläft auf dem alten Sofa."),
+    ("我来自中国。", "I am from China."),
+    ("Good morning!", "Guten Morgen"),
+    ("Good morning!", "Guten Morgen!"),
+    ("", "empty"),
+]
+
+
+def test_the_same_source_is_found_with_its_last_target():
+    memory = Memory(PAIRS)
+    assert len(memory) == 4
+    assert memory.find("  Good morning!\t") == Match("Good morning!", "Guten Morgen!", 1.0)
+
+
+def test_the_most_similar_source_is_found_and_none_that_differs_too_much():
+    memory = Memory(PAIRS)
+    found = memory.find("The cat sleeps on our old sofa.")
+    assert found is not None
+    assert (found.source, found.similarity == 1, round(found.similarity, 3)) == (PAIRS[0][0], False, 0.903)
+    assert memory.find("我来自日本。") is None
+    assert memory.find("我来自中国") == Match("我来自中国。", "I am from China.", pytest.approx(5 / 6))
+    for text in ("", "  ", "Trains are late today.", "sofa", "\ud800"):
+        assert memory.find(text) is None
+    assert Memory([]).find("The cat sleeps.") is None
+
+
+def test_the_index_finds_what_a_search_through_all_sources_finds(monkeypatch):
+    from rapidfuzz.distance import Levenshtein
+
+    draw = random.Random(5)
+    sources = list(dict.fromkeys(" ".join(draw.choices(WORDS, k=draw.randint(3, 9))) for _ in range(400)))
+    memory = Memory((source, source) for source in sources)
+    for source in sources[:60]:
+        words = source.split()
+        words[draw.randrange(len(words))] = draw.choice([draw.choice(WORDS), "other"])
+        text = " ".join(words)
+        best = max(Levenshtein.normalized_similarity(text, each) for each in sources)
+        found = memory.find(text)
+        assert (found.similarity if found else 0.0) == (best if best >= module.MIN_SIMILARITY else 0.0)
+    monkeypatch.setattr(module, "_MAX_POSTINGS", 3)  # fewer than the rarest word has
+    last = max(sources, key=lambda source: len(source.split()))
+    assert all(match is None or match.similarity >= 0.7 for match in map(memory.find, [last + "x", *sources[:9]]))
+
+
+def test_a_known_text_is_not_translated_and_the_others_are_as_without_a_memory(two_run):
+    texts = ["12345", " 678 ", "12 346", ""]
+    memory = Memory([("678", "known"), ("12345 ", "54321"), ("12 347", "74321")])
+    with Translator.load(two_run, device="cpu") as translator:
+        plain = translator.translate(texts, to="de")
+        found = translator.translate_block(texts, Request(translator.options, to="de", memory=memory), 1)
+    assert [each.text for each in found] == ["54321", "known", plain[2].text, ""]
+    assert [each.memory and each.memory.similarity == 1 for each in found] == [True, True, False, None]
+    assert found[2].score == plain[2].score
+    assert found[0].segments == []
+
+
+TMX = """<tmx version="1.4"><header/><body>
+<tu><tuv xml:lang="en-US"><seg>12 &amp; <bpt i="1">x</bpt>34</seg></tuv><tuv xml:lang="de"><seg>known</seg></tuv></tu>
+<tu><tuv xml:lang="en"><seg>5678</seg></tuv><tuv xml:lang="fr"><seg>cinq</seg></tuv></tu>
+</body></tmx>"""
+
+
+def test_the_command_reads_the_units_with_its_languages(two_run, tmp_path):
+    (tmp_path / "memory.tmx").write_text(TMX)
+    command = ("translate", "-m", two_run, "--to", "de", "--tm", tmp_path / "memory.tmx")
+    done = nmt(*command, "--format", "jsonl", stdin=b"12 & 34\n12 & 35\n99\n")
+    assert done.returncode == 0, done.stderr
+    known, similar, new = map(json.loads, done.stdout.splitlines())
+    assert (known["text"], known["memory"]) == ("known", {"source": "12 & 34", "target": "known", "similarity": 1.0})
+    assert similar["memory"]["similarity"] == pytest.approx(6 / 7)
+    assert new["memory"] is None
+    plain = nmt("translate", "-m", two_run, "--to", "de", stdin=b"12 & 35\n99\n").stdout.splitlines()
+    assert [similar["text"], new["text"]] == plain
+    assert nmt(*command, "--draft", "a,b", "1").returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('<!DOCTYPE tmx [<!ENTITY a "b">]><tmx><body/></tmx>', "the file contains a DTD"),
+        ("<tmx><body><tu></body></tmx>", "not well-formed XML"),
+        ("<html/>", "this is not TMX"),
+        ("<tmx><body/></tmx>", "no translation unit"),
+    ],
+)
+def test_a_file_that_is_no_memory_is_refused(tmp_path, content, message):
+    (tmp_path / "memory.tmx").write_text(content)
+    with pytest.raises(DataError, match=message):
+        Memory.read(str(tmp_path / "memory.tmx"), Direction("en", "de"))
