@@ -59,6 +59,9 @@ def _origin(value: str) -> str:
     return value
 
 
+CorrectionsFile = Annotated[
+    Path | None, typer.Option("--corrections", help="TMX file that collects corrections. Default: do not accept them.")
+]
 AllowOrigin = Annotated[
     str,
     typer.Option(
@@ -79,6 +82,7 @@ def serve(
     rate_limit: RateLimit = 0,
     timeout: Timeout = 60.0,
     allow_origin: AllowOrigin = "",
+    corrections: CorrectionsFile = None,
     engine: Engine = "auto",
     device: Device = "auto",
     precision: Precision = "auto",
@@ -104,6 +108,7 @@ def serve(
         rate_limit=rate_limit,
         timeout=timeout,
         allow_origin=allow_origin,
+        corrections=corrections,
         engine=engine,
         device=device,
         precision=precision,

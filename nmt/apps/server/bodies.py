@@ -55,6 +55,16 @@ class TranslateBody(BaseModel):
     flags: bool = Field(False, description="check the translation: the field flags of the answer says what looks wrong")
 
 
+class SuggestBody(BaseModel):
+    """The body of /suggest."""
+
+    q: str = Field(description="text", json_schema_extra=_NOT_EMPTY)
+    s: str = Field(min_length=1, description="its correct translation")
+    source: Code
+    target: Code
+    api_key: Key = ""
+
+
 class DetectBody(BaseModel):
     """The body of /detect."""
 
@@ -176,6 +186,7 @@ class Language(TypedDict):
 _FORMS = ("application/json", "application/x-www-form-urlencoded")
 _OPERATIONS: dict[str, tuple[str, Any, Any, Sequence[str]]] = {  # summary, body, answer, media types of the body
     "/translate": ("Translate text or HTML", TranslateBody, Translated, _FORMS),
+    "/suggest": ("Correct a translation", SuggestBody, dict[str, bool], _FORMS),
     "/detect": ("Detect the language of a text", DetectBody, list[Detection], _FORMS),
     "/translate_file": ("Translate a document", FileBody, TranslatedFile, ["multipart/form-data"]),
     "/languages": ("List the languages", None, list[Language], ()),

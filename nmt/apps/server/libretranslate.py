@@ -14,7 +14,8 @@ from nmt.apps.documents.formats import available_suffixes
 from nmt.apps.documents.translation import FLAGS, with_flags
 from nmt.apps.server.access import Access
 from nmt.apps.server.blocks import Threads, translate_pages
-from nmt.apps.server.bodies import DetectBody, Detection, Language, TranslateBody, Translated
+from nmt.apps.server.bodies import DetectBody, Detection, Language, SuggestBody, TranslateBody, Translated
+from nmt.apps.server.corrections import Corrections
 from nmt.apps.server.requests import RequestError, as_json, dump, read_fields, stream, unless_gone
 from nmt.apps.server.service import Routed, Service, TextTranslation, TranslatedSegment
 from nmt.base.errors import DataError
@@ -32,12 +33,15 @@ class LibreTranslate:
         self._service = service
         self._access = access
         self._threads = Threads(_NUM_THREADS)
+        path = service.settings.corrections
+        self._corrections = None if path is None else Corrections(path)
 
     @property
     def routes(self) -> list[Route]:
         """The paths, each with its handler."""
         return [
             Route("/translate", self.translate, methods=["POST"]),
+            Route("/suggest", self.suggest, methods=["POST"]),
             Route("/detect", self.detect, methods=["POST"]),
             Route("/languages", self.languages),
             Route("/frontend/settings", self.settings),
@@ -74,6 +78,17 @@ class LibreTranslate:
         translated = await unless_gone(request, work)
         return as_json(_answer(body, translated, detected))
 
+    async def suggest(self, request: Request) -> Response:
+        """Keep a correction."""
+        body = await read_fields(request, self._service.settings, SuggestBody)
+        self._access.check(request, body.api_key)
+        if self._corrections is None:
+            raise RequestError(403, "this server does not collect corrections")
+        self._service.check_size([body.q, body.s])
+        self._service.route("", body.source, body.target)
+        self._corrections.add((body.source, body.target), (body.q, body.s))
+        return as_json({"success": True})
+
     async def detect(self, request: Request) -> Response:
         """Detect the language of a text."""
         body = await read_fields(request, self._service.settings, DetectBody)
@@ -100,7 +115,7 @@ class LibreTranslate:
             "frontendTimeout": 500,
             "apiKeys": has_keys,
             "keyRequired": has_keys,
-            "suggestions": False,
+            "suggestions": self._corrections is not None,
             "filesTranslation": bool(self._service.settings.file_limit),
             "flags": FLAGS,
             "glossaryDirections": obeying,

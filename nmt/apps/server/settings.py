@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 MAX_ALTERNATIVES = 10
 """Maximum number of alternatives per request. The beam has one more hypothesis."""
@@ -27,6 +28,7 @@ class Settings:
     rate_limit: int = 0  # maximum requests per minute per client; 0: no limit
     timeout: float = 60.0  # seconds to answer a request that is not streamed, and to read or write a body
     allow_origin: str = ""  # the web pages of this origin may use the server; *: all pages
+    corrections: Path | None = None  # TMX file that collects corrections; None: they are not accepted
     engine: str = "auto"
     device: str = "auto"
     precision: str = "auto"

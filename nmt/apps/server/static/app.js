@@ -169,7 +169,9 @@ function show(found) {
   const others = found.length === 1 ? found[0].alternatives : [];
   $("alternatives").replaceChildren(...others.filter((other) => other !== found[0].text).map(choice));
   $("others").hidden = !$("alternatives").childElementCount;
-  $("copy").disabled = !found.length;
+  $("copy").disabled = $("suggest").disabled = !found.length;
+  $("correction").value = found.map((unit) => unit.before + unit.text + unit.after).join("");
+  $("correction").lang = target.value;
 }
 
 function nodesOf(unit, number) {
@@ -292,6 +294,15 @@ async function translateFile() {
   }
 }
 
+async function suggest() {
+  try {
+    await backend.suggest({ q: text.value, s: $("correction").value, source: sourceCode(), target: target.value });
+    say("Thank you for the correction");
+  } catch (error) {
+    say(error.message || "The server is not responding", true);
+  }
+}
+
 async function start() {
   setTheme(stored("theme") || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"));
   $("theme").addEventListener("click", () => {
@@ -311,6 +322,7 @@ async function start() {
   readTerms();
   $("swap").addEventListener("click", swap);
   $("copy").addEventListener("click", copy);
+  $("suggest").addEventListener("click", suggest);
   $("clear").addEventListener("click", () => { text.value = ""; changed(0); text.focus(); });
   for (const kind of ["mouseover", "click"]) {
     output.addEventListener(kind, (event) => point(event.target.closest(".word")));
@@ -332,6 +344,7 @@ async function start() {
     glossaries = settings.glossaryDirections;
     flags = settings.flags;
     $("documents").hidden = !settings.filesTranslation;
+    $("correction-box").hidden = !settings.suggestions;
     $("file").accept = settings.supportedFilesFormat.join(",");
     $("key-row").hidden = !settings.keyRequired;
     const codes = sources().map((language) => language.code);

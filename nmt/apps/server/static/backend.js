@@ -12,6 +12,8 @@ const backend = {
 
   async detect(q, signal) { return (await (await this._ask("detect", { q }, signal)).json())[0].language; },
 
+  suggest(body) { return this._ask("suggest", body); },
+
   // The lines of a response: sentences, each with its text, alternatives and flags.
   async *translate(body, signal) {
     const reader = (await this._ask("translate", { ...body, stream: true, flags: true }, signal)).body.pipeThrough(new TextDecoderStream()).getReader();
