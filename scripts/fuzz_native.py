@@ -20,6 +20,7 @@ import math
 import random
 import resource
 import sys
+import threading
 import time
 from array import array
 from collections.abc import Callable
@@ -206,10 +207,7 @@ def alias_arrays(draw: random.Random, model: Model) -> None:
         packed = decoder.load(
             model.kernel, native_engine.config_numbers(config, model.tokenizers, "fp32"), arrays, False
         )
-        arguments = valid_call(draw, model)
-        job = decoder.translate(packed, *arguments)
-        decoder.run(job)
-        decoder.results(job)
+        run_call(packed, valid_call(draw, model), 1)
 
 
 def valid_call(draw: random.Random, model: Model) -> list[Any]:
@@ -230,7 +228,21 @@ def valid_call(draw: random.Random, model: Model) -> list[Any]:
     divisors = array("d", [draw.choice((1.0, 3.0)) for _ in range(longest + 1)])
     is_greedy = options[0] == 1 and not (sample or options[2])
     drafts = random_lists(draw, count, 20, tgt_vocab) if is_greedy and draw.random() < 0.5 else None
-    return [sources, prefixes, limits, options, draw.choice((1, 5, 32)), numbers, divisors, [0, 1, 2], None, drafts]
+    rows, is_helped = draw.choice((1, 5, 32)), draw.random() < 0.5
+    return [sources, prefixes, limits, options, rows, numbers, divisors, [0, 1, 2], None, drafts, is_helped]
+
+
+def run_call(packed: object, arguments: list[Any], times: int) -> None:
+    """Run a call of `translate`, several times in the same job, with the second thread that it may ask for."""
+    job = decoder.translate(packed, *arguments)
+    helper = threading.Thread(target=decoder.help, args=[job])
+    if arguments[10]:
+        helper.start()
+    for _ in range(times):
+        decoder.run(job)
+    decoder.results(job)
+    if arguments[10]:
+        helper.join()
 
 
 def random_shortlist(draw: random.Random, model: Model) -> Shortlist:
@@ -294,10 +306,7 @@ def call_wrongly(draw: random.Random, model: Model) -> None:
             add_shortlist(draw, model, packed, arguments)
             spoil_call(draw, arguments)
             with contextlib.suppress(*REFUSALS, TypeError):  # a list in place of a number
-                job = decoder.translate(packed, *arguments)
-                decoder.run(job)
-                decoder.run(job)
-                decoder.results(job)
+                run_call(packed, arguments, 2)
 
 
 def try_case(seed: int, case: int) -> None:
@@ -326,9 +335,7 @@ def translate_once(draw: random.Random, model: Model, packed: object) -> None:
     if draw.random() < 0.5:
         spoil_call(draw, arguments)
     with contextlib.suppress(*REFUSALS, TypeError):
-        job = decoder.translate(packed, *arguments)
-        decoder.run(job)
-        decoder.results(job)
+        run_call(packed, arguments, 1)
 
 
 def check_leaks(seed: int, rounds: int) -> int:

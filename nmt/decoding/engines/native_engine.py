@@ -13,7 +13,7 @@ import mmap
 import sys
 from array import array
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -49,6 +49,8 @@ _FEW_ROWS = 16
 _CACHED_WEIGHTS = (
     16_000_000  # numbers; they fit the processor's cache, so reading them for only a few rows costs nothing extra
 )
+
+_MOST_ALONE = 255  # searches between two tries to get the help of a second thread
 
 MIN_MAPPED_BYTES = 256_000_000 if sys.platform != "win32" else sys.maxsize
 """Files of weights from this size on stay mapped after packing, which saves memory, but who shortens one in use ends
@@ -132,7 +134,9 @@ class NativeEngine:
         self._config = config
         shapes = parameter_shapes(config, tokenizers.src.vocab_size, tokenizers.tgt.vocab_size)
         num_weights = sum(map(math.prod, shapes.values()))
-        self._max_rows = _FEW_ROWS if num_weights <= _CACHED_WEIGHTS else MAX_ROWS
+        self._is_large = num_weights > _CACHED_WEIGHTS  # a second thread helps to translate one source
+        self._alone = self._next_alone = 0  # searches that do without, and how many will after the next vain try
+        self._max_rows = MAX_ROWS if self._is_large else _FEW_ROWS
         self.scores = True  # False: greedy search skips the computation of scores; the scores of its outputs are nan
         self.load_shortlist: Callable[[], Shortlist] = refuse_shortlist  # called when a search first needs it
         tags = output_tags(tokenizers.tgt, config.language_tags)
@@ -245,6 +249,8 @@ class NativeEngine:
         rows = options.num_hypotheses if options.sample else options.beam_size
         num_threads = min(self._num_workers, len(sources))
         share = -(-len(sources) // num_threads)
+        is_helped = len(sources) == 1 and self._num_workers > 1 and self._is_large and self._alone == 0
+        self._alone = max(0, self._alone - 1)
         numbers = _random_numbers(options, sources, longest, draws) if options.sample else array("d")
         divisors = array("d", [max(length, 1) ** options.length_penalty for length in range(longest + 1)])
         search = (
@@ -255,15 +261,19 @@ class NativeEngine:
         job = _decoder.translate(
             self._model, [[*source[: self.max_src_len - 1], EOS_ID] for source in sources], prefixes, limits, search,
             min(self._max_rows, share * (rows + _MAX_AHEAD * bool(drafts))), numbers, divisors, self._never_generated,
-            self._shortlist if options.shortlist else None, drafts,
+            self._shortlist if options.shortlist else None, drafts, is_helped,
         )  # fmt: skip
         try:
-            helpers = [self._threads.get().submit(_decoder.run, job) for _ in range(num_threads - 1)]
+            helpers: list[Future[Any]] = [self._threads.get().submit(_decoder.run, job) for _ in range(num_threads - 1)]
+            helpers += [self._threads.get().submit(_decoder.help, job)] if is_helped else []
             try:
-                _decoder.run(job)
+                if is_helped != _decoder.run(job):  # other processes need the cores: try more and more rarely
+                    self._alone = self._next_alone = min(2 * self._next_alone + 1, _MOST_ALONE)
+                elif is_helped:
+                    self._next_alone = 0
             finally:
                 for helper in helpers:
-                    if not helper.cancel():
+                    if not helper.cancel() and not is_helped:  # help ends by itself
                         helper.result()
         except MemoryError:
             hint = "translate with a smaller beam, fewer samples or shorter outputs"

@@ -13,13 +13,37 @@
  * Keys and values of a hypothesis are stored in blocks of 16 positions, for all layers: [layer][32 x A] numbers.
  * Hypotheses of a beam share blocks; a shared block is copied before a hypothesis writes to it.
  */
+#define _GNU_SOURCE /* nanosleep, sched_getcpu */
 #include "decoder.h"
 #include "model.h"
 #include "search.h"
 
 #include <stdlib.h>
+#if defined(_WIN32)
+__declspec(dllimport) void __stdcall Sleep(unsigned long milliseconds); /* windows.h has an INT8 of its own */
+#if defined(_MSC_VER)
+#include <intrin.h>
+#endif
+#define DOZE() Sleep(0)
+#elif defined(__wasm__)
+#define DOZE() (void)0
+#else
+#include <sched.h>
+#include <time.h>
+#define DOZE() nanosleep(&(struct timespec){0, 20000}, NULL)
+#endif
+#if defined(__x86_64__) || defined(_M_X64)
+#include <immintrin.h>
+#define SPIN() _mm_pause()
+#elif defined(__aarch64__) && defined(__GNUC__)
+#define SPIN() __asm__ volatile("isb" ::: "memory")
+#else
+#define SPIN() (void)0
+#endif
 
 #define FEED_FORWARD_ROWS 64
+#define SPINS 4096        /* before a thread that waits sleeps: 50 to 200 microseconds */
+#define MIN_SHARED 131072 /* weights of a product that is worth dividing */
 
 static int reserve(void **buffer, size_t bytes) {
     free_aligned(*buffer);
@@ -86,8 +110,83 @@ static const Rows *as_input(Worker *w, const float *states, int rows, int width)
     return &w->fp32_rows;
 }
 
-static void multiply(Worker *w, const Rows *in, int rows, const Linear *linear, Epilogue epilogue, float *out) {
-    w->model->kernel->product(in, rows, linear, 0, linear->outputs / LANES, epilogue, out, linear->outputs);
+/* ---- A second thread, which computes half of each large product while one source is translated ---- */
+
+enum { NOTHING, OFFERED, TAKEN, WITHDRAWN };
+
+/* Changes the state of an offer if it is `from`; returns whether it was. */
+static int change(Offer *o, int from, int to) {
+#if defined(_MSC_VER) && !defined(__clang__)
+    return _InterlockedCompareExchange((volatile long *)&o->state, to, from) == from;
+#else
+    return __atomic_compare_exchange_n(&o->state, &from, to, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+#endif
+}
+
+/* Waits a little: at first without giving up the core, because products follow within microseconds. */
+static void bide(int waited) {
+    if (waited < SPINS) SPIN();
+    else DOZE();
+}
+
+#if defined(__linux__)
+int core_of_this_thread(void) { return sched_getcpu(); }
+
+/* Lets this thread run on the allowed cores without `core`; returns whether there are others. Linux wakes a thread on the
+ * core of the one that woke it, and would move it too late: a search takes milliseconds. */
+static int leave_core(int core, cpu_set_t *allowed) {
+    if (core < 0 || core >= CPU_SETSIZE || sched_getaffinity(0, sizeof *allowed, allowed)) return 0;
+    cpu_set_t others = *allowed;
+    CPU_CLR(core, &others);
+    return CPU_COUNT(&others) && !sched_setaffinity(0, sizeof others, &others);
+}
+#else
+int core_of_this_thread(void) { return -1; }
+#endif
+
+void help(Offer *o) {
+#if defined(__linux__)
+    cpu_set_t allowed;
+    int has_left = leave_core(o->core, &allowed);
+#endif
+    for (int waited = 0; o->state != WITHDRAWN; bide(waited++))
+        if (o->state == OFFERED && change(o, OFFERED, TAKEN)) {
+            size_t outputs = o->linear->outputs;
+            o->kernel->product(o->in, o->rows, o->linear, o->first, outputs / LANES, o->epilogue, o->out, outputs);
+            change(o, TAKEN, NOTHING);
+            waited = 0;
+        }
+#if defined(__linux__)
+    if (has_left) sched_setaffinity(0, sizeof allowed, &allowed);
+#endif
+}
+
+void withdraw(Offer *o) { change(o, NOTHING, WITHDRAWN); }
+
+void multiply(Worker *w, const Rows *in, int rows, const Linear *linear, Epilogue epilogue, float *out) {
+    Offer *o = w->offer;
+    const size_t outputs = linear->outputs, size = linear->inputs * outputs;
+    const int last = linear->outputs / LANES;
+    int first = last; /* of the panels that are offered */
+    if (o && o->state == NOTHING && size >= MIN_SHARED) {
+        first = last / 8 * 4; /* four in a tile */
+        o->kernel = w->model->kernel, o->in = in, o->linear = linear, o->rows = rows, o->first = first;
+        o->epilogue = epilogue, o->out = out + first * LANES;
+        if (change(o, NOTHING, OFFERED)) w->num_offered++;
+        else first = last;
+    }
+    w->model->kernel->product(in, rows, linear, 0, first, epilogue, out, outputs);
+    if (first == last) return;
+    if (change(o, OFFERED, NOTHING)) { /* nobody came */
+        w->model->kernel->product(in, rows, linear, first, last, epilogue, out + first * LANES, outputs);
+        return;
+    }
+    w->num_taken++;
+    int waited = 0, patience = SPINS + (int)(size * rows / 256);
+    for (; o->state != NOTHING; waited++) bide(waited < patience ? 0 : waited);
+    if (!change(o, NOTHING, NOTHING) || waited < patience) return;
+    withdraw(o); /* the other thread has no core of its own, so this search goes on without it */
+    w->offer = NULL;
 }
 
 static void normalize(Worker *w, const float *states, int rows, const Norm *norm, float *out) {

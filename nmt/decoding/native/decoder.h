@@ -52,6 +52,18 @@ typedef struct {
     void *rows;           /* INT8: the weights of the model's outputs, for Kernel.product_listed */
 } Shortlist;
 
+/* A product whose last panels a second thread may compute; see `help`. */
+typedef struct {
+    volatile int state; /* of the enum in decoder.c */
+    const Kernel *kernel;
+    const Rows *in;
+    const Linear *linear;
+    int rows, first;    /* panel */
+    int core;           /* on which the search began */
+    Epilogue epilogue;
+    float *out;
+} Offer;
+
 /* Sources to be translated, shared by the threads that call run_job. */
 typedef struct {
     const Model *model;
@@ -73,6 +85,8 @@ typedef struct {
     Result *results;    /* [num_sources] */
     volatile int next;  /* next source to translate */
     volatile int stop;  /* if set, every thread returns soon */
+    int is_helped;      /* a second thread calls `help` while one runs the job; afterwards: whether that computed much */
+    Offer offer;
 } Job;
 
 typedef struct Worker Worker;
@@ -98,6 +112,11 @@ void free_worker(Worker *worker);
 /* Translates sources of the job until none is left. Calls `poll` regularly; a nonzero result stops all threads. */
 Status run_job(Worker *worker, Job *job, int (*poll)(void *), void *context);
 void free_result(Result *result);
+
+/* Multiplies what a search offers, until it withdraws the offer for good. */
+void help(Offer *offer);
+void withdraw(Offer *offer);
+int core_of_this_thread(void);
 
 /* Lists the kernels that this processor supports, fastest first; returns their number. */
 int list_kernels(const Kernel *out[8]);

@@ -6,8 +6,9 @@
  *   shortlist(model, starts, candidates, always) -> shortlist
  *                                                   starts, candidates, always: buffers of int; see struct Shortlist
  *   translate(model, sources, prefixes, limits, options, max_rows, numbers, divisors, never_generated, shortlist,
- *             drafts) -> job                        shortlist, drafts: or None
- *   run(job)                                        may be called by several threads at once; releases the GIL
+ *             drafts, is_helped) -> job             shortlist, drafts: or None; is_helped: one thread calls run, another help
+ *   run(job) -> whether help computed much          may be called by several threads at once; releases the GIL
+ *   help(job)                                       computes half of the products of a job until it is done
  *   results(job) -> list of (outputs, attention)
  *
  * This file checks everything before the decoder sees it: ids, lengths, shapes, options.
@@ -25,12 +26,12 @@
 #define SHORTLIST_NAME "nmt.decoding.native.shortlist"
 #define MAX_WORKERS 64
 
-/* A model, the arrays that it refers to, and its idle workers, protected by the GIL. */
+/* A model, the arrays that it refers to, its idle workers and the number of others, protected by the GIL. */
 typedef struct {
     Model *model;
     Py_buffer embeddings[2];
     Worker *idle[MAX_WORKERS];
-    int num_idle;
+    int num_idle, num_running;
 } SharedModel;
 
 /* A job with its model and shortlist. */
@@ -331,11 +332,11 @@ static PyObject *translate(PyObject *self, PyObject *args) {
     (void)self;
     PyObject *capsule, *sources, *prefixes, *limits, *numbers, *divisors, *never_generated, *listed, *drafts;
     Options o;
-    int max_rows;
-    if (!PyArg_ParseTuple(args, "OOOO(iiiiiiiddiiii)iOOOOO", &capsule, &sources, &prefixes, &limits, &o.beam_size,
+    int max_rows, is_helped;
+    if (!PyArg_ParseTuple(args, "OOOO(iiiiiiiddiiii)iOOOOOp", &capsule, &sources, &prefixes, &limits, &o.beam_size,
                           &o.num_hypotheses, &o.exact, &o.sample, &o.min_len, &o.no_repeat_ngram, &o.top_k,
                           &o.temperature, &o.top_p, &o.with_scores, &o.attention_layer, &o.attention_head, &o.num_tags,
-                          &max_rows, &numbers, &divisors, &never_generated, &listed, &drafts))
+                          &max_rows, &numbers, &divisors, &never_generated, &listed, &drafts, &is_helped))
         return NULL;
     SharedModel *shared = PyCapsule_GetPointer(capsule, MODEL_NAME);
     Py_ssize_t count = PySequence_Size(sources);
@@ -348,6 +349,8 @@ static PyObject *translate(PyObject *self, PyObject *args) {
     py->job.options = o;
     py->job.num_sources = (int)count;
     py->job.max_rows = max_rows;
+    py->job.is_helped = is_helped && count == 1;
+    py->job.offer.core = core_of_this_thread();
     PyObject *job = PyCapsule_New(py, JOB_NAME, free_job);
     if (!job) return free(py), NULL;
     Py_INCREF(capsule);
@@ -373,17 +376,30 @@ static PyObject *run(PyObject *self, PyObject *capsule) {
     if (!py) return NULL;
     SharedModel *shared = py->shared;
     Worker *worker = shared->num_idle ? shared->idle[--shared->num_idle] : new_worker(shared->model);
-    if (!worker) return PyErr_NoMemory();
+    if (!worker) return withdraw(&py->job.offer), PyErr_NoMemory();
     Status status;
+    py->job.is_helped = py->job.is_helped && !shared->num_running; /* else the cores are busy */
+    shared->num_running++;
     Py_BEGIN_ALLOW_THREADS
     status = run_job(worker, &py->job, check_signals, NULL);
     Py_END_ALLOW_THREADS
+    shared->num_running--;
     if (shared->num_idle < MAX_WORKERS && status != OUT_OF_MEMORY)
         shared->idle[shared->num_idle++] = worker;
     else
         free_worker(worker);
     if (status == OUT_OF_MEMORY) return PyErr_NoMemory();
     if (PyErr_Occurred()) return NULL;
+    return PyBool_FromLong(py->job.is_helped);
+}
+
+static PyObject *help_run(PyObject *self, PyObject *capsule) {
+    (void)self;
+    PyJob *py = PyCapsule_GetPointer(capsule, JOB_NAME);
+    if (!py) return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    help(&py->job.offer);
+    Py_END_ALLOW_THREADS
     Py_RETURN_NONE;
 }
 
@@ -446,6 +462,7 @@ static PyMethodDef methods[] = {
     {"shortlist", shortlist, METH_VARARGS, "Return a lexical shortlist: the candidates of each source token."},
     {"translate", translate, METH_VARARGS, "Return a job: sources to be translated."},
     {"run", run, METH_O, "Translate sources of a job until none is left; several threads may call it at once."},
+    {"help", help_run, METH_O, "Compute half of the products of a job of one source until it is done."},
     {"results", results, METH_O, "Return the outputs of a job that is done, in the order of its sources."},
     {NULL, NULL, 0, NULL},
 };

@@ -540,19 +540,21 @@ static Status advance_beam(const Search *search, Sentence *s, const float *logit
 
 /* ---- The loop ---- */
 
-/* Computes and reduces logits 64 at a time, without ever storing all of them. */
+/* Computes and reduces logits 64 at a time, without ever storing all of them, unless a second thread computes half. */
 static void reduce_fused(const Search *search, const Rows *input) {
     Worker *w = search->worker;
     const Model *m = w->model;
-    const int panels = CHUNK / LANES, last = m->output.outputs / LANES;
+    const int panels = CHUNK / LANES, last = m->output.outputs / LANES, at_once = search->stride != CHUNK;
+    if (at_once) multiply(w, input, w->num_active, &m->output, STORE, w->logits);
     for (int first = 0; first < last; first += panels) {
         int end = first + panels < last ? first + panels : last, count = (end - first) * LANES;
-        m->kernel->product(input, w->num_active, &m->output, first, end, STORE, w->logits, CHUNK);
+        if (!at_once) m->kernel->product(input, w->num_active, &m->output, first, end, STORE, w->logits, CHUNK);
         for (int row = 0; row < w->num_active; row++) {
             const Row *hypothesis = w->active[row];
+            const float *logits = w->logits + row * search->stride + (at_once ? first * LANES : 0);
             const float *penalty = search->job->penalty + first * LANES;
             if (!first && is_too_short(search->job, hypothesis)) penalty = search->first_penalty;
-            m->kernel->reduce(w->logits + row * CHUNK, penalty, count, first * LANES, search->job->options.with_scores,
+            m->kernel->reduce(logits, penalty, count, first * LANES, search->job->options.with_scores,
                               &search->reductions[row]);
         }
     }
@@ -574,7 +576,7 @@ static void compute_logits(const Search *search, const Rows *input) {
     if (search->job->shortlist)
         compute_listed_logits(w, search->job, input, search->stride);
     else
-        m->kernel->product(input, w->num_active, &m->output, 0, m->output.outputs / LANES, STORE, w->logits, search->stride);
+        multiply(w, input, w->num_active, &m->output, STORE, w->logits);
     for (int row = 0; row < w->num_active; row++) {
         float *logits = w->logits + row * search->stride;
         int places = num_places(search, w->active[row]->sentence);
@@ -591,7 +593,7 @@ static int prepare_step(Search *search) {
     Worker *w = search->worker;
     int longest = 0, spare = w->num_sentences ? (search->job->max_rows - w->num_sentences) / w->num_sentences : 0;
     w->num_active = 0;
-    search->stride = search->fused ? CHUNK : search->job->shortlist ? 0 : w->model->output.outputs;
+    search->stride = search->fused && !w->offer ? CHUNK : search->job->shortlist ? 0 : w->model->output.outputs;
     for (int i = 0; i < w->num_sentences; i++) {
         Sentence *s = w->sentences[i];
         longest = s->src_len > longest ? s->src_len : longest;
@@ -705,7 +707,13 @@ static int start(Search *search) {
 
 Status run_job(Worker *worker, Job *job, int (*poll)(void *), void *context) {
     Search search = {.worker = worker, .job = job};
+    worker->offer = job->is_helped ? &job->offer : NULL;
+    worker->num_offered = worker->num_taken = 0;
+    if (!job->is_helped) withdraw(&job->offer);
     Status status = start(&search) ? run(&search, poll, context) : OUT_OF_MEMORY;
+    if (job->is_helped) job->is_helped = worker->offer && worker->num_taken * 4 >= worker->num_offered * 3;
+    worker->offer = NULL;
+    withdraw(&job->offer);
     for (int i = 0; i < worker->num_sentences; i++) free_sentence(worker, worker->sentences[i]);
     worker->num_sentences = 0;
     free(search.reductions);

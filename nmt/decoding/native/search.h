@@ -61,12 +61,15 @@ struct Worker {
     int num_sentences;
     Row **active;
     int num_active;
+    Offer *offer; /* of the job, while a second thread helps; or NULL */
+    int num_offered, num_taken; /* products, in this search */
 };
 
 /* In decoder.c. */
 Status encode(Worker *, Sentence *const *sentences, int count, const Job *);
 const Rows *decode_step(Worker *, const Options *);
 int make_room_for_steps(Worker *, int rows, int positions, size_t logits);
+void multiply(Worker *, const Rows *in, int rows, const Linear *, Epilogue, float *out);
 
 /* In search.c. */
 void keep_attention(const Sentence *, int position, int num_heads, int head);

@@ -143,6 +143,74 @@ def test_order_batch_and_threads_change_no_bit(model, precision, options):
     assert [hypotheses for source in sources[:20] for hypotheses in engine.search([source], search)] == expected[:20]
 
 
+@pytest.fixture
+def large(monkeypatch) -> Random:
+    """A model with products that a second thread shares, and engines that let it whenever they translate one source."""
+    monkeypatch.setattr(native_engine, "_CACHED_WEIGHTS", 0)
+    monkeypatch.setattr(native_engine, "_MOST_ALONE", 0)
+    return random_model(d_model=256, num_heads=4, d_ff=544, encoder_layers=1, decoder_layers=1)
+
+
+@pytest.mark.parametrize("precision", ["int8", "fp32"])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"no_repeat_ngram": 2}, {"beam_size": 3}, {"beam_size": 2, "exact": True}, {"sample": True}],
+    ids=str,
+)
+def test_a_second_thread_that_helps_with_one_source_changes_no_bit(large, precision, options):
+    alone, helped = (large.native(precision, num_threads=number) for number in (1, 2))
+    search = SearchOptions(**options)
+    for source in SOURCES[:12]:
+        expected = alone.search([source], search)
+        assert helped.search([source], search) == expected
+        assert helped.search([source], search, drafts=[expected[0][0].ids]) == expected
+
+
+def test_eight_threads_may_translate_one_source_each(large):
+    engine = large.native("int8", num_threads=2)
+    expected = [large.native("int8", num_threads=1).search([source], SearchOptions()) for source in SOURCES[:8]]
+    found: dict[int, object] = {}
+
+    def translate(i: int) -> None:
+        found[i] = [engine.search([SOURCES[i]], SearchOptions()) for _ in range(3)]
+
+    threads = [threading.Thread(target=translate, args=[i]) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [found[i] for i in range(8)] == [[each] * 3 for each in expected]
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="threads have no cores of their own on this system")
+def test_a_thread_that_has_helped_may_use_all_cores_again(large):
+    engine, before = large.native("int8", num_threads=2), os.sched_getaffinity(0)
+    for source in SOURCES:
+        engine.search([source], SearchOptions())
+    assert engine._threads.get().submit(os.sched_getaffinity, 0).result() == before
+
+
+@pytest.mark.parametrize("helps", [False, True])
+def test_an_engine_asks_for_help_more_rarely_the_longer_it_gets_none(large, monkeypatch, helps):
+    decoder, asked = native_engine._decoder, list[bool]()
+
+    def translate(*arguments: Any) -> object:
+        asked.append(arguments[-1])
+        return decoder.translate(*arguments)
+
+    def run(job: object) -> bool:
+        decoder.run(job)
+        return helps and asked[-1]
+
+    others = {name: getattr(decoder, name) for name in ("kernels", "load", "results", "help")}
+    monkeypatch.setattr(native_engine, "_decoder", SimpleNamespace(translate=translate, run=run, **others))
+    monkeypatch.setattr(native_engine, "_MOST_ALONE", 255)
+    engine = large.native("int8", num_threads=2)
+    for _ in range(40):
+        engine.search([[5]], SearchOptions(max_len_factor=0.0, max_len_offset=1))
+    assert [i for i, is_asked in enumerate(asked) if is_asked] == ([*range(40)] if helps else [0, 2, 6, 14, 30])
+
+
 def test_eight_threads_may_use_one_engine(model):
     engine = model.native("int8", num_threads=2)
     expected = engine.search(SOURCES, SearchOptions())
@@ -179,11 +247,12 @@ def test_a_draft_changes_no_bit_of_the_output(model, options, prefixed, precisio
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # that the process has threads
-def test_a_forked_process_may_use_its_parents_engine(model):
-    engine = model.native("int8", num_threads=2)
-    expected = engine.search(SOURCES, SearchOptions())
+@pytest.mark.parametrize("sources", [SOURCES, SOURCES[:1]], ids=["many sources", "one source"])
+def test_a_forked_process_may_use_its_parents_engine(large, sources):
+    engine = large.native("int8", num_threads=2)
+    expected = engine.search(sources, SearchOptions())
     if (child := os.fork()) == 0:
-        os._exit(0 if engine.search(SOURCES, SearchOptions()) == expected else 1)
+        os._exit(0 if engine.search(sources, SearchOptions()) == expected else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
@@ -279,6 +348,7 @@ def test_the_decoder_checks_what_it_is_given(model, sources, prefixes, limits, m
             [0, 1, 2],
             None,
             None,
+            False,
         )
 
 
@@ -311,7 +381,7 @@ def forced_scores(model: Random, arrays: list[Any], src_vocab: int) -> list[floa
     divisors = native_engine.array("d", [1.0] * 10)
     forced = [list(range(TGT_VOCAB - 8, TGT_VOCAB))]
     job = decoder.translate(
-        packed, [[5]], forced, [9], options, 32, native_engine.array("d"), divisors, [0], None, None
+        packed, [[5]], forced, [9], options, 32, native_engine.array("d"), divisors, [0], None, None, False
     )
     decoder.run(job)
     return decoder.results(job)[0][0][0][3]
