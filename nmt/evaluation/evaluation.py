@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nmt.artifacts.find_model import find_run
 from nmt.artifacts.hub import HUB_PREFIX
@@ -22,19 +22,14 @@ from nmt.base.progress import Progress
 from nmt.config import SearchOptions
 from nmt.data.read.lines import open_text
 from nmt.evaluation.card import count_scoring, update_card
-from nmt.evaluation.comet import Comet
-from nmt.evaluation.details import Details
 from nmt.evaluation.scores import SPBLEU_TOKENIZER, MetricScore, tokenization_fault
-from nmt.evaluation.significance import (
-    ComparedSystem,
-    Scorer,
-    System,
-    compare_systems,
-    mean_with_interval,
-    with_interval,
-)
 from nmt.evaluation.test_sets import TestSet, hash_of, read_hypotheses, read_split, translate_lines
 from nmt.translation import Translator
+
+if TYPE_CHECKING:  # numpy and sacreBLEU are imported to score, after the translation
+    from nmt.evaluation.comet import Comet
+    from nmt.evaluation.details import Details
+    from nmt.evaluation.significance import ComparedSystem, System
 
 log = logging.getLogger(__name__)
 
@@ -181,6 +176,8 @@ class Evaluator:
         return evaluation
 
     def _evaluate_directions(self, test_set: TestSet, metrics: Metrics) -> Evaluation:
+        from nmt.evaluation.significance import mean_with_interval
+
         sets = [TestSet(f"{test_set.name}.{each.direction}", [each]) for each in test_set.sets]
         directions = {str(each.sets[0].direction): self.evaluate(each, metrics) for each in sets}
         measured = [each.system.measured for each in directions.values() if each.system is not None]
@@ -204,7 +201,7 @@ class Evaluator:
             checkpoints=self._checkpoints,
             set=test_set.name,
             sentences=len(hypotheses),
-            scores=[with_interval(each) for each in system.measured],
+            scores=system.scores(),
             directions={},
             system=system,
             options=self.options,
@@ -264,7 +261,7 @@ def evaluate_file(path: Path, test_set: TestSet, metrics: Metrics) -> Evaluation
         checkpoints=[],
         set=test_set.name,
         sentences=len(hypotheses),
-        scores=[with_interval(each) for each in system.measured],
+        scores=system.scores(),
         directions={},
         system=system,
         hypotheses=path,
@@ -301,6 +298,8 @@ def compare_with(
 
     Translations of models are saved beside those of the evaluated one, or else in the model's own folder.
     """
+    from nmt.evaluation.significance import compare_systems
+
     system = evaluation.system
     if system is None or evaluation.hypotheses is None:
         return evaluation
@@ -341,6 +340,8 @@ def _sacrebleu_can_read(path: Path, lines: Sequence[str]) -> bool:
 
 def measure(name: str, hypotheses: Sequence[str], test_set: TestSet, metrics: Metrics) -> System:
     """Return the measured system `name`, whose translations of the first direction are `hypotheses`."""
+    from nmt.evaluation.significance import Scorer
+
     if fault := tokenization_fault(hypotheses, test_set.references[0]):
         log.warning("%s: %s", name, fault)
     system = Scorer(test_set.references, test_set.sets[0].direction.tgt, metrics.names).measure(name, hypotheses)

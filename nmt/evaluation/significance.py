@@ -79,6 +79,10 @@ class System:
     tgt_lang: str
     measured: list[SentenceStatistics]
 
+    def scores(self) -> list[MetricScore]:
+        """Return the score of each metric with its confidence interval."""
+        return [with_interval(each) for each in self.measured]
+
     def sentence_chrf(self) -> list[float]:
         """Return chrF of each sentence [N], even if it is not among the metrics."""
         for each in self.measured:

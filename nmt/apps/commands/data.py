@@ -28,6 +28,7 @@ from nmt.base.files import to_json
 from nmt.base.machine import num_cores
 from nmt.base.progress import Progress
 from nmt.config import Config, DataConfig, load_config
+from nmt.config.corpora import DATA_SETS
 from nmt.config.dump import with_values
 from nmt.config.filters import SAFE_FILTERS, Filters
 from nmt.data.read.table_names import format_of
@@ -87,7 +88,6 @@ def check(
     Prints what each rule finds, examples with their line numbers, and what each filter would cost. Changes no corpus.
     """
     from nmt.data.check.rules import RULES
-    from nmt.data.check.summary import Summary, render_text
 
     known = [rule.name for rule in RULES]
     for name in fail_on or []:
@@ -95,6 +95,8 @@ def check(
             raise typer.BadParameter(f"--fail-on {name}: no such rule; the rules are {', '.join(known)}")
     data = _data_section(config, CorpusOptions(src, tgt, corpus, src_lang, tgt_lang), overrides)
     expected, chunks = _check(data, langid=langid, workers=workers)
+    from nmt.data.check.summary import Summary, render_text
+
     summary = Summary(expected, data.corpora("train"))
     for chunk in chunks:
         summary.add(chunk)
@@ -161,15 +163,15 @@ def _refuse_replacing(outputs: list[Path], config: Path | None, data: DataConfig
 def _check(data: DataConfig, *, langid: bool, workers: int) -> tuple[Sequence[Expectations], Iterator[CheckedPairs]]:
     """Learn in one pass over the training files what is usual; return it, and the checked pairs of the next pass."""
     from nmt.data.check.profile import expect
-    from nmt.data.check.stream import check_pairs
     from nmt.data.read.corpus import read_parallel
-    from nmt.data.store.report import SPLITS
 
     corpora = data.corpora("train")
-    held_out = chain.from_iterable(read_parallel(data.corpora(name)) for name in SPLITS)
+    held_out = chain.from_iterable(read_parallel(data.corpora(name)) for name in DATA_SETS[1:])
     expected = expect(data, lambda: read_parallel(corpora), held_out, identify_languages=True if langid else None)
 
     def chunks() -> Iterator[CheckedPairs]:
+        from nmt.data.check.stream import check_pairs
+
         num_rows = sum({id(each.profile): each.profile.num_rows for each in expected}.values())
         with Progress(total=num_rows, bar=sys.stderr.isatty()) as progress:
             for chunk in check_pairs(read_parallel(corpora), expected, workers=workers or num_cores()):

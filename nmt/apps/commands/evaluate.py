@@ -148,7 +148,6 @@ def evaluate(
         refuse_unwritable(report)
         inputs = [Path(name) for name in (hyp, src, tsv, *refs, comet_model, *compared) if name]
         refuse_replacing([report], inputs, found or ())
-    from nmt.evaluation.comet import load_comet
     from nmt.evaluation.evaluation import Evaluator, Metrics, OtherSystem, compare_with, evaluate_file
 
     test_set = _read_test_set(found, (src, refs, tsv), split, to, from_)
@@ -166,6 +165,8 @@ def evaluate(
     with ExitStack() as stack:
         comet = None
         if COMET.lower() in names:  # before the translation, so that errors come early
+            from nmt.evaluation.comet import load_comet
+
             comet = stack.enter_context(load_comet(comet_model or DEFAULT_COMET_MODEL, device))
         chosen = Metrics([name for name in names if name in METRICS], comet)
         others = [OtherSystem.find(name, test_set) for name in compared]  # first, so that a wrong name fails early

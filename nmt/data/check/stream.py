@@ -6,26 +6,17 @@ and the rejected pairs are written to files.
 
 from __future__ import annotations
 
-import os
-import signal
-import threading
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import chain, groupby, zip_longest
-from multiprocessing import get_context, parent_process
-from multiprocessing.process import BaseProcess
-from multiprocessing.resource_tracker import ensure_running
 from pathlib import Path
 from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nmt.base.errors import DataError, NmtError, counted
+from nmt.base.errors import DataError, counted
 from nmt.config.corpora import ParallelFiles
 from nmt.data.check.checker import Checked, Checker
 from nmt.data.check.profile import Expectations
@@ -38,7 +29,6 @@ _EMPTY = BIT["empty"]
 CHUNK_PAIRS = 10_000
 _CHUNK_CHARACTERS = 10_000_000
 _CHUNKS_ALONE = 3  # checked before other processes are worth their start
-_IN_FLIGHT = 2  # chunks per process
 
 
 class CheckedPairs(NamedTuple):
@@ -75,7 +65,7 @@ def check_pairs(
         bits = bits_on if only_active else ALL_BITS
         seen = repeats.setdefault(key, Repeats(bits))
         for chunk, result in _map(_chunks(group), own, bits, workers):
-            yield CheckedPairs(chunk, seen.flags(result, *_texts(chunk)), result, bits_on)
+            yield CheckedPairs(chunk, seen.flags(result, *texts_of(chunk)), result, bits_on)
 
 
 def _chunks(pairs: Iterable[SentencePair]) -> Iterator[list[SentencePair]]:
@@ -97,71 +87,16 @@ def _map(
     checker = Checker(expected, bits)
     for number, chunk in enumerate(chunks):
         if workers > 1 and number == _CHUNKS_ALONE:
-            yield from _map_in_processes(chain([chunk], chunks), expected, bits, workers)
+            from nmt.data.check.processes import check_in_processes  # not for small corpora: slow to import
+
+            yield from check_in_processes(chain([chunk], chunks), expected, bits, workers)
             return
-        yield chunk, checker.check(*_texts(chunk))
+        yield chunk, checker.check(*texts_of(chunk))
 
 
-def _map_in_processes(
-    chunks: Iterator[list[SentencePair]], expected: Expectations, bits: int, workers: int
-) -> Iterator[tuple[list[SentencePair], Checked]]:
-    # Spawn on every system: forking a process with threads, such as torch's, may hang.
-    pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_start_worker, initargs=(expected, bits))
-    pending: deque[tuple[list[SentencePair], Future[Checked]]] = deque()
-    try:
-        for chunk in chunks:
-            with _deaf_to_ctrl_c():  # for the processes that this starts, which inherit it
-                pending.append((chunk, pool.submit(_check_chunk, *_texts(chunk))))
-            if len(pending) >= _IN_FLIGHT * workers:
-                first, future = pending.popleft()
-                yield first, future.result()
-        while pending:
-            first, future = pending.popleft()
-            yield first, future.result()
-    except BrokenProcessPool:
-        hint = "it may have run out of memory; try one process: --workers 1, or for training training.threads 1"
-        raise NmtError("a process that checks the corpus was killed", hint=hint) from None
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-@contextmanager
-def _deaf_to_ctrl_c() -> Iterator[None]:
-    """Block SIGINT in this thread and in processes that it starts: Ctrl-C is the parent's to handle."""
-    if not hasattr(signal, "pthread_sigmask"):  # Windows
-        yield
-        return
-    ensure_running()  # the process that tracks semaphores; starting it unblocks SIGINT
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _texts(chunk: list[SentencePair]) -> tuple[list[str], list[str]]:
+def texts_of(chunk: list[SentencePair]) -> tuple[list[str], list[str]]:
+    """Return the sources and the targets of a chunk."""
     return [pair.src for pair in chunk], [pair.tgt for pair in chunk]
-
-
-_worker: list[Checker] = []  # of this process, if it is one of the pool's
-
-
-def _start_worker(expected: Expectations, bits: int) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
-    parent = parent_process()
-    assert parent is not None
-    # A worker waits for work on a pipe that it holds open itself, so it would outlive a parent that was killed.
-    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-    _worker.append(Checker(expected, bits))
-
-
-def _end_with(parent: BaseProcess) -> None:
-    parent.join()
-    os._exit(1)
-
-
-def _check_chunk(src: list[str], tgt: list[str]) -> Checked:
-    return _worker[0].check(src, tgt)
 
 
 @dataclass(frozen=True)
