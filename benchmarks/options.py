@@ -1,6 +1,6 @@
 """Measure the cost of options per update: processor time compared with a training without them.
 
-    python benchmarks/options.py --batch-tokens 1024,4096 --options r_drop,muon --precision bf16
+    python benchmarks/options.py --batch-tokens 1024,4096 --options r_drop,simcut --precision bf16
 
 Uses a model with the sizes of configs/multi30k-de-en.yaml, random ids and one thread.
 """
@@ -30,7 +30,6 @@ TRAINING: dict[str, dict[str, Any]] = {
     "r_drop": {"r_drop": 5.0},
     "simcut": {"simcut": 3.0},
     "guided_alignment": {"guided_alignment": 0.1},
-    "muon": {"optimizer": "muon"},
 }
 MODEL: dict[str, dict[str, Any]] = {
     "rotary": {"positions": "rotary"},

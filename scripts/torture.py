@@ -76,9 +76,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
         ],
     },
     "bf16, r_drop": {"precision": "bf16", "r_drop": 5.0},
-    "muon, wsd, minutes": {
+    "wsd, minutes": {
         "precision": "fp32",
-        "optimizer": "muon",
         "schedule": "wsd",
         "max_minutes": 1000.0,
         "model": {"qk_norm": True, "activation": "relu2"},

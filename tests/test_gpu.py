@@ -85,7 +85,7 @@ def test_training_in_fp16_learns_with_a_scaled_loss(digits, tmp_path):
     assert float(TrainState.load(run.state).loss_scale["scale"]) > 1
 
 
-@pytest.mark.parametrize(("precision", "options"), [("bf16", {}), ("fp16", {"optimizer": "muon"})])
+@pytest.mark.parametrize(("precision", "options"), [("bf16", {}), ("fp16", {"schedule": "wsd"})])
 def test_an_update_never_makes_the_host_wait(digits, tmp_path, precision, options):
     config = tiny_config(digits, training={"device": "cuda", "max_updates": 4, "warmup_updates": 1, **options})
     run, device = RunDir(tmp_path / "run"), torch.device("cuda")

@@ -297,7 +297,6 @@ _NAMES_ELSEWHERE = {
     "training.max_updates": "epochs max_epoch max_epochs num_epochs num_train_epochs max_update max_steps train_steps "
     "after after_batches after_epochs updates steps total_steps",
     "training.max_minutes": "stop_time_hours max_hours",
-    "training.optimizer": "optim",
     "training.lr": "learning_rate learn_rate",
     "training.warmup_updates": "warmup warmup_steps num_warmup_steps learning_rate_warmup lr_warmup warmup_ratio",
     "training.schedule": "lr_scheduler lr_scheduler_type scheduling scheduler decay_method lr_decay_inv_sqrt",

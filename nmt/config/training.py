@@ -82,9 +82,6 @@ class TrainingConfig(Section):
         description="minutes of updates after which training and its schedule end, unless max_updates comes first; "
         "if they do not suffice, the stages become shorter; 0: no limit",
     )
-    optimizer: Literal["adamw", "muon"] = Field(
-        "adamw", description="muon: Muon for the matrices of the layers, AdamW for the rest; for large batches on a GPU"
-    )
     lr: float = Field(1e-3, gt=0.0, description="peak learning rate")
     warmup_updates: int = Field(400, ge=0, description="updates during which the learning rate rises to its peak")
     schedule: Schedule = Field(

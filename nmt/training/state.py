@@ -1,8 +1,8 @@
 """The training state: everything that a resumed run needs to continue as if it had never stopped.
 
 Only this module knows the state's schema. On disk it is a safetensors file with a checksum. It contains the tensors
-`counters` (JSON as bytes), `weights.NAME`, `adam.NAME.{step, exp_avg, exp_avg_sq}` and `random.RANK.DEVICE`; with Muon
-also `muon.NAME.momentum`, and in fp16 `loss_scale.{scale, num_finite}`.
+`counters` (JSON as bytes), `weights.NAME`, `adam.NAME.{step, exp_avg, exp_avg_sq}` and `random.RANK.DEVICE`; in fp16
+also `loss_scale.{scale, num_finite}`.
 """
 
 from __future__ import annotations
@@ -104,8 +104,7 @@ class TrainState:
         for kind, named in (("weights", self.weights), ("loss_scale", self.loss_scale)):
             tensors |= {f"{kind}.{name}": tensor for name, tensor in named.items()}
         for name, moments in self.moments.items():
-            optimizer = "muon" if "momentum" in moments else "adam"
-            tensors |= {f"{optimizer}.{name}.{moment}": tensor for moment, tensor in moments.items()}
+            tensors |= {f"adam.{name}.{moment}": tensor for moment, tensor in moments.items()}
         for rank, states in enumerate(self.random):
             tensors |= {f"random.{rank}.{device}": tensor for device, tensor in states.items()}
         return tensors
@@ -121,7 +120,7 @@ class TrainState:
             owner, _, part = rest.rpartition(".")
             if kind in named:
                 named[kind][rest] = tensor
-            elif kind in ("adam", "muon"):
+            elif kind == "adam":
                 moments.setdefault(owner, {})[part] = tensor
             elif kind == "random" and owner.isdecimal():
                 random.setdefault(int(owner), {})[part] = tensor

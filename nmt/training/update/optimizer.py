@@ -1,4 +1,4 @@
-"""AdamW and Muon on an fp32 copy of the weights, their learning-rate schedule and loss scale."""
+"""AdamW on an fp32 copy of the weights, their learning-rate schedule and loss scale."""
 
 from __future__ import annotations
 
@@ -12,15 +12,13 @@ from nmt.config.training import TrainingConfig
 from nmt.model.transformer import Transformer
 from nmt.training.update.adamw import AdamW
 from nmt.training.update.distributed import ProcessGroup
-from nmt.training.update.muon import Muon
 
 _CHUNK_NUMBERS = 1 << 25  # gradients widened to fp32 at a time: 128 MiB
 _FIRST_SCALE, _MAX_SCALE = 2.0**16, 2.0**24
 _NUM_UPDATES_TO_DOUBLE = 2000  # consecutive finite updates after which the loss scale doubles
 
 Moments = dict[str, dict[str, Tensor]]
-"""By name of the parameter. AdamW: the number of its updates, `step` [], and `exp_avg` and `exp_avg_sq`, of its shape;
-Muon: `momentum`, of its shape."""
+"""By name of the parameter: the number of its updates, `step` [], and `exp_avg` and `exp_avg_sq`, of its shape."""
 
 
 def learning_rate(config: TrainingConfig, update: int) -> float:
@@ -75,7 +73,7 @@ class LossScale:
 
 
 class Optimizer:
-    """AdamW (Loshchilov and Hutter 2019) on an fp32 copy of the weights; with `optimizer: muon`, Muon on the matrices.
+    """AdamW (Loshchilov and Hutter 2019) on an fp32 copy of the weights.
 
     If the model computes in fp32, the copy is the model's own parameters. bf16 and fp16, with 8 and 11 bits of
     mantissa, would lose small steps; with them, gradients are accumulated and applied in fp32, and the result is
@@ -84,7 +82,7 @@ class Optimizer:
 
     def __init__(self, model: Transformer, config: TrainingConfig, dtype: torch.dtype):
         """Convert `model` from fp32 to `dtype`; its position tables stay in fp32."""
-        self.weight_decay, self.max_norm = config.weight_decay, config.clip_norm or math.inf
+        self.max_norm = config.clip_norm or math.inf
         self.model_parameters = dict(model.named_parameters())
         self.reduced = dtype != torch.float32
         self.master = self.model_parameters
@@ -94,11 +92,7 @@ class Optimizer:
                 parameter.data = parameter.data.to(dtype)
         self._grads: dict[str, Tensor] = {}  # fp32 buffers for gradients of a bf16 or fp16 model, reused by all updates
         self.loss_scale = LossScale(model.device) if dtype == torch.float16 else None
-        decays = _decaying(model)
-        parts = _matrices_between_states(model) if config.optimizer == "muon" else {}
-        self.muon = Muon({name: self.master[name] for name in parts}, parts)
-        rest = {name: parameter for name, parameter in self.master.items() if name not in parts}
-        self.adam = AdamW(rest, decays, config.betas, config.eps, config.weight_decay)
+        self.adam = AdamW(self.master, _decaying(model), config.betas, config.eps, config.weight_decay)
 
     @torch.no_grad()
     def accumulate(self) -> None:
@@ -162,7 +156,6 @@ class Optimizer:
             torch._foreach_mul_(grads, 1 / self.loss_scale.scale)
         norm = nn.utils.clip_grad_norm_(self.master.values(), self.max_norm)
         is_finite = torch.isfinite(norm if loss is None else norm + loss)
-        self.muon.step(lr, self.weight_decay, is_finite)
         self.adam.step(lr, is_finite)
         for master in self.master.values():
             master.grad = None
@@ -184,42 +177,23 @@ class Optimizer:
         torch._foreach_copy_(list(self.model_parameters.values()), list(self.master.values()))
 
     def moments(self) -> Moments:
-        """Return the state of AdamW and Muon; empty before the first update."""
-        moments = {name: dict(state) for name, state in self.adam.state.items()}
-        return moments | {name: {"momentum": momentum} for name, momentum in self.muon.momenta.items()}
+        """Return the state of AdamW; empty before the first update."""
+        return {name: dict(state) for name, state in self.adam.state.items()}
 
     def moments_like(self, name: str) -> dict[str, Tensor]:
         """Return tensors with the names and shapes of a parameter's moments."""
         parameter = self.master[name]
-        if name in self.muon.parameters:
-            return {"momentum": parameter}
         return {"step": torch.zeros(()), "exp_avg": parameter, "exp_avg_sq": parameter}
 
     def load_moments(self, moments: Moments) -> None:
         """Restore what `moments` returned."""
         self.adam.load(moments)
-        self.muon.momenta = {
-            name: moments[name]["momentum"].to(parameter.device)
-            for name, parameter in self.muon.parameters.items()
-            if name in moments
-        }
 
 
 def _decaying(model: Transformer) -> dict[str, bool]:
     """Return whether each parameter has weight decay, by name: matrices do, except embeddings."""
     embeddings = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
     return {name: p.dim() > 1 and id(p) not in embeddings for name, p in model.named_parameters()}
-
-
-def _matrices_between_states(model: Transformer) -> dict[str, int]:
-    """Return the number of matrices in each parameter that Muon trains: the linear projections of the layers."""
-    parts = {"key_value_proj": 2, "input_proj": 2 if model.config.activation == "swiglu" else 1}
-    matrices = {}
-    for name, parameter in model.named_parameters():
-        module = name.removesuffix(".weight").rpartition(".")[2]
-        if "_layers." in name and parameter.dim() == 2 and module.endswith("_proj"):
-            matrices[name] = parts.get(module, 1)
-    return matrices
 
 
 def _chunks(pairs: Sequence[tuple[Tensor, Tensor]]) -> Iterator[tuple[list[Tensor], list[Tensor]]]:

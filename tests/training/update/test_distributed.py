@@ -54,7 +54,7 @@ def config_file(digits, tmp_path):
         pytest.param("fp32", 512, {}, marks=pytest.mark.slow),
         ("bf16", 512, {}),
         pytest.param("fp32", 512, {"simcut": 3.0, "guided_alignment": 0.1}, marks=pytest.mark.slow),
-        pytest.param("fp32", "auto", {"optimizer": "muon", "schedule": "wsd"}, marks=pytest.mark.slow),
+        pytest.param("fp32", "auto", {"schedule": "wsd"}, marks=pytest.mark.slow),
     ],
 )
 def test_two_processes_make_the_updates_of_one(digits, config_file, tmp_path, precision, batch_tokens, options):

@@ -1,4 +1,4 @@
-"""Schedules, the fp32 master copy, Muon and the scale of the loss."""
+"""Schedules, the fp32 master copy and the scale of the loss."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from nmt.model.transformer import Transformer
 from nmt.training.update import optimizer as optimizer_module
 from nmt.training.update import step as step_module
 from nmt.training.update.distributed import ProcessGroup
-from nmt.training.update.muon import Muon, orthogonal
 from nmt.training.update.optimizer import LossScale, Optimizer, learning_rate
 from nmt.training.update.step import BatchLoss, Packings, Step
 
@@ -227,60 +226,6 @@ def test_guided_alignment_adds_the_cross_entropy_of_the_first_head_of_the_next_t
     gradients = [layer.cross_attention.query_proj.weight.grad for layer in model.decoder_layers]
     assert gradients[1][:8].abs().max() > 1e-4
     assert all(gradient is None or gradient.abs().max() < 1e-4 for gradient in (gradients[1][8:], gradients[2]))
-
-
-def test_muon_trains_the_matrices_of_the_layers_and_adamw_the_rest():
-    config = ModelConfig(d_model=16, num_heads=2, d_ff=24, encoder_layers=1, decoder_layers=1, activation="swiglu")
-    model = Transformer(config, 13, 13)
-    optimizer = Optimizer(model, TrainingConfig(optimizer="muon"), torch.float32)
-    by_adam = {name for parameters, _ in optimizer.adam.groups for name in parameters}
-    for name, parameter in model.named_parameters():
-        is_matrix = "_layers." in name and parameter.dim() == 2
-        assert (name in optimizer.muon.parameters) == is_matrix == (name not in by_adam), name
-    parts = optimizer.muon.num_parts
-    assert parts["encoder_layers.0.self_attention.key_value_proj.weight"] == 2
-    assert parts["encoder_layers.0.feed_forward.input_proj.weight"] == 2
-    assert parts["encoder_layers.0.feed_forward.output_proj.weight"] == 1
-
-
-@pytest.mark.parametrize("shape", [(7, 7), (5, 11), (11, 5)])
-def test_the_steps_of_newton_and_schulz_make_matrices_nearly_orthogonal(shape):
-    torch.manual_seed(3)
-    matrices = [torch.randn(shape) for _ in range(3)]
-    alone = [orthogonal([matrix])[0] for matrix in matrices]
-    for matrix, found, by_itself in zip(matrices, orthogonal(matrices), alone, strict=True):
-        assert torch.allclose(found, by_itself, atol=1e-4)
-        left, sizes, right = torch.linalg.svd(matrix, full_matrices=False)
-        inner = left.t() @ found @ right.t()  # the singular vectors stay, and their sizes come near to 1
-        assert float((inner - inner.diag().diag()).abs().max()) < 1e-3
-        assert float(inner.diag().min()) > 0.3
-        assert float(inner.diag().max()) < 1.3
-        assert float(sizes.max() / sizes.min()) > 1.5
-
-
-def test_a_joint_projection_is_updated_as_the_matrices_that_it_holds():
-    torch.manual_seed(3)
-    joint = torch.nn.Parameter(torch.zeros(10, 5))
-    halves = [torch.nn.Parameter(torch.zeros(5, 5)) for _ in range(2)]
-    joint.grad = torch.randn(10, 5)
-    for half, grad in zip(halves, joint.grad.chunk(2), strict=True):
-        half.grad = grad.clone()
-    finite = torch.tensor(True)
-    Muon({"joint": joint}, {"joint": 2}).step(0.1, 0.0, finite)
-    Muon(dict(zip("ab", halves, strict=True)), {"a": 1, "b": 1}).step(0.1, 0.0, finite)
-    assert torch.allclose(joint, torch.cat([half.detach() for half in halves]), atol=1e-6)
-    assert float(joint.detach().square().mean().sqrt()) == pytest.approx(0.1 * 0.2, rel=0.3)  # as of AdamW
-
-
-def test_muon_changes_nothing_if_the_gradient_is_not_finite():
-    parameter = torch.nn.Parameter(torch.randn(5, 5))
-    muon = Muon({"x": parameter}, {"x": 1})
-    for grad, is_finite in ((torch.randn(5, 5), True), (torch.full((5, 5), float("nan")), False)):
-        before, momenta = parameter.detach().clone(), {name: m.clone() for name, m in muon.momenta.items()}
-        parameter.grad = grad
-        muon.step(0.1, 0.1, torch.tensor(is_finite))
-        assert torch.equal(before, parameter) != is_finite
-    assert torch.equal(muon.momenta["x"], momenta["x"])
 
 
 def test_fp16_scales_the_loss_and_halves_the_scale_when_gradients_overflow():
