@@ -265,13 +265,14 @@ class RunDir:
         """Write index.json."""
         self.write_json(self.index_file, index.model_dump())
 
-    def statistics(self) -> TextStatistics | None:
+    def statistics(self, *, confidence: bool = True) -> TextStatistics | None:
         """Read statistics.json, or count the validation set of an old run; None for an imported model, which has none.
 
-        RunError if a file is damaged.
+        They do not contain the confidence of the model unless `confidence` is given. RunError if a file is damaged.
         """
         if self.statistics_file.exists():
-            return self._read_record(self.statistics_file, TextStatistics)
+            statistics = self._read_record(self.statistics_file, TextStatistics)
+            return statistics if confidence else statistics.model_copy(update={"confidence": None})
         if not (self.data / "valid.src").exists():
             return None
         return TextStatistics.from_few(zip(*self.read_pairs("valid"), strict=True))

@@ -7,11 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+import numpy as np
+
 from nmt.base.languages import Direction
 from nmt.evaluation.significance import SentenceStatistics, System
 from nmt.translation.guards import find_loop, is_copy, is_in_wrong_language, words_of
 
 NUM_WORST = 30
+NUM_BINS = 10
+EXPECTED = "expected chrF"
 FLAGS = ("empty", "copied", "wrong language", "looped", "too short", "too long")
 """Signs of a degenerate output, in reporting order."""
 
@@ -32,6 +36,7 @@ class TestSentence:
     references: list[str]
     chrf: float
     flags: list[str]
+    expected_chrf: float | None = None
 
 
 @dataclass(frozen=True)
@@ -69,21 +74,25 @@ def examine(
     sources: Sequence[str] | None,
     src_lang: str,
     frequencies: Mapping[str, int] | None = None,
+    expected_chrf: Sequence[float | None] = (),
 ) -> Details:
     """Examine the translations of `sources` (None: unknown) by a system.
 
     `frequencies` has the number of occurrences of each source word in the training data, as `count_words` returns it.
-    Without it, sentences are not grouped by rare words.
+    Without it, sentences are not grouped by rare words. `expected_chrf` has the model's expectation for each sentence.
     """
     direction = Direction(src_lang, system.tgt_lang)
     known = [None] * len(system.hypotheses) if sources is None else sources
-    rows = zip(known, system.hypotheses, zip(*system.references, strict=True), rounded_chrf(system), strict=True)
+    expected = [None if each is None else round(each, 2) for each in expected_chrf] or [None] * len(known)
+    rows = zip(
+        known, system.hypotheses, zip(*system.references, strict=True), rounded_chrf(system), expected, strict=True
+    )
     sentences = [
-        TestSentence(number, source, text, list(refs), chrf, find_flags(source, text, refs, direction))
-        for number, (source, text, refs, chrf) in enumerate(rows, 1)
+        TestSentence(number, source, text, list(refs), chrf, find_flags(source, text, refs, direction), each)
+        for number, (source, text, refs, chrf, each) in enumerate(rows, 1)
     ]
     flags = Counter(flag for sentence in sentences for flag in sentence.flags)
-    groupings = _group_all(system, sources, frequencies)
+    groupings = [*_group_all(system, sources, frequencies), *_calibration(sentences)]
     return Details(sentences, groupings, {flag: flags[flag] for flag in FLAGS if flags[flag]})
 
 
@@ -141,6 +150,24 @@ def _group_all(system: System, sources: Sequence[str] | None, frequencies: Mappi
     title = "number of times that the rarest word of the source is in the training data"
     by_rarest = _group(system.measured, title, rarest, _FREQUENCIES)
     return [*groupings, by_rarest] if by_rarest.groups else groupings
+
+
+def _calibration(sentences: Sequence[TestSentence]) -> list[Grouping]:
+    """Return expected beside true chrF in ten bins of the same size; nothing if the model expects nothing."""
+    pairs = sorted((each.expected_chrf, each.chrf) for each in sentences if each.expected_chrf is not None)
+    if len(pairs) < NUM_BINS:
+        return []
+    expected, chrf = np.array(pairs).T
+    correlation = np.corrcoef(expected, chrf)[0, 1] if np.ptp(expected) and np.ptp(chrf) else 0.0
+    groups = [
+        Group(
+            f"{bin_[0][0]:.1f} to {bin_[-1][0]:.1f}",
+            len(bin_),
+            {"expected": round(float(bin_[:, 0].mean()), 2), "chrF": round(float(bin_[:, 1].mean()), 2)},
+        )
+        for bin_ in np.array_split(np.array(pairs), NUM_BINS)
+    ]
+    return [Grouping(f"{EXPECTED} (correlation with the chrF of a sentence: {correlation:.2f})", groups)]
 
 
 def _group(

@@ -23,7 +23,15 @@ from nmt.config import SearchOptions
 from nmt.data.read.lines import open_text
 from nmt.evaluation.card import count_scoring, update_card
 from nmt.evaluation.scores import SPBLEU_TOKENIZER, MetricScore, tokenization_fault
-from nmt.evaluation.test_sets import TestSet, hash_of, read_hypotheses, read_split, translate_lines
+from nmt.evaluation.test_sets import (
+    TestSet,
+    hash_of,
+    on_lines,
+    read_hypotheses,
+    read_split,
+    translate_lines,
+    translate_set,
+)
 from nmt.translation import Translator
 
 if TYPE_CHECKING:  # numpy and sacreBLEU are imported to score, after the translation
@@ -58,6 +66,7 @@ class Evaluation:
     scores: list[MetricScore]
     directions: dict[str, Evaluation]  # by name, such as de-en; empty if there is only one direction
     system: System | None = None
+    expected_chrf: Sequence[float | None] = ()  # of each sentence; empty for translations in a file
     options: SearchOptions | None = None  # None for translations in a file
     precision: str | None = None
     hypotheses: Path | None = None
@@ -103,6 +112,9 @@ class Evaluation:
             values["compared"] = [_comparison_as_json(each) for each in self.compared]
         if self.details is not None:
             worst = [asdict(sentence) for sentence in self.details.worst()]
+            for each in worst:
+                if each["expected_chrf"] is None:
+                    del each["expected_chrf"]
             groupings = [asdict(grouping) for grouping in self.details.groupings]
             values["details"] = {"groupings": groupings, "flags": self.details.flags, "worst": worst}
         return values
@@ -191,7 +203,8 @@ class Evaluator:
         )
 
     def _evaluate_direction(self, test_set: TestSet, metrics: Metrics) -> Evaluation:
-        hypotheses = translate_lines(self.translator, test_set.sets[0], self.options)
+        translations = translate_set(self.translator, test_set.sets[0], self.options)
+        hypotheses = on_lines(translations)
         path = write_lines(self.folder / f"{test_set.name}{self.suffix()}.hyp", hypotheses)
         references, twins = self._reference_files(test_set), self._run.sources_with_twins()
         others = [number for number, source in enumerate(test_set.sets[0].sources) if source not in twins]
@@ -204,6 +217,7 @@ class Evaluator:
             scores=system.scores(),
             directions={},
             system=system,
+            expected_chrf=[translation.expected_chrf for translation in translations],
             options=self.options,
             precision=self.translator.engine.precision,
             hypotheses=path,

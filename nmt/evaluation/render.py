@@ -9,11 +9,13 @@ from html import escape
 from importlib.resources import files
 from itertools import chain
 from pathlib import PurePath
+from statistics import mean
 
 from nmt.base.errors import printable
 from nmt.evaluation.card import twins_line
-from nmt.evaluation.details import FLAGS, Details, Grouping, TestSentence, rounded_chrf
+from nmt.evaluation.details import EXPECTED, FLAGS, Details, Grouping, TestSentence, rounded_chrf
 from nmt.evaluation.evaluation import Evaluation
+from nmt.evaluation.plots.calibration import draw_calibration
 from nmt.evaluation.scores import MetricScore
 from nmt.evaluation.significance import LEVEL, TEST, ComparedSystem
 
@@ -77,7 +79,7 @@ def render_details(details: Details) -> Iterator[str]:
         yield ""
         yield from _group_lines(grouping)
     yield ""
-    flags = ", ".join(f"{count:,} {flag}" for flag, count in details.flags.items())
+    flags = ", ".join(_flag(flag, count, details) for flag, count in details.flags.items())
     yield f"outputs that look wrong: {flags or 'none'}"
     worst = details.worst()
     yield ""
@@ -86,19 +88,30 @@ def render_details(details: Details) -> Iterator[str]:
         yield from _sentence_lines(sentence)
 
 
+def _flag(flag: str, count: int, details: Details) -> str:
+    """Return how many outputs have a flag, with the mean of their expected and true chrF if they are known."""
+    flagged = [each for each in details.sentences if flag in each.flags]
+    expected = [each.expected_chrf for each in flagged if each.expected_chrf is not None]
+    if len(expected) < count:
+        return f"{count:,} {flag}"
+    return f"{count:,} {flag} (expected chrF {mean(expected):.1f}, chrF {mean(each.chrf for each in flagged):.1f})"
+
+
 def _group_lines(grouping: Grouping) -> Iterator[str]:
     names = list(grouping.groups[0].scores)
+    size = max(7, *map(len, names))
     width = max(len(group.label) for group in grouping.groups)
     yield f"by {grouping.property}"
-    yield f"{'':<{width}} {'sentences':>10} " + " ".join(f"{name:>7}" for name in names)
+    yield f"{'':<{width}} {'sentences':>10} " + " ".join(f"{name:>{size}}" for name in names)
     for group in grouping.groups:
-        scores = " ".join(f"{group.scores[name]:7.2f}" for name in names)
+        scores = " ".join(f"{group.scores[name]:{size}.2f}" for name in names)
         yield f"{group.label:<{width}} {group.sentences:>10,} {scores}"
 
 
 def _sentence_lines(sentence: TestSentence) -> Iterator[str]:
     flags = f"  ({', '.join(sentence.flags)})" if sentence.flags else ""
-    yield f"line {sentence.number:,}: chrF {sentence.chrf:.2f}{flags}"
+    expected = "" if sentence.expected_chrf is None else f", expected {sentence.expected_chrf:.2f}"
+    yield f"line {sentence.number:,}: chrF {sentence.chrf:.2f}{expected}{flags}"
     if sentence.source is not None:
         yield f"  source     {printable(sentence.source)}"
     yield f"  output     {printable(sentence.hypothesis)}".rstrip()
@@ -155,6 +168,7 @@ def _groupings(details: Details) -> Iterator[str]:
             for group in grouping.groups
         )
         yield f"<h2>By {grouping.property}</h2>"
+        yield draw_calibration(grouping) if grouping.property.startswith(EXPECTED) else ""
         yield _html_table(("", "sentences", *names), rows, numbers=range(1, 2 + len(names)))
 
 
@@ -169,7 +183,8 @@ def _sentences_table(details: Details, systems: Sequence[ComparedSystem]) -> Ite
     yield f"{left_out:,} better sentences are left out." if left_out else ""
     yield "</p>"
     yield from _controls(details)
-    heads = [_sort_button(name.lower(), name) for name in ("line", "chrF", "length")]
+    names = ["line", "chrF", "length", *(["expected"] if order[0].expected_chrf is not None else [])]
+    heads = [_sort_button(name.lower(), name) for name in names]
     for number, (name, _, _) in enumerate(others, 1):
         heads.append(_sort_button(f"gain{number}", f"gain over {PurePath(name).name}"))
     numbers = "".join(f'<th class="number">{head}</th>' for head in heads)
@@ -200,6 +215,8 @@ def _row(sentence: TestSentence, others: Sequence[tuple[str, str, float]]) -> st
     output, reference = find_differences(sentence.hypothesis, sentence.references[0])
     length = f"{len(sentence.references[0])}"
     numbers = {"line": f"{sentence.number}", "chrf": f"{sentence.chrf:.2f}", "length": length}
+    if sentence.expected_chrf is not None:
+        numbers["expected"] = f"{sentence.expected_chrf:.2f}"
     for number, (_, _, chrf) in enumerate(others, 1):
         numbers[f"gain{number}"] = f"{sentence.chrf - chrf:+.2f}"
     data = "".join(f' data-{key}="{value}"' for key, value in numbers.items())

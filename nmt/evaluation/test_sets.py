@@ -17,7 +17,7 @@ from nmt.config.data import AugmentConfig
 from nmt.data.read.corpus import read_rows
 from nmt.data.read.lines import read_lines
 from nmt.data.text.augment import PairChanger, TextPair
-from nmt.translation import Translator
+from nmt.translation import Translation, Translator
 
 log = logging.getLogger(__name__)
 
@@ -49,12 +49,24 @@ class TestSet(NamedTuple):
 
 def translate_lines(translator: Translator, pairs: DirectedPairs, options: SearchOptions | None = None) -> list[str]:
     """Return the translation of each source of `pairs` on one line; warn about sources that are too long."""
+    return on_lines(translate_set(translator, pairs, options))
+
+
+def on_lines(translations: Sequence[Translation]) -> list[str]:
+    """Return the text of each translation on one line."""
+    return [translation.text.replace("\n", " ") for translation in translations]
+
+
+def translate_set(
+    translator: Translator, pairs: DirectedPairs, options: SearchOptions | None = None
+) -> list[Translation]:
+    """Translate the sources of `pairs`; warn about those that are too long."""
     translations = translator.translate(pairs.sources, options, to=pairs.direction.tgt, from_=pairs.direction.src)
     for number, translation in enumerate(translations, 1):
         if translation.truncated:
             limit = translator.max_src_len
             log.warning("source %d is longer than %d tokens; its end is not translated", number, limit)
-    return [translation.text.replace("\n", " ") for translation in translations]
+    return translations
 
 
 def read_split(

@@ -25,6 +25,7 @@ from nmt.training.checkpoints import checkpoint_name
 from nmt.training.monitor import diverged
 from nmt.training.parts import Training
 from nmt.training.validation import ValidationResult
+from nmt.translation import Translation
 
 log = logging.getLogger(__name__)
 
@@ -152,30 +153,31 @@ def _write(
         training.monitor.log_validation(training.update, stage, name, result, best=is_best, seconds=seconds)
 
 
-def check_int8(training: Training) -> None:
+def check_int8(training: Training) -> list[list[Translation]] | None:
     """Translate the validation set in int8 and fp32 with the best checkpoint; save both BLEU scores in index.json.
 
-    Only the native engine is measured, because only its default is int8. If it is missing or does not support the
-    model, nothing is measured. A failure is only a warning, because the training itself is complete.
+    Returns the translations in the precision that nmt will choose. Only the native engine is measured, because only its
+    default is int8. If it is missing or does not support the model, nothing is measured (None). A failure is only a
+    warning, because the training itself is complete.
     """
     if not native_engine.is_available() or native_engine.unsupported(training.config.model):
-        return
+        return None
     run = RunDir(training.run.path)  # training.run might remember an older checkpoint
     try:
-        scores = Int8Scores(
-            checkpoint=run.best_checkpoint().stem,
-            int8_bleu=_bleu(training, run, "int8"),
-            fp32_bleu=_bleu(training, run, "fp32"),
-        )
+        checkpoint = run.best_checkpoint().stem
+        int8_bleu, in_int8 = _translate(training, run, "int8")
+        fp32_bleu, in_fp32 = _translate(training, run, "fp32")
     except NmtError as error:
         log.warning("int8 and fp32 were not compared: %s", error.message)
-        return
+        return None
+    scores = Int8Scores(checkpoint=checkpoint, int8_bleu=int8_bleu, fp32_bleu=fp32_bleu)
     run.write_index(run.index().model_copy(update={"int8": scores}))
     choice = "; on a CPU, nmt translates with this run in fp32" if prefers_fp32(run) else ""
-    log.info("int8: %.2f BLEU on the validation set, fp32 %.2f%s", scores.int8_bleu, scores.fp32_bleu, choice)
+    log.info("int8: %.2f BLEU on the validation set, fp32 %.2f%s", int8_bleu, fp32_bleu, choice)
+    return in_fp32 if choice else in_int8
 
 
-def _bleu(training: Training, run: RunDir, precision: NativePrecision) -> float:
+def _translate(training: Training, run: RunDir, precision: NativePrecision) -> tuple[float, list[list[Translation]]]:
     num_threads = training.settings.threads or None
     engine = NativeEngine.load(run, training.tokenizers, precision, num_threads=num_threads)
-    return training.validator.bleu(engine)
+    return training.validator.translate(engine)

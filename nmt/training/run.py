@@ -30,6 +30,7 @@ from nmt.training import loop
 from nmt.training.batches import refuse_unfit_stages
 from nmt.training.card import write_card
 from nmt.training.checkpoints import checkpoint_name
+from nmt.training.confidence import record_confidence
 from nmt.training.corpus.prepare import Prepared, find_store_root, prepare
 from nmt.training.corpus.text_statistics import measure_placeholders
 from nmt.training.ending import has_ended, log_end, resume_plan
@@ -274,7 +275,7 @@ def _train(training: Training, interrupt: Interrupt | None, resumed: Config | No
             return True
         finished = loop.train(training, entered)
         if finished and group.is_main:
-            check_int8(training)
+            record_confidence(training, check_int8(training))
             measure_placeholders(RunDir(training.run.path))
             finished = not entered.requested
             if finished:

@@ -22,7 +22,7 @@ from nmt.evaluation import score_sets
 from nmt.model.kernels.chunked_loss import projected_token_loss, with_bias
 from nmt.model.transformer import Transformer
 from nmt.training.update.distributed import ProcessGroup
-from nmt.translation import LanguagePair, Translator
+from nmt.translation import LanguagePair, Translation, Translator
 from nmt.translation.retries import RETRY_BEAM_SIZE
 from nmt.translation.segments import MAX_BATCH_SENTENCES
 
@@ -79,8 +79,7 @@ class Validator:
         losses = [self._loss(model, pairs) for pairs in self.sets]
         loss = sum(loss_sum for loss_sum, _ in losses) / sum(num_tokens for _, num_tokens in losses)
         with self._translator(TorchEngine([model], self.tokenizers)) as translator:
-            translate = partial(self._translate, translator, self.group)
-            (bleu, chrf), others = score_sets(self.sets, translate, ("bleu", "chrf"))
+            (bleu, chrf), others = score_sets(self.sets, partial(self._translate, translator), ("bleu", "chrf"))
         model.train(was_training)
         signatures, directions = {"bleu": bleu.signature, "chrf": chrf.signature}, {}
         for (loss_sum, num_tokens), (direction, (own_bleu, own_chrf)) in zip(
@@ -91,13 +90,13 @@ class Validator:
             signatures[f"chrf.{direction}"] = own_chrf.signature
         return ValidationResult(loss, math.exp(min(loss, 700.0)), bleu.value, chrf.value, signatures, directions)
 
-    def _translate(self, translator: Translator, group: ProcessGroup, pairs: DirectedPairs) -> list[str]:
-        """Return the translations of a set; each rank of `group` computes its share."""
-        rank, count = group.rank, group.world_size
+    def _translate(self, translator: Translator, pairs: DirectedPairs) -> list[str]:
+        """Return the translations of a set, of which each rank computes its share."""
+        rank, count = self.group.rank, self.group.world_size
         (src, tgt), sources = pairs.direction, pairs.sources
         translations = translator.translate(sources[rank::count], to=tgt, from_=src)
         texts = [""] * len(sources)
-        for start, share in enumerate(group.gather([translation.text for translation in translations])):
+        for start, share in enumerate(self.group.gather([translation.text for translation in translations])):
             texts[start::count] = share
         return texts
 
@@ -114,10 +113,15 @@ class Validator:
             translator.engine.search([[EOS_ID] * (src_len - 1)] * num_rows, options)
         model.train(was_training)
 
-    def bleu(self, engine: Engine) -> float:
-        """Translate the whole validation set with `engine`, in this rank alone; close the engine and return BLEU."""
+    def translate(self, engine: Engine) -> tuple[float, list[list[Translation]]]:
+        """Translate all sets with `engine`, in this rank alone; close the engine, return BLEU and the translations."""
         with self._translator(engine) as translator:
-            return score_sets(self.sets, partial(self._translate, translator, ProcessGroup()), ("bleu",)).mean[0].value
+            translated = [
+                translator.translate(pairs.sources, to=pairs.direction.tgt, from_=pairs.direction.src)
+                for pairs in self.sets
+            ]
+        texts = iter([[translation.text for translation in of_set] for of_set in translated])
+        return score_sets(self.sets, lambda _: next(texts), ("bleu",)).mean[0].value, translated
 
     def _translator(self, engine: Engine) -> Translator:
         options = self.config.decoding.greedy().changed(shortlist=False)

@@ -94,9 +94,18 @@ def is_copy(source: str, output: str) -> bool:
     Measures the overlap of unigrams, without punctuation and numbers, as in Ott et al. 2018 (Analyzing Uncertainty in
     Neural Machine Translation, section 5.2). Outputs of fewer than three words may be names, so they never count.
     """
+    return is_mostly_copied(*count_copied(source, output))
+
+
+def is_mostly_copied(num_copied: int, num_words: int) -> bool:
+    """Return True if more than half of an output's words, at least three, come from the source."""
+    return num_words >= _MIN_COPIED and num_copied > _COPIED_SHARE * num_words
+
+
+def count_copied(source: str, output: str) -> tuple[int, int]:
+    """Return how many words of the output come from the source, and how many there are in all."""
     words, of_source = (Counter(words_of(text)) for text in (output, source))
-    total = words.total()
-    return total >= _MIN_COPIED and (words & of_source).total() > _COPIED_SHARE * total
+    return (words & of_source).total(), words.total()
 
 
 def is_in_wrong_language(text: str, language: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -11,7 +12,7 @@ from nmt.base.languages import Direction, written_without_spaces
 from nmt.data.text.glossary import Term, missed_terms
 from nmt.data.text.spans import ANY_PLACEHOLDER
 from nmt.data.text.text_statistics import TextStatistics
-from nmt.translation.guards import find_unusual, is_copy, is_in_wrong_language
+from nmt.translation.guards import count_copied, find_unusual, is_in_wrong_language, is_mostly_copied
 from nmt.translation.protect import Protected, missing
 from nmt.translation.retries import has_loop, wrong_numbers
 from nmt.translation.segments import Segment, SegmentTranslation
@@ -19,6 +20,9 @@ from nmt.translation.texts import SegmentedText
 
 if TYPE_CHECKING:
     from nmt.translation.memory import Match
+
+USABLE_CHRF = 30.0
+"""Below this, `nmt eval` calls translations unusable."""
 
 _TAG_TOKENS = 2  # at most, before each segment: the tag of a language and a space
 
@@ -116,7 +120,11 @@ class Translation:
         """True if more than half of the output's words come from the source: it was copied, not translated."""
         if self.without_spans is None or self.direction is None or self.direction.src == self.direction.tgt:
             return False
-        return is_copy(*self.without_spans)
+        return is_mostly_copied(*self._copied)
+
+    @cached_property
+    def _copied(self) -> tuple[int, int]:
+        return count_copied(*self.without_spans) if self.without_spans else (0, 0)
 
     @cached_property
     def wrong_language(self) -> bool:
@@ -147,6 +155,35 @@ class Translation:
         segments = self.segments + (self.through.segments if self.through is not None else [])
         count = sum(len(segment.tgt_ids) + segment.finished for segment in segments)
         return self.score / count if count else 0.0
+
+    @property
+    def features(self) -> tuple[float, float, float, float]:
+        """What the search tells about quality, for `Confidence`; all but the second value are 0 to 1.
+
+        The geometric mean of the token probabilities, the natural logarithm of target tokens per source token (eos
+        counted in both), the share of repeated tokens beyond that of the source, and the share of copied words.
+        """
+        repeated = [1 - len(set(ids)) / max(1, len(ids)) for ids in (self.tgt_ids, self.src_ids)]
+        ratio = math.log((len(self.tgt_ids) + 1) / (len(self.src_ids) + 1))
+        copied = self._copied[0] / max(1, self._copied[1])
+        return math.exp(min(self.mean_log_prob, 0.0)), ratio, max(0.0, repeated[0] - repeated[1]), copied
+
+    @cached_property
+    def expected_chrf(self) -> float | None:
+        """The chrF, 0 to 100, that such a translation had on average in the validation set, by linear regression.
+
+        None if the model has no `Confidence` (it was imported, or is an ensemble), if the engine returned no scores, if
+        there was nothing to translate, or if another model did the first half of it.
+        """
+        confidence = self.statistics and self.statistics.confidence
+        if not confidence or self.through is not None or not self.src_ids or math.isnan(self.score):
+            return None
+        return confidence.expected_chrf(self.features)
+
+    @property
+    def doubtful(self) -> bool:
+        """True if `expected_chrf` is below 30, so that little of the translation may be right."""
+        return self.expected_chrf is not None and self.expected_chrf < USABLE_CHRF
 
 
 def put_together(text: SegmentedText) -> Translation:

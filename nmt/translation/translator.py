@@ -120,7 +120,8 @@ class Translator:
         tokenizers = shared_tokenizers(runs)
         config = runs[0].config()
         loaded = load_engine(runs, tokenizers, engine, device, precision, scores=scores)
-        made = cls(tokenizers, loaded, LanguagePair.from_config(config), config.decoding, runs[0].statistics())
+        statistics = runs[0].statistics(confidence=len(runs) == 1)  # that of one model does not fit an ensemble
+        made = cls(tokenizers, loaded, LanguagePair.from_config(config), config.decoding, statistics)
         made.lexicon = RunLexicon(runs[0], tokenizers)
         return made
 

@@ -72,4 +72,5 @@ def test_the_page_on_json_has_every_field_that_translate_prints():
     printed = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     page = (ROOT / "docs" / "reference" / "jsonl.md").read_text(encoding="utf-8")
     table = page.partition("| field |")[2].partition("\n\n")[0]
-    assert set(re.findall(r"^\| `(\w+)` \|", table, flags=re.MULTILINE)) == set(printed)
+    of_calibrated_runs = {"expected_chrf"}
+    assert set(re.findall(r"^\| `(\w+)` \|", table, flags=re.MULTILINE)) == printed.keys() | of_calibrated_runs

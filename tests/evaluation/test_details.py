@@ -78,3 +78,16 @@ def test_the_worst_come_first_and_equal_ones_in_order():
     many = ["a b"] * 40
     worst = examine(Scorer([many], "en", ["chrf"]).measure("it", many), None, "de").worst()
     assert [sentence.number for sentence in worst] == list(range(1, 31))
+
+
+def test_expected_and_true_chrf_stand_side_by_side_in_ten_groups():
+    texts = [f"{'dog ' * n}cat" for n in range(1, 25)]
+    system = Scorer([["dog " * 24 + "cat"] * len(texts)], "en", ["chrf"]).measure("it", texts)
+    chrf = system.sentence_chrf()
+    details = examine(system, None, "de", None, [*chrf[:-4], None, None, None, None])
+    calibration = details.groupings[-1]
+    assert calibration.property == "expected chrF (correlation with the chrF of a sentence: 1.00)"
+    assert [group.sentences for group in calibration.groups] == [2] * 10
+    assert all(group.scores["expected"] == group.scores["chrF"] for group in calibration.groups)
+    assert details.sentences[0].expected_chrf == round(chrf[0], 2)
+    assert len(examine(system, None, "de", None, chrf[:9] + [None] * 15).groupings) == 1

@@ -188,3 +188,20 @@ def test_a_browser_sorts_and_filters_the_sentences(page, tmp_path):
     assert title is not None, done.stderr
     by_chrf, by_line, by_gain = "2 4 1 3", "1 2 3 4", "4 2 1 3"
     assert title[1].split("|") == [by_chrf, by_line, by_line[::-1], by_gain, "4", by_gain, "2", "1 of 4 sentences"]
+
+
+def test_the_page_draws_expected_beside_true_chrf_and_the_flags_have_both():
+    texts = ["dog " * n for n in range(20)]
+    system = Scorer([["dog " * 20] * 20], "en", ["chrf"]).measure("it", texts)
+    details = examine(system, None, "de", None, [5.0 * n for n in range(20)])
+    page = render_html("it", [], details, [])
+    assert page.count("<svg") == 1
+    assert "<?xml" not in page
+    assert ">expected<" in page
+    assert 'data-expected="95.00"' in page
+    lines = list(render_details(details))
+    (head,) = [number for number, line in enumerate(lines) if line.startswith("by expected chrF (correlation ")]
+    assert lines[head + 1].split() == ["sentences", "expected", "chrF"]
+    assert len(lines[head + 1]) == len(lines[head + 2])
+    assert any("1 empty (expected chrF 0.0, chrF 0.0)" in line for line in lines)
+    assert any(line.startswith("line 1: chrF 0.00, expected 0.00") for line in lines)

@@ -79,7 +79,8 @@ def test_one_line_of_the_log_holds_both_scores_and_what_follows(
     digits, tmp_path, messages, monkeypatch, int8_bleu, said
 ):
     # No corpus so small loses a known amount, so the two scores are given.
-    monkeypatch.setattr(final_weights, "_bleu", lambda training, run, kind: int8_bleu if kind == "int8" else 39.44)
+    bleu = {"int8": int8_bleu, "fp32": 39.44}
+    monkeypatch.setattr(final_weights, "_translate", lambda training, run, precision: (bleu[precision], [[]]))
     start_run(small_config(digits, training=FEW), tmp_path / "run")
     lines = [line for line in messages if "int8" in line]
     assert lines == [f"int8: {int8_bleu:.2f} BLEU on the validation set, fp32 39.44{said}"]
@@ -117,17 +118,21 @@ def test_scores_of_older_weights_are_gone_when_a_resumed_run_is_killed_before_it
 def test_a_training_asked_to_stop_while_it_is_measured_says_how_to_go_on(
     digits, tmp_path, messages, monkeypatch, number, code
 ):
-    config, path, bleu = small_config(digits, training={"max_updates": 4}), tmp_path / "run", final_weights._bleu
+    config, path, translate = (
+        small_config(digits, training={"max_updates": 4}),
+        tmp_path / "run",
+        final_weights._translate,
+    )
 
-    def stopped_bleu(training, run, precision):
+    def stopped(training, run, precision):
         if precision == "int8":
             signal.raise_signal(number)
-        return bleu(training, run, precision)
+        return translate(training, run, precision)
 
     before = signal.signal(number, lambda *_: pytest.fail("the signal is not handled"))
     try:
         with monkeypatch.context() as patch:
-            patch.setattr(final_weights, "_bleu", stopped_bleu)
+            patch.setattr(final_weights, "_translate", stopped)
             with pytest.raises(typer.Exit) as caught:
                 train_run(config, path, "start", "nmt train --resume")
     finally:

@@ -158,7 +158,7 @@ def evaluate(
         raise DataError("COMET needs the source sentences, and there are none", hint=hint)
 
     def load(model: Sequence[RunDir], folder: Path | None, checkpoint: str | None = None) -> Evaluator:
-        translator = load_translator(model, engine, device, precision)
+        translator = load_translator(model, engine, device, precision, scores=details or report is not None)
         marks = [mark for mark in (checkpoint, engine, precision) if mark not in (None, "auto")]
         return Evaluator(model, translator, search.change(translator.options), marks, folder)
 
@@ -238,9 +238,9 @@ def _examine(evaluation: Evaluation, test_set: TestSet, found: Sequence[RunDir] 
     (each,), system = test_set.sets, evaluation.system
     assert system is not None
     if not test_set.has_sources:
-        return examine(system, None, each.direction.src)
+        return examine(system, None, each.direction.src, None, evaluation.expected_chrf)
     frequencies = _count_training_words(found[0], each) if found is not None else None
-    return examine(system, each.sources, each.direction.src, frequencies)
+    return examine(system, each.sources, each.direction.src, frequencies, evaluation.expected_chrf)
 
 
 def _count_training_words(run: RunDir, test_set: DirectedPairs) -> Mapping[str, int] | None:

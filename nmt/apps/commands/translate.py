@@ -351,6 +351,7 @@ def _fields(translation: Translation, translator: BlockTranslator) -> dict[str, 
         "tokens": translator.tokenizers.tgt.tokens(translation.tgt_ids),
         "token_scores": [round(score, 6) for score in translation.token_scores],
         "finished": translation.finished,
+        **({} if translation.expected_chrf is None else {"expected_chrf": round(translation.expected_chrf, 2)}),
     }
 
 

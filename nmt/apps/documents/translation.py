@@ -32,6 +32,7 @@ FLAGS = {
     "numbers_missed": "numbers are missing or added",
     "unusual_source": "the text is unlike the model's training text",
     "pivot": "translated through a third language",
+    "doubtful": "the model expects that little of the translation is right",
 }
 """Each flag, an attribute of `Translation`, with what it means."""
 
@@ -195,6 +196,11 @@ def flags_of(translation: Translation) -> Flags:
 def with_flags(flags: Flags | None) -> dict[str, Flags]:
     """Return the field of a response that holds `flags`; none if no flag is set."""
     return {"flags": flags} if flags else {}
+
+
+def with_expected_chrf(value: float | None) -> dict[str, float]:
+    """Return the field of a response that holds `expected_chrf`; none if it is unknown."""
+    return {} if value is None else {"expected_chrf": round(value, 2)}
 
 
 def merge(parts: Sequence[Flags]) -> Flags:

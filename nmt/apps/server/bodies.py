@@ -164,6 +164,9 @@ class Translated(TypedDict, total=False):
     alternatives: list[str] | list[list[str]]
     terms_missed: Terms | Sequence[Terms]
     flags: Flags | list[Flags]
+    expected_chrf: Annotated[
+        float | list[float | None] | None, Field(description="chrF that the model expects, 0 to 100; absent if unknown")
+    ]
     detectedLanguage: Detection | list[Detection]
 
 

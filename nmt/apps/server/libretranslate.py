@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from nmt.apps.documents.formats import available_suffixes
-from nmt.apps.documents.translation import FLAGS, with_flags
+from nmt.apps.documents.translation import FLAGS, with_expected_chrf, with_flags
 from nmt.apps.server.access import Access
 from nmt.apps.server.blocks import Threads, translate_pages
 from nmt.apps.server.bodies import DetectBody, Detection, Language, SuggestBody, TranslateBody, Translated
@@ -162,6 +162,7 @@ def _line(segment: TranslatedSegment) -> dict[str, object]:
         "alternatives": [alternative.text for alternative in translation.alternatives],
         **({"terms_missed": translation.terms_missed} if translation.terms_missed else {}),
         **with_flags(segment.flags),
+        **with_expected_chrf(segment.expected_chrf),
         **({"details": details._asdict()} if details is not None else {}),
     }
 
@@ -176,6 +177,9 @@ def _answer(body: TranslateBody, translated: Sequence[TextTranslation], detected
         answer["terms_missed"] = [each.terms_missed for each in translated] if is_batch else first.terms_missed
     if any(each.flags for each in translated):
         answer["flags"] = [each.flags for each in translated] if is_batch else first.flags
+    expected = [None if each.expected_chrf is None else round(each.expected_chrf, 2) for each in translated]
+    if expected.count(None) < len(expected):
+        answer["expected_chrf"] = expected if is_batch else expected[0]
     if detected is not None:
         answer["detectedLanguage"] = detected if is_batch else detected[0]
     return answer

@@ -59,7 +59,10 @@ class Models:
         for run in [find_run(path) for path in paths]:  # finds all of them before it loads the first
             name = run.path.resolve().name
             num_same = sum(served.name.partition("#")[0] == name for served in self.served)
-            translator = Translator.load(run, engine=engine, device=device, precision=precision, scores=False)
+            statistics = run.statistics()
+            # Only the expected chrF needs scores.
+            scores = statistics is not None and statistics.confidence is not None
+            translator = Translator.load(run, engine=engine, device=device, precision=precision, scores=scores)
             unique_name = f"{name}#{num_same + 1}" if num_same else name
             self.served.append(ServedModel(translator, unique_name, settings, metrics, pace))
         self.directions: dict[Direction, ServedModel] = {}  # in the order of the models; the first model of each

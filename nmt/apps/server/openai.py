@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from nmt.apps.documents.translation import Flags, with_flags
+from nmt.apps.documents.translation import Flags, with_expected_chrf, with_flags
 from nmt.apps.server.access import Access
 from nmt.apps.server.bodies import ChatBody, Message
 from nmt.apps.server.models import Models
@@ -90,7 +90,7 @@ class OpenAI:
                 "message": {"role": "assistant", "content": text, "refusal": None},
                 "logprobs": None,
                 "finish_reason": "stop" if finished else "length",
-                **({} if index else with_flags(translated.flags)),
+                **({} if index else {**with_flags(translated.flags), **with_expected_chrf(translated.expected_chrf)}),
             }
             for index, text in enumerate([translated.text, *translated.alternatives])
         ]

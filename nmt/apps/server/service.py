@@ -51,6 +51,7 @@ class TranslatedSegment(NamedTuple):
     after: str
     flags: Flags
     details: Details | None
+    expected_chrf: float | None = None
 
     def written(self, rank: int) -> str:
         """Return alternative number `rank`, or the last one, with the white space around it; 0: the translation."""
@@ -66,6 +67,7 @@ class TextTranslation(NamedTuple):
     segments: list[TranslatedSegment]
     terms_missed: list[Term]
     flags: Flags
+    expected_chrf: float | None = None
 
 
 class Service:
@@ -147,7 +149,8 @@ class Service:
                         if number in passed:  # what the words of the translation come from is not the source
                             flags = {**merge([passed[number].flags, flags]), "pivot": [texts[number].direction.src]}
                             explained = None
-                        yield TranslatedSegment(number, before, translation, after, flags, explained)
+                        expected = translation.expected_chrf if texts[number].flags else None
+                        yield TranslatedSegment(number, before, translation, after, flags, explained, expected)
                         before = ""
             finally:
                 served.batcher.cancel(job)
@@ -209,7 +212,14 @@ def _join(segments: list[TranslatedSegment]) -> TextTranslation:
     text, *alternatives = ["".join(segment.written(rank) for segment in segments) for rank in range(num_ranks)]
     missed = [term for segment in segments for term in segment.translation.terms_missed]
     flags = merge([segment.flags for segment in segments])
-    return TextTranslation(text, alternatives, segments, missed, flags)
+    return TextTranslation(text, alternatives, segments, missed, flags, _expected_chrf(segments))
+
+
+def _expected_chrf(segments: list[TranslatedSegment]) -> float | None:
+    """Return the mean over the target tokens; None if it is unknown for a segment."""
+    known = [(each.expected_chrf, len(each.translation.tgt_ids) + 1) for each in segments if each.translation.src_ids]
+    weighted = [value * size for value, size in known if value is not None]
+    return sum(weighted) / sum(size for _, size in known) if len(weighted) == len(known) > 0 else None
 
 
 def _closest(code: str, codes: Sequence[str]) -> str | None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
+from typing import Annotated
 
 from pydantic import ConfigDict, Field
 
@@ -17,6 +18,36 @@ _COMMON = 0.05  # share of the training pairs from which a model has learned to 
 _RARE = 0.01  # share below which a model has not learned a kind of text
 _KEPT = 0.5  # share of the pairs with numbers, or of the placeholders, from which a model is expected to keep them
 _MIN_PAIRS = 20  # too few pairs with numbers to judge by
+
+
+Weight = Annotated[float, Field(ge=-1e6, le=1e6)]
+
+
+class Confidence(Section):
+    """A linear regression that predicts the chrF of a translation, fitted on the validation set."""
+
+    model_config = ConfigDict(strict=True, extra="ignore")
+
+    usual_ratio: Weight = Field(description="mean of the natural logarithm of target tokens per source token")
+    intercept: Weight = Field(description="in points of chrF, as all weights")
+    probability: Weight = Field(description="weight of the geometric mean of the token probabilities")
+    short: Weight = Field(description="weight of how far the logarithm of the length ratio is below the usual one")
+    long: Weight = Field(description="weight of how far it is above the usual one")
+    repetition: Weight = Field(description="weight of the share of repeated tokens beyond that of the source")
+    copied: Weight = Field(description="weight of the share of the output's words that are in the source")
+
+    def expected_chrf(self, features: Sequence[float]) -> float:
+        """Return the expected chrF, 0 to 100, of a translation with these features (`Translation.features`)."""
+        weights = self.probability, self.short, self.long, self.repetition, self.copied
+        values = bent_features(features, self.usual_ratio)
+        expected = self.intercept + sum(weight * value for weight, value in zip(weights, values, strict=True))
+        return min(max(expected, 0.0), 100.0)
+
+
+def bent_features(features: Sequence[float], usual_ratio: float) -> list[float]:
+    """Return `features` with two values instead of the length ratio, because outputs may be too short or too long."""
+    probability, ratio, repetition, copied = features
+    return [probability, max(0.0, usual_ratio - ratio), max(0.0, ratio - usual_ratio), repetition, copied]
 
 
 class TextStatistics(Section):
@@ -35,6 +66,7 @@ class TextStatistics(Section):
     placeholders_copied: float | None = Field(
         None, ge=0.0, le=1.0, description="share of the placeholders in validation sources that the model copies"
     )
+    confidence: Confidence | None = Field(None, description="what the model's scores say about quality; null: unknown")
 
     @classmethod
     def from_few(cls, pairs: Iterable[tuple[str, str]]) -> TextStatistics | None:

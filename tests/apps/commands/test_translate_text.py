@@ -17,6 +17,7 @@ from nmt.apps.cli import app
 from nmt.artifacts.checkpoint import read_weights, save_weights
 from nmt.artifacts.rundir import RunDir
 from tests.command_line import nmt
+from tests.translation.test_confidence import calibrate
 from tests.words import WORDS
 
 ROOT = Path(__file__).parents[3]
@@ -44,6 +45,18 @@ def test_jsonl_has_the_flags(digits_run):
     flags |= {"num_protected": 0}
     assert {name: short[name] for name in flags} == flags
     assert short["protected_translated_around"] == short["protected_lost"] == []
+    assert "expected_chrf" not in short  # nothing was calibrated
+
+
+def test_a_calibrated_model_expects_a_chrf_of_each_line_and_hypothesis(words_run, tmp_path):
+    run = calibrate(words_run, tmp_path / "run").path
+    options = ("--format", "jsonl", "--beam", 3, "--n-best", 2)
+    done = nmt("translate", "-m", run, *options, stdin=b"tipu rube.\n\n!!!\n")
+    translated, *others = map(json.loads, done.stdout.splitlines())
+    assert 0 < translated["expected_chrf"] < 100
+    assert translated["hypotheses"][0]["expected_chrf"] == translated["expected_chrf"]
+    assert all("expected_chrf" not in each for each in others)
+    assert nmt("translate", "-m", run, "tipu rube.").stdout == nmt("translate", "-m", words_run, "tipu rube.").stdout
 
 
 def test_protected_spans_are_kept_unless_that_is_turned_off(letters_run):

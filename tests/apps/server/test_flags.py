@@ -11,6 +11,7 @@ import pytest
 from nmt.apps.documents.translation import FLAGS, flags_of, merge
 from nmt.apps.server import models
 from nmt.translation import Translation
+from tests.translation.test_confidence import calibrate
 
 QUESTION = {"source": "en", "target": "de"}
 
@@ -67,3 +68,25 @@ def test_the_page_takes_what_the_flags_mean_from_the_server_alone(flag):
     script = (files("nmt.apps.server") / "static" / "app.js").read_text(encoding="utf-8")
     assert "settings.flags" in script
     assert not re.search(rf"\b{flag}\b", script)
+
+
+def test_a_calibrated_model_tells_the_expected_chrf_through_every_interface(start, words_run, tmp_path):
+    server = start([calibrate(words_run, tmp_path / "run").path])
+    src, tgt = next(iter(server.models.directions))
+    languages = {"source": src, "target": tgt}
+    text = "tipu rube. lalo vavulu."
+    whole = server.translate(q=text, **languages, flags=True).json()["expected_chrf"]
+    lines = server.translate(q=text, **languages, flags=True, stream=True).text.splitlines()
+    each = [line["expected_chrf"] for line in map(json.loads, lines) if "text" in line]
+    assert len(each) == 2
+    assert min(each) <= whole <= max(each)
+    assert server.translate(q=[text, "!!!"], **languages, flags=True).json()["expected_chrf"] == [whole, None]
+    assert "expected_chrf" not in server.translate(q="!!!", **languages, flags=True).json()
+    body = {"model": f"{src}-{tgt}", "messages": [{"role": "user", "content": text}], "flags": True}
+    (choice,) = server.client.post("/v1/chat/completions", json=body).json()["choices"]
+    assert choice["expected_chrf"] == whole
+    assert "expected_chrf" not in server.translate(q=text, **languages).json()
+
+
+def test_a_model_without_calibration_tells_none(running):
+    assert "expected_chrf" not in running.translate(q="12", **QUESTION, flags=True).text

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from nmt.data.text.text_statistics import TextStatistics
+from nmt.artifacts.rundir import RunDir
+from nmt.base.errors import RunError
+from nmt.data.text.text_statistics import Confidence, TextStatistics
 
 
 def statistics(**values):
@@ -44,3 +48,39 @@ def test_placeholders_are_used_unless_a_measurement_shows_that_most_are_lost():
     assert statistics().copies_placeholders
     assert statistics(placeholders_copied=0.5).copies_placeholders
     assert not statistics(placeholders_copied=0.49).copies_placeholders
+
+
+WEIGHTS = {"usual_ratio": 0.0, "intercept": 10.0, "probability": 80.0, "short": -20.0, "long": -5.0, "repetition": -9.0}
+
+
+@pytest.mark.parametrize(
+    ("features", "expected"),
+    [
+        ((0.5, 0.0, 0.0, 0.0), 50),
+        ((0.5, -1.0, 0.0, 0.0), 30),  # too short
+        ((0.5, 1.0, 0.0, 0.0), 45),  # too long
+        ((0.5, 0.0, 1.0, 0.5), 40),
+        ((1.0, 99.0, 1.0, 1.0), 0),
+        ((99.0, 0.0, 0.0, 0.0), 100),
+    ],
+)
+def test_the_expected_chrf_is_linear_in_the_features_and_between_0_and_100(features, expected):
+    assert Confidence(**WEIGHTS, copied=-2.0).expected_chrf(features) == expected
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "1e9", '"8"', "null", "[]"])
+def test_a_weight_that_no_training_writes_is_refused(tmp_path, value):
+    run = RunDir(tmp_path)
+    run.write_statistics(statistics(confidence=Confidence(**WEIGHTS, copied=-2.0)))
+    assert run.statistics().confidence.copied == -2.0
+    run.statistics_file.write_text(run.statistics_file.read_text().replace("-2.0", value))
+    with pytest.raises(RunError, match=r"confidence\.copied: "):
+        run.statistics()
+
+
+def test_statistics_of_older_versions_have_no_confidence(tmp_path):
+    run = RunDir(tmp_path)
+    values = statistics().model_dump()
+    del values["confidence"]
+    run.statistics_file.write_text(json.dumps(values))
+    assert run.statistics().confidence is None

@@ -165,6 +165,11 @@ function show(found) {
   text.lang = sourceCode();
   output.replaceChildren(...found.flatMap(nodesOf));
   warn("flags", found.map((unit) => unit.flags));
+  const sizes = found.map((unit) => (unit.expected_chrf === undefined ? 0 : unit.text.length + 1));
+  const expected = found.reduce((sum, unit, number) => sum + (sizes[number] && sizes[number] * unit.expected_chrf), 0);
+  const size = sizes.reduce((sum, each) => sum + each, 0);
+  $("expected").textContent = size ? `Expected quality: ${Math.round(expected / size)} of 100 (chrF)` : "";
+  $("expected").hidden = !size;
   $("legend").hidden = !found.some((unit) => unit.details);
   const others = found.length === 1 ? found[0].alternatives : [];
   $("alternatives").replaceChildren(...others.filter((other) => other !== found[0].text).map(choice));
@@ -200,7 +205,7 @@ function choice(other) {
   button.addEventListener("click", () => {
     const [unit] = units;
     const alternatives = [unit.text, ...unit.alternatives.filter((each) => each !== other)];
-    show([{ ...unit, text: other, alternatives, details: undefined, flags: undefined }]);
+    show([{ ...unit, text: other, alternatives, details: undefined, flags: undefined, expected_chrf: undefined }]);
     $("output").focus();
   });
   item.append(button);

@@ -1,0 +1,81 @@
+"""Fit the regression that predicts the chrF of a translation from the model's own scores, when training ends."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from nmt.artifacts.rundir import RunDir
+from nmt.base.errors import NmtError
+from nmt.data.text.text_statistics import Confidence, bent_features
+from nmt.evaluation.significance import Scorer
+from nmt.training.parts import Training
+from nmt.translation import Translation, Translator
+
+log = logging.getLogger(__name__)
+
+MIN_SENTENCES = 50
+_RIDGE = 10.0  # in sentences: how many more of mean quality, at one standard deviation, each feature counts
+_RARE = 1e-6  # standard deviation of a feature that does not vary
+
+
+def record_confidence(training: Training, translated: Sequence[Sequence[Translation]] | None) -> None:
+    """Fit the confidence of the best checkpoint on the validation set, and save it in the run's statistics.
+
+    `translated` are greedy translations of the set. They are used if `nmt translate` searches like that by default;
+    else, or if they are None, the set is translated by the default search. Sets of fewer than 50 sentences tell too
+    little. A failure is only a warning, because the training itself is complete.
+    """
+    run, validator, options = RunDir(training.run.path), training.validator, training.config.decoding
+    statistics = run.statistics()
+    if statistics is None or sum(len(pairs.sources) for pairs in validator.sets) < MIN_SENTENCES:
+        return
+    try:
+        if translated is None or options != options.greedy().changed(shortlist=False):
+            with Translator.load(run) as translator:
+                translated = [
+                    translator.translate(pairs.sources, to=pairs.direction.tgt, from_=pairs.direction.src)
+                    for pairs in validator.sets
+                ]
+    except NmtError as error:
+        log.warning("the confidence was not calibrated: %s", error.message)
+        return
+    translations, chrf = list[Translation](), list[float]()
+    for pairs, of_set in zip(validator.sets, translated, strict=True):
+        scorer = Scorer([pairs.references], pairs.direction.tgt, ["chrf"])
+        translations += of_set
+        chrf += scorer.measure("", [each.text for each in of_set]).sentence_chrf()
+    confidence = fit_confidence(translations, chrf)
+    run.write_statistics(statistics.model_copy(update={"confidence": confidence}))
+    if confidence is not None:
+        expected = [confidence.expected_chrf(each.features) for each in translations]
+        correlation = np.corrcoef(expected, chrf)[0, 1] if np.ptp(expected) and np.ptp(chrf) else 0.0
+        log.info("confidence: the expected chrF of a sentence correlates with its chrF by %.2f", correlation)
+
+
+def fit_confidence(translations: Sequence[Translation], chrf: Sequence[float]) -> Confidence | None:
+    """Fit ridge regression (Hoerl and Kennard 1970) of `chrf`, 0 to 100, on the features of `translations`.
+
+    Blank texts, and those that were not searched for, do not count. None if fewer than 50 sentences remain.
+    """
+    rows = [
+        (*each.features, value)
+        for each, value in zip(translations, chrf, strict=True)
+        if each.src_ids and math.isfinite(each.score)
+    ]
+    if len(rows) < MIN_SENTENCES:
+        return None
+    usual_ratio = round(float(np.mean([row[1] for row in rows])), 6)
+    values = np.array([bent_features(row[:-1], usual_ratio) for row in rows])
+    target = np.array([row[-1] for row in rows])
+    mean, deviation = values.mean(0), values.std(0)
+    scaled = np.where(deviation > _RARE, (values - mean) / np.maximum(deviation, _RARE), 0.0)
+    gram = scaled.T @ scaled + _RIDGE * np.eye(scaled.shape[1])
+    weights = np.linalg.solve(gram, scaled.T @ (target - target.mean())) / np.maximum(deviation, _RARE)
+    intercept = target.mean() - weights @ mean
+    names = ("intercept", "probability", "short", "long", "repetition", "copied")
+    rounded = [round(float(value), 6) for value in (intercept, *weights)]
+    return Confidence(usual_ratio=usual_ratio, **dict(zip(names, rounded, strict=True)))
