@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from nmt.base.languages import Direction, spaces_between_sentences, written_without_spaces
+from nmt.base.machine import num_cores
 from nmt.config import SearchOptions
 from nmt.data.read.lines import without_surrogates
 from nmt.data.text.glossary import TERM_SYMBOLS, Glossary, Match, annotation
@@ -21,6 +22,7 @@ from nmt.translation.protect import Protected
 from nmt.translation.segments import Segment
 from nmt.translation.split import TextSpan, line_sentence_starts, split_text, whole
 
+_TEXTS_OF_A_THREAD = 128  # to tokenize; with fewer, starting the thread would cost more than it saves
 _TOO_MANY = 1 << 30  # tokens; reported for a part with more spans than placeholders, so that it is split
 
 
@@ -105,7 +107,8 @@ class TextSegmenter:
         annotated in the segments.
         """
         splits = [_Splitter(self, text, options, glossary) for text in texts]
-        plain = self.tokenizers.src.encode_batch(split.whole_source() for split in splits)
+        threads = min(num_cores(), len(texts) // _TEXTS_OF_A_THREAD) if len(texts) >= 2 * _TEXTS_OF_A_THREAD else 1
+        plain = self.tokenizers.src.encode_batch((split.whole_source() for split in splits), threads)
         segmented = [split.segment(ids) for split, ids in zip(splits, plain, strict=True)]
         for text, prefix in zip(segmented, prefixes or (), strict=bool(prefixes)):
             if text.segments and prefix:

@@ -49,6 +49,12 @@ def test_a_long_text_is_translated_sentence_by_sentence_with_its_white_space(rev
     assert (len(done.segments), done.truncated, done.sentence_split) == (6, False, False)
 
 
+def test_many_texts_are_tokenized_by_several_threads_as_one_by_one(reverse, monkeypatch):
+    monkeypatch.setattr("nmt.translation.texts.num_cores", lambda: 3)
+    texts = [str(number) * (number % 4) for number in range(500)]
+    assert [text.segments for text in reverse.segment(texts)] == [reverse.segment([text])[0].segments for text in texts]
+
+
 def test_without_splitting_its_end_is_lost_and_flagged(digits_translator):
     (done,) = digits_translator.translate([LONG], SearchOptions(split="never"))
     assert (len(done.segments), done.truncated) == (1, True)
