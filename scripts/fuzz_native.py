@@ -163,6 +163,7 @@ def use_engine(draw: random.Random, model: Model) -> None:
     calls: list[Callable[[], object]] = [
         lambda: engine.search(sources, random_options(draw).changed(shortlist=True), prefixes),
         lambda: engine.search(sources, random_options(draw), prefixes),
+        lambda: engine.search(sources, random_options(draw), prefixes, terms=random_terms(draw, model, count)),
         lambda: engine.score(sources, targets),
         lambda: engine.cross_attention([4, 4], [3, 4], layer, draw.choice((None, head))),
     ]
@@ -228,8 +229,10 @@ def valid_call(draw: random.Random, model: Model) -> list[Any]:
     divisors = array("d", [draw.choice((1.0, 3.0)) for _ in range(longest + 1)])
     is_greedy = options[0] == 1 and not (sample or options[2])
     drafts = random_lists(draw, count, 20, tgt_vocab) if is_greedy and draw.random() < 0.5 else None
+    has_terms = options[0] > 1 and draw.random() < 0.6
+    terms = random_terms(draw, model, count) if has_terms else None
     rows, is_helped = draw.choice((1, 5, 32)), draw.random() < 0.5
-    return [sources, prefixes, limits, options, rows, numbers, divisors, [0, 1, 2], None, drafts, is_helped]
+    return [sources, prefixes, limits, options, rows, numbers, divisors, [0, 1, 2], None, drafts, is_helped, terms]
 
 
 def run_call(packed: object, arguments: list[Any], times: int) -> None:
@@ -245,6 +248,19 @@ def run_call(packed: object, arguments: list[Any], times: int) -> None:
         helper.join()
 
 
+def random_terms(draw: random.Random, model: Model, count: int) -> tuple[list[list[int]], bytes]:
+    """Return terms for `count` sources, with some forms each, and random boundaries."""
+    tgt_vocab = model.tokenizers.tgt.vocab_size
+    lists = []
+    for _ in range(count):
+        written, number = list[int](), -1
+        for form in random_lists(draw, draw.choice((0, 1, 2, 5, 40)), draw.choice((1, 2, 9)), tgt_vocab):
+            number += number < 0 or draw.random() < 0.6
+            written += [number, len(form) or 1, *(max(4, token) for token in form or [4])]
+        lists.append(written)
+    return lists, bytes(draw.choice((0, 1, 1)) for _ in range(tgt_vocab))
+
+
 def random_shortlist(draw: random.Random, model: Model) -> Shortlist:
     """Return the candidates of each source token, few or many."""
     tgt_vocab = model.tokenizers.tgt.vocab_size
@@ -256,6 +272,8 @@ def random_shortlist(draw: random.Random, model: Model) -> Shortlist:
 def add_shortlist(draw: random.Random, model: Model, packed: object, arguments: list[Any]) -> None:
     """Add a shortlist to a call of `translate`, unless the module rejects it as invalid."""
     parts = [array("i", part) for part in random_shortlist(draw, model)]
+    if arguments[11] is not None and draw.random() < 0.9:  # terms need a search without a shortlist
+        return
     if draw.random() < 0.5:
         part = draw.choice(parts)
         fault = draw.choice((-(2**31), -1, 0, 1, 5, 1000, 2**31 - 1))
@@ -272,7 +290,7 @@ def spoil_call(draw: random.Random, arguments: list[Any]) -> None:
     number = draw.choice((-(2**70), -2, -1, 0, 1, 2, 100, 2**20, 2**31 - 1, 2**40, 2**70))
     small = draw.choice((-(2**31), -2, -1, 0, 1, 2, 100, 100_000, 2**31 - 1))
     real = draw.choice((-1.0, 0.0, 5e-324, 1e308, math.inf, -math.inf, math.nan))
-    which = draw.randrange(10)
+    which = draw.randrange(11)
     if which < 2:
         arguments[which] = list(arguments[which])
         draw.choice(arguments[which]).append(number)
@@ -292,6 +310,15 @@ def spoil_call(draw: random.Random, arguments: list[Any]) -> None:
         arguments[7] = draw.choice(([number], [], list(range(1000)), [3], [-1]))
     elif which == 8:
         arguments[9] = draw.choice(([], [[number]] * len(arguments[0]), [[3]] * len(arguments[0])))
+    elif which == 9 and arguments[11] is not None:
+        lists, boundaries = arguments[11]
+        terms = draw.choice(lists)
+        if terms and draw.random() < 0.7:
+            terms[draw.randrange(len(terms))] = draw.choice((-1, 0, 1, 2, 3, 40, 4096, 2**31 - 1, number))
+        if draw.random() < 0.2:
+            arguments[10] = draw.choice(
+                ((lists, boundaries[1:]), (lists[1:], boundaries), lists, (lists, boundaries * 2))
+            )
     else:
         at = draw.randrange(3)
         arguments[at] = draw.choice((arguments[at][:-1], arguments[at] * 2, [], [[]] * len(arguments[at])))

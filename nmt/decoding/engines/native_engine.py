@@ -97,6 +97,11 @@ def kernels() -> list[str]:
     return _decoder.kernels() if _decoder is not None else []
 
 
+Terms = tuple[Sequence[Sequence[int]], bytes]
+"""For each source its terms, as number of the term, length, ids and so on, all forms of a term in a row; for each token
+whether it ends the word before it. At most 32 terms, with 64 forms."""
+
+
 class _Inputs(NamedTuple):
     """The sources of a search, with the prefix and the maximum length of each output."""
 
@@ -106,6 +111,7 @@ class _Inputs(NamedTuple):
     draws: Sequence[int] | None = None  # as in `Engine.search`
     num_tags: int = 0  # tokens at the start of each prefix that have no score
     drafts: Sequence[Sequence[int]] | None = None
+    terms: Terms | None = None
 
 
 class NativeEngine:
@@ -113,6 +119,7 @@ class NativeEngine:
 
     num_threads = 1  # calls that `map` makes at once; each call already uses all threads
     forms_batches = False
+    takes_terms = True
 
     def __init__(
         self,
@@ -192,13 +199,14 @@ class NativeEngine:
         prefixes: Sequence[Sequence[int]] | None = None,
         draws: Sequence[int] | None = None,
         drafts: Sequence[Sequence[int]] | None = None,
+        terms: Terms | None = None,
     ) -> list[list[Hypothesis]]:
-        """As `Engine.search`."""
+        """As `Engine.search`. The outputs of a beam of up to 64 contain `terms`, if the model's limit allows it."""
         prefixes = [()] * len(sources) if prefixes is None else prefixes
         limits = output_limits(sources, options, prefixes, self.max_src_len, self.max_tgt_len, self.num_tags)
         is_greedy = options.beam_size == 1 and not (options.sample or options.exact)
         drafts = [[*draft, EOS_ID] if draft else [] for draft in drafts] if drafts and is_greedy else None
-        inputs = _Inputs(sources, prefixes, limits, draws, self.num_tags, drafts)
+        inputs = _Inputs(sources, prefixes, limits, draws, self.num_tags, drafts, terms)
         found = self._translate(inputs, options, with_scores=self.scores)
         results = [[Hypothesis(*output) for output in outputs] for outputs, _ in found]
         for hypotheses in results:
@@ -242,7 +250,7 @@ class NativeEngine:
 
         RunError if there is not enough memory.
         """
-        sources, prefixes, limits, draws, num_tags, drafts = inputs
+        sources, prefixes, limits, draws, num_tags, drafts, terms = inputs
         if not sources:
             return []
         longest = max(limits)
@@ -261,7 +269,7 @@ class NativeEngine:
         job = _decoder.translate(
             self._model, [[*source[: self.max_src_len - 1], EOS_ID] for source in sources], prefixes, limits, search,
             min(self._max_rows, share * (rows + _MAX_AHEAD * bool(drafts))), numbers, divisors, self._never_generated,
-            self._shortlist if options.shortlist else None, drafts, is_helped,
+            self._shortlist if options.shortlist else None, drafts, is_helped, terms,
         )  # fmt: skip
         try:
             helpers: list[Future[Any]] = [self._threads.get().submit(_decoder.run, job) for _ in range(num_threads - 1)]

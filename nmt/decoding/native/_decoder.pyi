@@ -17,6 +17,7 @@ def translate(
     shortlist: object | None,
     drafts: Sequence[Sequence[int]] | None,
     is_helped: bool,
+    terms: tuple[Sequence[Sequence[int]], bytes] | None = None,
     /,
 ) -> object: ...
 def run(job: object, /) -> bool: ...

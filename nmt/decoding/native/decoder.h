@@ -6,6 +6,10 @@
 
 enum { UNK_ID, PAD_ID, BOS_ID, EOS_ID };
 
+#define MAX_TERMS 32 /* of a source */
+#define MAX_FORMS 64 /* of all terms of a source */
+#define MAX_TERM_BEAM 64 /* largest beam with terms */
+
 /* The model section of a run's configuration; every number is checked by load_model. */
 typedef struct {
     int d_model, num_heads, d_ff, encoder_layers, decoder_layers;
@@ -75,6 +79,10 @@ typedef struct {
     int *prefix_lens;
     int **drafts;       /* expected outputs, which greedy search verifies several tokens at a time; or NULL */
     int *draft_lens;
+    int **terms;        /* words that an output must contain, as (number of the term, length, ids ...), forms of one term
+                         * in a row; or NULL. For beams without a shortlist */
+    int *term_lens;     /* ints in each */
+    char *boundaries;   /* [vocabulary]: whether a token ends the word before it; with terms */
     int *limits;        /* maximum output length, eos counted */
     double *numbers;    /* sampling: uniform in [0, 1), [num_sources][num_hypotheses][longest limit] */
     int longest_limit;

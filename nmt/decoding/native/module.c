@@ -6,7 +6,8 @@
  *   shortlist(model, starts, candidates, always) -> shortlist
  *                                                   starts, candidates, always: buffers of int; see struct Shortlist
  *   translate(model, sources, prefixes, limits, options, max_rows, numbers, divisors, never_generated, shortlist,
- *             drafts, is_helped) -> job             shortlist, drafts: or None; is_helped: one thread calls run, another help
+ *             drafts, is_helped[, terms]) -> job    shortlist, drafts, terms: or None; terms: (lists of int, bytes);
+ *                                                   is_helped: one thread calls run, another help
  *   run(job) -> whether help computed much          may be called by several threads at once; releases the GIL
  *   help(job)                                       computes half of the products of a job until it is done
  *   results(job) -> list of (outputs, attention)
@@ -199,10 +200,12 @@ static void free_job(PyObject *capsule) {
         if (job->sources) free(job->sources[i]);
         if (job->prefixes) free(job->prefixes[i]);
         if (job->drafts) free(job->drafts[i]);
+        if (job->terms) free(job->terms[i]);
         if (job->results) free_result(&job->results[i]);
     }
     free(job->sources), free(job->prefixes), free(job->src_lens), free(job->prefix_lens), free(job->limits);
-    free(job->drafts), free(job->draft_lens), free(job->results), free(job->numbers), free(job->length_divisors), free(job->penalty);
+    free(job->drafts), free(job->draft_lens), free(job->terms), free(job->term_lens), free(job->boundaries);
+    free(job->results), free(job->numbers), free(job->length_divisors), free(job->penalty);
     Py_XDECREF(py->model_capsule);
     Py_XDECREF(py->shortlist);
     free(py);
@@ -328,15 +331,54 @@ static int use_drafts(Job *job, PyObject *drafts) {
     return read_lists(drafts, job->num_sources, config->tgt_vocab_size, 0, INT32_MAX, job->drafts, job->draft_lens);
 }
 
+/* Whether a list of terms is (number of the term, length, ids ...), with the numbers ascending from 0 without gaps. */
+static int are_terms(const int *list, int length, int vocabulary) {
+    int forms = 0, last = -1;
+    for (int at = 0; at < length; at += 2 + list[at + 1]) {
+        if (length - at < 3 || list[at] < last || list[at] > last + 1 || list[at] >= MAX_TERMS) return 0;
+        if (list[at + 1] < 1 || list[at + 1] > length - at - 2 || ++forms > MAX_FORMS) return 0;
+        for (int i = 0; i < list[at + 1]; i++)
+            if (list[at + 2 + i] >= vocabulary || list[at + 2 + i] <= EOS_ID) return 0;
+        last = list[at];
+    }
+    return 1;
+}
+
+/* Gives the job the terms of its outputs, unless they are None. */
+static int use_terms(Job *job, PyObject *object) {
+    const Options *o = &job->options;
+    int vocabulary = model_config(job->model)->tgt_vocab_size;
+    PyObject *lists;
+    Py_buffer boundaries;
+    if (object == Py_None) return 0;
+    if (o->beam_size < 2 || o->beam_size > MAX_TERM_BEAM || o->sample || o->attention_layer >= 0 || job->shortlist)
+        return fail(PyExc_ValueError, "only beam search of up to 64 hypotheses, without a shortlist, has terms"), -1;
+    if (!PyTuple_Check(object)) return fail(PyExc_ValueError, "terms are lists and boundaries"), -1;
+    if (!PyArg_ParseTuple(object, "Oy*", &lists, &boundaries)) return -1;
+    int fits = boundaries.len == vocabulary;
+    job->boundaries = fits ? malloc(vocabulary) : NULL;
+    if (job->boundaries) memcpy(job->boundaries, boundaries.buf, vocabulary);
+    PyBuffer_Release(&boundaries);
+    if (!fits) return fail(PyExc_ValueError, "there are not as many boundaries as tokens"), -1;
+    job->terms = calloc((size_t)job->num_sources + 1, sizeof(int *));
+    job->term_lens = calloc((size_t)job->num_sources + 1, sizeof(int));
+    if (!job->boundaries || !job->terms || !job->term_lens) return PyErr_NoMemory(), -1;
+    if (read_lists(lists, job->num_sources, INT32_MAX, 0, 4096, job->terms, job->term_lens)) return -1;
+    for (int i = 0; i < job->num_sources; i++)
+        if (!are_terms(job->terms[i], job->term_lens[i], vocabulary)) return fail(PyExc_ValueError, "these are no terms"), -1;
+    return 0;
+}
+
 static PyObject *translate(PyObject *self, PyObject *args) {
     (void)self;
-    PyObject *capsule, *sources, *prefixes, *limits, *numbers, *divisors, *never_generated, *listed, *drafts;
+    PyObject *capsule, *sources, *prefixes, *limits, *numbers, *divisors, *never_generated, *listed, *drafts, *terms = Py_None;
     Options o;
     int max_rows, is_helped;
-    if (!PyArg_ParseTuple(args, "OOOO(iiiiiiiddiiii)iOOOOOp", &capsule, &sources, &prefixes, &limits, &o.beam_size,
+    if (!PyArg_ParseTuple(args, "OOOO(iiiiiiiddiiii)iOOOOOp|O", &capsule, &sources, &prefixes, &limits, &o.beam_size,
                           &o.num_hypotheses, &o.exact, &o.sample, &o.min_len, &o.no_repeat_ngram, &o.top_k,
                           &o.temperature, &o.top_p, &o.with_scores, &o.attention_layer, &o.attention_head, &o.num_tags,
-                          &max_rows, &numbers, &divisors, &never_generated, &listed, &drafts, &is_helped))
+                          &max_rows, &numbers, &divisors, &never_generated, &listed, &drafts, &is_helped,
+                          &terms))
         return NULL;
     SharedModel *shared = PyCapsule_GetPointer(capsule, MODEL_NAME);
     Py_ssize_t count = PySequence_Size(sources);
@@ -356,7 +398,7 @@ static PyObject *translate(PyObject *self, PyObject *args) {
     Py_INCREF(capsule);
     py->model_capsule = capsule;
     if (use_shortlist(py, listed) || fill_job(py, sources, prefixes, limits, numbers, divisors, never_generated) ||
-        use_drafts(&py->job, drafts))
+        use_drafts(&py->job, drafts) || use_terms(&py->job, terms))
         Py_CLEAR(job);
     return job;
 }

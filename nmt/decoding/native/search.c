@@ -35,6 +35,7 @@ typedef struct {
 typedef struct Candidate {
     float score, token_score;
     int row, token, order;
+    int bank; /* with terms: how much of them it contains */
 } Candidate;
 
 /* ln(x) of a positive number, identical on every platform: x = 2^e m, ln m = 2 artanh((m - 1) / (m + 1)). */
@@ -123,6 +124,7 @@ static void free_sentence(Worker *w, Sentence *s) {
     free(s->rows);
     free(s->spare);
     free(s->ahead);
+    free(s->forms);
     release_outputs(s);
     free_aligned(s->memory_storage);
     free(s->memory);
@@ -147,6 +149,21 @@ static Row *new_rows(Sentence *s, int count) {
         rows[i].scores = (float *)(rows[i].ids + ROUND_UP(limit, 2));
     }
     return rows;
+}
+
+/* Finds the forms of the terms of a source, which module.c has checked; returns 0 if out of memory. */
+static int read_terms(const Job *job, Sentence *s) {
+    const int *ids = job->terms[s->source], *end = ids + job->term_lens[s->source];
+    s->forms = malloc(MAX_FORMS * sizeof(Form));
+    if (!s->forms) return 0;
+    for (; ids < end; ids += 2 + ids[1]) {
+        int term = ids[0], length = ids[1];
+        s->forms[s->num_forms++] = (Form){term, length, ids + 2};
+        if (term == s->num_terms) s->needed[s->num_terms++] = length;
+        else if (length < s->needed[term]) s->needed[term] = length;
+    }
+    for (int i = 0; i < s->num_terms; i++) s->needed[MAX_TERMS] += s->needed[i];
+    return 1;
 }
 
 static Sentence *new_sentence(const Search *search, int source) {
@@ -174,6 +191,7 @@ static Sentence *new_sentence(const Search *search, int source) {
         s->attention = calloc((size_t)s->limit * s->src_len, sizeof(float));
         fits = fits && s->weights && s->attention;
     }
+    if (fits && job->terms && job->term_lens[source]) fits = read_terms(job, s);
     if (fits && job->shortlist) fits = list_outputs(w, job, s);
     if (!fits) {
         free_sentence(w, s);
@@ -262,6 +280,53 @@ static int place_of(const Sentence *s, int token) {
     return first;
 }
 
+/* ---- Terms: hypotheses that contain as much of them share a bank, and banks share the beam (dynamic beam allocation,
+ * Post and Vilar 2018, section 3). A term is met when the token after it begins another word. ---- */
+
+static int is_complete(const Row *row) { return row->matched && row->matched == row->sentence->forms[row->form].length; }
+
+static unsigned terms_at_end(const Row *row) {
+    return row->met | (is_complete(row) ? 1u << row->sentence->forms[row->form].term : 0);
+}
+
+static int lacks_terms(const Row *row) {
+    int count = row->sentence->num_terms;
+    return count && terms_at_end(row) != (unsigned)((1ull << count) - 1);
+}
+
+/* Whether `form` is of a term not yet met, and continues the `matched` tokens that the row ends with. */
+static int is_open(const Row *row, const Form *form, int matched) {
+    return !(row->met >> form->term & 1) && form->length > matched &&
+           (!matched || !memcmp(form->ids, row->sentence->forms[row->form].ids, matched * sizeof(int)));
+}
+
+/* Notes what the next token of a row means for its terms. */
+static void follow(const Job *job, Row *row, int token) {
+    const Sentence *s = row->sentence;
+    if (is_complete(row) && job->boundaries[token]) row->met = terms_at_end(row), row->matched = 0;
+    for (int matched = row->matched;; matched = 0) {
+        for (int i = 0; i < s->num_forms; i++)
+            if (is_open(row, &s->forms[i], matched) && s->forms[i].ids[matched] == token) {
+                row->form = i, row->matched = matched + 1;
+                return;
+            }
+        if (!matched) break;
+    }
+    row->matched = 0;
+}
+
+/* The bank of a row: as many as fit the beam, by the number of tokens of terms that it contains. */
+static int bank_of(const Row *row, int width) {
+    const Sentence *s = row->sentence;
+    int found = 0, needed = s->needed[MAX_TERMS], banks = needed + 1 < width ? needed + 1 : width;
+    for (int i = 0; i < s->num_terms; i++) found += row->met >> i & 1 ? s->needed[i] : 0;
+    if (row->matched) {
+        int most = s->needed[s->forms[row->form].term];
+        found += row->matched < most ? row->matched : most;
+    }
+    return found * banks / (needed + 1);
+}
+
 /* ---- Conditions ---- */
 
 /* Forbids tokens that would repeat an n-gram of the row (Paulus et al. 2018, section 2.5). */
@@ -308,7 +373,7 @@ static void apply_conditions(const Job *job, const Row *row, float *logits, int 
         for (int i = 0; i < s->num_outputs; i++) logits[i] += job->penalty[s->outputs[i]];
     else
         for (int i = 0; i < count; i++) logits[i] += job->penalty[i];
-    if (too_short) logits[eos_place] = -INFINITY;
+    if (too_short || lacks_terms(row)) logits[eos_place] = -INFINITY;
     if (options->no_repeat_ngram > 0 && options->no_repeat_ngram <= row->length + 1) {
         forbid_repeats(row, options->no_repeat_ngram, logits);
         if (too_short && nothing_is_left(logits, count)) logits[eos_place] = eos; /* too short, but nothing else is allowed */
@@ -344,7 +409,7 @@ static int draw(const Search *search, const Row *row, const float *logits, int c
     double *cumulative = search->probabilities, total = 0.0;
     int n = 0;
     for (int i = 0; i < count; i++)
-        if (logits[i] > -INFINITY) tokens[n] = (Candidate){(float)(logits[i] / options->temperature), 0, 0, i, n}, n++;
+        if (logits[i] > -INFINITY) tokens[n] = (Candidate){(float)(logits[i] / options->temperature), 0, 0, i, n, 0}, n++;
     if (!n) return 0; /* the logits are not numbers */
     if (options->top_k || options->top_p < 1.0) qsort(tokens, n, sizeof *tokens, by_logit);
     if (options->top_k && options->top_k < n) n = options->top_k;
@@ -464,6 +529,39 @@ static int may_improve(const Search *search, Sentence *s, float best) {
     return rank(search->job, best, s->limit) > rank(search->job, last->score, last->length);
 }
 
+/* Adds the tokens that continue or begin a term of a row to the candidates; `first` is the first of the row's. */
+static int add_terms(const Search *search, const Row *row, const float *logits, float total, int first, int n) {
+    int matched = is_complete(row) ? 0 : row->matched;
+    for (int i = 0; i < row->sentence->num_forms; i++) {
+        const Form *form = &row->sentence->forms[i];
+        int token = form->ids[matched < form->length ? matched : 0], is_new = logits[token] > -INFINITY;
+        if (!is_open(row, form, matched) || (!matched && terms_at_end(row) >> form->term & 1)) continue;
+        for (int j = first; is_new && j < n; j++) is_new = search->candidates[j].token != token;
+        float score = logits[token] - total;
+        if (is_new)
+            search->candidates[n] = (Candidate){score + row->score, score, (int)(row - row->sentence->rows), token, n, 0}, n++;
+    }
+    return n;
+}
+
+/* Orders the `n` candidates, best first, by turns of the banks, the fullest first; returns how many are wanted. */
+static int take_turns(const Search *search, const Sentence *s, int n, int wanted) {
+    Candidate *candidates = search->candidates, *chosen = candidates + n;
+    int width = search->job->options.beam_size, count = 0, next[MAX_TERM_BEAM] = {0};
+    for (int i = 0; i < n; i++) {
+        Row row = s->rows[candidates[i].row];
+        follow(search->job, &row, candidates[i].token);
+        candidates[i].bank = bank_of(&row, width);
+    }
+    for (int bank = width - 1; count < n && count < wanted; bank = (bank ? bank : width) - 1) {
+        int *at = &next[bank];
+        while (*at < n && candidates[*at].bank != bank) ++*at;
+        if (*at < n) chosen[count++] = candidates[(*at)++];
+    }
+    memcpy(candidates, chosen, count * sizeof(Candidate));
+    return count;
+}
+
 /* The continuations of all rows of a sentence, best first; returns their number, or -1 if a score is not a number. */
 static int find_candidates(const Search *search, const Sentence *s, const float *logits, const Reduction *totals) {
     int places = num_places(search, s), wanted = 2 * search->job->options.beam_size, n = 0;
@@ -471,24 +569,29 @@ static int find_candidates(const Search *search, const Sentence *s, const float 
         float total = log_total(&totals[row]);
         int found = search->worker->model->kernel->top(logits + row * search->stride, places, wanted, search->top_scores,
                                                        search->top_ids);
+        int first = n;
         if (isnan(total)) return -1;
         for (int i = 0; i < found; i++, n++) {
             float score = is_tag(search->job, &s->rows[row]) ? 0.0f : search->top_scores[i] - total;
             int token = token_at(s, search->top_ids[i]);
-            search->candidates[n] = (Candidate){score + s->rows[row].score, score, row, token, n};
+            search->candidates[n] = (Candidate){score + s->rows[row].score, score, row, token, n, 0};
         }
+        if (s->num_forms) n = add_terms(search, &s->rows[row], logits + row * search->stride, total, first, n);
     }
     qsort(search->candidates, n, sizeof(Candidate), by_logit);
+    if (s->num_forms) return take_turns(search, s, n, wanted);
     return n < wanted ? n : wanted;
 }
 
-static void copy_row(const Row *parent, const Candidate *candidate, Row *child) {
+static void copy_row(const Job *job, const Row *parent, const Candidate *candidate, Row *child) {
     child->length = parent->length + 1;
     memcpy(child->ids, parent->ids, parent->length * sizeof(int));
     memcpy(child->scores, parent->scores, parent->length * sizeof(float));
     child->ids[parent->length] = child->last = candidate->token;
     child->scores[parent->length] = candidate->token_score;
     child->score = candidate->score;
+    child->met = parent->met, child->form = parent->form, child->matched = parent->matched;
+    if (child->sentence->num_forms) follow(job, child, candidate->token);
 }
 
 /* The next generation of hypotheses: the best candidates that do not end. */
@@ -499,7 +602,7 @@ static void breed(const Search *search, Sentence *s, int num_candidates) {
         if (candidate->token == EOS_ID) continue;
         const Row *parent = &s->rows[candidate->row];
         Row *child = &s->spare[children++];
-        copy_row(parent, candidate, child);
+        copy_row(search->job, parent, candidate, child);
         child->running = 1;
         for (int b = 0; b < parent->num_blocks; b++) {
             child->blocks[b] = parent->blocks[b];
@@ -527,7 +630,7 @@ static Status advance_beam(const Search *search, Sentence *s, const float *logit
         int ends = candidate->token == EOS_ID;
         if (!ends && candidate->score > best) best = candidate->score;
         if (i < width && (ends || at_limit)) {
-            copy_row(&s->rows[candidate->row], candidate, &s->spare[0]);
+            copy_row(search->job, &s->rows[candidate->row], candidate, &s->spare[0]);
             if (!collect(search, s, &s->spare[0], candidate->score)) return OUT_OF_MEMORY;
         }
     }
@@ -691,6 +794,7 @@ static int start(Search *search) {
     int rows_of_source = search->rows_per_source + (search->job->drafts ? MAX_AHEAD : 0);
     size_t rows = (size_t)search->max_sentences * rows_of_source, few = 2 * (size_t)options->beam_size;
     size_t candidates = options->sample ? vocab : options->beam_size * few;
+    if (search->job->terms) candidates = 2 * options->beam_size * (few + MAX_FORMS);
     free(w->active);
     free(w->sentences);
     w->active = malloc(rows * sizeof *w->active);

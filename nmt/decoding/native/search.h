@@ -14,6 +14,12 @@ typedef struct Block {
 
 struct Sentence;
 
+/* A way to write a term. */
+typedef struct {
+    int term, length;
+    const int *ids;
+} Form;
+
 /* A hypothesis that is being decoded. */
 typedef struct {
     struct Sentence *sentence;
@@ -25,6 +31,8 @@ typedef struct {
     Block **blocks;   /* [limit / 16], num_blocks of them in use */
     void **numbers;   /* their contents */
     int num_blocks;
+    unsigned met;     /* bits of the terms that it contains */
+    int form, matched; /* the form of a term that it ends with, and how many of its tokens; 0 of them: none */
     int sample;       /* its index among the samples */
     int running;
 } Row;
@@ -43,6 +51,9 @@ typedef struct Sentence {
     Output *ended;    /* ended hypotheses of a beam */
     int num_ended, ended_capacity;
     void *memory_storage;
+    Form *forms;      /* [num_forms]: of the terms that the output must contain */
+    int num_forms, num_terms;
+    int needed[MAX_TERMS + 1]; /* tokens of the shortest form of each term, and of all terms */
     int *outputs;     /* [num_outputs]: the tokens of its shortlist, by id; NULL without one */
     int num_outputs;
     Linear output;    /* FP32: the layer of these outputs */
