@@ -316,7 +316,7 @@ def spoil_call(draw: random.Random, arguments: list[Any]) -> None:
         if terms and draw.random() < 0.7:
             terms[draw.randrange(len(terms))] = draw.choice((-1, 0, 1, 2, 3, 40, 4096, 2**31 - 1, number))
         if draw.random() < 0.2:
-            arguments[10] = draw.choice(
+            arguments[11] = draw.choice(
                 ((lists, boundaries[1:]), (lists[1:], boundaries), lists, (lists, boundaries * 2))
             )
     else:

@@ -100,7 +100,7 @@ Alignments = Annotated[
 GlossaryFile = Annotated[
     Path | None,
     typer.Option(
-        help="File of terms: one per line, a tab, its translation. Models trained with data.glossary follow them.",
+        help="Terms and their translations: one per line with a tab between them, or .csv, .xlsx, .tbx or .tmx.",
     ),
 ]
 
@@ -205,7 +205,6 @@ def translate(
         *[STANDARD_INPUT] * (not texts and not input),
     ]
     refuse_replacing(filter(None, (output, attention)), read, [*found, *last])
-    terms = None if glossary is None else read_glossary(glossary)
     with open_translator(
         found, engine, device, precision, ray, ray_workers, scores=format == "jsonl", last=last
     ) as translator:
@@ -213,6 +212,9 @@ def translate(
         from nmt.translation.stream import grow_blocks, read_blocks
         from nmt.translation.translator import Request, Translator
 
+        terms = (
+            None if glossary is None else read_glossary(glossary, partial(translator.languages.direction, to, from_))
+        )
         options = search.change(translator.options)
         if to is not None or from_ is not None:
             translator.languages.direction(to, from_)  # rejects languages that the model does not know

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -265,9 +265,26 @@ def _term_error(term: Term) -> str:
     return ""
 
 
-def read_glossary(path: Path) -> Glossary:
-    """Read the terms of `path`. DataError as `parse_glossary`."""
-    return parse_glossary(read_lines(path), path)
+def read_glossary(path: Path, languages: Callable[[], tuple[str, str]] | None = None) -> Glossary:
+    """Read the terms of a file: tab-separated, or by its ending .csv, .xlsx, .tbx or .tmx.
+
+    `languages` returns those of the terms, to choose from a .tbx or .tmx. Of several terms of a concept in it, the
+    first is the translation. DataError as `parse_glossary`, and as the reader of each format raises it.
+    """
+    form = path.suffix.removeprefix(".").lower()
+    if form not in ("csv", "xlsx", "tbx", "tmx"):
+        return parse_glossary(read_lines(path), path)
+    from nmt.config.corpora import ParallelFiles  # only here, because most glossaries are tab-separated
+    from nmt.data.read.corpus import READERS
+
+    if form in ("csv", "xlsx"):
+        return _add_rows(READERS[form](ParallelFiles.model_validate({form: str(path)}), path), path)
+    src_lang, tgt_lang = languages() if languages is not None else (None, None)
+    rows = READERS["tmx"](ParallelFiles(tmx=str(path), src_lang=src_lang, tgt_lang=tgt_lang), path)
+    first: dict[str, tuple[str, str, int]] = {}
+    for row in rows:
+        first.setdefault(row[0], row)
+    return _add_rows(first.values(), path)
 
 
 def parse_glossary(text: Iterable[str], path: Path | None = None) -> Glossary:
@@ -276,14 +293,26 @@ def parse_glossary(text: Iterable[str], path: Path | None = None) -> Glossary:
     Lines that start with # are comments, and cells after the second are notes. DataError, with file and line, if a line
     is not a term, or a term has two translations. Terms repeated with the same translation are logged as a warning.
     """
+
+    def rows() -> Iterator[tuple[str, str, int]]:
+        for number, line in enumerate(text, start=1):
+            if not line.strip() or line.startswith("#"):
+                continue
+            source, tab, rest = line.partition("\t")
+            if not tab:
+                raise DataError("this line has no tab", path=path, line=number, hint=_FILE_FORM)
+            yield source, rest.partition("\t")[0], number
+
+    return _add_rows(rows(), path)
+
+
+def _add_rows(rows: Iterable[tuple[str, str, int]], path: Path | None) -> Glossary:
+    """Return the terms in `rows`: source, target, line. DataError as `parse_glossary`; blank rows are skipped."""
     glossary, lines, repeated = Glossary(), dict[str, int](), list[int]()
-    for number, line in enumerate(text, start=1):
-        if not line.strip() or line.startswith("#"):
+    for source, target, number in rows:
+        if not (source.strip() or target.strip()):
             continue
-        source, tab, rest = line.partition("\t")
-        source, target = " ".join(source.split()), rest.partition("\t")[0]
-        if not tab:
-            raise DataError("this line has no tab", path=path, line=number, hint=_FILE_FORM)
+        source = " ".join(source.split())
         try:
             glossary.add(source, target)
         except DataError as error:

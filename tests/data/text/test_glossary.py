@@ -193,6 +193,65 @@ def test_a_fault_is_told_with_its_line(tmp_path, text, line, message, hint):
     assert (refused.value.line, refused.value.message, refused.value.hint) == (line, message, hint)
 
 
+TBX_2 = """<?xml version="1.0"?>
+<!DOCTYPE martif SYSTEM "TBXcoreStructV02.dtd">
+<martif type="TBX" xml:lang="en"><text><body>
+<termEntry id="1"><langSet xml:lang="de-DE"><tig><term>Pumpe</term></tig><tig><term>Förderpumpe</term></tig></langSet>
+<langSet xml:lang="en"><tig><term>pump</term><termNote type="x">noun</termNote></tig></langSet></termEntry>
+<termEntry id="2"><langSet xml:lang="de"><tig><term>Flansch</term></tig></langSet>
+<langSet xml:lang="en"><ntig><termGrp><term>flange</term></termGrp></ntig><tig><term>collar</term></tig></langSet>
+<langSet xml:lang="fr"><tig><term>bride</term></tig></langSet></termEntry>
+</body></text></martif>
+"""
+TBX_3 = """<tbx xmlns="urn:iso:std:iso:30042:ed-2" type="TBX-Core" style="dca"><text><body>
+<conceptEntry id="1"><langSec xml:lang="de"><termSec><term>Pumpe</term></termSec></langSec>
+<langSec xml:lang="en"><termSec><term>pump</term></termSec></langSec></conceptEntry></body></text></tbx>
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "terms"),
+    [
+        ("v2.tbx", TBX_2, [("Pumpe", "pump"), ("Förderpumpe", "pump"), ("Flansch", "flange")]),
+        ("v3.tbx", TBX_3, [("Pumpe", "pump")]),
+        ("terms.csv", 'de,en,note\nPumpe,pump,x\n"Flansch, rund","flange, ""round""",\n', None),
+        ("terms.CSV", "Pumpe;pump\nVentil;valve\n", [("Pumpe", "pump"), ("Ventil", "valve")]),
+    ],
+)
+def test_terms_are_read_from_tables_and_term_bases(tmp_path, name, text, terms):
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    found = read_glossary(tmp_path / name, lambda: ("de", "en")).terms
+    assert found == [Term(*term) for term in terms or [("Pumpe", "pump"), ("Flansch, rund", 'flange, "round"')]]
+
+
+def test_terms_are_read_from_workbooks(tmp_path):
+    book = pytest.importorskip("openpyxl").Workbook()
+    for row in (["de", "en"], ["Pumpe", "pump"], ["Ventil", "valve"]):
+        book.active.append(row)
+    book.save(tmp_path / "terms.xlsx")
+    assert read_glossary(tmp_path / "terms.xlsx").terms == [Term("Pumpe", "pump"), Term("Ventil", "valve")]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("<tbx><text></text></tbx>", "no <termEntry> or <conceptEntry> in this file"),
+        ("<html></html>", "this is not TBX: the file starts with <html>"),
+        (TBX_3.replace("pump<", "pump"), "not well-formed XML: mismatched tag"),
+        ('<!DOCTYPE tbx [<!ENTITY a "b">]>' + TBX_3, "the file contains a DTD"),
+        (TBX_3.replace("pump", "&a;"), "not well-formed XML: undefined entity"),
+        (TBX_3.replace('"en"', '"fr"'), "no unit has both de and en"),
+        (TBX_3.replace("pump", " "), "the target of a term is empty"),
+    ],
+)
+def test_a_faulty_term_base_is_refused(tmp_path, text, message):
+    (tmp_path / "terms.tbx").write_text(text, encoding="utf-8")
+    with pytest.raises(DataError) as refused:
+        read_glossary(tmp_path / "terms.tbx", lambda: ("de", "en"))
+    assert refused.value.message == message
+    assert refused.value.path == tmp_path / "terms.tbx"
+
+
 def test_a_term_that_is_repeated_is_a_warning(tmp_path, caplog):
     path = tmp_path / "terms.tsv"
     path.write_text("cat\tKatze\ndog\tHund\ncat\tKatze\ncat\tKatze\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Read TMX (Translation Memory eXchange 1.1 to 1.4b, OSCAR/LISA) as a stream: no entities, bounded memory.
+"""Read TMX (Translation Memory eXchange 1.1 to 1.4b, OSCAR/LISA) and TBX as a stream: no entities, bounded memory.
 
 A document type that names an external DTD is ignored, because many tools write `<!DOCTYPE tmx SYSTEM "tmx14.dtd">`.
 nmt never reads that DTD. Declarations in the document itself, and references to entities of any kind, are rejected.
@@ -40,6 +40,11 @@ _LINE_BREAK = re.compile(r"<\s*br\b|\\n|^[\r\n]+$", re.IGNORECASE)
 _CODES = frozenset({"bpt", "ept", "it", "ph", "ut"})
 
 
+_ROOTS = frozenset({"tmx", "martif", "tbx"})
+_NAMES_IN_TBX = {"termEntry": "tu", "conceptEntry": "tu", "langSet": "tuv", "langSec": "tuv", "term": "seg"}
+"""What stands for the units, variants and segments of a TMX in TBX (ISO 30042), version 2 or 3."""
+
+
 def read_tmx(files: ParallelFiles, path: Path) -> Iterator[Record]:
     """Yield the pairs of the units that have both languages; `line` is that of `<tu>`.
 
@@ -77,6 +82,7 @@ class _Units:
         self._languages_found: Counter[str] = Counter()  # the first thousand
         self._num_units = self._num_without = 0
         self._depth = self._bytes_since_event = 0
+        self._names: dict[str, str] = {}  # in place of other names
         self._unit_line = self._unit_chars = 0
         self._variants: list[tuple[str, str]] = []
         self._language = ""
@@ -113,7 +119,8 @@ class _Units:
         """Log the units that were skipped. Raises DataError if no unit had both languages."""
         src, tgt = self._languages
         if self._num_units == 0:
-            raise DataError("no translation unit (<tu>) in this file", path=self._path)
+            name = "<termEntry> or <conceptEntry>" if self._names else "translation unit (<tu>)"
+            raise DataError(f"no {name} in this file", path=self._path)
         if self._num_without == self._num_units:
             found = self._languages_found.most_common(_SHOWN_LANGUAGES)
             listed = ", ".join(f"{name[:60]} ({count:,})" for name, count in found)
@@ -128,8 +135,12 @@ class _Units:
         self._bytes_since_event = 0
         self._depth += 1
         local = name.rpartition(":")[2]
+        if self._depth == 1 and local not in _ROOTS:
+            kind = "TBX" if self._path.suffix.lower() == ".tbx" else "TMX"
+            raise self._fault(f"this is not {kind}: the file starts with <{name[:60]}>")
         if self._depth == 1 and local != "tmx":
-            raise self._fault(f"this is not TMX: the file starts with <{name[:60]}>")
+            self._names = _NAMES_IN_TBX
+        local = self._names.get(local, local)
         if self._depth > MAX_DEPTH:
             raise self._fault(f"elements nested more than {MAX_DEPTH} deep")
         if self._segment is not None:
@@ -150,6 +161,7 @@ class _Units:
         self._bytes_since_event = 0
         self._depth -= 1
         local = name.rpartition(":")[2]
+        local = self._names.get(local, local)
         if self._segment is None:
             if local == "tu":
                 self._end_unit()
