@@ -6,11 +6,15 @@ from collections.abc import Sequence
 
 from nmt.base.errors import NmtError
 from nmt.config import SearchOptions
-from nmt.data.text.glossary import missed_terms
+from nmt.data.text.glossary import Term, missed_terms
 from nmt.data.text.spans import may_have_numbers, number_differences, numbers_in
-from nmt.data.tokens.tokenizer import TokenizerPair
+from nmt.data.tokens.tokenizer import Tokenizer, TokenizerPair
 from nmt.translation.guards import find_loop
 from nmt.translation.segments import Search, Segment, SegmentTranslation, untranslated
+from nmt.translation.terms import term_ids
+
+TERM_BEAM_SIZES = (8, 16)
+"""Beam sizes of the search that must find the missing terms, and of the next one, which must find all terms."""
 
 RETRY_BEAM_SIZE = 5
 """Beam size of the search for a hypothesis that keeps every protected span."""
@@ -95,10 +99,13 @@ def search_again(segments: Sequence[Segment], search: Search, options: SearchOpt
         return [[] for _ in segments]
 
 
-def retry_missed(segments: Sequence[Segment], search: Search, options: SearchOptions) -> None:
+def retry_missed(
+    segments: Sequence[Segment], search: Search, options: SearchOptions, tokenizer: Tokenizer | None = None
+) -> None:
     """For segments whose best translation misses terms or numbers, rank the hypotheses that miss fewest first.
 
-    The other hypotheses come from an n-best search and a beam search. Hypotheses that lost a protected span or repeat
+    The other hypotheses come from an n-best search and a beam search, which must find the terms if the `tokenizer` of
+    the target is given: then the engine takes terms. Hypotheses that lost a protected span or repeat
     themselves always rank after those that did not. Of numbers, all must be right: a hypothesis with fewer wrong ones
     is not a better translation.
     """
@@ -107,21 +114,39 @@ def retry_missed(segments: Sequence[Segment], search: Search, options: SearchOpt
         for segment in segments
         if segment.around is None
         # Samples keep their numbers: to replace them would change what is sampled.
-        and (_num_missed_terms(segment, segment.hypotheses[0]) or (not options.sample and wrong_numbers(segment)))
+        and (_missed_terms(segment, segment.hypotheses[0]) or (not options.sample and wrong_numbers(segment)))
     ]
     if not missing:
         return
     beam = options.greedy().changed(beam_size=RETRY_BEAM_SIZE, num_hypotheses=RETRY_BEAM_SIZE, exact=options.exact)
-    for segment, hypotheses in zip(missing, search_again(missing, search, beam), strict=True):
+    lacking, others = list[Segment](), list[Segment]()
+    for segment in missing:
+        requires = tokenizer is not None and _missed_terms(segment, segment.hypotheses[0])
+        (lacking if requires else others).append(segment)
+    _rank(others, search_again(others, search, beam), options)
+    # Terms that the model chooses by itself would share the beam with those that it has to be told.
+    for size, only_missed in zip(TERM_BEAM_SIZES, (True, False), strict=True):
+        lacking = [segment for segment in lacking if _missed_terms(segment, segment.hypotheses[0])]
+        for segment in lacking:
+            missed = _missed_terms(segment, segment.hypotheses[0]) if only_missed else segment.terms
+            segment.term_ids = term_ids(tokenizer, missed) if tokenizer is not None else ()
+        wide = beam.changed(beam_size=size, num_hypotheses=size, exact=False, shortlist=False)
+        _rank(lacking, search_again(lacking, search, wide), options)
+
+
+def _rank(segments: Sequence[Segment], found: Sequence[Sequence[SegmentTranslation]], options: SearchOptions) -> None:
+    """Rank the hypotheses of each segment, and more that were `found`, by what they miss."""
+    for segment, hypotheses in zip(segments, found, strict=True):
 
         def faults(hypothesis: SegmentTranslation, segment: Segment = segment) -> tuple[int, int, int]:
             degenerate = len(lost_spans(segment, hypothesis)) + has_loop(hypothesis)
-            return degenerate, _num_missed_terms(segment, hypothesis), bool(wrong_numbers(segment, hypothesis.text))
+            degenerate += bool(segment.term_ids) and not hypothesis.finished
+            return degenerate, len(_missed_terms(segment, hypothesis)), bool(wrong_numbers(segment, hypothesis.text))
 
-        found: dict[tuple[int, ...], SegmentTranslation] = {}
+        distinct: dict[tuple[int, ...], SegmentTranslation] = {}
         for hypothesis in [*segment.hypotheses, *hypotheses]:
-            found.setdefault(tuple(hypothesis.tgt_ids), hypothesis)
-        ranked = sorted(found.values(), key=faults)  # stable: the better ones stay first
+            distinct.setdefault(tuple(hypothesis.tgt_ids), hypothesis)
+        ranked = sorted(distinct.values(), key=faults)  # stable: the better ones stay first
         segment.hypotheses = ranked[: options.num_hypotheses]
 
 
@@ -136,7 +161,7 @@ def wrong_numbers(segment: Segment, output: str | None = None) -> list[str]:
     return number_differences(segment.protected.numbers(), numbers_in(segment.protected.without_spans(output)))
 
 
-def _num_missed_terms(segment: Segment, translation: SegmentTranslation) -> int:
+def _missed_terms(segment: Segment, translation: SegmentTranslation) -> list[Term]:
     if not segment.terms:
-        return 0
-    return len(missed_terms(segment.terms, segment.protected.restore(translation.text)[0]))
+        return []
+    return missed_terms(segment.terms, segment.protected.restore(translation.text)[0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 from nmt.base.errors import require
@@ -15,6 +16,7 @@ from nmt.decoding.engines.interface import Engine
 from nmt.decoding.hypothesis import Hypothesis
 from nmt.translation.protect import Protected
 from nmt.translation.split import TextSpan
+from nmt.translation.terms import word_boundaries
 
 MAX_BATCH_SENTENCES = 256
 MIN_BATCH_SENTENCES = 16
@@ -42,7 +44,7 @@ _NO_TEXT, _NO_SPAN = Protected("", []), TextSpan(0, 0, "")
 class Segment:
     """A unit of search: one or a few sentences as token ids without specials, with the translations so far.
 
-    The search needs only the first five fields; the others relate the segment to the text that it is a part of.
+    The search needs only the first six fields; the others relate the segment to the text that it is a part of.
     """
 
     src_ids: list[int]
@@ -50,6 +52,7 @@ class Segment:
     draft_ids: Sequence[int] = ()  # a translation to expect; it does not change the output
     draw: int = 0  # in sampling: segments of the same source and the same draw get the same samples
     tgt_tag: Sequence[int] = ()  # the tag at the beginning of the output, if the model has target-side tags
+    term_ids: Sequence[int] = ()  # the terms that the search must find, as of `terms.term_ids`
     protected: Protected = _NO_TEXT
     span: TextSpan = _NO_SPAN
     space: str = ""  # after its translation
@@ -71,7 +74,7 @@ class Segment:
 
     def reset(self) -> None:
         """Forget the translations."""
-        self.hypotheses, self.around = [], None
+        self.hypotheses, self.around, self.term_ids = [], None, ()
         self.loop_retried = self.protected_retried = False
 
 
@@ -104,13 +107,17 @@ def translate_segments(
     sources = [segment.src_ids[:limit] for segment in segments]
     has_prefixes = any(segment.prefix_ids or segment.tgt_tag for segment in segments)
     has_drafts = any(segment.draft_ids for segment in segments)
+    has_terms = any(segment.term_ids for segment in segments)
     has_draws = options.sample and any(segment.draw for segment in segments)
 
     def search(batch: list[int]) -> list[list[Hypothesis]]:
         prefixes = [[*segments[i].tgt_tag, *segments[i].prefix_ids] for i in batch] if has_prefixes else None
         draws = [segments[i].draw for i in batch] if has_draws else None
         drafts = [[*segments[i].tgt_tag, *segments[i].draft_ids] for i in batch] if has_drafts else None
-        return engine.search([sources[i] for i in batch], options, prefixes, draws, drafts)
+        find: Callable[..., list[list[Hypothesis]]] = engine.search
+        if has_terms:  # only for an engine that takes them
+            find = partial(find, terms=([segments[i].term_ids for i in batch], word_boundaries(tokenizers.tgt)))
+        return find([sources[i] for i in batch], options, prefixes, draws, drafts)
 
     def decode(i: int, hypothesis: Hypothesis) -> SegmentTranslation:
         tag, source, truncated = segments[i].tgt_tag, sources[i], len(segments[i].src_ids) > limit

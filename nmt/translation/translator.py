@@ -137,8 +137,8 @@ class Translator:
 
     @property
     def obeys_terms(self) -> bool:
-        """True if the model was trained to obey the terms of a glossary (data.glossary)."""
-        return self.segmenter.knows_terms
+        """True if translations follow a glossary: by training (data.glossary), or because the engine takes terms."""
+        return self.segmenter.knows_terms or getattr(self.engine, "takes_terms", False)
 
     @property
     def protects(self) -> bool:
@@ -168,11 +168,11 @@ class Translator:
         are kept, and outputs that repeat themselves or have other numbers than their source are decoded again, all
         according to `options` (default: the decoding section of the run). If `options.num_hypotheses` exceeds 1, the
         rest of the n-best list is in `Translation.alternatives`. The translation of text i begins with `prefixes[i]`,
-        which is that of its first sentence. In sampling, equal texts get equal samples, unless their
-        `draws` differ. If the model was trained with data.glossary, it translates terms as `glossary` says; terms that
-        it misses are in `Translation.terms_missed`. `drafts` are translations to expect, such as those of an earlier
-        version of the texts; greedy search with the native engine is faster the more of them is right, and no output
-        depends on them. NmtError for a text that is not a str, or a prefix with a line break.
+        which is that of its first sentence. In sampling, equal texts get equal samples, unless their `draws` differ.
+        Translations contain the terms of `glossary` if the model was trained with data.glossary or the engine is
+        native; terms that they miss are in `Translation.terms_missed`. `drafts` are translations to expect, such as
+        those of an earlier version of the texts; greedy search with the native engine is faster the more of them is
+        right, and no output depends on them. NmtError for a text that is not a str, or a prefix with a line break.
         """
         options = options or self.options
         segmented = self.segment(
@@ -225,8 +225,8 @@ class Translator:
         if glossary is not None and not (self.obeys_terms or self._has_warned):
             self._has_warned = True
             log.warning(
-                "this model was not trained with data.glossary, so it does not see the terms: nmt searches again for "
-                "translations with the missing terms, and flags those without"
+                "this model was not trained with data.glossary, and only the native engine can require terms: nmt "
+                "searches again for translations with the missing terms, and flags those without"
             )
         prefixes = _checked_prefixes(prefixes, len(texts))
         segmented = self.segmenter.segment(directed, options or self.options, prefixes, glossary)
@@ -255,7 +255,8 @@ class Translator:
         if options.retry_loops:
             retry_loops([segment for segment in searched if has_loop(segment.hypotheses[0])], search, options)
         retry_lost_spans([s for s in searched if s.protected.spans], search, self.tokenizers, options)
-        retry_missed(searched, search, options)
+        takes_terms = self.obeys_terms and not self.segmenter.knows_terms
+        retry_missed(searched, search, options, self.tokenizers.tgt if takes_terms else None)
         for segment in segments:
             segment.hypotheses = segment.hypotheses or [untranslated(segment.protected.source)]
         return [put_together(text) for text in texts]

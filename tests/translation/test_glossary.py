@@ -78,8 +78,38 @@ def test_a_better_hypothesis_is_sought_where_a_term_is_missed(without_terms):
     assert (found.text, found.terms_missed) == (second, [])
 
 
-def test_a_model_without_terms_is_warned_of_once(digits_run, caplog):
-    with caplog.at_level(logging.WARNING), Translator.load(digits_run, device="cpu", precision="fp32") as translator:
+def test_a_model_without_terms_is_made_to_use_them(without_terms):
+    texts = ["12 34", "9 1234", "56 12 7 12", "5"]
+    glossary = Glossary({"12": "77", "34": "x", "56": "19"})
+    plain, found = without_terms.translate(texts), without_terms.translate(texts, glossary=glossary)
+    assert [each.terms_missed for each in found] == [[]] * 4
+    assert ["77" in each.text.split() for each in found] == [True, False, True, False]
+    assert [found[0].text.lower().count("x"), found[2].text.split().count("77")] == [1, 2]
+    assert (found[1], found[3]) == (plain[1], plain[3])
+
+
+def test_terms_are_required_alike_in_any_batch_and_by_any_search(without_terms):
+    draw = random.Random(2)
+    texts = [" ".join(str(draw.randrange(1, 99)) for _ in range(draw.randint(1, 2))) for _ in range(30)]
+    glossary = Glossary({str(number): str(110 - number) for number in range(20, 80)})
+    for options in ({}, {"beam_size": 4, "num_hypotheses": 3}, {"sample": True}):
+        changed = without_terms.options.changed(**options)
+        many = without_terms.translate(texts, changed, glossary=glossary)
+        assert [each.terms_missed for each in many] == [[]] * 30
+        assert many == [without_terms.translate([text], changed, glossary=glossary)[0] for text in texts]
+
+
+def test_a_term_that_no_token_spells_is_flagged(digits_run, tmp_path):
+    with Translator.load(digits_run, device="cpu", precision="fp32") as translator:
+        term = Term("12", "1 " * 45 + "1")  # longer than an output may be
+        (found,) = translator.translate(["12"], glossary=Glossary([term]))
+    assert found.terms_missed == [term]
+    assert found.text
+
+
+def test_a_model_without_terms_is_warned_of_once_by_an_engine_that_cannot_require_them(digits_run, caplog):
+    loaded = Translator.load(digits_run, engine="torch", device="cpu", precision="fp32")
+    with caplog.at_level(logging.WARNING), loaded as translator:
         found = [translator.translate(["12 34"], glossary=Glossary({"12": "x"}))[0] for _ in range(2)]
     assert [each.terms_missed for each in found] == [[Term("12", "x")]] * 2
     assert translator.tokenizers.src.decode(found[0].src_ids) == "12 34"

@@ -209,9 +209,9 @@ def test_what_is_no_http_is_refused_and_the_server_goes_on(running):
     assert running.client.get("/health").json() == {"status": "ok"}
 
 
-def test_the_settings_name_the_directions_whose_model_obeys_a_glossary(two_run, words_run, start):
+def test_the_settings_name_the_directions_whose_model_or_engine_obeys_a_glossary(two_run, words_run, start):
     settings = start([two_run, words_run]).client.get("/frontend/settings").json()
-    assert settings["glossaryDirections"] == [["de", "en"]]
+    assert sorted(settings["glossaryDirections"]) == [["de", "en"], ["en", "de"], ["en", "fr"]]
 
 
 def test_the_settings_name_limits_and_languages(running):
@@ -370,15 +370,16 @@ def test_a_model_without_placeholders_translates_whole_sentences_of_html(running
 
 
 def test_a_glossary_of_a_request_is_checked_term_by_term(running):
-    body = {"source": "de", "target": "en", "glossary": {"34": "xyzzy"}}
+    too_long = "x" * 60  # for an output of this model
+    body = {"source": "de", "target": "en", "glossary": {"34": too_long}}
     answer = running.translate(q="12 34", **body).json()
-    assert answer["terms_missed"] == [["34", "xyzzy"]]
+    assert answer["terms_missed"] == [["34", too_long]]
     batch = running.translate(q=["12", "34 34"], **body).json()
-    assert batch["terms_missed"] == [[], [["34", "xyzzy"]] * 2]
+    assert batch["terms_missed"] == [[], [["34", too_long]] * 2]
     page = running.translate(q="<p>12 <b>34</b></p>", format="html", **body).json()
-    assert page["terms_missed"] == [["34", "xyzzy"]]
+    assert page["terms_missed"] == [["34", too_long]]
     stream = lines_of(running.translate(q="34", stream=True, **body))
-    assert stream[0]["terms_missed"] == [["34", "xyzzy"]]
+    assert stream[0]["terms_missed"] == [["34", too_long]]
     assert "terms_missed" not in running.translate(q="12", source="de", target="en").json()
 
 

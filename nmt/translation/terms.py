@@ -1,0 +1,50 @@
+"""The ways in which a tokenizer writes glossary terms, for a search that must find them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+
+from nmt.data.text.glossary import Term, cuts_word, may_end
+from nmt.data.tokens.tokenizer import Tokenizer
+
+MAX_TERMS = 16  # of a segment, of up to 4 forms
+_MAX_TOKENS = 60  # of a form
+
+
+def term_ids(tokenizer: Tokenizer, terms: Iterable[Term]) -> list[int]:
+    """Return the targets of the first 16 terms as (number, length, ids) of each form; see `native_engine.Terms`.
+
+    The first letter may be a capital, as at the beginning of a sentence. In scripts without spaces, a term needs none
+    before it.
+    """
+    written, number = list[int](), 0
+    for term in [*terms][:MAX_TERMS]:
+        target = term.target
+        forms = [tokenizer.encode(text) for text in (target, target[0].upper() + target[1:])]
+        if not cuts_word("x" + target, 1):
+            forms += [without for form in forms for without in _without_space(tokenizer, form)]
+        known = {tuple(form): None for form in forms if tokenizer.decode(form).lower() == target.lower()}
+        if usable := [form for form in known if 0 < len(form) <= _MAX_TOKENS]:
+            written += [each for form in usable for each in (number, len(form), *form)]
+            number += 1
+    return written
+
+
+def _without_space(tokenizer: Tokenizer, form: list[int]) -> list[list[int]]:
+    """Return the `form` without the space before it, if a token spells its beginning."""
+    first = tokenizer.tokens(form[:1])[0].removeprefix("▁")
+    token = tokenizer.id_of(first) if first else None
+    return [form[1:]] if not first else [] if token is None else [[token, *form[1:]]]
+
+
+@lru_cache(maxsize=8)
+def word_boundaries(tokenizer: Tokenizer) -> bytes:
+    """Return for each token whether the word before it ends there: 1 or 0."""
+    tokens = tokenizer.tokens(range(tokenizer.vocab_size))
+    ends = bytearray(
+        token[:1] == "▁" or (not cuts_word("xx" + token, 2) and may_end("xx" + token, 0, 2)) for token in tokens
+    )
+    for token in tokenizer.byte_tokens:
+        ends[token] = 0
+    return bytes(ends)
