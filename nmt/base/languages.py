@@ -157,3 +157,8 @@ def english_name(code: str) -> str:
 def names_of(code: str) -> frozenset[str]:
     """Return the possible names of a column of text in this language, in lower case: its code, and its known names."""
     return _NAMES_OF.get(base_code(code), frozenset()) | {base_code(code), code.lower()}
+
+
+def code_named(name: str) -> str | None:
+    """Return the code of a language by its name, such as German or deutsch; None if it is unknown."""
+    return next((code for code, names in _NAMES_OF.items() if name.lower() in names), None)

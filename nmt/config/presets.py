@@ -9,6 +9,7 @@ Sources: Sennrich & Zhang 2019, "Revisiting Low-Resource Neural Machine Translat
 
 from __future__ import annotations
 
+from itertools import chain
 from math import inf
 from typing import Literal, NamedTuple
 
@@ -102,7 +103,7 @@ def suggest_config(num_pairs: int, data: DataConfig, *, student: bool = False) -
     tagged = any(files.tag for files in data.corpora("train"))
     one_sided = tagged or len(data.directions) > 1 or data.augment.is_on or data.glossary.is_on
     preset = preset_for(num_pairs, targets_as_sources=not (student or one_sided))
-    holdout_size = max(1, min(data.holdout_size, num_pairs // 20))
+    holdout_size = max(1, min(data.holdout_size, num_pairs // (20 * len(data.directions))))  # of each direction
     suited: dict[str, object] = {"holdout_size": holdout_size, "holdout_groups": True, "protect": True}
     if script_of(data.src_lang) in SCRIPTS_WITH_CASE and not student:
         suited["augment"] = AugmentConfig(upper=UPPER_SHARE)
@@ -110,7 +111,7 @@ def suggest_config(num_pairs: int, data: DataConfig, *, student: bool = False) -
     dropout = DROPOUTS[1] if preset.both_first else preset.dropout
     num_decoder_layers = (1 if preset.num_layers <= 3 else 2) if student else preset.num_layers
     tokenizer = TokenizerConfig(vocab_size=preset.student_vocab_size if student else preset.vocab_size)
-    if any(map(has_many_characters, (data.src_lang, data.tgt_lang))):
+    if any(map(has_many_characters, chain.from_iterable(data.directions))):
         # Rare characters are spelled in bytes, as SentencePiece recommends for Chinese and Japanese.
         vocab_size = max(tokenizer.vocab_size, MIN_VOCAB_WITH_MANY_CHARACTERS)
         tokenizer = TokenizerConfig(vocab_size=vocab_size, character_coverage=0.9995)

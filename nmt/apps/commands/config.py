@@ -56,7 +56,10 @@ def new(
     ] = None,
     overwrite: ReplaceFile = False,
 ) -> None:
-    """Write a commented configuration that suits your data: nmt config new --src a.de --tgt a.en -o my.yaml"""
+    """Write a commented configuration that suits your data: nmt config new --src a.de --tgt a.en -o my.yaml
+
+    Corpora in several languages become one model, with a tag for each target language.
+    """
     data = CorpusOptions(src, tgt, corpus, src_lang, tgt_lang).data_section()
     if output is not None:
         from nmt.data.read.corpus import paths_of
@@ -125,8 +128,10 @@ def count_pairs(corpora: tuple[ParallelFiles, ...]) -> tuple[int, int]:
 def _header(config: Config, name: str, num_pairs: int, num_blank: int) -> str:
     from nmt.data.read.corpus import paths_of
 
-    training, files = config.training, [str(path) for path in paths_of(config.data.corpora("train"))]
+    training, directions = config.training, config.data.directions
+    files = [str(path) for path in paths_of(config.data.corpora("train"))]
     blank = f" (rows with an empty side, not counted: {num_blank:,})" if num_blank else ""
+    several = f" for {in_words(list(map(str, directions)))}" if len(directions) > 1 else ""
     first = ""
     if training.stages:
         copies = training.stages[0].copy_targets
@@ -135,7 +140,7 @@ def _header(config: Config, name: str, num_pairs: int, num_blank: int) -> str:
     return "\n".join(
         (
             f"Train with: nmt train --config {shlex.quote(name)}",
-            f"Found {num_pairs:,} sentence pairs{blank} in {in_words(files)}.",
+            f"Found {num_pairs:,} sentence pairs{several}{blank} in {in_words(files)}.",
             f"Suggested: {_layers(config.model)},",
             f"{_vocabulary(config.tokenizer)}, dropout {config.model.dropout},",
             f"{training.max_updates:,} updates{first}, a validation every {training.validate_every:,}.",

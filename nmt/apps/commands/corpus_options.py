@@ -9,11 +9,15 @@ from typing import Annotated, NamedTuple
 import typer
 
 from nmt.base.errors import ConfigError
+from nmt.base.languages import code_named
 from nmt.config import DataConfig, ParallelFiles
 from nmt.config.corpora import FORMATS
 from nmt.config.filters import SAFE_FILTERS
 from nmt.data.read.lines import COMPRESSIONS
 from nmt.data.read.table_names import corpus_named
+
+TEMPERATURE = 5.0
+"""`data.temperature` for several directions (Arivazhagan et al. 2019)."""
 
 _NOT_LANGUAGES = {"bpe", "csv", "dat", "gz", "lc", "low", "raw", "sgm", "src", "tgt", "tok", "trg", "tsv", "txt", "xml"}
 _GUESSED = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*")
@@ -33,9 +37,14 @@ CorpusFiles = Annotated[
     ),
 ]
 SrcLang = Annotated[
-    str | None, typer.Option(metavar="LANG", help="Source language. Default: the extension of --src (a.de).")
+    str | None,
+    typer.Option(
+        metavar="LANG",
+        help="Source language of all corpora. Default: for each, the extension of --src (a.de), or the name of its "
+        "column or field (#German,English; #translation.de,translation.en).",
+    ),
 ]
-TgtLang = Annotated[str | None, typer.Option(metavar="LANG", help="Target language. Default: the extension of --tgt.")]
+TgtLang = Annotated[str | None, typer.Option(metavar="LANG", help="Target language, likewise.")]
 
 
 class CorpusOptions(NamedTuple):
@@ -79,25 +88,41 @@ class CorpusOptions(NamedTuple):
     def data_section(self) -> DataConfig:
         """Return the data section for the corpora, with the safe filters. ConfigError if invalid."""
         corpora = self.corpora()
-        return DataConfig(
-            src_lang=_language("--src-lang", self.src_lang, self.src, corpora),
-            tgt_lang=_language("--tgt-lang", self.tgt_lang, self.tgt, corpora),
-            train=corpora[0] if len(corpora) == 1 else tuple(corpora),
-            filters=SAFE_FILTERS,
+        given = {"src_lang": self.src_lang, "tgt_lang": self.tgt_lang}
+        first = {key: _language(key, code, corpora[0]) for key, code in given.items()}
+        own = [{key: language_of(files, key) for key, code in given.items() if code is None} for files in corpora]
+        train = tuple(
+            files.model_copy(update={key: code for key, code in codes.items() if code not in (None, first[key])})
+            for files, codes in zip(corpora, own, strict=True)
         )
+        data = DataConfig(**first, train=train if len(train) > 1 else train[0], filters=SAFE_FILTERS)
+        return data.model_copy(update={"temperature": TEMPERATURE}) if len(data.directions) > 1 else data
 
 
-def _language(option: str, given: str | None, paths: list[str] | None, corpora: list[ParallelFiles]) -> str:
-    """Return the language given by an option, or else by the extension of an aligned file: `a.de`, `a.pt-BR.gz`."""
+def _language(key: str, given: str | None, files: ParallelFiles) -> str:
+    """Return the language given by an option, or else shown by the first corpus. ConfigError if there is none."""
+    option = f"--{key.replace('_', '-')}"
     if given is not None:
         return _checked(option, given)
-    if (found := language_in(paths[0] if paths else "")) is None:
-        form = corpora[0].form
-        names_languages = form in FORMATS and FORMATS[form].names_languages
+    if (found := language_of(files, key)) is None:
+        path = getattr(files, key.removesuffix("_lang"))
+        names_languages = files.form in FORMATS and FORMATS[files.form].names_languages
         says = "can contain several languages" if names_languages else "do not name their languages"
-        unclear = f"the name {paths[0]} does not show its language" if paths else f"{form} files {says}"
+        unclear = f"the name {path} does not show its language" if path else f"{files.form} files {says}"
         raise ConfigError(f"{unclear}; {option} is missing", hint=f"such as {option} de")
     return found
+
+
+def language_of(files: ParallelFiles, key: str) -> str | None:
+    """Return the language of a side that a corpus shows: the extension of a file, or the name of a column or field.
+
+    `key`: src_lang or tgt_lang. A field is `de`, `translation.de` or `German`.
+    """
+    side = 0 if key == "src_lang" else 1
+    if files.src is not None:
+        return language_in(str((files.src, files.tgt)[side]))
+    name = str((files.fields if files.uses("fields") else files.columns)[side]).rpartition(".")[2]
+    return code_named(name) or language_in(f"x.{name}")
 
 
 def language_in(name: str) -> str | None:

@@ -11,9 +11,12 @@ import pytest
 from typer.testing import CliRunner
 
 from nmt.apps.cli import app
+from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import ConfigError, DataError, NmtError
 from nmt.config import load_config
 from nmt.config.corpora import FORMAT_OF_ENDING
+from nmt.data.tokens.tokenizer import TokenizerPair
+from nmt.training.run import start_run
 from tests.stored import MODELS
 
 NUM_PAIRS = 131
@@ -267,8 +270,8 @@ def test_new_takes_several_corpora_and_recognizes_their_forms():
     assert [files.form for files in config.data.train] == ["src", "src", "tsv", "tmx", "csv"]
     assert [files.columns for files in config.data.train if files.uses("columns")] == [(3, 2), (3, 2)]
     assert Path("my.yaml").read_text().split("\n")[1] == (
-        f"# Found {5 * NUM_PAIRS} sentence pairs (rows with an empty side, not counted: 2) in a.de, a.en, a.txt, "
-        "a.pt-BR.gz, a.tsv, a.tmx.gz and a.csv."
+        f"# Found {5 * NUM_PAIRS} sentence pairs for de-en and de-pt-BR (rows with an empty side, not counted: 2) in "
+        "a.de, a.en, a.txt, a.pt-BR.gz, a.tsv, a.tmx.gz and a.csv."
     )
 
 
@@ -280,6 +283,53 @@ def test_new_takes_fields_and_names_of_columns():
     Path("a.tsv").write_text("Deutsch\tEnglish\n" + "".join(f"Satz {n}\tsentence {n}\n" for n in range(NUM_PAIRS)))
     config = new("--corpus", "a.tsv#Deutsch, English", *languages)
     assert config.data.train.columns == ("Deutsch", "English")
+
+
+def write_languages() -> None:
+    """Write a.jsonl (nested fields of fr and wol), b.tsv (columns German and French), and a.de with a.en."""
+    rows = [{"translation": {"fr": f"phrase {n} oui", "wol": f"kàddu {n} waaw"}} for n in range(NUM_PAIRS)]
+    Path("a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    Path("b.tsv").write_text("German\tFrench\n" + "".join(f"Satz {n} ja\tphrase {n} oui\n" for n in range(NUM_PAIRS)))
+
+
+def test_new_takes_corpora_of_different_languages_into_one_model():
+    write_languages()
+    corpora = ("--corpus", "a.jsonl#translation.fr,translation.wol", "--corpus", "b.tsv#German,French")
+    data = new(*corpora, "--src", "a.de", "--tgt", "a.en").data
+    assert [tuple(direction) for direction in data.directions] == [("de", "en"), ("fr", "wol"), ("de", "fr")]
+    assert data.temperature == 5
+    assert data.holdout_size == 3 * NUM_PAIRS // 60
+    assert [(files.src_lang, files.tgt_lang) for files in data.train] == [(None, None), ("fr", "wol"), (None, "fr")]
+    text = Path("my.yaml").read_text()
+    assert f"Found {3 * NUM_PAIRS} sentence pairs for de-en, fr-wol and de-fr" in text
+    one = new(corpora[0], corpora[1]).data
+    assert (one.src_lang, one.tgt_lang, one.temperature) == ("fr", "wol", 1)
+    given = new(*corpora, "--src-lang", "xx", "--tgt-lang", "yy").data
+    assert given.directions == (("xx", "yy"),)
+
+
+def test_a_suggestion_for_several_languages_can_be_trained():
+    write_languages()
+    new("--corpus", "a.jsonl#translation.fr,translation.wol", "--corpus", "b.tsv#German,French")
+    tiny = [
+        "model.d_model=8",
+        "model.num_heads=1",
+        "model.d_ff=8",
+        "training.max_updates=2",
+        "training.warmup_updates=1",
+    ]
+    overrides = [*tiny, "tokenizer.vocab_size=400", "training.stages=[]", "training.threads=1", "training.device=cpu"]
+    start_run(load_config(Path("my.yaml"), overrides), Path("run"))
+    assert TokenizerPair.load(RunDir(Path("run")).tokenizer).know(["<2wol>", "<2fr>"])
+    parts = json.loads(RunDir(Path("run")).report_file.read_text())["corpora"]
+    assert [part["direction"] for part in parts] == ["fr-wol", "de-fr"]
+
+
+def test_a_language_of_many_characters_in_any_corpus_gets_a_larger_vocabulary():
+    rows = "".join(f"sentence {n}\t第{n}句\n" for n in range(NUM_PAIRS))
+    Path("c.tsv").write_text("en\tzh\n" + rows, encoding="utf-8")
+    tokenizer = new("--src", "a.de", "--tgt", "a.en", "--corpus", "c.tsv#en,zh").tokenizer
+    assert (tokenizer.vocab_size, tokenizer.character_coverage) == (6000, 0.9995)
 
 
 def test_check_finds_a_column_of_ids_and_languages_that_are_missing():
