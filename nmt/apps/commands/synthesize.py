@@ -167,7 +167,14 @@ def synthesize(
     form = form_of(output)
     limits = _limits(min_score, keep, length_ratio, allow or [])
     refuse({"--ray-workers needs --ray": ray_workers is not None and ray is None})
-    refuse({"--teacher and --config need each other": (teacher is None) != (config is None)})
+    refuse(
+        {
+            "--teacher needs --config, the configuration of the model to train; without --teacher, omit it": (
+                teacher is None
+            )
+            != (config is None)
+        }
+    )
     others = {"--checkpoint": checkpoint, "--ray": ray, "--min-score": min_score, "--keep": keep < 1}
     others["--engine, --device or --precision"] = {engine, device, precision} != {"auto"}
     others |= {SEARCH_FLAGS.get(name, "--set"): name not in _OF_SERVERS for name in search.given}

@@ -93,13 +93,16 @@ class LanguageModel:
 
     def __init__(self, url: str, model: str | None, prompt: Prompt, options: SearchOptions, num_requests: int):
         """Send a first request. NmtError if the server cannot be reached, or refuses the model or the key."""
-        parts = urlsplit(url)
-        self._url = (
-            f"{parts.scheme}://{parts.netloc}{parts.path.removesuffix('/chat/completions').rstrip('/') or '/v1'}"
-        )
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
+        try:
+            parts = urlsplit(url)
+            is_url = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0 and parts.username is None
+        except ValueError:
+            is_url = False
+        if not is_url:
             hint = f"such as http://localhost:8000/v1; a key goes into the environment variable {KEY_VARIABLE}"
             raise NmtError("--teacher is not the URL of a server", hint=hint)
+        path = parts.path.rstrip("/").removesuffix("/chat/completions")
+        self._url = f"{parts.scheme}://{parts.netloc}{path or '/v1'}"
         self._prompt, self.options, self._num_requests = prompt, options, num_requests
         self.languages = LanguagePair(*prompt.direction)
         self._key = os.environ.get(KEY_VARIABLE, "").strip()
@@ -186,11 +189,9 @@ class LanguageModel:
                 return json.loads(reply.read(_MAX_REPLY_BYTES))
         except HTTPError as error:
             said, parameter = _explained(error)
-            after = re.fullmatch(r"\d+", error.headers.get("Retry-After") or "")
-            said = said.replace(self._key, "…") if self._key else said
-            raise _RequestError(
-                error.code, f"HTTP {error.code}: {said}", parameter, float(after[0] if after else 0)
-            ) from None
+            problem = f"HTTP {error.code}: {said.replace(self._key, '…') if self._key else said}"
+            after = re.fullmatch(r"\d+", error.headers.get("Retry-After") or "0")
+            raise _RequestError(error.code, problem, parameter, float(after[0]) if after else 0.0) from None
         except (OSError, HTTPException) as error:
             reason = getattr(error, "reason", None) or error
             raise _RequestError(0, f"cannot be reached ({getattr(reason, 'strerror', None) or reason})") from None

@@ -9,7 +9,7 @@ import os
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict
-from itertools import accumulate, chain
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -40,7 +40,7 @@ LEXICON_PAIRS = 100_000
 
 log = logging.getLogger(__name__)
 
-MIN_NEW_CHARACTERS, NEW_CHARACTERS_COVERAGE = 5, 0.9995
+MIN_NEW_CHARACTERS, MIN_NEW_SHARE = 5, 1e-6
 """Rarer characters of a new language stay spelled in bytes: they would hardly be learned."""
 
 
@@ -193,33 +193,27 @@ def _tokenizers(config: Config, run: RunDir, corpus: Corpus, base: TokenizerPair
             log.info("the tokenizer of %s gets %d new tokens for tags, placeholders or terms", origin, added)
         if config.training.init_from:
             with_tags, tokenizers = tokenizers, _with_new_characters(config, corpus, tokenizers)
-            if added := tokenizers.src.vocab_size - with_tags.src.vocab_size:
+            pairs = (tokenizers.src, with_tags.src), (tokenizers.tgt, with_tags.tgt)
+            if added := max(new.vocab_size - old.vocab_size for new, old in pairs):
                 log.info("the tokenizer of %s gets %d characters of new languages", origin, added)
     tokenizers.save(run.tokenizer)
     return tokenizers
 
 
 def _with_new_characters(config: Config, corpus: Corpus, tokenizers: TokenizerPair) -> TokenizerPair:
-    """Return tokenizers with the frequent characters of languages that the run `training.init_from` does not know.
-
-    As few as cover `NEW_CHARACTERS_COVERAGE` of their text, of those that occur `MIN_NEW_CHARACTERS` times.
-    """
-    known = {code for direction in find_run(config.training.init_from).config().data.directions for code in direction}
-    counts = Counter[str](), Counter[str]()
+    """Return tokenizers with the frequent characters of languages that the run `training.init_from` does not know."""
+    known = set(chain.from_iterable(find_run(config.training.init_from).config().data.directions))
     if known.issuperset(chain.from_iterable(config.data.directions)):
         return tokenizers
+    counts = Counter[str](), Counter[str]()
     for pair in with_progress(corpus.train_pairs(), "looking for new characters"):
         for count, code, text in zip(counts, corpus.direction("train", pair), pair[:2], strict=True):
             if code not in known:
                 count.update(text)
     sides = []
     for count, tokenizer in zip(counts, (tokenizers.src, tokenizers.tgt), strict=True):
-        ordered = sorted(count.items(), key=lambda item: (-item[1], item[0]))
-        covered = accumulate((number for _, number in ordered), initial=0)
-        limit = NEW_CHARACTERS_COVERAGE * count.total()
-        frequent = [
-            c for (c, n), before in zip(ordered, covered, strict=False) if before < limit and n >= MIN_NEW_CHARACTERS
-        ]
+        least = max(MIN_NEW_CHARACTERS, MIN_NEW_SHARE * count.total())
+        frequent = sorted(c for c, number in count.items() if number >= least)
         sides.append([character for character in frequent if tokenizer.lacks(character)])
     return tokenizers.with_characters(*sides)
 

@@ -287,3 +287,12 @@ def test_a_tokenizer_with_new_characters_keeps_all_ids_and_spells_them_in_no_byt
     assert new.with_characters([]) is new
     if new.can_sample:
         assert new.decode(new.sampler(0.5).draw(new.normalize_batch([text]), 3).ids) == text
+
+
+def test_two_vocabularies_get_the_characters_of_their_sides_and_one_gets_all(tokenizers):
+    src, tgt = tokenizers["unigram"], tokenizers["bpe"]
+    two = TokenizerPair(src, tgt, joint=False).with_characters(["羊"], ["山", "🐑"])
+    assert (two.src.vocab_size, two.tgt.vocab_size) == (src.vocab_size + 1, tgt.vocab_size + 2)
+    one = TokenizerPair(src, src, joint=True).with_characters(["羊", "山"], ["山"])
+    assert one.src is one.tgt
+    assert one.src.tokens(range(src.vocab_size, one.src.vocab_size)) == ["羊", "山"]
