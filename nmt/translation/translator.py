@@ -224,10 +224,7 @@ class Translator:
         directed = [self.languages.direct(text, to, from_) for text in texts]
         if glossary is not None and not (self.obeys_terms or self._has_warned):
             self._has_warned = True
-            log.warning(
-                "this model was not trained with data.glossary, and only the native engine can require terms: nmt "
-                "searches again for translations with the missing terms, and flags those without"
-            )
+            log.warning("this model was not trained with data.glossary, and only the native engine can require terms")
         prefixes = _checked_prefixes(prefixes, len(texts))
         segmented = self.segmenter.segment(directed, options or self.options, prefixes, glossary)
         for text, draw in zip(segmented, draws or (), strict=bool(draws)):

@@ -152,10 +152,6 @@ def glossary_page(browser, words_run, start):
     return browser, server
 
 
-def test_a_glossary_is_only_offered_by_a_model_that_was_trained_with_one(page):
-    assert not by_id(page, "glossary-box").is_displayed()
-
-
 def test_terms_in_the_box_are_sent_with_the_text_and_those_missed_are_said(glossary_page):
     page, server = glossary_page
     by_id(page, "glossary").send_keys(f"{ONE} = xyzzy")

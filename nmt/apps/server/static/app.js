@@ -83,7 +83,7 @@ function changed(wait = PAUSE) {
   }
 }
 
-// Only models trained with data.glossary follow a glossary.
+// Models follow a glossary if the server says so: by training, or because its engine can require terms.
 const obeysTerms = () => glossaries.some(([from, into]) => into === target.value && [from, AUTO].includes(source.value));
 
 function readTerms() {
