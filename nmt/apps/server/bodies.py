@@ -52,6 +52,7 @@ class TranslateBody(BaseModel):
         default_factory=dict, max_length=MAX_TERMS, description="terms, each with its translation"
     )
     details: bool = Field(False, description="in a stream: words, their alignment, and the model's confidence in each")
+    draft: str = Field("", description="a translation to expect, if q is one text; saves time and changes no answer")
     flags: bool = Field(False, description="check the translation: the field flags of the answer says what looks wrong")
 
 

@@ -53,7 +53,7 @@ class LibreTranslate:
         body = await read_fields(request, self._service.settings, TranslateBody)
         self._access.check(request, body.api_key)
         texts = [body.q] if isinstance(body.q, str) else body.q
-        self._service.check_size(texts, body.glossary)
+        self._service.check_size(texts, body.glossary, body.draft)
         try:
             glossary = Glossary(body.glossary) if body.glossary else None
         except DataError as error:
@@ -65,8 +65,11 @@ class LibreTranslate:
         if body.model and (model := self._service.models.by_name(body.model)) is None:
             raise RequestError(400, f"there is no model {body.model}"[:200])
         sources = [body.source] * len(texts) if detected is None else [each["language"] for each in detected]
+        draft = body.draft if isinstance(body.q, str) and body.format == "text" else ""
         routed = [
-            self._service.route(text, source, body.target, model)._replace(glossary=glossary, flags=body.flags)
+            self._service.route(text, source, body.target, model)._replace(
+                glossary=glossary, draft=draft, flags=body.flags
+            )
             for text, source in zip(texts, sources, strict=True)
         ]
         if body.stream:

@@ -38,6 +38,7 @@ class Routed(NamedTuple):
     model: ServedModel
     glossary: Glossary | None = None
     form: str | None = None  # of Chinese characters, if the request names one and the model does not
+    draft: str = ""  # a translation to expect
     flags: bool = False  # whether to check the translation, which takes a fifth as long as a sentence
     then: tuple[Direction, ServedModel] | None = None  # translates what `model` translated into a third language
 
@@ -82,12 +83,12 @@ class Service:
         self.detector = Detector(self.sources)
         self._find_path = lru_cache(_MAX_DIRECTIONS)(self._path)
 
-    def check_size(self, texts: Sequence[str], terms: Mapping[str, str] | None = None) -> None:
-        """Raise RequestError (400) if there are too many texts, or too many characters in them and in `terms`."""
+    def check_size(self, texts: Sequence[str], terms: Mapping[str, str] | None = None, draft: str = "") -> None:
+        """Raise RequestError (400) for too many texts, or too many characters in them, in `terms` and in `draft`."""
         limits = self.settings
         if len(texts) > limits.batch_limit:
             raise RequestError(400, f"{len(texts):,} texts in one request; the limit is {limits.batch_limit:,}")
-        size = sum(map(len, texts)) + sum(len(source) + len(target) for source, target in (terms or {}).items())
+        size = sum(map(len, [*texts, draft, *(terms or {}), *(terms or {}).values()]))
         if size > limits.char_limit:
             raise RequestError(400, f"{size:,} characters in one request; the limit is {limits.char_limit:,}")
 
@@ -192,10 +193,13 @@ async def _segment_all(
         for (direction, glossary), same in groupby(texts, key=lambda text: (text.direction, text.glossary)):
             sources = [text.text for text in same]
             segmented += translator.segment(sources, to=direction.tgt, from_=direction.src, glossary=glossary)
+        for text, each in zip(texts, segmented, strict=True):
+            if text.draft:
+                translator.segmenter.add_draft(each, text.draft, translator.options)
         # The translation of a text with a single segment includes the white space around it.
         return [("", [(text, "")]) if len(text.segments) == 1 else (text.lead, text.separate()) for text in segmented]
 
-    is_quick = sum(len(text.text) for text in texts) <= _QUICK_CHARACTERS
+    is_quick = sum(len(text.text) + len(text.draft) for text in texts) <= _QUICK_CHARACTERS
     return segment_all() if is_quick else await asyncio.to_thread(segment_all)
 
 
