@@ -89,9 +89,12 @@ class DeepL:
         if not body.source_lang:
             detected = await asyncio.to_thread(self._service.detector.detect_all, texts)
             sources = [each["language"] for each in detected]
+        # A text that is in the target language already comes back as it is.
+        own = {body.target_lang.lower(), base_code(body.target_lang)} - {(body.source_lang or "").lower()}
         routed = [
             self._service.route(text, source, body.target_lang)._replace(glossary=glossary, flags=body.flags)
             for text, source in zip(texts, sources, strict=True)
+            if source.lower() not in own
         ]
         if body.tag_handling is None:
             work = self._service.translate(routed)
@@ -101,11 +104,11 @@ class DeepL:
             work = translate_pages(self._service, self._threads, routed, read=read)
         translated = await unless_gone(request, work)
         self._num_characters[client] += sum(map(len, texts))
-        answers = [
-            {"detected_source_language": base_code(src).upper(), "text": each.text, "billed_characters": len(text)}
-            | with_flags(each.flags)
-            for text, src, each in zip(texts, sources, translated, strict=True)
-        ]
+        rest, answers = iter(translated), []
+        for text, src in zip(texts, sources, strict=True):
+            each = None if src.lower() in own else next(rest)
+            about = {"detected_source_language": base_code(src).upper(), "text": text, "billed_characters": len(text)}
+            answers.append(about if each is None else {**about, "text": each.text, **with_flags(each.flags)})
         return as_json({"translations": answers})
 
     async def upload(self, request: Request) -> Response:

@@ -38,6 +38,19 @@ def test_deepls_client_translates_texts(deepl, two):
     assert deepl.translate_text("12345", target_lang="FR").text == two.translate(["12345"], to="fr")[0].text
 
 
+def test_a_text_that_is_in_the_target_language_already_comes_back_as_it_is(running, two):
+    language = pytest.importorskip("py3langid", reason="needs py3langid") and "de"
+    german = "Das ist ein langer deutscher Satz, den hier jeder lesen kann, und nichts anderes."
+    english = "This is a long English sentence that anyone can read here, and nothing else at all."
+    assert running.client.post("/detect", json={"q": german}).json()[0]["language"] == language
+    answer = ask(running, text=[german, english], target_lang="DE").json()["translations"]
+    assert [each["detected_source_language"] for each in answer] == ["DE", "EN"]
+    assert answer[0]["text"] == german
+    assert answer[1]["text"] == two.translate([english], to="de")[0].text
+    named = ask(running, text=[german], target_lang="DE", source_lang="DE")
+    assert named.json()["message"].startswith("German (de) is not available as a target language from German")
+
+
 def test_deepls_client_keeps_tags(deepl, running):
     written = deepl.translate_text('12 <x id="1"></x> 34', source_lang="DE", target_lang="EN-US", tag_handling="xml")
     assert written.text.count('<x id="1"></x>') == 1
