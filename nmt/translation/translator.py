@@ -167,12 +167,10 @@ class Translator:
         Texts with more sentences than the model was trained on are split, sentences without letters and protected spans
         are kept, and outputs that repeat themselves or have other numbers than their source are decoded again, all
         according to `options` (default: the decoding section of the run). If `options.num_hypotheses` exceeds 1, the
-        rest of the n-best list is in `Translation.alternatives`. The translation of text i begins with `prefixes[i]`,
-        which is that of its first sentence. In sampling, equal texts get equal samples, unless their `draws` differ.
-        Translations contain the terms of `glossary` if the model was trained with data.glossary or the engine is
-        native; terms that they miss are in `Translation.terms_missed`. `drafts` are translations to expect, such as
-        those of an earlier version of the texts; greedy search with the native engine is faster the more of them is
-        right, and no output depends on them. NmtError for a text that is not a str, or a prefix with a line break.
+        rest of the n-best list is in `Translation.alternatives`. The translation of text i begins with `prefixes[i]`.
+        In sampling, equal texts get equal samples, unless their `draws` differ. The native engine, and models trained
+        with data.glossary, follow `glossary`; `Translation.terms_missed` has the rest. `drafts`, expected translations,
+        speed up greedy search of the native engine. NmtError for a text that is no str, or a prefix with a line break.
         """
         options = options or self.options
         segmented = self.segment(
@@ -252,8 +250,8 @@ class Translator:
         if options.retry_loops:
             retry_loops([segment for segment in searched if has_loop(segment.hypotheses[0])], search, options)
         retry_lost_spans([s for s in searched if s.protected.spans], search, self.tokenizers, options)
-        takes_terms = self.obeys_terms and not self.segmenter.knows_terms
-        retry_missed(searched, search, options, self.tokenizers.tgt if takes_terms else None)
+        tokenizer = self.tokenizers.tgt if self.obeys_terms and not self.segmenter.knows_terms else None
+        retry_missed(searched, search, options, tokenizer)
         for segment in segments:
             segment.hypotheses = segment.hypotheses or [untranslated(segment.protected.source)]
         return [put_together(text) for text in texts]

@@ -11,11 +11,14 @@ import pytest
 from nmt import Translator
 from nmt.artifacts.rundir import RunDir
 from nmt.data.text.glossary import Term
+from nmt.decoding.engines import native_engine
 from nmt.training.run import start_run
 from nmt.translation import Glossary
 from tests.words import WORDS, words_config, write_words
 
 ONE, TWO, THREE, *_ = WORDS
+
+needs_native = pytest.mark.skipif(not native_engine.is_available(), reason="built without a C compiler")
 
 
 @pytest.fixture(scope="module", params=["native", "torch"])
@@ -78,6 +81,7 @@ def test_a_better_hypothesis_is_sought_where_a_term_is_missed(without_terms):
     assert (found.text, found.terms_missed) == (second, [])
 
 
+@needs_native
 def test_a_model_without_terms_is_made_to_use_them(without_terms):
     texts = ["12 34", "9 1234", "56 12 7 12", "5"]
     glossary = Glossary({"12": "77", "34": "x", "56": "19"})
@@ -88,6 +92,7 @@ def test_a_model_without_terms_is_made_to_use_them(without_terms):
     assert (found[1], found[3]) == (plain[1], plain[3])
 
 
+@needs_native
 def test_terms_are_required_alike_in_any_batch_and_by_any_search(without_terms):
     draw = random.Random(2)
     texts = [" ".join(str(draw.randrange(1, 99)) for _ in range(draw.randint(1, 2))) for _ in range(30)]

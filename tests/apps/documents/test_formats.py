@@ -464,9 +464,15 @@ def test_the_command_writes_a_translated_document(letters_run, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.html", "out.html"]
 
 
+TOO_LONG = "x" * 60  # for an output of the model
+
+
 @pytest.mark.parametrize(("protect", "missed"), [(True, ["12"]), (False, ["34", "12"])])
 def test_a_term_within_a_protected_span_of_a_document_is_not_missed(letters_run, protect, missed):
-    document, glossary = read_document(b"<p>http://a.org/34 <b>12</b></p>", "a.html"), Glossary({"34": "x", "12": "y"})
+    document, glossary = (
+        read_document(b"<p>http://a.org/34 <b>12</b></p>", "a.html"),
+        Glossary({"34": TOO_LONG, "12": TOO_LONG}),
+    )
     with Translator.load(letters_run, device="cpu") as translator:
         options = translator.options.changed(protect=protect)
         found = list(translate_blocks(translator, document.blocks, BlockOptions(options, glossary=glossary)))
