@@ -15,7 +15,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import numpy as np
 import torch
 
 from nmt.base.device import DTYPES
@@ -28,7 +27,6 @@ from nmt.training.update.step import Step
 
 TRAINING: dict[str, dict[str, Any]] = {
     "r_drop": {"r_drop": 5.0},
-    "simcut": {"simcut": 3.0},
     "guided_alignment": {"guided_alignment": 0.1},
 }
 MODEL: dict[str, dict[str, Any]] = {
@@ -52,10 +50,8 @@ def make_update(option: str, batch: Batch, dtype: torch.dtype) -> Callable[[], o
     model = Transformer(config, VOCAB_SIZE, VOCAB_SIZE).train()
     optimizer = Optimizer(model, settings, dtype)
     step = Step(model, optimizer, ProcessGroup(), r_drop=settings.r_drop)
-    step.loss.use_objective(settings.simcut, settings.guided_alignment)
+    step.loss.guided_alignment = settings.guided_alignment
     step.num_passes = settings.num_passes
-    cuts = np.random.default_rng(1).random((2, *batch.src.shape)) < 0.05
-    batch = batch.cut_tokens(*cuts) if settings.simcut else batch
     if settings.guided_alignment:
         batch = batch._replace(links=torch.eye(LENGTH).expand(len(batch.src), -1, -1))
     return partial(step, [batch], batch.num_tgt_tokens, 1e-3, 0.1)

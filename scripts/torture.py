@@ -72,7 +72,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
             {"max_updates": 4, "copy_targets": True},
             {"max_updates": 3, "weights": [1, 0], "both_directions": True, "schedule": "constant"},
             {"max_updates": 8, "weights": [1, 2], "lr": 1e-3, "schedule": "cosine"},
-            {"max_updates": 5, "simcut": 3.0, "guided_alignment": 0.1},
+            {"max_updates": 5, "guided_alignment": 0.1},
         ],
     },
     "bf16, r_drop": {"precision": "bf16", "r_drop": 5.0},

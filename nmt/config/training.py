@@ -33,7 +33,6 @@ class Stage(Section):
         None, description="false: draw none, even if tokenizer.subword_regularization.per_epoch is true"
     )
     both_directions: bool | None = Field(None, description="training.both_directions in this stage")
-    simcut: float | None = Field(None, ge=0.0, le=1000.0, description="training.simcut in this stage")
     copy_targets: bool | None = Field(None, description="training.copy_targets in this stage")
     guided_alignment: float | None = Field(
         None, ge=0.0, le=1000.0, description="training.guided_alignment in this stage"
@@ -106,13 +105,6 @@ class TrainingConfig(Section):
         description="R-Drop: weight of the divergence between two passes with different dropout, such as 5; 0: one "
         "pass, at half the cost",
     )
-    simcut: float = Field(
-        0.0,
-        ge=0.0,
-        le=1000.0,
-        description="SimCut: weight of the divergence from a second pass, in which a twentieth of the input tokens are "
-        "cut out, such as 3; 0: one pass, at half the cost",
-    )
     guided_alignment: float = Field(
         0.0,
         ge=0.0,
@@ -174,7 +166,7 @@ class TrainingConfig(Section):
     @property
     def num_passes(self) -> int:
         """The number of times that an update computes each of its pairs."""
-        return 2 if self.r_drop or self.simcut else 1
+        return 2 if self.r_drop else 1
 
     def of_stage(self, number: int) -> Self:
         """Return the settings of stage `number` (from 0) alone."""
@@ -206,8 +198,6 @@ class TrainingConfig(Section):
             )
         if self.calibrate_length and self.early_stopping_metric == "loss":
             raise ValueError("calibrate_length scores translations; set early_stopping_metric to bleu or chrf")
-        if self.r_drop and self.simcut:
-            raise ValueError("r_drop and simcut each compare two passes of their own; set one of them to 0")
         if self.batch_tokens == "auto" and self.tokens_per_update < 16:
             raise ValueError("batch_tokens auto makes one batch of tokens_per_update; set it, such as to 25000")
         if self.warmup_updates >= self.max_updates:

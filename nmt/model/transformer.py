@@ -38,7 +38,6 @@ class Embedding(nn.Module):
         self.sinusoidal: Tensor | None
         self.register_buffer("sinusoidal", table, persistent=False)
         self.dropout = Dropout(config.embedding_dropout)
-        self.cuts = False  # in training with SimCut, where ids may be negative: see `Batch.cut_tokens`
 
     def forward(self, ids: Tensor, offset: int | Tensor = 0) -> Tensor:
         """Embed ids [B, T] as [B, T, D]; `offset` is the first position, or a tensor [T] with each position.
@@ -48,9 +47,7 @@ class Embedding(nn.Module):
         if not isinstance(offset, Tensor) and offset + ids.size(1) > self.max_len:
             hint = "shorten the text, or train a model with a higher model.max_src_len or model.max_tgt_len"
             raise NmtError(f"{offset + ids.size(1)} tokens, but the model has {self.max_len} positions", hint=hint)
-        states = self.tokens(torch.maximum(ids, ~ids) if self.cuts else ids) * self.scale
-        if self.cuts:
-            states = states * (ids >= 0)[..., None]
+        states = self.tokens(ids) * self.scale
         table = self.sinusoidal if self.learned is None else self.learned.weight
         if table is not None:  # rotary positions are applied inside attention
             positions = offset if isinstance(offset, Tensor) else slice(offset, offset + ids.size(1))

@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterable
 from typing import NamedTuple
 
-import numpy as np
 import torch
 
 from nmt.base.errors import ConfigError
@@ -18,9 +17,6 @@ from nmt.data.store.redraw import Redraw
 from nmt.data.store.store import TokenStore
 from nmt.training.stages import StageSpan
 from nmt.training.update.distributed import ProcessGroup
-
-_CUT_RATE = 0.05  # Gao et al. 2022, section 4.2
-_CUTS = 3  # keeps their random numbers distinct from the other draws of a pool
 
 
 class Update(NamedTuple):
@@ -60,7 +56,6 @@ class UpdateBatches:
         )
         self.sampler.redraw = redraw
         self.sampler.both_directions = training.both_directions
-        self.cuts_tokens = training.simcut > 0
         self.aligner: Aligner | None = None  # adds alignments to the batches
 
     def longest(self) -> tuple[int, int]:
@@ -85,19 +80,8 @@ class UpdateBatches:
             if self.aligner is not None and len(rows.indices):
                 links = self.aligner.align(batch.src.numpy(), batch.tgt_out.numpy(), rows.swapped)
                 batch = batch._replace(links=torch.from_numpy(links))
-            batches.append(self._cut_tokens(batch, indices[-1]) if self.cuts_tokens else batch)
+            batches.append(batch)
         return Update(indices, batches, num_tokens, time.perf_counter() - started)
-
-    def _cut_tokens(self, batch: Batch, rows: BatchIndices) -> Batch:
-        """Mark the tokens that SimCut cuts in `batch`, this rank's share of `rows`: the same on any number of ranks."""
-        place = self.sampler.position
-        draw = np.random.default_rng((self.sampler.order.seed, place.epoch, place.pool, place.batch, _CUTS))
-        own = slice(self.group.rank, None, self.group.world_size)
-        widths = int(rows.src_len.max()), int(rows.tgt_len.max())
-        src, tgt = (draw.random((len(rows.indices), width)) < _CUT_RATE for width in widths)
-        if not len(src[own]):  # its one row is filler
-            return batch
-        return batch.cut_tokens(src[own, : batch.src.size(1)], tgt[own, : batch.tgt_in.size(1)])
 
 
 def refuse_unfit_stages(stages: Iterable[StageSpan], config: Config, store: TokenStore) -> None:

@@ -45,7 +45,7 @@ class TrainingFlops:
     """
 
     def __init__(self, model: Transformer, num_passes: int = 1):
-        """`num_passes` is how many times training processes each sentence per update (2 with R-Drop or SimCut)."""
+        """`num_passes` is how many times training processes each sentence per update (2 with R-Drop)."""
         self.config, self.num_passes = model.config, num_passes
         layers = cast("list[DecoderLayer]", model.decoder_layers)
         cross = _num_weights(layer.cross_attention.key_value_proj for layer in layers)

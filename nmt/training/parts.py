@@ -95,7 +95,7 @@ class Training:
         self.stage = self.stages[number]
         self.model.set_dropout(self.stage.config.model)
         settings = self.stage.config.training
-        self.step.loss.use_objective(settings.simcut, settings.guided_alignment)
+        self.step.loss.guided_alignment = settings.guided_alignment
         self.step.num_passes = self.monitor.flops.num_passes = settings.num_passes
         self.batches = self.batches_of(self.stage)
 

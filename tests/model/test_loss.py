@@ -11,7 +11,7 @@ from nmt.base.special_tokens import PAD_ID
 from nmt.data.store.batching import Batch
 from nmt.model.kernels import chunked_loss
 from nmt.model.kernels.chunked_loss import (
-    PairedLoss,
+    RDrop,
     paired_token_loss,
     projected_token_loss,
     token_loss,
@@ -116,60 +116,35 @@ def r_drop_by_definition(states, weight, each, alpha, smoothing):
     return 0.5 * (cross_entropy + alpha * 0.5 * sum(divergences))
 
 
-def simcut_by_definition(states, weight, each, alpha, smoothing):
-    """Gao et al. 2022, equations 4 and 5; the gradient of the divergence reaches both passes."""
-    clean, cut = (states @ weight.T).log_softmax(-1).chunk(2)
-    targets = each.tgt_out.chunk(2)[0]
-    real = targets != PAD_ID
-    divergence = torch.nn.functional.kl_div(cut[real], clean[real], log_target=True, reduction="sum")
-    return token_loss(clean, targets, smoothing)[0] + alpha * divergence
-
-
-PAIRED = pytest.mark.parametrize(
-    ("name", "by_definition"),
-    [("r_drop", r_drop_by_definition), ("simcut", simcut_by_definition)],
-    ids=["r_drop", "simcut"],
-)
-
-
-@PAIRED
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("chunk_rows", [2, 4, 100])
-def test_the_loss_of_two_passes_and_its_gradients_follow_the_definition(
-    name, by_definition, smoothing, chunk_rows, monkeypatch
-):
+def test_the_loss_of_two_passes_and_its_gradients_follow_the_definition(smoothing, chunk_rows, monkeypatch):
     monkeypatch.setattr(chunked_loss, "CHUNK_ROWS", chunk_rows)
     states, weight, each = two_passes()
-    expected = by_definition(states, weight, each, 5.0, smoothing)
+    expected = r_drop_by_definition(states, weight, each, 5.0, smoothing)
     expected_grads = torch.autograd.grad(expected / 7, (states, weight))
     packed = states.flatten(0, 1)[each.tgt_real][None]
     for rows in (states, packed):
-        loss = paired_token_loss(rows, weight, each.tgt_out, each.tgt_real, PairedLoss(name, 5.0, smoothing))
+        loss = paired_token_loss(rows, weight, each.tgt_out, each.tgt_real, RDrop(5.0, smoothing))
         assert torch.allclose(loss, expected, rtol=1e-5)
         for ours, theirs in zip(torch.autograd.grad(loss / 7, (states, weight)), expected_grads, strict=True):
             assert torch.allclose(ours, theirs, atol=1e-5)
 
 
-@PAIRED
-def test_the_loss_of_two_passes_without_a_difference_is_that_of_one_pass(name, by_definition):
+def test_the_loss_of_two_passes_without_a_difference_is_that_of_one_pass():
     states, weight, tgt_out = batch()
     each = Batch.from_ids(tgt_out, tgt_out, tgt_out)
     once = projected_token_loss(states, weight, tgt_out, each.tgt_real, 0.1)
     both = each.twice()
-    twice = paired_token_loss(
-        torch.cat([states, states]), weight, both.tgt_out, both.tgt_real, PairedLoss(name, 5.0, 0.1)
-    )
+    twice = paired_token_loss(torch.cat([states, states]), weight, both.tgt_out, both.tgt_real, RDrop(5.0, 0.1))
     assert torch.allclose(once, twice, rtol=1e-5)
-    assert paired_token_loss(states[:0], weight, both.tgt_out, both.tgt_real[:0], PairedLoss(name, 5.0)) == 0
+    assert paired_token_loss(states[:0], weight, both.tgt_out, both.tgt_real[:0], RDrop(5.0)) == 0
 
 
-@PAIRED
-def test_the_loss_of_two_passes_takes_bf16_within_its_precision(name, by_definition):
+def test_the_loss_of_two_passes_takes_bf16_within_its_precision():
     states, weight, each = two_passes()
-    plain = paired_token_loss(states, weight, each.tgt_out, each.tgt_real, PairedLoss(name, 5.0, 0.1))
-    reduced = paired_token_loss(
-        states.bfloat16(), weight.bfloat16(), each.tgt_out, each.tgt_real, PairedLoss(name, 5.0, 0.1)
-    )
+    plain = paired_token_loss(states, weight, each.tgt_out, each.tgt_real, RDrop(5.0, 0.1))
+    reduced = paired_token_loss(states.bfloat16(), weight.bfloat16(), each.tgt_out, each.tgt_real, RDrop(5.0, 0.1))
     reduced.backward()
     assert torch.allclose(reduced, plain, rtol=0.02)
     assert weight.grad is not None
@@ -194,10 +169,7 @@ def test_the_compiled_loss_and_its_gradients_are_the_plain_ones(monkeypatch, tmp
         loss = projected_token_loss(states, weight, tgt_out, real, 0.1, compiled=compiled)
         results.append((loss, *torch.autograd.grad(loss, (states, weight))))
         both, _, each = two_passes()
-        for name in ("r_drop", "simcut"):
-            loss = paired_token_loss(
-                both, weight, each.tgt_out, each.tgt_real, PairedLoss(name, 5.0, 0.1), compiled=compiled
-            )
-            results[-1] += (loss, *torch.autograd.grad(loss, (both, weight)))
+        loss = paired_token_loss(both, weight, each.tgt_out, each.tgt_real, RDrop(5.0, 0.1), compiled=compiled)
+        results[-1] += (loss, *torch.autograd.grad(loss, (both, weight)))
     for plain, compiled in zip(*results, strict=True):
         assert torch.allclose(plain, compiled, atol=1e-5)

@@ -41,7 +41,7 @@ DRAWN = {
 @pytest.fixture(scope="module")
 def batches(digits, tmp_path_factory):
     """Return what gives the batches of a rank; each has a store of its own, as processes do."""
-    config = small_config(digits, **DRAWN, training={"tokens_per_update": 900, "simcut": 3.0, "guided_alignment": 0.1})
+    config = small_config(digits, **DRAWN, training={"tokens_per_update": 900, "guided_alignment": 0.1})
     corpus = Corpus(config)
     tokenizers = train_on_corpus(config, corpus)
     folder = tmp_path_factory.mktemp("batches")
@@ -104,31 +104,15 @@ def test_batches_go_on_from_any_position(batches):
     resumed.sampler.seek(whole.sampler.position)
     for _ in range(10):
         for one, two in zip(whole.next_update().batches, resumed.next_update().batches, strict=True):
-            assert all(map(torch.equal, one, two))  # cuts and alignments too
+            assert all(map(torch.equal, one, two))  # alignments too
 
 
-def test_a_twentieth_of_the_tokens_is_cut_in_the_second_of_two_copies_but_no_special_token(batches):
-    one = batches()
-    cut, num_tokens = 0, 0
-    for batch in (batch for _ in range(20) for batch in one.next_update().batches):
-        both, rows = batch.twice(), len(batch.src)
-        for ids in (both.src, both.tgt_in):
-            clean, second = ids[:rows], ids[rows:]
-            assert clean.min() >= 0
-            assert torch.equal(torch.where(second < 0, -1 - second, second), clean)
-            assert (clean[second < 0] > EOS_ID).all()
-            cut, num_tokens = cut + int((second < 0).sum()), num_tokens + int((clean > EOS_ID).sum())
-        assert both.tgt_out.min() >= 0
-    assert 0.04 < cut / num_tokens < 0.06
-
-
-def test_a_rank_without_rows_cuts_nothing(batches):
+def test_a_rank_without_rows_has_no_alignments(batches):
     one = batches(0, 10_000)
     (batch, *_) = one.next_update().batches
     assert len(batch.src) == 1
     other = batches(9_999, 10_000).next_update().batches[0]
     assert other.num_tgt_tokens == 0
-    assert other.src.min() >= 0
     assert other.links is None
 
 

@@ -78,18 +78,9 @@ class Batch(NamedTuple):
             sides = {name: side if side.is_cuda else side.pin_memory() for name, side in sides.items()}
         return self._replace(**{name: side.to(device, non_blocking=True) for name, side in sides.items()})
 
-    def cut_tokens(self, src: NDArray[np.bool_], tgt: NDArray[np.bool_]) -> Batch:
-        """Mark the tokens of src [B, S] and tgt_in [B, T] to be cut: id i becomes -1 - i. Special tokens stay."""
-        src_marked, tgt_marked = (
-            torch.where(torch.from_numpy(cuts) & (ids > EOS_ID), ~ids, ids)
-            for ids, cuts in ((self.src, src), (self.tgt_in, tgt))
-        )
-        return self._replace(src=src_marked, tgt_in=tgt_marked)
-
     def twice(self) -> Batch:
-        """Return a batch of the same rows twice: all of them with no token cut, then all of them again."""
-        src, tgt_in = (torch.cat([torch.maximum(side, ~side), side]) for side in (self.src, self.tgt_in))
-        tgt_out = torch.cat([self.tgt_out, self.tgt_out])
+        """Return a batch of the same rows twice: all of them, then all of them again."""
+        src, tgt_in, tgt_out = (torch.cat([side, side]) for side in (self.src, self.tgt_in, self.tgt_out))
         src_real = torch.cat([self.src_real, self.src_real + self.src.numel()])
         tgt_real = torch.cat([self.tgt_real, self.tgt_real + self.tgt_out.numel()])
         links = None if self.links is None else torch.cat([self.links, self.links]) / 2  # a half in each

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -65,29 +65,22 @@ def projected_token_loss(
     return loss_sum
 
 
-class PairedLoss(NamedTuple):
-    """The settings of a loss that compares two passes."""
+class RDrop(NamedTuple):
+    """The settings of R-Drop."""
 
-    name: Literal["r_drop", "simcut"]
     alpha: float  # weight of the Kullback-Leibler divergence
     label_smoothing: float = 0.0
 
 
 def paired_token_loss(
-    states: Tensor, weight: Tensor, tgt_out: Tensor, real: Tensor, settings: PairedLoss, *, compiled: bool = False
+    states: Tensor, weight: Tensor, tgt_out: Tensor, real: Tensor, settings: RDrop, *, compiled: bool = False
 ) -> Tensor:
-    """Return a loss that compares two passes, summed over target tokens, in nats.
+    """Return the loss of R-Drop (Liang et al. 2021, section 2.1), summed over target tokens, in nats.
 
-    `states`, `tgt_out` and `real` are as for `projected_token_loss`, for a batch that holds each row twice: first all
-    rows of the first pass, then the same rows of the second.
-
-    R-Drop (Liang et al. 2021, section 2.1): the second pass has different dropout. The loss per token is half of the
-    paper's, which gives it the scale of a single pass: the mean of both cross-entropies, plus alpha / 4 times the sum
-    of the Kullback-Leibler divergences in both directions.
-
-    SimCut (Gao et al. 2022, section 3.1): in the second pass, tokens are cut out of the inputs. The loss is the
-    cross-entropy of the first pass, plus alpha times the divergence of the second pass from the first. Both passes get
-    its gradient, as the paper recommends.
+    `states`, `tgt_out` and `real` are as for `projected_token_loss`, for a batch that holds each row twice, with
+    different dropout: first all rows of the first pass, then the same rows of the second. The loss per token is half of
+    the paper's, which gives it the scale of a single pass: the mean of both cross-entropies, plus alpha / 4 times the
+    sum of the Kullback-Leibler divergences in both directions.
     """
     rows = states.flatten(0, 1)
     real = real.view(2, len(real) // 2)
@@ -95,9 +88,8 @@ def paired_token_loss(
     # Put both passes of a token side by side, so that every chunk holds whole pairs.
     rows = rows.index_select(0, by_token.t().flatten())  # [2N, D]
     targets = tgt_out.flatten().index_select(0, real.t().flatten())  # [2N]
-    function = _r_drop_loss if settings.name == "r_drop" else _simcut_loss
-    bound = _bind(function, compiled, alpha=settings.alpha, smoothing=settings.label_smoothing)
-    loss_sum: Tensor = _ProjectedLoss.apply(rows, weight, targets, bound)
+    function = _bind(_r_drop_loss, compiled, alpha=settings.alpha, smoothing=settings.label_smoothing)
+    loss_sum: Tensor = _ProjectedLoss.apply(rows, weight, targets, function)
     return loss_sum
 
 
@@ -227,34 +219,6 @@ def _r_drop_loss(products: Tensor, target: Tensor, with_gradient: bool, alpha: f
     if smoothing:
         grad.sub_(0.5 * smoothing / products.size(1))
     products.copy_(grad.scatter_add_(1, target, grad.new_full(target.shape, 0.5 * (smoothing - 1.0))))
-    return loss
-
-
-def _simcut_loss(products: Tensor, target: Tensor, with_gradient: bool, alpha: float, smoothing: float) -> Tensor:
-    """Return the SimCut loss of logits `products` [2n, V] of n tokens; overwrites them as `_loss_and_gradient` does.
-
-    With p and q the softmax of the logits a and b of a token without and with cuts, and d = log p - log q:
-    dKL(p|q)/da = p (d - KL(p|q)), and dKL(p|q)/db = q - p.
-    """
-    logits, target = products.float(), target[0::2]
-    probs = logits.sub_(logits.amax(-1, keepdim=True)).exp()
-    total = probs.sum(-1, keepdim=True)
-    log_clean, log_cut = logits.sub_(total.log()).view(-1, 2, logits.size(1)).unbind(1)
-    clean, cut = probs.div_(total).view(-1, 2, logits.size(1)).unbind(1)
-    linear = (1 - smoothing) * log_clean.gather(1, target)
-    if smoothing:
-        linear += smoothing * log_clean.mean(-1, keepdim=True)
-    ahead = log_clean.sub_(log_cut)  # [n, V]: d
-    divergence = (clean * ahead).sum(-1, keepdim=True)
-    loss = alpha * divergence.sum() - linear.sum()
-    if not with_gradient:
-        return loss
-    cut.sub_(clean).mul_(alpha)
-    clean.mul_(ahead.sub_(divergence).mul_(alpha).add_(1.0))
-    if smoothing:
-        clean.sub_(smoothing / products.size(1))
-    clean.scatter_add_(1, target, clean.new_full(target.shape, smoothing - 1.0))
-    products.copy_(probs)
     return loss
 
 

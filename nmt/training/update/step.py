@@ -11,7 +11,7 @@ from torch import Tensor
 from nmt.base.device import tf32_products
 from nmt.data.store.batching import Batch
 from nmt.model.cache import KVCache
-from nmt.model.kernels.chunked_loss import PairedLoss, paired_token_loss, projected_token_loss, with_bias
+from nmt.model.kernels.chunked_loss import RDrop, paired_token_loss, projected_token_loss, with_bias
 from nmt.model.kernels.packing import Flattening, Packing, compiles_each_shape
 from nmt.model.transformer import Transformer
 from nmt.training.update.distributed import ProcessGroup
@@ -45,7 +45,7 @@ class BatchLoss:
     def __init__(self, model: Transformer, *, r_drop: float = 0.0, compiled: bool = False):
         """If `r_drop` is positive, batches hold each row twice, and it is the weight of their divergence."""
         self.model, self.r_drop, self.compiled = model, r_drop, compiled
-        self.simcut = self.guided_alignment = 0.0
+        self.guided_alignment = 0.0  # weight of `Batch.links`; 0: without them
         # The next-to-last layer, if there are two (Garg et al. 2019, section 4.3).
         self.guided_layer = max(0, len(model.decoder_layers) - 2)
         # With dynamic sizes, so that all batch shapes share a few graphs.
@@ -59,19 +59,13 @@ class BatchLoss:
         guided = self.guided_alignment > 0 and batch.links is not None
         states, guide = self.states(batch.src, batch.tgt_in, packings, self.guided_layer if guided else None)
         rows = (*with_bias(states, self.model.output_proj), batch.tgt_out, batch.tgt_real)
-        if self.r_drop or self.simcut:
-            settings = PairedLoss("r_drop" if self.r_drop else "simcut", self.r_drop or self.simcut, label_smoothing)
-            loss = paired_token_loss(*rows, settings, compiled=self.compiled)
+        if self.r_drop:
+            loss = paired_token_loss(*rows, RDrop(self.r_drop, label_smoothing), compiled=self.compiled)
         else:
             loss = projected_token_loss(*rows, label_smoothing, compiled=self.compiled)
         if guide is None or batch.links is None:
             return loss
         return loss - self.guided_alignment * (batch.links * guide).sum()  # Chen et al. 2016, section 3
-
-    def use_objective(self, simcut: float, guided_alignment: float = 0.0) -> None:
-        """Set the weight of SimCut, for which batches hold each row twice, and that of `Batch.links`; 0: without it."""
-        self.simcut, self.guided_alignment = simcut, guided_alignment
-        self.model.src_embedding.cuts = self.model.tgt_embedding.cuts = simcut > 0
 
     def _states(
         self, src: Tensor, tgt_in: Tensor, packings: Packings | None, guided_layer: int | None = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 import torch
 
@@ -176,30 +175,9 @@ def test_r_drop_computes_rows_twice_and_takes_a_share_without_rows():
     assert torch.isfinite(loss)
 
 
-def test_simcut_cuts_tokens_in_the_second_of_two_passes_which_keeps_their_positions():
-    model = make().eval()
-    batch_loss = BatchLoss(model)
-    rows = torch.randint(4, 13, (2, 5))
-    batch = Batch.from_ids(rows, rows, rows)
-    plain = batch_loss(batch, 0.1)
-    batch_loss.use_objective(3.0)
-    assert torch.allclose(batch_loss(batch.twice(), 0.1), plain)  # without cuts, both passes are the same
-    cuts = np.zeros((2, 5), bool)
-    cuts[1, 2] = True
-    cut = batch.cut_tokens(cuts, ~cuts).twice()
-    assert batch_loss(cut, 0.1) > plain
-    embedded = model.src_embedding(cut.src)
-    assert torch.equal(embedded[3, 2], model.src_embedding.sinusoidal[2])
-    same = torch.ones(4, 5, dtype=torch.bool)
-    same[3, 2] = False
-    assert torch.equal(embedded[same], model.src_embedding(batch.twice().src)[same])
-    batch_loss.use_objective(0.0)
-    assert torch.equal(batch_loss(batch, 0.1), plain)
-
-
 @pytest.mark.parametrize("attention", ["scaled_dot_product", "additive", "gaussian"])
-@pytest.mark.parametrize("objective", [{}, {"r_drop": 5.0}, {"simcut": 3.0}])
-def test_guided_alignment_adds_the_cross_entropy_of_the_first_head_of_the_next_to_last_layer(attention, objective):
+@pytest.mark.parametrize("r_drop", [0.0, 5.0])
+def test_guided_alignment_adds_the_cross_entropy_of_the_first_head_of_the_next_to_last_layer(attention, r_drop):
     torch.manual_seed(1)
     sizes = {"d_model": 24, "num_heads": 3, "d_ff": 16, "encoder_layers": 1, "decoder_layers": 3}
     model = Transformer(ModelConfig(**sizes, attention=attention, qk_norm=True), 13, 13).eval()
@@ -208,18 +186,16 @@ def test_guided_alignment_adds_the_cross_entropy_of_the_first_head_of_the_next_t
     links = torch.rand(2, 7, 5) * (src != PAD_ID)[:, None, :] * (tgt != PAD_ID)[:, :, None]
     batch = Batch.from_ids(src, tgt, tgt)._replace(links=links)
     expected = 0.5 * (links * attention_weights(model, src, tgt).cross[1][:, 0].clamp_min(1e-30).log()).sum()
-    step = Step(
-        model, Optimizer(model, TrainingConfig(), torch.float32), ProcessGroup(), r_drop=objective.get("r_drop", 0)
-    )
+    step = Step(model, Optimizer(model, TrainingConfig(), torch.float32), ProcessGroup(), r_drop=r_drop)
     losses = []
     for weight in (0.0, 0.5):
-        step.loss.use_objective(objective.get("simcut", 0.0), weight)
-        rows = batch.twice() if objective else batch
+        step.loss.guided_alignment = weight
+        rows = batch.twice() if r_drop else batch
         losses.append(step.loss(rows, 0.1))
     assert torch.allclose(losses[0] - losses[1], expected, atol=1e-4)
     for packings in (Packings.from_batch(rows), Packings.flattening(rows)):
         assert torch.allclose(step.loss(rows, 0.1, packings), losses[1], rtol=1e-5)
-    parts = [step.loss(part, 0.1) for part in (batch if not objective else rows).cut(2 if not objective else 1)]
+    parts = [step.loss(part, 0.1) for part in rows.cut(1 if r_drop else 2)]
     assert torch.allclose(sum(parts), losses[1], rtol=1e-5)
     model.zero_grad()
     (losses[1] - losses[0]).backward()
