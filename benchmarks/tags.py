@@ -14,7 +14,7 @@ from itertools import count
 from pathlib import Path
 
 from nmt import Translator
-from nmt.apps.documents.html import HtmlText
+from nmt.apps.documents.markup import HtmlText
 from nmt.apps.documents.translation import BlockOptions, translate_blocks
 
 NUM_SENTENCES = 200

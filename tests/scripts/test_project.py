@@ -85,7 +85,6 @@ def test_every_package_that_nmt_imports_is_asked_for():
         "pydantic_core": "pydantic",
         "typing_extensions": "pydantic",
         "prometheus_client": "prometheus-client",
-        "docx": "python-docx",
         "huggingface_hub": "huggingface-hub",
     }  # import: distribution
     imported = set()

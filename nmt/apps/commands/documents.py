@@ -13,7 +13,7 @@ import typer
 
 from nmt.base.errors import DataError, counted
 from nmt.base.progress import Progress
-from nmt.data.read.table_names import format_of
+from nmt.data.read.table_names import format_of, split_choice
 
 if TYPE_CHECKING:
     from nmt.translation import Translator
@@ -21,33 +21,44 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-SUFFIXES = (".docx", ".htm", ".html", ".po", ".srt", ".xlf", ".xliff")
+_TABLES = (".csv", ".tsv", ".xlsx")
+SUFFIXES = (
+    ".arb", ".docx", ".epub", ".htm", ".html", ".json", ".md", ".odp", ".odt", ".pdf", ".po", ".pot", ".pptx", ".srt",
+    ".txt", ".vtt", ".xlf", ".xliff", ".xml",
+)  # fmt: skip
 _MAX_LISTED = 20  # missing terms
 
 
-def document_in(texts: list[str], output: Path | None, for_texts: dict[str, object]) -> Path | None:
-    """Return the document that the only text of a command line names; None if it is a text.
+def document_in(texts: list[str], output: Path | None, for_texts: dict[str, object]) -> tuple[Path | None, str]:
+    """Return the document that the only text of a command line names, and the column of a table; None if it is a text.
 
     typer.BadParameter if `output` is not a suitable name, one of the options `for_texts` is given, or a text names a
     file that is not a document: nmt would translate the name. DataError if there is no such document.
     """
-    if len(texts) == 1 and texts[0].lower().endswith(SUFFIXES) and _is_file(texts[0]):
-        source = Path(texts[0])
-        if output is None or output.suffix.lower() != source.suffix.lower():
-            raise typer.BadParameter(f"{source} is a document: name its translation with --output NAME{source.suffix}")
-        if given := [name for name, value in for_texts.items() if value]:
+    name, column = split_choice(texts[0]) if len(texts) == 1 else ("", None)
+    is_table = name.lower().endswith(_TABLES)
+    if _is_file(name) and (name.lower().endswith(SUFFIXES) or is_table):
+        source = Path(name)
+        suffix = ".txt" if source.suffix.lower() == ".pdf" else source.suffix
+        if is_table and not column:
+            again = shlex.quote(f"{name}#2")
+            raise typer.BadParameter(f"{name} is a table; name the column to translate: nmt translate {again}")
+        if output is None or output.suffix.lower() != suffix.lower():
+            kind = "of a PDF file, only the text is translated" if suffix != source.suffix else "is a document"
+            raise typer.BadParameter(f"{name}: {kind}: name its translation with --output NAME{suffix}")
+        if given := [option for option, value in for_texts.items() if value]:
             raise typer.BadParameter(f"{', '.join(given)} cannot be used with documents")
-        return source
+        return source, column or ""
     for text in texts:
         suffix = Path(text).suffix.lower()
         if suffix and _is_file(text):
             command = f"--input {shlex.quote(text)} translates its lines"
-            hint = "give one document at a time" if text.lower().endswith(SUFFIXES) else command
+            hint = "give one document at a time" if text.lower().endswith((*SUFFIXES, *_TABLES)) else command
             raise typer.BadParameter(f"{text} is a file, not a text: {hint}")
         into_document = output is not None and output.suffix.lower() == suffix
         if suffix in SUFFIXES and (into_document or not any(map(str.isspace, text))):
             raise DataError("no such file", path=text, hint=f"paths are relative to {Path.cwd()}")
-    return None
+    return None, ""
 
 
 def refuse_corpus(path: Path) -> None:
@@ -56,12 +67,14 @@ def refuse_corpus(path: Path) -> None:
     Only warn of a document, whose markup would be translated, too.
     """
     name, suffix = shlex.quote(str(path)), path.suffix.lower()
-    if suffix in SUFFIXES:
+    if suffix in SUFFIXES and suffix != ".txt":
         again = f"nmt translate {name} --output NAME{path.suffix} keeps its format"
         log.warning("%s: this document is translated line by line, markup included; %s", path, again)
     elif (form := format_of(path.name)) is not None:
         how = {".tsv": f", such as: cut -f 1 {name} > NAME.txt", ".jsonl": f", such as: jq -r .src {name} > NAME.txt"}
         hint = f"write the texts to translate into a file with one per line{how.get(suffix, '')}"
+        if suffix in _TABLES:
+            hint += f"; nmt translate {shlex.quote(f'{path}#2')} --output NEW{suffix} translates column 2 of a table"
         raise DataError(f"a {form} file is not plain text with one sentence per line", path=path, hint=hint)
 
 
@@ -72,12 +85,12 @@ def _is_file(name: str) -> bool:
         return False
 
 
-def translate_document(translator: Translator, source: Path, output: Path, request: Request) -> None:
+def translate_document(translator: Translator, source: Path, column: str, output: Path, request: Request) -> None:
     """Translate a document, and warn of each flag of its paragraphs once, with lines of the source if known."""
     from nmt.apps.documents.formats import open_document, translate_file
     from nmt.apps.documents.translation import FLAGS, BlockOptions, merge
 
-    document = open_document(source)
+    document = open_document(source, column)
     options = BlockOptions(request.options, request.to, request.from_, request.glossary)
     on_terminal = sys.stderr.isatty()
     total = len(document.blocks)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import json
 import logging
 import os
 import sys
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -13,6 +15,7 @@ from typing import BinaryIO
 from nmt.apps.commands.streams import STANDARD_INPUT
 from nmt.base.errors import DataError
 from nmt.data.read.lines import UTF8_MARK, check_beginning, open_text, read_raw_lines, without_line_end
+from nmt.data.read.table_names import split_choice
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +34,28 @@ def read_text_file(path: Path) -> Iterator[str]:
     """Yield the lines of a file, plain or `.gz`. DataError, with the line if known, if it cannot be read."""
     with open_text(path) as file:
         yield from decode_lines(file, str(path))
+
+
+def read_json_lines(name: Path, records: deque[dict[str, object]]) -> Iterator[str]:
+    """Yield the field `src` of each JSON object in a file, or that after `#` in its name; append it to `records`.
+
+    DataError, with its line, if a line is no object with such a text.
+    """
+    path, field = split_choice(str(name))
+    field = field or "src"
+    for number, line in enumerate(read_text_file(Path(path)), start=1):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError):
+            raise DataError("not JSON", path=path, line=number) from None
+        if not isinstance(record, dict) or not isinstance(record.get(field), str):
+            has = f"it has {', '.join(map(repr, record))}; " if isinstance(record, dict) else ""
+            hint = f"{has}name the field with the text: --input '{path}#FIELD'"
+            raise DataError(f"no text in the field {field!r}", path=path, line=number, hint=hint)
+        records.append(record)
+        yield record[field]
 
 
 def decode_argument(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections import deque
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -14,6 +15,7 @@ import typer
 from nmt.apps.commands.documents import document_in, refuse_corpus, translate_document
 from nmt.apps.commands.inputs import (
     decode_argument,
+    read_json_lines,
     read_standard_input,
     read_text_file,
 )
@@ -43,6 +45,7 @@ from nmt.base.errors import NmtError
 from nmt.base.files import to_json
 from nmt.base.progress import Progress
 from nmt.data.read.lines import COMPRESSIONS, count_lines
+from nmt.data.read.table_names import format_of, split_choice
 from nmt.data.text.glossary import read_glossary
 
 if TYPE_CHECKING:
@@ -71,12 +74,18 @@ def _picture(path: Path | None) -> Path | None:
 
 Texts = Annotated[
     list[str] | None,
-    typer.Argument(help="Texts to translate, or one document. Without them, nmt reads standard input."),
+    typer.Argument(
+        help="Texts to translate, one document, or a column of a table (a.xlsx#2). Default: standard input."
+    ),
 ]
 InputFile = Annotated[
     Path | None,
     typer.Option(
-        "--input", "-i", callback=not_dash, help="File to translate, line by line; may be compressed (.gz, .xz, .zst)."
+        "--input",
+        "-i",
+        callback=not_dash,
+        help="File to translate, line by line; may be compressed (.gz, .xz, .zst). "
+        "Of .jsonl: the field src, or that after #.",
     ),
 ]
 OutputFile = Annotated[
@@ -84,7 +93,10 @@ OutputFile = Annotated[
     typer.Option("--output", "-o", callback=_text_file, help="File to write. Default, and -: standard output."),
 ]
 Format = Annotated[
-    Literal["text", "jsonl"], typer.Option(help="jsonl: one JSON object per line with text, scores, tokens and flags.")
+    Literal["text", "jsonl"] | None,
+    typer.Option(
+        help="jsonl: one JSON object per line with text, scores, tokens, flags. Default: text, of .jsonl input jsonl."
+    ),
 ]
 Prefix = Annotated[str | None, rare_option(help="Text that every translation must begin with.")]
 Picture = Annotated[
@@ -147,7 +159,7 @@ def translate(
     input: InputFile = None,
     output: OutputFile = None,
     resume: Resume = False,
-    format: Format = "text",
+    format: Format = None,
     search: SearchFlags = SearchFlags({}),  # noqa: B008 (one option per field)
     prefix: Prefix = None,
     glossary: GlossaryFile = None,
@@ -167,6 +179,7 @@ def translate(
     FILE when complete; --resume continues a stopped command after the last line.
     """
     texts = texts or []
+    records, format = _records(input, format)
     refuse(
         {
             "--ray-workers needs --ray": ray_workers is not None and ray is None,
@@ -194,13 +207,11 @@ def translate(
         "--format jsonl": format == "jsonl",
         "--n-best": search.given.get("num_hypotheses"),
     }
-    document = document_in(texts, output, for_texts)
-    if input is not None:
-        refuse_corpus(input)
+    source, column = document_in(texts, output, for_texts)
     found, last = find_models(models, checkpoint), find_models([then]) if then is not None else ()
     earlier = [Path(name) for name in draft.split(",")] if draft else []
     read: list[Path | int] = [
-        *filter(None, (document, input, glossary)),
+        *filter(None, (source, Path(split_choice(str(input))[0]) if input else None, glossary)),
         *earlier,
         *[STANDARD_INPUT] * (not texts and not input),
     ]
@@ -227,8 +238,8 @@ def translate(
             drafts=Drafts.read(*earlier) if earlier else None,
             memory=None if tm is None else _read_memory(tm, translator, to, from_),
         )
-        if document is not None and output is not None and isinstance(translator, Translator):
-            translate_document(translator, document, output, request)
+        if source is not None and output is not None and isinstance(translator, Translator):
+            translate_document(translator, source, column, output, request)
             return
         settings = {} if output is None else settings_of([*found, *last], translator, request, glossary)
         settings |= {
@@ -238,12 +249,16 @@ def translate(
             "tm": request.memory and request.memory.checksum,
         }
         num_lines = 1 if format == "jsonl" else options.num_hypotheses
-        as_json = partial(_as_json, translator, request, alignments)
-        render = as_json if format == "jsonl" else partial(_as_text, num_lines)
+        render = (
+            partial(_as_json, translator, request, alignments, records)
+            if format == "jsonl"
+            else partial(_as_text, num_lines)
+        )
         with open_output(output, settings, num_lines, resume=resume) as file:
-            lines, name = _read(texts, input)
+            lines, name = _read(texts, input, records)
             if isinstance(file, PartialFile):
                 file.skip_finished(lines, name)
+                (records or []).clear()
             if resume:
                 log.info("resuming after %s lines", f"{file.num_texts:,}")
             blocks = grow_blocks(lines) if texts or input else read_blocks(lines)  # a pipe may be slow
@@ -262,12 +277,25 @@ def _read_memory(name: str, translator: BlockTranslator, to: str | None, from_: 
     return Memory.read(name, translator.languages.direction(to, from_))
 
 
-def _read(texts: list[str], path: Path | None) -> tuple[Iterator[str], str]:
+def _records(
+    path: Path | None, format: Literal["text", "jsonl"] | None
+) -> tuple[deque[dict[str, object]] | None, Literal["text", "jsonl"]]:
+    """Return a queue for the objects of a JSON file, None for other input, and the format of the output."""
+    if path is not None and format_of(split_choice(str(path))[0]) == "jsonl":
+        return deque(), format or "jsonl"
+    if path is not None:
+        refuse_corpus(path)
+    return None, format or "text"
+
+
+def _read(texts: list[str], path: Path | None, records: deque[dict[str, object]] | None) -> tuple[Iterator[str], str]:
     """Return the lines to translate, and the name of their file for messages."""
     if texts:
         return map(decode_argument, texts), "arguments"
     if path is None:
         return read_standard_input(), "standard input"
+    if records is not None:
+        return read_json_lines(path, records), str(path)
     return read_text_file(path), str(path)
 
 
@@ -290,9 +318,17 @@ def _as_text(num_lines: int, _source: str, best: Translation) -> str:
     return "\n".join(texts + [""] * (num_lines - len(texts)))
 
 
-def _as_json(translator: BlockTranslator, request: Request, alignments: bool, source: str, best: Translation) -> str:
-    """Return one JSON object, which lists all hypotheses if there are several."""
+def _as_json(
+    translator: BlockTranslator,
+    request: Request,
+    alignments: bool,
+    records: deque[dict[str, object]] | None,
+    source: str,
+    best: Translation,
+) -> str:
+    """Return one JSON object, which lists all hypotheses if there are several, with the fields of its record first."""
     fields = {
+        **(records.popleft() if records else {}),
         **_fields(best, translator),
         "src_tokens": translator.tokenizers.src.tokens(best.src_ids),
         "truncated": best.truncated,

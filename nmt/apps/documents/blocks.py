@@ -1,14 +1,15 @@
 """A block of a document: a paragraph, a cell or a line, as text with inline tags that are translated together.
 
-A translated block is HTML: its tags are verbatim, and its text is escaped (`&lt;`).
+A document is a template: its text, verbatim, with a hole for each block. Markup may have holes, too: the text of an
+attribute, or the paragraphs of a footnote. So all that is not translated stays as it is, to the byte.
 """
 
 from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterable, Sequence
-from html import escape
+from collections.abc import Callable, Iterable, Sequence
+from html import escape, unescape
 from itertools import count, groupby
 from typing import NamedTuple
 
@@ -19,9 +20,19 @@ from nmt.base.errors import DataError
 MAX_CHARACTERS = 1_000_000
 """Maximum length of a block; translating more at once takes gigabytes of memory."""
 
+RUN = "run:"
+"""The tag of items that change the formatting of the runs of a Word document or a slide."""
+
 _MAX_AROUND = 16
 _MARK = re.compile(r"\{h(\d{1,4})\}")
+_NUMBERED = re.compile(r"<(\d+)>")
+_HOLE = re.compile(r"\0(s?)(\d+)\0")
+_DECLARED = re.compile(
+    rb"""<\?xml[^>]{0,99}?\sencoding=["'](iso-8859-\d\d?|windows-12\d\d|us-ascii|koi8-[ru]|shift_jis|euc-\w\w|gb\w{3,5}|big5)\b""",
+    re.IGNORECASE,
+)
 _SPACES = re.compile(r"[ \t\r\n\f]+")
+_CONTROL = re.compile(r"[\0-\x08\x0b\x0c\x0e-\x1f]")  # no XML may hold them
 
 
 class Item(NamedTuple):
@@ -29,54 +40,86 @@ class Item(NamedTuple):
 
     text: str  # unescaped; markup: verbatim
     tag: str = ""  # empty: text. b: an opening tag, /b: a closing tag, !: standalone markup
+    is_hidden: bool = False  # standalone markup that shows no text, so that it can be left at the edges of the block
+    run: tuple[str, str] | None = None  # of an opening tag RUN: the markup around each text up to its closing tag
+
+
+def escape_text(text: str) -> str:
+    """Return `text` as in HTML and XML."""
+    return escape(text, quote=False)
+
+
+def split_lines(text: str) -> list[str]:
+    """Return the lines of a text, with their ends."""
+    return re.findall(r"[^\n]*\n|[^\n]+", text)
 
 
 def join_texts(items: Iterable[Item]) -> list[Item]:
-    """Join neighboring texts."""
+    """Join neighboring texts; drop empty ones."""
     joined: list[Item] = []
     for is_markup, group in groupby(items, key=lambda item: bool(item.tag)):
         same = list(group)
-        joined += same if is_markup else [Item("".join(item.text for item in same))]
+        text = "".join(item.text for item in same)
+        joined += same if is_markup else [Item(text)] if text else []
     return joined
+
+
+class Form(NamedTuple):
+    """How a block is written."""
+
+    write: Callable[[str], str] = escape_text  # writes a text
+    finish: Callable[[str], str] = str  # writes the block, given its texts and tags as they are written
+    run: tuple[str, str] = ("", "")  # the markup around each text outside of tags
+    formats: Sequence[str] = ()  # the format flags of a gettext entry
 
 
 class Block:
     """Text and inline tags that are translated together."""
 
-    def __init__(self, items: list[Item], *, line: int | None = None, formats: Sequence[str] = ()):
+    def __init__(
+        self,
+        items: Iterable[Item],
+        raw: str | None = None,
+        form: Form | None = None,
+        *,
+        line: int | None = None,
+    ):
         """Separate the tags and white space around the text, which stay in place.
 
-        `line` is the number of its line in the file, if known, and `formats` the format flags of a gettext entry.
+        `raw` is the block as it is in the file, and `line` the number of its line, if known.
         """
-        self.line, self.formats = line, formats
-        self.before: list[str] = []
-        self.after: list[str] = []
+        self._form = form or Form()
+        self.line, self.formats = line, self._form.formats
+        items = _fuse(join_texts(items))
         self.is_blank = not any(item.text.strip() for item in items if not item.tag)
+        self.raw = self._written(items) if raw is None else raw
+        self._before: list[Item] = []
+        self._after: list[Item] = []
         self.items = [] if self.is_blank else self._inner(items)
-        if self.is_blank:
-            self.before += [item.text for item in items]
 
     def _inner(self, items: list[Item]) -> list[Item]:
-        """Strip blank text, and up to `_MAX_AROUND` elements that enclose all the rest."""
-        for _ in range(_MAX_AROUND):
-            if not items[0].tag and not items[0].text.strip():
-                self.before.append(items[0].text)
-                items = items[1:]
-            elif not items[-1].tag and not items[-1].text.strip():
-                self.after.insert(0, items[-1].text)
-                items = items[:-1]
-            elif _is_element(items):
-                self.before.append(items[0].text)
-                self.after.insert(0, items[-1].text)
-                items = items[1:-1]
+        """Strip blank text, hidden markup, and up to `_MAX_AROUND` elements that enclose all the rest."""
+        start, end, num_around = 0, len(items), 0
+        while True:
+            first, last = items[start], items[end - 1]
+            if first.is_hidden or not (first.tag or first.text.strip()):
+                self._before.append(first)
+                start += 1
+            elif last.is_hidden or not (last.tag or last.text.strip()):
+                self._after.append(last)
+                end -= 1
+            elif num_around < _MAX_AROUND and _is_element(items[start:end]):
+                self._before.append(first)
+                self._after.append(last)
+                start, end, num_around = start + 1, end - 1, num_around + 1
             else:
                 break
-        first, last = items[0], items[-1]
         if not first.tag:
-            self.before.append(first.text[: len(first.text) - len(first.text.lstrip())])
+            self._before.append(Item(first.text[: len(first.text) - len(first.text.lstrip())]))
         if not last.tag:
-            self.after.insert(0, last.text[len(last.text.rstrip()) :])
-        return items
+            self._after.append(Item(last.text[len(last.text.rstrip()) :]))
+        self._after.reverse()
+        return items[start:end]
 
     @property
     def has_tags(self) -> bool:
@@ -90,14 +133,13 @@ class Block:
         return _SPACES.sub(" ", "".join(parts)).strip()
 
     def from_marks(self, translation: str) -> str | None:
-        """Return `translation` as HTML, with tags for its marks; None if a mark is missing or tags cross."""
+        """Return the block with tags for the marks of `translation`; None if a mark is missing or tags cross."""
         tags = [item for item in self.items if item.tag]
         parts = _MARK.split(translation)
         numbers = [int(number) for number in parts[1::2]]
         if sorted(numbers) != list(range(len(tags))) or not _is_nested([tags[number].tag for number in numbers]):
             return None
-        written = [tags[int(part)].text if i % 2 else escape(part, quote=False) for i, part in enumerate(parts)]
-        return self._around("".join(written))
+        return self._around([tags[int(part)] if i % 2 else Item(part) for i, part in enumerate(parts)])
 
     def without_marks(self, translation: str) -> str:
         """Return `translation` without its marks."""
@@ -108,35 +150,91 @@ class Block:
         return _SPACES.sub(" ", "".join(item.text for item in self.items if not item.tag)).strip()
 
     def from_links(self, aligned: Details) -> str | None:
-        """Return the translation as HTML, with tags projected along the links; None if that is impossible."""
-        tags, length, end = [], 0, ""  # the length of the plain text so far, and its last character
+        """Return the translated block, with tags projected along the links; None if that is impossible."""
+        tags, length, end = list[Tag](), 0, ""  # the length of the plain text so far, and its last character
         for item in self.items:
             if item.tag:
-                tags.append(Tag(length, item.text, item.tag))
+                tags.append(Tag(length, f"<{len(tags)}>", item.tag))
                 continue
             text = _SPACES.sub(" ", end + item.text)[1:] if end else _SPACES.sub(" ", item.text).lstrip()
             length, end = length + len(text), text[-1:] or end
-        written = project(tags, aligned)
-        return None if written is None else self._around(written)
+        if (written := project(tags, aligned)) is None:
+            return None
+        marks = [item for item in self.items if item.tag]
+        parts = enumerate(_NUMBERED.split(written))
+        return self._around([marks[int(part)] if i % 2 else Item(unescape(part)) for i, part in parts])
 
     def texts(self) -> list[str]:
         """Return the texts between the tags, without blank ones."""
         return [_SPACES.sub(" ", item.text).strip() for item in self.items if not item.tag and item.text.strip()]
 
     def from_texts(self, translations: Sequence[str]) -> str:
-        """Return the block as HTML, from the `translations` of its `texts`."""
+        """Return the block with the `translations` of its `texts`."""
         rest = iter(translations)
-        written = []
+        items = []
         for item in self.items:
             if item.tag or not item.text.strip():
-                written.append(item.text if item.tag else " ")
+                items.append(item if item.tag else Item(" "))
                 continue
             lead, tail = (" " if end.isspace() else "" for end in (item.text[0], item.text[-1]))
-            written.append(lead + escape(next(rest), quote=False) + tail)
-        return self._around("".join(written).strip(" "))
+            items.append(Item(lead + next(rest) + tail))
+        return self._around(items)
 
-    def _around(self, written: str) -> str:
-        return "".join([*self.before, written, *self.after])
+    def _around(self, items: Sequence[Item]) -> str:
+        """Return the block with other `items`; verbatim, if they are its own."""
+        items = [item if item.tag else Item(_CONTROL.sub("", item.text)) for item in items]
+        for end, strip in ((0, str.lstrip), (-1, str.rstrip)):  # the white space there is around them
+            if items and not items[end].tag:
+                items[end] = Item(strip(items[end].text, " "))
+        if _key(items) == _key(self.items):
+            return self.raw
+        return self._form.finish(self._written(join_texts([*self._before, *items, *self._after])))
+
+    def _written(self, items: Iterable[Item]) -> str:
+        written, run = list[str](), self._form.run
+        for item in items:
+            if item.tag:
+                written.append(item.text)
+                run = item.run or (self._form.run if item.tag == "/" + RUN else run)
+            elif item.text:
+                written += [run[0], self._form.write(item.text), run[1]]
+        return "".join(written)
+
+
+def _key(items: Iterable[Item]) -> str:
+    """Return a text that tells the items apart, but for the amount of white space."""
+    return _SPACES.sub(" ", "".join(f"\0{item}\0" if item.tag else item.text for item in items)).strip(" ")
+
+
+def _fuse(items: list[Item]) -> list[Item]:
+    """Make one element of two if the inner one is all that is in the outer one.
+
+    Tags of elements that begin or end in another block can stay at the edges of this one, so they are hidden.
+    """
+    opened: list[int] = []
+    alone: list[int] = []
+    ends: dict[int, int] = {}
+    for number, item in enumerate(items):
+        if item.tag.startswith("/"):
+            if opened and items[opened[-1]].tag != item.tag[1:]:
+                return items
+            if opened:
+                ends[opened.pop()] = number
+            else:
+                alone.append(number)
+        elif item.tag not in ("", "!"):
+            opened.append(number)
+    fused: list[Item | None] = list(items)
+    for number in (*alone, *opened):
+        fused[number] = items[number]._replace(is_hidden=True)
+    for start in sorted(ends):
+        end = ends[start]
+        outer, inner, inner_end, outer_end = fused[start], fused[start + 1], fused[end - 1], fused[end]
+        if ends.get(start + 1) == end - 1 and outer and inner and inner_end and outer_end and not outer.run:
+            fused[start] = fused[end] = None
+            fused[start + 1] = inner._replace(text=outer.text + inner.text)
+            fused[end - 1] = inner_end._replace(text=inner_end.text + outer_end.text)
+    return [item for item in fused if item is not None]
 
 
 def _is_element(items: Sequence[Item]) -> bool:
@@ -164,20 +262,67 @@ def _is_nested(tags: Sequence[str]) -> bool:
     return not opened
 
 
+class Template:
+    """The text of a file with holes; `text` is to be set when all blocks are known."""
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.blocks: list[Block] = []  # those with words in them
+        self._split: list[tuple[str, str]] = []
+
+    def hole(self, block: Block) -> str:
+        """Return the hole of a block; its text if it is blank."""
+        if block.is_blank:
+            return block.raw
+        self.blocks.append(block)
+        return f"\0{len(self.blocks) - 1}\0"
+
+    def split(self, raw: str, parts: str) -> str:
+        """Return a hole for a text with holes, its `parts`; it is written as `raw` if they do not change."""
+        self._split.append((raw, parts))
+        return f"\0s{len(self._split) - 1}\0"
+
+    def join(self, translations: Sequence[str]) -> str:
+        """Return the text with the `translations` of its blocks."""
+        return self._fill(self.text, translations, [block.raw for block in self.blocks])
+
+    def _fill(self, text: str, written: Sequence[str], originals: Sequence[str]) -> str:
+        def fill(hole: re.Match[str]) -> str:
+            number = int(hole[2])
+            if not hole[1]:
+                return _HOLE.sub(fill, written[number])
+            raw, parts = self._split[number]
+            filled = _HOLE.sub(fill, parts)
+            is_same = written is originals or filled == self._fill(parts, originals, originals)
+            return _HOLE.sub(fill, raw) if is_same else filled
+
+        return _HOLE.sub(fill, text)
+
+
 def decode(content: bytes) -> str:
-    """Return the text of a file in UTF-8, or in UTF-16 with a byte order mark. DataError for other encodings."""
-    encoding = "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    """Return the text of a file in UTF-8, in UTF-16 with a byte order mark, or as its XML declaration says.
+
+    All line ends stay in it. DataError for other encodings.
+    """
     try:
-        return content.decode(encoding).replace("\r\n", "\n")
+        text = content.decode(_encoding_of(content)).removeprefix("\ufeff")
     except UnicodeDecodeError:
         raise DataError("neither UTF-8 nor UTF-16", hint="convert it: iconv -f ENCODING -t UTF-8") from None
+    if "\0" in text:
+        raise DataError("not a text: it holds null characters")
+    return text
 
 
 def encode(text: str, like: bytes) -> bytes:
-    """Return `text` in UTF-8, with the byte order mark and the line ends of the file content `like`.
+    """Return `text`, the text of a file, in the encoding of the file content `like`, with its byte order mark."""
+    encoding = _encoding_of(like)
+    has_mark = like[:3] == codecs.BOM_UTF8 or encoding.startswith("utf-16")
+    return ("\ufeff" * has_mark + text).encode(encoding, "xmlcharrefreplace")
 
-    The line ends are those of its first line. UTF-16 becomes UTF-8 without a mark.
-    """
-    first_line = like.split(b"\n", 1)[0].rstrip(b"\0")  # in UTF-16 a zero byte is beside the CR
-    mark = codecs.BOM_UTF8 if like.startswith(codecs.BOM_UTF8) else b""
-    return mark + (text.replace("\n", "\r\n") if first_line.endswith(b"\r") else text).encode()
+
+def _encoding_of(content: bytes) -> str:
+    for mark, encoding in ((codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be")):
+        if content.startswith(mark):
+            return encoding
+    declared = _DECLARED.match(content)
+    return declared[1].decode() if declared else "utf-8"

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from importlib.util import find_spec
+from io import BytesIO
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from nmt.apps.documents.blocks import MAX_CHARACTERS, Block
-from nmt.apps.documents.docx import DocxFile
-from nmt.apps.documents.html import HtmlFile
-from nmt.apps.documents.po import PoFile
-from nmt.apps.documents.srt import SrtFile
+from nmt.apps.documents import po, strings, xliff
+from nmt.apps.documents.archives import Archive
+from nmt.apps.documents.blocks import MAX_CHARACTERS, Block, Template, decode, encode
+from nmt.apps.documents.markup import Reader, check_xml, dialect, name_page_language
+from nmt.apps.documents.plain import read_markdown, read_text
+from nmt.apps.documents.subtitles import read_subtitles
+from nmt.apps.documents.tables import Table
 from nmt.apps.documents.translation import BlockOptions, TranslatedBlock, translate_blocks
-from nmt.apps.documents.xliff import XliffFile
 from nmt.base.errors import DataError, require
 from nmt.base.files import read_at_most, write_atomically
 from nmt.base.languages import base_code
@@ -30,38 +31,82 @@ class Document(Protocol):
 
     blocks: list[Block]  # those with words in them
 
+    def name_language(self, code: str) -> str | None:
+        """Name the language of the translations; if the document asks for one, such as de-DE, return that instead."""
+        ...
+
     def save(self, translations: list[str]) -> bytes:
         """Return the document with `translations` of its blocks."""
         ...
 
 
-_READERS: dict[str, tuple[Callable[[bytes], Document], str]] = {
-    ".docx": (DocxFile, "docx"),
-    ".htm": (HtmlFile, ""),
-    ".html": (HtmlFile, ""),
-    ".po": (PoFile, "polib"),
-    ".srt": (SrtFile, "srt"),
-    ".xlf": (XliffFile, "lxml"),
-    ".xliff": (XliffFile, "lxml"),
+class _Format(NamedTuple):
+    """A format of one file: how it is read, where it names its language, and the root element if it is XML."""
+
+    read: Callable[[str, Template], object]
+    name_language: Callable[[Template, str], str | None] = lambda template, code: None
+    root: str = ""
+
+
+_ARCHIVES = (".docx", ".epub", ".odp", ".odt", ".pptx")
+_HTML = _Format(lambda text, template: Reader(text, dialect("html"), template), name_page_language)
+_XLIFF = _Format(xliff.read_xliff, xliff.name_language, "xliff")
+_FORMATS = {
+    ".arb": _Format(strings.read_json, strings.name_language),
+    ".htm": _HTML,
+    ".html": _HTML,
+    ".json": _Format(strings.read_json),
+    ".md": _Format(read_markdown),
+    ".po": _Format(po.read_po, po.name_language),
+    ".pot": _Format(po.read_po, po.name_language),
+    ".srt": _Format(read_subtitles),
+    ".txt": _Format(read_text),
+    ".vtt": _Format(read_subtitles),
+    ".xlf": _XLIFF,
+    ".xliff": _XLIFF,
+    ".xml": _Format(strings.read_android, root="resources"),
 }
 
 
+class _TextFile:
+    """A document that is one file of text."""
+
+    def __init__(self, content: bytes, form: _Format):
+        self._content, self._form, self._template = content, form, Template()
+        if form.root:
+            check_xml(content, form.root)
+        form.read(decode(content), self._template)
+        self.blocks = self._template.blocks
+
+    def name_language(self, code: str) -> str | None:
+        return self._form.name_language(self._template, code)
+
+    def save(self, translations: list[str]) -> bytes:
+        return encode(self._template.join(translations), self._content)
+
+
 def available_suffixes() -> list[str]:
-    """Return the extensions of the documents that the installed packages can read."""
-    return [suffix for suffix, (_, package) in _READERS.items() if not package or find_spec(package) is not None]
+    """Return the extensions of the documents that are read without a further choice, and written in their format."""
+    return sorted([*_FORMATS, *_ARCHIVES])
 
 
-def read_document(content: bytes, name: str, limit: int = 0) -> Document:
+def read_document(content: bytes, name: str, limit: int = 0, column: str = "") -> Document:
     """Return the document in `content`, in the format given by the extension of `name`.
 
-    `limit` is the maximum size in bytes of documents from strangers; `DocxFile` derives others from it. 0: no limit.
-    DataError if it is not in that format; NmtError if a package is missing.
+    `limit` is the maximum size in bytes of documents from strangers; `Archive` derives others from it. 0: no limit.
+    `column` is that of a table, as in `Table`. DataError if it is not in that format; NmtError if a package is missing.
     """
-    reader, package = _READERS[Path(name).suffix.lower()]
-    if package:
-        require("documents", package, f"reading {Path(name).suffix} files", path=name)
+    suffix = Path(name).suffix.lower()
     try:
-        document = DocxFile(content, limit) if reader is DocxFile else reader(content)
+        document: Document
+        if column:
+            document = Table(content, name, column)
+        elif suffix in _ARCHIVES:
+            document = Archive(content, suffix, limit)
+        elif suffix == ".pdf":
+            document = _TextFile(_pdf_text(content, name), _FORMATS[".txt"])
+        else:
+            document = _TextFile(content, _FORMATS[suffix])
         for number, block in enumerate(document.blocks, 1):
             if (size := sum(len(item.text) for item in block.items if not item.tag)) > MAX_CHARACTERS:
                 message = f"paragraph {number:,} has {size:,} characters; the limit is {MAX_CHARACTERS:,}"
@@ -71,15 +116,25 @@ def read_document(content: bytes, name: str, limit: int = 0) -> Document:
         raise DataError(error.message, path=name, line=error.line, hint=error.hint) from None
 
 
-def open_document(path: Path) -> Document:
-    """Return the document `path`. DataError if it cannot be read, or is larger than the limits."""
+def _pdf_text(content: bytes, name: str) -> bytes:
+    """Return the text of a PDF file, which is all that is kept of it."""
+    pypdf = require("documents", "pypdf", "reading .pdf files", path=name)
+    try:
+        pages = [page.extract_text() for page in pypdf.PdfReader(BytesIO(content)).pages]
+    except Exception as error:  # pypdf raises many types
+        raise DataError(f"not a PDF file that can be read ({str(error)[:100]})") from None
+    return "\n\n".join(pages).replace("\0", "").encode("utf-8", "replace")
+
+
+def open_document(path: Path, column: str = "") -> Document:
+    """Return the document `path`; of a table, its `column`. DataError if it cannot be read, or exceeds the limits."""
     try:
         content = read_at_most(path, MAX_BYTES)
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror or error}", path=path) from None
     except ValueError as error:
         raise DataError(f"too large: {error}", path=path) from None
-    return read_document(content, str(path))
+    return read_document(content, str(path), column=column)
 
 
 def translate_file(
@@ -96,10 +151,9 @@ def translate_file(
     with their lines in the source if they are known. Raises as `Translator.translate`.
     """
     tgt = translator.languages.direction(options.to, options.from_).tgt
-    if isinstance(document, HtmlFile | PoFile | XliffFile):
-        named = document.name_language(tgt)
-        if named and base_code(named) != base_code(tgt):
-            log.warning("%s asks for translations into %s; this model translates into %s", source, named, tgt)
+    named = document.name_language(tgt)
+    if named and base_code(named) != base_code(tgt):
+        log.warning("%s asks for translations into %s; this model translates into %s", source, named, tgt)
     written, faulty = [], []
     translations = translate_blocks(translator, document.blocks, options)
     for block, translated in zip(document.blocks, translations, strict=True):

@@ -1,4 +1,4 @@
-"""Read and write gettext catalogs with polib: untranslated entries get a translation marked fuzzy.
+"""Read gettext catalogs: untranslated entries get a translation marked fuzzy; all else stays as it is.
 
 The format flags of an entry (`c-format`, …) define the placeholders of its message.
 """
@@ -8,15 +8,24 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection
-from html import unescape
-from typing import Any
 
-from nmt.apps.documents.blocks import MAX_CHARACTERS, Block, Item, decode, encode
+from nmt.apps.documents.blocks import Block, Form, Item, Template
 from nmt.base.errors import DataError
 
-_MAX_LINES = 10_000  # of a message; polib takes quadratic time for them
+_TEXT = r'(?:[ \t]*"(?:[^"\\\n]|\\.)*+"[ \t]*(?:\r?\n|$))+'
+_ENTRY = re.compile(
+    rf"(?P<ids>(?:^msgctxt{_TEXT})?^msgid(?P<id>{_TEXT})(?:^msgid_plural(?P<plural>{_TEXT}))?)"
+    rf"(?P<translated>(?:^msgstr(?:\[\d\])?{_TEXT})*)",
+    re.MULTILINE,
+)
+_FORM = re.compile(rf"^msgstr(\[\d\])?({_TEXT})", re.MULTILINE)
+_FLAGS = re.compile(r"^#,([^\r\n]*)", re.MULTILINE)
 _LINE_BREAKS = re.compile(r"(\n+)")
-_NO_FILE_NAME = "\n" + " " * 100_000  # polib opens a text that is the name of a file; no system has such long names
+_ESCAPE = re.compile(r"\\([abfnrtv\"\\])")
+_CHARACTERS = dict(zip('abfnrtv"\\', '\a\b\f\n\r\t\v"\\', strict=True))
+_LETTERS = {character: letter for letter, character in _CHARACTERS.items()}
+_HEADER = re.compile(rf'^msgid ""\s+msgstr{_TEXT}', re.MULTILINE)
+_LANGUAGE = re.compile(r'("Language:[ ]*)([^\\"]*?)[ ]*(\\n")')
 # `%%` and doubled braces stand for a character; a bare % or brace is an error at run time, so it counts.
 _PRINTF = (
     r"%%|%(?:\d{1,3}\$|\([^()\n]{0,200}\))?[-+ #0',]{0,6}(?:\d{1,9}|\*(?:\d{1,3}\$)?)?(?:\.(?:\d{1,9}|\*)?)?"
@@ -34,70 +43,69 @@ _NEXT = re.compile(r"%[^($]*[A-Za-z@>]|\{(?:[:!].*)?\}")  # takes the next value
 _ESCAPES = ("%%", "{{", "}}")
 
 
-class PoFile:
-    """A catalog; each line of a message is a block. Entries that are already translated stay unchanged."""
+def read_po(text: str, template: Template) -> None:
+    """Read a catalog; each line of a message is a block. DataError if it is none."""
+    if not (found := list(_ENTRY.finditer(text))):
+        raise DataError("not a gettext catalog: no msgid")
+    written, at, line = list[str](), 0, 1
+    for entry in found:
+        start = entry.start()
+        while start > at and text.startswith("#", before := max(at, text.rfind("\n", at, start - 1) + 1)):
+            start = before
+        line += text.count("\n", at, start)
+        written += [text[at:start], _translated(entry, text[start : entry.start()], line, template)]
+        line += text.count("\n", start, entry.end())
+        at = entry.end()
+    template.text = "".join(written) + text[at:]
 
-    def __init__(self, content: bytes):
-        """Read a file. DataError if it is not a catalog."""
-        import polib
 
-        self._content = content
-        text = decode(content)
-        if "msgid" not in text:
-            raise DataError("not a gettext catalog: no msgid")
-        _refuse_long(text)
-        try:
-            self._file = polib.pofile(text + _NO_FILE_NAME)
-        except (OSError, ValueError) as error:
-            raise DataError(f"not a gettext catalog ({str(error)[:100]})") from None
-        self._messages: list[tuple[Any, int | None, list[str]]] = []  # entry, plural form, lines and breaks
-        for entry in self._file:
-            if entry.obsolete or entry.translated() or not entry.msgid:
-                continue
-            if entry.msgid_plural:
-                forms = {
-                    n: entry.msgid if int(n) == 0 else entry.msgid_plural for n in entry.msgstr_plural or {0: "", 1: ""}
-                }
-                self._messages += [(entry, int(n), _LINE_BREAKS.split(form)) for n, form in forms.items()]
-            else:
-                self._messages.append((entry, None, _LINE_BREAKS.split(entry.msgid)))
-        self.blocks = [
-            Block([Item(line)], line=entry.linenum or 1, formats=entry.flags)
-            for entry, _, lines in self._messages
-            for line in lines
-            if line.strip()
-        ]
+def _translated(entry: re.Match[str], comments: str, line: int, template: Template) -> str:
+    """Return an entry and its `comments` with holes for translations and the flag fuzzy; as it is, if it has them."""
+    flags = [flag.strip() for found in _FLAGS.findall(comments) for flag in found.split(",")]
+    source, plural = _read(entry["id"]), _read(entry["plural"] or "")
+    forms = _FORM.findall(entry["translated"])
+    is_done = "fuzzy" not in flags and all(_read(form) for _, form in forms) and forms
+    if not source or is_done:
+        return comments + entry[0]
+    line_end = "\r\n" if "\r\n" in entry["ids"] else "\n"
+    written = comments + entry["ids"].rstrip("\r\n") + line_end
+    for form, _ in forms or [("[0]", ""), ("[1]", "")][: 2 if plural else 1]:
+        message = plural if plural and form != "[0]" else source
+        kind = Form(_written, formats=flags)
+        holes = [template.hole(Block([Item(part)], form=kind, line=line)) for part in _LINE_BREAKS.split(message)]
+        lines = [f'"{part}{end}"' for part, end in zip(holes[::2], [*holes[1::2], ""], strict=True) if part or end]
+        first = ['""'] if len(lines) > 1 else []
+        written += f"msgstr{form if plural else ''} {line_end.join([*first, *lines])}{line_end}"
+    if "fuzzy" in flags:
+        return written
+    if flags:
+        return _FLAGS.sub(r"#, fuzzy,\1", written, count=1)
+    place = len("".join(re.findall(r"^#[^|~][^\n]*\n|^#\r?\n", comments, re.MULTILINE)))
+    return f"{written[:place]}#, fuzzy{line_end}{written[place:]}"
 
-    def name_language(self, code: str) -> str | None:
-        """Name the language of the translations in the header, if there is one; if it names a language, return that."""
-        if language := self._file.metadata.get("Language", "").strip():
-            return str(language)
-        if self._file.metadata:
-            self._file.metadata["Language"] = code
+
+def _read(text: str) -> str:
+    parts = re.findall(r'"((?:[^"\\]|\\.)*)"', text)
+    return _ESCAPE.sub(lambda escape: _CHARACTERS[escape[1]], "".join(parts))
+
+
+def _written(text: str) -> str:
+    return re.sub(r'["\\\a\b\f\n\r\t\v]', lambda found: "\\" + _LETTERS[found[0]], text)
+
+
+def name_language(template: Template, code: str) -> str | None:
+    """Name the language of the translations in the header, if there is one; if it names a language, return that."""
+    if (header := _HEADER.search(template.text)) is None:
         return None
-
-    def save(self, translations: list[str]) -> bytes:
-        """Return the file with `translations` of its blocks."""
-        rest = iter(translations)
-        for entry, form, lines in self._messages:
-            text = "".join(unescape(next(rest)) if line.strip() else line for line in lines)
-            if form is None:
-                entry.msgstr = text
-            else:
-                entry.msgstr_plural[form] = text
-            if "fuzzy" not in entry.flags:
-                entry.flags.append("fuzzy")
-        return encode(str(self._file) + "\n", self._content)
-
-
-def _refuse_long(text: str) -> None:
-    """Raise DataError if a message is too long."""
-    num_lines = size = 0
-    for number, line in enumerate(text.split("\n"), 1):
-        num_lines, size = (num_lines + 1, size + len(line)) if line.lstrip().startswith('"') else (0, 0)
-        if num_lines > _MAX_LINES or size > MAX_CHARACTERS:
-            message = f"a message of more than {_MAX_LINES:,} lines or {MAX_CHARACTERS:,} characters"
-            raise DataError(message, line=number)
+    if (language := _LANGUAGE.search(header[0])) is None:
+        line_end = "\r\n" if header[0].endswith("\r\n") else "\n"
+        named = f'{header[0]}"Language: {code}\\n"{line_end}'
+    elif language[2]:
+        return language[2]
+    else:
+        named = _LANGUAGE.sub(rf"\g<1>{code}\g<3>", header[0])
+    template.text = template.text[: header.start()] + named + template.text[header.end() :]
+    return None
 
 
 def changed_placeholders(source: str, output: str, flags: Collection[str]) -> list[str]:

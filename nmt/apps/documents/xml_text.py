@@ -7,8 +7,7 @@ from collections.abc import Collection
 from html import unescape
 from xml.parsers import expat
 
-from nmt.apps.documents.blocks import Block, Item, join_texts
-from nmt.apps.documents.html import HtmlText
+from nmt.apps.documents.blocks import Block, Item, Template
 from nmt.base.errors import DataError
 
 _MARKUP = re.compile(r"""(<!--.*?-->|<\?.*?\?>|<!\[CDATA\[.*?\]\]>|<(?:[^<>"']|"[^"]*"|'[^']*')*>)""", re.DOTALL)
@@ -16,7 +15,7 @@ _NAME = re.compile(r"<(/?)([^\s/>!?]+)")
 _DECLARATION = re.compile(r"\s*<\?xml\s[^<>]*\?>")
 
 
-class XmlText(HtmlText):
+class XmlText(Template):
     """An XML fragment, as a sequence of markup and blocks of text."""
 
     def __init__(self, source: str, splitting: Collection[str] = (), ignored: Collection[str] = ()):
@@ -31,13 +30,16 @@ class XmlText(HtmlText):
         except expat.ExpatError as error:
             message = f"not well-formed XML: {expat.ErrorString(error.code)}"
             raise DataError(message, line=error.lineno) from None
-        self.parts, self._items = [source[:start]], list[Item]()
+        super().__init__()
+        self._parts, self._raw, self._items = [source[:start]], list[str](), list[Item]()
         kept, depth = list[str](), 0  # the markup so far of an element that is not translated
         for number, piece in enumerate(_MARKUP.split(source[start:])):
             tag = _NAME.match(piece) if number % 2 else None
             slash, name = (tag[1], tag[2]) if tag else ("", "")
             is_empty = piece.endswith("/>")
-            if kept or (name in ignored and not is_empty):
+            is_kept = bool(kept) or (name in ignored and not is_empty)
+            self._raw += [] if name in splitting and not is_kept else [piece]
+            if is_kept:
                 kept.append(piece)
                 depth += 0 if tag is None or is_empty else -1 if slash else 1
                 if not depth:
@@ -47,14 +49,14 @@ class XmlText(HtmlText):
                 self._items += [Item(unescape(piece))] if piece else []
             elif name in splitting:
                 self._end_block()
-                self.parts.append(piece)
+                self._parts.append(piece)
             elif piece.startswith("<![CDATA["):
                 self._items.append(Item(piece[9:-3]))
             else:
                 self._items.append(Item(piece, "!" if is_empty or tag is None else slash + name))
         self._end_block()
-        self.blocks = [part for part in self.parts if isinstance(part, Block)]
+        self.text = "".join(self._parts)
 
     def _end_block(self) -> None:
-        block, self._items = Block(join_texts(self._items)), []
-        self.parts.append("".join(block.before) if block.is_blank else block)
+        self._parts.append(self.hole(Block(self._items, "".join(self._raw))))
+        self._items, self._raw = [], []

@@ -12,8 +12,8 @@ from contextlib import suppress
 from threading import Thread
 from typing import TypeVar, TypeVarTuple
 
-from nmt.apps.documents.blocks import Block
-from nmt.apps.documents.html import HtmlText
+from nmt.apps.documents.blocks import Block, Template
+from nmt.apps.documents.markup import HtmlText
 from nmt.apps.documents.tag_projection import join_details
 from nmt.apps.documents.translation import Answer, Ask, Rounds, TranslatedBlock, merge, rounds, with_losses
 from nmt.apps.server.requests import RequestError
@@ -66,7 +66,7 @@ async def translate_pages(
     threads: Threads,
     pages: Sequence[Routed],
     num_alternatives: int = 0,
-    read: Callable[[str], HtmlText] = HtmlText,
+    read: Callable[[str], Template] = HtmlText,
 ) -> list[TextTranslation]:
     """Return the translations of `pages`, as HTML, or as XML if `read` reads it.
 
@@ -83,7 +83,7 @@ async def translate_pages(
 
 
 async def _translate_page(
-    service: Service, threads: Threads, page: Routed, num_alternatives: int, read: Callable[[str], HtmlText]
+    service: Service, threads: Threads, page: Routed, num_alternatives: int, read: Callable[[str], Template]
 ) -> TextTranslation:
     threads_for_long = threads if len(page.text) > _QUICK_CHARACTERS else None
     try:

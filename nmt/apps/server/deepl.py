@@ -21,7 +21,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from nmt.apps.documents.html import HtmlText
+from nmt.apps.documents.markup import HtmlText
 from nmt.apps.documents.translation import with_flags
 from nmt.apps.documents.xml_text import XmlText
 from nmt.apps.server.access import Access

@@ -34,7 +34,7 @@ def corpus_named(name: str) -> ParallelFiles:
     If a file has the whole `name`, that file is meant. ConfigError if the extension is unknown, or what follows the `#`
     does not fit the format.
     """
-    path, choice = _split(name)
+    path, choice = split_choice(name)
     form = format_of(path)
     if form is None:
         hint = f"the name must end in .{', .'.join(FORMAT_OF_ENDING)}; rename the file, or name it in a configuration"
@@ -43,7 +43,7 @@ def corpus_named(name: str) -> ParallelFiles:
     return ParallelFiles.model_validate({form: path, **keys})
 
 
-def _split(name: str) -> tuple[str, str | None]:
+def split_choice(name: str) -> tuple[str, str | None]:
     """Return the path before a `#` and the text after it; `name` and None if it has no such `#`."""
     places = [] if os.path.exists(name) else [place for place, char in enumerate(name) if char == "#"]
     for is_path in (os.path.isfile, format_of):

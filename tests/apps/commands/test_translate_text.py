@@ -199,13 +199,16 @@ def test_an_output_never_replaces_its_input(digits_run, tmp_path):
     assert glossary.read_text() == "12\t34\n"
 
 
+TABLE = "; nmt translate {} --output NEW.{} translates column 2 of a table"
+
+
 @pytest.mark.parametrize(
     ("name", "form", "how"),
     [
-        ("a b.tsv", "tsv", ", such as: cut -f 1 'a b.tsv' > NAME.txt"),
+        ("a b.tsv", "tsv", ", such as: cut -f 1 'a b.tsv' > NAME.txt" + TABLE.format("'a b.tsv#2'", "tsv")),
         ("a.tsv.gz", "tsv", ""),
-        ("a.JSONL", "jsonl", ", such as: jq -r .src a.JSONL > NAME.txt"),
-        *((name, form, "") for name, form in (("a.csv", "csv"), ("a.tmx", "tmx"), ("a.xlsx", "xlsx"))),
+        ("a.tmx", "tmx", ""),
+        *((f"a.{form}", form, TABLE.format(f"'a.{form}#2'", form)) for form in ("csv", "xlsx")),
     ],
 )
 def test_a_parallel_corpus_is_not_translated_as_plain_lines(name, form, how, tmp_path, monkeypatch):
@@ -215,6 +218,76 @@ def test_a_parallel_corpus_is_not_translated_as_plain_lines(name, form, how, tmp
     assert str(error) == (
         f"{name}: a {form} file is not plain text with one sentence per line\n"
         f"  write the texts to translate into a file with one per line{how}"
+    )
+
+
+def test_the_fields_of_json_lines_are_handed_through(digits_run, tmp_path):
+    lines = [{"id": 7, "src": "12", "note": {"a": [1]}}, {"id": "x", "src": "34 5", "text": "old"}]
+    written = "\n\n".join(map(json.dumps, lines))
+    (tmp_path / "in.jsonl").write_text(written.replace("src", "source") + "\n")
+    source, output = f"{tmp_path / 'in.jsonl'}#source", tmp_path / "out.jsonl"
+    assert nmt("translate", "-m", digits_run, "-i", source, "-o", output).returncode == 0
+    translated = [json.loads(line) for line in output.read_text().splitlines()]
+    alone = [
+        json.loads(line)
+        for line in nmt("translate", "-m", digits_run, "--format", "jsonl", "12", "34 5").stdout.splitlines()
+    ]
+    for record, line, expected in zip(translated, lines, alone, strict=True):
+        assert record == {
+            "id": line["id"],
+            "source": line["src"],
+            **({"note": line["note"]} if "note" in line else {}),
+            **expected,
+        }
+    assert list(translated[0])[:3] == ["id", "source", "note"]
+    texts = nmt("translate", "-m", digits_run, "-i", source, "--format", "text").stdout.splitlines()
+    assert texts == [record["text"] for record in alone]
+
+
+def test_json_lines_that_were_resumed_are_those_of_a_command_that_was_not(digits_run, tmp_path):
+    lines = [json.dumps({"id": number, "src": str(number)}) + "\n" for number in range(20)]
+    (tmp_path / "in.jsonl").write_text("".join(lines) + "{\n")
+    command = ["translate", "-m", digits_run, "-i", tmp_path / "in.jsonl", "-o"]
+    assert nmt(*command, tmp_path / "out.jsonl").returncode == 1
+    assert len((tmp_path / "out.jsonl.partial").read_text().splitlines()) == 16
+    (tmp_path / "in.jsonl").write_text("".join(lines))
+    assert nmt(*command, tmp_path / "out.jsonl", "--resume").returncode == 0
+    assert nmt(*command, tmp_path / "whole.jsonl").returncode == 0
+    assert (tmp_path / "out.jsonl").read_text() == (tmp_path / "whole.jsonl").read_text()
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("12", "no text in the field 'src'"),
+        ('{"id": 1, "tgt": "a"}', "no text in the field 'src'\n  it has 'id', 'tgt'; name the field with the text"),
+        ('{"src": 12}', "no text in the field 'src'"),
+        ("{", "not JSON"),
+    ],
+)
+def test_json_lines_without_a_text_are_told_by_their_line(digits_run, tmp_path, line, message):
+    (tmp_path / "in.jsonl").write_text(json.dumps({"src": "1"}) + f"\n{line}\n")
+    done = nmt("translate", "-m", digits_run, "-i", tmp_path / "in.jsonl", "-o", tmp_path / "out.jsonl")
+    assert done.returncode == 1
+    assert f"{tmp_path / 'in.jsonl'}:2: {message}" in done.stderr
+
+
+@pytest.mark.parametrize(("name", "content"), [("a.csv", "id,text\n1,12\n"), ("a.tsv", "id\ttext\n1\t12\n")])
+def test_a_table_gets_a_column_of_translations(digits_run, tmp_path, name, content):
+    (tmp_path / name).write_text(content)
+    done = nmt("translate", "-m", digits_run, tmp_path / name, "-o", tmp_path / f"b{name}")
+    assert done.returncode == 2
+    assert "is a table; name the column to translate: nmt translate" in " ".join(done.stderr.split())
+    done = nmt("translate", "-m", digits_run, f"{tmp_path / name}#text", "-o", tmp_path / f"b{name}")
+    assert done.returncode == 0, done.stderr
+    twelve = nmt("translate", "-m", digits_run, "12").stdout.strip()
+    separator = content[2]
+    rows = [line.split(separator) for line in (tmp_path / f"b{name}").read_text().splitlines()]
+    assert [row[:2] for row in rows] == [["id", "text"], ["1", "12"]]
+    assert rows[1][2] == twelve
+    done = nmt("translate", "-m", digits_run, f"{tmp_path / name}#none", "-o", tmp_path / f"c{name}")
+    assert (
+        f"error: {tmp_path / name}: no column 'none'\n  the columns are 1 to 2, or by name: 'id', 'text'" in done.stderr
     )
 
 
@@ -254,11 +327,11 @@ def test_arguments_are_utf_8_where_the_locale_cannot_decode_them(letters_run):
 
 
 def test_the_name_of_a_file_is_not_translated_as_a_text(digits_run, tmp_path):
-    (tmp_path / "my report.pdf").write_text("12\n")
+    (tmp_path / "my report.log").write_text("12\n")
     (tmp_path / "page.html").write_text("<p>12</p>")
-    done = nmt("translate", "-m", digits_run, tmp_path / "my report.pdf")
+    done = nmt("translate", "-m", digits_run, tmp_path / "my report.log")
     assert (done.returncode, done.stdout) == (2, "")
-    assert f"is a file, not a text: --input '{tmp_path / 'my report.pdf'}' translates its lines" in done.stderr
+    assert f"is a file, not a text: --input '{tmp_path / 'my report.log'}' translates its lines" in done.stderr
     done = nmt("translate", "-m", digits_run, tmp_path / "page.html", tmp_path / "page.html")
     assert "give one document at a time" in done.stderr
     for arguments in (["none.docx"], ["no such.html", "-o", tmp_path / "out.html"]):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt.apps.documents.html import HtmlText
+from nmt.apps.documents.markup import HtmlText
 
 PARTS = [
     "<b>", "</b>", "<p>", "</p>", "<i", ">", "a", " ", "&amp;", "&", "<!--", "-->", "<code>", "</code>", "{h0}", "<br>",

@@ -48,7 +48,7 @@ def read_tsv(files: ParallelFiles, path: Path, *, keep_faulty: bool = False) -> 
     head = _head(lines)
     quoted = files.quoting
     if quoted == "auto":
-        quoted = _is_quoted(head)
+        quoted = is_quoted(head)
         if quoted:
             say_once(log, f"{path}: reading cells as quoted by a spreadsheet; set quoting: false if the marks are text")
     rows: Iterator[Row]
@@ -75,7 +75,7 @@ def read_csv(files: ParallelFiles, path: Path) -> Iterator[Record]:
     elif given:
         delimiter = given[1]
     else:
-        delimiter = _find_delimiter(head, path)
+        delimiter = find_delimiter(head, path)
         say_once(log, f"{path}: the cells are separated by {_NAMES[delimiter]}")
     rows = _quoted_rows(chain(head, lines), path, delimiter)
     return read_table(rows, files, path)
@@ -93,7 +93,7 @@ def _head(lines: Iterator[Line]) -> list[Line]:
     return head
 
 
-def _is_quoted(head: Sequence[Line]) -> bool:
+def is_quoted(head: Sequence[Line]) -> bool:
     """Return whether the first lines are rows with the same number of cells, quoted as spreadsheets do."""
     text = "".join(f"{line}\n" for _, line in head)
     at, width, evidence = 0, 0, False
@@ -132,7 +132,7 @@ def _quoted_rows(lines: Iterable[Line], path: Path, delimiter: str) -> Iterator[
         raise DataError(message or f"not readable as csv: {error}", path=path, line=begin, hint=hint) from None
 
 
-def _find_delimiter(head: Sequence[Line], path: Path) -> str:
+def find_delimiter(head: Sequence[Line], path: Path) -> str:
     """Return the delimiter that splits the most rows into the same number of cells, at least two."""
     best, most = "", 0
     for delimiter in ("\t", ";", ",", "|"):

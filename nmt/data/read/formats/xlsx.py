@@ -6,7 +6,7 @@ import logging
 import warnings
 import zipfile
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -40,27 +40,33 @@ def read_xlsx(files: ParallelFiles, path: Path) -> Iterator[Record]:
 
 
 def _rows(files: ParallelFiles, path: Path) -> Iterator[Row]:
-    with open_text(path) as file:
-        _check_archive(file, path)
-        openpyxl = require("xlsx", "openpyxl", "reading .xlsx", otherwise="export the sheet as csv", path=path)
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # about styles and extensions, which are irrelevant for text
-                book = openpyxl.load_workbook(file, read_only=True, data_only=True)
-            with closing(book):
-                width = max([_MAX_COLUMNS, *(column for column in files.columns if isinstance(column, int))])
-                sheet = _sheet(book, files.sheet, path)
-                sheet.reset_dimensions()  # the size given in the file may be wrong
-                for number, cells in enumerate(sheet.iter_rows(values_only=True), start=1):
-                    if number > MAX_ROWS:
-                        message = f"a sheet with more than {MAX_ROWS:,} rows"
-                        raise DataError(message, path=path, line=number, hint=_SAVE_AGAIN)
-                    yield number, ["" if cell is None else _text(cell, path, number) for cell in cells[:width]]
-        except (GeneratorExit, NmtError):
-            raise
-        except Exception as error:  # openpyxl raises many types of exceptions
-            reason = str(error) or type(error).__name__
-            raise DataError(f"not readable as a workbook: {reason}", path=path, hint=_SAVE_AGAIN) from None
+    with open_text(path) as file, open_sheet(file, files.sheet, path) as sheet:
+        width = max([_MAX_COLUMNS, *(column for column in files.columns if isinstance(column, int))])
+        for number, cells in enumerate(sheet.iter_rows(values_only=True), start=1):
+            if number > MAX_ROWS:
+                message = f"a sheet with more than {MAX_ROWS:,} rows"
+                raise DataError(message, path=path, line=number, hint=_SAVE_AGAIN)
+            yield number, ["" if cell is None else _text(cell, path, number) for cell in cells[:width]]
+
+
+@contextmanager
+def open_sheet(file: BinaryIO, wanted: int | str | None, path: Path) -> Iterator[Any]:
+    """Open the sheet `wanted`, default: the first, of a workbook for reading. DataError as `read_xlsx`."""
+    _check_archive(file, path)
+    openpyxl = require("xlsx", "openpyxl", "reading .xlsx", otherwise="export the sheet as csv", path=path)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about styles and extensions, which are irrelevant for text
+            book = openpyxl.load_workbook(file, read_only=True, data_only=True)
+        with closing(book):
+            sheet = _sheet(book, wanted, path)
+            sheet.reset_dimensions()  # the size given in the file may be wrong
+            yield sheet
+    except (GeneratorExit, NmtError):
+        raise
+    except Exception as error:  # openpyxl raises many types of exceptions
+        reason = str(error) or type(error).__name__
+        raise DataError(f"not readable as a workbook: {reason}", path=path, hint=_SAVE_AGAIN) from None
 
 
 def _text(cell: object, path: Path, line: int) -> str:

@@ -1,0 +1,109 @@
+"""Read and write documents that are zip archives of XML: Word, slides, OpenDocument, EPUB."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from io import BytesIO
+from itertools import islice
+
+from nmt.apps.documents.blocks import Template, decode, encode
+from nmt.apps.documents.markup import Reader, check_xml, descriptions, dialect, name_page_language
+from nmt.apps.documents.runs import RunReader
+from nmt.base.errors import DataError
+
+MAX_BYTES = 200_000_000  # of all files, unpacked
+_MIN_LIMIT = 400_000  # for documents from strangers; the styles alone may have 50,000 elements and attributes
+_MAX_UNPACKED = 10  # times that limit, in bytes
+_MIN_BYTES = 2  # of that limit, per element or attribute
+_MAX_FILES = 10_000
+_OLE = b"\xd0\xcf\x11\xe0"
+_MANIFESTS = ("META-INF/manifest.xml", "META-INF/encryption.xml")
+_ENCRYPTED = re.compile(rb"encryption-data|CipherReference[^>]*\.(?:x?html?|xml|opf|ncx)\"")
+_LANGUAGE = re.compile(r"(<dc:language\b[^>]*>)[^<]*")
+
+
+@contextmanager
+def unpack(content: bytes, suffix: str, max_bytes: int = MAX_BYTES) -> Iterator[zipfile.ZipFile]:
+    """Open an archive. DataError if it is none, is encrypted, too large when unpacked, or has names to mislead."""
+    if content.startswith(_OLE):
+        raise DataError("encrypted, or in an old format", hint=f"save it as {suffix}, without a password")
+    try:
+        with zipfile.ZipFile(BytesIO(content)) as archive:
+            files = archive.infolist()
+            if len(files) > _MAX_FILES or sum(file.file_size for file in files) > max_bytes:
+                raise DataError(f"larger than {max_bytes:,} bytes when unpacked, or more than {_MAX_FILES:,} files")
+            paths = {file.filename for file in files}
+            if len(paths) < len(files) or any(path[:1] in "/\\" or ".." in re.split(r"[/\\]", path) for path in paths):
+                raise DataError("two of its files have one name, or a path leads out of it")
+            manifests = [archive.read(path) for path in _MANIFESTS if path in paths]
+            if any(file.flag_bits & 1 for file in files) or any(map(_ENCRYPTED.search, manifests)):
+                raise DataError("encrypted", hint="save it without a password")
+            yield archive
+    except DataError:
+        raise
+    except Exception as error:  # zipfile and the compressions raise many types
+        raise DataError(f"not a {suffix} file ({str(error)[:100]})") from None
+
+
+def repack(content: bytes, changed: Mapping[str, bytes]) -> bytes:
+    """Return the archive with the content of some files `changed`."""
+    packed = BytesIO()
+    with zipfile.ZipFile(BytesIO(content)) as source, zipfile.ZipFile(packed, "w") as target:
+        for file in source.infolist():
+            target.writestr(file, changed[file.filename] if file.filename in changed else source.read(file))
+    return packed.getvalue()
+
+
+class Archive:
+    """A document of XML files; all files without text stay as they are."""
+
+    def __init__(self, content: bytes, suffix: str, limit: int = 0):
+        """Read a file. DataError as `unpack`, and if its XML cannot be read.
+
+        `limit`, in bytes, is for documents from strangers: it keeps the memory that a small file can take within a
+        multiple of it.
+        """
+        limit = max(limit, _MIN_LIMIT) if limit else 0
+        max_bytes = min(MAX_BYTES, _MAX_UNPACKED * limit or MAX_BYTES)
+        self._content = content
+        kinds = descriptions()[suffix].items()
+        with unpack(content, suffix, max_bytes) as archive:
+            found = {name: kind for name in archive.namelist() for path, kind in kinds if re.fullmatch(path, name)}
+            self._texts = {name: archive.read(name) for name in found}
+        if not found:
+            raise DataError(f"not a {suffix} file: it lacks the files that hold the text of this format")
+        # About the number of elements and attributes; each takes 100 bytes of memory or more.
+        sizes = (xml.count(b"<") - xml.count(b"</") + xml.count(b"=") for xml in self._texts.values())
+        if limit and sum(sizes) > limit // _MIN_BYTES:
+            raise DataError(f"more than {limit // _MIN_BYTES:,} elements and attributes")
+        self._templates = {name: _read(name, xml, found[name], max_bytes) for name, xml in self._texts.items()}
+        self.blocks = [block for template in self._templates.values() for block in template.blocks]
+
+    def name_language(self, code: str) -> None:
+        """Name the language of the translation in the pages and the description of a book."""
+        for template in self._templates.values():
+            template.text = _LANGUAGE.sub(rf"\g<1>{code}", template.text)
+            name_page_language(template, code)
+
+    def save(self, translations: list[str]) -> bytes:
+        """Return the file with `translations` of its blocks."""
+        rest = iter(translations)
+        written = {name: each.join(list(islice(rest, len(each.blocks)))) for name, each in self._templates.items()}
+        return repack(self._content, {name: encode(text, self._texts[name]) for name, text in written.items()})
+
+
+def _read(name: str, content: bytes, kind: str, limit: int) -> Template:
+    template, form = Template(), dialect(kind)
+    try:
+        if not form.is_html:
+            check_xml(content)
+        if form.run_text:
+            RunReader(decode(content), form, template, limit)
+        else:
+            Reader(decode(content), form, template)
+    except DataError as error:
+        raise DataError(f"{name}: {error.message}") from None
+    return template

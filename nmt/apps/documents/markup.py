@@ -1,0 +1,266 @@
+"""Divide HTML and XML into markup and blocks of text, as the description of the format in `dialects.toml` says.
+
+A reader of tags, which changes nothing, instead of a parser that builds a tree: what is not translated stays to the
+byte. `check_xml` has the parser of the standard library look at a file first.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from html import escape, unescape
+from pathlib import Path
+from typing import Any
+from xml.parsers import expat
+
+from nmt.apps.documents.blocks import Block, Form, Item, Template, escape_text
+from nmt.base.errors import DataError
+
+_MAX_DEPTH = 200  # of elements in elements that have texts of their own
+# Possessive, and the last branch takes all the rest: the time grows with the size of the text, whatever is in it.
+_TAG = r"<!--.*?-->|{}<[!?][^>]*>|<(/?)([A-Za-z_][^\s/>]*)({})>{}"
+_XML = re.compile(_TAG.format(r"<!\[CDATA\[.*?\]\]>|", r"""(?:[^>"']|"[^"]*+"|'[^']*+')*+""", ""), re.DOTALL)
+_HTML_ATTRIBUTES = r"""(?:[^>=]|=\s*+(?:"[^"]*+"|'[^']*+')?+)*+"""
+_HTML = re.compile(_TAG.format("<!--.*|", _HTML_ATTRIBUTES, "|</?[A-Za-z].*"), re.DOTALL)
+_ATTRIBUTE = re.compile(r"""(?<![^\s"'/])([^\s=<>"'/]+)(\s*=\s*)("[^"]*"|'[^']*'|[^\s"'>]+)""")
+_HUGE_NUMBER = re.compile(r"&#\d{1000,};?")  # a character reference that int() refuses; it stands for no character
+_UNTRANSLATED = re.compile(
+    r"""\s(?:translate\s*=\s*["']?no\b|translatable\s*=\s*["']false\b|class\s*=\s*(?:["'][^"']*(?<![\w-]))?notranslate(?![\w-]))""",
+    re.IGNORECASE,
+)
+_SUMMARY = re.compile(
+    r"""<meta\s[^>]*(?:name|property)=["']?(?:og:|twitter:)?(?:title|description|keywords)\b""", re.IGNORECASE
+)
+_PAGE = re.compile(r"<html\b[^>]*>", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """What the elements of a format are."""
+
+    texts: Collection[str] = ()
+    inline: Collection[str] = ()
+    kept: Collection[str] = ()
+    hidden: Collection[str] = ()
+    breaks: Collection[str] = ()
+    attributes: Collection[str] = ()
+    void: Collection[str] = ()
+    raw: Collection[str] = ()
+    run_text: str = ""
+    is_html: bool = False
+    divider: re.Pattern[str] | None = None
+    characters: Mapping[str, str] = field(default_factory=dict)
+    read: Callable[[str], str] = unescape
+    write: Callable[[str], str] = escape_text
+
+
+@cache
+def descriptions() -> dict[str, dict[str, Any]]:
+    """Return what `dialects.toml` says."""
+    return tomllib.loads(Path(__file__).with_name("dialects.toml").read_text(encoding="utf-8"))
+
+
+@cache
+def dialect(name: str, **functions: Callable[[str], str]) -> Dialect:
+    """Return the dialect of this name, whose texts `functions` read and write."""
+    keys = dict(descriptions()[name])
+    keys = {**descriptions().get(keys.pop("like", ""), {}), **keys}
+    for key in ("texts", "inline", "kept", "hidden", "breaks", "attributes", "void", "raw"):
+        keys[key] = frozenset(keys.get(key, "").split())
+    return Dialect(**{**keys, "divider": re.compile(keys["divider"]) if "divider" in keys else None, **functions})
+
+
+def check_xml(content: bytes, root: str = "") -> None:
+    """Raise DataError if a file is not well-formed XML, declares entities, or has another `root`."""
+    parser = expat.ParserCreate()
+    starts: list[str] = []
+
+    def start(name: str, _: object) -> None:
+        starts[:] = starts or [name]
+
+    def refuse(*_: object) -> None:
+        raise DataError("it declares entities, which are not expanded", line=parser.CurrentLineNumber)
+
+    parser.StartElementHandler, parser.EntityDeclHandler = start, refuse
+    try:
+        parser.Parse(content, True)
+    except expat.ExpatError as error:
+        raise DataError(f"not well-formed XML ({expat.ErrorString(error.code)})", line=error.lineno) from None
+    if root and starts[0].rpartition(":")[2] != root:
+        raise DataError(f"not a file of this format: it starts with <{starts[0][:50]}>, not <{root}>")
+
+
+class Frame:
+    """An element that is being read."""
+
+    def __init__(self, name: str, start: str, *, is_block: bool = False, is_kept: bool = False):
+        self.name, self.start, self.is_block, self.is_kept = name, start, is_block, is_kept
+        self.depth = 1
+        self.raw: list[str] = []  # its content as it is in the file, since the last block that ended
+        self.items: list[Item] = []  # of the block
+        self.parts: list[str] = []  # holes and markup before
+
+
+class Reader:
+    """Reads a text into a template, leniently. DataError if elements with texts are nested too deeply."""
+
+    def __init__(self, text: str, dialect: Dialect, template: Template):
+        self.dialect, self.template = dialect, template
+        self.frames = [Frame("", "", is_block=not dialect.texts)]
+        self._read(_HUGE_NUMBER.sub("\ufffd", text) if dialect.is_html else text)
+        template.text = self.content(self.frames[0])
+
+    def _read(self, text: str) -> None:
+        dialect = self.dialect
+        at, end, pattern = 0, text.rfind(">") + 1, _HTML if dialect.is_html else _XML
+        while match := pattern.search(text, at, end):
+            self.text(text[at : match.start()])
+            written, name, at = match[0], match[2], match.end()
+            if name is None:
+                self._aside(written)
+                continue
+            name = name.lower() if dialect.is_html else name.rpartition(":")[2]
+            if match[1]:
+                self.end(name, written)
+            elif written.endswith("/>") or name in dialect.void:
+                self.standalone(name, *[self._with_attributes(written)] * 2)
+            else:
+                self.start(name, self._with_attributes(written))
+                if name in dialect.raw:
+                    close = re.compile(rf"</{name}\b", re.IGNORECASE).search(text, at)
+                    close_at = close.start() if close else len(text)
+                    self.frames[-1].raw.append(text[at:close_at])
+                    at = close_at
+        self.text(text[at:])
+        while len(self.frames) > 1:  # not closed
+            self.close("")
+
+    def text(self, data: str) -> None:
+        """Read text."""
+        divider = self.dialect.divider if self.frames[-1].is_block else None
+        for number, part in enumerate(divider.split(data) if divider else [data]):
+            if number % 2:
+                self.divide(part)
+            elif part:
+                self._add(part, Item(self.dialect.read(part)))
+
+    def _aside(self, written: str) -> None:
+        """Read a comment, a declaration, a processing instruction, a CDATA section, or markup that does not end."""
+        if written.startswith("<![CDATA[") and not self.dialect.is_html:
+            self._add(written, Item(written[9:-3]))
+        elif written[1] in "!?":
+            self._add(written, Item(written, "!", is_hidden=True))
+        else:
+            self.text(written)
+
+    def start(self, name: str, written: str) -> None:
+        """Read an opening tag."""
+        dialect, frame = self.dialect, self.frames[-1]
+        if not frame.is_kept and (name in dialect.kept or _UNTRANSLATED.search(written)):
+            self.open(Frame(name, written, is_kept=True))
+        elif frame.is_block and name in dialect.inline:
+            self._add(written, Item(written, name))
+        elif frame.is_block and dialect.is_html:
+            self.divide(written)
+        elif not frame.is_kept and (frame.is_block or name in dialect.texts):
+            self.open(Frame(name, written, is_block=name in dialect.texts))
+        else:
+            frame.depth += name == frame.name
+            frame.raw.append(written)
+
+    def open(self, frame: Frame) -> None:
+        """Begin an element that is read by itself."""
+        self.frames.append(frame)
+        if len(self.frames) > _MAX_DEPTH:
+            raise DataError("elements nested too deeply")
+
+    def standalone(self, name: str, whole: str, start: str) -> None:
+        """Read an element as a whole; `start` is its opening tag."""
+        dialect, frame = self.dialect, self.frames[-1]
+        if not frame.is_block:
+            frame.raw.append(whole)
+        elif name in dialect.characters:
+            self._add(whole, Item(dialect.characters[name]))
+        elif name in dialect.breaks or (dialect.is_html and name not in (*dialect.inline, *dialect.kept)):
+            self.divide(whole)
+        else:
+            is_hidden = name in dialect.hidden and not _UNTRANSLATED.search(start)
+            self._add(whole, Item(whole, "!", is_hidden))
+
+    def end(self, name: str, written: str) -> None:
+        """Read a closing tag."""
+        frame = self.frames[-1]
+        frame.depth -= name == frame.name
+        if not frame.depth:
+            self.close(written)
+        elif frame.is_block and name in self.dialect.inline:
+            self._add(written, Item(written, "/" + name))
+        elif frame.is_block and self.dialect.is_html:
+            self.divide(written)
+        else:
+            frame.raw.append(written)
+
+    def close(self, written: str) -> None:
+        """End the element that is being read by itself."""
+        frame = self.frames.pop()
+        self.standalone(frame.name, frame.start + self.content(frame) + written, frame.start)
+
+    def _add(self, raw: str, item: Item) -> None:
+        frame = self.frames[-1]
+        frame.raw.append(raw)
+        if frame.is_block:
+            frame.items.append(item)
+
+    def divide(self, markup: str, frame: Frame | None = None) -> None:
+        """End a block at markup that is not part of it."""
+        frame = frame or self.frames[-1]
+        if frame.raw:
+            block = Block(frame.items, "".join(frame.raw), Form(self.dialect.write))
+            frame.parts.append(self.template.hole(block))
+            frame.raw, frame.items = [], []
+        frame.parts.append(markup)
+
+    def content(self, frame: Frame) -> str:
+        """Return what is in an element, with holes."""
+        if frame.is_block:
+            self.divide("", frame)
+        return "".join(frame.parts or frame.raw)
+
+    def _with_attributes(self, written: str) -> str:
+        """Return a tag with holes for its attributes that people read."""
+        if not self.dialect.attributes or self.frames[-1].is_kept or _UNTRANSLATED.search(written):
+            return written
+        is_summary = _SUMMARY.match(written)
+
+        def with_hole(match: re.Match[str]) -> str:
+            name, between, value = match.groups()
+            is_read = name.rpartition(":")[2].lower() in self.dialect.attributes
+            if value[0] not in "\"'" or not (is_read or (is_summary and name == "content")):
+                return match[0]
+            block = Block([Item(unescape(value[1:-1]))], value[1:-1], Form(escape))
+            return f"{name}{between}{value[0]}{self.template.hole(block)}{value[0]}"
+
+        return _ATTRIBUTE.sub(with_hole, written)
+
+
+class HtmlText(Template):
+    """An HTML page or fragment."""
+
+    def __init__(self, source: str):
+        """Read HTML leniently, as a browser does, without errors."""
+        super().__init__()
+        Reader(source.replace("\0", "\ufffd"), dialect("html"), self)
+
+
+def name_page_language(template: Template, code: str) -> str | None:
+    """Change the language in the tag `<html lang="de">` to that of the translations; do not add one."""
+
+    def renamed(attribute: re.Match[str]) -> str:
+        is_language = attribute[1].lower() in ("lang", "xml:lang")
+        return f'{attribute[1]}{attribute[2]}"{escape(code)}"' if is_language else attribute[0]
+
+    template.text = _PAGE.sub(lambda start: _ATTRIBUTE.sub(renamed, start[0]), template.text, count=1)
+    return None

@@ -1,0 +1,164 @@
+"""Divide the paragraphs of Word documents and slides into texts, with runs of other formatting as inline tags."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from html import unescape
+
+from nmt.apps.documents.blocks import RUN, Block, Form, Item, Template, escape_text
+from nmt.apps.documents.markup import Dialect, Frame, Reader
+from nmt.base.errors import DataError
+
+_TABS = re.compile(r"(\t)")
+_FIELD = re.compile(r'<w:fldChar\b[^>]*fldCharType="(begin|separate|end)"')
+_INSTRUCTION = re.compile(r"<w:instrText\b[^>]*>\s*([^<\s]+)")
+_LINK = ":hlinkClick"  # of slides
+# What editing leaves in the properties of a run: it does not show, and divides words.
+_INVISIBLE = re.compile(
+    r'\s(?:w:rsid\w*|lang|altLang|dirty|err|smtClean|noProof)="[^"]*"|<w:(?:lang|noProof|rFonts w:hint)\b[^>]*>'
+    r"|<w:rPr>\s*</w:rPr>|<\w+:rPr\s*/>"
+)
+
+
+class RunReader(Reader):
+    """Reads XML whose texts are in runs. The most frequent formatting of a paragraph needs no tags."""
+
+    def __init__(self, text: str, dialect: Dialect, template: Template, limit: int):
+        """Read `text`. DataError if writing a translation could take more than `limit` characters for formatting."""
+        self._limit = limit
+        super().__init__(text, dialect, template)
+
+    def text(self, data: str) -> None:
+        """Read text; it is text to translate only in the element for it."""
+        self.frames[-1].raw.append(data)
+
+    def start(self, name: str, written: str) -> None:
+        """Read an opening tag; each element in a run is read by itself."""
+        if _is_run(self.frames[-1]):
+            self.open(Frame(name, written, is_kept=name == "r" or name in self.dialect.kept))
+        else:
+            super().start(name, written)
+
+    def standalone(self, name: str, whole: str, start: str) -> None:
+        """Read an element as a whole; in a run, add it to the paragraph as if it were all of the run."""
+        run, dialect = self.frames[-1], self.dialect
+        if not _is_run(run):
+            if run.is_block and name in ("r", *dialect.breaks):
+                run.raw.append(whole)
+            if name != "r" or not run.is_block:
+                super().standalone(name, whole, start)
+            return
+        paragraph, prefix = self.frames[-2], run.start[1 : run.start.index("r")]
+        before, after = run.start + "".join(run.parts), f"</{prefix}r>"
+        around = f"{before}<{prefix}{dialect.run_text}>", f"</{prefix}{dialect.run_text.split()[0]}>{after}"
+        run.raw.append(whole)
+        if name == "rPr":
+            run.parts.append(whole)
+        elif name == "t" or name in dialect.characters:
+            text = dialect.characters.get(name, unescape(re.sub("<[^>]*>", "", whole)))
+            for part in _TABS.split(text):
+                if part == "\t":
+                    self.divide(part.join(around), paragraph)
+                elif part:
+                    paragraph.items.append(Item(part, run=around))
+        elif name in dialect.breaks:
+            self.divide(before + whole + after, paragraph)
+        else:
+            paragraph.items.append(Item(before + whole + after, "!", name in dialect.hidden))
+
+    def divide(self, markup: str, frame: Frame | None = None) -> None:
+        """End a block at markup that is not part of it."""
+        frame = frame or self.frames[-1]
+        self._limit -= len(markup)
+        frame.parts += [self.template.hole(self._block(frame.items, None)), markup]
+        frame.items = []
+
+    def content(self, frame: Frame) -> str:
+        """Return what is in an element, with holes."""
+        raw = "".join(frame.raw)
+        if not frame.is_block:
+            return raw
+        if not frame.parts:
+            return self.template.hole(self._block(frame.items, raw))
+        self.divide("", frame)
+        return self.template.split(raw, "".join(frame.parts))
+
+    def _block(self, items: list[Item], raw: str | None) -> Block:
+        items = _with_fields([item for item in items if item.text])
+        keys = _formattings(items)
+        sizes = Counter[str]()
+        for item, key in zip(items, keys, strict=True):
+            sizes[key] += 0 if item.tag or _LINK in key else len(item.text)
+        plain = sizes.most_common(1)[0][0] if sizes else ""
+        tagged: list[Item] = []
+        last = ""  # the formatting of the text before
+        for item, key in zip(items, keys, strict=True):
+            if item.tag or key == plain:
+                tagged.append(item if item.tag else Item(item.text))
+            elif last == key:
+                tagged[-1:] = [Item(item.text), tagged[-1]]
+            else:
+                tagged += [Item("", RUN, run=item.run), Item(item.text), Item("", "/" + RUN)]
+            last = "" if item.tag else key
+        runs = [(item.run, key) for item, key in zip(items, keys, strict=True) if item.run]
+        self._limit -= len(items) * max((len(run[0]) for run, _ in runs), default=0)
+        self._limit -= sum(len(item.text) for item in items if item.tag)
+        if self._limit < 0:
+            raise DataError("too much formatting to be translated")
+        return Block(tagged, raw, Form(run=next((run for run, key in runs if key == plain), ("", ""))))
+
+
+def _is_run(frame: Frame) -> bool:
+    return frame.name == "r" and not frame.is_kept
+
+
+def _formattings(items: list[Item]) -> list[str]:
+    """Return a key for the formatting of each text; bare punctuation gets that of the text before it."""
+    keys: list[str] = []
+    for number, item in enumerate(items):
+        is_bare = number and not items[number - 1].tag and not any(map(str.isalnum, item.text))
+        keys.append(keys[-1] if is_bare else _visible(item.run[0]) if item.run else "")
+    return keys
+
+
+def _visible(start: str) -> str:
+    return _INVISIBLE.sub("", _INVISIBLE.sub("", start))  # the first leaves empty properties
+
+
+def _with_fields(items: list[Item]) -> list[Item]:
+    """Join each field, such as a page number, to one standalone item, and make a link that is a field an element.
+
+    A field that does not end in this paragraph stays as it is.
+    """
+    opened: list[tuple[int, list[str], list[int]]] = []  # begin, instruction, separator
+    links: dict[int, Item] = {}  # the ends of links
+    fields: dict[int, tuple[int, int, str]] = {}  # by their begin: end, separator, kind
+    for number, item in enumerate(items):
+        mark = _FIELD.search(item.text) if item.tag else None
+        if mark and mark[1] == "begin":
+            opened.append((number, [], []))
+        elif mark and opened and mark[1] == "separate":
+            opened[-1][2].append(number)
+        elif mark and opened:
+            begin, instruction, separators = opened.pop()
+            fields[begin] = number, (separators or [0])[0], (instruction or [""])[0].upper()
+        elif opened and item.tag:
+            opened[-1][1].extend(_INSTRUCTION.findall(item.text))
+    joined, number = list[Item](), 0
+    while number < len(items):
+        end, separator, kind = fields.get(number, (number, 0, ""))
+        if kind == "HYPERLINK" and separator:
+            links[end] = Item(items[end].text, "/field")
+            joined.append(Item(_written(items[number : separator + 1]), "field"))
+            end = separator
+        elif end > number:
+            joined.append(Item(_written(items[number : end + 1]), "!", is_hidden=kind == "PAGEREF"))
+        else:
+            joined.append(links.get(number, items[number]))
+        number = end + 1
+    return joined
+
+
+def _written(items: list[Item]) -> str:
+    return "".join(escape_text(item.text).join(item.run) if item.run else item.text for item in items)

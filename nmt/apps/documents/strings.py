@@ -1,0 +1,103 @@
+"""Read the texts of programs: JSON and ARB files, and the strings of Android."""
+
+from __future__ import annotations
+
+import json
+import re
+from html import escape, unescape
+
+from nmt.apps.documents.blocks import Block, Form, Item, Template
+from nmt.apps.documents.markup import Reader, dialect
+from nmt.base.errors import DataError
+
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"|[{}\[\],]')
+_CHOICE = re.compile(r"\{\s*\w+\s*,\s*(?:plural|select|selectordinal)\s*,\s*(?:offset:\d+)?")
+_BRANCH = re.compile(r"\s*(?:=?\w+)\s*\{")
+_CODE = re.compile(r"https?://\S+|[#.@$/\\]\S*|[\w.-]+(?:[./_:-][\w-]+)+|[a-z]+[A-Z]\w*")  # addresses, paths, names
+_ANDROID = re.compile(r"""\\(?:u([0-9a-fA-F]{4})|(.))|\"""", re.DOTALL)
+_REFERENCE = re.compile(r"\s*[@?](?:[\w.]+:)?\w+/[\w.]+\s*")
+_MAX_DEPTH = 50
+
+
+def read_json(text: str, template: Template) -> None:
+    """Read the strings in JSON; keys stay, and so does what belongs to a key that starts with `@` or `$`.
+
+    Of a message of ICU (`{count, plural, one {…} other {…}}`), the branches are blocks of their own.
+    DataError if the text is not JSON.
+    """
+    try:
+        json.loads(text)
+    except (RecursionError, ValueError) as error:
+        line = error.lineno if isinstance(error, json.JSONDecodeError) else None
+        raise DataError(f"not JSON ({str(error)[:80]})", line=line) from None
+    written, at, depth, kept, is_kept_key = list[str](), 0, 0, 0, False
+    for token in _TOKEN.finditer(text):
+        kind = token[0]
+        if kind in "{[":
+            depth += 1
+            kept = kept or depth * is_kept_key
+        elif kind in "}]":
+            kept = 0 if kept == depth else kept
+            depth -= 1
+        elif kind == ",":
+            is_kept_key = False
+        elif re.compile(r"\s*:").match(text, token.end()):
+            is_kept_key = kind[1] in "@$"
+        else:
+            value = json.loads(kind)
+            if not (kept or is_kept_key or _CODE.fullmatch(value)) and any(map(str.isalpha, value)):
+                holes = (template.hole(_message(line, template)) for line in re.split(r"(\n+)", value))
+                written += [text[at : token.start() + 1], template.split(kind[1:-1], "".join(holes))]
+                at = token.end() - 1
+    template.text = "".join(written) + text[at:]
+
+
+def _message(text: str, template: Template, depth: int = 0) -> Block:
+    """Return a message as a block; each choice between branches is one item, which has holes for the branches."""
+    items, at = list[Item](), 0
+    while (choice := _CHOICE.search(text, at)) and depth < _MAX_DEPTH:
+        items.append(Item(text[at : choice.start()]))
+        end, parts = choice.end(), [choice[0]]
+        while branch := _BRANCH.match(text, end):
+            close, opened = branch.end(), 1
+            while opened and close < len(text):
+                opened += {"{": 1, "}": -1}.get(text[close], 0)
+                close += 1
+            inner = _message(text[branch.end() : close - (not opened)], template, depth + 1)
+            parts += [_quoted(branch[0]), template.hole(inner), "" if opened else "}"]
+            end = close
+        at = text.find("}", end) + 1 or len(text)
+        items.append(Item("".join(parts) + _quoted(text[end:at]), "!"))
+    items.append(Item(text[at:]))
+    divided = list[Item]()
+    for item in items:
+        parts = re.split("(#)", item.text) if depth and not item.tag else []  # the number
+        divided += [Item(part, "!" * (part == "#"), part == "#") for part in parts] or [item]
+    return Block(divided, form=Form(_quoted))
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)[1:-1]
+
+
+def name_language(template: Template, code: str) -> str | None:
+    """Name the language of the translations in an ARB file."""
+    template.text = re.sub(r'("@@locale"\s*:\s*")[^"]*', rf"\g<1>{code}", template.text, count=1)
+    return None
+
+
+def read_android(text: str, template: Template) -> None:
+    """Read the `strings.xml` of an app; references to other strings stay."""
+    Reader(text, dialect("android", read=_from_android, write=_to_android), template)
+
+
+def _from_android(text: str) -> str:
+    def character(match: re.Match[str]) -> str:
+        return chr(int(match[1], 16)) if match[1] else match[2] or ""
+
+    return "" if _REFERENCE.fullmatch(text) else _ANDROID.sub(character, unescape(text))
+
+
+def _to_android(text: str) -> str:
+    written = re.sub(r"([\"'\\])", r"\\\1", escape(text, quote=False))
+    return "\\" + written if written[:1] in ("@", "?") else written

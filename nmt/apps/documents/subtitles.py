@@ -1,0 +1,78 @@
+"""Read subtitles, SubRip and WebVTT: times, numbers, italics and all else between the texts stay unchanged."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from html import unescape
+
+from nmt.apps.documents.blocks import Block, Form, Item, Template, escape_text, split_lines
+from nmt.base.errors import DataError
+
+_TIMES = r"[ \t]*(?:\d+:)?\d+:\d+[,.]?\d*[ \t]*-->[ \t]*(?:\d+:)?\d+:\d+[^\n]*"
+_CUE = re.compile(rf"^({_TIMES}\n)((?:(?!\s*\n|[^\n]*\n{_TIMES})[^\n]+\n?)+)", re.MULTILINE)
+_NO_CUE = re.compile(rf"(?:\s|\d+[ \t]*\r?\n)*+(?!{_TIMES})\S")
+# Tags of both formats, times of karaoke, and overrides: {\an8} puts a subtitle at the top.
+_TAG = re.compile(r"<(/?)(i|b|u|s|c|v|font|ruby|rt|lang)\b[^<>]*>|<\d[\d:.]*>|\{\\[^{}\n]*\}", re.IGNORECASE)
+# A line may end before a space, and between two ideographs or kana; not within a tag, or after an opening bracket.
+_BREAK = re.compile(
+    r"<[^>]*>?|(?= )|(?<![「『（《〈【“‘])(?=[「『（《〈【“\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff])"
+)
+_DASH = re.compile(r"(?:\{\\[^{}\n]*\})?[-‐–—]\s*(?=\S)")  # opens what one of several speakers says
+
+
+def read_subtitles(text: str, template: Template) -> None:
+    """Read a file. DataError, with its line, if it does not begin with a subtitle.
+
+    Each subtitle is a block; its lines are joined, and its translation is split into the same number. If every line
+    opens with a dash, each is what another speaker says, and a block of its own.
+    """
+    is_vtt = text.startswith("WEBVTT")
+    if not is_vtt and (wrong := _NO_CUE.match(text.removeprefix("\ufeff"))):
+        hint = "each has a number, a line of times such as 00:00:01,000 --> 00:00:02,000, its text, a blank line"
+        line = text.count("\n", 0, wrong.end()) + 1
+        raise DataError("not subtitles: no subtitle starts here", line=line, hint=hint)
+
+    def translated(cue: re.Match[str]) -> str:
+        lines = split_lines(cue[2])
+        dashes = [_DASH.match(line) for line in lines] if len(lines) > 1 else []
+        spoken = [(dash[0], line[dash.end() :]) for dash, line in zip(dashes, lines, strict=False) if dash]
+        if spoken and len(spoken) == len(lines):
+            return cue[1] + "".join(dash + _hole(line, template, is_vtt) for dash, line in spoken)
+        return cue[1] + _hole(cue[2], template, is_vtt)
+
+    template.text = _CUE.sub(translated, text)
+
+
+def _hole(text: str, template: Template, is_vtt: bool) -> str:
+    """Return the hole of one or more lines, and the end of the last one."""
+    raw = text.rstrip("\r\n")
+    lines, items, at = raw.split("\n"), list[Item](), 0
+    joined = " ".join(line.rstrip("\r") for line in lines)
+    for tag in _TAG.finditer(joined):
+        name = f"{tag[1]}{tag[2].lower()}" if tag[2] and tag[2] != "v" else "!"
+        is_hidden = tag[2] == "v" or tag[0][0] == "{"  # who speaks need not be closed
+        items += [Item(unescape(joined[at : tag.start()])), Item(tag[0], name, is_hidden)]
+        at = tag.end()
+
+    def finish(written: str) -> str:
+        return _in_lines(written, len(lines)).replace("\n", "\r\n" if "\r\n" in text else "\n")
+
+    form = Form(escape_text if is_vtt else str, finish)
+    return template.hole(Block([*items, Item(unescape(joined[at:]))], raw, form)) + text[len(raw) :]
+
+
+def _in_lines(text: str, num_lines: int) -> str:
+    """Split a text at spaces, or between Chinese or Japanese characters, into lines of about equal length."""
+    lines, start = [], 0
+    breaks = [found.start() for found in _BREAK.finditer(text) if found.start() and not found[0]]
+    for rest in range(num_lines, 1, -1):
+        ideal = start + (len(text) - start) // rest
+        later = bisect_left(breaks, ideal)
+        near = [at for at in breaks[max(0, later - 1) : later + 1] if at > start]
+        if not near:
+            break
+        at = min(near, key=lambda at: abs(at - ideal))
+        lines.append(text[start:at])
+        start = at + (text[at] == " ")
+    return "\n".join([*lines, text[start:]])

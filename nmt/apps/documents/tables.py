@@ -1,0 +1,146 @@
+"""Add a column of translations to a table: csv, tsv, xlsx. All other cells, formats and sheets stay as they are."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Callable, Sequence
+from io import BytesIO
+from pathlib import Path
+
+from nmt.apps.documents.archives import repack, unpack
+from nmt.apps.documents.blocks import Block, Form, Item, Template, decode, encode, escape_text, split_lines
+from nmt.base.errors import DataError
+from nmt.data.read.cells import looks_like_column_name
+from nmt.data.read.formats.delimited import find_delimiter, is_quoted
+from nmt.data.read.formats.xlsx import MAX_ROWS, open_sheet
+
+_HEADER = "\0h"
+_MAX_COLUMNS = 16_384  # of Excel
+_PREFIX = r"<((?:\w+:)?)"
+_ROW = re.compile(rf"{_PREFIX}row\b([^>]*)(?<!/)>(.*?)(?=</\1row>)", re.DOTALL)
+_NUMBER = re.compile(r'\sr="(\d{1,7})"')
+_DIMENSION = re.compile(r'(<(?:\w+:)?dimension ref="[A-Z]+\d+:)[A-Z]+')
+
+
+class Table:
+    """A table; each cell of one column is a block."""
+
+    def __init__(self, content: bytes, name: str, column: str):
+        """Read a file. DataError if it is not such a table, or has no such column.
+
+        `column` is its number, from 1, or its name in the first row; in xlsx with or without a sheet (`Sheet1:2`).
+        """
+        self._content, self._header = content, ""
+        self._sheet, self._xml = "", content  # the file in the archive that has the table
+        self._parts: list[str] = []
+        self._template = Template()
+        self.blocks = self._template.blocks
+        if Path(name).suffix.lower() == ".xlsx":
+            self._read_sheet(Path(name), *column.rpartition(":")[::2])
+        else:
+            self._read_rows(Path(name), column)
+
+    def name_language(self, code: str) -> None:
+        """Give the new column the name `code`, if the first row has names."""
+        self._header = code
+
+    def save(self, translations: list[str]) -> bytes:
+        """Return the table with a column of `translations`."""
+        self._template.text = "".join(self._header if part == _HEADER else part for part in self._parts)
+        written = encode(self._template.join(translations), self._xml)
+        return repack(self._content, {self._sheet: written}) if self._sheet else written
+
+    def _hole(self, text: str, line: int, write: Callable[[str], str], is_name: bool) -> str:
+        return _HEADER if is_name else self._template.hole(Block([Item(text)], write(text), Form(write), line=line))
+
+    def _read_rows(self, path: Path, column: str) -> None:
+        lines = split_lines(decode(self._content))
+        head = [(number, line.rstrip("\r\n")) for number, line in enumerate(lines[:1000], 1)]
+        is_csv = path.suffix.lower() == ".csv"
+        given = re.fullmatch(r"sep=([,;|\t])", head[0][1]) if head and is_csv else None
+        delimiter = given[1] if given else find_delimiter(head, path) if head and is_csv else "\t"
+        is_plain = not is_csv and not is_quoted(head)
+        rows, at = list[tuple[list[str], int, int]](), int(given is not None)  # cells, first line, last line
+        reader = csv.reader(
+            lines[at:], delimiter=delimiter, quoting=csv.QUOTE_NONE if is_plain else csv.QUOTE_MINIMAL, strict=True
+        )
+        try:
+            for cells in reader:
+                end = reader.line_num + (given is not None)
+                rows.append((cells, at, end))
+                at = end
+        except csv.Error as error:
+            raise DataError(f"not readable as a table: {error}", line=at + 1) from None
+        first = next((cells for cells, _, _ in rows if any(cells)), [])
+        width = max((len(cells) for cells, _, _ in rows), default=0)
+        index, has_names = _find_column(first, width, column)
+
+        def write(text: str) -> str:
+            if is_plain:
+                return re.sub(r"[\t\r\n]+", " ", text)
+            return f'"{text.replace(chr(34), chr(34) * 2)}"' if re.search(rf'["\r\n{delimiter}]', text) else text
+
+        self._parts += lines[: given is not None]
+        for cells, start, end in rows:
+            raw = "".join(lines[start:end])
+            filled = raw.rstrip("\r\n")
+            text = cells[index] if index < len(cells) else ""
+            new = self._hole(text, start + 1, write, has_names and cells is first)
+            added = [delimiter * (width - len(cells) + 1), new] if filled.strip() else []
+            self._parts += [filled, *added, raw[len(filled) :]]
+
+    def _read_sheet(self, path: Path, sheet: str, column: str) -> None:
+        wanted = int(sheet) if sheet.isdecimal() else sheet or None
+        with open_sheet(BytesIO(self._content), wanted, path) as opened:
+            rows = [tuple(row) for row in opened.iter_rows(values_only=True, max_row=MAX_ROWS)]
+            self._sheet = opened._worksheet_path
+        first = next((row for row in rows if any(row)), ())
+        width = max(map(len, rows), default=0)
+        index, has_names = _find_column(["" if cell is None else str(cell) for cell in first], width, column)
+        if width >= _MAX_COLUMNS:
+            raise DataError("its last possible column is in use: there is no place for another")
+        with unpack(self._content, ".xlsx") as archive:
+            self._xml = archive.read(self._sheet)
+        xml, at, number = decode(self._xml), 0, 0
+        for row in _ROW.finditer(xml):
+            given = _NUMBER.search(row[2])
+            number = int(given[1]) if given else number + 1
+            cells = rows[number - 1] if number <= len(rows) else ()
+            text = cells[index] if index < len(cells) else None
+            if isinstance(text, str) and text.strip():
+                start, prefix = re.sub(r'\sspans="[^"]*"', "", xml[row.start() : row.start(3)]), row[1]
+                cell = f'<{prefix}c r="{_letters(width + 1)}{number}" t="inlineStr"><{prefix}is><{prefix}t>'
+                new = self._hole(text, number, escape_text, has_names and cells is first)
+                self._parts += [
+                    xml[at : row.start()],
+                    start,
+                    row[3],
+                    cell,
+                    new,
+                    f"</{prefix}t></{prefix}is></{prefix}c>",
+                ]
+                at = row.end()
+        self._parts.append(xml[at:])
+        self._parts[0] = _DIMENSION.sub(rf"\g<1>{_letters(width + 1)}", self._parts[0], count=1)
+
+
+def _find_column(first: Sequence[str], width: int, column: str) -> tuple[int, bool]:
+    """Return the index of a column, and whether the `first` row has names."""
+    names = [cell.strip() for cell in first]
+    is_number = column.isdecimal() and 1 <= int(column[:6]) <= width
+    if column in names and not is_number:
+        return names.index(column), True
+    if not is_number:
+        hint = f"the columns are 1 to {width}, or by name: {', '.join(map(repr, names[:20]))}"
+        raise DataError(f"no column {column!r}", hint=hint)
+    index = int(column) - 1
+    return index, index < len(names) and looks_like_column_name(names[index])
+
+
+def _letters(number: int) -> str:
+    letters = ""
+    while number:
+        number, rest = divmod(number - 1, 26)
+        letters = chr(65 + rest) + letters
+    return letters

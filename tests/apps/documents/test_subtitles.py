@@ -1,0 +1,38 @@
+"""WebVTT keeps its notes, styles and settings."""
+
+from __future__ import annotations
+
+from nmt.apps.documents.formats import read_document
+from tests.apps.documents.written import upper
+
+VTT = """WEBVTT - a film
+
+STYLE
+::cue {}
+
+NOTE
+not a text
+
+intro
+00:01.000 --> 00:02.000 align:left
+<v Anna>Hello <i>you</i>
+&amp; me <00:01.500>now
+
+00:03.000 --> 00:04.000
+- a
+- b
+"""
+
+
+def test_the_texts_of_webvtt_are_translated_and_all_else_stays():
+    document = read_document(VTT.encode(), "a.vtt")
+    assert [block.with_marks() for block in document.blocks] == ["Hello {h0}you{h1} & me {h2}now", "a", "b"]
+    written = upper(VTT.encode(), "a.vtt").decode()
+    assert written.partition("<v Anna>")[0] == VTT.partition("<v Anna>")[0]
+    cue = "<v Anna>[Hello] <i>[you]</i>\n[&amp; me] <00:01.500>[now]\n\n00:03.000 --> 00:04.000\n- [a]\n- [b]\n"
+    assert written.endswith(cue)
+
+
+def test_a_subtitle_right_behind_another_keeps_its_number():
+    text = "1\n00:00:01,000 --> 00:00:02,000\n12\n2\n00:00:03,000 --> 00:00:04,000\n34"
+    assert upper(text.encode(), "a.srt").decode() == text.replace("\n12", "\n[12]").replace("34", "[34]")
