@@ -58,9 +58,9 @@ def check_weights(model: Transformer, weights: Mapping[str, Tensor], path: Path)
 def with_rows_for_new_tokens(model: Transformer, weights: Weights, tokenizers: TokenizerPair) -> Weights:
     """Extend `weights`, from a model with a smaller vocabulary, with rows for the additional tokens of `model`.
 
-    The new rows have the values that `model` was initialized with, and those of characters additionally the mean of the
-    old characters of their class: a trained model gives tokens that hardly ever occur a low probability, and without it
-    new ones would take the place of others (Hewitt 2021). All other values come from `weights`.
+    The new rows have the values that `model` was initialized with, those of characters added to the mean of all
+    old rows: otherwise, they would take more of the probability of old tokens (Hewitt 2021, "Initializing New Word
+    Embeddings for Pretrained Language Models"). All other values come from `weights`.
     """
     grown, fresh = dict(weights), dict(model.named_parameters())
     vocabularies = ("src_embedding.tokens.weight", "tgt_embedding.tokens.weight", "output_proj.weight")
@@ -68,8 +68,8 @@ def with_rows_for_new_tokens(model: Transformer, weights: Weights, tokenizers: T
         if name in weights and name in fresh and len(weights[name]) < len(fresh[name]):
             grown[name] = torch.cat([weights[name], fresh[name].detach()[len(weights[name]) :].float().cpu()])
             side = tokenizers.src if name.startswith("src") else tokenizers.tgt
-            for new, old in side.similar_characters(len(weights[name])):
-                grown[name][new] += weights[name][old].mean(dim=0)
+            new = [i for i in range(len(weights[name]), side.vocab_size) if len(side.tokens([i])[0]) == 1]
+            grown[name][new] += weights[name].mean(dim=0)
     return grown
 
 

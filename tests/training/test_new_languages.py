@@ -73,9 +73,8 @@ def test_old_directions_are_translated_as_before_the_first_update(corpora, two_r
     before, after = (read_weights(RunDir(run).best_checkpoint()) for run in (two_run, tmp_path / "run"))
     tokenizer = new.tokenizers.tgt
     ids = [tokenizer.id_of(digit) for digit in "一二三"]
-    letters = [i for i, token in enumerate(tokenizer.tokens(range(old.tokenizers.tgt.vocab_size))) if token.isalpha()]
     (name,) = (name for name, tensor in before.items() if len(tensor) == old.tokenizers.tgt.vocab_size)
-    mean = before[name][letters].mean(dim=0)
+    mean = before[name].mean(dim=0)
     found = [torch.cosine_similarity(after[name][i], mean, dim=0) for i in ids]
     others = torch.cosine_similarity(after[name][tokenizer.id_of("<2zh>")], mean, dim=0)
     assert min(found) > others

@@ -16,7 +16,6 @@ import hashlib
 import logging
 import os
 import unicodedata
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -213,14 +212,6 @@ class Tokenizer:
     def with_characters(self, characters: Sequence[str]) -> Tokenizer:
         """Return a tokenizer that also has `characters` that it lacks, as the last tokens; other text keeps its ids."""
         return Tokenizer(with_characters(self.model_bytes, characters)) if characters else self
-
-    def similar_characters(self, start: int) -> list[tuple[list[int], list[int]]]:
-        """Return the ids of single characters from `start` on and before, by class: letters, digits, punctuation, …"""
-        classes: dict[str, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
-        for i, piece in enumerate(read_pieces(self.model_bytes)):
-            if piece.type == NORMAL and len(piece.text) == 1 and piece.text != "▁":
-                classes[unicodedata.category(piece.text)[0]][i < start].append(i)
-        return [(new, old) for new, old in classes.values() if new and old]
 
     def _find_never_generated(self) -> tuple[int, ...]:
         """Return ids that a search must not choose: tokens without text (except eos) or with a line end or NUL."""
