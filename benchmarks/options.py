@@ -1,6 +1,6 @@
 """Measure the cost of options per update: processor time compared with a training without them.
 
-    python benchmarks/options.py --batch-tokens 1024,4096 --options r_drop,simcut --precision bf16
+    python benchmarks/options.py --batch-tokens 1024,4096 --options r_drop,guided_alignment --precision bf16
 
 Uses a model with the sizes of configs/multi30k-de-en.yaml, random ids and one thread.
 """
