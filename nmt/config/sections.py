@@ -36,8 +36,6 @@ class Config(Section):
             )
         if self.training.lexical_start and self.model.tied_embeddings == "all":
             raise ValueError("training.lexical_start needs source embeddings: set model.tied_embeddings to target")
-        if self.training.calibrate_length and not self.model.output_bias:
-            raise ValueError("training.calibrate_length shifts the output bias; set model.output_bias to true")
         if self.data.glossary.is_on and self.tokenizer.type == "word":
             raise ValueError("data.glossary needs a tokenizer that spells any word: tokenizer.type must not be word")
         if self.training.init_from and self.tokenizer.path:

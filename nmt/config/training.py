@@ -142,11 +142,6 @@ class TrainingConfig(Section):
     average_checkpoints: int = Field(
         5, ge=0, description="number of newest checkpoints to average at the end; 0 or 1: no averaging"
     )
-    calibrate_length: bool = Field(
-        False,
-        description="at the end, shift the output bias of sentence-ending tokens by the amount that gives greedy "
-        "search its best score on the validation set; needs model.output_bias",
-    )
     score_test: bool = Field(
         False, description="at the end, score the test set as nmt eval does, and add the scores to the model card"
     )
@@ -196,8 +191,6 @@ class TrainingConfig(Section):
                 f"average_checkpoints {self.average_checkpoints} needs as many checkpoints, but "
                 f"keep_checkpoints is {self.keep_checkpoints}"
             )
-        if self.calibrate_length and self.early_stopping_metric == "loss":
-            raise ValueError("calibrate_length scores translations; set early_stopping_metric to bleu or chrf")
         if self.batch_tokens == "auto" and self.tokens_per_update < 16:
             raise ValueError("batch_tokens auto makes one batch of tokens_per_update; set it, such as to 25000")
         if self.warmup_updates >= self.max_updates:

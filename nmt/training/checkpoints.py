@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 
-from nmt.artifacts.rundir import MADE_AT_END, CheckpointIndex, RunDir, checkpoint_quality
+from nmt.artifacts.rundir import AVERAGE, CheckpointIndex, RunDir, checkpoint_quality
 from nmt.training.validation import ValidationResult
 
 
@@ -46,7 +46,7 @@ class CheckpointHistory:
         is_best = self.best is None or self._quality(name) > self._quality(self.best)
         self.best = name if is_best else self.best
         self.validations_since_best = 0 if is_best else self.validations_since_best + 1
-        listed = {*self.newest(num_kept), self.best, *MADE_AT_END}
+        listed = {*self.newest(num_kept), self.best, AVERAGE}
         self.checkpoints = {name: scores for name, scores in self.checkpoints.items() if name in listed}
         return is_best
 

@@ -7,7 +7,7 @@ from contextlib import closing
 
 from nmt.training.checkpoints import checkpoint_name
 from nmt.training.ending import check_time, has_ended, log_end, plan_end
-from nmt.training.final_weights import score_and_write, write_average, write_calibrated
+from nmt.training.final_weights import score_and_write, write_average
 from nmt.training.interrupt import Interrupt
 from nmt.training.memory import fit_into_memory
 from nmt.training.parts import Training
@@ -50,8 +50,6 @@ def train(training: Training, interrupt: Interrupt) -> bool:
             _checkpoint(training)
         if not should_stop():
             write_average(training)
-        if settings.calibrate_length and not should_stop():
-            write_calibrated(training, should_stop)
         return not should_stop()
 
 

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from nmt.artifacts.rundir import MADE_AT_END
+from nmt.artifacts.rundir import AVERAGE
 from nmt.base.errors import RunError, require
 from nmt.base.files import MAX_METRICS_BYTES, read_at_most, write_text
 
@@ -109,7 +109,7 @@ class MetricsLog:
 def _is_kept(line: str, update: int) -> bool:
     try:
         record = json.loads(line)
-        return bool(record["update"] <= update and record.get("checkpoint") not in MADE_AT_END)
+        return bool(record["update"] <= update and record.get("checkpoint") != AVERAGE)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return False  # a line truncated by a crash
 
@@ -145,7 +145,7 @@ class TensorBoardLog:
         if isinstance(record, TrainRecord):
             groups = {"train": {name: getattr(record, name) for name in _TRAIN_CURVES}}
         else:
-            group = record.checkpoint if record.checkpoint in MADE_AT_END else "valid"
+            group = record.checkpoint if record.checkpoint == AVERAGE else "valid"
             groups = {group: {name: getattr(record, name) for name in _VALID_CURVES}}
             groups |= {f"{group}-{direction}": scores for direction, scores in record.directions.items()}
         for group, values in groups.items():

@@ -16,7 +16,7 @@ import torch
 import nmt
 from nmt.artifacts.checkpoint import read_weights
 from nmt.artifacts.find_model import find_run
-from nmt.artifacts.rundir import MADE_AT_END, Resumption, RunDir, RunInfo, new_run, refuse_other_folder
+from nmt.artifacts.rundir import AVERAGE, Resumption, RunDir, RunInfo, new_run, refuse_other_folder
 from nmt.base.checksum import find_corruption
 from nmt.base.device import choose_device, choose_precision, refuse_unfit_precision
 from nmt.base.errors import NmtError, RunError, counted
@@ -58,7 +58,6 @@ _MAY_CHANGE = {
         "log_every",
         "keep_checkpoints",
         "average_checkpoints",
-        "calibrate_length",
         "score_test",
         "threads",
         "device",
@@ -188,7 +187,7 @@ def _is_finished(training: Training, before: Config) -> bool:
     try:
         index = run.index()
         is_current = index.last == history.last == checkpoint_name(training.update)
-        is_known = index.checkpoints.keys() <= {*history.checkpoints, *MADE_AT_END}
+        is_known = index.checkpoints.keys() <= {*history.checkpoints, AVERAGE}
         return is_current and is_known and not any(find_corruption(run.checkpoint(name)) for name in index.checkpoints)
     except RunError:  # training writes a damaged index anew
         return False

@@ -251,10 +251,6 @@ CONTRADICTIONS = {
     "additive attention has none",
     "training:\n  keep_checkpoints: 2": "x.yaml:6: training: average_checkpoints 5 needs as many checkpoints, "
     "but keep_checkpoints is 2",
-    "training:\n  calibrate_length: true": "x.yaml:6: training.calibrate_length shifts the output bias; "
-    "set model.output_bias to true",
-    "model: {output_bias: true}\ntraining: {calibrate_length: true, early_stopping_metric: loss}": "x.yaml:6: "
-    "training: calibrate_length scores translations; set early_stopping_metric to bleu or chrf",
     "training:\n  max_updates: 9": "x.yaml:6: training: warmup_updates 400 must be less than max_updates 9",
     "tokenizer:\n  joint: false": "x.yaml:6: model.tied_embeddings all shares one embedding between the languages, so "
     "tokenizer.joint must be true; with separate vocabularies use target",

@@ -112,31 +112,28 @@ def contents(run):
     return {path: path.read_bytes() for path in run.path.rglob("*") if path.is_file()}
 
 
-CALIBRATED = {"calibrate_length": True, "early_stopping_metric": "chrf", "max_updates": 4, "validate_every": 2}
+ENDED = {"early_stopping_metric": "chrf", "max_updates": 4, "validate_every": 2}
 
 
 @pytest.fixture(scope="module")
-def calibrated_once(digits, tmp_path_factory):
-    config, folder = (
-        small_config(digits, training=CALIBRATED, model={"output_bias": True}),
-        tmp_path_factory.mktemp("c"),
-    )
-    assert start_run(config, folder / "calibrated")
+def ended_once(digits, tmp_path_factory):
+    config, folder = small_config(digits, training=ENDED), tmp_path_factory.mktemp("c")
+    assert start_run(config, folder / "ended")
     return folder, config
 
 
 @pytest.fixture
-def calibrated(calibrated_once, tmp_path):
-    """A finished run with an average and, perhaps, calibrated weights, and its configuration."""
-    folder, config = calibrated_once
+def ended(ended_once, tmp_path):
+    """A finished run with an average, and its configuration."""
+    folder, config = ended_once
     shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
-    run = RunDir(tmp_path / "calibrated")
+    run = RunDir(tmp_path / "ended")
     run.card.write_text(run.card.read_text().replace(str(folder), str(tmp_path)))  # it names the path of the run
     return run, config
 
 
-def test_a_refused_resume_of_a_finished_run_keeps_its_final_weights_and_scores(calibrated, monkeypatch):
-    run, config = calibrated
+def test_a_refused_resume_of_a_finished_run_keeps_its_final_weights_and_scores(ended, monkeypatch):
+    run, config = ended
     before = contents(run)
     assert run.index().checkpoints.keys() > {"average"}
     fewer = config.training.model_copy(update={"max_updates": 3})
@@ -151,8 +148,8 @@ def test_a_refused_resume_of_a_finished_run_keeps_its_final_weights_and_scores(c
     assert contents(run) == before
 
 
-def test_a_finished_run_that_is_resumed_with_nothing_left_to_do_stays_as_it_is(calibrated, messages):
-    run, config = calibrated
+def test_a_finished_run_that_is_resumed_with_nothing_left_to_do_stays_as_it_is(ended, messages):
+    run, config = ended
     results = (run.index_file, run.metrics, run.card, run.checkpoint("average"))
     before, files = contents(run), [path.stat().st_ino for path in results]
     assert start_or_resume_run(config, run.path)
@@ -162,8 +159,8 @@ def test_a_finished_run_that_is_resumed_with_nothing_left_to_do_stays_as_it_is(c
     assert f"{said} --resume" in messages
 
 
-def test_results_of_other_settings_are_not_taken_for_final_after_a_kill(calibrated, monkeypatch):
-    run, config = calibrated
+def test_results_of_other_settings_are_not_taken_for_final_after_a_kill(ended, monkeypatch):
+    run, config = ended
     changed = config.training.model_copy(update={"average_checkpoints": 0})
     changed = config.model_copy(update={"training": changed})
     with monkeypatch.context() as patch:
@@ -176,8 +173,8 @@ def test_results_of_other_settings_are_not_taken_for_final_after_a_kill(calibrat
 
 
 @pytest.mark.parametrize("fault", ["average", "index", "card"])
-def test_a_finished_run_that_lacks_a_result_is_finished_again(calibrated, messages, fault):
-    run, _ = calibrated
+def test_a_finished_run_that_lacks_a_result_is_finished_again(ended, messages, fault):
+    run, _ = ended
     before = contents(run)
     path = {"average": run.checkpoint("average"), "index": run.index_file, "card": run.card}[fault]
     if fault == "card":
@@ -191,8 +188,8 @@ def test_a_finished_run_that_lacks_a_result_is_finished_again(calibrated, messag
     assert {path.name for path in before if after[path] != before[path]} <= {"metrics.jsonl"}  # its clocks
 
 
-def test_a_run_that_goes_on_has_no_results_of_its_earlier_end(calibrated, monkeypatch):
-    run, config = calibrated
+def test_a_run_that_goes_on_has_no_results_of_its_earlier_end(ended, monkeypatch):
+    run, config = ended
     more = config.training.model_copy(update={"max_updates": 8})
     with monkeypatch.context() as patch:
         stop_after(patch, 1)
