@@ -52,6 +52,9 @@ _VARIABLE = re.compile(
     re.ASCII,
 )
 
+_REMOVED: dict[str, object] = {"optimizer": "adamw", "simcut": 0.0, "calibrate_length": False}
+"""Keys of `training` that runs of earlier versions hold, with the value that changes nothing."""
+
 
 def load_config(path: Path, overrides: Sequence[str] = (), *, stored: bool = False) -> Config:
     """Load the configuration in the YAML file `path`, changed by `overrides` (each `section.key=value`, as YAML).
@@ -67,6 +70,9 @@ def load_text(text: str, path: Path, overrides: Sequence[str] = (), *, stored: b
     """Load the configuration in the YAML `text`, as `load_config` does; `path` is its name in messages."""
     tree = read_tree(text, str(path))
     given = _mapping_in(tree, path)
+    training = given.get("training")
+    if stored and isinstance(training, dict):
+        given["training"] = {name: value for name, value in training.items() if _REMOVED.get(name, ...) != value}
     for override in overrides:
         _apply(tree, given, override)
     values = _section_values(Config, given, (), tree)

@@ -413,3 +413,14 @@ def test_every_foreign_name_leads_to_a_key_and_is_none_of_our_own():
     own = {key for _, section in every_section() for key in section.model_fields}
     assert own.isdisjoint(FOREIGN_NAMES)
     assert all(field_at(tuple(key.split("."))) is not None for key in FOREIGN_NAMES.values())
+
+
+def test_a_run_may_hold_removed_keys_that_changed_nothing(tmp_path):
+    path = tmp_path / "config.yaml"
+    path.write_text(DATA + "training:\n  optimizer: adamw\n  simcut: 0.0\n  calibrate_length: false\n  lr: 0.5\n")
+    assert load_config(path, stored=True).training.lr == 0.5
+    with pytest.raises(ConfigError, match="unknown key 'optimizer' in training"):
+        load_config(path)
+    path.write_text(DATA + "training:\n  calibrate_length: true\n")
+    with pytest.raises(ConfigError, match="unknown key 'calibrate_length' in training"):
+        load_config(path, stored=True)
