@@ -62,7 +62,7 @@ async def read_fields(request: Request, settings: Settings, kind: type[Body], *,
     """
     content = await read_body(request, settings)
     media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    query = request.url.query.encode("utf-8", "replace")
+    query: bytes = request.scope["query_string"]
     is_form = forms and (media in (_FORM, "") or bool(query and not content))
     if not (media == "application/json" or is_form):
         kinds = f"application/json{f' or {_FORM}' if forms else ''}"

@@ -221,6 +221,8 @@ def _join(segments: list[TranslatedSegment]) -> TextTranslation:
 
 def _expected_chrf(segments: list[TranslatedSegment]) -> float | None:
     """Return the mean over the target tokens; None if it is unknown for a segment."""
+    if all(each.expected_chrf is None for each in segments):
+        return None  # at once: most requests do not ask for it
     known = [(each.expected_chrf, len(each.translation.tgt_ids) + 1) for each in segments if each.translation.src_ids]
     weighted = [value * size for value, size in known if value is not None]
     return sum(weighted) / sum(size for _, size in known) if len(weighted) == len(known) > 0 else None
