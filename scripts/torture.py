@@ -67,8 +67,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "model": {"positions": "rotary", "tied_embeddings": "target"},
         "lexical_start": True,
         "stages": [
-            {"max_updates": 4, "copy_targets": True},
-            {"max_updates": 3, "weights": [1, 0], "both_directions": True, "schedule": "constant"},
+            {"max_updates": 4, "copy_targets": True, "warmup_updates": 2, "weights": [1, 0]},
+            {"max_updates": 3, "weights": [1, 0], "both_directions": True, "schedule": "constant", "warmup_updates": 1},
             {"max_updates": 8, "weights": [1, 2], "lr": 1e-3, "schedule": "cosine"},
             {"max_updates": 5, "guided_alignment": 0.1},
         ],
