@@ -158,7 +158,7 @@ class Translation:
 
     @property
     def features(self) -> tuple[float, float, float, float]:
-        """What the search tells about quality, for `Confidence`; all but the second value are 0 to 1.
+        """The signs of quality that the search gives, for `Confidence`; all but the second are 0 to 1.
 
         The geometric mean of the token probabilities, the natural logarithm of target tokens per source token (eos
         counted in both), the share of repeated tokens beyond that of the source, and the share of copied words.

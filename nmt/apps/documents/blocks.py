@@ -65,7 +65,7 @@ def join_texts(items: Iterable[Item]) -> list[Item]:
 
 
 class Form(NamedTuple):
-    """How a block is written."""
+    """The way in which a block is written."""
 
     write: Callable[[str], str] = escape_text  # writes a text
     finish: Callable[[str], str] = str  # writes the block, given its texts and tags as they are written

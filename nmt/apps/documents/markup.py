@@ -39,7 +39,7 @@ _PAGE = re.compile(r"<html\b[^>]*>", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Dialect:
-    """What the elements of a format are."""
+    """The meaning of the elements of a format."""
 
     texts: Collection[str] = ()
     inline: Collection[str] = ()

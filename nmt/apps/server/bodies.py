@@ -110,7 +110,7 @@ class ChatBody(BaseModel):
 
 
 class DeepLOptions(BaseModel):
-    """What texts and documents have in common in DeepL's API; other fields, such as context, are ignored."""
+    """The fields of both texts and documents in DeepL's API; other fields, such as context, are ignored."""
 
     target_lang: Code
     source_lang: Code | None = Field(None, description="default: detected")

@@ -46,6 +46,7 @@ _KINDS = {  # by the first bytes: the kind of file, its extension, a hint for ot
     ),
     b"BZh": ("bzip2 data", ".bz2", "unpack it with bunzip2"),
     b"%PDF": ("a PDF", ".pdf", "save its text as a plain file"),
+    b"\x89PNG": ("a picture", ".png", "give a file of text"),
 }
 
 
@@ -155,6 +156,8 @@ def check_beginning(raw: bytes, path: Path, *, xml: bool = False) -> None:
                 message = f"this is {kind}, not text"  # compressed twice, or a workbook given as another format
                 hint = hint.replace("rename it", "unpack it")
             raise DataError(message, path=path, line=1, hint=hint)
+    if b"\0" in raw and not xml and "\ufffd" in raw.decode("utf-8", "replace"):  # a lone NUL may be a slip in a text
+        raise DataError("this is binary data, not text", path=path, line=1, hint=ONE_SENTENCE_PER_LINE)
 
 
 def without_line_end(raw: bytes) -> bytes:

@@ -62,6 +62,8 @@ def test_counting_a_damaged_file_is_no_error(compressed):
     [
         ("eins\r\nzwei\r\n".encode("utf-16"), "this is UTF-16, not UTF-8"),
         (b"PK\x03\x04...", "this is a zip archive, a workbook or a Word document"),
+        (b"\x7fELF\x02\0\0\xff\0", "this is binary data, not text"),
+        (b"\x89PNG\r\n\x1a\n\0", "this is a picture"),
         (b"one\rtwo\rthree\r", "the lines end in CR without LF"),
     ],
 )

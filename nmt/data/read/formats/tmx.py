@@ -42,7 +42,7 @@ _CODES = frozenset({"bpt", "ept", "it", "ph", "ut"})
 
 _ROOTS = frozenset({"tmx", "martif", "tbx"})
 _NAMES_IN_TBX = {"termEntry": "tu", "conceptEntry": "tu", "langSet": "tuv", "langSec": "tuv", "term": "seg"}
-"""What stands for the units, variants and segments of a TMX in TBX (ISO 30042), version 2 or 3."""
+"""The elements that stand for the units, variants and segments of a TMX in TBX (ISO 30042), version 2 or 3."""
 
 
 def read_tmx(files: ParallelFiles, path: Path) -> Iterator[Record]:
