@@ -2,12 +2,14 @@
 
     python benchmarks/lowresource.py mafand/fr-wol mafand/fr-bam --minutes 60
     python benchmarks/lowresource.py mafand/fr-wol --set model.dropout=0.4 --seeds 1,2,3 --json rows.json
+    python benchmarks/lowresource.py mafand/fr-wol mafand/fr-bam --together
 
 Each folder has the name of its languages, and `train.jsonl`, `dev.jsonl` and `test.jsonl`, one object a line:
 {"translation": {"fr": …, "wol": …}}. Only train.jsonl is trained on. For each seed, prints chrF on the dev set beside
 that with its sources permuted (where the two are near, the model ignores its source), the words written per word of
 the reference, and BLEU (13a) and chrF on the test set with 95% confidence intervals. `--minutes` are of processor time,
-on all threads: updates end with them. Those in the table include validation. Finished trainings are only read.
+on all threads: updates end with them. Those in the table include validation. With `--together`, one model learns all
+of the corpora, and each row shows its minutes. Finished trainings are only read.
 """
 
 from __future__ import annotations
@@ -50,21 +52,22 @@ def read_pairs(path: Path, languages: Sequence[str]) -> Pairs:
     return src, tgt
 
 
-def train(given: argparse.Namespace, folder: Path, threads: int, seed: str) -> tuple[RunDir, float]:
-    """Train on the corpus in `folder`, or find that training; return it, and its minutes of processor time."""
-    src, tgt = folder.name.split("-")
+def train(given: argparse.Namespace, folders: Sequence[Path], threads: int, seed: str) -> tuple[RunDir, float]:
+    """Train on the corpora in `folders`, or find that training; return it, and its minutes of processor time."""
     settings = [*given.set, f"training.seed={seed}", f"training.max_minutes={given.minutes / threads}"]
-    corpus = f"{folder.resolve() / 'train.jsonl'}#translation.{src},translation.{tgt}"
-    suggest = ["config", "new", "--corpus", corpus, "--src-lang", src, "--tgt-lang", tgt]
+    suggest = ["config", "new"]
+    for folder in folders:
+        src, tgt = folder.name.split("-")
+        suggest += ["--corpus", f"{folder.resolve() / 'train.jsonl'}#translation.{src},translation.{tgt}"]
     text = given.config.read_text(encoding="utf-8") if given.config else run_nmt(suggest)
     digest = hashlib.sha256("\n".join([text, *settings, str(threads)]).encode()).hexdigest()[:8]
-    run = RunDir(given.folder.resolve() / f"{folder.name}-{seed}-{digest}")
+    run = RunDir(given.folder.resolve() / f"{'+'.join(folder.name for folder in folders)}-{seed}-{digest}")
     spent = run.path.with_suffix(".minutes")
     if not (run.card.exists() and spent.exists()):
         config = run.path.with_suffix(".yaml")
         config.parent.mkdir(parents=True, exist_ok=True)
         config.write_text(text, encoding="utf-8")
-        say(f"{folder.name}, seed {seed}: {run.path}")
+        say(f"seed {seed}: {run.path}")
         before = processor_minutes()
         changes = [part for setting in settings for part in ("--set", setting)]
         run_nmt(["train", "--overwrite", "--config", str(config), "--run", str(run.path), *changes], threads)
@@ -90,7 +93,7 @@ def processor_minutes() -> float:
 def measure(run: RunDir, dev: Pairs, test: Pairs, tgt_lang: str) -> dict[str, Any]:
     """Return the control, the length and the scores of a model."""
     with Translator.load([run]) as translator:
-        on_dev, on_test = ([each.text for each in translator.translate(pairs[0])] for pairs in (dev, test))
+        on_dev, on_test = ([each.text for each in translator.translate(pairs[0], to=tgt_lang)] for pairs in (dev, test))
     measured = Scorer([test[1]], tgt_lang, ("bleu", "chrf")).measure(run.path.name, on_test).measured
     bleu, chrf = (with_interval(each) for each in measured)
     return {
@@ -120,17 +123,19 @@ def main() -> None:
     parser.add_argument("--seeds", type=names, default=["1"], help="comma-separated (1)")
     parser.add_argument("--threads", type=int, default=0, help="cores (0: all available)")
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "lowresource", help="folder for the runs")
+    parser.add_argument("--together", action="store_true", help="one model of all corpora")
     parser.add_argument("--json", type=Path, help="file for the rows")
     given = parser.parse_args()
     threads, facts = claim_machine(given.threads)
     rows: list[dict[str, Any]] = []
-    for folder in given.corpora:
-        languages = folder.name.split("-")
-        dev, test = (read_pairs(folder / f"{name}.jsonl", languages) for name in ("dev", "test"))
+    for folders in [given.corpora] if given.together else [[folder] for folder in given.corpora]:
         for seed in given.seeds:
-            run, minutes = train(given, folder, threads, seed)
-            row = {"languages": folder.name, "seed": seed, "minutes": round(minutes, 1)}
-            rows.append(row | measure(run, dev, test, languages[1]))
+            run, minutes = train(given, folders, threads, seed)
+            for folder in folders:
+                languages = folder.name.split("-")
+                dev, test = (read_pairs(folder / f"{name}.jsonl", languages) for name in ("dev", "test"))
+                row = {"languages": folder.name, "seed": seed, "minutes": round(minutes, 1)}
+                rows.append(row | measure(run, dev, test, languages[1]))
             sys.stdout.write(table(rows, COLUMNS) + "\n")
             sys.stdout.flush()
     keep(given.json, {"machine": facts, "command": command_line(), "rows": rows})
