@@ -44,8 +44,10 @@
 #define ISA_AVX2 1
 #define ISA_AVX512 2
 #define ISA_WASM 3
-/* The largest quantized weight. Shifted to [0, 128], two of them times 127 are below 2^15, so vpmaddubsw is exact. */
+/* The largest quantized weight and input. With weights shifted to [0, 128], four products are below 2^15: 16 bits hold
+ * their sum, so the kernel for AVX2 adds products twice before it widens them (decision 21). */
 #define LARGEST_WEIGHT 64
+#define LARGEST_INPUT 63
 
 #define PRODUCT_PORTABLE 0
 #define PRODUCT_AVX2 1

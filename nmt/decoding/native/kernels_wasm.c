@@ -119,7 +119,7 @@ static int multiplies(int smallest) {
         }
         for (int i = 0; i < 4; i++) {
             int high = next_number(&state) >> 16;
-            row[i] = (int8_t)(round < 8 ? (high % 2 ? 127 : -127) : high % 255 - 127);
+            row[i] = (int8_t)(round < 8 ? (high % 2 ? LARGEST_INPUT : -LARGEST_INPUT) : high % 127 - LARGEST_INPUT);
         }
         v_store(out, sums_to_float(sums_add(sums_set(round), sums_load_weights(weights), row)));
         for (int n = 0; n < LANES; n++) {

@@ -5,7 +5,7 @@
 #define GROUP 4
 #define WEIGHT_OFFSET 128
 #elif PRODUCT == PRODUCT_AVX2
-/* vpmaddubsw: unsigned times signed bytes, added in pairs to 16 bits, which hold 2 x 128 x 127. */
+/* vpmaddubsw: unsigned times signed bytes, added in pairs to 16 bits. */
 #define GROUP 4
 #define WEIGHT_OFFSET LARGEST_WEIGHT
 #elif PRODUCT == PRODUCT_NEON_DOT
@@ -77,18 +77,30 @@ FN vec sums_to_float(sums s) { return (vec){_mm256_cvtepi32_ps(s.a), _mm256_cvte
 #define ADD_NOW(a, b)
 #endif
 typedef struct { __m256i a, b; } sums;
+typedef struct { __m256i a[2], b[2]; } eight_inputs;
 FN sums sums_set(int32_t x) { return (sums){_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
-FN sums sums_load_weights(const int8_t *w) {
-    return (sums){_mm256_loadu_si256((const __m256i *)w), _mm256_loadu_si256((const __m256i *)(w + 32))};
+FN eight_inputs sums_load_weights(const int8_t *w) {
+    eight_inputs weights;
+    for (int i = 0; i < 2; i++, w += 64) {
+        weights.a[i] = _mm256_loadu_si256((const __m256i *)w);
+        weights.b[i] = _mm256_loadu_si256((const __m256i *)(w + 32));
+    }
+    return weights;
 }
-FN sums sums_add(sums sum, sums w, const int8_t *row) {
-    const __m256i ones = _mm256_set1_epi16(1);
-    __m256i x = _mm256_set1_epi32(four_bytes(row));
-    sum.a = _mm256_add_epi32(sum.a, _mm256_madd_epi16(_mm256_maddubs_epi16(w.a, x), ones));
-    sum.b = _mm256_add_epi32(sum.b, _mm256_madd_epi16(_mm256_maddubs_epi16(w.b, x), ones));
+/* 16 bits hold two pairs of products, so only their sum is widened. */
+FN __m256i add_products(__m256i sum, const __m256i *w, __m256i first, __m256i second) {
+    __m256i fours = _mm256_add_epi16(_mm256_maddubs_epi16(w[0], first), _mm256_maddubs_epi16(w[1], second));
+    return _mm256_add_epi32(sum, _mm256_madd_epi16(fours, _mm256_set1_epi16(1)));
+}
+FN sums sums_add(sums sum, eight_inputs w, const int8_t *row) {
+    __m256i first = _mm256_set1_epi32(four_bytes(row)), second = _mm256_set1_epi32(four_bytes(row + 4));
+    sum.a = add_products(sum.a, w.a, first, second);
+    sum.b = add_products(sum.b, w.b, first, second);
     ADD_NOW(sum.a, sum.b);
     return sum;
 }
+#define STEP 8
+#define WEIGHTS eight_inputs
 FN vec sums_to_float(sums s) { return (vec){_mm256_cvtepi32_ps(s.a), _mm256_cvtepi32_ps(s.b)}; }
 
 #elif PRODUCT == PRODUCT_NEON_DOT
@@ -354,8 +366,8 @@ static void quantize(const float *states, int rows, int width, Rows *out) {
             out->scale[row] = NAN;
             continue;
         }
-        out->scale[row] = size / 127.0f;
-        vec inverse = v_set(size > 1e-30f ? 127.0f / size : 0.0f), sum = v_set(0.0f); /* of integers: exact in fp32 */
+        out->scale[row] = size / LARGEST_INPUT;
+        vec inverse = v_set(size > 1e-30f ? LARGEST_INPUT / size : 0.0f), sum = v_set(0.0f); /* of integers: exact in fp32 */
         for (int i = 0; i < lanes; i += LANES) {
             vec scaled = v_round(v_mul(v_load(states + i), inverse));
             v_to_int8(scaled, q + i);

@@ -98,7 +98,7 @@ def random_model(seed: int = 3, tgt_vocab: int = TGT_VOCAB, **options: Any) -> R
 
 
 class RoundedLinear(nn.Module):
-    """A linear layer in 8-bit integers as the C rounds them: inputs up to 127, weights up to 64."""
+    """A linear layer in 8-bit integers as the C rounds them: inputs up to 63, weights up to 64."""
 
     def __init__(self, linear: nn.Linear):
         super().__init__()
@@ -107,7 +107,7 @@ class RoundedLinear(nn.Module):
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
         """Round each row by its own scale. Sums of these integers are exact in fp32."""
-        scale = states.abs().amax(-1, keepdim=True) / 127 + 1e-30
+        scale = states.abs().amax(-1, keepdim=True) / 63 + 1e-30
         outputs = (states / scale).round() @ self.weight.t() * self.scale * scale
         return outputs if self.bias is None else outputs + self.bias
 

@@ -86,8 +86,8 @@ def test_int8_rounds_inputs_and_weights_row_by_row(name):
     found, expected = model.native("int8").score(SOURCES, TARGETS), reference.score(SOURCES, TARGETS)
     # Keys and values are in bfloat16 here. A number between two integers may be rounded to either; layers carry it on.
     differences = sorted(abs(a - b) for x, y in zip(found, expected, strict=True) for a, b in zip(x, y, strict=True))
-    assert differences[len(differences) // 2] < 0.06
-    assert differences[len(differences) * 99 // 100] < 0.5
+    assert differences[len(differences) // 2] < 0.12
+    assert differences[len(differences) * 99 // 100] < 1.0
 
 
 @pytest.mark.parametrize("prefixed", [False, True], ids=["", "with prefixes"])
@@ -124,7 +124,7 @@ def test_the_largest_integers_overflow_in_no_kernel(sign):
             layer.feed_forward.input_proj.weight.fill_(0.1)
             layer.feed_forward.output_proj.weight.fill_(sign * 0.1)
             nn.init.constant_(layer.feed_forward_residual.norm.weight, 0.01)  # what it puts out is nearly its bias:
-            nn.init.constant_(layer.feed_forward_residual.norm.bias, sign)  # all inputs become 127, or all -127
+            nn.init.constant_(layer.feed_forward_residual.norm.bias, sign)  # all inputs become 63, or all -63
     expected = model.native().score(SOURCES[:9], TARGETS[:9])
     for kernel in kernels():
         assert all_close(model.native("int8", kernel=kernel).score(SOURCES[:9], TARGETS[:9]), expected, 0.3)
