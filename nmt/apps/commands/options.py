@@ -317,12 +317,12 @@ def open_translator(
         else:
             yield first
         return
-    from nmt.apps.ray.ray_translator import ray_translator
+    from nmt.apps.ray.ray_translator import RayTranslator, connected, share_out
     from nmt.apps.ray.ray_worker import ModelPaths
 
-    paths = ModelPaths.from_runs(models, (engine, device, precision), scores=scores)
-    with ray_translator(models, paths, ray, ray_workers) as translator:
-        yield translator
+    paths = ModelPaths.from_runs(models, engine=engine, device=device, precision=precision, scores=scores)
+    with connected(ray, ray_workers) as cluster:
+        yield RayTranslator(cluster, models, paths, share_out(cluster, ray_workers, device))
 
 
 def settings_of(

@@ -12,10 +12,9 @@ import re
 import signal
 import socket
 import threading
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from nmt.apps.ray.ray_worker import ModelPaths, Worker
@@ -38,34 +37,14 @@ _LOCAL_STORE_BYTES = 256 << 20  # object store of a cluster on this machine, for
 _ADDRESS = re.compile(r"(?:ray://)?(?P<host>[\w.-]+|\[[0-9A-Fa-f:]+\]):(?P<port>\d{1,5})")
 
 
-@dataclass
-class _Job:
-    """A block that is assigned to a worker, or was."""
-
-    texts: list[str]
-    first: int
-    worker: Any
-    reference: Any  # to the translations
-    done: bool = False
-
-
-@contextmanager
-def ray_translator(
-    models: Sequence[RunDir], paths: ModelPaths, address: str, num_workers: int | None
-) -> Iterator[RayTranslator]:
-    """Yield a translator whose workers, in the Ray cluster at `address`, have loaded `models` from `paths`.
-
-    NmtError if Ray is not installed, there is no cluster, or a worker cannot load the model.
-    """
-    with connected(address, num_workers) as ray:
-        yield RayTranslator(ray, models, paths, share_out(ray, num_workers, paths.device))
-
-
 class RayTranslator:
     """A translator of blocks in the workers of a Ray cluster."""
 
     def __init__(self, ray: Any, models: Sequence[RunDir], paths: ModelPaths, shares: tuple[int, int, int]):
-        """Start the workers, with `shares` as of `share_out`, and wait until each has loaded the model."""
+        """Start the workers, with `shares` as of `share_out`, and wait until each has loaded `models` from `paths`.
+
+        NmtError if a worker cannot load them.
+        """
         from nmt import __version__
 
         config = models[0].config()
@@ -91,31 +70,30 @@ class RayTranslator:
 
         NmtError if workers repeatedly die of the same block.
         """
-        source = iter(blocks)
-        window: deque[_Job] = deque()  # in order; finished blocks may be waiting for the first one
+        source, count = iter(blocks), len(self._workers)
+        window = deque[tuple[list[str], int, Any]]()  # in order: texts, the first line, and their translations
+        running: dict[Any, int] = {}  # the workers of those that are not finished
         while True:
-            while (worker := self._idle_worker(window)) is not None and (texts := next(source, None)) is not None:
-                window.append(_Job(texts, first, worker, worker.translate.remote(texts, request, first)))
+            while (
+                len(running) < _BLOCKS_PER_WORKER * count
+                and len(window) < _WINDOW_PER_WORKER * count
+                and (texts := next(source, None)) is not None
+            ):
+                worker = min(range(count), key=[*running.values()].count)
+                reference = self._workers[worker].translate.remote(texts, request, first)
+                running[reference] = worker
+                window.append((texts, first, reference))
                 first += len(texts)
             if not window:
                 return
-            if window[0].done:
-                job = window.popleft()
-                lines = f"the lines {job.first:,} to {job.first + len(job.texts) - 1:,}"
-                yield job.texts, self._get(job.reference, f"while it translated {lines}")
+            texts, start, reference = window[0]
+            if reference in running:
+                for finished in self._wait_for([*running], 1, "waiting for Ray workers"):
+                    del running[finished]
             else:
-                running = [job for job in window if not job.done]
-                ready = self._wait_for([job.reference for job in running], 1, "waiting for Ray workers")
-                for job in running:
-                    job.done = job.reference in ready
-
-    def _idle_worker(self, window: Sequence[_Job]) -> Any:
-        """Return the worker with the fewest of the blocks in `window`; None if no more blocks may start."""
-        if len(window) >= _WINDOW_PER_WORKER * len(self._workers):
-            return None
-        counts = Counter(id(job.worker) for job in window if not job.done)
-        worker = min(self._workers, key=lambda each: counts[id(each)])
-        return worker if counts[id(worker)] < _BLOCKS_PER_WORKER else None
+                window.popleft()
+                lines = f"the lines {start:,} to {start + len(texts) - 1:,}"
+                yield texts, self._get(reference, f"while it translated {lines}")
 
     def _wait_for(self, references: list[Any], count: int, message: str) -> list[Any]:
         ready: list[Any] = []

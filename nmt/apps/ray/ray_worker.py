@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from nmt.artifacts.find_model import find_run
 from nmt.artifacts.hub import HUB_PREFIX
@@ -25,21 +26,17 @@ class ModelPaths(NamedTuple):
     folders: tuple[str, ...]
     checkpoints: tuple[str, ...]  # one for each run
     checksums: tuple[str, ...]  # of the weights
-    engine: str
-    device: str
-    precision: str
-    scores: bool
+    options: dict[str, Any]  # of `Translator.load`
 
     @classmethod
-    def from_runs(cls, models: Sequence[RunDir], computation: tuple[str, str, str], *, scores: bool) -> ModelPaths:
-        """Return the paths of `models`; `computation` is the engine, the device and the precision."""
+    def from_runs(cls, models: Sequence[RunDir], **options: Any) -> ModelPaths:
+        """Return the paths of `models`, to be loaded with `options` of `Translator.load`."""
         sources = [run.source for run in models]  # the names of models on the hub hold on every node
         return cls(
             tuple(str(path if str(path).startswith(HUB_PREFIX) else path.resolve()) for path in sources),
             tuple(run.usable_checkpoint().stem for run in models),
             checksums_of_weights(models),
-            *computation,
-            scores,
+            options,
         )
 
 
@@ -58,44 +55,39 @@ class Worker:
         self._paths = paths
         self._num_threads = num_threads
         self._version = version  # nmt's version in the process that collects the translations
-        self._translator: Translator | None = None
 
     def load(self) -> tuple[str, int] | NmtError:
         """Load the model; return its precision and its maximum source length."""
         try:
-            translator = self._loaded()
+            return self._translator.precision, self._translator.max_src_len
         except NmtError as error:
             return error
-        return translator.precision, translator.max_src_len
 
     def translate(self, texts: list[str], request: Request, first: int) -> list[Translation] | NmtError:
         """Translate `texts`, the lines from number `first` on."""
         try:
-            return self._loaded().translate_block(texts, request, first)
+            return self._translator.translate_block(texts, request, first)
         except NmtError as error:
             return error
 
-    def _loaded(self) -> Translator:
-        if self._translator is not None:
-            return self._translator
+    @cached_property
+    def _translator(self) -> Translator:
         from nmt import __version__
 
         node = platform.node()
         if __version__ != self._version:
             message = f"the Ray worker on {node} has nmt {__version__}, not {self._version}"
             raise NmtError(message, hint="install the same version on every node")
-        folders, checkpoints, checksums, engine, device, precision, scores = self._paths
         runs = []
-        for folder, checkpoint in zip(folders, checkpoints, strict=True):
+        for folder, checkpoint in zip(self._paths.folders, self._paths.checkpoints, strict=True):
             if not folder.startswith(HUB_PREFIX) and not Path(folder).exists():
                 hint = "put the model on storage that all nodes share, under the same path"
                 raise NmtError(f"the Ray worker on {node} finds no such model", path=folder, hint=hint)
             runs.append(find_run(folder))
             runs[-1].use_checkpoint(checkpoint)
-        if checksums_of_weights(runs) != checksums:
+        if checksums_of_weights(runs) != self._paths.checksums:
             message = f"the weights on {node} differ from those of the requested model"
-            raise NmtError(message, path=folders[0], hint="put the model where all nodes read one copy")
+            raise NmtError(message, path=self._paths.folders[0], hint="put the model where all nodes read one copy")
         limit_cores(self._num_threads)
         request_exact_mkl()
-        self._translator = Translator.load(runs, engine=engine, device=device, precision=precision, scores=scores)
-        return self._translator
+        return Translator.load(runs, **self._paths.options)

@@ -23,7 +23,7 @@ TEXTS = [str(1000 + 37 * number) for number in range(200)]
 
 
 def paths_of(run: Path, **changes) -> ModelPaths:
-    paths = ModelPaths.from_runs([RunDir(run)], ("auto", "cpu", "fp32"), scores=True)
+    paths = ModelPaths.from_runs([RunDir(run)], device="cpu", precision="fp32")
     return paths._replace(**changes)
 
 
