@@ -196,18 +196,14 @@ def _start(base: RunDir, run: Path, request: Request, check: Check, overrides: l
 def _resume(run: Path, base: RunDir | None, check: Check, overrides: list[str]) -> None:
     from nmt.apps.recipes.adaptation import base_of
 
-    candidate = candidate_of(run)
-    restore_replaced(candidate)
-    if not candidate.is_dir():
-        hint = "start it without --resume"
-        raise RunError("there is no adaptation to resume", path=run, hint=hint)
+    adapted = RunDir(candidate_of(run))
+    restore_replaced(adapted.path)
+    if not adapted.path.is_dir():
+        raise RunError("there is no adaptation to resume", path=run, hint="start it without --resume")
     if check.old_test:
-        # A faulty file is reported before the training.
-        _read_old_test(base or base_of(RunDir(candidate)), RunDir(candidate), check.old_test)
-    settings = None
-    if overrides:
-        settings = with_values(RunDir(candidate).config(), RunDir(candidate).config_file, overrides)
-    train_run(settings, candidate, "resume", _command(run, check))
+        _read_old_test(base or base_of(adapted), adapted, check.old_test)  # reports a faulty file before the training
+    settings = with_values(adapted.config(), adapted.config_file, overrides) if overrides else None
+    train_run(settings, adapted.path, "resume", _command(run, check))
 
 
 def _command(run: Path, check: Check) -> str:
@@ -231,10 +227,9 @@ def _finish(run: Path, base: RunDir | None, check: Check) -> None:
     print_text(table)
     if verdict.worst is None:
         log.warning(
-            "%s has no test set, so the loss on the old domain cannot be measured; give one with --old-test",
-            base.path,
+            "%s has no test set, so the loss on the old domain cannot be measured; give one with --old-test", base.path
         )
-    if verdict.worst is not None and not verdict.is_acceptable:
+    elif not verdict.is_acceptable:
         loss, before, after = -verdict.worst.bleu.gain, verdict.worst.bleu.other, verdict.worst.bleu.value
         raise RunError(
             f"not delivered: the old test set ({verdict.worst.direction}) loses {loss:.2f} BLEU ({before:.2f} before, "

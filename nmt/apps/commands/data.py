@@ -12,14 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nmt.apps.commands.corpus_options import (
-    CorpusFiles,
-    CorpusOptions,
-    Src,
-    SrcLang,
-    Tgt,
-    TgtLang,
-)
+from nmt.apps.commands.corpus_options import CorpusFiles, CorpusOptions, Src, SrcLang, Tgt, TgtLang
 from nmt.apps.commands.options import Overrides
 from nmt.apps.commands.outputs import refuse_existing, refuse_replacing
 from nmt.apps.commands.streams import print_text
@@ -127,15 +120,16 @@ def clean(
     Uses the filters of --config if it turns any on, otherwise those that `nmt config new` writes. Change them with
     --set data.filters.RULE=VALUE.
     """
+    from nmt.data.check.stream import write_pairs
+    from nmt.data.read.corpus import all_paths
+
     data = _data_section(config, CorpusOptions(src, tgt, corpus, src_lang, tgt_lang), overrides)
     paths = [output, rejected] if rejected else [output]
-    _refuse_replacing(paths, config, data)
+    refuse_replacing(paths, [*filter(None, [config]), *all_paths(data)])
     for path in paths:
         if format_of(path.name) not in ("tsv", None):
             raise ConfigError("this output is plain text", path=path, hint="choose a name that ends in .tsv or .txt")
         refuse_existing(path, overwrite=overwrite)
-    from nmt.data.check.stream import write_pairs
-
     _, chunks = _check(data, langid=langid, workers=workers)
     log.info(write_pairs(chunks, data.corpora("train"), kept=output, rejected=rejected))
 
@@ -145,19 +139,12 @@ def _data_section(config: Path | None, files: CorpusOptions, overrides: list[str
     if (config is None) == (not any(files[:3])):
         raise typer.BadParameter("give either --config, or the files: --src and --tgt, or --corpus")
     if config is None:
-        inputs = files.data_section()
-        return with_values(Config(data=inputs), "the command line", overrides).data
+        return with_values(Config(data=files.data_section()), "the command line", overrides).data
     data = load_config(config, overrides).data
     if any(data.filters_of(files) != Filters() for files in data.corpora("train")):
         return data
     log.info("the configuration turns on no filter; using those that `nmt config new` writes")
     return data.model_copy(update={"filters": SAFE_FILTERS})
-
-
-def _refuse_replacing(outputs: list[Path], config: Path | None, data: DataConfig) -> None:
-    from nmt.data.read.corpus import all_paths
-
-    refuse_replacing(outputs, [*filter(None, [config]), *all_paths(data)])
 
 
 def _check(data: DataConfig, *, langid: bool, workers: int) -> tuple[Sequence[Expectations], Iterator[CheckedPairs]]:

@@ -76,10 +76,7 @@ Reverse = Annotated[
 MixOriginal = Annotated[
     float,
     typer.Option(
-        min=0.0,
-        max=0.95,
-        metavar="SHARE",
-        help="Share of training pairs that keep the original translation.",
+        min=0.0, max=0.95, metavar="SHARE", help="Share of training pairs that keep the original translation."
     ),
 ]
 Resume = Annotated[bool, typer.Option("--resume", help="Resume an interrupted distillation, with the same options.")]

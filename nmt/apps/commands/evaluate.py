@@ -94,8 +94,7 @@ ShowDetails = Annotated[
     ),
 ]
 Report = Annotated[
-    Path | None,
-    typer.Option(help="Write scores and details, with every sentence, as a self-contained HTML page."),
+    Path | None, typer.Option(help="Write scores and details, with every sentence, as a self-contained HTML page.")
 ]
 Format = Annotated[Literal["text", "json"], typer.Option(help="Output format.")]
 

@@ -145,7 +145,6 @@ SEARCH_FLAGS = {
 
 _METAVARS = {"length_penalty": "A", "temperature": "T", "top_k": "K", "top_p": "P"}
 _MAX_LENGTH = "max_length"
-_MAX_LENGTH_HELP = "Maximum output length in tokens, end of sentence included."
 _SETTINGS_HELP = (
     "Set another key of the section decoding, for example decoding.exact=true, no_repeat_ngram, min_len, protect or "
     "retry_loops. May be repeated."
@@ -229,24 +228,17 @@ def search_flags(*fields: str) -> Callable[[Callable[..., None]], Callable[..., 
 def _parameter(name: str, offered: Collection[str]) -> inspect.Parameter:
     """Return the option for one field, in a command with the options `offered`; its value None means not given."""
     if name == _MAX_LENGTH:
-        option = typer.Option("--max-length", min=1, metavar="N", help=_MAX_LENGTH_HELP, rich_help_panel=SEARCH_PANEL)
+        meaning = "Maximum output length in tokens, end of sentence included."
+        option = typer.Option("--max-length", min=1, metavar="N", help=meaning, rich_help_panel=SEARCH_PANEL)
         annotation: object = Annotated[int | None, option]
     else:
         field = SearchOptions.model_fields[name]
-        limits: dict[str, Any] = {}
+        details: dict[str, Any] = {"help": _help(field, offered), "show_default": False}
         if field.annotation in (int, float):  # the field itself checks exclusive limits, such as above 0
             inclusive = (("min", "ge"), ("max", "le"))
-            limits = {
-                name: getattr(each, key) for each in field.metadata for name, key in inclusive if hasattr(each, key)
-            }
-            limits["metavar"] = _METAVARS.get(name, "N")
-        option = typer.Option(
-            SEARCH_FLAGS[name],
-            help=_help(field, offered),
-            show_default=False,
-            rich_help_panel=SEARCH_PANEL,
-            **limits,
-        )
+            details["metavar"] = _METAVARS.get(name, "N")
+            details |= {key: getattr(each, of) for each in field.metadata for key, of in inclusive if hasattr(each, of)}
+        option = typer.Option(SEARCH_FLAGS[name], rich_help_panel=SEARCH_PANEL, **details)
         annotation = Annotated[field.annotation | None, option]  # type: ignore[operator]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 

@@ -20,9 +20,7 @@ BEST = 50  # candidates per source token, at most
 FREQUENT = 100  # target tokens that every source may be translated with
 
 
-def shortlist(
-    model: NewestRun = None,
-) -> None:
+def shortlist(model: NewestRun = None) -> None:
     """Build the lexical shortlist of a run, and measure its effect.
 
     The shortlist holds the target tokens that each source token may be translated with, learned from the run's training

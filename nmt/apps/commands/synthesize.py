@@ -87,8 +87,7 @@ MinScore = Annotated[
     ),
 ]
 Keep = Annotated[
-    float,
-    typer.Option(min=0.0, max=1.0, metavar="SHARE", help="Share of the valid pairs to keep, best scores first."),
+    float, typer.Option(min=0.0, max=1.0, metavar="SHARE", help="Share of the valid pairs to keep, best scores first.")
 ]
 LengthRatio = Annotated[
     float,
@@ -166,13 +165,13 @@ def synthesize(
 
     form = form_of(output)
     limits = _limits(min_score, keep, length_ratio, allow or [])
-    refuse({"--ray-workers needs --ray": ray_workers is not None and ray is None})
     refuse(
         {
+            "--ray-workers needs --ray": ray_workers is not None and ray is None,
             "--teacher needs --config, the configuration of the model to train; without --teacher, omit it": (
                 teacher is None
             )
-            != (config is None)
+            != (config is None),
         }
     )
     others = {"--checkpoint": checkpoint, "--ray": ray, "--min-score": min_score, "--keep": keep < 1}

@@ -47,8 +47,7 @@ def train(
     ] = False,
     overwrite: ReplaceRun = False,
     num_processes: Annotated[
-        int,
-        typer.Option(min=1, metavar="N", help="Number of training processes on this machine, usually one per GPU."),
+        int, typer.Option(min=1, metavar="N", help="Number of training processes on this machine, usually one per GPU.")
     ] = 1,
 ) -> None:
     """Train a model on a parallel corpus.
@@ -175,14 +174,7 @@ def prepare_to_train() -> None:
     request_sleeping_threads_if_busy()
 
 
-def train_run(
-    settings: Config | None,
-    run: Path,
-    how: How,
-    how_to_resume: str,
-    *,
-    overwrite: bool = False,
-) -> None:
+def train_run(settings: Config | None, run: Path, how: How, how_to_resume: str, *, overwrite: bool = False) -> None:
     """Train to the end; typer.Exit after an interruption, after logging the command `how_to_resume`.
 
     A run is resumed with its own configuration if `settings` is None.

@@ -13,12 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from nmt.apps.commands.documents import document_in, refuse_corpus, translate_document
-from nmt.apps.commands.inputs import (
-    decode_argument,
-    read_json_lines,
-    read_standard_input,
-    read_text_file,
-)
+from nmt.apps.commands.inputs import decode_argument, read_json_lines, read_standard_input, read_text_file
 from nmt.apps.commands.options import (
     Checkpoint,
     Device,
@@ -50,7 +45,8 @@ from nmt.data.text.glossary import read_glossary
 
 if TYPE_CHECKING:
     from nmt.apps.commands.options import BlockTranslator
-    from nmt.translation import SegmentTranslation, Translation
+    from nmt.base.languages import Direction
+    from nmt.translation import Translation
     from nmt.translation.memory import Memory
     from nmt.translation.translator import Request
 
@@ -223,20 +219,18 @@ def translate(
         from nmt.translation.stream import grow_blocks, read_blocks
         from nmt.translation.translator import Request, Translator
 
-        terms = (
-            None if glossary is None else read_glossary(glossary, partial(translator.languages.direction, to, from_))
-        )
+        direction = partial(translator.languages.direction, to, from_)
         options = search.change(translator.options)
         if to is not None or from_ is not None:
-            translator.languages.direction(to, from_)  # rejects languages that the model does not know
+            direction()  # rejects languages that the model does not know
         request = Request(
             options,
             prefix,
             to,
             from_,
-            glossary=terms,
+            glossary=None if glossary is None else read_glossary(glossary, direction),
             drafts=Drafts.read(*earlier) if earlier else None,
-            memory=None if tm is None else _read_memory(tm, translator, to, from_),
+            memory=None if tm is None else _read_memory(tm, direction()),
         )
         if source is not None and output is not None and isinstance(translator, Translator):
             translate_document(translator, source, column, output, request)
@@ -271,10 +265,10 @@ def translate(
             _draw_attention(translator, translations[0], attention)
 
 
-def _read_memory(name: str, translator: BlockTranslator, to: str | None, from_: str | None) -> Memory:
+def _read_memory(name: str, direction: Direction) -> Memory:
     from nmt.translation.memory import Memory  # only if it is needed
 
-    return Memory.read(name, translator.languages.direction(to, from_))
+    return Memory.read(name, direction)
 
 
 def _records(
@@ -393,24 +387,18 @@ def _fields(translation: Translation, translator: BlockTranslator) -> dict[str, 
     }
 
 
-def _attention(translator: BlockTranslator, segment: SegmentTranslation) -> list[list[float]]:
-    """Return the attention of the last decoder layer, averaged over its heads. It needs the model in this process."""
+def _draw_attention(translator: BlockTranslator, translation: Translation, path: Path) -> None:
+    """Draw a heat map of the first segment: the attention of the last decoder layer, averaged over its heads."""
+    from nmt.evaluation.plots import draw_attention
     from nmt.translation import Translator
 
-    assert isinstance(translator, Translator)
-    return translator.cross_attention(segment)
-
-
-def _draw_attention(translator: BlockTranslator, translation: Translation, path: Path) -> None:
-    """Draw a heat map of the first segment at `path`."""
-    from nmt.evaluation.plots import draw_attention
-
+    assert isinstance(translator, Translator)  # the attention needs the model in this process
     if not translation.segments:
         raise NmtError("nothing to draw: the text has no tokens")
     if len(translation.segments) > 1:
         log.warning("the text was translated in %d segments; only the first is drawn", len(translation.segments))
     segment, tokenizers = translation.segments[0], translator.tokenizers
-    weights = _attention(translator, segment)
+    weights = translator.cross_attention(segment)
     src_tokens = [*tokenizers.src.tokens(segment.src_ids), "</s>"]
     tgt_tokens = [*tokenizers.tgt.tokens(segment.tgt_ids), "</s>"][: len(weights)]
     for warning in draw_attention(weights, src_tokens, tgt_tokens, path):
