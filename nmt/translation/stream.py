@@ -56,8 +56,7 @@ class _ReadAhead:
         self._waiting: deque[str] = deque()
         self._characters = 0
         self._changed = Condition()
-        self._ended = False
-        self._closed = False
+        self._ended = False  # there are no more lines, or nobody wants them
         self._fault: BaseException | None = None
         # A daemon thread, so that a source that blocks forever cannot keep the program alive.
         Thread(target=self._read, name="read-ahead", daemon=True).start()
@@ -69,22 +68,14 @@ class _ReadAhead:
         deadline = None
         with self._changed:
             while len(block) < limit and characters < MAX_BLOCK_CHARACTERS:
-                if self._waiting:
-                    line = self._waiting.popleft()
-                    self._characters -= len(line)
-                    characters += len(line)
-                    block.append(line)
-                    self._changed.notify_all()
-                elif self._ended:
+                self._changed.wait_for(lambda: self._waiting or self._ended, deadline and deadline - time.monotonic())
+                if not self._waiting:
                     break
-                elif block:
-                    now = time.monotonic()
-                    deadline = deadline or now + PATIENCE_SECONDS
-                    if now >= deadline:
-                        break
-                    self._changed.wait(deadline - now)
-                else:
-                    self._changed.wait()
+                block.append(self._waiting.popleft())
+                characters += len(block[-1])
+                self._characters -= len(block[-1])
+                self._changed.notify_all()
+                deadline = deadline or time.monotonic() + PATIENCE_SECONDS
             if not block and self._fault is not None:
                 raise self._fault
         return block
@@ -92,7 +83,7 @@ class _ReadAhead:
     def close(self) -> None:
         """Make the thread stop after the line that it is reading."""
         with self._changed:
-            self._closed = True
+            self._ended = True
             self._changed.notify_all()
 
     def _read(self) -> None:
@@ -102,15 +93,13 @@ class _ReadAhead:
                     self._waiting.append(line)
                     self._characters += len(line)
                     self._changed.notify_all()
-                    self._changed.wait_for(lambda: self._closed or not self._is_full())
-                    if self._closed:
+                    self._changed.wait_for(lambda: self._ended or not self._is_full())
+                    if self._ended:
                         return
         except BaseException as error:
             self._fault = error
         finally:
-            with self._changed:
-                self._ended = True
-                self._changed.notify_all()
+            self.close()
 
     def _is_full(self) -> bool:
         return len(self._waiting) >= READ_AHEAD_LINES or self._characters >= READ_AHEAD_CHARACTERS
