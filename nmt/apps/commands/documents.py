@@ -88,14 +88,13 @@ def _is_file(name: str) -> bool:
 def translate_document(translator: Translator, source: Path, column: str, output: Path, request: Request) -> None:
     """Translate a document, and warn of each flag of its paragraphs once, with lines of the source if known."""
     from nmt.apps.documents.formats import open_document, translate_file
-    from nmt.apps.documents.translation import FLAGS, BlockOptions, merge
+    from nmt.apps.documents.translation import FLAGS, merge
 
     document = open_document(source, column)
-    options = BlockOptions(request.options, request.to, request.from_, request.glossary)
     on_terminal = sys.stderr.isatty()
     total = len(document.blocks)
     with Progress(total=total, bar=on_terminal, log_lines=not on_terminal, unit="paragraphs") as progress:
-        faulty = translate_file(translator, document, source, output, options, progress.add)
+        faulty = translate_file(translator, document, source, output, request, progress.add)
     log.info("%s: %s paragraphs, cells or lines translated", output, f"{total:,}")
     for term, count in Counter(term for _, each in faulty for term in each.terms_missed).most_common(_MAX_LISTED):
         log.warning("%s: glossary term missing in the translation: %s (%d times)", output, term, count)

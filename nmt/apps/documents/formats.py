@@ -15,11 +15,12 @@ from nmt.apps.documents.markup import Reader, check_xml, dialect, name_page_lang
 from nmt.apps.documents.plain import read_markdown, read_text
 from nmt.apps.documents.subtitles import read_subtitles
 from nmt.apps.documents.tables import Table
-from nmt.apps.documents.translation import BlockOptions, TranslatedBlock, translate_blocks
+from nmt.apps.documents.translation import TranslatedBlock, translate_blocks
 from nmt.base.errors import DataError, require
 from nmt.base.files import read_at_most, write_atomically
 from nmt.base.languages import base_code
 from nmt.translation import Translator
+from nmt.translation.translator import Request
 
 log = logging.getLogger(__name__)
 
@@ -142,7 +143,7 @@ def translate_file(
     document: Document,
     source: Path,
     output: Path,
-    options: BlockOptions,
+    request: Request,
     advance: Callable[[int], None],
 ) -> list[tuple[int | None, TranslatedBlock]]:
     """Translate a document into `output`, which appears only when complete.
@@ -150,12 +151,12 @@ def translate_file(
     Calls `advance` with the number of blocks that have been translated since. Returns the faulty translations,
     with their lines in the source if they are known. Raises as `Translator.translate`.
     """
-    tgt = translator.languages.direction(options.to, options.from_).tgt
+    tgt = translator.languages.direction(request.to, request.from_).tgt
     named = document.name_language(tgt)
     if named and base_code(named) != base_code(tgt):
         log.warning("%s asks for translations into %s; this model translates into %s", source, named, tgt)
     written, faulty = [], []
-    translations = translate_blocks(translator, document.blocks, options)
+    translations = translate_blocks(translator, document.blocks, request)
     for block, translated in zip(document.blocks, translations, strict=True):
         written.append(translated.written[0])
         if translated.flags or translated.terms_missed:

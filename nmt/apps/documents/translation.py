@@ -22,6 +22,7 @@ from nmt.translation import Translation, Translator
 from nmt.translation.protect import missing
 from nmt.translation.stream import grow_blocks
 from nmt.translation.texts import TextSegmenter
+from nmt.translation.translator import Request
 
 FLAGS = {
     "truncated": "longer than the model's limit: its end is not translated",
@@ -104,30 +105,21 @@ def _ranked(answer: Answer, num_ranks: int) -> list[str]:
     return [answer.outputs[min(rank, len(answer.outputs) - 1)] for rank in range(num_ranks)]
 
 
-class BlockOptions(NamedTuple):
-    """The options for all blocks of a document; the languages are as in `Translator.translate`."""
+def translate_blocks(translator: Translator, blocks: Sequence[Block], request: Request) -> Iterator[TranslatedBlock]:
+    """Yield the translations of `blocks`, of which up to 1,024 are in memory. Raises as `Translator.translate`.
 
-    search: SearchOptions
-    to: str | None = None
-    from_: str | None = None
-    glossary: Glossary | None = None
-
-
-def translate_blocks(
-    translator: Translator, blocks: Sequence[Block], options: BlockOptions
-) -> Iterator[TranslatedBlock]:
-    """Yield the translations of `blocks`, of which up to 1,024 are in memory. Raises as `Translator.translate`."""
-    options = options._replace(search=options.search.changed(num_hypotheses=1))
+    Of `request`, the options, the languages and the glossary count.
+    """
+    request = request._replace(options=request.options.changed(num_hypotheses=1))
     rest = iter(blocks)
     for texts in grow_blocks(block.plain() for block in blocks):
         some = list(islice(rest, len(texts)))
-        translated = _translate_some(translator, some, options)
-        yield from with_losses(some, translated, translator.segmenter, options.search, options.glossary)
+        translated = _translate_some(translator, some, request)
+        yield from with_losses(some, translated, translator.segmenter, request.options, request.glossary)
 
 
-def _translate_some(translator: Translator, blocks: Sequence[Block], options: BlockOptions) -> list[TranslatedBlock]:
-    search, to, from_, glossary = options
-    work = rounds(blocks, keeps_marks=translator.segmenter.protects(search))
+def _translate_some(translator: Translator, blocks: Sequence[Block], request: Request) -> list[TranslatedBlock]:
+    work = rounds(blocks, keeps_marks=translator.segmenter.protects(request.options))
     answers: list[Answer] | None = None
     while True:
         try:
@@ -136,19 +128,19 @@ def _translate_some(translator: Translator, blocks: Sequence[Block], options: Bl
             translated: list[TranslatedBlock] = end.value
             return translated
         if ask.aligned:
-            answers = _translate_aligned(translator, ask.texts, options)
-            continue
-        translations = translator.translate(ask.texts, search, to=to, from_=from_, glossary=glossary)
-        answers = [Answer([translation.text], flags_of(translation)) for translation in translations]
+            answers = _translate_aligned(translator, ask.texts, request)
+        else:
+            translations = translator.translate_block(ask.texts, request, 1)
+            answers = [Answer([translation.text], flags_of(translation)) for translation in translations]
 
 
-def _translate_aligned(translator: Translator, texts: Sequence[str], options: BlockOptions) -> list[Answer]:
+def _translate_aligned(translator: Translator, texts: Sequence[str], request: Request) -> list[Answer]:
     """Translate `texts` segment by segment, and return the translations with their alignments."""
-    search, to, from_, glossary = options
-    segmented = translator.segment(texts, search, to=to, from_=from_, glossary=glossary)
+    options, _, to, from_, _, glossary, *_ = request
+    segmented = translator.segment(texts, options, to=to, from_=from_, glossary=glossary)
     separated = [text.separate() for text in segmented]
     segments = [segment for text in separated for segment, _ in text]
-    translations = iter(translator.translate_segmented(segments, search))
+    translations = iter(translator.translate_segmented(segments, options))
     answers = []
     for text, whole, parts in zip(texts, segmented, separated, strict=True):
         before, written, details, flags = whole.lead, "", [], list[Flags]()

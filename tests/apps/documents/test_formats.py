@@ -17,11 +17,12 @@ from nmt import Translator
 from nmt.apps.cli import app
 from nmt.apps.documents import archives
 from nmt.apps.documents.formats import read_document
-from nmt.apps.documents.translation import BlockOptions, translate_blocks
+from nmt.apps.documents.translation import translate_blocks
 from nmt.artifacts.rundir import RunDir
 from nmt.base import progress
 from nmt.base.errors import DataError
 from nmt.translation import Glossary
+from nmt.translation.translator import Request
 from tests.apps.documents.written import unchanged, upper
 
 HTML = b"\xef\xbb\xbf<!doctype html><p class=a>12 <b>34</b></p><ul><li>5<li>6</ul>"
@@ -511,7 +512,7 @@ def test_a_term_within_a_protected_span_of_a_document_is_not_missed(letters_run,
     )
     with Translator.load(letters_run, device="cpu") as translator:
         options = translator.options.changed(protect=protect)
-        found = list(translate_blocks(translator, document.blocks, BlockOptions(options, glossary=glossary)))
+        found = list(translate_blocks(translator, document.blocks, Request(options, glossary=glossary)))
     assert [term.source for block in found for term in block.terms_missed] == missed
 
 
