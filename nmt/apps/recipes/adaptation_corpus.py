@@ -8,6 +8,7 @@ import json
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -207,21 +208,17 @@ def _sample(run: RunDir, size: int, held_out: Collection[str]) -> list[Portion]:
     """
     data = run.config().data
     corpora = data.corpora("train")
-    shares = _shares(run, len(corpora))
-    sizes = [max(_MIN_PAIRS, round(size * share)) if share else 0 for share in shares]
-    heaps: list[list[tuple[int, int, str, str]]] = [[] for _ in corpora]
-    for pair in with_both_sides(read_parallel(corpora)):
-        heap, size = heaps[pair.corpus], sizes[pair.corpus]
-        if not size or _is_held_out((pair.src, pair.tgt), held_out, data):
-            continue
-        text = f"{pair.src}\t{pair.tgt}".encode("utf-8", "surrogatepass")
-        digest = int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")
-        heapq.heappush(heap, (-digest, -pair.line, pair.src, pair.tgt))
-        if len(heap) > size:
-            heapq.heappop(heap)  # the pair with the largest hash
+
+    def hashed(files: ParallelFiles) -> Iterator[tuple[bytes, int, str, str]]:
+        for pair in with_both_sides(read_parallel(files)):
+            if not _is_held_out((pair.src, pair.tgt), held_out, data):
+                text = f"{pair.src}\t{pair.tgt}".encode("utf-8", "surrogatepass")
+                yield hashlib.blake2b(text, digest_size=8).digest(), pair.line, pair.src, pair.tgt
+
     portions = []
-    for number, (files, heap, share) in enumerate(zip(corpora, heaps, shares, strict=True), start=1):
-        pairs = [(src, tgt) for _, _, src, tgt in sorted(heap, key=lambda item: -item[1])]  # in corpus order
+    for number, (files, share) in enumerate(zip(corpora, _shares(run, len(corpora)), strict=True), start=1):
+        chosen = heapq.nsmallest(max(_MIN_PAIRS, round(size * share)), hashed(files)) if share else []
+        pairs = [(src, tgt) for _, _, src, tgt in sorted(chosen, key=itemgetter(1))]  # in corpus order
         if pairs:
             portions.append(Portion(f"{OLD}-{number}", data.direction_of(files), pairs, files, share))
     if not portions:
