@@ -18,7 +18,6 @@ from nmt.base.errors import NmtError, missing_torch, printable
 
 log = logging.getLogger(__name__)
 
-
 COMMANDS = {
     "train": ("train", "Train a model on a parallel corpus."),
     "adapt": ("adapt", "Adapt a model to another domain."),
@@ -42,7 +41,6 @@ COMMANDS = {
     "import": ("import_", "Convert a model trained with another toolkit into a run."),
 }
 """For each command, its module in `nmt.apps.commands`, imported only if it runs, and its first line of help."""
-
 
 RARE_PANEL = "Rarely needed"
 """The title of the last group of options."""
@@ -80,7 +78,6 @@ class _Lazy(TyperCommand):
         return typer.main.get_group(holder).commands[name]
 
     def make_context(self, *arguments: Any, **options: Any) -> Any:
-        """Prepare the command to run, with its arguments."""
         return self.load().make_context(*arguments, **options)
 
 
@@ -92,7 +89,6 @@ class _Commands(TyperGroup):
         super().__init__(**{**attributes, "commands": lazy})
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as stop:

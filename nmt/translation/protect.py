@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from nmt.data.text.spans import (
@@ -88,7 +88,9 @@ class Protected(NamedTuple):
         found = Counter(ANY_PLACEHOLDER.findall(translation))
         known = dict(zip(PLACEHOLDERS, self.spans, strict=False))
         if not (found.keys() <= known.keys() and max(found.values(), default=0) <= 1):
-            translation = _DOUBLE_SPACE.sub(" ", _known_once(translation, known)).strip()
+            unused = dict(zip(known, known, strict=True))
+            translation = ANY_PLACEHOLDER.sub(lambda match: unused.pop(match[0], ""), translation)
+            translation = _DOUBLE_SPACE.sub(" ", translation).strip()
         text = ANY_PLACEHOLDER.sub(lambda match: known[match[0]], translation)
         lost = [span for symbol, span in known.items() if found[symbol] != 1]
         if lost or not missing(self.spans, text):
@@ -100,16 +102,3 @@ class Protected(NamedTuple):
     def between(self) -> list[str]:
         """Return the text before, between and after the spans: n + 1 strings for n spans."""
         return ANY_PLACEHOLDER.split(self.text)
-
-
-def _known_once(translation: str, known: Collection[str]) -> str:
-    """Keep only the first occurrence of each known placeholder in `translation`."""
-    seen: set[str] = set()
-
-    def kept(match: re.Match[str]) -> str:
-        if match[0] not in known or match[0] in seen:
-            return ""
-        seen.add(match[0])
-        return match[0]
-
-    return ANY_PLACEHOLDER.sub(kept, translation)

@@ -17,7 +17,6 @@ from nmt.data.read.lines import without_surrogates
 from nmt.data.text.spans import Span, replace_spans
 
 _LINE_END = re.compile(r"\r?\n")
-_WHITE_SPACE = re.compile(r"\s")
 _SPACES = re.compile(r"\s+")
 # A clause ends after these marks: Western marks before white space, CJK marks anywhere.
 _CLAUSE_END = re.compile(r"[,;:.!?،؛)\]}»”’\"—–-](?=\s)|[，；：、。！？）】」』》〉…](?![，；：、。！？）】」』》〉…])")
@@ -224,14 +223,10 @@ def _is_abbreviation(word: str, first: str, language: str, chat: bool) -> bool:
         return True
     if first.isdigit():
         return len(word) <= 4 and word.isalpha()  # "Vol. 2", "art. 5"
-    if word in _ABBREVIATIONS or (_is_initial(word) and not english):
+    is_initial = len(word) == 1 and word.isalpha() and not word.islower() and word < "\u2e80"  # no ideograph
+    if word in _ABBREVIATIONS or (is_initial and not english):
         return True
     return first.islower() and not chat and (len(word) <= (1 if english else 2) or word.isdigit())
-
-
-def _is_initial(word: str) -> bool:
-    """Return whether `word` is a capital letter, or one of a script without case, but not an ideograph."""
-    return len(word) == 1 and word.isalpha() and not word.islower() and word < "\u2e80"
 
 
 def line_sentence_starts(text: str, start: int, end: int, spans: Sequence[Span], language: str) -> list[int]:

@@ -165,8 +165,6 @@ class TextSegmenter:
 
 
 class _Splitter:
-    """Splits one text."""
-
     def __init__(
         self, segmenter: TextSegmenter, directed: DirectedText, options: SearchOptions, glossary: Glossary | None = None
     ):
@@ -175,8 +173,6 @@ class _Splitter:
         self.direction = directed.direction
         self.options = options
         self.spans = find_spans(text, segmenter.languages.user_symbols) if options.protect else []
-        self.starts = [span.start for span in self.spans]
-        self.ends = [span.end for span in self.spans]
         self.terms = segmenter.find_terms(glossary, text, self.spans) if glossary is not None else []
         self.whole = whole(text)
         self.tag = directed.tag
@@ -250,7 +246,8 @@ class _Splitter:
         return self.tag + ("" if is_first or self.segmenter.leading_symbols(self.text, start) else self.symbols)
 
     def _inside(self, start: int, end: int) -> list[Span]:
-        return self.spans[bisect_left(self.starts, start) : bisect_right(self.ends, end)]
+        first = bisect_left(self.spans, start, key=lambda span: span.start)
+        return self.spans[first : bisect_right(self.spans, end, key=lambda span: span.end)]
 
     def _terms_inside(self, start: int, end: int) -> list[Match]:
         first = bisect_left(self.terms, start, key=lambda match: match.start)

@@ -57,9 +57,7 @@ OldTest = Annotated[
 MaxLoss = Annotated[
     float, typer.Option(min=0.0, max=100.0, metavar="BLEU", help="Maximum BLEU loss allowed on the old test set.")
 ]
-
 Resume = Annotated[bool, typer.Option("--resume", help="Resume an interrupted adaptation, or repeat its final check.")]
-
 
 DEFAULT_MAX_LOSS = 1.0
 _SETTABLE = ("tokenizer.subword_regularization", "tokenizer.user_symbols")  # symbols are appended to the vocabulary
@@ -170,7 +168,6 @@ def _old_test_files(named: list[str], data: DataConfig, direction: Direction) ->
 
 
 def _start(base: RunDir, run: Path, request: Request, check: Check, overrides: list[str], *, overwrite: bool) -> None:
-    """Train the candidate from the beginning."""
     from nmt.apps.recipes.adaptation import adapted_config
     from nmt.apps.recipes.adaptation_corpus import collect
     from nmt.data.read.corpus import paths_of

@@ -64,7 +64,6 @@ def _find_models(given: list[Path] | None) -> dict[str, RunDir]:
 
 
 def _model_at(path: Path) -> RunDir | None:
-    """Return the model at `path`; None if there is none."""
     if str(path).startswith(HUB_PREFIX) or is_packed(path):
         return find_run(str(path))
     return RunDir(path) if RunDir(path).config_file.is_file() else None

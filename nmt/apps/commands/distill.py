@@ -202,7 +202,6 @@ def _student_config(teacher: RunDir, path: Path | None, overrides: list[str], *,
 def _translate_all(
     teachers: list[RunDir], parts: list[Part], folder: Path, options: SearchOptions, device: str, precision: str
 ) -> None:
-    """Write those translations of the teacher that are missing."""
     missing = [part for part in parts if not part.hyp.exists()]
     if missing:
         num_pairs = sum(part.size for part in missing)
@@ -213,7 +212,6 @@ def _translate_all(
 
 
 def _translate(part: Part, translator: Translator, options: SearchOptions) -> None:
-    """Translate the remaining sources of a part."""
     tag = f"{part.files.tag} " if part.files.tag and translator.tokenizers.know([part.files.tag]) else ""
     settings = {**options.model_dump(), "precision": translator.engine.precision}
     with PartialFile(part.hyp, settings, options.num_hypotheses, resume=True) as output:

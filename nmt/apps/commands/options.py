@@ -142,7 +142,6 @@ SEARCH_FLAGS = {
 }
 """Fields of `SearchOptions` to the flags that change them; --set changes any field."""
 
-
 _METAVARS = {"length_penalty": "A", "temperature": "T", "top_k": "K", "top_p": "P"}
 _MAX_LENGTH = "max_length"
 _SETTINGS_HELP = (

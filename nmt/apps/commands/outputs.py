@@ -104,7 +104,13 @@ class PartialFile:
 
     def _check_settings(self) -> None:
         """Raise NmtError if finished lines would be continued with other settings."""
-        before = self._read_settings()
+        try:
+            before = json.loads(read_at_most(self.settings_file, _MAX_SETTINGS_BYTES))
+        except (OSError, ValueError, RecursionError):
+            before = None
+        if not isinstance(before, dict):
+            hint = f"delete {self.partial.name} to start over"
+            raise NmtError("the settings of the finished lines cannot be read", path=self.settings_file, hint=hint)
         self.sources = before.pop(_SOURCES, None)
         for name in sorted({*before, *self._settings}):
             if before.get(name) != self._settings.get(name):
@@ -121,16 +127,6 @@ class PartialFile:
 
     def _checksum(self) -> dict[str, object]:
         return {"lines": self._num_sources, "sha256": self._sources.hexdigest()}
-
-    def _read_settings(self) -> dict[str, object]:
-        try:
-            value = json.loads(read_at_most(self.settings_file, _MAX_SETTINGS_BYTES))
-        except (OSError, ValueError, RecursionError):
-            value = None
-        if not isinstance(value, dict):
-            hint = f"delete {self.partial.name} to start over"
-            raise NmtError("the settings of the finished lines cannot be read", path=self.settings_file, hint=hint)
-        return value
 
     def _count_lines(self) -> int:
         self._file.seek(0)

@@ -74,7 +74,6 @@ def push(
 
 
 def _warn_of_no_license(run: RunDir) -> None:
-    """Warn if the model card of `run` names no license."""
     from nmt.apps.interop.card import license_of
 
     if license_of(run.card) is None:

@@ -93,11 +93,9 @@ class _Terminal:
     """
 
     def write(self, text: str) -> int:
-        """Write `text`."""
         return sys.stdout.write(_CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text))
 
     def flush(self) -> None:
-        """Flush."""
         sys.stdout.flush()
 
 

@@ -180,7 +180,7 @@ def synthesize(
     refuse({f"{name} cannot be used with --teacher": teacher and given for name, given in others.items()})
     found = [] if teacher else find_models(models, checkpoint)
     _check_files(input, output, found)
-    scores = limits.needs_scores or form == "jsonl"
+    scores = min_score is not None or keep < 1 or form == "jsonl"
     if teacher is not None and config is not None:
         wanted = load_config(config)
         prompt = Prompt.from_config(wanted, _direction_of_teacher(wanted, to, from_, forward=forward), examples)
@@ -257,7 +257,6 @@ def _fit_to_translate(lines: Iterable[str], given: deque[str]) -> Iterator[str]:
 
 
 def _limits(min_score: float | None, keep: float, length_ratio: float, allowed: list[str]) -> Limits:
-    """Return the requirements on a pair given by the options."""
     from nmt.apps.recipes.selection import Limits
 
     for reason in allowed:

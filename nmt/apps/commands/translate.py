@@ -128,8 +128,6 @@ Draft = Annotated[
         "did not change; the output is the same, sooner.",
     ),
 ]
-
-
 MemoryFile = Annotated[
     str | None,
     rare_option(

@@ -77,12 +77,7 @@ class Block:
     """Text and inline tags that are translated together."""
 
     def __init__(
-        self,
-        items: Iterable[Item],
-        raw: str | None = None,
-        form: Form | None = None,
-        *,
-        line: int | None = None,
+        self, items: Iterable[Item], raw: str | None = None, form: Form | None = None, *, line: int | None = None
     ):
         """Separate the tags and white space around the text, which stay in place.
 

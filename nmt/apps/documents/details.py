@@ -14,7 +14,7 @@ from nmt.base.languages import Direction, language_tag, written_without_spaces
 from nmt.data.text.glossary import TERM_SYMBOLS
 from nmt.data.text.spans import PLACEHOLDERS, find_spans
 from nmt.translation import Translation, Translator
-from nmt.translation.alignment import align
+from nmt.translation.alignment import Links, align
 from nmt.translation.segments import SegmentTranslation
 
 _ENDS = r""",.;:!?"'()\[\]¡¿«»‹›‘’‚“”„…،؛؟۔।॥、。「」『』（），：；！？"""
@@ -23,15 +23,12 @@ _MAX_UNKNOWN = 20  # characters in a row that no token spells
 _SPACED_WORD = re.compile(r"\S+")
 
 
-Links = list[tuple[int, int]]
-
-
 class Details(NamedTuple):
     """The words of a segment and of its translation. Joining a list of words gives the text with its white space."""
 
     source: list[str]
     target: list[str]
-    links: list[tuple[int, int]]  # (source word, target word), from 0
+    links: Links  # (source word, target word), from 0
     confidence: list[float]  # of each target word: the probability of its least probable token
 
 

@@ -255,7 +255,7 @@ class HtmlText(Template):
         Reader(source.replace("\0", "\ufffd"), dialect("html"), self)
 
 
-def name_page_language(template: Template, code: str) -> str | None:
+def name_page_language(template: Template, code: str) -> None:
     """Change the language in the tag `<html lang="de">` to that of the translations; do not add one."""
 
     def renamed(attribute: re.Match[str]) -> str:
@@ -263,4 +263,3 @@ def name_page_language(template: Template, code: str) -> str | None:
         return f'{attribute[1]}{attribute[2]}"{escape(code)}"' if is_language else attribute[0]
 
     template.text = _PAGE.sub(lambda start: _ATTRIBUTE.sub(renamed, start[0]), template.text, count=1)
-    return None

@@ -118,12 +118,9 @@ def _formattings(items: list[Item]) -> list[str]:
     keys: list[str] = []
     for number, item in enumerate(items):
         is_bare = number and not items[number - 1].tag and not any(map(str.isalnum, item.text))
-        keys.append(keys[-1] if is_bare else _visible(item.run[0]) if item.run else "")
+        visible = _INVISIBLE.sub("", _INVISIBLE.sub("", item.run[0])) if item.run else ""  # the first leaves empty ones
+        keys.append(keys[-1] if is_bare else visible)
     return keys
-
-
-def _visible(start: str) -> str:
-    return _INVISIBLE.sub("", _INVISIBLE.sub("", start))  # the first leaves empty properties
 
 
 def _with_fields(items: list[Item]) -> list[Item]:

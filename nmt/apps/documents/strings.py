@@ -80,10 +80,9 @@ def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
-def name_language(template: Template, code: str) -> str | None:
+def name_language(template: Template, code: str) -> None:
     """Name the language of the translations in an ARB file."""
     template.text = re.sub(r'("@@locale"\s*:\s*")[^"]*', rf"\g<1>{code}", template.text, count=1)
-    return None
 
 
 def read_android(text: str, template: Template) -> None:

@@ -36,7 +36,6 @@ from nmt.translation import Translator
 ROUNDS = 3
 """Number of times that each model translates the test set, alternating, to measure the time."""
 
-
 _REPEATED = ".repeated"
 
 

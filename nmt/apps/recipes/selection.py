@@ -26,11 +26,6 @@ class Limits(NamedTuple):
     keep: float = 1.0  # share, by score, of the pairs that meet all other conditions
     allowed: Collection[str] = ()  # faults to ignore; a pair with an empty side is dropped all the same
 
-    @property
-    def needs_scores(self) -> bool:
-        """True if outputs need a score."""
-        return self.min_score is not None or self.keep < 1
-
 
 class Kept(NamedTuple):
     """A pair that is kept."""

@@ -19,8 +19,6 @@ from nmt.base.languages import Direction
 from nmt.data.read.lines import MAX_LINE_BYTES, as_cell, open_new_text
 
 _MAX_CANDIDATES_BYTES = 64 * MAX_LINE_BYTES  # one given line with its outputs, most characters written as escapes
-_DELETE = "delete it to start over"
-
 
 Form = Literal["tsv", "jsonl"]
 FORMS: tuple[Form, ...] = ("tsv", "jsonl")
@@ -54,7 +52,8 @@ class CandidateFile(PartialFile):
                 try:
                     yield Candidates.from_line(reader.readline(_MAX_CANDIDATES_BYTES))
                 except ValueError:
-                    raise DataError("this line is damaged", path=self.partial, line=number, hint=_DELETE) from None
+                    hint = "delete it to start over"
+                    raise DataError("this line is damaged", path=self.partial, line=number, hint=hint) from None
         finally:
             reader.detach()
             self._file.seek(0, io.SEEK_END)
@@ -102,7 +101,6 @@ class CorpusWriter(NamedTuple):
         return selection
 
     def _render(self, pair: Kept) -> str:
-        """Return the line of a pair."""
         given, output = pair.text.strip(), pair.candidate.output
         src, tgt = (given, output) if self.forward else (output, given)
         if self.form == "tsv":
