@@ -12,20 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from nmt.apps.commands.options import (
-    Checkpoint,
-    Device,
-    Engine,
-    From,
-    Models,
-    Precision,
-    SearchFlags,
-    To,
-    find_models,
-    load_translator,
-    refuse,
-    search_flags,
-)
+from nmt.apps.commands import options as shared
+from nmt.apps.commands.options import SearchFlags, find_models, load_translator, refuse, search_flags
 from nmt.apps.commands.outputs import refuse_replacing, refuse_unwritable
 from nmt.apps.commands.streams import print_text
 from nmt.artifacts.rundir import DirectedPairs, RunDir
@@ -101,10 +89,10 @@ Format = Annotated[Literal["text", "json"], typer.Option(help="Output format.")]
 
 @search_flags("beam_size", "length_penalty", "sample", "temperature", "seed")
 def evaluate(
-    models: Models = None,
-    checkpoint: Checkpoint = None,
-    to: To = None,
-    from_: From = None,
+    models: shared.Models = None,
+    checkpoint: shared.Checkpoint = None,
+    to: shared.To = None,
+    from_: shared.From = None,
     src: Source = None,
     ref: Reference = None,
     tsv: Table = None,
@@ -118,9 +106,9 @@ def evaluate(
     report: Report = None,
     format: Format = "text",
     search: SearchFlags = SearchFlags({}),  # noqa: B008 (one option per field)
-    engine: Engine = "auto",
-    device: Device = "auto",
-    precision: Precision = "auto",
+    engine: shared.Engine = "auto",
+    device: shared.Device = "auto",
+    precision: shared.Precision = "auto",
 ) -> None:
     """Compute BLEU, chrF, TER and COMET, with confidence intervals.
 

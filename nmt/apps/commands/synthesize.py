@@ -11,28 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from nmt.apps.commands import options as shared
 from nmt.apps.commands.documents import refuse_corpus
 from nmt.apps.commands.inputs import read_standard_input, read_text_file
-from nmt.apps.commands.options import (
-    SEARCH_FLAGS,
-    Checkpoint,
-    Device,
-    Engine,
-    From,
-    Models,
-    Precision,
-    Ray,
-    RayWorkers,
-    Resume,
-    SearchFlags,
-    To,
-    find_models,
-    open_translator,
-    rare_option,
-    refuse,
-    search_flags,
-    settings_of,
-)
+from nmt.apps.commands.options import SearchFlags, find_models, open_translator, rare_option, refuse, search_flags
 from nmt.apps.commands.outputs import refuse_replacing
 from nmt.apps.commands.streams import STANDARD_INPUT
 from nmt.apps.recipes.candidates import FAULTS, candidates_of, filter_reason
@@ -133,14 +115,14 @@ Allow = Annotated[
 def synthesize(
     input: Input,
     output: Output,
-    models: Models = None,
+    models: shared.Models = None,
     teacher: Teacher = None,
     config: ModelToTrain = None,
-    checkpoint: Checkpoint = None,
+    checkpoint: shared.Checkpoint = None,
     forward: Forward = False,
-    resume: Resume = False,
-    to: To = None,
-    from_: From = None,
+    resume: shared.Resume = False,
+    to: shared.To = None,
+    from_: shared.From = None,
     search: SearchFlags = SearchFlags({}),  # noqa: B008 (one option per field)
     min_score: MinScore = None,
     keep: Keep = 1.0,
@@ -148,11 +130,11 @@ def synthesize(
     allow: Allow = None,
     examples: Examples = 8,
     requests: Requests = 8,
-    ray: Ray = None,
-    ray_workers: RayWorkers = None,
-    engine: Engine = "auto",
-    device: Device = "auto",
-    precision: Precision = "auto",
+    ray: shared.Ray = None,
+    ray_workers: shared.RayWorkers = None,
+    engine: shared.Engine = "auto",
+    device: shared.Device = "auto",
+    precision: shared.Precision = "auto",
 ) -> None:
     """Make synthetic sentence pairs from monolingual text.
 
@@ -176,7 +158,7 @@ def synthesize(
     )
     others = {"--checkpoint": checkpoint, "--ray": ray, "--min-score": min_score, "--keep": keep < 1}
     others["--engine, --device or --precision"] = {engine, device, precision} != {"auto"}
-    others |= {SEARCH_FLAGS.get(name, "--set"): name not in _OF_SERVERS for name in search.given}
+    others |= {shared.SEARCH_FLAGS.get(name, "--set"): name not in _OF_SERVERS for name in search.given}
     refuse({f"{name} cannot be used with --teacher": teacher and given for name, given in others.items()})
     found = [] if teacher else find_models(models, checkpoint)
     _check_files(input, output, found)
@@ -193,7 +175,7 @@ def synthesize(
         corpus = CorpusWriter(output, form, translator.languages.direction(to, from_), forward)
         _log_plan(input, corpus)
         request = Request(options, None, to, from_, draw_by_line=True)
-        settings = translator.settings() if teacher else settings_of(found, translator, request)
+        settings = translator.settings() if teacher else shared.settings_of(found, translator, request)
         settings |= limits._asdict() | {"forward": forward}
         settings["allowed"] = sorted(limits.allowed)
         with CandidateFile(output, settings, resume=resume) as file:

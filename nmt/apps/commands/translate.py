@@ -12,28 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from nmt.apps.commands import options as shared
 from nmt.apps.commands.documents import document_in, refuse_corpus, translate_document
 from nmt.apps.commands.inputs import decode_argument, read_json_lines, read_standard_input, read_text_file
-from nmt.apps.commands.options import (
-    Checkpoint,
-    Device,
-    Engine,
-    From,
-    Models,
-    Precision,
-    Ray,
-    RayWorkers,
-    Resume,
-    SearchFlags,
-    To,
-    find_models,
-    not_dash,
-    open_translator,
-    rare_option,
-    refuse,
-    search_flags,
-    settings_of,
-)
+from nmt.apps.commands.options import SearchFlags, find_models, open_translator, rare_option, refuse, search_flags
 from nmt.apps.commands.outputs import PartialFile, open_output, refuse_replacing
 from nmt.apps.commands.streams import STANDARD_INPUT
 from nmt.base.errors import NmtError
@@ -57,7 +39,7 @@ def _text_file(path: Path | None) -> Path | None:
     if path is not None and path.suffix.lower() in COMPRESSIONS:
         plain = path.with_suffix("")
         raise typer.BadParameter(f"--output {path}: this command writes plain text; write {plain}, then compress it")
-    return not_dash(path)
+    return shared.not_dash(path)
 
 
 def _picture(path: Path | None) -> Path | None:
@@ -79,7 +61,7 @@ InputFile = Annotated[
     typer.Option(
         "--input",
         "-i",
-        callback=not_dash,
+        callback=shared.not_dash,
         help="File to translate, line by line; may be compressed (.gz, .xz, .zst). "
         "Of .jsonl: the field src, or that after #.",
     ),
@@ -145,14 +127,14 @@ Then = Annotated[
 @search_flags()
 def translate(
     texts: Texts = None,
-    models: Models = None,
+    models: shared.Models = None,
     then: Then = None,
-    checkpoint: Checkpoint = None,
-    to: To = None,
-    from_: From = None,
+    checkpoint: shared.Checkpoint = None,
+    to: shared.To = None,
+    from_: shared.From = None,
     input: InputFile = None,
     output: OutputFile = None,
-    resume: Resume = False,
+    resume: shared.Resume = False,
     format: Format = None,
     search: SearchFlags = SearchFlags({}),  # noqa: B008 (one option per field)
     prefix: Prefix = None,
@@ -161,11 +143,11 @@ def translate(
     tm: MemoryFile = None,
     attention: Picture = None,
     alignments: Alignments = False,
-    engine: Engine = "auto",
-    device: Device = "auto",
-    precision: Precision = "auto",
-    ray: Ray = None,
-    ray_workers: RayWorkers = None,
+    engine: shared.Engine = "auto",
+    device: shared.Device = "auto",
+    precision: shared.Precision = "auto",
+    ray: shared.Ray = None,
+    ray_workers: shared.RayWorkers = None,
 ) -> None:
     """Translate text, files, documents or standard input.
 
@@ -233,7 +215,7 @@ def translate(
         if source is not None and output is not None and isinstance(translator, Translator):
             translate_document(translator, source, column, output, request)
             return
-        settings = {} if output is None else settings_of([*found, *last], translator, request, glossary)
+        settings = {} if output is None else shared.settings_of([*found, *last], translator, request, glossary)
         settings |= {
             "format": format,
             "prefix": prefix,
