@@ -30,7 +30,7 @@ COMMANDS = {
     "serve": ("serve", "Serve models over HTTP, with a web page."),
     "vocab": ("train", "Train only the tokenizer."),
     "shortlist": ("shortlist", "Build the lexical shortlist of a run, and measure its effect."),
-    "plot": ("plot", "Draw the learning curves of a run."),
+    "plot": ("info", "Draw the learning curves of a run."),
     "status": ("status", "List corpora and runs of a folder, and the next command."),
     "info": ("info", "Describe a model: size, languages, scores, license, exports."),
     "pack": ("pack", "Pack a run into one file, for use with --model FILE."),

@@ -11,16 +11,8 @@ from typing import NamedTuple
 from nmt.base.languages import base_code, chinese_form, script_of
 from nmt.base.patterns import lazy_pattern
 from nmt.config.filters import THRESHOLDS
+from nmt.data.check import scripts
 from nmt.data.check.features import Side, is_more_than_names
-from nmt.data.check.scripts import (
-    SHARED_SCRIPTS,
-    LanguageIdentifier,
-    can_identify_languages,
-    codes_of,
-    form_of_chinese,
-    is_foreign,
-    script_codes,
-)
 from nmt.data.text.text_statistics import TextStatistics
 
 MAX_UNIT = 4
@@ -116,13 +108,14 @@ def is_in_wrong_language(text: str, language: str) -> bool:
     than a name.
     """
     side = Side(text)
-    codes, expected = script_codes(text), codes_of(script_of(language))
-    if is_foreign(codes, expected):
+    codes, expected = scripts.script_codes(text), scripts.codes_of(script_of(language))
+    if scripts.is_foreign(codes, expected):
         return not _is_name(side)
     form = chinese_form(language)
-    if form is not None and form_of_chinese(text) not in (None, form):
+    if form is not None and scripts.form_of_chinese(text) not in (None, form):
         return True
-    if (expected and expected not in SHARED_SCRIPTS) or not is_more_than_names(side) or not can_identify_languages():
+    has_own_script = expected and expected not in scripts.SHARED_SCRIPTS
+    if has_own_script or not is_more_than_names(side) or not scripts.can_identify_languages():
         return False
     return _identifier(base_code(language)).margin(text, 1) > THRESHOLDS["wrong_language"]
 
@@ -135,8 +128,8 @@ def _is_name(side: Side) -> bool:
 
 
 @cache
-def _identifier(language: str) -> LanguageIdentifier:
-    return LanguageIdentifier(language, language)
+def _identifier(language: str) -> scripts.LanguageIdentifier:
+    return scripts.LanguageIdentifier(language, language)
 
 
 def find_unusual(text: str, num_tokens: int, language: str, statistics: TextStatistics | None) -> list[str]:

@@ -368,9 +368,7 @@ def shared_tokenizers(runs: Sequence[RunDir]) -> TokenizerPair:
     first, *others = [TokenizerPair.load(run.tokenizer) for run in runs]
     for run, other in zip(runs[1:], others, strict=True):
         if (other.src.fingerprint, other.tgt.fingerprint) != (first.src.fingerprint, first.tgt.fingerprint):
-            raise NmtError(
-                f"this run and {runs[0].path} have different tokenizers, so they cannot translate together",
-                path=run.path,
-                hint="train all runs of an ensemble with the same tokenizer: set tokenizer.path",
-            )
+            message = f"this run and {runs[0].path} have different tokenizers, so they cannot translate together"
+            hint = "train all runs of an ensemble with the same tokenizer: set tokenizer.path"
+            raise NmtError(message, path=run.path, hint=hint)
     return first

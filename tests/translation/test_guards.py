@@ -93,7 +93,7 @@ WRONG_SCRIPT = [
 
 @pytest.mark.parametrize(("text", "language"), WRONG_SCRIPT)
 def test_another_script_is_found_without_a_package(text, language, monkeypatch):
-    monkeypatch.setattr("nmt.translation.guards.can_identify_languages", lambda: False)
+    monkeypatch.setattr("nmt.data.check.scripts.can_identify_languages", lambda: False)
     assert is_in_wrong_language(text, language)
 
 

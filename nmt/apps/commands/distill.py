@@ -179,10 +179,8 @@ def _student_config(teacher: RunDir, path: Path | None, overrides: list[str], *,
     data = teacher.config().data
     if path is None:
         if not teacher.data.is_dir():
-            hint = "give a configuration with a corpus: --config"
-            raise RunError(
-                "this model was imported or packed, so it has no training data", path=teacher.path, hint=hint
-            )
+            message = "this model was imported or packed, so it has no training data"
+            raise RunError(message, path=teacher.path, hint="give a configuration with a corpus: --config")
         suggested = teacher.config()
         if not as_teacher:
             suggested = suggest_config(count_pairs(data.corpora("train"))[0], data, student=True)

@@ -1,17 +1,23 @@
-"""`nmt info`: describe a model folder."""
+"""`nmt info` and `nmt plot`: describe a model, and draw the learning curves of a run."""
 
 from __future__ import annotations
 
+import logging
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nmt.apps.commands.options import AsJson
+from nmt.apps.commands.options import AsJson, NewestRun
+from nmt.apps.commands.outputs import refuse_replacing
 from nmt.apps.commands.streams import print_text
+from nmt.artifacts.find_model import find_run
 from nmt.base.files import to_json
 
 if TYPE_CHECKING:
     from nmt.apps.interop.describe import ModelInfo
+
+log = logging.getLogger(__name__)
 
 
 def info(
@@ -42,3 +48,23 @@ def _table(found: ModelInfo) -> str:
     }
     lines = [f"{name:<11}{value}" for name, value in rows.items()]
     return "\n".join([*lines, *(f"{name:<24}{why or 'possible'}" for name, why in found.can_become.items())])
+
+
+def plot(
+    model: NewestRun = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="File to write (.svg or .png). Default: curves.svg in the run."),
+    ] = None,
+) -> None:
+    """Draw the learning curves of a run.
+
+    The picture shows training and validation loss, BLEU and chrF.
+    """
+    from nmt.evaluation.plots import draw_curves, read_metrics  # not needed by the other commands
+
+    run = find_run(model)
+    picture = output or run.path / "curves.svg"
+    refuse_replacing([picture], [], [run])
+    draw_curves(read_metrics(run.metrics), picture)
+    log.info("learning curves: %s", picture)

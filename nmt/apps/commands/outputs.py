@@ -114,11 +114,9 @@ class PartialFile:
         self.sources = before.pop(_SOURCES, None)
         for name in sorted({*before, *self._settings}):
             if before.get(name) != self._settings.get(name):
-                raise NmtError(
-                    f"was written with {name} {before.get(name)}, not {self._settings.get(name)}",
-                    path=self.partial,
-                    hint="resume with the same input, model and options, or delete the file to start over",
-                )
+                message = f"was written with {name} {before.get(name)}, not {self._settings.get(name)}"
+                hint = "resume with the same input, model and options, or delete the file to start over"
+                raise NmtError(message, path=self.partial, hint=hint)
 
     def _write_settings(self) -> None:
         sources = {} if self.sources is None else {_SOURCES: self.sources}
@@ -252,11 +250,8 @@ def _refuse_place(path: Path, real: Path, read: Mapping[object, Path | int]) -> 
         )
         is_run = os.path.isfile(folder / "config.yaml") and os.path.isfile(folder / "checkpoints" / "index.json")
         if (is_run or _identity(folder) in read) and not may_add:
-            raise NmtError(
-                f"{folder} is a model or another input, into which no output may be written",
-                path=path,
-                hint="choose a path outside it",
-            )
+            message = f"{folder} is a model or another input, into which no output may be written"
+            raise NmtError(message, path=path, hint="choose a path outside it")
     for source in read.values() if os.path.isdir(real) else ():
         if isinstance(source, Path) and real in Path(os.path.realpath(source)).parents:
             raise NmtError(f"this folder contains the input {source}", path=path, hint="choose another folder")

@@ -95,11 +95,14 @@ class Table:
         with open_sheet(BytesIO(self._content), wanted, path) as opened:
             rows = [tuple(row) for row in opened.iter_rows(values_only=True, max_row=MAX_ROWS)]
             self._sheet = opened._worksheet_path
+        from openpyxl.utils import get_column_letter  # `open_sheet` says if it is missing
+
         first = next((row for row in rows if any(row)), ())
         width = max(map(len, rows), default=0)
         index, has_names = _find_column(["" if cell is None else str(cell) for cell in first], width, column)
         if width >= _MAX_COLUMNS:
             raise DataError("its last possible column is in use: there is no place for another")
+        letters = get_column_letter(width + 1)
         with unpack(self._content, ".xlsx") as archive:
             self._xml = archive.read(self._sheet)
         xml, at, number = decode(self._xml), 0, 0
@@ -110,19 +113,13 @@ class Table:
             text = cells[index] if index < len(cells) else None
             if isinstance(text, str) and text.strip():
                 start, prefix = re.sub(r'\sspans="[^"]*"', "", xml[row.start() : row.start(3)]), row[1]
-                cell = f'<{prefix}c r="{_letters(width + 1)}{number}" t="inlineStr"><{prefix}is><{prefix}t>'
+                cell = f'<{prefix}c r="{letters}{number}" t="inlineStr"><{prefix}is><{prefix}t>'
                 new = self._hole(text, number, escape_text, has_names and cells is first)
-                self._parts += [
-                    xml[at : row.start()],
-                    start,
-                    row[3],
-                    cell,
-                    new,
-                    f"</{prefix}t></{prefix}is></{prefix}c>",
-                ]
+                end = f"</{prefix}t></{prefix}is></{prefix}c>"
+                self._parts += [xml[at : row.start()], start, row[3], cell, new, end]
                 at = row.end()
         self._parts.append(xml[at:])
-        self._parts[0] = _DIMENSION.sub(rf"\g<1>{_letters(width + 1)}", self._parts[0], count=1)
+        self._parts[0] = _DIMENSION.sub(rf"\g<1>{letters}", self._parts[0], count=1)
 
 
 def _find_column(first: Sequence[str], width: int, column: str) -> tuple[int, bool]:
@@ -136,11 +133,3 @@ def _find_column(first: Sequence[str], width: int, column: str) -> tuple[int, bo
         raise DataError(f"no column {column!r}", hint=hint)
     index = int(column) - 1
     return index, index < len(names) and looks_like_column_name(names[index])
-
-
-def _letters(number: int) -> str:
-    letters = ""
-    while number:
-        number, rest = divmod(number - 1, 26)
-        letters = chr(65 + rest) + letters
-    return letters

@@ -137,10 +137,8 @@ def check_adaptation(base: RunDir, adapted: RunDir, max_loss: float, old_test: S
     sets = [(NEW, pairs) for pairs in new] + [(OLD, pairs) for pairs in (old_test or old_sets(base)["test"])]
     has_failed = adapted.adaptation.exists() and not adapted.read_json(adapted.adaptation).get("accepted")
     if has_failed and all(name == NEW for name, _ in sets):
-        hint = "give that set again: --old-test FILE"
-        raise RunError(
-            "not delivered: an earlier check found too great a loss on an old test set", path=adapted.path, hint=hint
-        )
+        message = "not delivered: an earlier check found too great a loss on an old test set"
+        raise RunError(message, path=adapted.path, hint="give that set again: --old-test FILE")
     translations = []
     for run in (base, adapted):
         with Translator.load(run, precision="fp32", scores=False) as translator:

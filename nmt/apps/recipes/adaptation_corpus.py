@@ -193,10 +193,8 @@ def _replayed(run: RunDir, request: Request, num_new: int, held_out: Collection[
             hint = "put the files back where the run was trained on them, or adapt without them: --mix 0"
             raise RunError(f"its old corpus cannot be read: {error.message}", path=run.path, hint=hint) from error
         log.warning(
-            "the old corpus of %s cannot be read (%s), so none of it is replayed: the model may lose quality on "
-            "text unlike the new corpus",
-            run.path,
-            error.message,
+            f"the old corpus of {run.path} cannot be read ({error.message}), so none of it is replayed: the model may "
+            "lose quality on text unlike the new corpus"
         )
         return [], 0.0
 

@@ -17,7 +17,7 @@ from nmt.base.languages import Direction
 from nmt.data.store.lexicon import Lexicon, learn_lexicon
 from nmt.data.store.shortlist import Shortlist
 from nmt.data.store.store import Side, TokenStore
-from nmt.data.tokens.tokenizer import Tokenizer, TokenizerPair
+from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.evaluation import score_sets
 from nmt.training.corpus.prepare import find_store_root, prepare
 from nmt.translation import Translator
@@ -93,11 +93,14 @@ def choose_candidates(
     banned = set(tgt.never_generated)
     order = np.argsort(-tgt_counts, kind="stable").tolist()
     common = [i for i in order[: frequent + len(banned)] if tgt_counts[i] and i not in banned][:frequent]
-    always = {*common, *_digits(tgt)} - banned
+    tgt_tokens = tgt.tokens(range(tgt.vocab_size))
+    # Digits spell numbers.
+    digits = [i for i, token in enumerate(tgt_tokens) if len(token.removeprefix("▁")) == 1 and token[-1].isdigit()]
+    always = {*common, *digits} - banned
     excluded = np.zeros(tgt.vocab_size, bool)
     excluded[[*always, *banned]] = True
     candidates = [set(ids) for ids in _best_links(lexicon, src.vocab_size, excluded, best)]
-    same = {token: i for i, token in enumerate(tgt.tokens(range(tgt.vocab_size))) if not excluded[i]}
+    same = {token: i for i, token in enumerate(tgt_tokens) if not excluded[i]}
     for token, tokens in zip(src.tokens(range(src.vocab_size)), candidates, strict=True):
         tokens.update({same[token]} if token in same else ())
     for i in src.byte_tokens:
@@ -115,12 +118,6 @@ def _best_links(lexicon: Lexicon, src_vocab_size: int, excluded: NDArray[np.bool
     src, tgt = src[order], tgt[order]
     bounds = np.searchsorted(src, np.arange(src_vocab_size + 1)).tolist()
     return [tgt[first:last][:best].tolist() for first, last in pairwise(bounds)]
-
-
-def _digits(tokenizer: Tokenizer) -> list[int]:
-    """Return the tokens that are a single digit, which spell numbers."""
-    tokens = tokenizer.tokens(range(tokenizer.vocab_size))
-    return [i for i, token in enumerate(tokens) if len(token.removeprefix("▁")) == 1 and token[-1].isdigit()]
 
 
 def compare_shortlist(run: RunDir) -> Comparison:

@@ -9,7 +9,7 @@ from contextlib import nullcontext
 
 import pytest
 
-from nmt.apps.commands.plot import plot
+from nmt.apps.commands.info import plot
 from nmt.base.errors import NmtError, RunError
 from nmt.evaluation.plots import draw_curves, read_metrics
 
