@@ -14,7 +14,7 @@ from itertools import count, groupby
 from typing import NamedTuple
 
 from nmt.apps.documents.details import Details
-from nmt.apps.documents.tag_projection import Tag, project
+from nmt.apps.documents.tag_projection import Tag, pair_tags, project
 from nmt.base.errors import DataError
 
 MAX_CHARACTERS = 1_000_000
@@ -94,6 +94,7 @@ class Block:
 
     def _inner(self, items: list[Item]) -> list[Item]:
         """Strip blank text, hidden markup, and up to `_MAX_AROUND` elements that enclose all the rest."""
+        ends, _ = pair_tags([item.tag for item in items]) or ({}, [])
         start, end, num_around = 0, len(items), 0
         while True:
             first, last = items[start], items[end - 1]
@@ -103,7 +104,7 @@ class Block:
             elif last.is_hidden or not (last.tag or last.text.strip()):
                 self._after.append(last)
                 end -= 1
-            elif num_around < _MAX_AROUND and _is_element(items[start:end]):
+            elif num_around < _MAX_AROUND and ends.get(start) == end - 1:
                 self._before.append(first)
                 self._after.append(last)
                 start, end, num_around = start + 1, end - 1, num_around + 1
@@ -132,7 +133,9 @@ class Block:
         tags = [item for item in self.items if item.tag]
         parts = _MARK.split(translation)
         numbers = [int(number) for number in parts[1::2]]
-        if sorted(numbers) != list(range(len(tags))) or not _is_nested([tags[number].tag for number in numbers]):
+        if sorted(numbers) != list(range(len(tags))):
+            return None
+        if (pairs := pair_tags([tags[number].tag for number in numbers])) is None or pairs[1]:
             return None
         return self._around([tags[int(part)] if i % 2 else Item(part) for i, part in enumerate(parts)])
 
@@ -206,21 +209,11 @@ def _fuse(items: list[Item]) -> list[Item]:
 
     Tags of elements that begin or end in another block can stay at the edges of this one, so they are hidden.
     """
-    opened: list[int] = []
-    alone: list[int] = []
-    ends: dict[int, int] = {}
-    for number, item in enumerate(items):
-        if item.tag.startswith("/"):
-            if opened and items[opened[-1]].tag != item.tag[1:]:
-                return items
-            if opened:
-                ends[opened.pop()] = number
-            else:
-                alone.append(number)
-        elif item.tag not in ("", "!"):
-            opened.append(number)
+    if (pairs := pair_tags([item.tag for item in items])) is None:
+        return items
+    ends, alone = pairs
     fused: list[Item | None] = list(items)
-    for number in (*alone, *opened):
+    for number in alone:
         fused[number] = items[number]._replace(is_hidden=True)
     for start in sorted(ends):
         end = ends[start]
@@ -230,31 +223,6 @@ def _fuse(items: list[Item]) -> list[Item]:
             fused[start + 1] = inner._replace(text=outer.text + inner.text)
             fused[end - 1] = inner_end._replace(text=inner_end.text + outer_end.text)
     return [item for item in fused if item is not None]
-
-
-def _is_element(items: Sequence[Item]) -> bool:
-    """Return whether `items` are one element: an opening tag, its content, and its closing tag."""
-    tag = items[0].tag
-    if not tag or tag == "!" or tag.startswith("/"):
-        return False
-    depth = 0
-    for number, item in enumerate(items):
-        depth += (item.tag == tag) - (item.tag == "/" + tag)
-        if not depth:
-            return number == len(items) - 1
-    return False
-
-
-def _is_nested(tags: Sequence[str]) -> bool:
-    """Return whether each element closes before the one around it does."""
-    opened: list[str] = []
-    for tag in tags:
-        if tag.startswith("/"):
-            if not opened or opened.pop() != tag[1:]:
-                return False
-        elif tag != "!":
-            opened.append(tag)
-    return not opened
 
 
 class Template:

@@ -89,19 +89,33 @@ def project(tags: Sequence[Tag], aligned: Details) -> str | None:
     return _write(elements, alone, aligned.target)
 
 
+def pair_tags(tags: Sequence[str]) -> tuple[dict[int, int], list[int]] | None:
+    """Return the number of the closing tag of each opening one, and the tags without another; None if elements cross.
+
+    `tags` are names as in `Tag`; texts have none.
+    """
+    opened, alone, ends = list[int](), list[int](), dict[int, int]()
+    for number, tag in enumerate(tags):
+        if not tag.startswith("/"):
+            opened += [number] if tag not in ("", "!") else []
+        elif not opened:
+            alone.append(number)
+        elif tags[opened[-1]] == tag[1:]:
+            ends[opened.pop()] = number
+        else:
+            return None
+    return ends, alone + opened
+
+
 def _elements(tags: Sequence[Tag]) -> list[_Element] | None:
     """Return the elements that `tags` form, outer ones first; None if they are not nested, or one is empty."""
-    elements: list[_Element] = []
-    opened: list[tuple[Tag, int]] = []
-    for tag in tags:
-        if tag.name.startswith("/"):
-            if not opened or opened[-1][0].name != tag.name[1:] or opened[-1][0].offset == tag.offset:
-                return None
-            first, depth = opened.pop()
-            elements.append(_Element(first.offset, tag.offset, first.written, tag.written, depth))
-        elif tag.name != "!":
-            opened.append((tag, len(opened)))
-    return None if opened else sorted(elements, key=lambda element: (element.start, element.depth))
+    ends, alone = pair_tags([tag.name for tag in tags]) or ({}, [0])
+    elements = []
+    for start, end in sorted(ends.items()):
+        first, last = tags[start], tags[end]
+        depth = sum(other < start and end < ends[other] for other in ends)
+        elements.append(_Element(first.offset, last.offset, first.written, last.written, depth))
+    return None if alone or any(each.start == each.end for each in elements) else elements
 
 
 def _largest_cluster(words: Sequence[int]) -> tuple[int, int]:
