@@ -143,10 +143,7 @@ def _request(
     mix: float | None,
     overrides: list[str],
 ) -> Request:
-    """Return the corpus and the test sets (new, old) that the command line names.
-
-    If it names no languages, they are those of the run.
-    """
+    """Return the corpus and the test sets (new, old) that the command line names, by default in the run's languages."""
     from nmt.apps.recipes.adaptation_corpus import Request
 
     corpora = options.corpora_of(data)

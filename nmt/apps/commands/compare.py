@@ -104,9 +104,7 @@ def _value(value: object) -> str:
 def _table(rows: Sequence[Sequence[str]], texts: int) -> Iterator[str]:
     """Yield rows as lines, with the first `texts` columns aligned left and the others right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    sides = "<" * texts + ">" * (len(widths) - texts)
     for row in rows:
-        cells = [
-            f"{cell:<{width}}" if column < texts else f"{cell:>{width}}"
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
+        cells = [f"{cell:{side}{width}}" for cell, side, width in zip(row, sides, widths, strict=True)]
         yield "  ".join(cells).rstrip()

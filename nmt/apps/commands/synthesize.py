@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
+from itertools import tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -200,8 +200,8 @@ def _check_files(name: str, output: Path, models: Sequence[RunDir]) -> None:
     """Raise NmtError if the file `name` cannot be opened, or `output` would replace an input. Pipes are not opened."""
     if name != _DASH:
         refuse_corpus(Path(name))
-    if name != _DASH and not Path(name).is_fifo():
-        open_text(Path(name)).close()
+        if not Path(name).is_fifo():
+            open_text(Path(name)).close()
     refuse_replacing([output], [STANDARD_INPUT if name == _DASH else Path(name)], models)
 
 
@@ -220,22 +220,14 @@ def _translate(translator: BlockTranslator, request: Request, name: str, file: C
     if file.num_texts:
         file.skip_finished(lines, "standard input" if name == _DASH else name)
         log.info("resuming after %s lines", f"{file.num_texts:,}")
-    given = deque[str]()
-    blocks = grow_blocks(_fit_to_translate(lines, given))
+    given, read = tee(lines)
+    blocks = grow_blocks("" if filter_reason(line) else line for line in read)  # only what may become a pair
     total = count_lines(Path(name)) if Path(name).is_file() else None
     bar = sys.stderr.isatty()
     with Progress(total=total, start=file.num_texts, bar=bar, log_lines=not bar) as progress:
         for _, translations in translator.translate_blocks(blocks, request, file.num_texts + 1):
-            found = (candidates_of(given.popleft(), translation) for translation in translations)
-            file.write("".join(candidates.to_line() for candidates in found))
+            file.write("".join(candidates_of(next(given), each).to_line() for each in translations))
             progress.add(len(translations))
-
-
-def _fit_to_translate(lines: Iterable[str], given: deque[str]) -> Iterator[str]:
-    """Yield each line that becomes a pair, and "" for the others; append all lines to `given`."""
-    for line in lines:
-        given.append(line)
-        yield "" if filter_reason(line) else line
 
 
 def _limits(min_score: float | None, keep: float, length_ratio: float, allowed: list[str]) -> Limits:
