@@ -36,9 +36,7 @@ from nmt.data.text.text_statistics import TextStatistics
 
 FORMAT = 1  # version of the run directory's format, recorded in each run
 MAX_JSON_BYTES = 10_000_000
-AVERAGE = "average"
-"""The checkpoint computed from others at the end of training; the training state does not list it."""
-
+AVERAGE = "average"  # the checkpoint computed from others at the end of training; the training state does not list it
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 log = logging.getLogger(__name__)

@@ -22,9 +22,7 @@ from typing import Literal
 
 from nmt.base.errors import NmtError, RunError
 
-MAX_METRICS_BYTES = 200_000_000
-"""The largest metrics.jsonl that is read; a day of training writes a few million bytes."""
-
+MAX_METRICS_BYTES = 200_000_000  # the largest metrics.jsonl that is read; a day of training writes a few MB
 _BLOCK_BYTES = 1 << 20
 _LOCK_NAME = re.compile(r"\.(?P<name>.+)\.(?P<token>[0-9a-f]{8})\.lock", re.DOTALL)
 _NO_WAITING = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # in case a lock's name is a link or a pipe

@@ -29,8 +29,7 @@ def is_variant(code: str, of: str) -> bool:
     return code.replace("_", "-").lower().startswith(of.replace("_", "-").lower() + "-")
 
 
-LANGUAGE_TAG = re.compile(r"▁?<2([A-Za-z0-9][A-Za-z0-9_-]*)>")
-"""The tag of a language in a vocabulary."""
+LANGUAGE_TAG = re.compile(r"▁?<2([A-Za-z0-9][A-Za-z0-9_-]*)>")  # the tag of a language in a vocabulary
 
 
 def language_tag(code: str) -> str:

@@ -9,8 +9,7 @@ from pydantic import AfterValidator, Discriminator, Field, Tag, field_validator,
 from nmt.config.base import Count, Section
 from nmt.config.filters import Filters
 
-DATA_SETS: tuple[Literal["train", "valid", "test"], ...] = ("train", "valid", "test")
-"""The keys of `data` that name corpora."""
+DATA_SETS: tuple[Literal["train", "valid", "test"], ...] = ("train", "valid", "test")  # the keys with corpora
 
 
 class Format(NamedTuple):
@@ -32,12 +31,8 @@ FORMATS = {
 
 FORMAT_OF_ENDING = {ending: key for key, each in FORMATS.items() for ending in each.endings}
 
-ANY_FORMAT = " or ".join((", ".join([*FORMATS][:-1]), [*FORMATS][-1]))
-"""The keys of all formats, for messages."""
-
-FORMS = ("src", *FORMATS)
-"""The keys that name a corpus, one per format; `src` comes with `tgt`."""
-
+ANY_FORMAT = " or ".join((", ".join([*FORMATS][:-1]), [*FORMATS][-1]))  # the keys of all formats, for messages
+FORMS = ("src", *FORMATS)  # the keys that name a corpus, one per format; `src` comes with `tgt`
 ONE_CORPUS_OR_MORE = f"src and tgt (two aligned files), or one file: {ANY_FORMAT}; or a list of such corpora"
 
 _FORMS_WITH_KEY = {
@@ -143,8 +138,7 @@ def symbol_error(symbol: str) -> str:
     return ""
 
 
-NUMBERS_OF_CORPORA = ("one", "several")
-"""The words that pydantic adds to the location of an error in a set of corpora."""
+NUMBERS_OF_CORPORA = ("one", "several")  # words that pydantic adds to the location of an error in a set of corpora
 
 Corpora = Annotated[
     Annotated[ParallelFiles, Tag("one")]

@@ -22,9 +22,7 @@ from nmt.evaluation import comet_worker
 from nmt.evaluation.scores import COMET, DEFAULT_COMET_MODEL
 from nmt.evaluation.significance import SentenceStatistics
 
-SCALE = 100
-"""Factor that brings COMET's scores to the scale of the other metrics."""
-
+SCALE = 100  # factor that brings COMET's scores to the scale of the other metrics
 _HINT = (
     "create one (`python -m venv comet; comet/bin/pip install unbabel-comet==2.2.7 'setuptools<81'`), and set "
     "$NMT_COMET_PYTHON to comet/bin/python"

@@ -301,8 +301,7 @@ class OtherSystem(NamedTuple):
         return cls(path, None, read_hypotheses(path, test_set))
 
 
-Load = Callable[[Sequence[RunDir], Path | None], Evaluator]
-"""Loads a model, with a folder for its results; None: its own."""
+Load = Callable[[Sequence[RunDir], Path | None], Evaluator]  # with a folder for the results; None: the model's own
 
 
 def compare_with(

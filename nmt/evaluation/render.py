@@ -19,11 +19,8 @@ from nmt.evaluation.plots.calibration import draw_calibration
 from nmt.evaluation.scores import MetricScore
 from nmt.evaluation.significance import LEVEL, TEST, ComparedSystem
 
-MIN_NAME_WIDTH = 5
-"""Width of the column with the names of scores."""
-
-MAX_ROWS = 5000
-"""A page with more sentences takes seconds to open; for larger test sets, it shows only the worst sentences."""
+MIN_NAME_WIDTH = 5  # width of the column with the names of scores
+MAX_ROWS = 5000  # a page with more sentences takes seconds to open; of larger test sets, it shows only the worst ones
 
 # A single character in languages written without spaces, a word or number, white space, or any other character.
 _TOKEN = re.compile(

@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 SEED = 12345
 NUM_SAMPLES = 1000
 TEST = f"paired bootstrap resampling, {NUM_SAMPLES:,} samples"
-LEVEL = 0.05
-"""A difference with a smaller p-value is significant."""
-
+LEVEL = 0.05  # a difference with a smaller p-value is significant
 MIN_DIFFERING = 6
 """If fewer sentences differ, chance favors the same system in all of them with a probability of at least 0.5^4, which
 resampling so few sentences may miss."""

@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 from nmt.config.filters import Filters
 
-VERSION = 2
-"""Increase this when a rule starts to find other pairs: stores of filtered pairs are then rebuilt."""
+VERSION = 2  # increase this when a rule starts to find other pairs: stores of filtered pairs are then rebuilt
 
 
 class Rule(NamedTuple):

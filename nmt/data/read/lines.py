@@ -18,8 +18,7 @@ from typing import IO, Any, BinaryIO, cast
 from nmt.base.errors import DataError, how_to_install
 from nmt.base.files import write_atomically
 
-MAX_LINE_BYTES = 1_000_000
-"""Longer lines are rejected before they fill the memory: the file is not text, or lost its line ends."""
+MAX_LINE_BYTES = 1_000_000  # longer lines are rejected before they fill the memory: it is not text, or has no line ends
 
 COMPRESSIONS = {
     ".gz": ("gzip", "gzip", ""),

@@ -25,18 +25,10 @@ from nmt.data.text.glossary import Match, Term, annotation
 from nmt.data.text.spans import Span, replace_spans
 from nmt.data.tokens.tokenizer import Tokenizer, TokenizerPair
 
-SUBSTITUTE_SHARE = 0.5
-"""Share of the annotated pairs in which words of another pair replace the target words of terms."""
-
-MAX_TERMS = 3
-"""Maximum number of terms per pair."""
-
-MAX_WORDS = 3
-"""Maximum number of words per term."""
-
-MIN_SIMILARITY = 0.05
-"""Token pairs below it are dropped."""
-
+SUBSTITUTE_SHARE = 0.5  # of the annotated pairs: words of another pair replace the target words of terms
+MAX_TERMS = 3  # maximum number of terms per pair
+MAX_WORDS = 3  # maximum number of words per term
+MIN_SIMILARITY = 0.05  # token pairs below it are dropped
 _MIN_WORD_SIMILARITY = 0.1
 _VERSION = 1
 

@@ -16,15 +16,10 @@ from numpy.typing import NDArray
 from nmt.data.store.store import Side, TokenStore, positions
 
 ITERATIONS = 5
-MAX_PAIRS = 500_000
-"""Default maximum of sentence pairs to learn from; a larger corpus is subsampled, every n-th pair."""
-
+MAX_PAIRS = 500_000  # default maximum of sentence pairs to learn from; a larger corpus is subsampled, every n-th pair
 MAX_ENTRIES = 20_000_000
-MAX_CELLS = 50_000_000
-"""Maximum product of the vocabulary sizes for a lookup table; beyond it, keys are searched."""
-
-MAX_LINKS = 1_000_000
-"""Maximum pairs of positions in a block and in one sentence pair; longer sentence pairs are skipped."""
+MAX_CELLS = 50_000_000  # maximum product of the vocabulary sizes for a lookup table; beyond it, keys are searched
+MAX_LINKS = 1_000_000  # maximum pairs of positions in a block and in one sentence pair; longer pairs are skipped
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

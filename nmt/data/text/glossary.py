@@ -36,14 +36,9 @@ _HANGUL_END = lazy_pattern(f"[{_HANGUL}]+$")
 _JOINERS = "\u200c\u200d"
 _MIN_STEM = 2  # syllables of a Korean term that particles may follow
 
-TERM_SYMBOLS = ("⟦term⟧", "⟦as⟧", "⟦/term⟧")
-"""The symbols before a term, between the term and its translation, and after both."""
-
-MAX_WORDS = 50
-"""Maximum number of words in a term; in scripts without spaces, of characters."""
-
-MAX_CHARACTERS = 500
-"""Maximum number of characters in a term."""
+TERM_SYMBOLS = ("⟦term⟧", "⟦as⟧", "⟦/term⟧")  # before a term, between it and its translation, and after both
+MAX_WORDS = 50  # maximum number of words in a term; in scripts without spaces, of characters
+MAX_CHARACTERS = 500  # maximum number of characters in a term
 
 log = logging.getLogger(__name__)
 

@@ -11,9 +11,7 @@ from pydantic import ConfigDict, Field
 from nmt.config.base import Section
 from nmt.data.text.spans import has_letters, number_differences, numbers_in
 
-MAX_SENTENCES = 10
-"""Texts of this many sentences and more are counted together."""
-
+MAX_SENTENCES = 10  # texts of this many sentences and more are counted together
 _COMMON = 0.05  # share of the training pairs from which a model has learned to translate as many sentences at once
 _RARE = 0.01  # share below which a model has not learned a kind of text
 _KEPT = 0.5  # share of the pairs with numbers, or of the placeholders, from which a model is expected to keep them

@@ -14,9 +14,7 @@ from nmt.base.special_tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
 """Types of a token. An unused one never results from a segmentation, but has a text."""
 
-SPECIAL_TOKENS = ("<unk>", "<pad>", "<s>", "</s>")
-"""The written forms of the ids 0 to 3."""
-
+SPECIAL_TOKENS = ("<unk>", "<pad>", "<s>", "</s>")  # the written forms of the ids 0 to 3
 SPECIAL_IDS = (UNK_ID, PAD_ID, BOS_ID, EOS_ID)
 
 _MODEL_TYPES = {1: "unigram", 2: "bpe", 3: "word", 4: "char"}

@@ -26,22 +26,13 @@ from nmt.data.tokens.tokenizer import Tokenizer, TokenizerPair
 
 log = logging.getLogger(__name__)
 
-DEFAULT_THREADS = 4
-"""Fixed, not the number of cores, because the last digits and so the order of unigram scores depend on it."""
-
-MAX_SENTENCE_BYTES = 16_384
-"""Tokenizer training (not the corpus) skips longer lines: they are not sentences, and cost much memory."""
-
-MAX_TOKEN_LENGTH = 16
-"""Maximum characters in a learned token: SentencePiece's default."""
-
-MAX_CHARACTERS_HERE = 2_000_000
-"""A longer text is learned in a separate process: SentencePiece takes over 20 bytes per character."""
-
+DEFAULT_THREADS = 4  # fixed, not the number of cores: the last digits and so the order of unigram scores depend on it
+MAX_SENTENCE_BYTES = 16_384  # longer lines are skipped here: they are not sentences, and cost much memory
+MAX_TOKEN_LENGTH = 16  # maximum characters in a learned token: SentencePiece's default
+MAX_CHARACTERS_HERE = 2_000_000  # a longer text is learned in a separate process: it takes over 20 bytes per character
 _NUM_BYTE_TOKENS = 256
 
-Sentences = Callable[[], Iterable[str]]
-"""Each call starts a new pass over the sentences of one side."""
+Sentences = Callable[[], Iterable[str]]  # each call starts a new pass over the sentences of one side
 
 
 def train_tokenizers(

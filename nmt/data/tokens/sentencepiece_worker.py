@@ -18,8 +18,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-REFUSED = 3
-"""Exit code if SentencePiece cannot learn a model; no fault of the interpreter has it."""
+REFUSED = 3  # exit code if SentencePiece cannot learn a model; no fault of the interpreter has it
 
 
 class SentencePieceError(Exception):

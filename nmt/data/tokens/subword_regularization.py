@@ -22,9 +22,7 @@ _ONE = 1 << 32  # probabilities are fractions of it
 
 _NO_MERGE = np.iinfo(np.int64).max
 
-SPACE = "▁"
-"""The character that SentencePiece writes for a space."""
-
+SPACE = "▁"  # the character that SentencePiece writes for a space
 _MAX_UNIT_LENGTH = 1000  # characters; longer units are cut, because the time of a draw grows with the square
 _MAX_KEPT = 1_000_000  # characters of the cached units: about 200 MB of lattices
 

@@ -45,9 +45,7 @@ from nmt.data.tokens.sentencepiece_model import (
 if TYPE_CHECKING:
     from nmt.data.tokens.subword_regularization import SubwordSampler
 
-MAX_MODEL_BYTES = 100_000_000
-"""A vocabulary of 256,000 tokens takes 5 million bytes; larger files are not tokenizers, and are not read."""
-
+MAX_MODEL_BYTES = 100_000_000  # 256,000 tokens take 5 million bytes; larger files are not tokenizers, and are not read
 _FORBIDDEN_CHARACTERS = set("\n\r\0")  # one line in, one line out
 _NUM_SPECIALS = 4
 _FEW_TEXTS = 16  # are encoded one by one: SentencePiece starts a thread for a list, in the time of 15 sentences

@@ -39,12 +39,8 @@ except ImportError:  # it is only built if there is a C compiler
 
 NativePrecision = Literal["int8", "fp32"]
 
-MAX_ROWS = 32
-"""Hypotheses that a thread decodes side by side; more do not make the matrix products faster."""
-
-_MAX_AHEAD = 8
-"""Tokens of a draft that are verified at once, as in nmt/decoding/native/search.c."""
-
+MAX_ROWS = 32  # hypotheses that a thread decodes side by side; more do not make the matrix products faster
+_MAX_AHEAD = 8  # tokens of a draft that are verified at once, as in nmt/decoding/native/search.c
 _FEW_ROWS = 16
 _CACHED_WEIGHTS = (
     16_000_000  # numbers; they fit the processor's cache, so reading them for only a few rows costs nothing extra

@@ -16,9 +16,7 @@ from nmt.decoding.engines.native_engine import NativeEngine, NativePrecision
 
 log = logging.getLogger(__name__)
 
-MAX_INT8_LOSS = 0.2
-"""The BLEU that int8 may cost on the validation set; if it costs more, nmt translates in fp32."""
-
+MAX_INT8_LOSS = 0.2  # the BLEU that int8 may cost on the validation set; if it costs more, nmt translates in fp32
 NOT_BUILT = "the native decoder was not built when nmt was installed (it needs a C compiler)"
 
 

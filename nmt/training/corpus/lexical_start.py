@@ -13,8 +13,7 @@ from torch import Tensor
 from nmt.data.store.lexicon import learn_lexicon
 from nmt.data.store.store import TokenStore
 
-MIN_LINKS = 0.05
-"""Token pairs with fewer expected links, over both directions, are dropped."""
+MIN_LINKS = 0.05  # token pairs with fewer expected links, over both directions, are dropped
 
 
 def start_lexically(weights: dict[str, Tensor], store: TokenStore, *, joint: bool) -> None:

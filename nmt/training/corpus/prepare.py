@@ -35,8 +35,7 @@ from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.training.corpus.corpus import Corpus, with_both_sides, with_progress
 from nmt.training.corpus.text_statistics import record_statistics, record_twins
 
-LEXICON_PAIRS = 100_000
-"""Maximum number of pairs from which the lexicon of a run is learned."""
+LEXICON_PAIRS = 100_000  # maximum number of pairs from which the lexicon of a run is learned
 
 log = logging.getLogger(__name__)
 

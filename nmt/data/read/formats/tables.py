@@ -16,11 +16,8 @@ from nmt.data.read.formats.records import Record, say_once
 
 log = logging.getLogger(__name__)
 
-HEAD_ROWS = 1000
-"""Rows that are examined before the first record is yielded."""
-
-Row = tuple[int, list[str]]
-"""The first line (from 1) of a row, and its cells."""
+HEAD_ROWS = 1000  # rows that are examined before the first record is yielded
+Row = tuple[int, list[str]]  # the first line (from 1) of a row, and its cells
 
 _MIN_ROWS = 20  # fewer do not characterize a column
 _MAX_ID_CHARS = 40

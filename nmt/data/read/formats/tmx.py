@@ -21,14 +21,9 @@ from nmt.data.read.lines import check_beginning, open_text, read_fault
 
 log = logging.getLogger(__name__)
 
-MAX_TAG_BYTES = 4_000_000
-"""Longer tags and comments are rejected, because expat keeps them in memory until they end."""
-
+MAX_TAG_BYTES = 4_000_000  # longer tags and comments are rejected, because expat keeps them in memory until they end
 MAX_DEPTH = 200
-
-MAX_PAIRS = 10_000
-"""Maximum number of pairs from one unit, in which each source variant is paired with each target variant."""
-
+MAX_PAIRS = 10_000  # pairs from one unit, in which each source variant is paired with each target variant
 _CHUNK_BYTES = 1 << 16
 _SHOWN_LANGUAGES = 20
 _MAX_LANGUAGES = 1000  # counted

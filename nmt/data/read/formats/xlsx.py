@@ -18,13 +18,9 @@ from nmt.data.read.lines import open_text
 
 log = logging.getLogger(__name__)
 
-MAX_ROWS = 1_048_576
-"""Excel's maximum number of rows. A forged row number could otherwise mean billions of empty rows."""
-
+MAX_ROWS = 1_048_576  # Excel's maximum; a forged row number could otherwise mean billions of empty rows
 MAX_UNPACKED_BYTES = 2_000_000_000
-MAX_STRINGS_BYTES = 500_000_000
-"""Maximum size of the shared strings, which openpyxl keeps in memory."""
-
+MAX_STRINGS_BYTES = 500_000_000  # maximum size of the shared strings, which openpyxl keeps in memory
 _MAX_COLUMNS = 1000  # unless one beyond is chosen by number; one stray cell in the last column makes a row of 16,384
 _MAX_FILES = 10_000
 _SAVE_AGAIN = "save it as .xlsx again, or export the sheet as csv"
