@@ -12,14 +12,6 @@ from nmt.config.tokenizer import TokenizerConfig
 from nmt.config.training import TrainingConfig
 
 __all__ = [
-    "Config",
-    "DataConfig",
-    "ModelConfig",
-    "ParallelFiles",
-    "SearchOptions",
-    "TokenizerConfig",
-    "TrainingConfig",
-    "dump_config",
-    "load_config",
-    "suggest_config",
-]
+    "Config", "DataConfig", "ModelConfig", "ParallelFiles", "SearchOptions", "TokenizerConfig", "TrainingConfig",
+    "dump_config", "load_config", "suggest_config",
+]  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from nmt.base.languages import Direction, is_variant
-from nmt.config.base import Count, Rate, Section
+from nmt.config.base import Count, Portion, Rate, Section
 from nmt.config.corpora import DATA_SETS, ONE_CORPUS_OR_MORE, Corpora, LanguageCode, ParallelFiles
 from nmt.config.filters import Filters
 
@@ -27,8 +27,8 @@ class AugmentConfig(Section):
     no_final_punctuation: Share = Field(0.0, description="both sides without their final . ! ?")
     noise: Share = Field(0.0, description="source with words swapped, repeated or dropped, stray spaces, punctuation")
     emoji: Share = Field(0.0, description="the same emoji or symbols at the start or end of both sides")
-    word_rate: float = Field(
-        0.1, gt=0.0, le=1.0, description="share of the source words that typos and noise change; at least one word"
+    word_rate: Portion = Field(
+        0.1, description="share of the source words that typos and noise change; at least one word"
     )
 
     def shares(self) -> dict[str, float]:
@@ -109,21 +109,17 @@ class DataConfig(Section):
         given: ParallelFiles | tuple[ParallelFiles, ...] | None = getattr(self, name)
         if given is None:
             return ()
-        return tuple(
-            files.model_copy(
-                update={"src_lang": files.src_lang or self.src_lang, "tgt_lang": files.tgt_lang or self.tgt_lang}
-            )
-            for files in (given if isinstance(given, tuple) else (given,))
-        )
+        corpora = given if isinstance(given, tuple) else (given,)
+        codes = [(files.src_lang or self.src_lang, files.tgt_lang or self.tgt_lang) for files in corpora]
+        pairs = zip(corpora, codes, strict=True)
+        return tuple(files.model_copy(update={"src_lang": src, "tgt_lang": tgt}) for files, (src, tgt) in pairs)
 
     @model_validator(mode="after")
     def _weights_go_together(self) -> Self:
         weighted = [files.weight is not None for files in self.corpora("train")]
         if any(weighted) and not all(weighted):
-            raise ValueError(
-                f"{sum(weighted)} of the {len(weighted)} corpora of train have a weight; give one to all of them or to "
-                "none"
-            )
+            some = f"{sum(weighted)} of the {len(weighted)} corpora of train have a weight"
+            raise ValueError(f"{some}; give one to all of them or to none")
         if any(weighted) and self.temperature != 1.0:
             raise ValueError("the corpora of train have weights and temperature is not 1; use only one of them")
         for name in ("valid", "test"):
@@ -136,10 +132,8 @@ class DataConfig(Section):
     @model_validator(mode="after")
     def _names_differ_and_pairs_are_changed_once(self) -> Self:
         if (total := sum(self.augment.shares().values()) + self.glossary.share) > 1.0 + 1e-9:
-            raise ValueError(
-                f"the shares of augment and glossary add up to {total:g}, more than 1; a pair is changed in at most "
-                "one way"
-            )
+            sums = f"the shares of augment and glossary add up to {total:g}, more than 1"
+            raise ValueError(f"{sums}; a pair is changed in at most one way")
         names = [files.name for files in self.corpora("train") if files.name is not None]
         for name in names:
             if names.count(name) > 1:
@@ -152,10 +146,9 @@ class DataConfig(Section):
         for name in ("valid", "test"):
             for direction in map(self.direction_of, self.corpora(name)):
                 if direction.tgt not in targets or direction.src not in {**sources, **targets}:
-                    raise ValueError(
-                        f"a corpus of {name} translates from {direction.src} into {direction.tgt}; the corpora of "
-                        f"train contain {', '.join({**sources, **targets})}, and translate into {', '.join(targets)}"
-                    )
+                    fault = f"a corpus of {name} translates from {direction.src} into {direction.tgt}"
+                    known = f"contain {', '.join({**sources, **targets})}, and translate into {', '.join(targets)}"
+                    raise ValueError(f"{fault}; the corpora of train {known}")
         return self
 
     @property

@@ -5,9 +5,13 @@ The fields of `Filters` are the rules, in the order of reports. A field's descri
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from pydantic import Field
 
-from nmt.config.base import Section
+from nmt.config.base import Portion, Section
+
+Threshold = Annotated[float, Field(gt=0.0, le=1000.0)]
 
 
 class Filters(Section):
@@ -22,10 +26,8 @@ class Filters(Section):
     too_short: int | None = Field(
         None, ge=1, le=1000, description="a side has fewer letters and digits than this; 1 drops bare punctuation"
     )
-    length_ratio: float | None = Field(
+    length_ratio: Threshold | None = Field(
         None,
-        gt=0.0,
-        le=1000.0,
         description="the lengths differ from the corpus's usual ratio by more than this many standard deviations "
         "(Gale and Church 1993)",
     )
@@ -36,10 +38,8 @@ class Filters(Section):
     repeated_source: bool = Field(
         False, description="the source appears on an earlier line with another translation; often harmless"
     )
-    untranslated: float | None = Field(
+    untranslated: Portion | None = Field(
         None,
-        gt=0.0,
-        le=1.0,
         description="this share of the words is the same on both sides; names are exempt, related languages are not",
     )
     sides_swapped: bool = Field(False, description="source and target are swapped")
@@ -50,10 +50,8 @@ class Filters(Section):
         False, description="a word mixes letters of Latin, Greek and Cyrillic, which often look alike"
     )
     other_side: bool = Field(False, description="the words of a side belong to the language of the other side")
-    wrong_language: float | None = Field(
+    wrong_language: Threshold | None = Field(
         None,
-        gt=0.0,
-        le=1000.0,
         description="another language is more probable by this margin in nats; 2 keeps names; needs the extra langid",
     )
     mojibake: bool = Field(False, description="text was decoded with the wrong encoding (Ã¼ for ü), or contains U+FFFD")

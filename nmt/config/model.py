@@ -64,26 +64,21 @@ class ModelConfig(Section):
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         projections = 4 * self.d_model * (self.encoder_layers + 2 * self.decoder_layers)
-        feed_forward = (
-            (3 if self.activation == "swiglu" else 2) * self.d_ff * (self.encoder_layers + self.decoder_layers)
-        )
+        num_matrices = 3 if self.activation == "swiglu" else 2
+        feed_forward = num_matrices * self.d_ff * (self.encoder_layers + self.decoder_layers)
         if (num_parameters := self.d_model * (projections + feed_forward)) > MAX_PARAMETERS:
-            raise ValueError(
-                f"d_model {self.d_model}, d_ff {self.d_ff} and the numbers of layers make a model of "
-                f"{num_parameters / 1e9:,.0f} billion parameters; at most {MAX_PARAMETERS / 1e9:.0f} are supported"
-            )
+            size = f"{num_parameters / 1e9:,.0f} billion parameters; at most {MAX_PARAMETERS / 1e9:.0f} are supported"
+            sizes = f"d_model {self.d_model}, d_ff {self.d_ff} and the numbers of layers"
+            raise ValueError(f"{sizes} make a model of {size}")
         if self.d_model % self.num_heads:
             fits = [n for n in range(1, self.d_model + 1) if self.d_model % n == 0]
             near = sorted(sorted(fits, key=lambda n: abs(n - self.num_heads))[:2])
-            raise ValueError(
-                f"num_heads {self.num_heads} does not divide d_model {self.d_model}; {near[0]} or {near[-1]} would"
-            )
+            fitting = f"{near[0]} or {near[-1]} would"
+            raise ValueError(f"num_heads {self.num_heads} does not divide d_model {self.d_model}; {fitting}")
         if self.positions == "rotary" and self.attention != "scaled_dot_product":
             raise ValueError(f"rotary positions need dot products; {self.attention} attention has none")
-        if self.positions == "rotary" and (self.d_model // self.num_heads) % 2:
-            raise ValueError(
-                f"rotary positions need an even head size; d_model / num_heads is {self.d_model // self.num_heads}"
-            )
+        if self.positions == "rotary" and (head_size := self.d_model // self.num_heads) % 2:
+            raise ValueError(f"rotary positions need an even head size; d_model / num_heads is {head_size}")
         if self.positions == "sinusoidal" and self.d_model % 2:
             raise ValueError("sinusoidal positions need an even d_model")
         return self

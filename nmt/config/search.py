@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from nmt.config.base import MAX_SEED, BatchTokens, Section
+from nmt.config.base import MAX_SEED, BatchTokens, Portion, Section, UpToMillion
 
 Split = Literal["auto", "always", "long", "never"]
 
@@ -33,7 +33,7 @@ class SearchOptions(Section):
     max_len_factor: float = Field(
         2.0, ge=0.0, le=MAX_LEN_FACTOR, description="maximum output length = factor x source tokens + max_len_offset"
     )
-    max_len_offset: int = Field(10, ge=0, le=1_000_000, description="see max_len_factor")
+    max_len_offset: UpToMillion = Field(10, description="see max_len_factor")
     beam_size: int = Field(1, ge=1, le=MAX_BEAM_SIZE, description="beam size; 1 is greedy search")
     num_hypotheses: int = Field(
         1, ge=1, le=10_000, description="number of translations per input, best first, one per line"
@@ -42,24 +42,17 @@ class SearchOptions(Section):
         1.0, ge=0.0, le=MAX_LENGTH_PENALTY, description="rank hypotheses by log-probability / length^penalty"
     )
     exact: bool = Field(False, description="continue beam search until no unfinished hypothesis can still win")
-    no_repeat_ngram: int = Field(
-        0, ge=0, le=1_000_000, description="never generate an n-gram of this size twice; 0 allows repeats"
-    )
-    min_len: int = Field(0, ge=0, le=1_000_000, description="minimum output length in tokens")
+    no_repeat_ngram: UpToMillion = Field(0, description="never generate an n-gram of this size twice; 0 allows repeats")
+    min_len: UpToMillion = Field(0, description="minimum output length in tokens")
     sample: bool = Field(False, description="sample translations instead of searching; `num_hypotheses` sets how many")
     temperature: float = Field(
         1.0, ge=0.01, le=100.0, description="with `sample`: values below 1 make the output more conservative"
     )
-    top_k: int = Field(
-        0,
-        ge=0,
-        le=1_000_000,
-        description="with `sample`: draw from the K most probable tokens (Fan et al. 2018); 0: all",
+    top_k: UpToMillion = Field(
+        0, description="with `sample`: draw from the K most probable tokens (Fan et al. 2018); 0: all"
     )
-    top_p: float = Field(
+    top_p: Portion = Field(
         1.0,
-        gt=0.0,
-        le=1.0,
         description="with `sample`: draw from the smallest set of tokens whose probability reaches P "
         "(Holtzman et al. 2020)",
     )

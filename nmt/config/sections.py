@@ -29,11 +29,8 @@ class Config(Section):
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         if self.model.tied_embeddings == "all" and not self.tokenizer.joint:
-            raise ValueError(
-                "model.tied_embeddings all shares one embedding between the languages, so "
-                "tokenizer.joint must be true; "
-                "with separate vocabularies use target"
-            )
+            reason = "model.tied_embeddings all shares one embedding between the languages"
+            raise ValueError(f"{reason}, so tokenizer.joint must be true; with separate vocabularies use target")
         if self.training.lexical_start and self.model.tied_embeddings == "all":
             raise ValueError("training.lexical_start needs source embeddings: set model.tied_embeddings to target")
         if self.data.glossary.is_on and self.tokenizer.type == "word":
@@ -50,15 +47,12 @@ class Config(Section):
             if stage.weights is not None and stage.corpora is not None:
                 raise ValueError(f"training.stages: stage {number} has both weights and corpora; use only one of them")
             if stage.weights is not None and (len(stage.weights) != len(corpora) or not sum(stage.weights)):
-                raise ValueError(
-                    f"training.stages: stage {number} must have {len(corpora)} weights, one per corpus of data.train, "
-                    "and not all 0"
-                )
+                need = f"{len(corpora)} weights, one per corpus of data.train, and not all 0"
+                raise ValueError(f"training.stages: stage {number} must have {need}")
             if unknown := [name for name in stage.corpora or () if name not in names]:
                 known = f"its corpora with a name are {', '.join(names)}" if names else "none of its corpora has a name"
-                raise ValueError(
-                    f"training.stages: stage {number} names the corpus {unknown[0]}, unknown in data.train; {known}"
-                )
+                fault = f"names the corpus {unknown[0]}, unknown in data.train; {known}"
+                raise ValueError(f"training.stages: stage {number} {fault}")
         return self
 
     @model_validator(mode="after")

@@ -6,7 +6,7 @@ from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from nmt.config.base import Count, Section
+from nmt.config.base import Count, Portion, Section
 from nmt.config.corpora import symbol_error
 
 MIN_COVERAGE = 0.98  # of characters; SentencePiece rejects less
@@ -16,9 +16,7 @@ class SubwordRegularization(Section):
     """Random segmentations of the training pairs: Kudo 2018; for bpe BPE-dropout, Provilkov et al. 2020."""
 
     per_epoch: bool = Field(False, description="draw a new segmentation of each training pair in every epoch")
-    alpha: float = Field(
-        0.2, gt=0.0, le=1.0, description="unigram: smoothing, lower is more varied; bpe: dropout rate of merges"
-    )
+    alpha: Portion = Field(0.2, description="unigram: smoothing, lower is more varied; bpe: dropout rate of merges")
 
 
 class TokenizerConfig(Section):
@@ -63,7 +61,6 @@ class TokenizerConfig(Section):
     @model_validator(mode="after")
     def _can_sample(self) -> Self:
         if self.subword_regularization.per_epoch and self.type in ("char", "word"):
-            raise ValueError(
-                f"type {self.type} has only one segmentation per text; subword_regularization.per_epoch must be false"
-            )
+            need = "subword_regularization.per_epoch must be false"
+            raise ValueError(f"type {self.type} has only one segmentation per text; {need}")
         return self

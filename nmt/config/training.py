@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from nmt.config.base import MAX_SEED, BatchTokens, Count, Rate, Section
+from nmt.config.base import MAX_SEED, BatchTokens, Count, LossWeight, Portion, Rate, Section, TokensPerUpdate
 
 Weight = Annotated[float, Field(ge=0.0)]
 Schedule = Literal["inverse_sqrt", "cosine", "linear", "wsd", "constant"]
@@ -27,25 +27,15 @@ class Stage(Section):
     schedule: Schedule | None = Field(None, description="how the learning rate falls after its peak")
     label_smoothing: Rate | None = Field(None, description="probability mass that the loss spreads over all tokens")
     batch_tokens: BatchTokens | Literal["auto"] | None = Field(None, description="token budget per batch")
-    tokens_per_update: int | None = Field(None, ge=0, le=100_000_000, description="target tokens per update")
+    tokens_per_update: TokensPerUpdate | None = Field(None, description="target tokens per update")
     dropout: Rate | None = Field(None, description="model.dropout and model.embedding_dropout in this stage")
     draw_segmentations: bool | None = Field(
         None, description="false: draw none, even if tokenizer.subword_regularization.per_epoch is true"
     )
     both_directions: bool | None = Field(None, description="training.both_directions in this stage")
     copy_targets: bool | None = Field(None, description="training.copy_targets in this stage")
-    guided_alignment: float | None = Field(
-        None, ge=0.0, le=1000.0, description="training.guided_alignment in this stage"
-    )
+    guided_alignment: LossWeight | None = Field(None, description="training.guided_alignment in this stage")
     augment: bool | None = Field(None, description="false: change no pairs, even if data.augment does")
-
-
-def updates_of_stages(stages: object) -> list[int]:
-    """Return the number of updates of each stage; empty if a stage has a fault, which its own validation reports."""
-    try:
-        return [Stage.model_validate(stage).max_updates for stage in stages] if isinstance(stages, list | tuple) else []
-    except ValidationError:
-        return []
 
 
 class TrainingConfig(Section):
@@ -67,11 +57,8 @@ class TrainingConfig(Section):
         description="token budget per batch (sentences x longest side, padding included); "
         "auto: one batch per update, split into micro-batches that fit in memory",
     )
-    tokens_per_update: int = Field(
-        0,
-        ge=0,
-        le=100_000_000,
-        description="target tokens per update, padding not counted; gradients are accumulated until this is reached",
+    tokens_per_update: TokensPerUpdate = Field(
+        0, description="target tokens per update, padding not counted; gradients are accumulated until this is reached"
     )
     max_updates: Count = Field(10_000, description="total number of updates")
     max_minutes: float = Field(
@@ -88,8 +75,8 @@ class TrainingConfig(Section):
         description="how the learning rate falls after its peak; cosine and linear end at 0; wsd stays at the peak, "
         "then falls to 0 at the end; constant stays at the peak, for a stage before others",
     )
-    cooldown_share: float = Field(
-        0.2, gt=0.0, le=1.0, description="with schedule wsd: share of the updates in which the rate falls, linearly"
+    cooldown_share: Portion = Field(
+        0.2, description="with schedule wsd: share of the updates in which the rate falls, linearly"
     )
     betas: tuple[Rate, Rate] = Field((0.9, 0.98), description="betas of AdamW")
     eps: float = Field(1e-9, gt=0.0, description="epsilon of AdamW")
@@ -98,17 +85,13 @@ class TrainingConfig(Section):
     )
     clip_norm: float = Field(1.0, ge=0.0, description="maximum gradient norm; 0: no clipping")
     label_smoothing: Rate = Field(0.1, description="probability mass that the loss spreads over all tokens")
-    r_drop: float = Field(
+    r_drop: LossWeight = Field(
         0.0,
-        ge=0.0,
-        le=1000.0,
         description="R-Drop: weight of the divergence between two passes with different dropout, such as 5; 0: one "
         "pass, at half the cost",
     )
-    guided_alignment: float = Field(
+    guided_alignment: LossWeight = Field(
         0.0,
-        ge=0.0,
-        le=1000.0,
         description="weight of the loss that makes one head of cross-attention follow word alignments, which are "
         "learned from the corpus, such as 0.1; 0: none",
     )
@@ -155,7 +138,13 @@ class TrainingConfig(Section):
     def _add_up_stages(cls, values: object) -> object:
         if not isinstance(values, dict) or "max_updates" in values:
             return values
-        counts = updates_of_stages(values.get("stages"))
+        stages = values.get("stages")
+        try:
+            counts = (
+                [Stage.model_validate(each).max_updates for each in stages] if isinstance(stages, list | tuple) else []
+            )
+        except ValidationError:  # of a stage, whose own validation reports it
+            return values
         return {**values, "max_updates": sum(counts)} if counts else values
 
     @property
@@ -187,10 +176,8 @@ class TrainingConfig(Section):
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         if self.average_checkpoints > self.keep_checkpoints:
-            raise ValueError(
-                f"average_checkpoints {self.average_checkpoints} needs as many checkpoints, but "
-                f"keep_checkpoints is {self.keep_checkpoints}"
-            )
+            few = f"keep_checkpoints is {self.keep_checkpoints}"
+            raise ValueError(f"average_checkpoints {self.average_checkpoints} needs as many checkpoints, but {few}")
         if self.batch_tokens == "auto" and self.tokens_per_update < 16:
             raise ValueError("batch_tokens auto makes one batch of tokens_per_update; set it, such as to 25000")
         if self.warmup_updates >= self.max_updates:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from nmt.config.faults import FOREIGN_NAMES, every_section, field_at
+from nmt.config.faults import every_section, field_at, foreign_names
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -122,4 +122,4 @@ def test_the_names_in_the_table_of_other_toolkits_lead_to_their_keys():
         named = set(re.findall(r"`([\w.]+)`", keys))
         assert all(field_at(tuple(key.split("."))) for key in named), keys
         words = {word.replace("-", "_") for cell in others for word in re.findall(r"`([\w-]+)`", cell)}
-        assert all(FOREIGN_NAMES.get(word) in named for word in words - own - {"lang"}), (keys, words)
+        assert all(foreign_names().get(word) in named for word in words - own - {"lang"}), (keys, words)
