@@ -59,7 +59,7 @@ GUARDS = [
     Guard(
         "the checksum of weights and state is compared",
         "nmt/base/checksum.py",
-        "_digest(file, found.offset) == found.digest",
+        "_digest(file, offset) == digest",
         "True",
         "tests/base/test_checksum.py::test_a_flipped_bit_anywhere_is_found",
     ),

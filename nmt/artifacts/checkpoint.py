@@ -16,7 +16,7 @@ from nmt.base.errors import RunError
 from nmt.base.files import write_atomically
 from nmt.config.model import ModelConfig
 from nmt.data.tokens.tokenizer import TokenizerPair
-from nmt.model.shapes import Shapes, check_number_of_layers, check_shapes
+from nmt.model.shapes import VOCABULARIES, Shapes, check_number_of_layers, check_shapes
 from nmt.model.transformer import Transformer
 
 Weights = dict[str, Tensor]
@@ -63,8 +63,7 @@ def with_rows_for_new_tokens(model: Transformer, weights: Weights, tokenizers: T
     Embeddings for Pretrained Language Models"). All other values come from `weights`.
     """
     grown, fresh = dict(weights), dict(model.named_parameters())
-    vocabularies = ("src_embedding.tokens.weight", "tgt_embedding.tokens.weight", "output_proj.weight")
-    for name in (*vocabularies, "output_proj.bias"):
+    for name in (*VOCABULARIES, "output_proj.bias"):
         if name in weights and name in fresh and len(weights[name]) < len(fresh[name]):
             grown[name] = torch.cat([weights[name], fresh[name].detach()[len(weights[name]) :].float().cpu()])
             side = tokenizers.src if name.startswith("src") else tokenizers.tgt

@@ -54,10 +54,8 @@ def _check(run: RunDir) -> None:
 def _newest_run() -> RunDir:
     runs = [RunDir(path.parent.parent) for path in Path("runs").glob("[!.]*/checkpoints/index.json")]
     if not runs:
-        raise RunError(
-            "no trained run under ./runs",
-            hint="train one (`nmt train --config configs/demo-en-zh.yaml`), or choose one with --model or $NMT_MODEL",
-        )
+        hint = "train one (`nmt train --config configs/demo-en-zh.yaml`), or choose one with --model or $NMT_MODEL"
+        raise RunError("no trained run under ./runs", hint=hint)
     newest = max(runs, key=lambda run: run.index_file.stat().st_mtime)
     newest.check()
     return newest

@@ -38,10 +38,8 @@ PATTERNS = (
 )  # fmt: skip
 """Shell patterns that match all files of a packed model."""
 
-_NAMES = re.compile(
-    r"config\.yaml|packed\.json|statistics\.json|README\.md|(lexicon|shortlist)\.safetensors|eval/test\.json|"
-    r"checkpoints/index\.json|checkpoints/[A-Za-z0-9][A-Za-z0-9._-]{0,100}\.safetensors|tokenizer/[a-z-]+\.model"
-)
+_STEM = "[A-Za-z0-9][A-Za-z0-9._-]{0,100}"  # what the stars in them may stand for
+_NAMES = re.compile("|".join(_STEM.join(map(re.escape, pattern.split("*"))) for pattern in PATTERNS))
 _REQUIRED = ("config.yaml", PACK_INFO, "checkpoints/index.json")
 _MAX_MEMBERS = 16
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip file can hold
@@ -51,6 +49,7 @@ _unpacked = dict[tuple[str, int, int, int], Path]()
 """The folders of the packed models that this process has unpacked, by path, size, time and inode."""
 
 _PACK_AGAIN = "copy the file again, or create it again with `nmt pack`"
+_NEWER = f"this version of nmt reads format {FORMAT} of packed models; a newer version may read it"
 
 
 class PackInfo(Section):
@@ -87,7 +86,8 @@ def unpack(path: Path) -> Path:
     status = path.stat()
     key = (str(path.resolve()), status.st_size, status.st_mtime_ns, status.st_ino)
     if key not in _unpacked:
-        with temporary_model(_safe_stem(path)) as folder:
+        name = re.sub(r"[^A-Za-z0-9._-]", "-", path.stem).strip(".-")[:100] or "model"
+        with temporary_model(name) as folder:
             _unpack_into(folder, path)
             restore_precision(folder, path)
         _unpacked[key] = folder
@@ -135,8 +135,7 @@ def check_names(names: Iterable[str], path: Path | str) -> None:
     names = list(names)
     for name in names:
         if not is_name(name):
-            hint = f"this version of nmt reads format {FORMAT} of packed models; a newer version may read it"
-            raise RunError(f"{name[:100]!r} is not a file of a packed model", path=path, hint=hint)
+            raise RunError(f"{name[:100]!r} is not a file of a packed model", path=path, hint=_NEWER)
     if len(set(names)) < len(names):
         raise RunError("it contains the same file name twice", path=path, hint=_PACK_AGAIN)
     if len(names) > _MAX_MEMBERS:
@@ -152,8 +151,7 @@ def restore_precision(folder: Path, path: Path | str) -> None:
     try:
         info = PackInfo.model_validate_json(read_at_most(folder / PACK_INFO, MAX_JSON_BYTES))
     except (ValidationError, ValueError, RecursionError):
-        hint = f"this version of nmt reads format {FORMAT} of packed models; a newer version may read it"
-        raise RunError(f"cannot read its {PACK_INFO}", path=path, hint=hint) from None
+        raise RunError(f"cannot read its {PACK_INFO}", path=path, hint=_NEWER) from None
     for weights in (folder / "checkpoints").glob("*.safetensors") if info.precision == "fp16" else ():
         if fault := find_corruption(weights):
             raise RunError(f"the weights {weights.name} are {fault}", path=path, hint=_PACK_AGAIN)
@@ -203,21 +201,13 @@ def _unpack_into(folder: Path, path: Path) -> None:
 def _check_members(members: list[zipfile.ZipInfo], path: Path) -> None:
     """Raise RunError unless the members are plain files, stored uncompressed in the file at `path`."""
     for member in members:
-        kind = stat.S_IFMT(member.external_attr >> 16)
-        fault = (
-            "is encrypted"
-            if member.flag_bits & _ENCRYPTED
-            else "is compressed; packed models are stored uncompressed"
-            if member.compress_type != zipfile.ZIP_STORED or member.compress_size != member.file_size
-            else "is a link or a special file"
-            if kind not in (0, stat.S_IFREG)
-            else ""
-        )
-        if fault:
+        is_stored = member.compress_type == zipfile.ZIP_STORED and member.compress_size == member.file_size
+        faults = {
+            "is encrypted": member.flag_bits & _ENCRYPTED,
+            "is compressed; packed models are stored uncompressed": not is_stored,
+            "is a link or a special file": stat.S_IFMT(member.external_attr >> 16) not in (0, stat.S_IFREG),
+        }
+        for fault in (fault for fault, is_so in faults.items() if is_so):
             raise RunError(f"{member.filename} {fault}", path=path, hint=_PACK_AGAIN)
     if sum(member.file_size for member in members) > path.stat().st_size:
         raise RunError("its files claim to be larger than the zip file", path=path, hint=_PACK_AGAIN)
-
-
-def _safe_stem(path: Path) -> str:
-    return re.sub(r"[^A-Za-z0-9._-]", "-", path.stem).strip(".-")[:100] or "model"

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 from nmt.base.errors import RunError
 
@@ -54,20 +54,12 @@ def count_parameters(path: Path) -> int:
     return sum(map(math.prod, tensor_shapes(path).values()))
 
 
-class _Checksum(NamedTuple):
-    """The position of the checksum in the file, and its value."""
-
-    offset: int
-    digest: str
-
-
 def write_checksum(path: Path) -> None:
     """Write the checksum into a safetensors file that was saved with the metadata `NO_CHECKSUM`."""
     with open(path, "r+b") as file:
-        found = _find(file)
-        assert isinstance(found, _Checksum)
-        digest = _digest(file, found.offset)
-        file.seek(found.offset)
+        offset, _ = _find(file)
+        digest = _digest(file, offset)
+        file.seek(offset)
         file.write(digest.encode())
 
 
@@ -75,22 +67,22 @@ def find_corruption(path: Path) -> str:
     """Describe what is wrong with a safetensors file; an empty string if it is intact."""
     try:
         with open(path, "rb") as file:
-            found = _find(file)
-            if isinstance(found, str):
-                return found
-            return "" if _digest(file, found.offset) == found.digest else "damaged: the checksum does not match"
+            offset, digest = _find(file)
+            return "" if _digest(file, offset) == digest else "damaged: the checksum does not match"
     except FileNotFoundError:
         return "missing"
     except OSError as error:
         return f"not readable: {error.strerror or error}"
+    except ValueError as error:
+        return f"damaged: {error}"
 
 
-def _find(file: BinaryIO) -> _Checksum | str:
-    """Return the checksum of a file, or what is wrong with its header."""
+def _find(file: BinaryIO) -> tuple[int, str]:
+    """Return the position and the value of the checksum in a file. ValueError if the header is damaged."""
     size = os.fstat(file.fileno()).st_size
     length = int.from_bytes(file.read(8), "little")
     if size < 8 or length > min(size - 8, _MAX_HEADER_BYTES):
-        return f"damaged: the header claims {length:,} bytes, but the file has {size:,}"
+        raise ValueError(f"the header claims {length:,} bytes, but the file has {size:,}")
     raw = file.read(length)
     try:
         header = json.loads(raw)
@@ -98,15 +90,15 @@ def _find(file: BinaryIO) -> _Checksum | str:
         end = max((int(entry["data_offsets"][1]) for entry in header.values()), default=0)
         digest = "" if metadata is None else metadata["sha256"]
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError):
-        return "damaged: the header is not readable"
+        raise ValueError("the header is not readable") from None
     if 8 + length + end != size:
-        return f"damaged: the file has {size:,} bytes, but should have {8 + length + end:,}"
+        raise ValueError(f"the file has {size:,} bytes, but should have {8 + length + end:,}")
     if metadata is None:
-        return "damaged: there is no checksum"
+        raise ValueError("there is no checksum")
     at = raw.find(b'"sha256":"')
     if at < 0 or not isinstance(digest, str) or not re.fullmatch("[0-9a-f]{64}", digest):
-        return "damaged: the checksum is not readable"
-    return _Checksum(8 + at + len(b'"sha256":"'), digest)
+        raise ValueError("the checksum is not readable")
+    return 8 + at + len(b'"sha256":"'), digest
 
 
 def _digest(file: BinaryIO, offset: int) -> str:

@@ -95,19 +95,12 @@ def product_rate(device: torch.device, dtype: torch.dtype) -> float:
     # Random numbers, because on constant ones a GPU draws less power and so runs faster than in training.
     numbers = torch.Generator(device).manual_seed(1)
     left, right = (torch.randn(size, size, generator=numbers, device=device).to(dtype) for _ in range(2))
-    seconds = []
+    wait, seconds = getattr(torch, device.type).synchronize, []
     with tf32_products(device):
         for _ in range(4):  # the first one is a warm-up
-            _wait(device)
+            wait()
             started = time.perf_counter()
             left @ right
-            _wait(device)
+            wait()
             seconds.append(time.perf_counter() - started)
     return 2.0 * size**3 / min(seconds[1:])
-
-
-def _wait(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-    elif device.type == "mps":
-        torch.mps.synchronize()

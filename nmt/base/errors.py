@@ -53,12 +53,8 @@ class NmtError(Exception):
         self.path = path
         self.line = line
         self.hint = hint
-        super().__init__(self._render())
-
-    def _render(self) -> str:
-        path = "" if self.path is None else printable(str(self.path))
-        place = "" if self.path is None else f"{path}: " if self.line is None else f"{path}:{self.line}: "
-        return printable(f"{place}{self.message}" + (f"\n  {self.hint}" if self.hint else ""), but="\n")
+        place = "" if path is None else f"{printable(str(path))}{'' if line is None else f':{line}'}: "
+        super().__init__(printable(f"{place}{message}" + (f"\n  {hint}" if hint else ""), but="\n"))
 
 
 class ConfigError(NmtError):

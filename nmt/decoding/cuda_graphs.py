@@ -186,8 +186,8 @@ class CudaGraphStep:
         self.max_len = max_len
         num_sentences, _, _, src_len = sources[0].bias.shape
         first = recordings.take(Shape(num_sentences, beam_size, src_len, FIRST_CAPACITY), sources)
-        self._steps = [first]  # a list, because `finalize` must not refer to this object
-        weakref.finalize(self, _give_back_all, recordings, self._steps)
+        steps = self._steps = [first]  # a list, because `finalize` must not refer to this object
+        weakref.finalize(self, lambda: recordings.give_back(steps[0]))
 
     @property
     def step(self) -> StaticStep:
@@ -227,20 +227,10 @@ class CudaGraphStep:
     def _move(self, shape: Shape, sentences: Tensor | None) -> None:
         """Continue in caches of `shape`, with `sentences` or with all of them (None)."""
         before = self.step
-        sources = [Sources(cache.cross, _bias(cache)) for cache in before.caches]
+        sources = [Sources(cache.cross, cache.bias) for cache in before.caches]
         if sentences is not None:
             sources = [each.select(sentences) for each in sources]
         self._steps[0] = self.recordings.take(shape, sources)
         for cache, old in zip(self.step.caches, before.caches, strict=True):
             cache.continue_from(old, sentences)
         self.recordings.give_back(before)
-
-
-def _bias(cache: StaticKVCache) -> Tensor:
-    assert cache.cross_mask.bias is not None
-    return cache.cross_mask.bias
-
-
-def _give_back_all(recordings: StepRecordings, steps: list[StaticStep]) -> None:
-    for step in steps:
-        recordings.give_back(step)

@@ -31,10 +31,8 @@ class NotFiniteError(RunError):
 def check_finite(score: float) -> None:
     """Raise NotFiniteError if `score`, the log-probability of an output, is not a number."""
     if math.isnan(score):
-        raise NotFiniteError(
-            "the model's output is not finite: its weights are damaged, or its training diverged",
-            hint="use another checkpoint, or train again with a lower training.lr",
-        )
+        message = "the model's output is not finite: its weights are damaged, or its training diverged"
+        raise NotFiniteError(message, hint="use another checkpoint, or train again with a lower training.lr")
 
 
 def output_limits(

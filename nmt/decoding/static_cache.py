@@ -20,7 +20,8 @@ class StaticKVCache(PreallocatedKVCache):
 
     def __init__(self, cross: Sequence[KeyValue], cross_bias: Tensor, capacity: int, *, beam_size: int = 1):
         """Allocate `capacity` target positions, and sources with the shapes of `cross`, [B, H, S, K] each."""
-        super().__init__(cross, AttentionMask(cross_bias.clone()), capacity, beam_size=beam_size)
+        self.bias = cross_bias.clone()
+        super().__init__(cross, AttentionMask(self.bias), capacity, beam_size=beam_size)
         key = self.cross[0][0]
         shape = (len(cross), 2, key.size(0) * beam_size, key.size(1), capacity, key.size(3))
         self._buffer = key.new_zeros(shape)  # masked values must be finite
@@ -40,11 +41,10 @@ class StaticKVCache(PreallocatedKVCache):
 
     def restart(self, cross: Sequence[KeyValue], cross_bias: Tensor) -> None:
         """Replace the sources by others of the same shapes, and clear the targets."""
-        assert self.cross_mask.bias is not None
         for (key, value), (new_key, new_value) in zip(self.cross, cross, strict=True):
             key.copy_(new_key)
             value.copy_(new_value)
-        self.cross_mask.bias.copy_(cross_bias)
+        self.bias.copy_(cross_bias)
         self._buffer.zero_()
         self._position.zero_()
         self.length = 0

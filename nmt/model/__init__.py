@@ -22,31 +22,11 @@ if TYPE_CHECKING:
     from nmt.model.transformer import Transformer
 
 __all__ = [
-    "BOS_ID",
-    "EOS_ID",
-    "PAD_ID",
-    "AdditiveScore",
-    "AttentionMask",
-    "DecoderLayer",
-    "EncoderLayer",
-    "FeedForward",
-    "GaussianScore",
-    "KVCache",
-    "ModelConfig",
-    "MultiHeadAttention",
-    "PreallocatedKVCache",
-    "Rotary",
-    "Transformer",
-    "attend",
-    "attention_weights",
-    "causal_mask",
-    "mask_bias",
-    "masked_softmax",
-    "padding_mask",
-    "scaled_dot_product",
-    "sinusoidal_positions",
-    "token_loss",
-]
+    "BOS_ID", "EOS_ID", "PAD_ID", "AdditiveScore", "AttentionMask", "DecoderLayer", "EncoderLayer", "FeedForward",
+    "GaussianScore", "KVCache", "ModelConfig", "MultiHeadAttention", "PreallocatedKVCache", "Rotary", "Transformer",
+    "attend", "attention_weights", "causal_mask", "mask_bias", "masked_softmax", "padding_mask", "scaled_dot_product",
+    "sinusoidal_positions", "token_loss",
+]  # fmt: skip
 
 
 _HOMES = ("attention", "scores", "positions", "masks", "kernels.chunked_loss", "cache", "transformer", "recording")

@@ -18,17 +18,12 @@ from nmt.model.positions import Rotary
 NORM_EPS = {"layer": 1e-5, "rms": 1e-6}
 
 
-def squared_relu(hidden: Tensor) -> Tensor:
-    """Return max(hidden, 0)^2 (So et al. 2021, Primer, section 4)."""
-    return F.relu(hidden).square()
-
-
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "gelu": F.gelu,
     "silu": F.silu,
     "swiglu": F.silu,
-    "relu2": squared_relu,
+    "relu2": lambda hidden: F.relu(hidden).square(),  # So et al. 2021, Primer, section 4
 }
 
 

@@ -39,10 +39,9 @@ def length_mask(lengths: Tensor, shape: torch.Size) -> Tensor:
     """
     fits = lengths.shape == shape[:1] or lengths.shape == (*shape[:1], *shape[-2:-1])
     if lengths.is_floating_point() or not fits or lengths.dim() >= len(shape):
-        raise NmtError(
-            f"a mask of {str(lengths.dtype).removeprefix('torch.')} {list(lengths.shape)} for scores {list(shape)}",
-            hint="pass a boolean mask that broadcasts to the scores [B, ..., Q, S], or integer lengths [B] or [B, Q]",
-        )
+        hint = "pass a boolean mask that broadcasts to the scores [B, ..., Q, S], or integer lengths [B] or [B, Q]"
+        kind = str(lengths.dtype).removeprefix("torch.")
+        raise NmtError(f"a mask of {kind} {list(lengths.shape)} for scores {list(shape)}", hint=hint)
     between = [1] * (len(shape) - 1 - lengths.dim())  # axes without a length of their own, such as the heads
     lengths = lengths.reshape(shape[0], *between, *lengths.shape[1:], 1)
     return torch.arange(shape[-1], device=lengths.device) < lengths

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 from nmt.base.errors import RunError
@@ -10,19 +9,17 @@ from nmt.config.model import AttentionKind, ModelConfig
 
 Shapes = dict[str, tuple[int, ...]]
 
-_VOCABULARIES = ("src_embedding.tokens.weight", "tgt_embedding.tokens.weight", "output_proj.weight")
+VOCABULARIES = ("src_embedding.tokens.weight", "tgt_embedding.tokens.weight", "output_proj.weight")
 
 
 def check_shapes(expected: Shapes, found: Shapes, path: Path) -> None:
     """Raise RunError unless the shapes `found` in the weights at `path` are the `expected` ones of the model."""
-    for name in _VOCABULARIES:
+    for name in VOCABULARIES:
         ours, theirs = expected.get(name, ()), found.get(name, ())
         if ours[1:] == theirs[1:] and ours[:1] != theirs[:1] and ours and theirs:
-            raise RunError(
-                f"the tokenizer has {ours[0]:,} tokens, and these weights were trained with {theirs[0]:,}",
-                path=path,
-                hint="tokenizer and weights of a run belong together; copy the whole run again",
-            )
+            message = f"the tokenizer has {ours[0]:,} tokens, and these weights were trained with {theirs[0]:,}"
+            hint = "tokenizer and weights of a run belong together; copy the whole run again"
+            raise RunError(message, path=path, hint=hint)
     odd = sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name))
     if odd:
         raise _of_another_model(f"{odd[0]} and {len(odd) - 1} more differ", path)
@@ -60,7 +57,7 @@ def parameter_shapes(config: ModelConfig, src_vocab_size: int, tgt_vocab_size: i
     for layer in range(config.decoder_layers):
         shapes |= _sublayers(config, f"decoder_layers.{layer}", ("self", "cross"))
     if config.norm_position == "pre":
-        shapes |= dict(_norm(config, "encoder_norm")) | dict(_norm(config, "decoder_norm"))
+        shapes |= _norm(config, "encoder_norm") | _norm(config, "decoder_norm")
     return shapes
 
 
@@ -75,17 +72,16 @@ def _sublayers(config: ModelConfig, layer: str, attentions: tuple[AttentionKind,
         if config.normalizes_heads(name):
             head_size = (d_model // config.num_heads,)
             shapes |= {f"{layer}.{name}_attention.{side}_norm.weight": head_size for side in ("query", "key")}
-        shapes |= dict(_norm(config, f"{layer}.{name}_residual.norm"))
+        shapes |= _norm(config, f"{layer}.{name}_residual.norm")
     shapes |= _linear(f"{layer}.feed_forward.input_proj", d_model, d_hidden)
     shapes |= _linear(f"{layer}.feed_forward.output_proj", d_ff, d_model)
-    return shapes | dict(_norm(config, f"{layer}.feed_forward_residual.norm"))
+    return shapes | _norm(config, f"{layer}.feed_forward_residual.norm")
 
 
 def _linear(name: str, inputs: int, outputs: int) -> Shapes:
     return {f"{name}.weight": (outputs, inputs), f"{name}.bias": (outputs,)}
 
 
-def _norm(config: ModelConfig, name: str) -> Iterator[tuple[str, tuple[int, ...]]]:
-    yield f"{name}.weight", (config.d_model,)
-    if config.norm == "layer":
-        yield f"{name}.bias", (config.d_model,)
+def _norm(config: ModelConfig, name: str) -> Shapes:
+    parameters = ("weight", "bias") if config.norm == "layer" else ("weight",)
+    return {f"{name}.{parameter}": (config.d_model,) for parameter in parameters}

@@ -30,7 +30,7 @@ from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.decoding.engines.interface import Input, Output, check_layer_and_head
 from nmt.decoding.engines.threads import Threads
 from nmt.decoding.hypothesis import Hypothesis, check_finite, output_limits, sampling_numbers
-from nmt.model.shapes import check_number_of_layers, check_shapes, parameter_shapes
+from nmt.model.shapes import VOCABULARIES, check_number_of_layers, check_shapes, parameter_shapes
 
 try:
     from nmt.decoding.native import _decoder
@@ -42,10 +42,7 @@ NativePrecision = Literal["int8", "fp32"]
 MAX_ROWS = 32  # hypotheses that a thread decodes side by side; more do not make the matrix products faster
 _MAX_AHEAD = 8  # tokens of a draft that are verified at once, as in nmt/decoding/native/search.c
 _FEW_ROWS = 16
-_CACHED_WEIGHTS = (
-    16_000_000  # numbers; they fit the processor's cache, so reading them for only a few rows costs nothing extra
-)
-
+_CACHED_WEIGHTS = 16_000_000  # numbers that fit the processor's cache: reading them for a few rows costs nothing extra
 _MOST_ALONE = 255  # searches between two tries to get the help of a second thread
 
 MIN_MAPPED_BYTES = 256_000_000 if sys.platform != "win32" else sys.maxsize
@@ -156,9 +153,8 @@ class NativeEngine:
         try:
             self._model = _decoder.load(self.kernel, numbers, arrays, mapped)
         except ValueError as error:
-            raise RunError(
-                f"the native decoder cannot load this model ({error})", hint="use the engine torch"
-            ) from error
+            message = f"the native decoder cannot load this model ({error})"
+            raise RunError(message, hint="use the engine torch") from error
         except MemoryError:
             raise RunError("not enough memory to load this model") from None
 
@@ -300,7 +296,7 @@ def config_numbers(config: ModelConfig, tokenizers: TokenizerPair, precision: st
 
 
 def _random_numbers(
-    options: SearchOptions, sources: Sequence[Sequence[int]], longest: int, draws: Sequence[int] | None = None
+    options: SearchOptions, sources: Sequence[Sequence[int]], longest: int, draws: Sequence[int] | None
 ) -> array[float]:
     """Return the random number for each draw, [sources][samples][longest], as in `nmt.decoding.sampling`."""
     numbers = array("d")
@@ -353,8 +349,7 @@ def arrays_in_order(config: ModelConfig, tokenizers: TokenizerPair, arrays: dict
     else:
         width = config.d_model // config.num_heads if config.positions == "rotary" else config.d_model
         positions = [array("f", [math.exp(-math.log(10000.0) * i / width) for i in range(0, width - 1, 2)])]
-    apart = {"src_embedding.tokens.weight", "tgt_embedding.tokens.weight", "output_proj.weight", "output_proj.bias"}
-    apart |= {f"{side}_embedding.learned.weight" for side in ("src", "tgt")}
+    apart = {*VOCABULARIES, "output_proj.bias", "src_embedding.learned.weight", "tgt_embedding.learned.weight"}
     layers = [arrays[name].data for name in shapes if name not in apart]
     output = arrays["output_proj.weight"].data if "output_proj.weight" in arrays else target
     bias = [arrays["output_proj.bias"].data] if config.output_bias else []

@@ -48,7 +48,11 @@ def load_engine(
         return loaded
     if engine == "torch" or obstacle or uses_gpu:
         return _load_torch(runs, tokenizers, device, precision, obstacle)
-    return NativeEngine.load(runs[0], tokenizers, _native_precision(runs[0], precision), scores=scores)
+    if precision == "auto" and prefers_fp32(runs[0]):
+        log.info("translating in fp32: int8 costs this run %.2f BLEU on the validation set", _int8_loss(runs[0]))
+        precision = "fp32"
+    native_precision: NativePrecision = "fp32" if precision == "fp32" else "int8"
+    return NativeEngine.load(runs[0], tokenizers, native_precision, scores=scores)
 
 
 def prefers_fp32(run: RunDir) -> bool:
@@ -63,16 +67,6 @@ def _int8_loss(run: RunDir) -> float:
     """Return the BLEU that int8 costs with the weights that nmt translates with; 0 if not measured with these."""
     scores = run.index().int8
     return scores.loss if scores is not None and scores.checkpoint == run.usable_checkpoint().stem else 0.0
-
-
-def _native_precision(run: RunDir, precision: str) -> NativePrecision:
-    """Return the precision of the native engine for `precision`: auto, int8 or fp32."""
-    if precision != "auto":
-        return "fp32" if precision == "fp32" else "int8"
-    if not prefers_fp32(run):
-        return "int8"
-    log.info("translating in fp32: int8 costs this run %.2f BLEU on the validation set", _int8_loss(run))
-    return "fp32"
 
 
 def obstacle_to_native(runs: Sequence[RunDir], device: str, precision: str) -> str:

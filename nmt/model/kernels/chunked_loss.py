@@ -6,9 +6,8 @@ token mean.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import torch
@@ -222,7 +221,7 @@ def _r_drop_loss(products: Tensor, target: Tensor, with_gradient: bool, alpha: f
     return loss
 
 
-@functools.cache
+@cache
 def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     # dynamic, because the last chunk of a batch may have any number of rows.
     return torch.compile(function, dynamic=True)
