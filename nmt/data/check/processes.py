@@ -11,7 +11,6 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing import get_context, parent_process
-from multiprocessing.process import BaseProcess
 from multiprocessing.resource_tracker import ensure_running
 
 from nmt.base.errors import NmtError
@@ -68,14 +67,14 @@ def _start_worker(expected: Expectations, bits: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     parent = parent_process()
     assert parent is not None
+
+    def end_with_parent() -> None:
+        parent.join()
+        os._exit(1)
+
     # A worker waits for work on a pipe that it holds open itself, so it would outlive a parent that was killed.
-    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    threading.Thread(target=end_with_parent, daemon=True).start()
     _worker.append(Checker(expected, bits))
-
-
-def _end_with(parent: BaseProcess) -> None:
-    parent.join()
-    os._exit(1)
 
 
 def _check_chunk(src: list[str], tgt: list[str]) -> Checked:

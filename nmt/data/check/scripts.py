@@ -55,17 +55,6 @@ class _Codes(dict[int, str | None]):
 _CODE_OF_CHAR = _Codes()
 
 
-class _Forms(dict[str, int]):
-    """1 for a character that is only simplified, -1 for one that is only traditional, 0 for all others."""
-
-    def __missing__(self, char: str) -> int:
-        self[char] = _encodes(char, "gb2312") - _encodes(char, "big5") if "\u4e00" <= char <= "\u9fff" else 0
-        return self[char]
-
-
-_FORMS = _Forms()
-
-
 def script_codes(text: str) -> str:
     """Return `text` with each letter replaced by its script code, and others by a space; marks are removed."""
     return text.translate(_CODE_OF_CHAR)
@@ -93,11 +82,17 @@ def has_mixed_word(codes: str) -> bool:
 
 def form_of_chinese(text: str) -> Literal["simplified", "traditional"] | None:
     """Return the form of the Chinese characters in `text`, if it is clear."""
-    forms = [_FORMS[char] for char in text]
+    forms = list(map(_form_of, text))
     simplified, traditional = forms.count(1), forms.count(-1)
     if simplified >= max(_MIN_CHINESE, _OUTWEIGHS * traditional):
         return "simplified"
     return "traditional" if traditional >= max(_MIN_CHINESE, _OUTWEIGHS * simplified) else None
+
+
+@cache
+def _form_of(char: str) -> int:
+    """Return 1 for a character that is only simplified, -1 for one that is only traditional, 0 for all others."""
+    return _encodes(char, "gb2312") - _encodes(char, "big5") if "\u4e00" <= char <= "\u9fff" else 0
 
 
 def _encodes(char: str, encoding: str) -> bool:

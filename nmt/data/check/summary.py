@@ -112,7 +112,9 @@ class Summary:
             if len(rows):
                 self._found[rule] += len(rows)
                 self._only[rule] += int(np.count_nonzero(flags[rows] & chunk.bits_on & ~rule.bit == 0))
-                candidates = [(_priority(chunk.pairs[row].line), chunk.pairs[row]) for row in rows.tolist()]
+                pairs = [chunk.pairs[row] for row in rows.tolist()]
+                # By Knuth's multiplicative hash, which puts neighboring lines far apart.
+                candidates = [(pair.line * 2654435761 % (1 << 32), pair) for pair in pairs]
                 examples = sorted(self._examples[rule] + candidates, key=lambda entry: entry[0])
                 self._examples[rule] = examples[:MAX_EXAMPLES]
         self._add_shifts(chunk.pairs, chunk.result.shifts)
@@ -174,10 +176,6 @@ def _example_of(pair: SentencePair, corpora: Sequence[ParallelFiles]) -> Example
     """Return a pair of `corpora` as an example for reports."""
     src, tgt = pair.src[:_EXAMPLE_CHARACTERS], pair.tgt[:_EXAMPLE_CHARACTERS]
     return Example(str(path_of(corpora, pair)), pair.line, src, tgt)
-
-
-def _priority(line: int) -> int:
-    return line * 2654435761 % (1 << 32)  # Knuth's multiplicative hash: neighbors are far apart
 
 
 def render_text(report: CheckReport) -> str:

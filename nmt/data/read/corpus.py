@@ -105,10 +105,7 @@ def _read_aligned(files: ParallelFiles, src_path: Path) -> Iterator[Record]:
         if src is None or tgt is None:
             longer = number + sum(1 for _ in (src_lines if tgt is None else tgt_lines))
             num_src, num_tgt = (longer, number - 1) if tgt is None else (number - 1, longer)
-            raise DataError(
-                f"{num_src} source lines (in {src_path}) but {num_tgt} target lines",
-                path=tgt_path,
-                line=number,
-                hint="line n of one file must translate line n of the other; check from this line on",
-            )
+            message = f"{num_src} source lines (in {src_path}) but {num_tgt} target lines"
+            hint = "line n of one file must translate line n of the other; check from this line on"
+            raise DataError(message, path=tgt_path, line=number, hint=hint)
         yield src.strip(), tgt.strip(), number

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -200,6 +200,7 @@ class DataPosition:
     batch: int = 0
 
 
+@dataclass
 class TokenBudgetSampler:
     """An endless sequence of batches of store indices, determined only by `order`, its seed and the position.
 
@@ -209,27 +210,17 @@ class TokenBudgetSampler:
     swapped in even epochs, those of the other half in odd ones.
     """
 
-    def __init__(
-        self,
-        store: TokenStore,
-        order: Order,
-        *,
-        batch_tokens: int,
-        max_src_len: int,
-        max_tgt_len: int,
-        drop_too_long: bool,
-    ):
-        self.store = store
-        self.redraw: Redraw | None = None  # redraws the pairs of each pool, before batches are cut by length
-        self.order = order
-        self.batch_tokens = batch_tokens
-        self.max_src_len = max_src_len
-        self.max_tgt_len = max_tgt_len
-        self.drop_too_long = drop_too_long
-        self.both_directions = False
-        self.position = DataPosition()
-        self._batches: list[BatchIndices] | None = None
-        self._num_pools = -(-len(store) // _POOL_PAIRS)
+    store: TokenStore
+    order: Order
+    _: KW_ONLY
+    batch_tokens: int
+    max_src_len: int
+    max_tgt_len: int
+    drop_too_long: bool
+    both_directions: bool = False
+    redraw: Redraw | None = None  # redraws the pairs of each pool, before batches are cut by length
+    position: DataPosition = field(default_factory=DataPosition)
+    _batches: list[BatchIndices] | None = None  # of the pool at `position`
 
     def next_indices(self) -> BatchIndices:
         """Return the indices of the next batch, without reading its tokens."""
@@ -238,7 +229,7 @@ class TokenBudgetSampler:
                 self._batches = self._make_pool()
             if self.position.batch < len(self._batches):
                 break
-            turns, pool = divmod(self.position.pool + 1, self._num_pools)
+            turns, pool = divmod(self.position.pool + 1, -(-len(self.store) // _POOL_PAIRS))
             self.seek(DataPosition(self.position.epoch + turns, pool))
         rows = self._batches[self.position.batch]
         self.position.batch += 1

@@ -86,18 +86,14 @@ def choose_groups(pairs: Iterable[tuple[str, str]], counts: Mapping[str, int], s
             raise DataError(f"the sentences repeat too often to hold out {' and '.join(counts)} in groups", hint=hint)
         names.update(dict.fromkeys(fits[start:end].tolist(), name))
         start = end
-    return Holdout(
-        seed,
-        {value: names[of] for value, of in zip(sources.tolist(), members.tolist(), strict=True) if of in names},
-    )
+    of_sources = zip(sources.tolist(), members.tolist(), strict=True)
+    return Holdout(seed, {value: names[of] for value, of in of_sources if of in names})
 
 
 def _refuse_few(num_distinct: int, counts: Mapping[str, int]) -> None:
     if num_distinct < _MAX_HOLDOUT_DIVISOR:
-        raise DataError(
-            f"{num_distinct} distinct source sentences are too few to hold out {' and '.join(counts)}",
-            hint=f"give at least {_MAX_HOLDOUT_DIVISOR}, or set data.valid and data.test",
-        )
+        message = f"{num_distinct} distinct source sentences are too few to hold out {' and '.join(counts)}"
+        raise DataError(message, hint=f"give at least {_MAX_HOLDOUT_DIVISOR}, or set data.valid and data.test")
 
 
 def _smallest_hashes(sources: Iterable[str], limit: int, seed: int) -> list[int]:

@@ -81,10 +81,8 @@ class _Direction:
         """
         weights = self.probabilities[entries]
         if near is not None:
-            scales = np.bincount(positions, minlength=len(ids)) / np.maximum(
-                np.bincount(positions, near, len(ids)), 1e-30
-            )
-            weights *= near * scales[positions]  # of mean 1, as without a prior
+            sums = np.maximum(np.bincount(positions, near, len(ids)), 1e-30)
+            weights *= near * (np.bincount(positions, minlength=len(ids)) / sums)[positions]  # of mean 1, as without it
         totals = self.null[ids] + np.bincount(positions, weights, minlength=len(ids))
         self.counts += np.bincount(entries, weights / totals[positions], minlength=len(self.counts))
         self.null_counts += np.bincount(ids, self.null[ids] / totals, minlength=len(self.null))

@@ -98,10 +98,8 @@ def quotas(sizes: Sequence[int], weights: Sequence[float]) -> list[int]:
             hint = "omit it, or check what its filters drop"
             raise ConfigError(f"corpus {corpus + 1} of data.train has a weight, but no pairs to train on", hint=hint)
         if weight and not share:
-            hint = "raise its weight, or omit it"
-            raise ConfigError(
-                f"corpus {corpus + 1} of data.train gets none of the {num_pairs:,} pairs of an epoch", hint=hint
-            )
+            message = f"corpus {corpus + 1} of data.train gets none of the {num_pairs:,} pairs of an epoch"
+            raise ConfigError(message, hint="raise its weight, or omit it")
     return shares
 
 

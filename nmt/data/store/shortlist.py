@@ -58,7 +58,7 @@ class Shortlist(NamedTuple):
             raise RunError("this run has no shortlist", path=path, hint=hint)
 
         def parse(entries: dict[str, Any]) -> Shortlist:
-            loaded = cls(*(_ints(entries, name) for name in _NAMES))
+            loaded = cls(*(array("i", entry_data(entries, name, "I32")) for name in _NAMES))
             starts = loaded.starts
             if len(starts) != tokenizers.src.vocab_size + 1 or starts[0] != 0 or starts[-1] != len(loaded.candidates):
                 raise ValueError("its parts do not fit together")
@@ -75,10 +75,3 @@ class Shortlist(NamedTuple):
 def refuse_shortlist() -> Shortlist:
     """Raise NmtError, because the model does not come from a run."""
     raise NmtError("this model has no shortlist", hint="shortlists belong to runs: `nmt shortlist RUN`")
-
-
-def _ints(entries: dict[str, Any], name: str) -> array[int]:
-    """Return an array of a file. Raises ValueError if it is missing or does not contain 32-bit integers."""
-    found = array("i")
-    found.frombytes(entry_data(entries, name, "I32"))
-    return found

@@ -200,21 +200,19 @@ class PairChanger:
         if 2 * sum(c.lower() != c.upper() for c in free) <= sum(map(str.isalpha, free)):
             return pair
         change = uppercase if kind == "upper" else _title
-        return TextPair(
-            *(
-                "".join(
-                    piece if is_protected else change(piece, language) for piece, is_protected in self._pieces(text)
-                )
-                for text, language in zip(pair, self._direction, strict=True)
-            )
-        )
+        sides = []
+        for text, language in zip(pair, self._direction, strict=True):
+            pieces = (piece if is_protected else change(piece, language) for piece, is_protected in self._pieces(text))
+            sides.append("".join(pieces))
+        return TextPair(*sides)
 
     def _without_end(self, pair: TextPair) -> TextPair:
         """Return the pair without its final punctuation, if both sides have some."""
         kept = []
         for text in pair:
-            core = _without_final_marks(text)
-            if core == text or any(span.end > len(core) for span in self._protected(text)):
+            end = text.rstrip()
+            core = end.rstrip(_FINAL_MARKS).rstrip()
+            if core == end or any(span.end > len(core) for span in self._protected(text)):
                 return pair
             kept.append(core)
         return TextPair(*kept)
@@ -264,13 +262,6 @@ class CopyMaker:
                 changed = self._changers[corpus].change(kind, pair, draw)
                 return changed if changed != pair else None
         return None
-
-
-def _without_final_marks(text: str) -> str:
-    """Return `text` without its final punctuation, if it has some."""
-    end = text.rstrip()
-    core = end.rstrip(_FINAL_MARKS)
-    return text if core == end else core.rstrip()
 
 
 def _title(text: str, language: str) -> str:

@@ -32,6 +32,11 @@ class Piece(NamedTuple):
     score: float = 0.0
     type: int = NORMAL
 
+    def serialized(self) -> bytes:
+        """Return the token as an entry of `pieces`; its score is field 2, of four bytes."""
+        score = b"\x15" + struct.pack("<f", self.score)
+        return protobuf_field(_PIECES, protobuf_field(1, self.text.encode()) + score + protobuf_field(3, self.type))
+
 
 def read_pieces(model_bytes: bytes) -> list[Piece]:
     """Return the tokens of a serialized model, by id. Raises DataError if it is not a model, or is damaged."""
@@ -68,9 +73,8 @@ def with_characters(model_bytes: bytes, characters: Iterable[str]) -> bytes:
 
     They get the lowest score of all tokens, so that the penalty of unknown characters, which depends on it, stays.
     """
-    score = struct.pack("<f", min((p.score for p in read_pieces(model_bytes) if p.type == NORMAL), default=0.0))
-    pieces = (protobuf_field(1, text.encode()) + b"\x15" + score + protobuf_field(3, NORMAL) for text in characters)
-    return model_bytes + b"".join(protobuf_field(_PIECES, piece) for piece in pieces)
+    score = min((piece.score for piece in read_pieces(model_bytes) if piece.type == NORMAL), default=0.0)
+    return model_bytes + b"".join(Piece(text, score).serialized() for text in characters)
 
 
 def with_pieces(model_bytes: bytes, pieces: Sequence[Piece]) -> bytes:
@@ -86,11 +90,7 @@ def with_pieces(model_bytes: bytes, pieces: Sequence[Piece]) -> bytes:
         items.append((_TRAINER_SPEC, b""))
     # If a field has two values, the last one counts.
     others = [protobuf_field(n, v + overrides if n == _TRAINER_SPEC else v) for n, v in items]
-    fields = (  # the score is field 2, of four bytes
-        protobuf_field(1, text.encode()) + b"\x15" + struct.pack("<f", score) + protobuf_field(3, kind)
-        for text, score, kind in pieces
-    )
-    return b"".join([*(protobuf_field(_PIECES, piece) for piece in fields), *others])
+    return b"".join([*(piece.serialized() for piece in pieces), *others])
 
 
 def with_special_tokens(model_bytes: bytes) -> bytes:

@@ -143,19 +143,18 @@ def _is_too_long(text: str) -> bool:
 def _learn_here(sentences: Iterator[str], options: dict[str, Any]) -> bytes:
     """Learn in this process; raise exceptions of `sentences` as they are."""
     fault: list[BaseException] = []  # SentencePiece replaces exceptions of its input with its own
+
+    def caught() -> Iterator[str]:
+        try:
+            yield from sentences
+        except (Exception, KeyboardInterrupt) as error:
+            fault.append(error)
+            raise
+
     try:
-        return learn(_caught(sentences, fault), options)
+        return learn(caught(), options)
     except SentencePieceError as error:
         raise (fault[0] if fault else error) from None
-
-
-def _caught(sentences: Iterator[str], fault: list[BaseException]) -> Iterator[str]:
-    """Yield `sentences`; store an exception in `fault`, because SentencePiece would swallow it."""
-    try:
-        yield from sentences
-    except (Exception, KeyboardInterrupt) as error:
-        fault.append(error)
-        raise
 
 
 def _num_reserved(config: TokenizerConfig) -> int:
@@ -168,15 +167,11 @@ def _too_small(config: TokenizerConfig, name: str, smallest: int) -> DataError:
     learned = "words" if config.type == "word" else "characters"
     hint = f"set tokenizer.vocab_size to {smallest} or more"
     if config.type in ("unigram", "bpe") and config.character_coverage > MIN_COVERAGE:
-        hint += (
-            f", or lower tokenizer.character_coverage from {config.character_coverage:g} "
-            f"(to at least {MIN_COVERAGE}), which spells rare characters as bytes"
-        )
-    return DataError(
-        f"a vocabulary of {config.vocab_size} is too small for the {name} text: it needs at least {smallest}, "
-        f"{reserved} for reserved tokens and {smallest - reserved} for {learned}",
-        hint=hint,
-    )
+        hint += f", or lower tokenizer.character_coverage from {config.character_coverage:g} "
+        hint += f"(to at least {MIN_COVERAGE}), which spells rare characters as bytes"
+    needs = f"{smallest}, {reserved} for reserved tokens and {smallest - reserved} for {learned}"
+    message = f"a vocabulary of {config.vocab_size} is too small for the {name} text: it needs at least {needs}"
+    return DataError(message, hint=hint)
 
 
 def learn_in_process(sentences: Iterable[str], options: dict[str, Any]) -> bytes:

@@ -203,9 +203,8 @@ class Tokenizer:
         visible = unicodedata.category(character)[0] not in "CZ" or character in "\u200c\u200d"  # joiners of scripts
         if not visible or character == "▁" or self.type == "word":
             return False
-        return not {UNK_ID, *self._byte_values}.isdisjoint(self.encode(character)) and self.normalize_batch(
-            [character]
-        )[0].endswith(character)
+        is_known = {UNK_ID, *self._byte_values}.isdisjoint(self.encode(character))
+        return not is_known and self.normalize_batch([character])[0].endswith(character)
 
     def with_characters(self, characters: Sequence[str]) -> Tokenizer:
         """Return a tokenizer that also has `characters` that it lacks, as the last tokens; other text keeps its ids."""
@@ -286,11 +285,9 @@ class TokenizerPair:
         if not folder.is_dir():
             raise DataError("no such tokenizer folder", path=folder, hint="`nmt vocab` trains a tokenizer")
         listed = ", ".join(f"{name}.model" for name in sorted(found)) or "neither"
-        raise DataError(
-            f"a tokenizer folder must contain joint.model, or src.model and tgt.model; this one contains {listed}",
-            path=folder,
-            hint=f"{_RETRAIN}, or rename your SentencePiece models so (in tokenizer.path, also name one .model file)",
-        )
+        message = f"a tokenizer folder must contain joint.model, or src.model and tgt.model; this one contains {listed}"
+        hint = f"{_RETRAIN}, or rename your SentencePiece models so (in tokenizer.path, also name one .model file)"
+        raise DataError(message, path=folder, hint=hint)
 
 
 def refuse_existing_tokenizer(folder: Path, *, overwrite: bool) -> None:

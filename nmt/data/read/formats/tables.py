@@ -148,13 +148,11 @@ def _refuse_ids(rows: Sequence[Row], columns: tuple[int, int], names: Sequence[s
             example = next(cells[column] for _, cells in rows if len(cells) > column and _is_id(cells[column]))
             such_as = f", such as [{text[0] + 1}, {text[1] + 1}]" if len(text) > 1 else ", counted from 1"
             likely = in_words([str(i + 1) for i in text[:_SHOWN_COLUMNS]])
-            raise DataError(
-                f"column {column + 1}{name}, chosen as the {side}, has numbers or IDs such as {example.strip()} in "
-                f"{share:.0%} of the first {len(rows):,} rows; text is in column{'s' * (len(text) > 1)} {likely}",
-                path=path,
-                line=rows[0][0],
-                hint=f"set columns to the source and target columns{such_as}",
-            )
+            fault = f"column {column + 1}{name}, chosen as the {side}, has numbers or IDs such as {example.strip()}"
+            where = f"{share:.0%} of the first {len(rows):,} rows"
+            message = f"{fault} in {where}; text is in column{'s' * (len(text) > 1)} {likely}"
+            hint = f"set columns to the source and target columns{such_as}"
+            raise DataError(message, path=path, line=rows[0][0], hint=hint)
 
 
 def _share(rows: Sequence[Row], column: int, test: Callable[[str], bool]) -> float:
