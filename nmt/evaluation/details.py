@@ -144,9 +144,8 @@ def _group_all(system: System, sources: Sequence[str] | None, frequencies: Mappi
         return groupings
     unseen = [sum(frequencies[word] == 0 for word in of_sentence) for of_sentence in words]
     rarest = [min((frequencies[word] for word in of_sentence), default=-1) for of_sentence in words]
-    groupings.append(
-        _group(system.measured, "number of words of the source that are not in the training data", unseen, _UNSEEN)
-    )
+    title = "number of words of the source that are not in the training data"
+    groupings.append(_group(system.measured, title, unseen, _UNSEEN))
     title = "number of times that the rarest word of the source is in the training data"
     by_rarest = _group(system.measured, title, rarest, _FREQUENCIES)
     return [*groupings, by_rarest] if by_rarest.groups else groupings
@@ -159,14 +158,10 @@ def _calibration(sentences: Sequence[TestSentence]) -> list[Grouping]:
         return []
     expected, chrf = np.array(pairs).T
     correlation = np.corrcoef(expected, chrf)[0, 1] if np.ptp(expected) and np.ptp(chrf) else 0.0
-    groups = [
-        Group(
-            f"{bin_[0][0]:.1f} to {bin_[-1][0]:.1f}",
-            len(bin_),
-            {"expected": round(float(bin_[:, 0].mean()), 2), "chrF": round(float(bin_[:, 1].mean()), 2)},
-        )
-        for bin_ in np.array_split(np.array(pairs), NUM_BINS)
-    ]
+    groups = []
+    for bin_ in np.array_split(np.array(pairs), NUM_BINS):
+        scores = {"expected": round(float(bin_[:, 0].mean()), 2), "chrF": round(float(bin_[:, 1].mean()), 2)}
+        groups.append(Group(f"{bin_[0][0]:.1f} to {bin_[-1][0]:.1f}", len(bin_), scores))
     return [Grouping(f"{EXPECTED} (correlation with the chrF of a sentence: {correlation:.2f})", groups)]
 
 

@@ -59,12 +59,12 @@ class Evaluation:
     If the set has several directions, the scores are means over `directions`, and what follows has no value.
     """
 
-    models: list[str]  # empty for translations in a file
-    checkpoints: list[str]  # of runs, in the order of `models`
     set: str
     sentences: int
     scores: list[MetricScore]
-    directions: dict[str, Evaluation]  # by name, such as de-en; empty if there is only one direction
+    models: Sequence[str] = ()  # empty for translations in a file
+    checkpoints: Sequence[str] = ()  # of runs, in the order of `models`
+    directions: dict[str, Evaluation] = field(default_factory=dict)  # by name, such as de-en, if there are several
     system: System | None = None
     expected_chrf: Sequence[float | None] = ()  # of each sentence; empty for translations in a file
     options: SearchOptions | None = None  # None for translations in a file
@@ -86,8 +86,8 @@ class Evaluation:
     def as_json(self) -> dict[str, object]:
         """Return the evaluation as JSON values."""
         values: dict[str, object] = {
-            "models": self.models,
-            "checkpoints": self.checkpoints,
+            "models": list(self.models),
+            "checkpoints": list(self.checkpoints),
             "set": self.set,
             "sentences": self.sentences,
         }
@@ -215,7 +215,6 @@ class Evaluator:
             set=test_set.name,
             sentences=len(hypotheses),
             scores=system.scores(),
-            directions={},
             system=system,
             expected_chrf=[translation.expected_chrf for translation in translations],
             options=self.options,
@@ -271,12 +270,9 @@ def evaluate_file(path: Path, test_set: TestSet, metrics: Metrics) -> Evaluation
         log.info("no sacreBLEU command: sacreBLEU needs a file with one reference per line (--ref)")
     can_read = bool(test_set.paths) and all(_sacrebleu_can_read(*file) for file in files)
     return Evaluation(
-        models=[],
-        checkpoints=[],
         set=test_set.name,
         sentences=len(hypotheses),
         scores=system.scores(),
-        directions={},
         system=system,
         hypotheses=path,
         sacrebleu=sacrebleu_command(path, test_set.paths, metrics.names, system.tgt_lang) if can_read else None,

@@ -7,9 +7,9 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
 from html import escape
 from importlib.resources import files
-from itertools import chain
 from pathlib import PurePath
 from statistics import mean
+from string import Template
 
 from nmt.base.errors import printable
 from nmt.evaluation.card import twins_line
@@ -118,27 +118,35 @@ def _sentence_lines(sentence: TestSentence) -> Iterator[str]:
 
 def render_html(title: str, scores: Sequence[MetricScore], details: Details, compared: Sequence[ComparedSystem]) -> str:
     """Return an HTML page on a system and a test set that needs no other files; texts are escaped."""
-    head, foot = files("nmt.evaluation").joinpath("report.html").read_text("utf-8").split("$body")
-    parts = (
-        _overview(scores, details),
-        _comparisons(details, compared),
-        _groupings(details),
-        _sentences_table(details, compared),
+    order = sorted(details.sentences, key=lambda sentence: sentence.chrf)[:MAX_ROWS]
+    others = [(other.system.name, other.system.hypotheses, rounded_chrf(other.system)) for other in compared]
+    left_out = len(details.sentences) - len(order)
+    numbers = [(f"{len(details.sentences):,}", "sentences"), *((_value(score).strip(), score.name) for score in scores)]
+    counts = [(flag, details.flags[flag]) for flag in FLAGS if flag in details.flags]
+    texts = (["source"] if details.sentences[0].source is not None else []) + ["output", "reference"]
+    rows = ([(name, hyps[each.number - 1], chrf[each.number - 1]) for name, hyps, chrf in others] for each in order)
+    template = files("nmt.evaluation").joinpath("report.html").read_text("utf-8")
+    return Template(template).safe_substitute(  # which leaves the `${…}` of the script
+        title=escape(printable(title)),
+        figures="\n".join(f"<div><b>{number}</b>{label}</div>" for number, label in numbers),
+        signatures="\n".join(f"<li>{score.name}: <code>{escape(score.signature)}</code></li>" for score in scores),
+        comparisons="\n".join(_comparisons(details, compared)),
+        groupings="\n".join(_groupings(details)),
+        left_out=f"{left_out:,} better sentences are left out." if left_out else "",
+        options="".join(f'<option value="{flag}">{flag} ({count:,})</option>' for flag, count in counts),
+        numbers="".join(f'<th class="number">{head}</th>' for head in _heads(order[0], others)),
+        texts="".join(f"<th>{head}</th>" for head in texts),
+        rows="\n".join(map(_row, order, rows)),
     )
-    return head.replace("$title", escape(printable(title))) + "\n".join(chain(*parts)) + foot
 
 
-def _overview(scores: Sequence[MetricScore], details: Details) -> Iterator[str]:
-    numbers = [(f"{len(details.sentences):,}", "sentences")]
-    for score in scores:
-        half_width = "" if score.interval is None else f" ± {score.interval.half_width:.2f}"
-        numbers.append((f"{score.value:.2f}{half_width}", score.name))
-    cells = (f"<div><b>{number}</b>{label}</div>" for number, label in numbers)
-    yield "\n".join(['<div class="figures">', *cells, "</div>"])
-    yield "<p>With 95% confidence intervals, by bootstrap resampling of the sentences. Compare scores only if their"
-    yield "signatures are the same:</p><ul>"
-    yield from (f"<li>{score.name}: <code>{escape(score.signature)}</code></li>" for score in scores)
-    yield "</ul>"
+def _heads(sentence: TestSentence, others: Sequence[tuple[str, Sequence[str], Sequence[float]]]) -> Iterator[str]:
+    """Yield the titles of the columns of numbers, which sort by them."""
+    names = ["line", "chrF", "length", *(["expected"] if sentence.expected_chrf is not None else [])]
+    labels = {name.lower(): name for name in names}
+    labels |= {f"gain{number}": f"gain over {PurePath(name).name}" for number, (name, *_) in enumerate(others, 1)}
+    for key, label in labels.items():
+        yield f'<button type="button" data-key="{key}">{_html_text(label)}</button>'
 
 
 def _comparisons(details: Details, systems: Sequence[ComparedSystem]) -> Iterator[str]:
@@ -167,44 +175,6 @@ def _groupings(details: Details) -> Iterator[str]:
         yield f"<h2>By {grouping.property}</h2>"
         yield draw_calibration(grouping) if grouping.property.startswith(EXPECTED) else ""
         yield _html_table(("", "sentences", *names), rows, numbers=range(1, 2 + len(names)))
-
-
-def _sentences_table(details: Details, systems: Sequence[ComparedSystem]) -> Iterator[str]:
-    order = sorted(details.sentences, key=lambda sentence: sentence.chrf)[:MAX_ROWS]
-    others = [(other.system.name, other.system.hypotheses, rounded_chrf(other.system)) for other in systems]
-    yield "<h2>Sentences</h2>"
-    left_out = len(details.sentences) - len(order)
-    yield "<p>Worst sentences first. Words that are only in the output are <mark>marked</mark>. Words that are only"
-    yield 'in the reference are <mark class="missing">marked</mark> in another color.'
-    yield "Lengths are those of the reference in characters, gains are in chrF. Click a column title to sort by it."
-    yield f"{left_out:,} better sentences are left out." if left_out else ""
-    yield "</p>"
-    yield from _controls(details)
-    names = ["line", "chrF", "length", *(["expected"] if order[0].expected_chrf is not None else [])]
-    heads = [_sort_button(name.lower(), name) for name in names]
-    for number, (name, _, _) in enumerate(others, 1):
-        heads.append(_sort_button(f"gain{number}", f"gain over {PurePath(name).name}"))
-    numbers = "".join(f'<th class="number">{head}</th>' for head in heads)
-    texts = (["source"] if details.sentences[0].source is not None else []) + ["output", "reference"]
-    yield f'<div class="scroll"><table id="sentences"><thead><tr>{numbers}'
-    yield "".join(f"<th>{head}</th>" for head in texts) + "</tr></thead><tbody>"
-    for sentence in order:
-        index = sentence.number - 1
-        yield _row(sentence, [(name, texts[index], chrf[index]) for name, texts, chrf in others])
-    yield "</tbody></table></div>"
-
-
-def _controls(details: Details) -> Iterator[str]:
-    options = [
-        f'<option value="{flag}">{flag} ({details.flags[flag]:,})</option>' for flag in FLAGS if flag in details.flags
-    ]
-    yield '<div class="controls"><label>find <input id="words" type="search"></label>'
-    yield '<label>outputs <select id="flag"><option value="">all</option>'
-    yield "".join(options) + '</select></label><span id="shown"></span></div>'
-
-
-def _sort_button(key: str, label: str) -> str:
-    return f'<button type="button" data-key="{key}">{_html_text(label)}</button>'
 
 
 def _row(sentence: TestSentence, others: Sequence[tuple[str, str, float]]) -> str:

@@ -19,9 +19,7 @@ METRICS = ("bleu", "chrf", "chrf++", "ter", "spbleu")
 
 SPBLEU_TOKENIZER = "flores200"
 
-COMET = "COMET"
-"""The name of the score that `comet` computes. `comet` is not among `METRICS`, because it also needs sources."""
-
+COMET = "COMET"  # the score that `comet` computes, which is not among `METRICS`, because it also needs sources
 DEFAULT_COMET_MODEL = "Unbabel/wmt22-comet-da"
 _UNBOUNDED = ("TER", COMET)
 _MEANINGS = (  # from this BLEU or this chrF on
@@ -76,10 +74,8 @@ def score(
 def check_lengths(hypotheses: Sequence[str], references: Sequence[str]) -> None:
     """Raise DataError unless there are as many `hypotheses` as `references`, and at least one."""
     if len(hypotheses) != len(references):
-        raise DataError(
-            f"{len(hypotheses)} translations but {len(references)} references",
-            hint="line n of one must correspond to line n of the other",
-        )
+        hint = "line n of one must correspond to line n of the other"
+        raise DataError(f"{len(hypotheses)} translations but {len(references)} references", hint=hint)
     if not references:
         raise DataError("nothing to score: no references")
 
@@ -129,15 +125,11 @@ def score_sets(
     if len(sets) == 1:
         return DirectedScores(scores[0], {})
     by_direction = {str(each.direction): found for each, found in zip(sets, scores, strict=True)}
-    return DirectedScores(mean_scores(scores), by_direction)
-
-
-def mean_scores(scores: Sequence[Sequence[MetricScore]]) -> list[MetricScore]:
-    """Return the mean of each metric over several directions, all with the same metrics; without intervals."""
-    return [_mean(of_metric) for of_metric in zip(*scores, strict=True)]
+    return DirectedScores([_mean(of_metric) for of_metric in zip(*scores, strict=True)], by_direction)
 
 
 def _mean(scores: Sequence[MetricScore]) -> MetricScore:
+    """Return the mean of one metric over several directions, without an interval."""
     signatures = "; ".join(dict.fromkeys(each.signature for each in scores))
     value = sum(each.value for each in scores) / len(scores)
     return MetricScore(scores[0].name, value, f"mean of {len(scores)} directions: {signatures}")

@@ -54,14 +54,6 @@ class SentenceStatistics:
         """Return the score of each sentence [N], like `sacrebleu --sentence-level` for chrF and TER."""
         return [value_of(self.metric._compute_score_from_stats(row)) for row in self.rows]
 
-    def counts(self) -> NDArray[np.float64]:
-        """Return the counts as an array [N, K]. All except TER's are integers, whose sums are exact."""
-        return np.array(self.rows, dtype=np.float64)
-
-    def scores_of(self, sums: NDArray[Any]) -> NDArray[Any]:
-        """Return the score of each row of `sums` [S, K], computed in their precision."""
-        return np.array([self.metric._compute_score_from_stats(row).score for row in sums])
-
     def signature(self) -> Signature:
         """Return sacreBLEU's signature, without samples and seed."""
         return self.metric.get_signature()
@@ -174,9 +166,10 @@ def mean_with_interval(directions: Sequence[SentenceStatistics]) -> MetricScore:
 
 def resampled_scores(statistics: SentenceStatistics, seed: int = SEED) -> NDArray[Any]:
     """Return the scores [NUM_SAMPLES] of bootstrap samples of the sentences, drawn with replacement."""
-    counts = statistics.counts()
+    counts = np.array(statistics.rows, dtype=np.float64)  # [N, K]; all but TER's are integers, whose sums are exact
     sums = np.concatenate([weights @ counts for weights in _bootstrap_weights(len(counts), seed)])
-    return statistics.scores_of(sums.astype(np.float32))  # sacreBLEU's precision
+    score = statistics.metric._compute_score_from_stats
+    return np.array([score(row).score for row in sums.astype(np.float32)])  # sacreBLEU's precision
 
 
 def _bootstrap_weights(num_sentences: int, seed: int = SEED) -> Iterator[NDArray[np.float64]]:

@@ -80,13 +80,8 @@ def read_split(
     sets = first.read_sets(split, only)
     for other in others:
         if other.read_sets(split, only) != sets:
-            log.warning(
-                "%s has another %s set than %s; it may have been trained on sentences of the latter, so scores may be "
-                "too high",
-                other.path,
-                split,
-                first.path,
-            )
+            effect = "it may have been trained on sentences of the latter, so scores may be too high"
+            log.warning("%s has another %s set than %s; %s", other.path, split, first.path, effect)
     chosen = [each for each in sets if to in (None, each.direction.tgt) and from_ in (None, each.direction.src)]
     if not chosen:
         listed = ", ".join(str(each.direction) for each in sets)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
@@ -50,27 +51,19 @@ class ValidationResult(NamedTuple):
         return values
 
 
+@dataclass
 class Validator:
-    """Scores models on a validation set; for BLEU and chrF, it translates like `nmt eval`, by greedy search."""
+    """Scores models on a validation set; for BLEU and chrF, it translates like `nmt eval`, by greedy search.
 
-    def __init__(
-        self,
-        sets: Sequence[DirectedPairs],
-        tokenizers: TokenizerPair,
-        config: Config,
-        group: ProcessGroup | None = None,
-        statistics: TextStatistics | None = None,
-    ):
-        """Set the data to score. Each rank of `group` scores its share, and all get the same result.
+    Each rank of `group` scores its share, and all get the same result. `statistics` are those of the training text, as
+    `Translator` takes them. Placeholders count as copied, whatever an earlier end of this training has measured.
+    """
 
-        `statistics` are those of the training text, as `Translator` takes them. Placeholders count as copied, whatever
-        an earlier end of this training has measured.
-        """
-        self.group = group or ProcessGroup()
-        self.statistics = statistics and statistics.model_copy(update={"placeholders_copied": None})
-        self.sets = sets
-        self.tokenizers = tokenizers
-        self.config = config
+    sets: Sequence[DirectedPairs]
+    tokenizers: TokenizerPair
+    config: Config
+    group: ProcessGroup = field(default_factory=ProcessGroup)
+    statistics: TextStatistics | None = None
 
     def __call__(self, model: Transformer) -> ValidationResult:
         """Score `model`; its mode (training or evaluation) is restored."""
@@ -82,9 +75,8 @@ class Validator:
             (bleu, chrf), others = score_sets(self.sets, partial(self._translate, translator), ("bleu", "chrf"))
         model.train(was_training)
         signatures, directions = {"bleu": bleu.signature, "chrf": chrf.signature}, {}
-        for (loss_sum, num_tokens), (direction, (own_bleu, own_chrf)) in zip(
-            losses, others.items(), strict=bool(others)
-        ):
+        pairs = zip(losses, others.items(), strict=bool(others))
+        for (loss_sum, num_tokens), (direction, (own_bleu, own_chrf)) in pairs:
             directions[direction] = {"loss": loss_sum / num_tokens, "bleu": own_bleu.value, "chrf": own_chrf.value}
             signatures[f"bleu.{direction}"] = own_bleu.signature
             signatures[f"chrf.{direction}"] = own_chrf.signature
@@ -125,7 +117,8 @@ class Validator:
 
     def _translator(self, engine: Engine) -> Translator:
         options = self.config.decoding.greedy().changed(shortlist=False)
-        return Translator(self.tokenizers, engine, LanguagePair.from_config(self.config), options, self.statistics)
+        statistics = self.statistics and self.statistics.model_copy(update={"placeholders_copied": None})
+        return Translator(self.tokenizers, engine, LanguagePair.from_config(self.config), options, statistics)
 
     @torch.inference_mode()
     def _loss(self, model: Transformer, pairs: DirectedPairs) -> tuple[float, int]:

@@ -69,9 +69,8 @@ def _checked(weights: Any, num_tgt: int, num_src: int) -> np.ndarray:
 
     matrix = np.asarray(weights, dtype=float)
     if matrix.shape != (num_tgt, num_src):
-        raise NmtError(
-            f"attention weights of shape {list(matrix.shape)} for {num_tgt} target and {num_src} source tokens"
-        )
+        tokens = f"{num_tgt} target and {num_src} source tokens"
+        raise NmtError(f"attention weights of shape {list(matrix.shape)} for {tokens}")
     if matrix.size == 0:
         raise NmtError("no attention to draw: a side has no tokens")
     if not np.isfinite(matrix).all():

@@ -114,10 +114,8 @@ def families_covering(texts: Iterable[str]) -> list[str]:
         if not missing:
             return chosen
     named = " ".join(sorted(missing)[:_MAX_NAMED]) + (" …" if len(missing) > _MAX_NAMED else "")
-    raise NmtError(
-        f"no installed font has these characters: {named}",
-        hint="write to a file ending in .svg, or install a font with these characters, such as Noto Sans CJK",
-    )
+    hint = "write to a file ending in .svg, or install a font with these characters, such as Noto Sans CJK"
+    raise NmtError(f"no installed font has these characters: {named}", hint=hint)
 
 
 def _find_new_fonts() -> None:
