@@ -41,7 +41,7 @@ def make_model(name: str) -> None:
                 sys.exit("stopped: the model is not stored")
             shutil.rmtree(run.state.parent)
             facts: dict[str, Any] = {"commit": None, "command": [], "platform": "", "processor": ""}
-            run.write_info(run.info().model_copy(update=facts))
+            run.write_json(run.info_file, run.info().model_copy(update=facts))
             shutil.rmtree(MODELS / name, ignore_errors=True)
             shutil.copytree(run.path, MODELS / name)
         finally:

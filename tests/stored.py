@@ -138,7 +138,7 @@ def add_last_checkpoint(run: RunDir) -> str:
     index, name = run.index(), "step-00009999"
     shutil.copy2(run.best_checkpoint(), run.checkpoint(name))
     scores = {**index.checkpoints, name: {"loss": 9.0, "bleu": 0.0, "chrf": 0.0}}
-    run.write_index(index.model_copy(update={"last": name, "checkpoints": scores}))
+    run.write_json(run.index_file, index.model_copy(update={"last": name, "checkpoints": scores}))
     return name
 
 

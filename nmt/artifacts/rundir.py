@@ -187,10 +187,6 @@ class RunDir:
         """Read run.json. RunError if it is missing, damaged, or not written by a training."""
         return self._read_record(self.info_file, RunInfo)
 
-    def write_info(self, info: RunInfo) -> None:
-        """Write run.json."""
-        self.write_json(self.info_file, info.model_dump())
-
     def check(self) -> None:
         """Raise RunError if the folder contains links to outside it or special files, or has an unknown format."""
         refuse_special_files(self.path, "run")
@@ -218,9 +214,10 @@ class RunDir:
             raise RunError("not a JSON object", path=path)
         return value
 
-    def write_json(self, path: Path, value: dict[str, Any]) -> None:
+    def write_json(self, path: Path, value: dict[str, Any] | Section) -> None:
         """Write one of the run's JSON files, atomically."""
-        write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+        values = value.model_dump() if isinstance(value, Section) else value
+        write_text(path, json.dumps(values, indent=2, ensure_ascii=False) + "\n")
 
     def _read_record(self, path: Path, kind: type[Record]) -> Record:
         value = self.read_json(path)
@@ -258,10 +255,6 @@ class RunDir:
         """Read index.json; return an empty index if there is none yet. RunError if it is damaged."""
         return self._read_record(self.index_file, CheckpointIndex) if self.index_file.exists() else CheckpointIndex()
 
-    def write_index(self, index: CheckpointIndex) -> None:
-        """Write index.json."""
-        self.write_json(self.index_file, index.model_dump())
-
     def statistics(self, *, confidence: bool = True) -> TextStatistics | None:
         """Read statistics.json, or count the validation set of an old run; None for an imported model, which has none.
 
@@ -273,10 +266,6 @@ class RunDir:
         if not (self.data / "valid.src").exists():
             return None
         return TextStatistics.from_few(zip(*self.read_pairs("valid"), strict=True))
-
-    def write_statistics(self, statistics: TextStatistics) -> None:
-        """Write statistics.json."""
-        self.write_json(self.statistics_file, statistics.model_dump())
 
     def best_checkpoint(self) -> Path:
         """Return the path of the weights with the best score, according to the index. RunError if there are none."""
@@ -343,7 +332,7 @@ class RunDir:
         if directions:
             sizes = [(direction, len(list(group))) for direction, group in groupby(directions)]
             listed = tuple(DirectionSize(src=src, tgt=tgt, pairs=size) for (src, tgt), size in sizes)
-            self.write_json(self.data / f"{split}.json", SplitInfo(directions=listed).model_dump())
+            self.write_json(self.data / f"{split}.json", SplitInfo(directions=listed))
         for side, texts in (("src", (pair.src for pair in pairs)), ("tgt", (pair.tgt for pair in pairs))):
             with write_atomically(self.data / f"{split}.{side}") as partial:
                 partial.write_text("".join(text + "\n" for text in texts), encoding="utf-8", newline="\n")

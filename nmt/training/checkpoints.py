@@ -64,7 +64,7 @@ class CheckpointHistory:
         """Write `index.json` without the comparison of int8 and fp32, which is added at the end of training."""
         fields = asdict(self)
         del fields["listed_before"]
-        run.write_index(CheckpointIndex(last=self.last, **fields))
+        run.write_json(run.index_file, CheckpointIndex(last=self.last, **fields))
 
     def delete_unlisted(self, run: RunDir) -> None:
         """Delete weights listed neither in the saved state nor in the previous one; training may resume from either."""

@@ -49,7 +49,7 @@ def record_confidence(training: Training, translated: Sequence[Sequence[Translat
         translations += of_set
         chrf += scorer.measure("", [each.text for each in of_set]).sentence_chrf()
     confidence = fit_confidence(translations, chrf)
-    run.write_statistics(statistics.model_copy(update={"confidence": confidence}))
+    run.write_json(run.statistics_file, statistics.model_copy(update={"confidence": confidence}))
     if confidence is not None:
         expected = [confidence.expected_chrf(each.features) for each in translations]
         correlation = np.corrcoef(expected, chrf)[0, 1] if np.ptp(expected) and np.ptp(chrf) else 0.0
@@ -61,11 +61,8 @@ def fit_confidence(translations: Sequence[Translation], chrf: Sequence[float]) -
 
     Blank texts, and those that were not searched for, do not count. None if fewer than 50 sentences remain.
     """
-    rows = [
-        (*each.features, value)
-        for each, value in zip(translations, chrf, strict=True)
-        if each.src_ids and math.isfinite(each.score)
-    ]
+    pairs = zip(translations, chrf, strict=True)
+    rows = [(*each.features, value) for each, value in pairs if each.src_ids and math.isfinite(each.score)]
     if len(rows) < MIN_SENTENCES:
         return None
     usual_ratio = round(float(np.mean([row[1] for row in rows])), 6)

@@ -19,7 +19,6 @@ from nmt.decoding.hypothesis import NotFiniteError
 from nmt.training.checkpoints import checkpoint_name
 from nmt.training.monitor import diverged
 from nmt.training.parts import Training
-from nmt.training.validation import ValidationResult
 from nmt.translation import Translation
 
 log = logging.getLogger(__name__)
@@ -27,8 +26,21 @@ log = logging.getLogger(__name__)
 
 def score_and_write(training: Training, name: str, weights: Mapping[str, Tensor]) -> None:
     """Validate `weights` in fp32, the precision in which they are loaded; save them, and record their scores."""
-    started = time.perf_counter()
-    _write(training, name, weights, _validate(training, weights), started)
+    started, model = time.perf_counter(), training.model
+    if weights is not training.optimizer.model_parameters:
+        model = copy.deepcopy(model).float()
+        load_weights(model, weights)
+    try:
+        result = training.validator(model)
+    except NotFiniteError as error:
+        message = f"the model diverged: its outputs are not finite in the validation after update {training.update}"
+        raise diverged(training.run, message) from error
+    is_best = training.history.add(name, result, training.settings.keep_checkpoints)
+    if training.setup.group.is_main:
+        save_weights(training.run.checkpoint(name), weights)
+        training.history.write_index(training.run)
+        seconds, stage = time.perf_counter() - started, training.stage_number
+        training.monitor.log_validation(training.update, stage, name, result, best=is_best, seconds=seconds)
 
 
 def write_average(training: Training) -> None:
@@ -42,30 +54,6 @@ def write_average(training: Training) -> None:
     training.setup.group.barrier()  # wait until rank 0 has written the last one
     if len(names) > 1:
         score_and_write(training, AVERAGE, average_weights([training.run.checkpoint(name) for name in names]))
-
-
-def _validate(training: Training, weights: Mapping[str, Tensor]) -> ValidationResult:
-    model = training.model
-    if weights is not training.optimizer.model_parameters:
-        model = copy.deepcopy(model).float()
-        load_weights(model, weights)
-    try:
-        return training.validator(model)
-    except NotFiniteError as error:
-        message = f"the model diverged: its outputs are not finite in the validation after update {training.update}"
-        raise diverged(training.run, message) from error
-
-
-def _write(
-    training: Training, name: str, weights: Mapping[str, Tensor], result: ValidationResult, started: float
-) -> None:
-    is_best = training.history.add(name, result, training.settings.keep_checkpoints)
-    if training.setup.group.is_main:
-        save_weights(training.run.checkpoint(name), weights)
-        training.history.write_index(training.run)
-        seconds = time.perf_counter() - started
-        stage = training.stage_number
-        training.monitor.log_validation(training.update, stage, name, result, best=is_best, seconds=seconds)
 
 
 def check_int8(training: Training) -> list[list[Translation]] | None:
@@ -86,7 +74,7 @@ def check_int8(training: Training) -> list[list[Translation]] | None:
         log.warning("int8 and fp32 were not compared: %s", error.message)
         return None
     scores = Int8Scores(checkpoint=checkpoint, int8_bleu=int8_bleu, fp32_bleu=fp32_bleu)
-    run.write_index(run.index().model_copy(update={"int8": scores}))
+    run.write_json(run.index_file, run.index().model_copy(update={"int8": scores}))
     choice = "; on a CPU, nmt translates with this run in fp32" if prefers_fp32(run) else ""
     log.info("int8: %.2f BLEU on the validation set, fp32 %.2f%s", int8_bleu, fp32_bleu, choice)
     return in_fp32 if choice else in_int8

@@ -52,16 +52,8 @@ _OTHER_DEVICE = "resume it on a machine with a CUDA device, or start a new run f
 # moved if they contain the same text, which the fingerprint verifies.
 _MAY_CHANGE = {
     "training": {
-        "max_updates",
-        "max_minutes",
-        "early_stopping_patience",
-        "log_every",
-        "keep_checkpoints",
-        "average_checkpoints",
-        "score_test",
-        "threads",
-        "device",
-        "tensorboard",
+        *("max_updates", "max_minutes", "early_stopping_patience", "keep_checkpoints", "average_checkpoints"),
+        *("log_every", "score_test", "threads", "device", "tensorboard"),
     },
     "decoding": set(SearchOptions.model_fields),
     "data": {"store_dir", "train", "valid", "test"},
@@ -219,7 +211,7 @@ def _make_run(config: Config, path: Path, group: ProcessGroup, *, overwrite: boo
         run.write_config(config)
         facts = describe_environment(device, group.world_size).model_dump()
         facts |= {"command": sys.argv[1:], "seed": config.training.seed, "precision": precision.name}
-        run.write_info(RunInfo.model_validate(facts | {"data_fingerprint": prepared.fingerprint}))
+        run.write_json(run.info_file, RunInfo.model_validate(facts | {"data_fingerprint": prepared.fingerprint}))
     group.await_main()
 
 
@@ -235,11 +227,9 @@ def _refuse_differing_ranks(run: RunDir, config: Config, group: ProcessGroup) ->
     for rank, other in enumerate(others, 1):
         for name, value in first.items():
             if other[name] != value:
-                raise RunError(
-                    f"the processes of this training differ: {name} is {value} on rank 0 and "
-                    f"{other[name]} on rank {rank}",
-                    hint="all machines need the same versions, command, and files (a shared file system)",
-                )
+                message = f"{name} is {value} on rank 0 and {other[name]} on rank {rank}"
+                hint = "all machines need the same versions, command, and files (a shared file system)"
+                raise RunError(f"the processes of this training differ: {message}", hint=hint)
 
 
 def _open_training(run: RunDir, config: Config, group: ProcessGroup) -> Training:
@@ -313,7 +303,7 @@ def _record(training: Training, *, is_resumed: bool) -> None:
                 "bit-identical to an uninterrupted run."
             )
             facts["resumed"] = [*info.resumed, Resumption(after_update=training.update, changed=differences)]
-    run.write_info(info.model_copy(update=facts))
+    run.write_json(run.info_file, info.model_copy(update=facts))
 
 
 @contextmanager
@@ -367,11 +357,8 @@ def _refuse_changes(old: Config, new: Config, path: Path) -> None:
         keys = [f"{section}.{key}" for section, keys in _MAY_CHANGE.items() for key in sorted(keys)]
         if old.training.stages:
             keys[keys.index(_MAX_UPDATES)] = "training.stages that have not begun, max_updates of the present one"
-        raise RunError(
-            "; ".join(differences),
-            path=path / "config.yaml",
-            hint=f"a resumed run may only change {', '.join(keys)}; start a new run for other changes",
-        )
+        hint = f"a resumed run may only change {', '.join(keys)}; start a new run for other changes"
+        raise RunError("; ".join(differences), path=path / "config.yaml", hint=hint)
 
 
 def _refuse_changes_of_the_past(old: Config, training: Training) -> None:
@@ -395,9 +382,8 @@ def _refuse_unfit_base(config: Config, path: Path) -> None:
     """Raise RunError if the run to continue from would be overwritten, or has a different model."""
     base = find_run(config.training.init_from)
     if base.path.resolve() == path.resolve():
-        raise RunError(
-            "a run cannot be overwritten by one that continues from it", path=path, hint="choose another --run"
-        )
+        message = "a run cannot be overwritten by one that continues from it"
+        raise RunError(message, path=path, hint="choose another --run")
     before, after = base.config().model.model_dump(), config.model.model_dump()
     differences = [
         f"model.{key} is {value!r} here and {before[key]!r} in the run to continue from"

@@ -28,7 +28,7 @@ def variant(folder: Path, name: str, bleu: float | None = None, test: float | No
     assert index.best is not None
     if bleu is not None:
         index.checkpoints[index.best]["bleu"] = bleu
-        run.write_index(index)
+        run.write_json(run.index_file, index)
     if test is not None:
         scores = {name: {"value": test} for name in ("BLEU", "chrF2")}
         record = {"checkpoints": [index.best], "scores": scores}

@@ -89,7 +89,7 @@ def test_a_run_whose_state_is_gone_is_not_trained_anew(run):
 
 
 def test_an_fp16_run_is_not_resumed_on_a_cpu_nor_told_to_change_its_precision(run):
-    run.write_info(run.info().model_copy(update={"precision": "fp16"}))
+    run.write_json(run.info_file, run.info().model_copy(update={"precision": "fp16"}))
     with pytest.raises(ConfigError) as caught:
         resume_run(None, run.path)
     assert str(caught.value) == (

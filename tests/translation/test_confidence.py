@@ -19,7 +19,7 @@ def calibrate(run, path, confidence=CONFIDENCE):
     """Return a copy of `run` at `path` with this confidence."""
     shutil.copytree(run, path)
     copy = RunDir(path)
-    copy.write_statistics(copy.statistics().model_copy(update={"confidence": confidence}))
+    copy.write_json(copy.statistics_file, copy.statistics().model_copy(update={"confidence": confidence}))
     return copy
 
 

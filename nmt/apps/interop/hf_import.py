@@ -55,7 +55,7 @@ def import_hf(path: Path, out: Path, languages: Languages = AS_IN_THE_FOLDER, *,
         vocabularies.tokenizers.save(run.tokenizer)
         run.checkpoints.mkdir()
         save_weights(run.checkpoint(CHECKPOINT), weights)
-        run.write_index(CheckpointIndex(last=CHECKPOINT, best=CHECKPOINT, checkpoints={CHECKPOINT: {}}))
+        run.write_json(run.index_file, CheckpointIndex(last=CHECKPOINT, best=CHECKPOINT, checkpoints={CHECKPOINT: {}}))
         run.write_config(config)
         size = sum(tensor.numel() for tensor in weights.values())
         write_text(run.card, _card(out.name, folder, config, size))

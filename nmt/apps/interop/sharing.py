@@ -86,8 +86,8 @@ def write_shareable(run: RunDir, folder: Path, names: tuple[str, str], precision
         if table.is_file():
             _copy(table, copied)
     if (statistics := run.statistics()) is not None:
-        shared.write_statistics(statistics)
-    shared.write_index(_index(run, weights.stem))
+        shared.write_json(shared.statistics_file, statistics)
+    shared.write_json(shared.index_file, _index(run, weights.stem))
     shared.write_config(without_folders(config))
     if record := test_record(run, weights.stem):
         shared.evaluations.mkdir()

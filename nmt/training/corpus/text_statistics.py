@@ -50,7 +50,7 @@ def record_statistics(run: RunDir, corpus: Corpus, num_pairs: int, tokenizer: To
     except (OSError, ValueError, RecursionError):  # there is none, or it is damaged
         counted = count_texts(corpus, num_pairs, tokenizer)
         write_text(known, counted.model_dump_json() + "\n")
-    run.write_statistics(counted)
+    run.write_json(run.statistics_file, counted)
 
 
 def record_twins(run: RunDir, corpus: Corpus, known: Path) -> None:
@@ -122,7 +122,7 @@ def measure_placeholders(run: RunDir) -> None:
         log.warning("placeholders were not checked: %s", error.message)
         return
     statistics = statistics.model_copy(update={"placeholders_copied": round(share, 4)})
-    run.write_statistics(statistics)
+    run.write_json(run.statistics_file, statistics)
     choice = "" if statistics.copies_placeholders else "; too few, so nmt translates URLs and tags as they are"
     log.info("placeholders: %.0f%% copied in the validation set%s", 100 * share, choice)
 
@@ -142,9 +142,6 @@ def _share_copied(translator: Translator, sets: Sequence[DirectedPairs], seed: i
             placeholders.append(symbols)
             segments.append(Segment(ids, tgt_tag=translator.segmenter.tgt_tag(directed.direction)))
     outputs = translate_segments(translator.engine, translator.tokenizers, segments, translator.options.greedy())
-    are_copied = [
-        best.text.count(symbol) == 1
-        for symbols, (best, *_) in zip(placeholders, outputs, strict=True)
-        for symbol in symbols
-    ]
+    pairs = zip(placeholders, outputs, strict=True)
+    are_copied = [best.text.count(symbol) == 1 for symbols, (best, *_) in pairs for symbol in symbols]
     return sum(are_copied) / max(1, len(are_copied))

@@ -53,6 +53,6 @@ def make_run(path: Path, *, joint: bool = True, **model: Any) -> RunDir:
             net.output_proj.bias[EOS_ID] += 2.0
     run.checkpoints.mkdir()
     save_weights(run.checkpoint("last"), dict(net.named_parameters()))
-    run.write_index(CheckpointIndex(last="last", best="last", checkpoints={"last": {"bleu": 12.5}}))
+    run.write_json(run.index_file, CheckpointIndex(last="last", best="last", checkpoints={"last": {"bleu": 12.5}}))
     run.write_config(config)
     return run

@@ -71,7 +71,7 @@ def test_the_expected_chrf_is_linear_in_the_features_and_between_0_and_100(featu
 @pytest.mark.parametrize("value", ["NaN", "Infinity", "1e9", '"8"', "null", "[]"])
 def test_a_weight_that_no_training_writes_is_refused(tmp_path, value):
     run = RunDir(tmp_path)
-    run.write_statistics(statistics(confidence=Confidence(**WEIGHTS, copied=-2.0)))
+    run.write_json(run.statistics_file, statistics(confidence=Confidence(**WEIGHTS, copied=-2.0)))
     assert run.statistics().confidence.copied == -2.0
     run.statistics_file.write_text(run.statistics_file.read_text().replace("-2.0", value))
     with pytest.raises(RunError, match=r"confidence\.copied: "):

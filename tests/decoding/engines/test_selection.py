@@ -39,7 +39,7 @@ def write_scores(run: RunDir, *, loss: float, checkpoint: str | None = None) -> 
     """Let `run` say that int8 costs `loss` BLEU of 40."""
     name = checkpoint or run.best_checkpoint().stem
     scores = Int8Scores(checkpoint=name, int8_bleu=40.0 - loss, fp32_bleu=40.0)
-    run.write_index(run.index().model_copy(update={"int8": scores}))
+    run.write_json(run.index_file, run.index().model_copy(update={"int8": scores}))
 
 
 @needs_native
@@ -120,7 +120,7 @@ def test_a_run_that_loses_too_much_in_int8_prefers_fp32(run):
 
 
 def test_a_run_without_a_measurement_is_translated_with_in_int8(run):
-    run.write_index(run.index().model_copy(update={"int8": None}))
+    run.write_json(run.index_file, run.index().model_copy(update={"int8": None}))
     assert not prefers_fp32(run)
 
 
