@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 _CHINESE = {"zh", "zho", "cmn", "yue", "wuu", "lzh"}
@@ -77,38 +79,6 @@ def bleu_tokenizer(code: str) -> str:
     return "char" if base in _WITHOUT_SPACES else "13a"
 
 
-_SCRIPTS = {  # each with its subtags (four letters), and the languages that use no other
-    "Latin": "latn",
-    "Han": "hans hant zh zho cmn yue wuu lzh",
-    "Japanese": "jpan ja jpn",
-    "Hangul": "hang kore ko kor",
-    "Cyrillic": "cyrl ru rus uk ukr be bel bg bul mk mkd ky kir tg tgk mn mon kk kaz tt tat ba bak cv chv ce che os "
-    "oss",
-    "Greek": "grek el ell grc",
-    "Arabic": "arab ar ara fa fas prs ur urd ps pus sd snd ug uig ckb arz",
-    "Hebrew": "hebr he heb yi yid",
-    "Devanagari": "deva hi hin mr mar ne nep npi sa san bho mai",
-    "Bengali": "beng bn ben as asm",
-    "Gurmukhi": "guru pa pan",
-    "Gujarati": "gujr gu guj",
-    "Oriya": "orya or ory ori",
-    "Tamil": "taml ta tam",
-    "Telugu": "telu te tel",
-    "Kannada": "knda kn kan",
-    "Malayalam": "mlym ml mal",
-    "Sinhala": "sinh si sin",
-    "Thai": "thai th tha",
-    "Lao": "laoo lo lao",
-    "Khmer": "khmr km khm",
-    "Myanmar": "mymr my mya",
-    "Tibetan": "tibt bo bod dz dzo",
-    "Georgian": "geor ka kat",
-    "Armenian": "armn hy hye",
-    "Ethiopic": "ethi am amh ti tir",
-    "Mongolian": "mong",
-    "Tifinagh": "tfng",
-}
-_SCRIPT_OF = {code: script for script, codes in _SCRIPTS.items() for code in codes.split()}
 _IN_SEVERAL_SCRIPTS = {"sr", "srp", "sh", "hbs", "uz", "uzb", "az", "aze", "tk", "tuk", "ku", "kur", "ha", "hau", "ms"}
 _TRADITIONAL_REGIONS = {"tw", "hk", "mo"}
 _SIMPLIFIED_REGIONS = {"cn", "sg"}
@@ -120,10 +90,18 @@ def script_of(code: str) -> str | None:
     `Japanese` stands for kana with kanji. Languages not listed here are assumed to use Latin.
     """
     base, *subtags = code.replace("_", "-").lower().split("-")
-    named = next((_SCRIPT_OF[tag] for tag in subtags if len(tag) == 4 and tag in _SCRIPT_OF), None)
+    scripts = _scripts()
+    named = next((scripts[tag] for tag in subtags if len(tag) == 4 and tag in scripts), None)
     if named is not None or base in _IN_SEVERAL_SCRIPTS:
         return named
-    return _SCRIPT_OF.get(base, "Latin")
+    return scripts.get(base, "Latin")
+
+
+@cache
+def _scripts() -> dict[str, str]:
+    """Return the script of each subtag of four letters, and of each language that uses no other."""
+    lines = Path(__file__).with_name("scripts.txt").read_text(encoding="utf-8").splitlines()
+    return {code: script for script, *codes in map(str.split, lines) for code in codes}
 
 
 def chinese_form(code: str) -> Literal["simplified", "traditional"] | None:

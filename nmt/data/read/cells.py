@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from functools import cache
+from pathlib import Path
 
 from nmt.base.languages import names_of
 from nmt.base.patterns import lazy_pattern
@@ -23,22 +25,6 @@ _COLUMN_NAME = lazy_pattern(
 )
 _MAX_HEADER = 40  # characters
 
-_WORD_LIST = """
-source src target tgt trg text texts sentence sentences segment segments string strings translation translations
-original input output from to language languages lang locale reference ref hypothesis content value key id ids nr
-no num number row line index comment comments note notes context column col quelle ziel quelltext zieltext text
-satz übersetzung sprache texte phrase traduction langue texto frase traducción idioma testo traduzione lingua
-原文 译文 訳文 源语言 目标语言
-ar bg bn ca cs da de el en es et fa fi fr he hi hr hu id is it ja ko lt lv ms nb nl nn no pl pt ro ru sk sl sr sv
-sw ta te th tr uk ur vi zh ara ces chi cmn dan deu ell eng fin fra fre ger heb hin hun ita jpn kor nld nor pol por
-ron rus spa swe tur ukr vie zho us gb at ch br mx tw cn hk hans hant
-cantonese icelandic irish malay telugu welsh simplified traditional
-englisch französisch spanisch italienisch niederländisch russisch chinesisch japanisch polnisch türkisch
-anglais allemand espagnol italien néerlandais russe chinois japonais inglés francés alemán portugués ruso chino japonés
-inglese francese tedesco spagnolo inglês nederlands svenska dansk norsk suomi polski čeština türkçe
-русский английский українська 英文 日本語 英語 한국어 영어
-"""
-_WORDS = frozenset(name for word in _WORD_LIST.split() for name in names_of(word))  # with the languages' names
 _SEPARATORS = re.compile(r"[\W_]+")
 _MAX_CHARS = 60
 
@@ -70,4 +56,11 @@ def looks_like_column_name(cell: str) -> bool:
     if len(cell) > _MAX_CHARS or cell.rstrip().endswith((".", "!", "?")):
         return False
     words = [word for word in _SEPARATORS.split(cell.casefold()) if word]
-    return 1 <= len(words) <= 4 and all(word.rstrip("0123456789") in _WORDS for word in words)
+    return 1 <= len(words) <= 4 and all(word.rstrip("0123456789") in _names_of_columns() for word in words)
+
+
+@cache
+def _names_of_columns() -> frozenset[str]:
+    """Return the words of which names of columns consist, with the names of languages."""
+    words = Path(__file__).with_name("column_names.txt").read_text(encoding="utf-8").split()
+    return frozenset(name for word in words for name in names_of(word))
