@@ -18,12 +18,8 @@ def printable(text: str, *, but: str = "") -> str:
     Untrusted file names and keys may contain terminal escape sequences. File names that are not valid UTF-8 contain
     surrogates, which cannot be printed.
     """
-    return "".join(
-        c.encode("unicode_escape", "surrogatepass").decode("ascii")
-        if unicodedata.category(c) in _NOT_SHOWN and c not in but
-        else c
-        for c in text
-    )
+    hidden = (c for c in set(text).difference(but) if unicodedata.category(c) in _NOT_SHOWN)
+    return text.translate({ord(c): c.encode("unicode_escape", "surrogatepass").decode("ascii") for c in hidden})
 
 
 def in_words(names: Sequence[str]) -> str:

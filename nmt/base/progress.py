@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn, Self
 
 if TYPE_CHECKING:
@@ -15,31 +16,29 @@ log = logging.getLogger(__name__)
 LOG_SECONDS = 30.0
 
 
+@dataclass(kw_only=True)
 class Progress:
     """Count texts, called `unit`, from `start`, up to `total` if known.
 
     `bar` is for a terminal, `log_lines` for a file; without either it shows nothing. `done` is the verb in log lines.
     """
 
-    def __init__(
-        self,
-        *,
-        total: int | None = None,
-        start: int = 0,
-        bar: bool = False,
-        log_lines: bool = False,
-        done: str = "translated",
-        unit: str = "lines",
-    ):
-        self.count = self._start = start
-        self._total, self._done, self._unit = total, done, unit
-        self._log_lines = log_lines
+    total: int | None = None
+    start: int = 0
+    bar: bool = False
+    log_lines: bool = False
+    done: str = "translated"
+    unit: str = "lines"
+
+    def __post_init__(self) -> None:
+        self.count = self.start
         self._began = self._logged = time.monotonic()
         self._bar: tqdm[NoReturn] | None = None
-        if bar:
+        if self.bar:
             from tqdm import tqdm
 
-            self._bar = tqdm(total=total, initial=start, unit=f" {unit}", file=sys.stderr, mininterval=0.5)
+            unit = f" {self.unit}"
+            self._bar = tqdm(total=self.total, initial=self.start, unit=unit, file=sys.stderr, mininterval=0.5)
 
     def add(self, count: int) -> None:
         """Count `count` more texts."""
@@ -47,11 +46,11 @@ class Progress:
         if self._bar is not None:
             self._bar.update(count)
         now = time.monotonic()
-        if self._log_lines and now - self._logged >= LOG_SECONDS:
+        if self.log_lines and now - self._logged >= LOG_SECONDS:
             self._logged = now
-            rate = (self.count - self._start) / (now - self._began)
-            total = "" if self._total is None else f" of {self._total:,}"
-            log.info(f"{self.count:,}{total} {self._unit} {self._done}, {rate:,.1f} {self._unit}/s")
+            rate = (self.count - self.start) / (now - self._began)
+            total = "" if self.total is None else f" of {self.total:,}"
+            log.info(f"{self.count:,}{total} {self.unit} {self.done}, {rate:,.1f} {self.unit}/s")
 
     def __enter__(self) -> Self:
         return self

@@ -88,13 +88,13 @@ def check(
             raise typer.BadParameter(f"--fail-on {name}: no such rule; the rules are {', '.join(known)}")
     data = _data_section(config, CorpusOptions(src, tgt, corpus, src_lang, tgt_lang), overrides)
     expected, chunks = _check(data, langid=langid, workers=workers)
-    from nmt.data.check.summary import Summary, render_text
+    from nmt.data.check.summary import Summary, render_report
 
     summary = Summary(expected, data.corpora("train"))
     for chunk in chunks:
         summary.add(chunk)
     report = summary.report()
-    print_text(to_json(asdict(report), indent=2) if json else render_text(report))
+    print_text(to_json(asdict(report), indent=2) if json else "\n".join(render_report(report)))
     if broken := [rule.name for rule in report.rules if rule.found and rule.name in (fail_on or [])]:
         log.info("failed on: %s", ", ".join(broken))
         raise typer.Exit(1)

@@ -200,10 +200,8 @@ def numbers_differ(src: Sequence[str], tgt: Sequence[str]) -> bool:
     if src == tgt:
         return False
     src_counts, tgt_counts = Counter(src), Counter(tgt)
-    only_src, only_tgt = (
-        [number for number in rest.elements() if len(number) > 1]
-        for rest in (src_counts - tgt_counts, tgt_counts - src_counts)
-    )
+    rests = src_counts - tgt_counts, tgt_counts - src_counts
+    only_src, only_tgt = ([number for number in rest.elements() if len(number) > 1] for rest in rests)
     if only_src and only_tgt:
         return True
     return any(

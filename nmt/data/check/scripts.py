@@ -29,8 +29,7 @@ _OTHER = "?"  # letters of the scripts that are not listed
 _OF_LANGUAGES = {"Japanese": "KH", "Hangul": "NH", "Han": "H"} | {
     name.title(): code for name, code in _CODES.items() if name not in ("CJK", "HANGUL")
 }
-SHARED_SCRIPTS = ("L", "C", "A", "D", "B", "W", "I")
-"""Codes of the scripts that several languages use; the other scripts identify the language."""
+SHARED_SCRIPTS = ("L", "C", "A", "D", "B", "W", "I")  # several languages use each; others identify the language
 _WIDTH = re.compile(r"^(?:FULL|HALF)WIDTH ")
 _MIXED = re.compile(r"L[GC]|[GC]L|GC|CG")
 MIN_LETTERS = 3  # fewer may be an initial, a unit or a symbol

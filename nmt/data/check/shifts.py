@@ -8,6 +8,7 @@ than chance explains: the cumulative sum of the differences rises from a low (Pa
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -45,12 +46,8 @@ class Shift(NamedTuple):
 def find_shifts(rows: RowFeatures, lengths: LengthModel) -> list[Shift]:
     """Return the runs of shifted rows in order; where runs overlap, keep the most certain one."""
     aligned = _scores(rows, lengths, 0)
-    found = [
-        (rise, shift)
-        for offset in range(-MAX_OFFSET, MAX_OFFSET + 1)
-        if offset
-        for rise, shift in _runs(_scores(rows, lengths, offset) - aligned, offset)
-    ]
+    offsets = (offset for offset in range(-MAX_OFFSET, MAX_OFFSET + 1) if offset)
+    found = chain.from_iterable(_runs(_scores(rows, lengths, offset) - aligned, offset) for offset in offsets)
     chosen: list[Shift] = []
     for _, shift in sorted(found, reverse=True):
         if all(shift.end <= other.start or other.end <= shift.start for other in chosen):

@@ -178,12 +178,8 @@ def _example_of(pair: SentencePair, corpora: Sequence[ParallelFiles]) -> Example
     return Example(str(path_of(corpora, pair)), pair.line, src, tgt)
 
 
-def render_text(report: CheckReport) -> str:
-    """Return the report as lines: the files, a table of the rules, and examples of each rule."""
-    return "\n".join(_lines(report))
-
-
-def _lines(report: CheckReport) -> Iterator[str]:
+def render_report(report: CheckReport) -> Iterator[str]:
+    """Yield the report as lines: the files, a table of the rules, and examples of each rule."""
     src, tgt = report.src, report.tgt
     yield f"{printable(' + '.join(report.files))}: {counted(report.pairs, 'pair')}"
     for side in (src, tgt):

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nmt.data.store.store import Side, TokenStore, positions
+from nmt.data.store.store import TokenStore, positions
 
 ITERATIONS = 5
 MAX_PAIRS = 500_000  # default maximum of sentence pairs to learn from; a larger corpus is subsampled, every n-th pair
@@ -149,7 +149,7 @@ def _blocks(store: TokenStore, max_pairs: int) -> Iterator[_Block]:
 
 def _block(store: TokenStore, pairs: Ints) -> _Block:
     src_lens, tgt_lens = store.src.lengths(pairs), store.tgt.lengths(pairs)
-    src_ids, tgt_ids = _tokens(store.src, pairs, src_lens), _tokens(store.tgt, pairs, tgt_lens)
+    src_ids, tgt_ids = store.src.concatenated(pairs), store.tgt.concatenated(pairs)
     num_links = np.repeat(src_lens, tgt_lens)  # of each target position
     src_starts = np.repeat(np.cumsum(src_lens) - src_lens, tgt_lens)
     tgt_positions = np.repeat(np.arange(len(tgt_ids)), num_links)
@@ -160,10 +160,3 @@ def _block(store: TokenStore, pairs: Ints) -> _Block:
     )
     distances = np.abs(src_places[src_positions] - tgt_places[tgt_positions])
     return keys, src_positions, tgt_positions, src_ids, tgt_ids, distances
-
-
-def _tokens(side: Side, pairs: Ints, lengths: Ints) -> Ints:
-    """Return the tokens of the sentences `pairs`, concatenated."""
-    ids = side.tokens[positions(side.offsets[pairs], lengths)]
-    side.check(ids)
-    return ids.astype(np.int64)

@@ -67,8 +67,7 @@ class MixedOrder:
         return _permute(ranks, size, keys)
 
 
-Order = ShuffledOrder | MixedOrder
-"""The order of the pairs in each epoch, determined by its seed."""
+Order = ShuffledOrder | MixedOrder  # the order of the pairs in each epoch, determined by its seed
 
 
 def order_of(sizes: Sequence[int], weights: Sequence[float] | None, seed: int) -> Order:

@@ -144,10 +144,7 @@ class _SideRedraw:
 
     def read(self, indices: _Rows) -> Segmentations:
         """Read the sentences at `indices` of the store. RunError if they contain invalid tokens."""
-        lengths = self._side.lengths(indices)
-        tokens = self._side.tokens[positions(self._side.offsets[indices], lengths)]
-        self._side.check(tokens)
-        return Segmentations(tokens.astype(np.int64), lengths)
+        return Segmentations(self._side.concatenated(indices), self._side.lengths(indices))
 
     def texts(self, stored: Segmentations, rows: _Rows) -> list[str]:
         """Return the texts of `rows`."""

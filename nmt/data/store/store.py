@@ -69,6 +69,12 @@ class Side:
         """Return the number of tokens of the sentences at `indices`."""
         return self.offsets[indices + 1] - self.offsets[indices]
 
+    def concatenated(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the tokens of the sentences at `indices`, concatenated. RunError if they contain invalid ones."""
+        ids = self.tokens[positions(self.offsets[indices], self.lengths(indices))]
+        self.check(ids)
+        return ids.astype(np.int64)
+
     def length_blocks(self, start: int = 0, end: int | None = None) -> Iterator[NDArray[np.int64]]:
         """Yield the number of tokens of each sentence, in blocks, because the corpus may be larger than memory."""
         end = len(self.offsets) - 1 if end is None else end

@@ -26,9 +26,7 @@ _UNSPACED = (
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
 )
 _HANGUL = "\u1100-\u11ff\u3130-\u318f\uac00-\ud7af"
-WORD = lazy_pattern(rf"[^\W{_UNSPACED}{_HANGUL}]+|\S")
-"""A word, or another character."""
-
+WORD = lazy_pattern(rf"[^\W{_UNSPACED}{_HANGUL}]+|\S")  # a word, or another character
 _WITHIN = lazy_pattern(rf"[^\W{_UNSPACED}{_HANGUL}]{{2}}")
 _IS_UNSPACED = lazy_pattern(f"[{_UNSPACED}]")
 _IS_HANGUL = lazy_pattern(f"[{_HANGUL}]")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from nmt.base.patterns import lazy_pattern
@@ -107,8 +107,5 @@ def number_differences(source: Collection[str], output: Collection[str]) -> list
     """Return the numbers of `source` that are missing in `output`, then those that only `output` has, each once."""
     if not (source or output):
         return []  # most texts
-    return [*_only_in(source, output), *_only_in(output, source)]
-
-
-def _only_in(numbers: Iterable[str], others: Collection[str]) -> list[str]:
-    return [number for number in dict.fromkeys(numbers) if number not in others]
+    sides = (source, output), (output, source)
+    return [number for numbers, others in sides for number in dict.fromkeys(numbers) if number not in others]

@@ -11,7 +11,7 @@ from nmt.config.filters import Filters
 from nmt.data.check import stream
 from nmt.data.check.profile import Expectations
 from nmt.data.check.stream import check_pairs
-from nmt.data.check.summary import CheckReport, Summary, render_text
+from nmt.data.check.summary import CheckReport, Summary, render_report
 from nmt.data.read.corpus import SentencePair
 
 EVIL = "<script>alert('Hund')</script> & \x1b[31mrot"
@@ -49,7 +49,7 @@ def test_the_report_does_not_depend_on_the_size_of_chunks(monkeypatch):
 
 
 def test_the_text_shows_no_control_characters_of_the_corpus():
-    text = render_text(report_on(PAIRS))
+    text = "\n".join(render_report(report_on(PAIRS)))
     assert "\x1b" not in text
     assert "a<b>.de:5" in text
     assert re.search(r"duplicate \* +2 +33.33% +1\n", text)
@@ -62,4 +62,4 @@ def test_the_json_holds_all_of_the_report():
 
 
 def test_a_corpus_without_a_pair_has_a_report():
-    assert "0 pairs" in render_text(report_on([]))
+    assert "0 pairs" in "\n".join(render_report(report_on([])))

@@ -8,9 +8,7 @@ from pathlib import Path
 
 from nmt.base.errors import DataError
 
-Record = tuple[str, str, int]
-"""Source, target, and the first line of the record (from 1); in a workbook, the row."""
-
+Record = tuple[str, str, int]  # source, target, and the first line of the record (from 1); in a workbook, the row
 MAX_RECORD_CHARS = 1_000_000  # a longer text in one record is rejected before it fills the memory
 _LINE_ENDS = re.compile(r"[\r\n]+")
 _UNWRITABLE = re.compile("[\0\ud800-\udfff]")  # text lines have no NUL, and UTF-8 has no surrogates
