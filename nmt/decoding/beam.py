@@ -84,12 +84,8 @@ def _best(log_probs: Tensor, live: Tensor) -> _Candidates:
     token_scores, tokens = _top(log_probs, few)  # [B x W, few]
     totals = (token_scores + live.view(-1, 1)).view(len(live), -1)  # [B, W x few]
     scores, places = totals.topk(min(2 * width, totals.size(1)))
-    return _Candidates(
-        scores,
-        places.div(few, rounding_mode="floor"),
-        tokens.view(len(live), -1).gather(1, places),
-        token_scores.view(len(live), -1).gather(1, places),
-    )
+    chosen = (part.view(len(live), -1).gather(1, places) for part in (tokens, token_scores))
+    return _Candidates(scores, places.div(few, rounding_mode="floor"), *chosen)
 
 
 def _top(log_probs: Tensor, count: int) -> tuple[Tensor, Tensor]:

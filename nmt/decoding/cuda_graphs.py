@@ -93,36 +93,32 @@ class StaticStep:
         self.shape = shape
         self.caches = [StaticKVCache(cross, bias, shape.capacity, beam_size=shape.beam_size) for cross, bias in sources]
         self.num_steps = 0
-        self._last: Tensor | None = None
-        self._log_probs: Tensor | None = None
-        self._replay: Callable[[], object] | None = None
+        self._recording: tuple[Tensor, Tensor, Callable[[], object]] | None = None  # input, output, replay
 
     @property
     def is_recorded(self) -> bool:
         """True once `record` has succeeded."""
-        return self._replay is not None
+        return self._recording is not None
 
     @property
     def num_bytes(self) -> int:
         """The memory used by the step, in bytes."""
-        log_probs = 0 if self._log_probs is None else self._log_probs.nbytes
+        log_probs = 0 if self._recording is None else self._recording[1].nbytes
         return log_probs + sum(cache.num_bytes for cache in self.caches)
 
     def record(self, step: Step, last: Tensor, log_probs: Tensor, record: Recorder) -> None:
         """Record `step`; `last` [R] and `log_probs` [R, V] are its latest input and output. RuntimeError on failure."""
-        self._last, output = last.clone(), torch.empty_like(log_probs)
         # Recordings share memory for intermediate results, so the final result needs separate memory.
-        self._replay = record(lambda last: output.copy_(step(last)), self._last)
-        self._log_probs = output
+        static, output = last.clone(), torch.empty_like(log_probs)
+        self._recording = static, output, record(lambda last: output.copy_(step(last)), static)
 
     def replay(self, last: Tensor) -> Tensor:
         """Replay the step for `last` [R]; the next replay overwrites the result [R, V]."""
-        assert self._replay is not None
-        assert self._last is not None
-        assert self._log_probs is not None
-        self._last.copy_(last)
-        self._replay()
-        return self._log_probs
+        assert self._recording is not None
+        static, output, replay = self._recording
+        static.copy_(last)
+        replay()
+        return output
 
 
 class StepRecordings:
@@ -206,14 +202,12 @@ class CudaGraphStep:
             step.num_steps += 1
         for cache in step.caches:
             cache.length += 1
-        if not step.is_recorded and self._is_worth_recording():
+        left = min(step.shape.capacity, self.max_len) - step.caches[0].length
+        is_worth_it = step.num_steps >= STEPS_BEFORE and left >= MIN_STEPS_LEFT and self.recordings.may_record
+        if not step.is_recorded and is_worth_it:
             compute = functools.partial(self.compute, step.caches)
             self.recordings.try_to_record(step, compute, last, log_probs)
         return log_probs
-
-    def _is_worth_recording(self) -> bool:
-        left = min(self.step.shape.capacity, self.max_len) - self.step.caches[0].length
-        return self.step.num_steps >= STEPS_BEFORE and left >= MIN_STEPS_LEFT and self.recordings.may_record
 
     def select_sentences(self, sentences: Tensor) -> None:
         """Keep and reorder sentences with their hypotheses; `sentences` [B'] holds indices of current sentences."""

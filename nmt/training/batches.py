@@ -53,9 +53,9 @@ class UpdateBatches:
             max_src_len=model.max_src_len,
             max_tgt_len=model.max_tgt_len,
             drop_too_long=config.data.on_too_long == "drop",
+            both_directions=training.both_directions,
+            redraw=redraw,
         )
-        self.sampler.redraw = redraw
-        self.sampler.both_directions = training.both_directions
         self.aligner: Aligner | None = None  # adds alignments to the batches
 
     def longest(self) -> tuple[int, int]:
@@ -117,10 +117,8 @@ def refuse_beyond_epoch(config: Config, store: TokenStore) -> None:
         hint = "raise model.max_src_len and model.max_tgt_len, or set data.on_too_long to truncate"
         raise ConfigError("every training pair of the corpora with a weight is too long", hint=hint)
     if tokens_per_update > (num_tokens := int(tokens)):
-        raise ConfigError(
-            f"training.tokens_per_update is {tokens_per_update:,}, but an epoch has only {num_tokens:,} target tokens",
-            hint=f"set it to at most {num_tokens:,}",
-        )
+        fault = f"{tokens_per_update:,}, but an epoch has only {num_tokens:,} target tokens"
+        raise ConfigError(f"training.tokens_per_update is {fault}", hint=f"set it to at most {num_tokens:,}")
 
 
 def _num_tgt_tokens(config: Config, store: TokenStore, start: int, end: int) -> int:

@@ -15,7 +15,6 @@ from nmt.base.errors import counted
 from nmt.config import TrainingConfig
 from nmt.training.parts import Training
 from nmt.training.stages import stage_lengths
-from nmt.training.state import Plan
 
 log = logging.getLogger(__name__)
 
@@ -57,10 +56,8 @@ def check_time(training: Training) -> None:
     if not seconds or not training.setup.group.any(training.monitor.train_seconds >= seconds):
         return
     if training.plan is None and training.setup.group.is_main:
-        log.warning(
-            "time ran out before the first line of the log, so the schedule could not be planned, and the "
-            "learning rate has not fallen as it should; lower training.log_every"
-        )
+        effect = "the schedule could not be planned, and the learning rate has not fallen as it should"
+        log.warning(f"time ran out before the first line of the log, so {effect}; lower training.log_every")
     plan_end(training)
 
 
@@ -77,7 +74,7 @@ def plan_end(training: Training, *, anew: bool = False) -> None:
     expected = update if share >= 1 else min(_unlimited_end(settings, finished), round(update / max(share, 1e-9)))
     last = training.setup.group.gather(max(update, expected))[0]
     is_first = anew or training.plan is None
-    _follow(training, planned_ends(settings, finished, update, last))
+    training.follow(planned_ends(settings, finished, update, last))
     if is_first and training.setup.group.is_main:
         _warn_of_warmup(training)
 
@@ -88,7 +85,7 @@ def resume_plan(training: Training) -> None:
     if plan is None:
         return
     if (plan.lengths, plan.max_minutes) == (stage_lengths(settings), settings.max_minutes):
-        training.follow(plan)
+        training.follow(plan.ends)
         return
     if training.update == plan.ends[number] and not training.is_last_stage:
         num_updates = training.update - (plan.ends[number - 1] if number else 0)
@@ -96,7 +93,7 @@ def resume_plan(training: Training) -> None:
         number += plan.ends[number] < plan.ends[-1] or num_updates >= stage_lengths(settings)[number]
     finished = plan.ends[:number]
     last = max(training.update, _unlimited_end(settings, finished))
-    _follow(training, planned_ends(settings, finished, training.update, last))
+    training.follow(planned_ends(settings, finished, training.update, last))
     plan_end(training, anew=True)
 
 
@@ -124,11 +121,6 @@ def _finished_ends(training: Training) -> list[int]:
 def _unlimited_end(settings: TrainingConfig, finished: Sequence[int]) -> int:
     """Return the update after which training ends if the stages that are not `finished` have all their updates."""
     return sum(stage_lengths(settings)[len(finished) :], start=finished[-1] if finished else 0)
-
-
-def _follow(training: Training, ends: Sequence[int]) -> None:
-    lengths, max_minutes = stage_lengths(training.settings), training.settings.max_minutes
-    training.follow(Plan(ends=tuple(ends), lengths=lengths, max_minutes=max_minutes))
 
 
 def _warn_of_warmup(training: Training) -> None:

@@ -54,7 +54,5 @@ class Interrupt:
         if not is_second:
             # A signal may arrive while a message is being written, or after the terminal was closed.
             with suppress(OSError, RuntimeError, ValueError):
-                log.info(
-                    "stopping after this update or validation; the state will be saved "
-                    "(press Ctrl-C again to stop at once)"
-                )
+                how = "the state will be saved (press Ctrl-C again to stop at once)"
+                log.info(f"stopping after this update or validation; {how}")

@@ -111,25 +111,18 @@ def _num_micro_batches(training: Training, stage: StageSpan, batches: UpdateBatc
     if available is not None and required > available:
         staged = bool(training.settings.stages)
         batch_tokens_key = "the batch_tokens of this stage" if staged else "training.batch_tokens"
-        smaller = (
-            f"lower {batch_tokens_key} or set it to auto (training.tokens_per_update keeps the size of an update), "
-        )
-        raise RunError(
-            f"{f'stage {stage.number + 1} of ' if staged else ''}this training needs about {required / 2**30:.1f} GiB "
-            f"of memory; {available / 2**30:.1f} GiB are available",
-            hint=f"{'' if batches.is_auto else smaller}lower model.max_src_len and model.max_tgt_len, or choose a "
-            "smaller model, and start a new run; or free memory, and continue this one with --resume",
-        )
+        keeps = "(training.tokens_per_update keeps the size of an update), "
+        hint = "" if batches.is_auto else f"lower {batch_tokens_key} or set it to auto {keeps}"
+        hint += "lower model.max_src_len and model.max_tgt_len, or choose a smaller model, and start a new run; "
+        hint += "or free memory, and continue this one with --resume"
+        name = f"stage {stage.number + 1} of this training" if staged else "this training"
+        have = f"{available / 2**30:.1f} GiB are available"
+        raise RunError(f"{name} needs about {required / 2**30:.1f} GiB of memory; {have}", hint=hint)
     return number
 
 
 def memory_needs(training: Training, stage: StageSpan, longest: tuple[int, int]) -> MemoryNeeds:
     """Return what the memory usage of `stage` depends on; `longest` has the longest source and target in tokens."""
-    return MemoryNeeds(
-        training.config.model,
-        training.model.num_parameters(),
-        training.model.output_proj.weight.size(0),
-        longest,
-        training.setup.precision.dtype.itemsize,
-        stage.config.training.num_passes,
-    )
+    vocab_size, num_parameters = training.model.output_proj.weight.size(0), training.model.num_parameters()
+    itemsize, num_passes = training.setup.precision.dtype.itemsize, stage.config.training.num_passes
+    return MemoryNeeds(training.config.model, num_parameters, vocab_size, longest, itemsize, num_passes)

@@ -114,9 +114,8 @@ class Monitor:
         # Copy to the host first, because Apple GPUs have no fp64.
         loss_sums = self.setup.group.sum(torch.stack(losses).cpu().double()).tolist()
         # Add updates one by one, so that the sums do not depend on when they are flushed.
-        for number, tokens, loss_sum, norm in zip(
-            numbers, num_tokens, loss_sums, torch.stack(norms).tolist(), strict=True
-        ):
+        updates = zip(numbers, num_tokens, loss_sums, torch.stack(norms).tolist(), strict=True)
+        for number, tokens, loss_sum, norm in updates:
             if self.window.add(loss_sum, tokens, norm):
                 self.skipped_in_a_row = 0
             else:
@@ -131,9 +130,8 @@ class Monitor:
         log.log(level, f"update {number} skipped: its loss or gradient is not finite{consequence}")
         limit = _MAX_SKIPPED_IN_FP16 if in_fp16 else MAX_SKIPPED_IN_A_ROW
         if self.skipped_in_a_row == limit:
-            raise diverged(
-                self.run, f"the loss or gradient was not finite in {limit} updates in a row, up to update {number}"
-            )
+            message = f"the loss or gradient was not finite in {limit} updates in a row, up to update {number}"
+            raise diverged(self.run, message)
 
     def log_training(self, number: int, end: int, stage: int | None, epoch: int, num_micro_batches: int) -> None:
         """Write and show the means over the updates since the previous line, up to update `number` of `end`."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
 from nmt.artifacts.checkpoint import check_weights, read_weights, with_rows_for_new_tokens
@@ -20,7 +22,7 @@ from nmt.training.corpus.lexical_start import start_lexically
 from nmt.training.corpus.prepare import Prepared
 from nmt.training.environment import Setup, choose_packing
 from nmt.training.monitor import Monitor, TrainingFlops
-from nmt.training.stages import StageSpan, stage_spans
+from nmt.training.stages import StageSpan, stage_lengths, stage_spans
 from nmt.training.state import Counters, Plan, TrainState, newest_state, random_state, set_random_state
 from nmt.training.update.optimizer import Optimizer
 from nmt.training.update.step import Step
@@ -46,14 +48,8 @@ class Training:
         self.stages = stage_spans(config)
         self.stage = self.stages[0]
         packed, self.packed_reason = choose_packing(self.model)
-        self.step = Step(
-            self.model,
-            self.optimizer,
-            setup.group,
-            r_drop=self.settings.r_drop,
-            compiled=self.settings.compile,
-            packed=packed,
-        )
+        r_drop, compiled = self.settings.r_drop, self.settings.compile
+        self.step = Step(self.model, self.optimizer, setup.group, r_drop=r_drop, compiled=compiled, packed=packed)
         if setup.group.rank:  # dropout differs between the ranks
             torch.manual_seed(self.settings.seed + setup.group.rank)
         self.store = prepared.store
@@ -79,9 +75,11 @@ class Training:
         """The number of the present stage, from 1; None without stages."""
         return self.stage.number + 1 if self.settings.stages else None
 
-    def follow(self, plan: Plan) -> None:
-        """End the stages at the updates of `plan`."""
-        self.plan, self.stages = plan, stage_spans(self.config, plan.ends)
+    def follow(self, ends: Sequence[int]) -> None:
+        """Plan to end the stages at these updates."""
+        lengths, max_minutes = stage_lengths(self.settings), self.settings.max_minutes
+        self.plan = Plan(ends=tuple(ends), lengths=lengths, max_minutes=max_minutes)
+        self.stages = stage_spans(self.config, ends)
         self.stage = self.stages[self.stage.number]
 
     def enter_next_stage(self) -> None:
@@ -174,17 +172,14 @@ class Training:
     def _load(self, state: TrainState) -> None:
         state.check_fits(self.optimizer)
         self.optimizer.load_weights(state.weights)
-        self.optimizer.load_moments(state.moments)
+        self.optimizer.adam.load(state.moments)
         if self.optimizer.loss_scale is not None:
             self.optimizer.loss_scale.load(state.loss_scale)
         counters = state.counters
         self.update, self.history = counters.update, counters.history
         if counters.stage >= len(self.stages):
-            raise RunError(
-                f"training.stages has {counted(len(self.stages), 'stage')}, but stage {counters.stage + 1} has begun",
-                path=self.run.config_file,
-                hint=ONLY_LATER_STAGES,
-            )
+            fault = f"has {counted(len(self.stages), 'stage')}, but stage {counters.stage + 1} has begun"
+            raise RunError(f"training.stages {fault}", path=self.run.config_file, hint=ONLY_LATER_STAGES)
         plan = self.plan = counters.plan
         if plan is not None and not counters.stage < len(plan.ends) == len(plan.lengths):
             raise ValueError(f"its plan has {len(plan.ends)} stages")

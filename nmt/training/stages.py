@@ -29,7 +29,9 @@ def stage_spans(config: Config, ends: Sequence[int] = ()) -> list[StageSpan]:
     settings, spans, start = config.training, list[StageSpan](), 0
     for number, end in enumerate(ends or accumulate(stage_lengths(settings))):
         own = config.of_stage(number)
-        changes = {"seed": _data_seed(settings.seed, number), "max_updates": max(1, end - start)}
+        # A seed of its own, so that no stage repeats the data order of another.
+        drawn = int(np.random.SeedSequence((settings.seed, number)).generate_state(1)[0]) & MAX_SEED
+        changes = {"seed": drawn if number else settings.seed, "max_updates": max(1, end - start)}
         changed = own.model_copy(update={"training": own.training.model_copy(update=changes)})
         spans.append(StageSpan(number, start, end, changed))
         start = end
@@ -39,8 +41,3 @@ def stage_spans(config: Config, ends: Sequence[int] = ()) -> list[StageSpan]:
 def stage_lengths(settings: TrainingConfig) -> tuple[int, ...]:
     """Return the configured number of updates of each stage."""
     return tuple(stage.max_updates for stage in settings.stages) or (settings.max_updates,)
-
-
-def _data_seed(seed: int, number: int) -> int:
-    """Return the seed for the data order of a stage, so that no stage repeats the order of another."""
-    return seed if number == 0 else int(np.random.SeedSequence((seed, number)).generate_state(1)[0]) & MAX_SEED

@@ -37,6 +37,7 @@ RandomState = dict[str, Tensor]
 """The random state of one rank, by type of device: cpu, and the one it trains on. uint8 [number of bytes]"""
 
 _METRICS = ("loss", "perplexity", "bleu", "chrf")
+_WITH_RANDOM_STATE = ("cuda", "mps")  # beside the CPU's
 _COUNTERS = "counters"  # the tensor with all values that are not tensors, as JSON
 
 
@@ -153,11 +154,8 @@ class TrainState:
     def check_fits(self, optimizer: Optimizer) -> None:
         """Raise ValueError unless the tensors have the names, shapes and types of the trained ones."""
         scale = {} if optimizer.loss_scale is None else optimizer.loss_scale.state()
-        for kind, tensors, expected in (
-            ("weights", self.weights, optimizer.master),
-            ("loss_scale", self.loss_scale, scale),
-        ):
-            _check_tensors(kind, tensors, expected)
+        _check_tensors("weights", self.weights, optimizer.master)
+        _check_tensors("loss_scale", self.loss_scale, scale)
         if unknown := self.moments.keys() - optimizer.master.keys():
             raise ValueError(f"the optimizer state belongs to another model: {min(unknown)}")
         for name, moments in self.moments.items():
@@ -227,17 +225,13 @@ def _warn_of(faults: Iterable[RunError]) -> None:
 def random_state(device: torch.device) -> RandomState:
     """Return the state of the random number generators used in training on `device`."""
     states = {"cpu": torch.get_rng_state()}
-    if device.type == "cuda":
-        states["cuda"] = torch.cuda.get_rng_state(device)
-    if device.type == "mps":
-        states["mps"] = torch.mps.get_rng_state()
+    if device.type in _WITH_RANDOM_STATE:
+        states[device.type] = getattr(torch, device.type).get_rng_state()
     return states
 
 
 def set_random_state(device: torch.device, states: RandomState) -> None:
     """Restore the result of `random_state`. Raises RuntimeError if it is invalid."""
     torch.set_rng_state(states["cpu"])
-    if device.type == "cuda" and "cuda" in states:
-        torch.cuda.set_rng_state(states["cuda"], device)
-    if device.type == "mps" and "mps" in states:
-        torch.mps.set_rng_state(states["mps"])
+    if device.type in _WITH_RANDOM_STATE and device.type in states:
+        getattr(torch, device.type).set_rng_state(states[device.type])

@@ -15,6 +15,7 @@ from array import array
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property, partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -201,10 +202,9 @@ class NativeEngine:
         inputs = _Inputs(sources, prefixes, limits, draws, self.num_tags, drafts, terms)
         found = self._translate(inputs, options, with_scores=self.scores)
         results = [[Hypothesis(*output) for output in outputs] for outputs, _ in found]
-        for hypotheses in results:
-            for hypothesis in hypotheses:
-                check_finite(hypothesis.score)
-        if not self.scores and options.beam_size == 1 and not (options.sample or options.exact):  # sums of logits
+        for hypothesis in chain.from_iterable(results):
+            check_finite(hypothesis.score)
+        if not self.scores and is_greedy:  # sums of logits
             results = [[h._replace(score=math.nan, token_scores=[]) for h in hypotheses] for hypotheses in results]
         if options.sample:
             for hypotheses in results:

@@ -151,11 +151,9 @@ class Corpus:
                     counts[rule.name] = counts.get(rule.name, 0) + 1
         faults = [f"{count:,} {name}" for name, count in counts.items() if name not in _OFTEN_HARMLESS]
         if faults:
-            log.info(
-                "check of %s training pairs: %s; `nmt data check` shows them, data.filters drops them",
-                f"the first {len(sample):,}" if len(sample) == _SAMPLE_PAIRS else f"{len(sample):,}",
-                ", ".join(faults),
-            )
+            which = f"the first {len(sample):,}" if len(sample) == _SAMPLE_PAIRS else f"{len(sample):,}"
+            found = f"check of {which} training pairs: {', '.join(faults)}"
+            log.info(f"{found}; `nmt data check` shows them, data.filters drops them")
 
     def direction(self, split: Split | Literal["train"], pair: SentencePair) -> Direction:
         """Return the direction of a pair of a set."""
@@ -177,11 +175,7 @@ class Corpus:
         data, directions = self.config.data, self._directions["train"]
         holdouts = {}
         for direction in dict.fromkeys(directions):
-            corpora = [
-                files
-                for number, (files, other) in enumerate(zip(self.train, directions, strict=True))
-                if other == direction and number in self._firsts
-            ]
+            corpora = [self.train[i] for i, other in enumerate(directions) if other == direction and i in self._firsts]
             pairs = with_both_sides(with_progress(read_parallel(corpora), "choosing held-out sentences"))
             sizes: dict[str, int] = dict.fromkeys(self.missing, data.holdout_size)
             if data.holdout_groups:

@@ -231,19 +231,14 @@ def load_base_tokenizers(config: Config) -> TokenizerPair | None:
         return None
     if tokenizers.joint != config.tokenizer.joint:
         vocabularies = "one vocabulary" if tokenizers.joint else "two vocabularies"
-        raise ConfigError(
-            f"tokenizer.joint is {str(config.tokenizer.joint).lower()}, but this tokenizer has {vocabularies}",
-            path=run or path,
-            hint=f"set tokenizer.joint to {str(tokenizers.joint).lower()}",
-        )
+        fault = f"tokenizer.joint is {str(config.tokenizer.joint).lower()}, but this tokenizer has {vocabularies}"
+        raise ConfigError(fault, path=run or path, hint=f"set tokenizer.joint to {str(tokenizers.joint).lower()}")
     if config.tokenizer.subword_regularization.per_epoch:
         for tokenizer in (tokenizers.src, tokenizers.tgt):
             if not tokenizer.can_sample:
-                raise ConfigError(
-                    f"this tokenizer is of type {tokenizer.type}, which has only one segmentation per text",
-                    path=run or path,
-                    hint="set tokenizer.subword_regularization.per_epoch to false",
-                )
+                fault = f"this tokenizer is of type {tokenizer.type}, which has only one segmentation per text"
+                hint = "set tokenizer.subword_regularization.per_epoch to false"
+                raise ConfigError(fault, path=run or path, hint=hint)
     return tokenizers
 
 
@@ -256,14 +251,13 @@ def _placeholders_of(config: Config) -> Callable[[SentencePair], SentencePair]:
 def _fingerprint(corpus: Corpus, tokenizers: TokenizerPair, store_root: Path) -> str:
     """Return a hash of everything that determines the contents of a store."""
     data = corpus.config.data
+    placeholders = [PLACEHOLDERS_VERSION, data.placeholder_share, corpus.config.tokenizer.user_symbols]
     parts = {
         "format": FORMAT,
         "corpus": corpus.identity(store_root),
         "languages": [data.src_lang, data.tgt_lang],
         "tokenizers": [tokenizers.src.fingerprint, tokenizers.tgt.fingerprint],
-        "placeholders": [PLACEHOLDERS_VERSION, data.placeholder_share, corpus.config.tokenizer.user_symbols]
-        if data.protect
-        else [],
+        "placeholders": placeholders if data.protect else [],
         "regularization": {},  # a key of format 2: without it, all stores would be built again
         "seed": corpus.config.training.seed if data.protect else 0,
         **({"language_tags": "both"} if corpus.config.model.language_tags == "both" else {}),
@@ -365,7 +359,5 @@ def _split_report(corpus: Corpus, run: RunDir, tokenizers: TokenizerPair, split:
     sets = run.read_sets(split, config.data.directions[0])
     sources = [language_prefix(config, pairs.direction) + text for pairs in sets for text in pairs.sources]
     num_rows = sum(1 for _ in corpus.pairs(split)) if split in corpus.named else len(sources)
-    lengths = [len(ids) + 1 for ids in tokenizers.src.encode_batch(sources)]
-    return SplitReport(
-        pairs=len(sources), empty_dropped=num_rows - len(sources), too_long=sum(length > limit for length in lengths)
-    )
+    too_long = sum(len(ids) + 1 > limit for ids in tokenizers.src.encode_batch(sources))
+    return SplitReport(pairs=len(sources), empty_dropped=num_rows - len(sources), too_long=too_long)

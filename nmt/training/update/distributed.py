@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -13,18 +14,15 @@ from torch import distributed as dist
 T = TypeVar("T")
 
 
+@dataclass
 class ProcessGroup:
     """This rank of a (possibly single-process) distributed training."""
 
-    def __init__(
-        self, rank: int = 0, world_size: int = 1, store: dist.Store | None = None, timeout: timedelta | None = None
-    ):
-        """Connect through `store`, which the ranks share; `timeout` is how long to wait for the slowest rank."""
-        self.rank = rank
-        self.world_size = world_size
-        self._store = store
-        self._timeout = timeout
-        self._host: Any = None  # a group that communicates through host memory, whatever the devices are
+    rank: int = 0
+    world_size: int = 1
+    store: dist.Store | None = None  # shared by the ranks, which connect through it
+    timeout: timedelta | None = None  # how long to wait for the slowest rank
+    _host: Any = None  # a group that communicates through host memory, whatever the devices are
 
     @property
     def is_main(self) -> bool:
@@ -33,11 +31,11 @@ class ProcessGroup:
 
     def await_main(self) -> None:
         """Wait until rank 0, which may prepare a corpus first, calls this too; wake regularly to handle signals."""
-        if self._store is None:
+        if self.store is None:
             return
         if self.is_main:
-            self._store.set("first", "here")
-        while not self._store.check(["first"]):
+            self.store.set("first", "here")
+        while not self.store.check(["first"]):
             time.sleep(0.05)
 
     def barrier(self) -> None:
@@ -58,7 +56,7 @@ class ProcessGroup:
         if self.world_size == 1:
             return [value]
         if self._host is None:
-            self._host = dist.new_group(backend="gloo", timeout=self._timeout)
+            self._host = dist.new_group(backend="gloo", timeout=self.timeout)
         values: list[Any] = [None] * self.world_size
         dist.all_gather_object(values, value, group=self._host)
         return values

@@ -185,10 +185,6 @@ class Optimizer:
         parameter = self.master[name]
         return {"step": torch.zeros(()), "exp_avg": parameter, "exp_avg_sq": parameter}
 
-    def load_moments(self, moments: Moments) -> None:
-        """Restore what `moments` returned."""
-        self.adam.load(moments)
-
 
 def _decaying(model: Transformer) -> dict[str, bool]:
     """Return whether each parameter has weight decay, by name: matrices do, except embeddings."""
