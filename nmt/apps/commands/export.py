@@ -44,16 +44,16 @@ def ctranslate2(
 def hf(
     run: RunToExport,
     out: NewFolder,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the Marian folder if it exists.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the folder if it is such an export.")] = False,
 ) -> None:
-    """Export a run to a Hugging Face folder, which the transformers library loads as a Marian model."""
+    """Export a run to a Hugging Face folder, which the transformers library loads (as a Marian or Pegasus model)."""
     found = find_run(str(run))
     from nmt.apps.interop.hf_export import export_hf, refuse_existing_hf
 
     refuse_replacing([out], [], [found])
     refuse_existing_hf(out, overwrite=overwrite)
     export_hf(found, out, overwrite=overwrite)
-    log.info(f"done: {out}, {_megabytes(out):.1f} MB\n  MarianMTModel.from_pretrained({str(out)!r}) reads it")
+    log.info(f"done: {out}, {_megabytes(out):.1f} MB\n  AutoModelForSeq2SeqLM.from_pretrained({str(out)!r}) reads it")
 
 
 @app.command()

@@ -21,7 +21,10 @@ app = typer.Typer(help="Convert a model trained with another toolkit into a run.
 @app.command()
 def hf(
     folder: Annotated[
-        Path, typer.Argument(help="Hugging Face folder of a Marian (OPUS-MT) or M2M-100 (M2M-100, NLLB) model.")
+        Path,
+        typer.Argument(
+            help="Hugging Face folder of a Marian (OPUS-MT) or M2M-100 (NLLB) model, or of an exported run."
+        ),
     ],
     run: Annotated[Path, typer.Argument(help="Run directory to write.")],
     src_lang: Annotated[

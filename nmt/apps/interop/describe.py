@@ -1,4 +1,4 @@
-"""Describe a model folder: a run, or a Hugging Face folder with a Marian or M2M-100 model."""
+"""Describe a model folder: a run, or a Hugging Face folder with a model that nmt imports."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import math
 import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from nmt.apps.interop.card import license_of
-from nmt.apps.interop.hf_folder import HfFolder, MarianConfig, model_config
+from nmt.apps.interop.hf_folder import HfFolder, M2M100Config, model_config
 from nmt.apps.interop.m2m100_vocabulary import read_m2m100_vocabularies
-from nmt.apps.interop.supported import refuse_unsupported
+from nmt.apps.interop.supported import Toolkit, refuse_unsupported
 from nmt.artifacts.find_model import find_run
 from nmt.artifacts.packed import PACK_INFO
 from nmt.artifacts.rundir import RunDir
@@ -62,7 +62,7 @@ def describe_model(model: str | None) -> ModelInfo:
         license=license_of(run.card),
         can_become={
             "nmt export ctranslate2": _obstacle(run, "CTranslate2"),
-            "nmt export hf": _obstacle(run, "Marian"),
+            "nmt export hf": _obstacle(run, "transformers"),
         },
     )
 
@@ -71,10 +71,10 @@ def _describe_hf(folder: HfFolder) -> ModelInfo:
     path, hf, settings = folder.path, folder.check(), folder.tokenizer_settings()
     config = model_config(hf)
     shapes = parameter_shapes(config, hf.vocab_size, hf.tgt_vocab_size)
-    if isinstance(hf, MarianConfig):
-        languages = [f"{settings.source_lang or '?'}-{settings.target_lang or '?'}"]
-    else:
+    if isinstance(hf, M2M100Config):
         languages = read_m2m100_vocabularies(folder, hf).languages
+    else:
+        languages = [f"{settings.source_lang or '?'}-{settings.target_lang or '?'}"]
     return ModelInfo(
         path=str(path),
         kind=f"Hugging Face folder ({hf.name})",
@@ -109,7 +109,7 @@ def _architecture(model: ModelConfig) -> str:
     )
 
 
-def _obstacle(run: RunDir, toolkit: Literal["CTranslate2", "Marian"]) -> str:
+def _obstacle(run: RunDir, toolkit: Toolkit) -> str:
     """Return the reason why `toolkit` does not support the model of `run`; empty if it does."""
     try:
         refuse_unsupported(run.config().model, run.config_file, toolkit)

@@ -1,6 +1,7 @@
-"""Export a run as a Hugging Face folder with a Marian model, for use with `transformers`.
+"""Export a run as a Hugging Face folder, for use with `transformers`.
 
-The files are written without `transformers`, in the layout that its MarianMTModel and MarianTokenizer read.
+A post-norm model becomes one of Marian, a pre-norm model one of Pegasus, which differs from it in nothing else. The
+files are written without `transformers`, in the layout that its models and its MarianTokenizer read.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import torch
 
 from nmt.apps.interop.card import front_matter, license_of
 from nmt.apps.interop.export_folder import new_or_replaced, refuse_existing
-from nmt.apps.interop.hf_folder import HfFolder, MarianConfig
+from nmt.apps.interop.hf_folder import HfConfig, HfFolder, M2M100Config, MarianConfig, PegasusConfig
 from nmt.apps.interop.hf_vocabulary import hf_tokens
 from nmt.apps.interop.hf_weights import Weights, to_hf
 from nmt.apps.interop.supported import refuse_unsupported
@@ -29,8 +30,6 @@ from nmt.data.tokens.sentencepiece_model import SPECIAL_TOKENS
 from nmt.data.tokens.tokenizer import TokenizerPair
 
 _FIXED = {
-    "architectures": ["MarianMTModel"],
-    "model_type": "marian",
     "bos_token_id": BOS_ID,
     "forced_eos_token_id": None,
     "is_encoder_decoder": True,
@@ -38,25 +37,32 @@ _FIXED = {
 }
 """Values of config.json that are the same for each run."""
 
+_ARCHITECTURES: dict[str, tuple[type[HfConfig], dict[str, Any]]] = {
+    "post": (MarianConfig, {"model_type": "marian", "architectures": ["MarianMTModel"]}),
+    "pre": (PegasusConfig, {"model_type": "pegasus", "architectures": ["PegasusForConditionalGeneration"]}),
+}
+"""By `model.norm_position`: the class of the values in config.json, and the names there."""
+
 
 def export_hf(run: RunDir, out: Path, *, overwrite: bool = False) -> None:
     """Write the best model of `run` to the folder `out`, atomically.
 
-    RunError if Marian's architecture does not support such a model, or if `out` exists and may not be replaced.
+    RunError if transformers has no architecture for such a model, or if `out` exists and may not be replaced.
     """
     config = run.config()
-    refuse_unsupported(config.model, run.config_file, "Marian")
+    refuse_unsupported(config.model, run.config_file, "transformers")
     path = run.usable_checkpoint()
     tokenizers = TokenizerPair.load(run.tokenizer)
     check_size(config.model, tokenizers, path)
     vocabularies = _vocabularies(tokenizers)
     vocab_size = len(vocabularies[0])
-    marian = _marian_config(config.model, vocab_size)
-    weights = to_hf(_with_rows(read_weights(path), vocab_size), marian, config.model)
+    kind, names = _ARCHITECTURES[config.model.norm_position]
+    hf = _hf_config(kind, config.model, vocab_size)
+    weights = to_hf(_with_rows(read_weights(path), vocab_size), hf, config.model)
     with new_or_replaced(out, refuse_existing_hf, overwrite=overwrite) as made:
         folder = HfFolder(made)
         write_tensors(folder.safetensors, weights, {**NO_CHECKSUM, "format": "pt"})  # required by transformers
-        _write_json(folder.config_file, {**_FIXED, **marian.model_dump(), "activation_dropout": marian.dropout})
+        _write_json(folder.config_file, {**_FIXED, **names, **hf.model_dump(), "activation_dropout": hf.dropout})
         _write_json(folder.generation_file, _generation_config(config, tokenizers, vocab_size))
         _write_json(folder.tokenizer_file, _tokenizer_config(config, tokenizers))
         for file, tokens in zip((folder.vocab_file, folder.tgt_vocab_file), vocabularies, strict=False):
@@ -67,15 +73,15 @@ def export_hf(run: RunDir, out: Path, *, overwrite: bool = False) -> None:
 
 
 def refuse_existing_hf(path: Path, *, overwrite: bool) -> None:
-    """Raise RunError if `path` exists, unless it is a Marian folder and `overwrite` is given."""
+    """Raise RunError if `path` exists, unless it is a folder such as `export_hf` writes, and `overwrite` is given."""
 
-    def is_marian(path: Path) -> bool:
+    def is_export(path: Path) -> bool:
         try:
-            return isinstance(HfFolder(path).config(), MarianConfig)
+            return not isinstance(HfFolder(path).config(), M2M100Config)
         except RunError:
             return False
 
-    refuse_existing(path, is_marian, "a Hugging Face folder of a Marian model", overwrite=overwrite)
+    refuse_existing(path, is_export, "a Hugging Face folder of a Marian or Pegasus model", overwrite=overwrite)
 
 
 def _vocabularies(tokenizers: TokenizerPair) -> list[list[str]]:
@@ -98,8 +104,8 @@ def _with_rows(weights: Weights, num_rows: int) -> Weights:
     return grown
 
 
-def _marian_config(model: ModelConfig, vocab_size: int) -> MarianConfig:
-    return MarianConfig(
+def _hf_config(kind: type[HfConfig], model: ModelConfig, vocab_size: int) -> HfConfig:
+    return kind(
         d_model=model.d_model,
         encoder_layers=model.encoder_layers,
         decoder_layers=model.decoder_layers,
@@ -161,8 +167,9 @@ def _write_json(path: Path, value: dict[str, Any]) -> None:
 def _card(name: str, run: RunDir, config: Config) -> str:
     """Return README.md: how to use the folder with transformers, and the run's model card."""
     use = (
-        "    from transformers import MarianMTModel, MarianTokenizer\n\n"
-        f'    tokenizer, model = MarianTokenizer.from_pretrained("{name}"), MarianMTModel.from_pretrained("{name}")\n'
+        "    from transformers import AutoModelForSeq2SeqLM, AutoTokenizer\n\n"
+        f'    tokenizer = AutoTokenizer.from_pretrained("{name}")\n'
+        f'    model = AutoModelForSeq2SeqLM.from_pretrained("{name}")\n'
         '    outputs = model.generate(**tokenizer(["text"], return_tensors="pt"))\n'
         "    print(tokenizer.batch_decode(outputs, skip_special_tokens=True))"
     )

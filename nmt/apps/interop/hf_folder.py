@@ -1,8 +1,8 @@
 """Read and check the files of a Hugging Face folder with a model that nmt can import. Imports no torch.
 
 The folder is untrusted: files are read within limits, links and special files are rejected, and nothing in it is
-executed. The formats are those of `transformers.models.marian` (OPUS-MT) and `transformers.models.m2m_100` (M2M-100,
-NLLB-200).
+executed. The formats are those of `transformers.models.marian` (OPUS-MT), `transformers.models.pegasus` with Marian's
+tokenizer (models of nmt), and `transformers.models.m2m_100` (M2M-100, NLLB-200).
 """
 
 from __future__ import annotations
@@ -95,6 +95,19 @@ class MarianConfig(HfConfig):
     static_position_embeddings: Literal[True] = True
 
 
+class PegasusConfig(HfConfig):
+    """The part of config.json that determines what a Pegasus model computes: Marian with norms before the sublayers."""
+
+    name = "Pegasus"
+    tokenizer_files = MarianConfig.tokenizer_files  # models with a tokenizer of Pegasus summarize, and are not imported
+
+    vocab_size: int = Field(50_265, ge=4, le=1_000_000)
+    pad_token_id: TokenId = 0
+    eos_token_id: TokenId = 1
+    decoder_start_token_id: TokenId = 0
+    share_encoder_decoder_embeddings: Literal[True] = True
+
+
 class M2M100Config(HfConfig):
     """The part of config.json that determines what an M2M-100 or NLLB model computes."""
 
@@ -112,7 +125,7 @@ class M2M100Config(HfConfig):
     tie_word_embeddings: Literal[True] = True
 
 
-CONFIGS: dict[str, type[MarianConfig | M2M100Config]] = {"marian": MarianConfig, "m2m_100": M2M100Config}
+CONFIGS: dict[str, type[HfConfig]] = {"marian": MarianConfig, "pegasus": PegasusConfig, "m2m_100": M2M100Config}
 """The architectures, by their `model_type`."""
 
 
@@ -174,7 +187,7 @@ class HfFolder:
         self.pickled = path / "pytorch_model.bin"
         self.card = path / "README.md"
 
-    def check(self) -> MarianConfig | M2M100Config:
+    def check(self) -> HfConfig:
         """Return the configuration. RunError unless the folder has its architecture's files, as regular files."""
         if not self.path.is_dir():
             raise RunError("no such folder", path=self.path, hint=NOT_IMPORTED)
@@ -196,7 +209,7 @@ class HfFolder:
         """Return the path of the weights: model.safetensors, else pytorch_model.bin."""
         return self.pickled if os.path.lexists(self.pickled) and not self.safetensors.exists() else self.safetensors
 
-    def config(self) -> MarianConfig | M2M100Config:
+    def config(self) -> HfConfig:
         """Read config.json. RunError if it is damaged, or nmt does not support the model."""
         values = self.read_json(self.config_file)
         found = values.get("model_type")
@@ -264,10 +277,10 @@ def model_values(hf: HfConfig) -> dict[str, Any]:
     tied = "none"  # nmt always scales a tied embedding
     if hf.tie_word_embeddings and hf.scale_embedding:
         tied = "all" if hf.share_encoder_decoder_embeddings else "target"
-    if isinstance(hf, MarianConfig):
-        own = {"positions": "sinusoidal", "norm_position": "post"}
-    else:
+    if isinstance(hf, M2M100Config):
         own = {"positions": "learned", "norm_position": "pre", "language_tags": "both"}
+    else:
+        own = {"positions": "sinusoidal", "norm_position": "pre" if isinstance(hf, PegasusConfig) else "post"}
     return {
         "d_model": hf.d_model,
         "num_heads": hf.encoder_attention_heads,

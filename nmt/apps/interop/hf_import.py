@@ -1,4 +1,4 @@
-"""Import a Hugging Face folder with a Marian (OPUS-MT) or M2M-100 (NLLB) model as a run."""
+"""Import a Hugging Face folder with a Marian (OPUS-MT), Pegasus or M2M-100 (NLLB) model as a run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from nmt import __version__
 from nmt.apps.interop.card import front_matter, license_of
-from nmt.apps.interop.hf_folder import HfConfig, HfFolder, MarianConfig, model_values
+from nmt.apps.interop.hf_folder import HfConfig, HfFolder, M2M100Config, model_values
 from nmt.apps.interop.hf_vocabulary import HfVocabularies, read_vocabularies
 from nmt.apps.interop.hf_weights import from_hf
 from nmt.apps.interop.m2m100_vocabulary import read_m2m100_vocabularies
@@ -43,12 +43,12 @@ def import_hf(path: Path, out: Path, languages: Languages = AS_IN_THE_FOLDER, *,
     """
     folder = HfFolder(path)
     hf = folder.check()
-    if isinstance(hf, MarianConfig):
-        vocabularies = read_vocabularies(folder, hf)
-        data = _marian_data(folder, vocabularies.languages, languages)
-    else:
+    if isinstance(hf, M2M100Config):
         vocabularies = read_m2m100_vocabularies(folder, hf)
         data = _m2m100_data(folder, vocabularies.languages, languages)
+    else:
+        vocabularies = read_vocabularies(folder, hf)
+        data = _marian_data(folder, vocabularies.languages, languages)
     config = _run_config(folder, hf, vocabularies, data)
     with new_run(out, overwrite=overwrite) as run:
         weights = from_hf(folder, hf, config.model, vocabularies.src, vocabularies.tgt)

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from nmt.apps.interop.hf_folder import HfFolder, MarianConfig
+from nmt.apps.interop.hf_folder import HfConfig, HfFolder
 from nmt.base.errors import DataError, RunError
 from nmt.base.files import read_at_most
 from nmt.base.languages import LANGUAGE_TAG, language_tag
@@ -63,7 +63,7 @@ class Specials(NamedTuple):
     eos: int
 
 
-def read_vocabularies(folder: HfFolder, config: MarianConfig) -> HfVocabularies:
+def read_vocabularies(folder: HfFolder, config: HfConfig) -> HfVocabularies:
     """Read both sides. RunError or DataError if a file is damaged, or the files do not match."""
     src_vocab = folder.vocabulary(folder.vocab_file, config.vocab_size)
     src_pieces, tgt_pieces = (read_spm(path) for path in (folder.source_spm, folder.target_spm))

@@ -1,8 +1,9 @@
-"""Convert the weights of Marian and M2M-100 models (of `transformers`) to and from nmt's, by one table of names.
+"""Convert weights of Marian, Pegasus and M2M-100 models (of `transformers`) to and from nmt's, by one table of names.
 
-Marian's sinusoidal positions have all sines before all cosines; nmt's alternate. A model works the same whatever the
-order of the numbers in its states, so the weights are permuted instead: number i of D in a state of nmt is number
-`state_order(D)[i]` in a state of Marian. M2M-100's sinusoids have other frequencies and become learned positions.
+Marian's sinusoidal positions, which are Pegasus' too, have all sines before all cosines; nmt's alternate. A model works
+the same whatever the order of the numbers in its states, so the weights are permuted instead: number i of D in a state
+of nmt is number `state_order(D)[i]` in a state of Marian. M2M-100's sinusoids have other frequencies and become learned
+positions.
 """
 
 from __future__ import annotations
@@ -18,16 +19,22 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from nmt.apps.interop.hf_folder import HfConfig, HfFolder, MarianConfig
+from nmt.apps.interop.hf_folder import HfConfig, HfFolder, M2M100Config, PegasusConfig
 from nmt.apps.interop.hf_vocabulary import Vocabulary
 from nmt.base.errors import RunError
 from nmt.config.model import ModelConfig
+from nmt.model.positions import sinusoidal_positions
 from nmt.model.shapes import parameter_shapes
 
 Weights = dict[str, Tensor]
 
 MUTED_BY = 100.0
 """Subtracted from a logit that shares the row of another one, so that its probability is 0 in fp32."""
+
+POSITIONS = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")
+
+MAX_ROUNDING = 0.01
+"""Largest difference of a position's numbers, which are at most 1, from those of transformers: bf16 rounds them."""
 
 _DAMAGED = "download the file again"
 
@@ -95,12 +102,22 @@ def from_hf(folder: HfFolder, hf: HfConfig, config: ModelConfig, src: Vocabulary
             for entry in _entries(config)
         }
         weights |= _embeddings(hf, config, tensor, (src, tgt))
-        bias = tensor("final_logits_bias").flatten() if isinstance(hf, MarianConfig) else torch.zeros(hf.vocab_size)
+        for name in filter(shapes.__contains__, POSITIONS):
+            fits = shapes[name] == (hf.max_position_embeddings, hf.d_model)
+            if not fits or (read(name).float() - _sinusoids(hf)).abs().amax() > MAX_ROUNDING:
+                hint = "transformers changes them in fine-tuning unless you freeze them (requires_grad_(False))"
+                raise RunError(f"{name} does not contain the sinusoids of {hf.name}", path=path, hint=hint)
+        bias = torch.zeros(hf.vocab_size) if isinstance(hf, M2M100Config) else tensor("final_logits_bias").flatten()
     bias = bias[torch.tensor(tgt.rows)]
     bias[tgt.muted] -= MUTED_BY
     if config.positions == "learned":
         weights |= {f"{side}_embedding.learned.weight": m2m100_positions(config, hf) for side in ("src", "tgt")}
     return {**weights, "output_proj.bias": bias}
+
+
+def _sinusoids(hf: HfConfig) -> Tensor:
+    """Return the positions of Marian and Pegasus [T, D]."""
+    return sinusoidal_positions(hf.max_position_embeddings, hf.d_model)[:, state_order(hf.d_model).argsort()]
 
 
 def m2m100_positions(config: ModelConfig, hf: HfConfig) -> Tensor:
@@ -144,8 +161,8 @@ def _embeddings(
     }
 
 
-def to_hf(weights: Mapping[str, Tensor], hf: MarianConfig, config: ModelConfig) -> Weights:
-    """Return `weights` of nmt's `Transformer(config, …)` as those of the Marian model of `hf`, by name.
+def to_hf(weights: Mapping[str, Tensor], hf: HfConfig, config: ModelConfig) -> Weights:
+    """Return `weights` of nmt's `Transformer(config, …)` as those of the Marian or Pegasus model of `hf`, by name.
 
     Both must have the same ids.
     """
@@ -158,6 +175,8 @@ def to_hf(weights: Mapping[str, Tensor], hf: MarianConfig, config: ModelConfig) 
     target = weights.get("tgt_embedding.tokens.weight", source)
     tables = {"src": source, "tgt": target, "output": weights.get("output_proj.weight", target)}
     found |= {name: tables[key][:, order] for key, name in _embedding_names(hf).items()}
+    if isinstance(hf, PegasusConfig):  # transformers computes the same, but warns that they are missing
+        found |= {name: _sinusoids(hf) for name in POSITIONS}
     bias = weights.get("output_proj.bias", torch.zeros(hf.tgt_vocab_size))
     return {**found, "final_logits_bias": bias[None]}
 
@@ -185,7 +204,7 @@ def _names_in_file(
         expected |= {part: (rows // len(entry.parts), *others) for part in entry.parts}
     sizes = {"src": hf.vocab_size, "tgt": hf.tgt_vocab_size, "output": hf.tgt_vocab_size}
     expected |= {name: (sizes[key], config.d_model) for key, name in _embedding_names(hf).items()}
-    if isinstance(hf, MarianConfig):
+    if not isinstance(hf, M2M100Config):
         expected["final_logits_bias"] = (1, hf.tgt_vocab_size)
     hint = "config.json and weights must belong to the same model"
     tied = _tied_names(hf)

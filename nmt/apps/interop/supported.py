@@ -26,26 +26,27 @@ IN_CTRANSLATE2: Supported = {
 IN_MARIAN: Supported = {
     **IN_CTRANSLATE2,
     "positions": ("sinusoidal",),
-    "norm_position": ("post",),
     "norm": ("layer",),
     "activation": ("relu", "gelu", "silu"),
     "qk_norm": (False,),
     "language_tags": ("source",),
 }
-_TOOLKITS = {
-    "CTranslate2": (IN_CTRANSLATE2, "CTranslate2 cannot run a model with"),
-    "Marian": (IN_MARIAN, "Marian's architecture does not support"),
-}
+IN_PEGASUS: Supported = {**IN_MARIAN, "tied_embeddings": ("all",)}
+Toolkit = Literal["CTranslate2", "transformers"]
 
 
-def refuse_unsupported(config: ModelConfig, path: Path, toolkit: Literal["CTranslate2", "Marian"]) -> None:
+def refuse_unsupported(config: ModelConfig, path: Path, toolkit: Toolkit) -> None:
     """Raise RunError about the option if `toolkit` does not support a model with `config` (stored at `path`)."""
-    supported, message = _TOOLKITS[toolkit]
+    supported, message, instead = IN_CTRANSLATE2, "CTranslate2 cannot run a model with", ""
+    if toolkit == "transformers":
+        supported = IN_PEGASUS if config.norm_position == "pre" else IN_MARIAN
+        message = f"transformers has no {config.norm_position}-norm translation model with"
+        instead = "; `nmt config new --for hf` configures a model that it has"
     for key, value in config:
         if (isinstance(value, int | float) and not isinstance(value, bool)) or value in supported.get(key, ()):
             continue
         can = " or ".join(map(_as_yaml, supported.get(key, ())))
-        hint = f"it supports {can}" if can else f"the export does not know model.{key} yet"
+        hint = f"it supports {can}{instead}" if can else f"the export does not know model.{key} yet"
         raise RunError(f"{message} model.{key}: {_as_yaml(value)}", path=path, hint=hint)
 
 

@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from nmt.apps.cli import app
+from nmt.apps.interop.supported import refuse_unsupported
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import ConfigError, DataError, NmtError
 from nmt.config import load_config
@@ -64,6 +65,24 @@ def new(*arguments: str):
 def test_new_suggests_a_student_if_asked():
     model = new("--src", "a.de", "--tgt", "a.en", "--student").model
     assert (model.encoder_layers, model.decoder_layers) == (3, 1)
+
+
+def test_new_for_hf_suggests_a_model_that_export_hf_takes_and_says_what_that_costs():
+    Path("many.tsv").write_text("".join(f"Satz {number}.\tSentence {number}.\n" for number in range(10_500)))
+    many = ("--corpus", "many.tsv", "--src-lang", "de", "--tgt-lang", "en")
+    for corpus in (many, (*many, "--student"), ("--src", "a.de", "--tgt", "a.en")):
+        usual, config = new(*corpus), new(*corpus, "--for", "hf")
+        refuse_unsupported(config.model, Path("my.yaml"), "transformers")
+        with pytest.raises(NmtError, match="`nmt config new --for hf` configures a model that it has"):
+            refuse_unsupported(usual.model, Path("my.yaml"), "transformers")
+        assert config.model_copy(update={"model": usual.model}) == usual
+    for corpus, cost in (
+        (many, "on Multi30k, this cost 0.8 BLEU."),
+        (("--src", "a.de", "--tgt", "a.en"), "sublayers."),
+    ):
+        line = succeed("new", *corpus, "--for", "hf").stdout.split("\n")[7]
+        assert line.startswith("# For nmt export hf: ")
+        assert line.endswith(cost)
 
 
 def test_new_prints_a_commented_configuration_that_suits_the_data():

@@ -41,7 +41,7 @@ def test_a_model_goes_to_hugging_face_and_comes_back(tmp_path, monkeypatch, caps
 
 def test_info_describes_a_folder_as_text_and_as_json(tmp_path, monkeypatch, capsys):
     pytest.importorskip("ctranslate2", reason="needs the extra ctranslate2")
-    run = make_run(tmp_path / "run", norm_position="pre")
+    run = make_run(tmp_path / "run", activation="swiglu")
     code, printed, said = invoke(monkeypatch, capsys, "info", str(run.path))
     assert (code, said) == (0, "")
     lines = printed.splitlines()
@@ -50,7 +50,7 @@ def test_info_describes_a_folder_as_text_and_as_json(tmp_path, monkeypatch, caps
         "scores     valid bleu 12.50",
         "license    not named in README.md",
         "nmt export ctranslate2  possible",
-        "nmt export hf           Marian's architecture does not support model.norm_position: pre",
+        "nmt export hf           transformers has no post-norm translation model with model.activation: swiglu",
     ]
     found = json.loads(invoke(monkeypatch, capsys, "info", str(run.path), "--json")[1])
     assert found["kind"] == "run"

@@ -1,4 +1,4 @@
-"""Marian, M2M-100 and NLLB models compute in nmt as they do in transformers; Marian models the other way round, too."""
+"""Marian, M2M-100 and NLLB models compute in nmt as in transformers; models of nmt compute there as they do here."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ import torch
 
 from nmt import Translator
 from nmt.apps.interop.hf_export import export_hf
-from nmt.apps.interop.hf_folder import HfFolder, MarianConfig
+from nmt.apps.interop.hf_folder import HfFolder, M2M100Config
 from nmt.apps.interop.hf_import import Languages, import_hf
 from nmt.apps.interop.hf_vocabulary import HfVocabularies, read_vocabularies
 from nmt.apps.interop.m2m100_vocabulary import read_m2m100_vocabularies
-from nmt.artifacts.checkpoint import load_model
+from nmt.artifacts.checkpoint import load_model, read_weights
 from nmt.artifacts.rundir import RunDir
+from nmt.base.errors import RunError
 from nmt.base.languages import language_tag
 from nmt.base.special_tokens import BOS_ID, EOS_ID
 from nmt.config import SearchOptions
@@ -81,8 +82,8 @@ class Both(NamedTuple):
 def load_hf(folder: Path) -> tuple[Any, Any]:
     import transformers
 
-    if isinstance(HfFolder(folder).config(), MarianConfig):
-        model, tokenizer = transformers.MarianMTModel, transformers.MarianTokenizer
+    if not isinstance(HfFolder(folder).config(), M2M100Config):
+        model, tokenizer = transformers.AutoModelForSeq2SeqLM, transformers.AutoTokenizer
     else:
         model = transformers.M2M100ForConditionalGeneration
         has_vocabulary = (folder / "vocab.json").exists()
@@ -263,18 +264,50 @@ def test_the_pipeline_translates_with_an_export_as_nmt_does(imported, tmp_path):
     assert [each["translation_text"] for each in found] == [each.text.strip() for each in ours]
 
 
-@pytest.mark.parametrize("joint", [True, False], ids=["joint", "two vocabularies"])
-def test_a_model_that_nmt_made_computes_the_same_in_transformers(tmp_path, joint):
-    run = make_run(tmp_path / "run", joint=joint)
+SHAPES_OF_NMT: dict[str, dict[str, Any]] = {
+    "post-norm": {},
+    "post-norm, two vocabularies": {"joint": False},
+    "pre-norm": {"norm_position": "pre"},
+    "pre-norm, as nmt config new": {"norm_position": "pre", "activation": "relu", "output_bias": False},
+}
+
+
+@pytest.mark.parametrize("options", SHAPES_OF_NMT.values(), ids=SHAPES_OF_NMT.keys())
+def test_a_model_that_nmt_made_computes_the_same_in_transformers(tmp_path, options):
+    run = make_run(tmp_path / "run", **options)
     export_hf(run, tmp_path / "hf")
     model, tokenizer = load_hf(tmp_path / "hf")
+    assert type(model).from_pretrained(tmp_path / "hf", output_loading_info=True)[1]["missing_keys"] in ([], set())
     pair = TokenizerPair.load(run.tokenizer)
     texts = [*sentences(10, 2), "  two  spaces", "☃ é"]
     assert tokenizer(texts)["input_ids"] == [[*pair.src.encode(text), EOS_ID] for text in texts]
     search = SearchOptions(beam_size=4, max_len_factor=0, max_len_offset=MAX_NEW)
     ours = TorchEngine.load([run], pair, "cpu").search([pair.src.encode(text) for text in texts], search)
     # with the settings of generation_config.json
-    found = model.generate(**tokenizer(texts, return_tensors="pt", padding=True), max_length=MAX_NEW + 1)
+    batch = tokenizer(texts, return_tensors="pt", padding=True)
+    found = model.generate(**batch, max_length=MAX_NEW + 1)
     ends = {model.config.pad_token_id, model.config.eos_token_id}
     assert [[n for n in row[1:] if n not in ends] for row in found.tolist()] == [each[0].ids for each in ours]
     assert json.loads((tmp_path / "hf" / "generation_config.json").read_text())["num_beams"] == 4
+    if is_available():
+        greedy = model.generate(**batch, max_length=MAX_NEW + 1, num_beams=1, early_stopping=False)
+        engine = NativeEngine.load(run, pair, "fp32")
+        ours = engine.search([pair.src.encode(text) for text in texts], search.greedy())
+        assert [[n for n in row[1:] if n not in ends] for row in greedy.tolist()] == [each[0].ids for each in ours]
+
+
+def test_what_transformers_saves_of_an_export_comes_back_unless_its_positions_changed(tmp_path):
+    run = make_run(tmp_path / "run", norm_position="pre")
+    export_hf(run, tmp_path / "hf")
+    for each in load_hf(tmp_path / "hf"):
+        each.save_pretrained(tmp_path / "saved")
+    back = import_hf(tmp_path / "saved", tmp_path / "back")
+    assert back.config().model == run.config().model
+    before, after = (read_weights(each.best_checkpoint()) for each in (run, back))
+    assert before.keys() == after.keys()
+    assert all(before[name].equal(after[name]) for name in before)
+    model, _ = load_hf(tmp_path / "saved")
+    model.model.decoder.embed_positions.weight.data[3] += 0.1
+    model.save_pretrained(tmp_path / "saved")
+    with pytest.raises(RunError, match=r"decoder\.embed_positions\.weight does not contain the sinusoids of Pegasus"):
+        import_hf(tmp_path / "saved", tmp_path / "other")

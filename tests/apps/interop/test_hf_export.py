@@ -1,4 +1,4 @@
-"""A run becomes a Marian folder, or one error that says which option Marian does not have."""
+"""A run becomes a folder of Marian or Pegasus, or one error that says which option transformers does not have."""
 
 from __future__ import annotations
 
@@ -23,23 +23,25 @@ def run(tmp_path_factory):
     ("options", "message"),
     [
         (
-            {"norm_position": "pre"},
-            r"Marian's architecture does not support model\.norm_position: pre\n  it supports post",
+            {"norm_position": "pre", "joint": False},
+            r"transformers has no pre-norm translation model with model\.tied_embeddings: target\n  it supports all; "
+            r"`nmt config new --for hf` configures a model that it has$",
         ),
-        ({"norm": "rms"}, r"not support model\.norm: rms"),
-        ({"activation": "swiglu"}, r"not support model\.activation: swiglu\n  it supports relu or gelu or silu"),
-        ({"positions": "rotary", "num_heads": 2}, r"not support model\.positions: rotary"),
-        ({"attention": "gaussian"}, r"not support model\.attention: gaussian"),
+        ({"norm": "rms"}, r"no post-norm translation model with model\.norm: rms"),
+        ({"activation": "swiglu"}, r"with model\.activation: swiglu\n  it supports relu or gelu or silu; `nmt config"),
+        ({"positions": "rotary", "num_heads": 2}, r"with model\.positions: rotary\n  it supports sinusoidal; "),
+        ({"norm_position": "pre", "qk_norm": "self"}, r"no pre-norm translation model with model\.qk_norm: self"),
+        ({"attention": "gaussian"}, r"with model\.attention: gaussian"),
     ],
     ids=lambda value: ",".join(map(str, value)) if isinstance(value, dict) else "",
 )
-def test_an_option_that_marian_does_not_have_is_refused(tmp_path, options, message):
+def test_an_option_that_transformers_does_not_have_is_refused(tmp_path, options, message):
     with pytest.raises(RunError, match=message):
         export_hf(make_run(tmp_path / "run", **options), tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
-def test_only_a_marian_folder_is_overwritten(run, tmp_path):
+def test_only_such_a_folder_is_overwritten(run, tmp_path):
     out = tmp_path / "out"
     export_hf(run, out)
     with pytest.raises(RunError, match="this path already exists"):
@@ -48,7 +50,9 @@ def test_only_a_marian_folder_is_overwritten(run, tmp_path):
     other = tmp_path / "other"
     other.mkdir()
     (other / "config.json").write_text("{}")
-    with pytest.raises(RunError, match="not a Hugging Face folder of a Marian model, so nmt does not overwrite it"):
+    with pytest.raises(
+        RunError, match="not a Hugging Face folder of a Marian or Pegasus model, so nmt does not overwrite it"
+    ):
         export_hf(run, other, overwrite=True)
     assert [path.name for path in other.iterdir()] == ["config.json"]
 
@@ -72,6 +76,14 @@ def test_a_description_says_what_each_folder_is_and_what_it_can_become(run, tmp_
     assert found.parameters == folder.parameters
     assert found.scores == {"valid bleu": 12.5}
     assert found.can_become == {"nmt export ctranslate2": "", "nmt export hf": ""}
-    pre = describe_model(str(make_run(tmp_path / "pre", norm_position="pre").path))
-    assert pre.can_become["nmt export hf"] == "Marian's architecture does not support model.norm_position: pre"
-    assert json.loads(json.dumps(pre.as_json()))["can_become"]["nmt export ctranslate2"] is None
+    other = describe_model(str(make_run(tmp_path / "other", norm="rms").path))
+    assert other.can_become["nmt export hf"] == "transformers has no post-norm translation model with model.norm: rms"
+    assert json.loads(json.dumps(other.as_json()))["can_become"]["nmt export ctranslate2"] is None
+    pre = make_run(tmp_path / "pre", norm_position="pre")
+    export_hf(pre, tmp_path / "pegasus")
+    folder = describe_model(str(tmp_path / "pegasus"))
+    assert (folder.kind, folder.languages) == ("Hugging Face folder (Pegasus)", ["en-de"])
+    assert (folder.architecture, folder.can_become) == (
+        describe_model(str(pre.path)).architecture,
+        {"nmt import hf": ""},
+    )

@@ -44,13 +44,16 @@ def weights_of(run: RunDir) -> dict[str, torch.Tensor]:
     return read_weights(run.best_checkpoint())
 
 
-def test_what_nmt_exported_comes_back_as_it_was(made, tmp_path):
-    back = import_hf(made[1], tmp_path / "back")
-    before, after = weights_of(made[0]), weights_of(back)
+@pytest.mark.parametrize("norm_position", ["post", "pre"])
+def test_what_nmt_exported_comes_back_as_it_was(tmp_path, norm_position):
+    run = make_run(tmp_path / "run", norm_position=norm_position)
+    export_hf(run, tmp_path / "hf")
+    back = import_hf(tmp_path / "hf", tmp_path / "back")
+    before, after = weights_of(run), weights_of(back)
     assert before.keys() == after.keys()
     assert all(before[name].equal(after[name]) for name in before)
-    assert back.config().model == made[0].config().model
-    own, other = (TokenizerPair.load(each.tokenizer) for each in (made[0], back))
+    assert back.config().model == run.config().model
+    own, other = (TokenizerPair.load(each.tokenizer) for each in (run, back))
     texts = [*sentences(20, 5), "☃  é"]
     assert other.src is other.tgt
     assert other.src.encode_batch(texts) == own.src.encode_batch(texts)
