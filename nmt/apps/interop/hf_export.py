@@ -29,12 +29,8 @@ from nmt.config.model import ModelConfig
 from nmt.data.tokens.sentencepiece_model import SPECIAL_TOKENS
 from nmt.data.tokens.tokenizer import TokenizerPair
 
-_FIXED = {
-    "bos_token_id": BOS_ID,
-    "forced_eos_token_id": None,
-    "is_encoder_decoder": True,
-    "torch_dtype": "float32",
-}
+_IDS = {"pad_token_id": PAD_ID, "eos_token_id": EOS_ID, "bos_token_id": BOS_ID, "decoder_start_token_id": BOS_ID}
+_FIXED = {**_IDS, "forced_eos_token_id": None, "is_encoder_decoder": True, "torch_dtype": "float32"}
 """Values of config.json that are the same for each run."""
 
 _ARCHITECTURES: dict[str, tuple[type[HfConfig], dict[str, Any]]] = {
@@ -132,10 +128,7 @@ def _generation_config(config: Config, tokenizers: TokenizerPair, vocab_size: in
     """Return the contents of generation_config.json: nmt's search options, as far as transformers has them."""
     decoding, unused = config.decoding, range(tokenizers.tgt.vocab_size, vocab_size)
     return {
-        "pad_token_id": PAD_ID,
-        "eos_token_id": EOS_ID,
-        "bos_token_id": BOS_ID,
-        "decoder_start_token_id": BOS_ID,
+        **_IDS,
         "forced_eos_token_id": None,
         "bad_words_ids": [[number] for number in sorted({BOS_ID, PAD_ID, *tokenizers.tgt.never_generated, *unused})],
         "max_length": config.model.max_tgt_len + 1,  # transformers counts the decoder start token

@@ -207,7 +207,9 @@ def _names_in_file(
     if not isinstance(hf, M2M100Config):
         expected["final_logits_bias"] = (1, hf.tgt_vocab_size)
     hint = "config.json and weights must belong to the same model"
-    tied = _tied_names(hf)
+    decoder = ("model.decoder.embed_tokens.weight", *(("lm_head.weight",) if hf.tie_word_embeddings else ()))
+    shared = ("model.shared.weight", "model.encoder.embed_tokens.weight")
+    tied = (*shared, *decoder) if hf.share_encoder_decoder_embeddings else decoder
     names = {}
     for name, shape in expected.items():
         found = next((other for other in (name, *(tied if name in tied else ())) if other in shapes), None)
@@ -219,20 +221,12 @@ def _names_in_file(
     return names
 
 
-def _tied_names(hf: HfConfig) -> tuple[str, ...]:
-    """Return the names of the tied embeddings, which share one table."""
-    decoder = ("model.decoder.embed_tokens.weight", *(("lm_head.weight",) if hf.tie_word_embeddings else ()))
-    shared = ("model.shared.weight", "model.encoder.embed_tokens.weight")
-    return (*shared, *decoder) if hf.share_encoder_decoder_embeddings else decoder
-
-
-Reader = tuple[Mapping[str, tuple[int, ...]], Callable[[str], Tensor]]
-"""The shapes of the tensors in a file, by name, and a function that reads a tensor."""
-
-
 @contextmanager
-def _opened(path: Path) -> Iterator[Reader]:
-    """Open a weights file. RunError if it is damaged, or contains anything but tensors."""
+def _opened(path: Path) -> Iterator[tuple[Mapping[str, tuple[int, ...]], Callable[[str], Tensor]]]:
+    """Yield the shapes of the tensors in a file, by name, and a function that reads one.
+
+    RunError if the file is damaged, or contains anything but tensors.
+    """
     if path.suffix == ".bin":
         tensors = _load_pickle(path)
         yield {name: tuple(tensor.shape) for name, tensor in tensors.items()}, tensors.__getitem__

@@ -22,13 +22,8 @@ from nmt.config.load import PATH_KEYS
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.evaluation.card import test_record
 
-_OLD_FILES = (
-    "checkpoints/*",
-    "tokenizer/*",
-    "eval/*",
-    "lexicon.safetensors",
-    "shortlist.safetensors",
-)  # of the previous upload
+# Of the previous upload.
+_OLD_FILES = ("checkpoints/*", "tokenizer/*", "eval/*", "lexicon.safetensors", "shortlist.safetensors")
 AnySection = TypeVar("AnySection", bound=Section)
 
 
