@@ -6,14 +6,16 @@ from array import array
 from collections.abc import Iterable
 from dataclasses import replace
 from hashlib import sha256
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
-from nmt.base.errors import require
+from nmt.base.errors import DataError, require
 from nmt.base.languages import Direction
 from nmt.data.read.corpus import read_parallel
-from nmt.data.read.table_names import corpus_named
+from nmt.data.read.formats.tmx import directions_in
+from nmt.data.read.table_names import corpus_named, format_of
 from nmt.data.text.glossary import WORD
 from nmt.translation.drafts import Drafts
 from nmt.translation.translation import Translation
@@ -65,6 +67,13 @@ class Memory:
         """Read a TMX file, or another corpus file with both languages. DataError if it is invalid."""
         languages = {"src_lang": direction.src, "tgt_lang": direction.tgt}
         return cls((pair.src, pair.tgt) for pair in read_parallel(corpus_named(name).model_copy(update=languages)))
+
+    @classmethod
+    def read_all(cls, name: str, directions: Iterable[Direction]) -> dict[Direction, Self]:
+        """Read a TMX file in those `directions` that it has. DataError if it has none, or the file is another one."""
+        if format_of(name) != "tmx":
+            raise DataError("this is not TMX, in which each text has a language", path=name)
+        return {direction: cls.read(name, direction) for direction in directions_in(Path(name), directions)}
 
     def __len__(self) -> int:
         return len(self._sources)

@@ -79,6 +79,11 @@ class Translation:
         return self.text
 
     @property
+    def from_memory(self) -> bool:
+        """True if the text is the target of a pair of the translation memory with the same source."""
+        return self.memory is not None and self.memory.similarity == 1
+
+    @property
     def pivot(self) -> list[str]:
         """The code of the third language, if there is one."""
         return [self.through.direction.tgt] if self.through is not None and self.through.direction is not None else []

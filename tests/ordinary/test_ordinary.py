@@ -76,7 +76,7 @@ def server(letters_run) -> Iterator[httpx.Client]:
     """A client of a server with the same model."""
     settings, metrics = Settings(port=0, char_limit=1_000_000, device="cpu", precision="fp32"), Metrics()
     models = Models([str(letters_run)], settings, metrics)
-    running = uvicorn.Server(make_config(make_app(models, settings, (), metrics)))
+    running = uvicorn.Server(make_config(make_app(models, settings, {}, metrics)))
     listener = bind(settings)
     thread = threading.Thread(target=running.run, args=([listener],))
     thread.start()

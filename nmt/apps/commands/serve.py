@@ -62,6 +62,9 @@ def _origin(value: str) -> str:
 CorrectionsFile = Annotated[
     Path | None, typer.Option("--corrections", help="TMX file that collects corrections. Default: do not accept them.")
 ]
+MemoryFile = Annotated[
+    str, typer.Option("--tm", metavar="FILE", help="Translation memory (TMX), from which known texts are answered.")
+]
 AllowOrigin = Annotated[
     str,
     typer.Option(
@@ -83,6 +86,7 @@ def serve(
     timeout: Timeout = 60.0,
     allow_origin: AllowOrigin = "",
     corrections: CorrectionsFile = None,
+    tm: MemoryFile = "",
     engine: Engine = "auto",
     device: Device = "auto",
     precision: Precision = "auto",
@@ -109,9 +113,10 @@ def serve(
         timeout=timeout,
         allow_origin=allow_origin,
         corrections=corrections,
+        tm=tm,
         engine=engine,
         device=device,
         precision=precision,
     )
-    keys = read_keys(api_keys) if api_keys is not None else frozenset[bytes]()
+    keys = read_keys(api_keys) if api_keys is not None else {}
     run([*models] if models else [None], settings, keys)

@@ -33,6 +33,7 @@ FLAGS = {
     "numbers_missed": "numbers are missing or added",
     "unusual_source": "the text is unlike the model's training text",
     "pivot": "translated through a third language",
+    "from_memory": "taken from the translation memory",
     "doubtful": "the model expects that little of the translation is right",
 }
 """Each flag, an attribute of `Translation`, with what it means."""

@@ -25,9 +25,10 @@ _COMMENT = re.compile(r"(?:^|\s)#.*")
 _MAKE_ONE = "make one: openssl rand -hex 16"
 
 
-def read_keys(path: Path) -> frozenset[bytes]:
-    """Return the hashes of the keys in a file, one per line; # at the start of a line or after a space is a comment.
+def read_keys(path: Path) -> dict[bytes, str]:
+    """Return the translation memories of the keys in a file, by the hashes of the keys; empty: the key has none.
 
+    There is one key per line, and after a tab its memory; # at the start of a line or after a space is a comment.
     NmtError if the file cannot be read, has no key, or has a key of fewer than 8 characters.
     """
     try:
@@ -36,16 +37,16 @@ def read_keys(path: Path) -> frozenset[bytes]:
         raise NmtError(f"cannot be read ({error.strerror or error})", path=path) from None
     except ValueError as error:
         raise NmtError(f"not a list of keys ({error})", path=path) from None
-    keys = set()
+    keys = {}
     for number, line in enumerate(lines, 1):
-        key = _COMMENT.sub("", line).strip()
+        key, _, memory = (part.strip() for part in _COMMENT.sub("", line).partition("\t"))
         if key and len(key) < _MIN_KEY:
             raise NmtError("a key needs at least 8 characters", path=path, line=number, hint=_MAKE_ONE)
         if key:
-            keys.add(_hashed(key))
+            keys[_hashed(key)] = memory
     if not keys:
         raise NmtError("contains no key", path=path, hint=f"write one key per line; {_MAKE_ONE}")
-    return frozenset(keys)
+    return keys
 
 
 def _hashed(key: str) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from functools import cache
 from importlib.resources import files
@@ -48,10 +48,10 @@ _PAGE_HEADERS = {
 }
 
 
-def make_app(models: Models, settings: Settings, keys: Collection[bytes], metrics: Metrics) -> Starlette:
-    """Return the application that serves `models`; if `keys` (hashes) are given, requests need one of them."""
+def make_app(models: Models, settings: Settings, keys: Mapping[bytes, str], metrics: Metrics) -> Starlette:
+    """Return the application that serves `models`; if there are `keys` (as of `read_keys`), requests need one."""
     access = Access(keys, settings.rate_limit, metrics)
-    service = Service(models, settings, metrics)
+    service = Service(models, settings, metrics, keys)
     openai = OpenAI(service, access)
     spec = specification(service.sources, service.targets, openai.names)
 

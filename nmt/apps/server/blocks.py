@@ -117,7 +117,8 @@ async def translate_blocks(
     work = rounds(blocks, keeps_marks=segmenter.protects(options), num_ranks=num_alternatives + 1)
     step = await _run(threads, _next_step, work, None, [])
     while isinstance(step, Ask):
-        texts = [routed._replace(text=text) for text in step.texts]
+        memory = None if step.aligned else routed.memory  # has no tags to place
+        texts = [routed._replace(text=text, memory=memory) for text in step.texts]
         translated = await service.translate(texts, 0 if step.aligned else num_alternatives, details=step.aligned)
         step = await _run(threads, _next_step, work, step, translated)
     return await _run(threads, with_losses, blocks, step, segmenter, options, routed.glossary)

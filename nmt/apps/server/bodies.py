@@ -37,6 +37,11 @@ Flags = Annotated[
 ]
 
 
+Pair = Annotated[
+    dict[str, str | float], Field(description="the most similar pair of the memory: source, target, similarity")
+]
+
+
 class TranslateBody(BaseModel):
     """The body of /translate."""
 
@@ -168,6 +173,7 @@ class Translated(TypedDict, total=False):
     expected_chrf: Annotated[
         float | list[float | None] | None, Field(description="chrF that the model expects, 0 to 100; absent if unknown")
     ]
+    memory: Pair | list[Pair | None] | None
     detectedLanguage: Detection | list[Detection]
 
 

@@ -92,7 +92,7 @@ class DeepL:
         # A text that is in the target language already comes back as it is.
         own = {body.target_lang.lower(), base_code(body.target_lang)} - {(body.source_lang or "").lower()}
         routed = [
-            self._service.route(text, source, body.target_lang)._replace(glossary=glossary, flags=body.flags)
+            self._service.route(text, source, body.target_lang, client)._replace(glossary=glossary, flags=body.flags)
             for text, source in zip(texts, sources, strict=True)
             if source.lower() not in own
         ]
@@ -126,7 +126,7 @@ class DeepL:
                 raise RequestError(429, "too many documents are being translated", retry_after=10)
             del self._documents[oldest]
         number, key = uuid4().hex.upper(), uuid4().hex + uuid4().hex
-        task = asyncio.create_task(self._translate_document(name, body, glossary))
+        task = asyncio.create_task(self._translate_document(name, body, glossary, client))
         self._documents[number, key] = len(body.file), task
         self._num_characters[client] += len(body.file)
         return as_json({"document_id": number, "document_key": key})
@@ -219,11 +219,13 @@ class DeepL:
         count = self._num_characters[self._access.check(request)]
         return as_json({"character_count": count, "character_limit": _NO_LIMIT})
 
-    async def _translate_document(self, path: Path, body: DeepLFile, glossary: Glossary | None) -> str | RequestError:
+    async def _translate_document(
+        self, path: Path, body: DeepLFile, glossary: Glossary | None, client: bytes
+    ) -> str | RequestError:
         """Return the key of a translated document in the downloads."""
         fields = FileBody(file=body.file, source=body.source_lang or "auto", target=body.target_lang)
         try:
-            content, _ = await self._files.translate_document(path.suffix.lower(), fields, glossary)
+            content, _ = await self._files.translate_document(path.suffix.lower(), fields, client, glossary)
         except RequestError as error:
             return error
         except Exception:

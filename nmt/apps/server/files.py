@@ -85,8 +85,8 @@ class Files:
         if not limit:
             raise RequestError(403, "this server does not translate documents")
         name, body = await read_form(request, await read_body(request, self._service.settings, limit), FileBody)
-        self._access.check(request, body.api_key)
-        work = self.translate_document(name.suffix.lower(), body)
+        client = self._access.check(request, body.api_key)
+        work = self.translate_document(name.suffix.lower(), body, client)
         translated, blocks = await unless_gone(request, work)
         key = self._downloads.add(_NOT_IN_NAMES.sub("_", f"{name.stem[:100]}.{body.target}{name.suffix}"), translated)
         answer: dict[str, object] = {"translatedFileUrl": f"{request.base_url}download_file/{key}"}
@@ -104,9 +104,9 @@ class Files:
         return Response(content, media_type="application/octet-stream", headers=headers)
 
     async def translate_document(
-        self, suffix: str, body: FileBody, stored: Glossary | None = None
+        self, suffix: str, body: FileBody, client: bytes, stored: Glossary | None = None
     ) -> tuple[bytes, list[TranslatedBlock]]:
-        """Return the translated document and its blocks; a glossary that is `stored` replaces that of the body."""
+        """Return a client's translated document and its blocks; a glossary that is `stored` replaces the body's."""
         if suffix not in available_suffixes():
             raise RequestError(400, f"Invalid request: send one of {', '.join(available_suffixes())}")
         async with self._service.in_time():  # what waits for a thread, too
@@ -116,7 +116,7 @@ class Files:
             if source == "auto":
                 beginning = " ".join(block.plain() for block in blocks[:_DETECTED_BLOCKS])
                 source = self._service.detector.detect(beginning)[0]["language"]
-            routed = self._service.route("", source, body.target)._replace(glossary=glossary, flags=True)
+            routed = self._service.route("", source, body.target, client)._replace(glossary=glossary, flags=True)
             translated = await translate_blocks(self._service, routed, blocks, threads=self._threads)
             return await self._threads.run(document.save, [block.written[0] for block in translated]), translated
 

@@ -51,7 +51,7 @@ class LibreTranslate:
     async def translate(self, request: Request) -> Response:
         """Translate a text or a list of texts."""
         body = await read_fields(request, self._service.settings, TranslateBody)
-        self._access.check(request, body.api_key)
+        client = self._access.check(request, body.api_key)
         texts = [body.q] if isinstance(body.q, str) else body.q
         self._service.check_size(texts, body.glossary, body.draft)
         try:
@@ -67,7 +67,7 @@ class LibreTranslate:
         sources = [body.source] * len(texts) if detected is None else [each["language"] for each in detected]
         draft = body.draft if isinstance(body.q, str) and body.format == "text" else ""
         routed = [
-            self._service.route(text, source, body.target, model)._replace(
+            self._service.route(text, source, body.target, client, model)._replace(
                 glossary=glossary, draft=draft, flags=body.flags
             )
             for text, source in zip(texts, sources, strict=True)
@@ -166,6 +166,7 @@ def _line(segment: TranslatedSegment) -> dict[str, object]:
         **({"terms_missed": translation.terms_missed} if translation.terms_missed else {}),
         **with_flags(segment.flags),
         **with_expected_chrf(segment.expected_chrf),
+        **({"memory": segment.memory._asdict()} if segment.memory else {}),
         **({"details": details._asdict()} if details is not None else {}),
     }
 
@@ -183,6 +184,9 @@ def _answer(body: TranslateBody, translated: Sequence[TextTranslation], detected
     expected = [None if each.expected_chrf is None else round(each.expected_chrf, 2) for each in translated]
     if expected.count(None) < len(expected):
         answer["expected_chrf"] = expected if is_batch else expected[0]
+    if any(each.memory for each in translated):
+        pairs = [each.memory and each.memory._asdict() for each in translated]
+        answer["memory"] = pairs if is_batch else pairs[0]
     if detected is not None:
         answer["detectedLanguage"] = detected if is_batch else detected[0]
     return answer

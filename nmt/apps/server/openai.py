@@ -61,11 +61,12 @@ class OpenAI:
 
     async def complete(self, request: Request) -> Response:
         """Translate the last user message."""
-        self._access.check(request)
+        client = self._access.check(request)
         body = await read_fields(request, self._service.settings, ChatBody, forms=False)
         text = _last_of_user(body.messages)
         self._service.check_size([text])
         routed = self._find(body.model)._replace(text=text, flags=bool(body.flags))
+        routed = routed._replace(memory=self._service.memory(client, routed.direction))
         num_alternatives = (body.n or 1) - 1
         if body.stream:
             return await self._stream(request, body.model, routed, num_alternatives)

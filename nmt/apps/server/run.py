@@ -8,7 +8,7 @@ import logging
 import signal
 import socket
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import uvicorn
@@ -82,7 +82,7 @@ class Protocol(HttpToolsProtocol):
             self._deadline = None
 
 
-def serve(models: list[str | None], settings: Settings, keys: Collection[bytes]) -> None:
+def serve(models: list[str | None], settings: Settings, keys: Mapping[bytes, str]) -> None:
     """Load `models` and serve them until SIGTERM or Ctrl-C, then finish the running requests and return.
 
     NmtError if a model cannot be used, or the address cannot be bound.

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from functools import lru_cache
 from itertools import groupby
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from nmt.apps.documents.details import Details
-from nmt.apps.documents.translation import Flags, merge
+from nmt.apps.documents.translation import Flags, flags_of, merge
 from nmt.apps.server.batcher import QueuedSegment
 from nmt.apps.server.detect import Detector
 from nmt.apps.server.metrics import Metrics
@@ -22,12 +22,15 @@ from nmt.base.languages import Direction, base_code, chinese_form, english_name,
 from nmt.data.check.scripts import form_of_chinese
 from nmt.data.text.glossary import Glossary, Term
 from nmt.translation import Translation, Translator
+from nmt.translation.memory import Match, Memory
 from nmt.translation.pivot import paths
 from nmt.translation.texts import SegmentedText
 
-_QUICK_CHARACTERS = 2000  # up to this total length, texts are segmented in the event loop; longer ones in a thread
+_QUICK_CHARACTERS = 2000  # up to this total length, the event loop looks up and segments texts; longer ones, a thread
 
 _MAX_DIRECTIONS = 1000  # as clients spell them, of which the direction and model are remembered
+
+Result = TypeVar("Result")
 
 
 class Routed(NamedTuple):
@@ -41,6 +44,11 @@ class Routed(NamedTuple):
     draft: str = ""  # a translation to expect
     flags: bool = False  # whether to check the translation, which takes a fifth as long as a sentence
     then: tuple[Direction, ServedModel] | None = None  # translates what `model` translated into a third language
+    memory: Memory | None = None  # of the client
+
+    def match(self) -> Match | None:
+        """Return the most similar pair of the memory, if there is one."""
+        return None if self.memory is None else self.memory.find(self.text)
 
 
 class TranslatedSegment(NamedTuple):
@@ -53,6 +61,7 @@ class TranslatedSegment(NamedTuple):
     flags: Flags
     details: Details | None
     expected_chrf: float | None = None
+    memory: Match | None = None  # of the whole text, in its first segment
 
     def written(self, rank: int) -> str:
         """Return alternative number `rank`, or the last one, with the white space around it; 0: the translation."""
@@ -69,18 +78,24 @@ class TextTranslation(NamedTuple):
     terms_missed: list[Term]
     flags: Flags
     expected_chrf: float | None = None
+    memory: Match | None = None  # the most similar pair of the translation memory
 
 
 class Service:
     """Translates for all clients of one server."""
 
-    def __init__(self, models: Models, settings: Settings, metrics: Metrics):
+    def __init__(self, models: Models, settings: Settings, metrics: Metrics, keys: Mapping[bytes, str]):
+        """Read the translation memories of the settings and of `keys`. DataError if one cannot be used."""
         self.models = models
         self.settings = settings
         self.metrics = metrics
         self.sources = list(dict.fromkeys(direction.src for direction in models.directions))
         self.targets = list(dict.fromkeys(direction.tgt for direction in models.directions))
         self.detector = Detector(self.sources)
+        directions = {**models.directions, **paths(models.directions, models.directions)}
+        names = {b"": settings.tm, **keys}
+        memories = {name: Memory.read_all(name, directions) for name in {*names.values()} if name}
+        self._memories = {client: memories[name] for client, name in names.items() if name}
         self._find_path = lru_cache(_MAX_DIRECTIONS)(self._path)
 
     def check_size(self, texts: Sequence[str], terms: Mapping[str, str] | None = None, draft: str = "") -> None:
@@ -92,14 +107,22 @@ class Service:
         if size > limits.char_limit:
             raise RequestError(400, f"{size:,} characters in one request; the limit is {limits.char_limit:,}")
 
-    def route(self, text: str, source: str, target: str, model: ServedModel | None = None) -> Routed:
-        """Return `text` with its direction and model. RequestError (400) if no model supports the languages.
+    def route(
+        self, text: str, source: str, target: str, client: bytes = b"", model: ServedModel | None = None
+    ) -> Routed:
+        """Return `text` with its direction, its model and the memory of the `client`, as `Access.check` returns it.
 
         Regional codes match their language: pt-BR finds a model for pt. `model` restricts the choice to one model.
+        RequestError (400) if no model supports the languages.
         """
-        first, *then = self._find_path(source, target, model)
-        form = chinese_form(target) if chinese_form([first, *then][-1][0].tgt) is None else None
-        return Routed(text, *first, form=form, then=then[0] if then else None)
+        first, *then = path = self._find_path(source, target, model)
+        form = chinese_form(target) if chinese_form(path[-1][0].tgt) is None else None
+        memory = self.memory(client, Direction(first[0].src, path[-1][0].tgt))
+        return Routed(text, *first, form=form, then=then[0] if then else None, memory=memory)
+
+    def memory(self, client: bytes, direction: Direction) -> Memory | None:
+        """Return the translation memory of a client, or else that of all clients."""
+        return self._memories.get(client, self._memories.get(b"", {})).get(direction)
 
     def _path(self, source: str, target: str, model: ServedModel | None) -> list[tuple[Direction, ServedModel]]:
         """Return the direction and its model, or two that lead through a third language."""
@@ -124,19 +147,33 @@ class Service:
     ) -> AsyncGenerator[TranslatedSegment]:
         """Yield the translations of all segments of `texts`, in order within each model.
 
-        RequestError if the queue is full or a segment fails. Closing the iterator cancels the rest. Texts that lead
-        through a third language are translated into it first, all together.
+        RequestError if the queue is full or a segment fails. Closing the iterator cancels the rest. Texts that the
+        memory has come first, untranslated. Texts that lead through a third language are translated into it first, all
+        together.
         """
-        passed: dict[int, TextTranslation] = {}  # those texts, by number
-        if through := [number for number, text in enumerate(texts) if text.then is not None]:
-            firsts = await self.translate([texts[number]._replace(then=None, form=None) for number in through])
+        matches: dict[int, Match] = {}  # by the number of the text
+        if any(text.memory is not None for text in texts):
+            found = await _run(texts, lambda: [text.match() for text in texts])
+            matches = {number: match for number, match in enumerate(found) if match is not None}
+        asked = {n: text for n, text in enumerate(texts) if n not in matches or matches[n].similarity < 1}
+        for number in matches.keys() - asked.keys():
+            text, match = texts[number], matches[number]
+            known = Translation(match.target, memory=match)
+            before, after = text.text.split(text.text.strip())
+            flags = flags_of(known) if text.flags else {}
+            yield TranslatedSegment(number, before, known, after, flags, None, memory=match)
+        passed: dict[int, TextTranslation] = {}
+        if through := [number for number, text in asked.items() if text.then is not None]:
+            firsts = await self.translate([asked[n]._replace(then=None, form=None, memory=None) for n in through])
             passed = dict(zip(through, firsts, strict=True))
-            texts = [_second(text, passed[n]) if n in passed else text for n, text in enumerate(texts)]
-        for served in dict.fromkeys(text.model for text in texts):
-            numbers = [number for number, text in enumerate(texts) if text.model is served]
-            segmented = await _segment_all(served.translator, [texts[n] for n in numbers])
+            asked |= {number: _second(asked[number], first) for number, first in passed.items()}
+        for number in matches.keys() & asked.keys():
+            asked[number] = asked[number]._replace(draft=asked[number].draft or matches[number].target)
+        for served in dict.fromkeys(text.model for text in asked.values()):
+            numbers = [number for number, text in asked.items() if text.model is served]
+            segmented = await _segment_all(served.translator, [asked[n] for n in numbers])
             queued = [
-                QueuedSegment(segment, max(1, segment.num_tokens), num_alternatives, details, texts[number].flags)
+                QueuedSegment(segment, max(1, segment.num_tokens), num_alternatives, details, asked[number].flags)
                 for number, (_, segments) in zip(numbers, segmented, strict=True)
                 for segment, _ in segments
             ]
@@ -144,15 +181,16 @@ class Service:
             try:
                 rest = iter(queued)
                 for number, (before, segments) in zip(numbers, segmented, strict=True):
+                    text, similar = asked[number], matches.get(number)
                     for _, after in segments:
                         translation, flags, explained = await next(rest).result
-                        flags = _with_form(flags, translation.text, texts[number].form if texts[number].flags else None)
+                        flags = _with_form(flags, translation.text, text.form if text.flags else None)
                         if number in passed:  # what the words of the translation come from is not the source
-                            flags = {**merge([passed[number].flags, flags]), "pivot": [texts[number].direction.src]}
+                            flags = {**merge([passed[number].flags, flags]), "pivot": [text.direction.src]}
                             explained = None
-                        expected = translation.expected_chrf if texts[number].flags else None
-                        yield TranslatedSegment(number, before, translation, after, flags, explained, expected)
-                        before = ""
+                        expected = translation.expected_chrf if text.flags else None
+                        yield TranslatedSegment(number, before, translation, after, flags, explained, expected, similar)
+                        before, similar = "", None
             finally:
                 served.batcher.cancel(job)
 
@@ -199,8 +237,13 @@ async def _segment_all(
         # The translation of a text with a single segment includes the white space around it.
         return [("", [(text, "")]) if len(text.segments) == 1 else (text.lead, text.separate()) for text in segmented]
 
+    return await _run(texts, segment_all)
+
+
+async def _run(texts: Sequence[Routed], work: Callable[[], Result]) -> Result:
+    """Return `work()`, which is on `texts`: in the event loop if they are short, else in a thread."""
     is_quick = sum(len(text.text) + len(text.draft) for text in texts) <= _QUICK_CHARACTERS
-    return segment_all() if is_quick else await asyncio.to_thread(segment_all)
+    return work() if is_quick else await asyncio.to_thread(work)
 
 
 def _second(text: Routed, first: TextTranslation) -> Routed:
@@ -216,7 +259,8 @@ def _join(segments: list[TranslatedSegment]) -> TextTranslation:
     text, *alternatives = ["".join(segment.written(rank) for segment in segments) for rank in range(num_ranks)]
     missed = [term for segment in segments for term in segment.translation.terms_missed]
     flags = merge([segment.flags for segment in segments])
-    return TextTranslation(text, alternatives, segments, missed, flags, _expected_chrf(segments))
+    memory = segments[0].memory if segments else None
+    return TextTranslation(text, alternatives, segments, missed, flags, _expected_chrf(segments), memory)
 
 
 def _expected_chrf(segments: list[TranslatedSegment]) -> float | None:

@@ -107,6 +107,9 @@ def test_what_keeps_the_server_from_starting_is_one_message(two_run, tmp_path, m
         assert str(nmt("--port", port)).startswith(f"cannot listen at 127.0.0.1 port {port} (Address already in use)")
     assert "no such run" in str(nmt("--port", 0, "--model", tmp_path / "none"))
     assert "cannot be read" in str(nmt("--api-keys", tmp_path / "none"))
+    (tmp_path / "keys").write_text("a-key-of-ann\tnone.tmx\n")
+    for arguments in (["--tm", "none.tmx"], ["--api-keys", tmp_path / "keys"]):
+        assert "none.tmx: no such file" in str(nmt("--port", 0, *arguments))
     monkeypatch.setitem(sys.modules, "httptools", None)
     assert str(nmt()) == (
         "nmt serve needs the package httptools, which is not installed\n"

@@ -43,7 +43,7 @@ class Configured(Served, httpx.BaseTransport):
     def __init__(self, running: Running, keys: Path | None = None, **limits: object):
         self.metrics, self.models = Metrics(), running.models
         settings = Settings(**limits)  # type: ignore[arg-type]
-        self._app = make_app(self.models, settings, read_keys(keys) if keys else (), self.metrics)
+        self._app = make_app(self.models, settings, read_keys(keys) if keys else {}, self.metrics)
         self.client = httpx.Client(base_url="http://test", transport=self)
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
@@ -63,7 +63,7 @@ class Running(Served):
         self.settings = Settings(port=0, device="cpu", precision="fp32", **limits)  # type: ignore[arg-type]
         self.metrics = Metrics()
         self.models = Models([str(path) for path in paths], self.settings, self.metrics)
-        app = make_app(self.models, self.settings, read_keys(keys) if keys else (), self.metrics)
+        app = make_app(self.models, self.settings, read_keys(keys) if keys else {}, self.metrics)
         self._server = uvicorn.Server(make_config(app))
         self._listener = bind(self.settings)
         self.url = address(self._listener)

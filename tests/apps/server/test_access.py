@@ -42,6 +42,11 @@ def test_keys_may_follow_a_byte_order_mark_and_contain_a_number_sign(tmp_path):
         access.check(request(key="long"))
 
 
+def test_a_key_may_have_a_translation_memory(tmp_path):
+    (tmp_path / "keys").write_text("first-key\tmemory of Ann.tmx # Ann\nother-key\n\tnone.tmx\n")
+    assert list(read_keys(tmp_path / "keys").values()) == ["memory of Ann.tmx", ""]
+
+
 def test_requests_are_counted_for_each_client_and_come_back_with_time():
     now = 0.0
     access = Access((), 2, Metrics(), clock=lambda: now)

@@ -34,7 +34,7 @@ def test_the_tags_of_a_long_page_are_placed_in_a_thread(running, monkeypatch):
 
 
 def test_the_other_pages_of_a_request_are_cancelled_if_one_fails(running, monkeypatch):
-    ended, service = [], Service(running.models, running.settings, Metrics())
+    ended, service = [], Service(running.models, running.settings, Metrics(), {})
 
     async def translate(service, threads, page, *_):
         if page == "full":
@@ -55,7 +55,7 @@ def test_the_other_pages_of_a_request_are_cancelled_if_one_fails(running, monkey
 
 
 def test_a_page_that_waits_too_long_for_a_thread_gets_503(running):
-    service = Service(running.models, Settings(timeout=0.1), Metrics())
+    service = Service(running.models, Settings(timeout=0.1), Metrics(), {})
     page, go = service.route("<p>12</p>" * 200, "en", "de"), threading.Event()
 
     async def main():

@@ -165,6 +165,10 @@ function show(found) {
   text.lang = sourceCode();
   output.replaceChildren(...found.flatMap(nodesOf));
   warn("flags", found.map((unit) => unit.flags));
+  const memory = found.length && found[0].memory;
+  $("memory").textContent = memory
+    ? `Translation memory, ${Math.floor(100 * memory.similarity)}% similar: ${memory.source} → ${memory.target}` : "";
+  $("memory").hidden = !memory;
   const sizes = found.map((unit) => (unit.expected_chrf === undefined ? 0 : unit.text.length + 1));
   const expected = found.reduce((sum, unit, number) => sum + (sizes[number] && sizes[number] * unit.expected_chrf), 0);
   const size = sizes.reduce((sum, each) => sum + each, 0);

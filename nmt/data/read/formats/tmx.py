@@ -9,12 +9,13 @@ from __future__ import annotations
 import logging
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from xml.parsers import expat
 
 from nmt.base.errors import ConfigError, DataError
+from nmt.base.languages import Direction
 from nmt.config.corpora import ParallelFiles
 from nmt.data.read.formats.records import MAX_RECORD_CHARS, Record, on_one_line, say_once, too_long
 from nmt.data.read.lines import check_beginning, open_text, read_fault
@@ -51,7 +52,24 @@ def read_tmx(files: ParallelFiles, path: Path) -> Iterator[Record]:
     """
     if files.src_lang is None or files.tgt_lang is None:
         raise ConfigError("the languages to read are not set", path=path, hint="set src_lang and tgt_lang")
-    units = _Units(path, (files.src_lang, files.tgt_lang))
+    yield from _parse(units := _Units(path, (files.src_lang, files.tgt_lang)), path)
+    units.finish()
+
+
+def directions_in(path: Path, directions: Iterable[Direction]) -> list[Direction]:
+    """Return those `directions` in which a TMX file has units. DataError as `read_tmx`, also if there are none."""
+    directions = [*directions]
+    units = _Units(path, directions[0])
+    for _ in _parse(units, path):
+        pass
+    kinds = [[*kind] for kind in units.kinds]
+    found = [each for each in directions if any(all(_best_fits(code, kind) for code in each) for kind in kinds)]
+    if not found:
+        units.finish()
+    return found
+
+
+def _parse(units: _Units, path: Path) -> Iterator[Record]:
     with open_text(path) as file:
         for number in count():
             try:
@@ -65,7 +83,6 @@ def read_tmx(files: ParallelFiles, path: Path) -> Iterator[Record]:
             units.records.clear()
             if not chunk:
                 break
-    units.finish()
 
 
 class _Units:
@@ -73,6 +90,7 @@ class _Units:
 
     def __init__(self, path: Path, languages: tuple[str, str]):
         self.records: list[Record] = []
+        self.kinds: set[frozenset[str]] = set()  # the languages of each unit, the first thousand kinds
         self._path, self._languages = path, languages
         self._languages_found: Counter[str] = Counter()  # the first thousand
         self._num_units = self._num_without = 0
@@ -185,6 +203,8 @@ class _Units:
     def _end_unit(self) -> None:
         self._num_units += 1
         languages = [language for language, _ in self._variants]
+        if len(self.kinds) < _MAX_LANGUAGES:
+            self.kinds.add(frozenset(languages))
         sources, targets = (_best_fits(language, languages) for language in self._languages)
         if len(sources) * len(targets) > MAX_PAIRS:
             message = f"a unit with more than {MAX_PAIRS:,} pairs of variants"

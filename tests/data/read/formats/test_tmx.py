@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from nmt.base.errors import DataError
+from nmt.base.languages import Direction
 from nmt.config.corpora import ParallelFiles
 from nmt.data.read.corpus import read_parallel
+from nmt.data.read.formats.tmx import directions_in
 from tests.data.read.formats.reading import fault, read
 
 HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n<tmx version="1.4"><header srclang="en"/><body>\n'
@@ -153,3 +156,13 @@ def test_memory_does_not_grow_with_the_file(tmp_path):
 @pytest.mark.slow
 def test_a_file_of_a_gigabyte_is_read_in_the_memory_of_a_small_one(tmp_path):
     assert peak_of_reading(tmp_path / "a.tmx", 2_500_000) < 2_000_000
+
+
+def test_the_directions_of_a_memory_are_those_of_its_units(tmp_path):
+    path = tmp_path / "a.tmx"
+    path.write_text(tmx(tu(("en-US", "one"), ("de", "eins")), tu(("EN", "two"), ("fr", "deux")), tu(("it", "tre"))))
+    pairs = [Direction(*pair) for pair in (("de", "en"), ("en", "fr"), ("de", "fr"), ("it", "en"), ("en", "es"))]
+    assert directions_in(path, pairs) == pairs[:2]
+    with pytest.raises(DataError, match="no unit has both de and fr") as error:
+        directions_in(path, pairs[2:])
+    assert "en-US (1), de (1), EN (1), fr (1), it (1)" in error.value.hint
