@@ -64,7 +64,7 @@ static int make_room(Worker *w, int rows, int positions) {
                reserve((void **)&w->heads, n * 3 * m->attention_width * 4) &&
                reserve((void **)&w->context, n * m->attention_width * 4) &&
                reserve((void **)&w->hidden, FEED_FORWARD_ROWS * ff * 4) &&
-               reserve(&w->quantized, n * w->rows.stride + 64) && reserve((void **)&w->rows.scale, n * 4) &&
+               reserve(&w->quantized, n * w->rows.stride * sizeof(INPUT) + 64) && reserve((void **)&w->rows.scale, n * 4) &&
                reserve((void **)&w->rows.correction, n * 4);
         w->capacity = fits ? rows : 0;
     }

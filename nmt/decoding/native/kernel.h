@@ -49,6 +49,12 @@
 #define LARGEST_WEIGHT 64
 #define LARGEST_INPUT 63
 
+#if defined(__wasm__) && WASM_PATH < 3
+typedef int16_t INPUT; /* a number of 8 bits, for an instruction that multiplies numbers of 16 */
+#else
+typedef int8_t INPUT;
+#endif
+
 #define PRODUCT_PORTABLE 0
 #define PRODUCT_AVX2 1
 #define PRODUCT_VNNI256 2
@@ -64,7 +70,7 @@ typedef enum { RELU, GELU, SILU, SWIGLU, RELU2 } Activation;
 
 /* The input rows of a matrix product. */
 typedef struct {
-    void *numbers;       /* INT8: int8_t [rows][stride]; FP32: float [rows][stride] */
+    void *numbers;       /* INT8: INPUT [rows][stride]; FP32: float [rows][stride] */
     float *scale;        /* INT8, per row: number = scale x integer */
     int32_t *correction; /* INT8, per row: added to each sum; see Kernel.weight_offset */
     size_t stride;       /* in numbers */

@@ -95,12 +95,19 @@ static void embed(const float *embedding, float scale, const float *position, in
 
 static void rotate(float *heads, int num_heads, int head_size, const float *cosine, const float *sine) {
     int half = head_size / 2, stride = ROUND_UP(head_size, LANES);
-    for (int head = 0; head < num_heads; head++, heads += stride)
-        for (int i = 0; i < half; i++) {
+    for (int head = 0; head < num_heads; head++, heads += stride) {
+        int i = 0;
+        for (; i + LANES <= half; i += LANES) {
+            vec first = v_load(heads + i), second = v_load(heads + half + i), c = v_load(cosine + i), s = v_load(sine + i);
+            v_store(heads + i, v_fma(first, c, v_sub(v_set(-0.0f), v_mul(second, s))));
+            v_store(heads + half + i, v_fma(second, c, v_mul(first, s)));
+        }
+        for (; i < half; i++) {
             float first = heads[i], second = heads[half + i];
             heads[i] = fmaf(first, cosine[i], -(second * sine[i]));
             heads[half + i] = fmaf(second, cosine[i], first * sine[i]);
         }
+    }
 }
 
 /* The nearest bfloat16, ties to even. */
@@ -131,6 +138,23 @@ static void put(const float *key, const float *value, void *block, size_t offset
 /* Scores of one head for the 16 keys of a block, q [K16], keys from number `keys` on: four sums, over every fourth
  * coordinate. */
 FN vec block_scores(const float *query, const void *block, size_t keys, int size, const int half) {
+#if ISA_LEVEL == ISA_WASM /* four keys after another: sixteen registers do not hold all sums */
+    vec scores;
+    UNROLL for (int part = 0; part < 4; part++) {
+        vec s = v_set(0.0f), q, k;
+        for (int d = 0; d < size; d += 4) {
+            const size_t at = keys + d * BLOCK;
+            UNROLL for (int i = 0; i < 4; i++) {
+                q.r[i] = wasm_v128_load32_splat(query + d + i);
+                k.r[i] = half ? load_of_pairs((const uint16_t *)block + at + i / 2 * 2 * BLOCK + 8 * part, i % 2)
+                              : wasm_v128_load((const float *)block + at + i * BLOCK + 4 * part);
+            }
+            s = v_fma(q, k, s);
+        }
+        scores.r[part] = wasm_f32x4_add(wasm_f32x4_add(s.r[0], s.r[1]), wasm_f32x4_add(s.r[2], s.r[3]));
+    }
+    return scores;
+#else
     vec sum[4] = {v_set(0.0f), v_set(0.0f), v_set(0.0f), v_set(0.0f)}, k[4];
     for (int d = 0; d < size; d += 4, keys += 4 * BLOCK) {
         if (half) {
@@ -141,6 +165,7 @@ FN vec block_scores(const float *query, const void *block, size_t keys, int size
         UNROLL for (int i = 0; i < 4; i++) sum[i] = v_fma(v_set(query[d + i]), k[i], sum[i]);
     }
     return v_add(v_add(sum[0], sum[1]), v_add(sum[2], sum[3]));
+#endif
 }
 
 /* Replaces scores [length] by exp(score - highest); returns their sum. */
@@ -178,6 +203,8 @@ FN void pool_values(const float *scores, void *const *blocks, size_t offset, int
     UNROLL for (int i = 0; i < parts; i++) v_store(out + i * LANES, v_mul(sum[i], scale));
 }
 
+#define POOLED (ISA_LEVEL == ISA_WASM ? 2 : 4) /* whose sums stay in registers */
+
 /* One part for all heads after another, so that the processor works on several heads at once. */
 FN void attend_to(const float *query, void *const *blocks, size_t offset, int length, int num_heads, int head_size,
                   float *scores, float *out, float *weights, const int half) {
@@ -201,8 +228,8 @@ FN void attend_to(const float *query, void *const *blocks, size_t offset, int le
         const float *s = scores + head * stride;
         size_t at = (size_t)head * size, values = offset + width * BLOCK + at;
         int part = 0;
-        for (; part + 4 <= parts; part += 4)
-            pool_values(s, blocks, values + part * LANES, length, width, 4, s[padded], out + at + part * LANES, half);
+        for (; part + POOLED <= parts; part += POOLED)
+            pool_values(s, blocks, values + part * LANES, length, width, POOLED, s[padded], out + at + part * LANES, half);
         for (; part < parts; part++)
             pool_values(s, blocks, values + part * LANES, length, width, 1, s[padded], out + at + part * LANES, half);
         if (weights)

@@ -23,65 +23,68 @@
 #endif
 #include "kernel.h"
 
-/* a b + c, rounded once. The product is exact in fp64. If the sum is not, it is rounded to odd, so that rounding it again
- * to fp32 does not count twice (Boldo and Melquiond 2008). */
-static float exact_fused(float a, float b, float c) {
-    double product = (double)a * b, sum = product + c, other = sum - product;
-    double error = (product - (sum - other)) + (c - other); /* Knuth's two-sum */
-    int64_t bits;
-    memcpy(&bits, &sum, 8);
-    if ((error > 0 || error < 0) && !(bits & 1)) {
-        bits += (error > 0) == (sum > 0) ? 1 : -1;
-        memcpy(&sum, &bits, 8);
-    }
-    return (float)sum;
+/* The sums of two lanes in fp64. A product is exact. A sum that is not is rounded to odd, so that rounding it again to fp32
+ * does not count twice (Boldo and Melquiond 2008). */
+static v128_t odd_sums(v128_t a, v128_t b, v128_t c) {
+    const v128_t zero = wasm_i64x2_splat(0), one = wasm_i64x2_splat(1);
+    v128_t addend = wasm_f64x2_promote_low_f32x4(c);
+    v128_t product = wasm_f64x2_mul(wasm_f64x2_promote_low_f32x4(a), wasm_f64x2_promote_low_f32x4(b));
+    v128_t sum = wasm_f64x2_add(product, addend), other = wasm_f64x2_sub(sum, product); /* Knuth's two-sum */
+    v128_t error = wasm_f64x2_add(wasm_f64x2_sub(product, wasm_f64x2_sub(sum, other)), wasm_f64x2_sub(addend, other));
+    v128_t above = wasm_f64x2_gt(error, zero), even = wasm_i64x2_eq(wasm_v128_and(sum, one), zero);
+    v128_t changes = wasm_v128_and(even, wasm_v128_or(above, wasm_f64x2_lt(error, zero)));
+    v128_t step = wasm_v128_or(wasm_v128_xor(above, wasm_f64x2_gt(sum, zero)), one); /* 1 away from 0, -1 towards it */
+    return wasm_i64x2_add(sum, wasm_v128_and(step, changes));
+}
+
+/* a b + c of four lanes, rounded once. */
+#define HIGH(v) wasm_i64x2_shuffle(v, v, 1, 1)
+#define ROUNDED(low, high) \
+    wasm_i64x2_shuffle(wasm_f32x4_demote_f64x2_zero(low), wasm_f32x4_demote_f64x2_zero(high), 0, 2)
+static v128_t exact_fused(v128_t a, v128_t b, v128_t c) {
+    return ROUNDED(odd_sums(a, b, c), odd_sums(HIGH(a), HIGH(b), HIGH(c)));
 }
 
 typedef struct { v128_t r[4]; } four_parts; /* vec, which is defined later */
 #if WASM_PATH == 1
-static __attribute__((noinline)) void fuse_again(const float *a, const float *b, const float *c, float *out) {
-    for (int i = 0; i < 16; i++) out[i] = exact_fused(a[i], b[i], c[i]);
+static __attribute__((noinline)) void fuse_again(four_parts *a, const four_parts *b, const four_parts *c) {
+    for (int i = 0; i < 4; i++) a->r[i] = exact_fused(a->r[i], b->r[i], c->r[i]);
 }
 
-/* A sum in fp64 that is not between two fp32 numbers, half way, can be rounded a second time. */
-static ALWAYS_INLINE four_parts fused(const v128_t *a, const v128_t *b, const v128_t *c) {
-    const v128_t tail = wasm_i64x2_splat(0x1fffffff), half = wasm_i64x2_splat(0x10000000);
-    const v128_t smallest = wasm_f32x4_splat(0x1p-126f);
-    v128_t doubtful = wasm_i32x4_splat(0);
+/* A sum in fp64 that is not between two fp32 numbers, half way, can be rounded a second time: its lowest 29 bits tell. Below
+ * 2^-126 other bits do, but a zero is right: such a sum is exact. */
+static ALWAYS_INLINE four_parts fused(four_parts a, four_parts b, four_parts c) {
+    v128_t half = wasm_i32x4_splat(0), smallest = wasm_i32x4_splat(-1);
     four_parts out;
     UNROLL for (int i = 0; i < 4; i++) {
-        v128_t sums[2];
-        UNROLL for (int high = 0; high < 2; high++) {
-#define WIDEN(v) wasm_f64x2_promote_low_f32x4(high ? wasm_i64x2_shuffle(v, v, 1, 1) : v)
-            sums[high] = wasm_f64x2_add(wasm_f64x2_mul(WIDEN(a[i]), WIDEN(b[i])), WIDEN(c[i]));
-            doubtful = wasm_v128_or(doubtful, wasm_i64x2_eq(wasm_v128_and(sums[high], tail), half));
-#undef WIDEN
-        }
-        out.r[i] = wasm_i64x2_shuffle(wasm_f32x4_demote_f64x2_zero(sums[0]), wasm_f32x4_demote_f64x2_zero(sums[1]), 0, 2);
-        doubtful = wasm_v128_or(doubtful, wasm_f32x4_lt(wasm_f32x4_abs(out.r[i]), smallest)); /* other bits are half way */
+#define SUMS(a, b, c) wasm_f64x2_add(wasm_f64x2_mul(wasm_f64x2_promote_low_f32x4(a), wasm_f64x2_promote_low_f32x4(b)), \
+                                     wasm_f64x2_promote_low_f32x4(c))
+        v128_t low = SUMS(a.r[i], b.r[i], c.r[i]), high = SUMS(HIGH(a.r[i]), HIGH(b.r[i]), HIGH(c.r[i]));
+        out.r[i] = ROUNDED(low, high);
+        half = wasm_i32x4_min(half, wasm_i32x4_shl(wasm_i32x4_shuffle(low, high, 0, 2, 4, 6), 3));
+        smallest = wasm_u32x4_min(smallest, wasm_i32x4_sub(wasm_i32x4_shl(out.r[i], 1), wasm_i32x4_splat(1)));
     }
-    if (__builtin_expect(wasm_v128_any_true(doubtful), 0)) {
-        float x[16], y[16], z[16], result[16];
-        memcpy(x, a, 64), memcpy(y, b, 64), memcpy(z, c, 64);
-        fuse_again(x, y, z, result);
-        memcpy(&out, result, 64);
+    half = wasm_i32x4_eq(half, wasm_i32x4_splat(INT32_MIN));
+    if (__builtin_expect(wasm_v128_any_true(wasm_v128_or(half, wasm_u32x4_lt(smallest, wasm_i32x4_splat(0xffffff)))), 0)) {
+        four_parts x = a, y = b, z = c; /* copies, so that a, b and c may stay in registers */
+        fuse_again(&x, &y, &z);
+        out = x;
     }
     return out;
 }
-#define fmaf exact_fused
+#define FUSED_PART exact_fused
 #else
-static ALWAYS_INLINE four_parts fused(const v128_t *a, const v128_t *b, const v128_t *c) {
+#define FUSED_PART wasm_f32x4_relaxed_madd
+static ALWAYS_INLINE four_parts fused(four_parts a, four_parts b, four_parts c) {
     four_parts out;
-    UNROLL for (int i = 0; i < 4; i++) out.r[i] = wasm_f32x4_relaxed_madd(a[i], b[i], c[i]);
+    UNROLL for (int i = 0; i < 4; i++) out.r[i] = FUSED_PART(a.r[i], b.r[i], c.r[i]);
     return out;
 }
+#endif
 static ALWAYS_INLINE float fused_one(float a, float b, float c) {
-    return wasm_f32x4_extract_lane(
-        wasm_f32x4_relaxed_madd(wasm_f32x4_splat(a), wasm_f32x4_splat(b), wasm_f32x4_splat(c)), 0);
+    return wasm_f32x4_extract_lane(FUSED_PART(wasm_f32x4_splat(a), wasm_f32x4_splat(b), wasm_f32x4_splat(c)), 0);
 }
 #define fmaf fused_one
-#endif
-#define FUSED(a, b, c) fused(a.r, b.r, c.r)
 #define DOT wasm_i32x4_relaxed_dot_i8x16_i7x16_add
 
 static int is_supported(void);
@@ -99,9 +102,12 @@ static int fuses(void) {
             memcpy(&x[i / 16][i % 16], &bits, 4);
         }
         x[0][0] = x[1][0] = 1.0f + 0x1p-12f, x[2][0] = 0x1p-60f; /* half way, and a little more */
-        v_store(out, v_fma(v_load(x[0]), v_load(x[1]), v_load(x[2])));
+        vec a = v_load(x[0]), b = v_load(x[1]), c = v_load(x[2]);
+        v_store(out, v_fma(a, b, c));
+        for (int i = 0; i < 4; i++)
+            if (!wasm_i8x16_all_true(wasm_i8x16_eq(wasm_v128_load(out + 4 * i), exact_fused(a.r[i], b.r[i], c.r[i])))) return 0;
         for (int i = 0; i < 16; i++)
-            if (out[i] != exact_fused(x[0][i], x[1][i], x[2][i]) || fmaf(x[0][i], x[1][i], x[2][i]) != out[i]) return 0;
+            if (fmaf(x[0][i], x[1][i], x[2][i]) != out[i]) return 0;
     }
     return 1;
 }

@@ -30,7 +30,7 @@ FN void dot_16(const row_weight *const *w, const int8_t *x, int inputs, int32_t 
     _mm512_storeu_si512((void *)out, total);
 }
 #else
-FN void dot_16(const row_weight *const *w, const int8_t *x, int inputs, int32_t *out) {
+FN void dot_16(const row_weight *const *w, const INPUT *x, int inputs, int32_t *out) {
     for (int i = 0; i < LANES; i++) {
         const row_weight *weights = w[i];
         int32_t sum = 0;
@@ -44,7 +44,7 @@ FN void dot_16(const row_weight *const *w, const int8_t *x, int inputs, int32_t 
 static void product_listed(const Rows *in, int row, const Linear *linear, const void *weights, const int *outputs,
                            int count, float *out) {
     const size_t stride = ROUND_UP((size_t)linear->inputs, 64);
-    const int8_t *x = (const int8_t *)in->numbers + row * in->stride;
+    const INPUT *x = (const INPUT *)in->numbers + row * in->stride;
     for (int first = 0; first < count; first += LANES) {
         const row_weight *rows[LANES];
         float scale[LANES], bias[LANES];

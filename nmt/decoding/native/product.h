@@ -128,7 +128,7 @@ FN vec sums_to_float(sums s) {
 }
 
 #elif PRODUCT == PRODUCT_WASM_DOT || PRODUCT == PRODUCT_WASM_PAIRS
-#define TILE_ROWS (PRODUCT == PRODUCT_WASM_DOT ? 2 : 3) /* measured: x86 has 16 of these registers */
+#define TILE_ROWS 2 /* measured: x86 has 16 of these registers, of which V8 keeps one */
 #define WIDE_SUMS 2
 typedef struct { v128_t r[4]; } sums;
 FN sums sums_set(int32_t x) {
@@ -146,14 +146,24 @@ FN sums sums_add(sums sum, sums w, const int8_t *row) {
     UNROLL for (int i = 0; i < 4; i++) sum.r[i] = DOT(x, w.r[i], sum.r[i]);
     return sum;
 }
-#else /* numbers of 16 bits */
+#else /* numbers of 16 bits. Tiles of two rows read a panel that has been widened once */
+static int16_t wide[MAX_INPUTS * LANES];
+FN void widen(const int8_t *panel, int count) {
+    for (int i = 0; i < count; i += 8) wasm_v128_store(wide + i, wasm_i16x8_load8x8(panel + i));
+}
+FN sums sums_load_wide(const int16_t *w) {
+    sums s;
+    UNROLL for (int i = 0; i < 4; i++) s.r[i] = wasm_v128_load(w + 8 * i);
+    return s;
+}
+#define LOAD_WEIGHTS(w, k) (R > 1 ? sums_load_wide(wide + (k) * LANES) : sums_load_weights(w))
 FN sums sums_load_weights(const int8_t *w) {
     sums s;
     UNROLL for (int i = 0; i < 4; i++) s.r[i] = wasm_i16x8_load8x8(w + 8 * i);
     return s;
 }
-FN sums sums_add(sums sum, sums w, const int8_t *row) {
-    v128_t x = wasm_i16x8_extend_low_i8x16(wasm_v128_load16_splat(row));
+FN sums sums_add(sums sum, sums w, const INPUT *row) {
+    v128_t x = wasm_v128_load32_splat(row);
     UNROLL for (int i = 0; i < 4; i++) sum.r[i] = wasm_i32x4_add(sum.r[i], wasm_i32x4_dot_i16x8(x, w.r[i]));
     return sum;
 }
@@ -199,6 +209,9 @@ FN vec sums_to_float(sums s) { return v_from_int(s.x); }
 #ifndef STEP
 #define STEP GROUP
 #endif
+#ifndef LOAD_WEIGHTS
+#define LOAD_WEIGHTS(w, k) sums_load_weights(w)
+#endif
 #define WIDEST_TILE 4
 
 /* Asks for the next line of weights early: panels follow one another in memory, so while a tile is computed, those after
@@ -225,7 +238,7 @@ FN void write_sums(vec sums, float row_scale, const Linear *linear, int panel, E
 
 #if PRODUCT != PRODUCT_NEON_I8MM
 /* The int8 product of R rows with P panels; R and P are constants, so that all sums stay in registers. */
-FN void int8_tile(const int R, const int P, const int8_t *in, size_t stride, const float *row_scale,
+FN void int8_tile(const int R, const int P, const INPUT *in, size_t stride, const float *row_scale,
                   const int32_t *correction, const Linear *linear, int panel, Epilogue epilogue, float *out,
                   size_t out_stride) {
     const size_t panel_bytes = (size_t)linear->inputs * LANES;
@@ -235,7 +248,7 @@ FN void int8_tile(const int R, const int P, const int8_t *in, size_t stride, con
     const int8_t *next = weights + P * panel_bytes;
     for (int k = 0; k < linear->inputs; k += STEP, weights += STEP * LANES) {
         UNROLL for (int p = 0; p < P; p++, next += STEP * LANES) {
-            WEIGHTS w = sums_load_weights(weights + p * panel_bytes);
+            WEIGHTS w = LOAD_WEIGHTS(weights + p * panel_bytes, k);
             PREFETCH(next);
             UNROLL for (int r = 0; r < R; r++) sum[r][p] = sums_add(sum[r][p], w, in + r * stride + k);
         }
@@ -309,7 +322,7 @@ FN void fp32_tile(const int R, const int P, const float *in, size_t stride, cons
 #define TILE(R) case R: if (R <= TILE_ROWS && (P == 1 || R * P <= WIDE_SUMS)) { \
         const int rows_of_tile = R <= TILE_ROWS ? R : 1; \
         if (linear->precision == INT8) \
-            int8_tile(rows_of_tile, P, (const int8_t *)in->numbers + row * in->stride, in->stride, in->scale + row, \
+            int8_tile(rows_of_tile, P, (const INPUT *)in->numbers + row * in->stride, in->stride, in->scale + row, \
                       in->correction + row, linear, panel, epilogue, out + row * out_stride, out_stride); \
         else \
             fp32_tile(rows_of_tile, P, (const float *)in->numbers + row * in->stride, in->stride, linear, panel, \
@@ -319,6 +332,10 @@ FN void fp32_tile(const int R, const int P, const float *in, size_t stride, cons
 /* The product with P panels, from `panel` on. */
 FN void multiply_panels(const int P, const Rows *in, int rows, const Linear *linear, int panel, Epilogue epilogue,
                         float *out, size_t out_stride) {
+#if PRODUCT == PRODUCT_WASM_PAIRS
+    const size_t count = (size_t)linear->inputs * LANES;
+    if (rows > 1 && linear->precision == INT8) widen((const int8_t *)linear->panels + panel * count, (int)count);
+#endif
     for (int row = 0; row < rows;) {
         int count = rows - row < TILE_ROWS ? rows - row : TILE_ROWS;
         switch (count) {
@@ -357,12 +374,12 @@ static void quantize(const float *states, int rows, int width, Rows *out) {
             memcpy(&lane, bits + i, 4);
             max = lane > max ? lane : max;
         }
-        int8_t *q = (int8_t *)out->numbers + row * out->stride;
+        INPUT *q = (INPUT *)out->numbers + row * out->stride;
         float size;
         memcpy(&size, &max, 4);
         out->correction[row] = 0;
         if (max >= 0x7f800000u) { /* not finite */
-            memset(q, 0, lanes);
+            memset(q, 0, lanes * sizeof *q);
             out->scale[row] = NAN;
             continue;
         }

@@ -120,7 +120,7 @@ FN vec v_from_int(const int32_t *p) {
                  _mm256_cvtepi32_ps(_mm256_loadu_si256((const __m256i *)(p + 8)))};
 }
 
-#elif ISA_LEVEL == ISA_WASM /* kernels_wasm.c defines FUSED: x y + z of four lanes, rounded once */
+#elif ISA_LEVEL == ISA_WASM /* kernels_wasm.c defines fused: x y + z, rounded once */
 
 typedef four_parts vec;
 #define EACH_PART(expression) vec out; UNROLL for (int i = 0; i < 4; i++) out.r[i] = expression; return out
@@ -128,12 +128,12 @@ typedef four_parts vec;
 FN vec v_load(const float *p) { EACH_PART(wasm_v128_load(p + 4 * i)); }
 FN void v_store(float *p, vec a) { UNROLL for (int i = 0; i < 4; i++) wasm_v128_store(p + 4 * i, a.r[i]); }
 FN vec v_load_half(const uint16_t *p) { EACH_PART(wasm_i32x4_shl(wasm_u32x4_load16x4(p + 4 * i), 16)); }
+FN v128_t load_of_pairs(const uint16_t *p, const int second) {
+    v128_t pairs = wasm_v128_load(p);
+    return second ? wasm_v128_and(pairs, wasm_i32x4_splat(-65536)) : wasm_i32x4_shl(pairs, 16);
+}
 FN void v_load_pairs(const uint16_t *p, vec *first, vec *second) {
-    UNROLL for (int i = 0; i < 4; i++) {
-        v128_t pairs = wasm_v128_load(p + 8 * i);
-        first->r[i] = wasm_i32x4_shl(pairs, 16);
-        second->r[i] = wasm_v128_and(pairs, wasm_i32x4_splat(-65536));
-    }
+    UNROLL for (int i = 0; i < 4; i++) first->r[i] = load_of_pairs(p + 8 * i, 0), second->r[i] = load_of_pairs(p + 8 * i, 1);
 }
 FN void v_interleave(vec *a, vec *b) {
     vec x = *a, y = *b;
@@ -148,7 +148,7 @@ FN vec v_add(vec a, vec b) { EACH_PART(wasm_f32x4_add(a.r[i], b.r[i])); }
 FN vec v_sub(vec a, vec b) { EACH_PART(wasm_f32x4_sub(a.r[i], b.r[i])); }
 FN vec v_mul(vec a, vec b) { EACH_PART(wasm_f32x4_mul(a.r[i], b.r[i])); }
 FN vec v_div(vec a, vec b) { EACH_PART(wasm_f32x4_div(a.r[i], b.r[i])); }
-FN vec v_fma(vec a, vec b, vec c) { return FUSED(a, b, c); }
+FN vec v_fma(vec a, vec b, vec c) { return fused(a, b, c); }
 FN vec v_max(vec a, vec b) { EACH_PART(wasm_f32x4_pmax(b.r[i], a.r[i])); }
 FN vec v_min(vec a, vec b) { EACH_PART(wasm_f32x4_pmin(b.r[i], a.r[i])); }
 FN vec v_round(vec a) { EACH_PART(wasm_f32x4_nearest(a.r[i])); }
@@ -164,10 +164,11 @@ FN vec v_first(vec a, vec b, int n) {
     const v128_t lanes = wasm_i32x4_const(0, 1, 2, 3);
     EACH_PART(wasm_v128_bitselect(a.r[i], b.r[i], wasm_i32x4_lt(lanes, wasm_i32x4_splat(n - 4 * i))));
 }
-FN void v_to_int8(vec a, int8_t *p) {
+FN void v_to_int8(vec a, INPUT *p) {
     v128_t low = wasm_i16x8_narrow_i32x4(to_int(a.r[0]), to_int(a.r[1]));
     v128_t high = wasm_i16x8_narrow_i32x4(to_int(a.r[2]), to_int(a.r[3]));
-    wasm_v128_store(p, wasm_i8x16_narrow_i16x8(low, high));
+    if (sizeof *p == 1) wasm_v128_store(p, wasm_i8x16_narrow_i16x8(low, high));
+    else wasm_v128_store(p, low), wasm_v128_store(p + 8, high);
 }
 FN vec v_from_int(const int32_t *p) { EACH_PART(wasm_f32x4_convert_i32x4(wasm_v128_load(p + 4 * i))); }
 
