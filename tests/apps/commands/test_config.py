@@ -77,8 +77,8 @@ def test_new_for_hf_suggests_a_model_that_export_hf_takes_and_says_what_that_cos
             refuse_unsupported(usual.model, Path("my.yaml"), "transformers")
         assert config.model_copy(update={"model": usual.model}) == usual
     for corpus, cost in (
-        (many, "on Multi30k, this cost 0.8 BLEU."),
-        (("--src", "a.de", "--tgt", "a.en"), "sublayers."),
+        (many, "0.8 BLEU less on Multi30k."),
+        (("--src", "a.de", "--tgt", "a.en"), ": post-norm."),
     ):
         line = succeed("new", *corpus, "--for", "hf").stdout.split("\n")[7]
         assert line.startswith("# For nmt export hf: ")
