@@ -76,7 +76,7 @@ class Config(Section):
             config = self.of_stage(number)
             stage = f"training.stages: stage {number + 1}" if self.training.stages else ""
             for key, effect in (("both_directions", "swaps source and target"), ("copy_targets", "copies targets")):
-                if getattr(config.training, key) and (reason := config._why_targets_are_no_sources()):
+                if getattr(config.training, key) and (reason := config._why_targets_are_no_sources(key)):
                     raise ValueError(f"{stage or 'training'}: {key} {effect}, so {reason}")
             model = config.model
             if self.training.r_drop and not (model.dropout or model.attention_dropout or model.embedding_dropout):
@@ -85,11 +85,11 @@ class Config(Section):
                 raise ValueError(f"{message}; set {key}, such as to 0.3")
         return self
 
-    def _why_targets_are_no_sources(self) -> str:
-        """Return what must be so that training may use targets as sources; empty if it is so."""
+    def _why_targets_are_no_sources(self, key: str) -> str:
+        """Return what must be so that training may use targets as sources, for `key`; empty if it is so."""
         if not self.tokenizer.joint:
             return "tokenizer.joint must be true"
-        if len(self.data.directions) > 1:
+        if len(self.data.directions) > 1 and (key == "both_directions" or self.model.language_tags == "both"):
             return "all corpora must have the same languages"
         if any(files.tag for files in self.data.corpora("train") if files.weight != 0.0):
             return "no corpus of the stage may have a tag, or it would become part of a target"

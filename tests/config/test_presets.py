@@ -89,6 +89,15 @@ def test_a_corpus_of_a_few_thousand_pairs_is_learnt_after_copies_of_its_targets(
     assert not suggest_config(5001, DATA).training.lexical_start
 
 
+@pytest.mark.parametrize(("num_pairs", "fits"), [(10_000, True), (10_001, False)])
+def test_small_corpora_with_different_targets_are_learnt_after_copies_too(num_pairs, fits):
+    other = ParallelFiles(src="c", tgt="d", tgt_lang="fr")
+    config = suggest_config(num_pairs, DATA.model_copy(update={"train": (ParallelFiles(src="a", tgt="b"), other)}))
+    assert config.training.lexical_start == fits
+    assert [stage.max_updates for stage in config.training.stages[:1]] == [1000] * fits
+    assert config.tokenizer.vocab_size == (9000 if fits else 5000)
+
+
 @pytest.mark.parametrize(
     "data",
     [

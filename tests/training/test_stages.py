@@ -264,7 +264,8 @@ def test_a_stage_in_both_directions_trains_on_letters_as_sources_too_and_the_nex
     )
 
 
-def test_a_stage_of_copies_trains_on_each_target_and_itself_and_the_next_does_not(two_corpora, tmp_path):
+@pytest.mark.parametrize("with_tags", [False, True], ids=["one target language", "two"])
+def test_a_stage_of_copies_trains_on_each_target_and_itself_and_the_next_does_not(two_corpora, tmp_path, with_tags):
     are_copies, step = [], Step.__call__
 
     def watching_step(self, batches, *arguments):
@@ -273,9 +274,8 @@ def test_a_stage_of_copies_trains_on_each_target_and_itself_and_the_next_does_no
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Step, "__call__", watching_step)
-        start_run(
-            in_both_directions(two_corpora, [{"max_updates": 4, "copy_targets": True}, BOTH[1]]), tmp_path / "run"
-        )
+        stages = [{"max_updates": 4, "copy_targets": True}, BOTH[1]]
+        start_run((staged if with_tags else in_both_directions)(two_corpora, stages), tmp_path / "run")
     assert [all(copies) for copies in are_copies] == [True] * 4 + [False] * 3
 
 
@@ -307,8 +307,15 @@ def test_what_must_not_become_a_target_keeps_targets_from_being_sources(two_corp
     first = {"max_updates": 4, key.partition(" ")[0]: True}
     with pytest.raises(ValidationError, match=f"stage 1: {key}, so {message}"):
         in_both_directions(two_corpora, [first, BOTH[1]], **sections)
+
+
+@pytest.mark.parametrize(("key", "tags"), [("both_directions", "source"), ("copy_targets", "both")])
+def test_tags_of_languages_must_not_become_targets_or_stand_before_copies_of_them(two_corpora, key, tags):
+    values = staged(two_corpora, [{"max_updates": 4}]).model_dump()
+    values["model"]["language_tags"] = tags
+    values["training"] |= {"stages": [{"max_updates": 4, key: True}]}
     with pytest.raises(ValidationError, match="all corpora must have the same languages"):
-        staged(two_corpora, [first])
+        Config.model_validate(values)
 
 
 def test_a_second_stage_may_have_what_both_directions_may_not(two_corpora):
