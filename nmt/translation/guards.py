@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from functools import cache
 from operator import eq
-from typing import NamedTuple
 
 from nmt.base.languages import base_code, chinese_form, script_of
 from nmt.base.patterns import lazy_pattern
@@ -43,21 +42,8 @@ def longest_run(ids: Sequence[Hashable]) -> tuple[int, int]:
     return best if best[1] else (min(1, len(ids)), min(1, len(ids)))
 
 
-class Loop(NamedTuple):
-    """An n-gram of `unit` tokens that occurs `repeats` times in a row, although only `allowed` times are plausible."""
-
-    unit: int
-    repeats: int
-    allowed: int
-
-    @property
-    def forbidden_ngram(self) -> int:
-        """The size of the n-grams whose repetition to forbid, which breaks the loop."""
-        return max(2, self.unit * (2 if self.allowed < MIN_REPEATS else self.allowed))
-
-
-def find_loop(output: Sequence[Hashable], source: Sequence[Hashable]) -> Loop | None:
-    """Return the loop that the output is stuck in, if any.
+def find_loop(output: Sequence[Hashable], source: Sequence[Hashable]) -> int | None:
+    """Return the size of the n-grams whose repetition to forbid if the output is stuck in a loop, else None.
 
     A loop is an n-gram of up to 4 tokens that occurs four or more times in a row. If the source also repeats something
     that often ("ha ha ha ha"), the output may repeat twice as often.
@@ -67,7 +53,9 @@ def find_loop(output: Sequence[Hashable], source: Sequence[Hashable]) -> Loop | 
     unit, repeats = longest_run(output)
     in_source = longest_run(source)[1]
     allowed = MIN_REPEATS - 1 if in_source < MIN_REPEATS else 2 * in_source
-    return Loop(unit, repeats, allowed) if repeats > allowed else None
+    if repeats <= allowed:
+        return None
+    return max(2, unit * (2 if allowed < MIN_REPEATS else allowed))
 
 
 def words_of(text: str) -> list[str]:

@@ -37,9 +37,9 @@ def retry_loops(segments: Sequence[Segment], search: Search, options: SearchOpti
     by_size: dict[int, list[Segment]] = {}
     for segment in segments:
         best = segment.hypotheses[0]
-        if (loop := find_loop(best.tgt_ids, best.src_ids)) is not None:
+        if (size := find_loop(best.tgt_ids, best.src_ids)) is not None:
             segment.loop_retried = True
-            by_size.setdefault(loop.forbidden_ngram, []).append(segment)
+            by_size.setdefault(size, []).append(segment)
     for size, looping in sorted(by_size.items()):
         _retry_without_repeats(looping, search, options.changed(no_repeat_ngram=size))
     unresolved = [segment for segment in segments if segment.loop_retried and has_loop(segment.hypotheses[0])]

@@ -227,7 +227,7 @@ def _finish(run: Path, base: RunDir | None, check: Check) -> None:
         loss, before, after = -verdict.worst.bleu.gain, verdict.worst.bleu.other, verdict.worst.bleu.value
         raise RunError(
             f"not delivered: the old test set ({verdict.worst.direction}) loses {loss:.2f} BLEU ({before:.2f} before, "
-            f"{after:.2f} after), more than --max-loss {verdict.max_loss:g}",
+            f"{after:.2f} after), more than --max-loss {check.max_loss:g}",
             path=run,
             hint=f"the weights are kept in {candidate}; start over with --overwrite and more of the old corpus (such "
             "as --mix 0.7), fewer updates (--set training.max_updates=N) or a lower learning rate (--set "

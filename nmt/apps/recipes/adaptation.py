@@ -110,27 +110,17 @@ def _tokens_per_pair(run: RunDir, corpus: AdaptationCorpus) -> float:
 
 
 class Verdict(NamedTuple):
-    """The scores of a model before and after its adaptation, and the loss that is acceptable."""
+    """The scores of a model before and after its adaptation."""
 
     comparisons: list[SetComparison]
-    max_loss: float  # BLEU that the model may lose on the old test set in each direction
-
-    @property
-    def worst(self) -> SetComparison | None:
-        """The direction of the old test set with the largest loss; None if there is no old test set."""
-        old = [comparison for comparison in self.comparisons if comparison.name == OLD]
-        return min(old, key=lambda comparison: comparison.bleu.gain, default=None)
-
-    @property
-    def is_acceptable(self) -> bool:
-        """True if the old test set lost at most `max_loss` BLEU, in every direction."""
-        return self.worst is None or -self.worst.bleu.gain <= self.max_loss
+    worst: SetComparison | None  # the direction of the old test set with the largest loss; None if there is no such set
+    is_acceptable: bool  # no direction of the old test set lost more BLEU than allowed
 
 
 def check_adaptation(base: RunDir, adapted: RunDir, max_loss: float, old_test: Sequence[DirectedPairs] = ()) -> Verdict:
     """Score both models on the new and the old test set, in fp32; write translations and scores into `adapted`.
 
-    The old test set is `old_test`, or else that of the run `base`.
+    The old test set is `old_test`, or else that of the run `base`; it may lose `max_loss` BLEU in each direction.
     RunError if an earlier check failed on an old test set, and there is none now.
     """
     new = adapted.read_sets("test", adapted.config().data.directions[0])
@@ -149,10 +139,11 @@ def check_adaptation(base: RunDir, adapted: RunDir, max_loss: float, old_test: S
         for when, lines in (("before", before), ("after", after)):
             file = adapted.evaluations / f"adaptation-{number + 1}-{name}.{pairs.direction}.{when}.hyp"
             write_text(file, "".join(line + "\n" for line in lines))
-    verdict = Verdict(comparisons, max_loss)
-    record = {"base": str(base.path), "max_loss": max_loss, "accepted": verdict.is_acceptable}
+    worst = min((each for each in comparisons if each.name == OLD), key=lambda each: each.bleu.gain, default=None)
+    is_acceptable = worst is None or -worst.bleu.gain <= max_loss
+    record = {"base": str(base.path), "max_loss": max_loss, "accepted": is_acceptable}
     adapted.write_json(adapted.adaptation, record | {"sets": [as_json(comparison) for comparison in comparisons]})
-    return verdict
+    return Verdict(comparisons, worst, is_acceptable)
 
 
 def base_of(run: RunDir) -> RunDir:
