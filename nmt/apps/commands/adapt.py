@@ -160,8 +160,7 @@ def _request(
 
 
 def _old_test_files(named: list[str], data: DataConfig, direction: Direction) -> tuple[ParallelFiles, ...]:
-    options = CorpusOptions(src_lang=direction.src, tgt_lang=direction.tgt)
-    return options.for_files(named).corpora_of(data)
+    return CorpusOptions(src_lang=direction.src, tgt_lang=direction.tgt).for_files(named).corpora_of(data)
 
 
 def _start(base: RunDir, run: Path, request: Request, check: Check, overrides: list[str], *, overwrite: bool) -> None:

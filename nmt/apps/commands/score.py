@@ -45,8 +45,7 @@ def score(
     if (src is None) != (tgt is None) or (tsv is None) == (src is None):
         raise typer.BadParameter("give --src and --tgt, or --tsv")
     pairs = read_rows(tsv) if tsv is not None else read_parallel(ParallelFiles(src=str(src), tgt=str(tgt)))
-    found = find_models(models)
-    translator = load_translator(found, engine, device, precision)
+    translator = load_translator(find_models(models), engine, device, precision)
     while block := list(islice(pairs, BLOCK_LINES)):
         scores = translator.score([pair.src for pair in block], [pair.tgt for pair in block], to=to, from_=from_)
         for pair, scored in zip(block, scores, strict=True):

@@ -88,7 +88,7 @@ def check_xml(content: bytes, root: str = "") -> None:
     try:
         parser.Parse(content, True)
     except expat.ExpatError as error:
-        raise DataError(f"not well-formed XML ({expat.ErrorString(error.code)})", line=error.lineno) from None
+        raise DataError(f"not well-formed XML: {expat.ErrorString(error.code)}", line=error.lineno) from None
     if root and starts[0].rpartition(":")[2] != root:
         raise DataError(f"not a file of this format: it starts with <{starts[0][:50]}>, not <{root}>")
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from html import unescape
-from xml.parsers import expat
 
 from nmt.apps.documents.blocks import Block, Item, Template
-from nmt.base.errors import DataError
+from nmt.apps.documents.markup import check_xml
 
 _MARKUP = re.compile(r"""(<!--.*?-->|<\?.*?\?>|<!\[CDATA\[.*?\]\]>|<(?:[^<>"']|"[^"]*"|'[^']*')*>)""", re.DOTALL)
 _NAME = re.compile(r"<(/?)([^\s/>!?]+)")
@@ -25,11 +24,7 @@ class XmlText(Template):
         """
         declaration = _DECLARATION.match(source)
         start = declaration.end() if declaration else 0
-        try:  # within an element is no document type
-            expat.ParserCreate("utf-8").Parse(f"<x>{source[start:]}</x>".encode("utf-8", "surrogatepass"), True)
-        except expat.ExpatError as error:
-            message = f"not well-formed XML: {expat.ErrorString(error.code)}"
-            raise DataError(message, line=error.lineno) from None
+        check_xml(f"<x>{source[start:]}</x>".encode("utf-8", "surrogatepass"))  # within an element is no document type
         super().__init__()
         self._parts, self._raw, self._items = [source[:start]], list[str](), list[Item]()
         kept, depth = list[str](), 0  # the markup so far of an element that is not translated
