@@ -42,8 +42,7 @@ COMMANDS = {
 }
 """For each command, its module in `nmt.apps.commands`, imported only if it runs, and its first line of help."""
 
-RARE_PANEL = "Rarely needed"
-"""The title of the last group of options."""
+RARE_PANEL = "Rarely needed"  # the title of the last group of options
 
 
 class Command(TyperCommand):

@@ -9,15 +9,6 @@ from nmt.translation.translation import Translation
 from nmt.translation.translator import Translator, translate
 
 __all__ = [
-    "Engine",
-    "ForcedScore",
-    "Glossary",
-    "LanguagePair",
-    "SearchOptions",
-    "Segment",
-    "SegmentTranslation",
-    "Translation",
-    "Translator",
-    "translate",
-    "translate_segments",
-]
+    "Engine", "ForcedScore", "Glossary", "LanguagePair", "SearchOptions", "Segment", "SegmentTranslation",
+    "Translation", "Translator", "translate", "translate_segments",
+]  # fmt: skip

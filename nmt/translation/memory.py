@@ -23,9 +23,7 @@ from nmt.translation.translation import Translation
 if TYPE_CHECKING:
     from nmt.translation.translator import Request, Translator
 
-MIN_SIMILARITY = 0.7
-"""The least similarity of a match: 1 minus the Levenshtein distance over the length of the longer source."""
-
+MIN_SIMILARITY = 0.7  # of a match: 1 minus the Levenshtein distance over the length of the longer source
 _MAX_POSTINGS = 50_000  # occurrences of the words of a text that are looked at, those of the rarest first
 _MAX_CANDIDATES = 200  # whose similarity is computed
 

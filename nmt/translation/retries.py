@@ -13,11 +13,8 @@ from nmt.translation.guards import find_loop
 from nmt.translation.segments import Search, Segment, SegmentTranslation, untranslated
 from nmt.translation.terms import term_ids
 
-TERM_BEAM_SIZES = (8, 16)
-"""Beam sizes of the search that must find the missing terms, and of the next one, which must find all terms."""
-
-RETRY_BEAM_SIZE = 5
-"""Beam size of the search for a hypothesis that keeps every protected span."""
+TERM_BEAM_SIZES = (8, 16)  # of the search that must find the missing terms, and of the next one, which must find all
+RETRY_BEAM_SIZE = 5  # of the search for a hypothesis that keeps every protected span
 
 
 def has_loop(translation: SegmentTranslation) -> bool:

@@ -19,8 +19,7 @@ from nmt.translation.split import TextSpan
 from nmt.translation.terms import word_boundaries
 
 MAX_BATCH_SENTENCES = 256
-MIN_BATCH_SENTENCES = 16
-"""Smaller batches are not worth distributing over an engine's threads."""
+MIN_BATCH_SENTENCES = 16  # smaller batches are not worth distributing over an engine's threads
 
 
 class SegmentTranslation(NamedTuple):

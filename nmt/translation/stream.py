@@ -12,8 +12,7 @@ MAX_BLOCK_LINES = 1024
 MAX_BLOCK_CHARACTERS = 1 << 20
 READ_AHEAD_LINES = 256
 READ_AHEAD_CHARACTERS = 1 << 20
-PATIENCE_SECONDS = 0.005
-"""The maximum time that a line waits for others to join its block."""
+PATIENCE_SECONDS = 0.005  # the maximum time that a line waits for others to join its block
 
 
 def grow_blocks(lines: Iterable[str]) -> Iterator[list[str]]:

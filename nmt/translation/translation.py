@@ -21,9 +21,7 @@ from nmt.translation.texts import SegmentedText
 if TYPE_CHECKING:
     from nmt.translation.memory import Match
 
-USABLE_CHRF = 30.0
-"""Below this, `nmt eval` calls translations unusable."""
-
+USABLE_CHRF = 30.0  # below this, `nmt eval` calls translations unusable
 _TAG_TOKENS = 2  # at most, before each segment: the tag of a language and a space
 
 

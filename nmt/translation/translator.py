@@ -42,8 +42,7 @@ log = logging.getLogger(__name__)
 
 Model = str | Path | RunDir | Sequence[RunDir]
 
-TranslatedBlock = tuple[list[str], list[Translation]]
-"""Texts, and their translations."""
+TranslatedBlock = tuple[list[str], list[Translation]]  # texts, and their translations
 
 
 class Request(NamedTuple):

@@ -16,9 +16,7 @@ from nmt.config.filters import SAFE_FILTERS
 from nmt.data.read.lines import COMPRESSIONS
 from nmt.data.read.table_names import corpus_named
 
-TEMPERATURE = 5.0
-"""`data.temperature` for several directions (Arivazhagan et al. 2019)."""
-
+TEMPERATURE = 5.0  # `data.temperature` for several directions (Arivazhagan et al. 2019)
 _NOT_LANGUAGES = {"bpe", "csv", "dat", "gz", "lc", "low", "raw", "sgm", "src", "tgt", "tok", "trg", "tsv", "txt", "xml"}
 _GUESSED = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*")
 _GIVEN = re.compile(r"[A-Za-z0-9]+([-_][A-Za-z0-9]+)*")

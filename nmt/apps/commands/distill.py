@@ -34,9 +34,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-BLOCK_LINES = 256
-"""Sources that are translated and written at once. If the process is killed, at most this many are lost."""
-
+BLOCK_LINES = 256  # sources that are translated and written at once: the most that are lost if the process is killed
 _FROM_TEACHER = ("src_lang", "tgt_lang", "train", "valid", "test", "holdout_size", "holdout_seed", "filters",
                  "temperature")  # fmt: skip
 

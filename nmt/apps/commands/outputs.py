@@ -34,8 +34,7 @@ _SOURCES = "sources"  # key of the settings file
 _PAGES = {".html", ".png", ".svg"}  # extensions of results that no model reads
 _PARTIAL, _SETTINGS = ".partial", ".partial.json"  # added to the name of a file
 
-Settings = Mapping[str, object]
-"""The settings that, together with the input, determine the contents of a file; as JSON values."""
+Settings = Mapping[str, object]  # what, together with the input, determines the contents of a file; as JSON values
 
 
 class StreamOutput:

@@ -21,9 +21,7 @@ from nmt.data.read.lines import count_lines
 from nmt.data.read.table_names import format_of
 from nmt.evaluation.card import num_scorings, test_record
 
-Found = dict[str, tuple[str, str]]
-"""By name: what is said of it, and the next command for it, if there is one."""
-
+Found = dict[str, tuple[str, str]]  # by name: what is said of it, and the next command for it, if any
 _METRICS = {"bleu": "BLEU", "chrf": "chrF2"}
 
 

@@ -25,8 +25,7 @@ from nmt.evaluation.scores import describe_quality
 
 log = logging.getLogger(__name__)
 
-How = Literal["start", "resume", "either"]
-"""Start a run, resume it, or resume it if it exists."""
+How = Literal["start", "resume", "either"]  # start a run, resume it, or resume it if it exists
 
 
 def train(

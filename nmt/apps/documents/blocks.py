@@ -17,12 +17,8 @@ from nmt.apps.documents.details import Details
 from nmt.apps.documents.tag_projection import Tag, pair_tags, project
 from nmt.base.errors import DataError
 
-MAX_CHARACTERS = 1_000_000
-"""Maximum length of a block; translating more at once takes gigabytes of memory."""
-
-RUN = "run:"
-"""The tag of items that change the formatting of the runs of a Word document or a slide."""
-
+MAX_CHARACTERS = 1_000_000  # maximum length of a block; translating more at once takes gigabytes of memory
+RUN = "run:"  # the tag of items that change the formatting of the runs of a Word document or a slide
 _MAX_AROUND = 16
 _MARK = re.compile(r"\{h(\d{1,4})\}")
 _NUMBERED = re.compile(r"<(\d+)>")

@@ -38,8 +38,7 @@ FLAGS = {
 }
 """Each flag, an attribute of `Translation`, with what it means."""
 
-Flags = dict[str, bool | list[str]]
-"""Those flags that are set: True, or a list of what is missing."""
+Flags = dict[str, bool | list[str]]  # those flags that are set: True, or a list of what is missing
 
 
 class Ask(NamedTuple):

@@ -26,9 +26,7 @@ from nmt.translation.translator import Request, TranslatedBlock, shared_tokenize
 
 log = logging.getLogger(__name__)
 
-MAX_RETRIES = 5
-"""Retries of a block whose worker died, before the block is assumed to be the cause."""
-
+MAX_RETRIES = 5  # of a block whose worker died, before the block is assumed to be the cause
 _BLOCKS_PER_WORKER = 2  # the next block is already queued at the worker, so that it is never idle
 _WINDOW_PER_WORKER = 4  # finished blocks that wait for an earlier one stay in memory
 _PATIENCE_SECONDS = 60.0

@@ -25,12 +25,8 @@ from nmt.evaluation.model_comparison import SetComparison, as_json, compare_on
 from nmt.evaluation.test_sets import translate_lines
 from nmt.translation import Translator
 
-LR_SHARE, MAX_LR = 0.3, 6e-4
-"""The peak learning rate of an adaptation that replays old text: a fraction of the run's own, and an upper limit."""
-
-LR_SHARE_ALONE, MAX_LR_ALONE = 0.1, 1e-4
-"""The same without old text, where nothing keeps the model from forgetting."""
-
+LR_SHARE, MAX_LR = 0.3, 6e-4  # peak learning rate if old text is replayed: a fraction of the run's own, an upper limit
+LR_SHARE_ALONE, MAX_LR_ALONE = 0.1, 1e-4  # without old text, where nothing keeps the model from forgetting
 MIN_UPDATES, MAX_UPDATES = 40, 5000
 _MIN_UPDATES_PER_EPOCH = 10
 _MIN_BATCH_TOKENS = 512

@@ -26,12 +26,8 @@ from nmt.training.corpus.corpus import with_both_sides
 
 log = logging.getLogger(__name__)
 
-DEFAULT_MIX = 0.5
-"""The default share of the old corpus in training."""
-
-NEW, OLD = "new", "old"
-"""The names of the two corpora, in file names and messages."""
-
+DEFAULT_MIX = 0.5  # the default share of the old corpus in training
+NEW, OLD = "new", "old"  # the names of the two corpora, in file names and messages
 _EPOCHS = ((2_000, 20), (10_000, 10), (100_000, 3))  # (largest number of pairs, passes); one pass for larger corpora
 
 _MIN_PAIRS = 50  # of a corpus in the sample

@@ -12,9 +12,7 @@ from nmt.base.files import to_json
 from nmt.config.filters import THRESHOLDS
 from nmt.translation.translation import Translation
 
-MAX_CHARACTERS = int(THRESHOLDS["too_long"])
-"""The maximum length of a text in a pair; sentences are rarely this long."""
-
+MAX_CHARACTERS = int(THRESHOLDS["too_long"])  # the maximum length of a text in a pair; sentences are rarely this long
 FAULTS = {
     "blank": "the given line is blank",
     "unreadable": "a side holds control characters, or bytes that were not UTF-8",

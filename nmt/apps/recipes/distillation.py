@@ -33,9 +33,7 @@ from nmt.evaluation.test_sets import translate_lines
 from nmt.training.corpus.corpus import Corpus, with_both_sides
 from nmt.translation import Translator
 
-ROUNDS = 3
-"""Number of times that each model translates the test set, alternating, to measure the time."""
-
+ROUNDS = 3  # number of times that each model translates the test set, alternating, to measure the time
 _REPEATED = ".repeated"
 
 

@@ -32,9 +32,7 @@ from nmt.translation.protect import Protected, missing
 from nmt.translation.segments import SegmentTranslation
 from nmt.translation.translation import Translation
 
-KEY_VARIABLE = "NMT_TEACHER_KEY"
-"""The environment variable with the server's API key."""
-
+KEY_VARIABLE = "NMT_TEACHER_KEY"  # the environment variable with the server's API key
 TIMEOUT_SECONDS, ATTEMPTS, PAUSE_SECONDS, MAX_PAUSE_SECONDS = 300.0, 7, 1.0, 60.0
 _MAX_GIVEN_UP = 20  # lines in a row; more are the server's fault
 _MAX_REPLY_BYTES = 1 << 24

@@ -24,12 +24,8 @@ from nmt.translation import Translator
 
 log = logging.getLogger(__name__)
 
-MIN_SHARE = 1e-4
-"""A candidate has at least this share of the links of its source token."""
-
-MIN_LINKS = 0.02
-"""A candidate has at least this many links, as minimal evidence in the corpus."""
-
+MIN_SHARE = 1e-4  # a candidate has at least this share of the links of its source token
+MIN_LINKS = 0.02  # a candidate has at least this many links, as minimal evidence in the corpus
 ROUNDS = 3
 _BLOCK_TOKENS = 1 << 22
 
