@@ -13,26 +13,11 @@ from nmt.config.filters import THRESHOLDS
 from nmt.translation.translation import Translation
 
 MAX_CHARACTERS = int(THRESHOLDS["too_long"])  # the maximum length of a text in a pair; sentences are rarely this long
-FAULTS = {
-    "blank": "the given line is blank",
-    "unreadable": "a side holds control characters, or bytes that were not UTF-8",
-    "too_long": f"a side has over {MAX_CHARACTERS:,} characters",
-    "failed": "--teacher: the server gave no usable reply for this line alone",
-    "refused": "--teacher: the language model, or a filter of its server, refused to answer",
-    "explained": "--teacher: the answer is more than a translation, such as a preamble, or far more text",
-    "empty": "the output is blank",
-    "truncated": "the end of the given line was not translated (--split never)",
-    "unfinished": "the output reached its maximum length",
-    "looped": "the output repeats itself",
-    "copied": "more than half of the output's words come from the given line",
-    "wrong_language": "the output is in another script or language",
-    "protected_lost": "the output lost a URL, tag or placeholder",
-    "duplicate": "another output for the same line is the same text",
-    "length_ratio": "the lengths differ too much from the usual ratio",
-    "low_score": "the output is less probable than --min-score",
-    "not_best": "the output is not in the best share, --keep",
-}
-"""The reasons to drop a pair, in the order in which they are tested."""
+FAULTS = (
+    "blank", "unreadable", "too_long", "failed", "refused", "explained", "empty", "truncated", "unfinished", "looped",
+    "copied", "wrong_language", "protected_lost", "duplicate", "length_ratio", "low_score", "not_best",
+)  # fmt: skip
+"""The reasons to drop a pair, in the order in which they are tested; docs/how-to/monolingual.md explains each."""
 
 _UNREADABLE = re.compile("[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f-\\x9f\\ufffd]")
 _LINE_BREAKS = str.maketrans(dict.fromkeys("\n\r\t", " "))
@@ -70,7 +55,7 @@ class Candidates(NamedTuple):
         try:
             text, *outputs = json.loads(line)
             candidates = [Candidate(output, score, tuple(faults)) for output, score, faults in outputs]
-            are_known = all(FAULTS.keys() >= {*candidate.faults} for candidate in candidates)
+            are_known = all({*candidate.faults} <= {*FAULTS} for candidate in candidates)
         except (TypeError, RecursionError) as error:
             raise ValueError(str(error)) from None
         are_texts = all(isinstance(each, str) for each in (text, *(candidate.output for candidate in candidates)))
