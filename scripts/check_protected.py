@@ -107,7 +107,7 @@ def main() -> int:
     lines = list(read_lines(arguments.lines)) if arguments.lines else run.read_pairs("test")[0]
     sources = make_lines(lines, arguments.number, arguments.seed, not written_without_spaces(config.data.src_lang))
     translator = Translator.load(run, device=arguments.device)
-    if not translator.protects:
+    if not translator.segmenter.knows_placeholders:
         sys.stderr.write("this model has no placeholders: it was trained without data.protect\n")
         return 1
     found = measure(sources, translator.translate(sources))

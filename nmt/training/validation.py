@@ -98,7 +98,7 @@ class Validator:
         model.eval()
         with self._translator(TorchEngine([model], self.tokenizers)) as translator:
             options = translator.options
-            if options.protect and translator.protects:  # beam search is used if the output lost a protected span
+            if translator.segmenter.protects(options):  # beam search is used if the output lost a protected span
                 options = options.changed(beam_size=RETRY_BEAM_SIZE, num_hypotheses=RETRY_BEAM_SIZE)
             num_sources = max(len(pairs.sources) for pairs in self.sets)
             num_rows = max(1, min(MAX_BATCH_SENTENCES, num_sources, options.batch_tokens // src_len))

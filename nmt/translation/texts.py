@@ -84,6 +84,7 @@ class TextSegmenter:
         self.limit = max_src_len - 1  # eos
         self._max_sentences = 1 if statistics is None else statistics.max_sentences  # computed once
         copies = statistics is None or statistics.copies_placeholders
+        # The model was trained with data.protect, long enough to copy placeholders.
         self.knows_placeholders = copies and tokenizers.know(PLACEHOLDERS)
         self.translates_numbers_alone = statistics is not None and statistics.translates_numbers_alone
         self.keeps_numbers = statistics is None or statistics.keeps_numbers

@@ -83,6 +83,8 @@ class Translator:
         self.languages = languages
         self.options = options or SearchOptions()
         self.statistics = statistics
+        self.precision = engine.precision  # of the computation, such as fp32
+        self.max_src_len = engine.max_src_len  # in tokens, eos included
         self.segmenter = TextSegmenter(tokenizers, languages, engine.max_src_len, statistics)
         self._has_warned = False
         self.lexicon: RunLexicon | None = None
@@ -125,24 +127,9 @@ class Translator:
         return made
 
     @property
-    def precision(self) -> str:
-        """The precision of the computation, such as fp32."""
-        return self.engine.precision
-
-    @property
-    def max_src_len(self) -> int:
-        """The maximum source length of the model in tokens, eos included."""
-        return self.engine.max_src_len
-
-    @property
     def obeys_terms(self) -> bool:
         """True if translations follow a glossary: by training (data.glossary), or because the engine takes terms."""
         return self.segmenter.knows_terms or getattr(self.engine, "takes_terms", False)
-
-    @property
-    def protects(self) -> bool:
-        """True if the model copies placeholders: it was trained with data.protect, long enough to learn them."""
-        return self.segmenter.knows_placeholders
 
     def translate(  # noqa: PLR0913 (the single entry point has an option for everything about texts)
         self,

@@ -148,7 +148,7 @@ def test_a_model_that_does_not_copy_placeholders_reads_the_spans_themselves(lett
     loaded = Translator.load(letters_run, device="cpu")
     lossy = loaded.statistics.model_copy(update={"placeholders_copied": 0.1})
     translator = Translator(loaded.tokenizers, loaded.engine, loaded.languages, loaded.options, lossy)
-    assert (loaded.protects, translator.protects) == (True, False)
+    assert (loaded.segmenter.knows_placeholders, translator.segmenter.knows_placeholders) == (True, False)
     (done,) = translator.translate(["12 {name} 34 http://a.org/b."])
     assert done.protected_lost == []
     assert "{name}" in done.text

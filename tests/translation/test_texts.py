@@ -94,7 +94,7 @@ def test_a_long_text_and_its_sentences_alone_get_the_same_scores(reverse, digits
 
 
 def test_a_model_without_placeholders_keeps_spans_all_the_same(reverse):
-    assert not reverse.protects
+    assert not reverse.segmenter.knows_placeholders
     (done,) = reverse.translate(["12 {x}"])
     assert (done.num_protected, done.protected_lost) == (1, [])
     assert "{x}" in done.text

@@ -65,8 +65,7 @@ class TranslatedBlock(NamedTuple):
     terms_missed: Sequence[Term] = ()
 
 
-Rounds = Generator[Ask, list[Answer], list[TranslatedBlock]]
-"""Yields texts to translate, receives the answers, and returns the translated blocks."""
+Rounds = Generator[Ask, list[Answer], list[TranslatedBlock]]  # yields texts, receives answers, returns blocks
 
 
 def rounds(blocks: Sequence[Block], *, keeps_marks: bool, num_ranks: int = 1) -> Rounds:

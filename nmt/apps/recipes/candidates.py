@@ -27,8 +27,7 @@ _LINE_BREAKS = str.maketrans(dict.fromkeys("\n\r\t", " "))
 class Answer(Translation):
     """A translation by a language model."""
 
-    faults: tuple[str, ...] = ()
-    """Names of `FAULTS` that apply."""
+    faults: tuple[str, ...] = ()  # in the order of `FAULTS`
 
 
 class Candidate(NamedTuple):

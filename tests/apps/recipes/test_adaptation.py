@@ -68,5 +68,5 @@ def test_protection_is_learned_later_by_a_model_without_placeholders(digits, dig
     assert after.src.vocab_size == before.src.vocab_size + len(PLACEHOLDERS)
     assert after.src.encode("12345") == before.src.encode("12345")  # old tokens keep their ids
     with Translator.load(tmp_path / "run") as translator:
-        assert not translator.protects  # after four updates, it copies hardly any
+        assert not translator.segmenter.knows_placeholders  # after four updates, it copies hardly any
         assert "{name}" in translator.translate(["12 {name}"])[0].text

@@ -68,7 +68,7 @@ def test_a_model_that_loses_placeholders_gets_the_spans_themselves(run):
     assert found.placeholders_copied is not None
     assert found.placeholders_copied < 0.5
     translator = Translator.load(run, device="cpu")
-    assert not translator.protects
+    assert not translator.segmenter.knows_placeholders
     (done,) = translator.translate(["Two {name} of http://a.org/x."])
     assert done.protected_lost == []
     assert "{name}" in done.text
@@ -79,7 +79,7 @@ def test_a_model_that_copies_placeholders_goes_on_using_them(letters_run):
     assert found is not None
     assert found.placeholders_copied is not None
     assert found.placeholders_copied > 0.5
-    assert Translator.load(letters_run, device="cpu").protects
+    assert Translator.load(letters_run, device="cpu").segmenter.knows_placeholders
 
 
 def test_an_old_run_tells_by_its_validation_set_whether_it_translates_numbers_alone(run, tmp_path: Path):
@@ -88,7 +88,7 @@ def test_an_old_run_tells_by_its_validation_set_whether_it_translates_numbers_al
     translator = Translator.load(tmp_path / "old", device="cpu")
     assert translator.statistics is not None
     assert translator.statistics.translates_numbers_alone
-    assert translator.protects  # as before
+    assert translator.segmenter.knows_placeholders  # as before
     assert translator.translate(["Two of them. Both are short."])[0].num_segments == 2
     shutil.rmtree(tmp_path / "old" / "data")  # as in an imported model
     imported = Translator.load(tmp_path / "old", device="cpu")
