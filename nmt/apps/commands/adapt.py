@@ -176,11 +176,12 @@ def _start(base: RunDir, run: Path, request: Request, check: Check, overrides: l
     refuse_replacing([run], paths_of([*request.corpora, *request.test, *request.old_test]), [base])
     corpus = collect(base, request)
     config = adapted_config(base, corpus, corpus.write(find_store_root(base.config(), run)), overrides)
-    num_old = sum(len(part.pairs) for part in corpus.train[1:])
+    num_new, *old_sizes = (len(part.pairs) for part in corpus.train)
+    num_old = sum(old_sizes)
     old = f"{num_old:,} old pairs as {corpus.mix:.0%} of the training data" if num_old else "no old pairs"
     sizes = f"{len(corpus.test[0].pairs):,} new pairs for testing, {len(corpus.valid[0].pairs):,} for validation"
     log.info(
-        f"adapting {base.path} to {corpus.num_new:,} new pairs, with {old}; {sizes}\n"
+        f"adapting {base.path} to {num_new:,} new pairs, with {old}; {sizes}\n"
         f"  {config.training.max_updates:,} updates, learning rate {config.training.lr:.2g}"
     )
     train_run(config, candidate, "start", _command(run, check), overwrite=overwrite)

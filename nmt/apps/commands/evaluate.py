@@ -224,10 +224,9 @@ def _examine(evaluation: Evaluation, test_set: TestSet, found: Sequence[RunDir] 
 
     (each,), system = test_set.sets, evaluation.system
     assert system is not None
-    if not test_set.has_sources:
-        return examine(system, None, each.direction.src, None, evaluation.expected_chrf)
-    frequencies = _count_training_words(found[0], each) if found is not None else None
-    return examine(system, each.sources, each.direction.src, frequencies, evaluation.expected_chrf)
+    sources = each.sources if test_set.has_sources else None
+    frequencies = _count_training_words(found[0], each) if found is not None and sources is not None else None
+    return examine(system, sources, each.direction.src, frequencies, evaluation.expected_chrf)
 
 
 def _count_training_words(run: RunDir, test_set: DirectedPairs) -> Mapping[str, int] | None:

@@ -19,9 +19,7 @@ from nmt.base.errors import NmtError
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
-STANDARD_INPUT = 0
-STANDARD_OUTPUT = 1
-STANDARD_ERROR = 2
+STANDARD_INPUT, STANDARD_OUTPUT, STANDARD_ERROR = 0, 1, 2
 
 
 class StandardError(io.TextIOWrapper):

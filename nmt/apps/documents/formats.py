@@ -34,11 +34,9 @@ class Document(Protocol):
 
     def name_language(self, code: str) -> str | None:
         """Name the language of the translations; if the document asks for one, such as de-DE, return that instead."""
-        ...
 
     def save(self, translations: list[str]) -> bytes:
         """Return the document with `translations` of its blocks."""
-        ...
 
 
 class _Format(NamedTuple):

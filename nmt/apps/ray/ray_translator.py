@@ -94,12 +94,11 @@ class RayTranslator:
                 yield texts, self._get(reference, f"while it translated {lines}")
 
     def _wait_for(self, references: list[Any], count: int, message: str) -> list[Any]:
-        ready: list[Any] = []
-        while len(ready) < count:
+        while True:
             ready, _ = self._ray.wait(references, num_returns=count, timeout=_PATIENCE_SECONDS)
-            if len(ready) < count:
-                log.warning(message)
-        return ready
+            if len(ready) >= count:
+                return ready
+            log.warning(message)
 
     def _get(self, reference: Any, when: str) -> Any:
         """Return the result of a call; raise the NmtError that it returned."""

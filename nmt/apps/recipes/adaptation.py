@@ -38,7 +38,7 @@ def adapted_config(run: RunDir, corpus: AdaptationCorpus, data: DataConfig, over
     """Return the configuration that adapts `run` to `corpus` with the files in `data`; `overrides` as in `--set`."""
     base = run.config().of_stage(-1)  # with the dropout, learning rate and so on of the last stage
     tokens_per_pair, max_updates = _tokens_per_pair(run, corpus), _named_updates(overrides)
-    training = suited_training(base.training, corpus.num_new, tokens_per_pair, corpus.mix, max_updates)
+    training = suited_training(base.training, len(corpus.train[0].pairs), tokens_per_pair, corpus.mix, max_updates)
     training = training.model_copy(update={"init_from": str(run.path)})
     tokenizer = base.tokenizer.model_copy(update={"path": None})
     data = data.model_copy(update={"augment": base.data.augment})

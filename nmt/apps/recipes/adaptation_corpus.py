@@ -66,11 +66,6 @@ class AdaptationCorpus(NamedTuple):
     test: list[Portion]
     mix: float
 
-    @property
-    def num_new(self) -> int:
-        """The number of new pairs to train on."""
-        return len(self.train[0].pairs)
-
     def write(self, store_root: Path) -> DataConfig:
         """Write the files into a folder named after their contents, if it is missing; return the data section."""
         sets = {"train": self.train, "valid": self.valid, "test": self.test}

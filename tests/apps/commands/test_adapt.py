@@ -64,7 +64,7 @@ def test_the_old_pairs_are_a_sample_as_large_as_the_training_needs(base, client,
         for mix in (0.25, 0.25, 0.5)
     ]
     samples = [corpus.train[1].pairs for corpus in found]
-    num_new = found[0].num_new
+    num_new = len(found[0].train[0].pairs)
     assert [len(sample) for sample in samples] == [round(20 * num_new / 3), round(20 * num_new / 3), 20 * num_new]
     assert samples[0] == samples[1]
     assert {*samples[0]} < {*samples[2]}
