@@ -216,17 +216,18 @@ def _finish(run: Path, base: RunDir | None, check: Check) -> None:
     candidate = candidate_of(run)
     adapted = RunDir(candidate)
     base = base or base_of(adapted)
-    verdict = check_adaptation(base, adapted, check.max_loss, _read_old_test(base, adapted, check.old_test))
-    table = "\n".join(render_table(verdict.comparisons, "before", "after"))
+    old_test = _read_old_test(base, adapted, check.old_test)
+    comparisons, worst, is_acceptable = check_adaptation(base, adapted, check.max_loss, old_test)
+    table = "\n".join(render_table(comparisons, "before", "after"))
     print_text(table)
-    if verdict.worst is None:
+    if worst is None:
         log.warning(
             "%s has no test set, so the loss on the old domain cannot be measured; give one with --old-test", base.path
         )
-    elif not verdict.is_acceptable:
-        loss, before, after = -verdict.worst.bleu.gain, verdict.worst.bleu.other, verdict.worst.bleu.value
+    elif not is_acceptable:
+        loss, before, after = -worst.bleu.gain, worst.bleu.other, worst.bleu.value
         raise RunError(
-            f"not delivered: the old test set ({verdict.worst.direction}) loses {loss:.2f} BLEU ({before:.2f} before, "
+            f"not delivered: the old test set ({worst.direction}) loses {loss:.2f} BLEU ({before:.2f} before, "
             f"{after:.2f} after), more than --max-loss {check.max_loss:g}",
             path=run,
             hint=f"the weights are kept in {candidate}; start over with --overwrite and more of the old corpus (such "

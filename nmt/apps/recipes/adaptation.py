@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 from statistics import mean
-from typing import NamedTuple
 
 from nmt.apps.recipes.adaptation_corpus import NEW, OLD, AdaptationCorpus, epochs_for, old_sets
 from nmt.artifacts.rundir import DirectedPairs, RunDir
@@ -105,18 +104,13 @@ def _tokens_per_pair(run: RunDir, corpus: AdaptationCorpus) -> float:
     return mean(max(len(src), len(tgt)) + 1 for src, tgt in zip(sources, targets, strict=True))
 
 
-class Verdict(NamedTuple):
-    """The scores of a model before and after its adaptation."""
-
-    comparisons: list[SetComparison]
-    worst: SetComparison | None  # the direction of the old test set with the largest loss; None if there is no such set
-    is_acceptable: bool  # no direction of the old test set lost more BLEU than allowed
-
-
-def check_adaptation(base: RunDir, adapted: RunDir, max_loss: float, old_test: Sequence[DirectedPairs] = ()) -> Verdict:
+def check_adaptation(
+    base: RunDir, adapted: RunDir, max_loss: float, old_test: Sequence[DirectedPairs] = ()
+) -> tuple[list[SetComparison], SetComparison | None, bool]:
     """Score both models on the new and the old test set, in fp32; write translations and scores into `adapted`.
 
-    The old test set is `old_test`, or else that of the run `base`; it may lose `max_loss` BLEU in each direction.
+    The old test set is `old_test`, or else that of the run `base`. Returns all scores, those of the direction of the
+    old test set with the largest loss (None if there is no such set), and whether it is at most `max_loss` BLEU.
     RunError if an earlier check failed on an old test set, and there is none now.
     """
     new = adapted.read_sets("test", adapted.config().data.directions[0])
@@ -139,7 +133,7 @@ def check_adaptation(base: RunDir, adapted: RunDir, max_loss: float, old_test: S
     is_acceptable = worst is None or -worst.bleu.gain <= max_loss
     record = {"base": str(base.path), "max_loss": max_loss, "accepted": is_acceptable}
     adapted.write_json(adapted.adaptation, record | {"sets": [as_json(comparison) for comparison in comparisons]})
-    return Verdict(comparisons, worst, is_acceptable)
+    return comparisons, worst, is_acceptable
 
 
 def base_of(run: RunDir) -> RunDir:
