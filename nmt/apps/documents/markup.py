@@ -120,7 +120,12 @@ class Reader:
             self.text(text[at : match.start()])
             written, name, at = match[0], match[2], match.end()
             if name is None:
-                self._aside(written)
+                if written.startswith("<![CDATA[") and not dialect.is_html:
+                    self._add(written, Item(written[9:-3]))
+                elif written[1] in "!?":  # a comment, a declaration or a processing instruction
+                    self._add(written, Item(written, "!", is_hidden=True))
+                else:  # markup that does not end
+                    self.text(written)
                 continue
             name = name.lower() if dialect.is_html else name.rpartition(":")[2]
             if match[1]:
@@ -146,15 +151,6 @@ class Reader:
                 self.divide(part)
             elif part:
                 self._add(part, Item(self.dialect.read(part)))
-
-    def _aside(self, written: str) -> None:
-        """Read a comment, a declaration, a processing instruction, a CDATA section, or markup that does not end."""
-        if written.startswith("<![CDATA[") and not self.dialect.is_html:
-            self._add(written, Item(written[9:-3]))
-        elif written[1] in "!?":
-            self._add(written, Item(written, "!", is_hidden=True))
-        else:
-            self.text(written)
 
     def start(self, name: str, written: str) -> None:
         """Read an opening tag."""

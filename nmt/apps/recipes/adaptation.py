@@ -36,20 +36,16 @@ _NUM_VALIDATIONS = 5
 def adapted_config(run: RunDir, corpus: AdaptationCorpus, data: DataConfig, overrides: Sequence[str] = ()) -> Config:
     """Return the configuration that adapts `run` to `corpus` with the files in `data`; `overrides` as in `--set`."""
     base = run.config().of_stage(-1)  # with the dropout, learning rate and so on of the last stage
-    tokens_per_pair, max_updates = _tokens_per_pair(run, corpus), _named_updates(overrides)
+    tokens_per_pair = _tokens_per_pair(run, corpus)
+    settings = (override.partition("=") for override in overrides)
+    named = [value.strip() for name, _, value in settings if name == "training.max_updates"]
+    max_updates = int(named[-1]) if named and named[-1].isdecimal() else None  # also for warmup and validations
     training = suited_training(base.training, len(corpus.train[0].pairs), tokens_per_pair, corpus.mix, max_updates)
     training = training.model_copy(update={"init_from": str(run.path)})
     tokenizer = base.tokenizer.model_copy(update={"path": None})
     data = data.model_copy(update={"augment": base.data.augment})
     changed = base.model_copy(update={"data": data, "tokenizer": tokenizer, "training": training})
     return with_values(changed, "configuration of the adaptation", overrides)
-
-
-def _named_updates(overrides: Sequence[str]) -> int | None:
-    """Return the number of updates set with `--set`, which then also determines warmup and validations."""
-    settings = (override.partition("=") for override in overrides)
-    values = [value.strip() for name, _, value in settings if name == "training.max_updates"]
-    return int(values[-1]) if values and values[-1].isdecimal() else None
 
 
 def suited_training(

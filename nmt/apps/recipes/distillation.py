@@ -155,7 +155,9 @@ def write_distillation_text(
             _write_pairs(corpus, partial)
             if options.num_hypotheses > 1:
                 for number in range(1, len(corpus.train) + 1):
-                    _repeat_lines(partial / f"train-{number}.src", options.num_hypotheses)
+                    src = partial / f"train-{number}.src"
+                    with open(src.with_suffix(_REPEATED), "w", encoding="utf-8", newline="\n") as repeated:
+                        repeated.writelines((line + "\n") * options.num_hypotheses for line in read_lines(src))
     parts, turned = [], []
     for number, files in enumerate(corpus.train, start=1):
         src, ref, hyp = (folder / f"train-{number}.{side}" for side in ("src", "ref", "hyp"))
@@ -189,12 +191,6 @@ def _write_pairs(corpus: Corpus, folder: Path) -> None:
     write("train", ("src", "ref"), corpus.train_pairs())
     for split in corpus.missing:
         write(split, ("src", "tgt"), corpus.pairs(split))
-
-
-def _repeat_lines(path: Path, times: int) -> None:
-    """Write each line of a file several times into another one beside it."""
-    with open(path.with_suffix(_REPEATED), "w", encoding="utf-8", newline="\n") as repeated:
-        repeated.writelines((line + "\n") * times for line in read_lines(path))
 
 
 class Comparison(NamedTuple):

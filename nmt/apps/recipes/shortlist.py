@@ -50,20 +50,16 @@ def make_shortlist(run: RunDir, best: int, frequent: int) -> None:
         hint = "create the shortlist in the run that it was packed from, and pack that run again"
         raise RunError("this model was imported or packed, so it has no training data", path=run.path, hint=hint)
     tokenizers = TokenizerPair.load(run.tokenizer)
-    store = _open_store(run)
+    config, fingerprint = run.config(), run.info().data_fingerprint
+    store_root = find_store_root(config, run.path)
+    if (store_root / fingerprint).is_dir():
+        store = TokenStore(store_root / fingerprint)
+    else:
+        with run.locked():
+            store = prepare(config, run, store_root, fingerprint).store
     log.info("learning which tokens are translations from %s training pairs", f"{len(store):,}")
     shortlist = choose_candidates(learn_lexicon(store), count_tokens(store.tgt), tokenizers, best, frequent)
     shortlist.save(run.shortlist, tokenizers)
-
-
-def _open_store(run: RunDir) -> TokenStore:
-    """Open the tokenized training data of a run; tokenize the corpus again if it is missing."""
-    config, fingerprint = run.config(), run.info().data_fingerprint
-    folder = find_store_root(config, run.path) / fingerprint
-    if folder.is_dir():
-        return TokenStore(folder)
-    with run.locked():
-        return prepare(config, run, find_store_root(config, run.path), fingerprint).store
 
 
 def count_tokens(side: Side) -> NDArray[np.int64]:
