@@ -65,7 +65,8 @@ def test_a_page_translates_as_the_command_does_on_every_path(pages, model, kerne
     assert found["kernel"] == kernel
     assert [each["text"] for each in found["translations"]] == [each.text for each in expected]
     assert found["single"] == [each.text for each in expected]
-    assert [each["score"] for each in found["translations"]] == [each.score for each in expected]
+    for name in ("score", "finished", "loop_retried", "sentence_split", "protected_retried"):
+        assert [each[name] for each in found["translations"]] == [getattr(each, name) for each in expected], name
     flags = [
         {name: value for name, value in flags_of(each).items() if name not in NOT_IN_BROWSERS} for each in expected
     ]

@@ -236,7 +236,7 @@ export class Engine {
 
   // nmt/translation/translation.py
   _assemble({ lead, segments, spans, text: source, direction }) {
-    if (!segments.length) return { text: "", score: 0, segments: 0, alternatives: [], flags: {} };
+    if (!segments.length) return { text: "", score: 0, finished: true, flags: {}, segments: 0, loop_retried: false, sentence_split: false, protected_retried: false, alternatives: [] };
     const ranks = Math.max(...segments.map((segment) => segment.hypotheses.length)), inSource = source.includes("\ufffd");
     const all = Array.from({ length: ranks }, (_, rank) => {
       const written = [], lost = [], numbers = [], parts = [];

@@ -5,24 +5,10 @@
 //   const { text } = await translator.translate("Guten Morgen.");
 //
 // The model computes in a worker, so the page never waits for it. The folder must be on the page's own site.
+// Types: nmt.d.ts.
 
-/**
- * @typedef {{truncated?: true, loop_unresolved?: true, copied_source?: true, protected_lost?: string[],
- *   numbers_missed?: string[]}} Flags
- * @typedef {{text: string, score: number, finished: boolean, flags: Flags}} Hypothesis
- * @typedef {Hypothesis & {segments: number, loop_retried: boolean, sentence_split: boolean, protected_retried: boolean,
- *   alternatives: Hypothesis[]}} Translation
- * @typedef {{code: string, name: string}} Language
- * @typedef {{name: string, license: string | null, card: string, directions: {src: Language, tgt: Language}[],
- *   flags: Record<string, string>, kernel: string}} About
- */
 export class Translator {
-  /**
-   * Load the model of a folder. Rejects with an Error whose message is for readers.
-   * @param {string} folder its address, relative to the page
-   * @param {{onProgress?: (bytes: number, total: number) => void}} [options]
-   * @returns {Promise<Translator>}
-   */
+  // Loads the model of a folder, whose address is relative to the page. Rejects with an Error whose message is for readers.
   static async load(folder = "./", { onProgress } = {}) {
     const translator = new Translator();
     translator.worker = new Worker(new URL("worker.js", import.meta.url), { type: "module" });
@@ -33,24 +19,17 @@ export class Translator {
       for (const { reject } of translator.waiting.values()) reject(new Error("This browser cannot run the translator. Use a newer browser."));
       translator.waiting.clear();
     };
-    /** @type {About} */
     translator.about = await translator._call("load", new URL(folder, document.baseURI).href);
     return translator;
   }
 
-  /**
-   * Translate a text of any length, or several. `to` is needed if the model has several target languages.
-   * @template {string | string[]} T
-   * @param {T} text
-   * @param {{from?: string, to?: string}} [languages] their codes
-   * @returns {Promise<T extends string ? Translation : Translation[]>}
-   */
+  // Translates a text of any length, or several. `to`, a code, is needed if the model has several target languages.
   async translate(text, languages = {}) {
     const found = await this._call("translate", [typeof text === "string" ? [text] : text, languages]);
     return typeof text === "string" ? found[0] : found;
   }
 
-  /** Free the model. */
+  // Frees the model.
   close() { this.worker.terminate(); }
 
   _call(task, value) {
