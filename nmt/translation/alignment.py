@@ -10,11 +10,12 @@ from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError
 from nmt.base.languages import Direction
 from nmt.data.tokens.tokenizer import TokenizerPair
+from nmt.translation.terms import occurrences
 
 if TYPE_CHECKING:
     from nmt.data.store.alignment import Aligner
     from nmt.data.store.glossary_pairs import TermLexicon
-    from nmt.translation.segments import SegmentTranslation
+    from nmt.translation.segments import Displaced, Segment, SegmentTranslation
     from nmt.translation.translator import Translator
 
 Links = list[tuple[int, int]]
@@ -55,6 +56,24 @@ class RunLexicon:
 
             self._aligners[key] = Aligner(self._lexicon, self._tokenizers, [key])
         return self._aligners[key].links(segment.src_ids, segment.tgt_ids, swapped=swapped)
+
+    def displaced_terms(self, segment: Segment, translation: SegmentTranslation) -> list[Displaced]:
+        """Return the terms of `segment` that are linked to other words than their target, in order, and keep them.
+
+        RunError as `links`.
+        """
+        key = tuple(translation.tgt_ids)
+        if key not in segment.displaced:
+            found = segment.displaced[key] = []
+            links = self.links(translation, segment.direction) if segment.terms else []
+            targets = {term.target: term.target for term in segment.terms}
+            written = occurrences(self._tokenizers.tgt, translation.tgt_ids, targets) if links else []
+            for tokens, term in occurrences(self._tokenizers.src, translation.src_ids, dict(segment.terms)):
+                linked = {tgt for src, tgt in links if src in tokens}
+                if linked and not any(each.target == term.target and linked & places for places, each in written):
+                    found.append((sorted(linked), term, any(each.target == term.target for _, each in written)))
+            found.sort()
+        return segment.displaced[key]
 
 
 def align(translator: Translator, segment: SegmentTranslation, direction: Direction) -> Links:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from nmt.base.errors import NmtError
 from nmt.config import SearchOptions
 from nmt.data.text.glossary import Term, missed_terms
 from nmt.data.text.spans import may_have_numbers, number_differences, numbers_in
 from nmt.data.tokens.tokenizer import Tokenizer, TokenizerPair
+from nmt.translation.alignment import RunLexicon
 from nmt.translation.guards import find_loop
 from nmt.translation.segments import Search, Segment, SegmentTranslation, untranslated
-from nmt.translation.terms import term_ids
+from nmt.translation.terms import term_ids, with_target
 
 TERM_BEAM_SIZES = (8, 16)  # of the search that must find the missing terms, and of the next one, which must find all
 RETRY_BEAM_SIZE = 5  # of the search for a hypothesis that keeps every protected span
@@ -97,14 +99,18 @@ def search_again(segments: Sequence[Segment], search: Search, options: SearchOpt
 
 
 def retry_missed(
-    segments: Sequence[Segment], search: Search, options: SearchOptions, tokenizer: Tokenizer | None = None
+    segments: Sequence[Segment],
+    search: Search,
+    options: SearchOptions,
+    tokenizer: Tokenizer | None = None,
+    lexicon: RunLexicon | None = None,
 ) -> None:
     """For segments whose best translation misses terms or numbers, rank the hypotheses that miss fewest first.
 
     The other hypotheses come from an n-best search and a beam search, which must find the terms if the `tokenizer` of
-    the target is given: then the engine takes terms. Hypotheses that lost a protected span or repeat
-    themselves always rank after those that did not. Of numbers, all must be right: a hypothesis with fewer wrong ones
-    is not a better translation.
+    the target is given: then the engine takes terms. Before that, `lexicon` tells where they belong. Hypotheses that
+    lost a protected span or repeat themselves always rank after those that did not. Of numbers, all must be right: a
+    hypothesis with fewer wrong ones is not a better translation.
     """
     missing = [
         segment
@@ -120,7 +126,9 @@ def retry_missed(
     for segment in missing:
         requires = tokenizer is not None and _missed_terms(segment, segment.hypotheses[0])
         (lacking if requires else others).append(segment)
-    _rank(others, search_again(others, search, beam), options)
+    _rank(others, search_again(others, search, beam), options, lexicon)
+    if tokenizer is not None and lexicon is not None:
+        _put_in_place(lacking, search, options, tokenizer, lexicon)
     # Terms that the model chooses by itself would share the beam with those that it has to be told.
     for size, only_missed in zip(TERM_BEAM_SIZES, (True, False), strict=True):
         lacking = [segment for segment in lacking if _missed_terms(segment, segment.hypotheses[0])]
@@ -128,11 +136,44 @@ def retry_missed(
             missed = _missed_terms(segment, segment.hypotheses[0]) if only_missed else segment.terms
             segment.term_ids = term_ids(tokenizer, missed) if tokenizer is not None else ()
         wide = beam.changed(beam_size=size, num_hypotheses=size, exact=False, shortlist=False)
-        _rank(lacking, search_again(lacking, search, wide), options)
+        _rank(lacking, search_again(lacking, search, wide), options, lexicon)
 
 
-def _rank(segments: Sequence[Segment], found: Sequence[Sequence[SegmentTranslation]], options: SearchOptions) -> None:
-    """Rank the hypotheses of each segment, and more that were `found`, by what they miss."""
+def _put_in_place(
+    segments: Sequence[Segment], search: Search, options: SearchOptions, tokenizer: Tokenizer, lexicon: RunLexicon
+) -> None:
+    """Put the target of a missing term where it is translated by other words, and search what follows; term after term.
+
+    If what follows translates the term a second time, keep what followed before.
+    """
+    beam = options.greedy().changed(beam_size=RETRY_BEAM_SIZE, num_hypotheses=RETRY_BEAM_SIZE, shortlist=False)
+    while segments:
+        tried = list[tuple[Segment, SegmentTranslation, list[list[int]]]]()
+        for segment in segments:
+            best = segment.hypotheses[0]
+            missed = {term.target for term in _missed_terms(segment, best)}
+            movable = [each for each in lexicon.displaced_terms(segment, best) if each[1].target in missed]
+            if movable and movable[0][0][0] >= len(segment.prefix_ids):
+                places, term, _ = movable[0]
+                tried.append((segment, best, with_target(tokenizer, best.tgt_ids, places, term.target)))
+        for number in (0, 1):
+            again = [
+                (segment, replace(segment, prefix_ids=prefixes[number], draft_ids=()))
+                for segment, before, prefixes in tried
+                if segment.hypotheses[0] is before or _is_misplaced(segment, segment.hypotheses[0], lexicon)
+            ]
+            found = search_again([begun for _, begun in again], search, beam)
+            _rank([segment for segment, _ in again], found, options, lexicon)
+        segments = [segment for segment, before, _ in tried if segment.hypotheses[0] is not before]
+
+
+def _rank(
+    segments: Sequence[Segment],
+    found: Sequence[Sequence[SegmentTranslation]],
+    options: SearchOptions,
+    lexicon: RunLexicon | None,
+) -> None:
+    """Rank the hypotheses of each segment, and more that were `found`, by what they miss, then by misplaced terms."""
     for segment, hypotheses in zip(segments, found, strict=True):
 
         def faults(hypothesis: SegmentTranslation, segment: Segment = segment) -> tuple[int, int, int]:
@@ -144,7 +185,13 @@ def _rank(segments: Sequence[Segment], found: Sequence[Sequence[SegmentTranslati
         for hypothesis in [*segment.hypotheses, *hypotheses]:
             distinct.setdefault(tuple(hypothesis.tgt_ids), hypothesis)
         ranked = sorted(distinct.values(), key=faults)  # stable: the better ones stay first
-        segment.hypotheses = ranked[: options.num_hypotheses]
+        equal = [each for each in ranked if faults(each) == faults(ranked[0])]
+        best = next((each for each in equal if not _is_misplaced(segment, each, lexicon)), ranked[0])
+        segment.hypotheses = [best, *(each for each in ranked if each is not best)][: options.num_hypotheses]
+
+
+def _is_misplaced(segment: Segment, translation: SegmentTranslation, lexicon: RunLexicon | None) -> bool:
+    return lexicon is not None and any(elsewhere for *_, elsewhere in lexicon.displaced_terms(segment, translation))
 
 
 def wrong_numbers(segment: Segment, output: str | None = None) -> list[str]:

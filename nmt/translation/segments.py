@@ -8,6 +8,7 @@ from functools import partial
 from typing import NamedTuple
 
 from nmt.base.errors import require
+from nmt.base.languages import Direction
 from nmt.config import SearchOptions
 from nmt.data.text.glossary import Term
 from nmt.data.text.spans import has_letters
@@ -36,7 +37,10 @@ class SegmentTranslation(NamedTuple):
     tgt_tag: Sequence[int] = ()  # the tag before `tgt_ids`; it has no score
 
 
-_NO_TEXT, _NO_SPAN = Protected("", []), TextSpan(0, 0, "")
+Displaced = tuple[list[int], Term, bool]
+"""The target tokens that are linked to the source of a term, and whether its target is elsewhere."""
+
+_NO_TEXT, _NO_SPAN, _NO_DIRECTION = Protected("", []), TextSpan(0, 0, ""), Direction("", "")
 
 
 @dataclass
@@ -58,6 +62,8 @@ class Segment:
     tags: tuple[str, str] = ("", "")  # prepended to the segment, and to later parts that are translated separately
     prefix: str = ""
     terms: Sequence[Term] = ()  # glossary terms in the source
+    direction: Direction = _NO_DIRECTION
+    displaced: dict[tuple[int, ...], list[Displaced]] = field(default_factory=dict)  # by `RunLexicon`
     is_verbatim: bool = False  # there is nothing to translate, so the text is its own translation
     keeps_numbers: bool = False  # the numbers of the translation must be those of the source
     needs_letters: bool = False  # text without letters is not translated

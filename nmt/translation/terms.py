@@ -1,15 +1,17 @@
-"""The ways in which a tokenizer writes glossary terms, for a search that must find them."""
+"""How a tokenizer writes glossary terms, for a search that must find them, and where translations have them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
-from nmt.data.text.glossary import Term, cuts_word, may_end
+from nmt.data.text.glossary import Glossary, Term, cuts_word, may_end
 from nmt.data.tokens.tokenizer import Tokenizer
 
 MAX_TERMS = 16  # of a segment, of up to 4 forms
 _MAX_TOKENS = 60  # of a form
+
+Ids = Sequence[int]
 
 
 def term_ids(tokenizer: Tokenizer, terms: Iterable[Term]) -> list[int]:
@@ -36,6 +38,24 @@ def _without_space(tokenizer: Tokenizer, form: list[int]) -> list[list[int]]:
     first = tokenizer.tokens(form[:1])[0].removeprefix("▁")
     token = tokenizer.id_of(first) if first else None
     return [form[1:]] if not first else [] if token is None else [[token, *form[1:]]]
+
+
+def with_target(tokenizer: Tokenizer, ids: Ids, places: Ids, target: str) -> list[list[int]]:
+    """Return `ids` up to `places`, with the target of a term in place of these; and the same with the rest of `ids`."""
+    replaced = tokenizer.tokens([ids[places[0]]])[0]
+    if places[0] == 0 and replaced.lstrip("▁")[:1].isupper():
+        target = target[0].upper() + target[1:]
+    form = tokenizer.encode(target)
+    without = [] if replaced.startswith("▁") else _without_space(tokenizer, form)
+    begun = [*ids[: places[0]], *(without[0] if without else form)]
+    return [begun, begun + [ids[i] for i in range(places[0], len(ids)) if i not in places]]
+
+
+def occurrences(tokenizer: Tokenizer, ids: Ids, terms: Mapping[str, str]) -> list[tuple[set[int], Term]]:
+    """Return the terms in the text of `ids`, each after the numbers of its tokens."""
+    spelled = [token.replace("▁", " ") for token in tokenizer.tokens(ids)]
+    owners = [number for number, text in enumerate(spelled) for _ in text]
+    return [({*owners[start:end]}, term) for start, end, term in Glossary(terms).find("".join(spelled))]
 
 
 @lru_cache(maxsize=8)

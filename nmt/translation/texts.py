@@ -236,6 +236,7 @@ class _Splitter:
             space=span.space,
             tags=(self._tag_before(span.start), self.tag + (symbols or self.symbols)),
             terms=terms,
+            direction=self.direction,
             is_verbatim=not (terms or is_translated),
             keeps_numbers=segmenter.keeps_numbers,
             needs_letters=not segmenter.translates_numbers_alone,

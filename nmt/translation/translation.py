@@ -15,7 +15,7 @@ from nmt.data.text.text_statistics import TextStatistics
 from nmt.translation.guards import count_copied, find_unusual, is_in_wrong_language, is_mostly_copied
 from nmt.translation.protect import Protected, missing
 from nmt.translation.retries import has_loop, wrong_numbers
-from nmt.translation.segments import Segment, SegmentTranslation
+from nmt.translation.segments import Displaced, Segment, SegmentTranslation
 from nmt.translation.texts import SegmentedText
 
 if TYPE_CHECKING:
@@ -57,6 +57,8 @@ class Translation:
     """Glossary terms in the source, each as many times as it occurs."""
     terms_missed: list[Term] = field(default_factory=list)
     """Terms in the source whose glossary translation is missing in the text."""
+    terms_misplaced: list[str] = field(default_factory=list)
+    """Terms that nmt made the model use, as `term = translation`, that are not where the model translates the term."""
     numbers_missed: list[str] = field(default_factory=list)
     """Numbers of two digits and more that are in only one of source and translation, as digits without separators."""
     alternatives: list[Translation] = field(default_factory=list)
@@ -203,7 +205,7 @@ def put_together(text: SegmentedText) -> Translation:
 
 def _assemble(text: SegmentedText, rank: int) -> Translation:
     written, segments = list[str](), list[SegmentTranslation]()
-    around, lost, numbers, terms = list[str](), list[str](), list[str](), list[Term]()
+    around, lost, numbers, terms, displaced = list[str](), list[str](), list[str](), list[Term](), list[Displaced]()
     sentence_split = loop_retried = protected_retried = False
     num_protected = 0
     is_in_source = "\ufffd" in text.text  # the replacement character
@@ -218,6 +220,7 @@ def _assemble(text: SegmentedText, rank: int) -> Translation:
         if not segment.is_verbatim:
             numbers += wrong_numbers(segment, output)
         terms += segment.terms
+        displaced += [term for each in translations for term in segment.displaced.get(tuple(each.tgt_ids), ())]
         sentence_split = sentence_split or segment.span.cut
         loop_retried = loop_retried or segment.loop_retried
         protected_retried = protected_retried or segment.protected_retried
@@ -237,6 +240,7 @@ def _assemble(text: SegmentedText, rank: int) -> Translation:
         protected_lost=lost,
         num_terms=len(terms),
         terms_missed=missed_terms(terms, output) if terms else [],
+        terms_misplaced=[str(term) for _, term, is_elsewhere in displaced if is_elsewhere],
         numbers_missed=numbers,
         without_spans=_without_spans(text, written) if num_protected else (text.text, output),
         direction=text.direction,

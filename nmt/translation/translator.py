@@ -237,7 +237,7 @@ class Translator:
             retry_loops([segment for segment in searched if has_loop(segment.hypotheses[0])], search, options)
         retry_lost_spans([s for s in searched if s.protected.spans], search, self.tokenizers, options)
         tokenizer = self.tokenizers.tgt if self.obeys_terms and not self.segmenter.knows_terms else None
-        retry_missed(searched, search, options, tokenizer)
+        retry_missed(searched, search, options, tokenizer, self.lexicon)
         for segment in segments:
             segment.hypotheses = segment.hypotheses or [untranslated(segment.protected.source)]
         return [put_together(text) for text in texts]

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import logging
 import random
+import shutil
 from pathlib import Path
 
 import pytest
 
 from nmt import Translator
 from nmt.artifacts.rundir import RunDir
+from nmt.data.read.corpus import SentencePair
+from nmt.data.store.glossary_pairs import TermLexicon
+from nmt.data.store.store import CorpusCounts, build_store
 from nmt.data.text.glossary import Term
+from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.decoding.engines import native_engine
 from nmt.training.run import start_run
 from nmt.translation import Glossary
+from tests.letters import to_letters
 from tests.words import WORDS, words_config, write_words
 
 ONE, TWO, THREE, *_ = WORDS
@@ -160,3 +166,67 @@ def test_resumed_training_with_terms_equals_uninterrupted(tmp_path, monkeypatch)
         start_run(config, tmp_path / "stopped")
     assert resume_run(None, tmp_path / "stopped")
     assert same(*(state_of(RunDir(tmp_path / name)) for name in ("whole", "stopped")))
+
+
+@pytest.fixture(scope="module")
+def letters_with_lexicon(letters_run, tmp_path_factory):
+    """A model that spells digits as letters, with a lexicon of them, and not trained with terms."""
+    folder = tmp_path_factory.mktemp("letters")
+    run = RunDir(shutil.copytree(letters_run, folder / "run"))
+    tokenizers, draw = TokenizerPair.load(run.tokenizer), random.Random(4)
+    sources = [" ".join(draw.sample("0123456789", 5)) for _ in range(300)]
+    pairs = (SentencePair(source, to_letters(source), 1) for source in sources)
+    store = build_store(folder / "store", pairs, tokenizers, CorpusCounts())
+    TermLexicon.learn(store).save(run.lexicon, tokenizers)
+    with Translator.load(run, engine="native", device="cpu", precision="fp32") as translator:
+        yield translator
+
+
+@needs_native
+def test_a_missing_term_takes_the_place_of_the_words_that_translate_it(letters_with_lexicon):
+    translate = letters_with_lexicon.translate
+    for terms in ({"2": "7"}, {"1": "x"}, {"3": "7"}, {"1": "77", "3": "9"}):
+        expected = [terms.get(digit, to_letters(digit)) for digit in "123"]
+        (found,) = translate(["1 2 3"], glossary=Glossary(terms))
+        assert (found.text.casefold().split(), found.terms_missed) == (expected, []), terms
+        assert found.terms_misplaced == []
+    (found,) = translate(["1 2 3"], glossary=Glossary({"1": "c", "2": "b", "3": "a"}))
+    assert (found.text, found.terms_misplaced) == ("b c a", ["1 = c", "2 = b"])
+    options = letters_with_lexicon.options.changed(num_hypotheses=2, beam_size=2)
+    (found,) = translate(["1 2 3"], options, glossary=Glossary({"2": "7"}))
+    assert (found.text, len(found.alternatives)) == ("b 7 d", 1)
+
+
+@needs_native
+def test_terms_in_place_of_others_are_the_same_in_a_batch_and_alone(letters_with_lexicon):
+    draw, glossary = random.Random(2), Glossary({"2": "7", "5": "x y", "9": "z"})
+    texts = [" ".join(draw.choices("0123456789", k=draw.randint(1, 5))) for _ in range(9)]
+    together = letters_with_lexicon.translate(texts, glossary=glossary)
+    assert [letters_with_lexicon.translate([text], glossary=glossary)[0] for text in texts] == together
+
+
+@needs_native
+def test_a_prefix_stays_and_a_term_that_it_replaces_is_required_elsewhere(letters_with_lexicon):
+    (found,) = letters_with_lexicon.translate(["1 2 3"], prefixes=["b c"], glossary=Glossary({"2": "7"}))
+    assert found.text.startswith("b c")
+    assert "7" in found.text.split()
+    assert found.terms_misplaced == ["2 = 7"]
+
+
+@needs_native
+def test_a_term_is_displaced_where_its_source_is_linked_to_other_words(letters_with_lexicon):
+    (found,) = letters_with_lexicon.translate(["1 2 3"])
+    (segment,) = letters_with_lexicon.segment(["1 2 3"], glossary=Glossary({"2": "d", "3": "d", "1": "q"}))[0].segments
+    displaced = letters_with_lexicon.lexicon.displaced_terms(segment, found.segments[0])
+    tokens = letters_with_lexicon.tokenizers.tgt.tokens(found.tgt_ids)
+    assert [("".join(tokens[i] for i in places), term) for places, *term in displaced] == [
+        ("▁b", [Term("1", "q"), False]),
+        ("▁c", [Term("2", "d"), True]),
+    ]
+
+
+@needs_native
+def test_without_a_lexicon_a_term_is_only_required(letters_run):
+    with Translator.load(letters_run, engine="native", device="cpu", precision="fp32") as translator:
+        (found,) = translator.translate(["1 2 3"], glossary=Glossary({"2": "7"}))
+    assert (found.terms_missed, found.terms_misplaced) == ([], [])

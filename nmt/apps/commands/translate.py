@@ -325,7 +325,7 @@ def _as_json(
     if best.through is not None:
         fields |= {"pivot": best.pivot[0] if best.pivot else None, "pivot_text": best.through.text}
     if request.glossary is not None:
-        fields |= {"num_terms": best.num_terms, "terms_missed": best.terms_missed}
+        fields |= {name: getattr(best, name) for name in ("num_terms", "terms_missed", "terms_misplaced")}
     if alignments:
         from nmt.apps.documents.details import align_words
         from nmt.translation import Translator
@@ -347,6 +347,7 @@ def _warn(translations: Sequence[Translation], first: int, limit: int) -> None:
         faults = {
             "protected text missing or changed in the translation": " ".join(each.protected_lost),
             "glossary terms missing in the translation": ", ".join(map(str, each.terms_missed)),
+            "glossary terms not where their sources are translated": ", ".join(each.terms_misplaced),
             "numbers missing or added in the translation": " ".join(each.numbers_missed),
         }
         for fault, texts in faults.items():

@@ -30,6 +30,7 @@ FLAGS = {
     "copied_source": "most words are copied from the source",
     "wrong_language": "the translation seems to be in another language",
     "protected_lost": "protected text is missing or changed",
+    "terms_misplaced": "glossary terms are not where their sources are translated",
     "numbers_missed": "numbers are missing or added",
     "unusual_source": "the text is unlike the model's training text",
     "pivot": "translated through a third language",
