@@ -41,7 +41,8 @@ async def read_body(request: Request, settings: Settings, limit: int = 0) -> byt
 
     `limit` is the maximum number of bytes; 0: the limit for texts.
     """
-    limit = limit or settings.body_limit
+    if not limit:  # a character takes up to 12 bytes in JSON or in a form
+        limit = 12 * settings.char_limit + 64 * settings.batch_limit + 16_384
     content = bytearray()
     try:
         async with asyncio.timeout(settings.timeout):

@@ -33,8 +33,3 @@ class Settings:
     engine: str = "auto"
     device: str = "auto"
     precision: str = "auto"
-
-    @property
-    def body_limit(self) -> int:
-        """The maximum bytes per request: each character takes up to 12 bytes in JSON or in a form."""
-        return 12 * self.char_limit + 64 * self.batch_limit + 16_384
