@@ -61,7 +61,7 @@ static ALWAYS_INLINE four_parts fused(four_parts a, four_parts b, four_parts c) 
                                      wasm_f64x2_promote_low_f32x4(c))
         v128_t low = SUMS(a.r[i], b.r[i], c.r[i]), high = SUMS(HIGH(a.r[i]), HIGH(b.r[i]), HIGH(c.r[i]));
         out.r[i] = ROUNDED(low, high);
-        half = wasm_i32x4_min(half, wasm_i32x4_shl(wasm_i32x4_shuffle(low, high, 0, 2, 4, 6), 3));
+        half = wasm_i32x4_min(half, wasm_i32x4_min(wasm_i32x4_shl(low, 3), wasm_i32x4_shl(high, 3))); /* a shuffle costs more */
         smallest = wasm_u32x4_min(smallest, wasm_i32x4_sub(wasm_i32x4_shl(out.r[i], 1), wasm_i32x4_splat(1)));
     }
     half = wasm_i32x4_eq(half, wasm_i32x4_splat(INT32_MIN));
