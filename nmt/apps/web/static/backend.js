@@ -12,7 +12,7 @@ const backend = {
     const language = ({ code, name }) => known.get(code) || known.set(code, { code, name, targets: [] }).get(code);
     for (const { src, tgt } of directions) language(src).targets.push(language(tgt).code);
     $("about").textContent = `${name} (${license ? `license: ${license}` : "no license is named"}); computed with ${kernel}. ` +
-      "Your text stays in this browser. After the first visit, the page also works offline.";
+      "Your text stays in this browser. After the first visit, the page also works offline, if the browser has room for it.";
     $("card").textContent = card.replace(/^---\n.*?\n---\n/s, "");
     $("about-box").hidden = false;
     say("");
