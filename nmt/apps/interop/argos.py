@@ -26,8 +26,7 @@ from nmt.data.text.tags import language_tags
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.model.positions import sinusoidal_positions
 
-ARGOS_VERSION = "1.9.0"
-"""The version of Argos Translate declared in the package: the first one with this layout."""
+ARGOS_VERSION = "1.9.0"  # the version of Argos Translate declared in the package: the first one with this layout
 
 MAX_TOKENS = 1024
 """Argos Translate passes sources of up to this many tokens to CTranslate2, whatever the model's limit is."""

@@ -21,8 +21,7 @@ from nmt.base.files import write_text
 from nmt.config import Config
 
 CHECKPOINT = "imported"
-NO_CORPUS = "not-in-this-run"
-"""The file name that stands for the unknown training corpus."""
+NO_CORPUS = "not-in-this-run"  # the file name that stands for the unknown training corpus
 
 
 class Languages(NamedTuple):

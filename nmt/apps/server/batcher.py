@@ -30,11 +30,9 @@ from nmt.translation.texts import SegmentedText
 
 log = logging.getLogger(__name__)
 
-MAX_THREADS = 8
-"""Maximum number of batches that are translated concurrently."""
+MAX_THREADS = 8  # maximum number of batches that are translated concurrently
 
-QUEUE_TOKENS = 100_000
-"""Maximum number of source tokens that wait for a model; beyond it, requests get 429."""
+QUEUE_TOKENS = 100_000  # maximum number of source tokens that wait for a model; beyond it, requests get 429
 
 _SMOOTHING = 0.9  # of the measured speed
 _FIRST_GUESS = 1000.0  # source tokens per second, until the first batch is measured

@@ -12,8 +12,7 @@ from nmt.apps.server.requests import RequestError
 from nmt.base.errors import NmtError
 from nmt.base.files import try_lock
 
-MAX_BYTES = 50_000_000
-"""Maximum size of the file; beyond it, corrections are refused."""
+MAX_BYTES = 50_000_000  # maximum size of the file; beyond it, corrections are refused
 
 _HEAD = (
     b'<?xml version="1.0" encoding="UTF-8"?>\n<tmx version="1.4">\n<header creationtool="nmt" creationtoolversion="1" '

@@ -29,7 +29,7 @@ from nmt.apps.server.blocks import Threads, translate_pages
 from nmt.apps.server.bodies import DeepLBody, DeepLFile, DeepLGlossary, DeepLKey, DeepLOptions, FileBody
 from nmt.apps.server.files import Downloads, Files, read_form
 from nmt.apps.server.requests import RequestError, as_json, read_body, read_fields, unless_gone
-from nmt.apps.server.service import Service
+from nmt.apps.server.service import Routed, Service
 from nmt.apps.server.settings import MAX_TERMS
 from nmt.base.errors import DataError
 from nmt.base.languages import base_code, english_name
@@ -37,14 +37,12 @@ from nmt.data.text.glossary import Glossary
 
 log = logging.getLogger(__name__)
 
-MAX_GLOSSARIES = 1000
-MAX_DOCUMENTS = 200
-"""Maximum numbers of glossaries and documents in memory, of all clients."""
-
+MAX_GLOSSARIES, MAX_DOCUMENTS = 1000, 200  # in memory, of all clients
 _QUOTA_EXCEEDED = 456  # DeepL's status for it
 _NO_LIMIT = 1_000_000_000_000  # characters, as DeepL writes it
 _NUM_THREADS = 4  # for texts with tags
 _PATIENCE_SECONDS = 1.0  # that a question for the status waits for the end, since clients sleep for 5 seconds
+_FORMALITIES = {"more": "<formal> ", "less": "<informal> "}  # tags of a model that learned both
 _VARIANTS = {"EN": ("EN-GB", "EN-US"), "PT": ("PT-BR", "PT-PT")}  # clients refuse these targets without a variant
 
 _Translating = asyncio.Task[str | RequestError]  # of a document; returns its key in the downloads
@@ -96,6 +94,7 @@ class DeepL:
             for text, source in zip(texts, sources, strict=True)
             if source.lower() not in own
         ]
+        routed = [text._replace(symbol=_symbol(body.formality, text)) for text in routed]
         if body.tag_handling is None:
             work = self._service.translate(routed)
         else:
@@ -118,6 +117,7 @@ class DeepL:
         name, body = await read_form(request, await read_body(request, self._service.settings, limit), DeepLFile)
         client = self._access.check(request, body.auth_key)
         glossary = self._glossary(client, body)
+        _symbol(body.formality, None)
         if body.source_lang:
             self._service.route("", body.source_lang, body.target_lang)
         while len(self._documents) >= MAX_DOCUMENTS:
@@ -242,9 +242,7 @@ class DeepL:
         return document
 
     def _glossary(self, client: bytes, options: DeepLOptions) -> Glossary | None:
-        """Return the glossary of a request. RequestError if it does not fit, or formality is asked for."""
-        if options.formality in ("more", "less"):
-            raise RequestError(400, "'formality' is not supported for given 'target_lang'.")
+        """Return the glossary of a request. RequestError if it does not fit."""
         if not options.glossary_id:
             return None
         if options.source_lang is None:
@@ -259,6 +257,18 @@ class DeepL:
         if (found := self._glossaries.get((client, number))) is None:
             raise RequestError(404, "there is no such glossary")
         return found
+
+
+def _symbol(formality: str | None, text: Routed | None) -> str:
+    """Return the tag for a `formality`; empty if none is asked for, or preferred and unknown to the model of `text`.
+
+    RequestError (400) if the request insists on one that the model, or a document (None), does not have.
+    """
+    tag = _FORMALITIES.get((formality or "").removeprefix("prefer_"), "")
+    is_known = text and not text.then and text.model.translator.tokenizers.know([tag.strip()])
+    if formality in _FORMALITIES and not is_known:
+        raise RequestError(400, "'formality' is not supported for given 'target_lang'.")
+    return tag if is_known else ""
 
 
 def _tags(names: str | Sequence[str]) -> list[str]:

@@ -61,8 +61,8 @@ class LibreTranslate:
         detected = None
         if body.source == "auto":
             detected = await asyncio.to_thread(self._service.detector.detect_all, texts)
-        model = None
-        if body.model and (model := self._service.models.by_name(body.model)) is None:
+        model = next((served for served in self._service.models.served if served.name == body.model), None)
+        if body.model and model is None:
             raise RequestError(400, f"there is no model {body.model}"[:200])
         sources = [body.source] * len(texts) if detected is None else [each["language"] for each in detected]
         draft = body.draft if isinstance(body.q, str) and body.format == "text" else ""

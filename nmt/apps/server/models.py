@@ -70,10 +70,6 @@ class Models:
             for direction in served.directions:
                 self.directions.setdefault(direction, served)
 
-    def by_name(self, name: str) -> ServedModel | None:
-        """Return the model with this name."""
-        return next((served for served in self.served if served.name == name), None)
-
     def close(self) -> None:
         """Stop the threads of all models once they have finished."""
         for served in self.served:

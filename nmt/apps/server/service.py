@@ -45,6 +45,7 @@ class Routed(NamedTuple):
     flags: bool = False  # whether to check the translation, which takes a fifth as long as a sentence
     then: tuple[Direction, ServedModel] | None = None  # translates what `model` translated into a third language
     memory: Memory | None = None  # of the client
+    symbol: str = ""  # a user symbol to read before the text, and a space
 
     def match(self) -> Match | None:
         """Return the most similar pair of the memory, if there is one."""
@@ -229,7 +230,7 @@ async def _segment_all(
     def segment_all() -> list[tuple[str, list[tuple[SegmentedText, str]]]]:
         segmented: list[SegmentedText] = []
         for (direction, glossary), same in groupby(texts, key=lambda text: (text.direction, text.glossary)):
-            sources = [text.text for text in same]
+            sources = [text.symbol + text.text for text in same]
             segmented += translator.segment(sources, to=direction.tgt, from_=direction.src, glossary=glossary)
         for text, each in zip(texts, segmented, strict=True):
             if text.draft:

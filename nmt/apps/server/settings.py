@@ -5,14 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-MAX_ALTERNATIVES = 10
-"""Maximum number of alternatives per request. The beam has one more hypothesis."""
+MAX_ALTERNATIVES = 10  # maximum number of alternatives per request. The beam has one more hypothesis
 
-MAX_TERMS = 1000
-"""Maximum number of glossary terms per request."""
+MAX_TERMS = 1000  # maximum number of glossary terms per request
 
-MAX_CODE = 35
-"""Maximum number of characters of a language code."""
+MAX_CODE = 35  # maximum number of characters of a language code
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,8 @@ import time
 import pytest
 
 from nmt import Translator
+from nmt.training.run import start_run
+from tests.tiny import small_config, write_digits
 
 PAGE = b"<!doctype html><p>12 <b>34</b></p>"
 
@@ -27,6 +29,23 @@ def deepl(running):
 def ask(server, path="translate", key="", **body):
     headers = {"Authorization": f"DeepL-Auth-Key {key}"} if key else {}
     return server.client.post(f"/v2/{path}", json=body, headers=headers)
+
+
+def test_a_formality_is_a_tag_that_the_model_learned(start, tmp_path, monkeypatch):
+    write_digits(tmp_path, num_train=20, num_held_out=2)
+    train = [{"tsv": str(tmp_path / "train.tsv"), "tag": tag} for tag in ("<formal>", "<informal>")]
+    config = small_config(tmp_path, data={"tgt_lang": "de", "train": train}, training={"max_updates": 4})
+    assert start_run(config, tmp_path / "run")
+    server = start([tmp_path / "run"])
+    expected, read = Translator.load(tmp_path / "run", device="cpu", precision="fp32"), []
+    translator = server.models.served[0].translator
+    segment = translator.segment
+    monkeypatch.setattr(translator, "segment", lambda texts, **given: read.extend(texts) or segment(texts, **given))
+    for formality, tag in {"more": "<formal> ", "prefer_less": "<informal> ", "default": ""}.items():
+        answer = ask(server, text=["12", "34"], target_lang="DE", source_lang="EN", formality=formality).json()
+        found = [each["text"] for each in answer["translations"]]
+        assert found == [each.text for each in expected.translate([f"{tag}12", f"{tag}34"])]
+        assert read[-2:] == [f"{tag}12", f"{tag}34"]
 
 
 def test_deepls_client_translates_texts(deepl, two):

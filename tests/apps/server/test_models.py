@@ -14,6 +14,5 @@ def test_the_first_model_of_a_direction_serves_it_and_names_differ(two_run, lett
     assert list(found.directions) == [Direction("en", "de"), Direction("en", "fr"), Direction("de", "en")]
     first, second, third = found.served
     assert found.directions[Direction("en", "fr")] is first
-    assert found.by_name(third.name) is third
     assert [third.name, second.name] == [f"{first.name}#2", second.name]
     found.close()
