@@ -1,4 +1,4 @@
-"""How a tokenizer writes glossary terms, for a search that must find them, and where translations have them."""
+"""Write glossary terms as tokens, for a search that must find them, and find them in the tokens of a translation."""
 
 from __future__ import annotations
 
