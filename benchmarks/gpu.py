@@ -18,6 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,7 @@ from nmt.training.update.step import Step
 sys.path.insert(0, str(HERE / "peers"))
 
 LENGTH = 32  # tokens a side in training
+NUM_BATCHES = 32  # in training, one after the other
 WANTED_BLEU = 40.0
 
 Row = dict[str, Any]
@@ -102,7 +104,7 @@ def main() -> None:
     say(f"{result['device']}, {precision.name}, {result['product_tflops']:.1f} TFLOP/s in a large product")
     for part in options.only:
         result[part] = run_tests() if part == "tests" else minutes_to_bleu() if part == "multi30k" else []
-        for size in (QUICK if options.quick else SIZES) if part in MEASURES else ():
+        for size in options.sizes if part in MEASURES else ():
             result[part] += MEASURES[part](size, device, precision.name, options)
             keep(options.json, result)
         keep(options.json, result)
@@ -113,6 +115,8 @@ def parse_arguments() -> argparse.Namespace:
     """Read the command line; `only` are the parts to run, in order."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--only", help=f"parts to run, separated by commas (all: {','.join(PARTS)})")
+    parser.add_argument("--sizes", default="base,big", help="sizes to measure, separated by commas (base,big)")
+    parser.add_argument("--without", action="append", default=[], help="a system to leave out; may be repeated")
     parser.add_argument("--seconds", type=float, default=10.0, help="duration of each training measurement (10)")
     parser.add_argument("--repeats", type=int, default=3, help="measurements of each, alternating (3)")
     parser.add_argument("--json", type=Path, help="file for the result, updated after each size and part")
@@ -126,42 +130,48 @@ def parse_arguments() -> argparse.Namespace:
     if unknown := [part for part in asked if part not in PARTS]:
         parser.error(f"unknown part {unknown[0]!r}; there are {', '.join(PARTS)}")
     options.only = [part for part in PARTS if part in asked]
+    options.sizes = QUICK if options.quick else [size for size in SIZES if size.name in options.sizes.split(",")]
     return options
 
 
 def run_tests() -> int:
     """Run the tests that need a GPU; return pytest's exit code."""
-    return subprocess.run([sys.executable, "-m", "pytest", "-m", "gpu", "tests"], cwd=ROOT).returncode
+    return subprocess.run([sys.executable, "-m", "pytest", "-m", "gpu", "tests/test_gpu.py"], cwd=ROOT).returncode
 
 
 def measure_training(size: Size, device: torch.device, precision: str, options: argparse.Namespace) -> list[Row]:
     """Measure target tokens per second, and the share of a large matrix product's FLOP rate, for each system."""
     torch.manual_seed(1)
-    batch, lengths = ragged_batch(max(1, size.batch_tokens // LENGTH), size.vocab_size)
-    on_device = batch.to(device)
-    flops = TrainingFlops(size.model())(lengths.numpy(), lengths.numpy())
+    # Of different shapes, as in training: the first products of a shape take the host longer.
+    counts = [max(1, size.batch_tokens // LENGTH * (256 - number) // 256) for number in range(NUM_BATCHES)]
+    drawn = [ragged_batch(count, size.vocab_size) for count in counts]
+    batches = [batch for batch, _ in drawn]
+    on_device = [batch.to(device) for batch in batches]
+    compute_flops = TrainingFlops(size.model())
+    flops = statistics.mean(compute_flops(lengths.numpy(), lengths.numpy()) for _, lengths in drawn)
+    num_tokens = statistics.mean(batch.num_tgt_tokens for batch in batches)
     peak = choose_precision(precision, device).flops
     systems: dict[str, Callable[[], Callable[[], None]]] = {
-        "nmt": lambda: our_update(size, batch, device, precision),
+        "nmt": lambda: our_update(size, batches, device, precision),
         "nn-transformer": lambda: plain_update(nn_transformer(size), on_device, device, precision),
     }
     if not options.quick:
-        systems["nmt, compiled"] = lambda: our_update(size, batch, device, precision, compiled=True)
-        systems["nmt, padded"] = lambda: our_update(size, batch, device, precision, padded=True)
+        systems["nmt, compiled"] = lambda: our_update(size, batches, device, precision, compiled=True)
+        systems["nmt, padded"] = lambda: our_update(size, batches, device, precision, padded=True)
     if find_spec("transformers"):
         systems["hf-marian"] = lambda: plain_update(marian(size), on_device, device, precision)
-    seconds: dict[str, list[float]] = {name: [] for name in systems}
+    seconds: dict[str, list[float]] = {name: [] for name in systems if name not in options.without}
     for _ in range(options.repeats):
-        for name, make in systems.items():
-            seconds[name].append(seconds_of(make(), device, options.seconds))
-            say(f"training {size.name}, {name}: {batch.num_tgt_tokens / seconds[name][-1]:,.0f} tokens/s")
+        for name in seconds:
+            seconds[name].append(seconds_of(systems[name](), device, options.seconds))
+            say(f"training {size.name}, {name}: {num_tokens / seconds[name][-1]:,.0f} tokens/s")
     rows = [
         {
             "size": size.name,
             "system": name,
-            "tokens_per_s": round(batch.num_tgt_tokens / statistics.median(values)),
+            "tokens_per_s": round(num_tokens / statistics.median(values)),
             "mfu": round(flops / statistics.median(values) / peak, 3),
-            "repeats": [round(batch.num_tgt_tokens / value) for value in values],
+            "repeats": [round(num_tokens / value) for value in values],
         }
         for name, values in seconds.items()
     ]
@@ -181,14 +191,26 @@ def ragged_batch(rows: int, vocab_size: int) -> tuple[Batch, Tensor]:
 
 
 def our_update(
-    size: Size, batch: Batch, device: torch.device, precision: str, *, compiled: bool = False, padded: bool = False
+    size: Size,
+    batches: list[Batch],
+    device: torch.device,
+    precision: str,
+    *,
+    compiled: bool = False,
+    padded: bool = False,
 ) -> Callable[[], None]:
-    """Return an update function of nmt; it copies the batch to the device."""
+    """Return an update function of nmt, for one batch after the other; it copies the batch to the device."""
     model = size.model().to(device).train()
     optimizer = Optimizer(model, TrainingConfig(), DTYPES[precision])
     packed = not padded and choose_packing(model)[0]
     step = Step(model, optimizer, ProcessGroup(), compiled=compiled, packed=packed)
-    return lambda: void(step([batch], batch.num_tgt_tokens, 1e-3, 0.1))
+    following = cycle(batches)
+
+    def update() -> None:
+        batch = next(following)
+        step([batch], batch.num_tgt_tokens, 1e-3, 0.1)
+
+    return update
 
 
 def void(_: object) -> None:
@@ -215,15 +237,20 @@ def marian(size: Size) -> tuple[nn.Module, Callable[[nn.Module, Batch], Tensor]]
 
 
 def plain_update(
-    peer: tuple[nn.Module, Callable[[nn.Module, Batch], Tensor]], batch: Batch, device: torch.device, precision: str
+    peer: tuple[nn.Module, Callable[[nn.Module, Batch], Tensor]],
+    batches: list[Batch],
+    device: torch.device,
+    precision: str,
 ) -> Callable[[], None]:
-    """Return an update function as in tutorials."""
+    """Return an update function as in tutorials, for one batch after the other."""
     from torch_loop import MasterAdam
 
     model, logits_of = peer
     optimizer = MasterAdam(model.to(device).train(), precision)
+    following = cycle(batches)
 
     def update() -> None:
+        batch = next(following)
         logits = logits_of(model, batch).float().flatten(0, 1)
         F.cross_entropy(logits, batch.tgt_out.flatten(), ignore_index=PAD_ID, label_smoothing=0.1).backward()
         optimizer.step()
@@ -268,10 +295,11 @@ def measure_decoding(size: Size, device: torch.device, precision: str, options: 
         src = torch.randint(EOS_ID + 1, size.vocab_size, (sentences, LENGTH), device=device)
         tokens = sentences * size.decoded_length
         bound = size.decoded_length * bytes_a_step(model, size, sentences) / rate
-        seconds: dict[str, list[float]] = {name: [] for name in systems}
+        seconds: dict[str, list[float]] = {name: [] for name in systems if name not in options.without}
         for _ in range(options.repeats):
-            for name, decode in systems.items():
-                seconds[name].append(seconds_of(partial(decode, src), device, options.seconds / 10))
+            for name in seconds:
+                seconds[name].append(seconds_of(partial(systems[name], src), device, options.seconds / 10))
+                say(f"decoding {size.name} x {sentences}, {name}: {tokens / seconds[name][-1]:,.0f} tokens/s")
         for name, values in seconds.items():
             figures = {"tokens_per_s": round(tokens / statistics.median(values)), "memory_bound": round(tokens / bound)}
             rows.append({"size": size.name, "batch": sentences, "system": name, **figures})

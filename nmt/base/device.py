@@ -72,6 +72,13 @@ def on_meta_device() -> bool:
     return torch.get_default_device().type == "meta"
 
 
+def to_device(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """Copy `tensor` to `device`; the copy to a GPU is asynchronous, from page-locked memory."""
+    if device.type == "cuda" and not tensor.is_cuda:
+        tensor = tensor.pin_memory()
+    return tensor.to(device, non_blocking=True)
+
+
 @contextmanager
 def tf32_products(device: torch.device) -> Iterator[None]:
     """Let fp32 matrix products on a CUDA device round their inputs to TF32, which is several times faster.
@@ -90,8 +97,19 @@ def tf32_products(device: torch.device) -> Iterator[None]:
 
 
 def product_rate(device: torch.device, dtype: torch.dtype) -> float:
-    """Measure the FLOPs per second of a matrix product like those in training: the best of three."""
+    """Measure the FLOPs per second of a matrix product like those in training, or smaller if memory is short."""
     size = 8192 if device.type == "cuda" else 512
+    while True:
+        try:
+            return _product_rate(device, dtype, size)
+        except torch.OutOfMemoryError:
+            if size <= 512:
+                raise
+            size //= 2
+
+
+def _product_rate(device: torch.device, dtype: torch.dtype, size: int) -> float:
+    """Measure the FLOPs per second of a product of square matrices [size, size]: the best of three."""
     # Random numbers, because on constant ones a GPU draws less power and so runs faster than in training.
     numbers = torch.Generator(device).manual_seed(1)
     left, right = (torch.randn(size, size, generator=numbers, device=device).to(dtype) for _ in range(2))

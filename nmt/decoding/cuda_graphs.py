@@ -37,26 +37,36 @@ _one_at_a_time = threading.Lock()
 
 def record_graph(step: Step, last: Tensor) -> Callable[[], object]:
     """Record `step(last)` as a CUDA graph without running it; return a function that replays it."""
-    graph, (stream, pool) = torch.cuda.CUDAGraph(), _stream_and_pool(last.device)
+    graph, (stream, pool, _) = torch.cuda.CUDAGraph(), _stream_and_pool(last.device)
     recording = torch.cuda.graph(graph, pool=pool, stream=stream, capture_error_mode="thread_local")
     before = torch.cuda.current_stream(last.device)
     try:
         # Select the batch's device: kernels launched on another device would run instead of being recorded.
         with _one_at_a_time, torch.cuda.device(last.device), recording:
             step(last)
+    except BaseException:
+        # A failed recording leaves the random numbers in a state of recording, in which dropout fails.
+        generator = torch.cuda.default_generators[before.device_index]
+        generator.graphsafe_set_state(generator.clone_state())
+        raise
     finally:
         torch.cuda.set_stream(before)  # a failed recording may leave its own stream active
     return graph.replay
 
 
 @functools.cache
-def _stream_and_pool(device: torch.device) -> tuple[torch.cuda.Stream, Any]:
-    """Return one stream and one memory pool for all recordings on `device`.
+def _stream_and_pool(device: torch.device) -> tuple[torch.cuda.Stream, Any, torch.cuda.CUDAGraph]:
+    """Return one stream and one memory pool for all recordings on `device`, and a graph that keeps the pool.
 
     Matrix products keep one workspace per stream. Recordings can share memory for intermediate results, because replays
-    run one after the other on a single stream, and nothing reads these results after a replay.
+    run one after the other on a single stream, and nothing reads these results after a replay. PyTorch gives up a pool
+    with the last graph in it, and then fails to record another one there.
     """
-    return torch.cuda.Stream(device), torch.cuda.graph_pool_handle()
+    stream, pool, keeper = torch.cuda.Stream(device), torch.cuda.graph_pool_handle(), torch.cuda.CUDAGraph()
+    recording = torch.cuda.graph(keeper, pool=pool, stream=stream, capture_error_mode="thread_local")
+    with _one_at_a_time, torch.cuda.device(device), recording:
+        torch.zeros(1, device=device)
+    return stream, pool, keeper
 
 
 def rounded_up(size: int) -> int:

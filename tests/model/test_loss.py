@@ -82,6 +82,17 @@ def test_the_chunked_loss_takes_bf16_within_its_precision():
     assert weight.grad is not None
 
 
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_in_bf16_on_a_gpu_the_loss_and_its_gradients_in_few_passes_are_those_of_the_formula(smoothing):
+    torch.manual_seed(1)
+    logits, targets = (3 * torch.randn(20, 500)).bfloat16(), torch.randint(500, (20, 1))
+    plain, few = logits.clone(), logits.clone()
+    expected = chunked_loss._loss_and_gradient(plain, targets, True, smoothing)
+    assert torch.allclose(chunked_loss._loss_in_few_passes(few, targets, True, smoothing), expected)
+    assert torch.allclose(few.float(), plain.float(), rtol=0.01, atol=1e-5)
+    assert torch.allclose(chunked_loss._loss_in_few_passes(logits, targets, False, smoothing), expected)
+
+
 def test_the_chunked_loss_in_bf16_has_the_gradients_of_all_logits_at_once_whatever_the_number_of_rows(monkeypatch):
     monkeypatch.setattr(chunked_loss, "CHUNK_ROWS", 64)
     for count in (1, 63, 64, 65, 130):

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from nmt.base.device import to_device
 from nmt.base.special_tokens import BOS_ID, EOS_ID, PAD_ID
 from nmt.data.store.mixing import Order, halved
 from nmt.data.store.redraw import Redraw
@@ -74,9 +75,7 @@ class Batch(NamedTuple):
     def to(self, device: torch.device) -> Batch:
         """Copy the batch to `device`; the copy to a GPU is asynchronous."""
         sides = {name: side for name, side in self._asdict().items() if side is not None}
-        if device.type == "cuda":
-            sides = {name: side if side.is_cuda else side.pin_memory() for name, side in sides.items()}
-        return self._replace(**{name: side.to(device, non_blocking=True) for name, side in sides.items()})
+        return self._replace(**{name: to_device(side, device) for name, side in sides.items()})
 
     def twice(self) -> Batch:
         """Return a batch of the same rows twice: all of them, then all of them again."""

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from nmt.model.kernels.dropout import Dropout
-from nmt.model.kernels.packing import Packing, compiles_each_shape
+from nmt.model.kernels.packing import ROW_MULTIPLE, Packing, compiles_each_shape
 from nmt.model.masks import AttentionMask
 
 _SHORT = 32  # positions per row up to which training in bf16 on a CPU is faster with attention in fp32
@@ -38,13 +38,14 @@ def attend_by_kernel(
         if has_kernel:
             return sdpa(query, key_value, mask, dropout.rate if dropout.training else 0.0)
         return _attend_padded(formula, query, key_value, mask, is_dot_product)
-    if has_kernel and varlen_may_serve(query.dtype, query.size(-1), dropout):
+    if has_kernel and isinstance(queries, Packing) and varlen_may_serve(query.dtype, query.size(-1), dropout):
         return _varlen_attention(query, key_value, mask)
     query, key, value = (
         packing.unpack(packed.transpose(1, 2)).transpose(1, 2)
         for packing, packed in ((queries, query), (keys, key_value[0]), (keys, key_value[1]))
     )
-    pooled = _attend_padded(formula, query, (key, value), mask, is_dot_product)
+    padded = mask._replace(queries=None, keys=None)
+    pooled = attend_by_kernel(formula, query, (key, value), padded, dropout, is_dot_product)
     return queries.pack(pooled.transpose(1, 2)).transpose(1, 2)
 
 
@@ -96,8 +97,8 @@ def _varlen_attention(query: Tensor, key_value: tuple[Tensor, Tensor], mask: Att
         value,
         queries.offsets,
         keys.offsets,
-        queries.width,
-        keys.width,
+        max(queries.width, ROW_MULTIPLE),  # the length of filler is not in the width
+        max(keys.width, ROW_MULTIPLE),
         window_size=(-1, 0 if mask.causal else -1),  # how far back and ahead a query may attend; -1: no limit
     )
     assert isinstance(pooled, Tensor)

@@ -173,6 +173,8 @@ def _loss_and_gradient(products: Tensor, target: Tensor, with_gradient: bool, sm
 
     With `with_gradient`, overwrite them by its gradient, softmax - (1 - e) onehot - e / V.
     """
+    if products.is_cuda and products.dtype != torch.float32:
+        return _loss_in_few_passes(products, target, with_gradient, smoothing)
     logits = products.float()
     # The part of the loss that is linear in the logits: (1 - e) times the target's logit, e times their mean.
     linear = (1 - smoothing) * logits.gather(1, target)
@@ -187,6 +189,20 @@ def _loss_and_gradient(products: Tensor, target: Tensor, with_gradient: bool, sm
     if smoothing:
         grad.sub_(smoothing / products.size(1))
     products.copy_(grad.scatter_add_(1, target, grad.new_full(target.shape, smoothing - 1.0)))
+    return loss
+
+
+def _loss_in_few_passes(products: Tensor, target: Tensor, with_gradient: bool, smoothing: float) -> Tensor:
+    """Return what `_loss_and_gradient` does, for more logits than a cache holds: each pass counts."""
+    spread = smoothing / products.size(1)
+    log_probs = products.log_softmax(-1, dtype=torch.float32)
+    loss = (smoothing - 1) * log_probs.gather(1, target).sum()
+    if smoothing:
+        loss -= spread * log_probs.sum()
+    if with_gradient:
+        probs = log_probs.exp_()
+        at_target = probs.gather(1, target) + (smoothing - 1 - spread)
+        torch.sub(probs, spread, out=products).scatter_(1, target, at_target.to(products.dtype))
     return loss
 
 

@@ -13,24 +13,26 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from nmt.base.device import to_device
 from nmt.base.special_tokens import PAD_ID
 
 ROW_MULTIPLE = 64  # numbers of rows of a matrix product are rounded up to this where each number costs memory and time
 
 
 def compiles_each_shape(tensor: Tensor) -> bool:
-    """Return whether products of `tensor` need a kernel per shape: oneDNN compiles them for bf16 on a CPU.
+    """Return whether the first product of each shape takes long: in bf16 on a CPU, and on a GPU.
 
-    A kernel takes some milliseconds and up to 1 MiB, and oneDNN keeps a thousand of them.
+    oneDNN compiles a kernel, which takes some milliseconds and up to 1 MiB, and keeps a thousand of them. cuBLAS
+    searches for one: 0.4 ms of the host's time, 0.03 ms for every further product.
     """
-    return tensor.device.type == "cpu" and tensor.dtype == torch.bfloat16
+    return tensor.is_cuda or (tensor.device.type == "cpu" and tensor.dtype == torch.bfloat16)
 
 
 class Packing(NamedTuple):
     """The positions of the N real tokens of right-padded rows [B, T]."""
 
     real: Tensor  # [N]: the index of each real token among the B x T positions, in order
-    offsets: Tensor  # [B + 1], int32: the start of each row among the N tokens, then N
+    offsets: Tensor  # [B + 1], int32: the start of each row among the N tokens, then N; with filler [B + 2]
     inverse: Tensor  # [B x T]: the index of each position among the N tokens; arbitrary but valid at padding
     positions: Tensor  # [N]: the position of each real token in its row, from 0
     width: int  # T
@@ -45,13 +47,23 @@ class Packing(NamedTuple):
         inverse = (is_real.flatten().cumsum(0) - 1).clamp_min(0)
         return cls(real, offsets, inverse, real % ids.size(1), ids.size(1))
 
+    def filled(self) -> Packing:
+        """Append a sentence of 1 to `ROW_MULTIPLE` filler tokens, so that N is one of few numbers.
+
+        Its tokens are copies of the first of the B x T positions, and attend only to each other.
+        """
+        count = len(self.real)
+        added = ROW_MULTIPLE - count % ROW_MULTIPLE
+        return self._replace(
+            real=F.pad(self.real, (0, added)),
+            offsets=F.pad(self.offsets, (0, 1), value=count + added),
+            positions=F.pad(self.positions, (0, added)),
+        )
+
     def to(self, device: torch.device) -> Packing:
         """Copy the packing to `device`, asynchronously if it is a GPU."""
-        tensors = [self.real, self.offsets, self.inverse, self.positions]
-        if device.type == "cuda":
-            tensors = [tensor if tensor.is_cuda else tensor.pin_memory() for tensor in tensors]
-        real, offsets, inverse, positions = (tensor.to(device, non_blocking=True) for tensor in tensors)
-        return Packing(real, offsets, inverse, positions, self.width)
+        real, offsets, inverse = (to_device(tensor, device) for tensor in (self.real, self.offsets, self.inverse))
+        return Packing(real, offsets, inverse, to_device(self.positions, device), self.width)
 
     def pack(self, states: Tensor) -> Tensor:
         """Pack states [B, T, ...] into [1, N, ...]."""
@@ -77,14 +89,13 @@ class Flattening(NamedTuple):
         return cls(height, width, torch.arange(num_positions, device=ids.device) % width)
 
     def to(self, device: torch.device) -> Flattening:
-        """Copy the flattening to `device`."""
-        return self._replace(positions=self.positions.to(device))
+        """Copy the flattening to `device`, asynchronously if it is a GPU."""
+        return self._replace(positions=to_device(self.positions, device))
 
     def pack(self, states: Tensor) -> Tensor:
         """Flatten states [B, T, ...] into [1, N, ...], with zeros as filler."""
         flat = states.flatten(0, 1)
-        filler = flat.new_zeros((len(self.positions) - len(flat), *flat.shape[1:]))
-        return torch.cat([flat, filler])[None]
+        return F.pad(flat, (*(0, 0) * (flat.dim() - 1), 0, len(self.positions) - len(flat)))[None]
 
     def unpack(self, states: Tensor) -> Tensor:
         """Unflatten states [1, N, ...] into [B, T, ...], without the filler."""

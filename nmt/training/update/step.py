@@ -27,7 +27,8 @@ class Packings(NamedTuple):
     @classmethod
     def from_batch(cls, batch: Batch) -> Packings:
         """Build the packings of `batch` on the host, because on a GPU this would launch about twenty small kernels."""
-        return cls(Packing.from_ids(batch.src, batch.src_real), Packing.from_ids(batch.tgt_out, batch.tgt_real))
+        sides = ((batch.src, batch.src_real), (batch.tgt_out, batch.tgt_real))
+        return cls(*(Packing.from_ids(*side).filled() for side in sides))
 
     @classmethod
     def flattening(cls, batch: Batch) -> Packings:
@@ -58,6 +59,8 @@ class BatchLoss:
         """
         guided = self.guided_alignment > 0 and batch.links is not None
         states, guide = self.states(batch.src, batch.tgt_in, packings, self.guided_layer if guided else None)
+        if packings is not None and isinstance(packings.targets, Packing):
+            states = states[:, : batch.num_tgt_tokens]  # without the filler
         rows = (*with_bias(states, self.model.output_proj), batch.tgt_out, batch.tgt_real)
         if self.r_drop:
             loss = paired_token_loss(*rows, RDrop(self.r_drop, label_smoothing), compiled=self.compiled)
@@ -154,7 +157,7 @@ class Step:
             if self.packed and rows.num_tgt_tokens:
                 packings = Packings.from_batch(rows).to(self.device)
             elif self.flattened:
-                packings = Packings.flattening(rows)
+                packings = Packings.flattening(rows).to(self.device)
             loss = self.loss(rows.to(self.device), label_smoothing, packings)
             (loss * scale).backward()
             self.optimizer.accumulate()

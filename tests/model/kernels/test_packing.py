@@ -41,6 +41,21 @@ def test_packing_keeps_real_positions_in_order_and_unpacking_puts_them_back():
     assert unpacked.isfinite().all()
 
 
+@pytest.mark.parametrize("added", [0, 55, 56])
+def test_filler_makes_the_number_of_tokens_a_multiple_of_64_and_is_a_sentence_of_its_own(added):
+    rows = ragged(3, 1, 4 + added)
+    packing = Packing.from_ids(rows)
+    filled = packing.filled()
+    total = 64 if 8 + added < 64 else 128
+    assert filled.offsets.tolist() == [*packing.offsets.tolist(), total]
+    states = torch.randn(*rows.shape, 2)
+    packed = filled.pack(states)
+    assert packed.shape == (1, total, 2)
+    assert torch.equal(packed[:, : 8 + added], packing.pack(states))
+    assert filled.positions.tolist() == [*packing.positions.tolist(), *[0] * (total - 8 - added)]
+    assert torch.equal(filled.unpack(packed), packing.unpack(packing.pack(states)))
+
+
 def test_flattening_keeps_all_positions_and_appends_zeros_up_to_a_multiple_of_64():
     flattening = Flattening.from_ids(ids(9, 11))
     states = torch.randn(9, 11, 2)
@@ -79,8 +94,8 @@ def test_packed_and_flattened_batches_have_the_loss_and_the_gradients_of_padded_
     if r_drop:
         batch, passes = batch.twice(), 2
     losses, gradients = [], []
-    padded, packed = (3 * passes, 8, 24), (1, 12 * passes, 24)
-    layouts = ((None, padded), (Packings.from_batch(batch), packed), (Packings.flattening(batch), (1, 64, 24)))
+    padded, as_one_row = (3 * passes, 8, 24), (1, 64, 24)
+    layouts = ((None, padded), (Packings.from_batch(batch), as_one_row), (Packings.flattening(batch), as_one_row))
     for packings, shape in layouts:
         model = make(attention=attention).train()
         for module in model.modules():
@@ -112,10 +127,10 @@ class Products(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def shapes_of_products(dtype, *widths):
+def shapes_of_products(dtype, *widths, packed=False):
     """Train in `dtype` on batches of these widths, and return the shapes of the products that were in `dtype`."""
     model = make(dropout=0.1).train()
-    step = Step(model, Optimizer(model, TrainingConfig(), dtype), ProcessGroup())
+    step = Step(model, Optimizer(model, TrainingConfig(), dtype), ProcessGroup(), packed=packed)
     with Products() as products:
         for update, width in enumerate(widths, 1):
             rows = ragged(*[width, width - 1] * 4)
@@ -128,6 +143,16 @@ def test_in_bf16_on_a_cpu_batches_of_any_shape_have_products_of_the_same_shapes(
     assert some
     assert shapes_of_products(torch.bfloat16, 3, 4, 6, 8, 9, 10, 12) == some
     assert len(shapes_of_products(torch.float32, 3, 4, 6, 8)) > len(shapes_of_products(torch.float32, 5, 11))
+
+
+def test_packed_batches_of_any_shape_have_projections_of_the_same_shapes():
+    def projections(*widths):  # without the products of attention
+        found = shapes_of_products(torch.bfloat16, *widths, packed=True)
+        return {shapes for shapes in found if not any(len(shape) == 3 for shape in shapes)}
+
+    some = projections(5)
+    assert some
+    assert projections(3, 4, 6, 7, 8) == some
 
 
 @pytest.mark.filterwarnings("ignore")  # the compiler's own
@@ -164,7 +189,7 @@ def test_a_packed_update_has_the_loss_of_a_padded_one_and_packings_that_are_move
     monkeypatch.setattr(Packing, "to", lambda self, device: moved.append(self) or self)
     loss, _ = step([batch], batch.num_tgt_tokens, 1e-3, 0.1)
     assert torch.allclose(loss, expected, rtol=1e-5)
-    assert [len(packing.real) for packing in moved] == [16, 16]
+    assert [len(packing.real) for packing in moved] == [64, 64]
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -175,7 +200,7 @@ def test_on_a_gpu_a_kernel_for_packed_rows_is_called_as_its_signature_says(causa
             Packing.from_ids(
                 torch.empty(3, width, dtype=torch.int64, device="cuda"),
                 torch.empty(real, dtype=torch.int64, device="cuda"),
-            )
+            ).filled()
             for width, real in ((10, 16), (10, 16) if causal else (12, 20))
         )
         query, key, value = (

@@ -127,7 +127,7 @@ def test_bf16_gradients_of_micro_batches_are_added_up_in_fp32_and_exchanged_once
     model.zero_grad()
     expected = {name: torch.zeros_like(p, dtype=torch.float32) for name, p in model.named_parameters()}
     for batch in batches:
-        (BatchLoss(model)(batch, 0.1) * (1 / num_tokens)).backward()
+        (BatchLoss(model)(batch, 0.1, Packings.flattening(batch)) * (1 / num_tokens)).backward()
         for name, p in model.named_parameters():
             expected[name] += p.grad.float()
             p.grad = None
