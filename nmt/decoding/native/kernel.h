@@ -49,7 +49,7 @@
 #define LARGEST_WEIGHT 64
 #define LARGEST_INPUT 63
 
-#if defined(__wasm__) && WASM_PATH < 3
+#if defined(__wasm__) && !defined(RELAXED_DOT)
 typedef int16_t INPUT; /* a number of 8 bits, for an instruction that multiplies numbers of 16 */
 #else
 typedef int8_t INPUT;

@@ -56,6 +56,6 @@ static void product_listed(const Rows *in, int row, const Linear *linear, const 
         }
         dot_16(rows, x, (int)stride, sums);
         for (int i = 0; i < LANES; i++) sums[i] += in->correction[row];
-        v_store(out + first, v_fma(v_from_int(sums), v_mul(v_set(in->scale[row]), v_load(scale)), v_load(bias)));
+        v_store(out + first, v_mul_add(v_from_int(sums), v_mul(v_set(in->scale[row]), v_load(scale)), v_load(bias)));
     }
 }

@@ -354,7 +354,10 @@ int list_kernels(const Kernel *out[8]) {
         &kernel_neon_i8mm, &kernel_neon_dot,
 #endif
 #if defined(__wasm__)
-        &kernel_wasm, &kernel_wasm_signed,
+        &kernel_wasm,
+#if defined(RELAXED_DOT)
+        &kernel_wasm_signed,
+#endif
 #else
         &kernel_portable,
 #endif

@@ -128,7 +128,7 @@ FN vec sums_to_float(sums s) {
 }
 
 #elif PRODUCT == PRODUCT_WASM_DOT || PRODUCT == PRODUCT_WASM_PAIRS
-#define TILE_ROWS (WASM_PATH == 1 ? 3 : 2) /* measured: two are best in V8, but three in Firefox, which takes path 1 */
+#define TILE_ROWS 2 /* measured */
 #define WIDE_SUMS 2
 typedef struct { v128_t r[4]; } sums;
 FN sums sums_set(int32_t x) {
@@ -143,7 +143,7 @@ FN sums sums_load_weights(const int8_t *w) {
 }
 FN sums sums_add(sums sum, sums w, const int8_t *row) {
     v128_t x = wasm_v128_load32_splat(row);
-    UNROLL for (int i = 0; i < 4; i++) sum.r[i] = DOT(x, w.r[i], sum.r[i]);
+    UNROLL for (int i = 0; i < 4; i++) sum.r[i] = wasm_i32x4_relaxed_dot_i8x16_i7x16_add(x, w.r[i], sum.r[i]);
     return sum;
 }
 #else /* numbers of 16 bits. Tiles of two rows read a panel that has been widened once */
@@ -233,7 +233,7 @@ FN void write_outputs(vec value, Epilogue epilogue, float *out) {
 /* The same of integer sums. */
 FN void write_sums(vec sums, float row_scale, const Linear *linear, int panel, Epilogue epilogue, float *out) {
     vec scale = v_mul(v_set(row_scale), v_load(linear->scale + panel * LANES));
-    write_outputs(v_fma(sums, scale, v_load(linear->bias + panel * LANES)), epilogue, out);
+    write_outputs(v_mul_add(sums, scale, v_load(linear->bias + panel * LANES)), epilogue, out);
 }
 
 #if PRODUCT != PRODUCT_NEON_I8MM
@@ -293,6 +293,9 @@ FN void int8_tile(const int R, const int P, const int8_t *in, size_t stride, con
 }
 #endif
 
+#if ISA_LEVEL == ISA_WASM /* a page is always in int8 */
+#define fp32_tile(...) ((void)0)
+#else
 /* The same in fp32. */
 FN void fp32_tile(const int R, const int P, const float *in, size_t stride, const Linear *linear, int panel,
                   Epilogue epilogue, float *out, size_t out_stride) {
@@ -317,6 +320,7 @@ FN void fp32_tile(const int R, const int P, const float *in, size_t stride, cons
         write_outputs(value, epilogue, out + r * out_stride + p * LANES);
     }
 }
+#endif
 
 /* A tile of R rows, a constant in each case; nothing if `multiply_panels` is never called for so many rows. */
 #define TILE(R) case R: if (R <= TILE_ROWS && (P == 1 || R * P <= WIDE_SUMS)) { \

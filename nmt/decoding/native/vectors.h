@@ -1,7 +1,7 @@
 /* Sixteen fp32 lanes, in the registers of an instruction set. Included once per instruction set, by kernels.h.
  *
- * Every operation here gives the same result on every processor: IEEE 754 addition, multiplication, division and fused
- * multiply-add, per lane; v_max(a, b) is a > b ? a : b, so b if either is NaN; v_sum and v_highest combine the lanes in
+ * Every operation here gives the same result on every processor: IEEE 754 addition, multiplication and division, per
+ * lane; v_max(a, b) is a > b ? a : b, so b if either is NaN; v_sum and v_highest combine the lanes in
  * a fixed order. So the functions of kernels.h, which use only these operations, return the same bits on every
  * processor.
  */
@@ -120,9 +120,9 @@ FN vec v_from_int(const int32_t *p) {
                  _mm256_cvtepi32_ps(_mm256_loadu_si256((const __m256i *)(p + 8)))};
 }
 
-#elif ISA_LEVEL == ISA_WASM /* kernels_wasm.c defines fused: x y + z, rounded once */
+#elif ISA_LEVEL == ISA_WASM
 
-typedef four_parts vec;
+typedef struct { v128_t r[4]; } vec;
 #define EACH_PART(expression) vec out; UNROLL for (int i = 0; i < 4; i++) out.r[i] = expression; return out
 
 FN vec v_load(const float *p) { EACH_PART(wasm_v128_load(p + 4 * i)); }
@@ -148,7 +148,6 @@ FN vec v_add(vec a, vec b) { EACH_PART(wasm_f32x4_add(a.r[i], b.r[i])); }
 FN vec v_sub(vec a, vec b) { EACH_PART(wasm_f32x4_sub(a.r[i], b.r[i])); }
 FN vec v_mul(vec a, vec b) { EACH_PART(wasm_f32x4_mul(a.r[i], b.r[i])); }
 FN vec v_div(vec a, vec b) { EACH_PART(wasm_f32x4_div(a.r[i], b.r[i])); }
-FN vec v_fma(vec a, vec b, vec c) { return fused(a, b, c); }
 FN vec v_max(vec a, vec b) { EACH_PART(wasm_f32x4_pmax(b.r[i], a.r[i])); }
 FN vec v_min(vec a, vec b) { EACH_PART(wasm_f32x4_pmin(b.r[i], a.r[i])); }
 FN vec v_round(vec a) { EACH_PART(wasm_f32x4_nearest(a.r[i])); }
@@ -244,6 +243,9 @@ FN vec v_from_int(const int32_t *p) { vec a; EACH_LANE a.x[i] = (float)p[i]; ret
 #undef EACH_LANE
 
 #endif
+
+/* Two roundings, because not every processor has a fused sum (decision 22). v_fma, with one, is for products in fp32. */
+FN vec v_mul_add(vec a, vec b, vec c) { return v_add(v_mul(a, b), c); }
 
 /* v_sum and v_highest combine the lanes in a fixed order: i and i + 8, then + 4, + 2, + 1. */
 #if ISA_LEVEL == ISA_PORTABLE

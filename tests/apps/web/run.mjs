@@ -19,6 +19,8 @@ const tasks = {
   },
   async translate() {
     const { Engine, ModelError } = await load("engine.js");
+    if (given.lacks === "WebAssembly") globalThis.WebAssembly = undefined;
+    if (given.lacks === "SIMD") WebAssembly.instantiate = async () => { throw new WebAssembly.CompileError("no such opcode"); };
     try {
       const engine = await Engine.load(async (name) => new Uint8Array(fs.readFileSync(path.join(folder, name))), given.kernel);
       return { kernel: engine.kernel, translations: engine.translate(given.lines, given.languages), single: given.lines.map((line) => engine.translate([line], given.languages)[0].text) };

@@ -58,7 +58,7 @@ def test_a_page_translates_as_the_command_does_on_every_path(pages, model, kerne
     lines = [*LINES, *drawn_lines(100), "Haus Hund. Katze Baum", "eins zwei drei", "<2fr> 12", " <2de>34 <2fr>"]
     to = "fr" if model == "two-directions" else None
     found = run_script(pages / model, "translate", {"kernel": kernel, "lines": lines, "languages": {"to": to}})
-    if "error" in found and kernel != "wasm-exact":
+    if "error" in found and kernel != "wasm-pairs":
         pytest.skip("this node has no such instructions, or computes them otherwise")
     with Translator.load(MODELS / model, engine="native", precision="int8") as translator:
         expected = translator.translate(lines, to=to)
@@ -89,14 +89,22 @@ def test_a_beam_has_the_hypotheses_and_scores_of_the_command(pages, tmp_path):
 
 
 @needs_node
-@pytest.mark.parametrize("name", ["weights.bin", "wasm-exact.wasm", "src.json"])
+@pytest.mark.parametrize("name", ["weights.bin", "wasm-pairs.wasm", "src.json"])
 def test_a_damaged_file_is_refused_with_a_clear_sentence(pages, tmp_path, name):
     page = Path(shutil.copytree(pages / "digits", tmp_path / "page"))
     content = bytearray((page / name).read_bytes())
     content[len(content) // 2] ^= 1
     (page / name).write_bytes(content)
-    found = run_script(page, "translate", {"kernel": "wasm-exact", "lines": ["12"]})
+    found = run_script(page, "translate", {"kernel": "wasm-pairs", "lines": ["12"]})
     assert found["error"].startswith(f"The model is damaged ({name}).")
+
+
+@needs_node
+@pytest.mark.parametrize("lacks", ["WebAssembly", "SIMD"])
+def test_an_old_browser_is_told_what_it_lacks(pages, lacks):
+    found = run_script(pages / "digits", "translate", {"kernel": "", "lines": ["12"], "lacks": lacks})
+    assert lacks in found["error"]
+    assert found["error"].endswith("so it cannot translate. Use a newer browser.")
 
 
 @needs_node
@@ -107,7 +115,7 @@ def test_a_manifest_that_is_not_sound_is_refused(pages, tmp_path, change):
     page = Path(shutil.copytree(pages / "digits", tmp_path / "page"))
     manifest = json.loads((page / "manifest.json").read_text("utf-8"))
     (page / "manifest.json").write_text(json.dumps({**manifest, **change}), "utf-8")
-    found = run_script(page, "translate", {"kernel": "wasm-exact", "lines": ["12"]})
+    found = run_script(page, "translate", {"kernel": "wasm-pairs", "lines": ["12"]})
     assert found["error"].startswith("The model is damaged (manifest.json)")
 
 
@@ -126,7 +134,7 @@ def test_weights_that_say_other_sizes_than_they_have_never_crash_the_decoder(pag
         (page / "weights.bin").write_bytes(content)
         manifest["files"]["weights.bin"] = {"bytes": len(content), "sha256": sha256(content).hexdigest()}
         (page / "manifest.json").write_text(json.dumps(manifest), "utf-8")
-        found = run_script(page, "translate", {"kernel": "wasm-exact", "lines": ["12"]})
+        found = run_script(page, "translate", {"kernel": "wasm-pairs", "lines": ["12"]})
         assert "error" in found or at == 8 + 4 * 8  # another max_tgt_len is a smaller model's
 
 

@@ -6,12 +6,9 @@ import { LEADING, PLACEHOLDERS, Protected, differences, findSpans, hasLetters, i
 const EOS = 3;
 const RETRY_BEAM = 5;
 const MAX_SOURCES = 256; // per call of the decoder
-const KERNELS = ["wasm-dot", "wasm-fused", "wasm-exact"];
+const KERNELS = ["wasm-dot", "wasm-pairs"];
 const MAX_BYTES = 1 << 30;
 const TOO_MANY = 1 << 30;
-
-// One opcode of WebAssembly's 128-bit SIMD: i32x4.splat.
-const SIMD = new Uint8Array([0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10, 8, 1, 6, 0, 65, 0, 253, 17, 11]);
 
 // An error with a message for readers.
 export class ModelError extends Error {}
@@ -44,7 +41,6 @@ export class Engine {
   // argument. `kernel`: one of KERNELS, else the fastest one that passes its trial.
   static async load(read, kernel = "") {
     if (typeof WebAssembly !== "object") throw new ModelError("This browser has no WebAssembly, so it cannot translate. Use a newer browser.");
-    if (!WebAssembly.validate(SIMD)) throw new ModelError("This browser or its processor has no 128-bit SIMD for WebAssembly, so it cannot translate. Use a newer browser.");
     let manifest = null;
     try {
       manifest = JSON.parse(new TextDecoder().decode(await read("manifest.json")));
@@ -61,11 +57,11 @@ export class Engine {
         instance.exports._initialize?.();
         if (instance.exports.web_kernel()) engine.wasm = instance.exports;
       } catch (error) {
-        if (!(error instanceof WebAssembly.CompileError)) throw error; // this browser has no relaxed instructions
+        if (!(error instanceof WebAssembly.CompileError)) throw error; // this browser has no such instructions
       }
       if (engine.wasm) break;
     }
-    if (!engine.wasm) throw new ModelError(kernel ? `This browser does not compute ${kernel} as expected.` : "This browser computes other numbers than expected, so it cannot translate.");
+    if (!engine.wasm) throw new ModelError(kernel ? `This browser does not compute ${kernel} as expected.` : "This browser or its processor has no 128-bit SIMD for WebAssembly, so it cannot translate. Use a newer browser.");
     const vocabularies = await Promise.all(manifest.vocabularies.map(async (name) => new Tokenizer(JSON.parse(new TextDecoder().decode(await get(`${name}.json`))))));
     [engine.src, engine.tgt] = [vocabularies[0], vocabularies.at(-1)];
     const weights = await get("weights.bin"), at = engine.wasm.web_allocate(weights.length);
@@ -160,7 +156,7 @@ export class Engine {
       }
       return text.slice(from, at);
     };
-    const { src: { code } } = direction, symbols = leading(start), tag = (from) => direction.tag + (from <= start || leading(from) ? "" : symbols), tooMany = (from, to) => copies && inside(from, to).length > PLACEHOLDERS.length;
+    const { src, tgt } = direction, symbols = leading(start), tag = (from) => direction.tag + (from <= start || leading(from) ? "" : symbols), tooMany = (from, to) => copies && inside(from, to).length > PLACEHOLDERS.length;
     const kept = new Map();
     const encode = (from, to) => {
       const key = from * (text.length + 1) + to;
@@ -169,20 +165,16 @@ export class Engine {
     };
     const size = (from, to) => (tooMany(from, to) ? TOO_MANY : encode(from, to).length), most = options.split === "always" ? 1 : manifest.max_sentences;
     const mustSplit = options.split !== "never" && (text.slice(start, end).includes("\n") || tooMany(start, end) ||
-      (most !== null && lineStarts(text, start, end, spans, code).length >= most) || encode(start, end).length > limit);
-    const parts = mustSplit ? [...split(text, spans, code, limit, size, most)] : [[start, end, false]];
+      (most !== null && lineStarts(text, start, end, spans, src.code).length >= most) || encode(start, end).length > limit);
+    const between = (space) => (!space && !src.spaced && tgt.spaced ? " " : src.sentence_spaces && !tgt.sentence_spaces && !space.replace(/^ +| +$/g, "") ? "" : space);
+    const parts = mustSplit ? [...split(text, spans, src.code, limit, size, most)] : [[start, end, false]];
     const segments = parts.map(([from, to, wasCut], i) => {
       const guarded = protect(from, to), space = text.slice(to, i + 1 < parts.length ? parts[i + 1][0] : text.length);
       const translated = guarded.hasLetters() || (!guarded.isOnlySpans() && (manifest.translates_numbers_alone || !!leading(from)));
       const hypotheses = [{ source: [], ids: [], scores: [], score: 0, finished: true, text: guarded.source }];
-      return { ids: encode(from, to), protected: guarded, space: i + 1 < parts.length ? this._space(space, direction) : space, cut: wasCut, verbatim: !translated, tags: [tag(from), direction.tag + (leading(from) || symbols)], hypotheses };
+      return { ids: encode(from, to), protected: guarded, space: i + 1 < parts.length ? between(space) : space, cut: wasCut, verbatim: !translated, tags: [tag(from), direction.tag + (leading(from) || symbols)], hypotheses };
     });
     return { lead: text.slice(0, parts[0][0]), segments, spans: options.protect ? spans.map(([from, to]) => text.slice(from, to)) : null, text, direction };
-  }
-
-  _space(space, { src, tgt }) {
-    if (!space && !src.spaced && tgt.spaced) return " ";
-    return src.sentence_spaces && !tgt.sentence_spaces && !space.replace(/^ +| +$/g, "") ? "" : space;
   }
 
   // nmt/translation/retries.py

@@ -4,11 +4,6 @@ const UNK = 0, FIRST = 4; // the ids 0 to 3 are unk, pad, bos and eos
 const SPACE = "\u2581";
 const utf8 = new TextEncoder();
 
-const bytesIn = (character) => {
-  const code = character.codePointAt(0);
-  return code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
-};
-
 // Text without lone surrogates, which are no characters.
 export const clean = (text) => text.replace(/[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g, "\ufffd");
 
@@ -28,7 +23,11 @@ export class Tokenizer {
   // `model` is a vocabulary of nmt/apps/web/export.py.
   constructor({ type, dummy, collapse, charsmap, texts, scores, types }) {
     Object.assign(this, { type, dummy, collapse, texts, scores, types });
-    if (charsmap) this._readMap(Uint8Array.from(atob(charsmap), (character) => character.charCodeAt(0)));
+    if (charsmap) {
+      // The size of a trie (a double array as in Darts, Yata et al. 2007), the trie, and the texts it points to.
+      const map = Uint8Array.from(atob(charsmap), (character) => character.charCodeAt(0)), size = new DataView(map.buffer).getUint32(0, true);
+      [this.units, this.replacements] = [new Uint32Array(map.buffer.slice(4, 4 + size)), map.subarray(4 + size)];
+    }
     this.ids = new Map(); // of the pieces that text may be segmented into
     this.byteIds = new Map();
     const symbols = [];
@@ -56,13 +55,6 @@ export class Tokenizer {
     if (this.collapse) spelled = spelled.replace(/\u2581+$/, "");
     const found = this.type === "unigram" ? this._unigram(spelled) : this._merged(this._split(spelled));
     return found.flatMap(([id, piece]) => (id === UNK && this.byteIds.size ? [...utf8.encode(piece)].map((byte) => this.byteIds.get(byte)) : [id]));
-  }
-
-  // A precompiled map: the size of a trie (a double array as in Darts, Yata et al. 2007), the trie, and the texts it points to.
-  _readMap(bytes) {
-    const size = new DataView(bytes.buffer).getUint32(0, true);
-    this.units = new Uint32Array(bytes.buffer.slice(4, 4 + size));
-    this.replacements = bytes.subarray(4 + size);
   }
 
   // The length of the longest part of the text from `at` on that the map replaces, and its replacement.
@@ -126,18 +118,14 @@ export class Tokenizer {
     };
     for (let start = 0; start < size;) {
       const first = String.fromCodePoint(text.codePointAt(start)), here = score[start];
-      let single = false, bytes = 0;
       for (let end = start; end < Math.min(size, start + this.longest);) {
-        const character = String.fromCodePoint(text.codePointAt(end));
-        end += character.length;
-        bytes += bytesIn(character);
-        const id = this.ids.get(text.slice(start, end));
+        end += String.fromCodePoint(text.codePointAt(end)).length;
+        const piece = text.slice(start, end), id = this.ids.get(piece);
         if (id === undefined) continue;
         const isSymbol = this.types[id] === USER_DEFINED;
-        reach(end, start, id, isSymbol ? Math.fround(bytes * this.highest) - 0.1 + here : Math.fround(this.scores[id] + here));
-        single = single || end - start === first.length;
+        reach(end, start, id, isSymbol ? Math.fround(utf8.encode(piece).length * this.highest) - 0.1 + here : Math.fround(this.scores[id] + here));
       }
-      if (!single) reach(start + first.length, start, UNK, Math.fround(unknown + here));
+      if (!this.ids.has(first)) reach(start + first.length, start, UNK, Math.fround(unknown + here));
       start += first.length;
     }
     const pieces = [];
