@@ -37,8 +37,8 @@ from nmt.translation.texts import TextSegmenter
 
 log = logging.getLogger(__name__)
 
-MODULES = {"wasm-dot": ("-mrelaxed-simd", "-DRELAXED_DOT"), "wasm-pairs": ()}
-"""The builds of the decoder (nmt/decoding/native/kernels_wasm.c), fastest first, with their flags."""
+MODULES = {"wasm-dot": 3, "wasm-fours": 2, "wasm-pairs": 1}
+"""The builds of the decoder, fastest first, with WASM_PATH of nmt/decoding/native/kernels_wasm.c."""
 
 MAX_WEIGHT = 64  # LARGEST_WEIGHT of nmt/decoding/native/kernel.h
 _STATIC = Path(__file__).parent / "static"
@@ -199,19 +199,20 @@ def build_modules() -> list[Path]:
     """
     names = sorted([*_SOURCES, *(path.name for path in _NATIVE.glob("*.h"))])
     sources = b"\0".join((_NATIVE / name).read_bytes() for name in names)
-    key = hashlib.sha256(f"{version('ziglang')} {_FLAGS} {MODULES} ".encode() + sources).hexdigest()[:20]
+    key = hashlib.sha256(f"{version('ziglang')} {_FLAGS} ".encode() + sources).hexdigest()[:20]
     home = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA") or Path.home() / ".cache"
     folder = Path(home) / "nmt-web" / key
     if not folder.is_dir():
         log.info("compiling the decoder for browsers, once; this takes about half a minute …")
         with new_folder(folder) as partial:
-            for name, flags in MODULES.items():
-                _compile(flags, partial / f"{name}.wasm")
+            for name, path in MODULES.items():
+                _compile(path, partial / f"{name}.wasm")
     return [folder / f"{name}.wasm" for name in MODULES]
 
 
-def _compile(flags: Sequence[str], out: Path) -> None:
-    command = [sys.executable, "-m", "ziglang", "cc", *_FLAGS, *flags, *_SOURCES]
+def _compile(path: int, out: Path) -> None:
+    relaxed = ["-mrelaxed-simd"] if path > 1 else []
+    command = [sys.executable, "-m", "ziglang", "cc", *_FLAGS, *relaxed, f"-DWASM_PATH={path}", *_SOURCES]
     # The compiler gives its output the rights of a program, which files of a page do not need.
     with tempfile.TemporaryDirectory() as scratch:
         built = Path(scratch) / out.name

@@ -49,7 +49,7 @@
 #define LARGEST_WEIGHT 64
 #define LARGEST_INPUT 63
 
-#if defined(__wasm__) && !defined(RELAXED_DOT)
+#if defined(__wasm__) && WASM_PATH == 1
 typedef int16_t INPUT; /* a number of 8 bits, for an instruction that multiplies numbers of 16 */
 #else
 typedef int8_t INPUT;
@@ -63,6 +63,7 @@ typedef int8_t INPUT;
 #define PRODUCT_WASM_DOT 5
 #define PRODUCT_WASM_PAIRS 6
 #define PRODUCT_NEON_I8MM 7
+#define PRODUCT_WASM_FOURS 8
 
 typedef enum { INT8, FP32 } Precision;
 typedef enum { STORE, STORE_RELU, ADD } Epilogue;

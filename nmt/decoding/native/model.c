@@ -355,7 +355,7 @@ int list_kernels(const Kernel *out[8]) {
 #endif
 #if defined(__wasm__)
         &kernel_wasm,
-#if defined(RELAXED_DOT)
+#if WASM_PATH > 1
         &kernel_wasm_signed,
 #endif
 #else

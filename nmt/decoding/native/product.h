@@ -11,7 +11,7 @@
 #elif PRODUCT == PRODUCT_NEON_DOT
 #define GROUP 4
 #define WEIGHT_OFFSET 0
-#elif PRODUCT == PRODUCT_WASM_DOT /* the processor's own product, of unsigned or signed weights: see kernels_wasm.c */
+#elif PRODUCT == PRODUCT_WASM_DOT || PRODUCT == PRODUCT_WASM_FOURS /* of unsigned or signed weights: see kernels_wasm.c */
 #define GROUP 4
 #define WEIGHT_OFFSET LARGEST_WEIGHT
 #elif PRODUCT == PRODUCT_WASM_PAIRS
@@ -127,7 +127,7 @@ FN vec sums_to_float(sums s) {
     return v_from_int(x);
 }
 
-#elif PRODUCT == PRODUCT_WASM_DOT || PRODUCT == PRODUCT_WASM_PAIRS
+#elif PRODUCT == PRODUCT_WASM_DOT || PRODUCT == PRODUCT_WASM_FOURS || PRODUCT == PRODUCT_WASM_PAIRS
 #define TILE_ROWS 2 /* measured */
 #define WIDE_SUMS 2
 typedef struct { v128_t r[4]; } sums;
@@ -136,36 +136,30 @@ FN sums sums_set(int32_t x) {
     return (sums){{v, v, v, v}};
 }
 #if PRODUCT == PRODUCT_WASM_DOT
-FN sums sums_load_weights(const int8_t *w) {
-    sums s;
-    UNROLL for (int i = 0; i < 4; i++) s.r[i] = wasm_v128_load(w + 16 * i);
-    return s;
+#define WEIGHTS v128_t
+#define LOAD_WEIGHTS(w, k, i) wasm_v128_load((w) + 16 * (i))
+FN v128_t sums_add(v128_t sum, v128_t w, const int8_t *row) {
+    return wasm_i32x4_relaxed_dot_i8x16_i7x16_add(wasm_v128_load32_splat(row), w, sum);
 }
-FN sums sums_add(sums sum, sums w, const int8_t *row) {
-    v128_t x = wasm_v128_load32_splat(row);
-    UNROLL for (int i = 0; i < 4; i++) sum.r[i] = wasm_i32x4_relaxed_dot_i8x16_i7x16_add(x, w.r[i], sum.r[i]);
-    return sum;
+#elif PRODUCT == PRODUCT_WASM_FOURS /* as PRODUCT_AVX2 */
+typedef struct { v128_t first, second; } eight_inputs;
+#define STEP 8
+#define WEIGHTS eight_inputs
+#define LOAD_WEIGHTS(w, k, i) {wasm_v128_load((w) + 16 * (i)), wasm_v128_load((w) + 16 * (4 + (i)))}
+FN v128_t sums_add(v128_t sum, eight_inputs w, const int8_t *row) {
+    v128_t first = wasm_i16x8_relaxed_dot_i8x16_i7x16(wasm_v128_load32_splat(row), w.first);
+    v128_t second = wasm_i16x8_relaxed_dot_i8x16_i7x16(wasm_v128_load32_splat(row + 4), w.second);
+    return wasm_i32x4_add(sum, wasm_i32x4_extadd_pairwise_i16x8(wasm_i16x8_add(first, second)));
 }
 #else /* numbers of 16 bits. Tiles of two rows read a panel that has been widened once */
 static int16_t wide[MAX_INPUTS * LANES];
 FN void widen(const int8_t *panel, int count) {
     for (int i = 0; i < count; i += 8) wasm_v128_store(wide + i, wasm_i16x8_load8x8(panel + i));
 }
-FN sums sums_load_wide(const int16_t *w) {
-    sums s;
-    UNROLL for (int i = 0; i < 4; i++) s.r[i] = wasm_v128_load(w + 8 * i);
-    return s;
-}
-#define LOAD_WEIGHTS(w, k) (R > 1 ? sums_load_wide(wide + (k) * LANES) : sums_load_weights(w))
-FN sums sums_load_weights(const int8_t *w) {
-    sums s;
-    UNROLL for (int i = 0; i < 4; i++) s.r[i] = wasm_i16x8_load8x8(w + 8 * i);
-    return s;
-}
-FN sums sums_add(sums sum, sums w, const INPUT *row) {
-    v128_t x = wasm_v128_load32_splat(row);
-    UNROLL for (int i = 0; i < 4; i++) sum.r[i] = wasm_i32x4_add(sum.r[i], wasm_i32x4_dot_i16x8(x, w.r[i]));
-    return sum;
+#define WEIGHTS v128_t
+#define LOAD_WEIGHTS(w, k, i) (R > 1 ? wasm_v128_load(wide + (k) * LANES + 8 * (i)) : wasm_i16x8_load8x8((w) + 8 * (i)))
+FN v128_t sums_add(v128_t sum, v128_t w, const INPUT *row) {
+    return wasm_i32x4_add(sum, wasm_i32x4_dot_i16x8(wasm_v128_load32_splat(row), w));
 }
 #endif
 FN vec sums_to_float(sums s) {
@@ -209,9 +203,6 @@ FN vec sums_to_float(sums s) { return v_from_int(s.x); }
 #ifndef STEP
 #define STEP GROUP
 #endif
-#ifndef LOAD_WEIGHTS
-#define LOAD_WEIGHTS(w, k) sums_load_weights(w)
-#endif
 #define WIDEST_TILE 4
 
 /* Asks for the next line of weights early: panels follow one another in memory, so while a tile is computed, those after
@@ -248,9 +239,16 @@ FN void int8_tile(const int R, const int P, const INPUT *in, size_t stride, cons
     const int8_t *next = weights + P * panel_bytes;
     for (int k = 0; k < linear->inputs; k += STEP, weights += STEP * LANES) {
         UNROLL for (int p = 0; p < P; p++, next += STEP * LANES) {
-            WEIGHTS w = LOAD_WEIGHTS(weights + p * panel_bytes, k);
+#if ISA_LEVEL == ISA_WASM /* a quarter of the outputs after another: there are too few registers for all weights */
+            UNROLL for (int i = 0; i < 4; i++) {
+                WEIGHTS w = LOAD_WEIGHTS(weights + p * panel_bytes, k, i);
+                UNROLL for (int r = 0; r < R; r++) sum[r][p].r[i] = sums_add(sum[r][p].r[i], w, in + r * stride + k);
+            }
+#else
+            WEIGHTS w = sums_load_weights(weights + p * panel_bytes);
             PREFETCH(next);
             UNROLL for (int r = 0; r < R; r++) sum[r][p] = sums_add(sum[r][p], w, in + r * stride + k);
+#endif
         }
     }
     UNROLL for (int r = 0; r < R; r++) UNROLL for (int p = 0; p < P; p++)

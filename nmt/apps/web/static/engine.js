@@ -6,7 +6,7 @@ import { LEADING, PLACEHOLDERS, Protected, differences, findSpans, hasLetters, i
 const EOS = 3;
 const RETRY_BEAM = 5;
 const MAX_SOURCES = 256; // per call of the decoder
-const KERNELS = ["wasm-dot", "wasm-pairs"];
+const KERNELS = ["wasm-dot", "wasm-fours", "wasm-pairs"];
 const MAX_BYTES = 1 << 30;
 const TOO_MANY = 1 << 30;
 
