@@ -96,29 +96,26 @@ def tf32_products(device: torch.device) -> Iterator[None]:
         torch.set_float32_matmul_precision(before)
 
 
-def product_rate(device: torch.device, dtype: torch.dtype) -> float:
-    """Measure the FLOPs per second of a matrix product like those in training, or smaller if memory is short."""
-    size = 8192 if device.type == "cuda" else 512
-    while True:
-        try:
-            return _product_rate(device, dtype, size)
-        except torch.OutOfMemoryError:
-            if size <= 512:
-                raise
-            size //= 2
+def product_rate(device: torch.device, dtype: torch.dtype, size: int = 0) -> float:
+    """Measure the FLOPs per second of a matrix product like those in training: the best of three.
 
-
-def _product_rate(device: torch.device, dtype: torch.dtype, size: int) -> float:
-    """Measure the FLOPs per second of a product of square matrices [size, size]: the best of three."""
+    Its matrices are of `size` x `size`, or less if they do not fit into memory; 0: as in a large training.
+    """
+    size = size or (8192 if device.type == "cuda" else 512)
     # Random numbers, because on constant ones a GPU draws less power and so runs faster than in training.
     numbers = torch.Generator(device).manual_seed(1)
-    left, right = (torch.randn(size, size, generator=numbers, device=device).to(dtype) for _ in range(2))
     wait, seconds = getattr(torch, device.type).synchronize, []
-    with tf32_products(device):
-        for _ in range(4):  # the first one is a warm-up
-            wait()
-            started = time.perf_counter()
-            left @ right
-            wait()
-            seconds.append(time.perf_counter() - started)
+    try:
+        left, right = (torch.randn(size, size, generator=numbers, device=device).to(dtype) for _ in range(2))
+        with tf32_products(device):
+            for _ in range(4):  # the first one is a warm-up
+                wait()
+                started = time.perf_counter()
+                left @ right
+                wait()
+                seconds.append(time.perf_counter() - started)
+    except torch.OutOfMemoryError:
+        if size <= 512:
+            raise
+        return product_rate(device, dtype, size // 2)
     return 2.0 * size**3 / min(seconds[1:])
