@@ -154,15 +154,14 @@ FN vec block_scores(const float *query, const void *block, size_t keys, int size
     }
     return scores;
 #else
-    vec sum[4] = {v_set(0.0f), v_set(0.0f), v_set(0.0f), v_set(0.0f)}, k[4];
-    for (int d = 0; d < size; d += 4, keys += 4 * BLOCK) {
-        if (half) {
-            v_load_pairs((const uint16_t *)block + keys, &k[0], &k[1]);
-            v_load_pairs((const uint16_t *)block + keys + 2 * BLOCK, &k[2], &k[3]);
-        } else
-            UNROLL for (int i = 0; i < 4; i++) k[i] = v_load((const float *)block + keys + i * BLOCK);
-        UNROLL for (int i = 0; i < 4; i++) sum[i] = v_mul_add(v_set(query[d + i]), k[i], sum[i]);
-    }
+    vec sum[4] = {v_set(0.0f), v_set(0.0f), v_set(0.0f), v_set(0.0f)}, k[2];
+    for (int d = 0; d < size; d += 4)
+        UNROLL for (int i = 0; i < 4; i += 2, keys += 2 * BLOCK) {
+            if (half) v_load_pairs((const uint16_t *)block + keys, &k[0], &k[1]);
+            else k[0] = v_load((const float *)block + keys), k[1] = v_load((const float *)block + keys + BLOCK);
+            sum[i] = v_mul_add(v_set(query[d + i]), k[0], sum[i]);
+            sum[i + 1] = v_mul_add(v_set(query[d + i + 1]), k[1], sum[i + 1]);
+        }
     return v_add(v_add(sum[0], sum[1]), v_add(sum[2], sum[3]));
 #endif
 }
