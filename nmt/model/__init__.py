@@ -28,7 +28,6 @@ __all__ = [
     "sinusoidal_positions", "token_loss",
 ]  # fmt: skip
 
-
 _HOMES = ("attention", "scores", "positions", "masks", "kernels.chunked_loss", "cache", "transformer", "recording")
 
 

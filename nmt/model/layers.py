@@ -17,7 +17,6 @@ from nmt.model.positions import Rotary
 
 NORM_EPS = {"layer": 1e-5, "rms": 1e-6}
 
-
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "gelu": F.gelu,

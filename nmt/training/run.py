@@ -59,7 +59,6 @@ _MAY_CHANGE = {
     "data": {"store_dir", "train", "valid", "test"},
 }
 
-
 OnRecord = Callable[[TrainRecord | ValidRecord], None]
 
 

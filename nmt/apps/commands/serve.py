@@ -41,14 +41,11 @@ FileLimit = Annotated[
 RateLimit = Annotated[
     int,
     typer.Option(
-        min=0,
-        metavar="N",
-        help="Maximum requests per minute per key, or per address if no key is needed. 0: no limit.",
+        min=0, metavar="N", help="Maximum requests per minute per key, or per address if no key is needed. 0: no limit."
     ),
 ]
 Timeout = Annotated[
-    float,
-    typer.Option(min=0.1, metavar="S", help="Seconds until a request that is not streamed gets 503."),
+    float, typer.Option(min=0.1, metavar="S", help="Seconds until a request that is not streamed gets 503.")
 ]
 
 

@@ -38,7 +38,6 @@ MAX_ROUNDING = 0.01
 
 _DAMAGED = "download the file again"
 
-
 _THEIR_NAMES = {
     "_layers.": ".layers.",
     "encoder_norm": "encoder.layer_norm",

@@ -12,14 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from nmt.apps.interop.hf_folder import HfFolder, M2M100Config
-from nmt.apps.interop.hf_vocabulary import (
-    SEGMENTED,
-    HfVocabularies,
-    Specials,
-    in_order,
-    make_tokenizer,
-    read_spm,
-)
+from nmt.apps.interop.hf_vocabulary import SEGMENTED, HfVocabularies, Specials, in_order, make_tokenizer, read_spm
 from nmt.base.errors import DataError, RunError
 from nmt.base.languages import language_tag
 from nmt.data.tokens.sentencepiece_model import CONTROL, UNUSED, Piece

@@ -57,11 +57,7 @@ class Access:
     """Checks keys and limits the requests of each client, with a token bucket of one minute's requests."""
 
     def __init__(
-        self,
-        keys: Collection[bytes],
-        rate_limit: int,
-        metrics: Metrics,
-        clock: Callable[[], float] = time.monotonic,
+        self, keys: Collection[bytes], rate_limit: int, metrics: Metrics, clock: Callable[[], float] = time.monotonic
     ):
         self.keys = keys
         self._rate_limit = rate_limit

@@ -32,10 +32,8 @@ Code = Annotated[str, Field(min_length=1, max_length=MAX_CODE, description="lang
 Key = Annotated[str, Field(description="key, if the server asks for one")]
 Terms = Sequence[tuple[str, str]]
 Flags = Annotated[
-    dict[str, bool | list[str]],
-    Field(description="what looks wrong: true, or what is missing; absent if nothing does"),
+    dict[str, bool | list[str]], Field(description="what looks wrong: true, or what is missing; absent if nothing does")
 ]
-
 
 Pair = Annotated[
     dict[str, str | float], Field(description="the most similar pair of the memory: source, target, similarity")

@@ -44,11 +44,7 @@ class CheckedPairs(NamedTuple):
 
 
 def check_pairs(
-    pairs: Iterable[SentencePair],
-    expected: Sequence[Expectations],
-    *,
-    workers: int = 1,
-    only_active: bool = False,
+    pairs: Iterable[SentencePair], expected: Sequence[Expectations], *, workers: int = 1, only_active: bool = False
 ) -> Iterator[CheckedPairs]:
     """Check all pairs, chunk by chunk in order; the result does not depend on the number of `workers`.
 

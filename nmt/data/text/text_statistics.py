@@ -17,7 +17,6 @@ _RARE = 0.01  # share below which a model has not learned a kind of text
 _KEPT = 0.5  # share of the pairs with numbers, or of the placeholders, from which a model is expected to keep them
 _MIN_PAIRS = 20  # too few pairs with numbers to judge by
 
-
 Weight = Annotated[float, Field(ge=-1e6, le=1e6)]
 
 

@@ -35,7 +35,6 @@ _LINE_BREAK = re.compile(r"<\s*br\b|\\n|^[\r\n]+$", re.IGNORECASE)
 # Native codes and any sub-flow in them (`sub`) are not part of the sentence. The text of `hi` is.
 _CODES = frozenset({"bpt", "ept", "it", "ph", "ut"})
 
-
 _ROOTS = frozenset({"tmx", "martif", "tbx"})
 _NAMES_IN_TBX = {"termEntry": "tu", "conceptEntry": "tu", "langSet": "tuv", "langSec": "tuv", "term": "seg"}
 """The elements that stand for the units, variants and segments of a TMX in TBX (ISO 30042), version 2 or 3."""
