@@ -18,15 +18,7 @@ from pydantic import ConfigDict, Field, ValidationError
 
 from nmt.base.checksum import find_corruption
 from nmt.base.errors import NmtError, RunError
-from nmt.base.files import (
-    new_folder,
-    read_at_most,
-    refuse_special_files,
-    remove_leftovers,
-    try_lock,
-    write_atomically,
-    write_text,
-)
+from nmt.base.files import new_folder, read_json_object, refuse_special_files, remove_leftovers, try_lock, write_text
 from nmt.base.languages import Direction
 from nmt.config import Config, dump_config, load_config
 from nmt.config.base import Section
@@ -203,16 +195,7 @@ class RunDir:
 
     def read_json(self, path: Path) -> dict[str, Any]:
         """Read one of the run's JSON files. RunError if it is missing, damaged, too large, or not an object."""
-        try:
-            value = json.loads(read_at_most(path, MAX_JSON_BYTES))
-        except RecursionError:
-            raise RunError("cannot read this file of the run (nested too deeply)", path=path) from None
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or error
-            raise RunError(f"cannot read this file of the run ({reason})", path=path) from error
-        if not isinstance(value, dict):
-            raise RunError("not a JSON object", path=path)
-        return value
+        return read_json_object(path, MAX_JSON_BYTES, "this file of the run")
 
     def write_json(self, path: Path, value: dict[str, Any] | Section) -> None:
         """Write one of the run's JSON files, atomically."""
@@ -220,9 +203,8 @@ class RunDir:
         write_text(path, json.dumps(values, indent=2, ensure_ascii=False) + "\n")
 
     def _read_record(self, path: Path, kind: type[Record]) -> Record:
-        value = self.read_json(path)
         try:
-            return kind.model_validate(value)
+            return kind.model_validate(self.read_json(path))
         except ValidationError as error:
             first = error.errors()[0]
             name = ".".join(map(str, first["loc"]))
@@ -334,8 +316,7 @@ class RunDir:
             listed = tuple(DirectionSize(src=src, tgt=tgt, pairs=size) for (src, tgt), size in sizes)
             self.write_json(self.data / f"{split}.json", SplitInfo(directions=listed))
         for side, texts in (("src", (pair.src for pair in pairs)), ("tgt", (pair.tgt for pair in pairs))):
-            with write_atomically(self.data / f"{split}.{side}") as partial:
-                partial.write_text("".join(text + "\n" for text in texts), encoding="utf-8", newline="\n")
+            write_text(self.data / f"{split}.{side}", "".join(text + "\n" for text in texts))
 
     def read_pairs(self, split: str) -> tuple[list[str], list[str]]:
         """Return the sources and targets of `split`, as written by `write_pairs`. RunError if a line is missing."""

@@ -18,7 +18,7 @@ import stat
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from nmt.base.errors import NmtError, RunError
 
@@ -318,6 +318,19 @@ def read_at_most(path: Path, limit: int) -> bytes:
     if len(content) > limit:
         raise ValueError(f"over {limit:,} bytes")
     return bytes(content)
+
+
+def read_json_object(path: Path, limit: int, what: str = "this file") -> dict[str, Any]:
+    """Read a JSON object. RunError about `what` if it is missing, damaged, over `limit` bytes, or not an object."""
+    try:
+        value = json.loads(read_at_most(path, limit))
+    except RecursionError:
+        raise RunError(f"cannot read {what} (nested too deeply)", path=path) from None
+    except (OSError, ValueError) as error:
+        raise RunError(f"cannot read {what} ({getattr(error, 'strerror', None) or error})", path=path) from error
+    if not isinstance(value, dict):
+        raise RunError("not a JSON object", path=path)
+    return value
 
 
 def sha256_of(path: Path) -> str:

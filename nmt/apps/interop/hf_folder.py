@@ -7,7 +7,6 @@ tokenizer (models of nmt), and `transformers.models.m2m_100` (M2M-100, NLLB-200)
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from nmt.base.errors import RunError
-from nmt.base.files import read_at_most
+from nmt.base.files import read_json_object
 from nmt.config.base import Count, Rate
 from nmt.config.model import ModelConfig, NumLayers
 
@@ -200,9 +199,8 @@ class HfFolder:
         config = self.config()
         for name in (*config.tokenizer_files, self.weights_file().name):
             if not (self.path / name).exists():
-                raise RunError(
-                    f"not a Hugging Face folder of a model of {config.name}: it has no {name}", path=self.path
-                )
+                message = f"not a Hugging Face folder of a model of {config.name}: it has no {name}"
+                raise RunError(message, path=self.path)
         return config
 
     def weights_file(self) -> Path:
@@ -244,16 +242,7 @@ class HfFolder:
 
     def read_json(self, path: Path) -> dict[str, Any]:
         """Read a JSON object. RunError if the file is missing, damaged, too large, or not an object."""
-        try:
-            value = json.loads(read_at_most(path, MAX_JSON_BYTES))
-        except RecursionError:
-            raise RunError("cannot read this file (nested too deeply)", path=path) from None
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or error
-            raise RunError(f"cannot read this file ({reason})", path=path) from None
-        if not isinstance(value, dict):
-            raise RunError("not a JSON object", path=path)
-        return value
+        return read_json_object(path, MAX_JSON_BYTES)
 
 
 def _validated(kind: type[Kind], values: dict[str, Any], path: Path) -> Kind:
