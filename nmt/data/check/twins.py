@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
+
+from nmt.data.store.store import Ints, positions
 
 SIMILARITY = 0.5  # of two sets of 4-grams (Jaccard index); in a sentence of ten words, two may differ
 _N = 4
@@ -13,8 +14,6 @@ _RARE = 0.8  # the share of a sentence's 4-grams, the rarest, that lead to it
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _HASH_BITS = 40  # the others of 64 hold the number of a text
 _BLOCK = 1 << 20  # counters in memory at once
-
-Numbers = NDArray[np.int64]
 
 
 class TwinFinder:
@@ -31,13 +30,13 @@ class TwinFinder:
         self._pairs = np.sort(ids * self._num + rows)
         order = np.lexsort((grams, counts[ids], rows))  # of each sentence, the rarest first
         num_rare = np.ceil(_RARE * self._sizes).astype(np.int64)
-        rare = order[_ranges(self._sizes.cumsum() - self._sizes, num_rare)]
+        rare = order[positions(self._sizes.cumsum() - self._sizes, num_rare)]
         rare = rare[np.argsort(ids[rare], kind="stable")]
         starts = np.searchsorted(ids[rare], np.arange(len(self._known) + 1))
         self._rows, self._starts = rows[rare].astype(np.int32), starts.astype(np.int32)  # smaller numbers are faster
         self._needed = np.maximum(1, np.ceil(SIMILARITY * self._sizes).astype(np.int64) - (self._sizes - num_rare))
 
-    def find(self, folded: Sequence[str]) -> tuple[Numbers, Numbers]:
+    def find(self, folded: Sequence[str]) -> tuple[Ints, Ints]:
         """Return the near-twins, as pairs of numbers: of one of these texts, and of a held-out sentence."""
         twins = [np.zeros((2, 0), dtype=np.int64)]
         step = max(1, _BLOCK // max(1, self._num)) if len(self._known) else len(folded) + 1
@@ -47,32 +46,26 @@ class TwinFinder:
         texts, held_out = np.concatenate(twins, axis=1)
         return texts, held_out
 
-    def _find(self, folded: Sequence[str]) -> tuple[Numbers, Numbers]:
+    def _find(self, folded: Sequence[str]) -> tuple[Ints, Ints]:
         rows, grams = _grams(folded)
         sizes = np.bincount(rows, minlength=len(folded))
         ids = np.minimum(np.searchsorted(self._known, grams), len(self._known) - 1)
         is_known = self._known[ids] == grams
         rows, ids = rows[is_known], ids[is_known]
         counts = self._starts[ids + 1] - self._starts[ids]
-        keys = np.repeat((rows * self._num).astype(np.int32), counts) + self._rows[_ranges(self._starts[ids], counts)]
+        keys = np.repeat((rows * self._num).astype(np.int32), counts) + self._rows[positions(self._starts[ids], counts)]
         hits = np.bincount(keys, minlength=len(folded) * self._num).reshape(len(folded), self._num)
         texts, held_out = np.nonzero(hits >= self._needed)
         firsts = np.searchsorted(rows, np.arange(len(folded) + 1))
         counts = firsts[texts + 1] - firsts[texts]
-        keys = ids[_ranges(firsts[texts], counts)] * self._num + np.repeat(held_out, counts)
+        keys = ids[positions(firsts[texts], counts)] * self._num + np.repeat(held_out, counts)
         is_shared = self._pairs[np.minimum(np.searchsorted(self._pairs, keys), len(self._pairs) - 1)] == keys
         shared = np.bincount(np.repeat(np.arange(len(texts)), counts)[is_shared], minlength=len(texts))
         are_twins = shared >= SIMILARITY * (sizes[texts] + self._sizes[held_out] - shared)
         return texts[are_twins], held_out[are_twins]
 
 
-def _ranges(starts: Numbers, counts: Numbers) -> Numbers:
-    """Return the numbers from `starts[i]`, `counts[i]` of them, for all i in one array."""
-    ends = counts.cumsum(dtype=starts.dtype)
-    return np.arange(ends[-1] if len(ends) else 0, dtype=starts.dtype) + np.repeat(starts - ends + counts, counts)
-
-
-def _grams(folded: Sequence[str]) -> tuple[Numbers, Numbers]:
+def _grams(folded: Sequence[str]) -> tuple[Ints, Ints]:
     """Return the distinct 4-grams of all texts as (number of the text, hash), ordered; blanks surround each text."""
     blanks = "\0" * (_N - 1)
     joined = "".join(blanks + text for text in folded) + blanks

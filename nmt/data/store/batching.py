@@ -15,7 +15,7 @@ from nmt.base.device import to_device
 from nmt.base.special_tokens import BOS_ID, EOS_ID, PAD_ID
 from nmt.data.store.mixing import Order, halved
 from nmt.data.store.redraw import Redraw
-from nmt.data.store.store import Side, TokenStore
+from nmt.data.store.store import Ints, Side, TokenStore
 
 _POOL_PAIRS = 1 << 16  # pairs that are sorted by length together
 
@@ -23,9 +23,9 @@ _POOL_PAIRS = 1 << 16  # pairs that are sorted by length together
 class BatchIndices(NamedTuple):
     """The pairs of a batch: their indices in the store, and their lengths in tokens, truncated, eos included."""
 
-    indices: NDArray[np.int64]
-    src_len: NDArray[np.int64]
-    tgt_len: NDArray[np.int64]
+    indices: Ints
+    src_len: Ints
+    tgt_len: Ints
     drawn: tuple[Side, Side] | None = None  # if given, `indices` are those of its sentences
     swapped: NDArray[np.bool_] | None = None  # if given, whose sides are swapped; their lengths already are
 
@@ -38,7 +38,7 @@ class BatchIndices(NamedTuple):
         """Return the share of `rank` among `count` ranks: every count-th row, so that all get similar lengths."""
         return self.select(slice(rank, None, count))
 
-    def select(self, rows: slice | NDArray[np.int64] | NDArray[np.bool_]) -> BatchIndices:
+    def select(self, rows: slice | Ints | NDArray[np.bool_]) -> BatchIndices:
         """Return some of the rows."""
         sides = (self.indices[rows], self.src_len[rows], self.tgt_len[rows])
         return BatchIndices(*sides, self.drawn, None if self.swapped is None else self.swapped[rows])
@@ -131,8 +131,7 @@ def collate(
 def read_batch(store: TokenStore, rows: BatchIndices) -> Batch:
     """Read the batch of `rows`, laid out as by `collate`. No rows give one row of padding, which adds no loss."""
     if not len(rows.indices):
-        pads = torch.full((1, 1), PAD_ID)
-        return Batch.from_ids(torch.full((1, 1), EOS_ID), torch.full((1, 1), BOS_ID), pads)
+        return Batch.from_ids(*(torch.full((1, 1), token) for token in (EOS_ID, BOS_ID, PAD_ID)))
     src_side, tgt_side = rows.drawn or (store.src, store.tgt)
     src, _ = _gather((src_side, tgt_side), rows, rows.src_len)
     tgt_out, is_token = _gather((tgt_side, src_side), rows, rows.tgt_len)
@@ -142,9 +141,7 @@ def read_batch(store: TokenStore, rows: BatchIndices) -> Batch:
     return Batch.from_ids(torch.from_numpy(src), torch.from_numpy(tgt_in), torch.from_numpy(tgt_out))
 
 
-def _gather(
-    sides: tuple[Side, Side], rows: BatchIndices, lengths: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _gather(sides: tuple[Side, Side], rows: BatchIndices, lengths: Ints) -> tuple[Ints, NDArray[np.bool_]]:
     """Return ids [B, longest] of the sentences of `rows` (tokens, eos, padding), and a mask of the tokens.
 
     They are read from the first of `sides`, those of swapped pairs from the second.
@@ -163,7 +160,7 @@ def _gather(
     return ids, is_token
 
 
-def fill_batches(lengths: NDArray[np.int64], batch_tokens: int) -> list[NDArray[np.int64]]:
+def fill_batches(lengths: Ints, batch_tokens: int) -> list[Ints]:
     """Split positions 0..n-1, sorted by `lengths`, into runs with count x longest <= `batch_tokens`.
 
     A sentence longer than the budget gets its own batch.
@@ -181,8 +178,7 @@ def tokens_for(
     num_tgt_tokens: int, store: TokenStore, max_src_len: int, max_tgt_len: int, order: Order, both_directions: bool
 ) -> int:
     """Return the `batch_tokens` that give about `num_tgt_tokens` real target tokens, estimated from 65,536 pairs."""
-    ranks = np.arange(min(len(store), _POOL_PAIRS), dtype=np.int64)
-    some = order.indices(ranks, epoch=0)
+    some = order.indices(np.arange(min(len(store), _POOL_PAIRS), dtype=np.int64), epoch=0)
     src_len, tgt_len = store.src.lengths(some) + 1, store.tgt.lengths(some) + 1
     if both_directions:  # as many pairs in each, half of them swapped
         src_len, tgt_len = np.concatenate([src_len, tgt_len]), np.concatenate([tgt_len, src_len])
@@ -251,10 +247,9 @@ class TokenBudgetSampler:
         pool = pool._replace(src_len=src_len, tgt_len=tgt_len).select(order)
         batches = [pool.select(run) for run in fill_batches(longest[order], self.batch_tokens)]
         key = (self.order.seed, self.position.epoch, self.position.pool)
-        shuffle = np.random.default_rng(key).permutation(len(batches))
-        return [batches[i] for i in shuffle]
+        return [batches[i] for i in np.random.default_rng(key).permutation(len(batches))]
 
-    def _read_pool(self, ranks: NDArray[np.int64]) -> BatchIndices:
+    def _read_pool(self, ranks: Ints) -> BatchIndices:
         """Return the pairs at `ranks` of the epoch, with their untruncated lengths."""
         indices = self.order.indices(ranks, self.position.epoch)
         swapped = None

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from nmt.base.files import write_atomically
 from nmt.base.languages import Direction, written_without_spaces
 from nmt.data.store.lexicon import MAX_PAIRS, learn_lexicon
-from nmt.data.store.store import TokenStore, damaged
+from nmt.data.store.store import Ints, TokenStore, damaged
 from nmt.data.store.tables import entry_data, load_table, save_table
 from nmt.data.text.augment import TextPair
 from nmt.data.text.glossary import Match, Term, annotation
@@ -32,9 +32,10 @@ MIN_SIMILARITY = 0.05  # token pairs below it are dropped
 _MIN_WORD_SIMILARITY = 0.1
 _VERSION = 1
 
-Ints = NDArray[np.int64]
 Floats = NDArray[np.float32]
 Range = tuple[int, int]  # of the tokens of a word, or of words
+SideIds = tuple[Sequence[int], Sequence[int]]  # of source and target
+SideWords = tuple[Sequence[Range], Sequence[Range]]
 
 
 class Link(NamedTuple):
@@ -105,9 +106,7 @@ class TermLexicon(NamedTuple):
 
         return load_table(path, tokenizers, ("lexicon", "copy it again from where the run was trained"), parse)
 
-    def links(
-        self, ids: tuple[Sequence[int], Sequence[int]], words: tuple[Sequence[Range], Sequence[Range]]
-    ) -> list[Link]:
+    def links(self, ids: SideIds, words: SideWords) -> list[Link]:
         """Return the words that translate each other: one or more adjacent words on either side.
 
         `ids` are the tokens of the two sides, and `words` the token ranges of their words. Two words are linked if each
@@ -134,9 +133,7 @@ class TermLexicon(NamedTuple):
         places = np.searchsorted(self.keys, keys).clip(max=len(self.keys) - 1)
         return np.where(self.keys[places] == keys, self.similarities[places], np.float32(0))
 
-    def _scores(
-        self, ids: tuple[Sequence[int], Sequence[int]], words: tuple[Sequence[Range], Sequence[Range]]
-    ) -> Floats:
+    def _scores(self, ids: SideIds, words: SideWords) -> Floats:
         """Return the similarities [source words, target words]: the mean over tokens of their best similarity."""
         (rows, row_starts, row_sizes), (columns, column_starts, column_sizes) = map(_tokens_of, ids, words)
         similarities = self.of_tokens(rows[:, None], columns[None, :])
@@ -204,9 +201,7 @@ class TermAnnotator:
             replace_spans(pair.texts.tgt, [edit[2] for edit in by_tgt], [edit[3] for edit in by_tgt]),
         )
 
-    def _draw_links(
-        self, links: Sequence[Link], words: tuple[list[Range], list[Range]], draw: random.Random
-    ) -> list[Link]:
+    def _draw_links(self, links: Sequence[Link], words: SideWords, draw: random.Random) -> list[Link]:
         """Draw terms of one or more adjacent links, without overlaps."""
         free, found = sorted(link for link in links if _size(link) <= MAX_WORDS), list[Link]()
         count = 1 + int(draw.random() * MAX_TERMS)

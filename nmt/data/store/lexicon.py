@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nmt.data.store.store import TokenStore, positions
+from nmt.data.store.store import Ints, TokenStore, positions
 
 ITERATIONS = 5
 MAX_PAIRS = 500_000  # default maximum of sentence pairs to learn from; a larger corpus is subsampled, every n-th pair
@@ -21,7 +21,6 @@ MAX_ENTRIES = 20_000_000
 MAX_CELLS = 50_000_000  # maximum product of the vocabulary sizes for a lookup table; beyond it, keys are searched
 MAX_LINKS = 1_000_000  # maximum pairs of positions in a block and in one sentence pair; longer pairs are skipped
 
-Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 

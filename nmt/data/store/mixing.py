@@ -63,8 +63,7 @@ class MixedOrder:
         size = self.sizes[corpus]
         passes, ranks = np.divmod(draws, size)
         bases = np.random.default_rng((self.seed, corpus, _OF_A_CORPUS)).integers(1 << 62, size=(4, 1), dtype=np.uint64)
-        keys = _mixed(bases + passes.astype(np.uint64) * _GOLDEN)
-        return _permute(ranks, size, keys)
+        return _permute(ranks, size, _mixed(bases + passes.astype(np.uint64) * _GOLDEN))
 
 
 Order = ShuffledOrder | MixedOrder  # the order of the pairs in each epoch, determined by its seed

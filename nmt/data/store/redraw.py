@@ -20,12 +20,10 @@ from nmt.config.sections import Config
 from nmt.config.tokenizer import SubwordRegularization
 from nmt.data.store.glossary_pairs import TermAnnotator, TermLexicon, TokenizedPair
 from nmt.data.store.mixing import permute
-from nmt.data.store.store import Side, TokenStore, positions
+from nmt.data.store.store import Ints, Side, TokenStore, positions
 from nmt.data.text.augment import PairChanger, TextPair
 from nmt.data.tokens.subword_regularization import Segmentations
 from nmt.data.tokens.tokenizer import Tokenizer, TokenizerPair
-
-_Rows = NDArray[np.int64]
 
 _KINDS_OF_EPOCH, _SEGMENTATIONS = 1, 2  # keep their random numbers distinct from each other and from the order's
 _UNCHANGED = len(AUGMENT_KINDS)
@@ -60,7 +58,7 @@ class Redraw:
             return cls(config, store, tokenizers)
         return None
 
-    def pool(self, indices: _Rows, ranks: _Rows, epoch: int) -> tuple[Side, Side]:
+    def pool(self, indices: Ints, ranks: Ints, epoch: int) -> tuple[Side, Side]:
         """Draw the pairs at `indices` of the store, which have the `ranks` in `epoch`; return both sides, in order.
 
         A pair stays unchanged if it is too long or would become too long, or if it has unknown tokens. RunError if the
@@ -89,9 +87,9 @@ class Redraw:
     def _changed(
         self,
         stored: tuple[Segmentations, Segmentations],
-        kinds: NDArray[np.int64],
-        indices: _Rows,
-        position: tuple[_Rows, int],
+        kinds: Ints,
+        indices: Ints,
+        position: tuple[Ints, int],
     ) -> dict[int, TextPair]:
         """Return the texts of the changed rows."""
         rows = np.flatnonzero(kinds != _UNCHANGED)
@@ -120,8 +118,8 @@ class Redraw:
 
 
 def kinds_of(
-    ranks: _Rows, num_pairs: int, config: AugmentConfig, key: tuple[int, int], *, share_of_terms: float = 0.0
-) -> NDArray[np.int64]:
+    ranks: Ints, num_pairs: int, config: AugmentConfig, key: tuple[int, int], *, share_of_terms: float = 0.0
+) -> Ints:
     """Return the kind of change of the pairs at `ranks` of an epoch.
 
     It is an index into `AUGMENT_KINDS`, their number for no change, or one more for annotated terms. Each kind gets
@@ -130,7 +128,7 @@ def kinds_of(
     counts = [round(share * num_pairs) for share in config.shares().values()]
     slots = permute(ranks, num_pairs, key=(*key, 0, _KINDS_OF_EPOCH))
     bounds = np.cumsum(counts)
-    kinds: NDArray[np.int64] = np.searchsorted(bounds, slots, side="right")
+    kinds: Ints = np.searchsorted(bounds, slots, side="right")
     end_of_terms = bounds[-1] + round(share_of_terms * num_pairs)
     return np.where((kinds == _UNCHANGED) & (slots < end_of_terms), _TERMS, kinds)
 
@@ -142,16 +140,16 @@ class _SideRedraw:
         self._side, self._tokenizer = side, tokenizer
         self._sampler = tokenizer.sampler(regularization.alpha) if regularization.per_epoch else None
 
-    def read(self, indices: _Rows) -> Segmentations:
+    def read(self, indices: Ints) -> Segmentations:
         """Read the sentences at `indices` of the store. RunError if they contain invalid tokens."""
         return Segmentations(self._side.concatenated(indices), self._side.lengths(indices))
 
-    def texts(self, stored: Segmentations, rows: _Rows) -> list[str]:
+    def texts(self, stored: Segmentations, rows: Ints) -> list[str]:
         """Return the texts of `rows`."""
         return [self._tokenizer.decode(ids) for ids in _each(stored, rows)]
 
     def segment(
-        self, stored: Segmentations, texts: dict[int, str], rows: _Rows, seeds: tuple[int, ...]
+        self, stored: Segmentations, texts: dict[int, str], rows: Ints, seeds: tuple[int, ...]
     ) -> Segmentations:
         """Return the sentences with new `texts` in some of `rows`; if segmentations are drawn, draw all `rows`."""
         if self._sampler is None:
@@ -167,14 +165,14 @@ class _SideRedraw:
         return _overlay(stored, rows, self._sampler.draw(spelled, *seeds))
 
 
-def _each(sentences: Segmentations, rows: _Rows) -> Iterator[list[int]]:
+def _each(sentences: Segmentations, rows: Ints) -> Iterator[list[int]]:
     """Yield the tokens of each of `rows`."""
     ends = sentences.lengths.cumsum()[rows]
     for start, end in zip((ends - sentences.lengths[rows]).tolist(), ends.tolist(), strict=True):
         yield sentences.ids[start:end].tolist()
 
 
-def _overlay(stored: Segmentations, rows: _Rows, others: Segmentations) -> Segmentations:
+def _overlay(stored: Segmentations, rows: Ints, others: Segmentations) -> Segmentations:
     """Return the sentences of `stored` with `rows` replaced by `others`."""
     lengths = stored.lengths.copy()
     lengths[rows] = others.lengths

@@ -28,6 +28,7 @@ from nmt.data.read.corpus import SentencePair
 from nmt.data.store.report import CorpusCounts
 from nmt.data.tokens.tokenizer import Tokenizer, TokenizerPair
 
+Ints = NDArray[np.int64]
 FORMAT: Literal[2] = 2
 _MAX_INFO_BYTES = 1_000_000
 _BLOCK_PAIRS = 20_000  # pairs in memory at once while building
@@ -53,7 +54,7 @@ class Side:
     """One language of a store: the tokens of all sentences, concatenated, without special tokens."""
 
     tokens: NDArray[Any]  # [number of tokens], uint16 or uint32
-    offsets: NDArray[np.int64]  # [number of sentences + 1]
+    offsets: Ints  # [number of sentences + 1]
     vocab_size: int
     folder: Path
 
@@ -65,23 +66,23 @@ class Side:
     def __getitem__(self, index: int) -> NDArray[Any]:
         return self.tokens[self.offsets[index] : self.offsets[index + 1]]
 
-    def lengths(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
+    def lengths(self, indices: Ints) -> Ints:
         """Return the number of tokens of the sentences at `indices`."""
         return self.offsets[indices + 1] - self.offsets[indices]
 
-    def concatenated(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
+    def concatenated(self, indices: Ints) -> Ints:
         """Return the tokens of the sentences at `indices`, concatenated. RunError if they contain invalid ones."""
         ids = self.tokens[positions(self.offsets[indices], self.lengths(indices))]
         self.check(ids)
         return ids.astype(np.int64)
 
-    def length_blocks(self, start: int = 0, end: int | None = None) -> Iterator[NDArray[np.int64]]:
+    def length_blocks(self, start: int = 0, end: int | None = None) -> Iterator[Ints]:
         """Yield the number of tokens of each sentence, in blocks, because the corpus may be larger than memory."""
         end = len(self.offsets) - 1 if end is None else end
         for first in range(start, end, _BLOCK_LENGTHS):
             yield np.diff(self.offsets[first : min(first + _BLOCK_LENGTHS, end) + 1])
 
-    def length_counts(self) -> NDArray[np.int64]:
+    def length_counts(self) -> Ints:
         """Return the number of sentences with 0, 1, 2, … tokens, up to the longest."""
         counts = np.zeros(1, dtype=np.int64)
         for lengths in self.length_blocks():
@@ -91,10 +92,10 @@ class Side:
         return counts
 
 
-def positions(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the concatenated ranges starts[i], …, starts[i] + lengths[i] - 1."""
-    before = lengths.cumsum() - lengths
-    return np.repeat(starts - before, lengths) + np.arange(int(lengths.sum()), dtype=np.int64)
+def positions(starts: Ints, lengths: Ints) -> Ints:
+    """Return the concatenated ranges starts[i], …, starts[i] + lengths[i] - 1, in the type of `starts`."""
+    ends = lengths.cumsum(dtype=starts.dtype)
+    return np.repeat(starts - ends + lengths, lengths) + np.arange(ends[-1] if len(ends) else 0, dtype=starts.dtype)
 
 
 def damaged(what: str, folder: Path) -> RunError:

@@ -16,6 +16,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+Ints = NDArray[np.int64]
+
 _UNKNOWN_PENALTY = 10.0  # as in SentencePiece: a character without a token scores this much below the worst token
 _TINY, _HUGE = 2.0**-300, 2.0**300  # powers of two: scaling by them is exact
 _ONE = 1 << 32  # probabilities are fractions of it
@@ -60,7 +62,7 @@ class SubwordVocabulary:
             self._spellings.append(spelling or [self._unknown_id])
         return code
 
-    def ids(self, codes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def ids(self, codes: Ints) -> tuple[Ints, Ints]:
         """Return the token ids for `codes` [C], concatenated, and the number of ids per code [C]."""
         widths, first = np.ones(len(codes), dtype=np.int64), len(self.scores)
         places = np.flatnonzero(codes >= first)
@@ -104,7 +106,7 @@ class UnigramSampler:
             self._ends.append(self._begins[-1] + len(unit))
             self._add_lattice(unit)
 
-    def draw(self, which: NDArray[np.int64], bits: np.random.PCG64) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def draw(self, which: Ints, bits: np.random.PCG64) -> tuple[Ints, Ints]:
         """Draw a segmentation for each unit number in `which` [U].
 
         Returns all codes, concatenated, and the number of codes per unit [U].
@@ -201,7 +203,7 @@ class BpeDropoutSampler:
             self._characters.extend(map(self._vocabulary.code_of, (unit,) if whole else unit))
             self._ends.append(len(self._characters))
 
-    def draw(self, which: NDArray[np.int64], bits: np.random.PCG64) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def draw(self, which: Ints, bits: np.random.PCG64) -> tuple[Ints, Ints]:
         """Draw a segmentation for each unit number in `which` [U].
 
         Returns all codes, concatenated, and the number of codes per unit [U].
@@ -209,7 +211,7 @@ class BpeDropoutSampler:
         lengths = np.diff(np.asarray(self._ends), prepend=0)[which]
         starts, characters = np.asarray(self._ends)[which] - lengths, np.asarray(self._characters)
         counts = np.zeros(len(which), dtype=np.int64)
-        done: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
+        done: list[tuple[Ints, Ints]] = []
         units, codes = np.zeros(0, dtype=np.int64), np.zeros((0, int(lengths.max(initial=0))), dtype=np.int64)
         for width in range(codes.shape[1], 0, -1):  # every merge makes a unit shorter by one
             new = np.flatnonzero(lengths == width)
@@ -226,9 +228,7 @@ class BpeDropoutSampler:
             drawn[begins[rows][:, None] + np.arange(row_codes.shape[1])] = row_codes
         return drawn, counts
 
-    def _best_merges(
-        self, codes: NDArray[np.int64], bits: np.random.PCG64
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _best_merges(self, codes: Ints, bits: np.random.PCG64) -> tuple[Ints, Ints]:
         """Return the position of the best remaining merge per row of `codes` [R, width] (-1: none), and its result."""
         num_rows, width = codes.shape
         if width == 1 or num_rows == 0:
@@ -243,7 +243,7 @@ class BpeDropoutSampler:
         return np.where(ranks[rows, places] == _NO_MERGE, -1, places), self._merged[found[rows, places]]
 
 
-def _merge(codes: NDArray[np.int64], places: NDArray[np.int64], merged: NDArray[np.int64]) -> NDArray[np.int64]:
+def _merge(codes: Ints, places: Ints, merged: Ints) -> Ints:
     """Replace two codes by one at a position in each row: [R, width] -> [R, width - 1]."""
     num_rows, width = codes.shape
     rows = np.arange(num_rows)
@@ -256,8 +256,8 @@ def _merge(codes: NDArray[np.int64], places: NDArray[np.int64], merged: NDArray[
 class Segmentations(NamedTuple):
     """One segmentation of each of several texts."""
 
-    ids: NDArray[np.int64]  # [tokens of all texts], concatenated
-    lengths: NDArray[np.int64]  # [texts], in tokens
+    ids: Ints  # [tokens of all texts], concatenated
+    lengths: Ints  # [texts], in tokens
 
 
 class SubwordSampler:
