@@ -10,7 +10,7 @@ from nmt.base.errors import NmtError, in_words
 from nmt.base.languages import Direction, base_code
 from nmt.translation.languages import LanguagePair
 from nmt.translation.translation import Translation
-from nmt.translation.translator import Request, TranslatedBlock, Translator
+from nmt.translation.translator import Blocks, Request, TranslatedBlock, Translator
 
 
 def paths(first: Iterable[Direction], second: Iterable[Direction]) -> dict[Direction, tuple[Direction, Direction]]:
@@ -38,9 +38,7 @@ class PivotTranslator:
         self.precision = f"{first.precision}, {second.precision}"
         self.max_src_len = first.max_src_len
 
-    def translate_blocks(
-        self, blocks: Iterable[list[str]], request: Request, first: int = 1
-    ) -> Iterator[TranslatedBlock]:
+    def translate_blocks(self, blocks: Blocks, request: Request, first: int = 1) -> Iterator[TranslatedBlock]:
         """Yield each of `blocks` with its translations, as `Translator.translate_blocks` does.
 
         Options that differ from those of the second translator hold for both. The score of a translation is the sum of

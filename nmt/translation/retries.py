@@ -12,7 +12,7 @@ from nmt.data.text.spans import may_have_numbers, number_differences, numbers_in
 from nmt.data.tokens.tokenizer import Tokenizer, TokenizerPair
 from nmt.translation.alignment import RunLexicon
 from nmt.translation.guards import find_loop
-from nmt.translation.segments import Search, Segment, SegmentTranslation, untranslated
+from nmt.translation.segments import Search, Segment, Segments, SegmentTranslation, untranslated
 from nmt.translation.terms import term_ids, with_target
 
 TERM_BEAM_SIZES = (8, 16)  # of the search that must find the missing terms, and of the next one, which must find all
@@ -29,7 +29,7 @@ def lost_spans(segment: Segment, translation: SegmentTranslation) -> list[str]:
     return segment.protected.restore(translation.text)[1] if segment.protected.spans else []
 
 
-def retry_loops(segments: Sequence[Segment], search: Search, options: SearchOptions) -> None:
+def retry_loops(segments: Segments, search: Search, options: SearchOptions) -> None:
     """Decode looping segments again: first forbid repeats of n-grams of the loop's size, then of all bigrams."""
     if not segments:
         return
@@ -45,15 +45,13 @@ def retry_loops(segments: Sequence[Segment], search: Search, options: SearchOpti
     _retry_without_repeats(unresolved, search, options.changed(no_repeat_ngram=2))
 
 
-def _retry_without_repeats(segments: Sequence[Segment], search: Search, options: SearchOptions) -> None:
+def _retry_without_repeats(segments: Segments, search: Search, options: SearchOptions) -> None:
     for segment, hypotheses in zip(segments, search_again(segments, search, options), strict=True):
         sound = [hypothesis for hypothesis in hypotheses if not has_loop(hypothesis)]
         segment.hypotheses = sound or segment.hypotheses
 
 
-def retry_lost_spans(
-    segments: Sequence[Segment], search: Search, tokenizers: TokenizerPair, options: SearchOptions
-) -> None:
+def retry_lost_spans(segments: Segments, search: Search, tokenizers: TokenizerPair, options: SearchOptions) -> None:
     """For segments that lost a span, find a hypothesis with all spans, else translate the text between the spans."""
     lossy = [segment for segment in segments if lost_spans(segment, segment.hypotheses[0])]
     if not lossy:
@@ -71,9 +69,7 @@ def retry_lost_spans(
     _translate_around(still_lossy, search, tokenizers, options.changed(num_hypotheses=1))
 
 
-def _translate_around(
-    segments: Sequence[Segment], search: Search, tokenizers: TokenizerPair, options: SearchOptions
-) -> None:
+def _translate_around(segments: Segments, search: Search, tokenizers: TokenizerPair, options: SearchOptions) -> None:
     between = [segment.protected.between() for segment in segments]
     firsts, parts = list[int](), list[Segment]()
     for segment, texts in zip(segments, between, strict=True):
@@ -90,7 +86,7 @@ def _translate_around(
             segment.around[first] = segment.around[first]._replace(text=tokenizers.tgt.decode(rest))
 
 
-def search_again(segments: Sequence[Segment], search: Search, options: SearchOptions) -> list[list[SegmentTranslation]]:
+def search_again(segments: Segments, search: Search, options: SearchOptions) -> list[list[SegmentTranslation]]:
     """Search with other options; return no hypotheses if the engine does not support them."""
     try:
         return search(segments, options) if segments else []
@@ -99,7 +95,7 @@ def search_again(segments: Sequence[Segment], search: Search, options: SearchOpt
 
 
 def retry_missed(
-    segments: Sequence[Segment],
+    segments: Segments,
     search: Search,
     options: SearchOptions,
     tokenizer: Tokenizer | None = None,
@@ -140,7 +136,7 @@ def retry_missed(
 
 
 def _put_in_place(
-    segments: Sequence[Segment], search: Search, options: SearchOptions, tokenizer: Tokenizer, lexicon: RunLexicon
+    segments: Segments, search: Search, options: SearchOptions, tokenizer: Tokenizer, lexicon: RunLexicon
 ) -> None:
     """Put the target of a missing term where it is translated by other words, and search what follows; term after term.
 
@@ -168,7 +164,7 @@ def _put_in_place(
 
 
 def _rank(
-    segments: Sequence[Segment],
+    segments: Segments,
     found: Sequence[Sequence[SegmentTranslation]],
     options: SearchOptions,
     lexicon: RunLexicon | None,

@@ -83,7 +83,8 @@ class Segment:
         self.loop_retried = self.protected_retried = False
 
 
-Search = Callable[[Sequence[Segment], SearchOptions], list[list[SegmentTranslation]]]
+Segments = Sequence[Segment]
+Search = Callable[[Segments, SearchOptions], list[list[SegmentTranslation]]]
 """A function from segments to their translations, best first."""
 
 
@@ -102,7 +103,7 @@ def untranslated(text: str) -> SegmentTranslation:
 
 
 def translate_segments(
-    engine: Engine, tokenizers: TokenizerPair, segments: Sequence[Segment], options: SearchOptions
+    engine: Engine, tokenizers: TokenizerPair, segments: Segments, options: SearchOptions
 ) -> list[list[SegmentTranslation]]:
     """Return up to `options.num_hypotheses` translations of each of `segments`, best first, in order.
 
@@ -138,9 +139,7 @@ def translate_segments(
     return translations
 
 
-def search_candidates(
-    search: Search, segments: Sequence[Segment], options: SearchOptions
-) -> list[list[SegmentTranslation]]:
+def search_candidates(search: Search, segments: Segments, options: SearchOptions) -> list[list[SegmentTranslation]]:
     """Search, rerank the hypotheses of each segment by `options.rerank`, and return the best `num_hypotheses`.
 
     Minimum Bayes risk: candidates are ranked by their mean chrF against all candidates, which serve as samples of the

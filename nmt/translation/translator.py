@@ -18,7 +18,7 @@ from nmt.config import SearchOptions
 from nmt.data.text.glossary import Glossary
 from nmt.data.text.text_statistics import TextStatistics
 from nmt.data.tokens.tokenizer import TokenizerPair
-from nmt.decoding.engines.interface import Engine
+from nmt.decoding.engines.interface import Engine, Weights
 from nmt.translation.alignment import RunLexicon
 from nmt.translation.drafts import Drafts
 from nmt.translation.languages import LanguagePair
@@ -42,6 +42,7 @@ log = logging.getLogger(__name__)
 
 Model = str | Path | RunDir | Sequence[RunDir]
 
+Blocks = Iterable[list[str]]  # of texts
 TranslatedBlock = tuple[list[str], list[Translation]]  # texts, and their translations
 
 
@@ -164,9 +165,7 @@ class Translator:
         )
         return self.translate_segmented(segmented, options)
 
-    def translate_blocks(
-        self, blocks: Iterable[list[str]], request: Request, first: int = 1
-    ) -> Iterator[TranslatedBlock]:
+    def translate_blocks(self, blocks: Blocks, request: Request, first: int = 1) -> Iterator[TranslatedBlock]:
         """Yield each of `blocks` with its translations; take the next block only after the previous one is consumed.
 
         `first` is the line number of the first text. To resume a stream after n texts, pass the remaining blocks and
@@ -255,15 +254,13 @@ class Translator:
         tgt_tags = [self.segmenter.tgt_tag(text.direction) for text in directed]
         return score_segments(self.engine, self.tokenizers, tagged, targets, tgt_tags, self.options.batch_tokens)
 
-    def cross_attention(
-        self, segment: SegmentTranslation, layer: int = -1, head: int | None = None
-    ) -> list[list[float]]:
+    def cross_attention(self, segment: SegmentTranslation, layer: int = -1, head: int | None = None) -> Weights:
         """Return attention weights [T][S] of each target token of `segment`, and of eos if it ended, over its source.
 
         S counts the source's eos. `layer` is the decoder layer (negative: from the last), `head` one of its heads
         (None: average over heads); NmtError if there is no such layer or head.
         """
-        target = [*segment.tgt_tag, *segment.tgt_ids, *([EOS_ID] if segment.finished else [])]
+        target = [*segment.tgt_tag, *segment.tgt_ids, *[EOS_ID] * segment.finished]
         look = partial(self.engine.cross_attention, target=target, layer=layer, head=head)
         return self.engine.map(look, [segment.src_ids])[0][len(segment.tgt_tag) :]
 
@@ -276,9 +273,7 @@ class Translator:
         weights_of: Callable[..., AttentionWeights] | None = getattr(self.engine, "attention_weights", None)
         if weights_of is None:
             raise NmtError("this engine cannot return the attention of all layers", hint='load it with engine="torch"')
-        return weights_of(
-            segment.src_ids, [*segment.tgt_tag, *segment.tgt_ids, *([EOS_ID] if segment.finished else [])]
-        )
+        return weights_of(segment.src_ids, [*segment.tgt_tag, *segment.tgt_ids, *[EOS_ID] * segment.finished])
 
     def close(self) -> None:
         """Stop the engine's threads. Garbage collection of a translator also stops them."""

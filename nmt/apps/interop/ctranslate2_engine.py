@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from nmt.base.errors import NmtError
 from nmt.base.machine import num_cores
@@ -14,13 +14,11 @@ from nmt.config import SearchOptions
 from nmt.config.model import ModelConfig
 from nmt.data.text.tags import output_tags
 from nmt.data.tokens.tokenizer import TokenizerPair
+from nmt.decoding.engines.interface import Ids, Input, Output, Weights
 from nmt.decoding.hypothesis import Hypothesis
 
 if TYPE_CHECKING:
     import ctranslate2
-
-Input = TypeVar("Input")
-Output = TypeVar("Output")
 
 _MAX_BATCH_SENTENCES = 64
 
@@ -61,11 +59,11 @@ class CTranslate2Engine:
 
     def search(
         self,
-        sources: Sequence[Sequence[int]],
+        sources: Sequence[Ids],
         options: SearchOptions,
-        prefixes: Sequence[Sequence[int]] | None = None,
+        prefixes: Sequence[Ids] | None = None,
         draws: Sequence[int] | None = None,
-        drafts: Sequence[Sequence[int]] | None = None,
+        drafts: Sequence[Ids] | None = None,
     ) -> list[list[Hypothesis]]:
         """Implement `Engine.search` for one hypothesis. Scores are normalized over the tokens that may come next."""
         src = [self._source(ids) for ids in sources]
@@ -93,7 +91,7 @@ class CTranslate2Engine:
             waiting |= zip(rows, results, strict=True)
         return [[self._hypothesis(waiting[row].result(), options)] for row in range(len(src))]
 
-    def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
+    def score(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[list[float]]:
         """Implement `Engine.score`."""
         # CTranslate2 adds eos; its score is dropped if eos would exceed the limit.
         results = self._model.score_batch(
@@ -104,9 +102,7 @@ class CTranslate2Engine:
         )
         return [list(result.log_probs[: self._max_tgt_len]) for result in results]
 
-    def cross_attention(
-        self, source: Sequence[int], target: Sequence[int], layer: int = -1, head: int | None = None
-    ) -> list[list[float]]:
+    def cross_attention(self, source: Ids, target: Ids, layer: int = -1, head: int | None = None) -> Weights:
         """Raise NmtError: CTranslate2 does not return the attention of a given output."""
         raise NmtError("CTranslate2 does not support the attention of a given output", hint="ask the run for it")
 

@@ -24,7 +24,7 @@ from nmt.apps.interop.hf_vocabulary import Vocabulary
 from nmt.base.errors import RunError
 from nmt.config.model import ModelConfig
 from nmt.model.positions import sinusoidal_positions
-from nmt.model.shapes import parameter_shapes
+from nmt.model.shapes import Shapes, parameter_shapes
 
 Weights = dict[str, Tensor]
 
@@ -189,15 +189,13 @@ def _embedding_names(hf: HfConfig) -> dict[str, str]:
     return {**names, "output": names["tgt"] if hf.tie_word_embeddings else "lm_head.weight"}
 
 
-def _names_in_file(
-    shapes: Mapping[str, tuple[int, ...]], hf: HfConfig, config: ModelConfig, path: Path
-) -> dict[str, str]:
+def _names_in_file(shapes: Shapes, hf: HfConfig, config: ModelConfig, path: Path) -> dict[str, str]:
     """Return the name in the file of each tensor that the model needs; tied embeddings may have any of their names.
 
     RunError if one is missing, or its shape in `shapes` is another.
     """
     own = parameter_shapes(config, hf.vocab_size, hf.tgt_vocab_size)
-    expected: dict[str, tuple[int, ...]] = {}
+    expected: Shapes = {}
     for entry in _entries(config):
         rows, *others = own[entry.name]
         expected |= {part: (rows // len(entry.parts), *others) for part in entry.parts}
@@ -221,7 +219,7 @@ def _names_in_file(
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[tuple[Mapping[str, tuple[int, ...]], Callable[[str], Tensor]]]:
+def _opened(path: Path) -> Iterator[tuple[Shapes, Callable[[str], Tensor]]]:
     """Yield the shapes of the tensors in a file, by name, and a function that reads one.
 
     RunError if the file is damaged, or contains anything but tensors.

@@ -13,7 +13,7 @@ import signal
 import socket
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,7 +22,7 @@ from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError, counted, in_words, require
 from nmt.base.machine import num_cores
 from nmt.translation.languages import LanguagePair
-from nmt.translation.translator import Request, TranslatedBlock, shared_tokenizers
+from nmt.translation.translator import Blocks, Request, TranslatedBlock, shared_tokenizers
 
 log = logging.getLogger(__name__)
 
@@ -61,9 +61,7 @@ class RayTranslator:
             raise NmtError(f"the Ray workers differ in precision: {in_words(precisions)}", hint=hint)
         self.precision, self.max_src_len = infos[0]
 
-    def translate_blocks(
-        self, blocks: Iterable[list[str]], request: Request, first: int = 1
-    ) -> Iterator[TranslatedBlock]:
+    def translate_blocks(self, blocks: Blocks, request: Request, first: int = 1) -> Iterator[TranslatedBlock]:
         """Yield each of `blocks` with its translations, in order, while the workers translate the next ones.
 
         NmtError if workers repeatedly die of the same block.

@@ -9,7 +9,7 @@ import random
 import re
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future
 from http.client import HTTPException
 from itertools import chain
@@ -31,6 +31,7 @@ from nmt.translation.languages import LanguagePair
 from nmt.translation.protect import Protected, missing
 from nmt.translation.segments import SegmentTranslation
 from nmt.translation.translation import Translation
+from nmt.translation.translator import Blocks, TranslatedBlock
 
 KEY_VARIABLE = "NMT_TEACHER_KEY"  # the environment variable with the server's API key
 TIMEOUT_SECONDS, ATTEMPTS, PAUSE_SECONDS, MAX_PAUSE_SECONDS = 300.0, 7, 1.0, 60.0
@@ -122,9 +123,7 @@ class LanguageModel:
         prompt = hashlib.sha256(json.dumps(self._prompt).encode()).hexdigest()[:16]
         return {**self.options.model_dump(), "teacher": self._model, "prompt": prompt}
 
-    def translate_blocks(
-        self, blocks: Iterable[list[str]], _request: object, first: int
-    ) -> Iterator[tuple[list[str], list[Translation]]]:
+    def translate_blocks(self, blocks: Blocks, _request: object, first: int) -> Iterator[TranslatedBlock]:
         """Yield each line with its translation, in order; `first` is the number of the first line."""
         waiting: deque[tuple[str, Future[Translation]]] = deque()
         for number, line in enumerate(chain.from_iterable(blocks), first):

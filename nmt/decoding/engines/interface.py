@@ -12,6 +12,8 @@ from nmt.decoding.hypothesis import Hypothesis
 
 Input = TypeVar("Input")
 Output = TypeVar("Output")
+Ids = Sequence[int]  # of the tokens of a text
+Weights = list[list[float]]  # of the cross-attention, [T][S]
 
 
 class Engine(Protocol):
@@ -27,19 +29,17 @@ class Engine(Protocol):
     @property
     def precision(self) -> str:
         """The precision of the computation, such as fp32."""
-        ...
 
     def map(self, function: Callable[[Input], Output], inputs: Sequence[Input]) -> list[Output]:
         """Apply `function` to each of `inputs` in the engine's threads; return the results in order."""
-        ...
 
     def search(
         self,
-        sources: Sequence[Sequence[int]],
+        sources: Sequence[Ids],
         options: SearchOptions,
-        prefixes: Sequence[Sequence[int]] | None = None,
+        prefixes: Sequence[Ids] | None = None,
         draws: Sequence[int] | None = None,
-        drafts: Sequence[Sequence[int]] | None = None,
+        drafts: Sequence[Ids] | None = None,
     ) -> list[list[Hypothesis]]:
         """Return up to `num_hypotheses` outputs for each source (token ids without specials), best first.
 
@@ -47,28 +47,22 @@ class Engine(Protocol):
         unless their `draws` differ. `drafts` are outputs to expect, which may make the search faster; no output depends
         on them.
         """
-        ...
 
-    def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
+    def score(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[list[float]]:
         """Return the natural-log probability of each token of each target, and of the eos after it.
 
         A target longer than the model's limit is truncated: it gets as many numbers as the limit, and none for eos.
         """
-        ...
 
-    def cross_attention(
-        self, source: Sequence[int], target: Sequence[int], layer: int = -1, head: int | None = None
-    ) -> list[list[float]]:
+    def cross_attention(self, source: Ids, target: Ids, layer: int = -1, head: int | None = None) -> Weights:
         """Return attention weights [T][S]: those of the step that chose each id of `target`, over source and eos.
 
         `layer` is the decoder layer (negative: from the last), `head` one of its heads (None: average over heads).
         `target` includes eos if the output ended with it.
         """
-        ...
 
     def close(self) -> None:
         """Stop the threads of the engine; the next call starts new ones."""
-        ...
 
 
 def check_layer_and_head(config: ModelConfig, layer: int, head: int | None) -> None:

@@ -28,7 +28,7 @@ from nmt.config.model import ModelConfig
 from nmt.data.store.shortlist import Shortlist, refuse_shortlist
 from nmt.data.text.tags import output_tags
 from nmt.data.tokens.tokenizer import TokenizerPair
-from nmt.decoding.engines.interface import Input, Output, check_layer_and_head
+from nmt.decoding.engines.interface import Ids, Input, Output, Weights, check_layer_and_head
 from nmt.decoding.engines.threads import Threads
 from nmt.decoding.hypothesis import Hypothesis, check_finite, output_limits, sampling_numbers
 from nmt.model.shapes import VOCABULARIES, check_number_of_layers, check_shapes, parameter_shapes
@@ -91,7 +91,7 @@ def kernels() -> list[str]:
     return _decoder.kernels() if _decoder is not None else []
 
 
-Terms = tuple[Sequence[Sequence[int]], bytes]
+Terms = tuple[Sequence[Ids], bytes]
 """For each source its terms, as number of the term, length, ids and so on, all forms of a term in a row; for each token
 whether it ends the word before it. At most 32 terms, with 64 forms."""
 
@@ -99,12 +99,12 @@ whether it ends the word before it. At most 32 terms, with 64 forms."""
 class _Inputs(NamedTuple):
     """The sources of a search, with the prefix and the maximum length of each output."""
 
-    sources: Sequence[Sequence[int]]
-    prefixes: Sequence[Sequence[int]]
+    sources: Sequence[Ids]
+    prefixes: Sequence[Ids]
     limits: Sequence[int]
     draws: Sequence[int] | None = None  # as in `Engine.search`
     num_tags: int = 0  # tokens at the start of each prefix that have no score
-    drafts: Sequence[Sequence[int]] | None = None
+    drafts: Sequence[Ids] | None = None
     terms: Terms | None = None
 
 
@@ -187,11 +187,11 @@ class NativeEngine:
 
     def search(
         self,
-        sources: Sequence[Sequence[int]],
+        sources: Sequence[Ids],
         options: SearchOptions,
-        prefixes: Sequence[Sequence[int]] | None = None,
+        prefixes: Sequence[Ids] | None = None,
         draws: Sequence[int] | None = None,
-        drafts: Sequence[Sequence[int]] | None = None,
+        drafts: Sequence[Ids] | None = None,
         terms: Terms | None = None,
     ) -> list[list[Hypothesis]]:
         """As `Engine.search`. The outputs of a beam of up to 64 contain `terms`, if the model's limit allows it."""
@@ -211,7 +211,7 @@ class NativeEngine:
                 hypotheses.sort(key=lambda h: -options.normalized(h.score, len(h.token_scores)))
         return results
 
-    def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
+    def score(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[list[float]]:
         """As `Engine.score`."""
         wanted = [[*target, EOS_ID][: self.max_tgt_len] for target in targets]
         found = self._translate(_Inputs(sources, wanted, [len(ids) for ids in wanted]), SearchOptions())
@@ -219,9 +219,7 @@ class NativeEngine:
         check_finite(sum(map(sum, scores)))
         return scores
 
-    def cross_attention(
-        self, source: Sequence[int], target: Sequence[int], layer: int = -1, head: int | None = None
-    ) -> list[list[float]]:
+    def cross_attention(self, source: Ids, target: Ids, layer: int = -1, head: int | None = None) -> Weights:
         """Implement `Engine.cross_attention`; NmtError if there is no such layer or head."""
         check_layer_and_head(self._config, layer, head)
         if not target:
@@ -237,7 +235,7 @@ class NativeEngine:
         attention: tuple[int, int] = (-1, -1),
         *,
         with_scores: bool = True,
-    ) -> list[tuple[list[tuple[list[int], float, bool, list[float]]], list[list[float]]]]:
+    ) -> list[tuple[list[tuple[list[int], float, bool, list[float]]], Weights]]:
         """Return outputs (ids, score, finished, token scores) and attention weights for each source.
 
         RunError if there is not enough memory.
@@ -296,7 +294,7 @@ def config_numbers(config: ModelConfig, tokenizers: TokenizerPair, precision: st
 
 
 def _random_numbers(
-    options: SearchOptions, sources: Sequence[Sequence[int]], longest: int, draws: Sequence[int] | None
+    options: SearchOptions, sources: Sequence[Ids], longest: int, draws: Sequence[int] | None
 ) -> array[float]:
     """Return the random number for each draw, [sources][samples][longest], as in `nmt.decoding.sampling`."""
     numbers = array("d")

@@ -23,7 +23,7 @@ from nmt.decoding.beam import beam_search
 from nmt.decoding.constraints import Constraints
 from nmt.decoding.cuda_graphs import StepRecordings
 from nmt.decoding.decoder import Decoder, ensemble_log_probs, min_rows
-from nmt.decoding.engines.interface import Input, Output, check_layer_and_head
+from nmt.decoding.engines.interface import Ids, Input, Output, Weights, check_layer_and_head
 from nmt.decoding.engines.threads import Threads
 from nmt.decoding.greedy import greedy_search
 from nmt.decoding.hypothesis import Hypothesis, check_finite, output_limits
@@ -99,11 +99,11 @@ class TorchEngine:
     @torch.inference_mode()
     def search(
         self,
-        sources: Sequence[Sequence[int]],
+        sources: Sequence[Ids],
         options: SearchOptions,
-        prefixes: Sequence[Sequence[int]] | None = None,
+        prefixes: Sequence[Ids] | None = None,
         draws: Sequence[int] | None = None,
-        drafts: Sequence[Sequence[int]] | None = None,
+        drafts: Sequence[Ids] | None = None,
     ) -> list[list[Hypothesis]]:
         """Implement `Engine.search`; `drafts` do not make it faster."""
         if not sources:
@@ -130,7 +130,7 @@ class TorchEngine:
         return [best_first(found[i : i + width]) for i in range(0, len(found), width)]
 
     @torch.inference_mode()
-    def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
+    def score(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[list[float]]:
         """Implement `Engine.score`; the probabilities of an ensemble are the mean over its models."""
         device = self.device
         src = collate_sources(sources, self.max_src_len).to(device)
@@ -147,9 +147,7 @@ class TorchEngine:
         return scores
 
     @torch.inference_mode()
-    def cross_attention(
-        self, source: Sequence[int], target: Sequence[int], layer: int = -1, head: int | None = None
-    ) -> list[list[float]]:
+    def cross_attention(self, source: Ids, target: Ids, layer: int = -1, head: int | None = None) -> Weights:
         """Implement `Engine.cross_attention`; for an ensemble, return that of its first model.
 
         `target` includes eos if the output ended with it; S counts the source's eos.
@@ -165,7 +163,7 @@ class TorchEngine:
         assert weights is not None
         return (weights[0].float().mean(0) if head is None else weights[0, head].float()).tolist()
 
-    def attention_weights(self, source: Sequence[int], target: Sequence[int]) -> AttentionWeights:
+    def attention_weights(self, source: Ids, target: Ids) -> AttentionWeights:
         """Return the attention of the first model, of every layer and head, with ids as in `cross_attention`.
 
         Not to be called while other threads search: it records what the layers compute.
