@@ -24,25 +24,10 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "Config",
-    "Evaluation",
-    "Glossary",
-    "MetricScore",
-    "NmtError",
-    "RunDir",
-    "SearchOptions",
-    "SegmentTranslation",
-    "TrainRecord",
-    "TrainResult",
-    "Translation",
-    "Translator",
-    "ValidRecord",
-    "__version__",
-    "evaluate",
-    "load_config",
-    "train",
-    "translate",
-]
+    "Config", "Evaluation", "Glossary", "MetricScore", "NmtError", "RunDir", "SearchOptions", "SegmentTranslation",
+    "TrainRecord", "TrainResult", "Translation", "Translator", "ValidRecord", "__version__", "evaluate", "load_config",
+    "train", "translate",
+]  # fmt: skip
 
 _MODULES = {
     "Config": "nmt.config",

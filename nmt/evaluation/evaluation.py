@@ -23,15 +23,7 @@ from nmt.config import SearchOptions
 from nmt.data.read.lines import open_text
 from nmt.evaluation.card import count_scoring, update_card
 from nmt.evaluation.scores import SPBLEU_TOKENIZER, MetricScore, tokenization_fault
-from nmt.evaluation.test_sets import (
-    TestSet,
-    hash_of,
-    on_lines,
-    read_hypotheses,
-    read_split,
-    translate_lines,
-    translate_set,
-)
+from nmt.evaluation.test_sets import TestSet, hash_of, on_lines, read_hypotheses, read_split, translate_set
 from nmt.translation import Translator
 
 if TYPE_CHECKING:  # numpy and sacreBLEU are imported to score, after the translation
@@ -79,9 +71,7 @@ class Evaluation:
 
     def parts(self) -> list[Evaluation]:
         """Return the evaluation of each direction, for the unchanged set and for each changed version."""
-        return [
-            part for each in (self, *(self.changed or {}).values()) for part in (each.directions.values() or [each])
-        ]
+        return [part for each in (self, *(self.changed or {}).values()) for part in each.directions.values() or [each]]
 
     def as_json(self) -> dict[str, object]:
         """Return the evaluation as JSON values."""
@@ -318,7 +308,7 @@ def compare_with(
         if model is not None:
             evaluator = load([model], folder)
             with evaluator.translator:
-                hypotheses = translate_lines(evaluator.translator, test_set.sets[0], evaluator.options)
+                hypotheses = on_lines(translate_set(evaluator.translator, test_set.sets[0], evaluator.options))
             # Two models may have the same last folders.
             name = f"{'-'.join(Path(os.path.abspath(path)).parts[-2:])}-{hash_of([str(path.resolve())])}"
             write_lines(evaluator.folder / f"{test_set.name}-of-{name}{evaluator.suffix()}.hyp", hypotheses)

@@ -7,16 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from nmt.data.text.spans import (
-    ANY_PLACEHOLDER,
-    NUM_PLACEHOLDERS,
-    PLACEHOLDERS,
-    Span,
-    find_spans,
-    has_letters,
-    numbers_in,
-    replace_spans,
-)
+from nmt.data.text.spans import ANY_PLACEHOLDER, PLACEHOLDERS, Span, find_spans, has_letters, numbers_in, replace_spans
 
 _DOUBLE_SPACE = re.compile(r" {2,}")
 
@@ -41,7 +32,7 @@ class Protected(NamedTuple):
 
         `others` are additional spans, each with its replacement.
         """
-        kept = spans[:NUM_PLACEHOLDERS]
+        kept = spans[: len(PLACEHOLDERS)]
         edits = sorted([*zip(kept, PLACEHOLDERS, strict=False), *others])
         masked = replace_spans(text, [span for span, _ in edits], [replacement for _, replacement in edits])
         return cls(masked, [text[span.start : span.end] for span in kept])

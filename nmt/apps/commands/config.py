@@ -17,17 +17,8 @@ from nmt.apps.commands.streams import print_text
 from nmt.artifacts.hub import HUB_PREFIX
 from nmt.base.errors import ConfigError, DataError, counted, in_words
 from nmt.base.files import restore_replaced, write_text
-from nmt.config import (
-    Config,
-    DataConfig,
-    ModelConfig,
-    ParallelFiles,
-    TokenizerConfig,
-    dump_config,
-    load_config,
-    suggest_config,
-)
-from nmt.config.corpora import DATA_SETS
+from nmt.config import Config, DataConfig, ModelConfig, TokenizerConfig, dump_config, load_config, suggest_config
+from nmt.config.corpora import DATA_SETS, ParallelFiles
 from nmt.config.presets import reason_for
 
 log = logging.getLogger(__name__)
