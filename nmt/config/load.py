@@ -75,8 +75,7 @@ def load_text(text: str, path: Path, overrides: Sequence[str] = (), *, stored: b
         given["training"] = {name: value for name, value in training.items() if _REMOVED.get(name, ...) != value}
     for override in overrides:
         _apply(tree, given, override)
-    values = _section_values(Config, given, (), tree)
-    config = _validate(values, tree, stored=stored)
+    config = _validate(_section_values(Config, given, (), tree), tree, stored=stored)
     if tree.faults or config is None:
         raise as_error(tree.faults)
     return config

@@ -62,8 +62,7 @@ def _value(score: MetricScore) -> str:
 
 def render_comparison(name: str, compared: ComparedSystem) -> Iterator[str]:
     """Yield the lines of a comparison of the system `name` with another: scores, difference, p-value and verdict."""
-    other = compared.system.name
-    yield f"{name} compared with {other} ({TEST}; significant: p < {LEVEL})"
+    yield f"{name} compared with {compared.system.name} ({TEST}; significant: p < {LEVEL})"
     width = max(MIN_NAME_WIDTH, *(len(each.name) for each in compared.differences))
     for each in compared.differences:
         values = f"{each.value:6.2f} {each.other:6.2f}  {each.value - each.other:+6.2f}  p = {each.p_value:.4f}"

@@ -62,8 +62,7 @@ def compare_runs(models: Sequence[RunDir], names: Sequence[str] = ()) -> RunComp
     pairs = zip(models, names or [str(model.path) for model in models], strict=True)
     summaries = [_summarize(model, name, warnings) for model, name in pairs]
     warnings += _compare_test_sets(summaries)
-    seeds = _summarize_seeds(summaries, warnings)
-    return RunComparison(summaries, _differing(summaries), seeds, warnings)
+    return RunComparison(summaries, _differing(summaries), _summarize_seeds(summaries, warnings), warnings)
 
 
 def _differing(summaries: Sequence[RunSummary]) -> list[str]:

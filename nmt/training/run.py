@@ -238,8 +238,7 @@ def _open_training(run: RunDir, config: Config, group: ProcessGroup) -> Training
         log.warning("training.threads is %d, but this machine has %s; using as many", threads, counted(most, "core"))
     device, info = choose_device(config.training.device), run.info()
     prepared = Prepared.open(run, find_store_root(config, run.path), info.data_fingerprint)
-    setup = Setup(device, choose_precision(info.precision, device), group)
-    return Training(run, config, prepared, setup)
+    return Training(run, config, prepared, Setup(device, choose_precision(info.precision, device), group))
 
 
 def _train(training: Training, interrupt: Interrupt | None, resumed: Config | None) -> bool:

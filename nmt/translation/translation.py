@@ -111,9 +111,8 @@ class Translation:
     @property
     def truncated(self) -> bool:
         """True if a segment exceeded the model's limit, so that its end was not translated."""
-        return any(segment.truncated for segment in self.segments) or (
-            self.through is not None and self.through.truncated
-        )
+        is_first_truncated = self.through is not None and self.through.truncated
+        return is_first_truncated or any(segment.truncated for segment in self.segments)
 
     @property
     def finished(self) -> bool:

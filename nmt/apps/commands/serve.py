@@ -115,5 +115,4 @@ def serve(
         device=device,
         precision=precision,
     )
-    keys = read_keys(api_keys) if api_keys is not None else {}
-    run([*models] if models else [None], settings, keys)
+    run([*models] if models else [None], settings, read_keys(api_keys) if api_keys is not None else {})

@@ -147,13 +147,11 @@ def synthesize(
 
     form = form_of(output)
     limits = _limits(min_score, keep, length_ratio, allow or [])
+    one_lacks = (teacher is None) != (config is None)
     refuse(
         {
             "--ray-workers needs --ray": ray_workers is not None and ray is None,
-            "--teacher needs --config, the configuration of the model to train; without --teacher, omit it": (
-                teacher is None
-            )
-            != (config is None),
+            "--teacher needs --config, the configuration of the model to train; without --teacher, omit it": one_lacks,
         }
     )
     others = {"--checkpoint": checkpoint, "--ray": ray, "--min-score": min_score, "--keep": keep < 1}

@@ -42,8 +42,7 @@ def export_argos(run: RunDir, out: Path, quantization: Quantization = "int8") ->
     config, tokenizers = run.config(), TokenizerPair.load(run.tokenizer)
     _refuse_unsupported(run, config, tokenizers)
     with tempfile.TemporaryDirectory(prefix="nmt-") as name:
-        checked = Path(name, "checked")
-        export_ctranslate2(run, checked, quantization=quantization)
+        export_ctranslate2(run, Path(name, "checked"), quantization=quantization)
         direction = config.data.directions[0]
         folder = Path(name, "zip", f"translate-{direction.src}_{direction.tgt}-{_PACKAGE_VERSION.replace('.', '_')}")
         (folder / "model").mkdir(parents=True)

@@ -16,10 +16,10 @@ from statistics import mean
 from nmt.apps.recipes.adaptation_corpus import NEW, OLD, AdaptationCorpus, epochs_for, old_sets
 from nmt.artifacts.rundir import DirectedPairs, RunDir
 from nmt.base.errors import RunError
-from nmt.base.files import write_text
 from nmt.config import Config, DataConfig, TrainingConfig
 from nmt.config.dump import with_values
 from nmt.data.tokens.tokenizer import TokenizerPair
+from nmt.evaluation.evaluation import write_lines
 from nmt.evaluation.model_comparison import SetComparison, as_json, compare_on
 from nmt.evaluation.test_sets import translate_lines
 from nmt.translation import Translator
@@ -120,11 +120,10 @@ def check_adaptation(
         with Translator.load(run, precision="fp32", scores=False) as translator:
             translations.append([translate_lines(translator, pairs) for _, pairs in sets])
     comparisons = []
-    for number, ((name, pairs), before, after) in enumerate(zip(sets, *translations, strict=True)):
+    for number, ((name, pairs), before, after) in enumerate(zip(sets, *translations, strict=True), 1):
         comparisons.append(compare_on(name, pairs, before, after))
         for when, lines in (("before", before), ("after", after)):
-            file = adapted.evaluations / f"adaptation-{number + 1}-{name}.{pairs.direction}.{when}.hyp"
-            write_text(file, "".join(line + "\n" for line in lines))
+            write_lines(adapted.evaluations / f"adaptation-{number}-{name}.{pairs.direction}.{when}.hyp", lines)
     worst = min((each for each in comparisons if each.name == OLD), key=lambda each: each.bleu.gain, default=None)
     is_acceptable = worst is None or -worst.bleu.gain <= max_loss
     record = {"base": str(base.path), "max_loss": max_loss, "accepted": is_acceptable}

@@ -106,8 +106,7 @@ class DistillationText(NamedTuple):
 def _files(part: Part, src: Path, tgt: Path) -> ParallelFiles:
     """Return the corpus of a part with the sources `src` and the translations `tgt`."""
     files = ParallelFiles(src=str(src), tgt=str(tgt), src_lang=part.direction.src, tgt_lang=part.direction.tgt)
-    keys = {key: getattr(part.files, key) for key in ("tag", "name", "filters")}
-    return files.model_copy(update=keys)
+    return files.model_copy(update={key: getattr(part.files, key) for key in ("tag", "name", "filters")})
 
 
 def _of(files: ParallelFiles, src: Path, tgt: Path) -> ParallelFiles:

@@ -191,8 +191,7 @@ class DeepL:
     async def entries(self, request: Request) -> Response:
         """Send the terms of a glossary, one per line, with a tab before each translation."""
         _, glossary = self._find_glossary(self._access.check(request), request.path_params["id"])
-        lines = "\n".join(map("\t".join, glossary.terms))
-        return Response(lines, media_type="text/tab-separated-values")
+        return Response("\n".join(map("\t".join, glossary.terms)), media_type="text/tab-separated-values")
 
     async def glossary_pairs(self, request: Request) -> Response:
         """List the directions for which there may be glossaries: all."""

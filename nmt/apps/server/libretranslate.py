@@ -78,8 +78,7 @@ class LibreTranslate:
             work = translate_pages(self._service, self._threads, routed, body.alternatives)
         else:
             work = self._service.translate(routed, body.alternatives)
-        translated = await unless_gone(request, work)
-        return as_json(_answer(body, translated, detected))
+        return as_json(_answer(body, await unless_gone(request, work), detected))
 
     async def suggest(self, request: Request) -> Response:
         """Keep a correction."""

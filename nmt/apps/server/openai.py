@@ -70,8 +70,7 @@ class OpenAI:
         num_alternatives = (body.n or 1) - 1
         if body.stream:
             return await self._stream(request, body.model, routed, num_alternatives)
-        work = self._service.translate([routed], num_alternatives)
-        (translated,) = await unless_gone(request, work)
+        (translated,) = await unless_gone(request, self._service.translate([routed], num_alternatives))
         return as_json(self._completion(body.model, translated))
 
     def _find(self, model: str) -> Routed:

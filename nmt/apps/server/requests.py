@@ -100,8 +100,7 @@ def validate(values: dict[str, Any], kind: type[Body], *, strict: bool = False) 
     except ValidationError as error:
         fault = error.errors(include_input=False, include_url=False)[0]
         name = ".".join(str(each) for each in fault["loc"] if not str(each).startswith(("str", "list[")))
-        is_missing = fault["type"] == "missing"
-        reason = f"missing {name} parameter" if is_missing else f"{name}: {fault['msg']}"
+        reason = f"missing {name} parameter" if fault["type"] == "missing" else f"{name}: {fault['msg']}"
         raise RequestError(400, f"Invalid request: {reason}"[:500]) from None
 
 

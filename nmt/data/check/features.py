@@ -83,8 +83,7 @@ def _is_misread(run: str) -> bool:
         return False
     if len(run) == 2 and run[1] in _CURLY and run[0] not in "ÃÂ":
         return False
-    category = unicodedata.category(char)
-    return category[0] in "LPS" or char == "\u00a0"
+    return unicodedata.category(char)[0] in "LPS" or char == "\u00a0"
 
 
 def has_control_characters(text: str) -> bool:

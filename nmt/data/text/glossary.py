@@ -87,8 +87,7 @@ def fits_case(entry: str, found: str) -> bool:
     """
     if entry == found or entry == entry.lower():
         return True
-    num_letters = sum(map(str.isalpha, found))
-    return found == found.upper() and num_letters > 1 and entry != entry.upper()
+    return found == found.upper() and sum(map(str.isalpha, found)) > 1 and entry != entry.upper()
 
 
 def _is_joined(text: str, at: int) -> bool:

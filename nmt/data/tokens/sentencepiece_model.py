@@ -99,8 +99,7 @@ def with_special_tokens(model_bytes: bytes) -> bytes:
     A model that has them there is returned as it is. Raises DataError if it is not a model, or is damaged.
     """
     pieces = read_pieces(model_bytes)
-    processor = sentencepiece.SentencePieceProcessor(model_proto=model_bytes)
-    if special_ids(processor) == SPECIAL_IDS:
+    if special_ids(sentencepiece.SentencePieceProcessor(model_proto=model_bytes)) == SPECIAL_IDS:
         return model_bytes
     specials = [Piece(text, type=CONTROL if number else UNKNOWN) for number, text in enumerate(SPECIAL_TOKENS)]
     others = [p for p in pieces if p.type not in (UNKNOWN, CONTROL) and p.text not in SPECIAL_TOKENS]

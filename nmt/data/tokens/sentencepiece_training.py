@@ -67,10 +67,9 @@ def train_model(config: TokenizerConfig, sides: dict[str, Sentences], seed: int,
     log.info("training a tokenizer of type %s on %s sentences", config.type, num_sentences)
     num_characters = sum(characters for *_, characters in samples)
     options = _options(config, _num_reserved(config) + MAX_TOKEN_LENGTH * num_characters, threads)
-    text = chain.from_iterable(sentences for sentences, *_ in samples)
     try:
         train = _learn_here if num_characters <= MAX_CHARACTERS_HERE else learn_in_process
-        model = train(text, options)
+        model = train(chain.from_iterable(sentences for sentences, *_ in samples), options)
     except SentencePieceError as error:
         if needed := re.search(r"smaller than required_chars\. \d+ vs (\d+)", str(error)):
             raise _too_small(config, name, int(needed[1])) from None

@@ -77,8 +77,7 @@ def read_csv(files: ParallelFiles, path: Path) -> Iterator[Record]:
     else:
         delimiter = find_delimiter(head, path)
         say_once(log, f"{path}: the cells are separated by {_NAMES[delimiter]}")
-    rows = _quoted_rows(chain(head, lines), path, delimiter)
-    return read_table(rows, files, path)
+    return read_table(_quoted_rows(chain(head, lines), path, delimiter), files, path)
 
 
 def _head(lines: Iterator[Line]) -> list[Line]:

@@ -46,8 +46,7 @@ def read_table(rows: Iterator[Row], files: ParallelFiles, path: Path, *, keep_fa
             return (("", "", line) for line in blank)
     src, tgt, has_header = _find_columns(files, *head[first], path)
     body = [row for i, row in enumerate(head) if not (has_header and i == first)]
-    names = head[first][1] if has_header else []
-    _refuse_ids(body, (src, tgt), names, path)
+    _refuse_ids(body, (src, tgt), head[first][1] if has_header else [], path)
     records = _records(chain(body, rows), files.form, (src, tgt), len(head[first][1]), path, keep_faulty)
     return chain((("", "", line) for line in blank), records)
 
