@@ -19,15 +19,16 @@ def nmt(*arguments: object):
     return CliRunner().invoke(app, list(map(str, arguments)))
 
 
-def test_the_command_prints_cost_and_speed_and_translate_uses_the_list(digits_run):
-    done = nmt("shortlist", digits_run)
+def test_the_command_prints_cost_and_speed_and_translate_uses_the_list(digits_run, tmp_path):
+    run = shutil.copytree(digits_run, tmp_path / "run")
+    done = nmt("shortlist", run)
     assert done.exit_code == 0, done.output
     lines = done.stdout.splitlines()
     assert lines[0].split() == ["BLEU", "tokens/s"]
     assert re.fullmatch(r"all tokens +[0-9.]+ +[0-9,]+", lines[1])
     assert re.fullmatch(r"shortlist +[0-9.]+ +[0-9,]+", lines[2])
     assert re.match(r"cost [+-]0\.00 BLEU, [0-9.]+ times as fast \(40 sentences of the validation set, ", lines[3])
-    translated = [nmt("translate", "-m", digits_run, flag, "1234").stdout for flag in ("--shortlist", "--no-shortlist")]
+    translated = [nmt("translate", "-m", run, flag, "1234").stdout for flag in ("--shortlist", "--no-shortlist")]
     assert translated == ["4321\n"] * 2
 
 
