@@ -1,8 +1,10 @@
-"""Count the structure of the package: lines, files, imports between folders, options, keys, small functions.
+"""Measure the package: its size in syntax-tree nodes, its circles of imports, its options and keys.
 
-    python scripts/structure.py [--json]
+    python scripts/structure.py [--json | --surface]
 
 Run it before and after a change of the architecture. tests/test_architecture.py holds the limits.
+The size is the number of nodes in Python's syntax tree without marks (load and store, operators), annotations
+and docstrings: a name for a step costs little, a type or an explanation nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +26,10 @@ ROOMS = ("base", "config", "data", "model", "artifacts", "decoding", "translatio
 """The folders of the package. A file imports from its own folder and from those before it."""
 
 CORE = ("model/**/*.py", "decoding/*.py", "training/loop.py", "training/update/*.py")
-NOT_CORE = ("decoding/cuda_graphs.py", "decoding/static_cache.py", "model/kernels/linear.py")
+NOT_CORE = ("decoding/cuda_graphs.py",)
+
+MARKS = (ast.expr_context, ast.operator, ast.unaryop, ast.cmpop, ast.boolop)
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 class Import(NamedTuple):
@@ -33,7 +38,7 @@ class Import(NamedTuple):
     importer: str  # file, relative to the package
     imported: str
     name: str  # as written, such as nmt.base.errors.NmtError
-    at_top: bool  # when the importer is imported; else inside a function
+    at_top: bool  # runs when the importer is imported; else inside a function, or for type checkers
 
 
 @cache
@@ -48,9 +53,28 @@ def tree(file: str) -> ast.Module:
     return ast.parse((PACKAGE / file).read_text(encoding="utf-8"))
 
 
-def num_lines(names: Iterable[str]) -> int:
-    """Count the lines of these files of the package."""
-    return sum((PACKAGE / name).read_bytes().count(b"\n") for name in names)
+def num_nodes(code: ast.AST) -> int:
+    """Count the nodes of a syntax tree without marks, annotations and docstrings."""
+    left_out: set[ast.AST] = set()
+    for node in ast.walk(code):
+        for field in ("annotation", "returns"):
+            annotation = getattr(node, field, None)
+            if isinstance(annotation, ast.AST):
+                left_out.update(ast.walk(annotation))
+        if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
+            left_out.update(ast.walk(node.body[0]))
+    return sum(1 for node in ast.walk(code) if node not in left_out and not isinstance(node, MARKS))
+
+
+def size(names: Iterable[str]) -> int:
+    """Count the nodes of these files of the package."""
+    return sum(num_nodes(tree(name)) for name in names)
+
+
+def num_lines(folder: Path, *endings: str) -> int:
+    """Count the lines of the files under `folder` with these endings."""
+    paths = (path for path in folder.rglob("*") if path.suffix in endings)
+    return sum(path.read_bytes().count(b"\n") for path in paths)
 
 
 def core_files() -> list[str]:
@@ -65,18 +89,17 @@ def room(file: str) -> str:
 
 
 def names_imported(file: str) -> Iterator[tuple[str, bool]]:
-    """Yield (dotted name, True if imported at the top) for each import of a file, except those for type checkers."""
+    """Yield (dotted name, True if it is imported with the file) for each import, in functions and for types, too."""
 
     def visit(node: ast.AST, at_top: bool) -> Iterator[tuple[str, bool]]:
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-            return
         if isinstance(node, ast.Import):
             yield from ((alias.name, at_top) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             yield from ((f"{node.module}.{alias.name}", at_top) for alias in node.names)
         in_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        for_types = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
         for child in ast.iter_child_nodes(node):
-            yield from visit(child, at_top and not in_function)
+            yield from visit(child, at_top and not in_function and not for_types)
 
     yield from visit(tree(file), True)
 
@@ -102,6 +125,31 @@ def imports() -> tuple[Import, ...]:
     )
 
 
+def circles() -> list[list[str]]:
+    """Return the groups of files that import each other, through any number of others.
+
+    Imports in functions and for types count. A package and its own files make no circle.
+    """
+    graph: dict[str, set[str]] = {file: set() for file in files()}
+    for each in imports():
+        is_own_package = each.imported.endswith("__init__.py") and each.importer.startswith(each.imported[:-11])
+        if not is_own_package:
+            graph[each.importer].add(each.imported)
+
+    def reachable(start: str) -> set[str]:
+        seen: set[str] = set()
+        waiting = [start]
+        while waiting:
+            new = graph[waiting.pop()] - seen
+            seen |= new
+            waiting += new
+        return seen
+
+    reached = {file: reachable(file) for file in files()}
+    groups = {frozenset(other for other in reached[file] if file in reached[other]) for file in files()}
+    return sorted(sorted(group) for group in groups if len(group) > 1)
+
+
 def arrows() -> dict[tuple[str, str], int]:
     """Return the number of imports from each folder at the top of the package to each other one."""
     pairs = ((room(each.importer), room(each.imported)) for each in imports())
@@ -116,7 +164,7 @@ def options() -> list[str]:
 
     commands = [("", typer.main.get_command(app)), *all_commands()]
     return [
-        f"nmt {name} {parameter.opts[0]}"
+        " ".join(filter(None, ["nmt", name, parameter.opts[0]]))
         for name, command in commands
         for parameter in command.params
         if parameter.param_type_name == "option" and parameter.name != "help"
@@ -136,6 +184,11 @@ def keys() -> list[str]:
             yield from visit(sections[0], f"{name}{key}.") if sections else (f"{name}{key}",)
 
     return list(visit(Config, ""))
+
+
+def surface() -> list[str]:
+    """Return every option and every key, in order: what tests/frozen/surface.txt holds."""
+    return sorted([*options(), *keys()])
 
 
 def function_names() -> list[str]:
@@ -170,19 +223,25 @@ def tuples_built_once() -> list[str]:
     return [name for name in named if calls[name] <= 1]
 
 
-def structure() -> dict[str, object]:
+def structure() -> dict[str, int]:
     """Return every count by its name."""
+    folders = {name: size(file for file in files() if room(file) == name) for name in ("", *ROOMS)}
     between = arrows()
     private = [name for name in function_names() if name.startswith("_") and not name.startswith("__")]
     once = [name for name in private if mentions()[name] == 1]
     entries = [path.name for path in PACKAGE.iterdir() if path.name not in (*FACE, "__pycache__")]
     return {
-        "lines": num_lines(files()),
+        "nodes": size(files()),
+        **{f"nodes of nmt/{name}": nodes for name, nodes in folders.items()},
+        "nodes of the core": size(core_files()),
+        "lines of C": num_lines(PACKAGE, ".c", ".h"),
+        "lines of JavaScript, CSS and HTML": num_lines(PACKAGE, ".js", ".css", ".html"),
+        "lines of scripts/": num_lines(ROOT / "scripts", ".py"),
         "files": len(files()),
         "entries of nmt/": len(entries),
-        "lines of the core": num_lines(core_files()),
         "options": len(options()),
         "keys": len(keys()),
+        "circles of imports": len(circles()),
         "arrows between folders": len(between),
         "arrows up": sum(ROOMS.index(b) > ROOMS.index(a) for a, b in between if {a, b} <= set(ROOMS)),
         "NamedTuples built once": len(tuples_built_once()),
@@ -193,14 +252,19 @@ def structure() -> dict[str, object]:
 
 
 def main() -> None:
-    """Print the counts."""
+    """Print the counts and the circles."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    counts = structure()
-    if parser.parse_args().json:
-        sys.stdout.write(json.dumps(counts) + "\n")
-        return
-    sys.stdout.writelines(f"{name:36}{count:>8,}\n" for name, count in counts.items())
+    output = parser.add_mutually_exclusive_group()
+    output.add_argument("--json", action="store_true", help="print one JSON object")
+    output.add_argument("--surface", action="store_true", help="print every option and key, one a line")
+    chosen = parser.parse_args()
+    if chosen.surface:
+        sys.stdout.writelines(f"{name}\n" for name in surface())
+    elif chosen.json:
+        sys.stdout.write(json.dumps(structure()) + "\n")
+    else:
+        sys.stdout.writelines(f"{name:36}{count:>8,}\n" for name, count in structure().items())
+        sys.stdout.writelines(f"circle: {', '.join(group)}\n" for group in circles())
 
 
 if __name__ == "__main__":
