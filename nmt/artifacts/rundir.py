@@ -1,21 +1,29 @@
-"""The run directory. One folder is one loadable model; only this module knows the file names inside it."""
+"""The run directory. One folder is one loadable model; only this module knows the names of files inside it."""
 
 from __future__ import annotations
 
 import json
 import logging
-import math
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import groupby
 from pathlib import Path
 from threading import Lock, Thread
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 
+from nmt.artifacts.records import (
+    FORMAT,
+    CheckpointIndex,
+    DirectionSize,
+    RunInfo,
+    SavedEvaluation,
+    SplitInfo,
+    checkpoint_quality,
+)
 from nmt.base.checksum import find_corruption
 from nmt.base.errors import NmtError, RunError
 from nmt.base.files import new_folder, read_json_object, refuse_special_files, remove_leftovers, try_lock, write_text
@@ -26,99 +34,11 @@ from nmt.data.read.corpus import SentencePair
 from nmt.data.read.lines import read_lines
 from nmt.data.text.text_statistics import TextStatistics
 
-FORMAT = 1  # version of the run directory's format, recorded in each run
 MAX_JSON_BYTES = 10_000_000
 AVERAGE = "average"  # the checkpoint computed from others at the end of training; the training state does not list it
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 log = logging.getLogger(__name__)
-
-
-class Environment(Section):
-    """The software and hardware on which a run is trained."""
-
-    model_config = ConfigDict(strict=True)
-
-    nmt: str
-    commit: str | None
-    python: str
-    torch: str
-    packages: dict[str, str | None]
-    platform: str
-    processor: str  # the choice of kernels also depends on facts that `instruction_set` does not tell
-    instruction_set: str
-    device: str
-    gpu: str | None
-    threads: int
-    world_size: int
-
-
-class Resumption(Section):
-    """A resumption on a changed machine."""
-
-    model_config = ConfigDict(strict=True)
-
-    after_update: int
-    changed: list[str]
-
-
-class RunInfo(Environment):
-    """The contents of run.json: how and on which machine a run is trained."""
-
-    format: Literal[1] = 1  # FORMAT
-    command: list[str]
-    seed: int
-    precision: Literal["fp32", "bf16", "fp16"] = Field(description="precision of the whole run, set when it starts")
-    data_fingerprint: str = Field(pattern=r"^[0-9a-f]+$", description="name of the tokenized corpus in the store")
-    packed: bool | None = Field(None, description="whether padding is left out of the computation; null: not known yet")
-    packed_reason: str = ""
-    resumed: list[Resumption] = Field(default_factory=list)
-
-
-class Int8Scores(Section):
-    """BLEU of the native engine on the validation set with one checkpoint, in int8 and in fp32."""
-
-    model_config = ConfigDict(strict=True)
-
-    checkpoint: str
-    int8_bleu: float = Field(ge=0.0, le=100.0)
-    fp32_bleu: float = Field(ge=0.0, le=100.0)
-
-    @property
-    def loss(self) -> float:
-        """The BLEU that int8 costs; negative if int8 scores higher."""
-        return self.fp32_bleu - self.int8_bleu
-
-
-class CheckpointIndex(Section):
-    """The contents of checkpoints/index.json: the checkpoints of a run with their scores."""
-
-    # Other versions of nmt may write other keys. The loss of a diverged model may be infinite.
-    model_config = ConfigDict(strict=True, extra="ignore", allow_inf_nan=True)
-
-    last: str | None = Field(None, description="newest checkpoint of the training itself")
-    early_stopping_metric: str = "loss"
-    checkpoints: dict[str, dict[str, float]] = Field(default_factory=dict, description="scores by name, oldest first")
-    best: str | None = None
-    validations_since_best: int = 0
-    signatures: dict[str, str] = Field(default_factory=dict, description="sacreBLEU signatures of the scores")
-    int8: Int8Scores | None = Field(None, description="measured at the end of training; null: not measured")
-
-
-class DirectionSize(Section):
-    """The number of pairs of one direction in a validation or test set."""
-
-    src: str
-    tgt: str
-    pairs: int = Field(ge=1)
-
-
-class SplitInfo(Section):
-    """The contents of data/valid.json and data/test.json: which lines belong to which direction."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    directions: tuple[DirectionSize, ...] = Field(min_length=1, description="in the order of the lines")
 
 
 class DirectedPairs(NamedTuple):
@@ -154,6 +74,7 @@ class RunDir:
         self.metrics = path / "logs" / "metrics.jsonl"
         self.tensorboard = path / "logs" / "tensorboard"
         self.evaluations = path / "eval"
+        self.evaluation_file = self.evaluations / "test.json"
         self.source = path  # what the user named: this folder, the packed model that it was unpacked from, or hf:NAME
         self.results = self.evaluations  # where `nmt eval` writes; outside the run if it was unpacked
         self.adaptation = path / "adaptation.json"
@@ -248,6 +169,16 @@ class RunDir:
         if not (self.data / "valid.src").exists():
             return None
         return TextStatistics.from_few(zip(*self.read_pairs("valid"), strict=True))
+
+    def evaluation(self, checkpoint: str | None) -> SavedEvaluation | None:
+        """Read the scores of the test set that `nmt eval` saved; None if there are none of `checkpoint`.
+
+        RunError if the file is damaged.
+        """
+        if not self.evaluation_file.is_file():
+            return None
+        evaluation = self._read_record(self.evaluation_file, SavedEvaluation)
+        return evaluation if evaluation.checkpoints == [checkpoint] else None
 
     def best_checkpoint(self) -> Path:
         """Return the path of the weights with the best score, according to the index. RunError if there are none."""
@@ -353,17 +284,6 @@ class RunDir:
             hint = "copy the file again from where the run was trained"
             raise RunError(f"{start} pairs in all, but {split}.src has {len(sources)} lines", path=path, hint=hint)
         return sets
-
-
-def checkpoint_quality(scores: Mapping[str, float], metric: str) -> float:
-    """Return the quality of a checkpoint with `scores` (value by metric) according to `metric`: larger is better.
-
-    Negative infinity if that score is missing or NaN.
-    """
-    value = scores.get(metric, math.nan)
-    if math.isnan(value):
-        return -math.inf
-    return -value if metric == "loss" else value
 
 
 def refuse_existing(path: Path) -> None:

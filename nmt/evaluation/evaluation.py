@@ -21,8 +21,9 @@ from nmt.base.languages import Direction, bleu_tokenizer
 from nmt.base.progress import Progress
 from nmt.config import SearchOptions
 from nmt.data.read.lines import open_text
-from nmt.evaluation.card import count_scoring, update_card
+from nmt.evaluation.model_card import update_card
 from nmt.evaluation.scores import SPBLEU_TOKENIZER, MetricScore, tokenization_fault
+from nmt.evaluation.scorings import count_scoring
 from nmt.evaluation.test_sets import TestSet, hash_of, on_lines, read_hypotheses, read_split, translate_set
 from nmt.translation import Translator
 

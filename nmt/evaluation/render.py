@@ -12,9 +12,9 @@ from statistics import mean
 from string import Template
 
 from nmt.base.errors import printable
-from nmt.evaluation.card import twins_line
 from nmt.evaluation.details import EXPECTED, FLAGS, Details, Grouping, TestSentence, rounded_chrf
 from nmt.evaluation.evaluation import Evaluation
+from nmt.evaluation.model_card import twins_line
 from nmt.evaluation.plots.calibration import draw_calibration
 from nmt.evaluation.scores import MetricScore
 from nmt.evaluation.significance import LEVEL, TEST, ComparedSystem

@@ -110,27 +110,23 @@ def _summarize(run: RunDir, name: str, warnings: list[str]) -> RunSummary:
 
 def _test_scores(run: RunDir, shown: str, warnings: list[str]) -> dict[str, float]:
     """Return the scores saved by `nmt eval` with default options; nothing if they belong to other weights."""
-    path, is_packed = run.evaluations / "test.json", (run.path / PACK_INFO).is_file()
+    best, is_packed = run.index().best, (run.path / PACK_INFO).is_file()
     hint = "pack the run after `nmt eval`" if is_packed else f"`nmt eval --model {shown}` saves them"
-    if run.index().best is None:
+    if best is None:
         warnings.append(f"{shown}: no scores; this run has no checkpoint yet")
         return {}
-    if not path.exists():
+    if not run.evaluation_file.exists():
         warnings.append(f"{shown}: no test scores; {hint}")
         return {}
     try:
-        record = run.read_json(path)
+        evaluation = run.evaluation(best)
     except RunError as error:
         warnings.append(f"{str(error).splitlines()[0]}; delete this file and run `nmt eval`")
         return {}
-    if record.get("checkpoints") != [run.index().best]:
+    if evaluation is None:
         warnings.append(f"{shown}/eval/test.json: these scores are not from the best checkpoint; run `nmt eval` again")
         return {}
-    try:
-        scores = {name: round(float(score["value"]), 2) for name, score in record["scores"].items()}
-    except (KeyError, TypeError, ValueError, AttributeError):
-        warnings.append(f"{path}: not a file of scores by `nmt eval`; delete it and run `nmt eval`")
-        return {}
+    scores = {name: round(score.value, 2) for name, score in evaluation.scores.items()}
     if missing := [name for name in _TEST if name not in scores]:
         names = " and ".join(missing)
         warnings.append(f"{shown}: no test {names}, because the last `nmt eval` had other --metrics; {hint}")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 
-from nmt.artifacts.rundir import AVERAGE, CheckpointIndex, RunDir, checkpoint_quality
+from nmt.artifacts.records import CheckpointIndex, checkpoint_quality
+from nmt.artifacts.rundir import AVERAGE, RunDir
 from nmt.training.validation import ValidationResult
 
 

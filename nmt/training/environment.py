@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 import nmt
-from nmt.artifacts.rundir import Environment
+from nmt.artifacts.records import Environment
 from nmt.base.device import Precision
 from nmt.base.machine import processor
 from nmt.base.special_tokens import EOS_ID, PAD_ID

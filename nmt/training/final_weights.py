@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from torch import Tensor
 
 from nmt.artifacts.checkpoint import average_weights, load_weights, save_weights
-from nmt.artifacts.rundir import AVERAGE, Int8Scores, RunDir
+from nmt.artifacts.records import Int8Scores
+from nmt.artifacts.rundir import AVERAGE, RunDir
 from nmt.base.errors import NmtError
 from nmt.decoding.engines import native_engine
 from nmt.decoding.engines.native_engine import NativeEngine, NativePrecision

@@ -16,19 +16,20 @@ import torch
 import nmt
 from nmt.artifacts.checkpoint import read_weights
 from nmt.artifacts.find_model import find_run
-from nmt.artifacts.rundir import AVERAGE, Resumption, RunDir, RunInfo, new_run, refuse_other_folder
+from nmt.artifacts.records import Resumption, RunInfo
+from nmt.artifacts.rundir import AVERAGE, RunDir, new_run, refuse_other_folder
 from nmt.base.checksum import find_corruption
 from nmt.base.device import choose_device, choose_precision, refuse_unfit_precision
 from nmt.base.errors import NmtError, RunError, counted
 from nmt.base.files import FULL_DISK, remove_leftovers, restore_replaced
 from nmt.base.machine import bounded, num_cores
 from nmt.config import Config, SearchOptions, dump_config, load_config
-from nmt.evaluation.card import test_record
+from nmt.decoding.engines.selection import prefers_fp32
 from nmt.evaluation.evaluation import evaluate
+from nmt.evaluation.model_card import write_card
 from nmt.evaluation.render import render_evaluation
 from nmt.training import loop
 from nmt.training.batches import refuse_unfit_stages
-from nmt.training.card import write_card
 from nmt.training.checkpoints import checkpoint_name
 from nmt.training.confidence import record_confidence
 from nmt.training.corpus.prepare import Prepared, find_store_root, prepare
@@ -268,7 +269,7 @@ def _train(training: Training, interrupt: Interrupt | None, resumed: Config | No
             if finished:
                 if training.settings.score_test:
                     _score_test_set(RunDir(training.run.path))
-                write_card(training)
+                _write_card(training)
     return finished
 
 
@@ -278,13 +279,24 @@ def _score_test_set(run: RunDir) -> None:
     A failure is only a warning, because the training itself is complete.
     """
     try:
-        if test_record(run, run.index().best):
+        if run.evaluation(run.index().best) is not None:
             return
         log.info("scoring the test set")
         for line in render_evaluation(evaluate(run)):
             log.info("test set: %s", line)
     except NmtError as error:
         log.warning("the test set was not scored: %s", error.message)
+
+
+def _write_card(training: Training) -> None:
+    write_card(
+        training.run,
+        training.config,
+        training.tokenizers,
+        num_updates=training.update,
+        minutes=training.monitor.train_seconds / 60,
+        cpu_precision="fp32" if prefers_fp32(training.run) else "int8",
+    )
 
 
 def _record(training: Training, *, is_resumed: bool) -> None:

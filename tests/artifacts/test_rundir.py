@@ -170,3 +170,24 @@ def test_a_data_set_that_lost_a_line_is_named(tmp_path):
         f"{tmp_path / 'data' / 'valid.tgt'}: 2 lines, but valid.src has 3\n"
         "  copy both files again from where the run was trained"
     )
+
+
+EVALUATION = {"checkpoints": ["step-00000002"], "scores": {"BLEU": {"value": 31.5}}}
+
+
+def test_the_scores_of_the_test_set_are_those_of_one_checkpoint(tmp_path):
+    run = RunDir(tmp_path)
+    assert run.evaluation("step-00000002") is None
+    run.write_json(run.evaluation_file, EVALUATION | {"hypotheses": "eval/test.hyp"})
+    evaluation = run.evaluation("step-00000002")
+    assert evaluation is not None
+    assert evaluation.model_dump(exclude_unset=True) == EVALUATION
+    assert run.evaluation("step-00000001") is None
+
+
+@pytest.mark.parametrize("scores", [None, {}, {"BLEU": 3}, {"BLEU": {"value": "31"}}, {"BLEU": {"value": None}}])
+def test_scores_of_the_test_set_with_an_odd_value_are_one_error(tmp_path, scores):
+    run = RunDir(tmp_path)
+    run.write_json(run.evaluation_file, EVALUATION | {"scores": scores})
+    with pytest.raises(RunError, match=r"test\.json: scores"):
+        run.evaluation("step-00000002")

@@ -10,7 +10,8 @@ import pytest
 
 from nmt import Translator
 from nmt.artifacts.find_model import find_run
-from nmt.artifacts.rundir import FORMAT, RunDir
+from nmt.artifacts.records import FORMAT
+from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import RunError
 
 FROZEN = Path(__file__).parents[1] / "frozen"

@@ -17,7 +17,8 @@ import yaml
 from safetensors.torch import save_file
 
 from nmt.artifacts.checkpoint import read_tensors, write_tensors
-from nmt.artifacts.rundir import FORMAT, RunDir
+from nmt.artifacts.records import FORMAT
+from nmt.artifacts.rundir import RunDir
 from tests.reliability.running import Said, assert_messages, nmt
 from tests.tiny import tiny_values, write_digits
 

@@ -12,7 +12,8 @@ import torch
 
 from nmt.artifacts import rundir
 from nmt.artifacts.checkpoint import read_weights
-from nmt.artifacts.rundir import FORMAT, RunDir, new_run
+from nmt.artifacts.records import FORMAT
+from nmt.artifacts.rundir import RunDir, new_run
 from nmt.base.errors import ConfigError, DataError, NmtError, RunError
 from nmt.config import dump_config
 from nmt.evaluation.plots import read_metrics

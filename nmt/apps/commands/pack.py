@@ -74,7 +74,7 @@ def push(
 
 
 def _warn_of_no_license(run: RunDir) -> None:
-    from nmt.apps.interop.card import license_of
+    from nmt.evaluation.model_card import license_of
 
     if license_of(run.card) is None:
         log.warning("%s names no license: start the file with the lines ---, license: NAME, ---", run.card)

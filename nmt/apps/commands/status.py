@@ -19,7 +19,7 @@ from nmt.base.errors import NmtError, counted, printable
 from nmt.config import load_config
 from nmt.data.read.lines import count_lines
 from nmt.data.read.table_names import format_of
-from nmt.evaluation.card import num_scorings, test_record
+from nmt.evaluation.scorings import num_scorings
 
 Found = dict[str, tuple[str, str]]  # by name: what is said of it, and the next command for it, if any
 _METRICS = {"bleu": "BLEU", "chrf": "chrF2"}
@@ -92,13 +92,14 @@ def _runs(folder: Path) -> Found:
         name = run.path.relative_to(folder).as_posix()
         try:
             index, is_done = run.index(), run.card.exists()
-            tested = test_record(run, index.best).get("scores", {})
+            tested = run.evaluation(index.best)
             valid = index.checkpoints.get(index.best or "", {})
         except NmtError as error:
             found[name] = f"damaged: {error.message}", ""
             continue
         scores = [f"valid {metric} {valid[key]:.2f}" for key, metric in _METRICS.items() if key in valid]
-        scores += [f"test {metric} {score['value']:.2f}" for metric, score in tested.items()]
+        if tested is not None:
+            scores += [f"test {metric} {score.value:.2f}" for metric, score in tested.scores.items()]
         times = f"test set scored {counted(num_scorings(run.evaluations, 'test'), 'time')}"
         said = [
             *(scores or ["no checkpoint yet"]),

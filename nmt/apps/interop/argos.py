@@ -12,7 +12,6 @@ from pathlib import Path
 
 import torch
 
-from nmt.apps.interop.card import share_card
 from nmt.apps.interop.ctranslate2 import write_ctranslate2
 from nmt.apps.interop.export import export_ctranslate2
 from nmt.apps.interop.export_folder import Quantization
@@ -24,6 +23,7 @@ from nmt.base.files import write_text
 from nmt.config import Config
 from nmt.data.text.tags import language_tags
 from nmt.data.tokens.tokenizer import TokenizerPair
+from nmt.evaluation.model_card import share_card
 from nmt.model.positions import sinusoidal_positions
 
 ARGOS_VERSION = "1.9.0"  # the version of Argos Translate declared in the package: the first one with this layout

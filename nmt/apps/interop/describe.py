@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from nmt.apps.interop.card import license_of
 from nmt.apps.interop.hf_folder import HfFolder, M2M100Config, model_config
 from nmt.apps.interop.m2m100_vocabulary import read_m2m100_vocabularies
 from nmt.apps.interop.supported import Toolkit, refuse_unsupported
@@ -19,6 +18,7 @@ from nmt.base.checksum import count_parameters
 from nmt.base.errors import NmtError
 from nmt.config.model import ModelConfig
 from nmt.data.tokens.tokenizer import TokenizerPair
+from nmt.evaluation.model_card import license_of
 from nmt.model.shapes import parameter_shapes
 
 
@@ -91,14 +91,11 @@ def _describe_hf(folder: HfFolder) -> ModelInfo:
 
 
 def _scores(run: RunDir, checkpoint: str) -> dict[str, float]:
-    """Return the scores of a checkpoint on the validation set, and those of the last `nmt eval` on the test set."""
+    """Return the scores of a checkpoint on the validation set, and on the test set if `nmt eval` saved them."""
     valid = run.index().checkpoints.get(checkpoint, {})
     scores = {f"valid {name}": value for name, value in valid.items() if math.isfinite(value)}
-    path = run.evaluations / "test.json"
-    tested = run.read_json(path).get("scores") if path.is_file() else None
-    for name, record in tested.items() if isinstance(tested, dict) else ():
-        if isinstance(record, dict) and isinstance(record.get("value"), int | float):
-            scores[f"test {name}"] = record["value"]
+    if (evaluation := run.evaluation(checkpoint)) is not None:
+        scores |= {f"test {name}": score.value for name, score in evaluation.scores.items()}
     return scores
 
 

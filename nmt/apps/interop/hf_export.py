@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 
-from nmt.apps.interop.card import front_matter, license_of
 from nmt.apps.interop.export_folder import new_or_replaced, refuse_existing
 from nmt.apps.interop.hf_folder import HfConfig, HfFolder, M2M100Config, MarianConfig, PegasusConfig
 from nmt.apps.interop.hf_vocabulary import hf_tokens
@@ -28,6 +27,7 @@ from nmt.config import Config
 from nmt.config.model import ModelConfig
 from nmt.data.tokens.sentencepiece_model import SPECIAL_TOKENS
 from nmt.data.tokens.tokenizer import TokenizerPair
+from nmt.evaluation.model_card import front_matter, license_of
 
 _IDS = {"pad_token_id": PAD_ID, "eos_token_id": EOS_ID, "bos_token_id": BOS_ID, "decoder_start_token_id": BOS_ID}
 _FIXED = {**_IDS, "forced_eos_token_id": None, "is_encoder_decoder": True, "torch_dtype": "float32"}

@@ -9,16 +9,17 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from nmt import __version__
-from nmt.apps.interop.card import front_matter, license_of
 from nmt.apps.interop.hf_folder import HfConfig, HfFolder, M2M100Config, model_values
 from nmt.apps.interop.hf_vocabulary import HfVocabularies, read_vocabularies
 from nmt.apps.interop.hf_weights import from_hf
 from nmt.apps.interop.m2m100_vocabulary import read_m2m100_vocabularies
 from nmt.artifacts.checkpoint import save_weights
-from nmt.artifacts.rundir import CheckpointIndex, RunDir, new_run
+from nmt.artifacts.records import CheckpointIndex
+from nmt.artifacts.rundir import RunDir, new_run
 from nmt.base.errors import RunError
 from nmt.base.files import write_text
 from nmt.config import Config
+from nmt.evaluation.model_card import front_matter, license_of
 
 CHECKPOINT = "imported"
 NO_CORPUS = "not-in-this-run"  # the file name that stands for the unknown training corpus

@@ -11,16 +11,16 @@ from pathlib import Path, PurePath
 from typing import Any, TypeVar
 
 from nmt import __version__
-from nmt.apps.interop.card import share_card
 from nmt.artifacts.hub import HubModel, hub_api, hub_errors
 from nmt.artifacts.packed import PACK_INFO, PackInfo, StoredPrecision, convert_weights, write_packed
-from nmt.artifacts.rundir import CheckpointIndex, RunDir
+from nmt.artifacts.records import CheckpointIndex
+from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError
 from nmt.base.files import FULL_DISK, write_text
 from nmt.config.base import Section
 from nmt.config.load import PATH_KEYS
 from nmt.data.tokens.tokenizer import TokenizerPair
-from nmt.evaluation.card import test_record
+from nmt.evaluation.model_card import share_card
 
 # Of the previous upload.
 _OLD_FILES = ("checkpoints/*", "tokenizer/*", "eval/*", "lexicon.safetensors", "shortlist.safetensors")
@@ -84,9 +84,9 @@ def write_shareable(run: RunDir, folder: Path, names: tuple[str, str], precision
         shared.write_json(shared.statistics_file, statistics)
     shared.write_json(shared.index_file, _index(run, weights.stem))
     shared.write_config(without_folders(config))
-    if record := test_record(run, weights.stem):
+    if (evaluation := run.evaluation(weights.stem)) is not None:
         shared.evaluations.mkdir()
-        shared.write_json(shared.evaluations / "test.json", record)
+        shared.write_json(shared.evaluation_file, evaluation.model_dump(exclude_unset=True))
     write_text(folder / PACK_INFO, PackInfo(nmt=__version__, precision=precision).model_dump_json(indent=2) + "\n")
     write_text(shared.card, share_card(run, config, *names))
 

@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 
 from nmt.apps.documents.translation import FLAGS
-from nmt.apps.interop.card import license_of
 from nmt.apps.interop.export_folder import new_or_replaced, refuse_existing
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError, RunError, require
@@ -31,6 +30,7 @@ from nmt.data.tokens.sentencepiece_model import UNUSED, protobuf_fields, read_pi
 from nmt.data.tokens.tokenizer import Tokenizer, TokenizerPair
 from nmt.decoding.engines.native_engine import arrays_in_order, config_numbers, read_arrays, unsupported
 from nmt.decoding.engines.selection import prefers_fp32
+from nmt.evaluation.model_card import license_of
 from nmt.model.shapes import parameter_shapes
 from nmt.translation import LanguagePair
 from nmt.translation.texts import TextSegmenter

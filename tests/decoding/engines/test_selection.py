@@ -7,7 +7,8 @@ import shutil
 import pytest
 
 from nmt import Translator
-from nmt.artifacts.rundir import Int8Scores, RunDir
+from nmt.artifacts.records import Int8Scores
+from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError, RunError
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.decoding.engines import native_engine, selection

@@ -1,0 +1,152 @@
+"""The records of a run: the contents of its JSON files, validated."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Literal
+
+from pydantic import ConfigDict, Field
+
+from nmt.config.base import Section
+
+FORMAT = 1  # version of the run directory's format, recorded in each run
+
+
+class Environment(Section):
+    """The software and hardware on which a run is trained."""
+
+    model_config = ConfigDict(strict=True)
+
+    nmt: str
+    commit: str | None
+    python: str
+    torch: str
+    packages: dict[str, str | None]
+    platform: str
+    processor: str  # the choice of kernels also depends on facts that `instruction_set` does not tell
+    instruction_set: str
+    device: str
+    gpu: str | None
+    threads: int
+    world_size: int
+
+
+class Resumption(Section):
+    """A resumption on a changed machine."""
+
+    model_config = ConfigDict(strict=True)
+
+    after_update: int
+    changed: list[str]
+
+
+class RunInfo(Environment):
+    """The contents of run.json: how and on which machine a run is trained."""
+
+    format: Literal[1] = 1  # FORMAT
+    command: list[str]
+    seed: int
+    precision: Literal["fp32", "bf16", "fp16"] = Field(description="precision of the whole run, set when it starts")
+    data_fingerprint: str = Field(pattern=r"^[0-9a-f]+$", description="name of the tokenized corpus in the store")
+    packed: bool | None = Field(None, description="whether padding is left out of the computation; null: not known yet")
+    packed_reason: str = ""
+    resumed: list[Resumption] = Field(default_factory=list)
+
+
+class Int8Scores(Section):
+    """BLEU of the native engine on the validation set with one checkpoint, in int8 and in fp32."""
+
+    model_config = ConfigDict(strict=True)
+
+    checkpoint: str
+    int8_bleu: float = Field(ge=0.0, le=100.0)
+    fp32_bleu: float = Field(ge=0.0, le=100.0)
+
+    @property
+    def loss(self) -> float:
+        """The BLEU that int8 costs; negative if int8 scores higher."""
+        return self.fp32_bleu - self.int8_bleu
+
+
+class CheckpointIndex(Section):
+    """The contents of checkpoints/index.json: the checkpoints of a run with their scores."""
+
+    # Other versions of nmt may write other keys. The loss of a diverged model may be infinite.
+    model_config = ConfigDict(strict=True, extra="ignore", allow_inf_nan=True)
+
+    last: str | None = Field(None, description="newest checkpoint of the training itself")
+    early_stopping_metric: str = "loss"
+    checkpoints: dict[str, dict[str, float]] = Field(default_factory=dict, description="scores by name, oldest first")
+    best: str | None = None
+    validations_since_best: int = 0
+    signatures: dict[str, str] = Field(default_factory=dict, description="sacreBLEU signatures of the scores")
+    int8: Int8Scores | None = Field(None, description="measured at the end of training; null: not measured")
+
+
+class DirectionSize(Section):
+    """The number of pairs of one direction in a validation or test set."""
+
+    src: str
+    tgt: str
+    pairs: int = Field(ge=1)
+
+
+class SplitInfo(Section):
+    """The contents of data/valid.json and data/test.json: which lines belong to which direction."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    directions: tuple[DirectionSize, ...] = Field(min_length=1, description="in the order of the lines")
+
+
+class _Saved(Section):
+    """The base of what `nmt eval` saves; other versions of nmt may write other keys."""
+
+    model_config = ConfigDict(strict=True, extra="ignore")
+
+
+class SavedInterval(_Saved):
+    """The 95% confidence interval of a score."""
+
+    mean: float | None = None
+    half_width: float
+
+
+class SavedScore(_Saved):
+    """A score with the signature of its metric."""
+
+    value: float
+    signature: str = ""
+    interval: SavedInterval | None = None
+
+
+class SavedTwins(_Saved):
+    """The number of test sentences with a near-twin in the training data, and the scores of the others."""
+
+    sentences: int
+    scores_without: dict[str, float] = Field(default_factory=dict)
+
+
+class SavedEvaluation(_Saved):
+    """The contents of eval/test.json, without its texts and paths: the scores of the test set by `nmt eval`."""
+
+    set: str = "test"
+    sentences: int | None = None
+    beam_size: int | None = None
+    length_penalty: float | None = None
+    precision: str | None = None
+    checkpoints: list[str]
+    near_twins: SavedTwins | None = None
+    scores: dict[str, SavedScore] = Field(min_length=1, description="by the name of the metric")
+
+
+def checkpoint_quality(scores: Mapping[str, float], metric: str) -> float:
+    """Return the quality of a checkpoint with `scores` (value by metric) according to `metric`: larger is better.
+
+    Negative infinity if that score is missing or NaN.
+    """
+    value = scores.get(metric, math.nan)
+    if math.isnan(value):
+        return -math.inf
+    return -value if metric == "loss" else value
