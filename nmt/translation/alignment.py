@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from nmt.artifacts.rundir import RunDir
-from nmt.base.errors import NmtError
 from nmt.base.languages import Direction
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.translation.terms import occurrences
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from nmt.data.store.alignment import Aligner
     from nmt.data.store.glossary_pairs import TermLexicon
     from nmt.translation.segments import Displaced, Segment, SegmentTranslation
-    from nmt.translation.translator import Translator
 
 Links = list[tuple[int, int]]
 
@@ -74,26 +72,6 @@ class RunLexicon:
                     found.append((sorted(linked), term, any(each.target == term.target for _, each in written)))
             found.sort()
         return segment.displaced[key]
-
-
-def align(translator: Translator, segment: SegmentTranslation, direction: Direction) -> Links:
-    """Return the links (source token, target token) of `segment`, a translation by `translator`; from 0, sorted.
-
-    The lexicon of the run links the tokens of words that translate each other. The cross-attention of the
-    second-to-last layer links the others. Without a lexicon, as in imported models and old runs, it links all. RunError
-    if the lexicon is damaged.
-    """
-    lexicon = translator.lexicon
-    links = lexicon.links(segment, direction) if lexicon is not None else []
-    src, tgt = {i for i, _ in links}, {j for _, j in links}
-    if len(src) == len(segment.src_ids) or len(tgt) == len(segment.tgt_ids):
-        return sorted(links)
-    try:
-        weights = translator.cross_attention(segment, -2, lexicon.guided_head if lexicon is not None else None)
-    except NmtError:  # the engine, or the model, has only the last layer
-        weights = translator.cross_attention(segment)
-    by_attention = most_attended(weights, len(segment.tgt_ids))
-    return sorted([*links, *((i, j) for i, j in by_attention if i not in src and j not in tgt)])
 
 
 def most_attended(weights: Sequence[Sequence[float]], num_tgt: int) -> Links:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable
-from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -17,26 +16,14 @@ from nmt.data.read.corpus import read_parallel
 from nmt.data.read.formats.tmx import directions_in
 from nmt.data.read.table_names import corpus_named, format_of
 from nmt.data.text.glossary import WORD
-from nmt.translation.drafts import Drafts
-from nmt.translation.translation import Translation
-
-if TYPE_CHECKING:
-    from nmt.translation.translator import Request, Translator
+from nmt.translation.translation import Match
 
 MIN_SIMILARITY = 0.7  # of a match: 1 minus the Levenshtein distance over the length of the longer source
 _MAX_POSTINGS = 50_000  # occurrences of the words of a text that are looked at, those of the rarest first
 _MAX_CANDIDATES = 200  # whose similarity is computed
 
 
-class Match(NamedTuple):
-    """A pair of the memory whose source is like a text; `similarity` is 1 for the same source."""
-
-    source: str
-    target: str
-    similarity: float
-
-
-class Memory:
+class TranslationMemory:
     """Pairs in memory, with an index of their words: a lookup among a million takes milliseconds."""
 
     def __init__(self, pairs: Iterable[tuple[str, str]]):
@@ -88,24 +75,6 @@ class Memory:
         scorer = self._levenshtein.normalized_similarity
         best = self._process.extractOne(text, candidates, scorer=scorer, score_cutoff=MIN_SIMILARITY)
         return None if best is None else Match(best[0], self._targets[self._exact[best[0]]], best[1])
-
-    def translate(self, translator: Translator, texts: list[str], request: Request, first: int) -> list[Translation]:
-        """Return the targets of the `texts` that are in the memory, and the translations of the others.
-
-        The target of a similar source is the draft of a translation. `first` is as in `Translator.translate_block`.
-        """
-        matches = [self.find(text) for text in texts]
-        new = [
-            (text, match) for text, match in zip(texts, matches, strict=True) if not (match and match.similarity == 1)
-        ]
-        drafts = Drafts([text for text, _ in new], [match.target if match else "" for _, match in new])
-        rest = iter(translator.translate_block([text for text, _ in new], request._replace(drafts=drafts), first))
-        return [
-            Translation(match.target, memory=match)
-            if match and match.similarity == 1
-            else replace(next(rest), memory=match)
-            for match in matches
-        ]
 
     def _candidates(self, text: str) -> np.ndarray[Any, Any]:
         """Return the sources of a suitable length that share the most words with `text`, up to `_MAX_CANDIDATES`."""

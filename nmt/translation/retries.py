@@ -7,26 +7,14 @@ from dataclasses import replace
 
 from nmt.base.errors import NmtError
 from nmt.config import SearchOptions
-from nmt.data.text.glossary import Term, missed_terms
-from nmt.data.text.spans import may_have_numbers, number_differences, numbers_in
 from nmt.data.tokens.tokenizer import Tokenizer, TokenizerPair
 from nmt.translation.alignment import RunLexicon
-from nmt.translation.guards import find_loop
+from nmt.translation.guards import find_loop, has_loop, lost_spans, lost_terms, wrong_numbers
 from nmt.translation.segments import Search, Segment, Segments, SegmentTranslation, untranslated
 from nmt.translation.terms import term_ids, with_target
 
 TERM_BEAM_SIZES = (8, 16)  # of the search that must find the missing terms, and of the next one, which must find all
 RETRY_BEAM_SIZE = 5  # of the search for a hypothesis that keeps every protected span
-
-
-def has_loop(translation: SegmentTranslation) -> bool:
-    """Return True if the output repeats itself."""
-    return find_loop(translation.tgt_ids, translation.src_ids) is not None
-
-
-def lost_spans(segment: Segment, translation: SegmentTranslation) -> list[str]:
-    """Return the protected spans of `segment` that `translation` does not contain exactly once."""
-    return segment.protected.restore(translation.text)[1] if segment.protected.spans else []
 
 
 def retry_loops(segments: Segments, search: Search, options: SearchOptions) -> None:
@@ -113,23 +101,23 @@ def retry_missed(
         for segment in segments
         if segment.around is None
         # Samples keep their numbers: to replace them would change what is sampled.
-        and (_missed_terms(segment, segment.hypotheses[0]) or (not options.sample and wrong_numbers(segment)))
+        and (lost_terms(segment, segment.hypotheses[0]) or (not options.sample and wrong_numbers(segment)))
     ]
     if not missing:
         return
     beam = options.greedy().changed(beam_size=RETRY_BEAM_SIZE, num_hypotheses=RETRY_BEAM_SIZE, exact=options.exact)
     lacking, others = list[Segment](), list[Segment]()
     for segment in missing:
-        requires = tokenizer is not None and _missed_terms(segment, segment.hypotheses[0])
+        requires = tokenizer is not None and lost_terms(segment, segment.hypotheses[0])
         (lacking if requires else others).append(segment)
     _rank(others, search_again(others, search, beam), options, lexicon)
     if tokenizer is not None and lexicon is not None:
         _put_in_place(lacking, search, options, tokenizer, lexicon)
     # Terms that the model chooses by itself would share the beam with those that it has to be told.
     for size, only_missed in zip(TERM_BEAM_SIZES, (True, False), strict=True):
-        lacking = [segment for segment in lacking if _missed_terms(segment, segment.hypotheses[0])]
+        lacking = [segment for segment in lacking if lost_terms(segment, segment.hypotheses[0])]
         for segment in lacking:
-            missed = _missed_terms(segment, segment.hypotheses[0]) if only_missed else segment.terms
+            missed = lost_terms(segment, segment.hypotheses[0]) if only_missed else segment.terms
             segment.term_ids = term_ids(tokenizer, missed) if tokenizer is not None else ()
         wide = beam.changed(beam_size=size, num_hypotheses=size, exact=False, shortlist=False)
         _rank(lacking, search_again(lacking, search, wide), options, lexicon)
@@ -147,7 +135,7 @@ def _put_in_place(
         tried = list[tuple[Segment, SegmentTranslation, list[list[int]]]]()
         for segment in segments:
             best = segment.hypotheses[0]
-            missed = {term.target for term in _missed_terms(segment, best)}
+            missed = {term.target for term in lost_terms(segment, best)}
             movable = [each for each in lexicon.displaced_terms(segment, best) if each[1].target in missed]
             if movable and movable[0][0][0] >= len(segment.prefix_ids):
                 places, term, _ = movable[0]
@@ -175,7 +163,7 @@ def _rank(
         def faults(hypothesis: SegmentTranslation, segment: Segment = segment) -> tuple[int, int, int]:
             degenerate = len(lost_spans(segment, hypothesis)) + has_loop(hypothesis)
             degenerate += bool(segment.term_ids) and not hypothesis.finished
-            return degenerate, len(_missed_terms(segment, hypothesis)), bool(wrong_numbers(segment, hypothesis.text))
+            return degenerate, len(lost_terms(segment, hypothesis)), bool(wrong_numbers(segment, hypothesis.text))
 
         distinct: dict[tuple[int, ...], SegmentTranslation] = {}
         for hypothesis in [*segment.hypotheses, *hypotheses]:
@@ -188,20 +176,3 @@ def _rank(
 
 def _is_misplaced(segment: Segment, translation: SegmentTranslation, lexicon: RunLexicon | None) -> bool:
     return lexicon is not None and any(elsewhere for *_, elsewhere in lexicon.displaced_terms(segment, translation))
-
-
-def wrong_numbers(segment: Segment, output: str | None = None) -> list[str]:
-    """Return the numbers that are in only one of the source of `segment` and `output` (default: its best hypothesis).
-
-    Numbers inside of protected spans are not compared.
-    """
-    output = segment.hypotheses[0].text if output is None else output
-    if not (segment.keeps_numbers and (may_have_numbers(segment.protected.text) or may_have_numbers(output))):
-        return []
-    return number_differences(segment.protected.numbers(), numbers_in(segment.protected.without_spans(output)))
-
-
-def _missed_terms(segment: Segment, translation: SegmentTranslation) -> list[Term]:
-    if not segment.terms:
-        return []
-    return missed_terms(segment.terms, segment.protected.restore(translation.text)[0])

@@ -6,23 +6,34 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 from nmt.base.languages import Direction, written_without_spaces
 from nmt.data.text.glossary import Term, missed_terms
 from nmt.data.text.spans import ANY_PLACEHOLDER
 from nmt.data.text.text_statistics import TextStatistics
-from nmt.translation.guards import count_copied, find_unusual, is_in_wrong_language, is_mostly_copied
+from nmt.translation.guards import (
+    count_copied,
+    find_unusual,
+    has_loop,
+    is_in_wrong_language,
+    is_mostly_copied,
+    wrong_numbers,
+)
 from nmt.translation.protect import Protected, missing
-from nmt.translation.retries import has_loop, wrong_numbers
 from nmt.translation.segments import Displaced, Segment, SegmentTranslation
 from nmt.translation.texts import SegmentedText
 
-if TYPE_CHECKING:
-    from nmt.translation.memory import Match
-
 USABLE_CHRF = 30.0  # below this, `nmt eval` calls translations unusable
 _TAG_TOKENS = 2  # at most, before each segment: the tag of a language and a space
+
+
+class Match(NamedTuple):
+    """A pair of the memory whose source is like a text; `similarity` is 1 for the same source."""
+
+    source: str
+    target: str
+    similarity: float
 
 
 @dataclass(frozen=True)

@@ -13,16 +13,17 @@ from pydantic import ValidationError
 from nmt.artifacts.find_model import find_run
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError
+from nmt.base.languages import Direction
 from nmt.base.special_tokens import EOS_ID
 from nmt.config import SearchOptions
 from nmt.data.text.glossary import Glossary
 from nmt.data.text.text_statistics import TextStatistics
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.decoding.engines.interface import Engine, Weights
-from nmt.translation.alignment import RunLexicon
-from nmt.translation.drafts import Drafts
+from nmt.translation.alignment import Links, RunLexicon, most_attended
+from nmt.translation.guards import has_loop
 from nmt.translation.languages import LanguagePair
-from nmt.translation.retries import has_loop, retry_loops, retry_lost_spans, retry_missed
+from nmt.translation.retries import retry_loops, retry_lost_spans, retry_missed
 from nmt.translation.segments import (
     ForcedScore,
     SegmentTranslation,
@@ -36,7 +37,6 @@ from nmt.translation.translation import Translation, put_together
 
 if TYPE_CHECKING:
     from nmt.model.recording import AttentionWeights
-    from nmt.translation.memory import Memory
 
 log = logging.getLogger(__name__)
 
@@ -55,8 +55,6 @@ class Request(NamedTuple):
     from_: str | None = None
     draw_by_line: bool = False  # in sampling: equal texts on different lines get different samples
     glossary: Glossary | None = None
-    drafts: Drafts | None = None
-    memory: Memory | None = None
 
 
 class Translator:
@@ -175,14 +173,13 @@ class Translator:
             yield block, self.translate_block(block, request, first)
             first += len(block)
 
-    def translate_block(self, texts: list[str], request: Request, first: int) -> list[Translation]:
+    def translate_block(
+        self, texts: list[str], request: Request, first: int, drafts: Sequence[str] | None = None
+    ) -> list[Translation]:
         """Translate `texts`, the lines from number `first` on."""
-        options, prefix, to, from_, draw_by_line, glossary, earlier, memory = request
-        if memory is not None:
-            return memory.translate(self, texts, request._replace(memory=None), first)
+        options, prefix, to, from_, draw_by_line, glossary = request
         prefixes = [prefix] * len(texts) if prefix else None
         draws = range(first, first + len(texts)) if draw_by_line else None
-        drafts = None if earlier is None else earlier.of(texts)
         return self.translate(
             texts, options, prefixes, to=to, from_=from_, draws=draws, glossary=glossary, drafts=drafts
         )
@@ -263,6 +260,25 @@ class Translator:
         target = [*segment.tgt_tag, *segment.tgt_ids, *[EOS_ID] * segment.finished]
         look = partial(self.engine.cross_attention, target=target, layer=layer, head=head)
         return self.engine.map(look, [segment.src_ids])[0][len(segment.tgt_tag) :]
+
+    def align(self, segment: SegmentTranslation, direction: Direction) -> Links:
+        """Return the links (source token, target token) of `segment`, a translation by this translator; from 0, sorted.
+
+        The lexicon of the run links the tokens of words that translate each other. The cross-attention of the
+        second-to-last layer links the others. Without a lexicon, as in imported models and old runs, it links all.
+        RunError if the lexicon is damaged.
+        """
+        lexicon = self.lexicon
+        links = lexicon.links(segment, direction) if lexicon is not None else []
+        src, tgt = {i for i, _ in links}, {j for _, j in links}
+        if len(src) == len(segment.src_ids) or len(tgt) == len(segment.tgt_ids):
+            return sorted(links)
+        try:
+            weights = self.cross_attention(segment, -2, lexicon.guided_head if lexicon is not None else None)
+        except NmtError:  # the engine, or the model, has only the last layer
+            weights = self.cross_attention(segment)
+        by_attention = most_attended(weights, len(segment.tgt_ids))
+        return sorted([*links, *((i, j) for i, j in by_attention if i not in src and j not in tgt)])
 
     def attention_weights(self, segment: SegmentTranslation) -> AttentionWeights:
         """Return the attention of every layer and head while the model writes `segment`, as tensors.

@@ -1,13 +1,11 @@
-"""Drafts: the translation of an earlier version of a text makes its search faster, and changes nothing."""
+"""A draft, such as the translation of a similar text, makes the search faster, and changes nothing."""
 
 from __future__ import annotations
 
 import pytest
 
 from nmt import Translator
-from nmt.base.errors import DataError
 from nmt.config import SearchOptions
-from nmt.translation.drafts import Drafts
 
 
 @pytest.fixture(scope="module")
@@ -40,19 +38,3 @@ def test_a_span_of_the_draft_is_the_placeholder_that_the_model_writes(translator
     tokens = translator.tokenizers.tgt.tokens(text.segments[0].draft_ids)
     assert text.segments[0].protected.spans == ["https://a.b/c"]
     assert "https" not in "".join(tokens)
-
-
-def test_a_line_is_found_again_and_a_changed_one_is_expected_in_its_place():
-    drafts = Drafts(["a", "b", "c", "d", "b"], ["A", "B", "C", "D", "B2"])
-    assert drafts.of(["new", "b", "changed"]) == ["A", "B", "C"]
-    assert drafts.of(["d", "b", "e"]) == ["D", "B2", ""]
-    blank = Drafts(["a", "", "b", "", "c", "", "d"], ["A", "", "B", "", "C", "", "D"])
-    assert blank.of(["a", "", "b", "", "changed", "", "d"]) == ["A", "", "B", "", "C", "", "D"]
-    assert Drafts(["a"], ["A"]).of(["a", "b", "c"]) == ["A", "", ""]
-
-
-def test_files_of_different_lengths_are_refused(tmp_path):
-    (tmp_path / "old.src").write_text("a\nb\n")
-    (tmp_path / "old.tgt").write_text("A\n")
-    with pytest.raises(DataError, match=r"old.tgt:? ?.*1 lines, but old.src has 2"):
-        Drafts.read(tmp_path / "old.src", tmp_path / "old.tgt")

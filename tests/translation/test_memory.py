@@ -11,7 +11,9 @@ from nmt import Translator
 from nmt.base.errors import DataError
 from nmt.base.languages import Direction
 from nmt.translation import memory as module
-from nmt.translation.memory import Match, Memory
+from nmt.translation.memory import TranslationMemory
+from nmt.translation.memory_translator import MemoryTranslator
+from nmt.translation.translation import Match
 from nmt.translation.translator import Request
 from tests.command_line import nmt
 from tests.words import WORDS
@@ -29,13 +31,13 @@ PAIRS = [
 
 
 def test_the_same_source_is_found_with_its_last_target():
-    memory = Memory(PAIRS)
+    memory = TranslationMemory(PAIRS)
     assert len(memory) == 4
     assert memory.find("  Good morning!\t") == Match("Good morning!", "Guten Morgen!", 1.0)
 
 
 def test_the_most_similar_source_is_found_and_none_that_differs_too_much():
-    memory = Memory(PAIRS)
+    memory = TranslationMemory(PAIRS)
     found = memory.find("The cat sleeps on our old sofa.")
     assert found is not None
     assert (found.source, found.similarity == 1, round(found.similarity, 3)) == (PAIRS[0][0], False, 0.903)
@@ -43,7 +45,7 @@ def test_the_most_similar_source_is_found_and_none_that_differs_too_much():
     assert memory.find("我来自中国") == Match("我来自中国。", "I am from China.", pytest.approx(5 / 6))
     for text in ("", "  ", "Trains are late today.", "sofa", "\ud800"):
         assert memory.find(text) is None
-    assert Memory([]).find("The cat sleeps.") is None
+    assert TranslationMemory([]).find("The cat sleeps.") is None
 
 
 def test_the_index_finds_what_a_search_through_all_sources_finds(monkeypatch):
@@ -51,7 +53,7 @@ def test_the_index_finds_what_a_search_through_all_sources_finds(monkeypatch):
 
     draw = random.Random(5)
     sources = list(dict.fromkeys(" ".join(draw.choices(WORDS, k=draw.randint(3, 9))) for _ in range(400)))
-    memory = Memory((source, source) for source in sources)
+    memory = TranslationMemory((source, source) for source in sources)
     for source in sources[:60]:
         words = source.split()
         words[draw.randrange(len(words))] = draw.choice([draw.choice(WORDS), "other"])
@@ -66,10 +68,10 @@ def test_the_index_finds_what_a_search_through_all_sources_finds(monkeypatch):
 
 def test_a_known_text_is_not_translated_and_the_others_are_as_without_a_memory(two_run):
     texts = ["12345", " 678 ", "12 346", ""]
-    memory = Memory([("678", "known"), ("12345 ", "54321"), ("12 347", "74321")])
+    memory = TranslationMemory([("678", "known"), ("12345 ", "54321"), ("12 347", "74321")])
     with Translator.load(two_run, device="cpu") as translator:
         plain = translator.translate(texts, to="de")
-        found = translator.translate_block(texts, Request(translator.options, to="de", memory=memory), 1)
+        found = MemoryTranslator(translator, memory).translate_block(texts, Request(translator.options, to="de"), 1)
     assert [each.text for each in found] == ["54321", "known", plain[2].text, ""]
     assert [each.memory and each.memory.similarity == 1 for each in found] == [True, True, False, None]
     assert found[2].score == plain[2].score
@@ -93,7 +95,7 @@ def test_the_command_reads_the_units_with_its_languages(two_run, tmp_path):
     assert new["memory"] is None
     plain = nmt("translate", "-m", two_run, "--to", "de", stdin=b"12 & 35\n99\n").stdout.splitlines()
     assert [similar["text"], new["text"]] == plain
-    assert nmt(*command, "--draft", "a,b", "1").returncode == 2
+    assert nmt(*command, "--prefix", "a", "1").returncode == 2
 
 
 @pytest.mark.parametrize(
@@ -108,4 +110,4 @@ def test_the_command_reads_the_units_with_its_languages(two_run, tmp_path):
 def test_a_file_that_is_no_memory_is_refused(tmp_path, content, message):
     (tmp_path / "memory.tmx").write_text(content)
     with pytest.raises(DataError, match=message):
-        Memory.read(str(tmp_path / "memory.tmx"), Direction("en", "de"))
+        TranslationMemory.read(str(tmp_path / "memory.tmx"), Direction("en", "de"))

@@ -11,7 +11,8 @@ from nmt.config import SearchOptions
 from nmt.data.text.text_statistics import TextStatistics
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.translation import LanguagePair, Translator
-from nmt.translation.retries import retry_missed, wrong_numbers
+from nmt.translation.guards import wrong_numbers
+from nmt.translation.retries import retry_missed
 from nmt.translation.segments import untranslated
 from nmt.translation.texts import TextSegmenter
 

@@ -25,10 +25,11 @@ from nmt.config import SearchOptions
 if TYPE_CHECKING:
     from nmt.apps.ray.ray_translator import RayTranslator
     from nmt.translation import Translator
+    from nmt.translation.memory_translator import MemoryTranslator
     from nmt.translation.pivot import PivotTranslator
     from nmt.translation.translator import Request
 
-    BlockTranslator = Translator | RayTranslator | PivotTranslator
+    BlockTranslator = Translator | RayTranslator | PivotTranslator | MemoryTranslator
 
 log = logging.getLogger(__name__)
 
@@ -321,6 +322,7 @@ def settings_of(
 ) -> dict[str, object]:
     """Return what determines the translations: the options, and checksums, so that no others continue an output."""
     from nmt.apps.ray.ray_worker import checksums_of_weights
+    from nmt.translation.memory_translator import MemoryTranslator
 
     options, languages = request.options, {"to": request.to, "from": request.from_}
     settings = {
@@ -332,8 +334,8 @@ def settings_of(
     }
     if options.shortlist and models[0].shortlist.is_file():  # if it is missing, the engine reports the error
         settings["shortlist"] = sha256_of(models[0].shortlist)[:_CHECKSUM_CHARACTERS]
-    if request.memory is not None:
-        settings["memory"] = request.memory.checksum[:_CHECKSUM_CHARACTERS]
+    if isinstance(translator, MemoryTranslator):
+        settings["memory"] = translator.memory.checksum[:_CHECKSUM_CHARACTERS]
     if glossary is not None:
         settings["glossary"] = sha256_of(glossary)[:_CHECKSUM_CHARACTERS]
     return settings

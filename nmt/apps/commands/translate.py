@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from nmt.apps.commands.options import BlockTranslator
     from nmt.base.languages import Direction
     from nmt.translation import Translation
-    from nmt.translation.memory import Memory
+    from nmt.translation.memory_translator import MemoryTranslator
     from nmt.translation.translator import Request
 
 log = logging.getLogger(__name__)
@@ -94,22 +94,6 @@ GlossaryFile = Annotated[
     ),
 ]
 
-
-def _two_files(value: str | None) -> str | None:
-    if value is not None and value.count(",") != 1:
-        raise typer.BadParameter("give two files, with a comma between them: OLD.src,OLD.tgt")
-    return value
-
-
-Draft = Annotated[
-    str | None,
-    rare_option(
-        callback=_two_files,
-        metavar="SRC,TGT",
-        help="An earlier version of the input and its translation, line by line. Greedy search then only verifies what "
-        "did not change; the output is the same, sooner.",
-    ),
-]
 MemoryFile = Annotated[
     str | None,
     rare_option(
@@ -139,7 +123,6 @@ def translate(
     search: SearchFlags = SearchFlags({}),  # noqa: B008 (one option per field)
     prefix: Prefix = None,
     glossary: GlossaryFile = None,
-    draft: Draft = None,
     tm: MemoryFile = None,
     attention: Picture = None,
     alignments: Alignments = False,
@@ -159,16 +142,16 @@ def translate(
     refuse(
         {
             "--ray-workers needs --ray": ray_workers is not None and ray is None,
-            "--ray needs a file given with --input, and cannot be used with --alignments or --draft": ray is not None
-            and (input is None or alignments or draft),
+            "--ray needs a file given with --input, and cannot be used with --alignments": ray is not None
+            and (input is None or alignments),
             "give texts or --input, not both": texts and input,
             "--attention draws one text; give it as an argument": attention is not None and len(texts) != 1,
             "--resume continues a file: it needs --output, and does not go with --attention": resume
             and (output is None or attention is not None),
-            "--tm cannot be used with --draft, --then, --prefix, --attention, --alignments or --ray": tm is not None
-            and (draft or then or prefix or attention or alignments or ray),
-            "--then cannot be used with --glossary, --draft, --attention, --alignments or --ray": then is not None
-            and (glossary or draft or attention or alignments or ray),
+            "--tm cannot be used with --then, --prefix, --attention, --alignments or --ray": tm is not None
+            and (then or prefix or attention or alignments or ray),
+            "--then cannot be used with --glossary, --attention, --alignments or --ray": then is not None
+            and (glossary or attention or alignments or ray),
             "--prefix is one line: it must not contain line breaks": prefix and {*prefix} & {"\n", "\r"},
             "--alignments needs --format jsonl": alignments and format != "jsonl",
         }
@@ -177,7 +160,6 @@ def translate(
         "--resume": resume,
         "--prefix": prefix,
         "--then": then,
-        "--draft": draft,
         "--tm": tm,
         "--attention": attention,
         "--format jsonl": format == "jsonl",
@@ -185,17 +167,14 @@ def translate(
     }
     source, column = document_in(texts, output, for_texts)
     found, last = find_models(models, checkpoint), find_models([then]) if then is not None else ()
-    earlier = [Path(name) for name in draft.split(",")] if draft else []
     read: list[Path | int] = [
         *filter(None, (source, Path(split_choice(str(input))[0]) if input else None, glossary)),
-        *earlier,
         *[STANDARD_INPUT] * (not texts and not input),
     ]
     refuse_replacing(filter(None, (output, attention)), read, [*found, *last])
     with open_translator(
         found, engine, device, precision, ray, ray_workers, scores=format == "jsonl", last=last
     ) as translator:
-        from nmt.translation.drafts import Drafts
         from nmt.translation.stream import grow_blocks, read_blocks
         from nmt.translation.translator import Request, Translator
 
@@ -209,18 +188,17 @@ def translate(
             to,
             from_,
             glossary=None if glossary is None else read_glossary(glossary, direction),
-            drafts=Drafts.read(*earlier) if earlier else None,
-            memory=None if tm is None else _read_memory(tm, direction()),
         )
         if source is not None and output is not None and isinstance(translator, Translator):
             translate_document(translator, source, column, output, request)
             return
-        settings = {} if output is None else shared.settings_of([*found, *last], translator, request, glossary)
-        settings |= {
+        if tm is not None:
+            translator = _with_memory(translator, tm, direction())
+        settings = {
+            **({} if output is None else shared.settings_of([*found, *last], translator, request, glossary)),
             "format": format,
             "prefix": prefix,
             "alignments": alignments,
-            "tm": request.memory and request.memory.checksum,
         }
         num_lines = 1 if format == "jsonl" else options.num_hypotheses
         render = (
@@ -245,10 +223,13 @@ def translate(
             _draw_attention(translator, translations[0], attention)
 
 
-def _read_memory(name: str, direction: Direction) -> Memory:
-    from nmt.translation.memory import Memory  # only if it is needed
+def _with_memory(translator: BlockTranslator, name: str, direction: Direction) -> MemoryTranslator:
+    from nmt.translation import Translator
+    from nmt.translation.memory import TranslationMemory  # only if it is needed
+    from nmt.translation.memory_translator import MemoryTranslator
 
-    return Memory.read(name, direction)
+    assert isinstance(translator, Translator)  # --tm excludes the others
+    return MemoryTranslator(translator, TranslationMemory.read(name, direction))
 
 
 def _records(
@@ -301,6 +282,8 @@ def _as_json(
     best: Translation,
 ) -> str:
     """Return one JSON object, which lists all hypotheses if there are several, with the fields of its record first."""
+    from nmt.translation.memory_translator import MemoryTranslator
+
     fields = {
         **(records.popleft() if records else {}),
         **_fields(best, translator),
@@ -320,7 +303,7 @@ def _as_json(
         "numbers_missed": best.numbers_missed,
         "unusual_source": best.unusual_source,
     }
-    if request.memory is not None:
+    if isinstance(translator, MemoryTranslator):
         fields["memory"] = best.memory and best.memory._asdict()
     if best.through is not None:
         fields |= {"pivot": best.pivot[0] if best.pivot else None, "pivot_text": best.through.text}

@@ -14,7 +14,7 @@ from nmt.base.languages import Direction, language_tag, written_without_spaces
 from nmt.data.text.glossary import TERM_SYMBOLS
 from nmt.data.text.spans import PLACEHOLDERS, find_spans
 from nmt.translation import Translation, Translator
-from nmt.translation.alignment import Links, align
+from nmt.translation.alignment import Links
 from nmt.translation.segments import SegmentTranslation
 
 _ENDS = r""",.;:!?"'()\[\]¡¿«»‹›‘’‚“”„…،؛؟۔।॥、。「」『』（），：；！？"""
@@ -54,7 +54,7 @@ def explain(translator: Translator, source: str, direction: Direction, translati
         return None
     src, tgt = (_words([side], *each) for side, each in zip(surfaces, zip(texts, direction, strict=True), strict=True))
     (src_words, src_word_of), (tgt_words, tgt_word_of) = src, tgt
-    links = {(src_word_of[i], tgt_word_of[j]) for i, j in align(translator, segment, direction)}
+    links = {(src_word_of[i], tgt_word_of[j]) for i, j in translator.align(segment, direction)}
     (scores,) = translator.engine.score([segment.src_ids], [[*segment.tgt_tag, *segment.tgt_ids]])
     least = [0.0] * len(tgt_words)
     for word, score in zip(tgt_word_of, scores[len(segment.tgt_tag) :], strict=False):  # the score of eos is not used
@@ -77,7 +77,7 @@ def align_words(translator: Translator, source: str, translation: Translation) -
     for segment in translation.segments:
         src, tgt = _tokens(translator, segment)
         if tgt:
-            links += [(num_src + i, num_tgt + j) for i, j in align(translator, segment, direction)]
+            links += [(num_src + i, num_tgt + j) for i, j in translator.align(segment, direction)]
         num_src, num_tgt = num_src + len(src), num_tgt + len(tgt)
         symbols = dict.fromkeys(symbol for token in src if (symbol := token.removeprefix("▁")) in PLACEHOLDERS)
         placeholders = {symbol: next(spans, symbol) for symbol in symbols}

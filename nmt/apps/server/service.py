@@ -22,9 +22,10 @@ from nmt.base.languages import Direction, base_code, chinese_form, english_name,
 from nmt.data.check.scripts import form_of_chinese
 from nmt.data.text.glossary import Glossary, Term
 from nmt.translation import Translation, Translator
-from nmt.translation.memory import Match, Memory
+from nmt.translation.memory import TranslationMemory
 from nmt.translation.pivot import paths
 from nmt.translation.texts import SegmentedText
+from nmt.translation.translation import Match
 
 _QUICK_CHARACTERS = 2000  # up to this total length, the event loop looks up and segments texts; longer ones, a thread
 
@@ -44,7 +45,7 @@ class Routed(NamedTuple):
     draft: str = ""  # a translation to expect
     flags: bool = False  # whether to check the translation, which takes a fifth as long as a sentence
     then: tuple[Direction, ServedModel] | None = None  # translates what `model` translated into a third language
-    memory: Memory | None = None  # of the client
+    memory: TranslationMemory | None = None  # of the client
     symbol: str = ""  # a user symbol to read before the text, and a space
 
     def match(self) -> Match | None:
@@ -95,7 +96,7 @@ class Service:
         self.detector = Detector(self.sources)
         directions = {**models.directions, **paths(models.directions, models.directions)}
         names = {b"": settings.tm, **keys}
-        memories = {name: Memory.read_all(name, directions) for name in {*names.values()} if name}
+        memories = {name: TranslationMemory.read_all(name, directions) for name in {*names.values()} if name}
         self._memories = {client: memories[name] for client, name in names.items() if name}
         self._find_path = lru_cache(_MAX_DIRECTIONS)(self._path)
 
@@ -121,7 +122,7 @@ class Service:
         memory = self.memory(client, Direction(first[0].src, path[-1][0].tgt))
         return Routed(text, *first, form=form, then=then[0] if then else None, memory=memory)
 
-    def memory(self, client: bytes, direction: Direction) -> Memory | None:
+    def memory(self, client: bytes, direction: Direction) -> TranslationMemory | None:
         """Return the translation memory of a client, or else that of all clients."""
         return self._memories.get(client, self._memories.get(b"", {})).get(direction)
 

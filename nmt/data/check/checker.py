@@ -41,6 +41,7 @@ from nmt.data.check.scripts import (
 from nmt.data.check.shifts import RowFeatures, Shift, find_shifts
 from nmt.data.check.twins import TwinFinder
 from nmt.data.read.cells import has_cell_error, is_column_name
+from nmt.data.read.corpus import SentencePair
 
 _SPAN_RULES = BIT["markup"] | BIT["markup_mismatch"] | BIT["span_mismatch"]
 _MISREAD = LEAD | FOLLOWING
@@ -193,6 +194,11 @@ class Checker:
                 return False
             is_alike = len(set(src_words).intersection(tgt_words)) >= needed
         return is_alike and is_more_than_names(tgt)
+
+
+def texts_of(chunk: Sequence[SentencePair]) -> tuple[list[str], list[str]]:
+    """Return the sources and the targets of a chunk."""
+    return [pair.src for pair in chunk], [pair.tgt for pair in chunk]
 
 
 def _compare(rows: RowFeatures, row: int, src: Side, tgt: Side) -> int:

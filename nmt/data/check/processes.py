@@ -14,9 +14,8 @@ from multiprocessing import get_context, parent_process
 from multiprocessing.resource_tracker import ensure_running
 
 from nmt.base.errors import NmtError
-from nmt.data.check.checker import Checked, Checker
+from nmt.data.check.checker import Checked, Checker, texts_of
 from nmt.data.check.profile import Expectations
-from nmt.data.check.stream import texts_of
 from nmt.data.read.corpus import SentencePair
 
 _IN_FLIGHT = 2  # chunks per process

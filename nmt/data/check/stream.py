@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from nmt.base.errors import DataError, counted
 from nmt.config.corpora import ParallelFiles
-from nmt.data.check.checker import Checked, Checker
+from nmt.data.check.checker import Checked, Checker, texts_of
 from nmt.data.check.profile import Expectations
 from nmt.data.check.repeats import Repeats
 from nmt.data.check.rules import ALL_BITS, BIT, RULES, bits_switched_on, rules_in
@@ -88,11 +88,6 @@ def _map(
             yield from check_in_processes(chain([chunk], chunks), expected, bits, workers)
             return
         yield chunk, checker.check(*texts_of(chunk))
-
-
-def texts_of(chunk: list[SentencePair]) -> tuple[list[str], list[str]]:
-    """Return the sources and the targets of a chunk."""
-    return [pair.src for pair in chunk], [pair.tgt for pair in chunk]
 
 
 @dataclass(frozen=True)

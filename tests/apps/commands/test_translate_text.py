@@ -352,19 +352,6 @@ def test_a_document_given_as_lines_is_warned_of(digits_run, tmp_path):
     )
 
 
-def test_an_earlier_version_with_its_translation_changes_no_line(digits_run, tmp_path):
-    old, new = b"12\n345\n\n678. 9.\n", b"12\n3456\n77\n\n678. 91.\n"
-    (tmp_path / "old.src").write_bytes(old)
-    (tmp_path / "old.tgt").write_text(nmt("translate", "-m", digits_run, stdin=old).stdout)
-    files = f"{tmp_path / 'old.src'},{tmp_path / 'old.tgt'}"
-    expected = nmt("translate", "-m", digits_run, stdin=new).stdout
-    assert nmt("translate", "-m", digits_run, "--draft", files, stdin=new).stdout == expected
-    done = nmt("translate", "-m", digits_run, "--draft", "old.src", stdin=new)
-    assert (done.returncode, "OLD.src,OLD.tgt" in done.stderr) == (2, True)
-    done = nmt("translate", "-m", digits_run, "--draft", files, "-o", tmp_path / "old.tgt", stdin=new)
-    assert (done.returncode, "is the input" in done.stderr) == (1, True)
-
-
 def test_attention_is_drawn_when_the_output_is_complete(digits_run, tmp_path):
     (tmp_path / "a.svg").mkdir()
     done = nmt("translate", "-m", digits_run, "12", "--attention", tmp_path / "a.svg", "-o", tmp_path / "out.txt")

@@ -15,7 +15,7 @@ from nmt.base.languages import Direction
 from nmt.data.store.glossary_pairs import TermLexicon
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.translation import Glossary
-from nmt.translation.alignment import align, most_attended
+from nmt.translation.alignment import most_attended
 from tests.words import WORDS
 
 
@@ -97,7 +97,7 @@ def test_words_of_the_lexicon_are_linked_with_their_translations_and_the_others_
         words, tokens = align_words(translator, text, translation)
         by_attention = sorted(most_attended(translator.cross_attention(segment, -2), len(segment.tgt_ids)))
         translator.lexicon = None
-        assert align(translator, segment, Direction("de", "en")) == by_attention
+        assert translator.align(segment, Direction("de", "en")) == by_attention
     targets = [strip(word)[::-1] for word in translation.text.split()]
     known = [(i, targets.index(word)) for i, word in enumerate(map(strip, text.split()))
              if word in WORDS[2:] and targets.count(word) == 1]  # fmt: skip
@@ -146,5 +146,5 @@ def test_a_damaged_lexicon_is_reported_when_alignments_are_asked_for(with_lexico
     with Translator.load(run, device="cpu", precision="fp32") as translator:
         (translation,) = translator.translate([WORDS[3]])
         with pytest.raises(RunError, match="this is not a lexicon, or it is damaged") as caught:
-            align(translator, translation.segments[0], Direction("de", "en"))
+            translator.align(translation.segments[0], Direction("de", "en"))
     assert caught.value.path == run.lexicon
