@@ -1,6 +1,6 @@
 """Build the documentation site into build/site: `make docs`. With --serve, show it at http://localhost:8000 instead.
 
-First generates the command-line and the configuration reference from the program. Warnings, such as broken links, fail
+First writes the command-line and the configuration reference anew (reference.py). Warnings, such as broken links, fail
 the build. Needs the extra `docs`, but no network.
 """
 
@@ -12,7 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from reference import cli_reference, configuration_reference
+from reference import write_pages
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -23,9 +23,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--serve", action="store_true")
     serve = parser.parse_args().serve
-    pages = {"cli.md": cli_reference(), "configuration.md": configuration_reference()}
-    for name, text in pages.items():
-        (ROOT / "docs" / "reference" / name).write_text(text + "\n", encoding="utf-8")
+    write_pages()
     command = ["serve"] if serve else ["build", "--strict", "--clean"]
     search_path = os.pathsep.join(filter(None, [str(HERE), os.environ.get("PYTHONPATH")]))  # for formulas.py
     program = [sys.executable, "-m", "zensical", *command]

@@ -1,12 +1,15 @@
 """Write the command-line and the configuration reference from the program itself.
 
-`make docs` writes both pages (scripts/docs/build.py). Do not edit them by hand.
+    python scripts/docs/reference.py
+
+Both pages, docs/reference/cli.md and configuration.md, are committed, and a test compares them with what this writes.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
@@ -16,6 +19,20 @@ from typer.models import ArgumentInfo, OptionInfo
 if TYPE_CHECKING:
     from pydantic import BaseModel
     from pydantic.fields import FieldInfo
+
+ROOT = Path(__file__).parents[2]
+
+
+def pages() -> dict[Path, str]:
+    """Return the text of each generated page by its path."""
+    texts = {"cli.md": cli_reference(), "configuration.md": configuration_reference()}
+    return {ROOT / "docs" / "reference" / name: text + "\n" for name, text in texts.items()}
+
+
+def write_pages() -> None:
+    """Write each generated page where it belongs."""
+    for path, text in pages().items():
+        path.write_text(text, encoding="utf-8")
 
 
 def cli_reference() -> str:
@@ -31,7 +48,7 @@ def cli_reference() -> str:
         "See also: [exit codes](exit-codes.md) and [the JSON output](jsonl.md).",
         "",
         *(line for lines in sections for line in lines),
-    ])  # fmt: skip
+    ]).rstrip("\n")  # fmt: skip
 
 
 def _command_lines(function: Callable[..., Any], name: str) -> list[str]:
@@ -119,7 +136,7 @@ def configuration_reference() -> str:
     lines += _section_lines("Augmentation", AugmentConfig)
     lines += _section_lines("Glossary", GlossaryConfig)
     lines += _section_lines("Subword regularization", SubwordRegularization)
-    return "\n".join([*lines, *_section_lines("Stages of a training", Stage)])
+    return "\n".join([*lines, *_section_lines("Stages of a training", Stage)]).rstrip("\n")
 
 
 def _section_lines(title: str, section: type[BaseModel]) -> list[str]:
@@ -187,3 +204,8 @@ def _cell(text: str) -> str:
     """Return `text` for a table cell of Markdown."""
     quoted = re.sub(r"(?<![`\w])(\{\w+\}|\$\w+|%\w|\*_\w+|<\w+>)", r"`\1`", text) if "`" not in text else text
     return quoted.replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT))
+    write_pages()

@@ -1,4 +1,4 @@
-"""The generated references hold every command, option and key; the page on JSON holds every field."""
+"""The generated references are up to date and complete: every command, option, key and field of JSON."""
 
 from __future__ import annotations
 
@@ -25,6 +25,12 @@ def reference():
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def test_the_committed_pages_are_those_that_the_program_writes(reference):
+    for path, text in reference.pages().items():
+        written = path.read_text(encoding="utf-8")
+        assert written == text, f"{path.name} is out of date: run python scripts/docs/reference.py"
 
 
 def help_of(*command: str) -> str:

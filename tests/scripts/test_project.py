@@ -116,11 +116,3 @@ def test_every_package_that_nmt_imports_is_asked_for():
     asked = [*PROJECT["dependencies"], *(r for extra in extras for r in EXTRAS[extra])]
     through_others = {"httptools", "python-multipart", "uvloop"}  # uvicorn and starlette use them
     assert foreign == {re.match(r"[\w-]+", requirement)[0] for requirement in asked} - through_others
-
-
-def test_the_sdist_leaves_out_what_git_ignores_in_the_documentation():
-    ignored = [line for line in (ROOT / ".gitignore").read_text(encoding="utf-8").splitlines() if "docs/" in line]
-    manifest = (ROOT / "MANIFEST.in").read_text(encoding="utf-8").splitlines()
-    excluded = {name for line in manifest if line.startswith("exclude ") for name in line.split()[1:]}
-    assert ignored
-    assert set(ignored) <= excluded
