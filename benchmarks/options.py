@@ -1,6 +1,6 @@
 """Measure the cost of options per update: processor time compared with a training without them.
 
-    python benchmarks/options.py --batch-tokens 1024,4096 --options r_drop,guided_alignment --precision bf16
+    python benchmarks/options.py --batch-tokens 1024,4096 --options r_drop,rotary --precision bf16
 
 Uses a model with the sizes of configs/multi30k-de-en.yaml, random ids and one thread.
 """
@@ -25,10 +25,7 @@ from nmt.training.update.distributed import ProcessGroup
 from nmt.training.update.optimizer import Optimizer
 from nmt.training.update.step import Step
 
-TRAINING: dict[str, dict[str, Any]] = {
-    "r_drop": {"r_drop": 5.0},
-    "guided_alignment": {"guided_alignment": 0.1},
-}
+TRAINING: dict[str, dict[str, Any]] = {"r_drop": {"r_drop": 5.0}}
 MODEL: dict[str, dict[str, Any]] = {
     "rotary": {"positions": "rotary"},
     "qk_norm": {"qk_norm": True},
@@ -50,10 +47,7 @@ def make_update(option: str, batch: Batch, dtype: torch.dtype) -> Callable[[], o
     model = Transformer(config, VOCAB_SIZE, VOCAB_SIZE).train()
     optimizer = Optimizer(model, settings, dtype)
     step = Step(model, optimizer, ProcessGroup(), r_drop=settings.r_drop)
-    step.loss.guided_alignment = settings.guided_alignment
     step.num_passes = settings.num_passes
-    if settings.guided_alignment:
-        batch = batch._replace(links=torch.eye(LENGTH).expand(len(batch.src), -1, -1))
     return partial(step, [batch], batch.num_tgt_tokens, 1e-3, 0.1)
 
 

@@ -70,7 +70,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
             {"max_updates": 4, "copy_targets": True, "warmup_updates": 2, "weights": [1, 0]},
             {"max_updates": 3, "weights": [1, 0], "both_directions": True, "schedule": "constant", "warmup_updates": 1},
             {"max_updates": 8, "weights": [1, 2], "lr": 1e-3, "schedule": "cosine"},
-            {"max_updates": 5, "guided_alignment": 0.1},
+            {"max_updates": 5, "label_smoothing": 0.2},
         ],
     },
     "bf16, r_drop": {"precision": "bf16", "r_drop": 5.0},

@@ -22,6 +22,14 @@ Loc = tuple[str | int, ...]
 
 MAX_LISTED = 20
 _ALLOWED = "allowed: "
+REMOVED = {
+    "optimizer": "AdamW is the only one: delete the line",
+    "simcut": "it gained nothing: delete the line",
+    "calibrate_length": "it gained nothing: delete the line",
+    "guided_alignment": "no gain was measured: delete the line",
+}
+"""Keys of earlier versions with a hint what to do. Runs that have them still load, without them."""
+
 _MAX_SHOWN = 60  # characters of a value in a message
 _NUMBERS = {int: "a whole number", float: "a number"}
 _PLAIN = {bool: "true or false", str: "text", NoneType: "null"}
@@ -121,6 +129,8 @@ def every_section(section: type[Section] = Config, loc: Loc = ()) -> Iterator[tu
 def unknown_key(section: type[Section], loc: Loc, key: str, place: Location) -> Fault:
     """Return the error for a key that `section` (at `loc`) does not have, with the section or name probably meant."""
     name = shortened(key)
+    if key in REMOVED:
+        return Fault((*loc, key), place, f"{dotted((*loc, key))} was removed", REMOVED[key])
     places = [at for at, other in every_section() if at and key in other.model_fields]
     homes = [dotted(at) for at in places if at[:-1] not in places]
     near = [f"'{match}'" for match in difflib.get_close_matches(key, section.model_fields, n=1)]

@@ -18,6 +18,7 @@ from nmt.config.base import Section
 from nmt.config.corpora import FORMS, ParallelFiles
 from nmt.config.data import DataConfig
 from nmt.config.faults import (
+    REMOVED,
     Fault,
     Loc,
     Location,
@@ -52,9 +53,6 @@ _VARIABLE = re.compile(
     re.ASCII,
 )
 
-_REMOVED: dict[str, object] = {"optimizer": "adamw", "simcut": 0.0, "calibrate_length": False}
-"""Keys of `training` that runs of earlier versions hold, with the value that changes nothing."""
-
 
 def load_config(path: Path, overrides: Sequence[str] = (), *, stored: bool = False) -> Config:
     """Load the configuration in the YAML file `path`, changed by `overrides` (each `section.key=value`, as YAML).
@@ -70,15 +68,24 @@ def load_text(text: str, path: Path, overrides: Sequence[str] = (), *, stored: b
     """Load the configuration in the YAML `text`, as `load_config` does; `path` is its name in messages."""
     tree = read_tree(text, str(path))
     given = _mapping_in(tree, path)
-    training = given.get("training")
-    if stored and isinstance(training, dict):
-        given["training"] = {name: value for name, value in training.items() if _REMOVED.get(name, ...) != value}
+    if stored:
+        _drop_removed(given)
     for override in overrides:
         _apply(tree, given, override)
     config = _validate(_section_values(Config, given, (), tree), tree, stored=stored)
     if tree.faults or config is None:
         raise as_error(tree.faults)
     return config
+
+
+def _drop_removed(values: object) -> None:
+    """Take out the keys that runs of earlier versions have."""
+    if isinstance(values, dict):
+        for key in REMOVED.keys() & values.keys():
+            del values[key]
+    if isinstance(values, dict | list):
+        for inner in values.values() if isinstance(values, dict) else values:
+            _drop_removed(inner)
 
 
 def _read_text(path: Path) -> str:

@@ -34,7 +34,6 @@ class Stage(Section):
     )
     both_directions: bool | None = Field(None, description="training.both_directions in this stage")
     copy_targets: bool | None = Field(None, description="training.copy_targets in this stage")
-    guided_alignment: LossWeight | None = Field(None, description="training.guided_alignment in this stage")
     augment: bool | None = Field(None, description="false: change no pairs, even if data.augment does")
 
 
@@ -89,11 +88,6 @@ class TrainingConfig(Section):
         0.0,
         description="R-Drop: weight of the divergence between two passes with different dropout, such as 5; 0: one "
         "pass, at half the cost",
-    )
-    guided_alignment: LossWeight = Field(
-        0.0,
-        description="weight of the loss that makes one head of cross-attention follow word alignments, which are "
-        "learned from the corpus, such as 0.1; 0: none",
     )
     both_directions: bool = Field(
         False,

@@ -10,7 +10,6 @@ from functools import partial
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from nmt.base.errors import NmtError
 from nmt.model.kernels.attention import attend_by_kernel
@@ -131,23 +130,6 @@ class MultiHeadAttention(nn.Module):
             query = self.rotary(query, offset)
         pooled, weights = self.attend(query, *key_value, mask, keep_weights)  # [B, H, T, K]
         return self.output_proj(pooled.transpose(1, 2).flatten(2)), weights  # [B, T, D]
-
-    def first_head(self, states: Tensor, key: Tensor, mask: AttentionMask) -> Tensor:
-        """Return the logarithms of the weights [B, T, S] of the first head alone, before dropout.
-
-        `states` [B, T, D] and `key` [B, H, S, K] are as for `forward`; if `mask` has packings, they are packed. Without
-        rotary positions.
-        """
-        size, projection = key.size(-1), self.query_proj
-        query, key = F.linear(states, projection.weight[:size], projection.bias[:size]), key[:, 0]
-        if self.query_norm is not None:
-            query = self.query_norm(query)
-        if mask.queries is not None and mask.keys is not None:
-            query, key = mask.queries.unpack(query), mask.keys.unpack(key)
-        if self.score is scaled_dot_product:
-            query, key = query.float(), key.float()
-        scores = self.score(query, key).float()  # [B, T, S]
-        return (scores if mask.bias is None else scores + mask.bias[:, 0]).log_softmax(-1)
 
     def attend(
         self, query: Tensor, key: Tensor, value: Tensor, mask: AttentionMask | Tensor | None, keep_weights: bool = False

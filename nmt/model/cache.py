@@ -21,17 +21,14 @@ class KVCache:
     writing into a buffer would break autograd. `PreallocatedKVCache` stores them, for step-by-step decoding.
     """
 
-    def __init__(self, cross: Sequence[KeyValue], cross_mask: AttentionMask, *, keep_attention: bool = False,
-                 guided_layer: int | None = None):  # fmt: skip
+    def __init__(self, cross: Sequence[KeyValue], cross_mask: AttentionMask, *, keep_attention: bool = False):
         """Set the source part: one (key, value) [B, H, S, K] per layer, from `Transformer.project_memory`.
 
-        If sources and targets are packed, `cross_mask` has the packing of both. `guide` gets the logarithms [B, T, S]
-        of the cross-attention weights of the first head of `guided_layer`.
+        If sources and targets are packed, `cross_mask` has the packing of both.
         """
         self.cross = list(cross)
         self.cross_mask = cross_mask
         self.length = 0  # target positions so far
-        self.guided_layer, self.guide = guided_layer, None if guided_layer is None else cross[0][0]
         self.attention: list[Tensor | None] | None = [None] * len(self.cross) if keep_attention else None
 
     @property

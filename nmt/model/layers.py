@@ -131,8 +131,6 @@ class DecoderLayer(nn.Module):
             queries, keep = cache.by_sentence(states), cache.attention is not None
             pooled, weights = self.cross_attention(queries, cache.cross[layer], cache.cross_mask, keep_weights=keep)
             cache.keep_attention(layer, weights)
-            if layer == cache.guided_layer:
-                cache.guide = self.cross_attention.first_head(states, cache.cross[layer][0], cache.cross_mask)
             return pooled.view_as(states)
 
         states = self.self_residual(states, attend_to_target)

@@ -6,11 +6,8 @@ import time
 from collections.abc import Iterable
 from typing import NamedTuple
 
-import torch
-
 from nmt.base.errors import ConfigError
 from nmt.config import Config
-from nmt.data.store.alignment import Aligner
 from nmt.data.store.batching import Batch, BatchIndices, TokenBudgetSampler, read_batch, tokens_for
 from nmt.data.store.mixing import corpus_weights, order_of, quotas
 from nmt.data.store.redraw import Redraw
@@ -56,7 +53,6 @@ class UpdateBatches:
             both_directions=training.both_directions,
             redraw=redraw,
         )
-        self.aligner: Aligner | None = None  # adds alignments to the batches
 
     def longest(self) -> tuple[int, int]:
         """Return the lengths in tokens of the longest source and target, eos included, after truncation."""
@@ -76,11 +72,7 @@ class UpdateBatches:
             indices.append(self.sampler.next_indices())
             num_tokens += indices[-1].num_tgt_tokens
             rows = indices[-1].share(self.group.rank, self.group.world_size)
-            batch = read_batch(self.store, rows)
-            if self.aligner is not None and len(rows.indices):
-                links = self.aligner.align(batch.src.numpy(), batch.tgt_out.numpy(), rows.swapped)
-                batch = batch._replace(links=torch.from_numpy(links))
-            batches.append(batch)
+            batches.append(read_batch(self.store, rows))
         return Update(indices, batches, num_tokens, time.perf_counter() - started)
 
 

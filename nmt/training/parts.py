@@ -12,8 +12,6 @@ from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import RunError, counted
 from nmt.base.machine import own_bytes
 from nmt.config import Config
-from nmt.data.store.alignment import TENSION, Aligner
-from nmt.data.store.glossary_pairs import TermLexicon
 from nmt.data.store.redraw import Redraw
 from nmt.model.transformer import Transformer
 from nmt.training.batches import UpdateBatches
@@ -93,20 +91,14 @@ class Training:
         self.stage = self.stages[number]
         self.model.set_dropout(self.stage.config.model)
         settings = self.stage.config.training
-        self.step.loss.guided_alignment = settings.guided_alignment
         self.step.num_passes = self.monitor.flops.num_passes = settings.num_passes
         self.batches = self.batches_of(self.stage)
 
     def batches_of(self, stage: StageSpan) -> UpdateBatches:
         """Return the batches of `stage`, from its first."""
-        settings = stage.config.training
-        store = self.store.of_copies() if settings.copy_targets else self.store
+        store = self.store.of_copies() if stage.config.training.copy_targets else self.store
         redraw = Redraw.from_config(stage.config, store, self.tokenizers)
-        batches = UpdateBatches(store, stage.config, self.setup.group, redraw)
-        if settings.guided_alignment and not settings.copy_targets:  # the lexicon has no links within a language
-            lexicon = TermLexicon.of_store(store, tension=TENSION)
-            batches.aligner = Aligner(lexicon, self.tokenizers, stage.config.data.directions)
-        return batches
+        return UpdateBatches(store, stage.config, self.setup.group, redraw)
 
     def start(self) -> None:
         """Start at update 0, with the weights of `training.init_from` or a lexicon if they are set; save the state."""

@@ -32,13 +32,6 @@ class RunLexicon:
 
         return TermLexicon.load(self._run.lexicon, self._tokenizers) if self._run.lexicon.is_file() else None
 
-    @cached_property
-    def guided_head(self) -> int | None:
-        """The head of cross-attention that training.guided_alignment taught to align, if any."""
-        training = self._run.config().training
-        is_guided = training.guided_alignment or any(stage.guided_alignment for stage in training.stages)
-        return 0 if is_guided else None
-
     def links(self, segment: SegmentTranslation, direction: Direction) -> Links:
         """Return the links (source token, target token) of words that translate each other; none without a lexicon.
 

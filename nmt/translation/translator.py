@@ -274,7 +274,7 @@ class Translator:
         if len(src) == len(segment.src_ids) or len(tgt) == len(segment.tgt_ids):
             return sorted(links)
         try:
-            weights = self.cross_attention(segment, -2, lexicon.guided_head if lexicon is not None else None)
+            weights = self.cross_attention(segment, -2)
         except NmtError:  # the engine, or the model, has only the last layer
             weights = self.cross_attention(segment)
         by_attention = most_attended(weights, len(segment.tgt_ids))

@@ -10,7 +10,7 @@ from nmt.base.errors import ConfigError
 from nmt.config import load_config
 from nmt.config.corpora import ANY_FORMAT, ONE_CORPUS_OR_MORE, ParallelFiles
 from nmt.config.data import DataConfig
-from nmt.config.faults import every_section, field_at, foreign_names
+from nmt.config.faults import REMOVED, every_section, field_at, foreign_names
 from nmt.config.model import ModelConfig
 from nmt.config.search import SearchOptions
 from nmt.config.training import TrainingConfig
@@ -415,12 +415,21 @@ def test_every_foreign_name_leads_to_a_key_and_is_none_of_our_own():
     assert all(field_at(tuple(key.split("."))) is not None for key in foreign_names().values())
 
 
-def test_a_run_may_hold_removed_keys_that_changed_nothing(tmp_path):
+def test_a_run_may_hold_removed_keys_and_a_new_configuration_is_told_what_to_do(tmp_path):
     path = tmp_path / "config.yaml"
-    path.write_text(DATA + "training:\n  optimizer: adamw\n  simcut: 0.0\n  calibrate_length: false\n  lr: 0.5\n")
+    path.write_text(
+        DATA + "training:\n  optimizer: muon\n  lr: 0.5\n  stages: [{max_updates: 500, guided_alignment: 0.1}]\n"
+    )
     assert load_config(path, stored=True).training.lr == 0.5
-    with pytest.raises(ConfigError, match="unknown key 'optimizer' in training"):
+    with pytest.raises(ConfigError) as error:
         load_config(path)
-    path.write_text(DATA + "training:\n  calibrate_length: true\n")
-    with pytest.raises(ConfigError, match="unknown key 'calibrate_length' in training"):
-        load_config(path, stored=True)
+    optimizer, _, guided, hint = str(error.value).splitlines()
+    assert optimizer == f"{path}:6: training.optimizer was removed"
+    assert guided == f"{path}:8: guided_alignment of item 1 of training.stages was removed"
+    assert hint == "  no gain was measured: delete the line"
+    with pytest.raises(ConfigError, match=r"--set training\.simcut=3: training\.simcut was removed"):
+        load_config(path, ["training.simcut=3"], stored=True)
+
+
+def test_no_key_has_the_name_of_a_removed_one():
+    assert REMOVED.keys().isdisjoint(key for _, section in every_section() for key in section.model_fields)

@@ -12,9 +12,7 @@ from nmt.artifacts.rundir import RunDir
 from nmt.base.device import Precision
 from nmt.base.errors import ConfigError
 from nmt.base.special_tokens import EOS_ID
-from nmt.data.store.alignment import TENSION, Aligner
 from nmt.data.store.batching import read_batch
-from nmt.data.store.glossary_pairs import TermLexicon
 from nmt.data.store.redraw import Redraw
 from nmt.data.store.report import CorpusCounts
 from nmt.data.store.store import TokenStore, build_store
@@ -41,7 +39,7 @@ DRAWN = {
 @pytest.fixture(scope="module")
 def batches(digits, tmp_path_factory):
     """Return what gives the batches of a rank; each has a store of its own, as processes do."""
-    config = small_config(digits, **DRAWN, training={"tokens_per_update": 900, "guided_alignment": 0.1})
+    config = small_config(digits, **DRAWN, training={"tokens_per_update": 900})
     corpus = Corpus(config)
     tokenizers = train_on_corpus(config, corpus)
     folder = tmp_path_factory.mktemp("batches")
@@ -50,9 +48,7 @@ def batches(digits, tmp_path_factory):
         path = folder / str(len(list(folder.iterdir())))
         store = build_store(path, corpus.train_pairs(), tokenizers, CorpusCounts())
         redraw = Redraw.from_config(config, store, tokenizers)
-        made = UpdateBatches(store, config, ProcessGroup(rank, world_size), redraw)
-        made.aligner = Aligner(TermLexicon.of_store(store, tension=TENSION), tokenizers, config.data.directions)
-        return made
+        return UpdateBatches(store, config, ProcessGroup(rank, world_size), redraw)
 
     return make
 
@@ -69,9 +65,6 @@ def test_two_ranks_share_the_rows_of_the_updates_of_one(batches):
                 width = part.src.size(1)
                 assert torch.equal(batch.src[rank::2, :width], part.src)
                 assert torch.equal(batch.tgt_in[rank::2, : part.tgt_in.size(1)], part.tgt_in)
-                links = batch.links[rank::2, : part.tgt_in.size(1), :width]
-                assert torch.equal(links, part.links)
-                assert links.any()
 
 
 def test_the_tokens_of_an_update_are_those_of_its_batches_and_within_the_budget(batches):
@@ -104,16 +97,15 @@ def test_batches_go_on_from_any_position(batches):
     resumed.sampler.seek(whole.sampler.position)
     for _ in range(10):
         for one, two in zip(whole.next_update().batches, resumed.next_update().batches, strict=True):
-            assert all(map(torch.equal, one, two))  # alignments too
+            assert all(map(torch.equal, one, two))
 
 
-def test_a_rank_without_rows_has_no_alignments(batches):
+def test_a_rank_may_have_no_rows_of_a_batch(batches):
     one = batches(0, 10_000)
     (batch, *_) = one.next_update().batches
     assert len(batch.src) == 1
     other = batches(9_999, 10_000).next_update().batches[0]
     assert other.num_tgt_tokens == 0
-    assert other.links is None
 
 
 def test_a_resumed_run_with_drawn_pairs_equals_the_uninterrupted_one(digits, tmp_path):

@@ -108,21 +108,6 @@ def test_dropout_of_a_stage_reaches_the_model(watched):
     assert watched[1] == [none] * 7 + [own] * 2
 
 
-def test_an_objective_of_one_stage_is_on_there_alone_and_resumes(two_corpora, tmp_path):
-    config = staged(two_corpora, [{"max_updates": 3, "guided_alignment": 0.1}, {"max_updates": 5}])
-    seen, step = [], Step.__call__
-
-    def watching_step(self, batches, *arguments):
-        seen.append((self.loss.guided_alignment, any(batch.links is not None for batch in batches)))
-        return step(self, batches, *arguments)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Step, "__call__", watching_step)
-        assert start_run(config, tmp_path / "whole")
-    assert seen == [(0.1, True)] * 3 + [(0.0, False)] * 5
-    assert_equal_runs(RunDir(tmp_path / "whole"), stop_and_resume(config, tmp_path / "stopped", 5))
-
-
 def test_a_training_without_stages_is_one_stage_as_configured(two_corpora):
     config = two_directions(two_corpora)
     (span,) = stage_spans(config)

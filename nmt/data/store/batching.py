@@ -58,8 +58,6 @@ class Batch(NamedTuple):
     # Indices of the real tokens of src [M] and tgt_out [N], flattened; found on the host, to avoid a GPU sync.
     src_real: Tensor
     tgt_real: Tensor
-    # The shares [B, T, S] of the source tokens in the alignment of each of tgt_out; all 0 at those without a link.
-    links: Tensor | None = None
 
     @classmethod
     def from_ids(cls, src: Tensor, tgt_in: Tensor, tgt_out: Tensor) -> Batch:
@@ -74,30 +72,22 @@ class Batch(NamedTuple):
 
     def to(self, device: torch.device) -> Batch:
         """Copy the batch to `device`; the copy to a GPU is asynchronous."""
-        sides = {name: side for name, side in self._asdict().items() if side is not None}
-        return self._replace(**{name: to_device(side, device) for name, side in sides.items()})
+        return Batch(*(to_device(side, device) for side in self))
 
     def twice(self) -> Batch:
         """Return a batch of the same rows twice: all of them, then all of them again."""
         src, tgt_in, tgt_out = (torch.cat([side, side]) for side in (self.src, self.tgt_in, self.tgt_out))
         src_real = torch.cat([self.src_real, self.src_real + self.src.numel()])
         tgt_real = torch.cat([self.tgt_real, self.tgt_real + self.tgt_out.numel()])
-        links = None if self.links is None else torch.cat([self.links, self.links]) / 2  # a half in each
-        return Batch(src, tgt_in, tgt_out, src_real, tgt_real, links)
+        return Batch(src, tgt_in, tgt_out, src_real, tgt_real)
 
     def cut(self, count: int) -> list[Batch]:
         """Cut the batch into at most `count` batches of about equal size, each only as wide as its longest row."""
         sides = (side.tensor_split(min(count, len(side))) for side in (self.src, self.tgt_in, self.tgt_out))
-        parts = [
+        return [
             Batch.from_ids(src[:, : _width(src)], tgt_in[:, : _width(tgt_out)], tgt_out[:, : _width(tgt_out)])
             for src, tgt_in, tgt_out in zip(*sides, strict=True)
         ]
-        if self.links is not None:
-            shares = zip(parts, self.links.tensor_split(len(parts)), strict=True)
-            parts = [
-                part._replace(links=links[:, : part.tgt_out.size(1), : part.src.size(1)]) for part, links in shares
-            ]
-        return parts
 
 
 def _width(ids: Tensor) -> int:

@@ -97,8 +97,6 @@ def prepare(config: Config, run: RunDir, store_root: Path, expected: str | None 
         store = build_store(folder, _counted(corpus, counts), tokenizers, counts)
     if config.data.glossary.is_on:
         TermLexicon.of_store(store, keep=True)
-    if config.training.guided_alignment or any(stage.guided_alignment for stage in config.training.stages):
-        TermLexicon.of_store(store, keep=True, tension=TENSION)
     if not run.lexicon.exists():  # for alignments of translations
         TermLexicon.learn(store, TENSION, LEXICON_PAIRS).save(run.lexicon, tokenizers)
     report = _report(corpus, run, tokenizers, store)

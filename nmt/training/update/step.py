@@ -46,9 +46,6 @@ class BatchLoss:
     def __init__(self, model: Transformer, *, r_drop: float = 0.0, compiled: bool = False):
         """If `r_drop` is positive, batches hold each row twice, and it is the weight of their divergence."""
         self.model, self.r_drop, self.compiled = model, r_drop, compiled
-        self.guided_alignment = 0.0  # weight of `Batch.links`; 0: without them
-        # The next-to-last layer, if there are two (Garg et al. 2019, section 4.3).
-        self.guided_layer = max(0, len(model.decoder_layers) - 2)
         # With dynamic sizes, so that all batch shapes share a few graphs.
         self.states = torch.compile(self._states, dynamic=True) if compiled else self._states
 
@@ -57,27 +54,19 @@ class BatchLoss:
 
         If `packings` are given, the model computes its states in their layout.
         """
-        guided = self.guided_alignment > 0 and batch.links is not None
-        states, guide = self.states(batch.src, batch.tgt_in, packings, self.guided_layer if guided else None)
+        states = self.states(batch.src, batch.tgt_in, packings)
         if packings is not None and isinstance(packings.targets, Packing):
             states = states[:, : batch.num_tgt_tokens]  # without the filler
         rows = (*with_bias(states, self.model.output_proj), batch.tgt_out, batch.tgt_real)
         if self.r_drop:
-            loss = paired_token_loss(*rows, RDrop(self.r_drop, label_smoothing), compiled=self.compiled)
-        else:
-            loss = projected_token_loss(*rows, label_smoothing, compiled=self.compiled)
-        if guide is None or batch.links is None:
-            return loss
-        return loss - self.guided_alignment * (batch.links * guide).sum()  # Chen et al. 2016, section 3
+            return paired_token_loss(*rows, RDrop(self.r_drop, label_smoothing), compiled=self.compiled)
+        return projected_token_loss(*rows, label_smoothing, compiled=self.compiled)
 
-    def _states(
-        self, src: Tensor, tgt_in: Tensor, packings: Packings | None, guided_layer: int | None = None
-    ) -> tuple[Tensor, Tensor | None]:
+    def _states(self, src: Tensor, tgt_in: Tensor, packings: Packings | None) -> Tensor:
         sources, targets = (None, None) if packings is None else packings
         memory = self.model.encode(src, sources)
         mask = memory.mask._replace(queries=targets)
-        cache = KVCache(self.model.project_memory(memory), mask, guided_layer=guided_layer)
-        return self.model.decode_states(tgt_in, cache), cache.guide
+        return self.model.decode_states(tgt_in, KVCache(self.model.project_memory(memory), mask))
 
 
 class Step:

@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 
 from nmt.base.languages import Direction
-from nmt.base.special_tokens import EOS_ID, PAD_ID
 from nmt.config import TokenizerConfig
 from nmt.data.read.corpus import SentencePair
 from nmt.data.store.alignment import TENSION, Aligner
-from nmt.data.store.batching import collate
 from nmt.data.store.glossary_pairs import TermLexicon
 from nmt.data.store.report import CorpusCounts
 from nmt.data.store.store import build_store
@@ -35,50 +33,48 @@ def made(tmp_path_factory):
     return Aligner(lexicon, tokenizers, [Direction("de", "en")]), tokenizers, store
 
 
+def linked(made, source, target, *, swapped: bool = False) -> np.ndarray:
+    """Return which tokens [T, S] of a target and of a source are linked."""
+    aligner, _, _ = made
+    links = np.zeros((len(target), len(source)), bool)
+    for src, tgt in aligner.links(source, target, swapped=swapped):
+        links[tgt, src] = True
+    return links
+
+
 def test_all_tokens_of_a_word_are_linked_to_those_of_its_translation_and_nothing_else_is(made):
-    aligner, tokenizers, _ = made
+    _, tokenizers, _ = made
     src, tgt = tokenizers.src.encode("dora emil anton"), tokenizers.tgt.encode("ypsi zeppe vesta")
-    batch = collate([src, src[:1]], [tgt, tgt[:1]], 50, 50)
-    links = aligner.align(batch.src.numpy(), batch.tgt_out.numpy())
     tokens = [tokenizers.src.tokens(src), tokenizers.tgt.tokens(tgt)]
     words = [np.cumsum([token.startswith("▁") for token in side]) for side in tokens]
-    expected = words[1][:, None] == words[0][None, :]
-    np.testing.assert_allclose(links[0, : len(tgt), : len(src)], expected / expected.sum(1, keepdims=True))
-    real = (batch.src.numpy() > EOS_ID)[:, None, :] & (batch.tgt_out.numpy() > EOS_ID)[:, :, None]
-    assert (batch.src == PAD_ID).any()
-    assert not links[~real].any()
+    assert (linked(made, src, tgt) == (words[1][:, None] == words[0][None, :])).all()
+    assert not linked(made, src, []).any()
 
 
 def test_swapped_pairs_have_the_links_of_the_others_the_other_way_round(made):
-    aligner, tokenizers, _ = made
+    _, tokenizers, _ = made
     src, tgt = tokenizers.src.encode("dora emil anton"), tokenizers.tgt.encode("ypsi zeppe vesta")
-    batch = collate([src, tgt], [tgt, src], 50, 50)
-    one, other = aligner.align(batch.src.numpy(), batch.tgt_out.numpy(), np.array([False, True])) > 0
-    size = max(len(src), len(tgt))
+    one = linked(made, src, tgt)
     assert one.any()
-    assert (one[:size, :size] == other[:size, :size].T).all()
-    everything = aligner.align(batch.src.numpy()[:1], batch.tgt_out.numpy()[:1], np.array([False]))
-    assert (everything[0] > 0).tolist() == one.tolist()
+    assert (one == linked(made, tgt, src, swapped=True).T).all()
 
 
 def test_a_word_that_occurs_twice_is_linked_to_the_nearer_translation(made):
-    aligner, tokenizers, _ = made
-    src, tgt = tokenizers.src.encode("dora emil dora"), tokenizers.tgt.encode("ypsi zeppe ypsi")
-    batch = collate([src], [tgt], 50, 50)
-    (links,) = aligner.align(batch.src.numpy(), batch.tgt_out.numpy())
-    assert links[0, 0] > 0
-    assert links[len(tgt) - 1, len(src) - 1] > 0
-    assert links[0, len(src) - 1] == links[len(tgt) - 1, 0] == 0
+    _, tokenizers, _ = made
+    links = linked(made, tokenizers.src.encode("dora emil dora"), tokenizers.tgt.encode("ypsi zeppe ypsi"))
+    assert links[0, 0]
+    assert links[-1, -1]
+    assert not links[0, -1]
+    assert not links[-1, 0]
 
 
 def test_a_word_in_another_segmentation_than_that_of_the_store_is_still_one_word(made):
-    aligner, tokenizers, _ = made
+    _, tokenizers, _ = made
     tokens = tokenizers.src.tokens(range(tokenizers.src.vocab_size))
     letters = [tokens.index(letter) for letter in ("▁", *"dora")]
     tgt = tokenizers.tgt.encode("ypsi zeppe")
-    batch = collate([letters + tokenizers.src.encode("emil")], [tgt], 50, 50)
-    (links,) = aligner.align(batch.src.numpy(), batch.tgt_out.numpy()) > 0
+    links = linked(made, letters + tokenizers.src.encode("emil"), tgt)
     second = [token.startswith("▁") for token in tokenizers.tgt.tokens(tgt)].index(True, 1)
-    assert links[second : len(tgt), len(letters) :].any()
-    assert not links[second : len(tgt), : len(letters)].any()
+    assert links[second:, len(letters) :].any()
+    assert not links[second:, : len(letters)].any()
     assert links[:, : len(letters)].any(0).tolist() in ([True] * len(letters), [False] * len(letters))

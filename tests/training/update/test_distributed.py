@@ -53,7 +53,6 @@ def config_file(digits, tmp_path):
     [
         pytest.param("fp32", 512, {}, marks=pytest.mark.slow),
         ("bf16", 512, {}),
-        pytest.param("fp32", 512, {"guided_alignment": 0.1}, marks=pytest.mark.slow),
         pytest.param("fp32", "auto", {"schedule": "wsd"}, marks=pytest.mark.slow),
     ],
 )

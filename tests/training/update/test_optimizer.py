@@ -9,7 +9,6 @@ from nmt.base.device import tf32_products
 from nmt.base.special_tokens import PAD_ID
 from nmt.config import ModelConfig, TrainingConfig
 from nmt.data.store.batching import Batch
-from nmt.model.recording import attention_weights
 from nmt.model.transformer import Transformer
 from nmt.training.update import optimizer as optimizer_module
 from nmt.training.update import step as step_module
@@ -173,35 +172,6 @@ def test_r_drop_computes_rows_twice_and_takes_a_share_without_rows():
     loss, _ = step([Batch.from_ids(rows, rows, rows), Batch.from_ids(rows[:1, :1], rows[:1, :1], nothing)], 10, 1e-3)
     assert shapes == [(4, 5), (2, 1)]
     assert torch.isfinite(loss)
-
-
-@pytest.mark.parametrize("attention", ["scaled_dot_product", "additive", "gaussian"])
-@pytest.mark.parametrize("r_drop", [0.0, 5.0])
-def test_guided_alignment_adds_the_cross_entropy_of_the_first_head_of_the_next_to_last_layer(attention, r_drop):
-    torch.manual_seed(1)
-    sizes = {"d_model": 24, "num_heads": 3, "d_ff": 16, "encoder_layers": 1, "decoder_layers": 3}
-    model = Transformer(ModelConfig(**sizes, attention=attention, qk_norm=True), 13, 13).eval()
-    src, tgt = torch.randint(4, 13, (2, 5)), torch.randint(4, 13, (2, 7))
-    src[0, 3:], tgt[1, 4:] = PAD_ID, PAD_ID
-    links = torch.rand(2, 7, 5) * (src != PAD_ID)[:, None, :] * (tgt != PAD_ID)[:, :, None]
-    batch = Batch.from_ids(src, tgt, tgt)._replace(links=links)
-    expected = 0.5 * (links * attention_weights(model, src, tgt).cross[1][:, 0].clamp_min(1e-30).log()).sum()
-    step = Step(model, Optimizer(model, TrainingConfig(), torch.float32), ProcessGroup(), r_drop=r_drop)
-    losses = []
-    for weight in (0.0, 0.5):
-        step.loss.guided_alignment = weight
-        rows = batch.twice() if r_drop else batch
-        losses.append(step.loss(rows, 0.1))
-    assert torch.allclose(losses[0] - losses[1], expected, atol=1e-4)
-    for packings in (Packings.from_batch(rows), Packings.flattening(rows)):
-        assert torch.allclose(step.loss(rows, 0.1, packings), losses[1], rtol=1e-5)
-    parts = [step.loss(part, 0.1) for part in rows.cut(1 if r_drop else 2)]
-    assert torch.allclose(sum(parts), losses[1], rtol=1e-5)
-    model.zero_grad()
-    (losses[1] - losses[0]).backward()
-    gradients = [layer.cross_attention.query_proj.weight.grad for layer in model.decoder_layers]
-    assert gradients[1][:8].abs().max() > 1e-4
-    assert all(gradient is None or gradient.abs().max() < 1e-4 for gradient in (gradients[1][8:], gradients[2]))
 
 
 def test_fp16_scales_the_loss_and_halves_the_scale_when_gradients_overflow():
