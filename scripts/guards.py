@@ -205,7 +205,7 @@ GUARDS = [
     ),
     Guard(
         "a translation is resumed only after its own source lines",
-        "nmt/apps/commands/outputs.py",
+        "nmt/base/partial_file.py",
         "self._checksum() != self.sources",
         "False",
         "tests/apps/commands/test_translate_text.py::test_an_output_is_not_continued_with_weights_that_were_trained_anew",

@@ -26,7 +26,15 @@ from nmt.artifacts.records import (
 )
 from nmt.base.checksum import find_corruption
 from nmt.base.errors import NmtError, RunError
-from nmt.base.files import new_folder, read_json_object, refuse_special_files, remove_leftovers, try_lock, write_text
+from nmt.base.files import (
+    new_folder,
+    read_json_object,
+    refuse_special_files,
+    remove_leftovers,
+    short_sha256,
+    try_lock,
+    write_text,
+)
 from nmt.base.languages import Direction
 from nmt.config import Config, dump_config, load_config
 from nmt.config.base import Section
@@ -284,6 +292,11 @@ class RunDir:
             hint = "copy the file again from where the run was trained"
             raise RunError(f"{start} pairs in all, but {split}.src has {len(sources)} lines", path=path, hint=hint)
         return sets
+
+
+def checksums_of_weights(models: Sequence[RunDir]) -> tuple[str, ...]:
+    """Return a checksum of the weights of each model."""
+    return tuple(short_sha256(run.usable_checkpoint()) for run in models)
 
 
 def refuse_existing(path: Path) -> None:

@@ -337,3 +337,8 @@ def sha256_of(path: Path) -> str:
     """Return the SHA-256 of a file's bytes, as hex."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def short_sha256(path: Path) -> str:
+    """Return the first 16 hex digits of a file's SHA-256, which are enough to notice that it has changed."""
+    return sha256_of(path)[:16]

@@ -17,8 +17,8 @@ from pydantic.fields import FieldInfo
 
 from nmt.apps.cli import RARE_PANEL
 from nmt.artifacts.find_model import find_run
-from nmt.artifacts.rundir import RunDir
-from nmt.base.files import sha256_of
+from nmt.artifacts.rundir import RunDir, checksums_of_weights
+from nmt.base.files import short_sha256
 from nmt.base.machine import request_exact_mkl
 from nmt.config import SearchOptions
 
@@ -321,7 +321,6 @@ def settings_of(
     models: Sequence[RunDir], translator: BlockTranslator, request: Request, glossary: Path | None = None
 ) -> dict[str, object]:
     """Return what determines the translations: the options, and checksums, so that no others continue an output."""
-    from nmt.apps.ray.ray_worker import checksums_of_weights
     from nmt.translation.memory_translator import MemoryTranslator
 
     options, languages = request.options, {"to": request.to, "from": request.from_}
@@ -333,9 +332,9 @@ def settings_of(
         "weights": [*checksums_of_weights(models)],
     }
     if options.shortlist and models[0].shortlist.is_file():  # if it is missing, the engine reports the error
-        settings["shortlist"] = sha256_of(models[0].shortlist)[:_CHECKSUM_CHARACTERS]
+        settings["shortlist"] = short_sha256(models[0].shortlist)
     if isinstance(translator, MemoryTranslator):
         settings["memory"] = translator.memory.checksum[:_CHECKSUM_CHARACTERS]
     if glossary is not None:
-        settings["glossary"] = sha256_of(glossary)[:_CHECKSUM_CHARACTERS]
+        settings["glossary"] = short_sha256(glossary)
     return settings

@@ -10,14 +10,11 @@ from typing import Any, NamedTuple
 
 from nmt.artifacts.find_model import find_run
 from nmt.artifacts.hub import HUB_PREFIX
-from nmt.artifacts.rundir import RunDir
+from nmt.artifacts.rundir import RunDir, checksums_of_weights
 from nmt.base.errors import NmtError
-from nmt.base.files import sha256_of
 from nmt.base.machine import limit_cores, request_exact_mkl
 from nmt.translation.translation import Translation
 from nmt.translation.translator import Request, Translator
-
-_CHECKSUM_CHARACTERS = 16
 
 
 class ModelPaths(NamedTuple):
@@ -38,11 +35,6 @@ class ModelPaths(NamedTuple):
             checksums_of_weights(models),
             options,
         )
-
-
-def checksums_of_weights(models: Sequence[RunDir]) -> tuple[str, ...]:
-    """Return a checksum of the weights of each model."""
-    return tuple(sha256_of(run.usable_checkpoint())[:_CHECKSUM_CHARACTERS] for run in models)
 
 
 class Worker:

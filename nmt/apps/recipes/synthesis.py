@@ -10,12 +10,12 @@ from typing import Literal, NamedTuple, cast
 
 import typer
 
-from nmt.apps.commands.outputs import PartialFile, Settings
 from nmt.apps.recipes.candidates import Candidates
 from nmt.apps.recipes.selection import Kept, Limits, Selection
 from nmt.base.errors import DataError, NmtError
 from nmt.base.files import flush, to_json
 from nmt.base.languages import Direction
+from nmt.base.partial_file import PartialFile, Settings
 from nmt.data.read.lines import MAX_LINE_BYTES, as_cell, open_new_text
 
 _MAX_CANDIDATES_BYTES = 64 * MAX_LINE_BYTES  # one given line with its outputs, most characters written as escapes
