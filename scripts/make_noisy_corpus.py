@@ -176,7 +176,7 @@ def plant(
             noisy[row] = (stranger[1], pairs[row][1]) if side == 0 else (pairs[row][0], stranger[0])
         elif name == "wrong_language":
             third, (src, tgt) = draw.choice(other), pairs[row]
-            noisy[row] = (src, third) if script_of(languages[1]) == "Latin" else (third, tgt)
+            noisy[row] = (src, third) if script_of(languages[1]) == "Latn" else (third, tgt)
         elif name in _OF_EARLIER_ROWS:
             original = draw.randrange(row)
             while original in key:

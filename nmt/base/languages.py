@@ -6,13 +6,17 @@ import re
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from langcodes import Language
 
 _CHINESE = {"zh", "zho", "cmn", "yue", "wuu", "lzh"}
 _JAPANESE = {"ja", "jpn"}
 # Written without spaces between words, so "tokens per word" is meaningless for them.
 _WITHOUT_SPACES = _CHINESE | _JAPANESE | {"th", "tha", "lo", "lao", "km", "khm", "my", "mya", "bo", "bod"}
 _KOREAN = {"ko", "kor"}
+_MIN_NAME = 4  # letters; shorter names are codes, too
 _DOTTED_I = {"tr", "tur", "az", "aze", "azj"}
 
 
@@ -42,6 +46,16 @@ def language_tag(code: str) -> str:
 def base_code(code: str) -> str:
     """Return a language code without script and region: `pt` for `pt-BR`."""
     return code.replace("_", "-").split("-")[0].lower()
+
+
+@cache
+def standard_code(code: str) -> str:
+    """Return the usual code of a language, without script and region: `he` for `iw` and `heb`, `zh` for `cmn_Hans`."""
+    base = base_code(code)
+    if base in _common_languages():
+        return base
+    language = _language(base)
+    return base if language is None else language.prefer_macrolanguage().language or base
 
 
 def written_without_spaces(code: str) -> bool:
@@ -79,29 +93,51 @@ def bleu_tokenizer(code: str) -> str:
     return "char" if base in _WITHOUT_SPACES else "13a"
 
 
-_IN_SEVERAL_SCRIPTS = {"sr", "srp", "sh", "hbs", "uz", "uzb", "az", "aze", "tk", "tuk", "ku", "kur", "ha", "hau", "ms"}
+# Texts in these languages are in one of several scripts; langcodes knows only the one that is used most.
+_IN_SEVERAL_SCRIPTS = {"az", "crh", "ha", "ks", "kr", "ku", "ms", "sh", "sr", "taq", "tk", "tzm", "uz"}
+_SAME_SCRIPT = {"Hans": "Hani", "Hant": "Hani", "Hang": "Kore"}  # `chinese_form` tells the first two apart
 _TRADITIONAL_REGIONS = {"tw", "hk", "mo"}
 _SIMPLIFIED_REGIONS = {"cn", "sg"}
 
 
 def script_of(code: str) -> str | None:
-    """Return the script of a language, which its code may name (`sr-Latn`); None if it could be one of several.
+    """Return the script of a language as an ISO 15924 code, which the language's code may name (`sr-Latn`).
 
-    `Japanese` stands for kana with kanji. Languages not listed here are assumed to use Latin.
+    `Hani` stands for both forms of Chinese, `Jpan` for kana with kanji, `Kore` for Hangul with Hanja. None if texts in
+    the language may be in one of several scripts, or if its script is unknown.
     """
-    base, *subtags = code.replace("_", "-").lower().split("-")
-    scripts = _scripts()
-    named = next((scripts[tag] for tag in subtags if len(tag) == 4 and tag in scripts), None)
-    if named is not None or base in _IN_SEVERAL_SCRIPTS:
-        return named
-    return scripts.get(base, "Latin")
+    base, *subtags = code.replace("_", "-").split("-")
+    named = next((tag.title() for tag in subtags if len(tag) == 4 and tag.isalpha()), None)
+    if named is None and base.lower() not in _IN_SEVERAL_SCRIPTS:
+        common = _common_languages().get(base.lower())
+        named = common.script if common else _usual_script(code)
+    return _SAME_SCRIPT.get(named, named) if named else None
 
 
 @cache
-def _scripts() -> dict[str, str]:
-    """Return the script of each subtag of four letters, and of each language that uses no other."""
-    lines = Path(__file__).with_name("scripts.txt").read_text(encoding="utf-8").splitlines()
-    return {code: script for script, *codes in map(str.split, lines) for code in codes}
+def _usual_script(code: str) -> str | None:
+    """Return the script in which a language is usually written, or the macrolanguage that it is part of."""
+    from langcodes.data_dicts import LIKELY_SUBTAGS, MACROLANGUAGES
+
+    if (language := _language(code)) is None:
+        return None
+    name = language.language or ""
+    if name not in LIKELY_SUBTAGS:  # of which langcodes would say that it is in Latin
+        name = MACROLANGUAGES.get(name, "")
+    if not name or name in _IN_SEVERAL_SCRIPTS:
+        return None
+    return language.update_dict({"language": name}).maximize().script
+
+
+def _language(code: str) -> Language | None:
+    """Return what langcodes knows of a code, with the current code for an old one; None if it is not a code."""
+    from langcodes import Language  # it takes 60 ms, so `import nmt` does without
+    from langcodes.tag_parser import LanguageTagError
+
+    try:
+        return Language.get(code)
+    except LanguageTagError:
+        return None
 
 
 def chinese_form(code: str) -> Literal["simplified", "traditional"] | None:
@@ -114,28 +150,58 @@ def chinese_form(code: str) -> Literal["simplified", "traditional"] | None:
     return "simplified" if "hans" in subtags or _SIMPLIFIED_REGIONS & set(subtags) else None
 
 
-_NAMES = (
-    "ar arabic|bg bulgarian|bn bengali|ca catalan|cs czech|da danish|de german deutsch|el greek|en english|es spanish "
-    "español|et estonian|fa persian farsi|fi finnish|fr french français|he hebrew|hi hindi|hr croatian|hu hungarian|"
-    "id indonesian|it italian italiano|ja japanese|ko korean|lt lithuanian|lv latvian|nl dutch|no norwegian|pl polish|"
-    "pt portuguese português|ro romanian|ru russian|sk slovak|sl slovenian|sr serbian|sv swedish|sw swahili|ta tamil|"
-    "th thai|tr turkish|uk ukrainian|ur urdu|vi vietnamese|zh chinese mandarin 中文"
-)
-_NAMES_OF = {code: frozenset([code, *names]) for code, *names in (entry.split() for entry in _NAMES.split("|"))}
+class _CommonLanguage(NamedTuple):
+    """A language whose script and names are known without importing langcodes."""
+
+    script: str | None
+    names: tuple[str, ...]  # the English name first
+
+
+@cache
+def _common_languages() -> dict[str, _CommonLanguage]:
+    lines = Path(__file__).with_name("languages.txt").read_text(encoding="utf-8").splitlines()
+    rows = (line.split("\t") for line in lines)
+    return {code: _CommonLanguage(None if script == "-" else script, tuple(names)) for code, script, *names in rows}
+
+
+@cache
+def _names(base: str) -> tuple[str, ...]:
+    """Return the names of a language by its code without script and region, the English one first; empty if unknown."""
+    if (common := _common_languages().get(base)) is not None:
+        return common.names
+    language = _language(base)
+    if language is None or (name := language.language_name()).startswith("Unknown language"):
+        return ()
+    return name, language.autonym()
 
 
 def english_name(code: str) -> str:
     """Return the English name of a language, with script or region if the code has one; the code itself if unknown."""
     base = base_code(code)
-    name = next((entry.split()[1].title() for entry in _NAMES.split("|") if entry.startswith(f"{base} ")), code)
+    name = next(iter(_names(base)), code)
     return name if code.lower() in (base, name.lower()) else f"{name} ({code})"
 
 
 def names_of(code: str) -> frozenset[str]:
     """Return the possible names of a column of text in this language, in lower case: its code, and its known names."""
-    return _NAMES_OF.get(base_code(code), frozenset()) | {base_code(code), code.lower()}
+    return frozenset([base_code(code), code.lower(), *map(str.lower, _names(base_code(code)))])
 
 
 def code_named(name: str) -> str | None:
-    """Return the code of a language by its name, such as German or deutsch; None if it is unknown."""
-    return next((code for code, names in _NAMES_OF.items() if name.lower() in names), None)
+    """Return the code of a language by its name, such as German or deutsch; None if it is unknown.
+
+    Of the languages that are not common, only those with a code of two letters have names here: among the others are
+    names like Label and Col.
+    """
+    for code, common in _common_languages().items():
+        if name.lower() in (code, *map(str.lower, common.names)):
+            return code
+    if len(name) < _MIN_NAME:
+        return None
+    import langcodes
+
+    try:
+        found = langcodes.find(name).language
+    except LookupError:
+        return None
+    return found if found is not None and len(found) == 2 else None

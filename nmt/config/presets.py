@@ -25,7 +25,7 @@ MIN_UPDATES = 1000
 MIN_VALIDATE_EVERY, MAX_VALIDATE_EVERY = 100, 5000  # updates
 MIN_VOCAB_WITH_MANY_CHARACTERS = 6000  # tokens: the vocabulary must first hold the characters
 SMALL_DATA = 300_000  # pairs
-SCRIPTS_WITH_CASE = ("Latin", "Greek", "Cyrillic", "Armenian")
+SCRIPTS_WITH_CASE = ("Latn", "Grek", "Cyrl", "Armn")
 UPPER_SHARE = 0.03  # of the pairs; on Multi30k, it costs nothing on clean text, and texts in capitals gain 21 BLEU
 
 
@@ -100,7 +100,7 @@ def suggest_config(num_pairs: int, data: DataConfig, *, student: bool = False) -
 
     `data` is kept unchanged, except for four keys if it does not set them: `holdout_size` becomes at most a twentieth
     of the pairs, `holdout_groups` becomes true, `protect` too, so that URLs, tags and `{name}` survive translation, and
-    `augment` writes 3% of the pairs in capitals, if the source language has them.
+    `augment` writes 3% of the pairs in capitals, unless the source language is known to have none.
     """
     tagged = any(files.tag for files in data.corpora("train"))
     one_sided = student or tagged or data.augment.is_on or data.glossary.is_on
@@ -113,7 +113,7 @@ def suggest_config(num_pairs: int, data: DataConfig, *, student: bool = False) -
         preset = preset_for(num_pairs, copies=False, both=not (one_sided or num_further))
     holdout_size = max(1, min(data.holdout_size, num_pairs // (20 * len(data.directions))))  # of each direction
     suited: dict[str, object] = {"holdout_size": holdout_size, "holdout_groups": True, "protect": True}
-    if script_of(data.src_lang) in SCRIPTS_WITH_CASE and not student:
+    if script_of(data.src_lang) in (None, *SCRIPTS_WITH_CASE) and not student:  # without case, it changes nothing
         suited["augment"] = AugmentConfig(upper=UPPER_SHARE)
     data = data.model_copy(update={key: value for key, value in suited.items() if key not in data.model_fields_set})
     dropout = DROPOUTS[1] if preset.both_first else preset.dropout

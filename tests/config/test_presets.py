@@ -154,6 +154,9 @@ def test_a_few_pairs_are_written_in_capitals_if_the_source_has_them_and_never_in
     assert suggest_config(1000, DATA).data.augment == AugmentConfig(upper=0.03)
     chinese = DataConfig(src_lang="zh", tgt_lang="en", train=DATA.train)
     assert not suggest_config(1000, chinese).data.augment.is_on
+    for code in ("sr", "ha", "lus"):  # in several scripts with case, and unknown: without case, it changes nothing
+        other = DataConfig(src_lang=code, tgt_lang="en", train=DATA.train)
+        assert suggest_config(1000, other).data.augment == AugmentConfig(upper=0.03)
     assert not suggest_config(1000, DATA, student=True).data.augment.is_on
     declined = DataConfig(src_lang="de", tgt_lang="en", train=DATA.train, augment=AugmentConfig())
     assert not suggest_config(1000, declined).data.augment.is_on

@@ -7,7 +7,7 @@ from copy import copy
 from typing import Any
 
 from nmt.apps.server.bodies import Detection
-from nmt.base.languages import base_code, script_of
+from nmt.base.languages import script_of, standard_code
 from nmt.data.check.scripts import can_identify_languages, codes_of, identification_model, script_codes
 
 _MAX_CHARACTERS = 2000  # more do not raise the confidence
@@ -29,7 +29,7 @@ class Detector:
         shares = self._shares(text)
         probable = self._model.rank(text) if self._model is not None and text.strip() else []
         of_base = {str(base): float(probability) for base, probability in probable}
-        weights = {code: share * of_base.get(base_code(code), 1.0) for code, share in shares.items()}
+        weights = {code: share * of_base.get(standard_code(code), 1.0) for code, share in shares.items()}
         total = sum(weights.values()) or 1.0
         detections: list[Detection] = [
             {"confidence": round(100 * weight / total, 1), "language": code} for code, weight in weights.items()
@@ -42,13 +42,17 @@ class Detector:
         return [self.detect(text)[0] if len(text) > _MIN_CHARACTERS else overall for text in texts]
 
     def _shares(self, text: str) -> dict[str, float]:
-        """Return the share of letters in the script of each language; equal shares if no letter matches any."""
-        scripts = script_codes(text)
-        num_letters = len(scripts) - scripts.count(" ")
-        shares = {
-            code: sum(map(scripts.count, letters)) / num_letters if num_letters and letters else 1.0
-            for code, letters in self._letters.items()
-        }
+        """Return the share of letters in the script of each language; equal shares if no letter matches any.
+
+        A language whose script is unknown, or one of several, gets the largest share of the others.
+        """
+        scripts = script_codes(text).replace(" ", "")
+        if not scripts:
+            return dict.fromkeys(self._letters, 1.0)
+        known = {code: letters for code, letters in self._letters.items() if letters}
+        shares = {code: sum(map(scripts.count, letters)) / len(scripts) for code, letters in known.items()}
+        of_unknown = max(shares.values(), default=0.0) or 1.0
+        shares = {code: shares.get(code, of_unknown) for code in self._letters}
         return shares if any(shares.values()) else dict.fromkeys(shares, 1.0)
 
 
@@ -57,7 +61,7 @@ def _identifier(languages: Sequence[str]) -> Any:
     if not can_identify_languages():
         return None
     model = copy(identification_model())  # its tables are shared
-    known = {base_code(code) for code in languages} & set(model.labels)
+    known = {standard_code(code) for code in languages} & set(model.labels)
     if len(known) < 2:
         return None
     model.set_languages(sorted(known))

@@ -17,18 +17,19 @@ from math import log
 from typing import Any, Literal
 
 from nmt.base.errors import require
-from nmt.base.languages import base_code
+from nmt.base.languages import standard_code
 
+# The ISO 15924 code of each script, its code here, and the first word of the Unicode names of its letters.
 _SCRIPTS = """
-LATIN:L GREEK:G CYRILLIC:C CJK:H IDEOGRAPHIC:H BOPOMOFO:H HIRAGANA:K KATAKANA:K HANGUL:N ARABIC:A HEBREW:W
-DEVANAGARI:D BENGALI:B GURMUKHI:P GUJARATI:U ORIYA:O TAMIL:T TELUGU:E KANNADA:R MALAYALAM:M SINHALA:S THAI:Y
-LAO:Z KHMER:Q MYANMAR:J TIBETAN:X GEORGIAN:F ARMENIAN:V ETHIOPIC:I
+Latn:L:LATIN Grek:G:GREEK Cyrl:C:CYRILLIC Hani:H:CJK Hani:H:IDEOGRAPHIC Bopo:H:BOPOMOFO Hira:K:HIRAGANA
+Kana:K:KATAKANA Hang:N:HANGUL Arab:A:ARABIC Hebr:W:HEBREW Deva:D:DEVANAGARI Beng:B:BENGALI Guru:P:GURMUKHI
+Gujr:U:GUJARATI Orya:O:ORIYA Taml:T:TAMIL Telu:E:TELUGU Knda:R:KANNADA Mlym:M:MALAYALAM Sinh:S:SINHALA Thai:Y:THAI
+Laoo:Z:LAO Khmr:Q:KHMER Mymr:J:MYANMAR Tibt:X:TIBETAN Geor:F:GEORGIAN Armn:V:ARMENIAN Ethi:I:ETHIOPIC
 """
-_CODES = dict(script.split(":") for script in _SCRIPTS.split())
+_ROWS = [row.split(":") for row in _SCRIPTS.split()]
+_CODES = {name: code for _, code, name in _ROWS}
 _OTHER = "?"  # letters of the scripts that are not listed
-_OF_LANGUAGES = {"Japanese": "KH", "Hangul": "NH", "Han": "H"} | {
-    name.title(): code for name, code in _CODES.items() if name not in ("CJK", "HANGUL")
-}
+_OF_SCRIPTS = {script: code for script, code, _ in _ROWS} | {"Jpan": "KH", "Kore": "NH"}
 SHARED_SCRIPTS = ("L", "C", "A", "D", "B", "W", "I")  # several languages use each; others identify the language
 _WIDTH = re.compile(r"^(?:FULL|HALF)WIDTH ")
 _MIXED = re.compile(r"L[GC]|[GC]L|GC|CG")
@@ -60,8 +61,8 @@ def script_codes(text: str) -> str:
 
 
 def codes_of(script: str | None) -> str:
-    """Return the codes of a script, named as by `nmt.base.languages.script_of`; empty if the script is unknown."""
-    return _OF_LANGUAGES.get(script or "", "")
+    """Return the codes of a script, given by its ISO 15924 code; empty if it is unknown."""
+    return _OF_SCRIPTS.get(script or "", "")
 
 
 def is_foreign(codes: str, expected: str) -> bool:
@@ -132,7 +133,9 @@ class LanguageIdentifier:
         require("langid", "py3langid", "identifying languages", otherwise="turn off language identification")
         self._model = identification_model()
         known = set(self._model.labels)
-        self._languages = [code if code in known else None for code in (base_code(src_lang), base_code(tgt_lang))]
+        self._languages = [
+            code if code in known else None for code in (standard_code(src_lang), standard_code(tgt_lang))
+        ]
 
     def is_usual(self, texts: Sequence[str], side: int) -> bool:
         """Return whether most of `texts` are in the language of a side (0: source, 1: target)."""

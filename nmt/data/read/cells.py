@@ -7,7 +7,6 @@ from collections.abc import Collection
 from functools import cache
 from pathlib import Path
 
-from nmt.base.languages import names_of
 from nmt.base.patterns import lazy_pattern
 
 _ERROR_VALUE = lazy_pattern(
@@ -62,5 +61,4 @@ def looks_like_column_name(cell: str) -> bool:
 @cache
 def _names_of_columns() -> frozenset[str]:
     """Return the words of which names of columns consist, with the names of languages."""
-    words = Path(__file__).with_name("column_names.txt").read_text(encoding="utf-8").split()
-    return frozenset(name for word in words for name in names_of(word))
+    return frozenset(Path(__file__).with_name("column_names.txt").read_text(encoding="utf-8").split())

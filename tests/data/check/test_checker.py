@@ -43,6 +43,9 @@ SOUND = [
     ("#1 in den Charts", "#1 in the charts", "de-en"),
     ("Der β-Faktor ist 3 µm.", "The β factor is 3 µm.", "de-en"),
     ("Где мой дом?", "Where is my house?", "ru-en"),
+    ("Где мой дом?", "Where is my house?", "tyv-en"),
+    ("Где мой дом?", "Where is my house?", "qaa-en"),  # of an unknown script
+    ("རྫོང་ཁ་ཡིན།", "It is Dzongkha.", "dzo_Tibt-en"),
     ("Wo ist er?“", "Where is he?”", "de-en"),
 ]
 
@@ -60,6 +63,7 @@ BROKEN = [
     ("untranslated", "我不知道他在哪里。", "我不知道他在哪里。", "zh-en"),
     ("sides_swapped", "我不知道。", "I do not know.", "en-zh"),
     ("wrong_script", "I do not know.", "I have no idea.", "en-zh"),
+    ("wrong_script", "I do not know.", "I have no idea.", "dzo-en"),
     ("wrong_script", "Where is it?", "這個國家沒有問題。", "en-zh-Hans"),
     ("wrong_script", "Where is it?", "这个国家没有问题。", "en-zh-TW"),
     ("mixed_scripts", "Ein gutеr Hund.", "A good dog.", "de-en"),  # a Cyrillic е
