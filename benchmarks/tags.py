@@ -16,7 +16,7 @@ from pathlib import Path
 from nmt import Translator
 from nmt.apps.documents.markup import HtmlText
 from nmt.apps.documents.translation import translate_blocks
-from nmt.translation.translator import Request
+from nmt.translation.request import Request
 
 NUM_SENTENCES = 200
 WORDS = """

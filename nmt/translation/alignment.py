@@ -14,7 +14,7 @@ from nmt.translation.terms import occurrences
 if TYPE_CHECKING:
     from nmt.data.store.alignment import Aligner
     from nmt.data.store.glossary_pairs import TermLexicon
-    from nmt.translation.segments import Displaced, Segment, SegmentTranslation
+    from nmt.translation.segments import MisplacedTerm, Segment, SegmentTranslation
 
 Links = list[tuple[int, int]]
 
@@ -48,14 +48,14 @@ class RunLexicon:
             self._aligners[key] = Aligner(self._lexicon, self._tokenizers, [key])
         return self._aligners[key].links(segment.src_ids, segment.tgt_ids, swapped=swapped)
 
-    def displaced_terms(self, segment: Segment, translation: SegmentTranslation) -> list[Displaced]:
+    def misplaced_terms(self, segment: Segment, translation: SegmentTranslation) -> list[MisplacedTerm]:
         """Return the terms of `segment` that are linked to other words than their target, in order, and keep them.
 
         RunError as `links`.
         """
         key = tuple(translation.tgt_ids)
-        if key not in segment.displaced:
-            found = segment.displaced[key] = []
+        if key not in segment.misplaced:
+            found = segment.misplaced[key] = []
             links = self.links(translation, segment.direction) if segment.terms else []
             targets = {term.target: term.target for term in segment.terms}
             written = occurrences(self._tokenizers.tgt, translation.tgt_ids, targets) if links else []
@@ -64,7 +64,7 @@ class RunLexicon:
                 if linked and not any(each.target == term.target and linked & places for places, each in written):
                     found.append((sorted(linked), term, any(each.target == term.target for _, each in written)))
             found.sort()
-        return segment.displaced[key]
+        return segment.misplaced[key]
 
 
 def most_attended(weights: Sequence[Sequence[float]], num_tgt: int) -> Links:

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from nmt.translation.request import Request
 from nmt.translation.translation import Translation
-from nmt.translation.translator import Blocks, Request, TranslatedBlock, Translator
+from nmt.translation.translator import Blocks, TranslatedBlock, Translator
 
 if TYPE_CHECKING:
     from nmt.translation.memory import TranslationMemory  # with numpy, which few commands need
@@ -36,8 +37,11 @@ class MemoryTranslator:
         new = [
             (text, match) for text, match in zip(texts, matches, strict=True) if not (match and match.similarity == 1)
         ]
-        drafts = [match.target if match else "" for _, match in new]
-        rest = iter(self._translator.translate_block([text for text, _ in new], request, first, drafts))
+        segmented = self._translator.segment([text for text, _ in new], request, first)
+        for text, (_, match) in zip(segmented, new, strict=True):
+            if match:
+                self._translator.segmenter.add_draft(text, match.target, request.options)
+        rest = iter(self._translator.translate_segmented(segmented, request))
         return [
             Translation(match.target, memory=match)
             if match and match.similarity == 1

@@ -9,8 +9,9 @@ from itertools import product
 from nmt.base.errors import NmtError, in_words
 from nmt.base.languages import Direction, base_code
 from nmt.translation.languages import LanguagePair
+from nmt.translation.request import Request
 from nmt.translation.translation import Translation
-from nmt.translation.translator import Blocks, Request, TranslatedBlock, Translator
+from nmt.translation.translator import Blocks, TranslatedBlock, Translator
 
 
 def paths(first: Iterable[Direction], second: Iterable[Direction]) -> dict[Direction, tuple[Direction, Direction]]:
@@ -47,11 +48,12 @@ class PivotTranslator:
         into, out = self._paths[self.languages.direction(request.to, request.from_)]
         given = {name: value for name, value in request.options if value != getattr(self.options, name)}
         options = self._first.options.changed(**{**given, "num_hypotheses": 1})
-        to_pivot = request._replace(options=options, prefix=None, to=into.tgt, from_=into.src)
+        to_pivot = replace(request, options=options, prefix="", to=into.tgt, from_=into.src)
+        from_pivot = replace(request, to=out.tgt, from_=out.src)
         for block in blocks:
             between = self._first.translate_block(block, to_pivot, first)
             texts = [translation.text for translation in between]
-            final = self._second.translate_block(texts, request._replace(to=out.tgt, from_=out.src), first)
+            final = self._second.translate_block(texts, from_pivot, first)
             yield block, list(map(joined, between, final))
             first += len(block)
 

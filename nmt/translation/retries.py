@@ -136,7 +136,7 @@ def _put_in_place(
         for segment in segments:
             best = segment.hypotheses[0]
             missed = {term.target for term in lost_terms(segment, best)}
-            movable = [each for each in lexicon.displaced_terms(segment, best) if each[1].target in missed]
+            movable = [each for each in lexicon.misplaced_terms(segment, best) if each[1].target in missed]
             if movable and movable[0][0][0] >= len(segment.prefix_ids):
                 places, term, _ = movable[0]
                 tried.append((segment, best, with_target(tokenizer, best.tgt_ids, places, term.target)))
@@ -175,4 +175,4 @@ def _rank(
 
 
 def _is_misplaced(segment: Segment, translation: SegmentTranslation, lexicon: RunLexicon | None) -> bool:
-    return lexicon is not None and any(elsewhere for *_, elsewhere in lexicon.displaced_terms(segment, translation))
+    return lexicon is not None and any(elsewhere for *_, elsewhere in lexicon.misplaced_terms(segment, translation))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import NamedTuple
 
 from nmt.base.errors import require
@@ -37,7 +36,7 @@ class SegmentTranslation(NamedTuple):
     tgt_tag: Sequence[int] = ()  # the tag before `tgt_ids`; it has no score
 
 
-Displaced = tuple[list[int], Term, bool]
+MisplacedTerm = tuple[list[int], Term, bool]
 """The target tokens that are linked to the source of a term, and whether its target is elsewhere."""
 
 _NO_TEXT, _NO_SPAN, _NO_DIRECTION = Protected("", []), TextSpan(0, 0, ""), Direction("", "")
@@ -63,7 +62,7 @@ class Segment:
     prefix: str = ""
     terms: Sequence[Term] = ()  # glossary terms in the source
     direction: Direction = _NO_DIRECTION
-    displaced: dict[tuple[int, ...], list[Displaced]] = field(default_factory=dict)  # by `RunLexicon`
+    misplaced: dict[tuple[int, ...], list[MisplacedTerm]] = field(default_factory=dict)  # by `RunLexicon`
     is_verbatim: bool = False  # there is nothing to translate, so the text is its own translation
     keeps_numbers: bool = False  # the numbers of the translation must be those of the source
     needs_letters: bool = False  # text without letters is not translated
@@ -120,10 +119,8 @@ def translate_segments(
         prefixes = [[*segments[i].tgt_tag, *segments[i].prefix_ids] for i in batch] if has_prefixes else None
         draws = [segments[i].draw for i in batch] if has_draws else None
         drafts = [[*segments[i].tgt_tag, *segments[i].draft_ids] for i in batch] if has_drafts else None
-        find: Callable[..., list[list[Hypothesis]]] = engine.search
-        if has_terms:  # only for an engine that takes them
-            find = partial(find, terms=([segments[i].term_ids for i in batch], word_boundaries(tokenizers.tgt)))
-        return find([sources[i] for i in batch], options, prefixes, draws, drafts)
+        terms = ([segments[i].term_ids for i in batch], word_boundaries(tokenizers.tgt)) if has_terms else None
+        return engine.search([sources[i] for i in batch], options, prefixes, draws, drafts, terms)
 
     def decode(i: int, hypothesis: Hypothesis) -> SegmentTranslation:
         tag, source, truncated = segments[i].tgt_tag, sources[i], len(segments[i].src_ids) > limit

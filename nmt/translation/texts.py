@@ -19,6 +19,7 @@ from nmt.data.text.text_statistics import TextStatistics
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.translation.languages import DirectedText, LanguagePair
 from nmt.translation.protect import Protected
+from nmt.translation.request import Request
 from nmt.translation.segments import Segment
 from nmt.translation.split import TextSpan, line_sentence_starts, split_text, whole
 
@@ -96,22 +97,21 @@ class TextSegmenter:
 
     def segment(
         self,
-        texts: Sequence[DirectedText],
-        options: SearchOptions,
-        prefixes: Sequence[str] | None = None,
-        glossary: Glossary | None = None,
+        texts: Sequence[str],
+        request: Request,
     ) -> list[SegmentedText]:
-        """Split each of `texts` into segments according to `options.split` and `options.protect`.
+        """Split each of `texts` into segments as `request` asks.
 
-        The translation of text i must begin with `prefixes[i]`. The tag of a text and the user symbols at its beginning
-        are prepended to each of its segments. If the model was trained with terms, the terms of `glossary` are
-        annotated in the segments.
+        The tag of a text and the user symbols at its beginning are prepended to each of its segments. If the model was
+        trained with terms, the terms of the glossary are annotated in the segments.
         """
-        splits = [_Splitter(self, text, options, glossary) for text in texts]
+        directed = [self.languages.direct(text, request.to, request.from_) for text in texts]
+        prefixes = request.prefixes(len(texts))
+        splits = [_Splitter(self, text, request) for text in directed]
         threads = min(num_cores(), len(texts) // _TEXTS_OF_A_THREAD) if len(texts) >= 2 * _TEXTS_OF_A_THREAD else 1
         plain = self.tokenizers.src.encode_batch((split.whole_source() for split in splits), threads)
         segmented = [split.segment(ids) for split, ids in zip(splits, plain, strict=True)]
-        for text, prefix in zip(segmented, prefixes or (), strict=bool(prefixes)):
+        for text, prefix in zip(segmented, prefixes, strict=True):
             if text.segments and prefix:
                 first = text.segments[0]
                 first.prefix = without_surrogates(prefix)
@@ -149,13 +149,14 @@ class TextSegmenter:
             return None
         return 1 if options.split == "always" else self._max_sentences
 
-    def terms_to_keep(self, glossary: Glossary, text: str, options: SearchOptions) -> list[Match]:
-        """Return the terms that a translation of `text` must keep: those outside of the spans `options` protect."""
-        spans = find_spans(text, self.languages.user_symbols) if options.protect else []
-        return self.find_terms(glossary, text, spans)
+    def find_spans(self, text: str, request: Request) -> list[Span]:
+        """Return the spans of `text` that `request` protects, in order."""
+        return find_spans(text, self.languages.user_symbols) if request.options.protect else []
 
-    def find_terms(self, glossary: Glossary, text: str, spans: Sequence[Span]) -> list[Match]:
+    def find_terms(self, text: str, spans: Sequence[Span], glossary: Glossary | None) -> list[Match]:
         """Return the terms in `text` that are not inside any of `spans` or a user symbol."""
+        if glossary is None:
+            return []
         symbols = (Span(*match.span()) for match in self._symbol.finditer(text)) if self._symbol else ()
         return glossary.find(text, sorted([*spans, *symbols]))
 
@@ -166,15 +167,13 @@ class TextSegmenter:
 
 
 class _Splitter:
-    def __init__(
-        self, segmenter: TextSegmenter, directed: DirectedText, options: SearchOptions, glossary: Glossary | None = None
-    ):
+    def __init__(self, segmenter: TextSegmenter, directed: DirectedText, request: Request):
         self.segmenter = segmenter
         self.text = text = without_surrogates(directed.text)
         self.direction = directed.direction
-        self.options = options
-        self.spans = find_spans(text, segmenter.languages.user_symbols) if options.protect else []
-        self.terms = segmenter.find_terms(glossary, text, self.spans) if glossary is not None else []
+        self.options = options = request.options
+        self.spans = segmenter.find_spans(text, request)
+        self.terms = segmenter.find_terms(text, self.spans, request.glossary)
         self.whole = whole(text)
         self.tag = directed.tag
         self.tgt_tag = segmenter.tgt_tag(self.direction)

@@ -21,7 +21,7 @@ from nmt.translation.guards import (
     wrong_numbers,
 )
 from nmt.translation.protect import Protected, missing
-from nmt.translation.segments import Displaced, Segment, SegmentTranslation
+from nmt.translation.segments import MisplacedTerm, Segment, SegmentTranslation
 from nmt.translation.texts import SegmentedText
 
 USABLE_CHRF = 30.0  # below this, `nmt eval` calls translations unusable
@@ -215,7 +215,7 @@ def put_together(text: SegmentedText) -> Translation:
 
 def _assemble(text: SegmentedText, rank: int) -> Translation:
     written, segments = list[str](), list[SegmentTranslation]()
-    around, lost, numbers, terms, displaced = list[str](), list[str](), list[str](), list[Term](), list[Displaced]()
+    around, lost, numbers, terms, misplaced = list[str](), list[str](), list[str](), list[Term](), list[MisplacedTerm]()
     sentence_split = loop_retried = protected_retried = False
     num_protected = 0
     is_in_source = "\ufffd" in text.text  # the replacement character
@@ -230,7 +230,7 @@ def _assemble(text: SegmentedText, rank: int) -> Translation:
         if not segment.is_verbatim:
             numbers += wrong_numbers(segment, output)
         terms += segment.terms
-        displaced += [term for each in translations for term in segment.displaced.get(tuple(each.tgt_ids), ())]
+        misplaced += [term for each in translations for term in segment.misplaced.get(tuple(each.tgt_ids), ())]
         sentence_split = sentence_split or segment.span.cut
         loop_retried = loop_retried or segment.loop_retried
         protected_retried = protected_retried or segment.protected_retried
@@ -250,7 +250,7 @@ def _assemble(text: SegmentedText, rank: int) -> Translation:
         protected_lost=lost,
         num_terms=len(terms),
         terms_missed=missed_terms(terms, output) if terms else [],
-        terms_misplaced=[str(term) for _, term, is_elsewhere in displaced if is_elsewhere],
+        terms_misplaced=[str(term) for _, term, is_elsewhere in misplaced if is_elsewhere],
         numbers_missed=numbers,
         without_spans=_without_spans(text, written) if num_protected else (text.text, output),
         direction=text.direction,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, overload
+from typing import TYPE_CHECKING, Any, Self, overload
 
 from pydantic import ValidationError
 
@@ -23,6 +23,7 @@ from nmt.decoding.engines.interface import Engine, Weights
 from nmt.translation.alignment import Links, RunLexicon, most_attended
 from nmt.translation.guards import has_loop
 from nmt.translation.languages import LanguagePair
+from nmt.translation.request import Request
 from nmt.translation.retries import retry_loops, retry_lost_spans, retry_missed
 from nmt.translation.segments import (
     ForcedScore,
@@ -44,17 +45,6 @@ Model = str | Path | RunDir | Sequence[RunDir]
 
 Blocks = Iterable[list[str]]  # of texts
 TranslatedBlock = tuple[list[str], list[Translation]]  # texts, and their translations
-
-
-class Request(NamedTuple):
-    """The options for all texts of a stream."""
-
-    options: SearchOptions
-    prefix: str | None = None  # the beginning of every translation
-    to: str | None = None
-    from_: str | None = None
-    draw_by_line: bool = False  # in sampling: equal texts on different lines get different samples
-    glossary: Glossary | None = None
 
 
 class Translator:
@@ -128,9 +118,9 @@ class Translator:
     @property
     def obeys_terms(self) -> bool:
         """True if translations follow a glossary: by training (data.glossary), or because the engine takes terms."""
-        return self.segmenter.knows_terms or getattr(self.engine, "takes_terms", False)
+        return self.segmenter.knows_terms or self.engine.takes_terms
 
-    def translate(  # noqa: PLR0913 (the single entry point has an option for everything about texts)
+    def translate(
         self,
         texts: Sequence[str],
         options: SearchOptions | None = None,
@@ -138,9 +128,7 @@ class Translator:
         *,
         to: str | None = None,
         from_: str | None = None,
-        draws: Sequence[int] | None = None,
         glossary: Glossary | None = None,
-        drafts: Sequence[str] | None = None,
     ) -> list[Translation]:
         """Translate `texts`, in order; the translation of a blank text is empty.
 
@@ -153,15 +141,13 @@ class Translator:
         are kept, and outputs that repeat themselves or have other numbers than their source are decoded again, all
         according to `options` (default: the decoding section of the run). If `options.num_hypotheses` exceeds 1, the
         rest of the n-best list is in `Translation.alternatives`. The translation of text i begins with `prefixes[i]`.
-        In sampling, equal texts get equal samples, unless their `draws` differ. The native engine, and models trained
-        with data.glossary, follow `glossary`; `Translation.terms_missed` has the rest. `drafts`, expected translations,
-        speed up greedy search of the native engine. NmtError for a text that is no str, or a prefix with a line break.
+        In sampling, equal texts get equal samples. The native engine, and models trained with data.glossary, follow
+        `glossary`; `Translation.terms_missed` has the rest. NmtError for a text that is no str, or a prefix with a line
+        break.
         """
-        options = options or self.options
-        segmented = self.segment(
-            texts, options, prefixes, to=to, from_=from_, draws=draws, glossary=glossary, drafts=drafts
-        )
-        return self.translate_segmented(segmented, options)
+        prefix = "" if prefixes is None else _list_of_texts("prefixes", prefixes)
+        request = Request(options or self.options, to=to, from_=from_, glossary=glossary, prefix=prefix)
+        return self.translate_block(texts, request)
 
     def translate_blocks(self, blocks: Blocks, request: Request, first: int = 1) -> Iterator[TranslatedBlock]:
         """Yield each of `blocks` with its translations; take the next block only after the previous one is consumed.
@@ -173,55 +159,31 @@ class Translator:
             yield block, self.translate_block(block, request, first)
             first += len(block)
 
-    def translate_block(
-        self, texts: list[str], request: Request, first: int, drafts: Sequence[str] | None = None
-    ) -> list[Translation]:
+    def translate_block(self, texts: Sequence[str], request: Request, first: int = 1) -> list[Translation]:
         """Translate `texts`, the lines from number `first` on."""
-        options, prefix, to, from_, draw_by_line, glossary = request
-        prefixes = [prefix] * len(texts) if prefix else None
-        draws = range(first, first + len(texts)) if draw_by_line else None
-        return self.translate(
-            texts, options, prefixes, to=to, from_=from_, draws=draws, glossary=glossary, drafts=drafts
-        )
+        return self.translate_segmented(self.segment(texts, request, first), request)
 
-    def segment(  # noqa: PLR0913 (the arguments of `translate`)
-        self,
-        texts: Sequence[str],
-        options: SearchOptions | None = None,
-        prefixes: Sequence[str] | None = None,
-        *,
-        to: str | None = None,
-        from_: str | None = None,
-        draws: Sequence[int] | None = None,
-        glossary: Glossary | None = None,
-        drafts: Sequence[str] | None = None,
-    ) -> list[SegmentedText]:
-        """Split `texts` into segments, the units of search, for `translate_segmented`. Arguments as in `translate`.
+    def segment(self, texts: Sequence[str], request: Request, first: int = 1) -> list[SegmentedText]:
+        """Split `texts`, the lines from number `first` on, into segments, the units of search. Raises as `translate`.
 
         `SegmentedText.separate` returns the segments of a long text one by one, to translate them in several calls.
         """
-        texts = _list_of_texts("texts", texts)
-        directed = [self.languages.direct(text, to, from_) for text in texts]
-        if glossary is not None and not (self.obeys_terms or self._has_warned):
+        if request.glossary is not None and not (self.obeys_terms or self._has_warned):
             self._has_warned = True
             log.warning("this model was not trained with data.glossary, and only the native engine can require terms")
-        prefixes = _checked_prefixes(prefixes, len(texts))
-        segmented = self.segmenter.segment(directed, options or self.options, prefixes, glossary)
-        for text, draw in zip(segmented, draws or (), strict=bool(draws)):
-            for segment in text.segments:
-                segment.draw = draw
-        for text, draft in zip(segmented, drafts or (), strict=bool(drafts)):
-            self.segmenter.add_draft(text, draft, options or self.options)
+        segmented = self.segmenter.segment(_list_of_texts("texts", texts), request)
+        if request.draw_by_line:
+            for line, text in enumerate(segmented, first):
+                for segment in text.segments:
+                    segment.draw = line
         return segmented
 
-    def translate_segmented(
-        self, texts: Sequence[SegmentedText], options: SearchOptions | None = None
-    ) -> list[Translation]:
-        """Translate `texts`, which `segment` of this translator returned, in order; `options` as in `translate`.
+    def translate_segmented(self, texts: Sequence[SegmentedText], request: Request) -> list[Translation]:
+        """Translate `texts`, which `segment` of this translator returned, in order; of `request`, the options count.
 
         Segments that loop, or lost a span, a term or a number, are searched again.
         """
-        options = options or self.options
+        options = request.options
         search = partial(search_candidates, partial(translate_segments, self.engine, self.tokenizers))
         segments = [segment for text in texts for segment in text.segments]
         for segment in segments:
@@ -286,10 +248,8 @@ class Translator:
         `encoder` [L, 1, H, S, S], `decoder` [L, 1, H, T, T] and `cross` [L, 1, H, T, S]; S counts the source's eos. Not
         to be called while other threads translate. NmtError unless the engine is torch.
         """
-        weights_of: Callable[..., AttentionWeights] | None = getattr(self.engine, "attention_weights", None)
-        if weights_of is None:
-            raise NmtError("this engine cannot return the attention of all layers", hint='load it with engine="torch"')
-        return weights_of(segment.src_ids, [*segment.tgt_tag, *segment.tgt_ids, *[EOS_ID] * segment.finished])
+        target = [*segment.tgt_tag, *segment.tgt_ids, *[EOS_ID] * segment.finished]
+        return self.engine.attention_weights(segment.src_ids, target)
 
     def close(self) -> None:
         """Stop the engine's threads. Garbage collection of a translator also stops them."""
@@ -346,18 +306,6 @@ def _list_of_texts(name: str, values: Sequence[str]) -> list[str]:
         if not isinstance(value, str):
             raise NmtError(f"{name} must be a list of str; number {number} is of type {type(value).__name__}")
     return values
-
-
-def _checked_prefixes(prefixes: Sequence[str] | None, num_texts: int) -> list[str] | None:
-    """Return `prefixes`. NmtError unless there is one per text, each on a single line."""
-    if prefixes is None:
-        return None
-    prefixes = _list_of_texts("prefixes", prefixes)
-    if len(prefixes) != num_texts:
-        raise NmtError(f"{num_texts} texts but {len(prefixes)} prefixes", hint='pass "" for a text without a prefix')
-    if any("\n" in prefix or "\r" in prefix for prefix in prefixes):
-        raise NmtError("a prefix must not contain line breaks")
-    return prefixes
 
 
 def shared_tokenizers(runs: Sequence[RunDir]) -> TokenizerPair:

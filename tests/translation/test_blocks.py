@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from nmt import Translator
+from nmt.translation.request import Request
 from nmt.translation.stream import FIRST_BLOCK_LINES, grow_blocks
-from nmt.translation.translator import Request
 
 TEXTS = [str(1000 + 37 * number) for number in range(40)] + ["12345"] * 20
 
@@ -35,7 +37,7 @@ def test_samples_depend_on_the_line_and_not_on_where_a_stream_is_taken_up(start,
 
 
 def test_without_draws_by_line_equal_texts_get_equal_samples(translator, sampling):
-    request = sampling._replace(draw_by_line=False)
+    request = replace(sampling, draw_by_line=False)
     assert len({output for _, output in outputs(translator, ["12345"] * 20, request)}) == 1
 
 

@@ -19,6 +19,7 @@ from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.decoding.engines import native_engine
 from nmt.training.run import start_run
 from nmt.translation import Glossary
+from nmt.translation.request import Request
 from tests.letters import to_letters
 from tests.words import WORDS, words_config, write_words
 
@@ -214,12 +215,13 @@ def test_a_prefix_stays_and_a_term_that_it_replaces_is_required_elsewhere(letter
 
 
 @needs_native
-def test_a_term_is_displaced_where_its_source_is_linked_to_other_words(letters_with_lexicon):
+def test_a_term_is_misplaced_where_its_source_is_linked_to_other_words(letters_with_lexicon):
     (found,) = letters_with_lexicon.translate(["1 2 3"])
-    (segment,) = letters_with_lexicon.segment(["1 2 3"], glossary=Glossary({"2": "d", "3": "d", "1": "q"}))[0].segments
-    displaced = letters_with_lexicon.lexicon.displaced_terms(segment, found.segments[0])
+    request = Request(letters_with_lexicon.options, glossary=Glossary({"2": "d", "3": "d", "1": "q"}))
+    (segment,) = letters_with_lexicon.segment(["1 2 3"], request)[0].segments
+    misplaced = letters_with_lexicon.lexicon.misplaced_terms(segment, found.segments[0])
     tokens = letters_with_lexicon.tokenizers.tgt.tokens(found.tgt_ids)
-    assert [("".join(tokens[i] for i in places), term) for places, *term in displaced] == [
+    assert [("".join(tokens[i] for i in places), term) for places, *term in misplaced] == [
         ("▁b", [Term("1", "q"), False]),
         ("▁c", [Term("2", "d"), True]),
     ]

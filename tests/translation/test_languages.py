@@ -10,6 +10,7 @@ from nmt.config import SearchOptions
 from nmt.data.text.text_statistics import TextStatistics
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.translation.languages import LanguagePair
+from nmt.translation.request import Request
 from nmt.translation.retries import retry_lost_spans
 from nmt.translation.segments import untranslated
 from nmt.translation.texts import TextSegmenter
@@ -33,7 +34,7 @@ def segmenter(tokenizers):
 
 
 def sources(segmenter, text, options=SearchOptions(), to="fr"):  # noqa: B008 (nobody changes it)
-    (segmented,) = segmenter.segment([LANGUAGES.direct(text, to)], options)
+    (segmented,) = segmenter.segment([text], Request(options, to=to))
     return [segmenter.tokenizers.src.decode(segment.src_ids) for segment in segmented.segments]
 
 
@@ -56,7 +57,7 @@ def test_every_segment_of_a_text_begins_with_the_tag_and_is_within_the_limit(seg
     assert len(found) > 3
     assert all(source.startswith("<2fr> ") for source in found)
     assert " ".join(source.removeprefix("<2fr> ") for source in found).split() == text.split()
-    (segmented,) = segmenter.segment([LANGUAGES.direct(text, "fr")], SearchOptions())
+    (segmented,) = segmenter.segment([text], Request(SearchOptions(), to="fr"))
     assert all(len(segment.src_ids) < LIMIT for segment in segmented.segments)
     assert [source[:8] for source in sources(segmenter, "<x> " + text)] == ["<2fr> <x"] * len(found)
     assert sources(segmenter, "12", SearchOptions(split="never")) == ["<2fr> 12"]
@@ -65,13 +66,13 @@ def test_every_segment_of_a_text_begins_with_the_tag_and_is_within_the_limit(seg
 def test_a_blank_text_has_no_segment_and_one_target_language_no_tag(segmenter, tokenizers):
     assert sources(segmenter, " ", to=None) == []
     one = LanguagePair("de", "en", ("<x>",))
-    (segmented,) = TextSegmenter(tokenizers, one, LIMIT).segment([one.direct("12")], SearchOptions())
+    (segmented,) = TextSegmenter(tokenizers, one, LIMIT).segment(["12"], Request(SearchOptions()))
     assert tokenizers.src.decode(segmented.segments[0].src_ids) == "12"
 
 
 @pytest.mark.parametrize(("symbols", "expected"), [("", ""), ("<x> ", "<x> ")])
 def test_text_between_protected_spans_is_translated_with_the_tag_before_each_stretch(segmenter, symbols, expected):
-    (text,) = segmenter.segment([LANGUAGES.direct(f"{symbols}12 {{a}} 34 {{b}}", "fr")], SearchOptions())
+    (text,) = segmenter.segment([f"{symbols}12 {{a}} 34 {{b}}"], Request(SearchOptions(), to="fr"))
     (segment,) = text.segments
     asked = []
 

@@ -13,8 +13,8 @@ from nmt.base.languages import Direction
 from nmt.translation import memory as module
 from nmt.translation.memory import TranslationMemory
 from nmt.translation.memory_translator import MemoryTranslator
+from nmt.translation.request import Request
 from nmt.translation.translation import Match
-from nmt.translation.translator import Request
 from tests.command_line import nmt
 from tests.words import WORDS
 

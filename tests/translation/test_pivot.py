@@ -10,7 +10,7 @@ from nmt import Translator
 from nmt.base.errors import NmtError
 from nmt.base.languages import Direction
 from nmt.translation.pivot import PivotTranslator, paths
-from nmt.translation.translator import Request
+from nmt.translation.request import Request
 from tests.command_line import nmt
 
 TEXTS = ["12345", "", "4 56", "12. 34. 56.", "%d 7"] * 5

@@ -8,6 +8,7 @@ from nmt import Translator
 from nmt.base.languages import Direction
 from nmt.config import SearchOptions
 from nmt.data.text.spans import ANY_PLACEHOLDER
+from nmt.translation.request import Request
 from nmt.translation.retries import retry_lost_spans
 from nmt.translation.segments import untranslated
 from nmt.translation.translation import put_together
@@ -31,8 +32,7 @@ def around_spans(translator: Translator, text: str, prefix: str, tgt: str = "en"
             found.append([untranslated(tokenizers.tgt.decode(ids))._replace(src_ids=each.src_ids, tgt_ids=ids)])
         return found
 
-    directed = translator.languages.direct(text)
-    (segmented,) = translator.segmenter.segment([directed], SearchOptions(), [prefix])
+    (segmented,) = translator.segmenter.segment([text], Request(SearchOptions(), prefix=prefix))
     (segment,) = segmented.segments
     (segment.hypotheses,) = search([segment], SearchOptions())
     retry_lost_spans([segment], search, tokenizers, SearchOptions())

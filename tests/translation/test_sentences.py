@@ -12,6 +12,7 @@ from nmt.data.text.text_statistics import TextStatistics
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.translation import LanguagePair, Translator
 from nmt.translation.guards import wrong_numbers
+from nmt.translation.request import Request
 from nmt.translation.retries import retry_missed
 from nmt.translation.segments import untranslated
 from nmt.translation.texts import TextSegmenter
@@ -34,7 +35,7 @@ def reverse(digits_run):
 
 def parts(tokenizers, text: str, split: str, statistics: TextStatistics | None, limit: int = 500) -> list[str]:
     segmenter = TextSegmenter(tokenizers, LANGUAGES, limit, statistics)
-    (segmented,) = segmenter.segment([LANGUAGES.direct(text)], SearchOptions(split=split))
+    (segmented,) = segmenter.segment([text], Request(SearchOptions(split=split)))
     return [text[segment.span.start : segment.span.end] for segment in segmented.segments]
 
 
@@ -129,7 +130,7 @@ def test_lost_and_invented_numbers_are_flagged(reverse):
 
 def test_a_hypothesis_with_the_right_numbers_is_preferred(tokenizers):
     segmenter = TextSegmenter(tokenizers, LANGUAGES, 100, SINGLE)
-    (segmented,) = segmenter.segment([LANGUAGES.direct("in 1,000 days %d")], SearchOptions())
+    (segmented,) = segmenter.segment(["in 1,000 days %d"], Request(SearchOptions()))
     (segment,) = segmented.segments
     segment.hypotheses = [untranslated("in 100 Tagen ⟦1⟧")]
     assert wrong_numbers(segment) == ["1000", "100"]

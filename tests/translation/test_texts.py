@@ -14,6 +14,7 @@ from nmt import Translator
 from nmt.artifacts.rundir import RunDir
 from nmt.data.text.glossary import TERM_SYMBOLS, Match
 from nmt.translation import Glossary, LanguagePair, SearchOptions
+from nmt.translation.request import Request
 from nmt.translation.segments import untranslated
 from nmt.translation.texts import TextSegmenter
 from nmt.translation.translation import put_together
@@ -52,7 +53,9 @@ def test_a_long_text_is_translated_sentence_by_sentence_with_its_white_space(rev
 def test_many_texts_are_tokenized_by_several_threads_as_one_by_one(reverse, monkeypatch):
     monkeypatch.setattr("nmt.translation.texts.num_cores", lambda: 3)
     texts = [str(number) * (number % 4) for number in range(500)]
-    assert [text.segments for text in reverse.segment(texts)] == [reverse.segment([text])[0].segments for text in texts]
+    request = Request(reverse.options)
+    alone = [reverse.segment([text], request)[0].segments for text in texts]
+    assert [text.segments for text in reverse.segment(texts, request)] == alone
 
 
 def test_without_splitting_its_end_is_lost_and_flagged(digits_translator):
@@ -195,9 +198,10 @@ class LookedUp(Glossary):
 def test_segments_translated_one_by_one_make_the_translation_of_the_text(model, text, request):
     translator = request.getfixturevalue(model)
     (whole,) = translator.translate([text])
-    (segmented,) = translator.segment([text])
+    asked = Request(translator.options)
+    (segmented,) = translator.segment([text], asked)
     pairs = segmented.separate()
-    alone = [translator.translate_segmented([each])[0] for each, _ in pairs]
+    alone = [translator.translate_segmented([each], asked)[0] for each, _ in pairs]
     joined = segmented.lead + "".join(done.text + space for done, (_, space) in zip(alone, pairs, strict=True))
     assert joined == (whole.text if text.strip() else text)
     assert sum(done.num_protected for done in alone) == whole.num_protected
@@ -206,7 +210,7 @@ def test_segments_translated_one_by_one_make_the_translation_of_the_text(model, 
         text[segment.span.start : segment.span.end] for segment in segmented.segments
     ]
     assert sum(each.num_tokens for each, _ in pairs) == segmented.num_tokens
-    assert translator.translate_segmented([segmented]) == [whole]  # again, from the start
+    assert translator.translate_segmented([segmented], asked) == [whole]  # again, from the start
 
 
 def test_each_part_of_a_long_line_is_looked_at_without_all_that_is_before_it(letters, monkeypatch):
@@ -215,8 +219,8 @@ def test_each_part_of_a_long_line_is_looked_at_without_all_that_is_before_it(let
 
     def work(num_words):
         Sliced.copied = Looked.reads = 0
-        directed = letters.languages.direct(" ".join(["12"] * num_words))
-        (found,) = segmenter.segment([directed], SearchOptions(), glossary=LookedUp({"12": "bc"}))
+        request = Request(SearchOptions(), glossary=LookedUp({"12": "bc"}))
+        (found,) = segmenter.segment([" ".join(["12"] * num_words)], request)
         assert sum(len(segment.terms) for segment in found.segments) == num_words
         return Sliced.copied, Looked.reads
 
@@ -227,7 +231,7 @@ def test_each_part_of_a_long_line_is_looked_at_without_all_that_is_before_it(let
 
 def test_the_spans_of_a_segment_are_removed_even_if_one_begins_with_another(letters):
     spans = [f"http://a.org/{'1' * length}" for length in range(7)]
-    (segmented,) = letters.segmenter.segment([letters.languages.direct(" ".join([*spans, "0."]))], SearchOptions())
+    (segmented,) = letters.segmenter.segment([" ".join([*spans, "0."])], Request(SearchOptions()))
     (segment,) = segmented.segments
     segment.hypotheses = [untranslated(segment.protected.text.replace("0", "a"))]
     assert put_together(segmented).without_spans == (" " * 14 + "0.", " " * 14 + "a.")

@@ -17,7 +17,7 @@ from nmt.data.read.table_names import format_of, split_choice
 
 if TYPE_CHECKING:
     from nmt.translation import Translator
-    from nmt.translation.translator import Request
+    from nmt.translation.request import Request
 
 log = logging.getLogger(__name__)
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from nmt.translation import Translator
     from nmt.translation.memory_translator import MemoryTranslator
     from nmt.translation.pivot import PivotTranslator
-    from nmt.translation.translator import Request
+    from nmt.translation.request import Request
 
     BlockTranslator = Translator | RayTranslator | PivotTranslator | MemoryTranslator
 

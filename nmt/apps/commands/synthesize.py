@@ -25,8 +25,8 @@ from nmt.config import Config, SearchOptions, load_config
 from nmt.config.filters import THRESHOLDS
 from nmt.data.read.lines import count_lines, open_text
 from nmt.translation.languages import LanguagePair
+from nmt.translation.request import Request
 from nmt.translation.stream import grow_blocks
-from nmt.translation.translator import Request
 
 if TYPE_CHECKING:
     from nmt.apps.commands.options import BlockTranslator
@@ -172,7 +172,7 @@ def synthesize(
         options = search.change(translator.options)
         corpus = CorpusWriter(output, form, translator.languages.direction(to, from_), forward)
         _log_plan(input, corpus)
-        request = Request(options, None, to, from_, draw_by_line=True)
+        request = Request(options, to=to, from_=from_, draw_by_line=True)
         settings = translator.settings() if teacher else shared.settings_of(found, translator, request)
         settings |= limits._asdict() | {"forward": forward}
         settings["allowed"] = sorted(limits.allowed)

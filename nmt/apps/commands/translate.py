@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from nmt.base.languages import Direction
     from nmt.translation import Translation
     from nmt.translation.memory_translator import MemoryTranslator
-    from nmt.translation.translator import Request
+    from nmt.translation.request import Request
 
 log = logging.getLogger(__name__)
 
@@ -176,8 +176,9 @@ def translate(
     with open_translator(
         found, engine, device, precision, ray, ray_workers, scores=format == "jsonl", last=last
     ) as translator:
+        from nmt.translation.request import Request
         from nmt.translation.stream import grow_blocks, read_blocks
-        from nmt.translation.translator import Request, Translator
+        from nmt.translation.translator import Translator
 
         direction = partial(translator.languages.direction, to, from_)
         options = search.change(translator.options)
@@ -185,10 +186,10 @@ def translate(
             direction()  # rejects languages that the model does not know
         request = Request(
             options,
-            prefix,
-            to,
-            from_,
+            to=to,
+            from_=from_,
             glossary=None if glossary is None else read_glossary(glossary, direction),
+            prefix=prefix or "",
         )
         if source is not None and output is not None and isinstance(translator, Translator):
             translate_document(translator, source, column, output, request)

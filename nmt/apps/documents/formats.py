@@ -20,7 +20,7 @@ from nmt.base.errors import DataError, require
 from nmt.base.files import read_at_most, write_atomically
 from nmt.base.languages import base_code
 from nmt.translation import Translator
-from nmt.translation.translator import Request
+from nmt.translation.request import Request
 
 log = logging.getLogger(__name__)
 

@@ -8,6 +8,7 @@ text between the tags is translated separately.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain, islice
 from typing import NamedTuple
 
@@ -15,14 +16,12 @@ from nmt.apps.documents.blocks import Block
 from nmt.apps.documents.details import Details, explain
 from nmt.apps.documents.po import changed_placeholders, is_excluded
 from nmt.apps.documents.tag_projection import join_details
-from nmt.config import SearchOptions
-from nmt.data.text.glossary import Glossary, Term, missed_terms
-from nmt.data.text.spans import find_spans
+from nmt.data.text.glossary import Term, missed_terms
 from nmt.translation import Translation, Translator
 from nmt.translation.protect import missing
+from nmt.translation.request import Request
 from nmt.translation.stream import grow_blocks
 from nmt.translation.texts import TextSegmenter
-from nmt.translation.translator import Request
 
 FLAGS = {
     "truncated": "longer than the model's limit: its end is not translated",
@@ -110,12 +109,12 @@ def translate_blocks(translator: Translator, blocks: Sequence[Block], request: R
 
     Of `request`, the options, the languages and the glossary count.
     """
-    request = request._replace(options=request.options.changed(num_hypotheses=1))
+    request = replace(request, options=request.options.changed(num_hypotheses=1))
     rest = iter(blocks)
     for texts in grow_blocks(block.plain() for block in blocks):
         some = list(islice(rest, len(texts)))
         translated = _translate_some(translator, some, request)
-        yield from with_losses(some, translated, translator.segmenter, request.options, request.glossary)
+        yield from with_losses(some, translated, translator.segmenter, request)
 
 
 def _translate_some(translator: Translator, blocks: Sequence[Block], request: Request) -> list[TranslatedBlock]:
@@ -130,17 +129,16 @@ def _translate_some(translator: Translator, blocks: Sequence[Block], request: Re
         if ask.aligned:
             answers = _translate_aligned(translator, ask.texts, request)
         else:
-            translations = translator.translate_block(ask.texts, request, 1)
+            translations = translator.translate_block(ask.texts, request)
             answers = [Answer([translation.text], flags_of(translation)) for translation in translations]
 
 
 def _translate_aligned(translator: Translator, texts: Sequence[str], request: Request) -> list[Answer]:
     """Translate `texts` segment by segment, and return the translations with their alignments."""
-    options, _, to, from_, _, glossary, *_ = request
-    segmented = translator.segment(texts, options, to=to, from_=from_, glossary=glossary)
+    segmented = translator.segment(texts, request)
     separated = [text.separate() for text in segmented]
     segments = [segment for text in separated for segment, _ in text]
-    translations = iter(translator.translate_segmented(segments, options))
+    translations = iter(translator.translate_segmented(segments, request))
     answers = []
     for text, whole, parts in zip(texts, segmented, separated, strict=True):
         before, written, details, flags = whole.lead, "", [], list[Flags]()
@@ -157,8 +155,7 @@ def with_losses(
     blocks: Sequence[Block],
     translated: Sequence[TranslatedBlock],
     segmenter: TextSegmenter,
-    options: SearchOptions,
-    glossary: Glossary | None,
+    request: Request,
 ) -> list[TranslatedBlock]:
     """Return the translated blocks with the protected spans and the glossary terms that the whole translations lack.
 
@@ -169,12 +166,12 @@ def with_losses(
     for block, each in zip(blocks, translated, strict=True):
         flags = {name: value for name, value in each.flags.items() if name != "protected_lost"}
         source = " ".join(block.texts())
-        places = find_spans(source, segmenter.languages.user_symbols) if options.protect else []
-        spans = [source[span.start : span.end] for span in places]
+        spans = [source[span.start : span.end] for span in segmenter.find_spans(source, request)]
         lost = [span for span in missing(spans, each.text) if not is_excluded(span, block.formats)] if spans else []
         if lost := list(dict.fromkeys(lost + changed_placeholders(source, each.text, block.formats))):
             flags["protected_lost"] = lost
-        matches = segmenter.terms_to_keep(glossary, block.plain(), options) if glossary is not None else []
+        plain = block.plain() if request.glossary is not None else ""
+        matches = segmenter.find_terms(plain, segmenter.find_spans(plain, request), request.glossary)
         missed = missed_terms([match.term for match in matches], each.text) if matches else []
         checked.append(each._replace(flags=flags, terms_missed=missed))
     return checked

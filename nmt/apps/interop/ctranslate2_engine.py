@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from nmt.base.errors import NmtError
 from nmt.base.machine import num_cores
@@ -14,7 +14,7 @@ from nmt.config import SearchOptions
 from nmt.config.model import ModelConfig
 from nmt.data.text.tags import output_tags
 from nmt.data.tokens.tokenizer import TokenizerPair
-from nmt.decoding.engines.interface import Ids, Input, Output, Weights
+from nmt.decoding.engines.interface import Ids, Input, Output, Terms, Weights
 from nmt.decoding.hypothesis import Hypothesis
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ class CTranslate2Engine:
 
     num_threads = 1  # one search at a time, which CTranslate2 itself distributes over the cores
     forms_batches = True
+    takes_terms = False
 
     def __init__(self, folder: Path, config: ModelConfig, tokenizers: TokenizerPair):
         import ctranslate2
@@ -64,6 +65,7 @@ class CTranslate2Engine:
         prefixes: Sequence[Ids] | None = None,
         draws: Sequence[int] | None = None,
         drafts: Sequence[Ids] | None = None,
+        terms: Terms | None = None,
     ) -> list[list[Hypothesis]]:
         """Implement `Engine.search` for one hypothesis. Scores are normalized over the tokens that may come next."""
         src = [self._source(ids) for ids in sources]
@@ -104,6 +106,10 @@ class CTranslate2Engine:
 
     def cross_attention(self, source: Ids, target: Ids, layer: int = -1, head: int | None = None) -> Weights:
         """Raise NmtError: CTranslate2 does not return the attention of a given output."""
+        raise NmtError("CTranslate2 does not support the attention of a given output", hint="ask the run for it")
+
+    def attention_weights(self, source: Ids, target: Ids) -> NoReturn:
+        """Raise NmtError, as `cross_attention`."""
         raise NmtError("CTranslate2 does not support the attention of a given output", hint="ask the run for it")
 
     def close(self) -> None:

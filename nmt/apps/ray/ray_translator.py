@@ -22,7 +22,8 @@ from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError, counted, in_words, require
 from nmt.base.machine import num_cores
 from nmt.translation.languages import LanguagePair
-from nmt.translation.translator import Blocks, Request, TranslatedBlock, shared_tokenizers
+from nmt.translation.request import Request
+from nmt.translation.translator import Blocks, TranslatedBlock, shared_tokenizers
 
 log = logging.getLogger(__name__)
 

@@ -13,8 +13,9 @@ from nmt.artifacts.hub import HUB_PREFIX
 from nmt.artifacts.rundir import RunDir, checksums_of_weights
 from nmt.base.errors import NmtError
 from nmt.base.machine import limit_cores, request_exact_mkl
+from nmt.translation.request import Request
 from nmt.translation.translation import Translation
-from nmt.translation.translator import Request, Translator
+from nmt.translation.translator import Translator
 
 
 class ModelPaths(NamedTuple):

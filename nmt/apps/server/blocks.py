@@ -113,15 +113,15 @@ async def translate_blocks(
 
     `threads` place the tags; None: the event loop does, which is for short pages. RequestError as `Service.translate`.
     """
-    segmenter, options = routed.model.translator.segmenter, routed.model.translator.options
-    work = rounds(blocks, keeps_marks=segmenter.protects(options), num_ranks=num_alternatives + 1)
+    segmenter, request = routed.model.translator.segmenter, routed.request
+    work = rounds(blocks, keeps_marks=segmenter.protects(request.options), num_ranks=num_alternatives + 1)
     step = await _run(threads, _next_step, work, None, [])
     while isinstance(step, Ask):
         memory = None if step.aligned else routed.memory  # has no tags to place
         texts = [routed._replace(text=text, memory=memory) for text in step.texts]
         translated = await service.translate(texts, 0 if step.aligned else num_alternatives, details=step.aligned)
         step = await _run(threads, _next_step, work, step, translated)
-    return await _run(threads, with_losses, blocks, step, segmenter, options, routed.glossary)
+    return await _run(threads, with_losses, blocks, step, segmenter, request)
 
 
 async def _run(threads: Threads | None, work: Callable[[*Arguments], Result], *arguments: *Arguments) -> Result:

@@ -12,8 +12,8 @@ from nmt.apps.server.metrics import Metrics
 from nmt.apps.server.settings import Settings
 from nmt.artifacts.find_model import find_run
 from nmt.base.languages import Direction
-from nmt.config import SearchOptions
 from nmt.translation import Translator
+from nmt.translation.request import Request
 
 
 class ServedModel:
@@ -24,7 +24,7 @@ class ServedModel:
         self.name = name
         self.directions = translator.languages.pairs
         self.batcher = Batcher(name, self.translate, settings.batch_tokens, metrics, pace)
-        self._options = lru_cache(self._make_options)
+        self._request = lru_cache(self._make_request)
 
     def translate(self, segments: Sequence[QueuedSegment]) -> list[SegmentResult]:
         """Translate `segments`, in order; those with the same number of alternatives in one call."""
@@ -32,7 +32,7 @@ class ServedModel:
         for num_alternatives in {segment.num_alternatives for segment in segments}:
             numbers = [i for i, segment in enumerate(segments) if segment.num_alternatives == num_alternatives]
             texts = [segments[i].text for i in numbers]
-            translations = self.translator.translate_segmented(texts, self._options(num_alternatives))
+            translations = self.translator.translate_segmented(texts, self._request(num_alternatives))
             for i, text, translation in zip(numbers, texts, translations, strict=True):
                 is_explained = segments[i].with_details and translation.text.strip()
                 details = explain(self.translator, text.text, text.direction, translation) if is_explained else None
@@ -40,13 +40,14 @@ class ServedModel:
                 results[i] = SegmentResult(translation, flags, details)
         return [results[i] for i in range(len(segments))]
 
-    def _make_options(self, num_alternatives: int) -> SearchOptions:
-        """Return the model's own search options, with a beam large enough for the alternatives."""
+    def _make_request(self, num_alternatives: int) -> Request:
+        """Ask for the model's own search, with a beam large enough for the alternatives."""
         options = self.translator.options
         if not num_alternatives:
-            return options.changed(num_hypotheses=1)
-        beam_size = max(options.beam_size, num_alternatives + 1)
-        return options.greedy().changed(beam_size=beam_size, num_hypotheses=num_alternatives + 1, exact=options.exact)
+            return Request(options.changed(num_hypotheses=1))
+        size = num_alternatives + 1
+        beam_size = max(options.beam_size, size)
+        return Request(options.greedy().changed(beam_size=beam_size, num_hypotheses=size, exact=options.exact))
 
 
 class Models:

@@ -24,6 +24,7 @@ from nmt.data.text.glossary import Glossary, Term
 from nmt.translation import Translation, Translator
 from nmt.translation.memory import TranslationMemory
 from nmt.translation.pivot import paths
+from nmt.translation.request import Request
 from nmt.translation.texts import SegmentedText
 from nmt.translation.translation import Match
 
@@ -47,6 +48,12 @@ class Routed(NamedTuple):
     then: tuple[Direction, ServedModel] | None = None  # translates what `model` translated into a third language
     memory: TranslationMemory | None = None  # of the client
     symbol: str = ""  # a user symbol to read before the text, and a space
+
+    @property
+    def request(self) -> Request:
+        """How the model is asked to translate the text."""
+        options = self.model.translator.options
+        return Request(options, to=self.direction.tgt, from_=self.direction.src, glossary=self.glossary)
 
     def match(self) -> Match | None:
         """Return the most similar pair of the memory, if there is one."""
@@ -230,9 +237,9 @@ async def _segment_all(
 
     def segment_all() -> list[tuple[str, list[tuple[SegmentedText, str]]]]:
         segmented: list[SegmentedText] = []
-        for (direction, glossary), same in groupby(texts, key=lambda text: (text.direction, text.glossary)):
-            sources = [text.symbol + text.text for text in same]
-            segmented += translator.segment(sources, to=direction.tgt, from_=direction.src, glossary=glossary)
+        for _, same in groupby(texts, key=lambda text: (text.direction, text.glossary)):
+            alike = list(same)
+            segmented += translator.segment([text.symbol + text.text for text in alike], alike[0].request)
         for text, each in zip(texts, segmented, strict=True):
             if text.draft:
                 translator.segmenter.add_draft(each, text.draft, translator.options)

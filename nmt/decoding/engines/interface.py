@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from nmt.base.errors import NmtError
 from nmt.config import SearchOptions
 from nmt.config.model import ModelConfig
 from nmt.decoding.hypothesis import Hypothesis
 
+if TYPE_CHECKING:
+    from nmt.model.recording import AttentionWeights  # of tensors
+
 Input = TypeVar("Input")
 Output = TypeVar("Output")
 Ids = Sequence[int]  # of the tokens of a text
 Weights = list[list[float]]  # of the cross-attention, [T][S]
+Terms = tuple[Sequence[Ids], bytes]
+"""For each source its terms, as number of the term, length, ids and so on, all forms of a term in a row; for each token
+whether it ends the word before it. At most 32 terms, with 64 forms."""
 
 
 class Engine(Protocol):
@@ -25,6 +31,7 @@ class Engine(Protocol):
     max_src_len: int  # in tokens, eos included
     num_threads: int  # concurrent calls of `map`
     forms_batches: bool  # False: a search takes any number of sources of any lengths
+    takes_terms: bool  # whether a search can be made to find `terms`
 
     @property
     def precision(self) -> str:
@@ -40,12 +47,14 @@ class Engine(Protocol):
         prefixes: Sequence[Ids] | None = None,
         draws: Sequence[int] | None = None,
         drafts: Sequence[Ids] | None = None,
+        terms: Terms | None = None,
     ) -> list[list[Hypothesis]]:
         """Return up to `num_hypotheses` outputs for each source (token ids without specials), best first.
 
         The outputs of source i begin with the tokens `prefixes[i]`. In sampling, equal sources get equal samples,
         unless their `draws` differ. `drafts` are outputs to expect, which may make the search faster; no output depends
-        on them.
+        on them. If the engine takes `terms`, the outputs of a beam of up to 64 contain them, if the model's limit
+        allows it.
         """
 
     def score(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[list[float]]:
@@ -59,6 +68,12 @@ class Engine(Protocol):
 
         `layer` is the decoder layer (negative: from the last), `head` one of its heads (None: average over heads).
         `target` includes eos if the output ended with it.
+        """
+
+    def attention_weights(self, source: Ids, target: Ids) -> AttentionWeights:
+        """Return the attention of every layer and head, with ids as in `cross_attention`.
+
+        Not to be called while other threads search.
         """
 
     def close(self) -> None:

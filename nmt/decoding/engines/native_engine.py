@@ -17,10 +17,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, NoReturn
 
 from nmt.artifacts.rundir import RunDir
-from nmt.base.errors import RunError
+from nmt.base.errors import NmtError, RunError
 from nmt.base.machine import num_cores
 from nmt.base.special_tokens import EOS_ID
 from nmt.config import SearchOptions
@@ -28,7 +28,7 @@ from nmt.config.model import ModelConfig
 from nmt.data.store.shortlist import Shortlist, refuse_shortlist
 from nmt.data.text.tags import output_tags
 from nmt.data.tokens.tokenizer import TokenizerPair
-from nmt.decoding.engines.interface import Ids, Input, Output, Weights, check_layer_and_head
+from nmt.decoding.engines.interface import Ids, Input, Output, Terms, Weights, check_layer_and_head
 from nmt.decoding.engines.threads import Threads
 from nmt.decoding.hypothesis import Hypothesis, check_finite, output_limits, sampling_numbers
 from nmt.model.shapes import VOCABULARIES, check_number_of_layers, check_shapes, parameter_shapes
@@ -89,11 +89,6 @@ def unsupported(config: ModelConfig) -> str:
 def kernels() -> list[str]:
     """Return the names of the kernels that this processor supports, fastest first."""
     return _decoder.kernels() if _decoder is not None else []
-
-
-Terms = tuple[Sequence[Ids], bytes]
-"""For each source its terms, as number of the term, length, ids and so on, all forms of a term in a row; for each token
-whether it ends the word before it. At most 32 terms, with 64 forms."""
 
 
 class _Inputs(NamedTuple):
@@ -194,7 +189,7 @@ class NativeEngine:
         drafts: Sequence[Ids] | None = None,
         terms: Terms | None = None,
     ) -> list[list[Hypothesis]]:
-        """As `Engine.search`. The outputs of a beam of up to 64 contain `terms`, if the model's limit allows it."""
+        """As `Engine.search`."""
         prefixes = [()] * len(sources) if prefixes is None else prefixes
         limits = output_limits(sources, options, prefixes, self.max_src_len, self.max_tgt_len, self.num_tags)
         is_greedy = options.beam_size == 1 and not (options.sample or options.exact)
@@ -227,6 +222,10 @@ class NativeEngine:
         attention = (layer % self._config.decoder_layers, -1 if head is None else head)
         ((_, weights),) = self._translate(_Inputs([source], [target], [len(target)]), SearchOptions(), attention)
         return weights
+
+    def attention_weights(self, source: Ids, target: Ids) -> NoReturn:
+        """Raise NmtError: the native decoder keeps the attention of one layer."""
+        raise NmtError("this engine cannot return the attention of all layers", hint='load it with engine="torch"')
 
     def _translate(
         self,

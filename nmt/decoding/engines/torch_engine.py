@@ -23,7 +23,7 @@ from nmt.decoding.beam import beam_search
 from nmt.decoding.constraints import Constraints
 from nmt.decoding.cuda_graphs import StepRecordings
 from nmt.decoding.decoder import Decoder, ensemble_log_probs, min_rows
-from nmt.decoding.engines.interface import Ids, Input, Output, Weights, check_layer_and_head
+from nmt.decoding.engines.interface import Ids, Input, Output, Terms, Weights, check_layer_and_head
 from nmt.decoding.engines.threads import Threads
 from nmt.decoding.greedy import greedy_search
 from nmt.decoding.hypothesis import Hypothesis, check_finite, output_limits
@@ -37,6 +37,7 @@ class TorchEngine:
     """Translates batches of token ids with one model or an ensemble."""
 
     forms_batches = True
+    takes_terms = False
 
     def __init__(self, models: Sequence[Transformer], tokenizers: TokenizerPair, num_threads: int | None = None):
         """Run `num_threads` searches at once on a CPU (default: torch's number of threads), one on a GPU."""
@@ -104,8 +105,11 @@ class TorchEngine:
         prefixes: Sequence[Ids] | None = None,
         draws: Sequence[int] | None = None,
         drafts: Sequence[Ids] | None = None,
+        terms: Terms | None = None,
     ) -> list[list[Hypothesis]]:
-        """Implement `Engine.search`; `drafts` do not make it faster."""
+        """Implement `Engine.search`; `drafts` do not make it faster. NmtError for `terms`."""
+        if terms is not None:
+            raise NmtError("the engine torch does not support terms")
         if not sources:
             return []
         prefixes = [()] * len(sources) if prefixes is None else prefixes
@@ -164,10 +168,7 @@ class TorchEngine:
         return (weights[0].float().mean(0) if head is None else weights[0, head].float()).tolist()
 
     def attention_weights(self, source: Ids, target: Ids) -> AttentionWeights:
-        """Return the attention of the first model, of every layer and head, with ids as in `cross_attention`.
-
-        Not to be called while other threads search: it records what the layers compute.
-        """
+        """Implement `Engine.attention_weights` for the first model, by recording what its layers compute."""
         model = self.models[0]
         src = collate_sources([source], model.config.max_src_len).to(model.device)
         return attention_weights(model, src, torch.tensor([[BOS_ID, *target[:-1]]], device=model.device))

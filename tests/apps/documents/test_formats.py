@@ -22,7 +22,7 @@ from nmt.artifacts.rundir import RunDir
 from nmt.base import progress
 from nmt.base.errors import DataError
 from nmt.translation import Glossary
-from nmt.translation.translator import Request
+from nmt.translation.request import Request
 from tests.apps.documents.written import unchanged, upper
 
 HTML = b"\xef\xbb\xbf<!doctype html><p class=a>12 <b>34</b></p><ul><li>5<li>6</ul>"
@@ -440,9 +440,9 @@ def test_a_paragraph_that_would_take_gigabytes_is_refused(name, content, message
 
 def test_a_document_is_translated_part_by_part_and_its_progress_is_told(letters_run, tmp_path, monkeypatch):
     (tmp_path / "in.html").write_text("".join(f"<p>{number}</p>" for number in range(50)))
-    sizes, translate = [], Translator.translate
+    sizes, translate = [], Translator.translate_block
     monkeypatch.setattr(progress, "LOG_SECONDS", 0.0)
-    monkeypatch.setattr(Translator, "translate", lambda *a, **k: sizes.append(len(a[1])) or translate(*a, **k))
+    monkeypatch.setattr(Translator, "translate_block", lambda *a, **k: sizes.append(len(a[1])) or translate(*a, **k))
     command = ["translate", "-m", str(letters_run), "--device", "cpu", str(tmp_path / "in.html")]
     done = CliRunner().invoke(app, [*command, "-o", str(tmp_path / "out.html")])
     assert done.exit_code == 0, done.output

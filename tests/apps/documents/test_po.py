@@ -10,6 +10,7 @@ from nmt.apps.cli import app
 from nmt.apps.documents.formats import read_document
 from nmt.apps.documents.po import changed_placeholders
 from nmt.apps.documents.translation import TranslatedBlock, with_losses
+from nmt.translation.request import Request
 
 
 @pytest.mark.parametrize(
@@ -62,9 +63,9 @@ def test_the_losses_of_a_catalog_are_those_of_each_entry(letters_run):
     blocks = read_document(CATALOG.encode(), "a.po").blocks
     found = [TranslatedBlock([text], text, {"protected_lost": ["{h0}"]}) for text in ("12", "34", "5 %1", "67 %1")]
     with Translator.load(letters_run, device="cpu") as translator:
-        reports = with_losses(blocks, found, translator.segmenter, translator.options, None)
+        reports = with_losses(blocks, found, translator.segmenter, Request(translator.options))
         unprotected = translator.options.changed(protect=False)
-        unflagged = with_losses(blocks, found, translator.segmenter, unprotected, None)
+        unflagged = with_losses(blocks, found, translator.segmenter, Request(unprotected))
     lost = [["%d"], None, None, ["%n", "%1"]]
     assert [each.flags.get("protected_lost") for each in reports] == lost
     assert [block.line for block in blocks] == [1, 4, 8, 8]

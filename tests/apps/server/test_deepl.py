@@ -40,7 +40,7 @@ def test_a_formality_is_a_tag_that_the_model_learned(start, tmp_path, monkeypatc
     expected, read = Translator.load(tmp_path / "run", device="cpu", precision="fp32"), []
     translator = server.models.served[0].translator
     segment = translator.segment
-    monkeypatch.setattr(translator, "segment", lambda texts, **given: read.extend(texts) or segment(texts, **given))
+    monkeypatch.setattr(translator, "segment", lambda texts, asked: read.extend(texts) or segment(texts, asked))
     for formality, tag in {"more": "<formal> ", "prefer_less": "<informal> ", "default": ""}.items():
         answer = ask(server, text=["12", "34"], target_lang="DE", source_lang="EN", formality=formality).json()
         found = [each["text"] for each in answer["translations"]]

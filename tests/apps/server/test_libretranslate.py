@@ -15,6 +15,7 @@ from nmt import Translator
 from nmt.apps.server import batcher, run, service
 from nmt.apps.server.batcher import _PROBE_EVERY
 from nmt.decoding.engines import native_engine
+from nmt.translation.request import Request
 
 LINES = "12345\n\n  67 \n" + "4321 " * 20 + "\n9"
 
@@ -245,7 +246,7 @@ class Held:
 
 def test_a_full_queue_answers_429_and_says_when_to_come_back(two_run, two, start, monkeypatch):
     monkeypatch.setattr(batcher, "num_cores", lambda: 2)
-    six_requests = 6 * two.segment(["12345"], to="de")[0].num_tokens
+    six_requests = 6 * two.segment(["12345"], Request(two.options, to="de"))[0].num_tokens
     monkeypatch.setattr(batcher, "QUEUE_TOKENS", six_requests)
     server = start([two_run])
     held = Held(server, monkeypatch)
