@@ -10,8 +10,9 @@ from itertools import pairwise
 import numpy as np
 
 from nmt.base.languages import Direction
+from nmt.data.text.words import counted_words
 from nmt.evaluation.significance import SentenceStatistics, System
-from nmt.translation.guards import find_loop, is_copy, is_in_wrong_language, words_of
+from nmt.translation.guards import find_loop, is_copy, is_in_wrong_language
 
 NUM_WORST = 30
 NUM_BINS = 10
@@ -114,8 +115,8 @@ def find_flags(source: str | None, hypothesis: str, references: Sequence[str], d
         flags += ["copied"] * (not any(is_copy(source, reference) for reference in references))
     if not flags and is_in_wrong_language(hypothesis, direction.tgt):
         flags += ["wrong language"] * (not any(is_in_wrong_language(each, direction.tgt) for each in references))
-    known = [words_of(text) for text in (source or "", *references)]
-    if all(find_loop(words_of(hypothesis), words) for words in known):
+    known = [counted_words(text) for text in (source or "", *references)]
+    if all(find_loop(counted_words(hypothesis), words) for words in known):
         flags.append("looped")
     lengths, length = [len(reference.strip()) for reference in references], len(hypothesis.strip())
     if length * _MAX_RATIO < min(lengths) and min(lengths) - length >= _MIN_CHARACTERS:
@@ -127,9 +128,9 @@ def find_flags(source: str | None, hypothesis: str, references: Sequence[str], d
 
 def count_words(texts: Iterable[str], wanted: Iterable[str]) -> Counter[str]:
     """Return how often each word of the texts `wanted` occurs in `texts`, including words that do not occur (0)."""
-    counts = Counter(dict.fromkeys((word for text in wanted for word in words_of(text)), 0))
+    counts = Counter(dict.fromkeys((word for text in wanted for word in counted_words(text)), 0))
     for text in texts:
-        for word in words_of(text):
+        for word in counted_words(text):
             if word in counts:
                 counts[word] += 1
     return counts
@@ -137,7 +138,7 @@ def count_words(texts: Iterable[str], wanted: Iterable[str]) -> Counter[str]:
 
 def _group_all(system: System, sources: Sequence[str] | None, frequencies: Mapping[str, int] | None) -> list[Grouping]:
     """Return the groupings of sentences by their sources, or by their references if there are no sources."""
-    words = [words_of(text) for text in (system.references[0] if sources is None else sources)]
+    words = [counted_words(text) for text in (system.references[0] if sources is None else sources)]
     side = "reference" if sources is None else "source"
     groupings = [_group(system.measured, f"number of words of the {side}", list(map(len, words)), _LENGTHS)]
     if frequencies is None or sources is None:

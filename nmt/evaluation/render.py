@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Container, Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
 from html import escape
@@ -12,6 +11,7 @@ from statistics import mean
 from string import Template
 
 from nmt.base.errors import printable
+from nmt.data.text.words import DIFF_TOKEN
 from nmt.evaluation.details import EXPECTED, FLAGS, Details, Grouping, TestSentence, rounded_chrf
 from nmt.evaluation.evaluation import Evaluation
 from nmt.evaluation.model_card import twins_line
@@ -21,11 +21,6 @@ from nmt.evaluation.significance import LEVEL, TEST, ComparedSystem
 
 MIN_NAME_WIDTH = 5  # width of the column with the names of scores
 MAX_ROWS = 5000  # a page with more sentences takes seconds to open; of larger test sets, it shows only the worst ones
-
-# A single character in languages written without spaces, a word or number, white space, or any other character.
-_TOKEN = re.compile(
-    r"[\u2e80-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1000-\u109f]|\w+?(?=[\u2e80-\u9fff]|\b)|\s+|.", re.DOTALL
-)
 
 
 def render_evaluation(evaluation: Evaluation) -> Iterator[str]:
@@ -202,7 +197,7 @@ def _row(sentence: TestSentence, others: Sequence[tuple[str, str, float]]) -> st
 
 def find_differences(first: str, second: str) -> tuple[list[tuple[str, bool]], list[tuple[str, bool]]]:
     """Split both texts into the longest parts that they share, and those that differ, which are marked True."""
-    tokens = _TOKEN.findall(first), _TOKEN.findall(second)
+    tokens = DIFF_TOKEN.findall(first), DIFF_TOKEN.findall(second)
     parts: tuple[list[tuple[str, bool]], list[tuple[str, bool]]] = ([], [])
     for kind, *places in SequenceMatcher(None, *tokens, autojunk=False).get_opcodes():
         for side, start, end in ((0, *places[:2]), (1, *places[2:])):

@@ -8,20 +8,18 @@ from functools import cache
 from operator import eq
 
 from nmt.base.languages import base_code, chinese_form, script_of
-from nmt.base.patterns import lazy_pattern
 from nmt.config.filters import THRESHOLDS
 from nmt.data.check import scripts
 from nmt.data.check.features import Side, is_more_than_names
 from nmt.data.text.glossary import Term, missed_terms
 from nmt.data.text.spans import may_have_numbers, number_differences, numbers_in
 from nmt.data.text.text_statistics import TextStatistics
+from nmt.data.text.words import counted_words
 from nmt.translation.segments import Segment, SegmentTranslation
 
 MAX_UNIT = 4
 MIN_REPEATS = 4
 
-# A word, or a single character in languages written without spaces. No digits, because translation keeps them anyway.
-_WORD = lazy_pattern(r"[\u2e80-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1000-\u109f]|[^\W\d_\u2e80-\u9fff\uf900-\ufaff]+")
 _MIN_COPIED = 3
 _COPIED_SHARE = 0.5
 _MIN_CAPITALS = 8  # fewer may be an abbreviation
@@ -61,11 +59,6 @@ def find_loop(output: Sequence[Hashable], source: Sequence[Hashable]) -> int | N
     return max(2, unit * (2 if allowed < MIN_REPEATS else allowed))
 
 
-def words_of(text: str) -> list[str]:
-    """Return the words of a text in lower case, without numbers; in Chinese and similar scripts, each character."""
-    return [word.lower() for word in _WORD.findall(text)]
-
-
 def is_in_capitals(text: str) -> bool:
     """Return whether a text of several words is in capital letters, with at least eight of them."""
     return text.isupper() and " " in text.strip() and sum(map(str.isupper, text)) >= _MIN_CAPITALS
@@ -87,7 +80,7 @@ def is_mostly_copied(num_copied: int, num_words: int) -> bool:
 
 def count_copied(source: str, output: str) -> tuple[int, int]:
     """Return how many words of the output come from the source, and how many there are in all."""
-    words, of_source = (Counter(words_of(text)) for text in (output, source))
+    words, of_source = (Counter(counted_words(text)) for text in (output, source))
     return (words & of_source).total(), words.total()
 
 
@@ -134,7 +127,7 @@ def find_unusual(text: str, num_tokens: int, language: str, statistics: TextStat
     reasons = {
         "language": is_in_wrong_language(text, language),
         "capitals": statistics is not None and not statistics.knows_capitals and is_in_capitals(text),
-        "repetition": longest_run(words_of(text))[1] >= _UNUSUAL_REPEATS,
+        "repetition": longest_run(counted_words(text))[1] >= _UNUSUAL_REPEATS,
         "noise": statistics is not None
         and num_tokens >= _MIN_TOKENS
         and len(text.strip()) < _NOISE * statistics.chars_per_token * num_tokens,

@@ -15,7 +15,7 @@ from nmt.base.languages import Direction
 from nmt.data.read.corpus import read_parallel
 from nmt.data.read.formats.tmx import directions_in
 from nmt.data.read.table_names import corpus_named, format_of
-from nmt.data.text.glossary import WORD
+from nmt.data.text.words import TERM_WORD
 from nmt.translation.translation import Match
 
 MIN_SIMILARITY = 0.7  # of a match: 1 minus the Levenshtein distance over the length of the longer source
@@ -35,7 +35,7 @@ class TranslationMemory:
         self._words: dict[str, int] = {}
         occurrences, counts = array("i"), array("i")
         for source in self._sources:
-            numbers = {self._words.setdefault(word, len(self._words)) for word in WORD.findall(source.casefold())}
+            numbers = {self._words.setdefault(word, len(self._words)) for word in TERM_WORD.findall(source.casefold())}
             occurrences.extend(numbers)
             counts.append(len(numbers))
         words = np.asarray(occurrences, np.int32)
@@ -78,7 +78,7 @@ class TranslationMemory:
 
     def _candidates(self, text: str) -> np.ndarray[Any, Any]:
         """Return the sources of a suitable length that share the most words with `text`, up to `_MAX_CANDIDATES`."""
-        known = {self._words[word] for word in WORD.findall(text.casefold()) if word in self._words}
+        known = {self._words[word] for word in TERM_WORD.findall(text.casefold()) if word in self._words}
         postings = [self._postings[self._ends[i - 1] if i else 0 : self._ends[i]] for i in known]
         postings.sort(key=len)
         total = np.cumsum([len(each) for each in postings])

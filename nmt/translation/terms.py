@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
-from nmt.data.text.glossary import Glossary, Term, cuts_word, may_end
+from nmt.data.text.glossary import Glossary, Term, may_end
+from nmt.data.text.words import cuts_term_word
 from nmt.data.tokens.tokenizer import Tokenizer
 
 MAX_TERMS = 16  # of a segment, of up to 4 forms
@@ -24,7 +25,7 @@ def term_ids(tokenizer: Tokenizer, terms: Iterable[Term]) -> list[int]:
     for term in [*terms][:MAX_TERMS]:
         target = term.target
         forms = [tokenizer.encode(text) for text in (target, target[0].upper() + target[1:])]
-        if not cuts_word("x" + target, 1):
+        if not cuts_term_word("x" + target, 1):
             forms += [without for form in forms for without in _without_space(tokenizer, form)]
         known = {tuple(form): None for form in forms if tokenizer.decode(form).lower() == target.lower()}
         if usable := [form for form in known if 0 < len(form) <= _MAX_TOKENS]:
@@ -63,7 +64,7 @@ def word_boundaries(tokenizer: Tokenizer) -> bytes:
     """Return for each token whether the word before it ends there: 1 or 0."""
     tokens = tokenizer.tokens(range(tokenizer.vocab_size))
     ends = bytearray(
-        token[:1] == "▁" or (not cuts_word("xx" + token, 2) and may_end("xx" + token, 0, 2)) for token in tokens
+        token[:1] == "▁" or (not cuts_term_word("xx" + token, 2) and may_end("xx" + token, 0, 2)) for token in tokens
     )
     for token in tokenizer.byte_tokens:
         ends[token] = 0

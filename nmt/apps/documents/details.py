@@ -13,14 +13,12 @@ from unicodedata import normalize
 from nmt.base.languages import Direction, language_tag, written_without_spaces
 from nmt.data.text.glossary import TERM_SYMBOLS
 from nmt.data.text.spans import PLACEHOLDERS, find_spans
+from nmt.data.text.words import BARE_WORD, SPACED_WORD
 from nmt.translation import Translation, Translator
 from nmt.translation.alignment import Links
 from nmt.translation.segments import SegmentTranslation
 
-_ENDS = r""",.;:!?"'()\[\]¡¿«»‹›‘’‚“”„…،؛؟۔।॥、。「」『』（），：；！？"""
-_WORD = re.compile(rf"[^\s{_ENDS}](?:\S*[^\s{_ENDS}])?|[{_ENDS}]+")  # without the punctuation around it
 _MAX_UNKNOWN = 20  # characters in a row that no token spells
-_SPACED_WORD = re.compile(r"\S+")
 
 
 class Details(NamedTuple):
@@ -83,8 +81,8 @@ def align_words(translator: Translator, source: str, translation: Translation) -
         placeholders = {symbol: next(spans, symbol) for symbol in symbols}
         surfaces[0].append(_surfaces(src, placeholders))
         surfaces[1].append(_surfaces(tgt, placeholders))
-    _, src_word_of = _words(surfaces[0], source, direction.src, _SPACED_WORD)
-    _, tgt_word_of = _words(surfaces[1], translation.text, direction.tgt, _SPACED_WORD)
+    _, src_word_of = _words(surfaces[0], source, direction.src, SPACED_WORD)
+    _, tgt_word_of = _words(surfaces[1], translation.text, direction.tgt, SPACED_WORD)
     by_word = {(src_word_of[i], tgt_word_of[j]) for i, j in links}
     return sorted(link for link in by_word if min(link) >= 0), links
 
@@ -95,7 +93,7 @@ def _tokens(translator: Translator, segment: SegmentTranslation) -> tuple[list[s
 
 
 def _words(
-    segments: Sequence[Sequence[str]], text: str, language: str, word: re.Pattern[str] = _WORD
+    segments: Sequence[Sequence[str]], text: str, language: str, word: re.Pattern[str] = BARE_WORD
 ) -> tuple[list[str], list[int]]:
     """Return the words of `text`, and the word of each token of its segments: -1 for tokens without text, such as tags.
 

@@ -25,8 +25,9 @@ from nmt.base.languages import Direction, english_name
 from nmt.config import Config, SearchOptions
 from nmt.data.read.lines import without_surrogates
 from nmt.data.text.spans import find_spans
+from nmt.data.text.words import counted_words
 from nmt.training.corpus.corpus import Corpus, with_both_sides
-from nmt.translation.guards import find_loop, words_of
+from nmt.translation.guards import find_loop
 from nmt.translation.languages import LanguagePair
 from nmt.translation.protect import Protected, missing
 from nmt.translation.segments import SegmentTranslation
@@ -230,7 +231,7 @@ class LanguageModel:
             output,
             float("nan"),
             [SegmentTranslation(output, 0.0, [], [], truncated=False, finished=reason != "length")],
-            loop_unresolved=find_loop(words_of(output), words_of(text)) is not None,
+            loop_unresolved=find_loop(counted_words(output), counted_words(text)) is not None,
             protected_lost=missing(kept, output),
             without_spans=(without(text), without(output)),
             direction=self._prompt.direction,

@@ -17,12 +17,10 @@ from typing import NamedTuple, TypeVar
 from nmt.base.languages import LANGUAGE_TAG, Direction, spaces_between_sentences, uppercase, written_without_spaces
 from nmt.config.data import AugmentConfig
 from nmt.data.text.spans import PLACEHOLDERS, Span, find_spans, replace_spans
+from nmt.data.text.words import SPACED_WORD, TITLE_WORD, TYPED_CHARACTERS, TYPED_WORD
 
 T = TypeVar("T")
 
-_TYPED_WORD = re.compile(r"[^\W\d_]{3,}")  # a shorter word with a typo is often another word
-_ANY_WORD = re.compile(r"\S+")
-_CHARACTERS = re.compile(r"[^\W\d_]{1,2}")  # are treated as a word in text without spaces
 _MIN_WORDS_TO_DROP = 4
 _MAX_DROPPED = 3  # letters: dropping a longer word would leave a target that cannot be inferred from the source
 
@@ -34,7 +32,6 @@ _LAYOUTS = {"de": _QWERTZ, "cs": _QWERTZ, "hu": _QWERTZ, "fr": _AZERTY, "ru": _J
 _STRAY = {True: ("，", "、", "。", "…"), False: (",", " ,", "..", " -", "…")}  # punctuation, by "without spaces"
 
 _FINAL_MARKS = ".!?…。！？．｡؟۔।॥"
-_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 _COMMON = tuple("😀😂😊😍🤔👍🙏🎉🔥✅⭐✨💡📌❌⚠™©®→•★✓")
 _BLOCKS = ((0x1F600, 0x1F64F), (0x1F300, 0x1F5FF), (0x1F680, 0x1F6C5), (0x2600, 0x26FF), (0x2190, 0x21FF))
 
@@ -67,13 +64,13 @@ class Typist:
 
     def add_typos(self, text: str, protected: Sequence[Span], draw: random.Random) -> str:
         """Return `text` with typos in its words, but not in its `protected` spans."""
-        words = _find_words(_CHARACTERS if self._without_spaces else _TYPED_WORD, text, protected)
+        words = _find_words(TYPED_CHARACTERS if self._without_spaces else TYPED_WORD, text, protected)
         chosen = self._some(words, draw)
         return replace_spans(text, chosen, [self._typo(text[start:end], draw) for start, end in chosen])
 
     def add_noise(self, text: str, protected: Sequence[Span], draw: random.Random) -> str:
         """Return `text` with words swapped or repeated, short words dropped, or stray spaces and punctuation."""
-        words = _find_words(_CHARACTERS if self._without_spaces else _ANY_WORD, text, protected)
+        words = _find_words(TYPED_CHARACTERS if self._without_spaces else SPACED_WORD, text, protected)
         edits: dict[Span, str] = {}
         for word in self._some(range(len(words)), draw):
             if words[word] not in edits:
@@ -272,4 +269,4 @@ def _title(text: str, language: str) -> str:
         first = uppercase(word[0], language)
         return (first if len(first) == 1 else word[0]).title() + word[1:] if word.islower() else word
 
-    return _WORD.sub(capitalized, text)
+    return TITLE_WORD.sub(capitalized, text)

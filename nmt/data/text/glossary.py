@@ -3,7 +3,7 @@
 An annotated source gives the translation of a term (Dinu et al. 2019, section 2, "append"), between symbols that are
 one token each: `the ⟦term⟧ cat⟦as⟧ Katze⟦/term⟧ sleeps`.
 
-A word is a run of letters and digits; in scripts written without spaces, and in Hangul, each character is a word.
+For what a word is, see `term_words`.
 """
 
 from __future__ import annotations
@@ -19,18 +19,11 @@ from nmt.base.errors import DataError
 from nmt.base.patterns import lazy_pattern
 from nmt.data.read.lines import read_lines
 from nmt.data.text.spans import Span
+from nmt.data.text.words import HANGUL, UNSPACED, Word, cuts_term_word, term_words
 
-# Thai, Lao, Tibetan, Myanmar, Khmer, kana, Han
-_UNSPACED = (
-    "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u2e80-\u2fdf\u3005-\u3007\u3040-\u30ff\u3100-\u312f\u31a0-\u31ff"
-    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
-)
-_HANGUL = "\u1100-\u11ff\u3130-\u318f\uac00-\ud7af"
-WORD = lazy_pattern(rf"[^\W{_UNSPACED}{_HANGUL}]+|\S")  # a word, or another character
-_WITHIN = lazy_pattern(rf"[^\W{_UNSPACED}{_HANGUL}]{{2}}")
-_IS_UNSPACED = lazy_pattern(f"[{_UNSPACED}]")
-_IS_HANGUL = lazy_pattern(f"[{_HANGUL}]")
-_HANGUL_END = lazy_pattern(f"[{_HANGUL}]+$")
+_IS_UNSPACED = lazy_pattern(f"[{UNSPACED}]")
+_IS_HANGUL = lazy_pattern(f"[{HANGUL}]")
+_HANGUL_END = lazy_pattern(f"[{HANGUL}]+$")
 _JOINERS = "\u200c\u200d"
 _MIN_STEM = 2  # syllables of a Korean term that particles may follow
 
@@ -41,25 +34,6 @@ MAX_CHARACTERS = 500  # maximum number of characters in a term
 log = logging.getLogger(__name__)
 
 _FILE_FORM = "write a term, a tab and its translation on each line"
-
-
-class Word(NamedTuple):
-    """A word at [start, end) of a text."""
-
-    start: int
-    end: int
-    text: str
-
-
-def words_of(text: str) -> Iterator[Word]:
-    """Yield the words and the punctuation marks of `text`."""
-    for match in WORD.finditer(text):
-        yield Word(match.start(), match.end(), match[0])
-
-
-def cuts_word(text: str, at: int) -> bool:
-    """Return whether position `at` is inside a word."""
-    return 0 < at < len(text) and _WITHIN.match(text, at - 1) is not None
 
 
 def may_begin(text: str, at: int) -> bool:
@@ -158,7 +132,7 @@ class Glossary:
 
         No match starts or ends inside a word, and none overlaps the spans in `taken` (ascending).
         """
-        words = list(words_of(text))
+        words = list(term_words(text))
         matches: list[Match] = []
         number, next_taken = 0, 0
         while number < len(words):
@@ -182,7 +156,7 @@ class Glossary:
         # A text may encode é as one character or as two.
         for spelling in {source, unicodedata.normalize("NFC", source), unicodedata.normalize("NFD", source)}:
             node = 0
-            for word in words_of(spelling):
+            for word in term_words(spelling):
                 node = self._nodes.setdefault((node, word.text.casefold()), len(self._nodes) + 1)
             self._terms.setdefault(node, []).append(Term(spelling, target))
 
@@ -223,7 +197,7 @@ def _have_each(output: str, targets: Sequence[str]) -> bool:
     """Return whether `output` certainly contains all `targets` verbatim: a fast check for the usual case."""
     for target in targets:
         start, end = (found := output.find(target)), found + len(target)
-        if start < 0 or cuts_word(output, start) or cuts_word(output, end):
+        if start < 0 or cuts_term_word(output, start) or cuts_term_word(output, end):
             return False
         if not (may_begin(output, start) and may_end(output, start, end)):
             return False
@@ -250,7 +224,7 @@ def _term_error(term: Term) -> str:
             return f"the {side} of a term is empty"
         if not any(map(str.isalnum, text)):
             return f"the {side} of the term {term} has neither a letter nor a digit"
-        if len(text) > MAX_CHARACTERS or sum(1 for _ in words_of(text)) > MAX_WORDS:
+        if len(text) > MAX_CHARACTERS or sum(1 for _ in term_words(text)) > MAX_WORDS:
             return f"the {side} of a term is longer than {MAX_WORDS} words or {MAX_CHARACTERS} characters: {text[:60]}…"
         if symbol := next((symbol for symbol in TERM_SYMBOLS if symbol in text), None):
             return f"the {side} of the term {term} contains {symbol}, which is reserved for annotations"

@@ -1,0 +1,37 @@
+"""What each definition of a word takes for one, on the same texts."""
+
+from __future__ import annotations
+
+import pytest
+
+from nmt.data.text.words import BARE_WORD, DIFF_TOKEN, counted_words, cuts_term_word, letter_runs, term_words
+
+
+@pytest.mark.parametrize(
+    ("text", "terms", "counted", "letters"),
+    [
+        ("The 3 Dogs_2!", ["The", "3", "Dogs_2", "!"], ["the", "dogs"], ["the", "dogs"]),
+        ("我是人", ["我", "是", "人"], ["我", "是", "人"], ["我是人"]),
+        ("한국어 Straße", ["한", "국", "어", "Straße"], ["한국어", "straße"], ["한국어", "strasse"]),
+        ("ภาษา", ["ภ", "า", "ษ", "า"], ["ภ", "า", "ษ", "า"], ["ภาษา"]),
+        ("", [], [], []),
+    ],
+)
+def test_terms_counts_and_comparisons_have_words_of_their_own(text, terms, counted, letters):
+    assert [word.text for word in term_words(text)] == terms
+    assert all(text[word.start : word.end] == word.text for word in term_words(text))
+    assert counted_words(text) == counted
+    assert letter_runs(text) == letters
+
+
+def test_a_term_may_be_cut_between_characters_of_unspaced_scripts_alone():
+    assert [cuts_term_word("ab 我是", at) for at in range(6)] == [False, True, False, False, False, False]
+
+
+@pytest.mark.parametrize("text", ["“Ja, 3,5 %!” 我\n是  x_y", "...", " "])
+def test_tokens_of_a_comparison_are_the_whole_text(text):
+    assert "".join(DIFF_TOKEN.findall(text)) == text
+
+
+def test_a_bare_word_has_no_punctuation_around_it():
+    assert BARE_WORD.findall("“don't” (3.5), x!") == ["“", "don't", "”", "(", "3.5", "),", "x", "!"]
