@@ -30,6 +30,7 @@ class Chat(ThreadingHTTPServer):
         self.models = ["backwards"]
         self.key = ""
         self.bodies: list[dict[str, Any]] = []
+        self.headers: list[dict[str, str]] = []
         self.asked: Counter[str] = Counter()  # texts
         self.faults: dict[str, list[str]] = {}  # of the next replies to a text, by name; the last one stays if it is *
         self.unknown_parameters: set[str] = set()
@@ -79,6 +80,7 @@ class Handler(BaseHTTPRequestHandler):
             return
         text = body["messages"][-1]["content"]
         self.server.bodies.append(body)
+        self.server.headers.append(dict(self.headers))
         self.server.asked[text] += 1
         self._answer(text, self.server.fault(text), body)
 
@@ -134,9 +136,10 @@ class Handler(BaseHTTPRequestHandler):
 
     def _send(self, status: int, content: bytes) -> None:
         self.send_response(status)
+        self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(content)))
-        if status == 429:
-            self.send_header("Retry-After", "0")
+        if status != 200:
+            self.send_header("Retry-After-Ms", "1")
         self.end_headers()
         self.wfile.write(content)
 

@@ -107,6 +107,7 @@ def test_every_package_that_nmt_imports_is_asked_for():
         "mbr",
         "ray",
         "serve",
+        "teacher",
         "tensorboard",
         "tm",
         "train",

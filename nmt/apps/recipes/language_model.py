@@ -5,22 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import random
 import re
-import time
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future
-from http.client import HTTPException
 from itertools import chain
-from threading import BoundedSemaphore, Event, Thread
+from threading import BoundedSemaphore, Thread
 from typing import Any, NamedTuple, Self
-from urllib.error import HTTPError
 from urllib.parse import urlsplit
-from urllib.request import Request, urlopen
 
 from nmt.apps.recipes.candidates import Answer
-from nmt.base.errors import NmtError, in_words
+from nmt.base.errors import NmtError, in_words, require
 from nmt.base.languages import Direction, english_name
 from nmt.config import Config, SearchOptions
 from nmt.data.read.lines import without_surrogates
@@ -35,9 +30,12 @@ from nmt.translation.translation import Translation
 from nmt.translation.translator import Blocks, TranslatedBlock
 
 KEY_VARIABLE = "NMT_TEACHER_KEY"  # the environment variable with the server's API key
-TIMEOUT_SECONDS, ATTEMPTS, PAUSE_SECONDS, MAX_PAUSE_SECONDS = 300.0, 7, 1.0, 60.0
+TIMEOUT_SECONDS = 300.0
+MAX_RETRIES = 6  # by the client, which pauses for half a second and more between them
+ROUNDS = (
+    2  # of requests for a line, each with the retries; in the last one, other lines show whether the server answers
+)
 _MAX_GIVEN_UP = 20  # lines in a row; more are the server's fault
-_MAX_REPLY_BYTES = 1 << 24
 _MAX_TOKENS = 2048  # a model that repeats itself would fill its whole context
 _MAX_EXAMPLE_CHARACTERS = 300
 _MAX_GROWTH, _MIN_CHARACTERS = 6, 100  # from Chinese, a translation may have four times as many characters
@@ -53,13 +51,6 @@ _REFUSAL = re.compile(
 _EXPLANATION = re.compile(
     r"```|(sure|certainly|of course|here(['’]s| is| are)|(the )?translation|note)\b[^.]{0,60}:", re.IGNORECASE
 )
-
-
-class _RequestError(Exception):
-    """A request without a usable reply: the HTTP status (0: none), the reason, and what the server says about it."""
-
-    def __init__(self, status: int, problem: str, parameter: str = "", pause: float = 0.0):
-        self.status, self.problem, self.parameter, self.pause = status, problem, parameter, pause
 
 
 class Prompt(NamedTuple):
@@ -89,10 +80,13 @@ class Prompt(NamedTuple):
 
 
 class LanguageModel:
-    """Translates by requests to a server, several at once; failed ones are repeated."""
+    """Translates by requests to a server, several at once. OpenAI's client repeats those that fail."""
 
     def __init__(self, url: str, model: str | None, prompt: Prompt, options: SearchOptions, num_requests: int):
-        """Send a first request. NmtError if the server cannot be reached, or refuses the model or the key."""
+        """Send a first request, and only once.
+
+        NmtError if the server cannot be reached or refuses the model or the key, or if the extra `teacher` is missing.
+        """
         try:
             parts = urlsplit(url)
             is_url = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0 and parts.username is None
@@ -106,18 +100,29 @@ class LanguageModel:
         self._prompt, self.options, self._num_requests = prompt, options, num_requests
         self.languages = LanguagePair(*prompt.direction)
         self._key = os.environ.get(KEY_VARIABLE, "").strip()
-        self._slots, self._closed, self._answered, self._num_given_up = BoundedSemaphore(num_requests), Event(), -1.0, 0
+        self._slots, self._num_answered, self._num_given_up = BoundedSemaphore(num_requests), 0, 0
         self._optional = {"max_tokens": _MAX_TOKENS, "temperature": 0.0}
+        self._openai = require("teacher", "openai", "a language model as teacher")
+        # The client would read these from environment variables that are meant for OpenAI's own server.
+        unsent = ("OpenAI-Organization", "OpenAI-Project")
+        self._client = self._openai.OpenAI(
+            base_url=self._url,
+            api_key=self._key or "none",  # it needs one; most servers of one's own do not look at it
+            max_retries=0,  # a wrong address is named at once
+            timeout=TIMEOUT_SECONDS,
+            default_headers=dict.fromkeys(unsent, self._openai.Omit()),
+        )
         try:
             self._model = model or self._only_model()
-            self._ask(0, prompt.messages[0]["content"].rpartition("\n")[2])
-        except _RequestError as failure:
-            hint = f"is the server running? --teacher {self._url}"
-            if failure.status in (401, 403):
+            self._create(0, prompt.messages[0]["content"].rpartition("\n")[2])
+        except (self._openai.APIError, ValueError) as error:
+            hint, status = f"is the server running? --teacher {self._url}", _status_of(error)
+            if status in (401, 403):
                 hint = f"{'check' if self._key else 'put'} the server's key in the environment variable {KEY_VARIABLE}"
-            elif failure.status:
+            elif status:
                 hint = "check --teacher and --model" + (f" {model}" if model else "")
-            raise NmtError(failure.problem, path=self._url, hint=hint) from None
+            raise NmtError(self._problem_of(error), path=self._url, hint=hint) from None
+        self._client = self._client.with_options(max_retries=MAX_RETRIES)
 
     def settings(self) -> dict[str, object]:
         """Return what determines the translations, so that no others continue an output."""
@@ -140,89 +145,78 @@ class LanguageModel:
         try:
             with self._slots:
                 future.set_result(self._ask(number, line) if line else Translation(""))
-        except _RequestError as failure:
+        except (self._openai.APIError, ValueError) as error:
             hint = "what was written is kept; continue with --resume when the server answers"
-            future.set_exception(NmtError(f"line {number:,}: {failure.problem}", path=self._url, hint=hint))
+            problem = f"line {number:,}: {self._problem_of(error)}"
+            future.set_exception(NmtError(problem, path=self._url, hint=hint))
         except BaseException as error:
             future.set_exception(error)
 
     def _ask(self, number: int, text: str) -> Answer:
-        """Return the answers for line `number`, asking again if that may help; an empty one if only this line fails.
+        """Return the answers for line `number`; an empty one if only this line fails.
 
-        _RequestError if the server seems to be at fault: nothing else was answered meanwhile, or `number` is 0.
+        Raises the error of the last request if the server seems to be at fault: nothing else was answered meanwhile.
         """
+        for is_last in [False] * (ROUNDS - 1) + [True]:
+            num_answered = self._num_answered
+            try:
+                answer = self._create(number, text)
+            except (self._openai.APIError, ValueError) as error:
+                status = _status_of(error)
+                is_refused = 400 <= status < 500 and status not in (408, 409, 429)
+                if not (is_refused or is_last):
+                    continue
+                self._num_given_up += 1
+                is_servers = status in (401, 403, 404) or self._num_given_up > _MAX_GIVEN_UP
+                if is_servers or not (is_refused or self._num_answered > num_answered):
+                    raise
+                break
+            self._num_answered, self._num_given_up = self._num_answered + 1, 0
+            return answer
+        return Answer("", faults=("refused" if is_refused else "failed",))
+
+    def _create(self, number: int, text: str) -> Answer:
+        """Send a request for a line. openai.APIError without a reply, ValueError if it is no chat completion."""
         options, messages = self.options, [*self._prompt.messages, {"role": "user", "content": text}]
         body: dict[str, object] = {"model": self._model, "messages": messages, "n": options.num_hypotheses}
         if options.sample:
             body |= {"temperature": options.temperature, "top_p": options.top_p, "seed": options.seed + number}
-        pause, left, since = PAUSE_SECONDS, ATTEMPTS, time.monotonic()
         while True:
             try:
-                answer = self._answers(self._fetch("/chat/completions", {**self._optional, **body}), text)
-                self._answered, self._num_given_up = time.monotonic(), 0
-                return answer
-            except _RequestError as failure:
-                left -= 1
-                if failure.status == 400 and self._optional.pop(failure.parameter, None) is not None:
-                    continue  # a parameter that not every model takes
-                is_final = 300 <= failure.status < 500 and failure.status not in (408, 409, 425, 429)
-                if (is_final or not left or self._closed.is_set()) or (not number and failure.status < 429):
-                    self._num_given_up += 1
-                    is_servers = failure.status in (401, 403, 404) or self._num_given_up > _MAX_GIVEN_UP
-                    if not number or is_servers or (self._answered < since and not is_final):
-                        raise
-                    return Answer("", faults=("refused" if is_final else "failed",))
-                since = time.monotonic()
-                self._closed.wait(min(MAX_PAUSE_SECONDS, failure.pause or pause * random.uniform(0.5, 1)))
-                pause *= 2
-
-    def _fetch(self, path: str, body: object = None) -> Any:
-        """Return the JSON of a reply. _RequestError if there is none."""
-        data = None if body is None else json.dumps(body).encode()
-        request = Request(self._url + path, data, {"Content-Type": "application/json"})
-        if self._key:  # not sent to where the server redirects
-            request.add_unredirected_header("Authorization", f"Bearer {self._key}")
+                reply = self._client.chat.completions.create(**{**self._optional, **body})
+                break
+            except self._openai.BadRequestError as error:  # a parameter that not every model takes?
+                if self._optional.pop(str(error.param), None) is None:
+                    raise
         try:
-            with urlopen(request, timeout=TIMEOUT_SECONDS) as reply:
-                return json.loads(reply.read(_MAX_REPLY_BYTES))
-        except HTTPError as error:
-            said, parameter = _explained(error)
-            problem = f"HTTP {error.code}: {said.replace(self._key, '…') if self._key else said}"
-            after = re.fullmatch(r"\d+", error.headers.get("Retry-After") or "0")
-            raise _RequestError(error.code, problem, parameter, float(after[0]) if after else 0.0) from None
-        except (OSError, HTTPException) as error:
-            reason = getattr(error, "reason", None) or error
-            raise _RequestError(0, f"cannot be reached ({getattr(reason, 'strerror', None) or reason})") from None
-        except (ValueError, RecursionError):
-            raise _RequestError(200, "the reply is not JSON") from None
+            best, *others = (self._answer(choice.message, choice.finish_reason, text) for choice in reply.choices)
+        except (ValueError, TypeError, AttributeError):
+            raise ValueError("the reply holds no chat completion") from None
+        best.alternatives.extend(others)
+        return best
 
     def _only_model(self) -> str:
-        try:
-            names = [str(model["id"]) for model in self._fetch("/models")["data"]]
-        except (LookupError, TypeError):
-            names = []
+        listed = getattr(self._client.models.list(), "data", None) or []
+        names = [str(model.id) for model in listed]
         if len(names) != 1:
             raise NmtError(f"the server has {in_words(names) or 'no list of models'}", hint="choose one with --model")
         return names[0]
 
-    def _answers(self, reply: Any, text: str) -> Answer:
-        """Return the first choice of a reply, with the others as alternatives. _RequestError if it has none."""
-        try:
-            best, *others = (
-                self._answer(choice["message"], choice.get("finish_reason"), text) for choice in reply["choices"]
-            )
-        except (ValueError, LookupError, TypeError, AttributeError):
-            raise _RequestError(200, "the reply holds no chat completion") from None
-        best.alternatives.extend(others)
-        return best
+    def _problem_of(self, error: Any) -> str:
+        """Return what a user is told of a failed request: the server's words, without the key."""
+        if not (status := _status_of(error)):
+            return str(error) if isinstance(error, ValueError) else f"cannot be reached ({_root_cause(error)})"
+        said = error.body.get("message") if isinstance(error.body, dict) else None
+        words = " ".join(str(said or error.response.reason_phrase).split())[:300]
+        return f"HTTP {status}: {words.replace(self._key, '…') if self._key else words}"
 
-    def _answer(self, message: dict[str, Any], reason: str | None, text: str) -> Answer:
-        output = without_surrogates(_THOUGHTS.sub("", message["content"] or "")).strip()
+    def _answer(self, message: Any, reason: str | None, text: str) -> Answer:
+        output = without_surrogates(_THOUGHTS.sub("", message.content or "")).strip()
         if (quoted := _QUOTED.fullmatch(output)) and not _QUOTED.fullmatch(text.strip()):
             output = quoted[1].strip()
         is_long = "\n" in output or len(output) > _MAX_GROWTH * len(text) + _MIN_CHARACTERS
         faults = {
-            "refused": message.get("refusal") or reason == "content_filter" or _REFUSAL.search(output),
+            "refused": getattr(message, "refusal", None) or reason == "content_filter" or _REFUSAL.search(output),
             "explained": is_long or (_EXPLANATION.match(output) and not _EXPLANATION.match(text)),
         }
         kept = [text[span.start : span.end] for span in find_spans(text)]
@@ -242,15 +236,16 @@ class LanguageModel:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._closed.set()
+        self._client.close()
 
 
-def _explained(error: HTTPError) -> tuple[str, str]:
-    """Return the server's words for an error, and the parameter of the request that it names, if any."""
-    try:
-        found = json.loads(error.read(10_000))
-        found = found.get("error", found)
-        said, parameter = (found.get("message"), found.get("param")) if isinstance(found, dict) else (found, "")
-    except (OSError, HTTPException, ValueError, AttributeError, RecursionError):
-        said, parameter = "", ""
-    return " ".join(str(said or error.reason).split())[:300], str(parameter)
+def _status_of(error: Exception) -> int:
+    """Return the HTTP status of a reply that was an error; 0 without one."""
+    return int(getattr(error, "status_code", 0))
+
+
+def _root_cause(error: BaseException) -> str:
+    """Return why there was no connection, as the system says it."""
+    while error.__cause__ or error.__context__:
+        error = error.__cause__ or error.__context__  # type: ignore[assignment]
+    return getattr(error, "strerror", None) or str(error)

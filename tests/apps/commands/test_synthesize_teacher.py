@@ -35,7 +35,6 @@ LINES = sentences(40)
 
 @pytest.fixture
 def chat(monkeypatch):
-    monkeypatch.setattr(language_model, "PAUSE_SECONDS", 0.001)
     monkeypatch.delenv(language_model.KEY_VARIABLE, raising=False)
     with running_chat() as server:
         yield server
@@ -70,14 +69,14 @@ def test_a_language_model_writes_sources_or_targets_for_the_model_to_train(folde
     assert pairs("forward.tsv") == [[line, backwards(line)] for line in LINES]
     with_examples, without = chat.bodies[0]["messages"], chat.bodies[-1]["messages"]
     assert [turn["role"] for turn in with_examples] == ["user", "assistant", "user", "assistant", "user"]
-    told = "Translate from ewe into bam. Answer with the translation alone, on one line.\n\n"
+    told = "Translate from Ewe into Bambara. Answer with the translation alone, on one line.\n\n"
     assert with_examples[0]["content"].startswith(told)
     corpus = [line.split("\t") for line in Path("train.tsv").read_text().splitlines()]
     first = [with_examples[0]["content"].removeprefix(told), with_examples[1]["content"]]
     assert first[::-1] in corpus  # the other way round: from ewe into bam
     assert without[0] == {
         "role": "system",
-        "content": told.replace("ewe into bam", "bam into ewe").strip(),
+        "content": told.replace("Ewe into Bambara", "Bambara into Ewe").strip(),
     }
     assert "kept 40 of 40 pairs from 40 lines" in messages
     assert any("tag: <bt>" in line for line in messages)
@@ -110,7 +109,7 @@ def test_a_request_that_fails_is_sent_again(folder, chat):
 
 def test_a_request_without_a_reply_is_sent_again(folder, chat, monkeypatch):
     monkeypatch.setattr(language_model, "TIMEOUT_SECONDS", 1.0)
-    monkeypatch.setattr(language_model, "ATTEMPTS", 100)  # on a busy machine, others may also take longer
+    monkeypatch.setattr(language_model, "MAX_RETRIES", 100)  # on a busy machine, others may also take longer
     chat.faults = {LINES[3]: ["hang"]}
     synthesize(chat, "-o", "out.tsv")
     assert pairs("out.tsv") == [[backwards(line), line] for line in LINES]
@@ -142,15 +141,23 @@ def test_answers_that_are_no_translation_are_counted_and_left_out(folder, chat, 
     assert len(pairs("all.tsv")) == 32
 
 
+def test_the_address_and_the_key_of_openais_own_variables_are_not_used(folder, chat, monkeypatch):
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID"):
+        monkeypatch.setenv(name, f"http://127.0.0.1:1/{KEY}")
+    synthesize(chat, "-o", "out.tsv")
+    assert len(pairs("out.tsv")) == 40
+    assert not any(KEY in str(headers) for headers in chat.headers)
+
+
 def test_a_line_that_always_fails_is_counted_if_others_are_answered(folder, chat, messages):
     Path("mono").write_text("".join(f"{line}\n" for line in LINES[:3]))
     chat.faults = {LINES[0]: ["500*"]}
-    fault = chat.fault
+    fault, attempts = chat.fault, language_model.ROUNDS * (1 + language_model.MAX_RETRIES)
 
     def in_turns(text: str) -> str:
         waits = {LINES[0]: LINES[2], LINES[1]: LINES[0]}  # the third is sent when the second has been answered
-        if text == LINES[1] or (text == LINES[0] and chat.asked[text] == language_model.ATTEMPTS):
-            enough = language_model.ATTEMPTS if text == LINES[1] else 1
+        if text == LINES[1] or (text == LINES[0] and chat.asked[text] == attempts):
+            enough = attempts if text == LINES[1] else 1
             while chat.asked[waits[text]] < enough:
                 time.sleep(0.001)
         return fault(text)
@@ -295,4 +302,4 @@ def test_a_model_of_several_directions_needs_a_language(folder, chat):
     with pytest.raises(NmtError, match="translates into bam and ewe; choose one"):
         synthesize(chat, "-o", "out.tsv")
     synthesize(chat, "-o", "out.tsv", "--to", "bam")
-    assert chat.bodies[-1]["messages"][0]["content"].startswith("Translate from ewe into bam.")
+    assert chat.bodies[-1]["messages"][0]["content"].startswith("Translate from Ewe into Bambara.")
