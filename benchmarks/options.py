@@ -1,6 +1,6 @@
-"""Measure the cost of options per update: processor time compared with a training without them.
+"""Measure the cost of options of the model per update: processor time compared with a training without them.
 
-    python benchmarks/options.py --batch-tokens 1024,4096 --options r_drop,rotary --precision bf16
+    python benchmarks/options.py --batch-tokens 1024,4096 --options rotary,qk_norm --precision bf16
 
 Uses a model with the sizes of configs/multi30k-de-en.yaml, random ids and one thread.
 """
@@ -25,7 +25,6 @@ from nmt.training.update.distributed import ProcessGroup
 from nmt.training.update.optimizer import Optimizer
 from nmt.training.update.step import Step
 
-TRAINING: dict[str, dict[str, Any]] = {"r_drop": {"r_drop": 5.0}}
 MODEL: dict[str, dict[str, Any]] = {
     "rotary": {"positions": "rotary"},
     "qk_norm": {"qk_norm": True},
@@ -40,14 +39,12 @@ LENGTH = 16
 def make_update(option: str, batch: Batch, dtype: torch.dtype) -> Callable[[], object]:
     """Return a function that trains a model with `option` in `dtype` on `batch`."""
     torch.manual_seed(1)
-    settings = TrainingConfig(**TRAINING.get(option, {}))
     config = ModelConfig(
         d_model=256, num_heads=4, d_ff=512, dropout=0.25, embedding_dropout=0.25, **MODEL.get(option, {})
     )
     model = Transformer(config, VOCAB_SIZE, VOCAB_SIZE).train()
-    optimizer = Optimizer(model, settings, dtype)
-    step = Step(model, optimizer, ProcessGroup(), r_drop=settings.r_drop)
-    step.num_passes = settings.num_passes
+    optimizer = Optimizer(model, TrainingConfig(), dtype)
+    step = Step(model, optimizer, ProcessGroup())
     return partial(step, [batch], batch.num_tgt_tokens, 1e-3, 0.1)
 
 
@@ -55,13 +52,13 @@ def main() -> None:
     """Print the milliseconds per update for each batch size and option, and the ratio to no option."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--batch-tokens", default="1024,4096")
-    parser.add_argument("--options", default=",".join([*TRAINING, *MODEL]))
+    parser.add_argument("--options", default=",".join(MODEL))
     parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32")
     parser.add_argument("--rounds", type=int, default=11)
     given = parser.parse_args()
     names = dict.fromkeys(["none", *given.options.split(",")])
-    if unknown := names.keys() - {"none", *TRAINING, *MODEL}:
-        parser.error(f"no such option: {', '.join(sorted(unknown))}; choose from {', '.join([*TRAINING, *MODEL])}")
+    if unknown := names.keys() - {"none", *MODEL}:
+        parser.error(f"no such option: {', '.join(sorted(unknown))}; choose from {', '.join(MODEL)}")
     torch.set_num_threads(1)
     for tokens in map(int, given.batch_tokens.split(",")):
         ids = torch.randint(4, VOCAB_SIZE, (tokens // LENGTH, LENGTH))

@@ -73,7 +73,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
             {"max_updates": 5, "label_smoothing": 0.2},
         ],
     },
-    "bf16, r_drop": {"precision": "bf16", "r_drop": 5.0},
+    "bf16": {"precision": "bf16"},
     "wsd, minutes": {
         "precision": "fp32",
         "schedule": "wsd",

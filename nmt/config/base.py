@@ -10,7 +10,6 @@ Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
 Rate = Annotated[float, Field(ge=0.0, lt=1.0)]
 Portion = Annotated[float, Field(gt=0.0, le=1.0)]
 UpToMillion = Annotated[int, Field(ge=0, le=1_000_000)]
-LossWeight = Annotated[float, Field(ge=0.0, le=1000.0)]
 BatchTokens = Annotated[int, Field(ge=16, le=100_000_000)]
 TokensPerUpdate = Annotated[int, Field(ge=0, le=100_000_000)]
 MAX_SEED = 2**31 - 1  # the largest that every library accepts

@@ -26,6 +26,7 @@ REMOVED = {
     "optimizer": "AdamW is the only one: delete the line",
     "simcut": "it gained nothing: delete the line",
     "calibrate_length": "it gained nothing: delete the line",
+    "r_drop": "it wins nowhere in the same minutes: delete the line, and train for more updates",
     "guided_alignment": "no gain was measured: delete the line",
 }
 """Keys of earlier versions with a hint what to do. Runs that have them still load, without them."""

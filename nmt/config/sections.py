@@ -78,11 +78,6 @@ class Config(Section):
             for key, effect in (("both_directions", "swaps source and target"), ("copy_targets", "copies targets")):
                 if getattr(config.training, key) and (reason := config._why_targets_are_no_sources(key)):
                     raise ValueError(f"{stage or 'training'}: {key} {effect}, so {reason}")
-            model = config.model
-            if self.training.r_drop and not (model.dropout or model.attention_dropout or model.embedding_dropout):
-                key = f"{stage}: dropout" if stage else "model.dropout"
-                message = "training.r_drop compares two passes with different dropout"
-                raise ValueError(f"{message}; set {key}, such as to 0.3")
         return self
 
     def _why_targets_are_no_sources(self, key: str) -> str:

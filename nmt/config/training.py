@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from nmt.config.base import MAX_SEED, BatchTokens, Count, LossWeight, Portion, Rate, Section, TokensPerUpdate
+from nmt.config.base import MAX_SEED, BatchTokens, Count, Portion, Rate, Section, TokensPerUpdate
 
 Weight = Annotated[float, Field(ge=0.0)]
 Schedule = Literal["inverse_sqrt", "cosine", "linear", "wsd", "constant"]
@@ -84,11 +84,6 @@ class TrainingConfig(Section):
     )
     clip_norm: float = Field(1.0, ge=0.0, description="maximum gradient norm; 0: no clipping")
     label_smoothing: Rate = Field(0.1, description="probability mass that the loss spreads over all tokens")
-    r_drop: LossWeight = Field(
-        0.0,
-        description="R-Drop: weight of the divergence between two passes with different dropout, such as 5; 0: one "
-        "pass, at half the cost",
-    )
     both_directions: bool = Field(
         False,
         description="swap the sides of half of the pairs in each epoch, and of the other half in the next; as the "
@@ -140,11 +135,6 @@ class TrainingConfig(Section):
         except ValidationError:  # of a stage, whose own validation reports it
             return values
         return {**values, "max_updates": sum(counts)} if counts else values
-
-    @property
-    def num_passes(self) -> int:
-        """The number of times that an update computes each of its pairs."""
-        return 2 if self.r_drop else 1
 
     def of_stage(self, number: int) -> Self:
         """Return the settings of stage `number` (from 0) alone."""

@@ -30,11 +30,9 @@ class MemoryNeeds(NamedTuple):
     vocab_size: int  # of the target
     longest: tuple[int, int]  # source and target, in tokens
     bytes_per_number: int = 4  # of activations; 2 for bf16 and fp16
-    num_passes: int = 1  # passes over each micro-batch
 
     def num_bytes(self, tokens: int) -> int:
         """Estimate the bytes that training needs with micro-batches of `tokens`, padding included."""
-        tokens *= self.num_passes
         logits = 3 * CHUNK_ROWS * self.vocab_size * 4
         # Weights, gradients and both Adam moments in fp32; the bf16 copy of weights and gradients.
         weights = self.num_parameters * (16 if self.bytes_per_number == 4 else 20)
@@ -58,7 +56,7 @@ def num_micro_batches_on_cpu(needs: MemoryNeeds, tokens: int, minimum: int, avai
 
     Micro-batches have the fastest size, or a smaller one if that does not fit into the `available` bytes.
     """
-    num_micro_batches = max(minimum, -(-tokens * needs.num_passes // FASTEST_ON_CPU))
+    num_micro_batches = max(minimum, -(-tokens // FASTEST_ON_CPU))
     while (
         available is not None
         and needs.num_bytes(tokens // num_micro_batches) > available
@@ -124,5 +122,5 @@ def _num_micro_batches(training: Training, stage: StageSpan, batches: UpdateBatc
 def memory_needs(training: Training, stage: StageSpan, longest: tuple[int, int]) -> MemoryNeeds:
     """Return what the memory usage of `stage` depends on; `longest` has the longest source and target in tokens."""
     vocab_size, num_parameters = training.model.output_proj.weight.size(0), training.model.num_parameters()
-    itemsize, num_passes = training.setup.precision.dtype.itemsize, stage.config.training.num_passes
-    return MemoryNeeds(training.config.model, num_parameters, vocab_size, longest, itemsize, num_passes)
+    itemsize = training.setup.precision.dtype.itemsize
+    return MemoryNeeds(training.config.model, num_parameters, vocab_size, longest, itemsize)

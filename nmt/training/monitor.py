@@ -44,9 +44,8 @@ class TrainingFlops:
     section 2.1). Backward takes twice as many. Embedding lookups, norms and softmax are not counted, as is usual.
     """
 
-    def __init__(self, model: Transformer, num_passes: int = 1):
-        """`num_passes` is how many times training processes each sentence per update (2 with R-Drop)."""
-        self.config, self.num_passes = model.config, num_passes
+    def __init__(self, model: Transformer):
+        self.config = model.config
         layers = cast("list[DecoderLayer]", model.decoder_layers)
         cross = _num_weights(layer.cross_attention.key_value_proj for layer in layers)
         self.per_src_token = _num_weights(model.encoder_layers) + cross
@@ -58,7 +57,7 @@ class TrainingFlops:
         pairs = self.config.encoder_layers * (src_len * src_len).sum()
         # A target position attends to itself and the positions before it: half of the square.
         pairs += self.config.decoder_layers * ((tgt_len * (tgt_len + 1) / 2).sum() + (src_len * tgt_len).sum())
-        return float(3.0 * self.num_passes * (2.0 * matrices + 4.0 * self.config.d_model * pairs))
+        return float(3.0 * (2.0 * matrices + 4.0 * self.config.d_model * pairs))
 
 
 def _num_weights(modules: Iterable[nn.Module]) -> int:

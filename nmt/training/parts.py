@@ -46,8 +46,7 @@ class Training:
         self.stages = stage_spans(config)
         self.stage = self.stages[0]
         packed, self.packed_reason = choose_packing(self.model)
-        r_drop, compiled = self.settings.r_drop, self.settings.compile
-        self.step = Step(self.model, self.optimizer, setup.group, r_drop=r_drop, compiled=compiled, packed=packed)
+        self.step = Step(self.model, self.optimizer, setup.group, compiled=self.settings.compile, packed=packed)
         if setup.group.rank:  # dropout differs between the ranks
             torch.manual_seed(self.settings.seed + setup.group.rank)
         self.store = prepared.store
@@ -90,8 +89,6 @@ class Training:
     def _begin_stage(self, number: int) -> None:
         self.stage = self.stages[number]
         self.model.set_dropout(self.stage.config.model)
-        settings = self.stage.config.training
-        self.step.num_passes = self.monitor.flops.num_passes = settings.num_passes
         self.batches = self.batches_of(self.stage)
 
     def batches_of(self, stage: StageSpan) -> UpdateBatches:

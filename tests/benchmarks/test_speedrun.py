@@ -30,12 +30,12 @@ def speedrun(monkeypatch):
 def test_an_entry_has_the_settings_of_those_that_it_builds_on(speedrun, tmp_path):
     path = tmp_path / "entries.yaml"
     path.write_text(
-        "- {name: a, idea: first, set: {training.lr: 2e-3, training.r_drop: 0.9}}\n"
-        "- {name: b, idea: second, base: a, set: {training.r_drop: 0.5}, seeds: [1, 2]}\n"
+        "- {name: a, idea: first, set: {training.lr: 2e-3, training.eps: 0.9}}\n"
+        "- {name: b, idea: second, base: a, set: {training.eps: 0.5}, seeds: [1, 2]}\n"
         "- {name: c, idea: third, config: configs/demo-en-zh.yaml}\n"
     )
     entries = speedrun.read_entries(path)
-    assert entries["b"] == speedrun.Entry("b", "second", {"training.lr": "2e-3", "training.r_drop": 0.5}, (1, 2))
+    assert entries["b"] == speedrun.Entry("b", "second", {"training.lr": "2e-3", "training.eps": 0.5}, (1, 2))
     assert entries["c"] == speedrun.Entry("c", "third", {}, config=ROOT / "configs" / "demo-en-zh.yaml")
     for faulty, message in (("bse: a", "unknown key 'bse' in entry 'c'"), ("base: d", "c: a name is used once")):
         path.write_text(f"- {{name: c, idea: x, {faulty}}}\n")

@@ -285,8 +285,6 @@ STAGES = {
     "training: stage 1: warmup_updates 500 must be less than max_updates 500",
     "training:\n  stages:\n  - max_updates: 500\n  - max_updates: 500\n    weights: [1, 2]": "x.yaml:9: "
     "training.stages: stage 2 must have 1 weights, one per corpus of data.train, and not all 0",
-    "training:\n  r_drop: 5\n  stages:\n  - max_updates: 500\nmodel: {dropout: 0, embedding_dropout: 0}": "x.yaml:8: "
-    "training.r_drop compares two passes with different dropout; set training.stages: stage 1: dropout, such as to 0.3",
     "training:\n  stages:\n  - max_updates: 500\n    augment: true": "x.yaml:8: training.stages: stage 1: augment true "
     "changes no pairs; set shares in data.augment, or omit augment",
     "training:\n  stages:\n  - max_updates: 500\n    draw_segmentations: true": "x.yaml:8: training.stages: stage 1: "

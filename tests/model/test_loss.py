@@ -11,8 +11,6 @@ from nmt.base.special_tokens import PAD_ID
 from nmt.data.store.batching import Batch
 from nmt.model.kernels import chunked_loss
 from nmt.model.kernels.chunked_loss import (
-    RDrop,
-    paired_token_loss,
     projected_token_loss,
     token_loss,
     with_bias,
@@ -107,60 +105,6 @@ def test_the_chunked_loss_in_bf16_has_the_gradients_of_all_logits_at_once_whatev
             assert torch.allclose(ours.float(), theirs.float(), atol=0.02 * theirs.abs().max().item())
 
 
-def two_passes() -> tuple[torch.Tensor, torch.Tensor, Batch]:
-    """States of two passes that differ, [2 x 3, 5, 7]."""
-    states, weight, tgt_out = batch()
-    twice = torch.cat([states, states + torch.randn_like(states)]).detach().requires_grad_()
-    return twice, weight, Batch.from_ids(tgt_out, tgt_out, tgt_out).twice()
-
-
-def r_drop_by_definition(states, weight, each, alpha, smoothing):
-    """Half of Liang et al. 2021, equations 2 to 4."""
-    passes = (states @ weight.T).log_softmax(-1).chunk(2)
-    targets = each.tgt_out.chunk(2)[0]
-    cross_entropy = sum(token_loss(log_probs, targets, smoothing)[0] for log_probs in passes)
-    first, second = (log_probs[targets != PAD_ID] for log_probs in passes)
-    divergences = [
-        torch.nn.functional.kl_div(ours, theirs, log_target=True, reduction="sum")
-        for ours, theirs in ((first, second), (second, first))
-    ]
-    return 0.5 * (cross_entropy + alpha * 0.5 * sum(divergences))
-
-
-@pytest.mark.parametrize("smoothing", [0.0, 0.1])
-@pytest.mark.parametrize("chunk_rows", [2, 4, 100])
-def test_the_loss_of_two_passes_and_its_gradients_follow_the_definition(smoothing, chunk_rows, monkeypatch):
-    monkeypatch.setattr(chunked_loss, "CHUNK_ROWS", chunk_rows)
-    states, weight, each = two_passes()
-    expected = r_drop_by_definition(states, weight, each, 5.0, smoothing)
-    expected_grads = torch.autograd.grad(expected / 7, (states, weight))
-    packed = states.flatten(0, 1)[each.tgt_real][None]
-    for rows in (states, packed):
-        loss = paired_token_loss(rows, weight, each.tgt_out, each.tgt_real, RDrop(5.0, smoothing))
-        assert torch.allclose(loss, expected, rtol=1e-5)
-        for ours, theirs in zip(torch.autograd.grad(loss / 7, (states, weight)), expected_grads, strict=True):
-            assert torch.allclose(ours, theirs, atol=1e-5)
-
-
-def test_the_loss_of_two_passes_without_a_difference_is_that_of_one_pass():
-    states, weight, tgt_out = batch()
-    each = Batch.from_ids(tgt_out, tgt_out, tgt_out)
-    once = projected_token_loss(states, weight, tgt_out, each.tgt_real, 0.1)
-    both = each.twice()
-    twice = paired_token_loss(torch.cat([states, states]), weight, both.tgt_out, both.tgt_real, RDrop(5.0, 0.1))
-    assert torch.allclose(once, twice, rtol=1e-5)
-    assert paired_token_loss(states[:0], weight, both.tgt_out, both.tgt_real[:0], RDrop(5.0)) == 0
-
-
-def test_the_loss_of_two_passes_takes_bf16_within_its_precision():
-    states, weight, each = two_passes()
-    plain = paired_token_loss(states, weight, each.tgt_out, each.tgt_real, RDrop(5.0, 0.1))
-    reduced = paired_token_loss(states.bfloat16(), weight.bfloat16(), each.tgt_out, each.tgt_real, RDrop(5.0, 0.1))
-    reduced.backward()
-    assert torch.allclose(reduced, plain, rtol=0.02)
-    assert weight.grad is not None
-
-
 @pytest.mark.parametrize(("vocab_size", "rows"), [(100, 8192), (32_000, 8192), (100_000, 2684), (1_000_000, 1024)])
 def test_a_gpu_holds_more_rows_of_logits_at_once_but_at_most_a_gibibyte(vocab_size, rows):
     assert chunked_loss.chunk_rows(torch.empty(vocab_size, 2, device="meta")) == rows
@@ -179,8 +123,5 @@ def test_the_compiled_loss_and_its_gradients_are_the_plain_ones(monkeypatch, tmp
     for compiled in (False, True):
         loss = projected_token_loss(states, weight, tgt_out, real, 0.1, compiled=compiled)
         results.append((loss, *torch.autograd.grad(loss, (states, weight))))
-        both, _, each = two_passes()
-        loss = paired_token_loss(both, weight, each.tgt_out, each.tgt_real, RDrop(5.0, 0.1), compiled=compiled)
-        results[-1] += (loss, *torch.autograd.grad(loss, (both, weight)))
     for plain, compiled in zip(*results, strict=True):
         assert torch.allclose(plain, compiled, atol=1e-5)

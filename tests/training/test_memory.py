@@ -120,13 +120,6 @@ def test_the_estimate_of_what_layers_keep_is_near_what_they_keep(attention):
     assert kept / 2 < needs.activation_bytes(num_rows * max(src_len, tgt_len)) < 3 * kept
 
 
-def test_the_estimate_counts_both_passes_of_r_drop():
-    needs = MemoryNeeds(ModelConfig(), 10**6, 300, (30, 30))
-    twice = needs._replace(num_passes=2)
-    assert twice.num_bytes(1000) == needs.num_bytes(2000)
-    assert num_micro_batches_on_cpu(twice, 4000, 1, None) == 2
-
-
 def test_batches_are_cut_if_the_device_lacks_memory_and_the_update_is_the_same(training, monkeypatch):
     update = training.batches.next_update()
     gradients = []

@@ -121,4 +121,3 @@ def test_the_count_equals_torchs_own_but_for_the_future_that_is_masked():
     masked = 3 * 4 * 32 * 5 * (6 * 6 - 6 * 7 / 2)
     lengths = np.full(5, 7), np.full(5, 6)
     assert TrainingFlops(model)(*lengths) == 3 * (counter.get_total_flops() - masked)
-    assert TrainingFlops(model, num_passes=2)(*lengths) == 2 * TrainingFlops(model)(*lengths)

@@ -24,7 +24,6 @@ WSD = {"precision": "bf16", "schedule": "wsd", "max_updates": 8}
 CASES = {
     "fp32": ({"model": DROPOUT, "training": ACCUMULATED}, [1, 5, 6]),
     "bf16": ({"model": DROPOUT, "training": ACCUMULATED | {"precision": "bf16"}}, [5]),
-    "r_drop": ({"model": DROPOUT, "training": {"r_drop": 5.0, **ACCUMULATED}}, [5]),
     "wsd": ({"model": {"dropout": 0.1, "qk_norm": True, "activation": "relu2"}, "training": WSD}, [5]),
     "batches of automatic size": ({"training": {"batch_tokens": "auto", "tokens_per_update": 800}}, [5]),
 }

@@ -35,11 +35,6 @@ def test_fp16_is_refused_on_a_cpu_before_the_data_is_prepared(digits, tmp_path, 
     assert not (tmp_path / "run").exists()
 
 
-def test_r_drop_without_dropout_is_refused(digits):
-    with pytest.raises(ValueError, match=r"training\.r_drop compares two passes with different dropout"):
-        small_config(digits, training={"r_drop": 5.0})
-
-
 def test_fine_tuning_starts_from_the_weights_and_the_tokenizer_of_another_run(digits, digits_run, tmp_path):
     training = {"init_from": str(digits_run), "lr": 1e-12, "max_updates": 4}
     start_run(tiny_config(digits, training=training), tmp_path / "tuned")

@@ -156,8 +156,6 @@ FAULTS = {
                             "stage 1 has both weights and corpora"),
     "unknown corpus": ([{"max_updates": 5}, {"max_updates": 5, "corpora": ["lettres"]}], {},
                        "names the corpus lettres, unknown in data.train; its corpora with a name are reverse, letters"),
-    "no dropout": ([{"max_updates": 5, "dropout": 0.1}, {"max_updates": 5, "dropout": 0.0}], {"r_drop": 5.0},
-                   "two passes with different dropout; set training.stages: stage 2: dropout"),
     "no end": ([{"lr": 0.1}], {}, "max_updates"),
 }  # fmt: skip
 

@@ -74,13 +74,6 @@ class Batch(NamedTuple):
         """Copy the batch to `device`; the copy to a GPU is asynchronous."""
         return Batch(*(to_device(side, device) for side in self))
 
-    def twice(self) -> Batch:
-        """Return a batch of the same rows twice: all of them, then all of them again."""
-        src, tgt_in, tgt_out = (torch.cat([side, side]) for side in (self.src, self.tgt_in, self.tgt_out))
-        src_real = torch.cat([self.src_real, self.src_real + self.src.numel()])
-        tgt_real = torch.cat([self.tgt_real, self.tgt_real + self.tgt_out.numel()])
-        return Batch(src, tgt_in, tgt_out, src_real, tgt_real)
-
     def cut(self, count: int) -> list[Batch]:
         """Cut the batch into at most `count` batches of about equal size, each only as wide as its longest row."""
         sides = (side.tensor_split(min(count, len(side))) for side in (self.src, self.tgt_in, self.tgt_out))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -59,36 +59,8 @@ def projected_token_loss(
     if len(rows) != len(real):
         rows = rows.index_select(0, real)  # [N, D]
     targets = tgt_out.flatten().index_select(0, real)  # [N]
-    function = _bind(_loss_and_gradient, compiled, smoothing=label_smoothing)
-    loss_sum: Tensor = _ProjectedLoss.apply(rows, weight, targets, function)
-    return loss_sum
-
-
-class RDrop(NamedTuple):
-    """The settings of R-Drop."""
-
-    alpha: float  # weight of the Kullback-Leibler divergence
-    label_smoothing: float = 0.0
-
-
-def paired_token_loss(
-    states: Tensor, weight: Tensor, tgt_out: Tensor, real: Tensor, settings: RDrop, *, compiled: bool = False
-) -> Tensor:
-    """Return the loss of R-Drop (Liang et al. 2021, section 2.1), summed over target tokens, in nats.
-
-    `states`, `tgt_out` and `real` are as for `projected_token_loss`, for a batch that holds each row twice, with
-    different dropout: first all rows of the first pass, then the same rows of the second. The loss per token is half of
-    the paper's, which gives it the scale of a single pass: the mean of both cross-entropies, plus alpha / 4 times the
-    sum of the Kullback-Leibler divergences in both directions.
-    """
-    rows = states.flatten(0, 1)
-    real = real.view(2, len(real) // 2)
-    by_token = real if len(rows) != real.numel() else torch.arange(len(rows), device=rows.device).view_as(real)
-    # Put both passes of a token side by side, so that every chunk holds whole pairs.
-    rows = rows.index_select(0, by_token.t().flatten())  # [2N, D]
-    targets = tgt_out.flatten().index_select(0, real.t().flatten())  # [2N]
-    function = _bind(_r_drop_loss, compiled, alpha=settings.alpha, smoothing=settings.label_smoothing)
-    loss_sum: Tensor = _ProjectedLoss.apply(rows, weight, targets, function)
+    function = _compiled() if compiled else _by_blocks
+    loss_sum: Tensor = _ProjectedLoss.apply(rows, weight, targets, partial(function, smoothing=label_smoothing))
     return loss_sum
 
 
@@ -150,21 +122,14 @@ def chunk_rows(weight: Tensor) -> int:
     return max(CHUNK_ROWS, min(8192, _GPU_CHUNK_NUMBERS // weight.size(0) // 2 * 2))
 
 
-def _bind(function: Callable[..., Any], compiled: bool, **settings: float) -> LossAndGradient:
-    """Bind the settings of `function`, and compile it, or let it work by blocks."""
-    if compiled:
-        return partial(_compiled(function), **settings)
-    return partial(_by_blocks, function=partial(function, **settings))
-
-
-def _by_blocks(products: Tensor, target: Tensor, with_gradient: bool, function: LossAndGradient) -> Tensor:
-    """Compute `function`; on a CPU, in blocks of a few rows, which stay in its cache between operations."""
+def _by_blocks(products: Tensor, target: Tensor, with_gradient: bool, smoothing: float) -> Tensor:
+    """Compute `_loss_and_gradient`; on a CPU, in blocks of a few rows, which stay in its cache between operations."""
     if products.device.type != "cpu":
-        return function(products, target, with_gradient)
-    num_rows = max(2, _CACHED_NUMBERS // products.size(1) // 2 * 2)  # even: both passes of a token are in a block
+        return _loss_and_gradient(products, target, with_gradient, smoothing)
+    num_rows = max(2, _CACHED_NUMBERS // products.size(1) // 2 * 2)  # even: sums in other blocks have other bits
     loss_sum = products.new_zeros((), dtype=torch.float32)
     for rows, targets in zip(products.split(num_rows), target.split(num_rows), strict=True):
-        loss_sum += function(rows, targets, with_gradient)
+        loss_sum += _loss_and_gradient(rows, targets, with_gradient, smoothing)
     return loss_sum
 
 
@@ -206,38 +171,7 @@ def _loss_in_few_passes(products: Tensor, target: Tensor, with_gradient: bool, s
     return loss
 
 
-def _r_drop_loss(products: Tensor, target: Tensor, with_gradient: bool, alpha: float, smoothing: float) -> Tensor:
-    """Return the R-Drop loss of logits `products` [2n, V] of n tokens; overwrites them as `_loss_and_gradient` does.
-
-    With p and q the softmax of the logits a and b of a token in its two passes, d = log p - log q, and
-    J = KL(p|q) + KL(q|p): dJ/da = p (d - KL(p|q)) + p - q, and dJ/db likewise with p and q exchanged.
-    """
-    share = 0.25 * alpha
-    logits = products.float()
-    linear = (1 - smoothing) * logits.gather(1, target)
-    if smoothing:
-        linear += smoothing * logits.mean(-1, keepdim=True)
-    largest = logits.amax(-1, keepdim=True)
-    probs = logits.sub(largest).exp_()
-    total = probs.sum(-1, keepdim=True)
-    probs.div_(total)
-    log_total = total.log_() + largest
-    pairs, (first, second) = logits.view(-1, 2, logits.size(1)), probs.view(-1, 2, logits.size(1)).unbind(1)
-    ahead = (pairs[:, 0] - pairs[:, 1]).sub_(log_total[0::2] - log_total[1::2])  # [n, V]: d
-    divergences = torch.stack([(first * ahead).sum(-1), -(second * ahead).sum(-1)], 1).view(-1, 1)
-    loss = 0.5 * (log_total - linear).sum() + share * divergences.sum()
-    if not with_gradient:
-        return loss
-    grad = torch.mul(probs, 0.5 + share - share * divergences, out=logits)
-    pairs[:, 0].addcmul_(first, ahead, value=share).sub_(second, alpha=share)
-    pairs[:, 1].addcmul_(second, ahead, value=-share).sub_(first, alpha=share)
-    if smoothing:
-        grad.sub_(0.5 * smoothing / products.size(1))
-    products.copy_(grad.scatter_add_(1, target, grad.new_full(target.shape, 0.5 * (smoothing - 1.0))))
-    return loss
-
-
 @cache
-def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+def _compiled() -> Callable[..., Any]:
     # dynamic, because the last chunk of a batch may have any number of rows.
-    return torch.compile(function, dynamic=True)
+    return torch.compile(_loss_and_gradient, dynamic=True)

@@ -11,7 +11,7 @@ from torch import Tensor
 from nmt.base.device import tf32_products
 from nmt.data.store.batching import Batch
 from nmt.model.cache import KVCache
-from nmt.model.kernels.chunked_loss import RDrop, paired_token_loss, projected_token_loss, with_bias
+from nmt.model.kernels.chunked_loss import projected_token_loss, with_bias
 from nmt.model.kernels.packing import Flattening, Packing, compiles_each_shape
 from nmt.model.transformer import Transformer
 from nmt.training.update.distributed import ProcessGroup
@@ -43,9 +43,8 @@ class Packings(NamedTuple):
 class BatchLoss:
     """The summed loss of a batch."""
 
-    def __init__(self, model: Transformer, *, r_drop: float = 0.0, compiled: bool = False):
-        """If `r_drop` is positive, batches hold each row twice, and it is the weight of their divergence."""
-        self.model, self.r_drop, self.compiled = model, r_drop, compiled
+    def __init__(self, model: Transformer, *, compiled: bool = False):
+        self.model, self.compiled = model, compiled
         # With dynamic sizes, so that all batch shapes share a few graphs.
         self.states = torch.compile(self._states, dynamic=True) if compiled else self._states
 
@@ -57,10 +56,10 @@ class BatchLoss:
         states = self.states(batch.src, batch.tgt_in, packings)
         if packings is not None and isinstance(packings.targets, Packing):
             states = states[:, : batch.num_tgt_tokens]  # without the filler
-        rows = (*with_bias(states, self.model.output_proj), batch.tgt_out, batch.tgt_real)
-        if self.r_drop:
-            return paired_token_loss(*rows, RDrop(self.r_drop, label_smoothing), compiled=self.compiled)
-        return projected_token_loss(*rows, label_smoothing, compiled=self.compiled)
+        rows, weight = with_bias(states, self.model.output_proj)
+        return projected_token_loss(
+            rows, weight, batch.tgt_out, batch.tgt_real, label_smoothing, compiled=self.compiled
+        )
 
     def _states(self, src: Tensor, tgt_in: Tensor, packings: Packings | None) -> Tensor:
         sources, targets = (None, None) if packings is None else packings
@@ -78,7 +77,6 @@ class Step:
         optimizer: Optimizer,
         group: ProcessGroup,
         *,
-        r_drop: float = 0.0,
         compiled: bool = False,
         packed: bool = False,
     ):
@@ -87,8 +85,7 @@ class Step:
         self.num_micro_batches = 1  # per batch, so that it fits into memory
         self.packed = packed
         self.flattened = compiles_each_shape(model.output_proj.weight) and not compiled
-        self.loss = BatchLoss(model, r_drop=r_drop, compiled=compiled)
-        self.num_passes = 2 if r_drop else 1  # 2: compute each row twice
+        self.loss = BatchLoss(model, compiled=compiled)
 
     def __call__(
         self, batches: Sequence[Batch], num_tokens: int, lr: float, label_smoothing: float = 0.0
@@ -141,13 +138,12 @@ class Step:
         if self.optimizer.loss_scale is not None:
             scale = scale * self.optimizer.loss_scale.scale
         for batch in batches:
-            rows = batch.twice() if self.num_passes == 2 else batch
             packings = None
-            if self.packed and rows.num_tgt_tokens:
-                packings = Packings.from_batch(rows).to(self.device)
+            if self.packed and batch.num_tgt_tokens:
+                packings = Packings.from_batch(batch).to(self.device)
             elif self.flattened:
-                packings = Packings.flattening(rows).to(self.device)
-            loss = self.loss(rows.to(self.device), label_smoothing, packings)
+                packings = Packings.flattening(batch).to(self.device)
+            loss = self.loss(batch.to(self.device), label_smoothing, packings)
             (loss * scale).backward()
             self.optimizer.accumulate()
             loss_sum += loss.detach()
