@@ -33,7 +33,7 @@ import numpy as np
 from nmt.base.errors import RunError
 from nmt.config import SearchOptions
 from nmt.config.model import ModelConfig
-from nmt.data.store.shortlist import Shortlist
+from nmt.data.lexicon.shortlist import Shortlist
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.decoding.engines import native_engine
 from nmt.decoding.engines.native_engine import Array, NativeEngine, NativePrecision, arrays_in_order, kernels

@@ -12,8 +12,8 @@ from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.translation.terms import occurrences
 
 if TYPE_CHECKING:
-    from nmt.data.store.alignment import Aligner
-    from nmt.data.store.glossary_pairs import TermLexicon
+    from nmt.data.lexicon.alignment import Aligner
+    from nmt.data.lexicon.term_lexicon import TermLexicon
     from nmt.translation.segments import MisplacedTerm, Segment, SegmentTranslation
 
 Links = list[tuple[int, int]]
@@ -28,7 +28,7 @@ class RunLexicon:
 
     @cached_property
     def _lexicon(self) -> TermLexicon | None:
-        from nmt.data.store.glossary_pairs import TermLexicon  # it imports numpy, which is slow
+        from nmt.data.lexicon.term_lexicon import TermLexicon  # it imports numpy, which is slow
 
         return TermLexicon.load(self._run.lexicon, self._tokenizers) if self._run.lexicon.is_file() else None
 
@@ -43,7 +43,7 @@ class RunLexicon:
         swapped = direction not in learned and opposite in learned
         key = opposite if swapped else direction
         if key not in self._aligners:
-            from nmt.data.store.alignment import Aligner
+            from nmt.data.lexicon.alignment import Aligner
 
             self._aligners[key] = Aligner(self._lexicon, self._tokenizers, [key])
         return self._aligners[key].links(segment.src_ids, segment.tgt_ids, swapped=swapped)

@@ -11,8 +11,8 @@ import pytest
 
 from nmt import Translator
 from nmt.artifacts.rundir import RunDir
+from nmt.data.lexicon.term_lexicon import TermLexicon
 from nmt.data.read.corpus import SentencePair
-from nmt.data.store.glossary_pairs import TermLexicon
 from nmt.data.store.store import CorpusCounts, build_store
 from nmt.data.text.glossary import Term
 from nmt.data.tokens.tokenizer import TokenizerPair

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import RunError
 from nmt.base.languages import Direction
-from nmt.data.store.lexicon import Lexicon, learn_lexicon
-from nmt.data.store.shortlist import Shortlist
+from nmt.data.lexicon.model1 import Lexicon, learn_lexicon
+from nmt.data.lexicon.shortlist import Shortlist
 from nmt.data.store.store import Side, TokenStore
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.evaluation import score_sets

@@ -18,7 +18,8 @@ from nmt.base.special_tokens import UNK_ID
 from nmt.config.data import AUGMENT_KINDS, AugmentConfig
 from nmt.config.sections import Config
 from nmt.config.tokenizer import SubwordRegularization
-from nmt.data.store.glossary_pairs import TermAnnotator, TermLexicon, TokenizedPair
+from nmt.data.lexicon.term_annotator import TermAnnotator, TokenizedPair
+from nmt.data.lexicon.term_lexicon import TermLexicon
 from nmt.data.store.mixing import permute
 from nmt.data.store.store import Ints, Side, TokenStore, positions
 from nmt.data.text.augment import PairChanger, TextPair

@@ -25,7 +25,7 @@ from nmt.base.machine import num_cores
 from nmt.base.special_tokens import EOS_ID
 from nmt.config import SearchOptions
 from nmt.config.model import ModelConfig
-from nmt.data.store.shortlist import Shortlist, refuse_shortlist
+from nmt.data.lexicon.shortlist import Shortlist, refuse_shortlist
 from nmt.data.text.tags import output_tags
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.decoding.engines.interface import Ids, Input, Output, Terms, Weights, check_layer_and_head

@@ -15,8 +15,8 @@ from nmt.base.device import DTYPES, choose_device, choose_precision
 from nmt.base.errors import NmtError
 from nmt.base.special_tokens import BOS_ID, EOS_ID
 from nmt.config import SearchOptions
+from nmt.data.lexicon.shortlist import Shortlist, refuse_shortlist
 from nmt.data.store.batching import collate_sources, pad_rows
-from nmt.data.store.shortlist import Shortlist, refuse_shortlist
 from nmt.data.text.tags import output_tags
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.decoding.beam import beam_search

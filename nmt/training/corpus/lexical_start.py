@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nmt.data.store.lexicon import learn_lexicon
+from nmt.data.lexicon.model1 import learn_lexicon
 from nmt.data.store.store import TokenStore
 
 MIN_LINKS = 0.05  # token pairs with fewer expected links, over both directions, are dropped

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from nmt.apps.cli import app
 from nmt.base.errors import DataError, NmtError, RunError
 from nmt.base.files import sha256_of
-from nmt.data.store.shortlist import Shortlist
+from nmt.data.lexicon.shortlist import Shortlist
 from nmt.data.tokens.tokenizer import TokenizerPair
 
 

@@ -12,7 +12,7 @@ from nmt.apps.documents.details import align_words, explain
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import RunError
 from nmt.base.languages import Direction
-from nmt.data.store.glossary_pairs import TermLexicon
+from nmt.data.lexicon.term_lexicon import TermLexicon
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.translation import Glossary
 from nmt.translation.alignment import most_attended

@@ -18,7 +18,7 @@ from nmt.artifacts.find_model import find_run
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import RunError
 from nmt.config import SearchOptions
-from nmt.data.store.glossary_pairs import TermLexicon
+from nmt.data.lexicon.term_lexicon import TermLexicon
 from nmt.data.tokens.tokenizer import TokenizerPair
 from tests.full_disk import no_room_for
 from tests.tiny import tiny_config

@@ -14,8 +14,8 @@ from nmt.artifacts.checkpoint import load_model
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import RunError
 from nmt.config import SearchOptions, TokenizerConfig
-from nmt.data.store.lexicon import Lexicon
-from nmt.data.store.shortlist import Shortlist
+from nmt.data.lexicon.model1 import Lexicon
+from nmt.data.lexicon.shortlist import Shortlist
 from nmt.data.tokens.sentencepiece_training import train_tokenizers
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.decoding.engines.torch_engine import TorchEngine

@@ -14,7 +14,7 @@ import pytest
 from nmt.base.errors import NmtError
 from nmt.base.special_tokens import EOS_ID
 from nmt.config import SearchOptions
-from nmt.data.store.shortlist import Shortlist
+from nmt.data.lexicon.shortlist import Shortlist
 from nmt.decoding.engines import native_engine
 from nmt.decoding.engines.native_engine import NativeEngine, kernels
 from nmt.decoding.engines.torch_engine import TorchEngine

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from nmt.base.languages import Direction, written_without_spaces
 from nmt.base.special_tokens import EOS_ID
-from nmt.data.store.glossary_pairs import TermLexicon
+from nmt.data.lexicon.term_lexicon import TermLexicon
 from nmt.data.tokens.tokenizer import Tokenizer, TokenizerPair
 
 TENSION = 4.0  # fast_align begins with it too

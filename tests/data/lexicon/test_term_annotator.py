@@ -10,9 +10,9 @@ import pytest
 
 from nmt.base.errors import RunError
 from nmt.config import Config, TokenizerConfig
+from nmt.data.lexicon import term_annotator
+from nmt.data.lexicon.term_lexicon import TermLexicon
 from nmt.data.read.corpus import SentencePair
-from nmt.data.store import glossary_pairs
-from nmt.data.store.glossary_pairs import TermLexicon
 from nmt.data.store.redraw import Redraw
 from nmt.data.store.report import CorpusCounts
 from nmt.data.store.store import TokenStore, build_store
@@ -66,7 +66,7 @@ def test_an_epoch_has_exactly_the_share_of_annotated_pairs(data, share):
 
 
 def test_the_terms_are_words_that_translate_each_other(data, monkeypatch):
-    monkeypatch.setattr(glossary_pairs, "SUBSTITUTE_SHARE", 0.0)
+    monkeypatch.setattr(term_annotator, "SUBSTITUTE_SHARE", 0.0)
     drawn = pool(data, 1.0)
     sizes = set()
     for (src, tgt), old in zip(drawn, stored(data), strict=True):
@@ -90,8 +90,8 @@ def test_the_target_has_the_words_that_the_annotation_names(data):
 
 
 def test_the_limits_of_terms_and_words_hold(data, monkeypatch):
-    monkeypatch.setattr(glossary_pairs, "MAX_TERMS", 1)
-    monkeypatch.setattr(glossary_pairs, "MAX_WORDS", 1)
+    monkeypatch.setattr(term_annotator, "MAX_TERMS", 1)
+    monkeypatch.setattr(term_annotator, "MAX_WORDS", 1)
     drawn = pool(data, 1.0)
     assert {len(TERM.findall(src)) for src, _ in drawn} == {1}
     assert {len(source.split()) for src, _ in drawn for source, _ in TERM.findall(src)} == {1}
@@ -131,7 +131,7 @@ def test_tokens_are_the_words_of_a_language_without_spaces(tmp_path, monkeypatch
         )
     ]
     data = prepare(tmp_path, pairs)
-    monkeypatch.setattr(glossary_pairs, "SUBSTITUTE_SHARE", 0.0)
+    monkeypatch.setattr(term_annotator, "SUBSTITUTE_SHARE", 0.0)
     terms = [term for src, _ in pool(data, 1.0, langs=("en", "zh"), end=len(pairs)) for term in TERM.findall(src)]
     right = [target == "".join(words.get(word, "") for word in source.split()) for source, target in terms]
     assert len(terms) > 100

@@ -9,9 +9,9 @@ import pytest
 
 from nmt.base.errors import RunError
 from nmt.config import TokenizerConfig
+from nmt.data.lexicon import model1
+from nmt.data.lexicon.model1 import Lexicon, learn_lexicon
 from nmt.data.read.corpus import SentencePair
-from nmt.data.store import lexicon
-from nmt.data.store.lexicon import Lexicon, learn_lexicon
 from nmt.data.store.report import CorpusCounts
 from nmt.data.store.store import TokenStore, build_store
 from nmt.data.tokens.sentencepiece_training import train_tokenizers
@@ -62,8 +62,8 @@ def test_a_repeated_token_links_to_its_own_place_only_with_tension(tmp_path, tok
 
 def test_blocks_and_the_way_of_looking_up_change_nothing_but_rounding(store, monkeypatch):
     expected = learn_lexicon(store)
-    monkeypatch.setattr(lexicon, "MAX_LINKS", 60)  # a few sentences in a block
-    monkeypatch.setattr(lexicon, "MAX_CELLS", 0)
+    monkeypatch.setattr(model1, "MAX_LINKS", 60)  # a few sentences in a block
+    monkeypatch.setattr(model1, "MAX_CELLS", 0)
     found = learn_lexicon(store)
     assert (found.src == expected.src).all()
     assert (found.tgt == expected.tgt).all()
@@ -71,7 +71,7 @@ def test_blocks_and_the_way_of_looking_up_change_nothing_but_rounding(store, mon
 
 
 def test_a_table_that_is_full_loses_rare_pairs_alone(store, tokenizers, monkeypatch):
-    monkeypatch.setattr(lexicon, "MAX_ENTRIES", 120)
+    monkeypatch.setattr(model1, "MAX_ENTRIES", 120)
     found = learn_lexicon(store)
     assert len(found.src) <= 120
     assert {letter: best(found, tokenizers, letter) for letter in DICTIONARY} == DICTIONARY
@@ -84,7 +84,7 @@ def test_of_a_large_corpus_every_nth_pair_is_read(store, tokenizers):
 
 
 def test_sentence_pairs_with_too_many_links_are_left_out(store, monkeypatch):
-    monkeypatch.setattr(lexicon, "MAX_LINKS", 0)
+    monkeypatch.setattr(model1, "MAX_LINKS", 0)
     assert len(learn_lexicon(store).src) == 0
 
 
