@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import code
 import contextlib
+import functools
+import importlib
 import io
 import re
 import shutil
@@ -13,6 +15,8 @@ from pathlib import Path
 
 import pytest
 import torch
+
+from scripts.structure import keys
 
 ROOT = Path(__file__).parents[2]
 CHAPTER = ROOT / "docs" / "tutorials" / "transformer"
@@ -41,6 +45,25 @@ def prompt(tmp_path, monkeypatch):
 def test_the_chapter_has_its_pages():
     assert [page.name[0] for page in PAGES] == list("123456")
     assert all(any(language == "python" for language, _, _ in blocks(page)) for page in PAGES)
+
+
+def named(dotted: str) -> object:
+    """Return what a name such as `nmt.model.Transformer.encode` stands for."""
+    for dots in range(dotted.count("."), -1, -1):
+        module, *attributes = [".".join(dotted.split(".")[: dots + 1]), *dotted.split(".")[dots + 1 :]]
+        with contextlib.suppress(ModuleNotFoundError):
+            return functools.reduce(getattr, attributes, importlib.import_module(module))
+    raise AssertionError(dotted)
+
+
+def test_every_name_of_ours_in_the_table_of_course_names_exists():
+    page = (CHAPTER / "index.md").read_text(encoding="utf-8").partition("## In your course / here")[2]
+    rows = [line.split("|")[1:-1] for line in page.partition("\n## ")[0].splitlines() if line.startswith("| ")][1:]
+    ours = [name for _, _, here, _ in rows for name in re.findall(r"`([^`]+)`", here)]
+    assert len(rows) >= 19
+    assert all(re.search(r"`[^`]+`", here) for _, _, here, _ in rows)
+    assert all(callable(named(name)) for name in ours if name.startswith("nmt."))
+    assert {name for name in ours if not name.startswith("nmt.")} <= set(keys())
 
 
 class Prompt(code.InteractiveConsole):
