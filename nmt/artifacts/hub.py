@@ -72,32 +72,41 @@ def hub_api() -> HfApi:
 @contextmanager
 def hub_errors(model: HubModel, action: str) -> Iterator[None]:
     """Turn the exceptions of huggingface_hub into an NmtError without the token; `action`: "download" or "upload"."""
-    from huggingface_hub import errors
-
     try:
         yield
     except NmtError:
         raise
     except Exception as error:
-        # Upload threads and the search for a cached copy raise exceptions of their own, caused by the failure.
-        wraps = isinstance(error, RuntimeError | errors.LocalEntryNotFoundError)
-        cause = error.__cause__ if wraps and isinstance(error.__cause__, Exception) else error
-        if isinstance(cause, errors.HfHubHTTPError) and cause.response is not None:
-            no_revision = isinstance(cause, errors.RevisionNotFoundError)
-            raise _refused(model, action, cause.response.status_code, no_revision) from None
-        if isinstance(cause, errors.HFValidationError):
-            raise NmtError(f"cannot {action} {model}: the hub does not allow this name") from None
-        if isinstance(cause, ValueError) and not isinstance(cause, errors.LocalEntryNotFoundError):
-            message = f"cannot {action} {model}: cannot read the hub's response ({type(cause).__name__})"
-            raise NmtError(message, hint="try again later") from None
-        if isinstance(cause, OSError) and cause.errno is not None:
-            if cause.filename is not None or cause.errno in FULL_DISK:
-                raise cause from None  # a local file
-        elif not wraps and type(cause).__module__.partition(".")[0] not in ("httpx", "requests", "urllib3"):
+        explained = _explain(error, model, action)
+        if explained is error:
             raise
-        hint = "check the network connection; models downloaded before work offline"
-        message = f"cannot {action} {model}: cannot reach the hub ({type(cause).__name__})"
-        raise NmtError(message, hint=hint) from None
+        raise explained from None
+
+
+def _explain(error: Exception, model: HubModel, action: str) -> Exception:
+    """Return the NmtError for an exception of huggingface_hub; errors of local files and of programs as they are."""
+    from huggingface_hub import errors
+
+    # Upload threads and the search for a cached copy raise exceptions of their own, caused by the failure.
+    wraps = isinstance(error, RuntimeError | errors.LocalEntryNotFoundError)
+    cause = error.__cause__ if wraps and isinstance(error.__cause__, Exception) else error
+    name = type(cause).__name__
+    if isinstance(cause, errors.HfHubHTTPError) and cause.response is not None:
+        no_revision = isinstance(cause, errors.RevisionNotFoundError)
+        return _refused(model, action, cause.response.status_code, no_revision)
+    if isinstance(cause, errors.HFValidationError):
+        return NmtError(f"cannot {action} {model}: the hub does not allow this name")
+    if isinstance(cause, ValueError) and not isinstance(cause, errors.LocalEntryNotFoundError):
+        message = f"cannot {action} {model}: cannot read the hub's response ({name})"
+        return NmtError(message, hint="try again later")
+    if isinstance(cause, OSError) and cause.errno is not None:
+        is_local = cause.filename is not None or cause.errno in FULL_DISK
+        if is_local:
+            return cause
+    elif not wraps and type(cause).__module__.partition(".")[0] not in ("httpx", "requests", "urllib3"):
+        return error  # a fault of ours
+    hint = "check the network connection; models downloaded before work offline"
+    return NmtError(f"cannot {action} {model}: cannot reach the hub ({name})", hint=hint)
 
 
 def _refused(model: HubModel, action: str, status: int, no_revision: bool) -> NmtError:

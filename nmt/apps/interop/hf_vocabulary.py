@@ -65,43 +65,63 @@ class Specials(NamedTuple):
 
 def read_vocabularies(folder: HfFolder, config: HfConfig) -> HfVocabularies:
     """Read both sides. RunError or DataError if a file is damaged, or the files do not match."""
-    src_vocab = folder.vocabulary(folder.vocab_file, config.vocab_size)
-    src_pieces, tgt_pieces = (read_spm(path) for path in (folder.source_spm, folder.target_spm))
     separate = folder.tokenizer_settings().separate_vocabs
-    tgt_vocab = folder.vocabulary(folder.tgt_vocab_file, config.tgt_vocab_size) if separate else src_vocab
-    if len(tgt_vocab) != config.tgt_vocab_size:
-        raise RunError("there is one vocab.json, but decoder_vocab_size is not vocab_size", path=folder.config_file)
-    for vocabulary, names in ((src_vocab, ("<unk>", "<pad>", "</s>")), (tgt_vocab, ("<unk>",))):
-        if lacking := [name for name in names if name not in vocabulary]:
-            raise RunError(f"the vocabulary has no {lacking[0]}", path=folder.vocab_file)
-    pad, eos = src_vocab["<pad>"], src_vocab["</s>"]
-    tgt_specials = Specials(tgt_vocab["<unk>"], config.pad_token_id, config.decoder_start_token_id, config.eos_token_id)
-    src_specials = Specials(src_vocab["<unk>"], pad, pad, eos) if separate else tgt_specials
-    if not separate and (pad, eos) != (tgt_specials.pad, tgt_specials.eos):
-        hint = "pad_token_id and eos_token_id must be the ids of <pad> and </s> in vocab.json"
-        raise RunError("config.json and vocab.json do not match", path=folder.config_file, hint=hint)
+    src_vocab, tgt_vocab = _read_vocabs(folder, config, separate)
+    src_specials, tgt_specials = _specials(folder, config, src_vocab, tgt_vocab)
+    src_pieces, tgt_pieces = (read_spm(path) for path in (folder.source_spm, folder.target_spm))
+
     missing = [p.text for p in src_pieces if p.type in SEGMENTED and p.text not in src_vocab]
     missing_bytes = [p.text for p in tgt_pieces if p.type == BYTE and p.text not in tgt_vocab]
     tags = _tags_of(src_vocab)
     src_names = ["▁" + language_tag(tags[token]) if token in tags else token for token in by_id(src_vocab)]
-    if not separate:
-        src = tgt = in_order(src_names, tgt_specials, [*dict.fromkeys(missing + missing_bytes)], folder.vocab_file)
-    else:
+    if separate:
         src = in_order(src_names, src_specials, missing, folder.vocab_file)
         tgt = in_order(by_id(tgt_vocab), tgt_specials, missing_bytes, folder.tgt_vocab_file)
-    known = {piece.text: piece for piece in src_pieces if piece.type in SEGMENTED}
-    src_tokenizer = make_tokenizer(folder.source_spm, src, known, UNUSED)
-    if src_tokenizer.type == "bpe" and any(
-        token not in known and not LANGUAGE_TAG.fullmatch(token) for token in src.tokens[len(SPECIAL_TOKENS) :]
-    ):
+    else:
+        src = tgt = in_order(src_names, tgt_specials, [*dict.fromkeys(missing + missing_bytes)], folder.vocab_file)
+
+    known_src = {piece.text: piece for piece in src_pieces if piece.type in SEGMENTED}
+    src_tokenizer = make_tokenizer(folder.source_spm, src, known_src, UNUSED)
+    own_tokens = src.tokens[len(SPECIAL_TOKENS) :]
+    has_others = any(token not in known_src and not LANGUAGE_TAG.fullmatch(token) for token in own_tokens)
+    if src_tokenizer.type == "bpe" and has_others:
         hint = "nmt imports models with unigram tokenizers, or with one tokenizer for both sides"
         raise DataError("a BPE model whose tokens differ from vocab.json", path=folder.source_spm, hint=hint)
+
     muted = {tgt.tokens[number] for number in tgt.muted}
-    known = {p.text: p for p in tgt_pieces if p.type == BYTE or (p.type in SEGMENTED and p.text not in muted)}
-    tgt_tokenizer = make_tokenizer(folder.target_spm, tgt, known, UNUSED)
+    known_tgt = {p.text: p for p in tgt_pieces if p.type == BYTE or (p.type in SEGMENTED and p.text not in muted)}
+    tgt_tokenizer = make_tokenizer(folder.target_spm, tgt, known_tgt, UNUSED)
+
     own_tags = [match[1] for p in src_pieces if p.type == USER_DEFINED and (match := LANGUAGE_TAG.fullmatch(p.text))]
     languages = list(tags.values()) or (own_tags if len(own_tags) > 1 else [])
     return HfVocabularies(TokenizerPair(src_tokenizer, tgt_tokenizer, joint=not separate), src, tgt, languages)
+
+
+def _read_vocabs(folder: HfFolder, config: HfConfig, separate: bool) -> tuple[dict[str, int], dict[str, int]]:
+    """Return the ids of the source and the target tokens; one vocabulary for both unless they are `separate`."""
+    src_vocab = folder.vocabulary(folder.vocab_file, config.vocab_size)
+    tgt_vocab = folder.vocabulary(folder.tgt_vocab_file, config.tgt_vocab_size) if separate else src_vocab
+    if len(tgt_vocab) != config.tgt_vocab_size:
+        raise RunError("there is one vocab.json, but decoder_vocab_size is not vocab_size", path=folder.config_file)
+    for vocabulary, names in ((src_vocab, ("<unk>", "<pad>", "</s>")), (tgt_vocab, ("<unk>",))):
+        for name in names:
+            if name not in vocabulary:
+                raise RunError(f"the vocabulary has no {name}", path=folder.vocab_file)
+    return src_vocab, tgt_vocab
+
+
+def _specials(
+    folder: HfFolder, config: HfConfig, src_vocab: Mapping[str, int], tgt_vocab: Mapping[str, int]
+) -> tuple[Specials, Specials]:
+    """Return the special tokens of both sides. RunError if config.json and a vocabulary of both sides disagree."""
+    pad, eos = src_vocab["<pad>"], src_vocab["</s>"]
+    tgt = Specials(tgt_vocab["<unk>"], config.pad_token_id, config.decoder_start_token_id, config.eos_token_id)
+    if src_vocab is not tgt_vocab:
+        return Specials(src_vocab["<unk>"], pad, pad, eos), tgt
+    if (pad, eos) != (tgt.pad, tgt.eos):
+        hint = "pad_token_id and eos_token_id must be the ids of <pad> and </s> in vocab.json"
+        raise RunError("config.json and vocab.json do not match", path=folder.config_file, hint=hint)
+    return tgt, tgt
 
 
 def by_id(vocabulary: Mapping[str, int]) -> list[str]:

@@ -103,13 +103,12 @@ class TermLexicon(NamedTuple):
         if not (words[0] and words[1] and len(self.keys)):
             return []
         scores = self._scores(ids, words)  # [source words, target words]
-        best_tgt, best_src = scores.argmax(axis=1), scores.argmax(axis=0)
-        best_tgt[scores.max(axis=1) < _MIN_WORD_SIMILARITY] = -1
-        best_src[scores.max(axis=0) < _MIN_WORD_SIMILARITY] = -1
-        linked = [(i, j) for i, j in enumerate(best_tgt.tolist()) if j >= 0 and best_src[j] == i]
-        taken = [{pair[side] for pair in linked} for side in (0, 1)]
+        best_tgt, best_src = _best(scores), _best(scores.T)
+        mutual = {src: tgt for src, tgt in enumerate(best_tgt) if tgt >= 0 and best_src[tgt] == src}
+        linked_tgt = set(mutual.values())
         return [
-            Link(_grow(i, j, best_tgt.tolist(), taken[0]), _grow(j, i, best_src.tolist(), taken[1])) for i, j in linked
+            Link(_grow(src, tgt, best_tgt, mutual), _grow(tgt, src, best_src, linked_tgt))
+            for src, tgt in mutual.items()
         ]
 
     def of_tokens(self, src: Ints, tgt: Ints) -> Floats:
@@ -129,6 +128,13 @@ class TermLexicon(NamedTuple):
         by_word = np.maximum.reduceat(similarities, row_starts, axis=0)  # [source words, target tokens]
         of_tgt = np.add.reduceat(by_word, column_starts, axis=1) / column_sizes[None, :]
         return ((of_src + of_tgt) / 2).astype(np.float32)
+
+
+def _best(scores: Floats) -> list[int]:
+    """Return the best column of each row of scores [N, M]; -1 where none is good enough."""
+    best = scores.argmax(axis=1)
+    best[scores.max(axis=1) < _MIN_WORD_SIMILARITY] = -1
+    return best.tolist()
 
 
 def _tokens_of(ids: Sequence[int], words: Sequence[Range]) -> tuple[Ints, Ints, Ints]:

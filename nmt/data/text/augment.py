@@ -46,11 +46,13 @@ def neighbors(language: str) -> dict[str, str]:
     rows = _LAYOUTS.get(language.replace("_", "-").split("-")[0].lower(), _QWERTY)
     beside: dict[str, str] = {}
     for number, row in enumerate(rows):
+        # Each row is offset about half a key to the right of the one above it.
+        above = rows[number - 1] if number > 0 else ""
+        below = rows[number + 1] if number + 1 < len(rows) else ""
         for column, letter in enumerate(row):
-            # Each row is offset about half a key to the right of the one above it.
-            near = [(number, column - 1), (number, column + 1), (number - 1, column), (number - 1, column + 1)]
-            near += [(number + 1, column - 1), (number + 1, column)]
-            beside[letter] = "".join(rows[r][c] for r, c in near if 0 <= r < len(rows) and 0 <= c < len(rows[r]))
+            left = max(0, column - 1)
+            in_row = row[left:column] + row[column + 1 : column + 2]
+            beside[letter] = in_row + above[column : column + 2] + below[left : column + 1]
     return beside
 
 

@@ -39,16 +39,26 @@ def read_table(rows: Iterator[Row], files: ParallelFiles, path: Path, *, keep_fa
     skipped, and counted in a warning at the end, unless `keep_faulty` is given. Raises DataError for a missing column,
     for a row with more cells than the first, and for a chosen column of numbers or IDs while another one contains text.
     """
-    blank: list[int] = []  # lines
-    while (first := _first_full_row(head := list(islice(rows, HEAD_ROWS)))) == len(head):
-        blank += [line for line, _ in head]
+    blank_lines: list[int] = []  # above the table
+    while True:
+        head = list(islice(rows, HEAD_ROWS))
+        first = _first_full_row(head)
+        if first < len(head):
+            break
+        blank_lines += [line for line, _ in head]
         if len(head) < HEAD_ROWS:
-            return (("", "", line) for line in blank)
-    src, tgt, has_header = _find_columns(files, *head[first], path)
+            return _blank_records(blank_lines)
+    line, cells = head[first]
+    src, tgt, has_header = _find_columns(files, line, cells, path)
     body = [row for i, row in enumerate(head) if not (has_header and i == first)]
-    _refuse_ids(body, (src, tgt), head[first][1] if has_header else [], path)
-    records = _records(chain(body, rows), files.form, (src, tgt), len(head[first][1]), path, keep_faulty)
-    return chain((("", "", line) for line in blank), records)
+    names = cells if has_header else []
+    _refuse_ids(body, (src, tgt), names, path)
+    records = _records(chain(body, rows), files.form, (src, tgt), len(cells), path, keep_faulty)
+    return chain(_blank_records(blank_lines), records)
+
+
+def _blank_records(lines: Sequence[int]) -> Iterator[Record]:
+    return (("", "", line) for line in lines)
 
 
 def _records(
