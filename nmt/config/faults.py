@@ -27,6 +27,10 @@ REMOVED = {
     "simcut": "it gained nothing: delete the line",
     "calibrate_length": "it gained nothing: delete the line",
     "r_drop": "it wins nowhere in the same minutes: delete the line, and train for more updates",
+    **dict.fromkeys(
+        ("near_duplicate", "repeated_source", "mixed_scripts", "punctuation_mismatch", "near_overlap"),
+        "`nmt data check` reports such pairs: delete the line",
+    ),
     "guided_alignment": "no gain was measured: delete the line",
 }
 """Keys of earlier versions with a hint what to do. Runs that have them still load, without them."""

@@ -32,12 +32,6 @@ class Filters(Section):
         "(Gale and Church 1993)",
     )
     duplicate: bool = Field(False, description="the same pair appears on an earlier line")
-    near_duplicate: bool = Field(
-        False, description="an earlier pair differs only in case, punctuation, digits or white space"
-    )
-    repeated_source: bool = Field(
-        False, description="the source appears on an earlier line with another translation; often harmless"
-    )
     untranslated: Portion | None = Field(
         None,
         description="this share of the words is the same on both sides; names are exempt, related languages are not",
@@ -45,9 +39,6 @@ class Filters(Section):
     sides_swapped: bool = Field(False, description="source and target are swapped")
     wrong_script: bool = Field(
         False, description="most letters of a side are in a script that its language does not use"
-    )
-    mixed_scripts: bool = Field(
-        False, description="a word mixes letters of Latin, Greek and Cyrillic, which often look alike"
     )
     other_side: bool = Field(False, description="the words of a side belong to the language of the other side")
     wrong_language: Threshold | None = Field(
@@ -67,17 +58,12 @@ class Filters(Section):
     span_mismatch: bool = Field(
         False, description="URLs, e-mail addresses or placeholders ({name}, %s) differ between the sides"
     )
-    punctuation_mismatch: bool = Field(False, description="only one side ends in a question mark; often harmless")
     spreadsheet: bool = Field(False, description="a side is a spreadsheet error value (#REF!) or formula")
     header_row: bool = Field(False, description="the row holds column names instead of sentences")
     shifted: bool = Field(
         False, description="translations are one to three lines above or below their source, over several lines"
     )
     overlap: bool = Field(False, description="the source is in the validation or test set, which makes scores too high")
-    near_overlap: bool = Field(
-        False,
-        description="the source is in the validation or test set, ignoring case, punctuation, digits and white space",
-    )
     near_twin: bool = Field(
         False, description="the source shares at least half of its 4-grams of letters with one of these sets"
     )

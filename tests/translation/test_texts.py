@@ -18,6 +18,7 @@ from nmt.translation.request import Request
 from nmt.translation.segments import untranslated
 from nmt.translation.texts import TextSegmenter
 from nmt.translation.translation import put_together
+from tests.protected_lines import make_lines, measure
 
 
 @pytest.fixture(scope="module")
@@ -133,8 +134,6 @@ def test_spans_without_a_placeholder_are_flagged_when_they_are_lost(letters):
 
 
 def test_at_least_99_percent_of_lines_keep_their_spans_and_no_failure_is_silent(letters, letters_run):
-    from scripts.check_protected import make_lines, measure
-
     sources = make_lines(RunDir(letters_run).read_pairs("test")[0], 200, 1, spaced=True)
     found = measure(sources, letters.translate(sources))
     assert found["whole"] >= 198, found

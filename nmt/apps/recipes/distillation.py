@@ -68,11 +68,12 @@ class DistillationText(NamedTuple):
         if mix_original or self.data.temperature != 1.0 or any(part.files.weight for part in self.parts):
             own = self.data.model_copy(update={"train": tuple(part.files for part in self.parts)})
             weights = list(corpus_weights(own, sizes) or sizes)
-        # They are filtered already. Again, beside the translations, they would count as repeated sources.
+        # They are filtered already.
         repeats = bool(self.reversed) and weights is None  # with weights, a corpus without pairs would be an error
         changes = {"name": None, "filters": Filters(duplicate=repeats, overlap=bool(self.reversed))}
         original = [_files(part, part.src, part.ref).model_copy(update=changes) for part in self.parts]
-        versions = [([self._translated(part) for part in self.parts], 1 - mix_original), (original, mix_original)]
+        translated = [_files(part, part.src_of_hyp, part.hyp) for part in self.parts]
+        versions = [(translated, 1 - mix_original), (original, mix_original)]
         if self.reversed:
             hyps = [(part.src, part.hyp) for part in self.parts], [(part.hyp, part.src) for part in self.reversed]
             forward, back = ([_of(files, *texts) for files, texts in zip(original, each, strict=True)] for each in hyps)
@@ -81,15 +82,6 @@ class DistillationText(NamedTuple):
         held_out: dict[str, object] = {split: self._held_out(split) for split in SPLITS if not self.data.corpora(split)}
         corpora = train[0] if len(train) == 1 else tuple(train)
         return self.data.model_copy(update={"train": corpora, "temperature": 1.0, **held_out})
-
-    def _translated(self, part: Part) -> ParallelFiles:
-        """Return the corpus of a part with the teacher's translations; of several, no filter keeps only the first."""
-        files = _files(part, part.src_of_hyp, part.hyp)
-        if part.src_of_hyp == part.src:
-            return files
-        filters = files.filters or self.data.filters
-        own = filters.model_copy(update={"repeated_source": False, "near_duplicate": False})
-        return files.model_copy(update={"filters": own})
 
     def _held_out(self, split: Split) -> tuple[ParallelFiles, ...]:
         """Return the files of a set that was held out of the training corpora."""

@@ -1,4 +1,4 @@
-"""The rules by name, which is their key in `data.filters`, each with its bit in the flags of a pair."""
+"""The rules by name, which is the key of a filter in `data.filters`, each with its bit in the flags of a pair."""
 
 from __future__ import annotations
 
@@ -18,12 +18,20 @@ class Rule(NamedTuple):
     bit: int
 
 
+REPORTED = {
+    "near_duplicate": "an earlier pair differs only in case, punctuation, digits or white space",
+    "repeated_source": "the source appears on an earlier line with another translation; often harmless",
+    "mixed_scripts": "a word mixes letters of Latin, Greek and Cyrillic, which often look alike",
+    "punctuation_mismatch": "only one side ends in a question mark; often harmless",
+    "near_overlap": "the source is in the validation or test set, ignoring case, punctuation, digits and white space",
+}
+"""The rules that are no filters: `nmt data check` reports them, with their descriptions."""
+
+_DESCRIPTIONS = {name: field.description or "" for name, field in Filters.model_fields.items()} | REPORTED
+
 RULES: tuple[Rule, ...] = (
     Rule("empty", "a side is empty; training always drops such pairs", 1),
-    *(
-        Rule(name, field.description or "", 1 << number)
-        for number, (name, field) in enumerate(Filters.model_fields.items(), start=1)
-    ),
+    *(Rule(name, text, 1 << number) for number, (name, text) in enumerate(_DESCRIPTIONS.items(), start=1)),
 )
 BIT = {rule.name: rule.bit for rule in RULES}
 ALL_BITS = sum(BIT.values())

@@ -19,7 +19,7 @@ from nmt.base.machine import bounded, num_cores
 from nmt.config import Config
 from nmt.config.corpora import FORMS, ParallelFiles
 from nmt.data.check.profile import expect
-from nmt.data.check.rules import BIT, VERSION, bits_switched_on, rules_in
+from nmt.data.check.rules import BIT, REPORTED, VERSION, bits_switched_on, rules_in
 from nmt.data.check.scripts import identifier_version
 from nmt.data.check.stream import DroppedRows, check_pairs
 from nmt.data.read.corpus import SentencePair, paths_of, read_parallel, refuse_pipes
@@ -131,8 +131,9 @@ class Corpus:
         if not self.has_filters:
             return {}
         identifies = any(filters.wrong_language is not None for filters in self._filters)
-        newer = {"near_twin"}  # left out where it is off, so that older stores keep their identity
-        filters = [each.model_dump(exclude=None if each.near_twin else newer) for each in self._filters]
+        # Stores of earlier versions keep their identity: without near_twin where it is off, with filters that were off.
+        newer, older = {"near_twin"}, dict.fromkeys(REPORTED, False)
+        filters = [each.model_dump(exclude=None if each.near_twin else newer) | older for each in self._filters]
         return {
             "rules": VERSION,
             "filters": filters[0] if all(own == filters[0] for own in filters) else filters,

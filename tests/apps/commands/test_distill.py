@@ -77,8 +77,7 @@ def test_a_student_is_trained_on_the_translations_of_its_teacher(teacher, studen
 
 
 def test_a_student_learns_from_several_translations_of_each_source(teacher, student, tmp_path, messages):
-    filters = "data.filters={repeated_source: true, near_duplicate: true}"
-    command = ("distill", teacher, "--config", student, "--set", filters, "--run", tmp_path / "run", "--n-best", 2)
+    command = ("distill", teacher, "--config", student, "--run", tmp_path / "run", "--n-best", 2)
     assert "need a --beam of at least 2" in nmt(*command, "--beam", 1).stderr
     done = nmt(*command, "--beam", 3, "--mix-original", 0.25)
     assert done.exit_code == 0, done.output
@@ -93,7 +92,7 @@ def test_a_student_learns_from_several_translations_of_each_source(teacher, stud
         texts = list(dict.fromkeys(each.text for each in (best, *best.alternatives) if not each.loop_unresolved))
         assert targets[2 * number : 2 * number + 2] == [*texts, "", ""][:2]
     assert (translated.weight, original.weight) == (0.75, 0.25)
-    assert any(f"{sum(map(bool, targets)):,} pairs, " in each for each in messages)  # the filters drop none
+    assert any(f"{sum(map(bool, targets)):,} pairs, " in each for each in messages)
 
 
 def test_translations_that_are_duplicates_or_loops_or_lose_a_span_are_left_out():
@@ -176,15 +175,6 @@ def test_a_share_of_the_original_pairs_is_mixed_in(teacher, student, tmp_path):
     assert distilled.src == original.src
     pairs = zip(*(read_lines(Path(name)) for name in (original.src, original.tgt)), strict=True)
     assert all(src == tgt[::-1] for src, tgt in pairs)
-
-
-def test_originals_stay_where_a_filter_drops_repeated_sources(teacher, student, tmp_path):
-    run = tmp_path / "run"
-    filters = ("--set", "data.filters={repeated_source: true}", "--beam", 1)
-    done = nmt("distill", teacher, "--config", student, "--run", run, "--mix-original", 0.25, *filters)
-    assert done.exit_code == 0, done.output
-    distilled, original = json.loads(RunDir(run).report_file.read_text())["corpora"]
-    assert distilled["pairs"] == original["pairs"]
 
 
 def test_a_distillation_that_replaces_a_run_is_continued_by_the_command_that_it_prints(

@@ -17,6 +17,7 @@ from nmt.apps.cli import app
 from nmt.artifacts.checkpoint import read_weights, save_weights
 from nmt.artifacts.rundir import RunDir
 from tests.command_line import nmt
+from tests.long_stream import check, holds
 from tests.translation.test_confidence import calibrate
 from tests.words import WORDS
 
@@ -160,8 +161,6 @@ def test_a_line_without_end_is_refused_by_its_number(digits_run):
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads /proc")
 def test_a_stream_stays_in_order_and_memory_is_bounded(digits_run):
-    from scripts.check_stream import check, holds
-
     found = check(str(digits_run), 1500, 1000)
     assert holds(found), found
     assert found["given_when_first_output_came"] < 1000
@@ -170,8 +169,6 @@ def test_a_stream_stays_in_order_and_memory_is_bounded(digits_run):
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads /proc")
 def test_a_stream_of_a_hundred_thousand_lines_takes_no_more_memory(digits_run):
-    from scripts.check_stream import check, holds
-
     found = check(str(digits_run), 100_000, 10_000)
     assert holds(found), found
 

@@ -1,17 +1,7 @@
-"""Check the guarantees of `nmt translate` on a long stream: constant memory, order, and an early first output.
-
-    python scripts/check_stream.py runs/demo-en-zh [--lines 1000000] [--json OUT]
-
-Feeds numbered lines to the command's standard input as fast as it reads them, and reads its output. Prints the resident
-memory after 10,000 output lines and at the end, and how many lines it had been fed when the first output arrived. Exit
-code 1 if memory grew by 50 MB or more, the first output came after line 1,000, or a line is missing. Linux only (it
-reads /proc).
-"""
+"""A long stream through `nmt translate`: constant memory, order, and an early first output. Linux only (/proc)."""
 
 from __future__ import annotations
 
-import argparse
-import json
 import subprocess
 import sys
 import threading
@@ -96,23 +86,3 @@ def holds(found: dict[str, Any]) -> bool:
     """Return whether every guarantee holds."""
     whole = found["lines_out"] == found["lines"] and found["in_order"] and found["exit_code"] == 0
     return whole and not found["first_output_was_late"] and found["grew_mb"] < LIMIT_MB
-
-
-def main() -> int:
-    """Check and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("run")
-    parser.add_argument("--lines", type=int, default=1_000_000)
-    parser.add_argument("--early", type=int, default=10_000, help="the line from which on memory must not grow")
-    parser.add_argument("--json", type=Path)
-    arguments = parser.parse_args()
-    found = check(arguments.run, arguments.lines, arguments.early)
-    for name, value in found.items():
-        sys.stdout.write(f"{name.replace('_', ' '):<32} {value}\n")
-    if arguments.json:
-        arguments.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
-    return 0 if holds(found) else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
