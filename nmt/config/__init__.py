@@ -1,11 +1,10 @@
-"""The configuration: its sections, loading, dumping, and suggested values for a corpus size."""
+"""The configuration: its sections, loading and dumping."""
 
 from nmt.config.corpora import ParallelFiles
 from nmt.config.data import DataConfig
 from nmt.config.dump import dump_config
 from nmt.config.load import load_config
 from nmt.config.model import ModelConfig
-from nmt.config.presets import suggest_config
 from nmt.config.search import SearchOptions
 from nmt.config.sections import Config
 from nmt.config.tokenizer import TokenizerConfig
@@ -13,5 +12,5 @@ from nmt.config.training import TrainingConfig
 
 __all__ = [
     "Config", "DataConfig", "ModelConfig", "ParallelFiles", "SearchOptions", "TokenizerConfig", "TrainingConfig",
-    "dump_config", "load_config", "suggest_config",
+    "dump_config", "load_config",
 ]  # fmt: skip

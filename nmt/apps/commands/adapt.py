@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from nmt.apps.commands.corpus_options import CorpusFiles, CorpusOptions, Src, Tgt
+from nmt.apps.commands.corpus_options import CorpusFiles, Src, Tgt
 from nmt.apps.commands.options import NewRun, Overrides, ReplaceRun, refuse
-from nmt.apps.commands.outputs import refuse_replacing
 from nmt.apps.commands.streams import print_text
 from nmt.apps.commands.train import log_next_steps, prepare_to_train, train_run
+from nmt.apps.recipes.corpora import CorpusNames
 from nmt.artifacts.find_model import find_run
+from nmt.artifacts.replacing import refuse_replacing
 from nmt.artifacts.rundir import DirectedPairs, RunDir, replaceable_run
 from nmt.base.errors import ConfigError, RunError
 from nmt.base.files import flush, restore_replaced, write_text
@@ -91,7 +92,7 @@ def adapt(
     `nmt adapt runs/general --corpus client.tsv --run runs/client` continues training with settings that suit the new
     corpus, mixes in part of the old one to prevent forgetting, and prints BLEU and chrF before and after.
     """
-    options = CorpusOptions(src, tgt, corpus, src_lang, tgt_lang)
+    options = CorpusNames(src, tgt, corpus, src_lang, tgt_lang)
     given = [*options.given(), *["--mix"] * (mix is not None), *["--test"] * bool(test)]
     changed = [override.partition("=")[0].strip() for override in overrides]
     fixed = next((key for key in changed if key.startswith("tokenizer") and not key.startswith(_SETTABLE)), None)
@@ -138,7 +139,7 @@ def candidate_of(run: Path) -> Path:
 
 def _request(
     data: DataConfig,
-    options: CorpusOptions,
+    options: CorpusNames,
     tests: tuple[list[str], list[str]],
     mix: float | None,
     overrides: list[str],
@@ -160,7 +161,7 @@ def _request(
 
 
 def _old_test_files(named: list[str], data: DataConfig, direction: Direction) -> tuple[ParallelFiles, ...]:
-    return CorpusOptions(src_lang=direction.src, tgt_lang=direction.tgt).for_files(named).corpora_of(data)
+    return CorpusNames(src_lang=direction.src, tgt_lang=direction.tgt).for_files(named).corpora_of(data)
 
 
 def _start(base: RunDir, run: Path, request: Request, check: Check, overrides: list[str], *, overwrite: bool) -> None:

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nmt.apps.commands.corpus_options import CorpusFiles, CorpusOptions, Src, SrcLang, Tgt, TgtLang
+from nmt.apps.commands.corpus_options import CorpusFiles, Src, SrcLang, Tgt, TgtLang
 from nmt.apps.commands.options import Overrides
-from nmt.apps.commands.outputs import refuse_existing, refuse_replacing
+from nmt.apps.commands.outputs import refuse_existing
 from nmt.apps.commands.streams import print_text
+from nmt.apps.recipes.corpora import CorpusNames
+from nmt.artifacts.replacing import refuse_replacing
 from nmt.base.errors import ConfigError
 from nmt.base.files import to_json
 from nmt.base.machine import num_cores
@@ -86,7 +88,7 @@ def check(
     for name in fail_on or []:
         if name not in known:
             raise typer.BadParameter(f"--fail-on {name}: no such rule; the rules are {', '.join(known)}")
-    data = _data_section(config, CorpusOptions(src, tgt, corpus, src_lang, tgt_lang), overrides)
+    data = _data_section(config, CorpusNames(src, tgt, corpus, src_lang, tgt_lang), overrides)
     expected, chunks = _check(data, langid=langid, workers=workers)
     from nmt.data.check.summary import Summary, render_report
 
@@ -123,7 +125,7 @@ def clean(
     from nmt.data.check.stream import write_pairs
     from nmt.data.read.corpus import all_paths
 
-    data = _data_section(config, CorpusOptions(src, tgt, corpus, src_lang, tgt_lang), overrides)
+    data = _data_section(config, CorpusNames(src, tgt, corpus, src_lang, tgt_lang), overrides)
     paths = [output, rejected] if rejected else [output]
     refuse_replacing(paths, [*filter(None, [config]), *all_paths(data)])
     for path in paths:
@@ -134,7 +136,7 @@ def clean(
     log.info(write_pairs(chunks, data.corpora("train"), kept=output, rejected=rejected))
 
 
-def _data_section(config: Path | None, files: CorpusOptions, overrides: list[str]) -> DataConfig:
+def _data_section(config: Path | None, files: CorpusNames, overrides: list[str]) -> DataConfig:
     """Return the data section to check, with the filters of the configuration, or the safe ones if all are off."""
     if (config is None) == (not any(files[:3])):
         raise typer.BadParameter("give either --config, or the files: --src and --tgt, or --corpus")

@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nmt.apps.commands.config import count_pairs
 from nmt.apps.commands.options import Device, NewRun, Overrides, Precision, ReplaceRun, load_translator, refuse
 from nmt.apps.commands.streams import print_text
 from nmt.apps.commands.train import log_next_steps, prepare_to_train, refuse_replacing_parts, train_run
+from nmt.apps.recipes.presets import suggest_config
+from nmt.apps.recipes.suggestion import count_pairs
 from nmt.artifacts.find_model import find_run
 from nmt.artifacts.rundir import RunDir, refuse_existing
 from nmt.base.errors import ConfigError, NmtError, RunError
 from nmt.base.partial_file import PartialFile
 from nmt.base.progress import Progress
-from nmt.config import Config, SearchOptions, load_config, suggest_config
+from nmt.config import Config, SearchOptions, load_config
 from nmt.config.corpora import ParallelFiles
 from nmt.config.dump import with_values
 from nmt.config.nodes import read_tree

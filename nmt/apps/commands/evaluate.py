@@ -14,8 +14,9 @@ import typer
 
 from nmt.apps.commands import options as shared
 from nmt.apps.commands.options import SearchFlags, find_models, load_translator, refuse, search_flags
-from nmt.apps.commands.outputs import refuse_replacing, refuse_unwritable
+from nmt.apps.commands.outputs import refuse_unwritable
 from nmt.apps.commands.streams import print_text
+from nmt.artifacts.replacing import refuse_replacing
 from nmt.artifacts.rundir import DirectedPairs, RunDir
 from nmt.base.errors import DataError, NmtError, counted
 from nmt.base.files import to_json, write_text

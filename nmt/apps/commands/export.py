@@ -9,9 +9,10 @@ from typing import Annotated
 import typer
 
 from nmt.apps.commands.options import ReplaceFile
-from nmt.apps.commands.outputs import refuse_existing, refuse_replacing
+from nmt.apps.commands.outputs import refuse_existing
 from nmt.apps.interop.export_folder import Quantization, refuse_existing_export
 from nmt.artifacts.find_model import find_run
+from nmt.artifacts.replacing import refuse_replacing
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from nmt.apps.commands.options import ReplaceRun
-from nmt.apps.commands.outputs import refuse_replacing
+from nmt.artifacts.replacing import refuse_replacing
 from nmt.artifacts.rundir import refuse_existing
 
 log = logging.getLogger(__name__)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nmt.apps.commands.options import AsJson, NewestRun
-from nmt.apps.commands.outputs import refuse_replacing
 from nmt.apps.commands.streams import print_text
 from nmt.artifacts.find_model import find_run
+from nmt.artifacts.replacing import refuse_replacing
 from nmt.base.files import to_json
 
 if TYPE_CHECKING:

@@ -14,12 +14,10 @@ from typing import BinaryIO
 
 from nmt.apps.commands.streams import STANDARD_INPUT
 from nmt.base.errors import DataError
-from nmt.data.read.lines import UTF8_MARK, check_beginning, open_text, read_raw_lines, without_line_end
+from nmt.data.read.lines import decode_lines, read_text_file
 from nmt.data.read.table_names import split_choice
 
 log = logging.getLogger(__name__)
-
-_MAX_LISTED = 10  # broken lines, each with a warning
 
 
 def read_standard_input() -> Iterator[str]:
@@ -28,12 +26,6 @@ def read_standard_input() -> Iterator[str]:
         log.info("type a line to translate, Ctrl-D to end")
     with _open_standard_input() as stream:
         yield from decode_lines(stream, "standard input")
-
-
-def read_text_file(path: Path) -> Iterator[str]:
-    """Yield the lines of a file, plain or `.gz`. DataError, with the line if known, if it cannot be read."""
-    with open_text(path) as file:
-        yield from decode_lines(file, str(path))
 
 
 def read_json_lines(name: Path, records: deque[dict[str, object]]) -> Iterator[str]:
@@ -65,29 +57,6 @@ def decode_argument(text: str) -> str:
     except UnicodeEncodeError:  # Python represents such bytes as lone surrogates (PEP 383)
         return os.fsencode(text).decode("utf-8", errors="replace")
     return text
-
-
-def decode_lines(stream: BinaryIO, name: str) -> Iterator[str]:
-    """Yield lines as text; bytes that are not UTF-8 become U+FFFD, with warnings that name the first such lines.
-
-    DataError if the lines are no text at all, such as UTF-16 or a zip archive.
-    """
-    num_broken = 0
-    for number, raw in enumerate(read_raw_lines(stream, name), start=1):
-        line = without_line_end(raw)
-        if number == 1:
-            line = line.removeprefix(UTF8_MARK)
-            if line:
-                check_beginning(raw, Path(name))
-        try:
-            yield line.decode("utf-8")
-        except UnicodeDecodeError:
-            num_broken += 1
-            if num_broken <= _MAX_LISTED:
-                log.warning("%s:%d: not valid UTF-8; the broken bytes are replaced", name, number)
-            yield line.decode("utf-8", errors="replace")
-    if num_broken > _MAX_LISTED:
-        log.warning("%s: %s lines in all are not valid UTF-8; is the file in UTF-8?", name, f"{num_broken:,}")
 
 
 def _open_standard_input() -> BinaryIO:

@@ -10,10 +10,11 @@ from typing import Annotated
 import typer
 
 from nmt.apps.commands.options import Checkpoint, ReplaceFile
-from nmt.apps.commands.outputs import refuse_existing, refuse_replacing
+from nmt.apps.commands.outputs import refuse_existing
 from nmt.artifacts.find_model import find_run
 from nmt.artifacts.hub import HubModel
 from nmt.artifacts.packed import StoredPrecision
+from nmt.artifacts.replacing import refuse_replacing
 from nmt.artifacts.rundir import RunDir
 
 log = logging.getLogger(__name__)

@@ -11,9 +11,9 @@ from typing import Annotated
 
 import typer
 
-from nmt.apps.commands.config import summary
-from nmt.apps.commands.corpus_options import language_in
 from nmt.apps.commands.streams import print_text
+from nmt.apps.recipes.corpora import language_in
+from nmt.apps.recipes.suggestion import summary
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError, counted, printable
 from nmt.config import load_config

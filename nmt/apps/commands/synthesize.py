@@ -13,17 +13,17 @@ import typer
 
 from nmt.apps.commands import options as shared
 from nmt.apps.commands.documents import refuse_corpus
-from nmt.apps.commands.inputs import read_standard_input, read_text_file
+from nmt.apps.commands.inputs import read_standard_input
 from nmt.apps.commands.options import SearchFlags, find_models, open_translator, rare_option, refuse, search_flags
-from nmt.apps.commands.outputs import refuse_replacing
 from nmt.apps.commands.streams import STANDARD_INPUT
 from nmt.apps.recipes.candidates import FAULTS, candidates_of, filter_reason
+from nmt.artifacts.replacing import refuse_replacing
 from nmt.artifacts.rundir import RunDir
 from nmt.base.languages import Direction
 from nmt.base.progress import Progress
 from nmt.config import Config, SearchOptions, load_config
 from nmt.config.filters import THRESHOLDS
-from nmt.data.read.lines import count_lines, open_text
+from nmt.data.read.lines import count_lines, open_text, read_text_file
 from nmt.translation.languages import LanguagePair
 from nmt.translation.request import Request
 from nmt.translation.stream import grow_blocks

@@ -12,9 +12,10 @@ from typing import Annotated, Literal
 
 import typer
 
-from nmt.apps.commands.corpus_options import CorpusFiles, CorpusOptions, Src, SrcLang, Tgt, TgtLang
+from nmt.apps.commands.corpus_options import CorpusFiles, Src, SrcLang, Tgt, TgtLang
 from nmt.apps.commands.options import ConfigPath, Overrides, ReplaceRun
-from nmt.apps.commands.outputs import refuse_replacing
+from nmt.apps.recipes.corpora import CorpusNames
+from nmt.artifacts.replacing import refuse_replacing
 from nmt.artifacts.rundir import RunDir, refuse_existing
 from nmt.base.errors import ConfigError, require_torch
 from nmt.base.files import write_text
@@ -54,7 +55,7 @@ def train(
     For a corpus without --config, such as `nmt train --src a.de --tgt a.en`, writes the configuration that `nmt config
     new` suggests, and trains with it.
     """
-    files = CorpusOptions(src, tgt, corpus, src_lang, tgt_lang)
+    files = CorpusNames(src, tgt, corpus, src_lang, tgt_lang)
     if resume + resume_if_exists + overwrite > 1:
         raise typer.BadParameter("choose one of --resume, --resume-if-exists and --overwrite")
     if config is not None and (given := files.given()):
@@ -87,12 +88,12 @@ def train(
     log_next_steps(run)
 
 
-def _suggested_file(files: CorpusOptions, run: Path | None, *, reverse: bool) -> Path:
+def _suggested_file(files: CorpusNames, run: Path | None, *, reverse: bool) -> Path:
     """Write the configuration that `nmt config new` suggests for a corpus, named like the run, into this folder.
 
     ConfigError if there is a file of that name with other contents.
     """
-    from nmt.apps.commands.config import suggestion, summary
+    from nmt.apps.recipes.suggestion import suggestion, summary
 
     data = files.data_section()
     data = data.reversed() if reverse else data

@@ -14,15 +14,16 @@ import typer
 
 from nmt.apps.commands import options as shared
 from nmt.apps.commands.documents import document_in, refuse_corpus, translate_document
-from nmt.apps.commands.inputs import decode_argument, read_json_lines, read_standard_input, read_text_file
+from nmt.apps.commands.inputs import decode_argument, read_json_lines, read_standard_input
 from nmt.apps.commands.options import SearchFlags, find_models, open_translator, rare_option, refuse, search_flags
-from nmt.apps.commands.outputs import open_output, refuse_replacing
+from nmt.apps.commands.outputs import open_output
 from nmt.apps.commands.streams import STANDARD_INPUT
+from nmt.artifacts.replacing import refuse_replacing
 from nmt.base.errors import NmtError
 from nmt.base.files import to_json
 from nmt.base.partial_file import PartialFile
 from nmt.base.progress import Progress
-from nmt.data.read.lines import COMPRESSIONS, count_lines
+from nmt.data.read.lines import COMPRESSIONS, count_lines, read_text_file
 from nmt.data.read.table_names import format_of, split_choice
 from nmt.data.text.glossary import read_glossary
 

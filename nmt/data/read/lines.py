@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import importlib
 import io
+import logging
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
@@ -17,6 +18,8 @@ from typing import IO, Any, BinaryIO, cast
 
 from nmt.base.errors import DataError, how_to_install
 from nmt.base.files import write_atomically
+
+log = logging.getLogger(__name__)
 
 MAX_LINE_BYTES = 1_000_000  # longer lines are rejected before they fill the memory: it is not text, or has no line ends
 
@@ -33,6 +36,7 @@ ONE_SENTENCE_PER_LINE = "write one sentence per line, each line ending in LF"
 _COPY_AGAIN = "copy or download the file again"
 _SAVE_AS_UTF8 = "save the file as UTF-8, or convert it: iconv -f OLD-ENCODING -t UTF-8"
 _CHUNK_BYTES = 1 << 16
+_MAX_LISTED = 10  # lines with broken bytes, each with a warning
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _KINDS = {  # by the first bytes: the kind of file, its extension, a hint for other extensions
     b"\x1f\x8b": ("gzip data", ".gz", "rename it"),
@@ -133,6 +137,35 @@ def read_lines(path: Path) -> Iterator[str]:
             yield line
     if number == 0:
         raise DataError("the file is empty", path=path, hint=ONE_SENTENCE_PER_LINE)
+
+
+def read_text_file(path: Path) -> Iterator[str]:
+    """Yield the lines of a file, plain or `.gz`. DataError, with the line if known, if it cannot be read."""
+    with open_text(path) as file:
+        yield from decode_lines(file, str(path))
+
+
+def decode_lines(stream: BinaryIO, name: str) -> Iterator[str]:
+    """Yield lines as text; bytes that are not UTF-8 become U+FFFD, with warnings that name the first such lines.
+
+    DataError if the lines are no text at all, such as UTF-16 or a zip archive.
+    """
+    num_broken = 0
+    for number, raw in enumerate(read_raw_lines(stream, name), start=1):
+        line = without_line_end(raw)
+        if number == 1:
+            line = line.removeprefix(UTF8_MARK)
+            if line:
+                check_beginning(raw, Path(name))
+        try:
+            yield line.decode("utf-8")
+        except UnicodeDecodeError:
+            num_broken += 1
+            if num_broken <= _MAX_LISTED:
+                log.warning("%s:%d: not valid UTF-8; the broken bytes are replaced", name, number)
+            yield line.decode("utf-8", errors="replace")
+    if num_broken > _MAX_LISTED:
+        log.warning("%s: %s lines in all are not valid UTF-8; is the file in UTF-8?", name, f"{num_broken:,}")
 
 
 def check_beginning(raw: bytes, path: Path, *, xml: bool = False) -> None:

@@ -13,10 +13,10 @@ from typer.testing import CliRunner
 
 from nmt.apps.cli import app
 from nmt.apps.commands.adapt import candidate_of
-from nmt.apps.commands.corpus_options import CorpusOptions
 from nmt.apps.recipes import adaptation
 from nmt.apps.recipes.adaptation import adapted_config
 from nmt.apps.recipes.adaptation_corpus import AdaptationCorpus, Portion, Request, collect
+from nmt.apps.recipes.corpora import CorpusNames
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError, RunError
 from nmt.base.languages import Direction
@@ -187,7 +187,7 @@ def test_a_translation_memory_is_read_as_tmx_whatever_its_name(base, client):
     )
     memory = client.with_name("memory.tmx")
     memory.write_text(f'<tmx version="1.4"><header srclang="en"/><body>{units}</body></tmx>')
-    options = CorpusOptions(corpus=[str(memory)])
+    options = CorpusNames(corpus=[str(memory)])
     (corpus,) = options.corpora_of(RunDir(base).config().data)
     assert corpus.form == "tmx"
     assert [(pair.src, pair.tgt) for pair in read_parallel((corpus,))] == [tuple(row) for row in rows]

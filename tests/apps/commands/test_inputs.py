@@ -7,9 +7,8 @@ from collections import deque
 
 import pytest
 
-from nmt.apps.commands.inputs import read_text_file
 from nmt.base.errors import DataError
-from nmt.data.read.lines import count_lines
+from nmt.data.read.lines import count_lines, read_text_file
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ import pytest
 from typer.testing import CliRunner
 
 from nmt.apps.cli import app
-from nmt.apps.commands.outputs import refuse_replacing
 from nmt.apps.interop.sharing import pack
+from nmt.artifacts.replacing import refuse_replacing
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError
 from tests.command_line import nmt

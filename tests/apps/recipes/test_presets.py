@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from nmt.config import DataConfig, ParallelFiles, suggest_config
+from nmt.apps.recipes.presets import PRESETS, reason_for, suggest_config
+from nmt.config import DataConfig, ParallelFiles
 from nmt.config.data import AugmentConfig, GlossaryConfig
-from nmt.config.presets import PRESETS, reason_for
 from nmt.training.stages import stage_spans
 from nmt.training.update.optimizer import learning_rate
 

@@ -1,0 +1,111 @@
+"""Corpora by the names of their files, and the languages that these names show."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+from nmt.base.errors import ConfigError
+from nmt.base.languages import code_named
+from nmt.config import DataConfig, ParallelFiles
+from nmt.config.corpora import FORMATS
+from nmt.config.filters import SAFE_FILTERS
+from nmt.data.read.lines import COMPRESSIONS
+from nmt.data.read.table_names import corpus_named
+
+TEMPERATURE = 5.0  # `data.temperature` for several directions (Arivazhagan et al. 2019)
+_NOT_LANGUAGES = {"bpe", "csv", "dat", "gz", "lc", "low", "raw", "sgm", "src", "tgt", "tok", "trg", "tsv", "txt", "xml"}
+_GUESSED = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*")
+_GIVEN = re.compile(r"[A-Za-z0-9]+([-_][A-Za-z0-9]+)*")
+
+
+class CorpusNames(NamedTuple):
+    """Names of corpora, in pairs of aligned files or files with both languages, and their languages."""
+
+    src: list[str] | None = None
+    tgt: list[str] | None = None
+    corpus: list[str] | None = None
+    src_lang: str | None = None
+    tgt_lang: str | None = None
+
+    def given(self) -> list[str]:
+        """Return the names of the options that are given."""
+        return [f"--{name.replace('_', '-')}" for name, value in self._asdict().items() if value]
+
+    def corpora(self) -> list[ParallelFiles]:
+        """Return the corpora: pairs of aligned files, then files with both languages. ConfigError if invalid."""
+        sources, targets, others = self.src or [], self.tgt or [], self.corpus or []
+        named = [*sources, *targets, *others]
+        if not named or not all(named) or len(sources) != len(targets):
+            hint = "such as --src a.de --tgt a.en, or --corpus a.tsv --src-lang de --tgt-lang en"
+            raise ConfigError("give --src and --tgt (two aligned files), or --corpus (one file with both)", hint=hint)
+        aligned = [ParallelFiles(src=src, tgt=tgt) for src, tgt in zip(sources, targets, strict=True)]
+        return aligned + list(map(corpus_named, others))
+
+    def for_files(self, names: list[str]) -> CorpusNames:
+        """Return options that name other files: two aligned ones, or one with both languages. ConfigError if more."""
+        if len(names) > 2:
+            hint = "one with both languages, or two: sources and their translations"
+            raise ConfigError(f"{len(names)} files for one test set", hint=hint)
+        is_aligned = len(names) == 2
+        return self._replace(src=names[:1] * is_aligned, tgt=names[1:], corpus=[] if is_aligned else names)
+
+    def corpora_of(self, data: DataConfig) -> tuple[ParallelFiles, ...]:
+        """Return the corpora, with the languages of `data` unless an option names them. ConfigError if invalid."""
+        given = (("--src-lang", self.src_lang, data.src_lang), ("--tgt-lang", self.tgt_lang, data.tgt_lang))
+        languages = [default if code is None else _checked(name, code) for name, code, default in given]
+        named = {"src_lang": languages[0], "tgt_lang": languages[1]}
+        return tuple(files.model_copy(update=named) for files in self.corpora())
+
+    def data_section(self) -> DataConfig:
+        """Return the data section for the corpora, with the safe filters. ConfigError if invalid."""
+        corpora = self.corpora()
+        given = {"src_lang": self.src_lang, "tgt_lang": self.tgt_lang}
+        first = {key: _language(key, code, corpora[0]) for key, code in given.items()}
+        own = [{key: language_of(files, key) for key, code in given.items() if code is None} for files in corpora]
+        train = tuple(
+            files.model_copy(update={key: code for key, code in codes.items() if code not in (None, first[key])})
+            for files, codes in zip(corpora, own, strict=True)
+        )
+        data = DataConfig(**first, train=train if len(train) > 1 else train[0], filters=SAFE_FILTERS)
+        return data.model_copy(update={"temperature": TEMPERATURE}) if len(data.directions) > 1 else data
+
+
+def _language(key: str, given: str | None, files: ParallelFiles) -> str:
+    """Return the language given by an option, or else shown by the first corpus. ConfigError if there is none."""
+    option = f"--{key.replace('_', '-')}"
+    if given is not None:
+        return _checked(option, given)
+    if (found := language_of(files, key)) is None:
+        path = getattr(files, key.removesuffix("_lang"))
+        names_languages = files.form in FORMATS and FORMATS[files.form].names_languages
+        says = "can contain several languages" if names_languages else "do not name their languages"
+        unclear = f"the name {path} does not show its language" if path else f"{files.form} files {says}"
+        raise ConfigError(f"{unclear}; {option} is missing", hint=f"such as {option} de")
+    return found
+
+
+def language_of(files: ParallelFiles, key: str) -> str | None:
+    """Return the language of a side that a corpus shows: the extension of a file, or the name of a column or field.
+
+    `key`: src_lang or tgt_lang. A field is `de`, `translation.de` or `German`.
+    """
+    side = 0 if key == "src_lang" else 1
+    if files.src is not None:
+        return language_in(str((files.src, files.tgt)[side]))
+    name = str((files.fields if files.uses("fields") else files.columns)[side]).rpartition(".")[2]
+    return code_named(name) or language_in(f"x.{name}")
+
+
+def language_in(name: str) -> str | None:
+    """Return the language that the extension of a file's name shows, as in a.de and a.pt-BR.gz; None if it does not."""
+    path = Path(name)
+    ending = (path.with_suffix("") if path.suffix in COMPRESSIONS else path).suffix.removeprefix(".")
+    return ending if _GUESSED.fullmatch(ending) and ending.lower() not in _NOT_LANGUAGES else None
+
+
+def _checked(option: str, code: str) -> str:
+    if not _GIVEN.fullmatch(code):
+        raise ConfigError(f"{option} {code}: not a language code", hint="such as de, zh or pt-BR")
+    return code
