@@ -9,7 +9,7 @@ from nmt.training.checkpoints import checkpoint_name
 from nmt.training.ending import check_time, has_ended, log_end, plan_end
 from nmt.training.final_weights import score_and_write, write_average
 from nmt.training.interrupt import Interrupt
-from nmt.training.memory import fit_into_memory
+from nmt.training.memory_limits import fit_into_memory
 from nmt.training.parts import Training
 from nmt.training.update.optimizer import learning_rate
 

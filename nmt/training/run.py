@@ -38,7 +38,7 @@ from nmt.training.ending import has_ended, log_end, resume_plan
 from nmt.training.environment import Setup, changes, describe_environment
 from nmt.training.final_weights import check_int8
 from nmt.training.interrupt import Interrupt
-from nmt.training.memory import fit_into_memory, refuse_stages_beyond_memory
+from nmt.training.memory_limits import fit_into_memory, refuse_stages_beyond_memory
 from nmt.training.metrics import TrainRecord, ValidRecord, require_tensorboard
 from nmt.training.parts import ONLY_LATER_STAGES, Training
 from nmt.training.processes import joined_process_group, local_world_size

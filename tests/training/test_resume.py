@@ -12,7 +12,7 @@ from nmt.artifacts.rundir import RunDir
 from nmt.base import device
 from nmt.base.errors import ConfigError, RunError
 from nmt.evaluation.plots import read_metrics
-from nmt.training import loop, memory
+from nmt.training import loop, memory_limits
 from nmt.training.run import resume_run, start_or_resume_run, start_run
 from nmt.training.state import TrainState
 from tests.resumption import assert_equal_runs, stop_after, stop_and_resume
@@ -31,7 +31,7 @@ CASES = {
 
 @pytest.mark.parametrize(("sections", "stops"), CASES.values(), ids=CASES)
 def test_a_resumed_run_equals_the_uninterrupted_one_bit_for_bit(digits, tmp_path, monkeypatch, sections, stops):
-    monkeypatch.setattr(memory, "FASTEST_ON_CPU", 300)  # several micro-batches, if their size is automatic
+    monkeypatch.setattr(memory_limits, "FASTEST_ON_CPU", 300)  # several micro-batches, if their size is automatic
     config, whole = small_config(digits, **sections), RunDir(tmp_path / "whole")
     assert start_run(config, whole.path)
     is_auto = config.training.batch_tokens == "auto"
@@ -139,8 +139,8 @@ def test_a_refused_resume_of_a_finished_run_keeps_its_final_weights_and_scores(e
         resume_run(config.model_copy(update={"training": fewer}), run.path)
     assert contents(run) == before
     more = config.training.model_copy(update={"max_updates": 8})
-    monkeypatch.setattr("nmt.training.memory.available_bytes", lambda: 0)
-    monkeypatch.setattr("nmt.training.memory.own_bytes", lambda: 0)
+    monkeypatch.setattr("nmt.training.memory_limits.available_bytes", lambda: 0)
+    monkeypatch.setattr("nmt.training.memory_limits.own_bytes", lambda: 0)
     with pytest.raises(RunError, match="GiB are available"):
         resume_run(config.model_copy(update={"training": more}), run.path)
     assert contents(run) == before

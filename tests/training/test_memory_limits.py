@@ -12,10 +12,10 @@ from nmt.base.errors import RunError
 from nmt.base.machine import available_bytes, own_bytes
 from nmt.config import ModelConfig
 from nmt.model.transformer import Transformer
-from nmt.training import memory
+from nmt.training import memory_limits
 from nmt.training.corpus.prepare import Prepared
 from nmt.training.environment import Setup
-from nmt.training.memory import MemoryNeeds, fit_into_memory, memory_needs, num_micro_batches_on_cpu
+from nmt.training.memory_limits import MemoryNeeds, fit_into_memory, memory_needs, num_micro_batches_on_cpu
 from nmt.training.parts import Training
 from nmt.training.run import start_run
 from nmt.training.state import TrainState
@@ -46,8 +46,8 @@ def training(finished):
 
 
 def test_a_training_beyond_the_memory_is_refused_with_the_figures_and_what_may_help(digits, tmp_path, monkeypatch):
-    monkeypatch.setattr(memory, "available_bytes", lambda: 100 << 20)
-    monkeypatch.setattr(memory, "own_bytes", lambda: 0)
+    monkeypatch.setattr(memory_limits, "available_bytes", lambda: 100 << 20)
+    monkeypatch.setattr(memory_limits, "own_bytes", lambda: 0)
     for size, remedy in ((512, "lower training.batch_tokens or set it to auto"), ("auto", "lower model.max_src_len")):
         config = small_config(digits, training={"batch_tokens": size, "tokens_per_update": 512})
         with pytest.raises(RunError, match=r"needs about 0\.\d GiB of memory; 0\.1 GiB are available") as caught:
@@ -57,8 +57,8 @@ def test_a_training_beyond_the_memory_is_refused_with_the_figures_and_what_may_h
 
 def test_processes_on_one_machine_share_its_memory(training, monkeypatch):
     needed = memory_needs(training, training.stage, training.batches.longest()).num_bytes(training.batches.batch_tokens)
-    monkeypatch.setattr(memory, "available_bytes", lambda: 2 * needed - 2)
-    monkeypatch.setattr(memory, "own_bytes", lambda: 0)
+    monkeypatch.setattr(memory_limits, "available_bytes", lambda: 2 * needed - 2)
+    monkeypatch.setattr(memory_limits, "own_bytes", lambda: 0)
     fit_into_memory(training)
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
     with pytest.raises(RunError, match="GiB are available"):
@@ -70,10 +70,10 @@ def test_memory_that_the_training_already_holds_counts_as_available(training, mo
     needed = memory_needs(training, training.stage, training.batches.longest()).num_bytes(training.batches.batch_tokens)
     assert 0 < own_bytes() < 16 << 30
     held = 512 << 20
-    monkeypatch.setattr(memory, "available_bytes", lambda: needed - held)
+    monkeypatch.setattr(memory_limits, "available_bytes", lambda: needed - held)
     with pytest.raises(RunError, match="GiB are available"):
         fit_into_memory(training)
-    monkeypatch.setattr(memory, "own_bytes", lambda: training.bytes_before + held)
+    monkeypatch.setattr(memory_limits, "own_bytes", lambda: training.bytes_before + held)
     fit_into_memory(training)  # as at the beginning of a later stage
 
 
@@ -162,7 +162,7 @@ def test_a_batch_of_automatic_size_is_an_update_and_tokens_of_it_are_what_a_cpu_
     digits, tmp_path, monkeypatch
 ):
     """The updates of the whole batch; eps as in test_distributed.py."""
-    monkeypatch.setattr(memory, "FASTEST_ON_CPU", 300)
+    monkeypatch.setattr(memory_limits, "FASTEST_ON_CPU", 300)
     few = {"max_updates": 4, "validate_every": 4, "average_checkpoints": 0, "eps": 1e-4}
     # Both sides of a pair are of one length here, so that the real tokens of an update are all of a batch.
     sizes = {"whole": {"batch_tokens": 1000}, "auto": {"batch_tokens": "auto", "tokens_per_update": 1000}}
