@@ -28,8 +28,8 @@ from nmt.data.check.features import Side
 from nmt.data.check.profile import expect
 from nmt.data.check.rules import RULES, bits_switched_on, rules_in
 from nmt.data.check.stream import check_pairs
-from nmt.data.read.corpus import SentencePair, read_parallel
 from nmt.data.read.lines import read_lines
+from nmt.data.read.pairs import SentencePair, read_parallel
 
 Pair = tuple[str, str]
 Fault = Callable[[Pair, random.Random], Pair]

@@ -38,8 +38,8 @@ from nmt.base.files import (
 from nmt.base.languages import Direction
 from nmt.config import Config, dump_config, load_config
 from nmt.config.base import Section
-from nmt.data.read.corpus import SentencePair
 from nmt.data.read.lines import read_lines
+from nmt.data.read.pairs import SentencePair
 from nmt.data.text.text_statistics import TextStatistics
 
 MAX_JSON_BYTES = 10_000_000

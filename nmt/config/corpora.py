@@ -27,7 +27,7 @@ FORMATS = {
     "jsonl": Format(("jsonl", "json", "ndjson"), ("fields",)),
     "tmx": Format(("tmx",), names_languages=True),
 }
-"""The formats by key. A new one also needs a field in `ParallelFiles` and a reader in `nmt.data.read.corpus`."""
+"""The formats by key. A new one also needs a field in `ParallelFiles` and a reader in `nmt.data.read.pairs`."""
 
 FORMAT_OF_ENDING = {ending: key for key, each in FORMATS.items() for ending in each.endings}
 

@@ -17,7 +17,7 @@ from nmt.base.checksum import count_parameters
 from nmt.base.errors import counted
 from nmt.base.files import read_at_most, write_text
 from nmt.config import Config
-from nmt.data.read.corpus import paths_of
+from nmt.data.read.pairs import paths_of
 from nmt.data.text.tags import language_tags
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.evaluation.scorings import num_scorings

@@ -14,8 +14,8 @@ from nmt.base.errors import DataError, RunError
 from nmt.base.languages import Direction
 from nmt.config import SearchOptions
 from nmt.config.data import AugmentConfig
-from nmt.data.read.corpus import read_rows
 from nmt.data.read.lines import read_lines
+from nmt.data.read.pairs import read_rows
 from nmt.data.text.augment import PairChanger, TextPair
 from nmt.translation import Translation, Translator
 

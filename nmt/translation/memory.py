@@ -12,8 +12,8 @@ import numpy as np
 
 from nmt.base.errors import DataError, require
 from nmt.base.languages import Direction
-from nmt.data.read.corpus import read_parallel
 from nmt.data.read.formats.tmx import directions_in
+from nmt.data.read.pairs import read_parallel
 from nmt.data.read.table_names import corpus_named, format_of
 from nmt.data.text.words import TERM_WORD
 from nmt.translation.translation import Match

@@ -8,7 +8,7 @@ import pytest
 
 from nmt.artifacts.rundir import RunDir, new_run, refuse_existing
 from nmt.base.errors import RunError
-from nmt.data.read.corpus import SentencePair
+from nmt.data.read.pairs import SentencePair
 
 
 def make_run(path, **index):

@@ -7,7 +7,7 @@ from itertools import islice
 import pytest
 
 from nmt.config import ParallelFiles, TokenizerConfig
-from nmt.data.read.corpus import read_parallel
+from nmt.data.read.pairs import read_parallel
 from nmt.data.tokens.sentencepiece_training import train_tokenizers
 
 

@@ -12,7 +12,7 @@ import pytest
 from nmt import Translator
 from nmt.artifacts.rundir import RunDir
 from nmt.data.lexicon.term_lexicon import TermLexicon
-from nmt.data.read.corpus import SentencePair
+from nmt.data.read.pairs import SentencePair
 from nmt.data.store.store import CorpusCounts, build_store
 from nmt.data.text.glossary import Term
 from nmt.data.tokens.tokenizer import TokenizerPair

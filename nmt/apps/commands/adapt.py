@@ -167,7 +167,7 @@ def _old_test_files(named: list[str], data: DataConfig, direction: Direction) ->
 def _start(base: RunDir, run: Path, request: Request, check: Check, overrides: list[str], *, overwrite: bool) -> None:
     from nmt.apps.recipes.adaptation import adapted_config
     from nmt.apps.recipes.adaptation_corpus import collect
-    from nmt.data.read.corpus import paths_of
+    from nmt.data.read.pairs import paths_of
     from nmt.training.corpus.prepare import find_store_root
 
     candidate = candidate_of(run)

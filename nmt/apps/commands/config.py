@@ -60,7 +60,7 @@ def new(
     """
     data = CorpusNames(src, tgt, corpus, src_lang, tgt_lang).data_section()
     if output is not None:
-        from nmt.data.read.corpus import paths_of
+        from nmt.data.read.pairs import paths_of
 
         refuse_replacing([output], paths_of(data.corpora("train")))
         refuse_existing(output, overwrite=overwrite)
@@ -93,7 +93,7 @@ def check(config: ConfigPath, overrides: Overrides = []) -> None:  # noqa: B006
     base = wanted.training.init_from
     if base is not None and not Path(base).exists() and not base.startswith(HUB_PREFIX):
         raise ConfigError(f"training.init_from: no such folder: {base}", path=config, hint=hint)
-    from nmt.data.read.corpus import read_parallel
+    from nmt.data.read.pairs import read_parallel
 
     for split in DATA_SETS:
         for files in wanted.data.corpora(split):

@@ -123,7 +123,7 @@ def clean(
     --set data.filters.RULE=VALUE.
     """
     from nmt.data.check.stream import write_pairs
-    from nmt.data.read.corpus import all_paths
+    from nmt.data.read.pairs import all_paths
 
     data = _data_section(config, CorpusNames(src, tgt, corpus, src_lang, tgt_lang), overrides)
     paths = [output, rejected] if rejected else [output]
@@ -152,7 +152,7 @@ def _data_section(config: Path | None, files: CorpusNames, overrides: list[str])
 def _check(data: DataConfig, *, langid: bool, workers: int) -> tuple[Sequence[Expectations], Iterator[CheckedPairs]]:
     """Learn in one pass over the training files what is usual; return it, and the checked pairs of the next pass."""
     from nmt.data.check.profile import expect
-    from nmt.data.read.corpus import read_parallel
+    from nmt.data.read.pairs import read_parallel
 
     corpora = data.corpora("train")
     held_out = chain.from_iterable(read_parallel(data.corpora(name)) for name in DATA_SETS[1:])

@@ -13,7 +13,7 @@ from nmt.apps.commands.options import Device, Engine, From, Models, Precision, T
 from nmt.apps.commands.streams import print_text
 from nmt.base.files import to_json
 from nmt.config.corpora import ParallelFiles
-from nmt.data.read.corpus import read_parallel, read_rows
+from nmt.data.read.pairs import read_parallel, read_rows
 
 if TYPE_CHECKING:
     from nmt.translation import ForcedScore, Translator

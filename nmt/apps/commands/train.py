@@ -122,7 +122,7 @@ def vocab(
     """
     settings = load_config(config, overrides)
     folder = output or Path("vocab") / config.stem
-    from nmt.data.read.corpus import all_paths
+    from nmt.data.read.pairs import all_paths
     from nmt.data.tokens.tokenizer import refuse_existing_tokenizer
     from nmt.training.corpus.prepare import train_on_corpus
 
@@ -139,7 +139,7 @@ def vocab(
 
 def refuse_replacing_parts(run: Path, settings: Config, models: Sequence[RunDir] = ()) -> None:
     """Raise NmtError if the new `run` would replace, or lie in, something that it is made from, such as `models`."""
-    from nmt.data.read.corpus import all_paths
+    from nmt.data.read.pairs import all_paths
 
     base, tokenizer = settings.training.init_from, settings.tokenizer.path
     refuse_replacing([run], [*all_paths(settings.data), *map(Path, filter(None, (base, tokenizer)))], models)

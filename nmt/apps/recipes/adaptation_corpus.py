@@ -18,7 +18,7 @@ from nmt.base.files import new_folder
 from nmt.base.languages import Direction
 from nmt.config import DataConfig
 from nmt.config.corpora import ParallelFiles
-from nmt.data.read.corpus import paths_of, read_parallel
+from nmt.data.read.pairs import paths_of, read_parallel
 from nmt.data.store.holdout import choose_holdout
 from nmt.data.store.report import SPLITS, CorpusReport, Split
 from nmt.data.text.tags import corpus_tags

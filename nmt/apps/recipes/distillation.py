@@ -24,8 +24,8 @@ from nmt.base.languages import Direction
 from nmt.config import Config, DataConfig, SearchOptions
 from nmt.config.corpora import ParallelFiles
 from nmt.config.filters import Filters
-from nmt.data.read.corpus import SentencePair
 from nmt.data.read.lines import count_lines, read_lines
+from nmt.data.read.pairs import SentencePair
 from nmt.data.store.mixing import corpus_weights
 from nmt.data.store.report import SPLITS, Split
 from nmt.evaluation.model_comparison import SetComparison, as_json, compare_on

@@ -41,7 +41,7 @@ from nmt.data.check.scripts import (
 from nmt.data.check.shifts import RowFeatures, Shift, find_shifts
 from nmt.data.check.twins import TwinFinder
 from nmt.data.read.cells import has_cell_error, is_column_name
-from nmt.data.read.corpus import SentencePair
+from nmt.data.read.pairs import SentencePair
 
 _SPAN_RULES = BIT["markup"] | BIT["markup_mismatch"] | BIT["span_mismatch"]
 _MISREAD = LEAD | FOLLOWING

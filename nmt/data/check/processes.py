@@ -16,7 +16,7 @@ from multiprocessing.resource_tracker import ensure_running
 from nmt.base.errors import NmtError
 from nmt.data.check.checker import Checked, Checker, texts_of
 from nmt.data.check.profile import Expectations
-from nmt.data.read.corpus import SentencePair
+from nmt.data.read.pairs import SentencePair
 
 _IN_FLIGHT = 2  # chunks per process
 

@@ -14,7 +14,7 @@ from nmt.base.languages import Direction
 from nmt.config.data import DataConfig
 from nmt.config.filters import Filters
 from nmt.data.check.features import Side
-from nmt.data.read.corpus import SentencePair
+from nmt.data.read.pairs import SentencePair
 
 if TYPE_CHECKING:  # numpy is imported after the first pass over the corpus, in which no other module needs it
     import numpy as np

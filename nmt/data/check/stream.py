@@ -22,8 +22,8 @@ from nmt.data.check.checker import Checked, Checker, texts_of
 from nmt.data.check.profile import Expectations
 from nmt.data.check.repeats import Repeats
 from nmt.data.check.rules import ALL_BITS, BIT, RULES, bits_switched_on, rules_in
-from nmt.data.read.corpus import SentencePair, path_of
 from nmt.data.read.lines import as_cell, open_new_text
+from nmt.data.read.pairs import SentencePair, path_of
 
 _EMPTY = BIT["empty"]
 CHUNK_PAIRS = 10_000

@@ -14,7 +14,7 @@ from nmt.data.check.profile import Expectations
 from nmt.data.check.rules import RULES, Rule, bits_switched_on
 from nmt.data.check.shifts import Shift
 from nmt.data.check.stream import CheckedPairs
-from nmt.data.read.corpus import SentencePair, path_of, paths_of
+from nmt.data.read.pairs import SentencePair, path_of, paths_of
 
 MAX_EXAMPLES = 3
 MAX_SHIFTS = 1000

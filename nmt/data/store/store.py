@@ -24,7 +24,7 @@ from nmt.base.errors import RunError
 from nmt.base.files import new_folder, read_at_most, write_text
 from nmt.base.machine import num_cores
 from nmt.config.base import Section
-from nmt.data.read.corpus import SentencePair
+from nmt.data.read.pairs import SentencePair
 from nmt.data.store.report import CorpusCounts
 from nmt.data.tokens.tokenizer import Tokenizer, TokenizerPair
 

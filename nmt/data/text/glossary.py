@@ -241,7 +241,7 @@ def read_glossary(path: Path, languages: Callable[[], tuple[str, str]] | None = 
     if form not in ("csv", "xlsx", "tbx", "tmx"):
         return parse_glossary(read_lines(path), path)
     from nmt.config.corpora import ParallelFiles  # only here, because most glossaries are tab-separated
-    from nmt.data.read.corpus import READERS
+    from nmt.data.read.pairs import READERS
 
     if form in ("csv", "xlsx"):
         return _add_rows(READERS[form](ParallelFiles.model_validate({form: str(path)}), path), path)

@@ -14,7 +14,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Collection
 from typing import NamedTuple
 
-from nmt.data.read.corpus import SentencePair
+from nmt.data.read.pairs import SentencePair
 from nmt.data.text.spans import ANY_PLACEHOLDER, NUM_PLACEHOLDERS, PLACEHOLDERS, Span, find_spans, replace_spans
 
 VERSION = 1  # the version of this module's output; part of a store's fingerprint

@@ -22,8 +22,8 @@ from nmt.data.check.profile import expect
 from nmt.data.check.rules import BIT, REPORTED, VERSION, bits_switched_on, rules_in
 from nmt.data.check.scripts import identifier_version
 from nmt.data.check.stream import DroppedRows, check_pairs
-from nmt.data.read.corpus import SentencePair, paths_of, read_parallel, refuse_pipes
 from nmt.data.read.lines import open_text
+from nmt.data.read.pairs import SentencePair, paths_of, read_parallel, refuse_pipes
 from nmt.data.store.holdout import Holdout, choose_groups, choose_holdout
 from nmt.data.store.report import SPLITS, Split
 

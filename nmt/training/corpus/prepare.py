@@ -20,7 +20,7 @@ from nmt.base.languages import Direction, written_without_spaces
 from nmt.config import Config
 from nmt.data.lexicon.alignment import TENSION
 from nmt.data.lexicon.term_lexicon import TermLexicon
-from nmt.data.read.corpus import SentencePair, paths_of
+from nmt.data.read.pairs import SentencePair, paths_of
 from nmt.data.store.mixing import corpus_weights, quotas
 from nmt.data.store.report import SPLITS, CorpusCounts, CorpusPart, CorpusReport, SideReport, Split, SplitReport
 from nmt.data.store.store import FORMAT, TokenStore, build_store

@@ -17,7 +17,7 @@ from nmt.base.languages import written_without_spaces
 from nmt.data.check.features import Side
 from nmt.data.check.stream import CHUNK_PAIRS
 from nmt.data.check.twins import TwinFinder
-from nmt.data.read.corpus import SentencePair
+from nmt.data.read.pairs import SentencePair
 from nmt.data.text.placeholders import copy_with_placeholders
 from nmt.data.text.spans import ANY_PLACEHOLDER, has_letters, number_differences, numbers_in
 from nmt.data.text.tags import user_symbols

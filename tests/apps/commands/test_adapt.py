@@ -23,7 +23,7 @@ from nmt.base.languages import Direction
 from nmt.config import Config
 from nmt.config.corpora import ParallelFiles
 from nmt.config.data import AugmentConfig
-from nmt.data.read.corpus import read_parallel
+from nmt.data.read.pairs import read_parallel
 from nmt.data.store.mixing import corpus_weights, quotas
 from tests.resumption import stop_after
 

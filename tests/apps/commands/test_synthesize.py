@@ -23,7 +23,7 @@ from nmt.artifacts.checkpoint import read_weights, save_weights
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError
 from nmt.config import ParallelFiles
-from nmt.data.read.corpus import read_parallel
+from nmt.data.read.pairs import read_parallel
 
 ROOT = Path(__file__).parents[3]
 SAMPLING = ("--sample", "--n-best", "2", "--keep", "0.7", "--allow", "copied")

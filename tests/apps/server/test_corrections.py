@@ -9,7 +9,7 @@ from nmt.apps.server.corrections import Corrections
 from nmt.apps.server.requests import RequestError
 from nmt.base.errors import NmtError
 from nmt.base.files import try_lock
-from nmt.data.read.corpus import read_parallel
+from nmt.data.read.pairs import read_parallel
 from nmt.data.read.table_names import corpus_named
 
 

@@ -16,7 +16,7 @@ from nmt.data.check.checker import Checker
 from nmt.data.check.profile import Expectations, Profile, sample_evenly
 from nmt.data.check.rules import BIT, bits_switched_on, rules_in
 from nmt.data.check.stream import DroppedRows, check_pairs
-from nmt.data.read.corpus import SentencePair
+from nmt.data.read.pairs import SentencePair
 
 WORDS = ["ein", "der", "hund", "mann", "straße", "läuft", "sieht", "groß", "klein", "17", "2024", "heute"]
 

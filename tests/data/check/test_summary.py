@@ -12,7 +12,7 @@ from nmt.data.check import stream
 from nmt.data.check.profile import Expectations
 from nmt.data.check.stream import check_pairs
 from nmt.data.check.summary import CheckReport, Summary, render_report
-from nmt.data.read.corpus import SentencePair
+from nmt.data.read.pairs import SentencePair
 
 EVIL = "<script>alert('Hund')</script> & \x1b[31mrot"
 FILTERS = Filters(duplicate=True, mojibake=True)

@@ -11,7 +11,7 @@ from nmt.base.languages import Direction
 from nmt.config import TokenizerConfig
 from nmt.data.lexicon.alignment import TENSION, Aligner
 from nmt.data.lexicon.term_lexicon import TermLexicon
-from nmt.data.read.corpus import SentencePair
+from nmt.data.read.pairs import SentencePair
 from nmt.data.store.report import CorpusCounts
 from nmt.data.store.store import build_store
 from nmt.data.tokens.sentencepiece_training import train_tokenizers

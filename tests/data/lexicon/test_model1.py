@@ -11,7 +11,7 @@ from nmt.base.errors import RunError
 from nmt.config import TokenizerConfig
 from nmt.data.lexicon import model1
 from nmt.data.lexicon.model1 import Lexicon, learn_lexicon
-from nmt.data.read.corpus import SentencePair
+from nmt.data.read.pairs import SentencePair
 from nmt.data.store.report import CorpusCounts
 from nmt.data.store.store import TokenStore, build_store
 from nmt.data.tokens.sentencepiece_training import train_tokenizers

@@ -12,7 +12,7 @@ from nmt.base.errors import RunError
 from nmt.config import Config, TokenizerConfig
 from nmt.data.lexicon import term_annotator
 from nmt.data.lexicon.term_lexicon import TermLexicon
-from nmt.data.read.corpus import SentencePair
+from nmt.data.read.pairs import SentencePair
 from nmt.data.store.redraw import Redraw
 from nmt.data.store.report import CorpusCounts
 from nmt.data.store.store import TokenStore, build_store

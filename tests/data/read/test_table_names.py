@@ -6,7 +6,7 @@ import pytest
 
 from nmt.base.errors import ConfigError
 from nmt.config.corpora import FORMATS, ParallelFiles
-from nmt.data.read.corpus import READERS
+from nmt.data.read.pairs import READERS
 from nmt.data.read.table_names import corpus_named, format_of
 
 

@@ -13,7 +13,7 @@ import pytest
 from nmt.config import Config
 from nmt.config.data import AUGMENT_KINDS, AugmentConfig
 from nmt.config.tokenizer import SubwordRegularization, TokenizerConfig
-from nmt.data.read.corpus import SentencePair
+from nmt.data.read.pairs import SentencePair
 from nmt.data.store.redraw import Redraw, kinds_of
 from nmt.data.store.report import CorpusCounts
 from nmt.data.store.store import TokenStore, build_store

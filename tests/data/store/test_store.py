@@ -9,7 +9,7 @@ import pytest
 
 from nmt.base.errors import RunError
 from nmt.config import TokenizerConfig
-from nmt.data.read.corpus import SentencePair
+from nmt.data.read.pairs import SentencePair
 from nmt.data.store.batching import BatchIndices, read_batch
 from nmt.data.store.report import CorpusCounts
 from nmt.data.store.store import TokenStore, build_store

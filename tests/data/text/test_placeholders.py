@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.data.read.corpus import SentencePair
+from nmt.data.read.pairs import SentencePair
 from nmt.data.text.placeholders import copy_with_placeholders, insert_placeholders
 from nmt.data.text.spans import ANY_PLACEHOLDER, PLACEHOLDERS
 

@@ -10,7 +10,7 @@ import torch
 from nmt.artifacts.checkpoint import read_weights
 from nmt.artifacts.rundir import RunDir
 from nmt.config import Config, TokenizerConfig
-from nmt.data.read.corpus import SentencePair
+from nmt.data.read.pairs import SentencePair
 from nmt.data.store.report import CorpusCounts
 from nmt.data.store.store import build_store
 from nmt.data.tokens.sentencepiece_training import train_tokenizers

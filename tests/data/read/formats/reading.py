@@ -8,7 +8,7 @@ import pytest
 
 from nmt.base.errors import NmtError
 from nmt.config.corpora import ParallelFiles
-from nmt.data.read.corpus import read_parallel
+from nmt.data.read.pairs import read_parallel
 
 
 def read(path: Path, content: str | bytes | None = None, form: str = "", **keys: object) -> list[tuple[str, str, int]]:

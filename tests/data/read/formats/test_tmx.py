@@ -11,8 +11,8 @@ import pytest
 from nmt.base.errors import DataError
 from nmt.base.languages import Direction
 from nmt.config.corpora import ParallelFiles
-from nmt.data.read.corpus import read_parallel
 from nmt.data.read.formats.tmx import directions_in
+from nmt.data.read.pairs import read_parallel
 from tests.data.read.formats.reading import fault, read
 
 HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n<tmx version="1.4"><header srclang="en"/><body>\n'

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from nmt.base.errors import DataError
 from nmt.config.corpora import FORMATS, ParallelFiles
-from nmt.data.read.corpus import SentencePair, path_of, paths_of, read_parallel, read_rows
 from nmt.data.read.lines import MAX_LINE_BYTES, read_lines
+from nmt.data.read.pairs import SentencePair, path_of, paths_of, read_parallel, read_rows
 
 
 @pytest.fixture
