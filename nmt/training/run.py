@@ -32,8 +32,8 @@ from nmt.training import loop
 from nmt.training.batches import refuse_unfit_stages
 from nmt.training.checkpoints import checkpoint_name
 from nmt.training.confidence import record_confidence
+from nmt.training.corpus.measure_text import measure_placeholders
 from nmt.training.corpus.prepare import Prepared, find_store_root, prepare
-from nmt.training.corpus.text_statistics import measure_placeholders
 from nmt.training.ending import has_ended, log_end, resume_plan
 from nmt.training.environment import Setup, changes, describe_environment
 from nmt.training.final_weights import check_int8

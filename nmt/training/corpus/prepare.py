@@ -33,7 +33,7 @@ from nmt.data.text.tags import language_prefix, tags_before_sources, tags_before
 from nmt.data.tokens.sentencepiece_training import train_tokenizers
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.training.corpus.corpus import Corpus, with_both_sides, with_progress
-from nmt.training.corpus.text_statistics import record_statistics, record_twins
+from nmt.training.corpus.measure_text import record_statistics, record_twins
 
 LEXICON_PAIRS = 100_000  # maximum number of pairs from which the lexicon of a run is learned
 

@@ -10,7 +10,7 @@ import pytest
 from nmt.artifacts.rundir import RunDir
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.training.corpus.corpus import Corpus
-from nmt.training.corpus.text_statistics import count_texts, record_statistics
+from nmt.training.corpus.measure_text import count_texts, record_statistics
 from nmt.training.run import start_run
 from nmt.translation import Translator
 from tests.tiny import tiny_config
@@ -55,7 +55,7 @@ def test_a_run_counts_the_pairs_that_it_trains_on(run):
 
 
 def test_a_large_corpus_is_counted_at_even_distances(run, monkeypatch):
-    monkeypatch.setattr("nmt.training.corpus.text_statistics.MAX_PAIRS", 20)
+    monkeypatch.setattr("nmt.training.corpus.measure_text.MAX_PAIRS", 20)
     corpus = Corpus(run.config(), run.path.parent / ".store")
     found = count_texts(corpus, 140, Translator.load(run, device="cpu").tokenizers.src)
     assert found.pairs == 20
