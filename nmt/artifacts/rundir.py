@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from pydantic import ValidationError
 
-from nmt.artifacts.records import (
+from nmt.artifacts.run_records import (
     FORMAT,
     CheckpointIndex,
     DirectionSize,

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from nmt.artifacts.records import SavedEvaluation
+from nmt.artifacts.run_records import SavedEvaluation
 from nmt.artifacts.rundir import RunDir
 from nmt.base.checksum import count_parameters
 from nmt.base.errors import counted

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from nmt.base.errors import NmtError
-from nmt.model.kernels.attention import attend_by_kernel
+from nmt.model.kernels.attention_kernels import attend_by_kernel
 from nmt.model.kernels.dropout import Dropout
 from nmt.model.kernels.linear import Linear
 from nmt.model.masks import AttentionMask, length_mask

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from nmt.base.device import on_meta_device
-from nmt.model.kernels.attention import rotate
+from nmt.model.kernels.attention_kernels import rotate
 
 
 def sinusoidal_positions(max_len: int, d_model: int) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 
-from nmt.artifacts.records import CheckpointIndex, checkpoint_quality
+from nmt.artifacts.run_records import CheckpointIndex, checkpoint_quality
 from nmt.artifacts.rundir import AVERAGE, RunDir
 from nmt.training.validation import ValidationResult
 

@@ -12,12 +12,12 @@ import torch
 from torch import Tensor
 
 import nmt
-from nmt.artifacts.records import Environment
+from nmt.artifacts.run_records import Environment
 from nmt.base.device import Precision
 from nmt.base.machine import processor
 from nmt.base.special_tokens import EOS_ID, PAD_ID
 from nmt.model.attention import MultiHeadAttention, scaled_dot_product
-from nmt.model.kernels.attention import varlen_may_serve
+from nmt.model.kernels.attention_kernels import varlen_may_serve
 from nmt.model.kernels.packing import Packing
 from nmt.model.masks import AttentionMask, causal_mask, mask_bias, padding_mask
 from nmt.model.transformer import Transformer

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from torch import Tensor
 
 from nmt.artifacts.checkpoint import average_weights, load_weights, save_weights
-from nmt.artifacts.records import Int8Scores
+from nmt.artifacts.run_records import Int8Scores
 from nmt.artifacts.rundir import AVERAGE, RunDir
 from nmt.base.errors import NmtError
 from nmt.decoding.engines import native_engine

@@ -16,7 +16,7 @@ import torch
 import nmt
 from nmt.artifacts.checkpoint import read_weights
 from nmt.artifacts.find_model import find_run
-from nmt.artifacts.records import Resumption, RunInfo
+from nmt.artifacts.run_records import Resumption, RunInfo
 from nmt.artifacts.rundir import AVERAGE, RunDir, new_run, refuse_other_folder
 from nmt.base.checksum import find_corruption
 from nmt.base.device import choose_device, choose_precision, refuse_unfit_precision

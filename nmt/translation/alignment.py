@@ -12,7 +12,7 @@ from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.translation.terms import occurrences
 
 if TYPE_CHECKING:
-    from nmt.data.lexicon.alignment import Aligner
+    from nmt.data.lexicon.aligner import Aligner
     from nmt.data.lexicon.term_lexicon import TermLexicon
     from nmt.translation.segments import MisplacedTerm, Segment, SegmentTranslation
 
@@ -43,7 +43,7 @@ class RunLexicon:
         swapped = direction not in learned and opposite in learned
         key = opposite if swapped else direction
         if key not in self._aligners:
-            from nmt.data.lexicon.alignment import Aligner
+            from nmt.data.lexicon.aligner import Aligner
 
             self._aligners[key] = Aligner(self._lexicon, self._tokenizers, [key])
         return self._aligners[key].links(segment.src_ids, segment.tgt_ids, swapped=swapped)

@@ -9,7 +9,7 @@ from torch import nn
 from nmt.base.errors import NmtError
 from nmt.model.attention import MultiHeadAttention, attend, masked_softmax
 from nmt.model.cache import PreallocatedKVCache
-from nmt.model.kernels.attention import sdpa
+from nmt.model.kernels.attention_kernels import sdpa
 from nmt.model.masks import AttentionMask, causal_mask, mask_bias
 from nmt.model.positions import sinusoidal_positions
 from nmt.model.scores import AdditiveScore, GaussianScore

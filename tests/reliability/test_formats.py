@@ -10,7 +10,7 @@ import pytest
 
 from nmt import Translator
 from nmt.artifacts.find_model import find_run
-from nmt.artifacts.records import FORMAT
+from nmt.artifacts.run_records import FORMAT
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import RunError
 

@@ -17,7 +17,7 @@ import yaml
 from safetensors.torch import save_file
 
 from nmt.artifacts.checkpoint import read_tensors, write_tensors
-from nmt.artifacts.records import FORMAT
+from nmt.artifacts.run_records import FORMAT
 from nmt.artifacts.rundir import RunDir
 from tests.reliability.running import Said, assert_messages, nmt
 from tests.tiny import tiny_values, write_digits

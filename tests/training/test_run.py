@@ -12,7 +12,7 @@ import torch
 
 from nmt.artifacts import rundir
 from nmt.artifacts.checkpoint import read_weights
-from nmt.artifacts.records import FORMAT
+from nmt.artifacts.run_records import FORMAT
 from nmt.artifacts.rundir import RunDir, new_run
 from nmt.base.errors import ConfigError, DataError, NmtError, RunError
 from nmt.config import dump_config

@@ -14,7 +14,7 @@ from nmt.apps.interop.hf_vocabulary import HfVocabularies, read_vocabularies
 from nmt.apps.interop.hf_weights import from_hf
 from nmt.apps.interop.m2m100_vocabulary import read_m2m100_vocabularies
 from nmt.artifacts.checkpoint import save_weights
-from nmt.artifacts.records import CheckpointIndex
+from nmt.artifacts.run_records import CheckpointIndex
 from nmt.artifacts.rundir import RunDir, new_run
 from nmt.base.errors import RunError
 from nmt.base.files import write_text

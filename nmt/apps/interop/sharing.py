@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from nmt import __version__
 from nmt.artifacts.hub import HubModel, hub_api, hub_errors
 from nmt.artifacts.packed import PACK_INFO, PackInfo, StoredPrecision, convert_weights, write_packed
-from nmt.artifacts.records import CheckpointIndex
+from nmt.artifacts.run_records import CheckpointIndex
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError
 from nmt.base.files import FULL_DISK, write_text

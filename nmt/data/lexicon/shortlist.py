@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self
 
 from nmt.base.errors import NmtError, RunError
 from nmt.base.special_tokens import EOS_ID
-from nmt.data.lexicon.tables import entry_data, load_table, save_table
+from nmt.data.lexicon.stored_table import entry_data, load_table, save_table
 from nmt.data.tokens.tokenizer import TokenizerPair
 
 _NAMES = ("starts", "candidates", "always")

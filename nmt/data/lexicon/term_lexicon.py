@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from nmt.base.files import write_atomically
 from nmt.data.lexicon.model1 import MAX_PAIRS, learn_lexicon
-from nmt.data.lexicon.tables import entry_data, load_table, save_table
+from nmt.data.lexicon.stored_table import entry_data, load_table, save_table
 from nmt.data.store.store import Ints, TokenStore, damaged
 from nmt.data.tokens.tokenizer import TokenizerPair
 

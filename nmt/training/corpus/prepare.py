@@ -18,7 +18,7 @@ from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import ConfigError, DataError, RunError, in_words
 from nmt.base.languages import Direction, written_without_spaces
 from nmt.config import Config
-from nmt.data.lexicon.alignment import TENSION
+from nmt.data.lexicon.aligner import TENSION
 from nmt.data.lexicon.term_lexicon import TermLexicon
 from nmt.data.read.pairs import SentencePair, paths_of
 from nmt.data.store.mixing import corpus_weights, quotas

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from nmt.artifacts.checkpoint import save_weights
-from nmt.artifacts.records import CheckpointIndex
+from nmt.artifacts.run_records import CheckpointIndex
 from nmt.artifacts.rundir import RunDir
 from nmt.base.special_tokens import EOS_ID
 from nmt.config import Config

@@ -13,7 +13,7 @@ from safetensors.numpy import save_file
 from nmt.base.checksum import NO_CHECKSUM, write_checksum
 from nmt.base.errors import RunError
 from nmt.data.lexicon.shortlist import Shortlist
-from nmt.data.lexicon.tables import MAX_BYTES
+from nmt.data.lexicon.stored_table import MAX_BYTES
 from nmt.data.tokens.tokenizer import TokenizerPair
 
 SHORTLIST = Shortlist.from_lists([[], [5, 6], [4], [], [9, 7, 5]], [8])

@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from nmt import Translator
-from nmt.artifacts.records import Int8Scores
+from nmt.artifacts.run_records import Int8Scores
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError, RunError
 from nmt.data.tokens.tokenizer import TokenizerPair

@@ -12,7 +12,7 @@ from nmt.config import TrainingConfig
 from nmt.data.store.batching import Batch
 from nmt.model.attention import MultiHeadAttention
 from nmt.model.cache import KVCache
-from nmt.model.kernels import attention as attention_kernels
+from nmt.model.kernels import attention_kernels
 from nmt.model.kernels.packing import Flattening, Packing
 from nmt.model.masks import AttentionMask
 from nmt.training.update.distributed import ProcessGroup

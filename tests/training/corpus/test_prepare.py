@@ -14,7 +14,7 @@ import sentencepiece
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import ConfigError, DataError, RunError
 from nmt.config.data import DataConfig
-from nmt.data.lexicon.alignment import TENSION
+from nmt.data.lexicon.aligner import TENSION
 from nmt.data.lexicon.term_lexicon import TermLexicon
 from nmt.data.text.spans import PLACEHOLDERS
 from nmt.training.corpus import corpus as corpus_module

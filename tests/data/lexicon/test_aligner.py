@@ -9,7 +9,7 @@ import pytest
 
 from nmt.base.languages import Direction
 from nmt.config import TokenizerConfig
-from nmt.data.lexicon.alignment import TENSION, Aligner
+from nmt.data.lexicon.aligner import TENSION, Aligner
 from nmt.data.lexicon.term_lexicon import TermLexicon
 from nmt.data.read.pairs import SentencePair
 from nmt.data.store.report import CorpusCounts
