@@ -37,7 +37,7 @@ def suggestion(data: DataConfig, name: str, *, student: bool = False, for_hf: bo
 
 def count_pairs(corpora: tuple[ParallelFiles, ...]) -> tuple[int, int]:
     """Count the pairs with text on both sides, and the other rows. Raises `DataError` if no pair has both."""
-    from nmt.data.read.corpus import paths_of, read_parallel
+    from nmt.data.read.pairs import paths_of, read_parallel
 
     num_rows = num_pairs = 0
     for pair in read_parallel(corpora):
@@ -49,7 +49,7 @@ def count_pairs(corpora: tuple[ParallelFiles, ...]) -> tuple[int, int]:
 
 
 def _header(config: Config, name: str, num_pairs: int, num_blank: int) -> str:
-    from nmt.data.read.corpus import paths_of
+    from nmt.data.read.pairs import paths_of
 
     training, directions = config.training, config.data.directions
     files = [str(path) for path in paths_of(config.data.corpora("train"))]
