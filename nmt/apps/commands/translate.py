@@ -313,7 +313,7 @@ def _as_json(
     if request.glossary is not None:
         fields |= {name: getattr(best, name) for name in ("num_terms", "terms_missed", "terms_misplaced")}
     if alignments:
-        from nmt.apps.documents.details import align_words
+        from nmt.apps.documents.word_links import align_words
         from nmt.translation import Translator
 
         assert isinstance(translator, Translator)  # the attention needs the model in this process

@@ -13,8 +13,8 @@ from html import escape, unescape
 from itertools import count, groupby
 from typing import NamedTuple
 
-from nmt.apps.documents.details import Details
 from nmt.apps.documents.tag_projection import Tag, pair_tags, project
+from nmt.apps.documents.word_links import Details
 from nmt.base.errors import DataError
 
 MAX_CHARACTERS = 1_000_000  # maximum length of a block; translating more at once takes gigabytes of memory

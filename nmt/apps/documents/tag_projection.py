@@ -10,7 +10,7 @@ from html import escape
 from itertools import accumulate
 from typing import NamedTuple
 
-from nmt.apps.documents.details import Details
+from nmt.apps.documents.word_links import Details
 
 _MAX_GAP = 2  # words; links farther away are noise
 _MAX_TAGS = 500  # per text; each pair of elements is compared

@@ -13,9 +13,9 @@ from itertools import chain, islice
 from typing import NamedTuple
 
 from nmt.apps.documents.blocks import Block
-from nmt.apps.documents.details import Details, explain
 from nmt.apps.documents.po import changed_placeholders, is_excluded
 from nmt.apps.documents.tag_projection import join_details
+from nmt.apps.documents.word_links import Details, explain
 from nmt.data.text.glossary import Term, missed_terms
 from nmt.translation import Translation, Translator
 from nmt.translation.protect import missing

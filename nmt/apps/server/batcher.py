@@ -19,8 +19,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from nmt.apps.documents.details import Details
 from nmt.apps.documents.translation import Flags
+from nmt.apps.documents.word_links import Details
 from nmt.apps.server.metrics import Metrics
 from nmt.apps.server.requests import RequestError
 from nmt.base.errors import NmtError

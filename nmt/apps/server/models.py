@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from nmt.apps.documents.details import explain
 from nmt.apps.documents.translation import flags_of
+from nmt.apps.documents.word_links import explain
 from nmt.apps.server.batcher import Batcher, Pace, QueuedSegment, SegmentResult
 from nmt.apps.server.metrics import Metrics
 from nmt.apps.server.settings import Settings

@@ -9,8 +9,8 @@ from functools import lru_cache
 from itertools import groupby
 from typing import NamedTuple, TypeVar
 
-from nmt.apps.documents.details import Details
 from nmt.apps.documents.translation import Flags, flags_of, merge
+from nmt.apps.documents.word_links import Details
 from nmt.apps.server.batcher import QueuedSegment
 from nmt.apps.server.detect import Detector
 from nmt.apps.server.metrics import Metrics

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.apps.documents.blocks import Block, Item
-from nmt.apps.documents.details import Details
 from nmt.apps.documents.tag_projection import Tag, join_details, project
+from nmt.apps.documents.word_links import Details
 
 # the red house -> la casa roja
 HOUSE = Details(["the ", "red ", "house"], ["la ", "casa ", "roja"], [(0, 0), (1, 2), (2, 1)], [1.0, 1.0, 1.0])

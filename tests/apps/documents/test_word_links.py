@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nmt import Translator
-from nmt.apps.documents.details import align_words, explain
+from nmt.apps.documents.word_links import align_words, explain
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import RunError
 from nmt.base.languages import Direction
