@@ -29,7 +29,7 @@ MIN_DIFFERING = 6
 resampling so few sentences may miss."""
 
 _ROUNDING = 1e-9  # of scores, so that equal differences count as equal
-_BLOCK = 1 << 22  # random numbers in memory at once
+BLOCK_NUMBERS = 1 << 22  # random numbers in memory at once
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ def resampled_scores(statistics: SentenceStatistics, seed: int = SEED) -> NDArra
 
 def _bootstrap_weights(num_sentences: int, seed: int = SEED) -> Iterator[NDArray[np.float64]]:
     """Yield how often each sentence occurs in each sample, [samples of the block, sentences]."""
-    rng, block = np.random.default_rng(seed), max(1, _BLOCK // num_sentences)
+    rng, block = np.random.default_rng(seed), max(1, BLOCK_NUMBERS // num_sentences)
     for start in range(0, NUM_SAMPLES, block):
         size = min(block, NUM_SAMPLES - start)
         drawn = rng.choice(num_sentences, size=(size, num_sentences), replace=True)

@@ -19,7 +19,7 @@ from nmt.data.text.words import TERM_WORD
 from nmt.translation.translation import Match
 
 MIN_SIMILARITY = 0.7  # of a match: 1 minus the Levenshtein distance over the length of the longer source
-_MAX_POSTINGS = 50_000  # occurrences of the words of a text that are looked at, those of the rarest first
+MAX_POSTINGS = 50_000  # occurrences of the words of a text that are looked at, those of the rarest first
 _MAX_CANDIDATES = 200  # whose similarity is computed
 
 
@@ -82,8 +82,8 @@ class TranslationMemory:
         postings = [self._postings[self._ends[i - 1] if i else 0 : self._ends[i]] for i in known]
         postings.sort(key=len)
         total = np.cumsum([len(each) for each in postings])
-        chosen = [each for each, end in zip(postings, total, strict=True) if end <= _MAX_POSTINGS]
-        chosen = chosen or [each[-_MAX_POSTINGS:] for each in postings[:1]]
+        chosen = [each for each, end in zip(postings, total, strict=True) if end <= MAX_POSTINGS]
+        chosen = chosen or [each[-MAX_POSTINGS:] for each in postings[:1]]
         found, shared = np.unique(np.concatenate([*chosen, np.empty(0, np.int32)]), return_counts=True)
         lengths = self._lengths[found]
         fits = (lengths >= MIN_SIMILARITY * len(text)) & (MIN_SIMILARITY * lengths <= len(text))

@@ -90,7 +90,7 @@ def test_the_interval_of_a_mean_of_unequal_directions_follows_their_own_sizes():
 def test_scores_of_samples_are_those_of_sacrebleu_to_the_last_bit_in_blocks_of_any_size(systems, monkeypatch):
     metrics = {name.upper(): sacrebleu_metric(name, "en", REFERENCES) for name in METRICS[1:]}
     signatures, theirs = PairedTest([("ours", OURS), ("other", OTHER)], metrics, None, test_type="bs")()
-    monkeypatch.setattr(significance, "_BLOCK", 60 * 333)  # 1,000 samples are no whole blocks
+    monkeypatch.setattr(significance, "BLOCK_NUMBERS", 60 * 333)  # 1,000 samples are no whole blocks
     for pair in zip(*(system.measured[1:] for system in systems), strict=True):
         found, (ours, other) = compare(*pair), theirs[pair[0].name]
         assert (found.value, found.other) == (ours.score, other.score)
@@ -101,7 +101,7 @@ def test_scores_of_samples_are_those_of_sacrebleu_to_the_last_bit_in_blocks_of_a
 
 
 def test_samples_of_a_large_set_stay_in_bounded_memory(monkeypatch):
-    monkeypatch.setattr(significance, "_BLOCK", 50_000)
+    monkeypatch.setattr(significance, "BLOCK_NUMBERS", 50_000)
     for num_sentences in (700, 50_001):
         shapes = (weights.shape for weights in islice(significance._bootstrap_weights(num_sentences), 20))
         assert max(rows * columns for rows, columns in shapes) <= max(50_000, num_sentences)

@@ -61,7 +61,7 @@ def test_the_index_finds_what_a_search_through_all_sources_finds(monkeypatch):
         best = max(Levenshtein.normalized_similarity(text, each) for each in sources)
         found = memory.find(text)
         assert (found.similarity if found else 0.0) == (best if best >= module.MIN_SIMILARITY else 0.0)
-    monkeypatch.setattr(module, "_MAX_POSTINGS", 3)  # fewer than the rarest word has
+    monkeypatch.setattr(module, "MAX_POSTINGS", 3)  # fewer than the rarest word has
     last = max(sources, key=lambda source: len(source.split()))
     assert all(match is None or match.similarity >= 0.7 for match in map(memory.find, [last + "x", *sources[:9]]))
 

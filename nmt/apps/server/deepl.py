@@ -41,7 +41,7 @@ MAX_GLOSSARIES, MAX_DOCUMENTS = 1000, 200  # in memory, of all clients
 _QUOTA_EXCEEDED = 456  # DeepL's status for it
 _NO_LIMIT = 1_000_000_000_000  # characters, as DeepL writes it
 _NUM_THREADS = 4  # for texts with tags
-_PATIENCE_SECONDS = 1.0  # that a question for the status waits for the end, since clients sleep for 5 seconds
+PATIENCE_SECONDS = 1.0  # that a question for the status waits for the end, since clients sleep for 5 seconds
 _FORMALITIES = {"more": "<formal> ", "less": "<informal> "}  # tags of a model that learned both
 _VARIANTS = {"EN": ("EN-GB", "EN-US"), "PT": ("PT-BR", "PT-PT")}  # clients refuse these targets without a variant
 
@@ -134,7 +134,7 @@ class DeepL:
     async def status(self, request: Request) -> Response:
         """Tell whether a document is translated."""
         num_characters, task = await self._find_document(request)
-        await asyncio.wait([task], timeout=_PATIENCE_SECONDS)
+        await asyncio.wait([task], timeout=PATIENCE_SECONDS)
         answer: dict[str, object] = {"document_id": request.path_params["id"], "status": "translating"}
         if not task.done():
             return as_json(answer | {"seconds_remaining": 5})

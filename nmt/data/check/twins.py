@@ -13,7 +13,7 @@ _N = 4
 _RARE = 0.8  # the share of a sentence's 4-grams, the rarest, that lead to it
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _HASH_BITS = 40  # the others of 64 hold the number of a text
-_BLOCK = 1 << 20  # counters in memory at once
+MAX_COUNTERS = 1 << 20  # counters in memory at once
 
 
 class TwinFinder:
@@ -39,7 +39,7 @@ class TwinFinder:
     def find(self, folded: Sequence[str]) -> tuple[Ints, Ints]:
         """Return the near-twins, as pairs of numbers: of one of these texts, and of a held-out sentence."""
         twins = [np.zeros((2, 0), dtype=np.int64)]
-        step = max(1, _BLOCK // max(1, self._num)) if len(self._known) else len(folded) + 1
+        step = max(1, MAX_COUNTERS // max(1, self._num)) if len(self._known) else len(folded) + 1
         for start in range(0, len(folded) if len(self._known) else 0, step):
             texts, held_out = self._find(folded[start : start + step])
             twins.append(np.stack((texts + start, held_out)))

@@ -17,7 +17,7 @@ from nmt.data.store.mixing import Order, halved
 from nmt.data.store.redraw import Redraw
 from nmt.data.store.store import Ints, Side, TokenStore
 
-_POOL_PAIRS = 1 << 16  # pairs that are sorted by length together
+POOL_PAIRS = 1 << 16  # pairs that are sorted by length together
 
 
 class BatchIndices(NamedTuple):
@@ -161,7 +161,7 @@ def tokens_for(
     num_tgt_tokens: int, store: TokenStore, max_src_len: int, max_tgt_len: int, order: Order, both_directions: bool
 ) -> int:
     """Return the `batch_tokens` that give about `num_tgt_tokens` real target tokens, estimated from 65,536 pairs."""
-    some = order.indices(np.arange(min(len(store), _POOL_PAIRS), dtype=np.int64), epoch=0)
+    some = order.indices(np.arange(min(len(store), POOL_PAIRS), dtype=np.int64), epoch=0)
     src_len, tgt_len = store.src.lengths(some) + 1, store.tgt.lengths(some) + 1
     if both_directions:  # as many pairs in each, half of them swapped
         src_len, tgt_len = np.concatenate([src_len, tgt_len]), np.concatenate([tgt_len, src_len])
@@ -207,7 +207,7 @@ class TokenBudgetSampler:
                 self._batches = self._make_pool()
             if self.position.batch < len(self._batches):
                 break
-            turns, pool = divmod(self.position.pool + 1, -(-len(self.store) // _POOL_PAIRS))
+            turns, pool = divmod(self.position.pool + 1, -(-len(self.store) // POOL_PAIRS))
             self.seek(DataPosition(self.position.epoch + turns, pool))
         rows = self._batches[self.position.batch]
         self.position.batch += 1
@@ -219,8 +219,8 @@ class TokenBudgetSampler:
         self._batches = None
 
     def _make_pool(self) -> list[BatchIndices]:
-        start = self.position.pool * _POOL_PAIRS
-        ranks = np.arange(start, min(start + _POOL_PAIRS, len(self.store)), dtype=np.int64)
+        start = self.position.pool * POOL_PAIRS
+        ranks = np.arange(start, min(start + POOL_PAIRS, len(self.store)), dtype=np.int64)
         pool = self._read_pool(ranks)
         if self.drop_too_long:
             pool = pool.select((pool.src_len <= self.max_src_len) & (pool.tgt_len <= self.max_tgt_len))

@@ -31,7 +31,7 @@ from nmt.data.tokens.tokenizer import Tokenizer, TokenizerPair
 Ints = NDArray[np.int64]
 FORMAT: Literal[2] = 2
 _MAX_INFO_BYTES = 1_000_000
-_BLOCK_PAIRS = 20_000  # pairs in memory at once while building
+BLOCK_PAIRS = 20_000  # pairs in memory at once while building
 _BLOCK_LENGTHS = 1 << 20
 
 
@@ -213,5 +213,5 @@ def build_store(
 def _blocks_of_one_corpus(pairs: Iterator[SentencePair]) -> Iterator[list[SentencePair]]:
     """Yield `pairs` in blocks of a single corpus, so that the size of each corpus is known."""
     for _, corpus in groupby(pairs, key=attrgetter("corpus")):
-        while block := list(islice(corpus, _BLOCK_PAIRS)):
+        while block := list(islice(corpus, BLOCK_PAIRS)):
             yield block

@@ -26,7 +26,7 @@ _NO_MERGE = np.iinfo(np.int64).max
 
 SPACE = "▁"  # the character that SentencePiece writes for a space
 _MAX_UNIT_LENGTH = 1000  # characters; longer units are cut, because the time of a draw grows with the square
-_MAX_KEPT = 1_000_000  # characters of the cached units: about 200 MB of lattices
+MAX_KEPT = 1_000_000  # characters of the cached units: about 200 MB of lattices
 
 
 class SubwordVocabulary:
@@ -300,7 +300,7 @@ class SubwordSampler:
         The units of one call are always in memory together; if there are too many cached ones, they are dropped first.
         Draws do not depend on the cache.
         """
-        if self._num_kept > _MAX_KEPT:
+        if self._num_kept > MAX_KEPT:
             self._numbers.clear()
             self._sampler.forget()
             self._num_kept = 0

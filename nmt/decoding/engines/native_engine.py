@@ -43,8 +43,8 @@ NativePrecision = Literal["int8", "fp32"]
 MAX_ROWS = 32  # hypotheses that a thread decodes side by side; more do not make the matrix products faster
 _MAX_AHEAD = 8  # tokens of a draft that are verified at once, as in nmt/decoding/native/search.c
 _FEW_ROWS = 16
-_CACHED_WEIGHTS = 16_000_000  # numbers that fit the processor's cache: reading them for a few rows costs nothing extra
-_MOST_ALONE = 255  # searches between two tries to get the help of a second thread
+CACHED_WEIGHTS = 16_000_000  # numbers that fit the processor's cache: reading them for a few rows costs nothing extra
+MOST_ALONE = 255  # searches between two tries to get the help of a second thread
 
 MIN_MAPPED_BYTES = 256_000_000 if sys.platform != "win32" else sys.maxsize
 """Files of weights from this size on stay mapped after packing, which saves memory, but who shortens one in use ends
@@ -130,7 +130,7 @@ class NativeEngine:
         self._config = config
         shapes = parameter_shapes(config, tokenizers.src.vocab_size, tokenizers.tgt.vocab_size)
         num_weights = sum(map(math.prod, shapes.values()))
-        self._is_large = num_weights > _CACHED_WEIGHTS  # a second thread helps to translate one source
+        self._is_large = num_weights > CACHED_WEIGHTS  # a second thread helps to translate one source
         self._alone = self._next_alone = 0  # searches that do without, and how many will after the next vain try
         self._max_rows = MAX_ROWS if self._is_large else _FEW_ROWS
         self.scores = True  # False: greedy search skips the computation of scores; the scores of its outputs are nan
@@ -265,7 +265,7 @@ class NativeEngine:
             helpers += [self._threads.get().submit(_decoder.help, job)] if is_helped else []
             try:
                 if is_helped != _decoder.run(job):  # other processes need the cores: try more and more rarely
-                    self._alone = self._next_alone = min(2 * self._next_alone + 1, _MOST_ALONE)
+                    self._alone = self._next_alone = min(2 * self._next_alone + 1, MOST_ALONE)
                 elif is_helped:
                     self._next_alone = 0
             finally:

@@ -20,7 +20,7 @@ _PNG_DPI = 150  # dots per inch
 # For SVG: the viewer uses the first font it has, and falls back to others for missing characters.
 SVG_FAMILIES = ["DejaVu Sans", "Arial", "Noto Sans CJK SC", "PingFang SC", "Microsoft YaHei"]
 
-_PREFERRED = (
+PREFERRED_FONTS = (
     *("DejaVu Sans", "Noto Sans CJK SC", "Noto Sans SC", "Source Han Sans SC", "PingFang SC", "Hiragino Sans GB"),
     *("Microsoft YaHei", "Heiti SC", "SimHei", "WenQuanYi Zen Hei", "WenQuanYi Micro Hei", "Noto Sans CJK JP"),
     *("Hiragino Sans", "Yu Gothic", "Malgun Gothic", "Apple SD Gothic Neo", "Arial Unicode MS", "Noto Sans"),
@@ -83,7 +83,7 @@ def installed_families() -> list[str]:
 
     names = {entry.name for entry in fontManager.ttflist}
     fit = {name for name in names if not name.startswith(_UNFIT) and "Emoji" not in name}
-    return [name for name in _PREFERRED if name in fit] + sorted(fit.difference(_PREFERRED))
+    return [name for name in PREFERRED_FONTS if name in fit] + sorted(fit.difference(PREFERRED_FONTS))
 
 
 def characters_of(family: str) -> set[str]:

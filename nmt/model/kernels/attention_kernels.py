@@ -13,7 +13,7 @@ from nmt.model.kernels.dropout import Dropout
 from nmt.model.kernels.packing import ROW_MULTIPLE, Packing, compiles_each_shape
 from nmt.model.masks import AttentionMask
 
-_SHORT = 32  # positions per row up to which training in bf16 on a CPU is faster with attention in fp32
+SHORT = 32  # positions per row up to which training in bf16 on a CPU is faster with attention in fp32
 
 Formula = Callable[[Tensor, Tensor, Tensor, AttentionMask], tuple[Tensor, Tensor]]
 """`nmt.model.attention.attend` with a score and its dropout."""
@@ -58,7 +58,7 @@ def _attend_padded(
     """
     # Sizes last: a compiled step must not depend on them.
     trains = query.requires_grad and compiles_each_shape(query) and not torch.compiler.is_compiling()
-    if trains and is_dot_product and max(query.size(2), key_value[0].size(2)) <= _SHORT:
+    if trains and is_dot_product and max(query.size(2), key_value[0].size(2)) <= SHORT:
         key, value = (each.float() for each in key_value)
         bias = None if mask.bias is None else mask.bias.float()
         return formula(query.float(), key, value, AttentionMask(bias))[0].to(query.dtype)

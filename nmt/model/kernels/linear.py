@@ -10,8 +10,8 @@ from torch.nn import functional as F
 
 from nmt.base.machine import prefers_onednn
 
-_BLOCKS = (1024, 256, 64)  # rows per product: oneDNN compiles up to 1 MiB of code for each number, and keeps it
-_MIN_WEIGHTS = 1 << 14  # with smaller matrices, calls of oneDNN take longer than they save
+BLOCKS = (1024, 256, 64)  # rows per product: oneDNN compiles up to 1 MiB of code for each number, and keeps it
+MIN_WEIGHTS = 1 << 14  # with smaller matrices, calls of oneDNN take longer than they save
 
 
 class Linear(nn.Linear):
@@ -41,14 +41,14 @@ class _Linear(torch.autograd.Function):
 def is_faster(states: Tensor, weight: Tensor) -> bool:
     """Return whether `product` is faster for these. The processor decides, not a trial: equal runs stay equal."""
     in_fp32 = states.device.type == "cpu" and states.dtype == weight.dtype == torch.float32
-    return in_fp32 and weight.numel() >= _MIN_WEIGHTS and not torch.compiler.is_compiling() and prefers_onednn()
+    return in_fp32 and weight.numel() >= MIN_WEIGHTS and not torch.compiler.is_compiling() and prefers_onednn()
 
 
 def product(states: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Return states [..., K] @ weight.T + bias, for weight [N, K], by oneDNN; fewer rows than a block by MKL."""
     count = states.shape[:-1].numel()
     if (size := _block(count)) == count and states.dim() == 2:
-        if size in _BLOCKS:
+        if size in BLOCKS:
             return torch.ops.mkldnn._linear_pointwise(states, weight, bias, "none", [], "")
         return F.linear(states, weight, bias)
     # Not a view, which layers could not overwrite.
@@ -66,11 +66,11 @@ def add_product(total: Tensor, first: Tensor, second: Tensor) -> Tensor:
         for rows, others in zip(first.split(size), second.split(size), strict=True):
             total = add_product(total, rows, others)
         return total
-    if size in _BLOCKS:
+    if size in BLOCKS:
         return torch.ops.mkldnn._linear_pointwise.binary(first.t(), total, second.t(), None, "add")
     return torch.addmm(total, first.t(), second)
 
 
 def _block(count: int) -> int:
     """Return the size of the largest block of `count` rows; `count` if there are fewer than a block."""
-    return next((size for size in _BLOCKS if size <= count), count)
+    return next((size for size in BLOCKS if size <= count), count)

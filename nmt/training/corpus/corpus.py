@@ -30,7 +30,7 @@ from nmt.data.store.report import SPLITS, Split
 log = logging.getLogger(__name__)
 
 LOG_SECONDS = 30.0
-_PAIRS_BETWEEN_LOOKS = 4096  # at the clock
+PAIRS_BETWEEN_LOOKS = 4096  # at the clock
 _SAMPLE_PAIRS = 20_000
 _OFTEN_HARMLESS = {"empty", "repeated_source", "punctuation_mismatch", "number_mismatch", "markup", "near_twin"}
 
@@ -243,7 +243,7 @@ def with_progress(pairs: Iterator[SentencePair], work: str) -> Iterator[Sentence
     """Yield `pairs`; every 30 seconds, log how many have been read and for what `work`."""
     due = time.monotonic() + LOG_SECONDS
     for number, pair in enumerate(pairs):
-        if number % _PAIRS_BETWEEN_LOOKS == 0 and time.monotonic() >= due:
+        if number % PAIRS_BETWEEN_LOOKS == 0 and time.monotonic() >= due:
             log.info("%s: %s pairs read", work, f"{number:,}")
             due = time.monotonic() + LOG_SECONDS
         yield pair

@@ -13,7 +13,7 @@ from nmt.model.transformer import Transformer
 from nmt.training.update.adamw import AdamW
 from nmt.training.update.distributed import ProcessGroup
 
-_CHUNK_NUMBERS = 1 << 25  # gradients widened to fp32 at a time: 128 MiB
+CHUNK_NUMBERS = 1 << 25  # gradients widened to fp32 at a time: 128 MiB
 _FIRST_SCALE, _MAX_SCALE = 2.0**16, 2.0**24
 _NUM_UPDATES_TO_DOUBLE = 2000  # consecutive finite updates after which the loss scale doubles
 
@@ -193,7 +193,7 @@ def _decaying(model: Transformer) -> dict[str, bool]:
 
 
 def _chunks(pairs: Sequence[tuple[Tensor, Tensor]]) -> Iterator[tuple[list[Tensor], list[Tensor]]]:
-    """Yield (targets, sources) lists of about `_CHUNK_NUMBERS` numbers each: few launches, little memory at a time."""
+    """Yield (targets, sources) lists of about `CHUNK_NUMBERS` numbers each: few launches, little memory at a time."""
     targets: list[Tensor] = []
     sources: list[Tensor] = []
     num_numbers = 0
@@ -201,7 +201,7 @@ def _chunks(pairs: Sequence[tuple[Tensor, Tensor]]) -> Iterator[tuple[list[Tenso
         targets.append(target)
         sources.append(source)
         num_numbers += target.numel()
-        if num_numbers >= _CHUNK_NUMBERS:
+        if num_numbers >= CHUNK_NUMBERS:
             yield targets, sources
             targets, sources, num_numbers = [], [], 0
     if targets:

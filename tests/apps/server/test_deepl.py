@@ -214,7 +214,7 @@ def test_keys_are_asked_for_and_tell_the_glossaries_of_clients_apart(configure, 
 
 
 def test_a_document_is_not_sent_before_it_is_translated_and_too_many_wait(running, monkeypatch):
-    monkeypatch.setattr("nmt.apps.server.deepl._PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr("nmt.apps.server.deepl.PATIENCE_SECONDS", 0.0)
     monkeypatch.setattr("nmt.apps.server.deepl.MAX_DOCUMENTS", 1)
     served = running.models.served[1].batcher
     translate, pause = served._translate, []
@@ -226,7 +226,7 @@ def test_a_document_is_not_sent_before_it_is_translated_and_too_many_wait(runnin
     early = ask(running, f"document/{sent['document_id']}/result", **key)
     assert (early.status_code, early.json()["message"]) == (503, "this document is still being translated")
     assert running.client.post("/v2/document", **form).status_code == 429
-    monkeypatch.setattr("nmt.apps.server.deepl._PATIENCE_SECONDS", 60.0)
+    monkeypatch.setattr("nmt.apps.server.deepl.PATIENCE_SECONDS", 60.0)
     assert ask(running, f"document/{sent['document_id']}", **key).json()["status"] == "done"
     assert ask(running, f"document/{sent['document_id']}/result", **key).status_code == 200
     assert running.client.post("/v2/document", **form).status_code == 200

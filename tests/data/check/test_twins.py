@@ -31,7 +31,7 @@ def sentences(count: int, seed: int, words: str) -> list[str]:
 )
 @pytest.mark.parametrize("block", [50, 1 << 20])
 def test_the_index_finds_what_comparing_all_pairs_finds(monkeypatch, words, block):
-    monkeypatch.setattr(twins, "_BLOCK", block)
+    monkeypatch.setattr(twins, "MAX_COUNTERS", block)
     held_out, texts = sentences(41, 1, words), sentences(311, 2, words)
     expected = {
         (row, number)

@@ -50,7 +50,7 @@ def epoch_of(sampler, number=0):
 
 @pytest.mark.parametrize("pool", [64, 1 << 16])
 def test_an_epoch_holds_every_pair_once(pairs, pool, monkeypatch):
-    monkeypatch.setattr(batching, "_POOL_PAIRS", pool)
+    monkeypatch.setattr(batching, "POOL_PAIRS", pool)
     assert sorted(i for batch in epoch_of(sampler(pairs)) for i in batch.tolist()) == list(range(501))
 
 
@@ -74,7 +74,7 @@ def test_epochs_differ_and_seeds_differ(pairs):
 @pytest.mark.parametrize("pool", [64, 1 << 16])
 @pytest.mark.parametrize("num_before", [0, 1, 17, 60, 140])
 def test_a_sampler_goes_on_from_any_position(pairs, pool, num_before, monkeypatch):
-    monkeypatch.setattr(batching, "_POOL_PAIRS", pool)
+    monkeypatch.setattr(batching, "POOL_PAIRS", pool)
     whole = sampler(pairs)
     for _ in range(num_before):
         whole.next_indices()

@@ -67,7 +67,7 @@ def test_a_temperature_makes_the_shares_more_equal():
 
 @pytest.mark.parametrize("pool", [64, 1 << 16])
 def test_an_epoch_holds_each_corpus_exactly_by_its_quota(pairs, pool, monkeypatch):
-    monkeypatch.setattr(batching, "_POOL_PAIRS", pool)
+    monkeypatch.setattr(batching, "POOL_PAIRS", pool)
     one = sampler(pairs, order_of(SIZES, WEIGHTS, 5))
     for epoch in range(3):
         counts = Counter()
@@ -113,7 +113,7 @@ def test_an_index_is_computed_alone_as_among_others():
 @pytest.mark.parametrize("pool", [64, 1 << 16])
 @pytest.mark.parametrize("num_before", [1, 60, 140])
 def test_a_mixed_sampler_goes_on_from_any_position(pairs, pool, num_before, monkeypatch):
-    monkeypatch.setattr(batching, "_POOL_PAIRS", pool)
+    monkeypatch.setattr(batching, "POOL_PAIRS", pool)
     whole, resumed = (sampler(pairs, order_of(SIZES, WEIGHTS, 5)) for _ in range(2))
     for _ in range(num_before):
         whole.next_indices()

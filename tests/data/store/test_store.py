@@ -37,7 +37,7 @@ def test_a_store_gives_back_the_tokens_of_every_pair(tmp_path, tokenizers):
 
 def test_the_size_of_a_block_does_not_show(tmp_path, tokenizers, monkeypatch):
     build_store(tmp_path / "whole", iter(PAIRS), tokenizers, CorpusCounts())
-    monkeypatch.setattr("nmt.data.store.store._BLOCK_PAIRS", 7)
+    monkeypatch.setattr("nmt.data.store.store.BLOCK_PAIRS", 7)
     build_store(tmp_path / "blocks", iter(PAIRS), tokenizers, CorpusCounts())
     for name in ("src.tokens", "src.offsets", "tgt.tokens", "tgt.offsets"):
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "blocks" / name).read_bytes()
@@ -63,7 +63,7 @@ def test_a_damaged_store_is_refused_by_name(tmp_path, tokenizers, name):
 
 
 def test_each_corpus_lies_in_one_piece_whose_size_is_known(tmp_path, tokenizers, monkeypatch):
-    monkeypatch.setattr("nmt.data.store.store._BLOCK_PAIRS", 7)
+    monkeypatch.setattr("nmt.data.store.store.BLOCK_PAIRS", 7)
     corpora = [pair._replace(corpus=(pair.line > 10) + 2 * (pair.line > 40)) for pair in PAIRS]  # none of number 2
     build_store(tmp_path / "store", iter(corpora), tokenizers, CorpusCounts())
     store = TokenStore(tmp_path / "store")

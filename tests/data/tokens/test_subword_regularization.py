@@ -155,7 +155,7 @@ def test_a_seed_decides_the_draws_after_it_whatever_was_drawn_before(model_type,
     for start in range(0, len(texts), 4):
         used.draw(texts[start : start + 4], 1)
     for limit in (10**6, 5):  # units remembered, and forgotten
-        monkeypatch.setattr(subword_regularization, "_MAX_KEPT", limit)
+        monkeypatch.setattr(subword_regularization, "MAX_KEPT", limit)
         one, two = (sampler.draw(texts, 3, 1, 4) for sampler in (fresh, used))
         assert one.ids.tolist() == two.ids.tolist()
         assert one.lengths.tolist() == two.lengths.tolist()

@@ -146,8 +146,8 @@ def test_order_batch_and_threads_change_no_bit(model, precision, options):
 @pytest.fixture
 def large(monkeypatch) -> Random:
     """A model with products that a second thread shares, and engines that let it whenever they translate one source."""
-    monkeypatch.setattr(native_engine, "_CACHED_WEIGHTS", 0)
-    monkeypatch.setattr(native_engine, "_MOST_ALONE", 0)
+    monkeypatch.setattr(native_engine, "CACHED_WEIGHTS", 0)
+    monkeypatch.setattr(native_engine, "MOST_ALONE", 0)
     return random_model(d_model=256, num_heads=4, d_ff=544, encoder_layers=1, decoder_layers=1)
 
 
@@ -204,7 +204,7 @@ def test_an_engine_asks_for_help_more_rarely_the_longer_it_gets_none(large, monk
 
     others = {name: getattr(decoder, name) for name in ("kernels", "load", "results", "help")}
     monkeypatch.setattr(native_engine, "_decoder", SimpleNamespace(translate=translate, run=run, **others))
-    monkeypatch.setattr(native_engine, "_MOST_ALONE", 255)
+    monkeypatch.setattr(native_engine, "MOST_ALONE", 255)
     engine = large.native("int8", num_threads=2)
     for _ in range(40):
         engine.search([[5]], SearchOptions(max_len_factor=0.0, max_len_offset=1))

@@ -136,7 +136,7 @@ def test_a_font_installed_since_matplotlib_made_its_list_is_found(han_font, monk
     path = manager.ttflist[-1].fname
     monkeypatch.setattr(manager, "ttflist", manager.ttflist[:-1])
     monkeypatch.setattr(font_manager, "findSystemFonts", lambda: [path])
-    monkeypatch.setattr(drawing, "_PREFERRED", ("DejaVu Sans", han_font))
+    monkeypatch.setattr(drawing, "PREFERRED_FONTS", ("DejaVu Sans", han_font))
     assert drawing.families_covering(["我们a"]) == ["DejaVu Sans", han_font]
 
 

@@ -17,8 +17,8 @@ pytestmark = pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason
 def onednn(monkeypatch):
     """Prefer oneDNN on any processor, for small matrices too, with blocks of few rows."""
     monkeypatch.setattr(linear, "prefers_onednn", lambda: True)
-    monkeypatch.setattr(linear, "_MIN_WEIGHTS", 0)
-    monkeypatch.setattr(linear, "_BLOCKS", (16, 8, 4))
+    monkeypatch.setattr(linear, "MIN_WEIGHTS", 0)
+    monkeypatch.setattr(linear, "BLOCKS", (16, 8, 4))
 
 
 def gradients(product, *leaves):

@@ -154,7 +154,7 @@ def test_packed_batches_of_any_shape_have_projections_of_the_same_shapes():
 
 @pytest.mark.filterwarnings("ignore")  # the compiler's own
 def test_a_compiled_step_in_bf16_has_one_graph_for_short_and_long_rows(monkeypatch):
-    monkeypatch.setattr(attention_kernels, "_SHORT", 7)
+    monkeypatch.setattr(attention_kernels, "SHORT", 7)
     torch._dynamo.reset()
     graphs = []
     model = make().eval().bfloat16()

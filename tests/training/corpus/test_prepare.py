@@ -391,7 +391,7 @@ def test_a_configuration_is_not_read_again_for_each_pair(digits, tmp_path, monke
 
 
 def test_a_long_pass_over_the_corpus_says_every_thirty_seconds_how_far_it_is(tmp_path, monkeypatch, messages):
-    monkeypatch.setattr(corpus_module, "_PAIRS_BETWEEN_LOOKS", 50)
+    monkeypatch.setattr(corpus_module, "PAIRS_BETWEEN_LOOKS", 50)
     prepare(held_out_of(tmp_path), RunDir(tmp_path / "quick"), tmp_path / "quick store")
     assert not any("pairs read" in line for line in messages)
     monkeypatch.setattr(corpus_module, "LOG_SECONDS", 0.0)

@@ -110,7 +110,7 @@ class TwinProcesses(ProcessGroup):
 
 @pytest.mark.parametrize("chunk_numbers", [1, 1 << 25])
 def test_bf16_gradients_of_micro_batches_are_added_up_in_fp32_and_exchanged_once(monkeypatch, chunk_numbers):
-    monkeypatch.setattr(optimizer_module, "_CHUNK_NUMBERS", chunk_numbers)
+    monkeypatch.setattr(optimizer_module, "CHUNK_NUMBERS", chunk_numbers)
     rows = torch.randint(4, 13, (6, 5))
     batches = [Batch.from_ids(part, part, part) for part in rows.split(2)]
     num_tokens = sum(batch.num_tgt_tokens for batch in batches)
