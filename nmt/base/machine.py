@@ -36,8 +36,8 @@ def bounded(threads: int) -> int:
     return min(threads, os.cpu_count() or 1)
 
 
-def limit_cores(count: int) -> None:
-    """Limit this process, one of several on its machine, to `count` cores. Engines read the limit when they load."""
+def limit_cores(count: int | None) -> None:
+    """Limit this process, one of several on its machine, to `count` cores (None: no limit). Read as engines load."""
     global _limit
     _limit = count
 

@@ -156,7 +156,7 @@ def test_a_run_that_stops_early_is_measured(digits, tmp_path):
 def test_nothing_is_measured_if_the_native_engine_cannot_translate(digits, tmp_path, messages, monkeypatch, missing):
     model = {}
     if missing == "the extension":
-        monkeypatch.setattr(native_engine, "_decoder", None)
+        monkeypatch.setattr(native_engine, "is_available", lambda: False)
     else:
         model["attention"] = "additive"
     start_run(small_config(digits, model=model, training=FEW), tmp_path / "run")

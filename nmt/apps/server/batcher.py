@@ -104,7 +104,7 @@ class Batcher:
     def __init__(
         self, name: str, translate: TranslateSegments, batch_tokens: int, metrics: Metrics, pace: Pace | None = None
     ):
-        self._translate = translate
+        self.translate = translate
         self._batch_tokens = batch_tokens
         self._refused = metrics.refused.labels("queue")
         self._src_tokens = metrics.src_tokens.labels(name)
@@ -229,7 +229,7 @@ class Batcher:
     def _translate_all(self, segments: list[QueuedSegment]) -> Results:
         """Translate. If it fails, translate segment by segment, so that one request does not fail others."""
         try:
-            return self._translate(segments)
+            return self.translate(segments)
         except Exception as error:
             if len(segments) > 1:
                 return [result for segment in segments for result in self._translate_all([segment])]

@@ -41,7 +41,7 @@ def load_engine(
     if engine == "native" and obstacle:
         message = obstacle if obstacle == NOT_BUILT else f"the native engine does not support {obstacle}"
         raise NmtError(message, hint="use the engine torch, or auto")
-    uses_gpu = device == "auto" and _has_gpu()
+    uses_gpu = device == "auto" and has_gpu()
     if engine == "auto" and obstacle == NOT_BUILT and not uses_gpu:
         loaded = _load_torch(runs, tokenizers, device, "fp32", obstacle)
         log.warning("translating with PyTorch in fp32, slower and not exactly as in int8: %s", NOT_BUILT)
@@ -80,7 +80,7 @@ def obstacle_to_native(runs: Sequence[RunDir], device: str, precision: str) -> s
     return native_engine.unsupported(runs[0].config().model) or ("" if native_engine.is_available() else NOT_BUILT)
 
 
-def _has_gpu() -> bool:
+def has_gpu() -> bool:
     """Return whether torch finds a CUDA device. Without a driver, do not import torch, which is slow, to find out."""
     drivers = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
     if sys.platform == "linux" and not any(Path(driver).exists() for driver in drivers):

@@ -15,6 +15,7 @@ from nmt.apps.ray.ray_translator import connected, share_out
 from nmt.apps.ray.ray_worker import ModelPaths, Worker
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError
+from nmt.base.machine import limit_cores
 from nmt.translation.request import Request
 from nmt.translation.stream import grow_blocks
 
@@ -31,8 +32,9 @@ class TestWithoutRay:
     """What needs no cluster: the code of a worker, and addresses that lead nowhere."""
 
     @pytest.fixture(autouse=True)
-    def _all_cores_afterwards(self, monkeypatch):
-        monkeypatch.setattr("nmt.base.machine._limit", None)
+    def _all_cores_afterwards(self):
+        yield
+        limit_cores(None)
 
     def test_a_worker_translates_as_this_process_does(self, digits_run):
         from nmt import Translator, __version__

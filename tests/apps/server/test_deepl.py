@@ -217,8 +217,8 @@ def test_a_document_is_not_sent_before_it_is_translated_and_too_many_wait(runnin
     monkeypatch.setattr("nmt.apps.server.deepl.PATIENCE_SECONDS", 0.0)
     monkeypatch.setattr("nmt.apps.server.deepl.MAX_DOCUMENTS", 1)
     served = running.models.served[1].batcher
-    translate, pause = served._translate, []
-    monkeypatch.setattr(served, "_translate", lambda batch: (pause.append(time.sleep(0.3)), translate(batch))[1])
+    translate, pause = served.translate, []
+    monkeypatch.setattr(served, "translate", lambda batch: (pause.append(time.sleep(0.3)), translate(batch))[1])
     form = {"data": {"source_lang": "DE", "target_lang": "EN"}, "files": {"file": ("a.html", PAGE)}}
     sent = running.client.post("/v2/document", **form).json()
     key = {"document_key": sent["document_key"]}

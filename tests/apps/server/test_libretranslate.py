@@ -234,14 +234,14 @@ class Held:
     def __init__(self, server, monkeypatch):
         self.go, self.begun = threading.Event(), threading.Event()
         batcher = server.models.served[0].batcher
-        translate = batcher._translate
+        translate = batcher.translate
 
         def wait(segments):
             self.begun.set()
             assert self.go.wait(30)
             return translate(segments)
 
-        monkeypatch.setattr(batcher, "_translate", wait)
+        monkeypatch.setattr(batcher, "translate", wait)
 
 
 def test_a_full_queue_answers_429_and_says_when_to_come_back(two_run, two, start, monkeypatch):

@@ -73,14 +73,14 @@ def test_an_error_in_a_stream_is_an_event(running, monkeypatch):
     from nmt.base.errors import NmtError
 
     batcher = running.models.served[0].batcher
-    translate = batcher._translate
+    translate = batcher.translate
 
     def fail_at_the_second_line(segments):
         if any(segment.text.text == "2" for segment in segments):
             raise NmtError("not enough memory to translate")
         return translate(segments)
 
-    monkeypatch.setattr(batcher, "_translate", fail_at_the_second_line)
+    monkeypatch.setattr(batcher, "translate", fail_at_the_second_line)
     body = {"model": "en-de", "messages": said("1\n2"), "stream": True}
     events = running.client.post("/v1/chat/completions", json=body).text.split("\n\n")
     assert json.loads(events[-3].removeprefix("data: "))["error"]["message"] == "not enough memory to translate"

@@ -25,7 +25,7 @@ needs_native = pytest.mark.skipif(not native_engine.is_available(), reason="buil
 @pytest.fixture
 def run(digits_run, tmp_path, monkeypatch) -> RunDir:
     """A copy of the run that reverses digits, on a machine without a GPU."""
-    monkeypatch.setattr(selection, "_has_gpu", lambda: False)
+    monkeypatch.setattr(selection, "has_gpu", lambda: False)
     return RunDir(shutil.copytree(digits_run, tmp_path / "run"))
 
 
@@ -66,14 +66,14 @@ def test_auto_is_torch_on_a_gpu(run, monkeypatch):
     asked = []
     monkeypatch.setattr(selection, "_load_torch", lambda runs, tokenizers, *choice: asked.append(choice))
     load_engine([run], TokenizerPair.load(run.tokenizer), device="cuda")
-    monkeypatch.setattr(selection, "_has_gpu", lambda: True)
+    monkeypatch.setattr(selection, "has_gpu", lambda: True)
     load_engine([run], TokenizerPair.load(run.tokenizer))
     assert [choice[:2] for choice in asked] == [("cuda", "auto"), ("auto", "auto")]
 
 
 @needs_native
 def test_the_native_engine_serves_a_machine_with_a_gpu_if_it_or_the_cpu_is_asked_for(run, monkeypatch):
-    monkeypatch.setattr(selection, "_has_gpu", lambda: True)
+    monkeypatch.setattr(selection, "has_gpu", lambda: True)
     assert isinstance(load(run, device="cpu"), NativeEngine)
 
 
@@ -95,7 +95,7 @@ def test_the_native_engine_refuses_in_one_message_what_it_does_not_serve(run, nu
 
 @pytest.mark.parametrize("precision", ["auto", "int8", "fp32"])
 def test_without_the_extension_auto_is_torch_in_fp32_and_one_warning_says_so(run, messages, monkeypatch, precision):
-    monkeypatch.setattr(native_engine, "_decoder", None)
+    monkeypatch.setattr(native_engine, "is_available", lambda: False)
     with Translator.load(run, precision=precision) as translator:
         assert isinstance(translator.engine, TorchEngine)
         assert translator.precision == "fp32"
@@ -105,7 +105,7 @@ def test_without_the_extension_auto_is_torch_in_fp32_and_one_warning_says_so(run
 
 
 def test_without_the_extension_torch_translates_in_silence_if_it_is_named_or_must(run, messages, monkeypatch):
-    monkeypatch.setattr(native_engine, "_decoder", None)
+    monkeypatch.setattr(native_engine, "is_available", lambda: False)
     assert isinstance(load(run, engine="torch"), TorchEngine)
     assert isinstance(load(run, run), TorchEngine)
     assert messages == []

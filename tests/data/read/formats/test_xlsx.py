@@ -61,8 +61,8 @@ def test_a_stray_cell_in_the_last_column_does_not_make_every_cell_before_it_be_r
     last = 16_384
     rows = [[f"a {number} b", f"c {number} d", *[None] * (last - 3), "x"] for number in range(3)]
     path = workbook(tmp_path / "a.xlsx", one=rows)
-    cells, text = [], xlsx._text
-    monkeypatch.setattr(xlsx, "_text", lambda cell, *place: cells.append(cell) or text(cell, *place))
+    cells, on_one_line = [], xlsx.on_one_line
+    monkeypatch.setattr(xlsx, "on_one_line", lambda cell, *place: cells.append(cell) or on_one_line(cell, *place))
     assert read(path) == [(src, tgt, line) for line, (src, tgt, *_) in enumerate(rows, 1)]
     assert len(cells) == 6
     assert read(path, columns=(1, last)) == [(src, "x", line) for line, (src, *_) in enumerate(rows, 1)]
