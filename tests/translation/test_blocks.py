@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from nmt import Translator
+from nmt.data.read.line_blocks import FIRST_BLOCK_LINES, grow_blocks
 from nmt.translation.request import Request
-from nmt.translation.stream import FIRST_BLOCK_LINES, grow_blocks
 
 TEXTS = [str(1000 + 37 * number) for number in range(40)] + ["12345"] * 20
 

@@ -23,10 +23,10 @@ from nmt.base.languages import Direction
 from nmt.base.progress import Progress
 from nmt.config import Config, SearchOptions, load_config
 from nmt.config.filters import THRESHOLDS
+from nmt.data.read.line_blocks import grow_blocks
 from nmt.data.read.lines import count_lines, open_text, read_text_file
 from nmt.translation.languages import LanguagePair
 from nmt.translation.request import Request
-from nmt.translation.stream import grow_blocks
 
 if TYPE_CHECKING:
     from nmt.apps.commands.options import BlockTranslator

@@ -177,8 +177,8 @@ def translate(
     with open_translator(
         found, engine, device, precision, ray, ray_workers, scores=format == "jsonl", last=last
     ) as translator:
+        from nmt.data.read.line_blocks import grow_blocks, read_blocks
         from nmt.translation.request import Request
-        from nmt.translation.stream import grow_blocks, read_blocks
         from nmt.translation.translator import Translator
 
         direction = partial(translator.languages.direction, to, from_)

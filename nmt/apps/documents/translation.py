@@ -16,11 +16,11 @@ from nmt.apps.documents.blocks import Block
 from nmt.apps.documents.po import changed_placeholders, is_excluded
 from nmt.apps.documents.tag_projection import join_details
 from nmt.apps.documents.word_links import Details, explain
+from nmt.data.read.line_blocks import grow_blocks
 from nmt.data.text.glossary import Term, missed_terms
 from nmt.translation import Translation, Translator
 from nmt.translation.protect import missing
 from nmt.translation.request import Request
-from nmt.translation.stream import grow_blocks
 from nmt.translation.texts import TextSegmenter
 
 FLAGS = {

@@ -16,8 +16,8 @@ from nmt.apps.ray.ray_worker import ModelPaths, Worker
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError
 from nmt.base.machine import limit_cores
+from nmt.data.read.line_blocks import grow_blocks
 from nmt.translation.request import Request
-from nmt.translation.stream import grow_blocks
 
 ROOT = Path(__file__).parents[3]
 TEXTS = [str(1000 + 37 * number) for number in range(200)]

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from nmt.translation import stream
-from nmt.translation.stream import grow_blocks, read_blocks
+from nmt.data.read import line_blocks
+from nmt.data.read.line_blocks import grow_blocks, read_blocks
 
 
 @pytest.mark.parametrize("blocks", [grow_blocks, read_blocks])
@@ -49,7 +49,7 @@ def test_the_first_block_comes_before_line_300_is_read():
     blocks = read_blocks(lines())
     assert len(next(blocks)) == 16
     time.sleep(0.05)  # the thread reads on until it may no further
-    assert read <= 16 + stream.READ_AHEAD_LINES
+    assert read <= 16 + line_blocks.READ_AHEAD_LINES
     blocks.close()
 
 
