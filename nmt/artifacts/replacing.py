@@ -13,11 +13,18 @@ from nmt.base.partial_file import PARTIAL, PARTIAL_SETTINGS
 _PAGES = {".html", ".png", ".svg"}  # extensions of results that no model reads
 
 
-def refuse_replacing(outputs: Iterable[Path], inputs: Iterable[Path | int], models: Sequence[RunDir] = ()) -> None:
+def refuse_replacing(
+    outputs: Iterable[Path],
+    inputs: Iterable[Path | int],
+    models: Sequence[RunDir] = (),
+    *,
+    draws_curves: bool = False,
+) -> None:
     """Raise NmtError if an output is, contains or lies in something that the command reads, or is named twice.
 
     Inputs are files, folders and file descriptors. No output may lie in any model, read or not, except pictures, pages
-    and new files in its folder `eval`. Links are followed; pipes and devices are allowed as outputs.
+    and new files in its folder `eval`. Its learning curves are replaced only by an output that `draws_curves`. Links
+    are followed; pipes and devices are allowed as outputs.
     """
     read = {_identity(path): path for path in (*inputs, *(model.source for model in models))}
     written: dict[object, Path] = {}  # the outputs, by their own names and by those that they have until finished
@@ -28,7 +35,7 @@ def refuse_replacing(outputs: Iterable[Path], inputs: Iterable[Path | int], mode
         if _identity(real) in read:
             what = "folder" if os.path.isdir(real) else "file"
             raise NmtError(f"this {what} is the input", path=path, hint="choose another name for the output")
-        _refuse_place(path, real, read)
+        _refuse_place(path, real, read, draws_curves=draws_curves)
         names = {_identity(name): name for name in (real, Path(f"{real}{PARTIAL}"), Path(f"{real}{PARTIAL_SETTINGS}"))}
         if clashing := next((name for key, name in names.items() if key in read or key in written), None):
             if written.get(_identity(real)) == real:
@@ -47,14 +54,15 @@ def _identity(path: Path | int) -> object:
     return status.st_dev, status.st_ino
 
 
-def _refuse_place(path: Path, real: Path, read: Mapping[object, Path | int]) -> None:
+def _refuse_place(path: Path, real: Path, read: Mapping[object, Path | int], *, draws_curves: bool) -> None:
     """Raise NmtError if the output `path`, which is `real` without links, lies in an input or a model, or around one.
 
     Results may be added to a model: pictures and pages, and new files in its folder `eval`.
     """
     for folder in real.parents:
         is_page = real.suffix.lower() in _PAGES
-        may_add = (real.parent == folder and is_page) or (
+        is_of_run = real == RunDir(folder).curves and not draws_curves
+        may_add = (real.parent == folder and is_page and not is_of_run) or (
             real.parent == folder / "eval" and (is_page or not os.path.exists(real))
         )
         is_run = os.path.isfile(folder / "config.yaml") and os.path.isfile(folder / "checkpoints" / "index.json")

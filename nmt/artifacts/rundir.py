@@ -70,6 +70,7 @@ class RunDir:
         self.report_file = path / "report.json"
         self.statistics_file = path / "statistics.json"
         self.card = path / "README.md"
+        self.curves = path / "curves.svg"
         self.tokenizer = path / "tokenizer"
         self.shortlist = path / "shortlist.safetensors"
         self.lexicon = path / "lexicon.safetensors"

@@ -64,7 +64,7 @@ def plot(
     from nmt.evaluation.plots import draw_curves, read_metrics  # not needed by the other commands
 
     run = find_run(model)
-    picture = output or run.path / "curves.svg"
-    refuse_replacing([picture], [], [run])
+    picture = output or run.curves
+    refuse_replacing([picture], [], [run], draws_curves=True)
     draw_curves(read_metrics(run.metrics), picture)
     log.info("learning curves: %s", picture)

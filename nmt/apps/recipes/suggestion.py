@@ -81,6 +81,8 @@ def _layers(model: ModelConfig) -> str:
 
 
 def _vocabulary(tokenizer: TokenizerConfig) -> str:
+    if tokenizer.path is not None:
+        return f"the vocabulary of {tokenizer.path}"
     return f"{'one vocabulary' if tokenizer.joint else 'two vocabularies'} of {tokenizer.vocab_size:,} tokens"
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from nmt.artifacts.rundir import RunDir
 from nmt.data.tokens.tokenizer import TokenizerPair
+from nmt.training.corpus import measure_text
 from nmt.training.corpus.corpus import Corpus
 from nmt.training.corpus.measure_text import count_texts, record_statistics
 from nmt.training.run import start_run
@@ -55,6 +56,7 @@ def test_a_run_counts_the_pairs_that_it_trains_on(run):
 
 
 def test_a_large_corpus_is_counted_at_even_distances(run, monkeypatch):
+    assert measure_text.MAX_PAIRS == 100_000  # as documented: counting a whole corpus of millions takes minutes
     monkeypatch.setattr("nmt.training.corpus.measure_text.MAX_PAIRS", 20)
     corpus = Corpus(run.config(), run.path.parent / ".store")
     found = count_texts(corpus, 140, Translator.load(run, device="cpu").tokenizers.src)
