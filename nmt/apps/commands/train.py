@@ -6,9 +6,10 @@ import logging
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
 import typer
 
@@ -23,6 +24,9 @@ from nmt.base.machine import environment_count, request_exact_mkl, request_sleep
 from nmt.config import Config, load_config
 from nmt.config.dump import with_values
 from nmt.evaluation.scores import describe_quality
+
+if TYPE_CHECKING:
+    from nmt.training.interrupt import Interrupt
 
 log = logging.getLogger(__name__)
 
@@ -174,30 +178,44 @@ def prepare_to_train() -> None:
     request_sleeping_threads_if_busy()
 
 
+@contextmanager
+def stopping(run: Path, how_to_resume: str, *, overwrite: bool = False) -> Iterator[Interrupt]:
+    """Yield what stops a training of `run`. If it stops at once: typer.Exit, after logging the command to resume it."""
+    from nmt.training.interrupt import Interrupt
+
+    interrupt = Interrupt()
+    try:
+        yield interrupt
+    except KeyboardInterrupt:
+        if interrupt.requested is None:  # before or after the training
+            raise
+        resume = f"the last saved state is kept. Resume with: {how_to_resume}"
+        has_begun = interrupt.deferred or (not overwrite and RunDir(run).config_file.is_file())
+        log.info(f"stopped at once; {resume if has_begun else 'training had not begun'}")
+        raise typer.Exit(interrupt.exit_code) from None
+
+
+def exit_unfinished(interrupt: Interrupt, how_to_resume: str) -> NoReturn:
+    """Log how to resume a training that was stopped after an update, and exit."""
+    log.info(f"stopped; the state is saved. Resume with: {how_to_resume}")
+    raise typer.Exit(interrupt.exit_code)
+
+
 def train_run(settings: Config | None, run: Path, how: How, how_to_resume: str, *, overwrite: bool = False) -> None:
     """Train to the end; typer.Exit after an interruption, after logging the command `how_to_resume`.
 
     A run is resumed with its own configuration if `settings` is None.
     """
-    from nmt.training.interrupt import Interrupt
-
     if settings is None or settings.training.threads != 1:
         request_sleeping_threads_if_busy()
-    with Interrupt() as interrupt:
-        try:
-            from nmt.training.run import resume_run, start_or_resume_run, start_run
+    with stopping(run, how_to_resume, overwrite=overwrite) as interrupt, interrupt:
+        from nmt.training.run import resume_run, start_or_resume_run, start_run
 
-            if settings is None or how == "resume":
-                finished = resume_run(settings, run, interrupt)
-            elif how == "either":
-                finished = start_or_resume_run(settings, run, interrupt)
-            else:
-                finished = start_run(settings, run, overwrite=overwrite, interrupt=interrupt)
-        except KeyboardInterrupt:
-            resume = f"the last saved state is kept. Resume with: {how_to_resume}"
-            has_begun = interrupt.deferred or (not overwrite and RunDir(run).config_file.is_file())
-            log.info(f"stopped at once; {resume if has_begun else 'training had not begun'}")
-            raise typer.Exit(interrupt.exit_code) from None
+        if settings is None or how == "resume":
+            finished = resume_run(settings, run, interrupt)
+        elif how == "either":
+            finished = start_or_resume_run(settings, run, interrupt)
+        else:
+            finished = start_run(settings, run, overwrite=overwrite, interrupt=interrupt)
     if not finished:
-        log.info(f"stopped; the state is saved. Resume with: {how_to_resume}")
-        raise typer.Exit(interrupt.exit_code)
+        exit_unfinished(interrupt, how_to_resume)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +19,16 @@ TEMPERATURE = 5.0  # `data.temperature` for several directions (Arivazhagan et a
 _NOT_LANGUAGES = {"bpe", "csv", "dat", "gz", "lc", "low", "raw", "sgm", "src", "tgt", "tok", "trg", "tsv", "txt", "xml"}
 _GUESSED = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*")
 _GIVEN = re.compile(r"[A-Za-z0-9]+([-_][A-Za-z0-9]+)*")
+
+
+Names = str | Path | Sequence[str | Path]  # of one file, or of several
+
+
+def names(files: Names | None) -> list[str]:
+    """Return names as a list, empty for None."""
+    if files is None:
+        return []
+    return [str(files)] if isinstance(files, str | Path) else list(map(str, files))
 
 
 class CorpusNames(NamedTuple):

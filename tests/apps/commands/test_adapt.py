@@ -12,8 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 from nmt.apps.cli import app
-from nmt.apps.commands.adapt import candidate_of
 from nmt.apps.recipes import adaptation
+from nmt.apps.recipes.adapt import candidate_of
 from nmt.apps.recipes.adaptation import adapted_config
 from nmt.apps.recipes.adaptation_corpus import AdaptationCorpus, Portion, Request, collect
 from nmt.apps.recipes.corpora import CorpusNames
