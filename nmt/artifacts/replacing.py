@@ -9,6 +9,8 @@ from pathlib import Path
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError
 from nmt.base.partial_file import PARTIAL, PARTIAL_SETTINGS
+from nmt.config import Config
+from nmt.data.read.pairs import all_paths
 
 _PAGES = {".html", ".png", ".svg"}  # extensions of results that no model reads
 
@@ -43,6 +45,12 @@ def refuse_replacing(
             message = f"this output clashes with {clashing}, a name that is in use while outputs are unfinished"
             raise NmtError(message, path=path, hint="choose another name for it")
         written |= dict.fromkeys(names, real)
+
+
+def refuse_replacing_parts(run: Path, settings: Config, models: Sequence[RunDir] = ()) -> None:
+    """Raise NmtError if the new `run` would replace, or lie in, something that it is made from, such as `models`."""
+    base, tokenizer = settings.training.init_from, settings.tokenizer.path
+    refuse_replacing([run], [*all_paths(settings.data), *map(Path, filter(None, (base, tokenizer)))], models)
 
 
 def _identity(path: Path | int) -> object:

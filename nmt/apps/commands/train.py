@@ -6,7 +6,7 @@ import logging
 import os
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
@@ -16,7 +16,7 @@ import typer
 from nmt.apps.commands.corpus_options import CorpusFiles, Src, SrcLang, Tgt, TgtLang
 from nmt.apps.commands.options import ConfigPath, Overrides, ReplaceRun
 from nmt.apps.recipes.corpora import CorpusNames
-from nmt.artifacts.replacing import refuse_replacing
+from nmt.artifacts.replacing import refuse_replacing, refuse_replacing_parts
 from nmt.artifacts.rundir import RunDir, refuse_existing
 from nmt.base.errors import ConfigError, require_torch
 from nmt.base.files import write_text
@@ -139,14 +139,6 @@ def vocab(
         log.info("%s: %d tokens, %s", side, tokenizer.vocab_size, tokenizer.type)
     joint = "" if tokenizers.joint else ", joint: false"
     log.info("done: %s; use it with  tokenizer: {path: %s%s}", folder, folder, joint)
-
-
-def refuse_replacing_parts(run: Path, settings: Config, models: Sequence[RunDir] = ()) -> None:
-    """Raise NmtError if the new `run` would replace, or lie in, something that it is made from, such as `models`."""
-    from nmt.data.read.pairs import all_paths
-
-    base, tokenizer = settings.training.init_from, settings.tokenizer.path
-    refuse_replacing([run], [*all_paths(settings.data), *map(Path, filter(None, (base, tokenizer)))], models)
 
 
 def _changed(run: Path | None, overrides: list[str]) -> Config | None:

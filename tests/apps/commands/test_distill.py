@@ -14,7 +14,7 @@ import yaml
 from typer.testing import CliRunner
 
 from nmt.apps.cli import app
-from nmt.apps.commands import distill as distill_module
+from nmt.apps.recipes import distill as distill_module
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import ConfigError, NmtError, RunError
 from nmt.base.languages import Direction

@@ -1,0 +1,231 @@
+"""Train a small, fast model on the translations of a larger one."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+from nmt.apps.recipes.defaults import BEAM_SIZE
+from nmt.apps.recipes.distillation import Comparison, Part, compare_with_teacher, write_distillation_text
+from nmt.apps.recipes.presets import suggest_config
+from nmt.apps.recipes.suggestion import count_pairs
+from nmt.artifacts.find_model import find_run
+from nmt.artifacts.replacing import refuse_replacing_parts
+from nmt.artifacts.rundir import RunDir, refuse_existing
+from nmt.base.errors import ConfigError, NmtError, RunError
+from nmt.base.partial_file import PartialFile
+from nmt.base.progress import Progress
+from nmt.config import Config, SearchOptions, load_config
+from nmt.config.corpora import ParallelFiles
+from nmt.config.dump import with_values
+from nmt.config.nodes import read_tree
+from nmt.data.read.lines import read_lines
+from nmt.training.interrupt import Interrupt
+from nmt.translation import LanguagePair, Translator
+
+log = logging.getLogger(__name__)
+
+BLOCK_LINES = 256  # sources that are translated and written at once: the most that are lost if the process is killed
+_FROM_TEACHER = ("src_lang", "tgt_lang", "train", "valid", "test", "holdout_size", "holdout_seed", "filters",
+                 "temperature")  # fmt: skip
+
+Runs = str | Path | RunDir | Sequence[str | Path | RunDir]  # of one model, or of several that form an ensemble
+
+
+class DistillResult(NamedTuple):
+    """The result of `distill`."""
+
+    run: RunDir  # the student
+    finished: bool  # False: the training was interrupted; the state is saved, and `resume` continues
+    comparison: Comparison | None = None  # teacher and student: their scores, and their time for the test set
+
+
+def distill(
+    teachers: Runs,
+    run: str | Path,
+    config: Config | str | Path | None = None,
+    *,
+    reverse: Runs = (),
+    beam_size: int = BEAM_SIZE,
+    n_best: int = 1,
+    mix_original: float = 0.0,
+    overrides: Sequence[str] = (),
+    device: str = "auto",
+    precision: str = "auto",
+    resume: bool = False,
+    overwrite: bool = False,
+    interrupt: Interrupt | None = None,
+) -> DistillResult:
+    """Translate the training sources with `teachers`, train a student on the result at the path `run`, and compare.
+
+    Sequence-level knowledge distillation (Kim and Rush 2016). Validation and test sets keep their own translations.
+
+    Args:
+        teachers: The run to learn from; several form an ensemble.
+        run: The run to write.
+        config: The student's configuration, or the path of its YAML file, which has the teacher's data if it names no
+            `data.train`. None: a fast model that suits the teacher's data; with `reverse`, the teacher's configuration.
+        reverse: Data diversification (Nguyen et al. 2020): models of the opposite direction. The student learns from
+            the original pairs and from the translations of both sides.
+        beam_size: Beam size of the teacher's translations.
+        n_best: Number of translations of each source to learn from, at most `beam_size`.
+        mix_original: Share of the training pairs that keep their original translation, from 0 to 0.95.
+        overrides: Changes of the student's configuration, such as `training.max_updates=5000`.
+        device: auto, cuda, mps or cpu, for translating.
+        precision: auto, fp32, bf16 or int8, for translating.
+        resume: Continue an interrupted distillation, with the same arguments.
+        overwrite: Replace a run that exists.
+        interrupt: What stops the training early; None: Ctrl-C and SIGTERM.
+
+    NmtError for errors that the user can mend. Progress goes to Python's logging.
+    """
+    path = Path(run)
+    if reverse and (n_best > 1 or mix_original):
+        raise ConfigError("translations of both sides (reverse) cannot be used with n_best and mix_original")
+    if not (resume or overwrite):
+        refuse_existing(path)
+    from nmt.training.corpus.prepare import find_store_root
+
+    found, opposite = _find(teachers), _find(reverse)
+    student = _student_config(found[0], config, overrides, as_teacher=bool(opposite))
+    named = config if isinstance(config, str | Path) else None
+    _check_student(student, found[0], named, mixes=bool(mix_original or opposite))
+    if opposite:
+        turned = [ParallelFiles.reversed(files) for files in student.data.corpora("train")]
+        data = student.data.model_copy(update={"train": tuple(turned)})
+        _check_student(student.model_copy(update={"data": data}), opposite[0], named, mixes=True)
+    refuse_replacing_parts(path, student, [*found, *opposite])
+    options = found[0].config().decoding.greedy().changed(beam_size=beam_size, num_hypotheses=n_best)
+    text = write_distillation_text(student, found, opposite, options, precision, find_store_root(student, path))
+    training = student.model_copy(update={"data": text.student_data(mix_original)})
+    checked = with_values(training, "configuration of the student")
+    if resume:
+        _refuse_other_text(checked, path)
+    for models, parts in ((found, text.parts), (opposite, text.reversed)):
+        _translate_all(models, parts, text.folder, options, device, precision)
+    trained = RunDir(path)
+    if not _train(checked, path, interrupt, resume=resume, overwrite=overwrite):
+        return DistillResult(trained, finished=False)
+    log.info("comparing the student with its teacher")
+    comparison = compare_with_teacher(found, trained, device, precision)
+    trained.write_json(trained.distillation, {"teachers": [str(each.path) for each in found], **comparison.as_json()})
+    return DistillResult(trained, finished=True, comparison=comparison)
+
+
+def _find(models: Runs) -> list[RunDir]:
+    several = [models] if isinstance(models, str | Path | RunDir) else models
+    return [model if isinstance(model, RunDir) else find_run(str(model)) for model in several]
+
+
+def _train(config: Config, run: Path, interrupt: Interrupt | None, *, resume: bool, overwrite: bool) -> bool:
+    from nmt.training.run import start_or_resume_run, start_run
+
+    with interrupt or Interrupt() as stop:
+        if resume:
+            return start_or_resume_run(config, run, stop)
+        return start_run(config, run, overwrite=overwrite, interrupt=stop)
+
+
+def _check_student(student: Config, teacher: RunDir, path: str | Path | None, *, mixes: bool) -> None:
+    """Raise ConfigError if the teacher does not translate a direction of the student, or the stages allow no mixing."""
+    if mixes and any(stage.weights or stage.corpora for stage in student.training.stages):
+        hint = "omit it, or weights and corpora in training.stages"
+        raise ConfigError("--mix-original or --reverse adds corpora that the student's stages leave out", hint=hint)
+    languages = LanguagePair.from_config(teacher.config())
+    for src, tgt in student.data.directions:
+        try:
+            languages.direction(tgt, src)
+        except NmtError as error:
+            hint = "set data.src_lang and data.tgt_lang to languages of the teacher"
+            raise ConfigError(f"the teacher {teacher.path}: {error.message}", path=path, hint=hint) from None
+
+
+def _refuse_other_text(config: Config, run: Path) -> None:
+    """Raise RunError if the student at `run`, if any, was started on other text than `config` names."""
+    if not RunDir(run).config_file.is_file():
+        return
+    now, before = (
+        [(Path(str(files.tgt)).parts[-2:], files.weight) for files in each.data.corpora("train")]
+        for each in (config, RunDir(run).config())
+    )
+    if now != before:
+        options = "--config, --beam, --n-best, --mix-original and --precision"
+        hint = f"repeat the teachers, {options}, or start over with --overwrite"
+        raise RunError("this student was started on other text", path=run, hint=hint)
+
+
+def _student_config(
+    teacher: RunDir, config: Config | str | Path | None, overrides: Sequence[str], *, as_teacher: bool
+) -> Config:
+    """Return the configuration of the student, with the teacher's data if it names none; without one, a suggestion.
+
+    `as_teacher`: without one, that of the teacher.
+    """
+    data = teacher.config().data
+    if isinstance(config, Config):
+        return with_values(config, "configuration of the student", overrides)
+    if config is None:
+        if not teacher.data.is_dir():
+            message = "this model was imported or packed, so it has no training data"
+            raise RunError(message, path=teacher.path, hint="give a configuration with a corpus: --config")
+        suggested = teacher.config()
+        if not as_teacher:
+            suggested = suggest_config(count_pairs(data.corpora("train"))[0], data, student=True)
+        return with_values(suggested, "configuration of the student", overrides)
+    path = Path(config)
+    try:
+        given = read_tree(path.read_text(encoding="utf-8"), str(path)).data
+    except (OSError, ValueError):
+        given = None  # load_config reports the error
+    section = (given.get("data") or {}) if isinstance(given, dict) else None
+    if not isinstance(section, dict) or "train" in section:
+        return load_config(path, overrides)
+    values = data.model_dump(mode="json", exclude_defaults=True, include={*_FROM_TEACHER} - {*section})
+    filled = [f"data.{key}={json.dumps(value, ensure_ascii=False)}".replace("$", "$$") for key, value in values.items()]
+    return load_config(path, [*filled, *overrides])
+
+
+def _translate_all(
+    teachers: list[RunDir], parts: list[Part], folder: Path, options: SearchOptions, device: str, precision: str
+) -> None:
+    missing = [part for part in parts if not part.hyp.exists()]
+    if missing:
+        num_pairs = sum(part.size for part in missing)
+        log.info("translating %s training sources (beam %d) into %s", f"{num_pairs:,}", options.beam_size, folder)
+        with Translator.load(teachers, device=device, precision=precision, scores=False) as translator:
+            for part in missing:
+                _translate(part, translator, options)
+
+
+def _translate(part: Part, translator: Translator, options: SearchOptions) -> None:
+    tag = f"{part.files.tag} " if part.files.tag and translator.tokenizers.know([part.files.tag]) else ""
+    settings = {**options.model_dump(), "precision": translator.engine.precision}
+    with PartialFile(part.hyp, settings, options.num_hypotheses, resume=True) as output:
+        num_done = output.num_texts
+        if num_done:
+            log.info("resuming after %s of %s sources", f"{num_done:,}", f"{part.size:,}")
+        lines = islice(read_lines(part.src), num_done, None)
+        bar = sys.stderr.isatty()
+        with Progress(total=part.size, start=num_done, bar=bar, log_lines=not bar) as progress:
+            while block := list(islice(lines, BLOCK_LINES)):
+                output.write(_as_lines(translator, [tag + line for line in block], options, part))
+                progress.add(len(block))
+
+
+def _as_lines(translator: Translator, sources: list[str], options: SearchOptions, part: Part) -> str:
+    """Return the lines of each source: its translations, best first, and empty lines up to `num_hypotheses`.
+
+    The student never sees what repeats itself, and no other translation that is a duplicate or loses a protected span.
+    """
+    lines: list[str] = []
+    for best in translator.translate(sources, options, to=part.direction.tgt, from_=part.direction.src):
+        found = [best, *(each for each in best.alternatives if not each.protected_lost)]
+        texts = [each.text.replace("\n", " ") for each in found if not each.loop_unresolved]
+        distinct = list(dict.fromkeys(texts))
+        lines += distinct + [""] * (options.num_hypotheses - len(distinct))
+    return "".join(line + "\n" for line in lines)
