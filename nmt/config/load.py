@@ -34,6 +34,7 @@ from nmt.config.faults import (
     without_alternatives,
 )
 from nmt.config.nodes import Tree, read_tree
+from nmt.config.search import SearchOptions
 from nmt.config.sections import STORED, Config
 from nmt.config.tokenizer import TokenizerConfig
 from nmt.config.training import TrainingConfig
@@ -76,6 +77,30 @@ def load_text(text: str, path: Path, overrides: Sequence[str] = (), *, stored: b
     if tree.faults or config is None:
         raise as_error(tree.faults)
     return config
+
+
+def load_search(overrides: Sequence[str]) -> dict[str, object]:
+    """Return the keys of the section `decoding` that `overrides` set, each `decoding.key=value` with a YAML value.
+
+    Raises `ConfigError` as `load_config` does, but for values that conflict: with what, the caller knows.
+    """
+    tree = Tree({}, {}, [])
+    given: dict[str, object] = {}
+    for override in overrides:
+        _apply(tree, given, override)
+    for section in Config.model_fields.keys() & given.keys() - {"decoding"}:
+        fault = f"{section} has no effect here"
+        tree.faults.append(Fault((section,), tree.places[section,], fault, "only keys of decoding change a search"))
+    values = _section_values(Config, given, (), tree).get("decoding", {})
+    try:
+        SearchOptions.model_validate(values)
+    except ValidationError as error:
+        wrong = [detail for detail in error.errors(include_url=False) if detail["type"] != "value_error"]
+        tree.faults.extend(invalid({**detail, "loc": ("decoding", *detail["loc"])}, tree.places) for detail in wrong)
+    if tree.faults:
+        raise as_error(tree.faults)
+    assert isinstance(values, dict)
+    return values
 
 
 def _drop_removed(values: object) -> None:

@@ -16,6 +16,7 @@ from nmt.base.errors import NmtError
 from nmt.base.languages import Direction
 from nmt.base.special_tokens import EOS_ID
 from nmt.config import SearchOptions
+from nmt.config.faults import Location, unknown_key
 from nmt.data.text.glossary import Glossary
 from nmt.data.text.text_statistics import TextStatistics
 from nmt.data.tokens.tokenizer import TokenizerPair
@@ -291,7 +292,11 @@ def translate(
             chosen = translator.options.changed(**options)
         except ValidationError as error:
             (first, *_) = error.errors()
-            raise NmtError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}", hint="see SearchOptions") from None
+            name = ".".join(map(str, first["loc"]))
+            if first["type"] == "extra_forbidden":
+                hint = unknown_key(SearchOptions, ("decoding",), name, Location("", None)).hint
+                raise NmtError(f"unknown option {name}", hint=hint) from None
+            raise NmtError(f"{name}: {first['msg']}") from None
         found = translator.translate([texts] if isinstance(texts, str) else texts, chosen, to=to, from_=from_)
     return found[0] if isinstance(texts, str) else found
 

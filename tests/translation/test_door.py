@@ -50,16 +50,16 @@ def nmt(*arguments: object) -> str:
     "flags",
     [
         (),
-        ("--split", "never"),
+        ("--set", "decoding.split=never"),
         ("--beam", "3"),
         ("--set", "decoding.protect=false", "--set", "decoding.retry_loops=false"),
     ],
 )
 def test_the_command_and_the_python_interface_give_the_same_texts(letters_run, flags, tmp_path):
     translator = Translator.load(letters_run, device="cpu")
-    changes = {"--split": {"split": "never"}, "--beam": {"beam_size": 3}}
     off = {"protect": False, "retry_loops": False}
-    options = translator.options.changed(**(changes.get(flags[0], off) if flags else {}))
+    changes = {2: {"beam_size": 3} if "--beam" in flags else {"split": "never"}, 4: off}
+    options = translator.options.changed(**changes.get(len(flags), {}))
     lines = [*RunDir(letters_run).read_pairs("test")[0], "12 {name}. " * 12, "34 http://a.org/x 56.", "", "7" * 90]
     (tmp_path / "lines").write_text("".join(line + "\n" for line in lines), encoding="utf-8")
     written = nmt("translate", "-m", letters_run, *flags, "--device", "cpu", "-i", tmp_path / "lines")

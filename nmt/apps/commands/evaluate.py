@@ -88,7 +88,7 @@ Report = Annotated[
 Format = Annotated[Literal["text", "json"], typer.Option(help="Output format.")]
 
 
-@search_flags("beam_size", "length_penalty", "sample", "temperature", "seed")
+@search_flags("beam_size")
 def evaluate(
     models: shared.Models = None,
     checkpoint: shared.Checkpoint = None,

@@ -21,6 +21,7 @@ from nmt.artifacts.rundir import RunDir, checksums_of_weights
 from nmt.base.files import short_sha256
 from nmt.base.machine import request_exact_mkl
 from nmt.config import SearchOptions
+from nmt.config.load import load_search
 
 if TYPE_CHECKING:
     from nmt.apps.ray.ray_translator import RayTranslator
@@ -133,21 +134,14 @@ SEARCH_FLAGS = {
     "length_penalty": "--length-penalty",
     "sample": "--sample/--no-sample",
     "temperature": "--temperature",
-    "top_k": "--top-k",
-    "top_p": "--top-p",
-    "seed": "--seed",
-    "split": "--split",
-    "shortlist": "--shortlist/--no-shortlist",
-    "rerank": "--rerank",
-    "num_candidates": "--candidates",
 }
 """Fields of `SearchOptions` to the flags that change them; --set changes any field."""
 
-_METAVARS = {"length_penalty": "A", "temperature": "T", "top_k": "K", "top_p": "P"}
+_METAVARS = {"length_penalty": "A", "temperature": "T"}
 _MAX_LENGTH = "max_length"
 _SETTINGS_HELP = (
-    "Set another key of the section decoding, for example decoding.exact=true, no_repeat_ngram, min_len, protect or "
-    "retry_loops. May be repeated."
+    "Set any key of the section decoding, such as decoding.split=never, seed, top_p, rerank, shortlist or protect. May "
+    "be repeated."
 )
 _SETTINGS = inspect.Parameter(
     "settings",
@@ -172,16 +166,9 @@ class SearchFlags:
     def __init__(self, given: Mapping[str, object], settings: Sequence[str] = ()):
         """Keep the values given by flags, by field of `SearchOptions` (and `max_length`; None: not given) and by --set.
 
-        typer.BadParameter if a setting is malformed, or is not one of the section `decoding`.
+        ConfigError if a setting is malformed, or is not one of the section `decoding`.
         """
-        self.given = {name: value for name, value in given.items() if value is not None}
-        for setting in settings:
-            name, equals, value = setting.partition("=")
-            section, _, field = name.strip().rpartition(".")
-            if not equals or section != "decoding" or field not in SearchOptions.model_fields:
-                keys = ", ".join(SearchOptions.model_fields)
-                raise typer.BadParameter(f"--set {setting}: expected decoding.KEY=VALUE; the keys are {keys}")
-            self.given[field] = value.strip()
+        self.given = {name: value for name, value in given.items() if value is not None} | load_search(settings)
 
     def change(self, options: SearchOptions) -> SearchOptions:
         """Return `options` changed by the given flags; typer.BadParameter if they conflict."""

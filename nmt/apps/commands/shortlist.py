@@ -24,8 +24,8 @@ def shortlist(model: NewestRun = None) -> None:
     """Build the lexical shortlist of a run, and measure its effect.
 
     The shortlist holds the target tokens that each source token may be translated with, learned from the run's training
-    data. `nmt translate --shortlist` computes only these, which is faster. Prints BLEU and speed on the validation set
-    with and without it.
+    data. `nmt translate --set decoding.shortlist=true` computes only these, which is faster. Prints BLEU and speed on
+    the validation set with and without it.
     """
     request_exact_mkl()
     run = find_run(model)
@@ -37,7 +37,7 @@ def shortlist(model: NewestRun = None) -> None:
     make_shortlist(run, BEST, FREQUENT)
     log.info("wrote %s; translating the validation set with it and without it", run.shortlist)
     print_text(_describe(compare_shortlist(run)))
-    log.info(f"done: use it with\n  nmt translate --shortlist --model {shlex.quote(str(run.path))}")
+    log.info(f"done: use it with\n  nmt translate --set decoding.shortlist=true --model {shlex.quote(str(run.path))}")
 
 
 def _describe(found: Comparison) -> str:

@@ -109,9 +109,7 @@ Allow = Annotated[
 ]
 
 
-@search_flags(
-    "beam_size", "num_hypotheses", "length_penalty", "sample", "temperature", "top_k", "top_p", "seed", "split"
-)
+@search_flags("beam_size", "num_hypotheses", "sample")
 def synthesize(
     input: Input,
     output: Output,

@@ -110,7 +110,7 @@ def test_text_arguments_are_translated_one_a_line_by_the_newest_run(work):
 
 def test_standard_input_gives_as_many_lines_out_and_names_broken_ones(digits_run):
     text = b"\xef\xbb\xbf12\r\n\n\xff3\n" + b"1" * 50 + b"\n4"
-    done = nmt("translate", "--split", "never", "--model", digits_run, stdin=text)
+    done = nmt("translate", "--set", "decoding.split=never", "--model", digits_run, stdin=text)
     assert done.returncode == 0
     assert len(done.stdout.splitlines()) == 5
     assert done.stdout.splitlines()[:2] == ["21", ""]

@@ -132,7 +132,7 @@ def test_scores_of_a_read_only_run_are_saved_in_the_current_folder(run, tmp_path
 def test_another_search_or_precision_writes_over_nothing(run):
     evaluate("-m", run.path)
     greedy = (run.evaluations / "test.json").read_text()
-    evaluate("-m", run.path, "--beam", 2, "--length-penalty", 0.5)
+    evaluate("-m", run.path, "--beam", 2, "--set", "decoding.length_penalty=0.5")
     assert (run.evaluations / "test.json").read_text() == greedy
     assert json.loads((run.evaluations / "test-beam2-lp0.5.json").read_text())["beam_size"] == 2
     assert (run.evaluations / "test-beam2-lp0.5.hyp").exists()

@@ -64,8 +64,8 @@ def test_prefix_lengths_and_repeats_are_kept_to(nmt):
 
 
 def test_samples_follow_the_seed(nmt):
-    flags = ("translate", "--sample", "--temperature", 5, "--top-k", 8, "--n-best", 4, "12345")
-    first, again, other = nmt(*flags), nmt(*flags), nmt(*flags, "--seed", 2)
+    flags = ("translate", "--sample", "--temperature", 5, "--set", "decoding.top_k=8", "--n-best", 4, "12345")
+    first, again, other = nmt(*flags), nmt(*flags), nmt(*flags, "--set", "decoding.seed=2")
     assert first == again != other
     assert first.count("\n") == 4
 
@@ -75,13 +75,10 @@ def test_samples_follow_the_seed(nmt):
     [
         (("--n-best", "2"), "2 hypotheses need a beam of that size; it is 1"),
         (("--sample", "--beam", "2"), "sampling and beam search cannot be combined"),
-        (("--top-p", "0.5"), "temperature, top_k and top_p are for sampling"),
-        (("--set", "exact=true"), "--set exact=true: expected decoding.KEY=VALUE; the keys are batch_tokens, max_len"),
-        (("--set", "decoding.min_len=many"), "decoding.min_len: Input should be a valid integer"),
+        (("--set", "decoding.top_p=0.5"), "temperature, top_k and top_p are for sampling"),
         (("--prefix", "a\nb"), "--prefix is one line: it must not contain line breaks"),
         (("--beam", "100000"), "--beam"),
         (("--length-penalty", "1000"), "--length-penalty"),
-        (("--sample", "--seed", "9" * 22), "--seed"),
         (("--resume",), "--resume continues a file: it needs --output"),
         (("--alignments",), "--alignments needs --format jsonl"),
     ],
@@ -89,6 +86,25 @@ def test_samples_follow_the_seed(nmt):
 def test_flags_that_do_not_go_together_are_a_usage_error(nmt, flags, message):
     out = nmt("translate", *flags, "1", code=2)
     assert message in " ".join(out.replace("│", " ").split())
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("decoding.beem=3", "unknown key 'beem' in decoding\n  did you mean 'beam_size'? allowed: batch_tokens, "),
+        ("exact=true", "'exact' is not a section; it belongs in decoding"),
+        ("training.lr=1", "training has no effect here\n  only keys of decoding change a search"),
+        ("decoding.min_len=many", "decoding.min_len must be a whole number (at least 0 and at most 1000000), got"),
+        (
+            "decoding.split=alway",
+            "decoding.split must be one of auto, always, long, never, got 'alway'\n  did",
+        ),
+        ("decoding.seed", "expected section.key=value"),
+    ],
+)
+def test_settings_have_the_errors_of_a_configuration(digits_run, setting, message):
+    done = CliRunner().invoke(app, ["translate", "-m", str(digits_run), "--set", setting, "1"])
+    assert str(done.exception).startswith(f"--set {setting}: {message}")
 
 
 def test_alignments_are_pairs_of_words_and_of_tokens(nmt):
@@ -142,4 +158,3 @@ def test_the_help_of_a_command_names_no_option_that_it_does_not_have():
     for command in ("eval", "translate"):
         text = " ".join(CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "200"}).output.split())
         assert ("--n-best sets how many" in text) == (command == "translate")
-        assert (" mbr-chrf: find --candidates" in text) == (command == "translate")

@@ -1,4 +1,4 @@
-"""`nmt shortlist`, and `nmt translate --shortlist`, called as from the shell."""
+"""`nmt shortlist`, and `nmt translate` with the shortlist, called as from the shell."""
 
 from __future__ import annotations
 
@@ -28,14 +28,16 @@ def test_the_command_prints_cost_and_speed_and_translate_uses_the_list(digits_ru
     assert re.fullmatch(r"all tokens +[0-9.]+ +[0-9,]+", lines[1])
     assert re.fullmatch(r"shortlist +[0-9.]+ +[0-9,]+", lines[2])
     assert re.match(r"cost [+-]0\.00 BLEU, [0-9.]+ times as fast \(40 sentences of the validation set, ", lines[3])
-    translated = [nmt("translate", "-m", run, flag, "1234").stdout for flag in ("--shortlist", "--no-shortlist")]
+    translated = [
+        nmt("translate", "-m", run, "--set", f"decoding.shortlist={on}", "1234").stdout for on in ("true", "false")
+    ]
     assert translated == ["4321\n"] * 2
 
 
 def test_translating_without_the_list_says_how_to_make_it(digits_run, tmp_path):
     run = shutil.copytree(digits_run, tmp_path / "run")
     (run / "shortlist.safetensors").unlink(missing_ok=True)
-    done = nmt("translate", "-m", run, "--shortlist", "12")
+    done = nmt("translate", "-m", run, "--set", "decoding.shortlist=true", "12")
     assert isinstance(done.exception, RunError)
     assert done.exception.message == "this run has no shortlist"
     assert done.stdout == ""
@@ -51,7 +53,7 @@ def test_an_output_is_not_continued_with_a_shortlist_that_was_made_anew(digits_r
     first.save(path, tokenizers)
     before = sha256_of(path)[:16]
     source.write_bytes(b"12\n" * 40 + b"9" * 1_000_001 + b"\n")  # the last line stops the command
-    translate = ("translate", "-m", run, "--shortlist", "-i", source, "-o", out)
+    translate = ("translate", "-m", run, "--set", "decoding.shortlist=true", "-i", source, "-o", out)
     assert isinstance(nmt(*translate).exception, DataError)
     assert out.with_name("out.partial").read_text() == "21\n" * 16
     second.save(path, tokenizers)

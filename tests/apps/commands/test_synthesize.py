@@ -93,7 +93,17 @@ def test_jsonl_has_scores_and_lines_and_gz_is_compressed(folder):
 
 def test_equal_lines_get_samples_of_their_own(folder):
     (folder / "same").write_text("1234567\n" * 40)
-    options = ("--sample", "--temperature", "2", "--top-k", "4", "--allow", "copied", "--allow", "looped")
+    options = (
+        "--sample",
+        "--set",
+        "decoding.temperature=2",
+        "--set",
+        "decoding.top_k=4",
+        "--allow",
+        "copied",
+        "--allow",
+        "looped",
+    )
     synthesize("-i", "same", "-o", "out.tsv", *options)
     assert len({src for src, _ in pairs(folder / "out.tsv")}) > 10
 

@@ -30,7 +30,7 @@ def test_a_long_line_is_split_or_cut_as_asked(digits_run):
     done = nmt("translate", "-m", digits_run, stdin=text)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines()[1] == "21"
-    done = nmt("translate", "-m", digits_run, "--split", "never", stdin=text)
+    done = nmt("translate", "-m", digits_run, "--set", "decoding.split=never", stdin=text)
     assert done.stderr == "warning: line 1 is longer than 32 tokens; its end is not translated\n"
     assert len(done.stdout.splitlines()) == 2
 
@@ -72,7 +72,7 @@ def test_protected_spans_are_kept_unless_that_is_turned_off(letters_run):
 
 def test_what_is_lost_is_warned_of_with_its_line(letters_run):
     many = " ".join(f"{{n{i}}}" for i in range(9)) + " 12."
-    done = nmt("translate", "-m", letters_run, "--precision", "fp32", "--split", "never", "12.", many)
+    done = nmt("translate", "-m", letters_run, "--precision", "fp32", "--set", "decoding.split=never", "12.", many)
     assert done.stderr == "warning: line 2: protected text missing or changed in the translation: {n8}\n"
 
 
