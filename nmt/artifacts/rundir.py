@@ -37,7 +37,7 @@ from nmt.base.files import (
 )
 from nmt.base.languages import Direction
 from nmt.config import Config, dump_config, load_config
-from nmt.config.base import Section
+from nmt.config.base import Section, first_fault
 from nmt.data.read.lines import read_lines
 from nmt.data.read.pairs import SentencePair
 from nmt.data.text.text_statistics import TextStatistics
@@ -136,10 +136,8 @@ class RunDir:
         try:
             return kind.model_validate(self.read_json(path))
         except ValidationError as error:
-            first = error.errors()[0]
-            name = ".".join(map(str, first["loc"]))
             hint = "copy the file again from where the run was trained"
-            raise RunError(f"{name}: {first['msg']}", path=path, hint=hint) from None
+            raise RunError(first_fault(error), path=path, hint=hint) from None
 
     @contextmanager
     def locked(self) -> Iterator[None]:

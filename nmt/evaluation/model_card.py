@@ -17,6 +17,7 @@ from nmt.base.checksum import count_parameters
 from nmt.base.errors import counted
 from nmt.base.files import read_at_most, write_text
 from nmt.config import Config
+from nmt.config.model import ModelConfig
 from nmt.data.read.pairs import paths_of
 from nmt.data.text.tags import language_tags
 from nmt.data.tokens.tokenizer import TokenizerPair
@@ -35,14 +36,13 @@ def write_card(
 
     `minutes` are those of the training; `cpu_precision` is the precision in which nmt translates on a CPU.
     """
-    directions = config.data.directions
-    languages = ", ".join(f"{direction.src} to {direction.tgt}" for direction in directions)
-    to = f" --to {directions[0].tgt}" if language_tags(config) else ""
+    languages = direction_names(config)
+    to = f" --to {config.data.directions[0].tgt}" if language_tags(config) else ""
     facts = {"languages": languages, **_facts(run, config, tokenizers, num_updates, minutes)}
     paragraphs = (
         f"# {run.path.name}: {languages}",
         f"A Transformer encoder-decoder, trained with nmt {run.info().nmt}.",
-        "\n".join(["| | |", "|---|---|", *(f"| {name} | {fact} |" for name, fact in facts.items())]),
+        facts_table(facts),
         *_valid_scores(run, cpu_precision),
         f"`nmt eval --model {shlex.quote(str(run.path))}` scores the test set and saves the result under `eval/`.",
         *filter(None, [_scores_section(run)]),
@@ -57,20 +57,38 @@ def write_card(
 
 
 def _facts(run: RunDir, config: Config, tokenizers: TokenizerPair, num_updates: int, minutes: float) -> dict[str, str]:
-    info, model = run.info(), config.model
-    sides = {"joint": tokenizers.src} if tokenizers.joint else {"source": tokenizers.src, "target": tokenizers.tgt}
+    info, vocabularies = run.info(), tokenizers.vocabularies()
     files = ", ".join(map(str, paths_of(config.data.corpora("train"))))
-    size = f"{count_parameters(run.best_checkpoint()) / 1e6:.1f}M parameters"
-    layers = f"{model.encoder_layers}+{model.decoder_layers} layers"
     base = f"; continued from {config.training.init_from}" if config.training.init_from else ""
     machine = f"{info.device} ({info.precision}, threads: {info.threads})"
     return {
-        "size": f"{size}: {layers}, d_model {model.d_model}, d_ff {model.d_ff}, {model.num_heads} heads",
-        "vocabulary": ", ".join(f"{t.vocab_size:,} {t.type} tokens ({side})" for side, t in sides.items()),
+        "size": size_of(count_parameters(run.best_checkpoint()), config.model),
+        "vocabulary": ", ".join(f"{t.vocab_size:,} {t.type} tokens ({side})" for side, t in vocabularies.items()),
         "trained on": f"{run.read_json(run.report_file)['pairs']:,} sentence pairs of {files}",
         "training": f"{num_updates:,} updates in {minutes:.1f} minutes on {machine}, seed {config.training.seed}{base}",
         "weights": f"checkpoint {run.index().best}",
     }
+
+
+def direction_names(config: Config) -> str:
+    """Return the directions of a model in words, such as `en to de, en to fr`."""
+    return ", ".join(f"{direction.src} to {direction.tgt}" for direction in config.data.directions)
+
+
+def facts_table(facts: Mapping[str, str]) -> str:
+    """Return a table of facts by their names."""
+    return "\n".join(["| | |", "|---|---|", *(f"| {name} | {fact} |" for name, fact in facts.items())])
+
+
+def size_of(num_parameters: int, model: ModelConfig) -> str:
+    """Return the size of a model in words."""
+    return f"{num_parameters / 1e6:.1f}M parameters: {layers_of(model)}"
+
+
+def layers_of(model: ModelConfig) -> str:
+    """Return the number and the sizes of the layers in words."""
+    layers = f"{model.encoder_layers}+{model.decoder_layers} layers"
+    return f"{layers}, d_model {model.d_model}, d_ff {model.d_ff}, {model.num_heads} heads"
 
 
 def _valid_scores(run: RunDir, cpu_precision: str) -> list[str]:

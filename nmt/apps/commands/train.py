@@ -134,8 +134,7 @@ def vocab(
     refuse_existing_tokenizer(folder, overwrite=overwrite)  # fail before training, not only after it
     tokenizers = train_on_corpus(settings)
     tokenizers.save(folder, overwrite=overwrite)
-    sides = {"joint": tokenizers.src} if tokenizers.joint else {"source": tokenizers.src, "target": tokenizers.tgt}
-    for side, tokenizer in sides.items():
+    for side, tokenizer in tokenizers.vocabularies().items():
         log.info("%s: %d tokens, %s", side, tokenizer.vocab_size, tokenizer.type)
     joint = "" if tokenizers.joint else ", joint: false"
     log.info("done: %s; use it with  tokenizer: {path: %s%s}", folder, folder, joint)

@@ -18,7 +18,7 @@ from nmt.base.checksum import count_parameters
 from nmt.base.errors import NmtError
 from nmt.config.model import ModelConfig
 from nmt.data.tokens.tokenizer import TokenizerPair
-from nmt.evaluation.model_card import license_of
+from nmt.evaluation.model_card import layers_of, license_of
 from nmt.model.shapes import parameter_shapes
 
 
@@ -49,7 +49,6 @@ def describe_model(model: str | None) -> ModelInfo:
         return _describe_hf(HfFolder(Path(model)))
     run = find_run(model)
     config, weights, tokenizers = run.config(), run.best_checkpoint(), TokenizerPair.load(run.tokenizer)
-    sides = {"joint": tokenizers.src} if tokenizers.joint else {"source": tokenizers.src, "target": tokenizers.tgt}
     return ModelInfo(
         path=str(run.path) if model is None else model,
         kind="packed model" if (run.path / PACK_INFO).is_file() else "run",
@@ -57,7 +56,7 @@ def describe_model(model: str | None) -> ModelInfo:
         megabytes=_megabytes(weights, run.tokenizer),
         parameters=count_parameters(weights),
         architecture=_architecture(config.model),
-        vocabulary={name: side.vocab_size for name, side in sides.items()},
+        vocabulary={name: side.vocab_size for name, side in tokenizers.vocabularies().items()},
         scores=_scores(run, weights.stem),
         license=license_of(run.card),
         can_become={
@@ -100,10 +99,7 @@ def _scores(run: RunDir, checkpoint: str) -> dict[str, float]:
 
 
 def _architecture(model: ModelConfig) -> str:
-    return (
-        f"{model.encoder_layers}+{model.decoder_layers} layers, d_model {model.d_model}, d_ff {model.d_ff}, "
-        f"{model.num_heads} heads, {model.norm_position}-norm, {model.activation}"
-    )
+    return f"{layers_of(model)}, {model.norm_position}-norm, {model.activation}"
 
 
 def _obstacle(run: RunDir, toolkit: Toolkit) -> str:

@@ -27,7 +27,7 @@ from nmt.config import Config
 from nmt.config.model import ModelConfig
 from nmt.data.tokens.sentencepiece_model import SPECIAL_TOKENS
 from nmt.data.tokens.tokenizer import TokenizerPair
-from nmt.evaluation.model_card import front_matter, license_of
+from nmt.evaluation.model_card import direction_names, front_matter, license_of
 
 _IDS = {"pad_token_id": PAD_ID, "eos_token_id": EOS_ID, "bos_token_id": BOS_ID, "decoder_start_token_id": BOS_ID}
 _FIXED = {**_IDS, "forced_eos_token_id": None, "is_encoder_decoder": True, "torch_dtype": "float32"}
@@ -85,7 +85,7 @@ def _vocabularies(tokenizers: TokenizerPair) -> list[list[str]]:
 
     transformers gives both embeddings the same size, so the smaller vocabulary is padded with unused tokens.
     """
-    sides = [hf_tokens(side) for side in ([tokenizers.src] if tokenizers.joint else [tokenizers.src, tokenizers.tgt])]
+    sides = [*map(hf_tokens, tokenizers.vocabularies().values())]
     size = max(map(len, sides))
     return [[*tokens, *(f"<unused {number}>" for number in range(len(tokens), size))] for tokens in sides]
 
@@ -166,5 +166,4 @@ def _card(name: str, run: RunDir, config: Config) -> str:
         '    outputs = model.generate(**tokenizer(["text"], return_tensors="pt"))\n'
         "    print(tokenizer.batch_decode(outputs, skip_special_tokens=True))"
     )
-    directions = ", ".join(f"{direction.src} to {direction.tgt}" for direction in config.data.directions)
-    return front_matter(license_of(run.card)) + f"# {name}: {directions}\n\n## Use\n\n{use}\n"
+    return front_matter(license_of(run.card)) + f"# {name}: {direction_names(config)}\n\n## Use\n\n{use}\n"

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from nmt.base.errors import RunError
 from nmt.base.files import read_json_object
-from nmt.config.base import Count, Rate
+from nmt.config.base import Count, Rate, first_fault
 from nmt.config.model import ModelConfig, NumLayers
 
 MAX_JSON_BYTES = 50_000_000
@@ -250,10 +250,7 @@ def _validated(kind: type[Kind], values: dict[str, Any], path: Path) -> Kind:
     try:
         return kind.model_validate({name: value for name, value in values.items() if value is not None})
     except ValidationError as error:
-        first = error.errors()[0]
-        name = ".".join(map(str, first["loc"]))
-        message = first["msg"].removeprefix("Value error, ")
-        raise RunError(f"{name}: {message}" if name else message, path=path, hint=NOT_IMPORTED) from None
+        raise RunError(first_fault(error), path=path, hint=NOT_IMPORTED) from None
 
 
 def model_config(hf: HfConfig) -> ModelConfig:

@@ -19,7 +19,8 @@ from nmt.artifacts.rundir import RunDir, new_run
 from nmt.base.errors import RunError
 from nmt.base.files import write_text
 from nmt.config import Config
-from nmt.evaluation.model_card import front_matter, license_of
+from nmt.config.base import first_fault
+from nmt.evaluation.model_card import direction_names, facts_table, front_matter, license_of, size_of
 
 CHECKPOINT = "imported"
 NO_CORPUS = "not-in-this-run"  # the file name that stands for the unknown training corpus
@@ -83,11 +84,10 @@ def _run_config(folder: HfFolder, hf: HfConfig, vocabularies: HfVocabularies, da
             }
         )
     except ValidationError as error:
-        first = error.errors()[0]
-        name = ".".join(map(str, first["loc"]))
+        fault = first_fault(error)
         codes = "languages are codes such as en, deu or pt_BR; set them with --from and --to"
-        hint = codes if name.startswith("data") else ""
-        raise RunError(f"{name}: {first['msg']}", path=folder.path, hint=hint) from None
+        hint = codes if fault.startswith("data") else ""
+        raise RunError(fault, path=folder.path, hint=hint) from None
 
 
 def _m2m100_data(folder: HfFolder, known: list[str], languages: Languages) -> dict[str, Any]:
@@ -138,16 +138,17 @@ def direction_options(config: Config) -> str:
 
 def _card(name: str, folder: HfFolder, config: Config, size: int) -> str:
     """Return the model card of the run, with the license in the card of the folder."""
-    model = config.model
-    directions = ", ".join(f"{direction.src} to {direction.tgt}" for direction in config.data.directions)
+    directions = direction_names(config)
     name_of_license = license_of(folder.card)
     facts = {
         "languages": directions,
-        "size": f"{size / 1e6:.1f}M parameters: {model.encoder_layers}+{model.decoder_layers} layers, "
-        f"d_model {model.d_model}, d_ff {model.d_ff}, {model.num_heads} heads",
+        "size": size_of(size, config.model),
         "from": f"the Hugging Face folder `{folder.path.resolve().name}`, imported with nmt {__version__}",
         "license": name_of_license or "unknown: look it up before you share this folder",
     }
-    table = "\n".join(["| | |", "|---|---|", *(f"| {key} | {fact} |" for key, fact in facts.items())])
     use = f'    nmt translate --model {shlex.quote(name)}{direction_options(config)} "text"'
-    return front_matter(name_of_license) + "\n\n".join([f"# {name}: {directions}", table, "## Use", use]) + "\n"
+    return (
+        front_matter(name_of_license)
+        + "\n\n".join([f"# {name}: {directions}", facts_table(facts), "## Use", use])
+        + "\n"
+    )

@@ -23,7 +23,7 @@ from pydantic import Field, ValidationError
 from nmt.base.errors import RunError
 from nmt.base.files import new_folder, read_at_most, write_text
 from nmt.base.machine import num_cores
-from nmt.config.base import Section
+from nmt.config.base import Section, first_fault
 from nmt.data.read.pairs import SentencePair
 from nmt.data.store.report import CorpusCounts
 from nmt.data.tokens.tokenizer import Tokenizer, TokenizerPair
@@ -118,9 +118,7 @@ class TokenStore:
             self.tgt = self._open("tgt", self.info.tgt_vocab_size)
             self.counts = self.info.counts
         except ValidationError as error:
-            first = error.errors()[0]
-            name = ".".join(map(str, first["loc"])) or "store.json"
-            raise damaged(f"store.json: {name}: {first['msg']}", folder) from None
+            raise damaged(f"store.json: {first_fault(error)}", folder) from None
         except RecursionError:
             raise damaged("store.json is nested too deeply", folder) from None
         except (OSError, ValueError) as error:

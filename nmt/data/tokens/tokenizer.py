@@ -229,6 +229,10 @@ class TokenizerPair:
     tgt: Tokenizer
     joint: bool
 
+    def vocabularies(self) -> dict[str, Tokenizer]:
+        """Return a tokenizer for each vocabulary, by the name of its side: source and target, or joint."""
+        return {"joint": self.src} if self.joint else {"source": self.src, "target": self.tgt}
+
     def know(self, symbols: Iterable[str]) -> bool:
         """Return whether each of `symbols` is one token, on both sides."""
         return None not in [side.id_of(symbol) for symbol in symbols for side in (self.src, self.tgt)]
