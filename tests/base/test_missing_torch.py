@@ -70,7 +70,7 @@ WORK = {
     "compare": "compare run",
     "score": "score -m run --tsv test.tsv",
     "info": "info run",
-    "status": "status",
+    "info of a folder": "info",
     "pack": "pack run -o new.zip",
     "translate with a packed model": "translate -m new.zip 12",
     "plot": "plot run -o curves.png",

@@ -1,17 +1,20 @@
-"""`nmt info` and `nmt plot`: describe a model, and draw the learning curves of a run."""
+"""`nmt info` and `nmt plot`: describe a model or a folder, and draw the learning curves of a run."""
 
 from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from nmt.apps.commands.folder import describe_folder, state_of
 from nmt.apps.commands.options import AsJson, NewestRun
 from nmt.apps.commands.streams import print_text
 from nmt.artifacts.find_model import find_run
 from nmt.artifacts.replacing import refuse_replacing
+from nmt.artifacts.rundir import RunDir
+from nmt.base.errors import printable
 from nmt.base.files import to_json
 
 if TYPE_CHECKING:
@@ -19,22 +22,46 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_OF_MODELS = ("run.json", "config.yaml", "config.json", "export.json")  # files that tell a model from other folders
+
 
 def info(
     model: Annotated[
-        str | None,
-        typer.Argument(help="Run or Hugging Face folder. Default: $NMT_MODEL, else the newest run in ./runs."),
-    ] = None,
+        str, typer.Argument(help="Run, packed model, Hugging Face folder, or a folder with corpora and runs.")
+    ] = ".",
     as_json: AsJson = False,
 ) -> None:
-    """Describe a model: size, languages, scores, license, exports."""
+    """Describe a model, or the corpora and runs of a folder.
+
+    Of a model, it shows size, languages, scores, license and exports; of a folder, the next command.
+    """
+    folder = Path(model)
+    if folder.is_dir() and not any((folder / name).is_file() for name in _OF_MODELS):
+        described = describe_folder(folder)
+        print_text(to_json(described) if as_json else _listing(described))
+        return
     from nmt.apps.interop.describe import describe_model
 
     found = describe_model(model)
-    print_text(to_json(found.as_json()) if as_json else _table(found))
+    state, step = state_of(RunDir(folder), model) if (folder / "run.json").is_file() else ([], "")
+    if as_json:
+        print_text(to_json({**found.as_json(), "state": state, "next": step or None}))
+    else:
+        print_text(_table(found, {"state": ", ".join(state), "next": step}))
 
 
-def _table(found: ModelInfo) -> str:
+def _listing(described: dict[str, Any]) -> str:
+    lines = list[str]()
+    for title, found in described.items():
+        if title == "next":
+            lines.append(f"next: {found}")
+        else:
+            lines.append(f"{title}:" if found else f"{title}: none")
+            lines += [printable(f"  {name}: {said}") for name, said in found.items()]
+    return "\n".join(lines)
+
+
+def _table(found: ModelInfo, state: dict[str, str]) -> str:
     parameters = f"{found.parameters:,} parameters, " if found.parameters is not None else ""
     rows = {
         "path": found.path,
@@ -45,6 +72,7 @@ def _table(found: ModelInfo) -> str:
         "vocabulary": ", ".join(f"{size:,} tokens ({side})" for side, size in found.vocabulary.items()),
         "scores": ", ".join(f"{name} {value:.2f}" for name, value in found.scores.items()) or "none",
         "license": found.license or "not named in README.md",
+        **{name: said for name, said in state.items() if said},
     }
     lines = [f"{name:<11}{value}" for name, value in rows.items()]
     return "\n".join([*lines, *(f"{name:<24}{why or 'possible'}" for name, why in found.can_become.items())])

@@ -1,4 +1,4 @@
-"""`nmt status`: what is in a folder, and the next command."""
+"""`nmt info` of a folder: what it holds, and the next command."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.command_line import nmt
 def shown(folder: Path, *arguments: object) -> list[str]:
     """The lines that the command prints in `folder`, which it leaves as it is."""
     before = sorted(folder.rglob("*"))
-    done = nmt("status", *arguments, cwd=folder)
+    done = nmt("info", *arguments, cwd=folder)
     assert (done.returncode, done.stderr) == (0, "")
     assert sorted(folder.rglob("*")) == before
     return done.stdout.splitlines()
@@ -83,21 +83,31 @@ def test_a_run_is_resumed_then_evaluated_then_used(tmp_path, digits_run):
     assert step == "next: nmt translate --model runs/digits 'text'"
 
 
-def test_a_damaged_run_a_run_itself_and_a_missing_folder_are_explained(tmp_path):
+def test_a_run_itself_is_described_with_its_state_and_the_next_command(tmp_path, digits_run):
+    run = Path(shutil.copytree(digits_run, tmp_path / "runs" / "digits"))
+    (run / "README.md").unlink(missing_ok=True)
+    lines = shown(tmp_path, "runs/digits")
+    assert lines[1] == "kind       run"
+    assert "state      not finished" in lines
+    assert "next       nmt train --resume --run runs/digits" in lines
+    described = json.loads(nmt("info", "runs/digits", "--json", cwd=tmp_path).stdout)
+    assert (described["state"], described["next"]) == (["not finished"], "nmt train --resume --run runs/digits")
+    listed = json.loads(nmt("info", "--json", cwd=tmp_path).stdout)
+    assert listed["runs"].keys() == {"runs/digits"}
+    assert listed["next"] == described["next"]
+
+
+def test_a_damaged_run_and_a_missing_folder_are_explained(tmp_path):
     (tmp_path / "runs/x/checkpoints").mkdir(parents=True)
     (tmp_path / "runs/x/run.json").write_text("{")
     (tmp_path / "runs/x/checkpoints/index.json").write_text("{")
     assert shown(tmp_path)[3].startswith("  runs/x: damaged: cannot read this file of the run (")
-    done = nmt("status", "runs/x", cwd=tmp_path)
-    assert (done.returncode, done.stderr) == (
-        1,
-        "error: runs/x: this folder is a run\n  describe it with `nmt info`\n",
-    )
-    assert nmt("status", "nowhere", cwd=tmp_path).stderr == "error: nowhere: no such folder\n"
+    assert nmt("info", "nowhere", cwd=tmp_path).stderr.startswith("error: nowhere: no such run\n")
 
 
 def test_it_starts_without_torch(tmp_path):
-    check = "import sys, nmt.apps.commands.status as s; sys.exit('torch' in sys.modules or 'sacrebleu' in sys.modules)"
+    modules = "'torch' in sys.modules or 'sacrebleu' in sys.modules"
+    check = f"import sys, nmt.apps.commands.info as command; command.info(); sys.exit({modules})"
     root = Path(__file__).parents[3]
     environment = {**os.environ, "PYTHONPATH": str(root)}
     assert subprocess.run([sys.executable, "-c", check], cwd=tmp_path, env=environment).returncode == 0

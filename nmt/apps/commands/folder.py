@@ -1,4 +1,4 @@
-"""`nmt status`: what is in a folder, and what to do next."""
+"""What is in a folder: corpora, configurations and runs, and what to do next."""
 
 from __future__ import annotations
 
@@ -7,15 +7,12 @@ import shlex
 from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated
+from typing import Any
 
-import typer
-
-from nmt.apps.commands.streams import print_text
 from nmt.apps.recipes.corpora import language_in
 from nmt.apps.recipes.suggestion import summary
 from nmt.artifacts.rundir import RunDir
-from nmt.base.errors import NmtError, counted, printable
+from nmt.base.errors import NmtError, counted
 from nmt.config import load_config
 from nmt.data.read.lines import count_lines
 from nmt.data.read.table_names import format_of
@@ -25,25 +22,15 @@ Found = dict[str, tuple[str, str]]  # by name: what is said of it, and the next 
 _METRICS = {"bleu": "BLEU", "chrf": "chrF2"}
 
 
-def status(
-    folder: Annotated[Path, typer.Argument(help="Folder to look into. Default: the current one.")] = Path("."),
-) -> None:
-    """List corpora and runs of a folder, and the next command.
-
-    It changes nothing.
-    """
-    if not folder.is_dir():
-        raise NmtError("no such folder", path=folder)
-    if (folder / "run.json").is_file():
-        raise NmtError("this folder is a run", path=folder, hint="describe it with `nmt info`")
+def describe_folder(folder: Path) -> dict[str, Any]:
+    """Return the corpora, configurations and runs of a folder, by name, and the `next` command. Changes nothing."""
     parts = {"runs": _runs(folder), "configurations": _configurations(folder), "corpora": _corpora(folder)}
-    steps = ["nmt train --src FILE --tgt FILE"]
+    steps, described = ["nmt train --src FILE --tgt FILE"], dict[str, Any]()
     for title, found in reversed(parts.items()):
         steps += [step for _, step in found.values() if step]
-        rows = [printable(f"  {name}: {said}") for name, (said, _) in found.items()]
-        print_text("\n".join([f"{title}:" if rows else f"{title}: none", *rows]))
+        described[title] = {name: said for name, (said, _) in found.items()}
     place = "" if folder == Path(".") else f"cd {shlex.quote(str(folder))} && "
-    print_text(f"next: {place}{steps[-1]}")
+    return {**described, "next": place + steps[-1]}
 
 
 def _corpora(folder: Path) -> Found:
@@ -91,7 +78,7 @@ def _runs(folder: Path) -> Found:
     for run in (RunDir(file.parent) for file in sorted(files, key=lambda file: file.stat().st_mtime)):
         name = run.path.relative_to(folder).as_posix()
         try:
-            index, is_done = run.index(), run.card.exists()
+            index = run.index()
             tested = run.evaluation(index.best)
             valid = index.checkpoints.get(index.best or "", {})
         except NmtError as error:
@@ -100,13 +87,16 @@ def _runs(folder: Path) -> Found:
         scores = [f"valid {metric} {valid[key]:.2f}" for key, metric in _METRICS.items() if key in valid]
         if tested is not None:
             scores += [f"test {metric} {score.value:.2f}" for metric, score in tested.scores.items()]
-        times = f"test set scored {counted(num_scorings(run.evaluations, 'test'), 'time')}"
-        said = [
-            *(scores or ["no checkpoint yet"]),
-            *([times] if tested else []),
-            *([] if is_done else ["not finished"]),
-        ]
-        quoted = shlex.quote(name)
-        todo = f"eval --model {quoted}" if not tested else f"translate --model {quoted} 'text'"
-        found[name] = ", ".join(said), f"nmt {todo if is_done else f'train --resume --run {quoted}'}"
+        state, step = state_of(run, name)
+        found[name] = ", ".join([*(scores or ["no checkpoint yet"]), *state]), step
     return found
+
+
+def state_of(run: RunDir, name: str) -> tuple[list[str], str]:
+    """Return what was done with the run called `name` and what was not, and the next command. RunError if damaged."""
+    is_tested, quoted = run.evaluation(run.index().best) is not None, shlex.quote(name)
+    times = f"test set scored {counted(num_scorings(run.evaluations, 'test'), 'time')}"
+    if not run.card.exists():
+        return [times] * is_tested + ["not finished"], f"nmt train --resume --run {quoted}"
+    step = f"nmt translate --model {quoted} 'text'" if is_tested else f"nmt eval --model {quoted}"
+    return [times] * is_tested, step
