@@ -17,8 +17,7 @@ from pydantic.fields import FieldInfo
 
 from nmt.apps.cli import RARE_PANEL
 from nmt.artifacts.find_model import find_run
-from nmt.artifacts.rundir import RunDir, checksums_of_weights
-from nmt.base.files import short_sha256
+from nmt.artifacts.rundir import RunDir
 from nmt.base.machine import request_exact_mkl
 from nmt.config import SearchOptions
 from nmt.config.load import load_search
@@ -28,14 +27,12 @@ if TYPE_CHECKING:
     from nmt.translation import Translator
     from nmt.translation.memory_translator import MemoryTranslator
     from nmt.translation.pivot import PivotTranslator
-    from nmt.translation.request import Request
 
     BlockTranslator = Translator | RayTranslator | PivotTranslator | MemoryTranslator
 
 log = logging.getLogger(__name__)
 
 SEARCH_PANEL = "Search (defaults: those of the run)"
-_CHECKSUM_CHARACTERS = 16
 
 
 def not_dash(path: Path | None) -> Path | None:
@@ -302,26 +299,3 @@ def open_translator(
     paths = ModelPaths.from_runs(models, engine=engine, device=device, precision=precision, scores=scores)
     with connected(ray, ray_workers) as cluster:
         yield RayTranslator(cluster, models, paths, share_out(cluster, ray_workers, device))
-
-
-def settings_of(
-    models: Sequence[RunDir], translator: BlockTranslator, request: Request, glossary: Path | None = None
-) -> dict[str, object]:
-    """Return what determines the translations: the options, and checksums, so that no others continue an output."""
-    from nmt.translation.memory_translator import MemoryTranslator
-
-    options, languages = request.options, {"to": request.to, "from": request.from_}
-    settings = {
-        **options.model_dump(),
-        **{name: code for name, code in languages.items() if code is not None},
-        "precision": translator.precision,
-        "models": [f"{run.path.resolve().name}/{run.usable_checkpoint().stem}" for run in models],
-        "weights": [*checksums_of_weights(models)],
-    }
-    if options.shortlist and models[0].shortlist.is_file():  # if it is missing, the engine reports the error
-        settings["shortlist"] = short_sha256(models[0].shortlist)
-    if isinstance(translator, MemoryTranslator):
-        settings["memory"] = translator.memory.checksum[:_CHECKSUM_CHARACTERS]
-    if glossary is not None:
-        settings["glossary"] = short_sha256(glossary)
-    return settings

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import logging
-import sys
-from collections.abc import Sequence
-from itertools import tee
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,24 +13,14 @@ from nmt.apps.commands.documents import refuse_corpus
 from nmt.apps.commands.inputs import read_standard_input
 from nmt.apps.commands.options import SearchFlags, find_models, open_translator, rare_option, refuse, search_flags
 from nmt.apps.commands.streams import STANDARD_INPUT
-from nmt.apps.recipes.candidates import FAULTS, candidates_of, filter_reason
+from nmt.apps.recipes.defaults import NUM_EXAMPLES, NUM_REQUESTS
 from nmt.artifacts.replacing import refuse_replacing
-from nmt.artifacts.rundir import RunDir
-from nmt.base.languages import Direction
-from nmt.base.progress import Progress
-from nmt.config import Config, SearchOptions, load_config
+from nmt.base.errors import NmtError
+from nmt.config import SearchOptions
 from nmt.config.filters import THRESHOLDS
-from nmt.data.read.line_blocks import grow_blocks
-from nmt.data.read.lines import count_lines, open_text, read_text_file
-from nmt.translation.languages import LanguagePair
-from nmt.translation.request import Request
 
 if TYPE_CHECKING:
-    from nmt.apps.commands.options import BlockTranslator
-    from nmt.apps.recipes.selection import Limits
-    from nmt.apps.recipes.synthesis import CandidateFile, CorpusWriter
-
-log = logging.getLogger(__name__)
+    from nmt.artifacts.rundir import RunDir
 
 _DASH = "-"  # --input -: standard input
 _OF_SERVERS = ("num_hypotheses", "sample", "temperature", "top_p", "seed")
@@ -81,7 +68,7 @@ LengthRatio = Annotated[
         "1993); 0: no limit.",
     ),
 ]
-Teacher = Annotated[
+TeacherUrl = Annotated[
     str | None,
     typer.Option(
         metavar="URL",
@@ -114,7 +101,7 @@ def synthesize(
     input: Input,
     output: Output,
     models: shared.Models = None,
-    teacher: Teacher = None,
+    teacher: TeacherUrl = None,
     config: ModelToTrain = None,
     checkpoint: shared.Checkpoint = None,
     forward: Forward = False,
@@ -126,8 +113,8 @@ def synthesize(
     keep: Keep = 1.0,
     length_ratio: LengthRatio = THRESHOLDS["length_ratio"],
     allow: Allow = None,
-    examples: Examples = 8,
-    requests: Requests = 8,
+    examples: Examples = NUM_EXAMPLES,
+    requests: Requests = NUM_REQUESTS,
     ray: shared.Ray = None,
     ray_workers: shared.RayWorkers = None,
     engine: shared.Engine = "auto",
@@ -140,11 +127,10 @@ def synthesize(
     from de to en. Outputs that look wrong are dropped and counted. --output writes FILE.partial and renames it to FILE
     when complete; --resume continues a stopped command after the last line.
     """
-    from nmt.apps.recipes.language_model import LanguageModel, Prompt
-    from nmt.apps.recipes.synthesis import CandidateFile, CorpusWriter, form_of
+    from nmt.apps.recipes import synthesize as recipe
+    from nmt.apps.recipes.language_model import Teacher
+    from nmt.apps.recipes.selection import Limits, refuse_unknown
 
-    form = form_of(output)
-    limits = _limits(min_score, keep, length_ratio, allow or [])
     one_lacks = (teacher is None) != (config is None)
     refuse(
         {
@@ -156,80 +142,38 @@ def synthesize(
     others["--engine, --device or --precision"] = {engine, device, precision} != {"auto"}
     others |= {shared.SEARCH_FLAGS.get(name, "--set"): name not in _OF_SERVERS for name in search.given}
     refuse({f"{name} cannot be used with --teacher": teacher and given for name, given in others.items()})
-    found = [] if teacher else find_models(models, checkpoint)
-    _check_files(input, output, found)
-    scores = min_score is not None or keep < 1 or form == "jsonl"
+    try:
+        scores = recipe.needs_scores(output, Limits(min_score=min_score, keep=keep))
+        refuse_unknown(allow or [])
+    except NmtError as error:
+        raise typer.BadParameter(error.message) from None
+    model: Sequence[RunDir] | Teacher
     if teacher is not None and config is not None:
-        wanted = load_config(config)
-        prompt = Prompt.from_config(wanted, _direction_of_teacher(wanted, to, from_, forward=forward), examples)
-        options = search.change(SearchOptions())
-        opened: Any = LanguageModel(teacher, models[0] if models else None, prompt, options, requests)
+        model = Teacher(teacher, config, models[0] if models else None, examples, requests)
+        translator, options = None, search.change(SearchOptions())
     else:
-        opened = open_translator(found, engine, device, precision, ray, ray_workers, scores=scores)
-    with opened as translator:
-        options = search.change(translator.options)
-        corpus = CorpusWriter(output, form, translator.languages.direction(to, from_), forward)
-        _log_plan(input, corpus)
-        request = Request(options, to=to, from_=from_, draw_by_line=True)
-        settings = translator.settings() if teacher else shared.settings_of(found, translator, request)
-        settings |= limits._asdict() | {"forward": forward}
-        settings["allowed"] = sorted(limits.allowed)
-        with CandidateFile(output, settings, resume=resume) as file:
-            _translate(translator, request, input, file)
-            log.info("writing %s", output)
-            selection = corpus.write(file, limits)
-    log.info(selection.describe())
-    if selection.num_kept:
-        log.info("to train on it, with a tag before each source:\n%s", corpus.describe_training())
-
-
-def _direction_of_teacher(config: Config, to: str | None, from_: str | None, *, forward: bool) -> Direction:
-    """Return the direction to translate in for a model with `config`: the same with --forward, else the opposite."""
-    languages = LanguagePair.from_config(config)
-    if not forward:
-        opposite = tuple(Direction(tgt, src) for src, tgt in languages.directions)
-        languages = languages._replace(src=languages.tgt, tgt=languages.src, directions=opposite)
-    return languages._replace(language_tags="source").direction(to, from_)
-
-
-def _check_files(name: str, output: Path, models: Sequence[RunDir]) -> None:
-    """Raise NmtError if the file `name` cannot be opened, or `output` would replace an input. Pipes are not opened."""
-    if name != _DASH:
-        refuse_corpus(Path(name))
-        if not Path(name).is_fifo():
-            open_text(Path(name)).close()
-    refuse_replacing([output], [STANDARD_INPUT if name == _DASH else Path(name)], models)
-
-
-def _log_plan(name: str, corpus: CorpusWriter) -> None:
-    """Log which side of the pairs is the given text."""
-    src, tgt = corpus.languages
-    given, output = f"a line of {'standard input' if name == _DASH else Path(name).name}", "the model's output"
-    kind, other = ("self-training", "") if corpus.forward else ("back-translation", "; --forward swaps them")
-    sides = (given, output) if corpus.forward else (output, given)
-    log.info("%s: src (%s) is %s, tgt (%s) is %s%s", kind, src, sides[0], tgt, sides[1], other)
-
-
-def _translate(translator: BlockTranslator, request: Request, name: str, file: CandidateFile) -> None:
-    """Add the candidates of the lines that are not finished, with a bar on a terminal, and log lines elsewhere."""
-    lines = read_standard_input() if name == _DASH else read_text_file(Path(name))
-    if file.num_texts:
-        file.skip_finished(lines, "standard input" if name == _DASH else name)
-        log.info("resuming after %s lines", f"{file.num_texts:,}")
-    given, read = tee(lines)
-    blocks = grow_blocks("" if filter_reason(line) else line for line in read)  # only what may become a pair
-    total = count_lines(Path(name)) if Path(name).is_file() else None
-    bar = sys.stderr.isatty()
-    with Progress(total=total, start=file.num_texts, bar=bar, log_lines=not bar) as progress:
-        for _, translations in translator.translate_blocks(blocks, request, file.num_texts + 1):
-            file.write("".join(candidates_of(next(given), each).to_line() for each in translations))
-            progress.add(len(translations))
-
-
-def _limits(min_score: float | None, keep: float, length_ratio: float, allowed: list[str]) -> Limits:
-    from nmt.apps.recipes.selection import Limits
-
-    for reason in allowed:
-        if reason not in FAULTS:
-            raise typer.BadParameter(f"--allow {reason}: the reasons are {', '.join(FAULTS)}")
-    return Limits(length_ratio or None, min_score, keep, frozenset(allowed))
+        model = find_models(models, checkpoint)
+        translator = open_translator(model, engine, device, precision, ray, ray_workers, scores=scores)
+        options = search.change(model[0].config().decoding)
+    lines: Path | Iterator[str] = Path(input)
+    if input == _DASH:
+        refuse_replacing([output], [STANDARD_INPUT])
+        lines = read_standard_input()
+    else:
+        refuse_corpus(Path(input))
+    recipe.synthesize(
+        lines,
+        output,
+        model,
+        translator=translator,
+        forward=forward,
+        to=to,
+        from_=from_,
+        options=options,
+        min_score=min_score,
+        keep=keep,
+        length_ratio=length_ratio,
+        allow=allow or (),
+        name="standard input",
+        resume=resume,
+    )

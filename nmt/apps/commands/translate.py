@@ -179,6 +179,7 @@ def translate(
     ) as translator:
         from nmt.data.read.line_blocks import grow_blocks, read_blocks
         from nmt.translation.request import Request
+        from nmt.translation.settings import settings_of
         from nmt.translation.translator import Translator
 
         direction = partial(translator.languages.direction, to, from_)
@@ -198,7 +199,7 @@ def translate(
         if tm is not None:
             translator = _with_memory(translator, tm, direction())
         settings = {
-            **({} if output is None else shared.settings_of([*found, *last], translator, request, glossary)),
+            **({} if output is None else settings_of([*found, *last], translator, request, glossary)),
             "format": format,
             "prefix": prefix,
             "alignments": alignments,

@@ -10,11 +10,13 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future
 from itertools import chain
+from pathlib import Path
 from threading import BoundedSemaphore, Thread
 from typing import Any, NamedTuple, Self
 from urllib.parse import urlsplit
 
 from nmt.apps.recipes.candidates import Answer
+from nmt.apps.recipes.defaults import NUM_EXAMPLES, NUM_REQUESTS
 from nmt.base.errors import NmtError, in_words, require
 from nmt.base.languages import Direction, english_name
 from nmt.config import Config, SearchOptions
@@ -25,6 +27,7 @@ from nmt.training.corpus.corpus import Corpus, with_both_sides
 from nmt.translation.guards import find_loop
 from nmt.translation.languages import LanguagePair
 from nmt.translation.protect import Protected, missing
+from nmt.translation.request import Request
 from nmt.translation.segments import SegmentTranslation
 from nmt.translation.translation import Translation
 from nmt.translation.translator import Blocks, TranslatedBlock
@@ -51,6 +54,16 @@ _REFUSAL = re.compile(
 _EXPLANATION = re.compile(
     r"```|(sure|certainly|of course|here(['’]s| is| are)|(the )?translation|note)\b[^.]{0,60}:", re.IGNORECASE
 )
+
+
+class Teacher(NamedTuple):
+    """A language model on a server with OpenAI's API, and how it is asked; it needs the extra `teacher`."""
+
+    url: str  # such as http://localhost:8000/v1; its key is read from the environment variable NMT_TEACHER_KEY
+    config: Config | str | Path  # of the model to train: its languages, and the examples in the prompt
+    name: str | None = None  # of the model on the server; None: the only one
+    num_examples: int = NUM_EXAMPLES  # training pairs in the prompt
+    num_requests: int = NUM_REQUESTS  # at the same time
 
 
 class Prompt(NamedTuple):
@@ -81,6 +94,8 @@ class Prompt(NamedTuple):
 
 class LanguageModel:
     """Translates by requests to a server, several at once. OpenAI's client repeats those that fail."""
+
+    precision = ""  # unknown
 
     def __init__(self, url: str, model: str | None, prompt: Prompt, options: SearchOptions, num_requests: int):
         """Send a first request, and only once.
@@ -129,7 +144,7 @@ class LanguageModel:
         prompt = hashlib.sha256(json.dumps(self._prompt).encode()).hexdigest()[:16]
         return {**self.options.model_dump(), "teacher": self._model, "prompt": prompt}
 
-    def translate_blocks(self, blocks: Blocks, _request: object, first: int) -> Iterator[TranslatedBlock]:
+    def translate_blocks(self, blocks: Blocks, request: Request, first: int = 1) -> Iterator[TranslatedBlock]:
         """Yield each line with its translation, in order; `first` is the number of the first line."""
         waiting: deque[tuple[str, Future[Translation]]] = deque()
         for number, line in enumerate(chain.from_iterable(blocks), first):

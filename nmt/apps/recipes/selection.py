@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nmt.apps.recipes.candidates import FAULTS, Candidate, Candidates
-from nmt.base.errors import counted
+from nmt.base.errors import NmtError, counted
 from nmt.config.filters import THRESHOLDS
 from nmt.data.check.profile import LengthModel
 
@@ -25,6 +25,13 @@ class Limits(NamedTuple):
     min_score: float | None = None  # mean log-probability per token
     keep: float = 1.0  # share, by score, of the pairs that meet all other conditions
     allowed: Collection[str] = ()  # faults to ignore; a pair with an empty side is dropped all the same
+
+
+def refuse_unknown(reasons: Collection[str]) -> None:
+    """Raise NmtError for a reason that is none of `FAULTS`."""
+    for reason in reasons:
+        if reason not in FAULTS:
+            raise NmtError(f"--allow {reason}: the reasons are {', '.join(FAULTS)}")
 
 
 class Kept(NamedTuple):

@@ -8,8 +8,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Literal, NamedTuple, cast
 
-import typer
-
 from nmt.apps.recipes.candidates import Candidates
 from nmt.apps.recipes.selection import Kept, Limits, Selection
 from nmt.base.errors import DataError, NmtError
@@ -25,12 +23,12 @@ FORMS: tuple[Form, ...] = ("tsv", "jsonl")
 
 
 def form_of(path: Path) -> Form:
-    """Return the format given by the extension of the corpus. typer.BadParameter if it is unknown."""
+    """Return the format given by the extension of the corpus. NmtError if it is unknown."""
     name = path.name.removesuffix(".gz")
     for form in FORMS:
         if name.endswith(f".{form}"):
             return form
-    raise typer.BadParameter(f"--output {path}: the name must end in .tsv, .jsonl, .tsv.gz or .jsonl.gz")
+    raise NmtError(f"--output {path}: the name must end in .tsv, .jsonl, .tsv.gz or .jsonl.gz")
 
 
 class CandidateFile(PartialFile):

@@ -1,0 +1,199 @@
+"""Make synthetic training pairs from monolingual text."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from itertools import tee
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from nmt.apps.recipes.candidates import candidates_of, filter_reason
+from nmt.apps.recipes.language_model import LanguageModel, Prompt, Teacher
+from nmt.apps.recipes.selection import Limits, refuse_unknown
+from nmt.apps.recipes.synthesis import CandidateFile, CorpusWriter, form_of
+from nmt.artifacts.find_model import find_run
+from nmt.artifacts.replacing import refuse_replacing
+from nmt.artifacts.rundir import RunDir
+from nmt.base.languages import Direction
+from nmt.base.progress import Progress
+from nmt.config import Config, SearchOptions, load_config
+from nmt.config.filters import THRESHOLDS
+from nmt.data.read.line_blocks import grow_blocks
+from nmt.data.read.lines import count_lines, open_text, read_text_file
+from nmt.translation import LanguagePair, Translator
+from nmt.translation.request import Request
+from nmt.translation.settings import settings_of
+from nmt.translation.translator import Blocks, Model, TranslatedBlock
+
+log = logging.getLogger(__name__)
+
+
+class BlockTranslator(Protocol):
+    """What translates blocks of texts: a Translator, one on a Ray cluster, or a language model."""
+
+    options: SearchOptions
+    languages: LanguagePair
+    precision: str
+
+    def translate_blocks(self, blocks: Blocks, request: Request, first: int = 1) -> Iterator[TranslatedBlock]:
+        """Yield each of `blocks` with its translations, in order."""
+
+
+class SynthesizeResult(NamedTuple):
+    """The result of `synthesize`."""
+
+    path: Path
+    direction: Direction  # of the model to train on the pairs
+    num_lines: int  # of the given text
+    num_kept: int  # pairs
+    dropped: Mapping[str, int]  # pairs by reason
+
+
+def synthesize(
+    input: str | Path | Iterable[str],
+    output: str | Path,
+    model: Model | Teacher | None = None,
+    *,
+    translator: AbstractContextManager[BlockTranslator] | None = None,
+    forward: bool = False,
+    to: str | None = None,
+    from_: str | None = None,
+    options: SearchOptions | None = None,
+    min_score: float | None = None,
+    keep: float = 1.0,
+    length_ratio: float | None = THRESHOLDS["length_ratio"],
+    allow: Collection[str] = (),
+    name: str = "the input",
+    resume: bool = False,
+) -> SynthesizeResult:
+    """Translate monolingual text, and write the pairs that look sound into the file `output`.
+
+    Back-translation is the default: a model from en to de reads English and makes pairs (src de, tgt en) to train a
+    model from de to en on. What is written is kept if the process ends early.
+
+    Args:
+        input: The file with one sentence per line, plain or compressed, or the sentences.
+        output: The file of pairs: .tsv, or .jsonl with score and line too, either with .gz.
+        model: The model, as for `nmt.translate`, or a language model on a server.
+        translator: What translates, in place of loading `model`; it is entered and left here.
+        forward: Write the given text as source and the model's output as target: self-training.
+        to: The target language, if the model has several.
+        from_: The source language, if it matters.
+        options: How to search; None: as the model does.
+        min_score: The lowest mean log-probability per token, in nats.
+        keep: The share of the sound pairs to keep, best scores first.
+        length_ratio: The greatest deviation from the usual ratio of lengths, in standard deviations; None: any.
+        allow: Reasons for which no pair is dropped.
+        name: What messages call sentences that are not in a file.
+        resume: Continue after the last finished line of a call with the same arguments.
+
+    NmtError for errors that the user can mend. Progress goes to Python's logging.
+    """
+    path = Path(output)
+    form = form_of(path)
+    refuse_unknown(allow)
+    limits = Limits(length_ratio or None, min_score, keep, frozenset(allow))
+    name = str(input) if isinstance(input, str | Path) else name
+    runs = [] if isinstance(model, Teacher) else runs_of(model)
+    check_files(input, path, runs)
+    opening = translator or _open(model, runs, options, to, from_, forward=forward, scores=needs_scores(path, limits))
+    with opening as opened:
+        corpus = CorpusWriter(path, form, opened.languages.direction(to, from_), forward)
+        _log_plan(name, corpus)
+        request = Request(options or opened.options, to=to, from_=from_, draw_by_line=True)
+        settings = opened.settings() if isinstance(opened, LanguageModel) else settings_of(runs, opened, request)
+        settings |= limits._asdict() | {"forward": forward, "allowed": sorted(limits.allowed)}
+        with CandidateFile(path, settings, resume=resume) as file:
+            _translate(opened, request, input, name, file)
+            log.info("writing %s", path)
+            selection = corpus.write(file, limits)
+    log.info(selection.describe())
+    if selection.num_kept:
+        log.info("to train on it, with a tag before each source:\n%s", corpus.describe_training())
+    return SynthesizeResult(path, corpus.languages, selection.num_lines, selection.num_kept, selection.dropped)
+
+
+def runs_of(model: Model | None) -> list[RunDir]:
+    """Return the runs that a model is made of."""
+    if model is None or isinstance(model, str | Path):
+        return [find_run(None if model is None else str(model))]
+    return [model] if isinstance(model, RunDir) else list(model)
+
+
+def needs_scores(output: Path, limits: Limits) -> bool:
+    """Return whether pairs are chosen by their scores, or written with them."""
+    return form_of(output) == "jsonl" or limits.min_score is not None or limits.keep < 1
+
+
+def check_files(input: str | Path | Iterable[str], output: Path, models: Sequence[RunDir]) -> None:
+    """Raise NmtError if an input file cannot be opened, or `output` would replace what is read. Pipes stay closed."""
+    read = [Path(input)] if isinstance(input, str | Path) else []
+    for path in read:
+        if not path.is_fifo():
+            open_text(path).close()
+    refuse_replacing([output], read, models)
+
+
+def _open(
+    model: Model | Teacher | None,
+    runs: list[RunDir],
+    options: SearchOptions | None,
+    to: str | None,
+    from_: str | None,
+    *,
+    forward: bool,
+    scores: bool,
+) -> AbstractContextManager[BlockTranslator]:
+    if not isinstance(model, Teacher):
+        return Translator.load(runs, scores=scores)
+    config = model.config if isinstance(model.config, Config) else load_config(Path(model.config))
+    prompt = Prompt.from_config(config, _direction_of_teacher(config, to, from_, forward=forward), model.num_examples)
+    return LanguageModel(model.url, model.name, prompt, options or SearchOptions(), model.num_requests)
+
+
+def _direction_of_teacher(config: Config, to: str | None, from_: str | None, *, forward: bool) -> Direction:
+    """Return the direction to translate in for a model with `config`: the same with --forward, else the opposite."""
+    languages = LanguagePair.from_config(config)
+    if not forward:
+        opposite = tuple(Direction(tgt, src) for src, tgt in languages.directions)
+        languages = languages._replace(src=languages.tgt, tgt=languages.src, directions=opposite)
+    return languages._replace(language_tags="source").direction(to, from_)
+
+
+def _log_plan(name: str, corpus: CorpusWriter) -> None:
+    """Log which side of the pairs is the given text, called `name`."""
+    src, tgt = corpus.languages
+    given, output = f"a line of {Path(name).name}", "the model's output"
+    kind, other = ("self-training", "") if corpus.forward else ("back-translation", "; --forward swaps them")
+    sides = (given, output) if corpus.forward else (output, given)
+    log.info("%s: src (%s) is %s, tgt (%s) is %s%s", kind, src, sides[0], tgt, sides[1], other)
+
+
+def _translate(
+    translator: BlockTranslator,
+    request: Request,
+    input: str | Path | Iterable[str],
+    name: str,
+    file: CandidateFile,
+) -> None:
+    """Add the candidates of the lines that are not finished, with a bar on a terminal, and log lines elsewhere."""
+    total = None
+    lines: Iterator[str]
+    if isinstance(input, str | Path):
+        lines = read_text_file(Path(input))
+        total = count_lines(Path(input)) if Path(input).is_file() else None
+    else:
+        lines = iter(input)
+    if file.num_texts:
+        file.skip_finished(lines, name)
+        log.info("resuming after %s lines", f"{file.num_texts:,}")
+    given, read = tee(lines)
+    blocks = grow_blocks("" if filter_reason(line) else line for line in read)  # only what may become a pair
+    bar = sys.stderr.isatty()
+    with Progress(total=total, start=file.num_texts, bar=bar, log_lines=not bar) as progress:
+        for _, translations in translator.translate_blocks(blocks, request, file.num_texts + 1):
+            file.write("".join(candidates_of(next(given), each).to_line() for each in translations))
+            progress.add(len(translations))
