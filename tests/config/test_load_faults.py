@@ -1,19 +1,21 @@
-"""Every message about a configuration, word for word, with its line."""
+"""Every message about a configuration, with its line; most of them whole in a snapshot."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from nmt.base.errors import ConfigError
 from nmt.config import load_config
-from nmt.config.corpora import ANY_FORMAT, ONE_CORPUS_OR_MORE, ParallelFiles
+from nmt.config.corpora import ANY_FORMAT, ParallelFiles
 from nmt.config.data import DataConfig
 from nmt.config.faults import REMOVED, every_section, field_at, foreign_names
 from nmt.config.model import ModelConfig
 from nmt.config.search import SearchOptions
 from nmt.config.training import TrainingConfig
+from tests.snapshots import assert_messages
 
 DATA = "data:\n  src_lang: de\n  tgt_lang: en\n  train: {src: a.de, tgt: a.en}\n"  # 4 lines
 MODEL_KEYS = ", ".join(ModelConfig.model_fields)
@@ -21,6 +23,14 @@ TRAINING_KEYS = ", ".join(TrainingConfig.model_fields)
 CORPUS_KEYS = ", ".join(ParallelFiles.model_fields)
 NAME_A_CORPUS = f"name src and tgt (two aligned files), or one file: {ANY_FORMAT}"
 ONE_FORM = f"give either src and tgt (two aligned files) or one file: {ANY_FORMAT}"
+
+
+HEADS = "model:\n  num_heads: 4\n"
+
+
+def at(line: int | None) -> str:
+    """Return how a message about this line of x.yaml begins; None for the whole file."""
+    return "x.yaml: " if line is None else f"x.yaml:{line}: "
 
 
 @pytest.fixture
@@ -39,38 +49,31 @@ def complaint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 
 FILES = {
-    "": "x.yaml: the file is empty\n"
-    "  write the sections data, tokenizer, model, training, decoding; only data is required",
-    "# only a comment\n": "x.yaml: the file is empty\n"
-    "  write the sections data, tokenizer, model, training, decoding; only data is required",
-    "\n- 1\n": "x.yaml:2: expected a mapping (data, tokenizer, model, training, decoding), got a list of 1",
-    "word": "x.yaml:1: expected a mapping (data, tokenizer, model, training, decoding), got 'word'",
-    "a: b: c": "x.yaml:1: not readable as YAML: mapping values are not allowed here\n"
-    "  one ': ' too many, or an indent that does not match; text that contains ': ' needs quotes",
-    "a:\n\tb: 1": "x.yaml:2: not readable as YAML: found character '\\t' that cannot start any token\n"
-    "  indent with spaces, not with tabs",
-    "a:\nb\nc: 1": "x.yaml:3: not readable as YAML: could not find expected ':'\n"
-    "  write key: value; look at the line above too",
-    "a: {b: ${C}}": "x.yaml:1: not readable as YAML: expected ',' or '}', but got '{'\n"
-    "  text that contains any of { } [ ] , needs quotes here",
-    "a: 1\n---\nb: 1": "x.yaml:2: not readable as YAML: but found another document\n"
-    "  keep only one document in the file; --- begins another",
-    "a: *b": "x.yaml:1: not readable as YAML: found undefined alias 'b'",
-    "a: &a [*a]": "x.yaml:1: not readable as YAML: nested more than 32 deep",
-    "a:\n " + "[" * 99 + "]" * 99: "x.yaml:2: not readable as YAML: nested more than 32 deep",
-    "a:\n " + "[" * 9999: "x.yaml: not readable as YAML: nested more than 32 deep",
-    "a: [" + "1," * 10_000 + "]": "x.yaml:1: not readable as YAML: more than 10000 values, aliases counted each time",
-    "a: 1\nb: \x01": "x.yaml:2: holds the control character 0x01",
-    'a: "\\UFFFFFFFF"': "x.yaml: not readable as YAML: an escape names no character",
-    'a: "\\U00110000"': "x.yaml: not readable as YAML: an escape names no character",
-    "!!python/object:os.system {}": "x.yaml:1: the tag !!python/object:os.system is not allowed",
-    "a" * 1_000_001: "x.yaml: cannot be read: over 1,000,000 bytes",
+    "": None,
+    "# only a comment\n": None,
+    "\n- 1\n": 2,
+    "word": 1,
+    "a: b: c": 1,
+    "a:\n\tb: 1": 2,
+    "a:\nb\nc: 1": 3,
+    "a: {b: ${C}}": 1,
+    "a: 1\n---\nb: 1": 2,
+    "a: *b": 1,
+    "a: &a [*a]": 1,
+    "a:\n " + "[" * 99 + "]" * 99: 2,
+    "a:\n " + "[" * 9999: None,
+    "a: [" + "1," * 10_000 + "]": 1,
+    "a: 1\nb: \x01": 2,
+    'a: "\\UFFFFFFFF"': None,
+    'a: "\\U00110000"': None,
+    "!!python/object:os.system {}": 1,
+    "a" * 1_000_001: None,
 }
 
 
 @pytest.mark.parametrize("text", FILES, ids=lambda text: text[:20])
 def test_a_file_that_is_not_a_configuration(complaint, text):
-    assert complaint(text) == FILES[text]
+    assert complaint(text).startswith(at(FILES[text]))
 
 
 def test_bytes_that_are_not_utf8(complaint):
@@ -109,193 +112,145 @@ def test_a_name_that_no_file_can_have():
 
 
 KEYS = {
-    "model:\n  dropuot: 0.1": "x.yaml:6: unknown key 'dropuot' in model\n"
-    f"  did you mean 'dropout'? allowed: {MODEL_KEYS}",
-    "model:\n  qqq: 1": f"x.yaml:6: unknown key 'qqq' in model\n  allowed: {MODEL_KEYS}",
-    "model:\n  label_smooting: 1": "x.yaml:6: unknown key 'label_smooting' in model\n"
-    f"  did you mean 'label_smoothing' in training? allowed: {MODEL_KEYS}",
-    "training:\n  lr: 1\n  d_model: 8": "x.yaml:7: training has no 'd_model'; it belongs in model",
-    "model:\n  batch_tokens: 8": "x.yaml:6: model has no 'batch_tokens'; it belongs in training or decoding",
-    "  src: a": "x.yaml:5: data has no 'src'; it belongs in data.train, data.valid or data.test",
-    "modle:\n  d_model: 8": "x.yaml:5: unknown section 'modle'\n"
-    "  did you mean 'model'? allowed: data, tokenizer, model, training, decoding",
-    "lr: 1": "x.yaml:5: 'lr' is not a section; it belongs in training",
-    "train: {lr: 1}": "x.yaml:5: 'train' is not a section; it belongs in data\n  or did you mean 'training'?",
-    "on: 1": "x.yaml:5: unknown section 'on'\n  allowed: data, tokenizer, model, training, decoding",
-    "? [a]\n: 1": "x.yaml:5: a key must be a word, not a list or a mapping",
-    "model:\n  norm: rms\n\n  norm: rms": "x.yaml:8: model.norm is given twice; it is already on line 6\n"
-    "  keep one of them",
-    "data: {}": "x.yaml:5: data is given twice; it is already on line 1\n  keep one of them",
+    "model:\n  dropuot: 0.1": 6,
+    "model:\n  qqq: 1": 6,
+    "model:\n  label_smooting: 1": 6,
+    "training:\n  lr: 1\n  d_model: 8": 7,
+    "model:\n  batch_tokens: 8": 6,
+    "  src: a": 5,
+    "modle:\n  d_model: 8": 5,
+    "lr: 1": 5,
+    "train: {lr: 1}": 5,
+    "on: 1": 5,
+    "? [a]\n: 1": 5,
+    "model:\n  norm: rms\n\n  norm: rms": 8,
+    "data: {}": 5,
 }
 
 
 @pytest.mark.parametrize("text", KEYS)
 def test_a_key_that_is_not_known_or_given_twice(complaint, text):
-    assert complaint(DATA + text) == KEYS[text]
+    assert complaint(DATA + text).startswith(at(KEYS[text]))
 
 
-VALUES = {
-    "model:\n  d_model: big": "model.d_model must be a whole number (at least 1 and at most 16384), got 'big'",
-    "model:\n  decoder_layers: 1001": "model.decoder_layers must be a whole number (at least 1 and at most 1000), "
-    "got 1001",
-    "model:\n  max_src_len: 99999": "model.max_src_len must be a whole number (at least 2 and at most 32768), "
-    "got 99999",
-    "model:\n  d_ff: 1.5": "model.d_ff must be a whole number (at least 1 and at most 262144), got 1.5",
-    "model:\n  d_ff:": "model.d_ff must be a whole number (at least 1 and at most 262144), got null",
-    "model:\n  d_ff: [1, 2]": "model.d_ff must be a whole number (at least 1 and at most 262144), got a list of 2",
-    "model:\n  d_ff: 0x1F": "model.d_ff must be a whole number (at least 1 and at most 262144), got '0x1F'",
-    "model:\n  d_ff: 12:30": "model.d_ff must be a whole number (at least 1 and at most 262144), got '12:30'",
-    "model:\n  dropout: 1": "model.dropout must be a number (at least 0 and below 1), got 1",
-    "model:\n  dropout: false": "model.dropout must be a number (at least 0 and below 1), got false",
-    "model:\n  norm: lyer": "model.norm must be one of layer, rms, got 'lyer'\n  did you mean 'layer'?",
-    "model:\n  norm: 7": "model.norm must be one of layer, rms, got 7",
-    "model:\n  d_ff: !!binary a": "model.d_ff: the tag !!binary is not allowed",
-    "model:\n  d_ff: !!int a": "model.d_ff: a is not a number, or too large a one",
-    "training:\n  lr: .inf": "training.lr must be a number (above 0), got '.inf'",
-    "training:\n  lr: nan": "training.lr must be a number (above 0), got 'nan'",
-    "training:\n  lr: 1e999": "training.lr: 1e999 is not a number, or too large a one",
-    "training:\n  seed: 9"
-    + "9" * 30: "training.seed: 9999999999999999999999999999999 is not a number, or too large a one",
-    "training:\n  seed: -1": "training.seed must be a whole number (at least 0 and at most 2147483647), got -1",
-    "training:\n  batch_tokens: true": "training.batch_tokens must be a whole number "
-    "(at least 16 and at most 100000000) or auto, got true",
-    "training:\n  batch_tokens: aut": "training.batch_tokens must be a whole number "
-    "(at least 16 and at most 100000000) or auto, got 'aut'",
-    "training:\n  batch_tokens: auto": "training: batch_tokens auto makes one batch of tokens_per_update; set it, "
-    "such as to 25000",
-    "training:\n  tokens_per_update: 1e11": "training.tokens_per_update must be a whole number "
-    "(at least 0 and at most 100000000), got 100000000000.0",
-    "training:\n  threads: 100000": "training.threads must be a whole number (at least 0 and at most 1024), got 100000",
-    "training:\n  threads: 2147483648": "training.threads must be a whole number "
-    "(at least 0 and at most 1024), got 2147483648",
-    "tokenizer:\n  vocab_size: 2147483647": "tokenizer.vocab_size must be a whole number "
-    "(at least 8 and at most 1000000), got 2147483647",
-    "model:\n  d_model: 65536": "model.d_model must be a whole number (at least 1 and at most 16384), got 65536",
-    "model:\n  d_model: 16384\n  encoder_layers: 100": "model: d_model 16384, d_ff 1024 and the numbers of layers make "
-    "a model of 117 billion parameters; at most 20 are supported",
-    "decoding:\n  beam_size: 200000000": "decoding.beam_size must be a whole number "
-    "(at least 1 and at most 1000), got 200000000",
-    "decoding:\n  length_penalty: 1000": "decoding.length_penalty must be a number "
-    "(at least 0 and at most 5), got 1000",
-    "decoding:\n  max_len_factor: 1e308": "decoding.max_len_factor must be a number "
-    "(at least 0 and at most 1000), got 1e+308",
-    "training:\n  betas: [0.9]": "training.betas must be a list of 2, each a number (at least 0 and below 1), "
-    "got a list of 1",
-    "training:\n  betas: [0.9, 0.9, 0.9]": "training.betas must be a list of 2, "
-    "each a number (at least 0 and below 1), got a list of 3",
-    "training:\n  betas: [0.9, 2]": "item 2 of training.betas must be a number (at least 0 and below 1), got 2",
-    "training:\n  betas: [true, 0.9]": "item 1 of training.betas must be a number (at least 0 and below 1), got true",
-    "training:\n  stages: [{max_updates: 1, weights: [-1]}]": "item 1 of weights of item 1 of training.stages must be "
-    "a number (at least 0), got -1",
-    "training:\n  init_from: 5": "training.init_from must be text or null, got 5\n  if text is meant, quote it: '5'",
-    'training:\n  init_from: "a\\0"': "training.init_from holds a control character",
-    "training:\n  init_from: ''": "training.init_from is an empty path\n  give a file, or omit the key",
-    "training:\n  init_from: $NOT_SET": "training.init_from: the environment variable NOT_SET is not set\n"
-    "  set it, or write ${NOT_SET:-default}",
-    "training:\n  init_from: ${a": "training.init_from: '${' without a name and a '}' after it\n"
-    "  write $$ for a plain $",
-    "tokenizer:\n  joint: 3": "tokenizer.joint must be true or false, got 3",
-    "tokenizer:\n  character_coverage: 0": "tokenizer.character_coverage must be a number "
-    "(at least 0.98 and at most 1), got 0",
-    "tokenizer:\n  user_symbols: <x>": "tokenizer.user_symbols must be a list, each text, got '<x>'",
-    "tokenizer:\n  user_symbols: [1]": "item 1 of tokenizer.user_symbols must be text, got 1\n"
-    "  if text is meant, quote it: '1'",
-    "tokenizer:\n  user_symbols: [<s>]": "tokenizer.user_symbols: <s> is reserved; choose another name",
-}
+VALUES = [
+    "model:\n  d_model: big",
+    "model:\n  decoder_layers: 1001",
+    "model:\n  max_src_len: 99999",
+    "model:\n  d_ff: 1.5",
+    "model:\n  d_ff:",
+    "model:\n  d_ff: [1, 2]",
+    "model:\n  d_ff: 0x1F",
+    "model:\n  d_ff: 12:30",
+    "model:\n  dropout: 1",
+    "model:\n  dropout: false",
+    "model:\n  norm: lyer",
+    "model:\n  norm: 7",
+    "model:\n  d_ff: !!binary a",
+    "model:\n  d_ff: !!int a",
+    "training:\n  lr: .inf",
+    "training:\n  lr: nan",
+    "training:\n  lr: 1e999",
+    "training:\n  seed: 9" + "9" * 30,
+    "training:\n  seed: -1",
+    "training:\n  batch_tokens: true",
+    "training:\n  batch_tokens: aut",
+    "training:\n  batch_tokens: auto",
+    "training:\n  tokens_per_update: 1e11",
+    "training:\n  threads: 100000",
+    "training:\n  threads: 2147483648",
+    "tokenizer:\n  vocab_size: 2147483647",
+    "model:\n  d_model: 65536",
+    "model:\n  d_model: 16384\n  encoder_layers: 100",
+    "decoding:\n  beam_size: 200000000",
+    "decoding:\n  length_penalty: 1000",
+    "decoding:\n  max_len_factor: 1e308",
+    "training:\n  betas: [0.9]",
+    "training:\n  betas: [0.9, 0.9, 0.9]",
+    "training:\n  betas: [0.9, 2]",
+    "training:\n  betas: [true, 0.9]",
+    "training:\n  stages: [{max_updates: 1, weights: [-1]}]",
+    "training:\n  init_from: 5",
+    'training:\n  init_from: "a\\0"',
+    "training:\n  init_from: ''",
+    "training:\n  init_from: $NOT_SET",
+    "training:\n  init_from: ${a",
+    "tokenizer:\n  joint: 3",
+    "tokenizer:\n  character_coverage: 0",
+    "tokenizer:\n  user_symbols: <x>",
+    "tokenizer:\n  user_symbols: [1]",
+    "tokenizer:\n  user_symbols: [<s>]",
+]
 
 
 @pytest.mark.parametrize("text", VALUES)
 def test_a_value_that_its_key_does_not_take(complaint, text):
-    assert complaint(DATA + text) == f"x.yaml:6: {VALUES[text]}"
+    said = complaint(DATA + text)
+    assert said.startswith(at(6))
+    assert re.search(r"\n  (\w+)", text)[1] in said
 
 
 DATA_FAULTS = {
-    "model: {}": "x.yaml:1: section 'data' is missing\n  it names the languages and the parallel text",
-    "\ndata:\n  tgt_lang: en\n  train: {tsv: a}": "x.yaml:2: data lacks the key 'src_lang'\n"
-    "  src_lang: code of the source language, such as de",
-    "data:\n  src_lang: de\n  tgt_lang: en": f"x.yaml:1: data lacks the key 'train'\n  train: {ONE_CORPUS_OR_MORE}",
-    "data:\n  scr_lang: de\n  tgt_lang: en\n  train: {tsv: a}": "x.yaml:2: unknown key 'scr_lang' in data\n  did you "
-    f"mean 'src_lang'? allowed: {', '.join(DataConfig.model_fields)}",
-    "data:\n  src_lang: true\n  tgt_lang: en\n  train: {tsv: a}": "x.yaml:2: data.src_lang must be text, got true\n"
-    "  if text is meant, quote it: 'true'",
-    "data:\n  src_lang: d e\n  tgt_lang: en\n  train: {tsv: a}": "x.yaml:2: data.src_lang must be a language code, "
-    "such as de, zh or pt-BR, got 'd e'",
-    "data:\n  src_lang: de\n  tgt_lang: en\n  train: a.tsv": "x.yaml:4: data.train must be a mapping, "
-    f"or a list of mappings, got 'a.tsv'\n  {NAME_A_CORPUS}; or a list of such corpora",
-    "data:\n  src_lang: de\n  tgt_lang: en\n  train: {tsv: a}\n  valid: no": "x.yaml:5: data.valid must be a "
-    f"mapping, or a list of mappings or null, got 'no'\n  {NAME_A_CORPUS}; or a list of such corpora",
-    "data:\n  src_lang: de\n  tgt_lang: en\n  train: []": "x.yaml:4: data.train must be a mapping, or a list of "
-    f"mappings, got a list of 0\n  {NAME_A_CORPUS}; or a list of such corpora",
-    "data:\n  src_lang: de\n  tgt_lang: en\n  train:\n  - tsv: a\n  - b": "x.yaml:6: item 2 of data.train must be a "
-    f"mapping, or a list of mappings, got 'b'\n  {NAME_A_CORPUS}; or a list of such corpora",
-    "data:\n  src_lang: de\n  tgt_lang: en\n  train:\n  - tsv: a\n  - tvs: b": "x.yaml:6: unknown key 'tvs' in item 2 "
-    f"of data.train\n  did you mean 'tsv'? allowed: {CORPUS_KEYS}",
-    "data:\n  src_lang: de\n  tgt_lang: en\n  train:\n  - tsv: a\n  - tsv: b\n    columns: [0, 1]": "x.yaml:7: item 1 "
-    "of columns of item 2 of data.train must be a whole number (at least 1 and at most 1000000000) or text, got 0",
+    "model: {}": 1,
+    "\ndata:\n  tgt_lang: en\n  train: {tsv: a}": 2,
+    "data:\n  src_lang: de\n  tgt_lang: en": 1,
+    "data:\n  scr_lang: de\n  tgt_lang: en\n  train: {tsv: a}": 2,
+    "data:\n  src_lang: true\n  tgt_lang: en\n  train: {tsv: a}": 2,
+    "data:\n  src_lang: d e\n  tgt_lang: en\n  train: {tsv: a}": 2,
+    "data:\n  src_lang: de\n  tgt_lang: en\n  train: a.tsv": 4,
+    "data:\n  src_lang: de\n  tgt_lang: en\n  train: {tsv: a}\n  valid: no": 5,
+    "data:\n  src_lang: de\n  tgt_lang: en\n  train: []": 4,
+    "data:\n  src_lang: de\n  tgt_lang: en\n  train:\n  - tsv: a\n  - b": 6,
+    "data:\n  src_lang: de\n  tgt_lang: en\n  train:\n  - tsv: a\n  - tvs: b": 6,
+    "data:\n  src_lang: de\n  tgt_lang: en\n  train:\n  - tsv: a\n  - tsv: b\n    columns: [0, 1]": 7,
 }
 
 
 @pytest.mark.parametrize("text", DATA_FAULTS)
 def test_a_data_section_that_lacks_or_mistakes_something(complaint, text):
-    assert complaint(text) == DATA_FAULTS[text]
+    assert complaint(text).startswith(at(DATA_FAULTS[text]))
 
 
 CONTRADICTIONS = {
-    "  augment:\n    upper: 0.7\n    typos: 0.6": "x.yaml:5: data.augment: the shares add up to 1.3, more than 1; "
-    "a pair is changed in at most one way",
-    "tokenizer:\n  type: char\n  subword_regularization: {per_epoch: true}": "x.yaml:6: tokenizer: type char has only "
-    "one segmentation per text; subword_regularization.per_epoch must be false",
-    "model:\n  dropout: 0\n  num_heads: 3": "x.yaml:7: model: num_heads 3 does not divide d_model 256; 2 or 4 would",
-    "model:\n  dropout: 0\n  d_model: 254": "x.yaml:7: model: num_heads 4 does not divide d_model 254; 1 or 2 would",
-    "model:\n  attention: additive\n  positions: rotary": "x.yaml:7: model: rotary positions need dot products; "
-    "additive attention has none",
-    "training:\n  keep_checkpoints: 2": "x.yaml:6: training: average_checkpoints 5 needs as many checkpoints, "
-    "but keep_checkpoints is 2",
-    "training:\n  max_updates: 9": "x.yaml:6: training: warmup_updates 400 must be less than max_updates 9",
-    "tokenizer:\n  joint: false": "x.yaml:6: model.tied_embeddings all shares one embedding between the languages, so "
-    "tokenizer.joint must be true; with separate vocabularies use target",
-    "tokenizer:\n  path: v\ntraining:\n  init_from: r": "x.yaml:8: training.init_from uses its run's tokenizer; "
-    "omit tokenizer.path",
-    "  valid: {src: a}": f"x.yaml:5: data.valid: {ONE_FORM}",
-    "  valid: {}": f"x.yaml:5: data.valid: {ONE_FORM}",
-    "  valid: [{tsv: a}, {tsv: b, csv: c}]": f"x.yaml:5: item 2 of data.valid: {ONE_FORM}",
-    "  valid:\n  - tsv: a\n  - jsonl: b\n    fields: [de, de]": "x.yaml:8: item 2 of data.valid: fields must name two "
-    "different fields",
-    "  valid: {tsv: a, delimiter: ;}": "x.yaml:5: data.valid: delimiter does not apply to tsv, only to csv",
-    "  valid: {tmx: a, sheet: 2}": "x.yaml:5: data.valid: sheet does not apply to tmx, only to xlsx",
-    "  valid: {csv: a, columns: [de, en], header: false}": "x.yaml:5: data.valid: columns are given by name, but "
-    "header is false, so there are no column names",
-    "  valid: {tsv: a, weight: 2}": "x.yaml:5: data: a corpus of valid has a weight; "
-    "only corpora of train can have weights",
-    "  valid: {tsv: a, tag: a b}": "x.yaml:5: data.valid.tag must be one token such as <web>, not reserved, without "
-    "white space, commas or ▁, got 'a b'",
-    "  valid:\n    tsv: a\n    columns: [2, 2]": "x.yaml:7: data.valid: columns must name two different columns",
+    "  augment:\n    upper: 0.7\n    typos: 0.6": 5,
+    "tokenizer:\n  type: char\n  subword_regularization: {per_epoch: true}": 6,
+    "model:\n  dropout: 0\n  num_heads: 3": 7,
+    "model:\n  dropout: 0\n  d_model: 254": 7,
+    "model:\n  attention: additive\n  positions: rotary": 7,
+    "training:\n  keep_checkpoints: 2": 6,
+    "training:\n  max_updates: 9": 6,
+    "tokenizer:\n  joint: false": 6,
+    "tokenizer:\n  path: v\ntraining:\n  init_from: r": 8,
+    "  valid: {src: a}": 5,
+    "  valid: {}": 5,
+    "  valid: [{tsv: a}, {tsv: b, csv: c}]": 5,
+    "  valid:\n  - tsv: a\n  - jsonl: b\n    fields: [de, de]": 8,
+    "  valid: {tsv: a, delimiter: ;}": 5,
+    "  valid: {tmx: a, sheet: 2}": 5,
+    "  valid: {csv: a, columns: [de, en], header: false}": 5,
+    "  valid: {tsv: a, weight: 2}": 5,
+    "  valid: {tsv: a, tag: a b}": 5,
+    "  valid:\n    tsv: a\n    columns: [2, 2]": 7,
 }
 
 
 @pytest.mark.parametrize("text", CONTRADICTIONS)
 def test_values_that_do_not_go_together(complaint, text):
-    assert complaint(DATA + text) == CONTRADICTIONS[text]
+    assert complaint(DATA + text).startswith(at(CONTRADICTIONS[text]))
 
 
 STAGES = {
-    "training:\n  warmup_updates: 400\n  stages:\n  - max_updates: 500\n  - lr: 1\n    max_updates: 300": "x.yaml:10: "
-    "training: stage 2: warmup_updates 400 must be less than max_updates 300",
-    "training:\n  warmup_updates: 4\n  stages:\n  - max_updates: 500\n    warmup_updates: 500": "x.yaml:9: "
-    "training: stage 1: warmup_updates 500 must be less than max_updates 500",
-    "training:\n  stages:\n  - max_updates: 500\n  - max_updates: 500\n    weights: [1, 2]": "x.yaml:9: "
-    "training.stages: stage 2 must have 1 weights, one per corpus of data.train, and not all 0",
-    "training:\n  stages:\n  - max_updates: 500\n    augment: true": "x.yaml:8: training.stages: stage 1: augment true "
-    "changes no pairs; set shares in data.augment, or omit augment",
-    "training:\n  stages:\n  - max_updates: 500\n    draw_segmentations: true": "x.yaml:8: training.stages: stage 1: "
-    "draw_segmentations true draws none; set tokenizer.subword_regularization.per_epoch to true, or omit "
-    "draw_segmentations",
+    "training:\n  warmup_updates: 400\n  stages:\n  - max_updates: 500\n  - lr: 1\n    max_updates: 300": 10,
+    "training:\n  warmup_updates: 4\n  stages:\n  - max_updates: 500\n    warmup_updates: 500": 9,
+    "training:\n  stages:\n  - max_updates: 500\n  - max_updates: 500\n    weights: [1, 2]": 9,
+    "training:\n  stages:\n  - max_updates: 500\n    augment: true": 8,
+    "training:\n  stages:\n  - max_updates: 500\n    draw_segmentations: true": 8,
 }
 
 
 @pytest.mark.parametrize("text", STAGES)
 def test_a_fault_of_a_stage_is_located_in_that_stage(complaint, text):
-    assert complaint(DATA + text) == STAGES[text]
+    assert complaint(DATA + text).startswith(at(STAGES[text]))
 
 
 def test_settings_without_effect_do_not_keep_a_run_from_loading(tmp_path):
@@ -313,28 +268,37 @@ def test_a_fault_of_a_stage_that_a_set_brings_is_blamed_on_the_set(complaint):
     )
 
 
-SETS = {
-    "training.lrr=1": "--set training.lrr=1: unknown key 'lrr' in training\n"
-    f"  did you mean 'lr'? allowed: {TRAINING_KEYS}",
-    "lr=1": "--set lr=1: 'lr' is not a section; it belongs in training",
-    "training.lr": "--set training.lr: expected section.key=value\n  such as --set training.lr=1e-3",
-    "=1": "--set =1: expected section.key=value\n  such as --set training.lr=1e-3",
-    "training..lr=1": "--set training..lr=1: expected section.key=value\n  such as --set training.lr=1e-3",
-    "training.lr=[": "--set training.lr=[: not readable as YAML: expected the node content, but found '<stream end>'",
-    "training.lr=\x01": "--set training.lr=\\x01: holds the control character 0x01",
-    "training.lr=no": "--set training.lr=no: training.lr must be a number (above 0), got 'no'",
-    "training.lr.x=1": "--set training.lr.x=1: training.lr must be a number (above 0), got a mapping",
-    "data.src_lang.x=1": "--set data.src_lang.x=1: data.src_lang is 'de' and has no keys",
-    "model.num_heads=3": "--set model.num_heads=3: model: num_heads 3 does not divide d_model 256; 2 or 4 would",
-    "model.d_model=250": "--set model.d_model=250: model: num_heads 4 does not divide d_model 250; 2 or 5 would",
-    "training=5": "--set training=5: training must be a mapping of keys to values, got 5",
-    "training={lr: 1, lr: 2}": "--set training={lr: 1, lr: 2}: training.lr is given twice\n  keep one of them",
-}
+SETS = [
+    "training.lrr=1",
+    "lr=1",
+    "training.lr",
+    "=1",
+    "training..lr=1",
+    "training.lr=[",
+    "training.lr=\x01",
+    "training.lr=no",
+    "training.lr.x=1",
+    "data.src_lang.x=1",
+    "model.num_heads=3",
+    "model.d_model=250",
+    "training=5",
+    "training={lr: 1, lr: 2}",
+]
 
 
 @pytest.mark.parametrize("override", SETS)
 def test_a_set_that_cannot_be_followed(complaint, override):
-    assert complaint(DATA + "model:\n  num_heads: 4\n", override) == SETS[override]
+    shown = override.replace("\x01", "\\x01")
+    assert complaint(DATA + HEADS, override).startswith(f"--set {shown}: ")
+
+
+def test_the_messages_are_those_of_the_snapshot(complaint):
+    tried = [("", text) for text in (*FILES, *DATA_FAULTS)]
+    tried += [(DATA, text) for text in (*KEYS, *VALUES, *CONTRADICTIONS, *STAGES)]
+    rows = {repr(text)[1:-1][:160]: complaint(before + text) for before, text in tried}
+    rows |= {f"--set {override}": complaint(DATA + HEADS, override) for override in SETS}
+    assert len(rows) == len(tried) + len(SETS)
+    assert_messages("configurations", rows)
 
 
 def test_all_faults_are_told_at_once_in_the_order_of_their_lines(complaint):

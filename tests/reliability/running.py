@@ -1,4 +1,4 @@
-"""Run the command line in a forked process, and compare what it says with the files in messages/."""
+"""Run the command line in a forked process, and compare what it says with a snapshot."""
 
 from __future__ import annotations
 
@@ -20,9 +20,7 @@ from typing import NamedTuple
 
 import nmt as package
 from nmt.apps import cli
-
-MESSAGES = Path(__file__).parent / "messages"
-UPDATE = "NMT_UPDATE_MESSAGES"
+from tests import snapshots
 
 
 class Said(NamedTuple):
@@ -108,10 +106,5 @@ def _limit_memory(more: int) -> None:
 
 
 def assert_messages(name: str, rows: dict[str, tuple[int, str]]) -> None:
-    """Compare `rows` (input: exit code, message) with messages/`name`.txt; $NMT_UPDATE_MESSAGES writes that file."""
-    text = "\n".join(f"# {tried}: exit {code}\n{said.strip()}\n" for tried, (code, said) in rows.items())
-    text = "".join(char if char.isprintable() or char == "\n" else repr(char)[1:-1] for char in text)
-    snapshot = MESSAGES / f"{name}.txt"
-    if os.environ.get(UPDATE):
-        snapshot.write_text(text, encoding="utf-8")
-    assert text == snapshot.read_text(encoding="utf-8"), f"if the new messages are right, run with {UPDATE}=1"
+    """Compare `rows` (input: exit code, message) with the snapshot `name`."""
+    snapshots.assert_messages(name, {f"{tried}: exit {code}": said for tried, (code, said) in rows.items()})
