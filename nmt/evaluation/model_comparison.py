@@ -38,10 +38,13 @@ def render_table(comparisons: Sequence[SetComparison], first: str, second: str) 
     width = max(map(len, names), default=0)
     lines = [f"{'test set':<{width}}  {'sentences':>9}  {'':<5}  {first:>8}  {second:>8}  difference"]
     for name, each in zip(names, comparisons, strict=True):
-        for number, found in enumerate(each.differences):
-            begin = f"{name:<{width}}  {each.sentences:>9,}" if number == 0 else f"{'':<{width}}  {'':>9}"
-            values = f"{found.other:8.2f}  {found.value:8.2f}  {found.value - found.other:+10.2f}"
-            lines.append(f"{begin}  {found.name:<5}  {values}  {found.verdict()} (p = {found.p_value:.3f})")
+        begin = f"{name:<{width}}  {each.sentences:>9,}"
+        for difference in each.differences:
+            before, after = difference.other, difference.value
+            values = f"{before:8.2f}  {after:8.2f}  {after - before:+10.2f}"
+            verdict = f"{difference.verdict()} (p = {difference.p_value:.3f})"
+            lines.append(f"{begin}  {difference.name:<5}  {values}  {verdict}")
+            begin = " " * len(begin)  # a set is named once
     return lines
 
 

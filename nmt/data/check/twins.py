@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nmt.data.store.store import Ints, positions
 
@@ -25,16 +27,22 @@ class TwinFinder:
 
     def __init__(self, folded: Sequence[str]):
         rows, grams = _grams(folded)
-        self._num, self._sizes = len(folded), np.bincount(rows, minlength=len(folded))
+        self._num = len(folded)
+        self._sizes = np.bincount(rows, minlength=len(folded))
         self._known, ids, counts = np.unique(grams, return_inverse=True, return_counts=True)
-        self._pairs = np.sort(ids * self._num + rows)
-        order = np.lexsort((grams, counts[ids], rows))  # of each sentence, the rarest first
+        self._pairs = np.sort(ids * self._num + rows)  # (gram, sentence), to look up
+
+        rarest_first = np.lexsort((grams, counts[ids], rows))  # within each sentence
         num_rare = np.ceil(_RARE * self._sizes).astype(np.int64)
-        rare = order[positions(self._sizes.cumsum() - self._sizes, num_rare)]
-        rare = rare[np.argsort(ids[rare], kind="stable")]
-        starts = np.searchsorted(ids[rare], np.arange(len(self._known) + 1))
-        self._rows, self._starts = rows[rare].astype(np.int32), starts.astype(np.int32)  # smaller numbers are faster
-        self._needed = np.maximum(1, np.ceil(SIMILARITY * self._sizes).astype(np.int64) - (self._sizes - num_rare))
+        rare = rarest_first[positions(self._sizes.cumsum() - self._sizes, num_rare)]
+        by_gram = rare[np.argsort(ids[rare], kind="stable")]
+        starts = np.searchsorted(ids[by_gram], np.arange(len(self._known) + 1))
+        self._rows: NDArray[Any] = rows[by_gram].astype(np.int32)  # smaller numbers are faster
+        self._starts: NDArray[Any] = starts.astype(np.int32)
+
+        # A twin has half of the sentence's grams, and at most the common ones are not among the rare.
+        num_common = self._sizes - num_rare
+        self._needed = np.maximum(1, np.ceil(SIMILARITY * self._sizes).astype(np.int64) - num_common)
 
     def find(self, folded: Sequence[str]) -> tuple[Ints, Ints]:
         """Return the near-twins, as pairs of numbers: of one of these texts, and of a held-out sentence."""
@@ -49,20 +57,37 @@ class TwinFinder:
     def _find(self, folded: Sequence[str]) -> tuple[Ints, Ints]:
         rows, grams = _grams(folded)
         sizes = np.bincount(rows, minlength=len(folded))
-        ids = np.minimum(np.searchsorted(self._known, grams), len(self._known) - 1)
-        is_known = self._known[ids] == grams
+        ids, is_known = _look_up(self._known, grams)
         rows, ids = rows[is_known], ids[is_known]
-        counts = self._starts[ids + 1] - self._starts[ids]
-        keys = np.repeat((rows * self._num).astype(np.int32), counts) + self._rows[positions(self._starts[ids], counts)]
-        hits = np.bincount(keys, minlength=len(folded) * self._num).reshape(len(folded), self._num)
-        texts, held_out = np.nonzero(hits >= self._needed)
-        firsts = np.searchsorted(rows, np.arange(len(folded) + 1))
-        counts = firsts[texts + 1] - firsts[texts]
-        keys = ids[positions(firsts[texts], counts)] * self._num + np.repeat(held_out, counts)
-        is_shared = self._pairs[np.minimum(np.searchsorted(self._pairs, keys), len(self._pairs) - 1)] == keys
-        shared = np.bincount(np.repeat(np.arange(len(texts)), counts)[is_shared], minlength=len(texts))
-        are_twins = shared >= SIMILARITY * (sizes[texts] + self._sizes[held_out] - shared)
+        texts, held_out = self._candidates(rows, ids, len(folded))
+        shared = self._count_shared(rows, ids, texts, held_out)
+        num_of_both = sizes[texts] + self._sizes[held_out] - shared
+        are_twins = shared >= SIMILARITY * num_of_both
         return texts[are_twins], held_out[are_twins]
+
+    def _candidates(self, rows: Ints, ids: Ints, num_texts: int) -> tuple[Ints, Ints]:
+        """Return the texts and the held-out sentences to which enough of their grams lead; text `rows` have `ids`."""
+        counts = self._starts[ids + 1] - self._starts[ids]
+        first_counters = np.repeat((rows * self._num).astype(np.int32), counts)
+        counters = first_counters + self._rows[positions(self._starts[ids], counts)]
+        hits = np.bincount(counters, minlength=num_texts * self._num).reshape(num_texts, self._num)
+        texts, held_out = np.nonzero(hits >= self._needed)
+        return texts, held_out
+
+    def _count_shared(self, rows: Ints, ids: Ints, texts: Ints, held_out: Ints) -> Ints:
+        """Return how many grams each text shares with its held-out sentence."""
+        firsts, ends = np.searchsorted(rows, texts), np.searchsorted(rows, texts, side="right")
+        counts = ends - firsts
+        pairs = ids[positions(firsts, counts)] * self._num + np.repeat(held_out, counts)
+        _, is_shared = _look_up(self._pairs, pairs)
+        candidates = np.repeat(np.arange(len(texts)), counts)
+        return np.bincount(candidates[is_shared], minlength=len(texts))
+
+
+def _look_up(known: Ints, wanted: Ints) -> tuple[Ints, NDArray[np.bool_]]:
+    """Return where each of `wanted` is in the ascending `known`, which is not empty, and whether it is there."""
+    places = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+    return places, known[places] == wanted
 
 
 def _grams(folded: Sequence[str]) -> tuple[Ints, Ints]:

@@ -68,26 +68,33 @@ def choose_groups(pairs: Iterable[tuple[str, str]], counts: Mapping[str, int], s
     (sources, src), (targets, tgt) = (np.unique(side, return_inverse=True) for side in hashes.T)
     num_distinct = min(len(sources), len(targets))
     _refuse_few(num_distinct, counts)
+
     src_groups, tgt_groups = sources.copy(), targets.copy()
     while not np.array_equal(src_groups[src], tgt_groups[tgt]):  # pass the smallest hash on, until a group agrees
         smaller = np.minimum(src_groups[src], tgt_groups[tgt])
         np.minimum.at(src_groups, src, smaller)
         np.minimum.at(tgt_groups, tgt, smaller)
-    groups, members = np.unique(src_groups, return_inverse=True)
-    sizes = np.maximum(np.bincount(members), np.bincount(np.searchsorted(groups, tgt_groups)))
+    groups, group_of_source = np.unique(src_groups, return_inverse=True)
+    num_targets = np.bincount(np.searchsorted(groups, tgt_groups))
+    sizes = np.maximum(np.bincount(group_of_source), num_targets)
+
     most = num_distinct // _MAX_HOLDOUT_DIVISOR
     limits = {name: min(count, most) for name, count in sorted(counts.items())}
-    (fits,) = np.nonzero(sizes <= min(most, max(min(limits.values()) // _GROUP_DIVISOR, np.median(sizes))))
-    sums, start, names = sizes[fits].cumsum(), 0, dict[int, str]()
+    usual_size = max(min(limits.values()) // _GROUP_DIVISOR, np.median(sizes))
+    (fits,) = np.nonzero(sizes <= min(most, usual_size))
+    ends = sizes[fits].cumsum()
+    names: dict[int, str] = {}  # of groups
+    start = 0
     for name, limit in limits.items():
-        end = int(np.searchsorted(sums, limit + (sums[start - 1] if start else 0))) + 1
         if start >= len(fits):
             hint = "set data.holdout_groups to false, or data.valid and data.test"
             raise DataError(f"the sentences repeat too often to hold out {' and '.join(counts)} in groups", hint=hint)
+        num_before = ends[start - 1] if start else 0
+        end = int(np.searchsorted(ends, num_before + limit)) + 1
         names.update(dict.fromkeys(fits[start:end].tolist(), name))
         start = end
-    of_sources = zip(sources.tolist(), members.tolist(), strict=True)
-    return Holdout(seed, {value: names[of] for value, of in of_sources if of in names})
+    of_sources = zip(sources.tolist(), group_of_source.tolist(), strict=True)
+    return Holdout(seed, {source: names[group] for source, group in of_sources if group in names})
 
 
 def _refuse_few(num_distinct: int, counts: Mapping[str, int]) -> None:

@@ -103,10 +103,12 @@ class Typist:
 
     def _noise(self, text: str, words: Sequence[Span], word: int, draw: random.Random) -> dict[Span, str]:
         """Return the replacements, by span, of one piece of noise."""
-        start, end = words[word]
+        span = words[word]
+        start, end = span
+        written = text[start:end]
         following = words[word + 1] if word + 1 < len(words) else None
         kind = choose(("drop", "repeat", "swap", "space", "punctuation"), draw)
-        is_short = end - start <= _MAX_DROPPED and text[start:end].isalpha() and text[start:end].islower()
+        is_short = len(written) <= _MAX_DROPPED and written.isalpha() and written.islower()
         if kind == "drop" and is_short and len(words) >= _MIN_WORDS_TO_DROP and not self._without_spaces:
             # Also drop the space before it, or after it if it is the first word.
             before = start - 1 if start and text[start - 1] == " " else start
@@ -114,12 +116,12 @@ class Typist:
             if following is None or after <= following.start:
                 return {Span(before, after): ""}
         if kind == "repeat" and not self._without_spaces:
-            return {words[word]: f"{text[start:end]} {text[start:end]}"}
+            return {span: f"{written} {written}"}
         if kind == "swap" and following and not text[end : following.start].strip():
-            return {words[word]: text[following.start : following.end], following: text[start:end]}
+            return {span: text[following.start : following.end], following: written}
         if kind == "space":
-            return {words[word]: " " + text[start:end]}
-        return {words[word]: text[start:end] + choose(_STRAY[self._without_spaces], draw)}
+            return {span: " " + written}
+        return {span: written + choose(_STRAY[self._without_spaces], draw)}
 
 
 def _find_words(pattern: re.Pattern[str], text: str, protected: Sequence[Span]) -> list[Span]:

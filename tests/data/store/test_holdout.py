@@ -123,3 +123,10 @@ def test_pairs_that_all_hang_together_are_an_error_that_says_what_to_do():
     assert "data.holdout_groups to false" in str(raised.value)
     with pytest.raises(DataError, match="too few to hold out test"):
         choose_groups(chain[:9], {"test": 5}, 1)
+
+
+def test_too_few_groups_for_two_sets_are_the_same_error():
+    pairs = [("Satz", "sentence"), *((f"Danke {number}", "thanks") for number in range(100))]
+    pairs += [("Bitte", f"please {number}") for number in range(100)]
+    with pytest.raises(DataError, match="the sentences repeat too often to hold out valid and test in groups"):
+        choose_groups(pairs, {"valid": 5, "test": 5}, seed=1)

@@ -150,18 +150,20 @@ def _refuse_ids(rows: Sequence[Row], columns: tuple[int, int], names: Sequence[s
     text = [i for i in range(min(width, 1000)) if _share(rows, i, _is_text) > 0.5]
     if not set(text) - set(columns):
         return
+    numbers = [str(i + 1) for i in text[:_SHOWN_COLUMNS]]
+    several = len(text) > 1
+    such_as = f", such as [{numbers[0]}, {numbers[1]}]" if several else ", counted from 1"
     for side, column in zip(("source", "target"), columns, strict=True):
         share = _share(rows, column, _is_id)
-        if share > 0.9:
-            name = f" ('{names[column].strip()[:60]}')" if column < len(names) else ""
-            example = next(cells[column] for _, cells in rows if len(cells) > column and _is_id(cells[column]))
-            such_as = f", such as [{text[0] + 1}, {text[1] + 1}]" if len(text) > 1 else ", counted from 1"
-            likely = in_words([str(i + 1) for i in text[:_SHOWN_COLUMNS]])
-            fault = f"column {column + 1}{name}, chosen as the {side}, has numbers or IDs such as {example.strip()}"
-            where = f"{share:.0%} of the first {len(rows):,} rows"
-            message = f"{fault} in {where}; text is in column{'s' * (len(text) > 1)} {likely}"
-            hint = f"set columns to the source and target columns{such_as}"
-            raise DataError(message, path=path, line=rows[0][0], hint=hint)
+        if share <= 0.9:
+            continue
+        name = f" ('{names[column].strip()[:60]}')" if column < len(names) else ""
+        example = next(cells[column] for _, cells in rows if len(cells) > column and _is_id(cells[column]))
+        fault = f"column {column + 1}{name}, chosen as the {side}, has numbers or IDs such as {example.strip()}"
+        where = f"{share:.0%} of the first {len(rows):,} rows"
+        message = f"{fault} in {where}; text is in column{'s' * several} {in_words(numbers)}"
+        hint = f"set columns to the source and target columns{such_as}"
+        raise DataError(message, path=path, line=rows[0][0], hint=hint)
 
 
 def _share(rows: Sequence[Row], column: int, test: Callable[[str], bool]) -> float:
