@@ -18,6 +18,7 @@ from nmt.apps.recipes import distill as distill_module
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import ConfigError, NmtError, RunError
 from nmt.base.languages import Direction
+from nmt.base.partial_file import PartialFile
 from nmt.config import SearchOptions
 from nmt.data.read.lines import read_lines
 from nmt.translation import Translation, Translator
@@ -117,16 +118,16 @@ def test_a_distillation_that_was_killed_anywhere_ends_as_one_that_was_not(
     (tmp_path / "b").mkdir()
     whole, stopped = tmp_path / "a" / "run", tmp_path / "b" / "run"
     assert nmt(*command, whole).exit_code == 0
-    translate, calls = distill_module._as_lines, []
+    write, calls = PartialFile.write, []
 
     def killed(*arguments):
         calls.append(arguments)
         if len(calls) == 4:
             raise KeyboardInterrupt
-        return translate(*arguments)
+        return write(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(distill_module, "_as_lines", killed)
+        patch.setattr(PartialFile, "write", killed)
         assert nmt(*command, stopped).exit_code == 130
     (partial,) = stopped.parent.glob(".store/distill-*/*.partial")
     with partial.open("a") as file:
@@ -136,11 +137,11 @@ def test_a_distillation_that_was_killed_anywhere_ends_as_one_that_was_not(
 
     def counted(*arguments):
         translated.append(arguments)
-        return translate(*arguments)
+        return write(*arguments)
 
     with monkeypatch.context() as patch:
         stop_after(patch, 4)
-        patch.setattr(distill_module, "_as_lines", counted)
+        patch.setattr(PartialFile, "write", counted)
         assert nmt(*command, stopped, "--resume").exit_code == 130
     num_sources = len(list(read_lines(partial.with_suffix("")))) // num_best
     assert len(translated) == num_sources // 64 + 1 - 3  # the rest alone
@@ -150,7 +151,7 @@ def test_a_distillation_that_was_killed_anywhere_ends_as_one_that_was_not(
     for name in a.index().checkpoints:
         assert a.checkpoint(name).read_bytes() == b.checkpoint(name).read_bytes()
     with monkeypatch.context() as patch:
-        patch.setattr(distill_module, "_as_lines", killed)
+        patch.setattr(PartialFile, "write", killed)
         for option in ("--beam", 4), ("--n-best", 3), ("--mix-original", 0.5):
             refused = nmt(*command, stopped, "--resume", *option)
             assert str(refused.exception).startswith(f"{stopped}: this student was started on other text\n  repeat the")
@@ -185,16 +186,16 @@ def test_a_distillation_that_replaces_a_run_is_continued_by_the_command_that_it_
     command = ["distill", str(teacher), "--config", str(student), "--run", str(run), "--beam", "1", "--overwrite"]
     monkeypatch.setattr(sys, "argv", ["nmt", *command])
 
-    translate, calls = distill_module._as_lines, []
+    write, calls = PartialFile.write, []
 
     def killed(*arguments):
         calls.append(arguments)
         if len(calls) == 2:
             raise KeyboardInterrupt
-        return translate(*arguments)
+        return write(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(distill_module, "_as_lines", killed)
+        patch.setattr(PartialFile, "write", killed)
         assert nmt(*command).exit_code == 130
     (printed,) = [line.partition("Continue with: nmt ")[2] for line in messages if "Continue with: " in line]
     assert nmt(*shlex.split(printed)).exit_code == 0
@@ -291,16 +292,16 @@ def test_a_diversification_that_was_killed_ends_as_one_that_was_not(teacher, tmp
     whole, stopped = tmp_path / "a" / "run", tmp_path / "b" / "run"
     command = ("distill", teacher, "--reverse", teacher, *DIVERSE, "--run")
     assert nmt(*command, whole).exit_code == 0
-    translate, calls = distill_module._as_lines, []
+    write, calls = PartialFile.write, []
 
     def killed(*arguments):
         calls.append(arguments)
         if len(calls) in (3, 8):  # forward, then backward
             raise KeyboardInterrupt
-        return translate(*arguments)
+        return write(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(distill_module, "_as_lines", killed)
+        patch.setattr(PartialFile, "write", killed)
         assert nmt(*command, stopped).exit_code == 130
         assert nmt(*command, stopped, "--resume").exit_code == 130
     num_blocks = (len(versions_of(whole)[0]) + 127) // 128
