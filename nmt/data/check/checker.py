@@ -85,16 +85,17 @@ class Checker:
         src_len, tgt_len = (np.fromiter(map(len, side), dtype=np.int64, count=len(side)) for side in (src, tgt))
         numbers, questions = np.zeros((2, len(src)), dtype=np.int64), np.zeros((2, len(src)), dtype=np.bool_)
         rows = RowFeatures(src_len.astype(np.float64), tgt_len.astype(np.float64), *numbers, *questions)
-        near_hashes, folded = list[bytes](), list[str]()
         is_whole = (src_len > 0) & (tgt_len > 0)
-        too_long = np.maximum(src_len, tgt_len) > self.thresholds["too_long"]
+        is_too_long = np.maximum(src_len, tgt_len) > self.thresholds["too_long"]
         deviations = self.lengths.deviations(rows.src_len, rows.tgt_len)
-        flags = np.where(too_long, np.int64(BIT["too_long"]), 0)
-        flags |= np.where(np.abs(deviations) > self.thresholds["length_ratio"], np.int64(BIT["length_ratio"]), 0)
+        has_odd_ratio = np.abs(deviations) > self.thresholds["length_ratio"]
+        flags = is_too_long * np.int64(BIT["too_long"]) | has_odd_ratio * np.int64(BIT["length_ratio"])
         flags = np.where(is_whole, flags, BIT["empty"])
-        for row, (src_side, tgt_side, whole) in enumerate(
-            zip(Side.of_chunk(src), Side.of_chunk(tgt), is_whole.tolist(), strict=True)
-        ):
+
+        near_hashes: list[bytes] = []
+        folded: list[str] = []
+        sides = zip(Side.of_chunk(src), Side.of_chunk(tgt), is_whole.tolist(), strict=True)
+        for row, (src_side, tgt_side, whole) in enumerate(sides):
             if whole:
                 flags[row] |= self._check_pair(src_side, tgt_side)
                 if (src_side.marks | tgt_side.marks) & (DIGIT | QUESTION):
@@ -102,6 +103,7 @@ class Checker:
             folded.append(src_side.folded)
             has_hash = whole and self.bits & BIT["near_duplicate"] and src_side.folded and tgt_side.folded
             near_hashes.append(digest(f"{src_side.folded}\x1f{tgt_side.folded}") if has_hash else _NO_HASH)
+
         if self.twins is not None:
             flags[self.twins.find(folded)[0]] |= BIT["near_twin"]
         shifts = find_shifts(rows, self.lengths) if self.bits & BIT["shifted"] else []

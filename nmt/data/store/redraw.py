@@ -7,7 +7,7 @@ process draws the same, and so does a resumed training run.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Self
 
@@ -66,24 +66,28 @@ class Redraw:
         store is damaged.
         """
         stored = (self._src.read(indices), self._tgt.read(indices))
+        may_change = self._fits(stored)
+        for sentences in stored:
+            rows = np.repeat(np.arange(len(indices)), sentences.lengths)
+            may_change[rows[sentences.ids == UNK_ID]] = False
         key = (self._seed, epoch)
         kinds = kinds_of(ranks, len(self._store), self._augment, key, share_of_terms=self._share_of_terms)
-        may_change = np.ones(len(indices), dtype=bool)
-        for sentences, limit in zip(stored, self._limits, strict=True):
-            rows = np.repeat(np.arange(len(indices)), sentences.lengths)
-            num_unknown = np.bincount(rows[sentences.ids == UNK_ID], minlength=len(indices))
-            may_change &= (num_unknown == 0) & (sentences.lengths < limit)  # eos takes one
         changed = self._changed(stored, np.where(may_change, kinds, _UNCHANGED), indices, (ranks, epoch))
+
+        first_rank = int(ranks[0]) if len(ranks) else 0
         drawn = []
         for number, (side, before) in enumerate(zip((self._src, self._tgt), stored, strict=True)):
             texts = {row: pair[number] for row, pair in changed.items()}
-            seeds = (self._seed, epoch, int(ranks[0]) if len(ranks) else 0, _SEGMENTATIONS, number)
+            seeds = (self._seed, epoch, first_rank, _SEGMENTATIONS, number)
             drawn.append(side.segment(before, texts, np.flatnonzero(may_change), seeds))
-        fits = np.ones(len(indices), dtype=bool)
-        for after, limit in zip(drawn, self._limits, strict=True):
-            fits &= after.lengths < limit
+        fits = self._fits(drawn)
         src, tgt = (_where(fits, after, before) for after, before in zip(drawn, stored, strict=True))
         return _as_side(src, self._store.src), _as_side(tgt, self._store.tgt)
+
+    def _fits(self, sides: Sequence[Segmentations]) -> NDArray[np.bool_]:
+        """Return which pairs are within the limits on both sides, where eos takes one token."""
+        src_fits, tgt_fits = (side.lengths < limit for side, limit in zip(sides, self._limits, strict=True))
+        return src_fits & tgt_fits
 
     def _changed(
         self,
@@ -95,22 +99,24 @@ class Redraw:
         """Return the texts of the changed rows."""
         rows = np.flatnonzero(kinds != _UNCHANGED)
         corpora = np.searchsorted(self._corpus_ends, indices, side="right")
-        of_terms = np.flatnonzero(kinds == _TERMS)
-        in_terms = np.union1d(of_terms, (of_terms + 1) % len(indices))  # the next pair lends its words
-        ids = zip(in_terms.tolist(), *(_each(side, in_terms) for side in stored), strict=True)
-        tokens = {row: (src_ids, tgt_ids) for row, src_ids, tgt_ids in ids}
+        with_terms = np.flatnonzero(kinds == _TERMS)
+        in_terms = np.union1d(with_terms, (with_terms + 1) % len(indices))  # the next pair lends its words
         needed = np.union1d(rows, in_terms)
-        sides = (side.texts(sentences, needed) for side, sentences in zip((self._src, self._tgt), stored, strict=True))
-        texts = dict(zip(needed.tolist(), map(TextPair, *sides), strict=True))
+        src, tgt = stored
+        texts_of_rows = map(TextPair, self._src.texts(src, needed), self._tgt.texts(tgt, needed))
+        texts = dict(zip(needed.tolist(), texts_of_rows, strict=True))
+        ids_of_rows = zip(_each(src, in_terms), _each(tgt, in_terms), strict=True)
+        tokens = dict(zip(in_terms.tolist(), ids_of_rows, strict=True))
         ranks, epoch = position
         changed = {}
         for row in rows.tolist():
             draw = random.Random((self._seed << 96) + (epoch << 48) + int(ranks[row]))
-            corpus, following = corpora[row], (row + 1) % len(indices)
+            corpus = corpora[row]
             if kinds[row] == _TERMS:
-                one, other = (TokenizedPair(texts[r], *tokens[r]) for r in (row, following))
+                following = (row + 1) % len(indices)
                 lends = following != row and corpora[following] == corpus
-                pair = self._annotators[corpus].annotate(one, draw, other if lends else None)
+                other = TokenizedPair(texts[following], *tokens[following]) if lends else None
+                pair = self._annotators[corpus].annotate(TokenizedPair(texts[row], *tokens[row]), draw, other)
             else:
                 pair = self._changers[corpus].change(AUGMENT_KINDS[kinds[row]], texts[row], draw)
             if pair != texts[row]:
