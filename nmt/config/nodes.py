@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
+from functools import lru_cache
 from typing import NamedTuple
 
 import yaml
@@ -65,7 +66,7 @@ def read_tree(text: str, source: str, *, at: Loc = (), numbered: bool = True) ->
     line: int | None = None
     hint = ""
     try:
-        root = yaml.compose(text, CoreLoader)
+        root = _compose(text)
         data = None if root is None else reading.value(root, at, 0)
     except yaml.MarkedYAMLError as error:
         problem = f"not readable as YAML: {error.problem or error.context}"
@@ -83,6 +84,12 @@ def read_tree(text: str, source: str, *, at: Loc = (), numbered: bool = True) ->
     else:
         return Tree(data, reading.places, reading.faults)
     raise ConfigError(problem, path=source, line=line if numbered else None, hint=hint)
+
+
+@lru_cache(maxsize=8)
+def _compose(text: str) -> yaml.Node | None:
+    """Parse `text` into nodes, which `_Reading` leaves as they are: a command reads the same file several times."""
+    return yaml.compose(text, CoreLoader)
 
 
 class _Reading:
