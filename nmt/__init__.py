@@ -1,7 +1,8 @@
 """nmt: train, evaluate, run and ship your own neural translation model.
 
-`train`, `translate` and `evaluate` are the commands of the same names; `Translator` is a model in memory. The names in
-`__all__`, the parts in `nmt.model` and `nmt.evaluation.score` are the public interface; all else may change.
+`train`, `translate`, `evaluate`, `adapt`, `distill`, `synthesize` and `check` are the commands of the same names;
+`Translator` is a model in memory. The names in `__all__`, the parts in `nmt.model` and `nmt.evaluation.score` are the
+public interface; all else may change.
 """
 
 from __future__ import annotations
@@ -11,9 +12,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from nmt.apps.recipes.adapt import AdaptResult, adapt
+    from nmt.apps.recipes.distill import DistillResult, distill
+    from nmt.apps.recipes.language_model import Teacher
+    from nmt.apps.recipes.synthesize import SynthesizeResult, synthesize
     from nmt.artifacts.rundir import RunDir
     from nmt.base.errors import NmtError
     from nmt.config import Config, SearchOptions, load_config
+    from nmt.data.check.check import check
+    from nmt.data.check.summary import CheckReport
     from nmt.data.text.glossary import Glossary
     from nmt.evaluation.evaluation import Evaluation, evaluate
     from nmt.evaluation.scores import MetricScore
@@ -24,13 +31,18 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "Config", "Evaluation", "Glossary", "MetricScore", "NmtError", "RunDir", "SearchOptions", "SegmentTranslation",
-    "TrainRecord", "TrainResult", "Translation", "Translator", "ValidRecord", "__version__", "evaluate", "load_config",
-    "train", "translate",
+    "AdaptResult", "CheckReport", "Config", "DistillResult", "Evaluation", "Glossary", "MetricScore", "NmtError",
+    "RunDir", "SearchOptions", "SegmentTranslation", "SynthesizeResult", "Teacher", "TrainRecord", "TrainResult",
+    "Translation", "Translator", "ValidRecord", "__version__", "adapt", "check", "distill", "evaluate", "load_config",
+    "synthesize", "train", "translate",
 ]  # fmt: skip
 
+# The one place outside `apps/` that names it: recipes are loaded when they are called.
 _MODULES = {
+    "AdaptResult": "nmt.apps.recipes.adapt",
+    "CheckReport": "nmt.data.check.summary",
     "Config": "nmt.config",
+    "DistillResult": "nmt.apps.recipes.distill",
     "Evaluation": "nmt.evaluation.evaluation",
     "Glossary": "nmt.data.text.glossary",
     "MetricScore": "nmt.evaluation.scores",
@@ -38,13 +50,19 @@ _MODULES = {
     "RunDir": "nmt.artifacts.rundir",
     "SearchOptions": "nmt.config",
     "SegmentTranslation": "nmt.translation",
+    "SynthesizeResult": "nmt.apps.recipes.synthesize",
+    "Teacher": "nmt.apps.recipes.language_model",
     "TrainRecord": "nmt.training.metrics",
     "TrainResult": "nmt.training.run",
     "Translation": "nmt.translation",
     "Translator": "nmt.translation",
     "ValidRecord": "nmt.training.metrics",
+    "adapt": "nmt.apps.recipes.adapt",
+    "check": "nmt.data.check.check",
+    "distill": "nmt.apps.recipes.distill",
     "evaluate": "nmt.evaluation.evaluation",
     "load_config": "nmt.config",
+    "synthesize": "nmt.apps.recipes.synthesize",
     "train": "nmt.training.run",
     "translate": "nmt.translation",
 }

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import logging
-import sys
-from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,17 +17,12 @@ from nmt.apps.recipes.corpora import CorpusNames
 from nmt.artifacts.replacing import refuse_replacing
 from nmt.base.errors import ConfigError
 from nmt.base.files import to_json
-from nmt.base.machine import num_cores
-from nmt.base.progress import Progress
 from nmt.config import Config, DataConfig, load_config
-from nmt.config.corpora import DATA_SETS
 from nmt.config.dump import with_values
-from nmt.config.filters import SAFE_FILTERS, Filters
 from nmt.data.read.table_names import format_of
 
 if TYPE_CHECKING:
-    from nmt.data.check.profile import Expectations
-    from nmt.data.check.stream import CheckedPairs
+    pass
 
 log = logging.getLogger(__name__)
 
@@ -82,20 +74,16 @@ def check(
 
     Prints what each rule finds, examples with their line numbers, and what each filter would cost. Changes no corpus.
     """
+    from nmt.data.check.check import check as recipe
     from nmt.data.check.rules import RULES
+    from nmt.data.check.summary import render_report
 
     known = [rule.name for rule in RULES]
     for name in fail_on or []:
         if name not in known:
             raise typer.BadParameter(f"--fail-on {name}: no such rule; the rules are {', '.join(known)}")
     data = _data_section(config, CorpusNames(src, tgt, corpus, src_lang, tgt_lang), overrides)
-    expected, chunks = _check(data, langid=langid, workers=workers)
-    from nmt.data.check.summary import Summary, render_report
-
-    summary = Summary(expected, data.corpora("train"))
-    for chunk in chunks:
-        summary.add(chunk)
-    report = summary.report()
+    report = recipe(data, langid=langid, workers=workers)
     print_text(to_json(asdict(report), indent=2) if json else "\n".join(render_report(report)))
     if broken := [rule.name for rule in report.rules if rule.found and rule.name in (fail_on or [])]:
         log.info("failed on: %s", ", ".join(broken))
@@ -122,6 +110,7 @@ def clean(
     Uses the filters of --config if it turns any on, otherwise those that `nmt config new` writes. Change them with
     --set data.filters.RULE=VALUE.
     """
+    from nmt.data.check.check import check_corpus
     from nmt.data.check.stream import write_pairs
     from nmt.data.read.pairs import all_paths
 
@@ -132,39 +121,16 @@ def clean(
         if format_of(path.name) not in ("tsv", None):
             raise ConfigError("this output is plain text", path=path, hint="choose a name that ends in .tsv or .txt")
         refuse_existing(path, overwrite=overwrite)
-    _, chunks = _check(data, langid=langid, workers=workers)
+    _, chunks = check_corpus(data, langid=langid, workers=workers)
     log.info(write_pairs(chunks, data.corpora("train"), kept=output, rejected=rejected))
 
 
 def _data_section(config: Path | None, files: CorpusNames, overrides: list[str]) -> DataConfig:
-    """Return the data section to check, with the filters of the configuration, or the safe ones if all are off."""
+    """Return the data section to check."""
     if (config is None) == (not any(files[:3])):
         raise typer.BadParameter("give either --config, or the files: --src and --tgt, or --corpus")
     if config is None:
         return with_values(Config(data=files.data_section()), "the command line", overrides).data
-    data = load_config(config, overrides).data
-    if any(data.filters_of(files) != Filters() for files in data.corpora("train")):
-        return data
-    log.info("the configuration turns on no filter; using those that `nmt config new` writes")
-    return data.model_copy(update={"filters": SAFE_FILTERS})
+    from nmt.data.check.check import with_filters
 
-
-def _check(data: DataConfig, *, langid: bool, workers: int) -> tuple[Sequence[Expectations], Iterator[CheckedPairs]]:
-    """Learn in one pass over the training files what is usual; return it, and the checked pairs of the next pass."""
-    from nmt.data.check.profile import expect
-    from nmt.data.read.pairs import read_parallel
-
-    corpora = data.corpora("train")
-    held_out = chain.from_iterable(read_parallel(data.corpora(name)) for name in DATA_SETS[1:])
-    expected = expect(data, lambda: read_parallel(corpora), held_out, identify_languages=True if langid else None)
-
-    def chunks() -> Iterator[CheckedPairs]:
-        from nmt.data.check.stream import check_pairs
-
-        num_rows = sum({id(each.profile): each.profile.num_rows for each in expected}.values())
-        with Progress(total=num_rows, bar=sys.stderr.isatty()) as progress:
-            for chunk in check_pairs(read_parallel(corpora), expected, workers=workers or num_cores()):
-                yield chunk
-                progress.add(len(chunk.pairs))
-
-    return expected, chunks()
+    return with_filters(load_config(config, overrides).data)

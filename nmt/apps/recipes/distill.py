@@ -87,6 +87,8 @@ def distill(
     path = Path(run)
     if reverse and (n_best > 1 or mix_original):
         raise ConfigError("translations of both sides (reverse) cannot be used with n_best and mix_original")
+    if n_best > beam_size:
+        raise ConfigError(f"{n_best} translations need a beam of at least {n_best}")
     if not (resume or overwrite):
         refuse_existing(path)
     from nmt.training.corpus.prepare import find_store_root

@@ -1,0 +1,69 @@
+"""Check parallel text, pair by pair, and report what each rule finds."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+
+from nmt.base.machine import num_cores
+from nmt.base.progress import Progress
+from nmt.config import Config, DataConfig, load_config
+from nmt.config.corpora import DATA_SETS
+from nmt.config.filters import SAFE_FILTERS, Filters
+from nmt.data.check.profile import Expectations, expect
+from nmt.data.check.stream import CheckedPairs, check_pairs
+from nmt.data.check.summary import CheckReport, Summary
+from nmt.data.read.pairs import read_parallel
+
+log = logging.getLogger(__name__)
+
+
+def check(data: Config | DataConfig | str | Path, *, langid: bool = False, workers: int = 0) -> CheckReport:
+    """Check the training text of `data`, and report what each rule finds and what each filter would cost.
+
+    Args:
+        data: A configuration or the path of its YAML file; if it turns no filter on, those that `nmt config new` writes
+            count as turned on. Or a section `data`, whose filters are taken as they are.
+        langid: Identify the language of each side; slower, and needs the extra `langid`.
+        workers: Number of processes for a large corpus; 0: one per core. They import the main module of the program,
+            so a script must guard its code with `if __name__ == "__main__"`.
+
+    Returns the report, with examples by file and line. DataError if a file cannot be read. Changes no file.
+    """
+    if isinstance(data, str | Path):
+        data = load_config(Path(data))
+    section = data if isinstance(data, DataConfig) else with_filters(data.data)
+    expected, chunks = check_corpus(section, langid=langid, workers=workers)
+    summary = Summary(expected, section.corpora("train"))
+    for chunk in chunks:
+        summary.add(chunk)
+    return summary.report()
+
+
+def with_filters(data: DataConfig) -> DataConfig:
+    """Return `data`, with the safe filters if it turns none on."""
+    if any(data.filters_of(files) != Filters() for files in data.corpora("train")):
+        return data
+    log.info("the configuration turns on no filter; using those that `nmt config new` writes")
+    return data.model_copy(update={"filters": SAFE_FILTERS})
+
+
+def check_corpus(
+    data: DataConfig, *, langid: bool, workers: int
+) -> tuple[Sequence[Expectations], Iterator[CheckedPairs]]:
+    """Learn in one pass over the training files what is usual; return it, and the checked pairs of the next pass."""
+    corpora = data.corpora("train")
+    held_out = chain.from_iterable(read_parallel(data.corpora(name)) for name in DATA_SETS[1:])
+    expected = expect(data, lambda: read_parallel(corpora), held_out, identify_languages=True if langid else None)
+
+    def chunks() -> Iterator[CheckedPairs]:
+        num_rows = sum({id(each.profile): each.profile.num_rows for each in expected}.values())
+        with Progress(total=num_rows, bar=sys.stderr.isatty()) as progress:
+            for chunk in check_pairs(read_parallel(corpora), expected, workers=workers or num_cores()):
+                yield chunk
+                progress.add(len(chunk.pairs))
+
+    return expected, chunks()

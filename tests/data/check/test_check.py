@@ -1,0 +1,48 @@
+"""`nmt.check`, called as by a program."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import nmt
+
+PAIRS = [(f"Das ist der {i}. Satz in diesem Text.", f"This is sentence {i} of this text.") for i in range(40)]
+
+
+@pytest.fixture
+def corpus(tmp_path) -> Path:
+    rows = [*PAIRS, PAIRS[3], ("Das ist schÃ¶n hier.", "This is nice here."), ("", "Nobody said so.")]
+    path = tmp_path / "train.tsv"
+    path.write_text("".join(f"{src}\t{tgt}\n" for src, tgt in rows))
+    return path
+
+
+def found(report: nmt.CheckReport) -> dict[str, int]:
+    return {rule.name: rule.found for rule in report.rules if rule.found}
+
+
+def test_the_report_names_what_each_rule_finds_and_nothing_is_printed(corpus, tmp_path, capfd):
+    values = {"data": {"src_lang": "de", "tgt_lang": "en", "train": {"tsv": str(corpus)}}}
+    config = nmt.Config.model_validate(values)
+    report = nmt.check(config)
+    assert found(report).items() >= {"duplicate": 1, "mojibake": 1, "empty": 1}.items()
+    (example,) = next(rule.examples for rule in report.rules if rule.name == "mojibake")
+    assert (example.line, example.src) == (42, "Das ist schÃ¶n hier.")
+    assert capfd.readouterr().out == ""
+    (tmp_path / "my.yaml").write_text(f"data: {{src_lang: de, tgt_lang: en, train: {{tsv: {corpus}}}}}\n")
+    assert nmt.check(tmp_path / "my.yaml", workers=1) == report
+
+
+def test_a_configuration_without_filters_gets_the_safe_ones_and_a_section_keeps_its_own(corpus):
+    config = nmt.Config.model_validate({"data": {"src_lang": "de", "tgt_lang": "en", "train": {"tsv": str(corpus)}}})
+    with_safe, as_it_is = nmt.check(config), nmt.check(config.data)
+    assert found(with_safe) == found(as_it_is)
+    assert with_safe != as_it_is
+
+
+def test_a_file_that_is_missing_is_an_error(tmp_path):
+    config = nmt.Config.model_validate({"data": {"src_lang": "de", "tgt_lang": "en", "train": {"tsv": "nowhere.tsv"}}})
+    with pytest.raises(nmt.NmtError, match=r"nowhere\.tsv: no such file"):
+        nmt.check(config)
