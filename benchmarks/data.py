@@ -46,8 +46,9 @@ def commands(work: str, corpus: Path, languages: list[str], workers: int, langid
     """Return the command line for `work` on `corpus`."""
     if work == "filter":
         return [sys.executable, str(HERE / "data.py"), "--filter", str(corpus), *languages, str(workers), str(langid)]
-    command = [sys.executable, "-m", "nmt", "data", work, "--corpus", str(corpus), "--workers", str(workers)]
-    command += ["--src-lang", languages[0], "--tgt-lang", languages[1], *(["--langid"] if langid else [])]
+    command = [sys.executable, "-m", "nmt", "data", work, "--corpus", str(corpus)]
+    command += ["--src-lang", languages[0], "--tgt-lang", languages[1], "--set", f"training.threads={workers}"]
+    command += ["--set", "data.filters.wrong_language=2"] if langid else []
     return command + (["-o", str(corpus.with_suffix(".kept")), "--overwrite"] if work == "clean" else [])
 
 

@@ -35,8 +35,8 @@ WORKS: dict[str, list[str]] = {
     "check": ["data", "check", "--config", "filtered.yaml", "--json", "--workers", "2"],
     "clean": ["data", "clean", "--config", "filtered.yaml", "--output", "out/kept.tsv", "--rejected",
               "out/rejected.tsv.gz", "--workers", "2", "--overwrite"],
-    "store": ["train", "--config", "plain.yaml", "--run", "out/run", "--resume-if-exists"],
-    "filtered store": ["train", "--config", "filtered.yaml", "--run", "out/run", "--resume-if-exists"],
+    "store": ["train", "--config", "plain.yaml", "--run", "out/run", "--resume"],
+    "filtered store": ["train", "--config", "filtered.yaml", "--run", "out/run", "--resume"],
 }  # fmt: skip
 PATIENCE = 20  # seconds within which the workers of a killed process must end
 

@@ -112,7 +112,7 @@ class TrainResult(NamedTuple):
 
 
 def train(config: Config | str | Path, run: str | Path, *, on_update: OnRecord | None = None) -> TrainResult:
-    """Train the run at the path `run`, or continue it if it exists, like `nmt train --resume-if-exists`.
+    """Train the run at the path `run`, or continue it if it exists, like `nmt train --resume`.
 
     `config` is a configuration or the path of its YAML file. `on_update` is called with each record that is written
     into `logs/metrics.jsonl`: a TrainRecord every `training.log_every` updates, and a ValidRecord per validation.

@@ -17,7 +17,8 @@ from nmt.apps.recipes.corpora import CorpusNames
 from nmt.artifacts.replacing import refuse_replacing
 from nmt.base.errors import ConfigError
 from nmt.base.files import to_json
-from nmt.config import Config, DataConfig, load_config
+from nmt.base.machine import bounded
+from nmt.config import Config, load_config
 from nmt.config.dump import with_values
 from nmt.data.read.table_names import format_of
 
@@ -30,12 +31,6 @@ app = typer.Typer(help="Find problems in parallel text, and clean it.", no_args_
 
 ConfigPath = Annotated[
     Path | None, typer.Option("--config", "-c", help="Configuration (YAML) whose training files and filters to use.")
-]
-Langid = Annotated[
-    bool, typer.Option("--langid", help="Identify the language of each side (slower; needs the extra langid).")
-]
-Workers = Annotated[
-    int, typer.Option(min=0, max=1024, metavar="N", help="Processes for a large corpus. 0: one per core.")
 ]
 FailOn = Annotated[
     list[str] | None,
@@ -65,14 +60,13 @@ def check(
     src_lang: SrcLang = None,
     tgt_lang: TgtLang = None,
     overrides: Overrides = [],  # noqa: B006 (typer reads it, nobody changes it)
-    langid: Langid = False,
-    workers: Workers = 0,
     json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
     fail_on: FailOn = None,
 ) -> None:
     """Check parallel text, pair by pair: nmt data check --src a.de --tgt a.en
 
     Prints what each rule finds, examples with their line numbers, and what each filter would cost. Changes no corpus.
+    --set data.filters.wrong_language=2 identifies the language of each side, --set training.threads=N limits processes.
     """
     from nmt.data.check.check import check as recipe
     from nmt.data.check.rules import RULES
@@ -82,8 +76,8 @@ def check(
     for name in fail_on or []:
         if name not in known:
             raise typer.BadParameter(f"--fail-on {name}: no such rule; the rules are {', '.join(known)}")
-    data = _data_section(config, CorpusNames(src, tgt, corpus, src_lang, tgt_lang), overrides)
-    report = recipe(data, langid=langid, workers=workers)
+    wanted = _wanted(config, CorpusNames(src, tgt, corpus, src_lang, tgt_lang), overrides)
+    report = recipe(wanted.data, workers=bounded(wanted.training.threads))
     print_text(to_json(asdict(report), indent=2) if json else "\n".join(render_report(report)))
     if broken := [rule.name for rule in report.rules if rule.found and rule.name in (fail_on or [])]:
         log.info("failed on: %s", ", ".join(broken))
@@ -101,8 +95,6 @@ def clean(
     src_lang: SrcLang = None,
     tgt_lang: TgtLang = None,
     overrides: Overrides = [],  # noqa: B006
-    langid: Langid = False,
-    workers: Workers = 0,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace output files that exist.")] = False,
 ) -> None:
     """Write the pairs that the filters keep: nmt data clean --src a.de --tgt a.en -o kept.tsv --rejected rejected.tsv
@@ -114,23 +106,24 @@ def clean(
     from nmt.data.check.stream import write_pairs
     from nmt.data.read.pairs import all_paths
 
-    data = _data_section(config, CorpusNames(src, tgt, corpus, src_lang, tgt_lang), overrides)
+    wanted = _wanted(config, CorpusNames(src, tgt, corpus, src_lang, tgt_lang), overrides)
     paths = [output, rejected] if rejected else [output]
-    refuse_replacing(paths, [*filter(None, [config]), *all_paths(data)])
+    refuse_replacing(paths, [*filter(None, [config]), *all_paths(wanted.data)])
     for path in paths:
         if format_of(path.name) not in ("tsv", None):
             raise ConfigError("this output is plain text", path=path, hint="choose a name that ends in .tsv or .txt")
         refuse_existing(path, overwrite=overwrite)
-    _, chunks = check_corpus(data, langid=langid, workers=workers)
-    log.info(write_pairs(chunks, data.corpora("train"), kept=output, rejected=rejected))
+    _, chunks = check_corpus(wanted.data, workers=bounded(wanted.training.threads))
+    log.info(write_pairs(chunks, wanted.data.corpora("train"), kept=output, rejected=rejected))
 
 
-def _data_section(config: Path | None, files: CorpusNames, overrides: list[str]) -> DataConfig:
-    """Return the data section to check."""
+def _wanted(config: Path | None, files: CorpusNames, overrides: list[str]) -> Config:
+    """Return the configuration whose data to check."""
     if (config is None) == (not any(files[:3])):
         raise typer.BadParameter("give either --config, or the files: --src and --tgt, or --corpus")
     if config is None:
-        return with_values(Config(data=files.data_section()), "the command line", overrides).data
+        return with_values(Config(data=files.data_section()), "the command line", overrides)
     from nmt.data.check.check import with_filters
 
-    return with_filters(load_config(config, overrides).data)
+    wanted = load_config(config, overrides)
+    return wanted.model_copy(update={"data": with_filters(wanted.data)})

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nmt.apps.commands.options import Device, NewRun, Overrides, Precision, ReplaceRun, refuse
+from nmt.apps.commands.options import NewRun, Overrides, ReplaceRun, refuse
 from nmt.apps.commands.streams import print_text
 from nmt.apps.commands.train import exit_unfinished, log_next_steps, prepare_to_train, stopping
 from nmt.apps.recipes.defaults import BEAM_SIZE
@@ -69,8 +69,6 @@ def distill(
     n_best: NBest = 1,
     mix_original: MixOriginal = 0.0,
     overrides: Overrides = [],  # noqa: B006 (typer reads it, nobody changes it)
-    device: Device = "auto",
-    precision: Precision = "auto",
     resume: Resume = False,
     overwrite: ReplaceRun = False,
 ) -> None:
@@ -101,8 +99,6 @@ def distill(
             n_best=n_best,
             mix_original=mix_original,
             overrides=overrides,
-            device=device,
-            precision=precision,
             resume=resume,
             overwrite=overwrite,
             interrupt=interrupt,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nmt.apps.commands.options import Device, Engine, From, Models, Precision, To, find_models, load_translator
+from nmt.apps.commands.options import Device, From, Models, To, find_models, load_translator
 from nmt.apps.commands.streams import print_text
 from nmt.base.files import to_json
 from nmt.config.corpora import ParallelFiles
@@ -34,9 +34,7 @@ def score(
         bool,
         typer.Option("--per-token", help="Print one JSON object per line, with the log-probability of every token."),
     ] = False,
-    engine: Engine = "auto",
     device: Device = "auto",
-    precision: Precision = "auto",
 ) -> None:
     """Compute the log-probability of given translations.
 
@@ -45,7 +43,7 @@ def score(
     if (src is None) != (tgt is None) or (tsv is None) == (src is None):
         raise typer.BadParameter("give --src and --tgt, or --tsv")
     pairs = read_rows(tsv) if tsv is not None else read_parallel(ParallelFiles(src=str(src), tgt=str(tgt)))
-    translator = load_translator(find_models(models), engine, device, precision)
+    translator = load_translator(find_models(models), "auto", device, "auto")
     while block := list(islice(pairs, BLOCK_LINES)):
         scores = translator.score([pair.src for pair in block], [pair.tgt for pair in block], to=to, from_=from_)
         for pair, scored in zip(block, scores, strict=True):

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from nmt.apps.commands.options import Device, Engine, Precision
+from nmt.apps.commands.options import Device, Precision
 from nmt.apps.server.settings import Settings
 from nmt.base.errors import printable, require
 from nmt.base.machine import request_exact_mkl
@@ -32,7 +32,6 @@ Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port to lis
 Keys = Annotated[
     Path | None, typer.Option("--api-keys", help="File with API keys, one per line. Default: no key is needed.")
 ]
-BatchTokens = Annotated[int, typer.Option(min=1, metavar="N", help="Maximum source tokens per batch.")]
 CharLimit = Annotated[int, typer.Option(min=1, max=10_000_000, metavar="N", help="Maximum characters per request.")]
 BatchLimit = Annotated[int, typer.Option(min=1, max=100_000, metavar="N", help="Maximum texts per request.")]
 FileLimit = Annotated[
@@ -75,7 +74,6 @@ def serve(
     host: Host = "127.0.0.1",
     port: Port = 5000,
     api_keys: Keys = None,
-    batch_tokens: BatchTokens = 4096,
     char_limit: CharLimit = 20_000,
     batch_limit: BatchLimit = 500,
     file_limit: FileLimit = 2.0,
@@ -84,7 +82,6 @@ def serve(
     allow_origin: AllowOrigin = "",
     corrections: CorrectionsFile = None,
     tm: MemoryFile = "",
-    engine: Engine = "auto",
     device: Device = "auto",
     precision: Precision = "auto",
 ) -> None:
@@ -102,7 +99,6 @@ def serve(
     settings = Settings(
         host=host,
         port=port,
-        batch_tokens=batch_tokens,
         char_limit=char_limit,
         batch_limit=batch_limit,
         file_limit=int(file_limit * 1_000_000),
@@ -111,7 +107,6 @@ def serve(
         allow_origin=allow_origin,
         corrections=corrections,
         tm=tm,
-        engine=engine,
         device=device,
         precision=precision,
     )

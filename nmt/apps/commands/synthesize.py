@@ -17,7 +17,6 @@ from nmt.apps.recipes.defaults import NUM_EXAMPLES, NUM_REQUESTS
 from nmt.artifacts.replacing import refuse_replacing
 from nmt.base.errors import NmtError
 from nmt.config import SearchOptions
-from nmt.config.filters import THRESHOLDS
 
 if TYPE_CHECKING:
     from nmt.artifacts.rundir import RunDir
@@ -58,16 +57,6 @@ MinScore = Annotated[
 Keep = Annotated[
     float, typer.Option(min=0.0, max=1.0, metavar="SHARE", help="Share of the valid pairs to keep, best scores first.")
 ]
-LengthRatio = Annotated[
-    float,
-    typer.Option(
-        min=0.0,
-        max=1000.0,
-        metavar="N",
-        help="Drop pairs whose lengths differ from the usual ratio by more than N standard deviations (Gale and Church "
-        "1993); 0: no limit.",
-    ),
-]
 TeacherUrl = Annotated[
     str | None,
     typer.Option(
@@ -103,7 +92,6 @@ def synthesize(
     models: shared.Models = None,
     teacher: TeacherUrl = None,
     config: ModelToTrain = None,
-    checkpoint: shared.Checkpoint = None,
     forward: Forward = False,
     resume: shared.Resume = False,
     to: shared.To = None,
@@ -111,15 +99,12 @@ def synthesize(
     search: SearchFlags = SearchFlags({}),  # noqa: B008 (one option per field)
     min_score: MinScore = None,
     keep: Keep = 1.0,
-    length_ratio: LengthRatio = THRESHOLDS["length_ratio"],
     allow: Allow = None,
     examples: Examples = NUM_EXAMPLES,
     requests: Requests = NUM_REQUESTS,
     ray: shared.Ray = None,
     ray_workers: shared.RayWorkers = None,
-    engine: shared.Engine = "auto",
     device: shared.Device = "auto",
-    precision: shared.Precision = "auto",
 ) -> None:
     """Make synthetic sentence pairs from monolingual text.
 
@@ -138,8 +123,7 @@ def synthesize(
             "--teacher needs --config, the configuration of the model to train; without --teacher, omit it": one_lacks,
         }
     )
-    others = {"--checkpoint": checkpoint, "--ray": ray, "--min-score": min_score, "--keep": keep < 1}
-    others["--engine, --device or --precision"] = {engine, device, precision} != {"auto"}
+    others = {"--ray": ray, "--min-score": min_score, "--keep": keep < 1, "--device": device != "auto"}
     others |= {shared.SEARCH_FLAGS.get(name, "--set"): name not in _OF_SERVERS for name in search.given}
     refuse({f"{name} cannot be used with --teacher": teacher and given for name, given in others.items()})
     try:
@@ -152,8 +136,8 @@ def synthesize(
         model = Teacher(teacher, config, models[0] if models else None, examples, requests)
         translator, options = None, search.change(SearchOptions())
     else:
-        model = find_models(models, checkpoint)
-        translator = open_translator(model, engine, device, precision, ray, ray_workers, scores=scores)
+        model = find_models(models)
+        translator = open_translator(model, "auto", device, "auto", ray, ray_workers, scores=scores)
         options = search.change(model[0].config().decoding)
     lines: Path | Iterator[str] = Path(input)
     if input == _DASH:
@@ -172,7 +156,6 @@ def synthesize(
         options=options,
         min_score=min_score,
         keep=keep,
-        length_ratio=length_ratio,
         allow=allow or (),
         name="standard input",
         resume=resume,

@@ -45,9 +45,8 @@ def train(
     tgt_lang: TgtLang = None,
     reverse: Annotated[bool, typer.Option("--reverse", help="Train the opposite direction.")] = False,
     overrides: Overrides = [],  # noqa: B006 (typer reads it, nobody changes it)
-    resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")] = False,
-    resume_if_exists: Annotated[
-        bool, typer.Option("--resume-if-exists", help="Resume the run if it exists, else start it (for clusters).")
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Resume an interrupted run; with --config, start it if there is none.")
     ] = False,
     overwrite: ReplaceRun = False,
     num_processes: Annotated[
@@ -60,8 +59,8 @@ def train(
     new` suggests, and trains with it.
     """
     files = CorpusNames(src, tgt, corpus, src_lang, tgt_lang)
-    if resume + resume_if_exists + overwrite > 1:
-        raise typer.BadParameter("choose one of --resume, --resume-if-exists and --overwrite")
+    if resume and overwrite:
+        raise typer.BadParameter("choose one of --resume and --overwrite")
     if config is not None and (given := files.given()):
         raise typer.BadParameter(f"{given[0]} is for a new configuration; give it, or --config")
     if config is None and not files.given() and (reverse or not (resume and run)):
@@ -77,17 +76,17 @@ def train(
         settings = with_values(settings.model_copy(update={"data": settings.data.reversed()}), config)
     assert run is not None
     # torchrun restarts the processes after one of them has died.
-    resume_if_exists |= not resume and environment_count("TORCHELASTIC_RESTART_COUNT", 0) > 0
-    if not (resume or resume_if_exists or overwrite):
+    resume |= environment_count("TORCHELASTIC_RESTART_COUNT", 0) > 0
+    if not (resume or overwrite):
         refuse_existing(run)  # here too, so that the error comes before torch is imported
-    if settings is not None and not (resume or resume_if_exists):
+    if settings is not None and not resume:
         refuse_replacing_parts(run, settings)
     if num_processes > 1 and "WORLD_SIZE" not in os.environ:
         from nmt.training.processes import launch
 
         raise typer.Exit(launch(sys.argv[1:], num_processes))
     how_to_resume = f"nmt train --resume --run {shlex.quote(str(run))}"
-    how: How = "resume" if settings is None or resume else "either" if resume_if_exists else "start"
+    how: How = "start" if not resume else "resume" if config is None else "either"
     train_run(settings, run, how, how_to_resume, overwrite=overwrite)
     log_next_steps(run)
 

@@ -156,7 +156,7 @@ def _refuse_other_text(config: Config, run: Path) -> None:
         for each in (config, RunDir(run).config())
     )
     if now != before:
-        options = "--config, --beam, --n-best, --mix-original and --precision"
+        options = "--config, --beam, --n-best and --mix-original"
         hint = f"repeat the teachers, {options}, or start over with --overwrite"
         raise RunError("this student was started on other text", path=run, hint=hint)
 

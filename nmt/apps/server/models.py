@@ -23,7 +23,7 @@ class ServedModel:
         self.translator = translator
         self.name = name
         self.directions = translator.languages.pairs
-        self.batcher = Batcher(name, self.translate, settings.batch_tokens, metrics, pace)
+        self.batcher = Batcher(name, self.translate, translator.options.batch_tokens, metrics, pace)
         self._request = lru_cache(self._make_request)
 
     def translate(self, segments: Sequence[QueuedSegment]) -> list[SegmentResult]:

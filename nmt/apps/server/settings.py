@@ -18,7 +18,6 @@ class Settings:
 
     host: str = "127.0.0.1"
     port: int = 5000
-    batch_tokens: int = 4096  # maximum source tokens per batch
     char_limit: int = 20_000  # maximum characters per request
     batch_limit: int = 500  # maximum texts per request
     file_limit: int = 2_000_000  # maximum bytes and characters per document; 0: documents are not accepted

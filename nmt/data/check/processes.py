@@ -39,7 +39,7 @@ def check_in_processes(
             first, future = pending.popleft()
             yield first, future.result()
     except BrokenProcessPool:
-        hint = "it may have run out of memory; try one process: --workers 1, or for training training.threads 1"
+        hint = "it may have run out of memory; try one process: --set training.threads=1"
         raise NmtError("a process that checks the corpus was killed", hint=hint) from None
     finally:
         pool.shutdown(cancel_futures=True)

@@ -23,7 +23,7 @@ _MAX_COUNTED = 2000  # characters; longer sentences count as this long in median
 
 _MAX_TEXT = 100  # columns of an example
 _NEEDS = {
-    "wrong_language": "needs --langid",
+    "wrong_language": "needs data.filters.wrong_language",
     "overlap": "needs a configuration with data.valid or data.test",
     "near_overlap": "the same",
     "near_twin": "the same",

@@ -326,7 +326,7 @@ def test_a_signal_while_a_corpus_is_checked_by_processes_ends_in_one_line(tmp_pa
     (tmp_path / "a.tsv").write_text("".join(f"{n} a b c\t{n} d e f\n" for n in range(40_000)))
     output = ["-o", "kept.tsv"] if command == "clean" else []
     languages = ["--src-lang", "en", "--tgt-lang", "de"]
-    arguments = ["data", command, "--corpus", "a.tsv", *languages, "--workers", "2", *output]
+    arguments = ["data", command, "--corpus", "a.tsv", *languages, "--set", "training.threads=2", *output]
     script = STOPPED_WITH_PROCESSES.format(process=process, number=number)
     assert stopped(script, *arguments, cwd=tmp_path) == (code, "stopped\n")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.tsv", "stops.py"]

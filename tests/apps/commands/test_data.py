@@ -172,4 +172,4 @@ def test_wrong_options_have_one_message(arguments, message):
 def test_language_identification_says_how_to_install_it():
     if can_identify_languages():
         pytest.skip("the extra langid is installed")
-    assert "pip install" in fail("check", *FILES, "--langid").hint
+    assert "pip install" in fail("check", *FILES, "--set", "data.filters.wrong_language=2").hint

@@ -137,7 +137,7 @@ def test_answers_that_are_no_translation_are_counted_and_left_out(folder, chat, 
     assert pairs("out.tsv") == [[backwards(line), line] for line in LINES[len(kinds) :]]
     counts = "3 refused, 3 explained, 2 empty, 1 unfinished, 1 looped, 1 copied, 1 wrong_language"
     assert f"kept 28 of 40 pairs from 40 lines; dropped: {counts}" in messages
-    synthesize(chat, "-o", "all.tsv", "--allow", "explained", "--allow", "copied", "--length-ratio", "0")
+    synthesize(chat, "-o", "all.tsv", "--allow", "explained", "--allow", "copied", "--allow", "length_ratio")
     assert len(pairs("all.tsv")) == 32
 
 
@@ -163,7 +163,7 @@ def test_a_line_that_always_fails_is_counted_if_others_are_answered(folder, chat
         return fault(text)
 
     chat.fault = in_turns
-    synthesize(chat, "-o", "out.tsv", "--requests", "2", "--length-ratio", "0")
+    synthesize(chat, "-o", "out.tsv", "--requests", "2", "--allow", "length_ratio")
     assert pairs("out.tsv") == [[backwards(line), line] for line in LINES[1:3]]
     assert "kept 2 of 3 pairs from 3 lines; dropped: 1 failed" in messages
 
@@ -281,7 +281,7 @@ def test_the_key_is_not_sent_to_where_the_server_redirects(folder, chat, monkeyp
         (["--beam", "3"], "--beam cannot be used with --teacher"),
         (["--set", "decoding.exact=true"], "--set cannot be used with --teacher"),
         (["--keep", "0.5"], "--keep cannot be used with --teacher"),
-        (["--device", "cpu"], "--engine, --device or --precision cannot be used with --teacher"),
+        (["--device", "cpu"], "--device cannot be used with --teacher"),
         (["--ray", "auto"], "--ray cannot be used with --teacher"),
     ],
 )
