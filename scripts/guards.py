@@ -138,7 +138,7 @@ GUARDS = [
         "nmt/data/read/formats/tables.py",
         "            elif len(cells) > max(width, needed):\n",
         "            elif False:\n",
-        "tests/data/read/test_corpus.py::test_a_row_with_more_columns_than_the_first_is_named",
+        "tests/data/read/test_pairs.py::test_a_row_with_more_columns_than_the_first_is_named",
     ),
     Guard(
         "rows that a spreadsheet could not compute are left out",
@@ -198,7 +198,7 @@ GUARDS = [
     ),
     Guard(
         "an output does not replace an input",
-        "nmt/apps/commands/outputs.py",
+        "nmt/artifacts/replacing.py",
         "        if _identity(real) in read:\n",
         "        if False:\n",
         "tests/apps/commands/test_translate_text.py::test_an_output_never_replaces_its_input",
