@@ -60,6 +60,13 @@ def test_a_model_is_loaded_without_torchs_compiler(digits_run):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_a_model_of_common_languages_translates_without_the_package_of_all_others(digits_run):
+    translate = f"import nmt, sys; nmt.translate('123', {str(digits_run)!r})"
+    check = f"{translate}; sys.exit(' '.join({{'langcodes', 'language_data', 'openai'}} & {{*sys.modules}}) or 0)"
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 POSIX_ONLY = ("fcntl", "grp", "pwd", "resource", "termios")
 IMPORT_ALL = f"""
 import importlib, pkgutil, sys
