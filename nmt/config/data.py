@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from nmt.base.languages import Direction, is_variant
-from nmt.config.base import Count, Portion, Rate, Section
+from nmt.config.base import Count, Rate, Section
 from nmt.config.corpora import DATA_SETS, ONE_CORPUS_OR_MORE, Corpora, LanguageCode, ParallelFiles
 from nmt.config.filters import Filters
 
@@ -27,9 +27,6 @@ class AugmentConfig(Section):
     no_final_punctuation: Share = Field(0.0, description="both sides without their final . ! ?")
     noise: Share = Field(0.0, description="source with words swapped, repeated or dropped, stray spaces, punctuation")
     emoji: Share = Field(0.0, description="the same emoji or symbols at the start or end of both sides")
-    word_rate: Portion = Field(
-        0.1, description="share of the source words that typos and noise change; at least one word"
-    )
 
     def shares(self) -> dict[str, float]:
         """Return the share of each kind of change, by name."""
@@ -47,8 +44,8 @@ class AugmentConfig(Section):
         return self
 
 
-AUGMENT_KINDS = tuple(name for name in AugmentConfig.model_fields if name != "word_rate")
-"""The kinds of changes: the fields that are shares."""
+AUGMENT_KINDS = tuple(AugmentConfig.model_fields)
+"""The kinds of changes."""
 
 
 class GlossaryConfig(Section):
@@ -77,9 +74,6 @@ class DataConfig(Section):
     test: Corpora | None = Field(None, description="null: held out from train")
     holdout_size: Count = Field(
         500, description="number of source sentences held out for each of valid and test that is null"
-    )
-    holdout_seed: int = Field(
-        1, ge=0, lt=2**31, description="seed that chooses the held-out sentences, independent of training.seed"
     )
     holdout_groups: bool = Field(
         False,

@@ -26,6 +26,9 @@ REMOVED = {
     "optimizer": "AdamW is the only one: delete the line",
     "simcut": "it gained nothing: delete the line",
     "calibrate_length": "it gained nothing: delete the line",
+    "weight_decay": "AdamW has none: delete the line",
+    "holdout_seed": "the seed is always 1: delete the line, or give data.valid and data.test",
+    "word_rate": "typos and noise always change a tenth of the words: delete the line",
     "r_drop": "it wins nowhere in the same minutes: delete the line, and train for more updates",
     **dict.fromkeys(
         ("near_duplicate", "repeated_source", "mixed_scripts", "punctuation_mismatch", "near_overlap"),

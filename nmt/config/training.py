@@ -79,9 +79,6 @@ class TrainingConfig(Section):
     )
     betas: tuple[Rate, Rate] = Field((0.9, 0.98), description="betas of AdamW")
     eps: float = Field(1e-9, gt=0.0, description="epsilon of AdamW")
-    weight_decay: float = Field(
-        0.0, ge=0.0, description="weight decay of the matrices; biases, norms and embeddings have none"
-    )
     clip_norm: float = Field(1.0, ge=0.0, description="maximum gradient norm; 0: no clipping")
     label_smoothing: Rate = Field(0.1, description="probability mass that the loss spreads over all tokens")
     both_directions: bool = Field(

@@ -13,7 +13,6 @@ from nmt.artifacts.rundir import DirectedPairs, RunDir
 from nmt.base.errors import DataError, RunError
 from nmt.base.languages import Direction
 from nmt.config import SearchOptions
-from nmt.config.data import AugmentConfig
 from nmt.data.read.lines import read_lines
 from nmt.data.read.pairs import read_rows
 from nmt.data.text.augment import PairChanger, TextPair
@@ -40,7 +39,7 @@ class TestSet(NamedTuple):
         """Return the set with every pair changed in one way of `data.augment`, which leaves `symbols` as they are."""
         sets = []
         for each in self.sets:
-            changer = PairChanger(each.direction, symbols, AugmentConfig().word_rate)
+            changer = PairChanger(each.direction, symbols)
             texts = map(TextPair, each.sources, each.references)
             pairs = [changer.change(kind, pair, random.Random(number)) for number, pair in enumerate(texts)]
             sets.append(each._replace(sources=[pair.src for pair in pairs], references=[pair.tgt for pair in pairs]))

@@ -22,7 +22,7 @@ CONFIG = Config.model_validate(
         "tokenizer": {
             "user_symbols": ["<2de>", "yes", "[a]", "'", '"', "#", "12:30", "1e5", "~", "<<", "-", "=", "中"]
         },
-        "training": {"eps": 1e-9, "lr": 3e-4, "weight_decay": 1e22, "betas": [0.9, 0.98]},
+        "training": {"eps": 1e-9, "lr": 3e-4, "warmup_updates": 399, "betas": [0.9, 0.98]},
     }
 )
 
@@ -39,7 +39,7 @@ def test_every_yaml_reader_sees_the_same_numbers_and_words():
     assert read["data"]["src_lang"] == "no"
     assert read["data"]["valid"]["tgt"] == "2020-01-01"
     assert tuple(read["tokenizer"]["user_symbols"]) == CONFIG.tokenizer.user_symbols
-    assert [read["training"][key] for key in ("eps", "lr", "weight_decay")] == [1e-9, 3e-4, 1e22]
+    assert [read["training"][key] for key in ("eps", "lr", "warmup_updates")] == [1e-9, 3e-4, 399]
 
 
 def test_the_text_of_a_section_without_comments():

@@ -173,11 +173,11 @@ def _request(
         listed = ", ".join(map(str, data.directions))
         hint = "give the languages with --src-lang and --tgt-lang"
         raise ConfigError(f"the run does not translate {direction}; it has {listed}", hint=hint)
-    held_out = [override for override in overrides if override.startswith(("data.holdout_size=", "data.holdout_seed="))]
+    held_out = [override for override in overrides if override.startswith("data.holdout_size=")]
     named = with_values(Config(data=data), "configuration of the run", held_out).data
     new_test = files.for_files(test).corpora_of(data) if test else ()
     old = _old_test_files(old_test, data, direction) if old_test else ()
-    return Request(corpora, direction, new_test, old, mix, named.holdout_size, named.holdout_seed)
+    return Request(corpora, direction, new_test, old, mix, named.holdout_size)
 
 
 def _old_test_files(old_test: list[str], data: DataConfig, direction: Direction) -> tuple[ParallelFiles, ...]:

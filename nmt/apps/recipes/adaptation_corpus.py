@@ -44,7 +44,6 @@ class Request(NamedTuple):
     old_test: tuple[ParallelFiles, ...] = ()  # empty: the run's
     mix: float | None = None  # share of the old corpus in training; None: DEFAULT_MIX if the old corpus can be read
     holdout_size: int = 500
-    holdout_seed: int = 1
 
 
 class Portion(NamedTuple):
@@ -155,7 +154,7 @@ def epochs_for(num_pairs: int) -> int:
 def _hold_out(new: _Texts, request: Request) -> dict[str, _Texts]:
     """Return the new validation set, and the test set: the requested one, or one that is also held out."""
     names = ["valid"] if request.test else ["valid", "test"]
-    holdout = choose_holdout((src for src, _ in new), dict.fromkeys(names, request.holdout_size), request.holdout_seed)
+    holdout = choose_holdout((src for src, _ in new), dict.fromkeys(names, request.holdout_size))
     sets: dict[str, _Texts] = {name: [pair for pair in new if holdout.split_of(pair[0]) == name] for name in names}
     if request.test:
         sets["test"] = read_texts(request.test)

@@ -31,8 +31,7 @@ from nmt.translation import LanguagePair, Translator
 log = logging.getLogger(__name__)
 
 BLOCK_LINES = 256  # sources that are translated and written at once: the most that are lost if the process is killed
-_FROM_TEACHER = ("src_lang", "tgt_lang", "train", "valid", "test", "holdout_size", "holdout_seed", "filters",
-                 "temperature")  # fmt: skip
+_FROM_TEACHER = ("src_lang", "tgt_lang", "train", "valid", "test", "holdout_size", "filters", "temperature")
 
 Runs = str | Path | RunDir | Sequence[str | Path | RunDir]  # of one model, or of several that form an ensemble
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from nmt.base.errors import DataError
 
+HOLDOUT_SEED = 1  # of the choice, independent of the seed of the training
 _MAX_HOLDOUT_DIVISOR = 10  # a held-out set is at most one tenth of the distinct source sentences
 _GROUP_DIVISOR = 50  # a group is at most one fiftieth of a held-out set, or of median size: no phrase dominates a set
 
@@ -33,7 +34,7 @@ class Holdout:
         return self.chosen.get(_hash(src, self.seed), "train")
 
 
-def choose_holdout(sources: Iterable[str], counts: Mapping[str, int], seed: int) -> Holdout:
+def choose_holdout(sources: Iterable[str], counts: Mapping[str, int], seed: int = HOLDOUT_SEED) -> Holdout:
     """Choose `counts[name]` distinct source sentences for each name ("valid", "test"), in one pass over `sources`.
 
     The sentences with the smallest hashes are chosen; each set is capped at a tenth of the distinct sentences. Empty
@@ -55,7 +56,7 @@ def choose_holdout(sources: Iterable[str], counts: Mapping[str, int], seed: int)
     return Holdout(seed, chosen)
 
 
-def choose_groups(pairs: Iterable[tuple[str, str]], counts: Mapping[str, int], seed: int) -> Holdout:
+def choose_groups(pairs: Iterable[tuple[str, str]], counts: Mapping[str, int], seed: int = HOLDOUT_SEED) -> Holdout:
     """Choose about `counts[name]` sentences for each name, in groups that share no source and no target with others.
 
     Pairs with the same source or target, directly or through others, are a group; its name is the smallest hash of

@@ -44,7 +44,7 @@ class Redraw:
         self._tgt = _SideRedraw(store.tgt, tokenizers.tgt, regularization)
         directions = [data.direction_of(files) for files in data.corpora("train")]
         symbols = {*tokenizers.src.user_symbols, *tokenizers.tgt.user_symbols}
-        self._changers = [PairChanger(direction, symbols, data.augment.word_rate) for direction in directions]
+        self._changers = [PairChanger(direction, symbols) for direction in directions]
         self._annotators: list[TermAnnotator] = []
         if data.glossary.is_on:
             lexicon = TermLexicon.of_store(store)

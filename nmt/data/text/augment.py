@@ -145,7 +145,7 @@ class PairChanger:
     Symbols at the start of a source, such as <2de>, stay there. Without `rare_emoji`, only two dozen emoji are used.
     """
 
-    def __init__(self, direction: Direction, symbols: Collection[str], word_rate: float, rare_emoji: bool = True):
+    def __init__(self, direction: Direction, symbols: Collection[str], word_rate: float = 0.1, rare_emoji: bool = True):
         self._direction, self._rare_emoji = direction, rare_emoji
         ordered = sorted(symbols, key=len, reverse=True)
         self._symbols = re.compile("|".join(map(re.escape, ordered)) or "(?!)")

@@ -24,7 +24,7 @@ from nmt.data.check.scripts import identifier_version
 from nmt.data.check.stream import DroppedRows, check_pairs
 from nmt.data.read.lines import open_text
 from nmt.data.read.pairs import SentencePair, paths_of, read_parallel, refuse_pipes
-from nmt.data.store.holdout import Holdout, choose_groups, choose_holdout
+from nmt.data.store.holdout import HOLDOUT_SEED, Holdout, choose_groups, choose_holdout
 from nmt.data.store.report import SPLITS, Split
 
 log = logging.getLogger(__name__)
@@ -76,7 +76,7 @@ class Corpus:
             "files": [hashes.sha256(path) for path in self.files()],
             "columns": [files.columns for corpora in (self.train, *self.named.values()) for files in corpora],
             **self._forms(),
-            "held_out": [self.missing, data.holdout_size, data.holdout_seed] if self.missing else [],
+            "held_out": [self.missing, data.holdout_size, HOLDOUT_SEED] if self.missing else [],
             **({"groups": True} if self.missing and data.holdout_groups else {}),
         }
 
@@ -180,9 +180,9 @@ class Corpus:
             pairs = with_both_sides(with_progress(read_parallel(corpora), "choosing held-out sentences"))
             sizes: dict[str, int] = dict.fromkeys(self.missing, data.holdout_size)
             if data.holdout_groups:
-                holdouts[direction] = choose_groups((pair[:2] for pair in pairs), sizes, data.holdout_seed)
+                holdouts[direction] = choose_groups((pair[:2] for pair in pairs), sizes)
             else:
-                holdouts[direction] = choose_holdout((pair.src for pair in pairs), sizes, data.holdout_seed)
+                holdouts[direction] = choose_holdout((pair.src for pair in pairs), sizes)
         return holdouts
 
     @cached_property

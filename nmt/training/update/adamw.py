@@ -1,4 +1,4 @@
-"""AdamW: moving averages of gradients, and decoupled weight decay."""
+"""AdamW: moving averages of gradients; without weight decay, it is Adam."""
 
 from __future__ import annotations
 
@@ -10,24 +10,13 @@ from torch.optim.adamw import adamw
 
 
 class AdamW:
-    """AdamW (Loshchilov and Hutter 2019), with torch's kernels and a state by name.
+    """AdamW (Loshchilov and Hutter 2019), without weight decay, with torch's kernels and a state by name.
 
     torch.optim.AdamW computes the same, but imports PyTorch's compiler, which takes about two seconds.
     """
 
-    def __init__(
-        self,
-        parameters: Mapping[str, nn.Parameter],
-        decays: Mapping[str, bool],
-        betas: tuple[float, float],
-        eps: float,
-        weight_decay: float,
-    ):
-        """Train `parameters`; those that `decays` names as True have `weight_decay`."""
-        self.groups = [  # parameters by name, and their weight decay
-            ({n: p for n, p in parameters.items() if decays[n]}, weight_decay),
-            ({n: p for n, p in parameters.items() if not decays[n]}, 0.0),
-        ]
+    def __init__(self, parameters: Mapping[str, nn.Parameter], betas: tuple[float, float], eps: float):
+        self.parameters = dict(parameters)
         self.betas = betas
         self.eps = eps
         self.fused = all(parameter.device.type in ("cpu", "cuda") for parameter in parameters.values())
@@ -41,29 +30,28 @@ class AdamW:
         """
         if not self.fused and not is_finite:
             return
-        for parameters, weight_decay in self.groups:
-            trained = {name: p for name, p in parameters.items() if p.grad is not None}
-            for name in trained.keys() - self.state.keys():
-                self.state[name] = self.initial_state(trained[name])
-            states = [self.state[name] for name in trained]
-            adamw(
-                list(trained.values()),
-                [p.grad for p in trained.values() if p.grad is not None],
-                [state["exp_avg"] for state in states],
-                [state["exp_avg_sq"] for state in states],
-                [],
-                [state["step"] for state in states],
-                foreach=False,
-                fused=self.fused,
-                found_inf=(~is_finite).float() if self.fused else None,
-                amsgrad=False,
-                beta1=self.betas[0],
-                beta2=self.betas[1],
-                lr=lr,
-                weight_decay=weight_decay,
-                eps=self.eps,
-                maximize=False,
-            )
+        trained = {name: p for name, p in self.parameters.items() if p.grad is not None}
+        for name in trained.keys() - self.state.keys():
+            self.state[name] = self.initial_state(trained[name])
+        states = [self.state[name] for name in trained]
+        adamw(
+            list(trained.values()),
+            [p.grad for p in trained.values() if p.grad is not None],
+            [state["exp_avg"] for state in states],
+            [state["exp_avg_sq"] for state in states],
+            [],
+            [state["step"] for state in states],
+            foreach=False,
+            fused=self.fused,
+            found_inf=(~is_finite).float() if self.fused else None,
+            amsgrad=False,
+            beta1=self.betas[0],
+            beta2=self.betas[1],
+            lr=lr,
+            weight_decay=0.0,
+            eps=self.eps,
+            maximize=False,
+        )
 
     def initial_state(self, parameter: Tensor) -> dict[str, Tensor]:
         """Return the number of updates and the moments of a parameter before the first update."""
@@ -72,7 +60,7 @@ class AdamW:
 
     def load(self, state: Mapping[str, Mapping[str, Tensor]]) -> None:
         """Copy the state of the parameters that `state` has; forget that of others."""
-        parameters = {name: p for group, _ in self.groups for name, p in group.items() if name in state}
+        parameters = {name: p for name, p in self.parameters.items() if name in state}
         self.state = {name: self.initial_state(parameter) for name, parameter in parameters.items()}
         for name, tensors in self.state.items():
             for key, tensor in tensors.items():

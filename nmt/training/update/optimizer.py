@@ -92,7 +92,7 @@ class Optimizer:
                 parameter.data = parameter.data.to(dtype)
         self._grads: dict[str, Tensor] = {}  # fp32 buffers for gradients of a bf16 or fp16 model, reused by all updates
         self.loss_scale = LossScale(model.device) if dtype == torch.float16 else None
-        self.adam = AdamW(self.master, _decaying(model), config.betas, config.eps, config.weight_decay)
+        self.adam = AdamW(self.master, config.betas, config.eps)
 
     @torch.no_grad()
     def accumulate(self) -> None:
@@ -184,12 +184,6 @@ class Optimizer:
         """Return tensors with the names and shapes of a parameter's moments."""
         parameter = self.master[name]
         return {"step": torch.zeros(()), "exp_avg": parameter, "exp_avg_sq": parameter}
-
-
-def _decaying(model: Transformer) -> dict[str, bool]:
-    """Return whether each parameter has weight decay, by name: matrices do, except embeddings."""
-    embeddings = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
-    return {name: p.dim() > 1 and id(p) not in embeddings for name, p in model.named_parameters()}
 
 
 def _chunks(pairs: Sequence[tuple[Tensor, Tensor]]) -> Iterator[tuple[list[Tensor], list[Tensor]]]:

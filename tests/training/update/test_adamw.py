@@ -11,7 +11,7 @@ from torch import nn
 
 from nmt.training.update.adamw import AdamW
 
-BETAS, EPS, LR, DECAY = (0.9, 0.98), 1e-9, 1e-2, 0.1
+BETAS, EPS, LR = (0.9, 0.98), 1e-9, 1e-2
 
 
 def make_parameters(seed=1):
@@ -22,7 +22,7 @@ def make_parameters(seed=1):
 
 
 def make_adamw(parameters):
-    return AdamW(parameters, {name: name == "matrix" for name in parameters}, BETAS, EPS, DECAY)
+    return AdamW(parameters, BETAS, EPS)
 
 
 def set_gradients(parameters, update):
@@ -39,11 +39,8 @@ def test_updates_are_those_of_torchs_adamw_bit_for_bit(fused):
     ours, theirs = make_parameters(), make_parameters()
     adam = make_adamw(ours)
     adam.fused = fused  # False: as on devices without a fused kernel
-    groups = [
-        {"params": [theirs["matrix"]], "weight_decay": DECAY},
-        {"params": [theirs["bias"], theirs["idle"]], "weight_decay": 0.0},
-    ]
-    expected = torch.optim.AdamW(groups, lr=LR, betas=BETAS, eps=EPS, fused=fused, foreach=False)
+    fixed = {"betas": BETAS, "eps": EPS, "weight_decay": 0.0, "fused": fused, "foreach": False}
+    expected = torch.optim.AdamW(theirs.values(), lr=LR, **fixed)
     for update in range(1, 6):
         for parameters in (ours, theirs):
             set_gradients(parameters, update)
