@@ -49,22 +49,16 @@ class RunLexicon:
         return self._aligners[key].links(segment.src_ids, segment.tgt_ids, swapped=swapped)
 
     def misplaced_terms(self, segment: Segment, translation: SegmentTranslation) -> list[MisplacedTerm]:
-        """Return the terms of `segment` that are linked to other words than their target, in order, and keep them.
-
-        RunError as `links`.
-        """
-        key = tuple(translation.tgt_ids)
-        if key not in segment.misplaced:
-            found = segment.misplaced[key] = []
-            links = self.links(translation, segment.direction) if segment.terms else []
-            targets = {term.target: term.target for term in segment.terms}
-            written = occurrences(self._tokenizers.tgt, translation.tgt_ids, targets) if links else []
-            for tokens, term in occurrences(self._tokenizers.src, translation.src_ids, dict(segment.terms)):
-                linked = {tgt for src, tgt in links if src in tokens}
-                if linked and not any(each.target == term.target and linked & places for places, each in written):
-                    found.append((sorted(linked), term, any(each.target == term.target for _, each in written)))
-            found.sort()
-        return segment.misplaced[key]
+        """Return the terms of `segment` that are linked to other words than their target, in order. As `links`."""
+        misplaced = []
+        links = self.links(translation, segment.direction) if segment.terms else []
+        targets = {term.target: term.target for term in segment.terms}
+        written = occurrences(self._tokenizers.tgt, translation.tgt_ids, targets) if links else []
+        for tokens, term in occurrences(self._tokenizers.src, translation.src_ids, dict(segment.terms)):
+            linked = {tgt for src, tgt in links if src in tokens}
+            if linked and not any(each.target == term.target and linked & places for places, each in written):
+                misplaced.append((sorted(linked), term, any(each.target == term.target for _, each in written)))
+        return sorted(misplaced)
 
 
 def most_attended(weights: Sequence[Sequence[float]], num_tgt: int) -> Links:

@@ -11,11 +11,8 @@ from nmt.base.languages import base_code, chinese_form, script_of
 from nmt.config.filters import THRESHOLDS
 from nmt.data.check import scripts
 from nmt.data.check.features import Side, is_more_than_names
-from nmt.data.text.glossary import Term, missed_terms
-from nmt.data.text.spans import may_have_numbers, number_differences, numbers_in
 from nmt.data.text.text_statistics import TextStatistics
 from nmt.data.text.words import counted_words
-from nmt.translation.segments import Segment, SegmentTranslation
 
 MAX_UNIT = 4
 MIN_REPEATS = 4
@@ -133,31 +130,3 @@ def find_unusual(text: str, num_tokens: int, language: str, statistics: TextStat
         and len(text.strip()) < _NOISE * statistics.chars_per_token * num_tokens,
     }
     return [reason for reason, is_true in reasons.items() if is_true]
-
-
-def has_loop(translation: SegmentTranslation) -> bool:
-    """Return True if the output repeats itself."""
-    return find_loop(translation.tgt_ids, translation.src_ids) is not None
-
-
-def lost_spans(segment: Segment, translation: SegmentTranslation) -> list[str]:
-    """Return the protected spans of `segment` that `translation` does not contain exactly once."""
-    return segment.protected.restore(translation.text)[1] if segment.protected.spans else []
-
-
-def wrong_numbers(segment: Segment, output: str | None = None) -> list[str]:
-    """Return the numbers that are in only one of the source of `segment` and `output` (default: its best hypothesis).
-
-    Numbers inside of protected spans are not compared.
-    """
-    output = segment.hypotheses[0].text if output is None else output
-    if not (segment.keeps_numbers and (may_have_numbers(segment.protected.text) or may_have_numbers(output))):
-        return []
-    return number_differences(segment.protected.numbers(), numbers_in(segment.protected.without_spans(output)))
-
-
-def lost_terms(segment: Segment, translation: SegmentTranslation) -> list[Term]:
-    """Return the terms of `segment` that `translation` misses."""
-    if not segment.terms:
-        return []
-    return missed_terms(segment.terms, segment.protected.restore(translation.text)[0])

@@ -12,7 +12,7 @@ from nmt.data.text.spans import ANY_PLACEHOLDER, PLACEHOLDERS, Span, find_spans,
 _DOUBLE_SPACE = re.compile(r" {2,}")
 
 
-def missing(spans: Sequence[str], text: str) -> list[str]:
+def lost_spans(spans: Sequence[str], text: str) -> list[str]:
     """Return the spans that `text` does not contain exactly as often as `spans` does."""
     wanted = Counter(spans)
     found = Counter(text[span.start : span.end] for span in find_spans(text))
@@ -73,7 +73,7 @@ class Protected(NamedTuple):
         if self.unmasked is not None:
             if ANY_PLACEHOLDER.search(translation) and not ANY_PLACEHOLDER.search(self.unmasked):
                 translation = _DOUBLE_SPACE.sub(" ", ANY_PLACEHOLDER.sub("", translation)).strip()
-            return translation, missing(self.spans, translation)
+            return translation, lost_spans(self.spans, translation)
         if not self.spans and not ANY_PLACEHOLDER.search(translation):
             return translation, []
         found = Counter(ANY_PLACEHOLDER.findall(translation))
@@ -84,11 +84,11 @@ class Protected(NamedTuple):
             translation = _DOUBLE_SPACE.sub(" ", translation).strip()
         text = ANY_PLACEHOLDER.sub(lambda match: known[match[0]], translation)
         lost = [span for symbol, span in known.items() if found[symbol] != 1]
-        if lost or not missing(self.spans, text):
+        if lost or not lost_spans(self.spans, text):
             return text, lost
         apart = ANY_PLACEHOLDER.sub(lambda match: f" {known[match[0]]} ", translation)
         apart = _DOUBLE_SPACE.sub(" ", apart).strip()
-        return (apart, []) if not missing(self.spans, apart) else (text, missing(self.spans, text))
+        return (apart, []) if not lost_spans(self.spans, apart) else (text, lost_spans(self.spans, text))
 
     def between(self) -> list[str]:
         """Return the text before, between and after the spans: n + 1 strings for n spans."""

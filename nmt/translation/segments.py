@@ -39,6 +39,41 @@ class SegmentTranslation(NamedTuple):
 MisplacedTerm = tuple[list[int], Term, bool]
 """The target tokens that are linked to the source of a term, and whether its target is elsewhere."""
 
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is wrong with an output for a segment; see `verdicts.judge`."""
+
+    loop: bool  # it repeats itself
+    lost_spans: list[str]
+    missed_terms: list[Term]
+    wrong_numbers: list[str]  # that are in only one of source and output
+    misplaced_terms: list[MisplacedTerm] | None = None  # None: not looked for
+
+    @property
+    def is_clean(self) -> bool:
+        """True if nothing is wrong."""
+        return not (self.loop or self.lost_spans or self.missed_terms or self.wrong_numbers)
+
+
+class Candidate(NamedTuple):
+    """An output for a segment: of one search, or of one for each piece of text between its spans."""
+
+    translations: Sequence[SegmentTranslation]
+    text: str  # with the spans
+    verdict: Verdict
+
+    @property
+    def is_pieced(self) -> bool:
+        """True if the text between the spans was translated piece by piece."""
+        return len(self.translations) > 1
+
+    @property
+    def is_misplaced(self) -> bool:
+        """True if a term is known to be where it does not belong."""
+        return any(is_elsewhere for *_, is_elsewhere in self.verdict.misplaced_terms or ())
+
+
 _NO_TEXT, _NO_SPAN, _NO_DIRECTION = Protected("", []), TextSpan(0, 0, ""), Direction("", "")
 
 
@@ -62,15 +97,18 @@ class Segment:
     prefix: str = ""
     terms: Sequence[Term] = ()  # glossary terms in the source
     direction: Direction = _NO_DIRECTION
-    misplaced: dict[tuple[int, ...], list[MisplacedTerm]] = field(default_factory=dict)  # by `RunLexicon`
+    restores_spans: bool = True  # False: spans are not protected
     is_verbatim: bool = False  # there is nothing to translate, so the text is its own translation
     keeps_numbers: bool = False  # the numbers of the translation must be those of the source
     needs_letters: bool = False  # text without letters is not translated
-    hypotheses: list[SegmentTranslation] = field(default_factory=list)  # best first
+    candidates: list[Candidate] = field(default_factory=list)  # best first
     loop_retried: bool = False
     protected_retried: bool = False
-    # Translations of the text between the protected spans, if no hypothesis keeps all spans.
-    around: list[SegmentTranslation] | None = None
+
+    @property
+    def best(self) -> Candidate:
+        """The best candidate."""
+        return self.candidates[0]
 
     def is_translated(self, text: str) -> bool:
         """Return whether `text`, a part of this segment, is translated, not kept as it is."""
@@ -78,7 +116,7 @@ class Segment:
 
     def reset(self) -> None:
         """Forget the translations."""
-        self.hypotheses, self.around, self.term_ids = [], None, ()
+        self.candidates, self.term_ids = [], ()
         self.loop_retried = self.protected_retried = False
 
 

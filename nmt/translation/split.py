@@ -73,6 +73,9 @@ class Split(NamedTuple):
     parts: list[TextSpan]
 
 
+Range = tuple[int, int]
+
+
 def whole(text: str) -> Split:
     """Return `text` as one part, or as none if it is blank."""
     start, end = _stripped(text, 0, len(text))
@@ -93,17 +96,7 @@ def split_text(
     `size(start, end)` returns the number of tokens in a range of the text. None of `spans` is split, so a part exceeds
     the limit only if a single span or character does.
     """
-    source = _Text(text, spans, limit, size)
-    lines = list(lines_of(text))
-    stretches = [part for start, end in lines for part in source.split_line(start, end, language, max_sentences)]
-    if not stretches:
-        return Split(text, [])
-    following = [start for start, _, _ in stretches[1:]] + [len(text)]
-    parts = [
-        TextSpan(start, end, text[end:after], cut)
-        for (start, end, cut), after in zip(stretches, following, strict=True)
-    ]
-    return Split(text[: parts[0].start], parts)
+    return SplitPlan(text, spans, language, max_sentences).split(limit, size)
 
 
 def count_sentences(text: str, language: str) -> int:
@@ -229,20 +222,6 @@ def _is_abbreviation(word: str, first: str, language: str, chat: bool) -> bool:
     return first.islower() and not chat and (len(word) <= (1 if english else 2) or word.isdigit())
 
 
-def line_sentence_starts(text: str, start: int, end: int, spans: Sequence[Span], language: str) -> list[int]:
-    """Return the start of every sentence of the line [start, end) of `text` except the first.
-
-    Punctuation inside `spans` ends no sentence.
-    """
-    line = text[start:end]
-    if spans:  # one may begin a sentence
-        first, last = (bisect_left(spans, at, key=lambda span: span.start) for at in (start, end))
-        inside = [Span(span.start - start, span.end - start) for span in spans[first:last]]
-        first_letter = "x" if line.islower() else "X"
-        line = replace_spans(line, inside, [first_letter + "x" * (span.end - span.start - 1) for span in inside])
-    return [start + at for at in sentence_starts(line, language)]
-
-
 def lines_of(text: str) -> Iterator[tuple[int, int]]:
     """Yield the ranges of the lines that are not blank, without the white space around them."""
     ends = [*(match.span() for match in _LINE_END.finditer(text)), (len(text), len(text))]
@@ -254,41 +233,76 @@ def lines_of(text: str) -> Iterator[tuple[int, int]]:
         begin = following
 
 
-class _Text(NamedTuple):
-    """A text to split, and the limit of its parts."""
+class SplitPlan:
+    """The lines of a text, and the sentences of those lines that have too many: each is looked for once."""
+
+    def __init__(self, text: str, spans: Sequence[Span], language: str, max_sentences: int | None):
+        self.text = text
+        self.spans = spans  # must not be split; in ascending order
+        self.language = language
+        self.units: list[Range] = []  # lines and sentences, whose sizes `split` asks for first
+        self._inside: dict[Range, list[Range]] = {}  # the sentences of a unit that is a line; empty: not looked for
+        for line in lines_of(text):
+            sentences = self._sentences(line) if max_sentences is not None else []
+            if len(sentences) <= (max_sentences or 0):
+                self.units.append(line)
+                self._inside[line] = sentences
+            else:
+                self.units += sentences
+
+    def split(self, limit: int, size: Callable[[int, int], int]) -> Split:
+        """Return the parts of the text, of up to `limit` tokens if possible; arguments as in `split_text`."""
+        stretches: list[tuple[int, int, bool]] = []
+        for unit in self.units:
+            if size(*unit) <= limit:
+                stretches.append((*unit, False))
+                continue
+            is_line = unit in self._inside
+            for sentence in (self._inside[unit] or self._sentences(unit)) if is_line else [unit]:
+                stretches += _Sentences(self.text, self.spans, limit, size).cut(*sentence)
+        if not stretches:
+            return Split(self.text, [])
+        following = [start for start, _, _ in stretches[1:]] + [len(self.text)]
+        parts = [
+            TextSpan(start, end, self.text[end:after], cut)
+            for (start, end, cut), after in zip(stretches, following, strict=True)
+        ]
+        return Split(self.text[: parts[0].start], parts)
+
+    def _sentences(self, line: Range) -> list[Range]:
+        """Return the sentences of a line, without the white space around them.
+
+        Punctuation inside of spans ends no sentence.
+        """
+        start, end = line
+        plain = self.text[start:end]
+        if self.spans:  # one may begin a sentence
+            first, last = (bisect_left(self.spans, at, key=lambda span: span.start) for at in line)
+            inside = [Span(span.start - start, span.end - start) for span in self.spans[first:last]]
+            first_letter = "x" if plain.islower() else "X"
+            words = [first_letter + "x" * (span.end - span.start - 1) for span in inside]
+            plain = replace_spans(plain, inside, words)
+        starts = [start + at for at in sentence_starts(plain, self.language)]
+        stripped = [_stripped(self.text, *bounds) for bounds in pairwise([start, *starts, end])]
+        return [(begin, stop) for begin, stop in stripped if begin < stop]
+
+
+class _Sentences(NamedTuple):
+    """The sentences of a text, and the limit of their parts."""
 
     text: str
-    spans: Sequence[Span]  # must not be split; in ascending order
+    spans: Sequence[Span]
     limit: int  # tokens
     size: Callable[[int, int], int]  # number of tokens in a range
 
-    def split_line(
-        self, start: int, end: int, language: str, max_sentences: int | None
-    ) -> Iterator[tuple[int, int, bool]]:
-        """Yield the parts (start, end, cut) of a line, within the limit if possible."""
-        starts = None
-        if max_sentences is not None:
-            starts = line_sentence_starts(self.text, start, end, self.spans, language)
-        is_short = starts is None or max_sentences is None or len(starts) < max_sentences
-        if is_short and self.size(start, end) <= self.limit:
-            yield start, end, False
-            return
-        if starts is None:
-            starts = line_sentence_starts(self.text, start, end, self.spans, language)
-        for from_, to in pairwise([start, *starts, end]):
-            begin, stop = _stripped(self.text, from_, to)
-            if begin < stop:
-                yield from self._split_sentence(begin, stop)
-
-    def _split_sentence(self, start: int, end: int) -> Iterator[tuple[int, int, bool]]:
-        """Yield a sentence, split if it exceeds the limit: after a clause if one fits, else a word or character."""
-        cut = False
+    def cut(self, start: int, end: int) -> Iterator[tuple[int, int, bool]]:
+        """Yield a sentence, cut if it exceeds the limit: after a clause if one fits, else a word or character."""
+        cut = self.size(start, end) > self.limit
         while start < end:
-            longest = self._longest(start, end)
+            longest = self._longest(start, end) if cut else end
             if longest == end:
                 yield start, end, cut
                 return
-            cut = True
             at = self._last_boundary(start, longest)
             first, last = _stripped(self.text, start, at)
             yield first, last, True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -21,7 +21,7 @@ from nmt.translation.languages import DirectedText, LanguagePair
 from nmt.translation.protect import Protected
 from nmt.translation.request import Request
 from nmt.translation.segments import Segment
-from nmt.translation.split import TextSpan, line_sentence_starts, split_text, whole
+from nmt.translation.split import Range, SplitPlan, TextSpan, split_text, whole
 
 _TEXTS_OF_A_THREAD = 128  # to tokenize; with fewer, starting the thread would cost more than it saves
 _TOO_MANY = 1 << 30  # tokens; reported for a part with more spans than placeholders, so that it is split
@@ -95,23 +95,18 @@ class TextSegmenter:
         self._leading_symbols = re.compile(rf"\s*(?:(?:{symbols})\s*)+") if symbols else None
         self._symbol = re.compile(symbols) if symbols else None
 
-    def segment(
-        self,
-        texts: Sequence[str],
-        request: Request,
-    ) -> list[SegmentedText]:
+    def segment(self, texts: Sequence[str], request: Request) -> list[SegmentedText]:
         """Split each of `texts` into segments as `request` asks.
 
         The tag of a text and the user symbols at its beginning are prepended to each of its segments. If the model was
         trained with terms, the terms of the glossary are annotated in the segments.
         """
         directed = [self.languages.direct(text, request.to, request.from_) for text in texts]
-        prefixes = request.prefixes(len(texts))
-        splits = [_Splitter(self, text, request) for text in directed]
+        plans = [_Plan(self, text, request) for text in directed]
         threads = min(num_cores(), len(texts) // _TEXTS_OF_A_THREAD) if len(texts) >= 2 * _TEXTS_OF_A_THREAD else 1
-        plain = self.tokenizers.src.encode_batch((split.whole_source() for split in splits), threads)
-        segmented = [split.segment(ids) for split, ids in zip(splits, plain, strict=True)]
-        for text, prefix in zip(segmented, prefixes, strict=True):
+        rows = iter(self.tokenizers.src.encode_batch((part for plan in plans for part in plan.sources()), threads))
+        segmented = [plan.segmented(rows) for plan in plans]
+        for text, prefix in zip(segmented, request.prefixes(len(texts)), strict=True):
             if text.segments and prefix:
                 first = text.segments[0]
                 first.prefix = without_surrogates(prefix)
@@ -153,10 +148,8 @@ class TextSegmenter:
         """Return the spans of `text` that `request` protects, in order."""
         return find_spans(text, self.languages.user_symbols) if request.options.protect else []
 
-    def find_terms(self, text: str, spans: Sequence[Span], glossary: Glossary | None) -> list[Match]:
+    def find_terms(self, text: str, spans: Sequence[Span], glossary: Glossary) -> list[Match]:
         """Return the terms in `text` that are not inside any of `spans` or a user symbol."""
-        if glossary is None:
-            return []
         symbols = (Span(*match.span()) for match in self._symbol.finditer(text)) if self._symbol else ()
         return glossary.find(text, sorted([*spans, *symbols]))
 
@@ -166,61 +159,62 @@ class TextSegmenter:
         return match[0].lstrip() if match else ""
 
 
-class _Splitter:
+class _Plan:
+    """The way from one text to its segments: it asks for the tokens of ranges of the text until it knows its parts."""
+
     def __init__(self, segmenter: TextSegmenter, directed: DirectedText, request: Request):
         self.segmenter = segmenter
         self.text = text = without_surrogates(directed.text)
         self.direction = directed.direction
         self.options = options = request.options
         self.spans = segmenter.find_spans(text, request)
-        self.terms = segmenter.find_terms(text, self.spans, request.glossary)
-        self.whole = whole(text)
+        glossary = request.glossary
+        self.terms = segmenter.find_terms(text, self.spans, glossary) if glossary is not None else []
         self.tag = directed.tag
         self.tgt_tag = segmenter.tgt_tag(self.direction)
         self.symbols = segmenter.leading_symbols(text)
-        self.max_sentences = segmenter.max_sentences(options)
+        self.is_split = options.split != "never"
+        self.whole = whole(text)
         terms = [Span(match.start, match.end) for match in self.terms]
-        self.unbroken = sorted([*self.spans, *terms]) if terms else self.spans
-        self.is_split = options.split != "never" and bool(self.whole.parts) and self._must_be_split()
-        self._tokens: dict[tuple[int, int], list[int]] = {}
+        unbroken = sorted([*self.spans, *terms]) if terms else self.spans
+        self.plan = SplitPlan(text, unbroken, self.direction.src, segmenter.max_sentences(options))
+        self.units = self.plan.units if self.is_split else [(part.start, part.end) for part in self.whole.parts]
+        self._kept: dict[Range, tuple[Protected, list[int]]] = {}  # of ranges, such as sentences
 
-    def whole_source(self) -> str:
-        """Return the whole text as one source, with its tag and placeholders; empty if it is blank or will be split."""
-        if self.is_split or not self.whole.parts:
-            return ""
-        part = self.whole.parts[0]
-        return self.tag + self._protect(part.start, part.end).source
+    def sources(self) -> list[str]:
+        """Return what the model reads of each line or sentence."""
+        for unit in self.units:
+            self._kept[unit] = self._protect(*unit), []
+        return [self._tag_before(unit[0]) + self._kept[unit][0].source for unit in self.units]
 
-    def segment(self, ids: list[int]) -> SegmentedText:
-        """Return the text's segments; `ids` are the tokens of `whole_source`."""
-        lead, parts = self.whole
-        if self.is_split or (self.options.split != "never" and len(ids) > self.segmenter.limit):
-            limit, language = self.segmenter.limit, self.direction.src
-            lead, parts = split_text(self.text, self.unbroken, language, limit, self._size, self.max_sentences)
-            sources = [self._encode(part.start, part.end) for part in parts]
-        else:
-            sources = [ids for _ in parts]
-        spans = self.spans if self.options.protect else None
-        segments = [self._segment(part, ids) for part, ids in zip(parts, sources, strict=True)]
+    def segmented(self, rows: Iterator[list[int]]) -> SegmentedText:
+        """Return the text's segments; `rows` are the tokens of `sources`, and of texts after this one."""
+        for unit in self.units:
+            self._kept[unit] = self._kept[unit][0], next(rows)
+        lead, parts = self.plan.split(self.segmenter.limit, self._size) if self.is_split else self.whole
+        segments = [self._segment(part) for part in parts]
         for segment in segments[:-1]:
             segment.space = _space_between(segment.span.space, self.direction)
+        spans = self.spans if self.options.protect else None
         return SegmentedText(self.text, lead, segments, spans, self.direction, self.tag, self.segmenter.statistics)
 
-    def _must_be_split(self) -> bool:
-        """Return whether the text has several lines, too many sentences, or more spans than there are placeholders."""
-        part = self.whole.parts[0]
-        if "\n" in self.text[part.start : part.end]:
-            return True
-        if self.spans and self._has_too_many_spans(0, len(self.text)):
-            return True
-        if self.max_sentences is None:
-            return False
-        starts = line_sentence_starts(self.text, part.start, part.end, self.unbroken, self.direction.src)
-        return len(starts) >= self.max_sentences
+    def _size(self, start: int, end: int) -> int:
+        """Return the number of tokens in a range; `_TOO_MANY` if it has more spans than there are placeholders."""
+        return _TOO_MANY if self._has_too_many_spans(start, end) else len(self._read(start, end)[1])
 
-    def _segment(self, span: TextSpan, ids: list[int]) -> Segment:
-        """Return the segment for a span of the text with the tokens `ids`."""
-        segmenter, protected = self.segmenter, self._protect(span.start, span.end)
+    def _read(self, start: int, end: int) -> tuple[Protected, list[int]]:
+        """Return a range of the text as the model reads it, and its tokens; keep them if they are within the limit."""
+        if (kept := self._kept.get((start, end))) is None:
+            protected = self._protect(start, end)
+            kept = protected, self.segmenter.tokenizers.src.encode(self._tag_before(start) + protected.source)
+            if len(kept[1]) <= self.segmenter.limit:
+                self._kept[start, end] = kept
+        return kept
+
+    def _segment(self, span: TextSpan) -> Segment:
+        """Return the segment for a part of the text."""
+        segmenter = self.segmenter
+        protected, ids = self._read(span.start, span.end)
         terms = [match.term for match in self._terms_inside(span.start, span.end)] if self.terms else []
         symbols = segmenter.leading_symbols(self.text, span.start)
         # Numbers and symbols alone are translated only by a model that was trained on such texts.
@@ -236,6 +230,7 @@ class _Splitter:
             tags=(self._tag_before(span.start), self.tag + (symbols or self.symbols)),
             terms=terms,
             direction=self.direction,
+            restores_spans=self.options.protect,
             is_verbatim=not (terms or is_translated),
             keeps_numbers=segmenter.keeps_numbers,
             needs_letters=not segmenter.translates_numbers_alone,
@@ -273,18 +268,6 @@ class _Splitter:
 
     def _has_too_many_spans(self, start: int, end: int) -> bool:
         return self.segmenter.knows_placeholders and len(self._inside(start, end)) > NUM_PLACEHOLDERS
-
-    def _size(self, start: int, end: int) -> int:
-        """Return the number of tokens in a range; `_TOO_MANY` if it has more spans than there are placeholders."""
-        return _TOO_MANY if self._has_too_many_spans(start, end) else len(self._encode(start, end))
-
-    def _encode(self, start: int, end: int) -> list[int]:
-        """Return the tokens of a range. Those of ranges within the limit, such as sentences, are kept."""
-        if (ids := self._tokens.get((start, end))) is None:
-            ids = self.segmenter.tokenizers.src.encode(self._tag_before(start) + self._protect(start, end).source)
-            if len(ids) <= self.segmenter.limit:
-                self._tokens[start, end] = ids
-        return ids
 
 
 def _space_between(space: str, direction: Direction) -> str:

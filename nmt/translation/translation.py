@@ -8,20 +8,16 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
-from nmt.base.languages import Direction, written_without_spaces
+from nmt.base.languages import Direction
 from nmt.data.text.glossary import Term, missed_terms
-from nmt.data.text.spans import ANY_PLACEHOLDER
 from nmt.data.text.text_statistics import TextStatistics
 from nmt.translation.guards import (
     count_copied,
     find_unusual,
-    has_loop,
     is_in_wrong_language,
     is_mostly_copied,
-    wrong_numbers,
 )
-from nmt.translation.protect import Protected, missing
-from nmt.translation.segments import MisplacedTerm, Segment, SegmentTranslation
+from nmt.translation.segments import MisplacedTerm, SegmentTranslation
 from nmt.translation.texts import SegmentedText
 
 USABLE_CHRF = 30.0  # below this, `nmt eval` calls translations unusable
@@ -208,31 +204,33 @@ def put_together(text: SegmentedText) -> Translation:
     """
     if not text.segments:
         return Translation("")
-    ranks = max(len(segment.hypotheses) for segment in text.segments)
+    ranks = max(len(segment.candidates) for segment in text.segments)
     best, *others = [_assemble(text, rank) for rank in range(ranks)]
     return replace(best, alternatives=others) if others else best
 
 
 def _assemble(text: SegmentedText, rank: int) -> Translation:
     written, segments = list[str](), list[SegmentTranslation]()
-    around, lost, numbers, terms, misplaced = list[str](), list[str](), list[str](), list[Term](), list[MisplacedTerm]()
-    sentence_split = loop_retried = protected_retried = False
+    around, lost, numbers = list[str](), list[str](), list[str]()
+    terms, misplaced = list[Term](), list[MisplacedTerm]()
+    sentence_split = loop_retried = loop_unresolved = protected_retried = False
     num_protected = 0
     is_in_source = "\ufffd" in text.text  # the replacement character
     for segment in text.segments:  # one loop, because it runs for every text
-        output, translations, lost_here = _output(text, segment, rank)
-        written.append((output if is_in_source else output.replace("\ufffd", "")) + segment.space)
-        segments += [translation for translation in translations if translation.src_ids]
-        if spans := segment.protected.spans:
+        candidate = segment.candidates[min(rank, len(segment.candidates) - 1)]
+        verdict, spans = candidate.verdict, segment.protected.spans
+        written.append((candidate.text if is_in_source else candidate.text.replace("\ufffd", "")) + segment.space)
+        segments += [translation for translation in candidate.translations if translation.src_ids]
+        if spans:
             num_protected += len(spans)
-            around += spans if segment.around else []
-            lost += lost_here
-        if not segment.is_verbatim:
-            numbers += wrong_numbers(segment, output)
+            around += spans if candidate.is_pieced else []
+            lost += verdict.lost_spans
+        numbers += verdict.wrong_numbers
         terms += segment.terms
-        misplaced += [term for each in translations for term in segment.misplaced.get(tuple(each.tgt_ids), ())]
+        misplaced += verdict.misplaced_terms or []
         sentence_split = sentence_split or segment.span.cut
         loop_retried = loop_retried or segment.loop_retried
+        loop_unresolved = loop_unresolved or verdict.loop
         protected_retried = protected_retried or segment.protected_retried
     output = text.lead + "".join(written)
     if len(text.spans or ()) != num_protected:
@@ -243,7 +241,7 @@ def _assemble(text: SegmentedText, rank: int) -> Translation:
         segments,
         sentence_split=sentence_split,
         loop_retried=loop_retried,
-        loop_unresolved=any(map(has_loop, segments)),
+        loop_unresolved=loop_unresolved,
         num_protected=num_protected,
         protected_retried=protected_retried,
         protected_translated_around=around,
@@ -256,45 +254,6 @@ def _assemble(text: SegmentedText, rank: int) -> Translation:
         direction=text.direction,
         statistics=text.statistics,
     )
-
-
-def _output(text: SegmentedText, segment: Segment, rank: int) -> tuple[str, list[SegmentTranslation], list[str]]:
-    """Return the output of a segment with its spans, the translations it consists of, and the lost spans."""
-    if segment.around:
-        output = _with_prefix(segment, _join_around(segment.protected, segment.around), text.direction.tgt)
-        return output, segment.around, missing(segment.protected.spans, output)
-    translation = segment.hypotheses[min(rank, len(segment.hypotheses) - 1)]
-    if text.spans is None and not segment.is_verbatim:
-        return translation.text, [translation], []
-    output, lost = segment.protected.restore(translation.text)
-    if segment.is_verbatim:
-        output = _with_prefix(segment, output, text.direction.tgt)
-    return output, [translation], lost
-
-
-def _with_prefix(segment: Segment, output: str, tgt: str) -> str:
-    """Return `output` after the prefix of a segment whose beginning no search has written."""
-    prefix = segment.prefix
-    if not (prefix and (segment.is_verbatim or segment.protected.begins_with_span())):
-        return output
-    is_apart = prefix[-1].isspace() or (written_without_spaces(tgt) and not prefix[-1].isascii())
-    return prefix + ("" if is_apart else " ") + output
-
-
-def _join_around(protected: Protected, translations: Sequence[SegmentTranslation]) -> str:
-    """Join the spans, in source order, with `translations` of the text between them.
-
-    Spaces separate a span from its neighbors if it would merge with them.
-    """
-    written, apart = [], []
-    for i, (source, translation) in enumerate(zip(protected.between(), translations, strict=True)):
-        text = ANY_PLACEHOLDER.sub("", translation.text).strip()
-        before, after = source[: len(source) - len(source.lstrip())], source[len(source.rstrip()) :]
-        span = protected.spans[i] if i < len(protected.spans) else ""
-        written += [before, text, after if source.strip() else "", span]
-        apart += [text, span]
-    output = "".join(written)
-    return " ".join(filter(None, apart)) if missing(protected.spans, output) else output
 
 
 def _lost_without_placeholder(text: SegmentedText, output: str) -> list[str]:

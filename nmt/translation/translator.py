@@ -22,10 +22,9 @@ from nmt.data.text.text_statistics import TextStatistics
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.decoding.engines.interface import Engine, Weights
 from nmt.translation.alignment import Links, RunLexicon, most_attended
-from nmt.translation.guards import has_loop
 from nmt.translation.languages import LanguagePair
 from nmt.translation.request import Request
-from nmt.translation.retries import retry_loops, retry_lost_spans, retry_missed
+from nmt.translation.retries import Retries
 from nmt.translation.segments import (
     ForcedScore,
     SegmentTranslation,
@@ -36,6 +35,7 @@ from nmt.translation.segments import (
 )
 from nmt.translation.texts import SegmentedText, TextSegmenter
 from nmt.translation.translation import Translation, put_together
+from nmt.translation.verdicts import judge
 
 if TYPE_CHECKING:
     from nmt.model.recording import AttentionWeights
@@ -190,15 +190,13 @@ class Translator:
         for segment in segments:
             segment.reset()
         searched = [segment for segment in segments if not segment.is_verbatim]
-        for segment, hypotheses in zip(searched, search(searched, options), strict=True):
-            segment.hypotheses = hypotheses
-        if options.retry_loops:
-            retry_loops([segment for segment in searched if has_loop(segment.hypotheses[0])], search, options)
-        retry_lost_spans([s for s in searched if s.protected.spans], search, self.tokenizers, options)
-        tokenizer = self.tokenizers.tgt if self.obeys_terms and not self.segmenter.knows_terms else None
-        retry_missed(searched, search, options, tokenizer, self.lexicon)
+        for segment, translations in zip(searched, search(searched, options), strict=True):
+            segment.candidates = [judge(segment, translation) for translation in translations]
+        if faulty := [segment for segment in searched if not segment.best.verdict.is_clean]:
+            requires_terms = self.engine.takes_terms and not self.segmenter.knows_terms
+            Retries(search, self.tokenizers, options, requires_terms, self.lexicon).run(faulty)
         for segment in segments:
-            segment.hypotheses = segment.hypotheses or [untranslated(segment.protected.source)]
+            segment.candidates = segment.candidates or [judge(segment, untranslated(segment.protected.source))]
         return [put_together(text) for text in texts]
 
     def score(

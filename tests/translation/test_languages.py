@@ -11,9 +11,10 @@ from nmt.data.text.text_statistics import TextStatistics
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.translation.languages import LanguagePair
 from nmt.translation.request import Request
-from nmt.translation.retries import retry_lost_spans
+from nmt.translation.retries import Retries
 from nmt.translation.segments import untranslated
 from nmt.translation.texts import TextSegmenter
+from nmt.translation.verdicts import judge
 
 LANGUAGES = LanguagePair(
     "de", "en", ("<x>", "<2en>", "<2fr>"), (Direction("de", "en"), Direction("zh", "fr"), Direction("de", "fr"))
@@ -80,6 +81,6 @@ def test_text_between_protected_spans_is_translated_with_the_tag_before_each_str
         asked.extend(segmenter.tokenizers.src.decode(each.src_ids) for each in segments)
         return [[untranslated("")] for _ in segments]
 
-    segment.hypotheses = [untranslated("lost")]
-    retry_lost_spans([segment], losing_every_span, segmenter.tokenizers, SearchOptions())
+    segment.candidates = [judge(segment, untranslated("lost"))]
+    Retries(losing_every_span, segmenter.tokenizers, SearchOptions()).run([segment])
     assert asked[-3:] == [f"<2fr> {symbols}12 ", f"<2fr> {expected} 34 ", ""]

@@ -9,9 +9,10 @@ from nmt.base.languages import Direction
 from nmt.config import SearchOptions
 from nmt.data.text.spans import ANY_PLACEHOLDER
 from nmt.translation.request import Request
-from nmt.translation.retries import retry_lost_spans
+from nmt.translation.retries import Retries
 from nmt.translation.segments import untranslated
 from nmt.translation.translation import put_together
+from nmt.translation.verdicts import judge
 from tests.letters import to_letters
 
 
@@ -34,10 +35,11 @@ def around_spans(translator: Translator, text: str, prefix: str, tgt: str = "en"
 
     (segmented,) = translator.segmenter.segment([text], Request(SearchOptions(), prefix=prefix))
     (segment,) = segmented.segments
-    (segment.hypotheses,) = search([segment], SearchOptions())
-    retry_lost_spans([segment], search, tokenizers, SearchOptions())
-    assert segment.around
-    return put_together(segmented._replace(direction=Direction("de", tgt)))
+    segment.direction = Direction("de", tgt)
+    segment.candidates = [judge(segment, found) for found in search([segment], SearchOptions())[0]]
+    Retries(search, tokenizers, SearchOptions()).run([segment])
+    assert segment.best.is_pieced
+    return put_together(segmented)
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,11 @@ from nmt.config import SearchOptions
 from nmt.data.text.text_statistics import TextStatistics
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.translation import LanguagePair, Translator
-from nmt.translation.guards import wrong_numbers
 from nmt.translation.request import Request
-from nmt.translation.retries import retry_missed
+from nmt.translation.retries import Retries
 from nmt.translation.segments import untranslated
 from nmt.translation.texts import TextSegmenter
+from nmt.translation.verdicts import judge
 
 LANGUAGES = LanguagePair("en", "de")
 TWO = "I am here. You are there."
@@ -132,14 +132,14 @@ def test_a_hypothesis_with_the_right_numbers_is_preferred(tokenizers):
     segmenter = TextSegmenter(tokenizers, LANGUAGES, 100, SINGLE)
     (segmented,) = segmenter.segment(["in 1,000 days %d"], Request(SearchOptions()))
     (segment,) = segmented.segments
-    segment.hypotheses = [untranslated("in 100 Tagen ⟦1⟧")]
-    assert wrong_numbers(segment) == ["1000", "100"]
+    segment.candidates = [judge(segment, untranslated("in 100 Tagen ⟦1⟧"))]
+    assert segment.best.verdict.wrong_numbers == ["1000", "100"]
     others = [
         replace_ids(untranslated(text), number) for number, text in enumerate(("lost 1.000", "in 1.000 Tagen ⟦1⟧"))
     ]
-    retry_missed([segment], lambda segments, options: [others for _ in segments], SearchOptions())
-    assert segment.hypotheses[0].text == "in 1.000 Tagen ⟦1⟧"  # the first of the others has lost the span
-    assert wrong_numbers(segment) == []
+    Retries(lambda segments, options: [others for _ in segments], tokenizers, SearchOptions()).run([segment])
+    assert segment.best.text == "in 1.000 Tagen %d"  # the first of the others has lost the span
+    assert segment.best.verdict.is_clean
 
 
 def replace_ids(translation, number: int):

@@ -18,6 +18,7 @@ from nmt.translation.request import Request
 from nmt.translation.segments import untranslated
 from nmt.translation.texts import TextSegmenter
 from nmt.translation.translation import put_together
+from nmt.translation.verdicts import judge
 from tests.protected_lines import make_lines, measure
 
 
@@ -232,7 +233,7 @@ def test_the_spans_of_a_segment_are_removed_even_if_one_begins_with_another(lett
     spans = [f"http://a.org/{'1' * length}" for length in range(7)]
     (segmented,) = letters.segmenter.segment([" ".join([*spans, "0."])], Request(SearchOptions()))
     (segment,) = segmented.segments
-    segment.hypotheses = [untranslated(segment.protected.text.replace("0", "a"))]
+    segment.candidates = [judge(segment, untranslated(segment.protected.text.replace("0", "a")))]
     assert put_together(segmented).without_spans == (" " * 14 + "0.", " " * 14 + "a.")
 
 

@@ -19,7 +19,7 @@ from nmt.apps.documents.word_links import Details, explain
 from nmt.data.read.line_blocks import grow_blocks
 from nmt.data.text.glossary import Term, missed_terms
 from nmt.translation import Translation, Translator
-from nmt.translation.protect import missing
+from nmt.translation.protect import lost_spans
 from nmt.translation.request import Request
 from nmt.translation.texts import TextSegmenter
 
@@ -167,12 +167,14 @@ def with_losses(
         flags = {name: value for name, value in each.flags.items() if name != "protected_lost"}
         source = " ".join(block.texts())
         spans = [source[span.start : span.end] for span in segmenter.find_spans(source, request)]
-        lost = [span for span in missing(spans, each.text) if not is_excluded(span, block.formats)] if spans else []
+        lost = [span for span in lost_spans(spans, each.text) if not is_excluded(span, block.formats)] if spans else []
         if lost := list(dict.fromkeys(lost + changed_placeholders(source, each.text, block.formats))):
             flags["protected_lost"] = lost
-        plain = block.plain() if request.glossary is not None else ""
-        matches = segmenter.find_terms(plain, segmenter.find_spans(plain, request), request.glossary)
-        missed = missed_terms([match.term for match in matches], each.text) if matches else []
+        missed: list[Term] = []
+        if request.glossary is not None:
+            plain = block.plain()
+            matches = segmenter.find_terms(plain, segmenter.find_spans(plain, request), request.glossary)
+            missed = missed_terms([match.term for match in matches], each.text)
         checked.append(each._replace(flags=flags, terms_missed=missed))
     return checked
 

@@ -26,7 +26,7 @@ from nmt.data.text.words import counted_words
 from nmt.training.corpus.corpus import Corpus, with_both_sides
 from nmt.translation.guards import find_loop
 from nmt.translation.languages import LanguagePair
-from nmt.translation.protect import Protected, missing
+from nmt.translation.protect import Protected, lost_spans
 from nmt.translation.request import Request
 from nmt.translation.segments import SegmentTranslation
 from nmt.translation.translation import Translation
@@ -241,7 +241,7 @@ class LanguageModel:
             float("nan"),
             [SegmentTranslation(output, 0.0, [], [], truncated=False, finished=reason != "length")],
             loop_unresolved=find_loop(counted_words(output), counted_words(text)) is not None,
-            protected_lost=missing(kept, output),
+            protected_lost=lost_spans(kept, output),
             without_spans=(without(text), without(output)),
             direction=self._prompt.direction,
             faults=tuple(fault for fault, is_so in faults.items() if is_so),
