@@ -54,7 +54,7 @@ def export_ctranslate2(run: RunDir, out: Path, *, quantization: Quantization = "
         tokenizers.save(folder / "tokenizer")
         if run.card.is_file():
             shutil.copyfile(run.card, folder / "README.md")
-        engines = TorchEngine([model], tokenizers), CTranslate2Engine(folder, config.model, tokenizers)
+        engines = TorchEngine([model], tokenizers), CTranslate2Engine(folder, model, tokenizers)
         info = {
             "format": 1,
             "engine": "ctranslate2",

@@ -84,7 +84,7 @@ def random_model(tokenizers: TokenizerPair, **options: object) -> Transformer:
 
 def export(model: Transformer, tokenizers: TokenizerPair, folder: Path, quantization="none") -> CTranslate2Engine:
     write_ctranslate2(model, tokenizers, folder, quantization)
-    return CTranslate2Engine(folder, model.config, tokenizers)
+    return CTranslate2Engine(folder, model, tokenizers)
 
 
 def some_sources(tokenizers: TokenizerPair, longest: int) -> list[list[int]]:

@@ -21,8 +21,8 @@ def tokenizers(digits_run) -> TokenizerPair:
 
 
 @pytest.fixture(scope="module")
-def engine(digits_run, digits_export, tokenizers) -> CTranslate2Engine:
-    return CTranslate2Engine(digits_export, RunDir(digits_run).config().model, tokenizers)
+def engine(ours, digits_export, tokenizers) -> CTranslate2Engine:
+    return CTranslate2Engine(digits_export, ours.models[0], tokenizers)
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from nmt.apps.interop.export import export_ctranslate2
 from nmt.apps.interop.hf_export import export_hf
 from nmt.apps.interop.hf_import import Languages, import_hf
 from nmt.apps.interop.sharing import pack
-from nmt.artifacts.checkpoint import read_weights
+from nmt.artifacts.checkpoint import load_model, read_weights
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError
 from nmt.base.languages import Direction
@@ -144,8 +144,9 @@ def test_a_run_is_exported_to_ctranslate2_and_packed(runs, tmp_path):
         expected = translator.translate(texts, options, to="deu_Latn")
     with Translator.load(str(tmp_path / "run.nmt"), device="cpu", precision="fp32") as translator:
         assert texts_of(translator, texts, options=options, to="deu_Latn") == [each.text for each in expected]
-    engine = CTranslate2Engine(tmp_path / "out", run.config().model, TokenizerPair.load(run.tokenizer))
-    theirs = Translator(TokenizerPair.load(run.tokenizer), engine, LanguagePair.from_config(run.config()))
+    tokenizers = TokenizerPair.load(run.tokenizer)
+    engine = CTranslate2Engine(tmp_path / "out", load_model(run, tokenizers, torch.device("cpu")), tokenizers)
+    theirs = Translator(tokenizers, engine, LanguagePair.from_config(run.config()))
     assert texts_of(theirs, texts, options=options, to="deu_Latn") == [each.text for each in expected]
     prefixed = theirs.translate(texts, options, ["ba"] * len(texts), to="deu_Latn")
     assert all(each.text.startswith("ba") for each in prefixed)
