@@ -21,10 +21,11 @@ from nmt.base.errors import DataError
 
 _MAX_DEPTH = 200  # of elements in elements that have texts of their own
 # Possessive, and the last branch takes all the rest: the time grows with the size of the text, whatever is in it.
-_TAG = r"<!--.*?-->|{}<[!?][^>]*>|<(/?)([A-Za-z_][^\s/>]*)({})>{}"
-_XML = re.compile(_TAG.format(r"<!\[CDATA\[.*?\]\]>|", r"""(?:[^>"']|"[^"]*+"|'[^']*+')*+""", ""), re.DOTALL)
+_TAG = r"<!--.*?-->|{}<[!?][^>]*>|<(/?)({}[^\s/>]*)({})>{}"
+_XML_ATTRIBUTES = r"""(?:[^>"']|"[^"]*+"|'[^']*+')*+"""
+_XML = re.compile(_TAG.format(r"<!\[CDATA\[.*?\]\]>|<\?.*?\?>|", r"[^\s/>!?]", _XML_ATTRIBUTES, ""), re.DOTALL)
 _HTML_ATTRIBUTES = r"""(?:[^>=]|=\s*+(?:"[^"]*+"|'[^']*+')?+)*+"""
-_HTML = re.compile(_TAG.format("<!--.*|", _HTML_ATTRIBUTES, "|</?[A-Za-z].*"), re.DOTALL)
+_HTML = re.compile(_TAG.format("<!--.*|", "[A-Za-z_]", _HTML_ATTRIBUTES, "|</?[A-Za-z].*"), re.DOTALL)
 _ATTRIBUTE = re.compile(r"""(?<![^\s"'/])([^\s=<>"'/]+)(\s*=\s*)("[^"]*"|'[^']*'|[^\s"'>]+)""")
 _HUGE_NUMBER = re.compile(r"&#\d{1000,};?")  # a character reference that int() refuses; it stands for no character
 _UNTRANSLATED = re.compile(
@@ -34,6 +35,7 @@ _UNTRANSLATED = re.compile(
 _SUMMARY = re.compile(
     r"""<meta\s[^>]*(?:name|property)=["']?(?:og:|twitter:)?(?:title|description|keywords)\b""", re.IGNORECASE
 )
+_DECLARATION = re.compile(r"\s*<\?xml\s[^<>]*\?>")
 _PAGE = re.compile(r"<html\b[^>]*>", re.IGNORECASE)
 
 
@@ -51,6 +53,8 @@ class Dialect:
     raw: Collection[str] = ()
     run_text: str = ""
     is_html: bool = False
+    divides: bool = False
+    is_fragment: bool = False
     divider: re.Pattern[str] | None = None
     characters: Mapping[str, str] = field(default_factory=dict)
     read: Callable[[str], str] = unescape
@@ -123,11 +127,12 @@ class Reader:
                 if written.startswith("<![CDATA[") and not dialect.is_html:
                     self._add(written, Item(written[9:-3]))
                 elif written[1] in "!?":  # a comment, a declaration or a processing instruction
-                    self._add(written, Item(written, "!", is_hidden=True))
+                    self._add(written, Item(written, "!", is_hidden=not dialect.is_fragment))
                 else:  # markup that does not end
                     self.text(written)
                 continue
-            name = name.lower() if dialect.is_html else name.rpartition(":")[2]
+            if not dialect.is_fragment:
+                name = name.lower() if dialect.is_html else name.rpartition(":")[2]
             if match[1]:
                 self.end(name, written)
             elif written.endswith("/>") or name in dialect.void:
@@ -155,11 +160,12 @@ class Reader:
     def start(self, name: str, written: str) -> None:
         """Read an opening tag."""
         dialect, frame = self.dialect, self.frames[-1]
-        if not frame.is_kept and (name in dialect.kept or _UNTRANSLATED.search(written)):
+        is_untranslated = not dialect.is_fragment and _UNTRANSLATED.search(written)
+        if not frame.is_kept and (name in dialect.kept or is_untranslated):
             self.open(Frame(name, written, is_kept=True))
         elif frame.is_block and name in dialect.inline:
             self._add(written, Item(written, name))
-        elif frame.is_block and dialect.is_html:
+        elif frame.is_block and dialect.divides:
             self.divide(written)
         elif not frame.is_kept and (frame.is_block or name in dialect.texts):
             self.open(Frame(name, written, is_block=name in dialect.texts))
@@ -180,7 +186,7 @@ class Reader:
             frame.raw.append(whole)
         elif name in dialect.characters:
             self._add(whole, Item(dialect.characters[name]))
-        elif name in dialect.breaks or (dialect.is_html and name not in (*dialect.inline, *dialect.kept)):
+        elif name in dialect.breaks or (dialect.divides and name not in (*dialect.inline, *dialect.kept)):
             self.divide(whole)
         else:
             is_hidden = name in dialect.hidden and not _UNTRANSLATED.search(start)
@@ -194,7 +200,7 @@ class Reader:
             self.close(written)
         elif frame.is_block and name in self.dialect.inline:
             self._add(written, Item(written, "/" + name))
-        elif frame.is_block and self.dialect.is_html:
+        elif frame.is_block and self.dialect.divides:
             self.divide(written)
         else:
             frame.raw.append(written)
@@ -249,6 +255,24 @@ class HtmlText(Template):
         """Read HTML leniently, as a browser does, without errors."""
         super().__init__()
         Reader(source.replace("\0", "\ufffd"), dialect("html"), self)
+
+
+class XmlText(Template):
+    """An XML fragment, such as the segment of a translation tool: all its tags are inline, and stay verbatim."""
+
+    def __init__(self, source: str, splitting: Collection[str] = (), ignored: Collection[str] = ()):
+        """Read a fragment. Elements in `splitting` separate blocks, and those in `ignored` are not translated.
+
+        DataError if it is not well-formed, or contains a document type; there are no entities but those of XML itself.
+        """
+        super().__init__()
+        declaration = _DECLARATION.match(source)
+        start = declaration.end() if declaration else 0
+        check_xml(f"<x>{source[start:]}</x>".encode("utf-8", "surrogatepass"))  # within an element is no document type
+        names = {tag[2] for tag in _XML.finditer(source)}
+        form = Dialect(inline=names.difference(splitting), kept=ignored, divides=True, is_fragment=True)
+        Reader(source[start:], form, self)
+        self.text = source[:start] + self.text
 
 
 def name_page_language(template: Template, code: str) -> None:

@@ -21,9 +21,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from nmt.apps.documents.markup import HtmlText
+from nmt.apps.documents.markup import HtmlText, XmlText
 from nmt.apps.documents.translation import with_flags
-from nmt.apps.documents.xml_text import XmlText
 from nmt.apps.server.access import Access
 from nmt.apps.server.blocks import Threads, translate_pages
 from nmt.apps.server.bodies import DeepLBody, DeepLFile, DeepLGlossary, DeepLKey, DeepLOptions, FileBody

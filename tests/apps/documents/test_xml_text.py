@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nmt.apps.documents.xml_text import XmlText
+from nmt.apps.documents.markup import XmlText
 from nmt.base.errors import DataError
 
 FRAGMENTS = [
@@ -14,6 +14,7 @@ FRAGMENTS = [
     'Click <x id="1"></x> or <g a=\'b"c\' d = "1">here</g>.<br/> End <!-- no --> <?pi x y?>',
     '<?xml version="1.0"?>\n<Doc><P>One &lt; two &amp; three.</P>\n</Doc>',
     "<a><b><c/></b></a>",
+    'Elements <é:à translate="no">by any</é:à> name <?pi a > b?> end',
     "tail <x/></y>",
 ]
 
