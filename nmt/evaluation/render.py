@@ -12,10 +12,9 @@ from string import Template
 
 from nmt.base.errors import printable
 from nmt.data.text.words import DIFF_TOKEN
-from nmt.evaluation.details import EXPECTED, FLAGS, Details, Grouping, TestSentence, rounded_chrf
+from nmt.evaluation.details import FLAGS, Details, Grouping, TestSentence, rounded_chrf
 from nmt.evaluation.evaluation import Evaluation
 from nmt.evaluation.model_card import twins_line
-from nmt.evaluation.plots.calibration import draw_calibration
 from nmt.evaluation.scores import MetricScore
 from nmt.evaluation.significance import LEVEL, TEST, ComparedSystem
 
@@ -167,7 +166,6 @@ def _groupings(details: Details) -> Iterator[str]:
             for group in grouping.groups
         )
         yield f"<h2>By {grouping.property}</h2>"
-        yield draw_calibration(grouping) if grouping.property.startswith(EXPECTED) else ""
         yield _html_table(("", "sentences", *names), rows, numbers=range(1, 2 + len(names)))
 
 

@@ -73,7 +73,7 @@ WORK = {
     "info of a folder": "info",
     "pack": "pack run -o new.zip",
     "translate with a packed model": "translate -m new.zip 12",
-    "plot": "plot run -o curves.png",
+    "plot": "plot run -o curves.svg",
     "vocab": "vocab -c x.yaml -o vocab",
     "shortlist": "shortlist run",
     "config new": "config new --corpus train.tsv --src-lang en --tgt-lang en",

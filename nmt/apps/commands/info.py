@@ -82,7 +82,7 @@ def plot(
     model: NewestRun = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="File to write (.svg or .png). Default: curves.svg in the run."),
+        typer.Option("--output", "-o", help="File to write (.svg). Default: curves.svg in the run."),
     ] = None,
 ) -> None:
     """Draw the learning curves of a run.

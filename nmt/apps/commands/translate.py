@@ -46,9 +46,9 @@ def _text_file(path: Path | None) -> Path | None:
 
 def _picture(path: Path | None) -> Path | None:
     if path is not None:
-        from nmt.evaluation.plots.drawing import picture_format
+        from nmt.evaluation.plots.drawing import require_svg
 
-        picture_format(path)  # rejects an unknown extension
+        require_svg(path)
     return path
 
 
@@ -81,7 +81,7 @@ Format = Annotated[
 Prefix = Annotated[str | None, rare_option(help="Text that every translation must begin with.")]
 Picture = Annotated[
     Path | None,
-    rare_option(callback=_picture, help="Draw a heat map of the cross-attention for one text (.svg or .png)."),
+    rare_option(callback=_picture, help="Draw a heat map of the cross-attention for one text (.svg)."),
 ]
 Alignments = Annotated[
     bool,

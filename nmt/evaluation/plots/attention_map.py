@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from unicodedata import east_asian_width
 
 from nmt.base.errors import NmtError, printable
-from nmt.evaluation.plots.drawing import drawing, families_covering, picture_format, save_picture
+from nmt.evaluation.plots.drawing import drawing, require_svg, save_picture
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,18 +24,18 @@ _ANGLE = 55  # degrees; for source tokens that cannot be horizontal
 _MARGIN, _PAD, _BAR_GAP, _BAR_WIDTH = 0.12, 0.09, 0.2, 0.14
 _BAR_HEIGHT = 2.4  # maximum height of the color bar
 _MIN_HEIGHT = 1.2  # minimum height of the color bar, if the map is lower
-_MAX_DRAWN = 16_384  # maximum number of cells drawn one by one in an SVG; larger maps are images, to save tens of MB
+_MAX_DRAWN = 16_384  # maximum number of cells drawn one by one; larger maps are images, to save tens of MB
 
 
 def draw_attention(weights: Any, src_tokens: list[str], tgt_tokens: list[str], path: Path | str) -> list[str]:
     """Write the heat map of `weights` [T, S] to `path`: source tokens along the top, target tokens down the side.
 
     `weights` are shares of attention (numpy array or nested lists; rows are target tokens). The darkest color is the
-    largest weight in the plot. `.svg` keeps text as text, for the reader's fonts. `.png` needs installed fonts with
-    every character, else NmtError lists the missing ones. NmtError also for other suffixes, weights that do not match
-    the tokens, and weights that are not finite. Returns warnings for the user, such as about labels too small to read.
+    largest weight in the plot. Text stays text, for the reader's fonts. NmtError for a suffix other than .svg, weights
+    that do not match the tokens, and weights that are not finite. Returns warnings for the user, such as about labels
+    too small to read.
     """
-    is_svg = picture_format(path) == "svg"
+    require_svg(path)
     matrix = _checked(weights, len(tgt_tokens), len(src_tokens))
     src, tgt = [printable(token) for token in src_tokens], [printable(token) for token in tgt_tokens]
     label_width = max(map(_text_width, src)) + 2 * _PAD
@@ -46,7 +46,7 @@ def draw_attention(weights: Any, src_tokens: list[str], tgt_tokens: list[str], p
     with drawing():
         text: dict[str, Any] = {
             "fontsize": font_size,
-            "fontfamily": ["sans-serif"] if is_svg else families_covering([*src, *tgt]),
+            "fontfamily": ["sans-serif"],
             "parse_math": False,  # `$` stays a dollar sign
         }
         figure = _figure(matrix, size, text["fontfamily"])
@@ -55,8 +55,8 @@ def draw_attention(weights: Any, src_tokens: list[str], tgt_tokens: list[str], p
         placed = {"ha": "center", "va": "baseline"} if label_width <= _MAX_CELL_WIDTH else slanted
         axes.set_xticks([i + 0.5 for i in range(len(src))], src, **text, **placed)
         axes.set_yticks([i + 0.5 for i in range(len(tgt))], tgt, **text)
-        # The reader of an SVG may have a font with wide characters, where the fonts here have narrow boxes.
-        num_wide = max(sum(map(_is_wide, token)) for token in (*src, *tgt)) if is_svg else 0
+        # The reader may have a font with wide characters, where the fonts here have narrow boxes.
+        num_wide = max(sum(map(_is_wide, token)) for token in (*src, *tgt))
         save_picture(figure, path, margin=_MARGIN + (_WIDE - _NARROW) * scale * num_wide)
     if font_size >= _READABLE:
         return []
@@ -83,7 +83,7 @@ def _is_wide(character: str) -> bool:
 
 
 def _text_width(text: str) -> float:
-    """Estimate the width of `text` in inches at _FONT_SIZE; the reader's fonts for an SVG are unknown."""
+    """Estimate the width of `text` in inches at _FONT_SIZE; the reader's fonts are unknown."""
     return sum(_WIDE if _is_wide(character) else _NARROW for character in text)
 
 

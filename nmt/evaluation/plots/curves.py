@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 from nmt.base.errors import RunError
 from nmt.base.files import MAX_METRICS_BYTES, read_at_most
-from nmt.evaluation.plots.drawing import drawing, picture_format, save_picture
+from nmt.evaluation.plots.drawing import drawing, require_svg, save_picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,14 +46,14 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
 
 
 def draw_curves(records: list[dict[str, Any]], path: Path | str) -> None:
-    """Write the learning curves in `records` to `path` (.svg or .png): loss on the left, BLEU and chrF on the right.
+    """Write the learning curves in `records` to `path` (.svg): loss on the left, BLEU and chrF on the right.
 
     `records` are those of metrics.jsonl: `{"kind": "train", "update", "loss", ...}` and `{"kind": "valid", "update",
     "loss", "bleu", "chrf", ...}`, with losses in nats per token and scores 0-100. If an update was recorded twice (by a
     resumed run), the later record counts. A record whose update or value is not a number leaves a gap. A star marks the
     best validation of each curve. RunError if there is no loss to draw.
     """
-    picture_format(path)
+    require_svg(path)
     if not (_series(records, "train", "loss") or _series(records, "valid", "loss")):
         raise RunError("no metrics yet", hint="train the run first")
     with drawing():

@@ -234,7 +234,7 @@ def test_a_pipe_is_written_to_not_replaced(digits_run, tmp_path):
 def test_a_picture_of_another_kind_is_refused_before_anything_is_computed(digits_run):
     done = nmt("translate", "-m", digits_run, "--attention", "a.pdf", "12")
     assert (done.returncode, done.stdout) == (1, "")
-    assert "plots are written as .svg or .png" in done.stderr
+    assert "plots are written as .svg" in done.stderr
 
 
 def test_a_place_that_cannot_be_written_to_is_one_message(digits_run, tmp_path):
