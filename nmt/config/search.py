@@ -11,6 +11,7 @@ from nmt.config.base import MAX_SEED, BatchTokens, Portion, Section, UpToMillion
 Split = Literal["auto", "always", "long", "never"]
 
 MAX_BEAM_SIZE = 1000
+MAX_HYPOTHESES = 10_000
 MAX_LENGTH_PENALTY = 5.0  # 32,768 tokens to this power still fit in fp32
 MAX_LEN_FACTOR = 1000.0  # target tokens per source token
 
@@ -36,7 +37,7 @@ class SearchOptions(Section):
     max_len_offset: UpToMillion = Field(10, description="see max_len_factor")
     beam_size: int = Field(1, ge=1, le=MAX_BEAM_SIZE, description="beam size; 1 is greedy search")
     num_hypotheses: int = Field(
-        1, ge=1, le=10_000, description="number of translations per input, best first, one per line"
+        1, ge=1, le=MAX_HYPOTHESES, description="number of translations per input, best first, one per line"
     )
     length_penalty: float = Field(
         1.0, ge=0.0, le=MAX_LENGTH_PENALTY, description="rank hypotheses by log-probability / length^penalty"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from nmt.apps.commands import options as shared
-from nmt.apps.commands.options import SearchFlags, find_models, load_translator, refuse, search_flags
+from nmt.apps.commands.options import SearchFlags, find_models, load_translator, refuse
 from nmt.apps.commands.outputs import refuse_unwritable
 from nmt.apps.commands.streams import print_text
 from nmt.artifacts.replacing import refuse_replacing
@@ -88,7 +88,6 @@ Report = Annotated[
 Format = Annotated[Literal["text", "json"], typer.Option(help="Output format.")]
 
 
-@search_flags("beam_size")
 def evaluate(
     models: shared.Models = None,
     checkpoint: shared.Checkpoint = None,
@@ -106,7 +105,8 @@ def evaluate(
     details: ShowDetails = False,
     report: Report = None,
     format: Format = "text",
-    search: SearchFlags = SearchFlags({}),  # noqa: B008 (one option per field)
+    beam: shared.Beam = None,
+    settings: shared.SearchSettings = [],  # noqa: B006 (typer reads it, nobody changes it)
     engine: shared.Engine = "auto",
     device: shared.Device = "auto",
     precision: shared.Precision = "auto",
@@ -115,6 +115,7 @@ def evaluate(
 
     Evaluates on the run's test set or on your own files. Saves hypotheses and scores in the folder `eval` of the run.
     """
+    search = SearchFlags({"beam_size": beam}, settings)
     refs, compared = ref or [], compare or []
     in_files = bool(refs or tsv)
     kinds = _names(augment, AUGMENT_KINDS, "kind of change") if augment else []

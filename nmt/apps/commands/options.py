@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
 import logging
-import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from pydantic import ValidationError
-from pydantic.fields import FieldInfo
 
 from nmt.apps.cli import RARE_PANEL
 from nmt.artifacts.find_model import find_run
@@ -21,6 +17,7 @@ from nmt.artifacts.rundir import RunDir
 from nmt.base.machine import request_exact_mkl
 from nmt.config import SearchOptions
 from nmt.config.load import load_search
+from nmt.config.search import MAX_BEAM_SIZE, MAX_HYPOTHESES, MAX_LENGTH_PENALTY
 
 if TYPE_CHECKING:
     from nmt.apps.ray.ray_translator import RayTranslator
@@ -134,20 +131,48 @@ SEARCH_FLAGS = {
 }
 """Fields of `SearchOptions` to the flags that change them; --set changes any field."""
 
-_METAVARS = {"length_penalty": "A", "temperature": "T"}
-_MAX_LENGTH = "max_length"
-_SETTINGS_HELP = (
-    "Set any key of the section decoding, such as decoding.split=never, seed, top_p, rerank, shortlist or protect. May "
-    "be repeated."
-)
-_SETTINGS = inspect.Parameter(
-    "settings",
-    inspect.Parameter.KEYWORD_ONLY,
-    default=[],
-    annotation=Annotated[
-        list[str], typer.Option("--set", metavar="KEY=VALUE", help=_SETTINGS_HELP, rich_help_panel=SEARCH_PANEL)
-    ],
-)
+
+def _search_option(*flags: str, **details: Any) -> Any:
+    """Return an option of the search; without it, the value of the run counts."""
+    return typer.Option(*flags, rich_help_panel=SEARCH_PANEL, **details)
+
+
+Beam = Annotated[
+    int | None, _search_option("--beam", min=1, max=MAX_BEAM_SIZE, metavar="N", help="Beam size; 1 is greedy search.")
+]
+NBest = Annotated[
+    int | None,
+    _search_option(
+        min=1, max=MAX_HYPOTHESES, metavar="N", help="Number of translations per input, best first, one per line."
+    ),
+]
+LengthPenalty = Annotated[
+    float | None,
+    _search_option(
+        min=0.0, max=MAX_LENGTH_PENALTY, metavar="A", help="Rank hypotheses by log-probability / length^penalty."
+    ),
+]
+Sample = Annotated[
+    bool | None, _search_option(help="Sample translations instead of searching; --n-best sets how many.")
+]
+Temperature = Annotated[
+    float | None,
+    _search_option(
+        min=0.01, max=100.0, metavar="T", help="With --sample: values below 1 make the output more conservative."
+    ),
+]
+MaxLength = Annotated[
+    int | None, _search_option(min=1, metavar="N", help="Maximum output length in tokens, end of sentence included.")
+]
+SearchSettings = Annotated[
+    list[str],
+    _search_option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Set any key of the section decoding, such as decoding.split=never, seed, top_p, rerank, shortlist or "
+        "protect. May be repeated.",
+    ),
+]
 
 
 def refuse(faults: Mapping[str, object]) -> None:
@@ -173,7 +198,7 @@ class SearchFlags:
         if self.given.get("sample") is True:  # override the run's beam search
             changes = {"beam_size": 1, "exact": False}
         changes |= self.given
-        if (max_length := changes.pop(_MAX_LENGTH, None)) is not None:
+        if (max_length := changes.pop("max_length", None)) is not None:
             changes |= {"max_len_factor": 0.0, "max_len_offset": max_length}
         try:
             return options.changed(**changes)
@@ -181,62 +206,6 @@ class SearchFlags:
             fault = error.errors()[0]
             name = "".join(f"{SEARCH_FLAGS.get(str(key), f'decoding.{key}')}: " for key in fault["loc"])
             raise typer.BadParameter(name + fault["msg"].removeprefix("Value error, ")) from None
-
-
-def search_flags(*fields: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command --set, and an option for each of `fields` of `SearchOptions`, or for all of `SEARCH_FLAGS`.
-
-    The options replace the command's parameter `search: SearchFlags`. Each has the type, limits and help of its field.
-    All of them include `max_length`, which sets the maximum length independently of the source.
-    """
-    offered = fields or (*SEARCH_FLAGS, _MAX_LENGTH)
-    parameters = [_parameter(name, offered) for name in offered]
-
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        @functools.wraps(command)
-        def with_flags(**values: Any) -> None:
-            flags = {parameter.name: values.pop(parameter.name) for parameter in parameters}
-            command(search=SearchFlags(flags, values.pop("settings")), **values)
-
-        signature = inspect.signature(command, eval_str=True)
-        others = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in signature.parameters.values()]
-        place = next(i for i, parameter in enumerate(others) if parameter.name == "search")
-        others[place : place + 1] = [*parameters, _SETTINGS]
-        with_flags.__signature__ = signature.replace(parameters=others)  # type: ignore[attr-defined]
-        with_flags.__annotations__ = {parameter.name: parameter.annotation for parameter in others}
-        return with_flags
-
-    return decorate
-
-
-def _parameter(name: str, offered: Collection[str]) -> inspect.Parameter:
-    """Return the option for one field, in a command with the options `offered`; its value None means not given."""
-    if name == _MAX_LENGTH:
-        meaning = "Maximum output length in tokens, end of sentence included."
-        option = typer.Option("--max-length", min=1, metavar="N", help=meaning, rich_help_panel=SEARCH_PANEL)
-        annotation: object = Annotated[int | None, option]
-    else:
-        field = SearchOptions.model_fields[name]
-        details: dict[str, Any] = {"help": _help(field, offered), "show_default": False}
-        if field.annotation in (int, float):  # the field itself checks exclusive limits, such as above 0
-            inclusive = (("min", "ge"), ("max", "le"))
-            details["metavar"] = _METAVARS.get(name, "N")
-            details |= {key: getattr(each, of) for each in field.metadata for key, of in inclusive if hasattr(each, of)}
-        option = typer.Option(SEARCH_FLAGS[name], rich_help_panel=SEARCH_PANEL, **details)
-        annotation = Annotated[field.annotation | None, option]  # type: ignore[operator]
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
-
-
-def _help(field: FieldInfo, offered: Collection[str]) -> str:
-    """Return the description of a field as a sentence that names flags instead of fields.
-
-    Clauses about fields that the command does not offer are left out. A value at the start stays in lower case.
-    """
-    clauses = (field.description or "").split("; ")
-    text = "; ".join(clause for clause in clauses if set(re.findall(r"`(\w+)`", clause)) <= set(offered))
-    text = re.sub(r"`(\w+)`", lambda match: SEARCH_FLAGS[match[1]].partition("/")[0], text)
-    opens_with_value = text.partition(" ")[0].endswith(":")
-    return f"{text if opens_with_value else text[:1].upper() + text[1:]}."
 
 
 def find_models(models: list[str] | None, checkpoint: str | None = None) -> Sequence[RunDir]:

@@ -11,7 +11,7 @@ import typer
 from nmt.apps.commands import options as shared
 from nmt.apps.commands.documents import refuse_corpus
 from nmt.apps.commands.inputs import read_standard_input
-from nmt.apps.commands.options import SearchFlags, find_models, open_translator, rare_option, refuse, search_flags
+from nmt.apps.commands.options import SearchFlags, find_models, open_translator, rare_option, refuse
 from nmt.apps.commands.streams import STANDARD_INPUT
 from nmt.apps.recipes.defaults import NUM_EXAMPLES, NUM_REQUESTS
 from nmt.artifacts.replacing import refuse_replacing
@@ -85,7 +85,6 @@ Allow = Annotated[
 ]
 
 
-@search_flags("beam_size", "num_hypotheses", "sample")
 def synthesize(
     input: Input,
     output: Output,
@@ -96,7 +95,10 @@ def synthesize(
     resume: shared.Resume = False,
     to: shared.To = None,
     from_: shared.From = None,
-    search: SearchFlags = SearchFlags({}),  # noqa: B008 (one option per field)
+    beam: shared.Beam = None,
+    n_best: shared.NBest = None,
+    sample: shared.Sample = None,
+    settings: shared.SearchSettings = [],  # noqa: B006 (typer reads it, nobody changes it)
     min_score: MinScore = None,
     keep: Keep = 1.0,
     allow: Allow = None,
@@ -116,6 +118,7 @@ def synthesize(
     from nmt.apps.recipes.language_model import Teacher
     from nmt.apps.recipes.selection import Limits, refuse_unknown
 
+    search = SearchFlags({"beam_size": beam, "num_hypotheses": n_best, "sample": sample}, settings)
     one_lacks = (teacher is None) != (config is None)
     refuse(
         {

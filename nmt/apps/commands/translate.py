@@ -15,7 +15,7 @@ import typer
 from nmt.apps.commands import options as shared
 from nmt.apps.commands.documents import document_in, refuse_corpus, translate_document
 from nmt.apps.commands.inputs import decode_argument, read_json_lines, read_standard_input
-from nmt.apps.commands.options import SearchFlags, find_models, open_translator, rare_option, refuse, search_flags
+from nmt.apps.commands.options import SearchFlags, find_models, open_translator, rare_option, refuse
 from nmt.apps.commands.outputs import open_output
 from nmt.apps.commands.streams import STANDARD_INPUT
 from nmt.artifacts.replacing import refuse_replacing
@@ -110,7 +110,6 @@ Then = Annotated[
 ]
 
 
-@search_flags()
 def translate(
     texts: Texts = None,
     models: shared.Models = None,
@@ -122,7 +121,13 @@ def translate(
     output: OutputFile = None,
     resume: shared.Resume = False,
     format: Format = None,
-    search: SearchFlags = SearchFlags({}),  # noqa: B008 (one option per field)
+    beam: shared.Beam = None,
+    n_best: shared.NBest = None,
+    length_penalty: shared.LengthPenalty = None,
+    sample: shared.Sample = None,
+    temperature: shared.Temperature = None,
+    max_length: shared.MaxLength = None,
+    settings: shared.SearchSettings = [],  # noqa: B006 (typer reads it, nobody changes it)
     prefix: Prefix = None,
     glossary: GlossaryFile = None,
     tm: MemoryFile = None,
@@ -139,6 +144,17 @@ def translate(
     Each line of input gives one line of output (--n-best N: N lines). --output writes FILE.partial and renames it to
     FILE when complete; --resume continues a stopped command after the last line.
     """
+    search = SearchFlags(
+        {
+            "beam_size": beam,
+            "num_hypotheses": n_best,
+            "length_penalty": length_penalty,
+            "sample": sample,
+            "temperature": temperature,
+            "max_length": max_length,
+        },
+        settings,
+    )
     texts = texts or []
     records, format = _records(input, format)
     refuse(
@@ -198,7 +214,7 @@ def translate(
             return
         if tm is not None:
             translator = _with_memory(translator, tm, direction())
-        settings = {
+        recorded = {
             **({} if output is None else settings_of([*found, *last], translator, request, glossary)),
             "format": format,
             "prefix": prefix,
@@ -210,7 +226,7 @@ def translate(
             if format == "jsonl"
             else partial(_as_text, num_lines)
         )
-        with open_output(output, settings, num_lines, resume=resume) as file:
+        with open_output(output, recorded, num_lines, resume=resume) as file:
             lines, name = _read(texts, input, records)
             if isinstance(file, PartialFile):
                 file.skip_finished(lines, name)
