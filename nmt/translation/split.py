@@ -283,6 +283,8 @@ class SplitPlan:
             words = [first_letter + "x" * (span.end - span.start - 1) for span in inside]
             plain = replace_spans(plain, inside, words)
         starts = [start + at for at in sentence_starts(plain, self.language)]
+        if not starts:
+            return [line]
         stripped = [_stripped(self.text, *bounds) for bounds in pairwise([start, *starts, end])]
         return [(begin, stop) for begin, stop in stripped if begin < stop]
 

@@ -106,7 +106,8 @@ class TextSegmenter:
         threads = min(num_cores(), len(texts) // _TEXTS_OF_A_THREAD) if len(texts) >= 2 * _TEXTS_OF_A_THREAD else 1
         rows = iter(self.tokenizers.src.encode_batch((part for plan in plans for part in plan.sources()), threads))
         segmented = [plan.segmented(rows) for plan in plans]
-        for text, prefix in zip(segmented, request.prefixes(len(texts)), strict=True):
+        prefixes = request.prefixes(len(texts)) if request.prefix != "" else ()
+        for text, prefix in zip(segmented, prefixes, strict=bool(prefixes)):
             if text.segments and prefix:
                 first = text.segments[0]
                 first.prefix = without_surrogates(prefix)
@@ -174,11 +175,10 @@ class _Plan:
         self.tgt_tag = segmenter.tgt_tag(self.direction)
         self.symbols = segmenter.leading_symbols(text)
         self.is_split = options.split != "never"
-        self.whole = whole(text)
-        terms = [Span(match.start, match.end) for match in self.terms]
-        unbroken = sorted([*self.spans, *terms]) if terms else self.spans
+        terms = (Span(match.start, match.end) for match in self.terms)
+        unbroken = sorted([*self.spans, *terms]) if self.terms else self.spans
         self.plan = SplitPlan(text, unbroken, self.direction.src, segmenter.max_sentences(options))
-        self.units = self.plan.units if self.is_split else [(part.start, part.end) for part in self.whole.parts]
+        self.units = self.plan.units if self.is_split else [part[:2] for part in whole(text).parts]
         self._kept: dict[Range, tuple[Protected, list[int]]] = {}  # of ranges, such as sentences
 
     def sources(self) -> list[str]:
@@ -191,7 +191,7 @@ class _Plan:
         """Return the text's segments; `rows` are the tokens of `sources`, and of texts after this one."""
         for unit in self.units:
             self._kept[unit] = self._kept[unit][0], next(rows)
-        lead, parts = self.plan.split(self.segmenter.limit, self._size) if self.is_split else self.whole
+        lead, parts = self.plan.split(self.segmenter.limit, self._size) if self.is_split else whole(self.text)
         segments = [self._segment(part) for part in parts]
         for segment in segments[:-1]:
             segment.space = _space_between(segment.span.space, self.direction)
@@ -238,7 +238,7 @@ class _Plan:
 
     def _tag_before(self, start: int) -> str:
         """Return the tag to prepend to a segment at `start`, with the symbols unless the segment has its own."""
-        is_first = start <= len(self.whole.lead)
+        is_first = start <= self.units[0][0]
         return self.tag + ("" if is_first or self.segmenter.leading_symbols(self.text, start) else self.symbols)
 
     def _inside(self, start: int, end: int) -> list[Span]:
