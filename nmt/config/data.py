@@ -37,12 +37,6 @@ class AugmentConfig(Section):
         """Return whether any pair is changed."""
         return any(self.shares().values())
 
-    @model_validator(mode="after")
-    def _not_more_than_all(self) -> Self:
-        if (total := sum(self.shares().values())) > 1.0 + 1e-9:
-            raise ValueError(f"the shares add up to {total:g}, more than 1; a pair is changed in at most one way")
-        return self
-
 
 AUGMENT_KINDS = tuple(AugmentConfig.model_fields)
 """The kinds of changes."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -53,7 +54,7 @@ def _section_lines(section: Section, indent: str, comments: bool) -> Iterator[st
             continue
         if isinstance(section, TrainingConfig) and section.stages and name == "max_updates":  # their sum
             continue
-        if name in PATH_KEYS.get(type(section), ()) and value is not None:
+        if name in PATH_KEYS and value is not None:
             value = value.replace("$", "$$")
         yield from _entry(name, value, field, indent, comments)
 
@@ -89,10 +90,8 @@ def _item_lines(section: Section, indent: str, comments: bool) -> Iterator[str]:
 def _value(value: object) -> str:
     if isinstance(value, tuple):
         return f"[{', '.join(map(_value, value))}]"
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return str(value).lower()
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
     if isinstance(value, float):  # a YAML 1.1 reader takes 1e-09 for text; every reader takes 1.0e-9 for a number
         mantissa, e, exponent = repr(value).partition("e")
         return mantissa + (f"{'' if '.' in mantissa else '.0'}e{int(exponent):+d}" if e else "")

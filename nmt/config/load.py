@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import NoneType
 from typing import get_args, get_origin
@@ -15,8 +15,7 @@ from pydantic_core import ErrorDetails
 from nmt.base.errors import ConfigError
 from nmt.base.files import read_at_most
 from nmt.config.base import Section
-from nmt.config.corpora import FORMS, ParallelFiles
-from nmt.config.data import DataConfig
+from nmt.config.corpora import FORMS
 from nmt.config.faults import (
     REMOVED,
     Fault,
@@ -36,18 +35,11 @@ from nmt.config.faults import (
 from nmt.config.nodes import Tree, read_tree
 from nmt.config.search import SearchOptions
 from nmt.config.sections import STORED, Config
-from nmt.config.tokenizer import TokenizerConfig
-from nmt.config.training import TrainingConfig
 
 MAX_BYTES = 1_000_000
 
-PATH_KEYS: Mapping[type[Section], frozenset[str]] = {
-    ParallelFiles: frozenset({*FORMS, "tgt"}),
-    DataConfig: frozenset({"store_dir"}),
-    TokenizerConfig: frozenset({"path"}),
-    TrainingConfig: frozenset({"init_from"}),
-}
-"""Keys that hold a path, in which `~` and environment variables are expanded."""
+PATH_KEYS = frozenset({*FORMS, "tgt", "store_dir", "path", "init_from"})
+"""Keys that hold a path, in which `~` and environment variables are expanded, in every section that has them."""
 
 _VARIABLE = re.compile(
     r"\$(?:(?P<dollar>\$)|(?P<bare>[A-Za-z_]\w*)|\{(?P<name>[A-Za-z_]\w*)(?::-(?P<default>[^}]*))?\}|(?P<broken>\{))",
@@ -189,7 +181,7 @@ def _section_values(section: type[Section], given: dict[str, object], loc: Loc, 
                 _section_values(inner, item, (*here, i), tree) if isinstance(item, dict) else _without_booleans(item)
                 for i, item in enumerate(value)
             ]
-        elif key in PATH_KEYS.get(section, ()) and isinstance(value, str):
+        elif key in PATH_KEYS and isinstance(value, str):
             values[key] = _expand(value, here, tree)
         else:
             takes_booleans = field.annotation is bool or bool in get_args(field.annotation)

@@ -172,7 +172,7 @@ def resampled_scores(statistics: SentenceStatistics, seed: int = SEED) -> NDArra
     return np.array([score(row).score for row in sums.astype(np.float32)])  # sacreBLEU's precision
 
 
-def _bootstrap_weights(num_sentences: int, seed: int = SEED) -> Iterator[NDArray[np.float64]]:
+def _bootstrap_weights(num_sentences: int, seed: int) -> Iterator[NDArray[np.float64]]:
     """Yield how often each sentence occurs in each sample, [samples of the block, sentences]."""
     rng, block = np.random.default_rng(seed), max(1, BLOCK_NUMBERS // num_sentences)
     for start in range(0, NUM_SAMPLES, block):

@@ -46,9 +46,9 @@ class TestSet(NamedTuple):
         return TestSet(f"{self.name}-{kind}", sets)
 
 
-def translate_lines(translator: Translator, pairs: DirectedPairs, options: SearchOptions | None = None) -> list[str]:
+def translate_lines(translator: Translator, pairs: DirectedPairs) -> list[str]:
     """Return the translation of each source of `pairs` on one line; warn about sources that are too long."""
-    return on_lines(translate_set(translator, pairs, options))
+    return on_lines(translate_set(translator, pairs))
 
 
 def on_lines(translations: Sequence[Translation]) -> list[str]:

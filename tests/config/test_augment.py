@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from nmt.config.data import AUGMENT_KINDS, AugmentConfig
+from nmt.config.data import AUGMENT_KINDS, AugmentConfig, DataConfig
 from nmt.config.tokenizer import SubwordRegularization, TokenizerConfig
 
 
@@ -15,11 +15,15 @@ def test_nothing_is_changed_by_default():
 
 
 def test_shares_of_more_than_all_pairs_are_refused():
+    def data(**shares):
+        corpus = {"src_lang": "de", "tgt_lang": "en", "train": {"src": "a.de", "tgt": "a.en"}}
+        return DataConfig(**corpus, augment=AugmentConfig(**shares))
+
     with pytest.raises(
-        ValidationError, match=r"the shares add up to 1\.1, more than 1; a pair is changed in at most one way"
+        ValidationError, match=r"augment and glossary add up to 1\.1, more than 1; a pair is changed in at most one way"
     ):
-        AugmentConfig(upper=0.6, typos=0.5)
-    assert AugmentConfig(**dict.fromkeys(AUGMENT_KINDS[:5], 0.2)).is_on
+        data(upper=0.6, typos=0.5)
+    assert data(**dict.fromkeys(AUGMENT_KINDS[:5], 0.2)).augment.is_on
 
 
 def test_a_tokenizer_with_one_segmentation_cannot_draw():

@@ -115,7 +115,7 @@ def without_folders(section: AnySection) -> AnySection:
     changes: dict[str, Any] = {}
     for name in type(section).model_fields:
         value = getattr(section, name)
-        if name in PATH_KEYS.get(type(section), ()) and value is not None:
+        if name in PATH_KEYS and value is not None:
             changes[name] = PurePath(value.replace("\\", "/")).name or "."
         elif isinstance(value, Section):
             changes[name] = without_folders(value)

@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unicodedata import east_asian_width
 
-from nmt.base.errors import NmtError, printable
+import numpy as np
+
+from nmt.base.errors import printable
 from nmt.evaluation.plots.drawing import drawing, require_svg, save_picture
 
 if TYPE_CHECKING:
-    import numpy as np
     from matplotlib.figure import Figure
+    from numpy.typing import ArrayLike
 
 # Lengths in inches, font sizes in points.
 _CELL = 0.34  # height of a row
@@ -27,16 +29,15 @@ _MIN_HEIGHT = 1.2  # minimum height of the color bar, if the map is lower
 _MAX_DRAWN = 16_384  # maximum number of cells drawn one by one; larger maps are images, to save tens of MB
 
 
-def draw_attention(weights: Any, src_tokens: list[str], tgt_tokens: list[str], path: Path | str) -> list[str]:
+def draw_attention(weights: ArrayLike, src_tokens: list[str], tgt_tokens: list[str], path: Path | str) -> list[str]:
     """Write the heat map of `weights` [T, S] to `path`: source tokens along the top, target tokens down the side.
 
     `weights` are shares of attention (numpy array or nested lists; rows are target tokens). The darkest color is the
-    largest weight in the plot. Text stays text, for the reader's fonts. NmtError for a suffix other than .svg, weights
-    that do not match the tokens, and weights that are not finite. Returns warnings for the user, such as about labels
-    too small to read.
+    largest weight in the plot. Text stays text, for the reader's fonts. NmtError for a suffix other than .svg.
+    Returns warnings for the user, such as about labels too small to read.
     """
     require_svg(path)
-    matrix = _checked(weights, len(tgt_tokens), len(src_tokens))
+    matrix = np.asarray(weights, dtype=float)
     src, tgt = [printable(token) for token in src_tokens], [printable(token) for token in tgt_tokens]
     label_width = max(map(_text_width, src)) + 2 * _PAD
     cell_width = label_width if _CELL <= label_width <= _MAX_CELL_WIDTH else _CELL
@@ -62,20 +63,6 @@ def draw_attention(weights: Any, src_tokens: list[str], tgt_tokens: list[str], p
         return []
     longest = max(len(src), len(tgt))
     return [f"{longest} tokens on a side leave labels of {font_size:.1f} points; zoom in, or plot a shorter sentence"]
-
-
-def _checked(weights: Any, num_tgt: int, num_src: int) -> np.ndarray:
-    import numpy as np
-
-    matrix = np.asarray(weights, dtype=float)
-    if matrix.shape != (num_tgt, num_src):
-        tokens = f"{num_tgt} target and {num_src} source tokens"
-        raise NmtError(f"attention weights of shape {list(matrix.shape)} for {tokens}")
-    if matrix.size == 0:
-        raise NmtError("no attention to draw: a side has no tokens")
-    if not np.isfinite(matrix).all():
-        raise NmtError("the attention weights are not all finite (nan, inf)")
-    return matrix
 
 
 def _is_wide(character: str) -> bool:

@@ -6,6 +6,7 @@ import hashlib
 import json
 import logging
 import time
+from collections import Counter
 from collections.abc import Iterator
 from functools import cached_property
 from itertools import chain, islice
@@ -145,11 +146,8 @@ class Corpus:
         sample = list(islice(self.train_pairs(), _SAMPLE_PAIRS))
         held_out = chain.from_iterable(self.pairs(split) for split in SPLITS)
         expected = expect(self.config.data, lambda: sample, held_out, identify_languages=False)
-        counts: dict[str, int] = {}
-        for chunk in check_pairs(sample, expected):
-            for flags in chunk.flags[chunk.flags != 0].tolist():
-                for rule in rules_in(flags):
-                    counts[rule.name] = counts.get(rule.name, 0) + 1
+        flags = chain.from_iterable(chunk.flags[chunk.flags != 0].tolist() for chunk in check_pairs(sample, expected))
+        counts = Counter(rule.name for of_pair in flags for rule in rules_in(of_pair))
         faults = [f"{count:,} {name}" for name, count in counts.items() if name not in _OFTEN_HARMLESS]
         if faults:
             which = f"the first {len(sample):,}" if len(sample) == _SAMPLE_PAIRS else f"{len(sample):,}"

@@ -74,15 +74,6 @@ def test_other_suffixes_are_refused(tmp_path, name):
         draw_attention(WEIGHTS, SRC, TGT, tmp_path / name)
 
 
-@pytest.mark.parametrize(
-    ("weights", "fault"),
-    [(WEIGHTS.T, r"shape \[5, 7\] for 7 target and 5 source"), (np.full((7, 5), np.nan), "not all finite")],
-)
-def test_weights_that_do_not_fit_are_refused(tmp_path, weights, fault):
-    with pytest.raises(NmtError, match=fault):
-        draw_attention(weights, SRC, TGT, tmp_path / "attention.svg")
-
-
 def test_settings_and_logging_are_as_before(tmp_path):
     import matplotlib
 
