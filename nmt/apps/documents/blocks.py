@@ -9,7 +9,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Callable, Iterable, Sequence
-from html import escape, unescape
+from html import escape
 from itertools import count, groupby
 from typing import NamedTuple
 
@@ -21,7 +21,6 @@ MAX_CHARACTERS = 1_000_000  # maximum length of a block; translating more at onc
 RUN = "run:"  # the tag of items that change the formatting of the runs of a Word document or a slide
 _MAX_AROUND = 16
 _MARK = re.compile(r"\{h(\d{1,4})\}")
-_NUMBERED = re.compile(r"<(\d+)>")
 _HOLE = re.compile(r"\0(s?)(\d+)\0")
 _DECLARED = re.compile(
     rb"""<\?xml[^>]{0,99}?\sencoding=["'](iso-8859-\d\d?|windows-12\d\d|us-ascii|koi8-[ru]|shift_jis|euc-\w\w|gb\w{3,5}|big5)\b""",
@@ -126,7 +125,7 @@ class Block:
 
     def from_marks(self, translation: str) -> str | None:
         """Return the block with tags for the marks of `translation`; None if a mark is missing or tags cross."""
-        tags = [item for item in self.items if item.tag]
+        tags = self._tags()
         parts = _MARK.split(translation)
         numbers = [int(number) for number in parts[1::2]]
         if sorted(numbers) != list(range(len(tags))):
@@ -148,15 +147,18 @@ class Block:
         tags, length, end = list[Tag](), 0, ""  # the length of the plain text so far, and its last character
         for item in self.items:
             if item.tag:
-                tags.append(Tag(length, f"<{len(tags)}>", item.tag))
+                tags.append(Tag(length, len(tags), item.tag))
                 continue
             text = _SPACES.sub(" ", end + item.text)[1:] if end else _SPACES.sub(" ", item.text).lstrip()
             length, end = length + len(text), text[-1:] or end
-        if (written := project(tags, aligned)) is None:
+        if (parts := project(tags, aligned)) is None:
             return None
-        marks = [item for item in self.items if item.tag]
-        parts = enumerate(_NUMBERED.split(written))
-        return self._around([marks[int(part)] if i % 2 else Item(unescape(part)) for i, part in parts])
+        written = self._tags()
+        items = (written[part.number] if isinstance(part, Tag) else Item(part) for part in parts)
+        return self._around(join_texts(items))
+
+    def _tags(self) -> list[Item]:
+        return [item for item in self.items if item.tag]
 
     def texts(self) -> list[str]:
         """Return the texts between the tags, without blank ones."""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -20,7 +19,7 @@ class Tag(NamedTuple):
     """A tag at a position in a text."""
 
     offset: int  # characters before it
-    written: str
+    number: int  # among the tags of the text
     name: str  # b: an opening tag, /b: a closing tag, !: standalone markup
 
 
@@ -30,8 +29,8 @@ class _Element:
 
     start: int
     end: int
-    opening: str
-    closing: str
+    opening: Tag
+    closing: Tag
     depth: int
     first: int = -1
     last: int = -1
@@ -58,8 +57,8 @@ def join_details(text: str, segments: Sequence[tuple[str, Details | None, str]])
     return joined
 
 
-def project(tags: Sequence[Tag], aligned: Details) -> str | None:
-    """Return the translation as HTML with `tags`; None if they are not nested, or have no position in it.
+def project(tags: Sequence[Tag], aligned: Details) -> list[str | Tag] | None:
+    """Return the translation with its `tags` in place; None if they are not nested, or have no position in it.
 
     Also None if there are more than 500 tags.
     """
@@ -81,12 +80,12 @@ def project(tags: Sequence[Tag], aligned: Details) -> str | None:
         element.first, element.last = _largest_cluster(tgt_words)
     if not _nest(elements):
         return None
-    alone = []
+    alone = defaultdict[int, list[Tag]](list)
     for tag in tags:
         if tag.name == "!":  # behind the last word that is linked with the nearest source word before it
             before = next((i for i in reversed(range(bisect_left(starts, tag.offset))) if i in linked), None)
-            alone.append((-1 if before is None else max(linked[before]), tag.written))
-    return _write(elements, alone, aligned.target)
+            alone[-1 if before is None else max(linked[before])].append(tag)
+    return _join(elements, alone, aligned.target)
 
 
 def pair_tags(tags: Sequence[str]) -> tuple[dict[int, int], list[int]] | None:
@@ -114,7 +113,7 @@ def _elements(tags: Sequence[Tag]) -> list[_Element] | None:
     for start, end in sorted(ends.items()):
         first, last = tags[start], tags[end]
         depth = sum(other < start and end < ends[other] for other in ends)
-        elements.append(_Element(first.offset, last.offset, first.written, last.written, depth))
+        elements.append(_Element(first.offset, last.offset, first, last, depth))
     return None if alone or any(each.start == each.end for each in elements) else elements
 
 
@@ -147,16 +146,17 @@ def _nest(elements: Sequence[_Element]) -> bool:
     return True
 
 
-def _write(elements: Sequence[_Element], alone: Sequence[tuple[int, str]], words: Sequence[str]) -> str:
-    opening, closing, marks = (defaultdict[int, list[str]](list) for _ in range(3))  # by the number of their word
+def _join(elements: Sequence[_Element], alone: Mapping[int, Sequence[Tag]], words: Sequence[str]) -> list[str | Tag]:
+    opening, closing = defaultdict[int, list[Tag]](list), defaultdict[int, list[Tag]](list)  # by the number of a word
     for element in elements:
         opening[element.first].append(element.opening)
         closing[element.last].insert(0, element.closing)
-    for word_number, tag in alone:
-        marks[word_number].append(f" {tag}")
-    written = [tag for word, tag in alone if word < 0]
+    joined: list[str | Tag] = [*alone.get(-1, ())]
     for number, word in enumerate(words):
         body = word.strip()
         lead, tail = word[: len(word) - len(word.lstrip())], word[len(word.rstrip()) :] if body else ""
-        written += [lead, *opening[number], escape(body, quote=False), *closing[number], *marks[number], tail]
-    return "".join(written)
+        joined += [lead, *opening[number], body, *closing[number]]
+        for tag in alone.get(number, ()):
+            joined += [" ", tag]
+        joined.append(tail)
+    return joined
