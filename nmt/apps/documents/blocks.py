@@ -210,17 +210,15 @@ def _fuse(items: list[Item]) -> list[Item]:
     if (pairs := pair_tags([item.tag for item in items])) is None:
         return items
     ends, alone = pairs
-    fused: list[Item | None] = list(items)
+    fused, outer = list(items), set[int]()
     for number in alone:
         fused[number] = items[number]._replace(is_hidden=True)
-    for start in sorted(ends):
-        end = ends[start]
-        outer, inner, inner_end, outer_end = fused[start], fused[start + 1], fused[end - 1], fused[end]
-        if ends.get(start + 1) == end - 1 and outer and inner and inner_end and outer_end and not outer.run:
-            fused[start] = fused[end] = None
-            fused[start + 1] = inner._replace(text=outer.text + inner.text)
-            fused[end - 1] = inner_end._replace(text=inner_end.text + outer_end.text)
-    return [item for item in fused if item is not None]
+    for start, end in sorted(ends.items()):
+        if ends.get(start + 1) == end - 1 and not fused[start].run:
+            outer |= {start, end}
+            fused[start + 1] = fused[start + 1]._replace(text=fused[start].text + fused[start + 1].text)
+            fused[end - 1] = fused[end - 1]._replace(text=fused[end - 1].text + fused[end].text)
+    return [item for number, item in enumerate(fused) if number not in outer]
 
 
 class Template:

@@ -78,10 +78,11 @@ def _lines(text: str, template: Template) -> list[str]:
         opening = _opening(line).strip(" \t>")
         is_other = bool(paragraph) and _opening(line).count(">") != _opening(paragraph[0]).count(">")
         is_table = "|" in line and (is_table or ("|" in following and bool(_TABLE_RULE.fullmatch(following))))
-        if opening or is_other or is_table or _KEPT_LINE.fullmatch(line):
+        is_kept = _KEPT_LINE.fullmatch(line) or (is_table and _TABLE_RULE.fullmatch(line))
+        if opening or is_other or is_table or is_kept:
             written += _paragraph(paragraph, template, is_markdown=True)
             paragraph = []
-        if _KEPT_LINE.fullmatch(line) or (is_table and _TABLE_RULE.fullmatch(line)):
+        if is_kept:
             written.append(line)
         elif is_table:
             form = Form(lambda text: _markdown(text).replace("|", r"\|"))

@@ -35,10 +35,10 @@ def read_subtitles(text: str, template: Template) -> None:
 
     def translated(cue: re.Match[str]) -> str:
         lines = split_lines(cue[2])
-        dashes = [_DASH.match(line) for line in lines] if len(lines) > 1 else []
-        spoken = [(dash[0], line[dash.end() :]) for dash, line in zip(dashes, lines, strict=False) if dash]
-        if spoken and len(spoken) == len(lines):
-            return cue[1] + "".join(dash + _hole(line, template, is_vtt) for dash, line in spoken)
+        dashes = list(filter(None, map(_DASH.match, lines)))
+        if 1 < len(dashes) == len(lines):
+            spoken = zip(dashes, lines, strict=True)
+            return cue[1] + "".join(dash[0] + _hole(line[dash.end() :], template, is_vtt) for dash, line in spoken)
         return cue[1] + _hole(cue[2], template, is_vtt)
 
     template.text = _CUE.sub(translated, text)

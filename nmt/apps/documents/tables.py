@@ -31,43 +31,43 @@ class Table:
 
         `column` is its number, from 1, or its name in the first row; in xlsx with or without a sheet (`Sheet1:2`).
         """
-        self._content, self._header = content, ""
+        self._content = content
         self._sheet, self._xml = "", content  # the file in the archive that has the table
-        self._parts: list[str] = []
         self._template = Template()
         self.blocks = self._template.blocks
         if Path(name).suffix.lower() == ".xlsx":
-            self._read_sheet(Path(name), *column.rpartition(":")[::2])
+            parts = self._read_sheet(Path(name), *column.rpartition(":")[::2])
         else:
-            self._read_rows(Path(name), column)
+            parts = self._read_rows(Path(name), column)
+        self._template.text = "".join(parts)
 
     def name_language(self, code: str) -> None:
         """Give the new column the name `code`, if the first row has names."""
-        self._header = code
+        self._template.text = self._template.text.replace(_HEADER, code, 1)
 
     def save(self, translations: list[str]) -> bytes:
         """Return the table with a column of `translations`."""
-        self._template.text = "".join(self._header if part == _HEADER else part for part in self._parts)
         written = encode(self._template.join(translations), self._xml)
         return repack(self._content, {self._sheet: written}) if self._sheet else written
 
     def _hole(self, text: str, line: int, write: Callable[[str], str], is_name: bool) -> str:
         return _HEADER if is_name else self._template.hole(Block([Item(text)], write(text), Form(write), line=line))
 
-    def _read_rows(self, path: Path, column: str) -> None:
+    def _read_rows(self, path: Path, column: str) -> list[str]:
         lines = split_lines(decode(self._content))
         head = [(number, line.rstrip("\r\n")) for number, line in enumerate(lines[:1000], 1)]
         is_csv = path.suffix.lower() == ".csv"
         given = re.fullmatch(r"sep=([,;|\t])", head[0][1]) if head and is_csv else None
         delimiter = given[1] if given else find_delimiter(head, path) if head and is_csv else "\t"
         is_plain = not is_csv and not is_quoted(head)
-        rows, at = list[tuple[list[str], int, int]](), int(given is not None)  # cells, first line, last line
+        num_given = int(given is not None)
+        rows, at = list[tuple[list[str], int, int]](), num_given  # cells, first line, last line
         reader = csv.reader(
             lines[at:], delimiter=delimiter, quoting=csv.QUOTE_NONE if is_plain else csv.QUOTE_MINIMAL, strict=True
         )
         try:
             for cells in reader:
-                end = reader.line_num + (given is not None)
+                end = reader.line_num + num_given
                 rows.append((cells, at, end))
                 at = end
         except csv.Error as error:
@@ -81,16 +81,17 @@ class Table:
                 return re.sub(r"[\t\r\n]+", " ", text)
             return f'"{text.replace(chr(34), chr(34) * 2)}"' if re.search(rf'["\r\n{delimiter}]', text) else text
 
-        self._parts += lines[: given is not None]
+        parts = lines[:num_given]
         for cells, start, end in rows:
             raw = "".join(lines[start:end])
             filled = raw.rstrip("\r\n")
             text = cells[index] if index < len(cells) else ""
             new = self._hole(text, start + 1, write, has_names and cells is first)
             added = [delimiter * (width - len(cells) + 1), new] if filled.strip() else []
-            self._parts += [filled, *added, raw[len(filled) :]]
+            parts += [filled, *added, raw[len(filled) :]]
+        return parts
 
-    def _read_sheet(self, path: Path, sheet: str, column: str) -> None:
+    def _read_sheet(self, path: Path, sheet: str, column: str) -> list[str]:
         wanted = int(sheet) if sheet.isdecimal() else sheet or None
         with open_sheet(BytesIO(self._content), wanted, path) as opened:
             rows = [tuple(row) for row in opened.iter_rows(values_only=True, max_row=MAX_ROWS)]
@@ -105,6 +106,7 @@ class Table:
         letters = get_column_letter(width + 1)
         with unpack(self._content, ".xlsx") as archive:
             self._xml = archive.read(self._sheet)
+        parts = list[str]()
         xml, at, number = decode(self._xml), 0, 0
         for row in _ROW.finditer(xml):
             given = _NUMBER.search(row[2])
@@ -116,10 +118,11 @@ class Table:
                 cell = f'<{prefix}c r="{letters}{number}" t="inlineStr"><{prefix}is><{prefix}t>'
                 new = self._hole(text, number, escape_text, has_names and cells is first)
                 end = f"</{prefix}t></{prefix}is></{prefix}c>"
-                self._parts += [xml[at : row.start()], start, row[3], cell, new, end]
+                parts += [xml[at : row.start()], start, row[3], cell, new, end]
                 at = row.end()
-        self._parts.append(xml[at:])
-        self._parts[0] = _DIMENSION.sub(rf"\g<1>{letters}", self._parts[0], count=1)
+        parts.append(xml[at:])
+        parts[0] = _DIMENSION.sub(rf"\g<1>{letters}", parts[0], count=1)
+        return parts
 
 
 def _find_column(first: Sequence[str], width: int, column: str) -> tuple[int, bool]:

@@ -52,14 +52,13 @@ def explain(translator: Translator, source: str, direction: Direction, translati
         return None
     src, tgt = (_words([side], *each) for side, each in zip(surfaces, zip(texts, direction, strict=True), strict=True))
     (src_words, src_word_of), (tgt_words, tgt_word_of) = src, tgt
-    links = {(src_word_of[i], tgt_word_of[j]) for i, j in translator.align(segment, direction)}
+    links = _between_words(translator.align(segment, direction), src_word_of, tgt_word_of)
     (scores,) = translator.engine.score([segment.src_ids], [[*segment.tgt_tag, *segment.tgt_ids]])
     least = [0.0] * len(tgt_words)
     for word, score in zip(tgt_word_of, scores[len(segment.tgt_tag) :], strict=False):  # the score of eos is not used
         if word >= 0:
             least[word] = min(least[word], score)
-    links = {link for link in links if min(link) >= 0}
-    return Details(src_words, tgt_words, sorted(links), [round(exp(score), 3) for score in least])
+    return Details(src_words, tgt_words, links, [round(exp(score), 3) for score in least])
 
 
 def align_words(translator: Translator, source: str, translation: Translation) -> tuple[Links, Links]:
@@ -83,8 +82,13 @@ def align_words(translator: Translator, source: str, translation: Translation) -
         surfaces[1].append(_surfaces(tgt, placeholders))
     _, src_word_of = _words(surfaces[0], source, direction.src, SPACED_WORD)
     _, tgt_word_of = _words(surfaces[1], translation.text, direction.tgt, SPACED_WORD)
+    return _between_words(links, src_word_of, tgt_word_of), links
+
+
+def _between_words(links: Links, src_word_of: Sequence[int], tgt_word_of: Sequence[int]) -> Links:
+    """Return the links of words, given those of tokens, sorted."""
     by_word = {(src_word_of[i], tgt_word_of[j]) for i, j in links}
-    return sorted(link for link in by_word if min(link) >= 0), links
+    return sorted(link for link in by_word if min(link) >= 0)
 
 
 def _tokens(translator: Translator, segment: SegmentTranslation) -> tuple[list[str], list[str]]:
@@ -119,9 +123,12 @@ def _words(
 
 def _letters(text: str) -> tuple[str, list[int]]:
     """Return the characters of `text` as a tokenizer may normalize them, without white space, and their positions."""
-    found = [(each, at) for at, character in enumerate(text) for each in normalize("NFKC", character)]
-    found = [(each, at) for each, at in found if not each.isspace()]
-    return "".join(each for each, _ in found), [at for _, at in found]
+    letters, places = list[str](), list[int]()
+    for at, character in enumerate(text):
+        spelled = "".join(normalize("NFKC", character).split())
+        letters.append(spelled)
+        places += [at] * len(spelled)
+    return "".join(letters), places
 
 
 def _surfaces(tokens: Sequence[str], spans: dict[str, str]) -> list[str]:
