@@ -36,8 +36,8 @@ def compare(run: Engine, export: Engine, sources: Sequence[Sequence[int]]) -> Ag
     targets = [hypothesis.ids for hypothesis in ours]
     scores = zip(run.score(sources, targets), export.score(sources, targets), strict=True)
     apart = [abs(sum(a) - sum(b)) for a, b in scores]
-    differing = [i for i in range(len(ours)) if ours[i].ids != theirs[i].ids]
-    ties = sum(is_near_tie(run, sources[i], ours[i], theirs[i]) for i in differing)
+    differing = [each for each in zip(sources, ours, theirs, strict=True) if each[1].ids != each[2].ids]
+    ties = sum(is_near_tie(run, *each) for each in differing)
     largest = max(apart, default=0.0, key=lambda value: (math.isnan(value), value))  # NaN must not get lost
     return Agreement(len(ours), len(ours) - len(differing), ties, len(differing) - ties, largest)
 
@@ -52,8 +52,7 @@ def is_near_tie(engine: Engine, source: Sequence[int], one: Hypothesis, other: H
     if common is None:
         return False  # one was truncated where the other continues: not a tie, but a different limit
     # `score` adds an eos after a target, so for a target that ends here, the score of its eos is at the same index.
-    probed = [[*first[:common], *(i for i in (ids[common],) if i != EOS_ID)] for ids in (first, second)]
-    scores = engine.score([source, source], probed)
+    scores = engine.score([source, source], [found.ids[: common + 1] for found in (one, other)])
     return abs(scores[0][common] - scores[1][common]) <= TOLERANCE
 
 

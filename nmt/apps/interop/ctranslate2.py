@@ -112,10 +112,12 @@ def _set_layer(made: Any, layer: EncoderLayer | DecoderLayer) -> None:
 def _set_attention(made: Any, attention: MultiHeadAttention, norm: nn.Module) -> None:
     _set_norm(made.layer_norm, norm)
     query, key_value, output = attention.query_proj, attention.key_value_proj, attention.output_proj
-    parts_of_self, parts_of_cross = [[query, key_value], [output]], [[query], [key_value], [output]]
-    is_self = len(made.linear) == len(parts_of_self)
-    for linear, parts in zip(made.linear, parts_of_self if is_self else parts_of_cross, strict=True):
-        _set_linear(linear, *parts)
+    if len(made.linear) == 2:  # of self-attention
+        _set_linear(made.linear[0], query, key_value)
+    else:
+        _set_linear(made.linear[0], query)
+        _set_linear(made.linear[1], key_value)
+    _set_linear(made.linear[-1], output)
     if attention.query_norm is not None and attention.key_norm is not None:
         _set_norm(made.q_norm, attention.query_norm)
         _set_norm(made.k_norm, attention.key_norm)

@@ -15,9 +15,9 @@ import torch
 from nmt.apps.interop.export_folder import new_or_replaced, refuse_existing
 from nmt.apps.interop.hf_folder import HfConfig, HfFolder, M2M100Config, MarianConfig, PegasusConfig
 from nmt.apps.interop.hf_vocabulary import hf_tokens
-from nmt.apps.interop.hf_weights import Weights, to_hf
+from nmt.apps.interop.hf_weights import to_hf
 from nmt.apps.interop.supported import refuse_unsupported
-from nmt.artifacts.checkpoint import check_size, read_weights, write_tensors
+from nmt.artifacts.checkpoint import Weights, check_size, read_weights, write_tensors
 from nmt.artifacts.rundir import RunDir
 from nmt.base.checksum import NO_CHECKSUM
 from nmt.base.errors import RunError
@@ -28,6 +28,7 @@ from nmt.config.model import ModelConfig
 from nmt.data.tokens.sentencepiece_model import SPECIAL_TOKENS
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.evaluation.model_card import direction_names, front_matter, license_of
+from nmt.model.shapes import VOCABULARIES
 
 _IDS = {"pad_token_id": PAD_ID, "eos_token_id": EOS_ID, "bos_token_id": BOS_ID, "decoder_start_token_id": BOS_ID}
 _FIXED = {**_IDS, "forced_eos_token_id": None, "is_encoder_decoder": True, "torch_dtype": "float32"}
@@ -92,9 +93,8 @@ def _vocabularies(tokenizers: TokenizerPair) -> list[list[str]]:
 
 def _with_rows(weights: Weights, num_rows: int) -> Weights:
     """Return `weights` with rows of zeros for unused tokens."""
-    names = ("src_embedding.tokens.weight", "tgt_embedding.tokens.weight", "output_proj.weight", "output_proj.bias")
     grown = dict(weights)
-    for name in set(names) & weights.keys():
+    for name in {*VOCABULARIES, "output_proj.bias"} & weights.keys():
         rows = weights[name].new_zeros((num_rows - len(weights[name]), *weights[name].shape[1:]))
         grown[name] = torch.cat([weights[name], rows])
     return grown

@@ -21,12 +21,11 @@ from torch import Tensor
 
 from nmt.apps.interop.hf_folder import HfConfig, HfFolder, M2M100Config, PegasusConfig
 from nmt.apps.interop.hf_vocabulary import Vocabulary
+from nmt.artifacts.checkpoint import Weights
 from nmt.base.errors import RunError
 from nmt.config.model import ModelConfig
 from nmt.model.positions import sinusoidal_positions
 from nmt.model.shapes import Shapes, parameter_shapes
-
-Weights = dict[str, Tensor]
 
 MUTED_BY = 100.0
 """Subtracted from a logit that shares the row of another one, so that its probability is 0 in fp32."""
@@ -100,7 +99,7 @@ def from_hf(folder: HfFolder, hf: HfConfig, config: ModelConfig, src: Vocabulary
             entry.name: _reordered(torch.cat([tensor(part) for part in entry.parts]), entry.state_axis, order)
             for entry in _entries(config)
         }
-        weights |= _embeddings(hf, config, tensor, (src, tgt))
+        weights |= _embeddings(hf, config, tensor, src, tgt)
         for name in filter(shapes.__contains__, POSITIONS):
             fits = shapes[name] == (hf.max_position_embeddings, hf.d_model)
             if not fits or (read(name).float() - _sinusoids(hf)).abs().amax() > MAX_ROUNDING:
@@ -142,22 +141,22 @@ def _reordered(tensor: Tensor, axis: int | None, order: Tensor | None) -> Tensor
 
 
 def _embeddings(
-    hf: HfConfig, config: ModelConfig, read: Callable[[str], Tensor], vocabularies: tuple[Vocabulary, Vocabulary]
+    hf: HfConfig, config: ModelConfig, read: Callable[[str], Tensor], src: Vocabulary, tgt: Vocabulary
 ) -> Weights:
     """Return the embedding tables, with the rows of nmt's tokens."""
     names, order = _embedding_names(hf), _order(config)
     tables = {name: read(name) for name in set(names.values())}
-    src, tgt = (torch.tensor(vocabulary.rows) for vocabulary in vocabularies)
     scale = 1.0 if hf.scale_embedding else config.d_model**-0.5  # nmt always multiplies by sqrt(D)
-    wanted = {"src_embedding.tokens.weight": ("src", src, scale)}
+
+    def table(key: str, vocabulary: Vocabulary) -> Tensor:
+        return _reordered(tables[names[key]][torch.tensor(vocabulary.rows)], 1, order)
+
+    weights = {"src_embedding.tokens.weight": table("src", src).mul_(scale)}
     if config.tied_embeddings != "all":
-        wanted["tgt_embedding.tokens.weight"] = ("tgt", tgt, scale)
+        weights["tgt_embedding.tokens.weight"] = table("tgt", tgt).mul_(scale)
     if config.tied_embeddings == "none":
-        wanted["output_proj.weight"] = ("output", tgt, 1.0)
-    return {
-        name: _reordered(tables[names[key]][rows], 1, order).mul_(factor)
-        for name, (key, rows, factor) in wanted.items()
-    }
+        weights["output_proj.weight"] = table("output", tgt)
+    return weights
 
 
 def to_hf(weights: Mapping[str, Tensor], hf: HfConfig, config: ModelConfig) -> Weights:
