@@ -153,7 +153,8 @@ LengthPenalty = Annotated[
     ),
 ]
 Sample = Annotated[
-    bool | None, _search_option(help="Sample translations instead of searching; --n-best sets how many.")
+    bool | None,
+    _search_option("--sample/--no-sample", help="Sample translations instead of searching; --n-best sets how many."),
 ]
 Temperature = Annotated[
     float | None,
