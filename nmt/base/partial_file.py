@@ -180,5 +180,13 @@ class PartialFile:
         self.interrupt()
         # An error in the data would stop the same command again.
         if self.num_texts and not issubclass(kind, DataError):
-            again = sys.argv[1:] + ["--resume"] * {"--resume", "--overwrite"}.isdisjoint(sys.argv)
-            log.info(f"{self.num_texts:,} lines are kept in {self.partial}\n  Continue with: nmt {shlex.join(again)}")
+            log.info(f"{self.num_texts:,} lines are kept in {self.partial}\n  Continue with: {_how_to_resume()}")
+
+
+def _how_to_resume() -> str:
+    """Return the command that resumes what this process does; of another program, only the argument is known."""
+    program, *arguments = sys.argv
+    if Path(program).stem != "nmt" and Path(program).parts[-2:] != ("nmt", "__main__.py"):
+        return "the same call and resume=True"
+    is_told = not {"--resume", "--overwrite"}.isdisjoint(arguments)
+    return f"nmt {shlex.join(arguments if is_told else [*arguments, '--resume'])}"

@@ -165,3 +165,21 @@ def test_a_pipe_or_a_link_in_the_place_of_kept_lines_is_refused(tmp_path):
     (tmp_path / "other.partial").symlink_to(tmp_path / "precious")
     with pytest.raises(NmtError, match="not a regular file"):
         write(tmp_path / "other", "1\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "advice"),
+    [
+        (["/usr/bin/nmt", "translate", "-o", "my out"], "nmt translate -o 'my out' --resume"),
+        (["/lib/nmt/__main__.py", "synthesize", "--resume"], "nmt synthesize --resume"),
+        (["nightly.py", "--all"], "the same call and resume=True"),
+        ([""], "the same call and resume=True"),
+    ],
+)
+def test_a_stopped_command_is_told_to_continue_and_a_program_what_to_call(
+    arguments, advice, tmp_path, monkeypatch, caplog
+):
+    monkeypatch.setattr("sys.argv", arguments)
+    with caplog.at_level("INFO", logger="nmt"):
+        write(tmp_path / "out", "1\n")
+    assert caplog.messages == [f"1 lines are kept in {tmp_path / 'out.partial'}\n  Continue with: {advice}"]
