@@ -19,7 +19,6 @@ from nmt.base.errors import DataError
 
 MAX_CHARACTERS = 1_000_000  # maximum length of a block; translating more at once takes gigabytes of memory
 RUN = "run:"  # the tag of items that change the formatting of the runs of a Word document or a slide
-_MAX_AROUND = 16
 _MARK = re.compile(r"\{h(\d{1,4})\}")
 _HOLE = re.compile(r"\0(s?)(\d+)\0")
 _DECLARED = re.compile(
@@ -88,9 +87,9 @@ class Block:
         self.items = [] if self.is_blank else self._inner(items)
 
     def _inner(self, items: list[Item]) -> list[Item]:
-        """Strip blank text, hidden markup, and up to `_MAX_AROUND` elements that enclose all the rest."""
+        """Strip blank text, hidden markup, and elements that enclose all the rest."""
         ends, _ = pair_tags([item.tag for item in items]) or ({}, [])
-        start, end, num_around = 0, len(items), 0
+        start, end = 0, len(items)
         while True:
             first, last = items[start], items[end - 1]
             if first.is_hidden or not (first.tag or first.text.strip()):
@@ -99,10 +98,10 @@ class Block:
             elif last.is_hidden or not (last.tag or last.text.strip()):
                 self._after.append(last)
                 end -= 1
-            elif num_around < _MAX_AROUND and ends.get(start) == end - 1:
+            elif ends.get(start) == end - 1:
                 self._before.append(first)
                 self._after.append(last)
-                start, end, num_around = start + 1, end - 1, num_around + 1
+                start, end = start + 1, end - 1
             else:
                 break
         if not first.tag:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import dataclass
 from html import unescape
 
 from nmt.apps.documents.blocks import RUN, Block, Form, Item, Template, escape_text
@@ -86,14 +87,14 @@ class RunReader(Reader):
 
     def _block(self, items: list[Item], raw: str | None) -> Block:
         items = _with_fields([item for item in items if item.text])
-        keys = _formattings(items)
+        keyed = list(zip(items, _formattings(items), strict=True))
         sizes = Counter[str]()
-        for item, key in zip(items, keys, strict=True):
+        for item, key in keyed:
             sizes[key] += 0 if item.tag or _LINK in key else len(item.text)
         plain = sizes.most_common(1)[0][0] if sizes else ""
         tagged: list[Item] = []
         last = ""  # the formatting of the text before
-        for item, key in zip(items, keys, strict=True):
+        for item, key in keyed:
             if item.tag or key == plain:
                 tagged.append(item if item.tag else Item(item.text))
             elif last == key:
@@ -101,12 +102,21 @@ class RunReader(Reader):
             else:
                 tagged += [Item("", RUN, run=item.run), Item(item.text), Item("", "/" + RUN)]
             last = "" if item.tag else key
-        runs = [(item.run, key) for item, key in zip(items, keys, strict=True) if item.run]
+        runs = [(item.run, key) for item, key in keyed if item.run]
         self._limit -= len(items) * max((len(run[0]) for run, _ in runs), default=0)
         self._limit -= sum(len(item.text) for item in items if item.tag)
         if self._limit < 0:
             raise DataError("too much formatting to be translated")
         return Block(tagged, raw, Form(run=next((run for run, key in runs if key == plain), ("", ""))))
+
+
+@dataclass
+class _Field:
+    """A field that is being read, such as a page number."""
+
+    begin: int  # the number of its first item
+    separator: int = 0  # that of the item between its instruction and its text
+    kind: str = ""  # the first word of its instruction
 
 
 def _is_run(frame: Frame) -> bool:
@@ -128,32 +138,25 @@ def _with_fields(items: list[Item]) -> list[Item]:
 
     A field that does not end in this paragraph stays as it is.
     """
-    opened: list[tuple[int, list[str], list[int]]] = []  # begin, instruction, separator
-    links: dict[int, Item] = {}  # the ends of links
-    fields: dict[int, tuple[int, int, str]] = {}  # by their begin: end, separator, kind
-    for number, item in enumerate(items):
+    joined = list[Item]()
+    opened = list[_Field]()
+    for item in items:
         mark = _FIELD.search(item.text) if item.tag else None
+        joined.append(item)
         if mark and mark[1] == "begin":
-            opened.append((number, [], []))
+            opened.append(_Field(len(joined) - 1))
         elif mark and opened and mark[1] == "separate":
-            opened[-1][2].append(number)
+            opened[-1].separator = opened[-1].separator or len(joined) - 1
         elif mark and opened:
-            begin, instruction, separators = opened.pop()
-            fields[begin] = number, (separators or [0])[0], (instruction or [""])[0].upper()
-        elif opened and item.tag:
-            opened[-1][1].extend(_INSTRUCTION.findall(item.text))
-    joined, number = list[Item](), 0
-    while number < len(items):
-        end, separator, kind = fields.get(number, (number, 0, ""))
-        if kind == "HYPERLINK" and separator:
-            links[end] = Item(items[end].text, "/field")
-            joined.append(Item(_written(items[number : separator + 1]), "field"))
-            end = separator
-        elif end > number:
-            joined.append(Item(_written(items[number : end + 1]), "!", is_hidden=kind == "PAGEREF"))
-        else:
-            joined.append(links.get(number, items[number]))
-        number = end + 1
+            field = opened.pop()
+            if field.kind == "HYPERLINK" and field.separator:
+                joined[-1] = Item(item.text, "/field")
+                start = slice(field.begin, field.separator + 1)
+                joined[start] = [Item(_written(joined[start]), "field")]
+            else:
+                joined[field.begin :] = [Item(_written(joined[field.begin :]), "!", field.kind == "PAGEREF")]
+        elif opened and item.tag and (instruction := _INSTRUCTION.search(item.text)):
+            opened[-1].kind = opened[-1].kind or instruction[1].upper()
     return joined
 
 
