@@ -44,9 +44,10 @@ class ModelInfo:
 
 def describe_model(model: str | None) -> ModelInfo:
     """Describe the folder `model`, by default the run that `nmt translate` would choose. RunError if it is no model."""
-    is_export = bool(model) and (Path(model or "") / "export.json").is_file()  # find_run says what to give instead
-    if model and not is_export and HfFolder(Path(model)).config_file.is_file():
-        return _describe_hf(HfFolder(Path(model)))
+    folder = HfFolder(Path(model or ""))
+    is_export = (folder.path / "export.json").is_file()  # find_run says what to give instead
+    if model and not is_export and folder.config_file.is_file():
+        return _describe_hf(folder)
     run = find_run(model)
     config, weights, tokenizers = run.config(), run.best_checkpoint(), TokenizerPair.load(run.tokenizer)
     return ModelInfo(

@@ -141,8 +141,8 @@ def read_spm(path: Path) -> list[Piece]:
 
 def _tags_of(vocabulary: Mapping[str, int]) -> dict[str, str]:
     """Return the language of each tag `>>xx<<`, in the order of ids; empty if there is at most one language."""
-    found = {token: match[1] for token in vocabulary if (match := _TAG.fullmatch(token))}
-    return dict(sorted(found.items(), key=lambda item: vocabulary[item[0]])) if len(found) > 1 else {}
+    found = {token: match[1] for token in by_id(vocabulary) if (match := _TAG.fullmatch(token))}
+    return found if len(found) > 1 else {}
 
 
 def in_order(names: Sequence[str], specials: Specials, extra: Sequence[str], path: Path) -> Vocabulary:

@@ -106,8 +106,8 @@ def _index(run: RunDir, best: str) -> CheckpointIndex:
     index = run.index()
     int8 = index.int8 if index.int8 is not None and index.int8.checkpoint == best else None
     scores = {best: index.checkpoints.get(best, {})}
-    changes: dict[str, Any] = {"checkpoints": scores, "best": best, "last": best, "int8": int8}
-    return index.model_copy(update={**changes, "validations_since_best": 0})
+    changes = {"checkpoints": scores, "best": best, "last": best, "int8": int8, "validations_since_best": 0}
+    return index.model_copy(update=changes)
 
 
 def without_folders(section: AnySection) -> AnySection:
