@@ -11,7 +11,7 @@ import numpy as np
 
 from nmt.base.languages import Direction
 from nmt.data.text.words import counted_words
-from nmt.evaluation.significance import SentenceStatistics, System
+from nmt.evaluation.significance import SentenceStatistics, System, correlation
 from nmt.translation.guards import find_loop, is_copy, is_in_wrong_language
 
 NUM_WORST = 30
@@ -158,12 +158,13 @@ def _calibration(sentences: Sequence[TestSentence]) -> list[Grouping]:
     if len(pairs) < NUM_BINS:
         return []
     expected, chrf = np.array(pairs).T
-    correlation = np.corrcoef(expected, chrf)[0, 1] if np.ptp(expected) and np.ptp(chrf) else 0.0
     groups = []
     for bin_ in np.array_split(np.array(pairs), NUM_BINS):
         scores = {"expected": round(float(bin_[:, 0].mean()), 2), "chrF": round(float(bin_[:, 1].mean()), 2)}
         groups.append(Group(f"{bin_[0][0]:.1f} to {bin_[-1][0]:.1f}", len(bin_), scores))
-    return [Grouping(f"{EXPECTED} (correlation with the chrF of a sentence: {correlation:.2f})", groups)]
+    return [
+        Grouping(f"{EXPECTED} (correlation with the chrF of a sentence: {correlation(expected, chrf):.2f})", groups)
+    ]
 
 
 def _group(
@@ -176,8 +177,8 @@ def _group(
     for first, end in ranges:
         indices = [index for index, value in enumerate(values) if first <= value < end]
         if indices:
-            label = f"{first:,} or more" if first == edges[-1] else f"{first:,} to {end - 1:,}"
-            label = f"{first:,}" if end == first + 1 and first != edges[-1] else label
+            up_to = f"{first:,}" if end == first + 1 else f"{first:,} to {end - 1:,}"
+            label = f"{first:,} or more" if first == edges[-1] else up_to
             scores = {each.name: round(each.score(indices), 2) for each in measured}
             groups.append(Group(label, len(indices), scores))
     return Grouping(title, groups)

@@ -10,15 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nmt.evaluation.scores import Interval, MetricScore, check_lengths, name_of, sacrebleu_metric, value_of
-
-if TYPE_CHECKING:
-    from sacrebleu.metrics.base import Signature
 
 SEED = 12345
 NUM_SAMPLES = 1000
@@ -40,11 +37,6 @@ class SentenceStatistics:
     metric: Any  # of sacreBLEU, or one with its methods
     rows: list[list[float]]  # [N][K]
 
-    @property
-    def lower_is_better(self) -> bool:
-        """True for TER, which counts errors."""
-        return self.name == "TER"
-
     def score(self, sentences: Sequence[int] | None = None) -> float:
         """Return the corpus score of the sentences with these indices (default: all)."""
         rows = self.rows if sentences is None else [self.rows[index] for index in sentences]
@@ -54,9 +46,12 @@ class SentenceStatistics:
         """Return the score of each sentence [N], like `sacrebleu --sentence-level` for chrF and TER."""
         return [value_of(self.metric._compute_score_from_stats(row)) for row in self.rows]
 
-    def signature(self) -> Signature:
-        """Return sacreBLEU's signature, without samples and seed."""
-        return self.metric.get_signature()
+    def signature(self, seed: int | None = SEED) -> str:
+        """Return sacreBLEU's signature of a score with an interval from samples that `seed` draws, if it is one."""
+        signature = self.metric.get_signature()
+        signature.update("bs", NUM_SAMPLES)
+        signature.update("seed", seed)
+        return signature.format()
 
 
 @dataclass(frozen=True)
@@ -111,12 +106,11 @@ class Difference(NamedTuple):
     p_value: float  # two-sided
     signature: str
     num_differing: int  # sentences whose counts differ
-    lower_is_better: bool = False
 
     @property
     def gain(self) -> float:
-        """The difference; positive if the system is better than the other."""
-        return self.other - self.value if self.lower_is_better else self.value - self.other
+        """The difference; positive if the system is better than the other. TER counts errors."""
+        return self.other - self.value if self.name == "TER" else self.value - self.other
 
     @property
     def is_significant(self) -> bool:
@@ -137,11 +131,8 @@ def with_interval(statistics: SentenceStatistics) -> MetricScore:
     """Return the corpus score with its 95% confidence interval, by bootstrap resampling (Koehn 2004)."""
     from sacrebleu.significance import estimate_ci
 
-    signature = statistics.signature()
-    signature.update("bs", NUM_SAMPLES)
-    signature.update("seed", SEED)
     interval = Interval(*map(float, estimate_ci(resampled_scores(statistics))))
-    return MetricScore(statistics.name, statistics.score(), signature.format(), interval)
+    return MetricScore(statistics.name, statistics.score(), statistics.signature(), interval)
 
 
 def mean_with_interval(directions: Sequence[SentenceStatistics]) -> MetricScore:
@@ -155,13 +146,15 @@ def mean_with_interval(directions: Sequence[SentenceStatistics]) -> MetricScore:
     seeds = range(SEED, SEED + len(directions))
     samples = [resampled_scores(each, seed) for each, seed in zip(directions, seeds, strict=True)]
     interval = Interval(*map(float, estimate_ci(np.mean(samples, axis=0))))
-    signatures = [each.signature() for each in directions]
-    for signature in signatures:
-        signature.update("bs", NUM_SAMPLES)
-    joined = "; ".join(dict.fromkeys(each.format() for each in signatures))
+    joined = "; ".join(dict.fromkeys(each.signature(seed=None) for each in directions))
     value = float(np.mean([each.score() for each in directions]))
     which = f"mean of {len(directions)} directions, seeds {seeds[0]} to {seeds[-1]}"
     return MetricScore(directions[0].name, value, f"{which}: {joined}", interval)
+
+
+def correlation(first: Sequence[float], second: Sequence[float]) -> float:
+    """Return Pearson's correlation of two sequences; 0 if one of them does not vary."""
+    return float(np.corrcoef(first, second)[0, 1]) if np.ptp(first) and np.ptp(second) else 0.0
 
 
 def resampled_scores(statistics: SentenceStatistics, seed: int = SEED) -> NDArray[Any]:
@@ -192,17 +185,13 @@ def compare(system: SentenceStatistics, other: SentenceStatistics) -> Difference
     observed = abs(system.score() - other.score())
     differences = resampled_scores(system) - resampled_scores(other)
     chance = np.abs(differences - differences.mean())
-    signature = system.signature()
-    signature.update("seed", SEED)
-    signature.update("bs", NUM_SAMPLES)
     return Difference(
         name=system.name,
         value=system.score(),
         other=other.score(),
         p_value=(int(np.sum(chance >= observed - _ROUNDING)) + 1) / (NUM_SAMPLES + 1),
-        signature=signature.format(),
+        signature=system.signature(),
         num_differing=sum(ours != theirs for ours, theirs in zip(system.rows, other.rows, strict=True)),
-        lower_is_better=system.lower_is_better,
     )
 
 

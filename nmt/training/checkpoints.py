@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
+from typing import Literal
 
 from nmt.artifacts.run_records import CheckpointIndex, checkpoint_quality
 from nmt.artifacts.rundir import AVERAGE, RunDir
+from nmt.data.store.batching import Number
 from nmt.training.validation import ValidationResult
 
 
@@ -19,10 +21,10 @@ def checkpoint_name(update: int) -> str:
 class CheckpointHistory:
     """Validated checkpoints, oldest first, and the state of early stopping, as saved in `index.json`."""
 
-    early_stopping_metric: str
+    early_stopping_metric: Literal["bleu", "chrf", "loss"]
     checkpoints: dict[str, dict[str, float]] = field(default_factory=dict)  # scores by name
     best: str | None = None
-    validations_since_best: int = 0
+    validations_since_best: Number = 0
     signatures: dict[str, str] = field(default_factory=dict)  # sacreBLEU signatures of the scores
     listed_before: list[str] = field(default_factory=list)  # the checkpoints in the state saved before this one
 

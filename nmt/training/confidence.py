@@ -11,7 +11,7 @@ import numpy as np
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError
 from nmt.data.text.text_statistics import Confidence, bent_features
-from nmt.evaluation.significance import Scorer
+from nmt.evaluation.significance import Scorer, correlation
 from nmt.training.parts import Training
 from nmt.translation import Translation, Translator
 
@@ -52,8 +52,8 @@ def record_confidence(training: Training, translated: Sequence[Sequence[Translat
     run.write_json(run.statistics_file, statistics.model_copy(update={"confidence": confidence}))
     if confidence is not None:
         expected = [confidence.expected_chrf(each.features) for each in translations]
-        correlation = np.corrcoef(expected, chrf)[0, 1] if np.ptp(expected) and np.ptp(chrf) else 0.0
-        log.info("confidence: the expected chrF of a sentence correlates with its chrF by %.2f", correlation)
+        by = correlation(expected, chrf)
+        log.info("confidence: the expected chrF of a sentence correlates with its chrF by %.2f", by)
 
 
 def fit_confidence(translations: Sequence[Translation], chrf: Sequence[float]) -> Confidence | None:

@@ -8,11 +8,16 @@ import os
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
 
 from nmt.artifacts.rundir import AVERAGE
 from nmt.base.errors import RunError, require
 from nmt.base.files import MAX_METRICS_BYTES, read_at_most, write_text
+from nmt.data.store.batching import Number
+
+NotNegative = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
 
 _TRAIN_CURVES = ("loss", "lr", "tokens_per_second", "grad_norm")
 _VALID_CURVES = ("loss", "perplexity", "bleu", "chrf")
@@ -58,14 +63,14 @@ class ValidRecord:
 class Window:
     """Sums over the updates since the last log line."""
 
-    loss_sum: float = 0.0
-    norm_sum: float = 0.0
-    num_tokens: int = 0
-    num_updates: int = 0
-    num_skipped: int = 0  # updates whose loss or gradient was not finite; not in the sums
-    flops: float = 0.0
-    seconds: float = 0.0
-    reading_seconds: float = 0.0  # part of `seconds` in which the host reads batches
+    loss_sum: NotNegative = 0.0
+    norm_sum: NotNegative = 0.0
+    num_tokens: Number = 0
+    num_updates: Number = 0
+    num_skipped: Number = 0  # updates whose loss or gradient was not finite; not in the sums
+    flops: NotNegative = 0.0
+    seconds: NotNegative = 0.0
+    reading_seconds: NotNegative = 0.0  # part of `seconds` in which the host reads batches
 
     def add(self, loss_sum: float, num_tokens: int, norm: float) -> bool:
         """Add an update; return whether its loss and gradient are finite. If not, only count it as skipped."""

@@ -103,7 +103,9 @@ def test_scores_of_samples_are_those_of_sacrebleu_to_the_last_bit_in_blocks_of_a
 def test_samples_of_a_large_set_stay_in_bounded_memory(monkeypatch):
     monkeypatch.setattr(significance, "BLOCK_NUMBERS", 50_000)
     for num_sentences in (700, 50_001):
-        shapes = (weights.shape for weights in islice(significance._bootstrap_weights(num_sentences), 20))
+        shapes = (
+            weights.shape for weights in islice(significance._bootstrap_weights(num_sentences, significance.SEED), 20)
+        )
         assert max(rows * columns for rows, columns in shapes) <= max(50_000, num_sentences)
 
 
@@ -114,18 +116,18 @@ def test_the_score_of_a_corpus_of_equal_sentences_is_sure():
 
 
 @pytest.mark.parametrize(
-    ("value", "other", "p_value", "lower_is_better", "verdict"),
+    ("value", "other", "p_value", "metric", "verdict"),
     [
-        (31.0, 30.0, 0.049, False, "better: the difference is significant"),
-        (31.0, 30.0, 0.05, False, "better, but it may be chance"),
-        (29.0, 30.0, 0.001, False, "worse: the difference is significant"),
-        (29.0, 30.0, 0.001, True, "better: the difference is significant"),
-        (31.0, 30.0, 0.7, True, "worse, but it may be chance"),
-        (30.0, 30.0, 0.001, False, "no difference"),
+        (31.0, 30.0, 0.049, "BLEU", "better: the difference is significant"),
+        (31.0, 30.0, 0.05, "BLEU", "better, but it may be chance"),
+        (29.0, 30.0, 0.001, "BLEU", "worse: the difference is significant"),
+        (29.0, 30.0, 0.001, "TER", "better: the difference is significant"),
+        (31.0, 30.0, 0.7, "TER", "worse, but it may be chance"),
+        (30.0, 30.0, 0.001, "BLEU", "no difference"),
     ],
 )
-def test_the_verdict_says_in_words_whether_a_difference_is_real(value, other, p_value, lower_is_better, verdict):
-    assert Difference("X", value, other, p_value, "", 6, lower_is_better).verdict() == verdict
+def test_the_verdict_says_in_words_whether_a_difference_is_real(value, other, p_value, metric, verdict):
+    assert Difference(metric, value, other, p_value, "", 6).verdict() == verdict
 
 
 def test_a_p_value_counts_both_tails(systems):

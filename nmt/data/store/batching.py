@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from pydantic import Field
 from torch import Tensor
 
 from nmt.base.device import to_device
@@ -16,6 +17,8 @@ from nmt.base.special_tokens import BOS_ID, EOS_ID, PAD_ID
 from nmt.data.store.mixing import Order, halved
 from nmt.data.store.redraw import Redraw
 from nmt.data.store.store import Ints, Side, TokenStore
+
+Number = Annotated[int, Field(ge=0, le=1 << 40)]  # checked when a training state is read
 
 POOL_PAIRS = 1 << 16  # pairs that are sorted by length together
 
@@ -173,9 +176,9 @@ def tokens_for(
 class DataPosition:
     """The position of a sampler in the data: its next batch."""
 
-    epoch: int = 0
-    pool: int = 0
-    batch: int = 0
+    epoch: Number = 0
+    pool: Number = 0
+    batch: Number = 0
 
 
 @dataclass
