@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from nmt.artifacts.hub import HUB_PREFIX, fetch
@@ -10,6 +11,8 @@ from nmt.artifacts.packed import unpack
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import RunError
 from nmt.base.files import restore_replaced
+
+Models = str | Path | RunDir | Sequence[str | Path | RunDir]  # one model, or several that form an ensemble
 
 _NAME_A_RUN = "give a run folder from `nmt train`, or a file from `nmt pack`"
 
@@ -34,6 +37,14 @@ def find_run(model: str | None) -> RunDir:
             run.source, run.results = path, path.with_name(f"{path.stem}-eval")
     _check(run)
     return run
+
+
+def find_runs(models: Models | None) -> list[RunDir]:
+    """Find one model, or each of several; None: the default of `find_run`."""
+    if models is None:
+        return [find_run(None)]
+    several = [models] if isinstance(models, str | Path | RunDir) else models
+    return [model if isinstance(model, RunDir) else find_run(str(model)) for model in several]
 
 
 def _check(run: RunDir) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, overload
 
 from pydantic import ValidationError
 
-from nmt.artifacts.find_model import find_run
+from nmt.artifacts.find_model import find_runs
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError
 from nmt.base.languages import Direction
@@ -103,9 +103,7 @@ class Translator:
         For the engine torch on Intel processors with AVX-512, set MKL_CBWR=AVX512,STRICT before the process computes
         anything. It makes small batches faster and does not change results.
         """
-        if model is None or isinstance(model, str | Path):
-            model = find_run(None if model is None else str(model))
-        runs = [model] if isinstance(model, RunDir) else list(model)
+        runs = find_runs(model)
         from nmt.decoding.engines.selection import load_engine
 
         tokenizers = shared_tokenizers(runs)

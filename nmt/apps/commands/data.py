@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -21,9 +21,6 @@ from nmt.base.machine import bounded
 from nmt.config import Config, load_config
 from nmt.config.dump import with_values
 from nmt.data.read.table_names import format_of
-
-if TYPE_CHECKING:
-    pass
 
 log = logging.getLogger(__name__)
 

@@ -13,6 +13,7 @@ from nmt.apps.commands.outputs import refuse_existing
 from nmt.apps.interop.export_folder import Quantization, refuse_existing_export
 from nmt.artifacts.find_model import find_run
 from nmt.artifacts.replacing import refuse_replacing
+from nmt.artifacts.rundir import RunDir
 
 log = logging.getLogger(__name__)
 
@@ -32,13 +33,12 @@ def ctranslate2(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the export if it exists.")] = False,
 ) -> None:
     """Export a run to CTranslate2, and check that it translates like the run."""
-    found = find_run(str(run))
-    refuse_replacing([out], [], [found])
+    found = _find(run, out)
     refuse_existing_export(out, overwrite=overwrite)  # here too, so that the error comes before torch is imported
     from nmt.apps.interop.export import export_ctranslate2
 
     export_ctranslate2(found, out, quantization=quantization, overwrite=overwrite)
-    log.info(f"done: {out}, {_megabytes(out):.1f} MB\n  ctranslate2.Translator({str(out)!r}) loads it")
+    _log_done(out, f"ctranslate2.Translator({str(out)!r}) loads it")
 
 
 @app.command()
@@ -48,13 +48,12 @@ def hf(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the folder if it is such an export.")] = False,
 ) -> None:
     """Export a run to a Hugging Face folder, which the transformers library loads (as a Marian or Pegasus model)."""
-    found = find_run(str(run))
+    found = _find(run, out)
     from nmt.apps.interop.hf_export import export_hf, refuse_existing_hf
 
-    refuse_replacing([out], [], [found])
     refuse_existing_hf(out, overwrite=overwrite)
     export_hf(found, out, overwrite=overwrite)
-    log.info(f"done: {out}, {_megabytes(out):.1f} MB\n  AutoModelForSeq2SeqLM.from_pretrained({str(out)!r}) reads it")
+    _log_done(out, f"AutoModelForSeq2SeqLM.from_pretrained({str(out)!r}) reads it")
 
 
 @app.command()
@@ -64,14 +63,12 @@ def argos(
     overwrite: ReplaceFile = False,
 ) -> None:
     """Export a run, quantized to int8, to a package for Argos Translate and LibreTranslate."""
-    found = find_run(str(run))
-    refuse_replacing([out], [], [found])
+    found = _find(run, out)
     refuse_existing(out, overwrite=overwrite)
     from nmt.apps.interop.argos import export_argos
 
     export_argos(found, out)
-    size = out.stat().st_size / 1e6
-    log.info(f"done: {out}, {size:.1f} MB\n  argostranslate.package.install_from_path({str(out)!r}) installs it")
+    _log_done(out, f"argostranslate.package.install_from_path({str(out)!r}) installs it")
 
 
 @app.command()
@@ -81,14 +78,22 @@ def web(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the web page if it exists.")] = False,
 ) -> None:
     """Export a run to a web page that translates in the reader's browser, without a server."""
-    found = find_run(str(run))
-    refuse_replacing([out], [], [found])
+    found = _find(run, out)
     from nmt.apps.web.export import export_web, refuse_existing_web
 
     refuse_existing_web(out, overwrite=overwrite)
     export_web(found, out, overwrite=overwrite)
-    log.info(f"done: {out}, {_megabytes(out):.1f} MB\n  try it: python -m http.server --directory {out}")
+    _log_done(out, f"try it: python -m http.server --directory {out}")
 
 
-def _megabytes(folder: Path) -> float:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6
+def _find(run: Path, out: Path) -> RunDir:
+    """Return the run to export. NmtError if there is none, or if the export would replace it."""
+    found = find_run(str(run))
+    refuse_replacing([out], [], [found])
+    return found
+
+
+def _log_done(out: Path, use: str) -> None:
+    """Log the size of the file or folder `out`, and how to use it."""
+    megabytes = sum(path.stat().st_size for path in (out, *out.rglob("*")) if path.is_file()) / 1e6
+    log.info(f"done: {out}, {megabytes:.1f} MB\n  {use}")

@@ -14,7 +14,7 @@ from nmt.apps.recipes.defaults import BEAM_SIZE
 from nmt.apps.recipes.distillation import Comparison, Part, compare_with_teacher, write_distillation_text
 from nmt.apps.recipes.presets import suggest_config
 from nmt.apps.recipes.suggestion import count_pairs
-from nmt.artifacts.find_model import find_run
+from nmt.artifacts.find_model import Models, find_runs
 from nmt.artifacts.replacing import refuse_replacing_parts
 from nmt.artifacts.rundir import RunDir, refuse_existing
 from nmt.base.errors import ConfigError, NmtError, RunError
@@ -33,8 +33,6 @@ log = logging.getLogger(__name__)
 BLOCK_LINES = 256  # sources that are translated and written at once: the most that are lost if the process is killed
 _FROM_TEACHER = ("src_lang", "tgt_lang", "train", "valid", "test", "holdout_size", "filters", "temperature")
 
-Runs = str | Path | RunDir | Sequence[str | Path | RunDir]  # of one model, or of several that form an ensemble
-
 
 class DistillResult(NamedTuple):
     """The result of `distill`."""
@@ -45,11 +43,11 @@ class DistillResult(NamedTuple):
 
 
 def distill(
-    teachers: Runs,
+    teachers: Models,
     run: str | Path,
     config: Config | str | Path | None = None,
     *,
-    reverse: Runs = (),
+    reverse: Models = (),
     beam_size: int = BEAM_SIZE,
     n_best: int = 1,
     mix_original: float = 0.0,
@@ -92,7 +90,7 @@ def distill(
         refuse_existing(path)
     from nmt.training.corpus.prepare import find_store_root
 
-    found, opposite = _find(teachers), _find(reverse)
+    found, opposite = find_runs(teachers), find_runs(reverse)
     student = _student_config(found[0], config, overrides, as_teacher=bool(opposite))
     named = config if isinstance(config, str | Path) else None
     _check_student(student, found[0], named, mixes=bool(mix_original or opposite))
@@ -116,11 +114,6 @@ def distill(
     comparison = compare_with_teacher(found, trained, device, precision)
     trained.write_json(trained.distillation, {"teachers": [str(each.path) for each in found], **comparison.as_json()})
     return DistillResult(trained, finished=True, comparison=comparison)
-
-
-def _find(models: Runs) -> list[RunDir]:
-    several = [models] if isinstance(models, str | Path | RunDir) else models
-    return [model if isinstance(model, RunDir) else find_run(str(model)) for model in several]
 
 
 def _train(config: Config, run: Path, interrupt: Interrupt | None, *, resume: bool, overwrite: bool) -> bool:

@@ -70,14 +70,17 @@ class DistillationText(NamedTuple):
             weights = list(corpus_weights(own, sizes) or sizes)
         # They are filtered already.
         repeats = bool(self.reversed) and weights is None  # with weights, a corpus without pairs would be an error
-        changes = {"name": None, "filters": Filters(duplicate=repeats, overlap=bool(self.reversed))}
-        original = [_files(part, part.src, part.ref).model_copy(update=changes) for part in self.parts]
+        changes: dict[str, object] = {"name": None, "filters": Filters(duplicate=repeats, overlap=bool(self.reversed))}
+        original = [_files(part, part.src, part.ref, **changes) for part in self.parts]
         translated = [_files(part, part.src_of_hyp, part.hyp) for part in self.parts]
         versions = [(translated, 1 - mix_original), (original, mix_original)]
         if self.reversed:
-            hyps = [(part.src, part.hyp) for part in self.parts], [(part.hyp, part.src) for part in self.reversed]
-            forward, back = ([_of(files, *texts) for files, texts in zip(original, each, strict=True)] for each in hyps)
-            versions = [(original, 1 / 3), (forward, 1 / 3), (back, 1 / 3)]
+            forward = [_files(part, part.src, part.hyp, **changes) for part in self.parts]
+            back = [
+                _files(part, turned.hyp, part.ref, **changes)
+                for part, turned in zip(self.parts, self.reversed, strict=True)
+            ]
+            versions = [(version, 1 / 3) for version in (original, forward, back)]
         train = [files for version, share in versions if share for files in _weighted(version, weights, share)]
         held_out: dict[str, object] = {split: self._held_out(split) for split in SPLITS if not self.data.corpora(split)}
         corpora = train[0] if len(train) == 1 else tuple(train)
@@ -95,14 +98,10 @@ class DistillationText(NamedTuple):
         return tuple(sets)
 
 
-def _files(part: Part, src: Path, tgt: Path) -> ParallelFiles:
-    """Return the corpus of a part with the sources `src` and the translations `tgt`."""
+def _files(part: Part, src: Path, tgt: Path, **changes: object) -> ParallelFiles:
+    """Return the corpus of a part with the sources `src` and the translations `tgt`, and with `changes`."""
     files = ParallelFiles(src=str(src), tgt=str(tgt), src_lang=part.direction.src, tgt_lang=part.direction.tgt)
-    return files.model_copy(update={key: getattr(part.files, key) for key in ("tag", "name", "filters")})
-
-
-def _of(files: ParallelFiles, src: Path, tgt: Path) -> ParallelFiles:
-    return files.model_copy(update={"src": str(src), "tgt": str(tgt)})
+    return files.model_copy(update={key: getattr(part.files, key) for key in ("tag", "name", "filters")} | changes)
 
 
 def _weighted(

@@ -14,7 +14,7 @@ from nmt.apps.recipes.candidates import candidates_of, filter_reason
 from nmt.apps.recipes.language_model import LanguageModel, Prompt, Teacher
 from nmt.apps.recipes.selection import Limits, refuse_unknown
 from nmt.apps.recipes.synthesis import CandidateFile, CorpusWriter, form_of
-from nmt.artifacts.find_model import find_run
+from nmt.artifacts.find_model import find_runs
 from nmt.artifacts.replacing import refuse_replacing
 from nmt.artifacts.rundir import RunDir
 from nmt.base.languages import Direction
@@ -97,7 +97,7 @@ def synthesize(
     refuse_unknown(allow)
     limits = Limits(length_ratio or None, min_score, keep, frozenset(allow))
     name = str(input) if isinstance(input, str | Path) else name
-    runs = [] if isinstance(model, Teacher) else runs_of(model)
+    runs = [] if isinstance(model, Teacher) else find_runs(model)
     check_files(input, path, runs)
     opening = translator or _open(model, runs, options, to, from_, forward=forward, scores=needs_scores(path, limits))
     with opening as opened:
@@ -114,13 +114,6 @@ def synthesize(
     if selection.num_kept:
         log.info("to train on it, with a tag before each source:\n%s", corpus.describe_training())
     return SynthesizeResult(path, corpus.languages, selection.num_lines, selection.num_kept, selection.dropped)
-
-
-def runs_of(model: Model | None) -> list[RunDir]:
-    """Return the runs that a model is made of."""
-    if model is None or isinstance(model, str | Path):
-        return [find_run(None if model is None else str(model))]
-    return [model] if isinstance(model, RunDir) else list(model)
 
 
 def needs_scores(output: Path, limits: Limits) -> bool:
