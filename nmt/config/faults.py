@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -109,10 +110,8 @@ def shown(value: object) -> str:
         return "a mapping"
     if isinstance(value, list | tuple):
         return f"a list of {len(value)}"
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return str(value).lower()
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
     return repr(shortened(value)) if isinstance(value, str) else shortened(str(value))
 
 

@@ -124,12 +124,9 @@ class TrainingConfig(Section):
     def _add_up_stages(cls, values: object) -> object:
         if not isinstance(values, dict) or "max_updates" in values:
             return values
-        stages = values.get("stages")
         try:
-            counts = (
-                [Stage.model_validate(each).max_updates for each in stages] if isinstance(stages, list | tuple) else []
-            )
-        except ValidationError:  # of a stage, whose own validation reports it
+            counts = [Stage.model_validate(each).max_updates for each in values.get("stages") or ()]
+        except (ValidationError, TypeError):  # of a stage, or of what is no list: their own validation reports it
             return values
         return {**values, "max_updates": sum(counts)} if counts else values
 

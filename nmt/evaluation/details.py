@@ -65,9 +65,9 @@ class Details:
     groupings: list[Grouping]
     flags: dict[str, int]
 
-    def worst(self) -> list[TestSentence]:
-        """Return the sentences with the lowest chrF, worst first; ties in test-set order."""
-        return sorted(self.sentences, key=lambda sentence: sentence.chrf)[:NUM_WORST]
+    def worst(self, count: int = NUM_WORST) -> list[TestSentence]:
+        """Return the `count` sentences with the lowest chrF, worst first; ties in test-set order."""
+        return sorted(self.sentences, key=lambda sentence: sentence.chrf)[:count]
 
 
 def examine(

@@ -164,6 +164,7 @@ class Evaluator:
         """
         self.translator, self.options, self._marks = translator, options, marks
         self.paths = [run.source for run in model]
+        self._names = list(map(str, self.paths))
         self._checkpoints = [run.usable_checkpoint().stem for run in model]
         self.folder, self._run = folder or _writable(model[0].results), model[0]
 
@@ -185,7 +186,7 @@ class Evaluator:
         directions = {str(each.sets[0].direction): self.evaluate(each, metrics) for each in sets}
         measured = [each.system.measured for each in directions.values() if each.system is not None]
         return Evaluation(
-            models=list(map(str, self.paths)),
+            models=self._names,
             checkpoints=self._checkpoints,
             set=test_set.name,
             sentences=sum(len(each.sources) for each in test_set.sets),
@@ -199,9 +200,9 @@ class Evaluator:
         path = write_lines(self.folder / f"{test_set.name}{self.suffix()}.hyp", hypotheses)
         references, twins = self._reference_files(test_set), self._run.sources_with_twins()
         others = [number for number, source in enumerate(test_set.sets[0].sources) if source not in twins]
-        system = measure(" + ".join(map(str, self.paths)), hypotheses, test_set, metrics)
+        system = measure(" + ".join(self._names), hypotheses, test_set, metrics)
         return Evaluation(
-            models=list(map(str, self.paths)),
+            models=self._names,
             checkpoints=self._checkpoints,
             set=test_set.name,
             sentences=len(hypotheses),

@@ -111,7 +111,7 @@ def _sentence_lines(sentence: TestSentence) -> Iterator[str]:
 
 def render_html(title: str, scores: Sequence[MetricScore], details: Details, compared: Sequence[ComparedSystem]) -> str:
     """Return an HTML page on a system and a test set that needs no other files; texts are escaped."""
-    order = sorted(details.sentences, key=lambda sentence: sentence.chrf)[:MAX_ROWS]
+    order = details.worst(MAX_ROWS)
     others = [(other.system.name, other.system.hypotheses, rounded_chrf(other.system)) for other in compared]
     left_out = len(details.sentences) - len(order)
     numbers = [(f"{len(details.sentences):,}", "sentences"), *((_value(score).strip(), score.name) for score in scores)]
