@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -102,20 +103,19 @@ class Selection:
         if self.limits.min_score is not None and (candidate.score is None or candidate.score < self.limits.min_score):
             yield "low_score"
 
-    def _learn_lengths(self) -> LengthModel | None:
-        lengths: list[tuple[int, int]] = []
+    def _sound(self) -> Iterator[tuple[str, Candidate]]:
+        """Yield the pairs without a fault; before lengths are learned, their ratio is none."""
         for text, outputs in self._read():
-            lengths += [(len(text), len(each.output)) for each in outputs if self._fault(text, each) is None]
-            if len(lengths) >= _SAMPLE_PAIRS:
-                break
-        if len(lengths) < _MIN_SAMPLE_PAIRS:
-            return None
-        return LengthModel.from_lengths(*np.array(lengths[:_SAMPLE_PAIRS]).T)
+            yield from ((text, each) for each in outputs if self._fault(text, each) is None)
+
+    def _learn_lengths(self) -> LengthModel | None:
+        sample = islice(self._sound(), _SAMPLE_PAIRS)
+        lengths = [(len(text), len(candidate.output)) for text, candidate in sample]
+        return LengthModel.from_lengths(*np.array(lengths).T) if len(lengths) >= _MIN_SAMPLE_PAIRS else None
 
     def _lowest_of_best(self) -> tuple[float, int]:
         """Return the lowest score in the best share, and how many pairs with that score belong to the share."""
-        sound = (each for text, outputs in self._read() for each in outputs if self._fault(text, each) is None)
-        scores = np.fromiter(map(_score, sound), np.float64)
+        scores = np.fromiter((_score(candidate) for _, candidate in self._sound()), np.float64)
         count = round(self.limits.keep * len(scores))
         if count == 0:
             return math.inf, 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from itertools import tee
 from pathlib import Path
@@ -96,9 +96,12 @@ def synthesize(
     form = form_of(path)
     refuse_unknown(allow)
     limits = Limits(length_ratio or None, min_score, keep, frozenset(allow))
-    name = str(input) if isinstance(input, str | Path) else name
+    source = Path(input) if isinstance(input, str | Path) else None
+    name = name if source is None else str(input)
     runs = [] if isinstance(model, Teacher) else find_runs(model)
-    check_files(input, path, runs)
+    if source is not None and not source.is_fifo():  # a pipe stays closed
+        open_text(source).close()  # fail before the model is loaded
+    refuse_replacing([path], [] if source is None else [source], runs)
     opening = translator or _open(model, runs, options, to, from_, forward=forward, scores=needs_scores(path, limits))
     with opening as opened:
         corpus = CorpusWriter(path, form, opened.languages.direction(to, from_), forward)
@@ -107,7 +110,7 @@ def synthesize(
         settings = opened.settings() if isinstance(opened, LanguageModel) else settings_of(runs, opened, request)
         settings |= limits._asdict() | {"forward": forward, "allowed": sorted(limits.allowed)}
         with CandidateFile(path, settings, resume=resume) as file:
-            _translate(opened, request, input, name, file)
+            _translate(opened, request, input if source is None else source, name, file)
             log.info("writing %s", path)
             selection = corpus.write(file, limits)
     log.info(selection.describe())
@@ -119,15 +122,6 @@ def synthesize(
 def needs_scores(output: Path, limits: Limits) -> bool:
     """Return whether pairs are chosen by their scores, or written with them."""
     return form_of(output) == "jsonl" or limits.min_score is not None or limits.keep < 1
-
-
-def check_files(input: str | Path | Iterable[str], output: Path, models: Sequence[RunDir]) -> None:
-    """Raise NmtError if an input file cannot be opened, or `output` would replace what is read. Pipes stay closed."""
-    read = [Path(input)] if isinstance(input, str | Path) else []
-    for path in read:
-        if not path.is_fifo():
-            open_text(path).close()
-    refuse_replacing([output], read, models)
 
 
 def _open(
@@ -168,18 +162,16 @@ def _log_plan(name: str, corpus: CorpusWriter) -> None:
 def _translate(
     translator: BlockTranslator,
     request: Request,
-    input: str | Path | Iterable[str],
+    input: Path | Iterable[str],
     name: str,
     file: CandidateFile,
 ) -> None:
     """Add the candidates of the lines that are not finished, with a bar on a terminal, and log lines elsewhere."""
     total = None
-    lines: Iterator[str]
-    if isinstance(input, str | Path):
-        lines = read_text_file(Path(input))
-        total = count_lines(Path(input)) if Path(input).is_file() else None
-    else:
-        lines = iter(input)
+    if isinstance(input, Path):
+        total = count_lines(input) if input.is_file() else None
+        input = read_text_file(input)
+    lines = iter(input)
     if file.num_texts:
         file.skip_finished(lines, name)
         log.info("resuming after %s lines", f"{file.num_texts:,}")
