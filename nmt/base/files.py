@@ -291,21 +291,20 @@ class FileHashes:
             entries = dict(json.loads(path.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError, RecursionError):
             entries = {}
-        self.known: dict[str, str] = {state: digest for state, digest in entries.items() if isinstance(digest, str)}
+        self.known: dict[str, list[object]] = {name: entry for name, entry in entries.items() if isinstance(entry, list)}
 
     def sha256(self, file: Path) -> str:
         """Return the SHA-256 of `file`, as hex."""
         status = file.stat()
         # The change time (ctime) too: copying may set the modification time back (rsync -t), but not the change time.
-        name = f"{file.resolve()} "
-        state = f"{name}{status.st_size} {status.st_mtime_ns} {status.st_ino} {status.st_ctime_ns}"
-        if state not in self.known:
-            older = [known for known in self.known if known.startswith(name) and known.count(" ") == state.count(" ")]
-            for known in older:
-                del self.known[known]
-            self.known[state] = sha256_of(file)
+        state = [status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns]
+        name = str(file.resolve())
+        *known, digest = self.known.get(name) or [""]
+        if known != state:
+            digest = sha256_of(file)
+            self.known[name] = [*state, digest]
             write_text(self.path, json.dumps(self.known, indent=1))
-        return self.known[state]
+        return str(digest)
 
 
 def read_at_most(path: Path, limit: int) -> bytes:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import BinaryIO, Self, cast
 
 from nmt.base.errors import DataError, NmtError
-from nmt.base.files import flush, read_at_most, try_lock, write_text
+from nmt.base.files import flush, read_json_object, try_lock, write_text
 
 log = logging.getLogger(__name__)
 
@@ -51,8 +51,7 @@ class PartialFile:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         if os.path.lexists(self.partial) and not (self.partial.is_file() and not self.partial.is_symlink()):
             raise NmtError("not a regular file", path=self.partial, hint="delete it, or choose another output file")
-        mode = "r+b" if self.partial.exists() else "x+b"
-        self._file = cast(BinaryIO, open(self.partial, mode, buffering=0))  # noqa: SIM115
+        self._file = cast(BinaryIO, open(self.partial, "a+b", buffering=0))  # noqa: SIM115
         try:
             self._lock()
             num_lines = self._count_lines()
@@ -85,12 +84,11 @@ class PartialFile:
     def _check_settings(self) -> None:
         """Raise NmtError if finished lines would be continued with other settings."""
         try:
-            before = json.loads(read_at_most(self.settings_file, _MAX_SETTINGS_BYTES))
-        except (OSError, ValueError, RecursionError):
-            before = None
-        if not isinstance(before, dict):
+            before = read_json_object(self.settings_file, _MAX_SETTINGS_BYTES)
+        except NmtError:
             hint = f"delete {self.partial.name} to start over"
-            raise NmtError("the settings of the finished lines cannot be read", path=self.settings_file, hint=hint)
+            message = "the settings of the finished lines cannot be read"
+            raise NmtError(message, path=self.settings_file, hint=hint) from None
         self.sources = before.pop(_SOURCES, None)
         for name in sorted({*before, *self._settings}):
             if before.get(name) != self._settings.get(name):

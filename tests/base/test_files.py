@@ -68,7 +68,7 @@ def test_the_hash_of_a_file_is_remembered_until_the_file_changes(tmp_path):
     file.write_text("one", encoding="utf-8")
     before = FileHashes(memory).sha256(file)
     assert before == sha256_of(file)
-    assert list(json.loads(memory.read_text(encoding="utf-8")).values()) == [before]
+    assert [entry[-1] for entry in json.loads(memory.read_text(encoding="utf-8")).values()] == [before]
     file.write_text("two", encoding="utf-8")
     os.utime(file, ns=(0, 0))
     assert FileHashes(memory).sha256(file) == sha256_of(file) != before
@@ -103,7 +103,7 @@ def test_the_root_folder_is_not_replaced(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "damaged", ['["not", "a dict"', "[" * 200_000, '{"a": ' + "[" * 200_000, '{"a": ' + "[" * 800 + "]" * 800 + "}"]
+    "damaged", ['["not", "a dict"', "[" * 200_000, '{"a": ' + "[" * 200_000, '{"a": ' + "[" * 800 + "]" * 800 + "}", '{"corpus": []}']
 )
 def test_a_damaged_memory_of_hashes_is_made_anew(damaged, tmp_path):
     file, memory = tmp_path / "corpus", tmp_path / "hashes.json"

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nmt.base.files import write_atomically
 from nmt.data.lexicon.model1 import MAX_PAIRS, learn_lexicon
 from nmt.data.lexicon.stored_table import entry_data, load_table, save_table
-from nmt.data.store.store import Ints, TokenStore, damaged
+from nmt.data.store.store import Ints, TokenStore
 from nmt.data.tokens.tokenizer import TokenizerPair
 
 MIN_SIMILARITY = 0.05  # token pairs below it are dropped
@@ -51,26 +50,17 @@ class TermLexicon(NamedTuple):
         return cls((lexicon.src * width + lexicon.tgt)[kept], similarities[kept], width)
 
     @classmethod
-    def of_store(cls, store: TokenStore, *, keep: bool = False, tension: float = 0.0) -> Self:
+    def of_store(cls, store: TokenStore, tokenizers: TokenizerPair, *, keep: bool = False) -> Self:
         """Return the lexicon saved beside `store`, or learn it by `learn_lexicon`; with `keep`, save it there.
 
         RunError if it is damaged.
         """
-        diagonal = f"-diagonal-{tension:g}" if tension else ""
-        path = store.folder.parent / f"{store.folder.name}.lexicon-{_VERSION}{diagonal}.npz"
+        path = store.folder.parent / f"{store.folder.name}.lexicon-{_VERSION}.safetensors"
         if path.is_file():
-            try:
-                with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
-                    keys, similarities = arrays["keys"], arrays["similarities"]
-                if keys.dtype != np.int64 or similarities.dtype != np.float32 or keys.shape != similarities.shape:
-                    raise ValueError("arrays of another kind")
-            except Exception as error:  # zipfile and numpy raise many types of exceptions
-                raise damaged(f"the lexicon: {error}", path) from None
-            return cls(keys, similarities, store.tgt.vocab_size)
-        lexicon = cls.learn(store, tension)
+            return cls._read(path, tokenizers, "F32", hint="delete it; nmt will learn it from the corpus")
+        lexicon = cls.learn(store)
         if keep:
-            with write_atomically(path) as partial, open(partial, "wb") as output:
-                np.savez(output, keys=lexicon.keys, similarities=lexicon.similarities)
+            save_table(path, {"keys": lexicon.keys, "similarities": lexicon.similarities}, tokenizers)
         return lexicon
 
     def save(self, path: Path, tokenizers: TokenizerPair) -> None:
@@ -78,20 +68,25 @@ class TermLexicon(NamedTuple):
         save_table(path, {"keys": self.keys, "similarities": self.similarities.astype(np.float16)}, tokenizers)
 
     @classmethod
-    def load(cls, path: Path, tokenizers: TokenizerPair) -> TermLexicon:
+    def load(cls, path: Path, tokenizers: TokenizerPair) -> Self:
         """Read what `save` wrote. RunError if it is damaged, or for other tokenizers."""
+        return cls._read(path, tokenizers, "F16", hint="copy it again from where the run was trained")
+
+    @classmethod
+    def _read(cls, path: Path, tokenizers: TokenizerPair, precision: Literal["F16", "F32"], hint: str) -> Self:
         sizes = tokenizers.src.vocab_size, tokenizers.tgt.vocab_size
 
-        def parse(entries: dict[str, Any]) -> TermLexicon:
+        def parse(entries: dict[str, Any]) -> Self:
             keys = np.frombuffer(entry_data(entries, "keys", "I64"), np.int64)
-            similarities = np.frombuffer(entry_data(entries, "similarities", "F16"), np.float16).astype(np.float32)
+            stored = np.frombuffer(entry_data(entries, "similarities", precision), precision.replace("F", "float"))
+            similarities = stored.astype(np.float32)
             if len(keys) != len(similarities) or not ((similarities >= 0) & (similarities <= 1)).all():
                 raise ValueError("its parts do not fit together")
             if len(keys) and not (keys[0] >= 0 and keys[-1] < sizes[0] * sizes[1] and (keys[1:] > keys[:-1]).all()):
                 raise ValueError("it contains invalid tokens")
             return cls(keys, similarities, sizes[1])
 
-        return load_table(path, tokenizers, ("lexicon", "copy it again from where the run was trained"), parse)
+        return load_table(path, tokenizers, ("lexicon", hint), parse)
 
     def links(self, ids: SideIds, words: SideWords) -> list[Link]:
         """Return the words that translate each other: one or more adjacent words on either side.

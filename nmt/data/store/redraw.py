@@ -47,7 +47,7 @@ class Redraw:
         self._changers = [PairChanger(direction, symbols) for direction in directions]
         self._annotators: list[TermAnnotator] = []
         if data.glossary.is_on:
-            lexicon = TermLexicon.of_store(store)
+            lexicon = TermLexicon.of_store(store, tokenizers)
             self._annotators = [TermAnnotator(lexicon, tokenizers, direction) for direction in directions]
         self._corpus_ends = np.cumsum(store.sizes(len(directions)))
 
@@ -185,20 +185,22 @@ def _overlay(stored: Segmentations, rows: Ints, others: Segmentations) -> Segmen
     lengths[rows] = others.lengths
     starts = lengths.cumsum() - lengths
     ids = np.zeros(int(lengths.sum()), dtype=np.int64)
-    kept = np.ones(len(lengths), dtype=bool)
-    kept[rows] = False
-    old_starts = stored.lengths.cumsum() - stored.lengths
-    ids[positions(starts[kept], lengths[kept])] = stored.ids[positions(old_starts[kept], lengths[kept])]
+    kept = np.delete(np.arange(len(lengths)), rows)
+    ids[positions(starts[kept], lengths[kept])] = _take(stored, kept).ids
     ids[positions(starts[rows], lengths[rows])] = others.ids
     return Segmentations(ids, lengths)
+
+
+def _take(sentences: Segmentations, rows: Ints) -> Segmentations:
+    """Return the sentences at `rows`."""
+    starts, lengths = sentences.lengths.cumsum() - sentences.lengths, sentences.lengths[rows]
+    return Segmentations(sentences.ids[positions(starts[rows], lengths)], lengths)
 
 
 def _where(condition: NDArray[np.bool_], drawn: Segmentations, stored: Segmentations) -> Segmentations:
     """Return the sentences of `drawn` where `condition` holds, else those of `stored`."""
     rows = np.flatnonzero(~condition)
-    starts = stored.lengths.cumsum() - stored.lengths
-    kept = Segmentations(stored.ids[positions(starts[rows], stored.lengths[rows])], stored.lengths[rows])
-    return _overlay(drawn, rows, kept)
+    return _overlay(drawn, rows, _take(stored, rows))
 
 
 def _as_side(sentences: Segmentations, like: Side) -> Side:

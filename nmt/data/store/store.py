@@ -6,7 +6,6 @@ name and renamed when complete, so a folder with the final name is always comple
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import ExitStack
 from copy import copy
@@ -111,7 +110,7 @@ class TokenStore:
         self.folder = folder
         try:
             content = read_at_most(folder / "store.json", _MAX_INFO_BYTES)
-            self.info = StoreInfo.model_validate(json.loads(content))
+            self.info = StoreInfo.model_validate_json(content)
             if self.info.corpora and sum(self.info.corpora) != self.info.num_pairs:
                 raise ValueError("store.json: corpora do not add up to num_pairs")
             self.src = self._open("src", self.info.src_vocab_size)
@@ -119,8 +118,6 @@ class TokenStore:
             self.counts = self.info.counts
         except ValidationError as error:
             raise damaged(f"store.json: {first_fault(error)}", folder) from None
-        except RecursionError:
-            raise damaged("store.json is nested too deeply", folder) from None
         except (OSError, ValueError) as error:
             raise damaged(str(error), folder) from error
 

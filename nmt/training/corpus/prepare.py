@@ -96,7 +96,7 @@ def prepare(config: Config, run: RunDir, store_root: Path, expected: str | None 
         counts = CorpusCounts()
         store = build_store(folder, _counted(corpus, counts), tokenizers, counts)
     if config.data.glossary.is_on:
-        TermLexicon.of_store(store, keep=True)
+        TermLexicon.of_store(store, tokenizers, keep=True)
     if not run.lexicon.exists():  # for alignments of translations
         TermLexicon.learn(store, TENSION, LEXICON_PAIRS).save(run.lexicon, tokenizers)
     report = _report(corpus, run, tokenizers, store)

@@ -29,7 +29,7 @@ def made(tmp_path_factory):
     config = TokenizerConfig(type="unigram", vocab_size=290, joint=True)
     tokenizers = train_tokenizers(config, lambda: [pair.src for pair in pairs], lambda: [pair.tgt for pair in pairs])
     store = build_store(folder / "store", iter(pairs), tokenizers, CorpusCounts())
-    lexicon = TermLexicon.of_store(store, tension=TENSION)
+    lexicon = TermLexicon.learn(store, TENSION)
     return Aligner(lexicon, tokenizers, [Direction("de", "en")]), tokenizers, store
 
 

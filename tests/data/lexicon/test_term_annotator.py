@@ -139,14 +139,14 @@ def test_tokens_are_the_words_of_a_language_without_spaces(tmp_path, monkeypatch
 
 
 def test_the_lexicon_is_kept_beside_the_store_and_damage_is_told(data):
-    store, _ = data
-    path = store.folder.parent / f"{store.folder.name}.lexicon-1.npz"
-    learned, kept = TermLexicon.of_store(store, keep=True), TermLexicon.of_store(store)
+    store, tokenizers = data
+    path = store.folder.parent / f"{store.folder.name}.lexicon-1.safetensors"
+    learned, kept = TermLexicon.of_store(store, tokenizers, keep=True), TermLexicon.of_store(store, tokenizers)
     try:
         assert (kept.keys == learned.keys).all()
         assert (kept.similarities == learned.similarities).all()
         path.write_bytes(path.read_bytes()[:100])
-        with pytest.raises(RunError, match="the tokenized corpus is damaged"):
-            TermLexicon.of_store(store)
+        with pytest.raises(RunError, match=r"lexicon-1\.safetensors: this is not a lexicon, or it is damaged"):
+            TermLexicon.of_store(store, tokenizers)
     finally:
         path.unlink()
