@@ -77,14 +77,12 @@ def hub_errors(model: HubModel, action: str) -> Iterator[None]:
     except NmtError:
         raise
     except Exception as error:
-        explained = _explain(error, model, action)
-        if explained is error:
-            raise
-        raise explained from None
+        reason, hint = _explain(error, action)
+        raise NmtError(f"cannot {action} {model}: {reason}", hint=hint) from None
 
 
-def _explain(error: Exception, model: HubModel, action: str) -> Exception:
-    """Return the NmtError for an exception of huggingface_hub; errors of local files and of programs as they are."""
+def _explain(error: Exception, action: str) -> tuple[str, str]:
+    """Return the reason and a hint for an exception of huggingface_hub; raise errors of local files and programs."""
     from huggingface_hub import errors
 
     # Upload threads and the search for a cached copy raise exceptions of their own, caused by the failure.
@@ -92,37 +90,35 @@ def _explain(error: Exception, model: HubModel, action: str) -> Exception:
     cause = error.__cause__ if wraps and isinstance(error.__cause__, Exception) else error
     name = type(cause).__name__
     if isinstance(cause, errors.HfHubHTTPError) and cause.response is not None:
-        no_revision = isinstance(cause, errors.RevisionNotFoundError)
-        return _refused(model, action, cause.response.status_code, no_revision)
+        if isinstance(cause, errors.RevisionNotFoundError):
+            return "this model has no such revision", ""
+        return _refused(action, cause.response.status_code)
     if isinstance(cause, errors.HFValidationError):
-        return NmtError(f"cannot {action} {model}: the hub does not allow this name")
+        return "the hub does not allow this name", ""
     if isinstance(cause, ValueError) and not isinstance(cause, errors.LocalEntryNotFoundError):
-        message = f"cannot {action} {model}: cannot read the hub's response ({name})"
-        return NmtError(message, hint="try again later")
+        return f"cannot read the hub's response ({name})", "try again later"
     if isinstance(cause, OSError) and cause.errno is not None:
         is_local = cause.filename is not None or cause.errno in FULL_DISK
         if is_local:
-            return cause
+            raise cause
     elif not wraps and type(cause).__module__.partition(".")[0] not in ("httpx", "requests", "urllib3"):
-        return error  # a fault of ours
-    hint = "check the network connection; models downloaded before work offline"
-    return NmtError(f"cannot {action} {model}: cannot reach the hub ({name})", hint=hint)
+        raise error  # a fault of ours
+    return f"cannot reach the hub ({name})", "check the network connection; models downloaded before work offline"
 
 
-def _refused(model: HubModel, action: str, status: int, no_revision: bool) -> NmtError:
-    """Return the error for an HTTP status."""
+def _refused(action: str, status: int) -> tuple[str, str]:
+    """Return the reason and a hint for an HTTP status."""
     token = "set $HF_TOKEN to a token with permission for this"
-    if no_revision:
-        return NmtError(f"{model.repository} has no revision {model.revision!r} on the hub")
     if status in (401, 404):  # the hub does not distinguish private models from missing ones
-        hint = f"check the name; if the model is private, {token}"
-        message = "no such model, or your token has no access to it"
         if action == "upload":
-            message, hint = "no such user, or the hub rejected the token", token
-        return NmtError(f"cannot {action} {model}: {message} ({status})", hint=hint)
+            return f"no such user, or the hub rejected the token ({status})", token
+        return (
+            f"no such model, or your token has no access to it ({status})",
+            f"check the name; if the model is private, {token}",
+        )
     if status == 403:
-        return NmtError(f"cannot {action} {model}: permission denied (403)", hint=token)
-    return NmtError(f"cannot {action} {model}: the hub returned HTTP status {status}", hint="try again later")
+        return "permission denied (403)", token
+    return f"the hub returned HTTP status {status}", "try again later"
 
 
 def fetch(text: str) -> Path:

@@ -6,17 +6,15 @@ import math
 from collections.abc import Mapping
 from typing import Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from nmt.config.base import Section
 
 FORMAT = 1  # version of the run directory's format, recorded in each run
 
 
-class Environment(Section):
+class Environment(Section, strict=True):
     """The software and hardware on which a run is trained."""
-
-    model_config = ConfigDict(strict=True)
 
     nmt: str
     commit: str | None
@@ -32,10 +30,8 @@ class Environment(Section):
     world_size: int
 
 
-class Resumption(Section):
+class Resumption(Section, strict=True):
     """A resumption on a changed machine."""
-
-    model_config = ConfigDict(strict=True)
 
     after_update: int
     changed: list[str]
@@ -54,10 +50,8 @@ class RunInfo(Environment):
     resumed: list[Resumption] = Field(default_factory=list)
 
 
-class Int8Scores(Section):
+class Int8Scores(Section, strict=True):
     """BLEU of the native engine on the validation set with one checkpoint, in int8 and in fp32."""
-
-    model_config = ConfigDict(strict=True)
 
     checkpoint: str
     int8_bleu: float = Field(ge=0.0, le=100.0)
@@ -69,11 +63,11 @@ class Int8Scores(Section):
         return self.fp32_bleu - self.int8_bleu
 
 
-class CheckpointIndex(Section):
-    """The contents of checkpoints/index.json: the checkpoints of a run with their scores."""
+class CheckpointIndex(Section, strict=True, extra="ignore", allow_inf_nan=True):
+    """The contents of checkpoints/index.json: the checkpoints of a run with their scores.
 
-    # Other versions of nmt may write other keys. The loss of a diverged model may be infinite.
-    model_config = ConfigDict(strict=True, extra="ignore", allow_inf_nan=True)
+    Other versions of nmt may write other keys. The loss of a diverged model may be infinite.
+    """
 
     last: str | None = Field(None, description="newest checkpoint of the training itself")
     early_stopping_metric: str = "loss"
@@ -92,18 +86,14 @@ class DirectionSize(Section):
     pairs: int = Field(ge=1)
 
 
-class SplitInfo(Section):
+class SplitInfo(Section, extra="ignore"):
     """The contents of data/valid.json and data/test.json: which lines belong to which direction."""
-
-    model_config = ConfigDict(extra="ignore")
 
     directions: tuple[DirectionSize, ...] = Field(min_length=1, description="in the order of the lines")
 
 
-class _Saved(Section):
+class _Saved(Section, strict=True, extra="ignore"):
     """The base of what `nmt eval` saves; other versions of nmt may write other keys."""
-
-    model_config = ConfigDict(strict=True, extra="ignore")
 
 
 class SavedInterval(_Saved):

@@ -291,7 +291,9 @@ class FileHashes:
             entries = dict(json.loads(path.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError, RecursionError):
             entries = {}
-        self.known: dict[str, list[object]] = {name: entry for name, entry in entries.items() if isinstance(entry, list)}
+        self.known: dict[str, list[object]] = {
+            name: entry for name, entry in entries.items() if isinstance(entry, list)
+        }
 
     def sha256(self, file: Path) -> str:
         """Return the SHA-256 of `file`, as hex."""

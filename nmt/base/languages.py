@@ -30,6 +30,11 @@ class Direction(NamedTuple):
         return f"{self.src}-{self.tgt}"
 
 
+def _subtags(code: str) -> list[str]:
+    """Return the parts of a code in lower case: language, script, region."""
+    return code.replace("_", "-").lower().split("-")
+
+
 def is_variant(code: str, of: str) -> bool:
     """Return whether `code` is a regional or script variant of the language `of`, as pt-BR is of pt."""
     return code.replace("_", "-").lower().startswith(of.replace("_", "-").lower() + "-")
@@ -45,7 +50,7 @@ def language_tag(code: str) -> str:
 
 def base_code(code: str) -> str:
     """Return a language code without script and region: `pt` for `pt-BR`."""
-    return code.replace("_", "-").split("-")[0].lower()
+    return _subtags(code)[0]
 
 
 @cache
@@ -106,10 +111,10 @@ def script_of(code: str) -> str | None:
     `Hani` stands for both forms of Chinese, `Jpan` for kana with kanji, `Kore` for Hangul with Hanja. None if texts in
     the language may be in one of several scripts, or if its script is unknown.
     """
-    base, *subtags = code.replace("_", "-").split("-")
+    base, *subtags = _subtags(code)
     named = next((tag.title() for tag in subtags if len(tag) == 4 and tag.isalpha()), None)
-    if named is None and base.lower() not in _IN_SEVERAL_SCRIPTS:
-        common = _common_languages().get(base.lower())
+    if named is None and base not in _IN_SEVERAL_SCRIPTS:
+        common = _common_languages().get(base)
         named = common.script if common else _usual_script(code)
     return _SAME_SCRIPT.get(named, named) if named else None
 
@@ -142,7 +147,7 @@ def _language(code: str) -> Language | None:
 
 def chinese_form(code: str) -> Literal["simplified", "traditional"] | None:
     """Return the form of Chinese characters that a code specifies (`zh-Hant`, `zh-TW`); None if it specifies none."""
-    base, *subtags = code.replace("_", "-").lower().split("-")
+    base, *subtags = _subtags(code)
     if base not in _CHINESE:
         return None
     if "hant" in subtags or ("hans" not in subtags and _TRADITIONAL_REGIONS & set(subtags)):

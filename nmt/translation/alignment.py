@@ -45,7 +45,7 @@ class RunLexicon:
         if key not in self._aligners:
             from nmt.data.lexicon.aligner import Aligner
 
-            self._aligners[key] = Aligner(self._lexicon, self._tokenizers, [key])
+            self._aligners[key] = Aligner(self._lexicon, self._tokenizers, key)
         return self._aligners[key].links(segment.src_ids, segment.tgt_ids, swapped=swapped)
 
     def misplaced_terms(self, segment: Segment, translation: SegmentTranslation) -> list[MisplacedTerm]:

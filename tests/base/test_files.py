@@ -103,7 +103,14 @@ def test_the_root_folder_is_not_replaced(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "damaged", ['["not", "a dict"', "[" * 200_000, '{"a": ' + "[" * 200_000, '{"a": ' + "[" * 800 + "]" * 800 + "}", '{"corpus": []}']
+    "damaged",
+    [
+        '["not", "a dict"',
+        "[" * 200_000,
+        '{"a": ' + "[" * 200_000,
+        '{"a": ' + "[" * 800 + "]" * 800 + "}",
+        '{"corpus": []}',
+    ],
 )
 def test_a_damaged_memory_of_hashes_is_made_anew(damaged, tmp_path):
     file, memory = tmp_path / "corpus", tmp_path / "hashes.json"

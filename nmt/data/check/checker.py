@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -97,9 +98,8 @@ class Checker:
         sides = zip(Side.of_chunk(src), Side.of_chunk(tgt), is_whole.tolist(), strict=True)
         for row, (src_side, tgt_side, whole) in enumerate(sides):
             if whole:
-                flags[row] |= self._check_pair(src_side, tgt_side)
-                if (src_side.marks | tgt_side.marks) & (DIGIT | QUESTION):
-                    flags[row] |= _compare(rows, row, src_side, tgt_side)
+                for rule in chain(self._check_pair(src_side, tgt_side), _compare(rows, row, src_side, tgt_side)):
+                    flags[row] |= BIT[rule]
             folded.append(src_side.folded)
             has_hash = whole and self.bits & BIT["near_duplicate"] and src_side.folded and tgt_side.folded
             near_hashes.append(digest(f"{src_side.folded}\x1f{tgt_side.folded}") if has_hash else _NO_HASH)
@@ -111,71 +111,77 @@ class Checker:
             flags[shift.start : shift.end] |= BIT["shifted"]
         return Checked(flags, src_len, tgt_len, np.frombuffer(b"".join(near_hashes), dtype="<u8"), shifts)
 
-    def _check_pair(self, src: Side, tgt: Side) -> int:
-        """Return the flags of a pair with text on both sides, except those that depend on lengths and numbers."""
-        flags, marks = self._check_language(src, tgt), src.marks | tgt.marks
+    def _check_pair(self, src: Side, tgt: Side) -> Iterator[str]:
+        """Yield the rules that a pair with text on both sides breaks, except those on lengths and numbers."""
+        yield from self._check_language(src, tgt)
+        marks = src.marks | tgt.marks
         min_len = self.thresholds["too_short"]
         if (len(src.folded) < min_len and src.num_characters() < min_len) or (
             len(tgt.folded) < min_len and tgt.num_characters() < min_len
         ):
-            flags |= BIT["too_short"]
+            yield "too_short"
         if marks & CONTROL and (has_control_characters(src.text) or has_control_characters(tgt.text)):
-            flags |= BIT["control_characters"]
+            yield "control_characters"
         if marks & LEAD and any(side.marks & _MISREAD == _MISREAD and has_mojibake(side.text) for side in (src, tgt)):
-            flags |= BIT["mojibake"]
+            yield "mojibake"
         if marks & CELL and (has_cell_error(src.text) or has_cell_error(tgt.text)):
-            flags |= BIT["spreadsheet"]
+            yield "spreadsheet"
         if marks & SPAN and self.bits & _SPAN_RULES:
             (src_kept, src_markup), (tgt_kept, tgt_markup) = src.spans(), tgt.spans()
-            flags |= BIT["markup"] if src_markup or tgt_markup else 0
-            flags |= BIT["markup_mismatch"] if src_markup != tgt_markup else 0
-            flags |= BIT["span_mismatch"] if src_kept != tgt_kept else 0
+            if src_markup or tgt_markup:
+                yield "markup"
+            if src_markup != tgt_markup:
+                yield "markup_mismatch"
+            if src_kept != tgt_kept:
+                yield "span_mismatch"
         if (
             len(src.words) <= _MAX_HEADER_WORDS
             and src.text != tgt.text
             and is_column_name(src.text, self.names[0])
             and is_column_name(tgt.text, self.names[1])
         ):
-            flags |= BIT["header_row"]
+            yield "header_row"
         if src.text in self.expected.held_out:
-            flags |= BIT["overlap"]
+            yield "overlap"
         elif src.folded in self.expected.held_out_folded:
-            flags |= BIT["near_overlap"]
-        return flags
+            yield "near_overlap"
 
-    def _check_language(self, src: Side, tgt: Side) -> int:
-        """Check copies, scripts and languages; a pair with swapped sides gets one flag, not three."""
+    def _check_language(self, src: Side, tgt: Side) -> Iterator[str]:
+        """Check copies, scripts and languages; a pair with swapped sides breaks one rule, not three."""
         if self._is_copy(src, tgt):
-            return BIT["untranslated"]
+            yield "untranslated"
+            return
         src_codes, tgt_codes = _codes_unless_latin(src), _codes_unless_latin(tgt)
-        is_mixed = (src_codes and has_mixed_word(src_codes)) or (tgt_codes and has_mixed_word(tgt_codes))
-        flags = BIT["mixed_scripts"] if is_mixed else 0
+        if (src_codes and has_mixed_word(src_codes)) or (tgt_codes and has_mixed_word(tgt_codes)):
+            yield "mixed_scripts"
         src_foreign = _is_foreign(src, src_codes, self.scripts[0])
         tgt_foreign = _is_foreign(tgt, tgt_codes, self.scripts[1])
         src_evidence, tgt_evidence = self.side_words.evidence(src.words), self.side_words.evidence(tgt.words)
         src_is_other, tgt_is_other = src_evidence < 0, tgt_evidence > 0
         if src_is_other and tgt_is_other:
-            return flags | BIT["sides_swapped"]
+            yield "sides_swapped"
+            return
         if src_foreign and tgt_foreign and self.scripts[0] != self.scripts[1]:
             fits_swapped = not _is_foreign(src, src_codes, self.scripts[1])
             if fits_swapped and not _is_foreign(tgt, tgt_codes, self.scripts[0]):
-                return flags | BIT["sides_swapped"]
+                yield "sides_swapped"
+                return
         in_other_form = self.has_form and any(  # plain `zh` excludes no form
             form is not None and form_of_chinese(side.text) not in (None, form)
             for side, form in zip((src, tgt), self.forms, strict=True)
         )
         if src_foreign or tgt_foreign or in_other_form:
-            flags |= BIT["wrong_script"]
-        elif src_is_other or tgt_is_other:
-            flags |= BIT["other_side"]
-        if self.identifier is not None and not flags & BIT["wrong_script"]:
-            is_wrong = self._is_in_wrong_language(src, src_codes, 0) or self._is_in_wrong_language(tgt, tgt_codes, 1)
-            flags |= BIT["wrong_language"] if is_wrong else 0
-        return flags
+            yield "wrong_script"
+            return
+        if src_is_other or tgt_is_other:
+            yield "other_side"
+        if self._is_in_wrong_language(src, src_codes, 0) or self._is_in_wrong_language(tgt, tgt_codes, 1):
+            yield "wrong_language"
 
     def _is_in_wrong_language(self, side: Side, codes: str | None, number: int) -> bool:
         """Return whether a text is in another language; to save time, skip identification if it clearly is not."""
-        assert self.identifier is not None
+        if self.identifier is None:
+            return False
         if codes is not None and self.scripts[number] and self.scripts[number] not in SHARED_SCRIPTS:
             return False  # in a script that only this language uses
         if self.words_tell_language and self.side_words.is_typical(side.words, number):
@@ -203,15 +209,18 @@ def texts_of(chunk: Sequence[SentencePair]) -> tuple[list[str], list[str]]:
     return [pair.src for pair in chunk], [pair.tgt for pair in chunk]
 
 
-def _compare(rows: RowFeatures, row: int, src: Side, tgt: Side) -> int:
-    """Store the numbers and question marks of a row; return the flags for differences between its sides."""
-    flags, src_numbers, tgt_numbers = 0, src.numbers(), tgt.numbers()
+def _compare(rows: RowFeatures, row: int, src: Side, tgt: Side) -> Iterator[str]:
+    """Store the numbers and question marks of a row; yield the rules on differences between its sides."""
+    if not (src.marks | tgt.marks) & (DIGIT | QUESTION):
+        return
+    src_numbers, tgt_numbers = src.numbers(), tgt.numbers()
     rows.src_numbers[row], rows.tgt_numbers[row] = _hash_numbers(src_numbers), _hash_numbers(tgt_numbers)
-    if src_numbers != tgt_numbers and numbers_differ(src_numbers, tgt_numbers):
-        flags = 0 if src.spells_numbers() or tgt.spells_numbers() else BIT["number_mismatch"]
+    if numbers_differ(src_numbers, tgt_numbers) and not (src.spells_numbers() or tgt.spells_numbers()):
+        yield "number_mismatch"
     src_asks, tgt_asks = src.is_question(), tgt.is_question()
     rows.src_question[row], rows.tgt_question[row] = src_asks, tgt_asks
-    return flags | (BIT["punctuation_mismatch"] if src_asks != tgt_asks else 0)
+    if src_asks != tgt_asks:
+        yield "punctuation_mismatch"
 
 
 def _hash_numbers(numbers: list[str]) -> int:

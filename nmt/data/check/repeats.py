@@ -26,9 +26,6 @@ class SeenHashes:
     def __init__(self) -> None:
         self._runs: list[Hashes] = []
 
-    def __len__(self) -> int:
-        return sum(map(len, self._runs))
-
     def add(self, hashes: Hashes) -> NDArray[np.bool_]:
         """Add hashes, and return for each whether it was known already or occurs earlier in `hashes`."""
         distinct, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)

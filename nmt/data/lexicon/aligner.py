@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,12 +23,11 @@ Floats = NDArray[np.float32]
 class Aligner:
     """Aligns the words of pairs, however these are segmented, by a lexicon of their languages."""
 
-    def __init__(self, lexicon: TermLexicon, tokenizers: TokenizerPair, directions: Iterable[Direction]):
-        """Align pairs in `directions`, or, as swapped pairs, in the opposite ones."""
+    def __init__(self, lexicon: TermLexicon, tokenizers: TokenizerPair, direction: Direction):
+        """Align pairs in `direction`, or, as swapped pairs, in the opposite one."""
         self._lexicon = lexicon
-        src, tgt = ({*side} for side in zip(*directions, strict=True))
-        self._src = _WordStarts(tokenizers.src, any(map(written_without_spaces, src)))
-        self._tgt = _WordStarts(tokenizers.tgt, any(map(written_without_spaces, tgt)))
+        self._src = _WordStarts(tokenizers.src, written_without_spaces(direction.src))
+        self._tgt = _WordStarts(tokenizers.tgt, written_without_spaces(direction.tgt))
 
     def links(self, src: Sequence[int], tgt: Sequence[int], *, swapped: bool) -> list[tuple[int, int]]:
         """Return the links (source token, target token) of one pair of tokens without eos, from 0, by target token.

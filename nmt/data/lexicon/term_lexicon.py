@@ -50,7 +50,7 @@ class TermLexicon(NamedTuple):
         return cls((lexicon.src * width + lexicon.tgt)[kept], similarities[kept], width)
 
     @classmethod
-    def of_store(cls, store: TokenStore, tokenizers: TokenizerPair, *, keep: bool = False) -> Self:
+    def of_store(cls, store: TokenStore, tokenizers: TokenizerPair, *, keep: bool = False) -> TermLexicon:
         """Return the lexicon saved beside `store`, or learn it by `learn_lexicon`; with `keep`, save it there.
 
         RunError if it is damaged.
@@ -68,15 +68,15 @@ class TermLexicon(NamedTuple):
         save_table(path, {"keys": self.keys, "similarities": self.similarities.astype(np.float16)}, tokenizers)
 
     @classmethod
-    def load(cls, path: Path, tokenizers: TokenizerPair) -> Self:
+    def load(cls, path: Path, tokenizers: TokenizerPair) -> TermLexicon:
         """Read what `save` wrote. RunError if it is damaged, or for other tokenizers."""
         return cls._read(path, tokenizers, "F16", hint="copy it again from where the run was trained")
 
     @classmethod
-    def _read(cls, path: Path, tokenizers: TokenizerPair, precision: Literal["F16", "F32"], hint: str) -> Self:
+    def _read(cls, path: Path, tokenizers: TokenizerPair, precision: Literal["F16", "F32"], hint: str) -> TermLexicon:
         sizes = tokenizers.src.vocab_size, tokenizers.tgt.vocab_size
 
-        def parse(entries: dict[str, Any]) -> Self:
+        def parse(entries: dict[str, Any]) -> TermLexicon:
             keys = np.frombuffer(entry_data(entries, "keys", "I64"), np.int64)
             stored = np.frombuffer(entry_data(entries, "similarities", precision), precision.replace("F", "float"))
             similarities = stored.astype(np.float32)

@@ -136,7 +136,7 @@ def read_lines(path: Path) -> Iterator[str]:
                 raise DataError(message, path=path, line=number, hint=_SAVE_AS_UTF8) from None
             yield line
     if number == 0:
-        raise DataError("the file is empty", path=path, hint=ONE_SENTENCE_PER_LINE)
+        check_beginning(b"", path)
 
 
 def read_text_file(path: Path) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -218,7 +218,7 @@ class TokenBudgetSampler:
 
     def seek(self, position: DataPosition) -> None:
         """Continue from `position`."""
-        self.position = DataPosition(position.epoch, position.pool, position.batch)
+        self.position = replace(position)
         self._batches = None
 
     def _make_pool(self) -> list[BatchIndices]:

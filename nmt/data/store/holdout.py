@@ -8,7 +8,6 @@ keeps all sources of one translation together.
 from __future__ import annotations
 
 import hashlib
-import heapq
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
@@ -26,37 +25,36 @@ _GROUP_DIVISOR = 50  # a group is at most one fiftieth of a held-out set, or of 
 class Holdout:
     """The held-out source sentences, as hashes mapped to the name of their set. Made by `choose_holdout`."""
 
-    seed: int
     chosen: Mapping[int, str]
 
     def split_of(self, src: str) -> str:
         """Return the set that a pair with this source sentence belongs to: "train", or one of the held-out names."""
-        return self.chosen.get(_hash(src, self.seed), "train")
+        return self.chosen.get(_hash(src), "train")
 
 
-def choose_holdout(sources: Iterable[str], counts: Mapping[str, int], seed: int = HOLDOUT_SEED) -> Holdout:
+def choose_holdout(sources: Iterable[str], counts: Mapping[str, int]) -> Holdout:
     """Choose `counts[name]` distinct source sentences for each name ("valid", "test"), in one pass over `sources`.
 
     The sentences with the smallest hashes are chosen; each set is capped at a tenth of the distinct sentences. Empty
-    sentences are never chosen. Memory grows with the counts, not with the corpus. Raises DataError if there are fewer
-    than ten distinct sentences, which would leave nothing to train on.
+    sentences are never chosen. Memory grows with the corpus, by 8 bytes per sentence. Raises DataError if there are
+    fewer than ten distinct sentences, which would leave nothing to train on.
     """
     if not counts:
-        return Holdout(seed, {})
-    # Ten times the largest set: either these are all distinct sentences, or no set needs the cap.
-    smallest = _smallest_hashes(sources, _MAX_HOLDOUT_DIVISOR * max(counts.values()), seed)
-    _refuse_few(len(smallest), counts)
+        return Holdout({})
+    hashes = np.unique(np.fromiter(map(_hash, filter(None, sources)), dtype=np.uint64))
+    _refuse_few(len(hashes), counts)
+    most = len(hashes) // _MAX_HOLDOUT_DIVISOR
     chosen: dict[int, str] = {}
     start = 0
     # In alphabetical order, so that the test set does not depend on whether valid is held out too.
     for name in sorted(counts):
-        end = start + min(counts[name], len(smallest) // _MAX_HOLDOUT_DIVISOR)
-        chosen.update(dict.fromkeys(smallest[start:end], name))
+        end = start + min(counts[name], most)
+        chosen.update(dict.fromkeys(hashes[start:end].tolist(), name))
         start = end
-    return Holdout(seed, chosen)
+    return Holdout(chosen)
 
 
-def choose_groups(pairs: Iterable[tuple[str, str]], counts: Mapping[str, int], seed: int = HOLDOUT_SEED) -> Holdout:
+def choose_groups(pairs: Iterable[tuple[str, str]], counts: Mapping[str, int]) -> Holdout:
     """Choose about `counts[name]` sentences for each name, in groups that share no source and no target with others.
 
     Pairs with the same source or target, directly or through others, are a group; its name is the smallest hash of
@@ -64,8 +62,8 @@ def choose_groups(pairs: Iterable[tuple[str, str]], counts: Mapping[str, int], s
     none that would dominate its set. Memory grows with the pairs, by about 50 bytes each. DataError if too few remain.
     """
     if not counts:
-        return Holdout(seed, {})
-    hashes = np.fromiter((_hash(text, seed) for text in chain.from_iterable(pairs)), dtype=np.uint64).reshape(-1, 2)
+        return Holdout({})
+    hashes = np.fromiter(map(_hash, chain.from_iterable(pairs)), dtype=np.uint64).reshape(-1, 2)
     (sources, src), (targets, tgt) = (np.unique(side, return_inverse=True) for side in hashes.T)
     num_distinct = min(len(sources), len(targets))
     _refuse_few(num_distinct, counts)
@@ -95,7 +93,7 @@ def choose_groups(pairs: Iterable[tuple[str, str]], counts: Mapping[str, int], s
         names.update(dict.fromkeys(fits[start:end].tolist(), name))
         start = end
     of_sources = zip(sources.tolist(), group_of_source.tolist(), strict=True)
-    return Holdout(seed, {source: names[group] for source, group in of_sources if group in names})
+    return Holdout({source: names[group] for source, group in of_sources if group in names})
 
 
 def _refuse_few(num_distinct: int, counts: Mapping[str, int]) -> None:
@@ -104,23 +102,6 @@ def _refuse_few(num_distinct: int, counts: Mapping[str, int]) -> None:
         raise DataError(message, hint=f"give at least {_MAX_HOLDOUT_DIVISOR}, or set data.valid and data.test")
 
 
-def _smallest_hashes(sources: Iterable[str], limit: int, seed: int) -> list[int]:
-    """Return the `limit` smallest distinct hashes in ascending order; all of them if there are fewer."""
-    kept: set[int] = set()
-    heap: list[int] = []  # negated: the largest hash kept is on top
-    for src in sources:
-        value = _hash(src, seed)
-        if not src or value in kept:
-            continue
-        if len(heap) < limit:
-            heapq.heappush(heap, -value)
-            kept.add(value)
-        elif value < -heap[0]:
-            kept.remove(-heapq.heapreplace(heap, -value))
-            kept.add(value)
-    return sorted(kept)
-
-
-def _hash(src: str, seed: int) -> int:
+def _hash(src: str) -> int:
     text = src.encode("utf-8", errors="surrogatepass")
-    return int.from_bytes(hashlib.blake2b(text, digest_size=8, salt=seed.to_bytes(8, "big")).digest(), "big")
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8, salt=HOLDOUT_SEED.to_bytes(8, "big")).digest(), "big")

@@ -39,7 +39,7 @@ class Redraw:
         data, regularization = config.data, config.tokenizer.subword_regularization
         self._store, self._augment, self._share_of_terms = store, data.augment, data.glossary.share
         self._limits = (config.model.max_src_len, config.model.max_tgt_len)
-        self._seed = config.training.seed
+        self._seed, self._tokenizers = config.training.seed, tokenizers
         self._src = _SideRedraw(store.src, tokenizers.src, regularization)
         self._tgt = _SideRedraw(store.tgt, tokenizers.tgt, regularization)
         directions = [data.direction_of(files) for files in data.corpora("train")]
@@ -97,30 +97,30 @@ class Redraw:
         position: tuple[Ints, int],
     ) -> dict[int, TextPair]:
         """Return the texts of the changed rows."""
-        rows = np.flatnonzero(kinds != _UNCHANGED)
         corpora = np.searchsorted(self._corpus_ends, indices, side="right")
-        with_terms = np.flatnonzero(kinds == _TERMS)
-        in_terms = np.union1d(with_terms, (with_terms + 1) % len(indices))  # the next pair lends its words
-        needed = np.union1d(rows, in_terms)
-        src, tgt = stored
-        texts_of_rows = map(TextPair, self._src.texts(src, needed), self._tgt.texts(tgt, needed))
-        texts = dict(zip(needed.tolist(), texts_of_rows, strict=True))
-        ids_of_rows = zip(_each(src, in_terms), _each(tgt, in_terms), strict=True)
-        tokens = dict(zip(in_terms.tolist(), ids_of_rows, strict=True))
+        ends = [side.lengths.cumsum() for side in stored]
         ranks, epoch = position
+
+        def read(row: int) -> TokenizedPair:
+            src_ids, tgt_ids = (
+                side.ids[side_ends[row] - side.lengths[row] : side_ends[row]].tolist()
+                for side, side_ends in zip(stored, ends, strict=True)
+            )
+            texts = TextPair(self._tokenizers.src.decode(src_ids), self._tokenizers.tgt.decode(tgt_ids))
+            return TokenizedPair(texts, src_ids, tgt_ids)
+
         changed = {}
-        for row in rows.tolist():
+        for row in np.flatnonzero(kinds != _UNCHANGED).tolist():
             draw = random.Random((self._seed << 96) + (epoch << 48) + int(ranks[row]))
-            corpus = corpora[row]
+            corpus, pair = corpora[row], read(row)
             if kinds[row] == _TERMS:
                 following = (row + 1) % len(indices)
                 lends = following != row and corpora[following] == corpus
-                other = TokenizedPair(texts[following], *tokens[following]) if lends else None
-                pair = self._annotators[corpus].annotate(TokenizedPair(texts[row], *tokens[row]), draw, other)
+                new = self._annotators[corpus].annotate(pair, draw, read(following) if lends else None)
             else:
-                pair = self._changers[corpus].change(AUGMENT_KINDS[kinds[row]], texts[row], draw)
-            if pair != texts[row]:
-                changed[row] = pair
+                new = self._changers[corpus].change(AUGMENT_KINDS[kinds[row]], pair.texts, draw)
+            if new != pair.texts:
+                changed[row] = new
         return changed
 
 
@@ -150,10 +150,6 @@ class _SideRedraw:
     def read(self, indices: Ints) -> Segmentations:
         """Read the sentences at `indices` of the store. RunError if they contain invalid tokens."""
         return Segmentations(self._side.concatenated(indices), self._side.lengths(indices))
-
-    def texts(self, stored: Segmentations, rows: Ints) -> list[str]:
-        """Return the texts of `rows`."""
-        return [self._tokenizer.decode(ids) for ids in _each(stored, rows)]
 
     def segment(
         self, stored: Segmentations, texts: dict[int, str], rows: Ints, seeds: tuple[int, ...]

@@ -14,7 +14,14 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple, TypeVar
 
-from nmt.base.languages import LANGUAGE_TAG, Direction, spaces_between_sentences, uppercase, written_without_spaces
+from nmt.base.languages import (
+    LANGUAGE_TAG,
+    Direction,
+    base_code,
+    spaces_between_sentences,
+    uppercase,
+    written_without_spaces,
+)
 from nmt.config.data import AugmentConfig
 from nmt.data.text.spans import PLACEHOLDERS, Span, find_spans, replace_spans
 from nmt.data.text.words import SPACED_WORD, TITLE_WORD, TYPED_CHARACTERS, TYPED_WORD
@@ -43,7 +50,7 @@ def choose(options: Sequence[str], draw: random.Random) -> str:
 
 def neighbors(language: str) -> dict[str, str]:
     """Return the neighboring keys of each lower-case letter, on a common keyboard layout for `language`."""
-    rows = _LAYOUTS.get(language.replace("_", "-").split("-")[0].lower(), _QWERTY)
+    rows = _LAYOUTS.get(base_code(language), _QWERTY)
     beside: dict[str, str] = {}
     for number, row in enumerate(rows):
         # Each row is offset about half a key to the right of the one above it.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from nmt.base.languages import LANGUAGE_TAG, Direction, language_tag
 from nmt.config.data import DataConfig
@@ -57,17 +57,16 @@ def user_symbols(config: Config) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*config.tokenizer.user_symbols, *tags)))
 
 
-def tags_before_sources(config: Config, name: Literal["train", "valid", "test"] = "train") -> list[str]:
-    """Return the prefix of the sources of each corpus of a set: `<2fr> <web> `, each tag followed by a space.
+def tags_before_sources(config: Config) -> list[str]:
+    """Return the prefix of the sources of each training corpus: `<2fr> <web> `, each tag followed by a space.
 
-    The language tag comes first, if any, then the corpus tag. Sources of a validation or test set get no language tag
-    here, because they get it when they are translated.
+    The language tag comes first, if any, then the corpus tag.
     """
-    before = []
-    for files in config.data.corpora(name):
-        tag = language_prefix(config, config.data.direction_of(files)) if name == "train" else ""
-        before.append(tag + (f"{files.tag} " if files.tag is not None else ""))
-    return before
+    data = config.data
+    return [
+        language_prefix(config, data.direction_of(files)) + (f"{files.tag} " if files.tag is not None else "")
+        for files in data.corpora("train")
+    ]
 
 
 def tags_before_targets(config: Config) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import Annotated
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from nmt.config.base import Section
 from nmt.data.text.spans import has_letters, number_differences, numbers_in
@@ -20,10 +20,8 @@ _MIN_PAIRS = 20  # too few pairs with numbers to judge by
 Weight = Annotated[float, Field(ge=-1e6, le=1e6)]
 
 
-class Confidence(Section):
+class Confidence(Section, strict=True, extra="ignore"):
     """A linear regression that predicts the chrF of a translation, fitted on the validation set."""
-
-    model_config = ConfigDict(strict=True, extra="ignore")
 
     usual_ratio: Weight = Field(description="mean of the natural logarithm of target tokens per source token")
     intercept: Weight = Field(description="in points of chrF, as all weights")
@@ -47,10 +45,8 @@ def bent_features(features: Sequence[float], usual_ratio: float) -> list[float]:
     return [probability, max(0.0, usual_ratio - ratio), max(0.0, ratio - usual_ratio), repetition, copied]
 
 
-class TextStatistics(Section):
+class TextStatistics(Section, strict=True, extra="ignore"):
     """Counts of at most 100,000 training pairs, evenly distributed over the corpora, without tags."""
-
-    model_config = ConfigDict(strict=True, extra="ignore")
 
     pairs: int = Field(ge=1, description="pairs counted")
     src_sentences: list[int] = Field(description="sources with 1, 2, … sentences; the last: that many or more")

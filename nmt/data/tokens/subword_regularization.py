@@ -248,9 +248,8 @@ def _merge(codes: Ints, places: Ints, merged: Ints) -> Ints:
     num_rows, width = codes.shape
     rows = np.arange(num_rows)
     codes[rows, places] = merged
-    stays = np.ones(codes.shape, dtype=bool)
-    stays[rows, places + 1] = False
-    return codes[stays].reshape(num_rows, width - 1)
+    second = rows * width + places + 1  # in the flattened codes
+    return np.delete(codes, second).reshape(num_rows, width - 1)
 
 
 class Segmentations(NamedTuple):

@@ -227,5 +227,5 @@ def test_a_model_of_another_toolkit_is_refused_with_the_way_to_import_it(hub):
 
 def test_a_revision_that_is_not_there_is_one_message(hub):
     push(RunDir(Path("run")), NAME)
-    with pytest.raises(NmtError, match="me/digits has no revision 'v2'"):
+    with pytest.raises(NmtError, match="cannot download hf:me/digits@v2: this model has no such revision"):
         find_run("hf:me/digits@v2")

@@ -30,7 +30,7 @@ def made(tmp_path_factory):
     tokenizers = train_tokenizers(config, lambda: [pair.src for pair in pairs], lambda: [pair.tgt for pair in pairs])
     store = build_store(folder / "store", iter(pairs), tokenizers, CorpusCounts())
     lexicon = TermLexicon.learn(store, TENSION)
-    return Aligner(lexicon, tokenizers, [Direction("de", "en")]), tokenizers, store
+    return Aligner(lexicon, tokenizers, Direction("de", "en")), tokenizers, store
 
 
 def linked(made, source, target, *, swapped: bool = False) -> np.ndarray:

@@ -52,7 +52,6 @@ def test_several_source_languages_alone_need_no_tags():
 
 def test_the_tag_of_a_validation_corpus_is_its_own_without_that_of_the_language():
     both = config(DE_EN, EN_DE, valid=[{**EN_DE, "tag": "<web>"}, DE_EN])
-    assert tags_before_sources(both, "valid") == ["<web> ", ""]
     assert corpus_tags(both.data) == ("<web>",)
 
 
