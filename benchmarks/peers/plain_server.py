@@ -35,7 +35,7 @@ def ctranslate2_function(folder: Path) -> Callable[[str], str]:
     import ctranslate2
 
     tokenizers = TokenizerPair.load(folder / "tokenizer")
-    ids = {token: i for i, token in enumerate(tokenizers.tgt.tokens(range(tokenizers.tgt.vocab_size)))}
+    ids = {token: i for i, token in enumerate(tokenizers.tgt.vocabulary)}
     translator = ctranslate2.Translator(str(folder), "cpu", inter_threads=num_cores(), intra_threads=1)
 
     def translate(text: str) -> str:

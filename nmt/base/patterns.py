@@ -11,10 +11,9 @@ class _LazyPattern:
         self._text = pattern
 
     def __getattr__(self, name: str) -> Any:
-        compiled = re.compile(self._text)
-        methods = ("search", "match", "fullmatch", "finditer", "findall", "sub", "split", "pattern")
-        self.__dict__.update({method: getattr(compiled, method) for method in methods})
-        return getattr(compiled, name)
+        found = getattr(re.compile(self._text), name)  # `re` keeps what it has compiled
+        self.__dict__[name] = found  # so that this is called once for each name
+        return found
 
 
 def lazy_pattern(pattern: str) -> re.Pattern[str]:

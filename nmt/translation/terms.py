@@ -62,7 +62,7 @@ def occurrences(tokenizer: Tokenizer, ids: Ids, terms: Mapping[str, str]) -> lis
 @lru_cache(maxsize=8)
 def word_boundaries(tokenizer: Tokenizer) -> bytes:
     """Return for each token whether the word before it ends there: 1 or 0."""
-    tokens = tokenizer.tokens(range(tokenizer.vocab_size))
+    tokens = tokenizer.vocabulary
     ends = bytearray(
         token[:1] == "▁" or (not cuts_term_word("xx" + token, 2) and may_end("xx" + token, 0, 2)) for token in tokens
     )

@@ -18,6 +18,7 @@ from nmt.artifacts.packed import is_packed
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import RunError
 from nmt.base.files import to_json
+from nmt.base.tables import aligned
 
 if TYPE_CHECKING:
     from nmt.evaluation.runs import RunComparison, RunSummary
@@ -73,7 +74,7 @@ def _render(comparison: RunComparison) -> Iterator[str]:
     """Yield the lines of the table of runs, the settings that differ, and the spread over seeds."""
     names = list(dict.fromkeys(name for run in comparison.runs for name in run.scores))
     head = ["", "run", *names, "parameters", "minutes", "seed"]
-    yield from _table([head, *(_row(number, run, names) for number, run in enumerate(comparison.runs, 1))], texts=2)
+    yield from aligned([head, *(_row(number, run, names) for number, run in enumerate(comparison.runs, 1))], texts=2)
     if comparison.differing:
         yield ""
         head = ["setting", *(str(number) for number in range(1, len(comparison.runs) + 1))]
@@ -81,7 +82,7 @@ def _render(comparison: RunComparison) -> Iterator[str]:
             [key, *(_value(run.settings[key]) if key in run.settings else "-" for run in comparison.runs)]
             for key in comparison.differing
         ]
-        yield from _table([head, *rows], texts=1)
+        yield from aligned([head, *rows], texts=1)
     for seeds in comparison.seeds:
         yield ""
         yield f"mean and standard deviation of {len(seeds.runs)} seeds: {', '.join(seeds.runs)}"
@@ -99,12 +100,3 @@ def _value(value: object) -> str:
     """Return a setting, shortened at its start, because the end of a path says more. --json prints all of it."""
     text = value if isinstance(value, str) else to_json(value)
     return text if len(text) <= _MAX_VALUE else "…" + text[1 - _MAX_VALUE :]
-
-
-def _table(rows: Sequence[Sequence[str]], texts: int) -> Iterator[str]:
-    """Yield rows as lines, with the first `texts` columns aligned left and the others right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    sides = "<" * texts + ">" * (len(widths) - texts)
-    for row in rows:
-        cells = [f"{cell:{side}{width}}" for cell, side, width in zip(row, sides, widths, strict=True)]
-        yield "  ".join(cells).rstrip()

@@ -28,8 +28,8 @@ def write_ctranslate2(
     The vocabularies list the tokens of `tokenizers` by id.
     """
     spec = _make_spec(model)
-    spec.register_source_vocabulary(tokenizers.src.tokens(range(tokenizers.src.vocab_size)))
-    spec.register_target_vocabulary(tokenizers.tgt.tokens(range(tokenizers.tgt.vocab_size)))
+    spec.register_source_vocabulary(tokenizers.src.vocabulary)
+    spec.register_target_vocabulary(tokenizers.tgt.vocabulary)
     spec.config.layer_norm_epsilon = NORM_EPS[model.config.norm]
     spec.validate()
     spec.optimize(None if quantization == "none" else quantization)

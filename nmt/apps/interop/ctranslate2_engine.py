@@ -36,8 +36,8 @@ class CTranslate2Engine(TorchEngine):
         ctranslate2.set_log_level(logging.ERROR)  # it would warn about an unsupported precision
         # One thread per worker: threads that share a small matrix product wait for each other.
         self._translator = ctranslate2.Translator(str(folder), "cpu", inter_threads=num_cores(), intra_threads=1)
-        self._src_tokens = tokenizers.src.tokens(range(tokenizers.src.vocab_size))
-        self._tgt_tokens = tokenizers.tgt.tokens(range(tokenizers.tgt.vocab_size))
+        self._src_tokens = tokenizers.src.vocabulary
+        self._tgt_tokens = tokenizers.tgt.vocabulary
         self._tgt_ids = {token: i for i, token in enumerate(self._tgt_tokens)}
 
     @property

@@ -178,6 +178,6 @@ def make_tokenizer(path: Path, vocabulary: Vocabulary, known: Mapping[str, Piece
 
 def hf_tokens(tokenizer: Tokenizer) -> list[str]:
     """Return the tokens of vocab.json for `tokenizer`, by id; nmt's tags become Marian's `>>xx<<`."""
-    tokens = tokenizer.tokens(range(tokenizer.vocab_size))
+    tokens = tokenizer.vocabulary
     own = {token: match[1] for token in tokens if token.startswith("▁") and (match := LANGUAGE_TAG.fullmatch(token))}
     return [f">>{own[token]}<<" if token in own and not symbol_error(token[1:]) else token for token in tokens]

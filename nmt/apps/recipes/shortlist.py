@@ -85,7 +85,7 @@ def choose_candidates(
     banned = set(tgt.never_generated)
     order = np.argsort(-tgt_counts, kind="stable").tolist()
     common = [i for i in order[: frequent + len(banned)] if tgt_counts[i] and i not in banned][:frequent]
-    tgt_tokens = tgt.tokens(range(tgt.vocab_size))
+    tgt_tokens = tgt.vocabulary
     # Digits spell numbers.
     digits = [i for i, token in enumerate(tgt_tokens) if len(token.removeprefix("▁")) == 1 and token[-1].isdigit()]
     always = {*common, *digits} - banned
@@ -93,7 +93,7 @@ def choose_candidates(
     excluded[[*always, *banned]] = True
     candidates = [set(ids) for ids in _best_links(lexicon, src.vocab_size, excluded, best)]
     same = {token: i for i, token in enumerate(tgt_tokens) if not excluded[i]}
-    for token, tokens in zip(src.tokens(range(src.vocab_size)), candidates, strict=True):
+    for token, tokens in zip(src.vocabulary, candidates, strict=True):
         tokens.update({same[token]} if token in same else ())
     for i in src.byte_tokens:
         candidates[i].update(byte for byte in tgt.byte_tokens if not excluded[byte])

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from nmt.base.errors import counted, printable
+from nmt.base.tables import aligned
 from nmt.config.corpora import ParallelFiles
 from nmt.data.check.profile import Expectations
 from nmt.data.check.rules import RULES, Rule, bits_switched_on
@@ -207,10 +208,7 @@ def _table(report: CheckReport) -> Iterator[str]:
         for rule in report.rules
         if rule.found
     ]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for name, *numbers in rows:
-        cells = [cell.rjust(width) for cell, width in zip(numbers, widths[1:], strict=True)]
-        yield "  ".join([name.ljust(widths[0]), *cells])
+    return aligned(rows, texts=1)
 
 
 def _example_lines(example: Example) -> str:

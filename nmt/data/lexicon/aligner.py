@@ -60,7 +60,7 @@ class _WordStarts:
     """Finds the tokens that begin words: at a space; a symbol or special token is a word."""
 
     def __init__(self, tokenizer: Tokenizer, without_spaces: bool):
-        tokens = tokenizer.tokens(range(tokenizer.vocab_size))
+        tokens = tokenizer.vocabulary
         self._alone = np.array([token != "▁" and not any(map(str.isalnum, token)) for token in tokens])
         self._alone[: EOS_ID + 1] = True
         self._begins = self._alone | np.array([without_spaces or token.startswith("▁") for token in tokens])

@@ -119,7 +119,7 @@ class _WordFinder:
 
     def __init__(self, tokenizer: Tokenizer, without_spaces: bool):
         self._tokenizer = tokenizer
-        tokens = tokenizer.tokens(range(tokenizer.vocab_size))
+        tokens = tokenizer.vocabulary
         self._begins_word = [without_spaces or token.startswith("▁") for token in tokens]
         marks = (i for i, token in enumerate(tokens) if i < 4 or (token != "▁" and not any(map(str.isalnum, token))))
         symbols = map(tokenizer.id_of, tokenizer.user_symbols)

@@ -32,7 +32,7 @@ def output_tags(tokenizer: Tokenizer, language_tags: LanguageTags) -> OutputTags
     """Return the tags that outputs of a model start with; `tokenizer` is its target tokenizer."""
     if language_tags == "source":
         return OutputTags()
-    written = tokenizer.tokens(range(tokenizer.vocab_size))
+    written = tokenizer.vocabulary
     codes = [match[1] for token in written if token.endswith(">") and (match := LANGUAGE_TAG.fullmatch(token))]
     return OutputTags(dict(zip(codes, tokenizer.encode_batch(map(language_tag, codes)), strict=True)))
 

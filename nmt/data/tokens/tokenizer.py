@@ -66,16 +66,17 @@ class Tokenizer:
             if not model_bytes:  # would give a processor without a model, which fails only on first use
                 raise RuntimeError
             spm = self._processor = sentencepiece.SentencePieceProcessor(model_proto=model_bytes)
-            self._tokens = [spm.id_to_piece(i) for i in range(spm.vocab_size())]
+            # The written form of each token: "▁" is a space, "<0xE4>" a byte.
+            self.vocabulary = [spm.id_to_piece(i) for i in range(spm.vocab_size())]
             self.type = model_type(model_bytes)
         except (RuntimeError, UnicodeDecodeError, IndexError, TypeError):
             raise DataError("this is not a SentencePiece model, or it is damaged", hint=_RETRAIN) from None
         if (ids := special_ids(spm)) != SPECIAL_IDS:
             raise DataError(f"the ids of unk, pad, bos and eos are {ids}; they must be {SPECIAL_IDS}", hint=_RETRAIN)
-        self.vocab_size = len(self._tokens)
+        self.vocab_size = len(self.vocabulary)
         self.fingerprint = hashlib.sha256(model_bytes).hexdigest()
-        self._unused = {token: i for i, token in enumerate(self._tokens) if spm.is_unused(i)}
-        spelled = [(i, token) for i, token in enumerate(self._tokens) if token.startswith("<0x")]
+        self._unused = {token: i for i, token in enumerate(self.vocabulary) if spm.is_unused(i)}
+        spelled = [(i, token) for i, token in enumerate(self.vocabulary) if token.startswith("<0x")]
         self._byte_values = {i: int(token[3:5], 16) for i, token in spelled if spm.is_byte(i)}
         self._byte_ids = {value: i for i, value in self._byte_values.items()}
         self.never_generated = self._find_never_generated()
@@ -160,11 +161,11 @@ class Tokenizer:
     def spelling(self, ids: Sequence[int]) -> str:
         """Return the normalized text of `ids`, as `normalize_batch` does; `ids` must not contain special ids."""
         if self._byte_values.keys().isdisjoint(ids):
-            return "".join([self._tokens[i] for i in ids])
+            return "".join([self.vocabulary[i] for i in ids])
         spelled = b""
         for i in ids:
             value = self._byte_values.get(i)
-            spelled += self._tokens[i].encode() if value is None else bytes([value])
+            spelled += self.vocabulary[i].encode() if value is None else bytes([value])
         return spelled.decode("utf-8", "replace")
 
     @cached_property
@@ -175,7 +176,7 @@ class Tokenizer:
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
         """Return the written form of each token, for plots and logs: "▁" is a space, "<0xE4>" a byte."""
-        return [self._tokens[i] for i in ids]
+        return [self.vocabulary[i] for i in ids]
 
     @property
     def byte_tokens(self) -> tuple[int, ...]:
@@ -184,8 +185,8 @@ class Tokenizer:
 
     def id_of(self, symbol: str) -> int | None:
         """Return the id of the token that spells `symbol`; None if it takes several tokens or is unknown."""
-        ids = [i for i in self.encode(symbol) if self._tokens[i] != "▁"]
-        return ids[0] if len(ids) == 1 and self._tokens[ids[0]].removeprefix("▁") == symbol else None
+        ids = [i for i in self.encode(symbol) if self.vocabulary[i] != "▁"]
+        return ids[0] if len(ids) == 1 and self.vocabulary[ids[0]].removeprefix("▁") == symbol else None
 
     def with_symbols(self, symbols: Iterable[str]) -> Tokenizer:
         """Return a tokenizer that also has `symbols`, as one token each that is never split.
@@ -215,8 +216,8 @@ class Tokenizer:
         spm = self._processor  # an unused token has text, although `encode` never yields it
         without_text = (i for i in range(self.vocab_size) if i != EOS_ID and spm.is_control(i))
         line_ends: Iterable[int] = ()
-        if not _FORBIDDEN_CHARACTERS.isdisjoint("".join(self._tokens)):
-            line_ends = (i for i, token in enumerate(self._tokens) if not _FORBIDDEN_CHARACTERS.isdisjoint(token))
+        if not _FORBIDDEN_CHARACTERS.isdisjoint("".join(self.vocabulary)):
+            line_ends = (i for i, token in enumerate(self.vocabulary) if not _FORBIDDEN_CHARACTERS.isdisjoint(token))
         line_end_bytes = (i for i, value in self._byte_values.items() if chr(value) in _FORBIDDEN_CHARACTERS)
         return tuple(sorted({UNK_ID, *without_text, *line_ends, *line_end_bytes}))
 

@@ -70,7 +70,7 @@ def test_a_word_that_occurs_twice_is_linked_to_the_nearer_translation(made):
 
 def test_a_word_in_another_segmentation_than_that_of_the_store_is_still_one_word(made):
     _, tokenizers, _ = made
-    tokens = tokenizers.src.tokens(range(tokenizers.src.vocab_size))
+    tokens = tokenizers.src.vocabulary
     letters = [tokens.index(letter) for letter in ("▁", *"dora")]
     tgt = tokenizers.tgt.encode("ypsi zeppe")
     links = linked(made, letters + tokenizers.src.encode("emil"), tgt)

@@ -69,7 +69,7 @@ def test_a_side_without_text_is_refused(empty, joint):
 @pytest.mark.parametrize("odd", ["a\tb", "a\0b", "▁▁", "▅ a", "a\ud800b", " ", "\u2028", *LOOKALIKES])
 def test_odd_training_text_neither_fails_nor_makes_special_tokens(kind, odd):
     tokenizer = trained(src=[*GERMAN, *[odd] * 5], type=kind).src
-    tokens = tokenizer.tokens(range(tokenizer.vocab_size))
+    tokens = tokenizer.vocabulary
     assert len(set(tokens)) == len(tokens)
     if kind != "word" and not set(odd) & set("▁\ud800"):
         assert tokenizer.decode(tokenizer.encode(odd)) == odd
@@ -101,7 +101,7 @@ def test_no_more_than_max_sentences_are_used_and_the_seed_draws_them():
     characters = []
     for seed in (1, 1, 2):
         tokenizer = trained(many, many, type="char", vocab_size=4000, max_sentences=97, seed=seed, joint=False).src
-        characters.append({p for p in tokenizer.tokens(range(tokenizer.vocab_size)) if p in set(many)})
+        characters.append({p for p in tokenizer.vocabulary if p in set(many)})
     assert [len(drawn) for drawn in characters] == [97, 97, 97]
     assert characters[0] == characters[1] != characters[2]
     assert min(characters[0]) < chr(0x4E00 + 500)
@@ -123,7 +123,7 @@ def test_overlong_lines_are_left_out_with_a_warning(messages):
     tokenizer = trained(src=[*GERMAN, "x y " * 5000, "狗" * 6000], vocab_size=318).src
     warnings = [line for line in messages if line.startswith("warning: ")]
     assert warnings == ["warning: tokenizer training skipped 2 source lines longer than 16,384 bytes"]
-    assert "x" not in tokenizer.tokens(range(tokenizer.vocab_size))
+    assert "x" not in tokenizer.vocabulary
 
 
 @pytest.mark.parametrize("fault", [DataError("not UTF-8", line=3), KeyboardInterrupt()])

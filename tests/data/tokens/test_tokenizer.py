@@ -140,7 +140,7 @@ def test_the_type_is_read_from_the_model(tokenizers):
 
 
 def test_specials_line_ends_and_nul_are_never_generated(tokenizer):
-    tokens = tokenizer.tokens(range(tokenizer.vocab_size))
+    tokens = tokenizer.vocabulary
     never = {tokens[i] for i in tokenizer.never_generated}
     assert never == {"<unk>", "<pad>", "<s>", "<0x00>", "<0x0A>", "<0x0D>"}
     assert EOS_ID not in tokenizer.never_generated
@@ -273,7 +273,7 @@ def test_a_tokenizer_with_new_characters_keeps_all_ids_and_spells_them_in_no_byt
     characters = [character for character in "羊ẞ🐑" if old.lacks(character)]
     assert characters
     new = old.with_characters(characters)
-    assert new.tokens(range(new.vocab_size)) == [*old.tokens(range(old.vocab_size)), *characters]
+    assert new.vocabulary == [*old.vocabulary, *characters]
     assert (new.type, new.never_generated, new.user_symbols) == (old.type, old.never_generated, old.user_symbols)
     for text in ("two cats, <2de> and a dog", "</s> <x", "unseen ☃ ж", ""):
         assert new.encode(text) == old.encode(text)
