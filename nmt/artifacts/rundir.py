@@ -145,21 +145,18 @@ class RunDir:
         self.state.parent.mkdir(parents=True, exist_ok=True)
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
         lock = os.open(self.state.parent / "lock", flags, 0o666)
+        is_free = True
         try:
-            if not self._is_free(lock):
+            try:
+                is_free = try_lock(lock)
+            except OSError as error:
+                reason = error.strerror or "no locks"
+                log.warning("%s: cannot be locked here (%s); do not train it twice at once", self.path, reason)
+            if not is_free:
                 raise RunError("another process is training this run", path=self.path, hint="wait for it, or stop it")
             yield
         finally:
             os.close(lock)
-
-    def _is_free(self, lock: int) -> bool:
-        """Lock the open file `lock` and return True; False if another process holds it."""
-        try:
-            return try_lock(lock)
-        except OSError as error:
-            reason = error.strerror or "no locks"
-            log.warning("%s: cannot be locked here (%s); do not train it twice at once", self.path, reason)
-            return True
 
     def index(self) -> CheckpointIndex:
         """Read index.json; return an empty index if there is none yet. RunError if it is damaged."""

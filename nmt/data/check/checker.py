@@ -116,9 +116,7 @@ class Checker:
         yield from self._check_language(src, tgt)
         marks = src.marks | tgt.marks
         min_len = self.thresholds["too_short"]
-        if (len(src.folded) < min_len and src.num_characters() < min_len) or (
-            len(tgt.folded) < min_len and tgt.num_characters() < min_len
-        ):
+        if src.is_shorter_than(min_len) or tgt.is_shorter_than(min_len):
             yield "too_short"
         if marks & CONTROL and (has_control_characters(src.text) or has_control_characters(tgt.text)):
             yield "control_characters"

@@ -150,9 +150,9 @@ class Side:
             start, end = end, end + len(text)
             yield cls(text, letters[start:end].split() if text.isascii() else None, marks)
 
-    def num_characters(self) -> int:
-        """Return the number of letters and digits."""
-        return sum(map(str.isalnum, self.text))
+    def is_shorter_than(self, count: float) -> bool:
+        """Return whether the text has fewer than `count` letters and digits."""
+        return len(self.folded) < count and sum(map(str.isalnum, self.text)) < count
 
     def numbers(self) -> list[str]:
         """Return the numbers as digits without separators (`1,000` and `1.000` are the same), sorted."""

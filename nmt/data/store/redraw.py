@@ -7,7 +7,7 @@ process draws the same, and so does a resumed training run.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Self
 
@@ -98,14 +98,11 @@ class Redraw:
     ) -> dict[int, TextPair]:
         """Return the texts of the changed rows."""
         corpora = np.searchsorted(self._corpus_ends, indices, side="right")
-        ends = [side.lengths.cumsum() for side in stored]
+        src_ids_of, tgt_ids_of = map(_reader, stored)
         ranks, epoch = position
 
         def read(row: int) -> TokenizedPair:
-            src_ids, tgt_ids = (
-                side.ids[side_ends[row] - side.lengths[row] : side_ends[row]].tolist()
-                for side, side_ends in zip(stored, ends, strict=True)
-            )
+            src_ids, tgt_ids = src_ids_of(row), tgt_ids_of(row)
             texts = TextPair(self._tokenizers.src.decode(src_ids), self._tokenizers.tgt.decode(tgt_ids))
             return TokenizedPair(texts, src_ids, tgt_ids)
 
@@ -161,18 +158,16 @@ class _SideRedraw:
             new = Segmentations(np.array([i for ids in encoded for i in ids], dtype=np.int64), lengths)
             return _overlay(stored, np.array(list(texts), dtype=np.int64), new)
         changed = dict(zip(texts, self._tokenizer.normalize_batch(texts.values()), strict=True))
-        spelled = [
-            changed[row] if row in changed else self._tokenizer.spelling(ids)
-            for row, ids in zip(rows.tolist(), _each(stored, rows), strict=True)
-        ]
+        ids_of, spelling = _reader(stored), self._tokenizer.spelling
+        spelled = [changed[row] if row in changed else spelling(ids_of(row)) for row in rows.tolist()]
         return _overlay(stored, rows, self._sampler.draw(spelled, *seeds))
 
 
-def _each(sentences: Segmentations, rows: Ints) -> Iterator[list[int]]:
-    """Yield the tokens of each of `rows`."""
-    ends = sentences.lengths.cumsum()[rows]
-    for start, end in zip((ends - sentences.lengths[rows]).tolist(), ends.tolist(), strict=True):
-        yield sentences.ids[start:end].tolist()
+def _reader(sentences: Segmentations) -> Callable[[int], list[int]]:
+    """Return a function that returns the tokens of a row."""
+    ends = sentences.lengths.cumsum()
+    starts = ends - sentences.lengths
+    return lambda row: sentences.ids[starts[row] : ends[row]].tolist()
 
 
 def _overlay(stored: Segmentations, rows: Ints, others: Segmentations) -> Segmentations:

@@ -43,7 +43,7 @@ _COMMON = tuple("😀😂😊😍🤔👍🙏🎉🔥✅⭐✨💡📌❌⚠™�
 _BLOCKS = ((0x1F600, 0x1F64F), (0x1F300, 0x1F5FF), (0x1F680, 0x1F6C5), (0x2600, 0x26FF), (0x2190, 0x21FF))
 
 
-def choose(options: Sequence[str], draw: random.Random) -> str:
+def choose(options: Sequence[T], draw: random.Random) -> T:
     """Return one of `options`, drawn uniformly."""
     return options[int(draw.random() * len(options))]
 
@@ -90,7 +90,7 @@ class Typist:
     def _some(self, items: Sequence[T], draw: random.Random) -> list[T]:
         """Draw a share of `word_rate` of `items`, but at least one."""
         chosen = [item for item in items if draw.random() < self._word_rate]
-        return chosen or ([items[int(draw.random() * len(items))]] if items else [])
+        return chosen or ([choose(items, draw)] if items else [])
 
     def _typo(self, word: str, draw: random.Random) -> str:
         """Return `word` with one typo."""
@@ -239,7 +239,7 @@ class PairChanger:
         """Draw a common symbol, or any emoji of their Unicode blocks, so that a model learns to copy them bytewise."""
         if draw.random() < 0.5 or not self._rare_emoji:
             return choose(_COMMON, draw)
-        first, last = _BLOCKS[int(draw.random() * len(_BLOCKS))]
+        first, last = choose(_BLOCKS, draw)
         return chr(first + int(draw.random() * (last - first + 1)))
 
 

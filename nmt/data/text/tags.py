@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from nmt.base.languages import LANGUAGE_TAG, Direction, language_tag
+from nmt.config.corpora import DATA_SETS
 from nmt.config.data import DataConfig
 from nmt.config.model import LanguageTags
 from nmt.config.sections import Config
@@ -47,7 +48,7 @@ def language_tags(config: Config) -> tuple[str, ...]:
 
 def corpus_tags(data: DataConfig) -> tuple[str, ...]:
     """Return the tags of the corpora."""
-    corpora = (files for name in ("train", "valid", "test") for files in data.corpora(name))
+    corpora = (files for name in DATA_SETS for files in data.corpora(name))
     return tuple(dict.fromkeys(files.tag for files in corpora if files.tag is not None))
 
 

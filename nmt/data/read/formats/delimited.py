@@ -8,7 +8,6 @@ least one of them contains a doubled mark, a tab or a line break. In a csv, cell
 from __future__ import annotations
 
 import csv
-import logging
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,8 +19,6 @@ from nmt.config.corpora import ParallelFiles
 from nmt.data.read.formats.records import MAX_RECORD_CHARS, Record, on_one_line, say_once, too_long
 from nmt.data.read.formats.tables import Row, read_table
 from nmt.data.read.lines import read_lines
-
-log = logging.getLogger(__name__)
 
 Line = tuple[int, str]
 
@@ -50,7 +47,7 @@ def read_tsv(files: ParallelFiles, path: Path, *, keep_faulty: bool = False) -> 
     if quoted == "auto":
         quoted = is_quoted(head)
         if quoted:
-            say_once(log, f"{path}: reading cells as quoted by a spreadsheet; set quoting: false if the marks are text")
+            say_once(f"{path}: reading cells as quoted by a spreadsheet; set quoting: false if the marks are text")
     rows: Iterator[Row]
     if quoted:
         rows = _quoted_rows(chain(head, lines), path, "\t")
@@ -76,7 +73,7 @@ def read_csv(files: ParallelFiles, path: Path) -> Iterator[Record]:
         delimiter = given[1]
     else:
         delimiter = find_delimiter(head, path)
-        say_once(log, f"{path}: the cells are separated by {_NAMES[delimiter]}")
+        say_once(f"{path}: the cells are separated by {_NAMES[delimiter]}")
     return read_table(_quoted_rows(chain(head, lines), path, delimiter), files, path)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from functools import cache
 from pathlib import Path
 
 from nmt.base.errors import DataError
@@ -13,7 +14,7 @@ MAX_RECORD_CHARS = 1_000_000  # a longer text in one record is rejected before i
 _LINE_ENDS = re.compile(r"[\r\n]+")
 _UNWRITABLE = re.compile("[\0\ud800-\udfff]")  # text lines have no NUL, and UTF-8 has no surrogates
 
-_said: set[str] = set()
+log = logging.getLogger(__name__)
 
 
 def on_one_line(text: str, path: Path, line: int) -> str:
@@ -37,8 +38,7 @@ def too_long(path: Path, line: int) -> DataError:
     return DataError(f"a text longer than {MAX_RECORD_CHARS:,} characters", path=path, line=line, hint="split it")
 
 
-def say_once(log: logging.Logger, message: str, level: int = logging.INFO) -> None:
+@cache
+def say_once(message: str, level: int = logging.INFO) -> None:
     """Log a message unless this process has logged it already, because a corpus is read several times."""
-    if message not in _said:
-        _said.add(message)
-        log.log(level, "%s", message)
+    log.log(level, "%s", message)

@@ -14,8 +14,6 @@ from nmt.config.corpora import ParallelFiles
 from nmt.data.read.cells import cell_error, looks_like_column_name
 from nmt.data.read.formats.records import Record, say_once
 
-log = logging.getLogger(__name__)
-
 HEAD_ROWS = 1000  # rows that are examined before the first record is yielded
 Row = tuple[int, list[str]]  # the first line (from 1) of a row, and its cells
 
@@ -100,7 +98,7 @@ def _records(
     if faults:
         kinds = ", ".join(f"{count:,} with {fault}" for fault, count in faults.most_common())
         message = f"{path}: skipped {counted(faults.total(), 'row')}: {kinds}; the first is on line {first_fault}"
-        say_once(log, message, logging.WARNING)
+        say_once(message, logging.WARNING)
 
 
 def _first_full_row(head: Sequence[Row]) -> int:
@@ -122,7 +120,7 @@ def _find_columns(files: ParallelFiles, line: int, cells: list[str], path: Path)
     if has_header:
         names = ", ".join(map(str.strip, chosen))
         reason = f"skipped the first row, which looks like a header ({names}); header: false keeps it"
-        say_once(log, f"{path}:{line}: {reason}")
+        say_once(f"{path}:{line}: {reason}")
     return src, tgt, has_header
 
 

@@ -6,7 +6,6 @@ nmt never reads that DTD. Declarations in the document itself, and references to
 
 from __future__ import annotations
 
-import logging
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,8 +18,6 @@ from nmt.base.languages import Direction
 from nmt.config.corpora import ParallelFiles
 from nmt.data.read.formats.records import MAX_RECORD_CHARS, Record, on_one_line, say_once, too_long
 from nmt.data.read.lines import check_beginning, open_text, read_fault
-
-log = logging.getLogger(__name__)
 
 MAX_TAG_BYTES = 4_000_000  # longer tags and comments are rejected, because expat keeps them in memory until they end
 MAX_DEPTH = 200
@@ -141,7 +138,7 @@ class _Units:
             raise DataError(f"no unit has both {src} and {tgt}", path=self._path, hint=hint)
         if self._num_without:
             lacking = f"{self._num_without:,} of {self._num_units:,} units lack {src} or {tgt} and are skipped"
-            say_once(log, f"{self._path}: {lacking}")
+            say_once(f"{self._path}: {lacking}")
 
     def _start(self, name: str, attributes: Mapping[str, str]) -> None:
         self._bytes_since_event = 0

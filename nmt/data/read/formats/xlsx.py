@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import warnings
 import zipfile
 from collections.abc import Iterator
@@ -15,8 +14,6 @@ from nmt.config.corpora import ParallelFiles
 from nmt.data.read.formats.records import Record, on_one_line, say_once
 from nmt.data.read.formats.tables import Row, read_table
 from nmt.data.read.lines import open_text
-
-log = logging.getLogger(__name__)
 
 MAX_ROWS = 1_048_576  # Excel's maximum; a forged row number could otherwise mean billions of empty rows
 MAX_UNPACKED_BYTES = 2_000_000_000
@@ -81,7 +78,7 @@ def _sheet(book: Any, wanted: int | str | None, path: Path) -> Any:
         hint = f"the sheets are {', '.join(map(repr, names))}" if names else "the workbook has no sheet"
         raise DataError(f"no sheet {wanted!r}" if wanted else "no sheet", path=path, hint=hint)
     if wanted is None and len(names) > 1:
-        say_once(log, f"{path}: reading the first of the sheets {', '.join(map(repr, names))}; sheet chooses another")
+        say_once(f"{path}: reading the first of the sheets {', '.join(map(repr, names))}; sheet chooses another")
     return sheets[wanted or 1]
 
 
