@@ -46,15 +46,10 @@ class _Task(NamedTuple):
     """Where the model goes, and what it is measured by."""
 
     run: Path
+    candidate: Path  # where it is trained
     old_test: list[str]  # files; none: those of the run
     max_loss: float
-
-    @property
-    def candidate(self) -> Path:
-        return candidate_of(self.run)
-
-    def how_to_resume(self) -> str:
-        return resume_command(self.run, self.old_test, self.max_loss)
+    how_to_resume: str
 
 
 def adapt(
@@ -99,7 +94,8 @@ def adapt(
 
     NmtError for errors that the user can mend: files, languages, a run that exists. Progress goes to Python's logging.
     """
-    task = _Task(real_path(run), names(old_test), max_loss)
+    path, old = real_path(run), names(old_test)
+    task = _Task(path, candidate_of(path), old, max_loss, resume_command(path, old, max_loss))
     _refuse_existing(task, resume=resume, overwrite=overwrite)
     if fixed := fixed_key(overrides):
         raise ConfigError(f"{fixed} cannot be set: an adaptation keeps the tokenizer of the run")
@@ -151,7 +147,7 @@ def _refuse_existing(task: _Task, *, resume: bool, overwrite: bool) -> None:
     if overwrite or not run.exists():
         return
     if resume and task.candidate.exists():
-        raise RunError("the adaptation would replace this run", path=run, hint=f"allow it: {task.how_to_resume()}")
+        raise RunError("the adaptation would replace this run", path=run, hint=f"allow it: {task.how_to_resume}")
     if resume:
         hint = "to start over, give the model and the corpus, with --overwrite"
         raise RunError("this adaptation is finished", path=run, hint=hint)
@@ -192,7 +188,7 @@ def _start(
     from nmt.training.run import start_run
 
     if task.candidate.exists() and not overwrite:
-        hint = f"continue it with --resume ({task.how_to_resume()}), or start over with --overwrite"
+        hint = f"continue it with --resume ({task.how_to_resume}), or start over with --overwrite"
         raise RunError("an interrupted or rejected adaptation already exists", path=task.candidate, hint=hint)
     refuse_replacing([task.run], paths_of([*request.corpora, *request.test, *request.old_test]), [base])
     corpus = collect(base, request)
@@ -232,11 +228,12 @@ def _check_and_deliver(task: _Task, base: RunDir | None) -> AdaptResult:
         log.warning(
             "%s has no test set, so the loss on the old domain cannot be measured; give one with --old-test", base.path
         )
+    result = AdaptResult(adapted, finished=True, delivered=is_acceptable, sets=comparisons, worst=worst)
     if not is_acceptable:
-        return AdaptResult(adapted, finished=True, delivered=False, sets=comparisons, worst=worst)
+        return result
     _complete_card(adapted, task.run, "\n".join(render_table(comparisons, "before", "after")))
     _deliver(task.candidate, task.run)
-    return AdaptResult(RunDir(task.run), finished=True, delivered=True, sets=comparisons, worst=worst)
+    return result._replace(run=RunDir(task.run))
 
 
 def _read_old_test(base: RunDir, adapted: RunDir, old_test: list[str]) -> list[DirectedPairs]:
