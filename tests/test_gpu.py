@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import random
 import warnings
 
 import pytest
@@ -10,23 +11,28 @@ import torch
 
 from nmt import SearchOptions, Translator
 from nmt.artifacts.rundir import RunDir
-from nmt.base.device import choose_precision
+from nmt.base.device import DTYPES, choose_precision
 from nmt.base.special_tokens import BOS_ID, EOS_ID, PAD_ID
-from nmt.config import ModelConfig
-from nmt.data.store.batching import Batch
-from nmt.decoding.cuda_graphs import StepRecordings, record_graph
+from nmt.config import ModelConfig, TrainingConfig
+from nmt.data.store.batching import Batch, collate
+from nmt.decoding.cuda_graphs import StepRecordings, record_step
 from nmt.decoding.decoder import Decoder
 from nmt.evaluation.plots import read_metrics
 from nmt.model.attention import MultiHeadAttention, attend
 from nmt.model.masks import AttentionMask, causal_mask, mask_bias, padding_mask
 from nmt.model.transformer import Transformer
 from nmt.training.corpus.prepare import prepare
-from nmt.training.environment import Setup, choose_packing
+from nmt.training.environment import Setup, choose_blocks
+from nmt.training.memory_limits import fit_into_memory
 from nmt.training.parts import Training
 from nmt.training.run import start_run
 from nmt.training.state import TrainState
+from nmt.training.update.block import Block, BlockShape
 from nmt.training.update.distributed import ProcessGroup
-from nmt.training.update.step import BatchLoss, Packings
+from nmt.training.update.loss import BatchLoss
+from nmt.training.update.optimizer import Optimizer
+from nmt.training.update.recorded import record_training
+from nmt.training.update.step import Step
 from tests.tiny import tiny_config
 
 pytestmark = [
@@ -99,7 +105,7 @@ def test_training_in_fp16_learns_with_a_scaled_loss(digits, tmp_path):
 
 @pytest.mark.parametrize(("precision", "options"), [("bf16", {}), ("fp16", {"schedule": "wsd"}), ("fp32", {})])
 def test_an_update_never_makes_the_host_wait(digits, tmp_path, precision, options):
-    config = tiny_config(digits, training={"device": "cuda", "max_updates": 4, "warmup_updates": 1, **options})
+    config = tiny_config(digits, training={"device": "cuda", "max_updates": 8, "warmup_updates": 1, **options})
     run, device = RunDir(tmp_path / "run"), torch.device("cuda")
     prepared = prepare(config, run, tmp_path / "store")
     training = Training(run, config, prepared, Setup(device, choose_precision(precision, device), ProcessGroup()))
@@ -108,12 +114,14 @@ def test_an_update_never_makes_the_host_wait(digits, tmp_path, precision, option
         data = training.batches.next_update()
         training.step(data.batches, data.num_tokens, 1e-3 / number)
 
-    update(1)  # allocates
+    fit_into_memory(training)
+    for number in range(1, 6):  # allocates, and records
+        update(number)
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Synchronization debug mode is a prototype feature")
             torch.cuda.set_sync_debug_mode("error")
-        update(2)
+        update(6)
     finally:
         torch.cuda.set_sync_debug_mode("default")
 
@@ -152,32 +160,52 @@ def test_a_batch_of_automatic_size_is_cut_until_it_fits_the_memory(digits, tmp_p
     assert record["num_micro_batches"] > 1
 
 
-def test_the_loss_and_the_gradients_of_packed_and_flattened_rows_are_those_of_padded_ones():
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_loss_and_the_gradients_of_blocks_and_flattened_rows_are_those_of_padded_ones(dtype):
     torch.manual_seed(3)
     lengths = torch.randint(1, 40, (2, 50))
     src, tgt = (
         torch.where(torch.arange(41) < side[:, None], torch.randint(4, 90, (50, 41)), PAD_ID) for side in lengths
     )
-    device, batch = torch.device("cuda"), Batch.from_ids(src, tgt, tgt)
-    packings, flattenings = (make(batch).to(device) for make in (Packings.from_batch, Packings.flattening))
-    batch = batch.to(device)
+    batch = Batch.from_ids(src, tgt, tgt)
     config = ModelConfig(
         d_model=64, num_heads=4, d_ff=128, encoder_layers=2, decoder_layers=2, dropout=0.0, embedding_dropout=0.0
     )
-    model = Transformer(config, 90, 90).to("cuda", torch.bfloat16).train()
-    assert choose_packing(model)[0]
-    found = []
-    for layout in (None, packings, flattenings):
-        model.zero_grad()
-        loss = BatchLoss(model)(batch, 0.1, layout) / batch.num_tgt_tokens
-        loss.backward()
-        found.append((loss.item(), {name: each.grad.flatten().float() for name, each in model.named_parameters()}))
-    (padded_loss, padded), *others = found
-    for loss, gradients in others:
-        assert loss == pytest.approx(padded_loss, rel=1e-2)
-        for name, gradient in padded.items():
+    model = Transformer(config, 90, 90).to("cuda", dtype).train()
+    assert choose_blocks(model)[0]
+    block = Block(BlockShape.holding(1300, 1300, 50, 41), model.device)
+    block.fill(batch, 1.0, 1.0)
+    loss_of, on_device = BatchLoss(model), batch.to(model.device)
+    losses = [loss_of(on_device, 0.1), loss_of(on_device, 0.1, flattened=True), loss_of.of_block(block.contents(), 0.1)]
+    padded, *others = [torch.autograd.grad(loss, loss_of.parameters) for loss in losses]
+    for loss, gradients in zip(losses[1:], others, strict=True):
+        assert loss.item() == pytest.approx(losses[0].item(), rel=1e-2)
+        for (name, _), gradient, expected in zip(model.named_parameters(), gradients, padded, strict=True):
             if "key_value_proj.bias" not in name:  # the half of it that is the keys' has no gradient but rounding
-                assert torch.nn.functional.cosine_similarity(gradient, gradients[name], dim=0) > 0.98, name
+                pair = (each.flatten().float() for each in (gradient, expected))
+                assert torch.nn.functional.cosine_similarity(*pair, dim=0) > 0.98, name
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp32", "fp16"])
+def test_replayed_updates_are_those_launched_step_by_step(precision):
+    draw = random.Random(3)
+    batches = []
+    for _ in range(12):
+        sides = [[[draw.randrange(4, 90) for _ in range(draw.randint(1, 30))] for _ in range(20)] for _ in range(2)]
+        batches.append(collate(*sides, 31, 31))
+    found = []
+    for recorder in (None, record_training):
+        torch.manual_seed(3)
+        config = ModelConfig(d_model=64, num_heads=4, d_ff=128, encoder_layers=2, decoder_layers=2)
+        model = Transformer(config, 90, 90).to("cuda").train()
+        optimizer = Optimizer(model, TrainingConfig(), DTYPES[precision])
+        step = Step(model, optimizer, ProcessGroup())
+        step.record(BlockShape.holding(640, 640, 20, 31), 0.1, recorder)
+        results = [step([batch], batch.num_tgt_tokens, 1e-3 / n) for n, batch in enumerate(batches, 1)]
+        found.append((results, [master.detach().clone() for master in optimizer.master.values()]))
+    assert step.recorded.backward.num_replays == 9
+    assert found[0][0] == found[1][0]
+    assert all(torch.equal(a, b) for a, b in zip(found[0][1], found[1][1], strict=True))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -220,7 +248,7 @@ def test_steps_are_recorded_again_after_all_recordings_were_dropped():
 def test_dropout_goes_on_after_a_recording_that_failed():
     before = torch.cuda.current_stream()
     with pytest.raises(RuntimeError):
-        record_graph(lambda last: last.sum().cpu() + 1, torch.ones(3, device="cuda"))  # waits for the device
+        record_step(lambda last: last.sum().cpu() + 1, torch.ones(3, device="cuda"))  # waits for the device
     assert torch.cuda.current_stream() == before
     dropped = torch.nn.functional.dropout(torch.ones(10_000, device="cuda"), 0.25)
     assert 0.6 < (dropped > 0).float().mean().item() < 0.9

@@ -35,15 +35,23 @@ FIRST_CAPACITY = 32  # positions; doubled as outputs grow
 _one_at_a_time = threading.Lock()
 
 
-def record_graph(step: Step, last: Tensor) -> Callable[[], object]:
+def record_step(step: Step, last: Tensor) -> Callable[[], object]:
     """Record `step(last)` as a CUDA graph without running it; return a function that replays it."""
-    graph, (stream, pool, _) = torch.cuda.CUDAGraph(), _stream_and_pool(last.device)
+    return record_graph(lambda: step(last), last.device, "decoding")
+
+
+def record_graph(work: Callable[[], object], device: torch.device, purpose: str) -> Callable[[], object]:
+    """Record `work` as a CUDA graph without doing it; return a function that replays it.
+
+    Recordings for one `purpose` share their memory for intermediate results.
+    """
+    graph, (stream, pool, _) = torch.cuda.CUDAGraph(), _stream_and_pool(device, purpose)
     recording = torch.cuda.graph(graph, pool=pool, stream=stream, capture_error_mode="thread_local")
-    before = torch.cuda.current_stream(last.device)
+    before = torch.cuda.current_stream(device)
     try:
         # Select the batch's device: kernels launched on another device would run instead of being recorded.
-        with _one_at_a_time, torch.cuda.device(last.device), recording:
-            step(last)
+        with _one_at_a_time, torch.cuda.device(device), recording:
+            work()
     except BaseException:
         # A failed recording leaves the random numbers in a state of recording, in which dropout fails.
         generator = torch.cuda.default_generators[before.device_index]
@@ -54,9 +62,14 @@ def record_graph(step: Step, last: Tensor) -> Callable[[], object]:
     return graph.replay
 
 
+def recording_stream(device: torch.device, purpose: str) -> torch.cuda.Stream:
+    """Return the stream on which `record_graph` records."""
+    return _stream_and_pool(device, purpose)[0]
+
+
 @functools.cache
-def _stream_and_pool(device: torch.device) -> tuple[torch.cuda.Stream, Any, torch.cuda.CUDAGraph]:
-    """Return one stream and one memory pool for all recordings on `device`, and a graph that keeps the pool.
+def _stream_and_pool(device: torch.device, purpose: str) -> tuple[torch.cuda.Stream, Any, torch.cuda.CUDAGraph]:
+    """Return a stream and a memory pool for all recordings for `purpose` on `device`, and a graph that keeps the pool.
 
     Matrix products keep one workspace per stream. Recordings can share memory for intermediate results, because replays
     run one after the other on a single stream, and nothing reads these results after a replay. PyTorch gives up a pool
@@ -134,7 +147,7 @@ class StaticStep:
 class StepRecordings:
     """The recorded steps of a list of models, kept across batches. Threads may share this object."""
 
-    def __init__(self, models: Sequence[Transformer], record: Recorder = record_graph, max_bytes: int | None = None):
+    def __init__(self, models: Sequence[Transformer], record: Recorder = record_step, max_bytes: int | None = None):
         """Keep up to `max_bytes` of unused steps (default: a quarter of the GPU's memory)."""
         self.models = list(models)
         self.record = record

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from nmt.model.kernels.packing import Segments
 from nmt.model.masks import AttentionMask, causal_mask, mask_bias
 
 KeyValue = tuple[Tensor, Tensor]
@@ -44,6 +45,8 @@ class KVCache:
         queries = self.cross_mask.queries
         if num_new == 1 and queries is None:
             return AttentionMask()
+        if isinstance(queries, Segments):
+            return AttentionMask(None, True, queries, queries)
         bias = mask_bias(causal_mask(num_new, self.length + num_new, like.device), like.dtype)
         return AttentionMask(bias, self.length == 0, queries, queries)
 

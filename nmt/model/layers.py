@@ -11,7 +11,7 @@ from nmt.config.model import AttentionKind, ModelConfig
 from nmt.model.attention import MultiHeadAttention
 from nmt.model.cache import KVCache
 from nmt.model.kernels.dropout import Dropout, add_dropped, dropped_relu
-from nmt.model.kernels.linear import Linear
+from nmt.model.kernels.linear import LayerNorm, Linear
 from nmt.model.masks import AttentionMask
 from nmt.model.positions import Rotary
 
@@ -28,7 +28,7 @@ _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 def make_norm(config: ModelConfig) -> nn.Module:
     """Build a layer norm (Ba et al. 2016) or RMS norm (Zhang and Sennrich 2019) over D, separately per position."""
-    norm = nn.LayerNorm if config.norm == "layer" else nn.RMSNorm
+    norm = LayerNorm if config.norm == "layer" else nn.RMSNorm
     return norm(config.d_model, eps=NORM_EPS[config.norm])
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from nmt.base.errors import NmtError
 from nmt.base.special_tokens import PAD_ID
-from nmt.model.kernels.packing import Flattening, Packing
+from nmt.model.kernels.packing import Layout
 
 
 class AttentionMask(NamedTuple):
@@ -23,8 +23,8 @@ class AttentionMask(NamedTuple):
     # queries, and each query sees its own key and those before it.
     causal: bool = False
     # Set if queries and keys are packed or flattened; `bias` is then for the padded rows.
-    queries: Packing | Flattening | None = None
-    keys: Packing | Flattening | None = None
+    queries: Layout | None = None
+    keys: Layout | None = None
 
 
 def padding_mask(ids: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from nmt.base.errors import NmtError
 from nmt.config.model import ModelConfig
 from nmt.model.cache import KeyValue, KVCache, PreallocatedKVCache
 from nmt.model.kernels.dropout import Dropout
-from nmt.model.kernels.packing import Flattening, Packing
+from nmt.model.kernels.packing import Layout, Segments
 from nmt.model.layers import DecoderLayer, EncoderLayer, FeedForward, Residual, make_norm
 from nmt.model.masks import AttentionMask, mask_bias, padding_mask
 from nmt.model.positions import Rotary, sinusoidal_positions
@@ -102,14 +102,15 @@ class Transformer(nn.Module):
             elif isinstance(module, nn.Embedding):
                 nn.init.normal_(module.weight, std=self.config.d_model**-0.5)
 
-    def encode(self, src: Tensor, packing: Packing | Flattening | None = None) -> Memory:
+    def encode(self, src: Tensor, packing: Layout | None = None) -> Memory:
         """Encode src [B, S], right-padded, into a memory with states [B, S, D].
 
         With a `packing` of `src`, the layers process the tokens as it lays them out, and the states are [1, N, D].
         """
         ids, offset = (src, 0) if packing is None else (packing.pack(src), packing.positions)
         states = self.src_embedding(ids, offset)
-        mask = AttentionMask(mask_bias(padding_mask(src), states.dtype), queries=packing, keys=packing)
+        bias = None if isinstance(packing, Segments) else mask_bias(padding_mask(src), states.dtype)
+        mask = AttentionMask(bias, queries=packing, keys=packing)
         for layer in self.encoder_layers:
             states = layer(states, mask, offset)
         return Memory(self.encoder_norm(states), mask._replace(queries=None))

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import NamedTuple
 
 from nmt.base.errors import ConfigError
 from nmt.config import Config
-from nmt.data.store.batching import Batch, BatchIndices, TokenBudgetSampler, read_batch, tokens_for
+from nmt.data.store.batching import Batch, BatchIndices, DataPosition, TokenBudgetSampler, read_batch, tokens_for
 from nmt.data.store.mixing import corpus_weights, order_of, quotas
 from nmt.data.store.redraw import Redraw
 from nmt.data.store.store import TokenStore
 from nmt.training.stages import StageSpan
+from nmt.training.update.block import BlockShape
 from nmt.training.update.distributed import ProcessGroup
 
 
@@ -63,6 +65,20 @@ class UpdateBatches:
         if self.sampler.both_directions:
             src_len = tgt_len = max(src_len, tgt_len)
         return min(self.sampler.max_src_len, src_len), min(self.sampler.max_tgt_len, tgt_len)
+
+    def block_shape(self) -> BlockShape:
+        """Return the shape of a block for this rank's share of the batches: that of the largest in the first pool.
+
+        It depends on the corpus and the configuration alone, because the bits of a product depend on its shape.
+        """
+        first_pool = replace(self.sampler, position=DataPosition()).make_pool()
+        shares = [rows.share(0, self.group.world_size) for rows in first_pool]
+        return BlockShape.holding(
+            num_src=max(int(rows.src_len.sum()) for rows in shares),
+            num_tgt=max(rows.num_tgt_tokens for rows in shares),
+            num_sentences=max(len(rows.indices) for rows in shares),
+            width=max(self.longest()),
+        )
 
     def next_update(self) -> Update:
         """Return the data of the next update."""

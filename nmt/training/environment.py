@@ -10,16 +10,17 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 import nmt
 from nmt.artifacts.run_records import Environment
 from nmt.base.device import Precision
 from nmt.base.machine import processor
-from nmt.base.special_tokens import EOS_ID, PAD_ID
 from nmt.model.attention import MultiHeadAttention, scaled_dot_product
-from nmt.model.kernels.attention_kernels import varlen_may_serve
-from nmt.model.kernels.packing import Packing
-from nmt.model.masks import AttentionMask, causal_mask, mask_bias, padding_mask
+from nmt.model.kernels.attention_kernels import MAX_HEAD_SIZE, segments_may_serve
+from nmt.model.kernels.linear import has_triton
+from nmt.model.kernels.packing import Segments
+from nmt.model.masks import AttentionMask
 from nmt.model.transformer import Transformer
 from nmt.training.update.distributed import ProcessGroup
 
@@ -85,46 +86,49 @@ def _git_commit() -> str | None:
     return done.stdout.strip()
 
 
-def choose_packing(model: Transformer) -> tuple[bool, str]:
-    """Choose packing if there is an attention kernel for packed rows that agrees with plain attention; give the reason.
+def choose_blocks(model: Transformer) -> tuple[bool, str]:
+    """Choose blocks if there is an attention kernel for segments that agrees with plain attention; give the reason.
 
-    Only GPUs have such a kernel. A trial on the device, forward and backward, takes a few hundredths of a second.
+    Only NVIDIA GPUs have such a kernel. A trial on the device, forward and backward, compiles it, in about a second.
     """
     attention = next(module for module in model.modules() if isinstance(module, MultiHeadAttention))
     weight, head_size = attention.query_proj.weight, model.config.d_model // model.config.num_heads
     if not weight.is_cuda:
-        return False, f"attention has no kernel for packed rows on {weight.device.type}"
-    is_dot_product = attention.score is scaled_dot_product
-    if not is_dot_product or not varlen_may_serve(weight.dtype, head_size, attention.dropout):
-        supported = "bf16 and fp16, scaled dot products without attention dropout, and heads of 8, 16, ... 256"
-        return False, f"the kernel for packed rows supports only {supported}"
+        return False, f"attention has no kernel for segments on {weight.device.type}"
+    if not has_triton():
+        return False, "the kernel for segments needs Triton"
+    if attention.score is not scaled_dot_product or not segments_may_serve(head_size, attention.dropout):
+        supported = f"scaled dot products without attention dropout, and heads of up to {MAX_HEAD_SIZE}"
+        return False, f"the kernel for segments supports only {supported}"
     try:
         if not _trial_agrees(attention, weight, head_size):
-            return False, "a trial of the kernel for packed rows did not agree with plain attention"
-    except (ImportError, RuntimeError, TypeError) as error:  # an older GPU or torch
-        return False, f"a trial of the kernel for packed rows failed: {error}"
-    return True, "a trial of the kernel for packed rows agreed with plain attention"
+            return False, "a trial of the kernel for segments did not agree with plain attention"
+    except (ImportError, RuntimeError, TypeError) as error:  # an older GPU, torch or Triton
+        return False, f"a trial of the kernel for segments failed: {error}"
+    return True, "a trial of the kernel for segments agreed with plain attention"
 
 
 def _trial_agrees(attention: MultiHeadAttention, weight: Tensor, head_size: int) -> bool:
-    """Compare the kernel for packed rows with plain attention, forward and backward."""
-    numbers = torch.Generator(weight.device).manual_seed(1)
-    is_real = torch.arange(7) < torch.tensor((7, 2, 5))[:, None]
-    ids = torch.where(is_real, EOS_ID, PAD_ID).to(weight.device)
-    packing = Packing.from_ids(ids)
-    shape = (4, 1, 2, len(packing.real), head_size)
-    inputs = torch.randn(shape, generator=numbers, device=weight.device).to(weight.dtype)
+    """Compare the kernel for segments with plain attention, forward and backward."""
+    device, numbers = weight.device, torch.Generator(weight.device).manual_seed(1)
+    lengths = torch.tensor((7, 0, 2, 5))
+    offsets = F.pad(lengths.cumsum(0), (1, 0)).to(device, torch.int32)
+    positions = torch.cat([torch.arange(int(length)) for length in lengths]).to(device)
+    segments = Segments(offsets, positions, 7)
+    shape = (4, 1, 2, len(positions), head_size)
+    inputs = torch.randn(shape, generator=numbers, device=device).to(weight.dtype)
     for causal in (False, True):
-        bias = mask_bias(causal_mask(7, 7, weight.device) if causal else padding_mask(ids), torch.float32)
-        mask = AttentionMask(bias, causal, packing, packing)
-        ours = _pooled_and_gradients(attention, inputs, mask)
-        theirs = _pooled_and_gradients(attention, inputs.float(), mask)  # in fp32, plain attention is used
+        ours = _pooled_and_gradients(attention, inputs, AttentionMask(None, causal, segments, segments))
+        bias = segments.bias(segments, causal, torch.float32)
+        theirs = _pooled_and_gradients(attention, inputs.float(), bias == 0)
         if not all(torch.allclose(a.float(), b, rtol=0.05, atol=0.05) for a, b in zip(ours, theirs, strict=True)):
             return False
     return True
 
 
-def _pooled_and_gradients(attention: MultiHeadAttention, inputs: Tensor, mask: AttentionMask) -> tuple[Tensor, ...]:
+def _pooled_and_gradients(
+    attention: MultiHeadAttention, inputs: Tensor, mask: AttentionMask | Tensor
+) -> tuple[Tensor, ...]:
     """Run attention forward and backward; inputs [4, 1, H, N, K]: query, key, value, and the output's gradient."""
     query, key, value, above = (tensor.detach().requires_grad_() for tensor in inputs)
     pooled, _ = attention.attend(query, key, value, mask)

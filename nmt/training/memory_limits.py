@@ -84,6 +84,9 @@ def fit_into_memory(training: Training) -> None:
     step.dry_run(Batch.from_ids(src, tgt, tgt))
     training.validator.dry_run(training.model, src_len)
     set_random_state(training.setup.device, random)
+    step.recorded = None
+    if training.in_blocks and step.num_micro_batches == 1 and not step.loss.compiled:
+        step.record(training.batches.block_shape(), training.stage.config.training.label_smoothing)
 
 
 def refuse_stages_beyond_memory(training: Training) -> None:

@@ -18,7 +18,7 @@ from nmt.training.batches import UpdateBatches
 from nmt.training.checkpoints import CheckpointHistory
 from nmt.training.corpus.lexical_start import start_lexically
 from nmt.training.corpus.prepare import Prepared
-from nmt.training.environment import Setup, choose_packing
+from nmt.training.environment import Setup, choose_blocks
 from nmt.training.monitor import Monitor, TrainingFlops
 from nmt.training.stages import StageSpan, stage_lengths, stage_spans
 from nmt.training.state import Counters, Plan, TrainState, newest_state, random_state, set_random_state
@@ -45,8 +45,8 @@ class Training:
         self.plan: Plan | None = None  # with training.max_minutes
         self.stages = stage_spans(config)
         self.stage = self.stages[0]
-        packed, self.packed_reason = choose_packing(self.model)
-        self.step = Step(self.model, self.optimizer, setup.group, compiled=self.settings.compile, packed=packed)
+        self.in_blocks, self.blocks_reason = choose_blocks(self.model)
+        self.step = Step(self.model, self.optimizer, setup.group, compiled=self.settings.compile)
         if setup.group.rank:  # dropout differs between the ranks
             torch.manual_seed(self.settings.seed + setup.group.rank)
         self.store = prepared.store

@@ -302,7 +302,7 @@ def _write_card(training: Training) -> None:
 def _record(training: Training, *, is_resumed: bool) -> None:
     """Write facts about this training into the run; warn if results may not be bit-identical after a resumption."""
     run = training.run
-    info, facts = run.info(), {"packed": training.step.packed, "packed_reason": training.packed_reason}
+    info, facts = run.info(), {"packed": training.in_blocks, "packed_reason": training.blocks_reason}
     if is_resumed:
         run.write_config(training.config)
         now = describe_environment(training.setup.device, training.setup.group.world_size)

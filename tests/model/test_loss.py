@@ -80,15 +80,16 @@ def test_the_chunked_loss_takes_bf16_within_its_precision():
     assert weight.grad is not None
 
 
-@pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_in_bf16_on_a_gpu_the_loss_and_its_gradients_in_few_passes_are_those_of_the_formula(smoothing):
-    torch.manual_seed(1)
-    logits, targets = (3 * torch.randn(20, 500)).bfloat16(), torch.randint(500, (20, 1))
-    plain, few = logits.clone(), logits.clone()
-    expected = chunked_loss._loss_and_gradient(plain, targets, True, smoothing)
-    assert torch.allclose(chunked_loss._loss_in_few_passes(few, targets, True, smoothing), expected)
-    assert torch.allclose(few.float(), plain.float(), rtol=0.01, atol=1e-5)
-    assert torch.allclose(chunked_loss._loss_in_few_passes(logits, targets, False, smoothing), expected)
+def test_rows_of_a_block_without_a_target_have_no_loss_and_no_gradient():
+    states, weight = torch.randn(1, 9, 7, requires_grad=True), torch.randn(11, 7, requires_grad=True)
+    targets = torch.randint(2, 11, (1, 9))
+    targets[0, 4:6] = PAD_ID
+    real = (targets != PAD_ID).flatten().nonzero().squeeze(1)
+    losses = [projected_token_loss(states, weight, targets, each, 0.1) for each in (real, None)]
+    expected, found = (torch.autograd.grad(loss, (states, weight)) for loss in losses)
+    assert torch.allclose(*losses)
+    assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(expected, found, strict=True))
+    assert not found[0][0, 4:6].any()
 
 
 def test_the_chunked_loss_in_bf16_has_the_gradients_of_all_logits_at_once_whatever_the_number_of_rows(monkeypatch):

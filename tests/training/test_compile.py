@@ -15,7 +15,7 @@ from nmt.artifacts.rundir import RunDir
 from nmt.config import dump_config
 from nmt.data.store.batching import Batch
 from nmt.training.run import start_run
-from nmt.training.update.step import BatchLoss, Packings
+from nmt.training.update.loss import BatchLoss
 from tests.model.kernels.test_packing import ragged
 from tests.model.test_transformer import make
 from tests.tiny import small_config
@@ -54,14 +54,14 @@ def test_a_compiled_update_is_the_one_that_is_not(digits, tmp_path):
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler, g++")
 @pytest.mark.filterwarnings("ignore")  # the compiler's own
 @pytest.mark.parametrize("positions", ["sinusoidal", "rotary"])
-def test_compiled_and_packed_batches_have_the_loss_of_those_that_are_not(positions, monkeypatch, tmp_path):
+def test_compiled_and_flattened_batches_have_the_loss_of_those_that_are_not(positions, monkeypatch, tmp_path):
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
     model = make(positions=positions).eval()
     compiled, plain = BatchLoss(model, compiled=True), BatchLoss(model)
     for lengths in ((5, 2, 9), (3, 8, 1, 4), (6, 6)):
         rows = ragged(*lengths)
         batch = Batch.from_ids(rows, rows, rows)
-        assert torch.allclose(compiled(batch, 0.1, Packings.from_batch(batch)), plain(batch, 0.1), rtol=1e-4)
+        assert torch.allclose(compiled(batch, 0.1, flattened=True), plain(batch, 0.1), rtol=1e-4)
 
 
 def test_without_a_compiler_one_message_says_how_to_go_on(digits, tmp_path):

@@ -207,7 +207,7 @@ class TokenBudgetSampler:
         """Return the indices of the next batch, without reading its tokens."""
         while True:
             if self._batches is None:
-                self._batches = self._make_pool()
+                self._batches = self.make_pool()
             if self.position.batch < len(self._batches):
                 break
             turns, pool = divmod(self.position.pool + 1, -(-len(self.store) // POOL_PAIRS))
@@ -221,7 +221,8 @@ class TokenBudgetSampler:
         self.position = replace(position)
         self._batches = None
 
-    def _make_pool(self) -> list[BatchIndices]:
+    def make_pool(self) -> list[BatchIndices]:
+        """Return the batches of the pool at the position."""
         start = self.position.pool * POOL_PAIRS
         ranks = np.arange(start, min(start + POOL_PAIRS, len(self.store)), dtype=np.int64)
         pool = self._read_pool(ranks)

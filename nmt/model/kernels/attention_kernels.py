@@ -1,4 +1,4 @@
-"""Choose how attention is computed: by the plain formula, torch's fused kernel, or the one for packed rows."""
+"""Choose how attention is computed: by the plain formula, torch's fused kernel, or the one for segments."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from nmt.model.kernels.dropout import Dropout
-from nmt.model.kernels.packing import ROW_MULTIPLE, Packing, compiles_each_shape
+from nmt.model.kernels.linear import has_triton
+from nmt.model.kernels.packing import Segments, compiles_each_shape
 from nmt.model.masks import AttentionMask
 
+MAX_HEAD_SIZE = 128  # of the kernel for segments
 SHORT = 32  # positions per row up to which training in bf16 on a CPU is faster with attention in fp32
 
 Formula = Callable[[Tensor, Tensor, Tensor, AttentionMask], tuple[Tensor, Tensor]]
@@ -25,21 +27,27 @@ def attend_by_kernel(
 ) -> Tensor:  # fmt: skip
     """Return the values that `formula` pools, computed by the fastest kernel for them.
 
-    query [B, H, T, K], key and value [B, H, S, K] -> pooled [B, H, T, K]. If `mask` has packings, all of them are
-    packed: query and pooled [1, H, N, K], key and value [1, H, M, K]. `is_dot_product` says that the formula scores by
+    query [B, H, T, K], key and value [B, H, S, K] -> pooled [B, H, T, K]. If `mask` has layouts, all of them are laid
+    out: query and pooled [1, H, N, K], key and value [1, H, M, K]. `is_dot_product` says that the formula scores by
     the scaled dot product, which is what the kernels of a GPU compute.
     """
+    queries, keys = mask.queries, mask.keys
+    has_kernel = query.is_cuda and is_dot_product
+    if isinstance(queries, Segments) or isinstance(keys, Segments):
+        assert isinstance(queries, Segments)
+        assert isinstance(keys, Segments)
+        if has_kernel and segments_may_serve(query.size(-1), dropout):
+            from nmt.model.kernels.gpu.segment_attention import segment_attention
+
+            return segment_attention(query, *key_value, queries, keys, mask.causal)
+        return formula(query, *key_value, AttentionMask(queries.bias(keys, mask.causal, query.dtype)))[0]
     if mask.causal and (mask.bias is None or mask.bias.dim() != 2):
         # A GPU's kernel reads only `causal`, and the formula only the bias: with padding in it, they would differ.
         raise ValueError("a causal AttentionMask needs the bias of its causal mask [T, T], and no other")
-    queries, keys = mask.queries, mask.keys
-    has_kernel = query.is_cuda and is_dot_product
     if queries is None or keys is None:
         if has_kernel:
             return sdpa(query, key_value, mask, dropout.rate if dropout.training else 0.0)
         return _attend_padded(formula, query, key_value, mask, is_dot_product)
-    if has_kernel and isinstance(queries, Packing) and varlen_may_serve(query.dtype, query.size(-1), dropout):
-        return _varlen_attention(query, key_value, mask)
     query, key, value = (
         packing.unpack(packed.transpose(1, 2)).transpose(1, 2)
         for packing, packed in ((queries, query), (keys, key_value[0]), (keys, key_value[1]))
@@ -78,31 +86,9 @@ def sdpa(query: Tensor, key_value: tuple[Tensor, Tensor], mask: AttentionMask, d
     )
 
 
-def varlen_may_serve(dtype: torch.dtype, head_size: int, dropout: Dropout) -> bool:
-    """Return whether torch's GPU kernel for packed rows supports these dot products; it cannot drop weights."""
-    return dtype in (torch.bfloat16, torch.float16) and head_size % 8 == 0 and head_size <= 256 and not dropout.drops
-
-
-def _varlen_attention(query: Tensor, key_value: tuple[Tensor, Tensor], mask: AttentionMask) -> Tensor:
-    """Attend within packed rows with FlashAttention (Dao 2024), which neither reads nor computes padding."""
-    from torch.nn.attention.varlen import varlen_attn
-
-    queries, keys = mask.queries, mask.keys
-    assert isinstance(queries, Packing)
-    assert isinstance(keys, Packing)
-    query, key, value = (packed.squeeze(0).transpose(0, 1) for packed in (query, *key_value))
-    pooled = varlen_attn(
-        query,  # [N, H, K]
-        key,  # [M, H, K]
-        value,
-        queries.offsets,
-        keys.offsets,
-        max(queries.width, ROW_MULTIPLE),  # the length of filler is not in the width
-        max(keys.width, ROW_MULTIPLE),
-        window_size=(-1, 0 if mask.causal else -1),  # how far back and ahead a query may attend; -1: no limit
-    )
-    assert isinstance(pooled, Tensor)
-    return pooled.transpose(0, 1).unsqueeze(0)
+def segments_may_serve(head_size: int, dropout: Dropout) -> bool:
+    """Return whether there is a GPU kernel for segments with heads of this size; it cannot drop weights."""
+    return has_triton() and head_size <= MAX_HEAD_SIZE and not dropout.drops
 
 
 def rotate(heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nmt.base.special_tokens import PAD_ID
-from nmt.model.kernels.linear import add_product, is_faster, product
+from nmt.model.kernels.linear import add_product, has_triton, is_faster, product
 from nmt.model.kernels.packing import ROW_MULTIPLE, compiles_each_shape
 
 CHUNK_ROWS = 1024  # rows of logits in memory at once on a CPU
@@ -23,7 +23,7 @@ _GPU_CHUNK_NUMBERS = 1 << 28  # logits in memory at once on a GPU, which needs l
 _CACHED_NUMBERS = 1 << 18  # logits per block of a chunk on a CPU: 1 MiB in fp32, which fits its cache
 
 LossAndGradient = Callable[[Tensor, Tensor, bool], Tensor]
-"""Maps logits [n, V], targets [n, 1] and `with_gradient` to the sum of the loss.
+"""Maps logits [n, V], targets [n, 1] and `with_gradient` to the sum of the loss, to which padding adds nothing.
 
 It may overwrite the logits; with `with_gradient`, by the gradient.
 """
@@ -44,21 +44,26 @@ def projected_token_loss(
     states: Tensor,
     weight: Tensor,
     tgt_out: Tensor,
-    real: Tensor,
+    real: Tensor | None,
     label_smoothing: float = 0.0,
     *,
     compiled: bool = False,
 ) -> Tensor:
     """Return the sum of `token_loss(states @ weight.T, tgt_out)`, in nats, without ever holding all the logits.
 
-    states [B, T, D] or packed [1, N, D], weight [V, D], tgt_out [B, T], real [N]: indices of the real tokens among the
-    B x T positions. The forward pass computes the gradients too, chunk by chunk, while the logits exist (as in Hsu et
-    al. 2024, Liger Kernel, section 3.2). With `compiled`, torch.compile fuses everything except the matrix products.
+    states [B, T, D] or [1, N, D], weight [V, D], tgt_out [B, T], real [N]: indices of the real tokens among the B x T
+    positions. Without `real`, states are those of a block [1, N, D], and tgt_out [1, N] has padding in its filler. The
+    forward pass computes the gradients too, chunk by chunk, while the logits exist (as in Hsu et al. 2024, Liger
+    Kernel, section 3.2). With `compiled`, torch.compile fuses everything except the matrix products.
     """
-    rows = states.flatten(0, 1)
-    if len(rows) != len(real):
-        rows = rows.index_select(0, real)  # [N, D]
-    targets = tgt_out.flatten().index_select(0, real)  # [N]
+    rows, targets = states.flatten(0, 1), tgt_out.flatten()
+    if real is None:
+        # Zeros have no part in the gradient of the weight, and the product with zeros stops theirs.
+        rows = rows * (targets != PAD_ID)[:, None]
+    else:
+        if len(rows) != len(real):
+            rows = rows.index_select(0, real)  # [N, D]
+        targets = targets.index_select(0, real)  # [N]
     function = _compiled() if compiled else _by_blocks
     loss_sum: Tensor = _ProjectedLoss.apply(rows, weight, targets, partial(function, smoothing=label_smoothing))
     return loss_sum
@@ -123,23 +128,28 @@ def chunk_rows(weight: Tensor) -> int:
 
 
 def _by_blocks(products: Tensor, target: Tensor, with_gradient: bool, smoothing: float) -> Tensor:
-    """Compute `_loss_and_gradient`; on a CPU, in blocks of a few rows, which stay in its cache between operations."""
+    """Sum the losses of the rows; on a CPU, in blocks of a few rows, which stay in its cache between operations."""
     if products.device.type != "cpu":
-        return _loss_and_gradient(products, target, with_gradient, smoothing)
+        return _sum_of_losses(products, target, with_gradient, smoothing)
     num_rows = max(2, _CACHED_NUMBERS // products.size(1) // 2 * 2)  # even: sums in other blocks have other bits
     loss_sum = products.new_zeros((), dtype=torch.float32)
     for rows, targets in zip(products.split(num_rows), target.split(num_rows), strict=True):
-        loss_sum += _loss_and_gradient(rows, targets, with_gradient, smoothing)
+        loss_sum += _sum_of_losses(rows, targets, with_gradient, smoothing)
     return loss_sum
 
 
-def _loss_and_gradient(products: Tensor, target: Tensor, with_gradient: bool, smoothing: float) -> Tensor:
-    """Return the loss of logits `products` [n, V] for target [n, 1], summed; may overwrite the logits.
+def _sum_of_losses(products: Tensor, target: Tensor, with_gradient: bool, smoothing: float) -> Tensor:
+    losses_of = _loss_and_gradient
+    if products.is_cuda and has_triton() and not torch.compiler.is_compiling():
+        from nmt.model.kernels.gpu.fused_loss import fused_loss as losses_of
+    return losses_of(products, target, with_gradient, smoothing).masked_fill(target == PAD_ID, 0.0).sum()
 
-    With `with_gradient`, overwrite them by its gradient, softmax - (1 - e) onehot - e / V.
+
+def _loss_and_gradient(products: Tensor, target: Tensor, with_gradient: bool, smoothing: float) -> Tensor:
+    """Return the losses [n, 1] of logits `products` [n, V] for target [n, 1]; may overwrite the logits.
+
+    With `with_gradient`, overwrite them by the gradient, softmax - (1 - e) onehot - e / V.
     """
-    if products.is_cuda and products.dtype != torch.float32:
-        return _loss_in_few_passes(products, target, with_gradient, smoothing)
     logits = products.float()
     # The part of the loss that is linear in the logits: (1 - e) times the target's logit, e times their mean.
     linear = (1 - smoothing) * logits.gather(1, target)
@@ -147,31 +157,17 @@ def _loss_and_gradient(products: Tensor, target: Tensor, with_gradient: bool, sm
         linear += smoothing * logits.mean(-1, keepdim=True)
     largest = logits.amax(-1, keepdim=True)
     total = logits.sub_(largest).exp_().sum(-1, keepdim=True)
-    loss = (total.log() + largest - linear).sum()
+    losses = total.log() + largest - linear
     if not with_gradient:
-        return loss
+        return losses
     grad = logits.div_(total)
     if smoothing:
         grad.sub_(smoothing / products.size(1))
     products.copy_(grad.scatter_add_(1, target, grad.new_full(target.shape, smoothing - 1.0)))
-    return loss
-
-
-def _loss_in_few_passes(products: Tensor, target: Tensor, with_gradient: bool, smoothing: float) -> Tensor:
-    """Return what `_loss_and_gradient` does, for more logits than a cache holds: each pass counts."""
-    spread = smoothing / products.size(1)
-    log_probs = products.log_softmax(-1, dtype=torch.float32)
-    loss = (smoothing - 1) * log_probs.gather(1, target).sum()
-    if smoothing:
-        loss -= spread * log_probs.sum()
-    if with_gradient:
-        probs = log_probs.exp_()
-        at_target = probs.gather(1, target) + (smoothing - 1 - spread)
-        torch.sub(probs, spread, out=products).scatter_(1, target, at_target.to(products.dtype))
-    return loss
+    return losses
 
 
 @cache
 def _compiled() -> Callable[..., Any]:
     # dynamic, because the last chunk of a batch may have any number of rows.
-    return torch.compile(_loss_and_gradient, dynamic=True)
+    return torch.compile(_sum_of_losses, dynamic=True)

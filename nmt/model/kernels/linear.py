@@ -1,7 +1,12 @@
-"""Linear layers that train by oneDNN where MKL, torch's other library for products in fp32, is slower (decision 20)."""
+"""Layers with other kernels than torch's where these are slower.
+
+Linear layers train by oneDNN where MKL, torch's other library for products in fp32, is slower (decision 20).
+"""
 
 from __future__ import annotations
 
+from functools import cache
+from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -12,6 +17,7 @@ from nmt.base.machine import prefers_onednn
 
 BLOCKS = (1024, 256, 64)  # rows per product: oneDNN compiles up to 1 MiB of code for each number, and keeps it
 MIN_WEIGHTS = 1 << 14  # with smaller matrices, calls of oneDNN take longer than they save
+MAX_NORM_SIZE = 2048  # features of a layer norm whose gradients a GPU computes in one pass
 
 
 class Linear(nn.Linear):
@@ -22,6 +28,25 @@ class Linear(nn.Linear):
         if torch.is_grad_enabled() and self.weight.requires_grad and is_faster(input, self.weight):
             return _Linear.apply(input, self.weight, self.bias)
         return super().forward(input)
+
+
+class LayerNorm(nn.LayerNorm):
+    """`nn.LayerNorm`, with all of its gradients in one pass on a GPU that has Triton."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Normalize input [..., D]."""
+        trains = input.is_cuda and torch.is_grad_enabled() and not torch.compiler.is_compiling()
+        if trains and input.size(-1) <= MAX_NORM_SIZE and has_triton():
+            from nmt.model.kernels.gpu.norm_gradients import NormInOnePass
+
+            return NormInOnePass.apply(input, self.weight, self.bias, self.eps)
+        return super().forward(input)
+
+
+@cache
+def has_triton() -> bool:
+    """Return whether Triton is installed, in which the kernels for NVIDIA GPUs are written."""
+    return find_spec("triton") is not None
 
 
 class _Linear(torch.autograd.Function):

@@ -1,8 +1,9 @@
-"""Two ways to put right-padded rows [B, T] into a single row, in which position-wise operations process them.
+"""Three ways to put sentences into a single row, in which position-wise operations process their tokens.
 
-`Packing` leaves out the padding, so that linear layers, norms and dropout process only real tokens. `Flattening` keeps
-it, and appends filler, so that matrix products have few different shapes. Attention, which mixes the positions of a
-row, gets the rows back.
+`Packing` leaves out the padding of right-padded rows [B, T], so that linear layers, norms and dropout process only real
+tokens. `Flattening` keeps it, and appends filler, so that matrix products have few different shapes. For both,
+attention, which mixes the positions of a row, gets the rows back. `Segments` describes a row that was never padded, for
+attention that finds the sentences in it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nmt.base.device import to_device
 from nmt.base.special_tokens import PAD_ID
 
 ROW_MULTIPLE = 64  # numbers of rows of a matrix product are rounded up to this where each number costs memory and time
@@ -32,38 +32,17 @@ class Packing(NamedTuple):
     """The positions of the N real tokens of right-padded rows [B, T]."""
 
     real: Tensor  # [N]: the index of each real token among the B x T positions, in order
-    offsets: Tensor  # [B + 1], int32: the start of each row among the N tokens, then N; with filler [B + 2]
     inverse: Tensor  # [B x T]: the index of each position among the N tokens; arbitrary but valid at padding
     positions: Tensor  # [N]: the position of each real token in its row, from 0
     width: int  # T
 
     @classmethod
-    def from_ids(cls, ids: Tensor, real: Tensor | None = None) -> Packing:
-        """Find the real tokens of ids [B, T]. On a GPU this synchronizes with the host, unless `real` [N] is given."""
-        is_real = ids != PAD_ID
-        if real is None:
-            real = is_real.flatten().nonzero().squeeze(1)
-        offsets = F.pad(is_real.sum(1).cumsum(0), (1, 0)).to(torch.int32)
-        inverse = (is_real.flatten().cumsum(0) - 1).clamp_min(0)
-        return cls(real, offsets, inverse, real % ids.size(1), ids.size(1))
-
-    def filled(self) -> Packing:
-        """Append a sentence of 1 to `ROW_MULTIPLE` filler tokens, so that N is one of few numbers.
-
-        Its tokens are copies of the first of the B x T positions, and attend only to each other.
-        """
-        count = len(self.real)
-        added = ROW_MULTIPLE - count % ROW_MULTIPLE
-        return self._replace(
-            real=F.pad(self.real, (0, added)),
-            offsets=F.pad(self.offsets, (0, 1), value=count + added),
-            positions=F.pad(self.positions, (0, added)),
-        )
-
-    def to(self, device: torch.device) -> Packing:
-        """Copy the packing to `device`, asynchronously if it is a GPU."""
-        real, offsets, inverse = (to_device(tensor, device) for tensor in (self.real, self.offsets, self.inverse))
-        return Packing(real, offsets, inverse, to_device(self.positions, device), self.width)
+    def from_ids(cls, ids: Tensor) -> Packing:
+        """Find the real tokens of ids [B, T]. On a GPU this synchronizes with the host."""
+        is_real = (ids != PAD_ID).flatten()
+        real = is_real.nonzero().squeeze(1)
+        inverse = (is_real.cumsum(0) - 1).clamp_min(0)
+        return cls(real, inverse, real % ids.size(1), ids.size(1))
 
     def pack(self, states: Tensor) -> Tensor:
         """Pack states [B, T, ...] into [1, N, ...]."""
@@ -72,6 +51,32 @@ class Packing(NamedTuple):
     def unpack(self, states: Tensor) -> Tensor:
         """Unpack states [1, N, ...] into [B, T, ...], with arbitrary finite values at padding."""
         return states[0].index_select(0, self.inverse).unflatten(0, (-1, self.width))
+
+
+class Segments(NamedTuple):
+    """Sentences of one row [1, N] of a block, one after the other. They are laid out on the host."""
+
+    offsets: Tensor  # [S + 1], int32: the start of each sentence, then N; sentences may be empty
+    positions: Tensor  # [N]: the position of each token in its sentence, from 0
+    width: int  # tokens of the longest sentence, at most
+
+    def pack(self, ids: Tensor) -> Tensor:
+        """Return ids [1, N] as they are."""
+        return ids
+
+    def bias(self, keys: Segments, causal: bool, dtype: torch.dtype) -> Tensor:
+        """Return the bias [N, M] that lets a query attend to `keys` of its sentence; if `causal`, not ahead of it."""
+        allowed = self._sentences()[:, None] == keys._sentences()
+        if causal:
+            allowed &= self.positions[:, None] >= keys.positions
+        return torch.zeros(allowed.shape, dtype=dtype, device=allowed.device).masked_fill_(
+            ~allowed, torch.finfo(dtype).min
+        )
+
+    def _sentences(self) -> Tensor:
+        """Return the number of each token's sentence, [N]."""
+        tokens = torch.arange(len(self.positions), dtype=torch.int32, device=self.positions.device)
+        return torch.searchsorted(self.offsets[1:], tokens, right=True)
 
 
 class Flattening(NamedTuple):
@@ -83,14 +88,10 @@ class Flattening(NamedTuple):
 
     @classmethod
     def from_ids(cls, ids: Tensor) -> Flattening:
-        """Flatten rows like ids [B, T]."""
+        """Flatten rows like ids [B, T], on their device."""
         height, width = ids.shape
         num_positions = -(-height * width // ROW_MULTIPLE) * ROW_MULTIPLE
         return cls(height, width, torch.arange(num_positions, device=ids.device) % width)
-
-    def to(self, device: torch.device) -> Flattening:
-        """Copy the flattening to `device`, asynchronously if it is a GPU."""
-        return self._replace(positions=to_device(self.positions, device))
 
     def pack(self, states: Tensor) -> Tensor:
         """Flatten states [B, T, ...] into [1, N, ...], with zeros as filler."""
@@ -100,3 +101,6 @@ class Flattening(NamedTuple):
     def unpack(self, states: Tensor) -> Tensor:
         """Unflatten states [1, N, ...] into [B, T, ...], without the filler."""
         return states[0, : self.height * self.width].unflatten(0, (self.height, self.width))
+
+
+Layout = Packing | Flattening | Segments

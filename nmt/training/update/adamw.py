@@ -23,20 +23,20 @@ class AdamW:
         self.state: dict[str, dict[str, Tensor]] = {}
 
     @torch.no_grad()
-    def step(self, lr: float, is_finite: Tensor) -> None:
-        """Update the parameters by their gradients, unless `is_finite` [] is False.
+    def step(self, grads: Mapping[str, Tensor], lr: float | Tensor, is_finite: Tensor) -> None:
+        """Update the parameters that have one of `grads`, by name, unless `is_finite` [] is False.
 
         On CPUs and CUDA devices, only the device reads `is_finite`.
         """
         if not self.fused and not is_finite:
             return
-        trained = {name: p for name, p in self.parameters.items() if p.grad is not None}
+        trained = {name: p for name, p in self.parameters.items() if name in grads}
         for name in trained.keys() - self.state.keys():
             self.state[name] = self.initial_state(trained[name])
         states = [self.state[name] for name in trained]
         adamw(
             list(trained.values()),
-            [p.grad for p in trained.values() if p.grad is not None],
+            [grads[name] for name in trained],
             [state["exp_avg"] for state in states],
             [state["exp_avg_sq"] for state in states],
             [],

@@ -90,75 +90,59 @@ class Optimizer:
             self.master = {n: nn.Parameter(p.detach().clone()) for n, p in self.model_parameters.items()}
             for parameter in self.model_parameters.values():
                 parameter.data = parameter.data.to(dtype)
-        self._grads: dict[str, Tensor] = {}  # fp32 buffers for gradients of a bf16 or fp16 model, reused by all updates
+        # The gradients of all parameters, to which each batch adds. They stay where they are, for recorded updates.
+        sizes = [parameter.numel() for parameter in self.master.values()]
+        self.gradients = torch.zeros(sum(sizes), device=model.device)
+        self._views = [
+            part.view_as(parameter)
+            for part, parameter in zip(self.gradients.split(sizes), self.master.values(), strict=True)
+        ]
+        for parameter, view in zip(self.master.values(), self._views, strict=True):
+            parameter.grad = view
         self.loss_scale = LossScale(model.device) if dtype == torch.float16 else None
         self.adam = AdamW(self.master, config.betas, config.eps)
 
-    @torch.no_grad()
-    def accumulate(self) -> None:
-        """Add the model's gradients to those of the master copy. Call this after each backward pass."""
-        if not self.reduced:
-            return
-        first: list[tuple[Tensor, Tensor]] = []  # (gradient of the master copy, gradient of the model)
-        later: list[tuple[Tensor, Tensor]] = []
-        for name, parameter in self.model_parameters.items():
-            if parameter.grad is None:
-                continue
-            master = self.master[name]
-            if master.grad is None:
-                master.grad = self._grad_buffer(name)
-                first.append((master.grad, parameter.grad))
-            else:
-                later.append((master.grad, parameter.grad))
-            parameter.grad = None
-        for targets, sources in _chunks(first):
-            torch._foreach_copy_(targets, sources)
-        for targets, sources in _chunks(later):
-            widened = [torch.empty_like(target) for target in targets]
-            torch._foreach_copy_(widened, sources)
-            torch._foreach_add_(targets, widened)
+    def scaled(self, scale: float | Tensor) -> float | Tensor:
+        """Return the factor of a loss with the loss scale in it, if there is one."""
+        return scale if self.loss_scale is None else scale * self.loss_scale.scale
 
-    def _grad_buffer(self, name: str) -> Tensor:
-        if name not in self._grads:
-            self._grads[name] = torch.empty_like(self.master[name])
-        return self._grads[name]
+    @torch.no_grad()
+    def accumulate(self, grads: Sequence[Tensor]) -> None:
+        """Add the gradients of the model's parameters to those of the master copy, in fp32."""
+        for targets, sources in _chunks(self._views, grads):
+            widened = sources
+            if self.reduced:
+                widened = [torch.empty_like(target) for target in targets]
+                torch._foreach_copy_(widened, sources)
+            torch._foreach_add_(targets, widened)
 
     @torch.no_grad()
     def sum_gradients(self, group: ProcessGroup) -> None:
         """Sum the accumulated gradients over all ranks, in fp32, in one exchange."""
-        if group.world_size == 1:
-            return
-        for name, master in self.master.items():
-            if master.grad is None:  # every process must send the same number of values
-                master.grad = self._grad_buffer(name).zero_()
-        grads = [master.grad for master in self.master.values() if master.grad is not None]
-        total = group.sum(torch.cat([grad.flatten() for grad in grads]))
-        parts = total.split([grad.numel() for grad in grads])
-        torch._foreach_copy_(grads, [part.view_as(grad) for part, grad in zip(parts, grads, strict=True)])
+        if group.world_size > 1:
+            self.gradients.copy_(group.sum(self.gradients))
 
     def zero_grad(self) -> None:
-        """Drop the accumulated gradients and free their memory."""
-        self._grads.clear()
-        for parameter in (*self.model_parameters.values(), *self.master.values()):
-            parameter.grad = None
-        if next(iter(self.master.values())).is_cuda:
+        """Drop the accumulated gradients, and free memory that torch keeps of a GPU."""
+        self.gradients.zero_()
+        if self.gradients.is_cuda:
             torch.cuda.empty_cache()
 
     @torch.no_grad()
-    def step(self, lr: float, loss: Tensor | None = None) -> Tensor:
+    def step(self, lr: float | Tensor, loss: Tensor | None = None) -> Tensor:
         """Clip, apply and clear the gradients; return their norm before clipping.
 
         If the norm or `loss` (summed over all processes) is not finite, weights and moments do not change. The device
         decides that, so that the host does not wait for it.
         """
         if self.loss_scale is not None:
-            grads = [master.grad for master in self.master.values() if master.grad is not None]
-            torch._foreach_mul_(grads, 1 / self.loss_scale.scale)
-        norm = nn.utils.clip_grad_norm_(self.master.values(), self.max_norm)
+            self.gradients.mul_(1 / self.loss_scale.scale)
+        # As torch.nn.utils.clip_grad_norm_: the norm of the parameters' norms.
+        norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(self._views)))
+        self.gradients.mul_((self.max_norm / (norm + 1e-6)).clamp(max=1.0))
         is_finite = torch.isfinite(norm if loss is None else norm + loss)
-        self.adam.step(lr, is_finite)
-        for master in self.master.values():
-            master.grad = None
+        self.adam.step(dict(zip(self.master, self._views, strict=True)), lr, is_finite)
+        self.gradients.zero_()
         if self.loss_scale is not None:
             self.loss_scale.adapt(is_finite)
         if self.reduced:
@@ -186,17 +170,11 @@ class Optimizer:
         return {"step": torch.zeros(()), "exp_avg": parameter, "exp_avg_sq": parameter}
 
 
-def _chunks(pairs: Sequence[tuple[Tensor, Tensor]]) -> Iterator[tuple[list[Tensor], list[Tensor]]]:
-    """Yield (targets, sources) lists of about `CHUNK_NUMBERS` numbers each: few launches, little memory at a time."""
-    targets: list[Tensor] = []
-    sources: list[Tensor] = []
-    num_numbers = 0
-    for target, source in pairs:
-        targets.append(target)
-        sources.append(source)
+def _chunks(targets: Sequence[Tensor], sources: Sequence[Tensor]) -> Iterator[tuple[list[Tensor], list[Tensor]]]:
+    """Yield parts of both lists of about `CHUNK_NUMBERS` numbers each: few launches, little memory at a time."""
+    start = num_numbers = 0
+    for end, target in enumerate(targets, 1):
         num_numbers += target.numel()
-        if num_numbers >= CHUNK_NUMBERS:
-            yield targets, sources
-            targets, sources, num_numbers = [], [], 0
-    if targets:
-        yield targets, sources
+        if num_numbers >= CHUNK_NUMBERS or end == len(targets):
+            yield list(targets[start:end]), list(sources[start:end])
+            start, num_numbers = end, 0

@@ -13,8 +13,9 @@ from nmt.model.transformer import Transformer
 from nmt.training.update import optimizer as optimizer_module
 from nmt.training.update import step as step_module
 from nmt.training.update.distributed import ProcessGroup
+from nmt.training.update.loss import BatchLoss
 from nmt.training.update.optimizer import LossScale, Optimizer, learning_rate
-from nmt.training.update.step import BatchLoss, Packings, Step
+from nmt.training.update.step import Step
 
 
 @pytest.mark.parametrize(
@@ -48,8 +49,8 @@ def make() -> Transformer:
 
 def one_update(model, optimizer, lr):
     src = torch.tensor([[5, 6, 7]])
-    model(src, src).float().square().mean().backward()
-    optimizer.accumulate()
+    loss = model(src, src).float().square().mean()
+    optimizer.accumulate(torch.autograd.grad(loss, list(model.parameters())))
     return optimizer.step(lr)
 
 
@@ -110,15 +111,15 @@ def test_bf16_gradients_of_micro_batches_are_added_up_in_fp32_and_exchanged_once
     for each in (ProcessGroup(), group):
         model = make().eval()
         optimizer = Optimizer(model, TrainingConfig(clip_norm=0), torch.bfloat16)
-        monkeypatch.setattr(optimizer.adam, "step", lambda *_, optimizer=optimizer: sums.append(
-            {name: p.grad.clone() for name, p in optimizer.master.items()}
+        monkeypatch.setattr(optimizer.adam, "step", lambda grads, *_: sums.append(
+            {name: grad.clone() for name, grad in grads.items()}
         ))  # fmt: skip
         Step(model, optimizer, each)(batches, num_tokens, 1e-3, 0.1)
     assert group.exchanged == [(torch.float32, model.num_parameters())]
     model.zero_grad()
     expected = {name: torch.zeros_like(p, dtype=torch.float32) for name, p in model.named_parameters()}
     for batch in batches:
-        (BatchLoss(model)(batch, 0.1, Packings.flattening(batch)) * (1 / num_tokens)).backward()
+        (BatchLoss(model)(batch, 0.1, flattened=True) * (1 / num_tokens)).backward()
         for name, p in model.named_parameters():
             expected[name] += p.grad.float()
             p.grad = None
@@ -134,9 +135,9 @@ def test_accumulated_gradients_keep_their_memory_from_update_to_update():
     addresses = []
     for lr in (1e-3, 1e-3):
         src = torch.tensor([[5, 6, 7]])
-        model(src, src).float().square().mean().backward()
-        optimizer.accumulate()
-        addresses.append({name: p.grad.data_ptr() for name, p in optimizer.master.items()})
+        loss = model(src, src).float().square().mean()
+        optimizer.accumulate(torch.autograd.grad(loss, list(model.parameters())))
+        addresses.append(optimizer.gradients.data_ptr())
         optimizer.step(lr)
     assert addresses[0] == addresses[1]
 

@@ -1,0 +1,193 @@
+"""Updates on blocks: those of padded batches, the same operations for every batch, and a failed recording."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map
+
+from nmt.base.special_tokens import PAD_ID
+from nmt.config import TrainingConfig
+from nmt.data.store.batching import Batch, collate
+from nmt.training.update.block import Block, BlockShape
+from nmt.training.update.distributed import ProcessGroup
+from nmt.training.update.loss import BatchLoss
+from nmt.training.update.optimizer import Optimizer
+from nmt.training.update.step import Step
+from tests.model.test_transformer import every_kind, make
+
+SHAPE = BlockShape.holding(num_src=100, num_tgt=120, num_sentences=9, width=10)
+
+
+def batches(count: int, seed: int = 1, longest: int = 9) -> list[Batch]:
+    draw = random.Random(seed)
+
+    def side(num_rows):
+        return [[draw.randrange(4, 13) for _ in range(draw.randint(1, longest))] for _ in range(num_rows)]
+
+    sizes = [draw.randint(2, 9) for _ in range(count)]
+    return [collate(side(size), side(size), 60, 60) for size in sizes]
+
+
+def make_step(shape, recorder=None, dtype=torch.float32, **kind):
+    kind = {"dropout": 0.0, "embedding_dropout": 0.0, **kind}
+    model = make(**kind).train()
+    step = Step(model, Optimizer(model, TrainingConfig(), dtype), ProcessGroup())
+    if shape is not None:
+        step.record(shape, 0.1, recorder)
+    return step
+
+
+def results_of(step, updates):
+    found = []
+    for number, parts in enumerate(updates, 1):
+        num_tokens = sum(batch.num_tgt_tokens for batch in parts)
+        found.append(torch.stack(step(parts, num_tokens, 1e-3 / number, 0.1)))
+    return torch.stack(found)
+
+
+@every_kind
+def test_updates_on_a_block_are_those_of_padded_batches(kind):
+    updates = [batches(1, 1), batches(3, 2), batches(1, 3)]
+    padded, on_block = (results_of(make_step(shape, **kind), updates) for shape in (None, SHAPE))
+    assert torch.allclose(on_block, padded, rtol=1e-4)
+
+
+def test_gradients_on_a_block_are_those_of_padded_batches():
+    (batch,) = batches(1)
+    model = make(dropout=0.0, embedding_dropout=0.0).train()
+    loss_of, block = BatchLoss(model), Block(SHAPE, torch.device("cpu"))
+    block.fill(batch, 1.0, 1e-3)
+    padded, on_block = (
+        torch.autograd.grad(loss, loss_of.parameters)
+        for loss in (loss_of(batch, 0.1), loss_of.of_block(block.contents(), 0.1))
+    )
+    for (name, _), expected, gradient in zip(model.named_parameters(), padded, on_block, strict=True):
+        assert torch.allclose(gradient, expected, atol=1e-5), name
+
+
+def test_batches_that_the_block_cannot_hold_are_computed_as_they_are():
+    large = collate([[*range(4, 12)]] * 9, [[*range(4, 12)]] * 9, 60, 60)  # 81 tokens a side
+    updates = [batches(1), [large, large], [*batches(1), large]]
+    step = make_step(BlockShape.holding(num_src=60, num_tgt=60, num_sentences=9, width=10))
+    assert torch.allclose(results_of(step, updates), results_of(make_step(None), updates), rtol=1e-4)
+    assert step.num_launched == 3
+    assert step.recorded.backward.num_calls == 2
+
+
+class Operations(TorchDispatchMode):
+    """List each operation with its shapes, dtypes and other arguments."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        describe = lambda each: (tuple(each.shape), each.dtype) if isinstance(each, torch.Tensor) else each  # noqa: E731
+        self.seen.append(f"{func} {tree_map(describe, (args, kwargs or {}))}")
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_no_operation_of_an_update_depends_on_its_batch_its_rate_or_the_number_of_its_batches(dtype):
+    step = make_step(SHAPE, dtype=dtype, dropout=0.1)
+    first, second = batches(2, 7)
+    results_of(step, [[first], [second]])  # the first one allocates
+
+    def operations(batch, scale, lr):
+        step.recorded.block.fill(batch, scale, lr)
+        with Operations() as listed:
+            step.recorded.backward()
+            step.recorded.change()
+        return listed.seen
+
+    expected = operations(first, 1 / 50, 1e-3)
+    assert len(expected) > 100
+    for other in ((first, 1 / 50, 1e-3), (first, 1 / 50, 7e-4), (second, 1 / 50, 1e-3), (second, 1 / 83, 2e-3)):
+        assert operations(*other) == expected
+    waits = ("nonzero", "masked_select", "unique")
+    assert not [line for line in expected if any(f"aten.{name}" in line for name in waits)]
+
+
+def test_a_recording_begins_after_three_calls_and_is_replayed_from_then_on():
+    recorded = []
+
+    def recorder(work, device):
+        recorded.append(work)
+        return work
+
+    updates = [[batch] for batch in batches(7)]
+    step = make_step(SHAPE, recorder)
+    assert torch.equal(results_of(step, updates), results_of(make_step(SHAPE), updates))
+    halves = (step.recorded.backward, step.recorded.change)
+    assert [half.num_replays for half in halves] == [4, 4]
+    assert recorded == [half.work for half in halves]
+
+
+def test_a_recording_that_fails_leaves_a_training_with_the_same_losses_and_says_so(caplog):
+    def recorder(work, device):
+        raise RuntimeError("operation not permitted when stream is capturing")
+
+    updates = [[batch] for batch in batches(6)]
+    step = make_step(SHAPE, recorder)
+    assert torch.equal(results_of(step, updates), results_of(make_step(SHAPE), updates))
+    assert step.recorded.backward.num_replays == 0
+    assert "training without CUDA graphs" in caplog.text
+    assert "stream is capturing" in caplog.text
+
+
+def test_two_updates_of_one_batch_change_the_weights_twice():
+    """A state that is replaced instead of written in place would stand still in a replay."""
+    step, (batch,) = make_step(SHAPE, lambda work, device: work), batches(1)
+    results_of(step, [[batch]] * 4)
+    before = [parameter.detach().clone() for parameter in step.loss.parameters]
+    state = step.optimizer.adam.state["output_proj.weight"]["step"].clone()
+    results_of(step, [[batch]])
+    assert all(
+        not torch.equal(old, new) for old, new in zip(before, step.loss.parameters, strict=True) if new.numel() > 30
+    )
+    assert step.optimizer.adam.state["output_proj.weight"]["step"] == state + 1
+
+
+def test_an_update_whose_loss_is_not_finite_changes_no_weight():
+    step, (batch,) = make_step(SHAPE), batches(1)
+    with torch.no_grad():
+        step.loss.model.decoder_norm.weight.fill_(float("nan"))
+    before = step.loss.model.src_embedding.tokens.weight.detach().clone()
+    loss, norm = step([batch], batch.num_tgt_tokens, 1e-3, 0.1)
+    assert not torch.isfinite(loss + norm)
+    assert torch.equal(step.loss.model.src_embedding.tokens.weight, before)
+
+
+pairs = st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=1, max_size=9)
+
+
+@given(st.lists(pairs, min_size=1, max_size=4))
+def test_a_block_holds_every_token_once_and_filler_has_no_loss(lengths_of_batches):
+    block = Block(SHAPE, torch.device("cpu"))
+    for lengths in lengths_of_batches:
+        sides = [[[*range(4, 4 + length[side])] for length in lengths] for side in (0, 1)]
+        batch = collate(*sides, 60, 60)
+        assert SHAPE.fits(batch)
+        block.fill(batch, 0.5, 0.25)
+        contents = block.contents()
+        for ids, padded in (
+            (contents.src, batch.src),
+            (contents.tgt_in, batch.tgt_in),
+            (contents.tgt_out, batch.tgt_out),
+        ):
+            real = padded[padded != PAD_ID]
+            assert torch.equal(ids[0, : len(real)], real)
+        assert (contents.tgt_out != PAD_ID).sum() == batch.num_tgt_tokens
+        for segments, padded in ((contents.sources, batch.src), (contents.targets, batch.tgt_out)):
+            counts = segments.offsets.diff()
+            assert counts[: len(lengths)].tolist() == (padded != PAD_ID).sum(1).tolist()
+            assert (counts >= 0).all()
+            assert counts.max() <= SHAPE.width
+            assert segments.offsets[-1] == len(segments.positions)
+        assert (contents.scale, contents.lr) == (0.5, 0.25)
