@@ -25,7 +25,7 @@ DEV := .venv/.installed-dev
 DOCS := .venv/.installed-docs
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test test-slow test-machines coverage torture guards sanitize bench bench-train bench-translate \
+.PHONY: help setup demo check test test-slow test-kernels test-machines coverage torture guards sanitize bench bench-train bench-translate \
 	bench-compare docs docs-serve dist clean
 
 help:  ## list these targets
@@ -46,6 +46,11 @@ test: $(DEV)  ## run the tests that take seconds, in one process per core
 
 test-slow: $(DEV)  ## run the tests that take minutes
 	$(BIN)/python -m pytest -m slow $(TEST_ARGS)
+
+test-kernels: $(DEV)  ## run the GPU's kernels in Triton's interpreter, and compile them for an H100; installs 1 GB into build/triton
+	$(BIN)/python -m pip install --quiet --upgrade --target build/triton --no-deps $(PIP_ARGS) triton
+	PYTHONPATH=build/triton TRITON_INTERPRET=1 $(BIN)/python -m pytest tests/model/kernels/gpu $(TEST_ARGS)
+	PYTHONPATH=build/triton $(BIN)/python -m pytest tests/model/kernels/gpu $(TEST_ARGS)
 
 test-machines: $(DEV)  ## run the tests on emulated machines: no AVX-512, AVX2 or MKL, one core, four threads, under load (scripts/machines.py)
 	$(BIN)/python scripts/machines.py $(MACHINES) -- $(TEST_ARGS)
