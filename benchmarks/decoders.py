@@ -70,6 +70,12 @@ class _Numbered(NamedTuple):
 
 
 def _ctranslate2(model: Transformer, device: torch.device, length: int) -> Decode:
+    translate = ctranslate2_of(model, device)
+    return lambda src: translate(src, 1, length)
+
+
+def ctranslate2_of(model: Transformer, device: torch.device) -> Callable[[Tensor, int, int], object]:
+    """Return a function of CTranslate2 with the weights of `model`: (src [B, S], beam size, length of the outputs)."""
     import ctranslate2
 
     numbered = _Numbered(model.output_proj.weight.size(0))
@@ -77,10 +83,13 @@ def _ctranslate2(model: Transformer, device: torch.device, length: int) -> Decod
         write_ctranslate2(model, cast("TokenizerPair", _Pair(numbered, numbered)), Path(folder))
         kind = "float16" if device.type == "cuda" else "default"
         translator = ctranslate2.Translator(folder, device=device.type, compute_type=kind)
-    limits = {"min_decoding_length": length, "max_decoding_length": length}
-    return lambda src: translator.translate_batch(
-        [numbered.tokens(row) for row in src.tolist()], beam_size=1, max_batch_size=0, **limits
-    )
+
+    def translate(src: Tensor, beam_size: int, length: int) -> object:
+        rows = [numbered.tokens(row) for row in src.tolist()]
+        limits = {"min_decoding_length": length, "max_decoding_length": length}
+        return translator.translate_batch(rows, beam_size=beam_size, max_batch_size=0, **limits)
+
+    return translate
 
 
 class _Pair(NamedTuple):

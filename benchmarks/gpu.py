@@ -24,6 +24,7 @@ from typing import Any
 
 import torch
 from decoders import decoders_of
+from gpu_plan import run_item, run_plan, shape_of
 from growth import random_batch
 from harness import HERE, ROOT, clean_environment, keep, say, table
 from harness import machine as describe
@@ -37,7 +38,7 @@ from nmt.config.model import ModelConfig
 from nmt.config.training import TrainingConfig
 from nmt.data.store.batching import Batch
 from nmt.model.transformer import Transformer
-from nmt.training.environment import choose_packing
+from nmt.training.environment import choose_blocks
 from nmt.training.monitor import TrainingFlops
 from nmt.training.update.distributed import ProcessGroup
 from nmt.training.update.optimizer import Optimizer
@@ -96,6 +97,11 @@ PARTS = ("tests", "training", "decoding", "multi30k")
 def main() -> None:
     """Test, measure, print the tables, save the JSON. Exit code 1 without a GPU, or if a test fails."""
     options = parse_arguments()
+    if options.item:
+        run_item(options.item, options.json, options.dry_run)
+        return
+    if options.plan:
+        sys.exit(bool(run_plan(options.json or ROOT / "build" / "gpu-plan.json", options.dry_run, options.items)))
     device = choose_device("auto")
     precision = choose_precision("auto", device)
     result: dict[str, Any] = {"benchmark": "gpu", "machine": describe(torch.get_num_threads())}
@@ -121,7 +127,13 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--repeats", type=int, default=3, help="measurements of each, alternating (3)")
     parser.add_argument("--json", type=Path, help="file for the result, updated after each size and part")
     parser.add_argument("--quick", action="store_true", help="tiny models on any device, to check that it works")
+    parser.add_argument("--plan", action="store_true", help="do the items of gpu_plan.py, in ten minutes at most")
+    parser.add_argument("--dry-run", action="store_true", help="with --plan: small and eager, on the CPU")
+    parser.add_argument("--items", type=lambda text: text.split(","), help="with --plan: only these items")
+    parser.add_argument("--item", help="do one item of the plan in this process")
     options = parser.parse_args()
+    if options.plan or options.item:
+        return options
     if options.quick:
         options.seconds, options.repeats = 0.05, 1
     elif not torch.cuda.is_available():
@@ -202,8 +214,9 @@ def our_update(
     """Return an update function of nmt, for one batch after the other; it copies the batch to the device."""
     model = size.model().to(device).train()
     optimizer = Optimizer(model, TrainingConfig(), DTYPES[precision])
-    packed = not padded and choose_packing(model)[0]
-    step = Step(model, optimizer, ProcessGroup(), compiled=compiled, packed=packed)
+    step = Step(model, optimizer, ProcessGroup(), compiled=compiled)
+    if not (compiled or padded) and choose_blocks(model)[0]:
+        step.record(shape_of(batches), 0.1)
     following = cycle(batches)
 
     def update() -> None:

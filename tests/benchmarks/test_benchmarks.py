@@ -79,6 +79,20 @@ def test_the_gpu_script_measures_what_it_can_on_a_tiny_model(tmp_path):
     assert all(row["tokens_per_s"] > 0 for row in (*result["training"], *result["decoding"]))
 
 
+def test_a_dry_run_of_the_plan_for_a_gpu_does_every_item_and_no_operation_depends_on_the_batch(tmp_path):
+    kept = tmp_path / "plan.json"
+    command = [sys.executable, BENCH / "gpu.py", "--plan", "--dry-run", "--json", kept]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(kept.read_text())
+    assert result["contract"]["differ"] == [0, 0, 0]
+    assert result["replays"]["bf16"]["plain = plain again"]["weights equal"]
+    assert result["training a"]["recorded"]["tokens_per_s"] > 0
+    assert "operations differ (same batch, other rate, other batch)" in done.stderr.splitlines()[-1]
+    begun = subprocess.run(command, capture_output=True, text=True)
+    assert "==" not in begun.stderr  # every item has a result
+
+
 @pytest.mark.slow
 def test_the_gpu_script_runs_only_the_parts_that_are_asked_for(tmp_path):
     kept = tmp_path / "result.json"

@@ -1,0 +1,564 @@
+"""The items that any GPU met is asked for, each in a process of its own: `python benchmarks/gpu.py --plan`.
+
+A plan takes at most ten minutes. It writes its JSON after each item, and goes on after the last finished item if it was
+stopped. `--dry-run` runs each item small and eager on the CPU. Read the last line of that: it counts the operations of
+an update that depend on the batch, the learning rate or the number of batches, of which a recording allows none.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+import torch
+from harness import HERE, ROOT, say
+from torch import Tensor
+from torch.nn import functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map
+
+from nmt.base.device import DTYPES
+from nmt.base.special_tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+from nmt.config import SearchOptions
+from nmt.config.model import ModelConfig
+from nmt.config.training import TrainingConfig
+from nmt.data.store.batching import Batch, collate
+from nmt.decoding.beam import beam_search
+from nmt.decoding.constraints import Constraints
+from nmt.decoding.cuda_graphs import StepRecordings
+from nmt.decoding.decoder import Decoder
+from nmt.model.kernels.packing import Segments
+from nmt.model.transformer import Transformer
+from nmt.training.monitor import TrainingFlops
+from nmt.training.update.block import BlockShape
+from nmt.training.update.distributed import ProcessGroup
+from nmt.training.update.loss import BatchLoss
+from nmt.training.update.optimizer import Optimizer
+from nmt.training.update.recorded import RecordedUpdate, record_training
+from nmt.training.update.step import Step
+
+Result = dict[str, Any]
+
+SECONDS = 560  # for all items
+SIZES = {  # layers, d_model, heads, d_ff, vocabulary, target tokens of an update
+    "a": (3, 256, 4, 512, 5_000, 4_096),
+    "b": (6, 512, 8, 2048, 32_000, 28_672),
+    "c": (6, 1024, 16, 4096, 32_000, 28_672),
+    "tiny": (1, 32, 2, 64, 300, 256),
+}
+
+
+def device_of(dry: bool) -> torch.device:
+    """Return the device of the items."""
+    return torch.device("cpu" if dry else "cuda")
+
+
+def random_batch(draw: torch.Generator, num_tokens: int, vocab_size: int, mean: int = 28) -> Batch:
+    """Return pairs of 3/4 `mean` to 5/4 `mean` tokens a side, with `num_tokens` target tokens or a little less."""
+    sources, targets, total = list[list[int]](), list[list[int]](), 0
+    while True:
+        lengths = torch.randint(3 * mean // 4, 5 * mean // 4, (2,), generator=draw).tolist()
+        if total + lengths[1] + 1 > num_tokens:
+            return collate(sources, targets, 1024, 1024)
+        src, tgt = (torch.randint(4, vocab_size, (n,), generator=draw).tolist() for n in lengths)
+        sources.append(src)
+        targets.append(tgt)
+        total += lengths[1] + 1
+
+
+def build(name: str, device: torch.device, dtype: torch.dtype) -> tuple[Transformer, Optimizer]:
+    """Return a model of a size and its optimizer."""
+    layers, d_model, heads, d_ff, vocab_size, _ = SIZES[name]
+    torch.manual_seed(1)
+    config = ModelConfig(
+        d_model=d_model, num_heads=heads, d_ff=d_ff, encoder_layers=layers, decoder_layers=layers, max_src_len=256,
+        max_tgt_len=256, dropout=0.1, embedding_dropout=0.1,
+    )  # fmt: skip
+    model = Transformer(config, vocab_size, vocab_size).to(device).train()
+    return model, Optimizer(model, TrainingConfig(), dtype)
+
+
+def batches_of(name: str, count: int = 16, mean: int = 28) -> list[Batch]:
+    """Return batches of a size."""
+    draw = torch.Generator().manual_seed(1)
+    return [random_batch(draw, SIZES[name][5], SIZES[name][4], mean) for _ in range(count)]
+
+
+def shape_of(batches: list[Batch]) -> BlockShape:
+    """Return a block for these batches."""
+    return BlockShape.holding(
+        max(len(batch.src_real) for batch in batches),
+        max(len(batch.tgt_real) for batch in batches),
+        max(len(batch.src) for batch in batches),
+        max(max(batch.src.size(1), batch.tgt_out.size(1)) for batch in batches),
+    )
+
+
+def recorded(
+    name: str, device: torch.device, dtype: torch.dtype, batches: list[Batch], *, record: bool = True
+) -> RecordedUpdate:
+    """Return recorded updates, or such that are always launched step by step."""
+    model, optimizer = build(name, device, dtype)
+    recorder = record_training if record and device.type == "cuda" else None
+    update = RecordedUpdate(BatchLoss(model), optimizer, shape_of(batches), 0.1, record=recorder)
+    torch.manual_seed(1)
+    return update
+
+
+def endless(update: RecordedUpdate, batches: list[Batch]) -> Callable[[], None]:
+    """Return a function that does the next update, of one batch."""
+    following = cycle(batches)
+
+    def work() -> None:
+        batch = next(following)
+        update.add(batch, 1 / batch.num_tgt_tokens, 1e-4)
+        update.finish()
+
+    return work
+
+
+class Operations(TorchDispatchMode):
+    """Lists each operation with its shapes, dtypes and arguments that are no tensors."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.listed: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        described = tree_map(lambda x: (tuple(x.shape), x.dtype) if isinstance(x, Tensor) else x, (args, kwargs or {}))
+        self.listed.append(f"{func} {described}")
+        return func(*args, **(kwargs or {}))
+
+
+def contract(dry: bool) -> Result:
+    """Count the operations of an update that differ with the batch, the learning rate and the number of batches."""
+    batches = batches_of("tiny", 3)
+    update = recorded("tiny", torch.device("cpu"), torch.bfloat16, batches)
+    for _ in range(2):  # the first one allocates
+        update.add(batches[0], 0.01, 1e-3)
+        update.finish()
+
+    def operations(batch: Batch, lr: float, count: int) -> list[str]:
+        update.block.fill(batch, 1 / count, lr)
+        with Operations() as listed:
+            update.backward()
+            update.change()
+        return listed.listed
+
+    first = operations(batches[0], 1e-3, 100)
+    others = [operations(batches[0], 1e-3, 100), operations(batches[0], 7e-4, 100), operations(batches[1], 1e-3, 53)]
+    differ = [sum(a != b for a, b in zip(first, other, strict=True)) for other in others]
+    waits = ("_local_scalar_dense", "nonzero", "masked_select", "index.Tensor", "_to_copy")
+    kinds = Counter(line.split(" ")[0].removeprefix("aten.") for line in first)
+    return {
+        "differ": differ,
+        "operations": len(first),
+        "may_wait": {kind: count for kind, count in kinds.items() if kind.split(".")[0] in waits or kind in waits},
+    }
+
+
+def replays(dry: bool) -> Result:
+    """Compare 20 updates launched one by one with 20 of which all but three are replayed (T8)."""
+    return {precision: compare_replays(dry, DTYPES[precision]) for precision in ("bf16", "fp32")}
+
+
+def compare_replays(dry: bool, dtype: torch.dtype) -> Result:
+    """Compare losses, norms and weights of two trainings of either kind."""
+    device, name = device_of(dry), "tiny" if dry else "a"
+    batches = batches_of(name, 5 if dry else 20)
+    found: Result = {}
+    runs = {}
+    for label, record in (("plain", False), ("plain again", False), ("recorded", True), ("recorded again", True)):
+        update = recorded(name, device, dtype, batches, record=record)
+        losses = []
+        for batch in batches:
+            update.add(batch, 1 / batch.num_tgt_tokens, 1e-3)
+            losses.append(update.finish())
+        weights = torch.cat([p.detach().flatten() for p in update.optimizer.master.values()]).cpu()
+        runs[label] = ([(float(a), float(b)) for a, b in losses], weights)
+        found[f"replays, {label}"] = update.backward.num_replays
+    for a, b in (("plain", "plain again"), ("recorded", "recorded again"), ("plain", "recorded")):
+        equal_losses = sum(x == y for x, y in zip(runs[a][0], runs[b][0], strict=True))
+        found[f"{a} = {b}"] = {
+            "equal updates": equal_losses,
+            "weights equal": bool(torch.equal(runs[a][1], runs[b][1])),
+            "largest difference of weights": float((runs[a][1] - runs[b][1]).abs().max()),
+        }
+    found["losses"] = [round(x / b.num_tgt_tokens, 4) for (x, _), b in zip(runs["recorded"][0], batches, strict=True)]
+    return found
+
+
+def waits(dry: bool) -> Result:
+    """Train with torch's detection of host waits as errors (T9)."""
+    device, name = device_of(dry), "tiny" if dry else "a"
+    batches = batches_of(name, 4)
+    update = recorded(name, device, torch.bfloat16, batches)
+    for number in range(12):
+        if number == 6 and not dry:
+            torch.cuda.set_sync_debug_mode("error")
+        update.add(batches[number % 4], 1e-3, 1e-3)
+        update.finish()
+    if not dry:
+        torch.cuda.set_sync_debug_mode("default")
+    return {"waits": 0}
+
+
+def timed(work: Callable[[], object], device: torch.device, seconds: float) -> tuple[float, float]:
+    """Return the seconds of one call, and those that the host took to launch it, over about `seconds`."""
+
+    def wait() -> None:
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+
+    work()
+    wait()
+    started = time.perf_counter()
+    for _ in range(3):
+        work()
+    wait()
+    count = max(3, round(seconds / max(1e-5, (time.perf_counter() - started) / 3)))
+    started = time.perf_counter()
+    for _ in range(count):
+        work()
+    launched = time.perf_counter() - started
+    wait()
+    return (time.perf_counter() - started) / count, launched / count
+
+
+def updates_of(
+    name: str, device: torch.device, batches: list[Batch]
+) -> Iterator[tuple[str, Callable[[], object], Callable[[], int]]]:
+    """Yield each way to train: its name, an update, and how many of its updates were replayed."""
+    model, optimizer = build(name, device, torch.bfloat16)
+    step, following = Step(model, optimizer, ProcessGroup()), cycle(batches)
+
+    def launched() -> None:
+        batch = next(following)
+        step([batch], batch.num_tgt_tokens, 1e-4, 0.1)
+
+    yield "launched, flattened", launched, lambda: 0
+    update = recorded(name, device, torch.bfloat16, batches)
+    work = endless(update, batches)
+    for _ in range(4):
+        work()
+    yield "recorded", work, lambda: update.backward.num_replays
+
+
+def training(name: str, dry: bool) -> Result:
+    """Measure tokens per second, the host's share, kernels per update, memory, and the share of a large product."""
+    device, size = device_of(dry), "tiny" if dry else name
+    batches = batches_of(size)
+    tokens = statistics.mean(batch.num_tgt_tokens for batch in batches)
+    found: Result = {"tokens": tokens}
+    lengths = [((b.src != PAD_ID).sum(1).numpy(), (b.tgt_out != PAD_ID).sum(1).numpy()) for b in batches]
+    flops_of = TrainingFlops(build(size, torch.device("cpu"), torch.float32)[0])
+    flops = statistics.mean(flops_of(*each) for each in lengths)
+    for label, work, num_replays in updates_of(size, device, batches):
+        if device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats()
+        turns = [timed(work, device, 0.02 if dry else 1.5) for _ in range(3)]
+        seconds = statistics.median(turn[0] for turn in turns)
+        row = {
+            "tokens_per_s": round(tokens / seconds),
+            "turns": [round(tokens / turn[0]) for turn in turns],
+            "ms": round(1000 * seconds, 3),
+            "host_ms": round(1000 * statistics.median(turn[1] for turn in turns), 3),
+            "tflops": round(flops / seconds / 1e12, 1),
+            "replays": num_replays(),
+        }
+        if device.type == "cuda":
+            row["gib"] = round(torch.cuda.max_memory_allocated() / 2**30, 2)
+            row |= profile(work, 3)
+        found[label] = row
+        say(f"{name} {label}: {json.dumps(row)}")
+        del work
+        if device.type == "cuda":
+            torch.cuda.empty_cache()
+    return found
+
+
+KINDS = {  # by a part of a kernel's name, the first that fits
+    "_backward_kernel": "attention, gradient", "_forward_kernel": "attention", "_norm_kernel": "norms, gradient",
+    "flash_bwd": "attention, gradient", "flash_fwd": "attention", "fmha": "attention", "loss_kernel": "loss",
+    "gemm": "products", "nvjet": "products", "cutlass": "products", "sm90_xmma": "products", "splitK": "products",
+    "layer_norm_grad": "norms, gradient", "GammaBeta": "norms, gradient", "layer_norm": "norms", "dropout": "dropout",
+    "Adam": "AdamW", "multi_tensor": "foreach", "softmax": "softmax", "reduce": "sums", "embedding": "embedding",
+    "elementwise": "element-wise", "Memcpy": "copies", "Memset": "copies", "cat": "copies", "copy": "copies",
+}  # fmt: skip
+
+
+def profile(work: Callable[[], object], count: int) -> Result:
+    """Return the device's milliseconds of an update by kind of kernel, and the number of kernels."""
+    from torch.profiler import ProfilerActivity
+    from torch.profiler import profile as profiler
+
+    torch.cuda.synchronize()
+    with profiler(activities=[ProfilerActivity.CUDA, ProfilerActivity.CPU]) as seen:
+        for _ in range(count):
+            work()
+        torch.cuda.synchronize()
+    total: Counter[str] = Counter()
+    by_name: Counter[str] = Counter()
+    num_kernels = 0
+    for event in seen.events():
+        if event.device_type != torch.autograd.DeviceType.CUDA or event.name.startswith("Command"):
+            continue
+        kind = next((kind for part, kind in KINDS.items() if part.lower() in event.name.lower()), "other")
+        total[kind] += event.time_range.elapsed_us()
+        by_name[event.name[:90]] += event.time_range.elapsed_us()
+        num_kernels += 1
+    return {
+        "kernels": num_kernels // count,
+        "device_ms": {kind: round(us / count / 1000, 3) for kind, us in total.most_common()},
+        "longest_ms": {kernel: round(us / count / 1000, 3) for kernel, us in by_name.most_common(14)},
+    }
+
+
+def attention(dry: bool) -> Result:
+    """Time kernels of attention, forward and backward: packed rows, rows of 128 with a bias, and a document mask."""
+    device = device_of(dry)
+    dtype = torch.float32 if dry else torch.bfloat16
+    num_tokens, heads, size = (512, 2, 16) if dry else (28_672, 8, 64)
+    found: Result = {}
+    for length in (28, 15):
+        count = num_tokens // length
+        for causal in (False, True):
+            for label, work in attention_kernels(device, dtype, (count, length, heads, size), causal):
+                key = f"{label}, {length} tokens{', causal' if causal else ''}"
+                try:
+                    found[key] = round(1000 * timed(work, device, 0.01 if dry else 0.3)[0], 4)
+                except Exception as error:
+                    found[key] = str(error).splitlines()[0][:200]
+                say(f"{key}: {found[key]}")
+    return found
+
+
+def attention_kernels(
+    device: torch.device, dtype: torch.dtype, sizes: tuple[int, int, int, int], causal: bool
+) -> Iterator[tuple[str, Callable[[], object]]]:
+    """Yield kernels of attention: a name, and forward and backward. `sizes` are sentences, their length, heads, K."""
+    count, length, heads, size = sizes
+    num_tokens = count * length
+    draw = torch.Generator(device).manual_seed(1)
+
+    def inputs(*shape: int) -> list[Tensor]:
+        return [torch.randn(shape, generator=draw, device=device).to(dtype).requires_grad_() for _ in range(4)]
+
+    def both(attend: Callable[[Tensor, Tensor, Tensor], Any], *shape: int) -> Callable[[], object]:
+        query, key, value, above = inputs(*shape)
+        return lambda: torch.autograd.grad(attend(query, key, value), (query, key, value), above.detach())
+
+    offsets = torch.arange(0, num_tokens + 1, length, dtype=torch.int32, device=device)
+    if device.type == "cuda":
+        from torch.nn.attention.varlen import varlen_attn
+
+        window = (-1, 0 if causal else -1)
+        yield (
+            "varlen",
+            both(
+                lambda q, k, v: varlen_attn(q, k, v, offsets, offsets, 64, 64, window_size=window),
+                num_tokens, heads, size,
+            ),
+        )  # fmt: skip
+        from nmt.model.kernels.gpu.segment_attention import segment_attention
+
+        positions = torch.arange(num_tokens, device=device) % length
+        sentences = Segments(offsets, positions, 64)
+        yield (
+            "nmt",
+            both(lambda q, k, v: segment_attention(q, k, v, sentences, sentences, causal), 1, heads, num_tokens, size),
+        )
+    # Sentences side by side, each padded to 32 positions.
+    yield (
+        "padded to 32",
+        both(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=causal), count, heads, 32, size),
+    )
+    per_row = 128 // length
+    rows = -(-count // per_row)
+    number = torch.arange(128, device=device) // length
+    allowed = number[:, None] == number
+    if causal:
+        allowed &= torch.ones_like(allowed).tril()
+    bias = torch.zeros(allowed.shape, device=device, dtype=dtype).masked_fill(~allowed, torch.finfo(dtype).min)
+    bias = bias.expand(rows, 1, 128, 128).contiguous()
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    backends = (
+        [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.CUDNN_ATTENTION] if device.type == "cuda" else [SDPBackend.MATH]
+    )
+    for backend in backends:
+
+        def attend(q: Tensor, k: Tensor, v: Tensor, backend: Any = backend) -> Tensor:
+            with sdpa_kernel(backend):
+                return F.scaled_dot_product_attention(q, k, v, attn_mask=bias)
+
+        yield f"rows of 128, {backend.name}", both(attend, rows, heads, 128, size)
+    if device.type != "cuda":
+        return
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    documents = torch.arange(num_tokens, device=device) // length
+
+    def in_document(batch: Any, head: Any, q: Any, k: Any) -> Any:
+        same = documents[q] == documents[k]
+        return same & (q >= k) if causal else same
+
+    block_mask = create_block_mask(in_document, None, None, num_tokens, num_tokens, device=device, _compile=True)
+    compiled = torch.compile(flex_attention, dynamic=False)
+    yield "flex", both(lambda q, k, v: compiled(q, k, v, block_mask=block_mask), 1, heads, num_tokens, size)
+
+
+def decoding(dry: bool) -> Result:
+    """Decode 1, 64 and 512 sentences greedily and with beam 5, to 64 tokens, beside CTranslate2 in float16."""
+    device = device_of(dry)
+    vocab_size = SIZES["tiny" if dry else "b"][4]
+    model, _ = build("tiny" if dry else "b", torch.device("cpu"), torch.float32)
+    model.eval()
+    length = 6 if dry else 64
+    found: Result = {}
+    peer = None
+    if not dry:
+        try:
+            from decoders import ctranslate2_of
+
+            peer = ctranslate2_of(model, device)
+        except Exception as error:
+            found["ctranslate2"] = str(error)[:300]
+    model = model.to(device, torch.float32 if dry else torch.bfloat16)
+    recordings = StepRecordings([model]) if device.type == "cuda" else None
+    draw = torch.Generator().manual_seed(1)
+    for count in (1, 4) if dry else (1, 64, 512):
+        src = torch.randint(4, vocab_size, (count, 32), generator=draw)
+        src[:, -1] = EOS_ID
+        on_device = src.to(device)
+        for beam in (1, 5):
+            key = f"{count} sentences, beam {beam}"
+
+            @torch.inference_mode()
+            def ours(src: Tensor = on_device, beam: int = beam) -> None:
+                decoder = Decoder([model], src, length, beam, recordings=recordings)
+                if beam == 1:
+                    last = torch.full((decoder.num_sentences,), BOS_ID, device=device)
+                    for _ in range(length):
+                        last = decoder.step(last).argmax(1)
+                    return
+                options = SearchOptions(beam_size=beam)
+                never = [UNK_ID, PAD_ID, BOS_ID, EOS_ID]
+                constraints = Constraints(options, never, (), decoder.num_sentences * beam, device, 0)
+                beam_search(decoder, [length] * len(src), constraints, options)
+
+            systems: dict[str, Callable[[], object]] = {"nmt": ours}
+            if peer is not None:
+                systems["ctranslate2"] = lambda src=src, beam=beam: peer(src, beam, length)  # type: ignore[misc]
+            turns: dict[str, list[float]] = {name: [] for name in systems}
+            try:
+                for _ in range(1 if dry else 3):
+                    for name, work in systems.items():
+                        turns[name].append(timed(work, device, 0.01 if dry else 0.4)[0])
+            except Exception as error:
+                found[f"{key}, failure"] = str(error)[:300]
+            found[key] = {name: round(count * length / statistics.median(each)) for name, each in turns.items() if each}
+            say(f"{key}: {found[key]}")
+    return found
+
+
+def multi30k(dry: bool) -> Result:
+    """Train Multi30k from the command on; return the seconds at which each validation was logged, and test scores."""
+    if dry:
+        return {"skipped": "trains for minutes on a CPU"}
+    run = ROOT / "build" / "bench" / "gpu-multi30k"
+    command = [sys.executable, "-m", "nmt", "train", "--config", "configs/multi30k-de-en.yaml", "--run", str(run)]
+    command += ["--overwrite", "--set", "training.validate_every=1100", "--set", "training.log_every=100"]
+    started = time.time()
+    done = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    assert done.stderr is not None
+    lines = [f"{time.time() - started:.1f} {line.rstrip()}" for line in done.stderr]
+    found: Result = {"rc": done.wait(), "seconds": time.time() - started, "log": lines}
+    shown = [line for line in lines if "valid" in line or "test" in line or "warn" in line.lower() or "graph" in line]
+    say("\n".join(shown[-30:] if done.returncode == 0 else lines[-30:]))
+    return found
+
+
+def tests(dry: bool) -> Result:
+    """Run the tests that need a GPU, without those that compile."""
+    if dry:
+        return {"skipped": "needs a GPU"}
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-m", "gpu", "tests/test_gpu.py", "-k", "not compiled"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    say(done.stdout[-1500:])
+    return {"rc": done.returncode, "output": done.stdout[-3000:]}
+
+
+ITEMS: dict[str, tuple[Callable[[bool], Result], int]] = {  # and the seconds it may take
+    "contract": (contract, 30),
+    "replays": (replays, 60),
+    "waits": (waits, 40),
+    "training a": (lambda dry: training("a", dry), 60),
+    "training b": (lambda dry: training("b", dry), 80),
+    "multi30k": (multi30k, 150),
+    "attention": (attention, 110),
+    "training c": (lambda dry: training("c", dry), 80),
+    "decoding": (decoding, 110),
+    "tests": (tests, 100),
+}
+
+
+@contextmanager
+def stored(path: Path) -> Iterator[Result]:
+    """Read the results so far, and write them at the end."""
+    found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    yield found
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+def run_item(name: str, path: Path, dry: bool) -> None:
+    """Do one item, in this process."""
+    started = time.time()
+    result = ITEMS[name][0](dry)
+    with stored(path) as found:
+        found[name] = {**result, "item_seconds": round(time.time() - started, 1)}
+
+
+def run_plan(path: Path, dry: bool, only: list[str] | None = None) -> int:
+    """Do all items that `path` has no result of, each in a process of its own; return the number of failures."""
+    started, failures = time.monotonic(), 0
+    for name, (_, limit) in ITEMS.items():
+        left = SECONDS - (time.monotonic() - started)
+        with stored(path) as found:
+            done = name in found and "failure" not in found[name]
+        if done or (only and name not in only):
+            continue
+        if left < 15:
+            say(f"{name}: no time left")
+            continue
+        say(f"== {name} (at {time.monotonic() - started:.0f} s)")
+        if dry:
+            run_item(name, path, dry)
+            continue
+        command = [sys.executable, str(HERE / "gpu.py"), "--item", name, "--json", str(path)]
+        try:
+            code = subprocess.run(command, cwd=ROOT, timeout=min(limit, left)).returncode
+            fault = f"exit code {code}" if code else ""
+        except subprocess.TimeoutExpired:
+            fault = f"stopped after {min(limit, left):.0f} s"
+        if fault:
+            failures += 1
+            say(f"{name}: {fault}")
+            with stored(path) as found:
+                found[name] = {"failure": fault}
+    with stored(path) as found:
+        result = found.get("contract", {})
+    if "differ" in result:
+        counts = ", ".join(map(str, result["differ"]))
+        say(f"contract: {counts} of {result['operations']} operations differ (same batch, other rate, other batch)")
+    return failures
