@@ -17,6 +17,7 @@ from nmt.base.machine import prefers_onednn
 
 BLOCKS = (1024, 256, 64)  # rows per product: oneDNN compiles up to 1 MiB of code for each number, and keeps it
 MIN_WEIGHTS = 1 << 14  # with smaller matrices, calls of oneDNN take longer than they save
+_TRITON_CAPABILITY = (8, 0)  # Ampere
 MAX_NORM_SIZE = 2048  # features of a layer norm whose gradients a GPU computes in one pass
 
 
@@ -45,8 +46,9 @@ class LayerNorm(nn.LayerNorm):
 
 @cache
 def has_triton() -> bool:
-    """Return whether Triton is installed, in which the kernels for NVIDIA GPUs are written."""
-    return find_spec("triton") is not None
+    """Return whether kernels written in Triton can run: it is installed, and supports this machine's NVIDIA GPU."""
+    has_gpu = torch.cuda.is_available() and torch.version.hip is None
+    return has_gpu and torch.cuda.get_device_capability() >= _TRITON_CAPABILITY and find_spec("triton") is not None
 
 
 class _Linear(torch.autograd.Function):
