@@ -101,7 +101,7 @@ GUARDS = [
     Guard(
         "a run in training is locked",
         "nmt/artifacts/rundir.py",
-        "            if not self._is_free(lock):\n",
+        "            if not is_free:\n",
         "            if False:\n",
         "tests/training/test_run.py::test_two_processes_do_not_train_one_run",
     ),
