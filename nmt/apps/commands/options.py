@@ -78,8 +78,8 @@ Overrides = Annotated[
 Precision = Annotated[
     Literal["auto", "fp32", "bf16", "int8"],
     rare_option(
-        help="Arithmetic precision. auto: int8 with the native engine, unless it lowers the run's quality; with torch, "
-        "bf16 on GPUs where it is faster, else fp32.",
+        help="auto: int8 with the native engine, unless it lowers the run's quality; with torch, bf16 on GPUs where it "
+        "is faster, else fp32.",
     ),
 ]
 Engine = Annotated[
@@ -99,9 +99,8 @@ From = Annotated[
     rare_option(
         "--from",
         metavar="LANG",
-        help="Source language. Imported M2M-100 models with several source languages need it. For other models, give "
-        "it if the source languages write sentences differently, such as zh and en. Default: the first one for --to "
-        "in the configuration.",
+        help="Source language, for M2M-100 models with several, and if they write sentences differently, such as zh "
+        "and en. Default: the first one for --to in the configuration.",
     ),
 ]
 Ray = Annotated[
@@ -118,7 +117,7 @@ RayWorkers = Annotated[
         min=1,
         max=10_000,
         metavar="N",
-        help="Number of Ray workers; each loads the model. Default: one per free GPU, else one per free CPU.",
+        help="Number of Ray workers, each with the model. Default: one per free GPU, else per CPU.",
     ),
 ]
 
