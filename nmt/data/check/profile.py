@@ -8,16 +8,17 @@ from dataclasses import dataclass, field
 from functools import cache
 from itertools import repeat
 from math import log, sqrt
-from typing import Self
-
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from typing import TYPE_CHECKING, Self
 
 from nmt.base.languages import Direction
 from nmt.config.data import DataConfig
 from nmt.config.filters import Filters
 from nmt.data.check.features import Side
 from nmt.data.read.pairs import SentencePair
+
+if TYPE_CHECKING:  # numpy is imported after the first pass over the corpus, in which no other module needs it
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
 
 _SHORT = 5.0  # characters added to the length in the variance, because short sentences vary more for their length
 _MIN_SCALE = 0.75  # if all pairs are similar (digits, codes), a few extra characters are not an error
@@ -55,6 +56,8 @@ class LengthModel:
     @classmethod
     def from_lengths(cls, src_len: ArrayLike, tgt_len: ArrayLike) -> Self:
         """Estimate the model from the lengths of pairs, in characters. Pairs with an empty side are ignored."""
+        import numpy as np
+
         src, tgt = np.asarray(src_len, dtype=np.float64), np.asarray(tgt_len, dtype=np.float64)
         whole = (src > 0) & (tgt > 0)
         if not whole.any():
@@ -66,6 +69,8 @@ class LengthModel:
 
     def deviations(self, src_len: NDArray[np.float64], tgt_len: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return how many standard deviations each target is longer (negative: shorter) than expected."""
+        import numpy as np
+
         expected = self.ratio * src_len
         short = _SHORT * min(1.0, self.ratio)
         return (tgt_len - expected) / (self.scale * np.sqrt((expected + tgt_len) / 2 + short))
