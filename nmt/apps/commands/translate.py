@@ -64,8 +64,7 @@ InputFile = Annotated[
         "--input",
         "-i",
         callback=shared.not_dash,
-        help="File to translate, line by line; may be compressed (.gz, .xz, .zst). "
-        "Of .jsonl: the field src, or that after #.",
+        help="File to translate, line by line (.gz, .xz, .zst too). Of .jsonl: the field src, or that after #.",
     ),
 ]
 OutputFile = Annotated[
