@@ -16,6 +16,7 @@ from pathlib import Path
 from nmt import Translator
 from nmt.apps.documents.markup import HtmlText
 from nmt.apps.documents.translation import translate_blocks
+from nmt.translation.chain import Chain
 from nmt.translation.request import Request
 
 NUM_SENTENCES = 200
@@ -66,7 +67,7 @@ def main(run: str, src: str) -> None:
     with Translator.load(run) as translator:
         for name in ("lexicon", "attention"):
             right = total = 0
-            translated = translate_blocks(translator, blocks, Request(translator.options))
+            translated = translate_blocks(Chain([translator]), blocks, Request(translator.options))
             for (_, expected), block in zip(planted, translated, strict=True):
                 words = [word.lower() for word in re.findall(r"[\w-]+", block.text)]
                 tagged = dict(re.findall(r'<b id="(\d+)">(.*?)</b>', block.written[0]))

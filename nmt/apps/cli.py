@@ -60,6 +60,13 @@ class Command(TyperCommand):
                 with formatter.section(title):
                     formatter.write_dl(records)
 
+    def invoke(self, ctx: Any) -> Any:
+        """Refuse options that cannot be combined, then run the command."""
+        from nmt.apps.commands.combinations import refuse_combinations
+
+        refuse_combinations(ctx)
+        return super().invoke(ctx)
+
 
 class _Lazy(TyperCommand):
     """A command of `COMMANDS` whose module has not been imported."""

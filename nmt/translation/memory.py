@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Self
@@ -44,8 +45,7 @@ class TranslationMemory:
         self._ends = np.cumsum(np.bincount(words, minlength=len(self._words)))
         texts = "\n".join([*self._sources, *self._targets])
         self.checksum = sha256(texts.encode("utf-8", "surrogatepass")).hexdigest()
-        self._levenshtein: Any = require("tm", "rapidfuzz.distance.Levenshtein", "a translation memory")
-        self._process: Any = require("tm", "rapidfuzz.process", "a translation memory")
+        _rapidfuzz("process")  # an error if it is missing
 
     @classmethod
     def read(cls, name: str, direction: Direction) -> Self:
@@ -72,8 +72,8 @@ class TranslationMemory:
         if (number := self._exact.get(text)) is not None:
             return Match(text, self._targets[number], 1.0)
         candidates = [self._sources[i] for i in self._candidates(text)]
-        scorer = self._levenshtein.normalized_similarity
-        best = self._process.extractOne(text, candidates, scorer=scorer, score_cutoff=MIN_SIMILARITY)
+        scorer = _rapidfuzz("distance.Levenshtein").normalized_similarity
+        best = _rapidfuzz("process").extractOne(text, candidates, scorer=scorer, score_cutoff=MIN_SIMILARITY)
         return None if best is None else Match(best[0], self._targets[self._exact[best[0]]], best[1])
 
     def _candidates(self, text: str) -> np.ndarray[Any, Any]:
@@ -89,3 +89,9 @@ class TranslationMemory:
         fits = (lengths >= MIN_SIMILARITY * len(text)) & (MIN_SIMILARITY * lengths <= len(text))
         found, shared = found[fits], shared[fits]
         return found[np.argsort(-shared, kind="stable")[:_MAX_CANDIDATES]]
+
+
+@cache
+def _rapidfuzz(name: str) -> Any:
+    """Return a module of rapidfuzz; a memory has none of them, so that it can be sent to another process."""
+    return require("tm", f"rapidfuzz.{name}", "a translation memory")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from nmt.artifacts.rundir import RunDir, checksums_of_weights
 from nmt.base.files import short_sha256
-from nmt.translation.memory_translator import MemoryTranslator
 from nmt.translation.request import Request
+
+if TYPE_CHECKING:
+    from nmt.translation.memory import TranslationMemory  # with numpy, which few commands need
 
 _CHECKSUM_CHARACTERS = 16
 
@@ -21,7 +23,11 @@ class HasPrecision(Protocol):
 
 
 def settings_of(
-    models: Sequence[RunDir], translator: HasPrecision, request: Request, glossary: Path | None = None
+    models: Sequence[RunDir],
+    translator: HasPrecision,
+    request: Request,
+    glossary: Path | None = None,
+    memory: TranslationMemory | None = None,
 ) -> dict[str, object]:
     """Return what determines the translations: the options, and checksums, so that no others continue an output."""
     options, languages = request.options, {"to": request.to, "from": request.from_}
@@ -34,8 +40,8 @@ def settings_of(
     }
     if options.shortlist and models[0].shortlist.is_file():  # if it is missing, the engine reports the error
         settings["shortlist"] = short_sha256(models[0].shortlist)
-    if isinstance(translator, MemoryTranslator):
-        settings["memory"] = translator.memory.checksum[:_CHECKSUM_CHARACTERS]
+    if memory is not None:
+        settings["memory"] = memory.checksum[:_CHECKSUM_CHARACTERS]
     if glossary is not None:
         settings["glossary"] = short_sha256(glossary)
     return settings

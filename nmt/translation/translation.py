@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
+from itertools import chain
+from typing import NamedTuple, TypeVar
 
 from nmt.base.languages import Direction
 from nmt.data.text.glossary import Term, missed_terms
 from nmt.data.text.text_statistics import TextStatistics
+from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.translation.guards import (
     count_copied,
     find_unusual,
@@ -22,6 +24,30 @@ from nmt.translation.texts import SegmentedText
 
 USABLE_CHRF = 30.0  # below this, `nmt eval` calls translations unusable
 _TAG_TOKENS = 2  # at most, before each segment: the tag of a language and a space
+
+FLAGS = {
+    "truncated": "longer than the model's limit: its end is not translated",
+    "loop_unresolved": "the translation repeats itself",
+    "copied_source": "most words are copied from the source",
+    "wrong_language": "the translation seems to be in another language",
+    "protected_lost": "protected text is missing or changed",
+    "terms_misplaced": "glossary terms are not where their sources are translated",
+    "numbers_missed": "numbers are missing or added",
+    "unusual_source": "the text is unlike the model's training text",
+    "pivot": "translated through a third language",
+    "from_memory": "taken from the translation memory",
+    "doubtful": "the model expects that little of the translation is right",
+}
+"""Each flag, an attribute of `Translation`, with what it means."""
+
+Flags = dict[str, bool | list[str]]  # those flags that are set: True, or a list of what is missing
+
+
+_FIRST_FIELDS = ("truncated", "sentence_split", "loop_retried", "loop_unresolved")
+_LAST_FIELDS = ("num_segments", "num_protected", "protected_translated_around", "protected_lost", "numbers_missed",
+    "unusual_source")  # fmt: skip
+
+Item = TypeVar("Item")
 
 
 class Match(NamedTuple):
@@ -179,22 +205,91 @@ class Translation:
         copied = self._copied[0] / max(1, self._copied[1])
         return math.exp(min(self.mean_log_prob, 0.0)), ratio, max(0.0, repeated[0] - repeated[1]), copied
 
-    @cached_property
+    @property
     def expected_chrf(self) -> float | None:
         """The chrF, 0 to 100, that such a translation had on average in the validation set, by linear regression.
 
         None if the model has no `Confidence` (it was imported, or is an ensemble), if the engine returned no scores, if
         there was nothing to translate, or if another model did the first half of it.
         """
+        return None if self.through is not None else self._expected_of_model
+
+    @cached_property
+    def _expected_of_model(self) -> float | None:
         confidence = self.statistics and self.statistics.confidence
-        if not confidence or self.through is not None or not self.src_ids or math.isnan(self.score):
+        if not confidence or not self.src_ids or math.isnan(self.score):
             return None
         return confidence.expected_chrf(self.features)
 
     @property
     def doubtful(self) -> bool:
-        """True if `expected_chrf` is below 30, so that little of the translation may be right."""
-        return self.expected_chrf is not None and self.expected_chrf < USABLE_CHRF
+        """True if the model expects a chrF below 30, so that little of the translation may be right."""
+        return self._expected_of_model is not None and self._expected_of_model < USABLE_CHRF
+
+    @cached_property
+    def flags(self) -> Flags:
+        """Those of `FLAGS` that are set, also by the translation into a third language."""
+        flags: Flags = {name: value for name in FLAGS if (value := getattr(self, name))}
+        return flags if self.through is None else merge([self.through.flags, flags])
+
+    def as_json(
+        self,
+        tokenizers: TokenizerPair,
+        *,
+        memory: bool = False,
+        terms: bool = False,
+        hypotheses: bool = False,
+        alignments: Mapping[str, str] | None = None,
+    ) -> dict[str, object]:
+        """Return the fields of docs/reference/jsonl.md, as of a model with these `tokenizers`.
+
+        The others tell whether there are a memory, a glossary and several hypotheses, and give the fields of links.
+        """
+        fields = {
+            **self._as_hypothesis(tokenizers),
+            "src_tokens": tokenizers.src.tokens(self.src_ids),
+            **{name: getattr(self, name) for name in _FIRST_FIELDS},
+            "length_ratio": round(self.length_ratio, 4),
+            **{name: getattr(self, name) for name in ("copied_source", "wrong_language")},
+            "mean_log_prob": round(self.mean_log_prob, 6),
+            **{name: getattr(self, name) for name in _LAST_FIELDS},
+        }
+        if memory:
+            fields["memory"] = self.memory and self.memory._asdict()
+        if self.through is not None:
+            fields |= {"pivot": self.pivot[0] if self.pivot else None, "pivot_text": self.through.text}
+        if terms:
+            fields |= {name: getattr(self, name) for name in ("num_terms", "terms_missed", "terms_misplaced")}
+        fields |= alignments or {}
+        if hypotheses:
+            fields["hypotheses"] = [each._as_hypothesis(tokenizers) for each in (self, *self.alternatives)]
+        return fields
+
+    def _as_hypothesis(self, tokenizers: TokenizerPair) -> dict[str, object]:
+        return {
+            "text": self.text,
+            "score": round(self.score, 6),
+            "tokens": tokenizers.tgt.tokens(self.tgt_ids),
+            "token_scores": [round(score, 6) for score in self.token_scores],
+            "finished": self.finished,
+            **({} if self.expected_chrf is None else {"expected_chrf": round(self.expected_chrf, 2)}),
+        }
+
+
+def merge(parts: Sequence[Flags]) -> Flags:
+    """Return the flags of a text from those of its parts."""
+    merged: Flags = {}
+    for name in FLAGS if any(parts) else ():
+        values = [part[name] for part in parts if name in part]
+        lists = [value for value in values if isinstance(value, list)]
+        if values:
+            merged[name] = union(*lists) if len(lists) == len(values) else True
+    return merged
+
+
+def union(*lists: Sequence[Item]) -> list[Item]:
+    """Return the items of `lists` in order, each once."""
+    return list(dict.fromkeys(chain.from_iterable(lists)))
 
 
 def put_together(text: SegmentedText) -> Translation:

@@ -11,8 +11,8 @@ from nmt import Translator
 from nmt.base.errors import DataError
 from nmt.base.languages import Direction
 from nmt.translation import memory as module
+from nmt.translation.chain import Chain
 from nmt.translation.memory import TranslationMemory
-from nmt.translation.memory_translator import MemoryTranslator
 from nmt.translation.request import Request
 from nmt.translation.translation import Match
 from tests.command_line import nmt
@@ -71,7 +71,7 @@ def test_a_known_text_is_not_translated_and_the_others_are_as_without_a_memory(t
     memory = TranslationMemory([("678", "known"), ("12345 ", "54321"), ("12 347", "74321")])
     with Translator.load(two_run, device="cpu") as translator:
         plain = translator.translate(texts, to="de")
-        found = MemoryTranslator(translator, memory).translate_block(texts, Request(translator.options, to="de"), 1)
+        found = Chain([translator], memory).translate_block(texts, Request(translator.options, to="de"))
     assert [each.text for each in found] == ["54321", "known", plain[2].text, ""]
     assert [each.memory and each.memory.similarity == 1 for each in found] == [True, True, False, None]
     assert found[2].score == plain[2].score
@@ -95,7 +95,6 @@ def test_the_command_reads_the_units_with_its_languages(two_run, tmp_path):
     assert new["memory"] is None
     plain = nmt("translate", "-m", two_run, "--to", "de", stdin=b"12 & 35\n99\n").stdout.splitlines()
     assert [similar["text"], new["text"]] == plain
-    assert nmt(*command, "--prefix", "a", "1").returncode == 2
 
 
 @pytest.mark.parametrize(

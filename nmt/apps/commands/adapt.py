@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from nmt.apps.commands.corpus_options import CorpusFiles, Src, Tgt
-from nmt.apps.commands.options import NewRun, Overrides, ReplaceRun, refuse
+from nmt.apps.commands.options import NewRun, Overrides, ReplaceRun
 from nmt.apps.commands.streams import print_text
 from nmt.apps.commands.train import exit_unfinished, log_next_steps, prepare_to_train, stopping
 from nmt.apps.recipes.defaults import MAX_LOSS
@@ -69,17 +69,13 @@ def adapt(
     from nmt.evaluation.model_comparison import render_table
 
     has_corpus = any((src, tgt, corpus))
-    options = {"--src": src, "--tgt": tgt, "--corpus": corpus, "--src-lang": src_lang, "--tgt-lang": tgt_lang}
     fixed = recipe.fixed_key(overrides)
-    given = [name for name, value in {**options, "--mix": mix is not None, "--test": test}.items() if value]
-    refuse(
-        {
-            "give the run to adapt (or an adaptation to resume: --resume --run FOLDER)": not (resume or base),
-            "give the new corpus: --src and --tgt (two aligned files), or --corpus": not (resume or has_corpus),
-            f"a resumed adaptation already has its corpus; omit {', '.join(given)}": resume and given,
-            f"--set {fixed}: an adaptation keeps the tokenizer of the run; omit it": fixed,
-        }
-    )
+    if not (resume or base):
+        raise typer.BadParameter("give the run to adapt (or an adaptation to resume: --resume --run FOLDER)")
+    if not (resume or has_corpus):
+        raise typer.BadParameter("give the new corpus: --src and --tgt (two aligned files), or --corpus")
+    if fixed:
+        raise typer.BadParameter(f"--set {fixed}: an adaptation keeps the tokenizer of the run; omit it")
     prepare_to_train()
     run = recipe.real_path(run)
     how_to_resume = partial(recipe.resume_command, run, old_test or [])

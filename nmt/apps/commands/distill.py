@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nmt.apps.commands.options import NewRun, Overrides, ReplaceRun, refuse
+from nmt.apps.commands.options import NewRun, Overrides, ReplaceRun
 from nmt.apps.commands.streams import print_text
 from nmt.apps.commands.train import exit_unfinished, log_next_steps, prepare_to_train, stopping
 from nmt.apps.recipes.defaults import BEAM_SIZE
@@ -79,11 +79,8 @@ def distill(
     and decoding time of both at the end. With --reverse, the student also learns from the original pairs and from
     translated targets.
     """
-    if resume and overwrite:
-        raise typer.BadParameter("choose one of --resume and --overwrite")
     if n_best > beam:
         raise typer.BadParameter(f"{n_best} translations need a --beam of at least {n_best}")
-    refuse({"--reverse cannot be used with --n-best and --mix-original": reverse and (n_best > 1 or mix_original)})
     prepare_to_train()
     from nmt.apps.recipes.distill import distill as recipe
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import shlex
 import sys
-from collections import Counter
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from nmt.base.progress import Progress
 from nmt.data.read.table_names import format_of, split_choice
 
 if TYPE_CHECKING:
-    from nmt.translation import Translator
+    from nmt.translation.chain import Chain
     from nmt.translation.request import Request
 
 log = logging.getLogger(__name__)
@@ -29,25 +30,30 @@ SUFFIXES = (
 _MAX_LISTED = 20  # missing terms
 
 
-def document_in(texts: list[str], output: Path | None, for_texts: dict[str, object]) -> tuple[Path | None, str]:
+def is_document(texts: Sequence[str]) -> bool:
+    """Return whether the only text of a command line names a document, or a column of a table."""
+    name = split_choice(texts[0])[0] if len(texts) == 1 else ""
+    return name.lower().endswith((*SUFFIXES, *_TABLES)) and _is_file(name)
+
+
+def document_in(texts: list[str], output: Path | None, *, as_json: bool) -> tuple[Path | None, str]:
     """Return the document that the only text of a command line names, and the column of a table; None if it is a text.
 
-    typer.BadParameter if `output` is not a suitable name, one of the options `for_texts` is given, or a text names a
-    file that is not a document: nmt would translate the name. DataError if there is no such document.
+    typer.BadParameter if `output` is not a suitable name (with `as_json`, any is), or a text names a file that is not a
+    document: nmt would translate the name. DataError if there is no such document.
     """
-    name, column = split_choice(texts[0]) if len(texts) == 1 else ("", None)
-    is_table = name.lower().endswith(_TABLES)
-    if _is_file(name) and (name.lower().endswith(SUFFIXES) or is_table):
+    if is_document(texts):
+        name, column = split_choice(texts[0])
         source = Path(name)
         suffix = ".txt" if source.suffix.lower() == ".pdf" else source.suffix
-        if is_table and not column:
+        if name.lower().endswith(_TABLES) and not column:
             again = shlex.quote(f"{name}#2")
             raise typer.BadParameter(f"{name} is a table; name the column to translate: nmt translate {again}")
-        if output is None or output.suffix.lower() != suffix.lower():
+        if as_json and output is not None and output.suffix.lower() in SUFFIXES:
+            raise typer.BadParameter(f"--output {output}: --format jsonl writes JSON lines; name them NAME.jsonl")
+        if not as_json and (output is None or output.suffix.lower() != suffix.lower()):
             kind = "of a PDF file, only the text is translated" if suffix != source.suffix else "is a document"
             raise typer.BadParameter(f"{name}: {kind}: name its translation with --output NAME{suffix}")
-        if given := [option for option, value in for_texts.items() if value]:
-            raise typer.BadParameter(f"{', '.join(given)} cannot be used with documents")
         return source, column or ""
     for text in texts:
         suffix = Path(text).suffix.lower()
@@ -85,16 +91,26 @@ def _is_file(name: str) -> bool:
         return False
 
 
-def translate_document(translator: Translator, source: Path, column: str, output: Path, request: Request) -> None:
+def read_paragraphs(source: Path, column: str, records: deque[dict[str, object]]) -> Iterator[str]:
+    """Yield the texts of a document, without their formatting; append each with its line, if known, to `records`."""
+    from nmt.apps.documents.formats import open_document
+
+    for block in open_document(source, column).blocks:
+        text = block.plain()
+        records.append({"src": text, "line": block.line})
+        yield text
+
+
+def translate_document(chain: Chain, source: Path, column: str, output: Path, request: Request) -> None:
     """Translate a document, and warn of each flag of its paragraphs once, with lines of the source if known."""
     from nmt.apps.documents.formats import open_document, translate_file
-    from nmt.apps.documents.translation import FLAGS, merge
+    from nmt.translation.translation import FLAGS, merge
 
     document = open_document(source, column)
     on_terminal = sys.stderr.isatty()
     total = len(document.blocks)
     with Progress(total=total, bar=on_terminal, log_lines=not on_terminal, unit="paragraphs") as progress:
-        faulty = translate_file(translator, document, source, output, request, progress.add)
+        faulty = translate_file(chain, document, source, output, request, progress.add)
     log.info("%s: %s paragraphs, cells or lines translated", output, f"{total:,}")
     for term, count in Counter(term for _, each in faulty for term in each.terms_missed).most_common(_MAX_LISTED):
         log.warning("%s: glossary term missing in the translation: %s (%d times)", output, term, count)

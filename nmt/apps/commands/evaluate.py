@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from nmt.apps.commands import options as shared
-from nmt.apps.commands.options import SearchFlags, find_models, load_translator, refuse
+from nmt.apps.commands.options import SearchFlags, find_models, load_translator
 from nmt.apps.commands.outputs import refuse_unwritable
 from nmt.apps.commands.streams import print_text
 from nmt.artifacts.replacing import refuse_replacing
@@ -120,18 +120,6 @@ def evaluate(
     in_files = bool(refs or tsv)
     kinds = _names(augment, AUGMENT_KINDS, "kind of change") if augment else []
     names = _names(metrics, (*METRICS, COMET.lower()), "metric")
-    refuse(
-        {
-            "--src and --ref go together": (src and not refs) or (refs and not src and not hyp),
-            "give --src and --ref, or --tsv, not both": tsv and (src or refs),
-            "--hyp scores a file; --augment and --checkpoint need a model": hyp and (kinds or checkpoint is not None),
-            "--augment works with only one reference; give one --ref": kinds and len(refs) > 1,
-            "--split names a data set of the run; omit it, or the files": in_files and split != "test",
-            "--hyp scores a file; search options need a model": hyp and search.given and not compared,
-            "--comet-model needs the comet metric; add comet to --metrics": comet_model is not None
-            and COMET.lower() not in names,
-        }
-    )
     found = find_models(models, checkpoint) if hyp is None or models or not in_files else None
     if report is not None:
         refuse_unwritable(report)

@@ -22,10 +22,9 @@ from nmt.config.search import MAX_BEAM_SIZE, MAX_HYPOTHESES, MAX_LENGTH_PENALTY
 if TYPE_CHECKING:
     from nmt.apps.ray.ray_translator import RayTranslator
     from nmt.translation import Translator
-    from nmt.translation.memory_translator import MemoryTranslator
-    from nmt.translation.pivot import PivotTranslator
+    from nmt.translation.chain import Chain
 
-    BlockTranslator = Translator | RayTranslator | PivotTranslator | MemoryTranslator
+    BlockTranslator = Chain | RayTranslator
 
 log = logging.getLogger(__name__)
 
@@ -175,13 +174,6 @@ SearchSettings = Annotated[
 ]
 
 
-def refuse(faults: Mapping[str, object]) -> None:
-    """Raise typer.BadParameter with the first of `faults`, by message, that is true."""
-    for message, is_true in faults.items():
-        if is_true:
-            raise typer.BadParameter(message)
-
-
 class SearchFlags:
     """The search options given on the command line."""
 
@@ -214,8 +206,6 @@ def find_models(models: list[str] | None, checkpoint: str | None = None) -> Sequ
     `checkpoint` names the weights to use instead of the best ones, for a single run. RunError if it does not exist.
     """
     if models and len(models) > 1:
-        if checkpoint is not None:
-            raise typer.BadParameter("--checkpoint is for one run, not for an ensemble")
         return [find_run(model) for model in models]
     run = find_run(models[0] if models else None)
     if checkpoint is not None:
@@ -251,20 +241,18 @@ def open_translator(
 ) -> Iterator[BlockTranslator]:
     """Yield a translator for what `find_models` found: in this process, or on a Ray cluster.
 
-    A model `last` translates what the others translated, in this process.
+    A model `last` translates what the others translated.
     """
     if ray is None:
-        first = load_translator(models, engine, device, precision, scores=scores)
-        if last:
-            from nmt.translation.pivot import PivotTranslator
+        row = [models, last] if last else [models]
+        translators = [load_translator(each, engine, device, precision, scores=scores) for each in row]
+        from nmt.translation.chain import Chain
 
-            yield PivotTranslator(first, load_translator(last, engine, device, precision, scores=scores))
-        else:
-            yield first
+        yield Chain(translators)
         return
     from nmt.apps.ray.ray_translator import RayTranslator, connected, share_out
     from nmt.apps.ray.ray_worker import ModelPaths
 
-    paths = ModelPaths.from_runs(models, engine=engine, device=device, precision=precision, scores=scores)
+    paths = ModelPaths.from_runs(models, last, engine=engine, device=device, precision=precision, scores=scores)
     with connected(ray, ray_workers) as cluster:
-        yield RayTranslator(cluster, models, paths, share_out(cluster, ray_workers, device))
+        yield RayTranslator(cluster, models, paths, share_out(cluster, ray_workers, device), last)

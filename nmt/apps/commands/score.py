@@ -40,7 +40,7 @@ def score(
 
     Prints one natural logarithm per line.
     """
-    if (src is None) != (tgt is None) or (tsv is None) == (src is None):
+    if tsv is None and src is None:
         raise typer.BadParameter("give --src and --tgt, or --tsv")
     pairs = read_rows(tsv) if tsv is not None else read_parallel(ParallelFiles(src=str(src), tgt=str(tgt)))
     translator = load_translator(find_models(models), "auto", device, "auto")

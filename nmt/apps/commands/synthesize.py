@@ -11,7 +11,7 @@ import typer
 from nmt.apps.commands import options as shared
 from nmt.apps.commands.documents import refuse_corpus
 from nmt.apps.commands.inputs import read_standard_input
-from nmt.apps.commands.options import SearchFlags, find_models, open_translator, rare_option, refuse
+from nmt.apps.commands.options import SearchFlags, find_models, open_translator, rare_option
 from nmt.apps.commands.streams import STANDARD_INPUT
 from nmt.apps.recipes.defaults import NUM_EXAMPLES, NUM_REQUESTS
 from nmt.artifacts.replacing import refuse_replacing
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from nmt.artifacts.rundir import RunDir
 
 _DASH = "-"  # --input -: standard input
-_OF_SERVERS = ("num_hypotheses", "sample", "temperature", "top_p", "seed")
 
 Input = Annotated[
     str,
@@ -119,16 +118,6 @@ def synthesize(
     from nmt.apps.recipes.selection import Limits, refuse_unknown
 
     search = SearchFlags({"beam_size": beam, "num_hypotheses": n_best, "sample": sample}, settings)
-    one_lacks = (teacher is None) != (config is None)
-    refuse(
-        {
-            "--ray-workers needs --ray": ray_workers is not None and ray is None,
-            "--teacher needs --config, the configuration of the model to train; without --teacher, omit it": one_lacks,
-        }
-    )
-    others = {"--ray": ray, "--min-score": min_score, "--keep": keep < 1, "--device": device != "auto"}
-    others |= {shared.SEARCH_FLAGS.get(name, "--set"): name not in _OF_SERVERS for name in search.given}
-    refuse({f"{name} cannot be used with --teacher": teacher and given for name, given in others.items()})
     try:
         scores = recipe.needs_scores(output, Limits(min_score=min_score, keep=keep))
         refuse_unknown(allow or [])

@@ -59,10 +59,6 @@ def train(
     new` suggests, and trains with it.
     """
     files = CorpusNames(src, tgt, corpus, src_lang, tgt_lang)
-    if resume and overwrite:
-        raise typer.BadParameter("choose one of --resume and --overwrite")
-    if config is not None and (given := files.given()):
-        raise typer.BadParameter(f"{given[0]} is for a new configuration; give it, or --config")
     if config is None and not files.given() and (reverse or not (resume and run)):
         others = "a configuration with --config (or a run to resume: --resume --run FOLDER)"
         raise typer.BadParameter(f"give a corpus with --src and --tgt, or with --corpus, or {others}")

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from nmt.apps.commands import options as shared
-from nmt.apps.commands.documents import document_in, refuse_corpus, translate_document
+from nmt.apps.commands.combinations import is_json
+from nmt.apps.commands.documents import document_in, read_paragraphs, refuse_corpus, translate_document
 from nmt.apps.commands.inputs import decode_argument, read_json_lines, read_standard_input
-from nmt.apps.commands.options import SearchFlags, find_models, open_translator, rare_option, refuse
+from nmt.apps.commands.options import SearchFlags, find_models, open_translator, rare_option
 from nmt.apps.commands.outputs import open_output
 from nmt.apps.commands.streams import STANDARD_INPUT
 from nmt.artifacts.replacing import refuse_replacing
@@ -24,14 +25,12 @@ from nmt.base.files import to_json
 from nmt.base.partial_file import PartialFile
 from nmt.base.progress import Progress
 from nmt.data.read.lines import COMPRESSIONS, count_lines, read_text_file
-from nmt.data.read.table_names import format_of, split_choice
+from nmt.data.read.table_names import split_choice
 from nmt.data.text.glossary import read_glossary
 
 if TYPE_CHECKING:
     from nmt.apps.commands.options import BlockTranslator
-    from nmt.base.languages import Direction
     from nmt.translation import Translation
-    from nmt.translation.memory_translator import MemoryTranslator
     from nmt.translation.request import Request
 
 log = logging.getLogger(__name__)
@@ -155,78 +154,57 @@ def translate(
         settings,
     )
     texts = texts or []
-    records, format = _records(input, format)
-    refuse(
-        {
-            "--ray-workers needs --ray": ray_workers is not None and ray is None,
-            "--ray needs a file given with --input, and cannot be used with --alignments": ray is not None
-            and (input is None or alignments),
-            "give texts or --input, not both": texts and input,
-            "--attention draws one text; give it as an argument": attention is not None and len(texts) != 1,
-            "--resume continues a file: it needs --output, and does not go with --attention": resume
-            and (output is None or attention is not None),
-            "--tm cannot be used with --then, --prefix, --attention, --alignments or --ray": tm is not None
-            and (then or prefix or attention or alignments or ray),
-            "--then cannot be used with --glossary, --attention, --alignments or --ray": then is not None
-            and (glossary or attention or alignments or ray),
-            "--prefix is one line: it must not contain line breaks": prefix and {*prefix} & {"\n", "\r"},
-            "--alignments needs --format jsonl": alignments and format != "jsonl",
-        }
-    )
-    for_texts = {
-        "--resume": resume,
-        "--prefix": prefix,
-        "--then": then,
-        "--tm": tm,
-        "--attention": attention,
-        "--format jsonl": format == "jsonl",
-        "--n-best": search.given.get("num_hypotheses"),
-    }
-    source, column = document_in(texts, output, for_texts)
+    if prefix and {*prefix} & {"\n", "\r"}:
+        raise typer.BadParameter("--prefix is one line: it must not contain line breaks")
+    if input is not None and not is_json(None, input):
+        refuse_corpus(input)
+    as_json = is_json(format, input)
+    source, column = document_in(texts, output, as_json=as_json)
+    # The objects that the fields of the output are added to, if the lines come from JSON or from a document.
+    records = deque[dict[str, object]]() if source is not None or is_json(None, input) else None
     found, last = find_models(models, checkpoint), find_models([then]) if then is not None else ()
     read: list[Path | int] = [
         *filter(None, (source, Path(split_choice(str(input))[0]) if input else None, glossary)),
         *[STANDARD_INPUT] * (not texts and not input),
     ]
     refuse_replacing(filter(None, (output, attention)), read, [*found, *last])
-    with open_translator(
-        found, engine, device, precision, ray, ray_workers, scores=format == "jsonl", last=last
-    ) as translator:
+    with open_translator(found, engine, device, precision, ray, ray_workers, scores=as_json, last=last) as translator:
         from nmt.data.read.line_blocks import grow_blocks, read_blocks
+        from nmt.translation.chain import Chain
         from nmt.translation.request import Request
         from nmt.translation.settings import settings_of
-        from nmt.translation.translator import Translator
 
         direction = partial(translator.languages.direction, to, from_)
         options = search.change(translator.options)
         if to is not None or from_ is not None:
             direction()  # rejects languages that the model does not know
-        request = Request(
-            options,
-            to=to,
-            from_=from_,
-            glossary=None if glossary is None else read_glossary(glossary, direction),
-            prefix=prefix or "",
-        )
-        if source is not None and output is not None and isinstance(translator, Translator):
+        terms = None if glossary is None else read_glossary(glossary, direction)
+        request = Request(options, to=to, from_=from_, glossary=terms, prefix=prefix or "")
+        if tm is not None:
+            from nmt.translation.memory import TranslationMemory  # only if it is needed
+
+            translator.memory = TranslationMemory.read(tm, direction())
+        if source is not None and output is not None and not as_json:
+            assert isinstance(translator, Chain)  # --ray needs --input
             translate_document(translator, source, column, output, request)
             return
-        if tm is not None:
-            translator = _with_memory(translator, tm, direction())
+        runs = [*found, *last]
         recorded = {
-            **({} if output is None else settings_of([*found, *last], translator, request, glossary)),
-            "format": format,
+            **({} if output is None else settings_of(runs, translator, request, glossary, translator.memory)),
+            "format": "jsonl" if as_json else "text",
             "prefix": prefix,
             "alignments": alignments,
         }
-        num_lines = 1 if format == "jsonl" else options.num_hypotheses
-        render = (
-            partial(_as_json, translator, request, alignments, records)
-            if format == "jsonl"
-            else partial(_as_text, num_lines)
-        )
+        num_lines = 1 if as_json else options.num_hypotheses
+        if as_json:
+            render = partial(_as_json, translator, request, alignments, records)
+        else:
+            render = partial(_as_text, num_lines)
         with open_output(output, recorded, num_lines, resume=resume) as file:
-            lines, name = _read(texts, input, records)
+            if source is not None and records is not None:
+                lines, name = read_paragraphs(source, column, records), str(source)
+            else:
+                lines, name = _read(texts, input, records)
             if isinstance(file, PartialFile):
                 file.skip_finished(lines, name)
                 (records or []).clear()
@@ -240,26 +218,6 @@ def translate(
                     progress.add(len(block))
         if attention is not None:  # with the output in place: there is nothing to resume
             _draw_attention(translator, translations[0], attention)
-
-
-def _with_memory(translator: BlockTranslator, name: str, direction: Direction) -> MemoryTranslator:
-    from nmt.translation import Translator
-    from nmt.translation.memory import TranslationMemory  # only if it is needed
-    from nmt.translation.memory_translator import MemoryTranslator
-
-    assert isinstance(translator, Translator)  # --tm excludes the others
-    return MemoryTranslator(translator, TranslationMemory.read(name, direction))
-
-
-def _records(
-    path: Path | None, format: Literal["text", "jsonl"] | None
-) -> tuple[deque[dict[str, object]] | None, Literal["text", "jsonl"]]:
-    """Return a queue for the objects of a JSON file, None for other input, and the format of the output."""
-    if path is not None and format_of(split_choice(str(path))[0]) == "jsonl":
-        return deque(), format or "jsonl"
-    if path is not None:
-        refuse_corpus(path)
-    return None, format or "text"
 
 
 def _read(texts: list[str], path: Path | None, records: deque[dict[str, object]] | None) -> tuple[Iterator[str], str]:
@@ -301,44 +259,23 @@ def _as_json(
     best: Translation,
 ) -> str:
     """Return one JSON object, which lists all hypotheses if there are several, with the fields of its record first."""
-    from nmt.translation.memory_translator import MemoryTranslator
-
-    fields = {
-        **(records.popleft() if records else {}),
-        **_fields(best, translator),
-        "src_tokens": translator.tokenizers.src.tokens(best.src_ids),
-        "truncated": best.truncated,
-        "sentence_split": best.sentence_split,
-        "loop_retried": best.loop_retried,
-        "loop_unresolved": best.loop_unresolved,
-        "length_ratio": round(best.length_ratio, 4),
-        "copied_source": best.copied_source,
-        "wrong_language": best.wrong_language,
-        "mean_log_prob": round(best.mean_log_prob, 6),
-        "num_segments": best.num_segments,
-        "num_protected": best.num_protected,
-        "protected_translated_around": best.protected_translated_around,
-        "protected_lost": best.protected_lost,
-        "numbers_missed": best.numbers_missed,
-        "unusual_source": best.unusual_source,
-    }
-    if isinstance(translator, MemoryTranslator):
-        fields["memory"] = best.memory and best.memory._asdict()
-    if best.through is not None:
-        fields |= {"pivot": best.pivot[0] if best.pivot else None, "pivot_text": best.through.text}
-    if request.glossary is not None:
-        fields |= {name: getattr(best, name) for name in ("num_terms", "terms_missed", "terms_misplaced")}
+    links: dict[str, str] = {}
     if alignments:
         from nmt.apps.documents.word_links import align_words
-        from nmt.translation import Translator
+        from nmt.translation.chain import Chain
 
-        assert isinstance(translator, Translator)  # the attention needs the model in this process
-        links = align_words(translator, source, best)
-        texts = (" ".join(f"{src}-{tgt}" for src, tgt in each) for each in links)
-        fields |= zip(("alignment", "token_alignment"), texts, strict=True)
-    if request.options.num_hypotheses > 1:
-        fields["hypotheses"] = [_fields(translation, translator) for translation in (best, *best.alternatives)]
-    return to_json(fields)
+        assert isinstance(translator, Chain)  # the attention needs the model in this process
+        pairs = align_words(translator.translators[0], source, best)
+        texts = (" ".join(f"{src}-{tgt}" for src, tgt in each) for each in pairs)
+        links = dict(zip(("alignment", "token_alignment"), texts, strict=True))
+    fields = best.as_json(
+        translator.tokenizers,
+        memory=translator.memory is not None,
+        terms=request.glossary is not None,
+        hypotheses=request.options.num_hypotheses > 1,
+        alignments=links,
+    )
+    return to_json({**(records.popleft() if records else {}), **fields})
 
 
 def _warn(translations: Sequence[Translation], first: int, limit: int) -> None:
@@ -359,29 +296,21 @@ def _warn(translations: Sequence[Translation], first: int, limit: int) -> None:
             log.warning("line %d: the translation repeats itself", number)
 
 
-def _fields(translation: Translation, translator: BlockTranslator) -> dict[str, object]:
-    return {
-        "text": translation.text,
-        "score": round(translation.score, 6),
-        "tokens": translator.tokenizers.tgt.tokens(translation.tgt_ids),
-        "token_scores": [round(score, 6) for score in translation.token_scores],
-        "finished": translation.finished,
-        **({} if translation.expected_chrf is None else {"expected_chrf": round(translation.expected_chrf, 2)}),
-    }
-
-
 def _draw_attention(translator: BlockTranslator, translation: Translation, path: Path) -> None:
-    """Draw a heat map of the first segment: the attention of the last decoder layer, averaged over its heads."""
-    from nmt.evaluation.plots import draw_attention
-    from nmt.translation import Translator
+    """Draw a heat map of the first segment: the attention of the last decoder layer, averaged over its heads.
 
-    assert isinstance(translator, Translator)  # the attention needs the model in this process
+    Of two models in a row, it is that of the second.
+    """
+    from nmt.evaluation.plots import draw_attention
+    from nmt.translation.chain import Chain
+
+    assert isinstance(translator, Chain)  # the attention needs the model in this process
     if not translation.segments:
-        raise NmtError("nothing to draw: the text has no tokens")
+        raise NmtError("nothing to draw: no model translated the text")
     if len(translation.segments) > 1:
         log.warning("the text was translated in %d segments; only the first is drawn", len(translation.segments))
     segment, tokenizers = translation.segments[0], translator.tokenizers
-    weights = translator.cross_attention(segment)
+    weights = translator.translators[-1].cross_attention(segment)
     src_tokens = [*tokenizers.src.tokens(segment.src_ids), "</s>"]
     tgt_tokens = [*tokenizers.tgt.tokens(segment.tgt_ids), "</s>"][: len(weights)]
     for warning in draw_attention(weights, src_tokens, tgt_tokens, path):

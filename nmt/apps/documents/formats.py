@@ -19,7 +19,7 @@ from nmt.apps.documents.translation import TranslatedBlock, translate_blocks
 from nmt.base.errors import DataError, require
 from nmt.base.files import read_at_most, write_atomically
 from nmt.base.languages import base_code
-from nmt.translation import Translator
+from nmt.translation.chain import Chain
 from nmt.translation.request import Request
 
 log = logging.getLogger(__name__)
@@ -137,7 +137,7 @@ def open_document(path: Path, column: str = "") -> Document:
 
 
 def translate_file(
-    translator: Translator,
+    chain: Chain,
     document: Document,
     source: Path,
     output: Path,
@@ -149,12 +149,12 @@ def translate_file(
     Calls `advance` with the number of blocks that have been translated since. Returns the faulty translations,
     with their lines in the source if they are known. Raises as `Translator.translate`.
     """
-    tgt = translator.languages.direction(request.to, request.from_).tgt
+    tgt = chain.languages.direction(request.to, request.from_).tgt
     named = document.name_language(tgt)
     if named and base_code(named) != base_code(tgt):
         log.warning("%s asks for translations into %s; this model translates into %s", source, named, tgt)
     written, faulty = [], []
-    translations = translate_blocks(translator, document.blocks, request)
+    translations = translate_blocks(chain, document.blocks, request)
     for block, translated in zip(document.blocks, translations, strict=True):
         written.append(translated.written[0])
         if translated.flags or translated.terms_missed:

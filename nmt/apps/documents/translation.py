@@ -9,42 +9,29 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain, islice
+from itertools import islice
 from typing import NamedTuple
 
 from nmt.apps.documents.blocks import Block
 from nmt.apps.documents.po import changed_placeholders, is_excluded
 from nmt.apps.documents.tag_projection import join_details
 from nmt.apps.documents.word_links import Details, explain
+from nmt.base.rounds import answer_together
+from nmt.config import SearchOptions
 from nmt.data.read.line_blocks import grow_blocks
 from nmt.data.text.glossary import Term, missed_terms
-from nmt.translation import Translation, Translator
+from nmt.translation import Translator
+from nmt.translation.chain import Chain
 from nmt.translation.protect import lost_spans
 from nmt.translation.request import Request
 from nmt.translation.texts import TextSegmenter
-
-FLAGS = {
-    "truncated": "longer than the model's limit: its end is not translated",
-    "loop_unresolved": "the translation repeats itself",
-    "copied_source": "most words are copied from the source",
-    "wrong_language": "the translation seems to be in another language",
-    "protected_lost": "protected text is missing or changed",
-    "terms_misplaced": "glossary terms are not where their sources are translated",
-    "numbers_missed": "numbers are missing or added",
-    "unusual_source": "the text is unlike the model's training text",
-    "pivot": "translated through a third language",
-    "from_memory": "taken from the translation memory",
-    "doubtful": "the model expects that little of the translation is right",
-}
-"""Each flag, an attribute of `Translation`, with what it means."""
-
-Flags = dict[str, bool | list[str]]  # those flags that are set: True, or a list of what is missing
+from nmt.translation.translation import Flags, merge
 
 
 class Ask(NamedTuple):
-    """Texts to translate next; `aligned` also requests their alignment."""
+    """A text to translate next; `aligned` also requests its alignment, by one model alone."""
 
-    texts: list[str]
+    text: str
     aligned: bool = False
 
 
@@ -65,31 +52,32 @@ class TranslatedBlock(NamedTuple):
     terms_missed: Sequence[Term] = ()
 
 
-Rounds = Generator[Ask, list[Answer], list[TranslatedBlock]]  # yields texts, receives answers, returns blocks
+Rounds = Generator[list[Ask], list[Answer], list[TranslatedBlock]]  # yields texts, receives answers, returns blocks
 
 
-def rounds(blocks: Sequence[Block], *, keeps_marks: bool, num_ranks: int = 1) -> Rounds:
+def rounds(blocks: Sequence[Block], models: Sequence[Translator], options: SearchOptions, num_ranks: int = 1) -> Rounds:
     """Translate `blocks` as HTML in up to three rounds: with marks, by alignment, text by text.
 
-    `keeps_marks` tells whether the model was trained with data.protect. If an alternative of a block loses a mark, the
-    block's best translation replaces it.
+    The first of the `models`, one or two in a row, decides whether marks are tried; only one aligns. If an alternative
+    of a block loses a mark, the block's best translation replaces it.
     """
+    keeps_marks = models[0].segmenter.protects(options)
     written: list[list[str | None]] = [[None] * num_ranks for _ in blocks]
     best: list[tuple[str, Flags]] = [("", {})] * len(blocks)
     whole = [number for number, block in enumerate(blocks) if keeps_marks or not block.has_tags]
-    answers = yield Ask([blocks[number].with_marks() for number in whole])
+    answers = yield [Ask(blocks[number].with_marks()) for number in whole]
     for number, answer in zip(whole, answers, strict=True):
         written[number] = [blocks[number].from_marks(output) for output in _ranked(answer, num_ranks)]
         best[number] = blocks[number].without_marks(answer.outputs[0]), answer.flags
     unplaced = [number for number, outputs in enumerate(written) if outputs[0] is None]
-    if unplaced:
-        answers = yield Ask([blocks[number].plain() for number in unplaced], aligned=True)
+    if unplaced and len(models) == 1:
+        answers = yield [Ask(blocks[number].plain(), aligned=True) for number in unplaced]
         for number, answer in zip(unplaced, answers, strict=True):
             written[number][0] = None if answer.aligned is None else blocks[number].from_links(answer.aligned)
             best[number] = answer.outputs[0], answer.flags
     unplaced = [number for number in unplaced if written[number][0] is None]
     if unplaced:
-        rest = iter((yield Ask([text for number in unplaced for text in blocks[number].texts()])))
+        rest = iter((yield [Ask(text) for number in unplaced for text in blocks[number].texts()]))
         for number in unplaced:
             answers = [next(rest) for _ in blocks[number].texts()]
             ranked = [_ranked(answer, num_ranks) for answer in answers]
@@ -104,33 +92,24 @@ def _ranked(answer: Answer, num_ranks: int) -> list[str]:
     return [answer.outputs[min(rank, len(answer.outputs) - 1)] for rank in range(num_ranks)]
 
 
-def translate_blocks(translator: Translator, blocks: Sequence[Block], request: Request) -> Iterator[TranslatedBlock]:
+def translate_blocks(chain: Chain, blocks: Sequence[Block], request: Request) -> Iterator[TranslatedBlock]:
     """Yield the translations of `blocks`, of which up to 1,024 are in memory. Raises as `Translator.translate`.
 
     Of `request`, the options, the languages and the glossary count.
     """
     request = replace(request, options=request.options.changed(num_hypotheses=1))
+
+    def answer(asks: Sequence[Ask]) -> list[Answer]:
+        texts = [ask.text for ask in asks]
+        if asks[0].aligned:
+            return _translate_aligned(chain.translators[0], texts, request)
+        return [Answer([each.text], each.flags) for each in chain.translate_block(texts, request)]
+
     rest = iter(blocks)
     for texts in grow_blocks(block.plain() for block in blocks):
         some = list(islice(rest, len(texts)))
-        translated = _translate_some(translator, some, request)
-        yield from with_losses(some, translated, translator.segmenter, request)
-
-
-def _translate_some(translator: Translator, blocks: Sequence[Block], request: Request) -> list[TranslatedBlock]:
-    work = rounds(blocks, keeps_marks=translator.segmenter.protects(request.options))
-    answers: list[Answer] | None = None
-    while True:
-        try:
-            ask = next(work) if answers is None else work.send(answers)
-        except StopIteration as end:
-            translated: list[TranslatedBlock] = end.value
-            return translated
-        if ask.aligned:
-            answers = _translate_aligned(translator, ask.texts, request)
-        else:
-            translations = translator.translate_block(ask.texts, request)
-            answers = [Answer([translation.text], flags_of(translation)) for translation in translations]
+        (translated,) = answer_together([rounds(some, chain.translators, request.options)], answer)
+        yield from with_losses(some, translated, chain.translators[0].segmenter, request)
 
 
 def _translate_aligned(translator: Translator, texts: Sequence[str], request: Request) -> list[Answer]:
@@ -145,7 +124,7 @@ def _translate_aligned(translator: Translator, texts: Sequence[str], request: Re
         for segment, space in parts:
             translation = next(translations)
             details.append((before, explain(translator, segment.text, segment.direction, translation), space))
-            flags.append(flags_of(translation))
+            flags.append(translation.flags)
             written, before = f"{written}{before}{translation.text}{space}", ""
         answers.append(Answer([written], merge(flags), join_details(text, details)))
     return answers
@@ -177,29 +156,3 @@ def with_losses(
             missed = missed_terms([match.term for match in matches], each.text)
         checked.append(each._replace(flags=flags, terms_missed=missed))
     return checked
-
-
-def flags_of(translation: Translation) -> Flags:
-    """Return the flags that are set."""
-    return {name: value for name in FLAGS if (value := getattr(translation, name))}
-
-
-def with_flags(flags: Flags | None) -> dict[str, Flags]:
-    """Return the field of a response that holds `flags`; none if no flag is set."""
-    return {"flags": flags} if flags else {}
-
-
-def with_expected_chrf(value: float | None) -> dict[str, float]:
-    """Return the field of a response that holds `expected_chrf`; none if it is unknown."""
-    return {} if value is None else {"expected_chrf": round(value, 2)}
-
-
-def merge(parts: Sequence[Flags]) -> Flags:
-    """Return the flags of a text from those of its parts."""
-    merged: Flags = {}
-    for name in FLAGS if any(parts) else ():
-        values = [part[name] for part in parts if name in part]
-        lists = [value for value in values if isinstance(value, list)]
-        if values:
-            merged[name] = list(dict.fromkeys(chain.from_iterable(lists))) if len(lists) == len(values) else True
-    return merged

@@ -21,7 +21,9 @@ from nmt.apps.ray.ray_worker import ModelPaths, Worker
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError, counted, in_words, require
 from nmt.base.machine import num_cores
+from nmt.translation.chain import languages_of
 from nmt.translation.languages import LanguagePair
+from nmt.translation.memory import TranslationMemory
 from nmt.translation.request import Request
 from nmt.translation.translator import Blocks, TranslatedBlock, shared_tokenizers
 
@@ -39,16 +41,25 @@ _ADDRESS = re.compile(r"(?:ray://)?(?P<host>[\w.-]+|\[[0-9A-Fa-f:]+\]):(?P<port>
 class RayTranslator:
     """A translator of blocks in the workers of a Ray cluster."""
 
-    def __init__(self, ray: Any, models: Sequence[RunDir], paths: ModelPaths, shares: tuple[int, int, int]):
-        """Start the workers, with `shares` as of `share_out`, and wait until each has loaded `models` from `paths`.
+    memory: TranslationMemory | None = None  # that the workers look up
 
-        NmtError if a worker cannot load them.
+    def __init__(
+        self,
+        ray: Any,
+        models: Sequence[RunDir],
+        paths: ModelPaths,
+        shares: tuple[int, int, int],
+        last: Sequence[RunDir] = (),
+    ):
+        """Start the workers, with `shares` as of `share_out`, and wait until each has loaded the models from `paths`.
+
+        `last` translates what `models` translated. NmtError if a worker cannot load them.
         """
         from nmt import __version__
 
-        config = models[0].config()
-        self.tokenizers = shared_tokenizers(models)
-        self.languages, self.options = LanguagePair.from_config(config), config.decoding
+        row = [models, last] if last else [models]
+        self.languages = languages_of([LanguagePair.from_config(runs[0].config()) for runs in row])
+        self.tokenizers, self.options = shared_tokenizers(row[-1]), row[-1][0].config().decoding
         self._ray = ray
         count, num_cpus, num_gpus = shares
         remote = ray.remote(num_cpus=num_cpus, num_gpus=num_gpus, max_restarts=-1, max_task_retries=MAX_RETRIES)(Worker)
@@ -68,6 +79,7 @@ class RayTranslator:
         NmtError if workers repeatedly die of the same block.
         """
         source, count = iter(blocks), len(self._workers)
+        memory = None if self.memory is None else self._ray.put(self.memory)  # once for all blocks
         window = deque[tuple[list[str], int, Any]]()  # in order: texts, the first line, and their translations
         running: dict[Any, int] = {}  # the workers of those that are not finished
         while True:
@@ -77,7 +89,7 @@ class RayTranslator:
                 and (texts := next(source, None)) is not None
             ):
                 worker = min(range(count), key=[*running.values()].count)
-                reference = self._workers[worker].translate.remote(texts, request, first)
+                reference = self._workers[worker].translate.remote(texts, request, first, memory)
                 running[reference] = worker
                 window.append((texts, first, reference))
                 first += len(texts)

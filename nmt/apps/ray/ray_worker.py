@@ -13,6 +13,8 @@ from nmt.artifacts.hub import HUB_PREFIX
 from nmt.artifacts.rundir import RunDir, checksums_of_weights
 from nmt.base.errors import NmtError
 from nmt.base.machine import limit_cores, request_exact_mkl
+from nmt.translation.chain import Chain
+from nmt.translation.memory import TranslationMemory
 from nmt.translation.request import Request
 from nmt.translation.translation import Translation
 from nmt.translation.translator import Translator
@@ -25,16 +27,18 @@ class ModelPaths(NamedTuple):
     checkpoints: tuple[str, ...]  # one for each run
     checksums: tuple[str, ...]  # of the weights
     options: dict[str, Any]  # of `Translator.load`
+    last: ModelPaths | None = None  # the model that translates what these translated
 
     @classmethod
-    def from_runs(cls, models: Sequence[RunDir], **options: Any) -> ModelPaths:
-        """Return the paths of `models`, to be loaded with `options` of `Translator.load`."""
+    def from_runs(cls, models: Sequence[RunDir], last: Sequence[RunDir] = (), **options: Any) -> ModelPaths:
+        """Return the paths of `models`, and of those in a row after them, to be loaded with `options`."""
         sources = [run.source for run in models]  # the names of models on the hub hold on every node
         return cls(
             tuple(str(path if str(path).startswith(HUB_PREFIX) else path.resolve()) for path in sources),
             tuple(run.usable_checkpoint().stem for run in models),
             checksums_of_weights(models),
             options,
+            cls.from_runs(last, **options) if last else None,
         )
 
 
@@ -56,31 +60,37 @@ class Worker:
         except NmtError as error:
             return error
 
-    def translate(self, texts: list[str], request: Request, first: int) -> list[Translation] | NmtError:
-        """Translate `texts`, the lines from number `first` on."""
+    def translate(
+        self, texts: list[str], request: Request, first: int, memory: TranslationMemory | None = None
+    ) -> list[Translation] | NmtError:
+        """Translate `texts`, the lines from number `first` on, which `memory` may have."""
         try:
+            self._translator.memory = memory
             return self._translator.translate_block(texts, request, first)
         except NmtError as error:
             return error
 
     @cached_property
-    def _translator(self) -> Translator:
+    def _translator(self) -> Chain:
         from nmt import __version__
 
-        node = platform.node()
         if __version__ != self._version:
-            message = f"the Ray worker on {node} has nmt {__version__}, not {self._version}"
+            message = f"the Ray worker on {platform.node()} has nmt {__version__}, not {self._version}"
             raise NmtError(message, hint="install the same version on every node")
-        runs = []
-        for folder, checkpoint in zip(self._paths.folders, self._paths.checkpoints, strict=True):
-            if not folder.startswith(HUB_PREFIX) and not Path(folder).exists():
-                hint = "put the model on storage that all nodes share, under the same path"
-                raise NmtError(f"the Ray worker on {node} finds no such model", path=folder, hint=hint)
-            runs.append(find_run(folder))
-            runs[-1].use_checkpoint(checkpoint)
-        if checksums_of_weights(runs) != self._paths.checksums:
-            message = f"the weights on {node} differ from those of the requested model"
-            raise NmtError(message, path=self._paths.folders[0], hint="put the model where all nodes read one copy")
         limit_cores(self._num_threads)
         request_exact_mkl()
-        return Translator.load(runs, **self._paths.options)
+        return Chain([_load(paths) for paths in (self._paths, self._paths.last) if paths is not None])
+
+
+def _load(paths: ModelPaths) -> Translator:
+    node, runs = platform.node(), []
+    for folder, checkpoint in zip(paths.folders, paths.checkpoints, strict=True):
+        if not folder.startswith(HUB_PREFIX) and not Path(folder).exists():
+            hint = "put the model on storage that all nodes share, under the same path"
+            raise NmtError(f"the Ray worker on {node} finds no such model", path=folder, hint=hint)
+        runs.append(find_run(folder))
+        runs[-1].use_checkpoint(checkpoint)
+    if checksums_of_weights(runs) != paths.checksums:
+        message = f"the weights on {node} differ from those of the requested model"
+        raise NmtError(message, path=paths.folders[0], hint="put the model where all nodes read one copy")
+    return Translator.load(runs, **paths.options)

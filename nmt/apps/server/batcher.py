@@ -19,7 +19,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from nmt.apps.documents.translation import Flags
 from nmt.apps.documents.word_links import Details
 from nmt.apps.server.metrics import Metrics
 from nmt.apps.server.requests import RequestError
@@ -42,6 +41,10 @@ _LONE_SECONDS = 0.005  # expected time up to which the event loop translates a l
 _PROBE_EVERY = 16  # lone texts: one of them is translated in a thread, which shows if others come meanwhile
 
 
+def _as_it_is(translation: Translation) -> Translation:
+    return translation
+
+
 @dataclass(eq=False, slots=True)
 class QueuedSegment:
     """A segment of a request, and the future of its translation, or of the RequestError that ends the request."""
@@ -49,6 +52,7 @@ class QueuedSegment:
     text: SegmentedText  # of one segment
     num_tokens: int
     num_alternatives: int = 0
+    finish: Callable[[Translation], Translation] = _as_it_is  # as a part of its text
     with_details: bool = False
     with_flags: bool = False
     result: asyncio.Future[SegmentResult] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
@@ -60,10 +64,9 @@ class QueuedSegment:
 
 
 class SegmentResult(NamedTuple):
-    """The translation of a segment with its alternatives; the flags that are set, and details, if asked for."""
+    """The translation of a segment with its alternatives, and details, if asked for."""
 
     translation: Translation
-    flags: Flags
     details: Details | None = None
 
 

@@ -6,7 +6,7 @@ Long work, such as parsing, gets threads: few at a time, and none keeps the serv
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from threading import Thread
@@ -15,10 +15,13 @@ from typing import TypeVar, TypeVarTuple
 from nmt.apps.documents.blocks import Block, Template
 from nmt.apps.documents.markup import HtmlText
 from nmt.apps.documents.tag_projection import join_details
-from nmt.apps.documents.translation import Answer, Ask, Rounds, TranslatedBlock, merge, rounds, with_losses
+from nmt.apps.documents.translation import Answer, Ask, TranslatedBlock, rounds, with_losses
 from nmt.apps.server.requests import RequestError
 from nmt.apps.server.service import Routed, Service, TextTranslation
 from nmt.base.errors import DataError
+from nmt.base.rounds import together
+from nmt.translation.request import Request
+from nmt.translation.translation import merge
 
 _QUICK_CHARACTERS = 1000
 
@@ -97,7 +100,7 @@ async def _translate_page(
 
     best, *alternatives = await _run(threads_for_long, join)
     missed = [term for block in blocks for term in block.terms_missed]
-    flags = merge([block.flags for block in blocks]) if page.flags or page.then else {}
+    flags = merge([block.flags for block in blocks]) if page.flags or len(page.path) > 1 else {}
     return TextTranslation(best, alternatives, [], missed, flags)
 
 
@@ -113,28 +116,36 @@ async def translate_blocks(
 
     `threads` place the tags; None: the event loop does, which is for short pages. RequestError as `Service.translate`.
     """
-    segmenter, request = routed.model.translator.segmenter, routed.request
-    work = rounds(blocks, keeps_marks=segmenter.protects(request.options), num_ranks=num_alternatives + 1)
-    step = await _run(threads, _next_step, work, None, [])
-    while isinstance(step, Ask):
-        memory = None if step.aligned else routed.memory  # has no tags to place
-        texts = [routed._replace(text=text, memory=memory) for text in step.texts]
-        translated = await service.translate(texts, 0 if step.aligned else num_alternatives, details=step.aligned)
-        step = await _run(threads, _next_step, work, step, translated)
-    return await _run(threads, with_losses, blocks, step, segmenter, request)
+    first, direction = routed.translators[0], routed.path[0][0]
+    request = Request(first.options, to=direction.tgt, from_=direction.src, glossary=routed.glossary)
+    work = together([rounds(blocks, routed.translators, request.options, num_alternatives + 1)])
+    asks, found = await _run(threads, _next_step, work, None, [])
+    while asks:
+        is_aligned = asks[0].aligned
+        memory = None if is_aligned else routed.memory  # has no tags to place
+        texts = [routed._replace(text=ask.text, memory=memory) for ask in asks]
+        translated = await service.translate(texts, 0 if is_aligned else num_alternatives, details=is_aligned)
+        asks, found = await _run(threads, _next_step, work, asks, translated)
+    return await _run(threads, with_losses, blocks, found, first.segmenter, request)
 
 
 async def _run(threads: Threads | None, work: Callable[[*Arguments], Result], *arguments: *Arguments) -> Result:
     return work(*arguments) if threads is None else await threads.run(work, *arguments)
 
 
-def _next_step(work: Rounds, ask: Ask | None, translated: Sequence[TextTranslation]) -> Ask | list[TranslatedBlock]:
-    """Return what to ask next, given the answers to `ask`, or the result of `work`."""
+def _next_step(
+    work: Generator[list[Ask], list[Answer], list[list[TranslatedBlock]]],
+    asks: Sequence[Ask] | None,
+    translated: Sequence[TextTranslation],
+) -> tuple[list[Ask], list[TranslatedBlock]]:
+    """Return what to ask next, given the translations of `asks` (None: at the start), or the result of `work`."""
     try:
-        return next(work) if ask is None else work.send(list(map(_answer, ask.texts, translated)))
+        if asks is None:
+            return next(work), []
+        return work.send([_answer(ask.text, each) for ask, each in zip(asks, translated, strict=True)]), []
     except StopIteration as end:
-        blocks: list[TranslatedBlock] = end.value
-        return blocks
+        (blocks,) = end.value
+        return [], blocks
 
 
 def _answer(source: str, translated: TextTranslation) -> Answer:

@@ -22,13 +22,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from nmt.apps.documents.markup import HtmlText, XmlText
-from nmt.apps.documents.translation import with_flags
 from nmt.apps.server.access import Access
 from nmt.apps.server.blocks import Threads, translate_pages
 from nmt.apps.server.bodies import DeepLBody, DeepLFile, DeepLGlossary, DeepLKey, DeepLOptions, FileBody
 from nmt.apps.server.files import Downloads, Files, read_form
 from nmt.apps.server.requests import RequestError, as_json, read_body, read_fields, unless_gone
-from nmt.apps.server.service import Routed, Service
+from nmt.apps.server.service import Routed, Service, with_signs
 from nmt.apps.server.settings import MAX_TERMS
 from nmt.base.errors import DataError
 from nmt.base.languages import base_code, english_name
@@ -106,7 +105,7 @@ class DeepL:
         for text, src in zip(texts, sources, strict=True):
             each = None if src.lower() in own else next(rest)
             about = {"detected_source_language": base_code(src).upper(), "text": text, "billed_characters": len(text)}
-            answers.append(about if each is None else {**about, "text": each.text, **with_flags(each.flags)})
+            answers.append(about if each is None else {**about, "text": each.text, **with_signs(each.flags)})
         return as_json({"translations": answers})
 
     async def upload(self, request: Request) -> Response:
@@ -263,7 +262,7 @@ def _symbol(formality: str | None, text: Routed | None) -> str:
     RequestError (400) if the request insists on one that the model, or a document (None), does not have.
     """
     tag = _FORMALITIES.get((formality or "").removeprefix("prefer_"), "")
-    is_known = text and not text.then and text.model.translator.tokenizers.know([tag.strip()])
+    is_known = text and len(text.path) == 1 and text.translators[0].tokenizers.know([tag.strip()])
     if formality in _FORMALITIES and not is_known:
         raise RequestError(400, "'formality' is not supported for given 'target_lang'.")
     return tag if is_known else ""

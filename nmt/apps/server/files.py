@@ -17,15 +17,16 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from nmt.apps.documents.formats import Document, available_suffixes, read_document
-from nmt.apps.documents.translation import TranslatedBlock, merge, with_flags
+from nmt.apps.documents.translation import TranslatedBlock
 from nmt.apps.server.access import Access
 from nmt.apps.server.blocks import Threads, translate_blocks
 from nmt.apps.server.bodies import FileBody
 from nmt.apps.server.requests import Body, RequestError, as_json, read_body, unless_gone, validate
-from nmt.apps.server.service import Service
+from nmt.apps.server.service import Service, with_signs
 from nmt.apps.server.settings import MAX_TERMS
 from nmt.base.errors import DataError, NmtError
 from nmt.data.text.glossary import Glossary, parse_glossary
+from nmt.translation.translation import merge
 
 _MAX_FIELDS = 10
 _NUM_THREADS = 2  # that read and write documents
@@ -92,7 +93,7 @@ class Files:
         answer: dict[str, object] = {"translatedFileUrl": f"{request.base_url}download_file/{key}"}
         missed = [term for block in blocks for term in block.terms_missed]
         flags = merge([block.flags for block in blocks])
-        return as_json(answer | ({"terms_missed": missed} if body.glossary else {}) | with_flags(flags))
+        return as_json(answer | ({"terms_missed": missed} if body.glossary else {}) | with_signs(flags))
 
     async def download(self, request: Request) -> Response:
         """Send a translated document."""

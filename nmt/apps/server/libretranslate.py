@@ -5,23 +5,24 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
+from typing import Any, cast
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from nmt.apps.documents.formats import available_suffixes
-from nmt.apps.documents.translation import FLAGS, with_expected_chrf, with_flags
 from nmt.apps.server.access import Access
 from nmt.apps.server.blocks import Threads, translate_pages
 from nmt.apps.server.bodies import DetectBody, Detection, Language, SuggestBody, TranslateBody, Translated
 from nmt.apps.server.corrections import Corrections
 from nmt.apps.server.requests import RequestError, as_json, dump, read_fields, stream, unless_gone
-from nmt.apps.server.service import Routed, Service, TextTranslation, TranslatedSegment
+from nmt.apps.server.service import Routed, Service, TextTranslation, TranslatedSegment, with_signs
 from nmt.base.errors import DataError
 from nmt.base.languages import english_name
 from nmt.data.text.glossary import Glossary
-from nmt.translation.pivot import paths
+from nmt.translation.chain import paths
+from nmt.translation.translation import FLAGS
 
 _NUM_THREADS = 4  # for the HTML pages of all clients
 
@@ -163,29 +164,26 @@ def _line(segment: TranslatedSegment) -> dict[str, object]:
         "after": segment.after,
         "alternatives": [alternative.text for alternative in translation.alternatives],
         **({"terms_missed": translation.terms_missed} if translation.terms_missed else {}),
-        **with_flags(segment.flags),
-        **with_expected_chrf(segment.expected_chrf),
+        **with_signs(segment.flags, segment.expected_chrf),
         **({"memory": segment.memory._asdict()} if segment.memory else {}),
         **({"details": details._asdict()} if details is not None else {}),
     }
 
 
 def _answer(body: TranslateBody, translated: Sequence[TextTranslation], detected: list[Detection] | None) -> Translated:
-    is_batch = not isinstance(body.q, str)
-    first = translated[0]
-    answer: Translated = {"translatedText": [each.text for each in translated] if is_batch else first.text}
-    if body.alternatives:
-        answer["alternatives"] = [each.alternatives for each in translated] if is_batch else first.alternatives
-    if body.glossary:
-        answer["terms_missed"] = [each.terms_missed for each in translated] if is_batch else first.terms_missed
-    if any(each.flags for each in translated):
-        answer["flags"] = [each.flags for each in translated] if is_batch else first.flags
+    """Return the fields of the answer: lists, if the request has a list of texts."""
     expected = [None if each.expected_chrf is None else round(each.expected_chrf, 2) for each in translated]
-    if expected.count(None) < len(expected):
-        answer["expected_chrf"] = expected if is_batch else expected[0]
-    if any(each.memory for each in translated):
-        pairs = [each.memory and each.memory._asdict() for each in translated]
-        answer["memory"] = pairs if is_batch else pairs[0]
-    if detected is not None:
-        answer["detectedLanguage"] = detected if is_batch else detected[0]
-    return answer
+    memory = [each.memory and each.memory._asdict() for each in translated]
+    flags = [each.flags for each in translated]
+    fields = {
+        "alternatives": body.alternatives and [each.alternatives for each in translated],
+        "terms_missed": body.glossary and [each.terms_missed for each in translated],
+        "flags": any(flags) and flags,
+        "expected_chrf": expected.count(None) < len(expected) and expected,
+        "memory": any(memory) and memory,
+        "detectedLanguage": detected,
+    }
+    given: dict[str, Any] = {"translatedText": [each.text for each in translated]}
+    given |= {name: values for name, values in fields.items() if values}
+    is_batch = not isinstance(body.q, str)
+    return cast(Translated, given if is_batch else {name: values[0] for name, values in given.items()})

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from nmt.apps.documents.translation import flags_of
 from nmt.apps.documents.word_links import explain
 from nmt.apps.server.batcher import Batcher, Pace, QueuedSegment, SegmentResult
 from nmt.apps.server.metrics import Metrics
@@ -36,8 +35,10 @@ class ServedModel:
             for i, text, translation in zip(numbers, texts, translations, strict=True):
                 is_explained = segments[i].with_details and translation.text.strip()
                 details = explain(self.translator, text.text, text.direction, translation) if is_explained else None
-                flags = flags_of(translation) if segments[i].with_flags else {}
-                results[i] = SegmentResult(translation, flags, details)
+                finished = segments[i].finish(translation)
+                if segments[i].with_flags:
+                    _ = finished.flags  # computed here, in the thread, and kept
+                results[i] = SegmentResult(finished, details)
         return [results[i] for i in range(len(segments))]
 
     def _make_request(self, num_alternatives: int) -> Request:

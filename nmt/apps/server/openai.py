@@ -15,12 +15,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from nmt.apps.documents.translation import Flags, with_expected_chrf, with_flags
 from nmt.apps.server.access import Access
 from nmt.apps.server.bodies import ChatBody, Message
 from nmt.apps.server.models import Models
 from nmt.apps.server.requests import RequestError, as_json, dump, read_fields, stream, unless_gone
-from nmt.apps.server.service import Routed, Service, TextTranslation
+from nmt.apps.server.service import Routed, Service, TextTranslation, with_signs
+from nmt.translation.translation import Flags
 
 _DONE = b"data: [DONE]\n\n"
 
@@ -90,7 +90,7 @@ class OpenAI:
                 "message": {"role": "assistant", "content": text, "refusal": None},
                 "logprobs": None,
                 "finish_reason": "stop" if finished else "length",
-                **({} if index else {**with_flags(translated.flags), **with_expected_chrf(translated.expected_chrf)}),
+                **({} if index else with_signs(translated.flags, translated.expected_chrf)),
             }
             for index, text in enumerate([translated.text, *translated.alternatives])
         ]
@@ -132,9 +132,9 @@ def _ids(models: Models) -> dict[str, Routed]:
     for served in models.served:
         for direction in served.directions:
             name = served.name if len(served.directions) == 1 else f"{served.name}:{direction}"
-            ids[name] = Routed("", direction, served)
+            ids[name] = Routed("", [(direction, served)])
     for direction, first in models.directions.items():
-        ids.setdefault(str(direction), Routed("", direction, first))
+        ids.setdefault(str(direction), Routed("", [(direction, first)]))
     return ids
 
 
@@ -154,5 +154,5 @@ def _head(kind: str, model: str) -> dict[str, object]:
 def _event(
     head: dict[str, object], index: int, delta: dict[str, Any], flags: Flags | None = None, finish: str | None = None
 ) -> bytes:
-    choice = {"index": index, "delta": delta, "logprobs": None, "finish_reason": finish, **with_flags(flags)}
+    choice = {"index": index, "delta": delta, "logprobs": None, "finish_reason": finish, **with_signs(flags)}
     return b"data: " + dump({**head, "choices": [choice]}) + b"\n\n"

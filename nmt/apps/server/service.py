@@ -9,7 +9,6 @@ from functools import lru_cache
 from itertools import groupby
 from typing import NamedTuple, TypeVar
 
-from nmt.apps.documents.translation import Flags, flags_of, merge
 from nmt.apps.documents.word_links import Details
 from nmt.apps.server.batcher import QueuedSegment
 from nmt.apps.server.detect import Detector
@@ -19,14 +18,16 @@ from nmt.apps.server.requests import RequestError
 from nmt.apps.server.settings import Settings
 from nmt.base.errors import in_words
 from nmt.base.languages import Direction, base_code, chinese_form, english_name, script_of
+from nmt.base.rounds import await_together
 from nmt.data.check.scripts import form_of_chinese
-from nmt.data.text.glossary import Glossary, Term
+from nmt.data.text.glossary import Glossary, Term, missed_terms
 from nmt.translation import Translation, Translator
+from nmt.translation.chain import paths
 from nmt.translation.memory import TranslationMemory
-from nmt.translation.pivot import paths
 from nmt.translation.request import Request
+from nmt.translation.rounds import Ask, Rounds, rounds
 from nmt.translation.texts import SegmentedText
-from nmt.translation.translation import Match
+from nmt.translation.translation import Flags, Match, merge, union
 
 _QUICK_CHARACTERS = 2000  # up to this total length, the event loop looks up and segments texts; longer ones, a thread
 
@@ -35,29 +36,38 @@ _MAX_DIRECTIONS = 1000  # as clients spell them, of which the direction and mode
 Result = TypeVar("Result")
 
 
+Step = tuple[Direction, ServedModel]
+
+
 class Routed(NamedTuple):
-    """A text with its direction and model."""
+    """A text with the directions and models that translate it, one or two in a row."""
 
     text: str
-    direction: Direction
-    model: ServedModel
+    path: Sequence[Step]
     glossary: Glossary | None = None
     form: str | None = None  # of Chinese characters, if the request names one and the model does not
     draft: str = ""  # a translation to expect
     flags: bool = False  # whether to check the translation, which takes a fifth as long as a sentence
-    then: tuple[Direction, ServedModel] | None = None  # translates what `model` translated into a third language
     memory: TranslationMemory | None = None  # of the client
     symbol: str = ""  # a user symbol to read before the text, and a space
 
     @property
-    def request(self) -> Request:
-        """How the model is asked to translate the text."""
-        options = self.model.translator.options
-        return Request(options, to=self.direction.tgt, from_=self.direction.src, glossary=self.glossary)
+    def direction(self) -> Direction:
+        """From the language of the text to that of its translation."""
+        return Direction(self.path[0][0].src, self.path[-1][0].tgt)
 
-    def match(self) -> Match | None:
-        """Return the most similar pair of the memory, if there is one."""
-        return None if self.memory is None else self.memory.find(self.text)
+    @property
+    def translators(self) -> list[Translator]:
+        """The models."""
+        return [model.translator for _, model in self.path]
+
+    def rounds(self) -> Rounds[Step]:
+        """Return the way of the text, which its memory may end."""
+        match = None if self.memory is None else self.memory.find(self.text)
+        return rounds(self.text, self.path, match=match, glossary=self.glossary, draft=self.draft)
+
+
+_WHOLE = Routed("", ())  # of a text that is not divided into segments, because all of it is needed
 
 
 class TranslatedSegment(NamedTuple):
@@ -124,16 +134,16 @@ class Service:
         Regional codes match their language: pt-BR finds a model for pt. `model` restricts the choice to one model.
         RequestError (400) if no model supports the languages.
         """
-        first, *then = path = self._find_path(source, target, model)
+        path = self._find_path(source, target, model)
         form = chinese_form(target) if chinese_form(path[-1][0].tgt) is None else None
-        memory = self.memory(client, Direction(first[0].src, path[-1][0].tgt))
-        return Routed(text, *first, form=form, then=then[0] if then else None, memory=memory)
+        memory = self.memory(client, Direction(path[0][0].src, path[-1][0].tgt))
+        return Routed(text, path, form=form, memory=memory)
 
     def memory(self, client: bytes, direction: Direction) -> TranslationMemory | None:
         """Return the translation memory of a client, or else that of all clients."""
         return self._memories.get(client, self._memories.get(b"", {})).get(direction)
 
-    def _path(self, source: str, target: str, model: ServedModel | None) -> list[tuple[Direction, ServedModel]]:
+    def _path(self, source: str, target: str, model: ServedModel | None) -> list[Step]:
         """Return the direction and its model, or two that lead through a third language."""
         directions = self.models.directions if model is None else dict.fromkeys(model.directions, model)
         if (tgt := _closest(target, [d.tgt for d in directions])) is None:
@@ -160,29 +170,49 @@ class Service:
         memory has come first, untranslated. Texts that lead through a third language are translated into it first, all
         together.
         """
-        matches: dict[int, Match] = {}  # by the number of the text
-        if any(text.memory is not None for text in texts):
-            found = await _run(texts, lambda: [text.match() for text in texts])
-            matches = {number: match for number, match in enumerate(found) if match is not None}
-        asked = {n: text for n, text in enumerate(texts) if n not in matches or matches[n].similarity < 1}
-        for number in matches.keys() - asked.keys():
-            text, match = texts[number], matches[number]
-            known = Translation(match.target, memory=match)
-            before, after = text.text.split(text.text.strip())
-            flags = flags_of(known) if text.flags else {}
-            yield TranslatedSegment(number, before, known, after, flags, None, memory=match)
-        passed: dict[int, TextTranslation] = {}
-        if through := [number for number, text in asked.items() if text.then is not None]:
-            firsts = await self.translate([asked[n]._replace(then=None, form=None, memory=None) for n in through])
-            passed = dict(zip(through, firsts, strict=True))
-            asked |= {number: _second(asked[number], first) for number, first in passed.items()}
-        for number in matches.keys() & asked.keys():
-            asked[number] = asked[number]._replace(draft=asked[number].draft or matches[number].target)
-        for served in dict.fromkeys(text.model for text in asked.values()):
-            numbers = [number for number, text in asked.items() if text.model is served]
-            segmented = await _segment_all(served.translator, [asked[n] for n in numbers])
+        looked_up = [text for text in texts if text.memory is not None]
+        found = await await_together(await _run(looked_up, lambda: [text.rounds() for text in texts]), self._between)
+        asks: dict[int, Ask[Step]] = {}
+        for number, each in enumerate(found):
+            if isinstance(each, Ask):
+                asks[number] = each
+                continue
+            before, after = texts[number].text.split(texts[number].text.strip())
+            flags = each.flags if texts[number].flags else {}
+            yield TranslatedSegment(number, before, each, after, flags, None, memory=each.memory)
+        async with aclosing(self._search(asks, texts, num_alternatives, details=details)) as segments:
+            async for segment in segments:
+                yield segment
+
+    async def _between(self, asks: list[Ask[Step]]) -> list[Translation]:
+        """Return the translations of `asks`, which are not the last, each of the whole text."""
+        found = [Translation("")] * len(asks)
+        async with self.in_time(), aclosing(self._search(dict(enumerate(asks)), [_WHOLE] * len(asks))) as texts:
+            async for text in texts:
+                found[text.text_number] = text.translation
+        return found
+
+    async def _search(
+        self,
+        asks: Mapping[int, Ask[Step]],
+        texts: Sequence[Routed],
+        num_alternatives: int = 0,
+        *,
+        details: bool = False,
+    ) -> AsyncGenerator[TranslatedSegment]:
+        """Yield the translations of the segments of `asks`, each of one of `texts`; of `_WHOLE`, undivided."""
+        for served in dict.fromkeys(ask.model[1] for ask in asks.values()):
+            numbers = [number for number, ask in asks.items() if ask.model[1] is served]
+            segmented = await _segment_all(served.translator, [(asks[n], texts[n]) for n in numbers])
             queued = [
-                QueuedSegment(segment, max(1, segment.num_tokens), num_alternatives, details, asked[number].flags)
+                QueuedSegment(
+                    segment,
+                    max(1, segment.num_tokens),
+                    num_alternatives,
+                    asks[number].finish,
+                    with_details=details and asks[number].through is None,  # words would be linked to another text
+                    with_flags=texts[number].flags,
+                )
                 for number, (_, segments) in zip(numbers, segmented, strict=True)
                 for segment, _ in segments
             ]
@@ -190,16 +220,13 @@ class Service:
             try:
                 rest = iter(queued)
                 for number, (before, segments) in zip(numbers, segmented, strict=True):
-                    text, similar = asked[number], matches.get(number)
+                    text, match = texts[number], asks[number].match
                     for _, after in segments:
-                        translation, flags, explained = await next(rest).result
-                        flags = _with_form(flags, translation.text, text.form if text.flags else None)
-                        if number in passed:  # what the words of the translation come from is not the source
-                            flags = {**merge([passed[number].flags, flags]), "pivot": [text.direction.src]}
-                            explained = None
+                        translation, explained = await next(rest).result
+                        flags = flags_of(translation, text)
                         expected = translation.expected_chrf if text.flags else None
-                        yield TranslatedSegment(number, before, translation, after, flags, explained, expected, similar)
-                        before, similar = "", None
+                        yield TranslatedSegment(number, before, translation, after, flags, explained, expected, match)
+                        before, match = "", None
             finally:
                 served.batcher.cancel(job)
 
@@ -231,42 +258,44 @@ class Service:
 
 
 async def _segment_all(
-    translator: Translator, texts: Sequence[Routed]
+    translator: Translator, asks: Sequence[tuple[Ask[Step], Routed]]
 ) -> list[tuple[str, list[tuple[SegmentedText, str]]]]:
-    """Return the white space before each text, and its segments, each with the white space after it."""
+    """Return the white space before each text, and its segments, each with the white space after it.
+
+    What is asked for `_WHOLE` is one segment.
+    """
 
     def segment_all() -> list[tuple[str, list[tuple[SegmentedText, str]]]]:
         segmented: list[SegmentedText] = []
-        for _, same in groupby(texts, key=lambda text: (text.direction, text.glossary)):
-            alike = list(same)
-            segmented += translator.segment([text.symbol + text.text for text in alike], alike[0].request)
-        for text, each in zip(texts, segmented, strict=True):
-            if text.draft:
-                translator.segmenter.add_draft(each, text.draft, translator.options)
+        for ((src, tgt), glossary), same in groupby(asks, key=lambda each: (each[0].model[0], each[0].glossary)):
+            request = Request(translator.options, to=tgt, from_=src, glossary=glossary)
+            segmented += translator.segment([text.symbol + ask.text for ask, text in same], request)
+        for (ask, _), each in zip(asks, segmented, strict=True):
+            if ask.draft:
+                translator.segmenter.add_draft(each, ask.draft, translator.options)
         # The translation of a text with a single segment includes the white space around it.
-        return [("", [(text, "")]) if len(text.segments) == 1 else (text.lead, text.separate()) for text in segmented]
+        return [
+            ("", [(each, "")])
+            if len(each.segments) == 1 or (text is _WHOLE and each.segments)
+            else (each.lead, each.separate())
+            for (_, text), each in zip(asks, segmented, strict=True)
+        ]
 
-    return await _run(texts, segment_all)
+    return await _run([ask for ask, _ in asks], segment_all)
 
 
-async def _run(texts: Sequence[Routed], work: Callable[[], Result]) -> Result:
+async def _run(texts: Sequence[Ask[Step] | Routed], work: Callable[[], Result]) -> Result:
     """Return `work()`, which is on `texts`: in the event loop if they are short, else in a thread."""
     is_quick = sum(len(text.text) + len(text.draft) for text in texts) <= _QUICK_CHARACTERS
     return work() if is_quick else await asyncio.to_thread(work)
-
-
-def _second(text: Routed, first: TextTranslation) -> Routed:
-    """Return what to translate second of a text that leads through a third language. RequestError for a glossary."""
-    if text.glossary is not None:
-        raise RequestError(400, "Invalid request: glossary: no model translates directly between these languages")
-    assert text.then is not None
-    return Routed(first.text, *text.then, form=text.form, flags=text.flags)
 
 
 def _join(segments: list[TranslatedSegment]) -> TextTranslation:
     num_ranks = max((len(segment.translation.alternatives) for segment in segments), default=0) + 1
     text, *alternatives = ["".join(segment.written(rank) for segment in segments) for rank in range(num_ranks)]
     missed = [term for segment in segments for term in segment.translation.terms_missed]
+    if missed and segments[0].translation.through is not None:  # each segment names those of the whole text
+        missed = missed_terms(union(missed), text)
     flags = merge([segment.flags for segment in segments])
     memory = segments[0].memory if segments else None
     return TextTranslation(text, alternatives, segments, missed, flags, _expected_chrf(segments), memory)
@@ -279,6 +308,12 @@ def _expected_chrf(segments: list[TranslatedSegment]) -> float | None:
     known = [(each.expected_chrf, len(each.translation.tgt_ids) + 1) for each in segments if each.translation.src_ids]
     weighted = [value * size for value, size in known if value is not None]
     return sum(weighted) / sum(size for _, size in known) if len(weighted) == len(known) > 0 else None
+
+
+def with_signs(flags: Flags | None, expected_chrf: float | None = None) -> dict[str, Flags | float]:
+    """Return the fields of an answer that hold the flags, if one is set, and the expected chrF, if it is known."""
+    expected = {} if expected_chrf is None else {"expected_chrf": round(expected_chrf, 2)}
+    return {**({"flags": flags} if flags else {}), **expected}
 
 
 def _closest(code: str, codes: Sequence[str]) -> str | None:
@@ -297,9 +332,16 @@ def _fits(code: str, other: str) -> bool:
     return len(forms) < 2 and len(scripts) < 2
 
 
-def _with_form(flags: Flags, text: str, form: str | None) -> Flags:
-    """Return the flags of a translation; one in the other form of Chinese than `form` is in the wrong language."""
-    return flags if form is None or form_of_chinese(text) in (None, form) else {**flags, "wrong_language": True}
+def flags_of(translation: Translation, text: Routed) -> Flags:
+    """Return the flags that the request of `text` asks for; a third language is always named.
+
+    A translation in another form of Chinese than the request names is in the wrong language.
+    """
+    if not text.flags:
+        return {"pivot": translation.pivot} if translation.pivot else {}
+    if text.form is None or form_of_chinese(translation.text) in (None, text.form):
+        return translation.flags
+    return {**translation.flags, "wrong_language": True}
 
 
 def _named(code: str) -> str:

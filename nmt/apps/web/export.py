@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 
-from nmt.apps.documents.translation import FLAGS
 from nmt.apps.interop.export_folder import new_or_replaced, refuse_existing
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError, RunError, require
@@ -34,6 +33,7 @@ from nmt.evaluation.model_card import license_of
 from nmt.model.shapes import parameter_shapes
 from nmt.translation import LanguagePair
 from nmt.translation.texts import TextSegmenter
+from nmt.translation.translation import FLAGS
 
 log = logging.getLogger(__name__)
 

@@ -298,9 +298,12 @@ FAULTS = {
     "mix": (("{base}", "--corpus", "a", "--run", "r", "--mix", "1"), "Input should be less than or equal to 0.95"),
     "corpus": (
         ("--resume", "--run", "r", "--corpus", "a"),
-        "a resumed adaptation already has its corpus; omit --corpus",
+        "an adaptation that has begun has its corpus",
     ),
-    "other": (("--resume", "--run", "r", "--mix", "0.9", "--src-lang", "de"), "omit --src-lang, --mix"),
+    "other": (
+        ("--resume", "--run", "r", "--mix", "0.9", "--src-lang", "de"),
+        "--resume cannot be used with --src-lang, --mix",
+    ),
 }
 
 

@@ -62,7 +62,7 @@ def test_comet_alone_names_no_command_of_sacrebleu(run, tmp_path):
 def test_a_model_of_comet_without_the_metric_is_a_mistake(run):
     done = CliRunner().invoke(app, ["eval", "-m", str(run.path), "--comet-model", "some/model"])
     assert done.exit_code == 2
-    assert "add comet to --metrics" in " ".join(done.output.split())
+    assert "--comet-model needs comet in --metrics" in " ".join(done.output.split())
 
 
 @pytest.mark.usefixtures("python")

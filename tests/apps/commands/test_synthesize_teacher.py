@@ -278,11 +278,11 @@ def test_the_key_is_not_sent_to_where_the_server_redirects(folder, chat, monkeyp
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--beam", "3"], "--beam cannot be used with --teacher"),
-        (["--set", "decoding.exact=true"], "--set cannot be used with --teacher"),
-        (["--keep", "0.5"], "--keep cannot be used with --teacher"),
-        (["--device", "cpu"], "--device cannot be used with --teacher"),
-        (["--ray", "auto"], "--ray cannot be used with --teacher"),
+        (["--beam", "3"], "--teacher cannot be used with --beam"),
+        (["--set", "decoding.exact=true"], "--teacher cannot be used with --set"),
+        (["--keep", "0.5"], "--teacher cannot be used with --keep"),
+        (["--device", "cpu"], "--teacher cannot be used with --device"),
+        (["--ray", "auto"], "--teacher cannot be used with --ray"),
     ],
 )
 def test_options_of_our_own_models_are_refused(folder, chat, options, message):
@@ -292,7 +292,7 @@ def test_options_of_our_own_models_are_refused(folder, chat, options, message):
 def test_a_teacher_needs_the_configuration_of_the_model_to_train(folder, chat):
     done = CliRunner().invoke(app, ["synthesize", "--teacher", chat.url, "-i", "mono", "-o", "out.tsv"])
     assert done.exit_code == 2
-    assert "--teacher needs --config, the configuration of the model" in " ".join(done.output.split())
+    assert "--teacher needs --config: the model to train has the languages" in " ".join(done.output.split())
 
 
 def test_a_model_of_several_directions_needs_a_language(folder, chat):

@@ -117,7 +117,11 @@ def test_a_table_with_a_header_and_a_dozen_pairs_is_enough_to_try_it_out(here):
     [
         (["--src", "no.de", "--tgt", "a.en"], 1, "error: no.de: no such file"),
         (["--corpus", "a.tsv"], 1, "error: tsv files do not name their languages; --src-lang is missing"),
-        (["--config", "my.yaml", *FILES], 2, "--src is for a new configuration; give it, or --config"),
+        (
+            ["--config", "my.yaml", *FILES],
+            2,
+            "--config cannot be used with --src, --tgt: these files",
+        ),
         (["--reverse"], 2, "give a corpus with --src and --tgt, or with --corpus, or a configuration with --config"),
         (["--reverse", "--resume", "--run", "runs/a"], 2, "give a corpus with --src and --tgt"),
     ],

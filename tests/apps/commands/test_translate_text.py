@@ -294,8 +294,12 @@ def test_options_that_have_no_meaning_for_documents_are_refused(tmp_path, monkey
     options = ["--attention", "a.svg", "--format", "jsonl", "--beam", "3", "--n-best", "3"]
     done = CliRunner().invoke(app, ["translate", "page.html", "-o", "out.html", *options], env={"COLUMNS": "200"})
     assert done.exit_code == 2
-    message = "--attention, --format jsonl, --n-best cannot be used with documents"
-    assert message in " ".join(done.output.split())
+    assert "--attention needs one text: it draws one text" in " ".join(done.output.split())
+    done = CliRunner().invoke(app, ["translate", "page.html", "-o", "out.html", "--n-best", "3", "--prefix", "a"])
+    message = "a document cannot be used with --n-best, --prefix: it is written as a whole"
+    assert message in " ".join(done.output.replace("│", " ").split())
+    done = CliRunner().invoke(app, ["translate", "page.html", "-o", "out.html", "--format", "jsonl"])
+    assert "JSON lines; name them NAME.jsonl" in " ".join(done.output.replace("│", " ").split())
 
 
 @pytest.mark.parametrize("name", ["a.txt.gz", "a.xz", "a.zst"])
@@ -355,7 +359,7 @@ def test_attention_is_drawn_when_the_output_is_complete(digits_run, tmp_path):
     assert (done.returncode, "--resume" in done.stderr) == (1, False)
     assert (tmp_path / "out.txt").read_text() == "21\n"
     done = nmt("translate", "-m", digits_run, "12", "--attention", "b.svg", "-o", tmp_path / "out.txt", "--resume")
-    assert (done.returncode, "does not go with --attention" in " ".join(done.stderr.split())) == (2, True)
+    assert (done.returncode, "cannot be used with --attention" in " ".join(done.stderr.split())) == (2, True)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes on this system")

@@ -22,6 +22,7 @@ from nmt.artifacts.rundir import RunDir
 from nmt.base import progress
 from nmt.base.errors import DataError
 from nmt.translation import Glossary
+from nmt.translation.chain import Chain
 from nmt.translation.request import Request
 from tests.apps.documents.written import unchanged, upper
 
@@ -440,9 +441,9 @@ def test_a_paragraph_that_would_take_gigabytes_is_refused(name, content, message
 
 def test_a_document_is_translated_part_by_part_and_its_progress_is_told(letters_run, tmp_path, monkeypatch):
     (tmp_path / "in.html").write_text("".join(f"<p>{number}</p>" for number in range(50)))
-    sizes, translate = [], Translator.translate_block
+    sizes, translate = [], Chain.translate_block
     monkeypatch.setattr(progress, "LOG_SECONDS", 0.0)
-    monkeypatch.setattr(Translator, "translate_block", lambda *a, **k: sizes.append(len(a[1])) or translate(*a, **k))
+    monkeypatch.setattr(Chain, "translate_block", lambda *a, **k: sizes.append(len(a[1])) or translate(*a, **k))
     command = ["translate", "-m", str(letters_run), "--device", "cpu", str(tmp_path / "in.html")]
     done = CliRunner().invoke(app, [*command, "-o", str(tmp_path / "out.html")])
     assert done.exit_code == 0, done.output
@@ -512,7 +513,7 @@ def test_a_term_within_a_protected_span_of_a_document_is_not_missed(letters_run,
     )
     with Translator.load(letters_run, device="cpu") as translator:
         options = translator.options.changed(protect=protect)
-        found = list(translate_blocks(translator, document.blocks, Request(options, glossary=glossary)))
+        found = list(translate_blocks(Chain([translator]), document.blocks, Request(options, glossary=glossary)))
     assert [term.source for block in found for term in block.terms_missed] == missed
 
 

@@ -162,6 +162,29 @@ class TestWithRay:
         assert [block for block, _ in found] == blocks
         assert [[t.text for t in block] for _, block in found] == [[t.text for t in block] for _, block in expected]
 
+    def test_workers_look_up_a_memory_and_translate_through_a_third_language(self, cluster, letters_run, two_run):
+        pytest.importorskip("rapidfuzz", reason="needs rapidfuzz")
+        from nmt import Glossary, Translator
+        from nmt.apps.ray.ray_translator import RayTranslator
+        from nmt.translation.chain import Chain
+        from nmt.translation.memory import TranslationMemory
+
+        runs, options = [RunDir(letters_run)], {"precision": "fp32", "device": "cpu"}
+        paths = ModelPaths.from_runs(runs, [RunDir(two_run)], **options)
+        translator = RayTranslator(cluster, runs, paths, (1, 1, 0), [RunDir(two_run)])
+        row = [Translator.load(run, **options) for run in (letters_run, two_run)]
+        local = Chain(row, TranslationMemory([("12", "connu")]))
+        assert (translator.languages, translator.precision) == (local.languages, local.precision)
+        translator.memory = local.memory
+        request = Request(local.options, to="fr", glossary=Glossary({"34": "xyz"}))
+        blocks = [["12", "34 5"], ["12 34. 5", ""]]
+        found, expected = (
+            [[each.text for each in some] for _, some in one.translate_blocks(blocks, request)]
+            for one in (translator, local)
+        )
+        assert found == expected
+        assert found[0][0] == "connu"
+
     def test_workers_are_not_given_the_whole_stream(self, translator):
         read = []
         blocks = (read.append(number) or [str(number)] for number in range(1000))

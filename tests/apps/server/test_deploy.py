@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nmt.apps.documents.translation import FLAGS
+from nmt.translation.translation import FLAGS
 
 ROOT = Path(__file__).parents[3]
 

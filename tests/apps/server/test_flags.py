@@ -8,18 +8,17 @@ from importlib.resources import files
 
 import pytest
 
-from nmt.apps.documents.translation import FLAGS, flags_of, merge
-from nmt.apps.server import models
 from nmt.translation import Translation
+from nmt.translation.translation import FLAGS, merge
 from tests.translation.test_confidence import calibrate
 
 QUESTION = {"source": "en", "target": "de"}
 
 
 def test_the_flags_that_are_set_are_those_of_the_translation():
-    assert flags_of(Translation("a")) == {}
+    assert Translation("a").flags == {}
     translation = Translation("a", loop_unresolved=True, protected_lost=["%d"])
-    assert flags_of(translation) == {"loop_unresolved": True, "protected_lost": ["%d"]}
+    assert translation.flags == {"loop_unresolved": True, "protected_lost": ["%d"]}
     parts = [{}, {"protected_lost": ["b", "a"]}, {"protected_lost": ["a"], "truncated": True}]
     assert merge(parts) == {"truncated": True, "protected_lost": ["b", "a"]}
 
@@ -36,7 +35,7 @@ def test_pages_and_documents_keep_protected_spans_whatever_the_model_learned(run
 
 def test_every_interface_hands_out_the_flags_if_the_request_asks_for_them(running, monkeypatch):
     looping = {"loop_unresolved": True}
-    monkeypatch.setattr(models, "flags_of", lambda translation: looping)
+    monkeypatch.setattr(Translation, "flags", looping)
     asked = {**QUESTION, "flags": True}
     assert running.translate(q="12", **asked).json()["flags"] == looping
     assert running.translate(q="<b>12</b>", **asked, format="html").json()["flags"] == looping
@@ -53,7 +52,7 @@ def test_every_interface_hands_out_the_flags_if_the_request_asks_for_them(runnin
 
 
 def test_no_translation_is_checked_unless_the_request_asks_for_it(running, monkeypatch):
-    monkeypatch.setattr(models, "flags_of", None)  # what calls it fails
+    monkeypatch.setattr(Translation, "flags", property(lambda _: 1 / 0))
     for options in ({}, {"format": "html"}, {"stream": True}):
         answer = running.translate(q="12 %d", **QUESTION, **options)
         assert answer.status_code == 200

@@ -15,7 +15,9 @@ from nmt import Translator
 from nmt.apps.server import batcher, run, service
 from nmt.apps.server.batcher import _PROBE_EVERY
 from nmt.decoding.engines import native_engine
+from nmt.translation import Translation
 from nmt.translation.request import Request
+from tests.translation.test_confidence import calibrate
 
 LINES = "12345\n\n  67 \n" + "4321 " * 20 + "\n9"
 
@@ -126,8 +128,24 @@ def test_languages_that_no_model_joins_directly_are_joined_through_a_third_one(r
     assert len(others["alternatives"]) == 2
     page = running.translate(q="<p>12 <b>34</b></p>", source="de", target="fr", format="html").json()
     assert page["translatedText"].count("<b>") == page["translatedText"].count("</b>") == 1
-    refused = running.translate(q="12", source="de", target="fr", glossary={"12": "x"})
-    assert refused.json()["error"].startswith("Invalid request: glossary: no model translates directly")
+
+
+def test_a_glossary_holds_through_a_third_language(running):
+    asked = {"q": ["12 34. 12", "5"], "source": "de", "target": "fr"}
+    for form in ("text", "html"):
+        answer = running.translate(**asked, glossary={"12": "xyz", "absent": "y"}, format=form).json()
+        assert answer["translatedText"][0].lower().count("xyz") == 2
+        assert answer["terms_missed"] == [[], []]
+    too_long = "x" * 60  # more tokens than a translation has
+    answer = running.translate(**asked, glossary={"12": too_long}).json()
+    assert answer["terms_missed"] == [[["12", too_long]], []]
+
+
+def test_the_expected_quality_of_the_second_model_is_not_that_of_both(start, two_run, letters_run, tmp_path):
+    server = start([letters_run, calibrate(two_run, tmp_path / "run").path])
+    for source, is_known in (("en", True), ("de", False)):
+        answer = server.translate(q="12 34", source=source, target="fr", flags=True).json()
+        assert ("expected_chrf" in answer) is is_known
 
 
 def test_html_keeps_its_tags_and_escapes_its_text(running):
@@ -440,4 +458,5 @@ def test_a_language_in_another_script_is_no_model_for_it(code, codes, closest):
 
 @pytest.mark.parametrize(("form", "flags"), [("traditional", {"wrong_language": True}), ("simplified", {}), (None, {})])
 def test_the_wrong_form_of_chinese_is_flagged_if_the_request_names_one(form, flags):
-    assert service._with_form({}, "这个国家的经济发展得很快", form) == flags
+    text = service.Routed("", (), form=form, flags=True)
+    assert service.flags_of(Translation("这个国家的经济发展得很快"), text) == flags

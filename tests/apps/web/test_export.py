@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from nmt import Translator
-from nmt.apps.documents.translation import flags_of
 from nmt.apps.web.export import MODULES, build_modules, export_web
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError, RunError
@@ -67,9 +66,7 @@ def test_a_page_translates_as_the_command_does_on_every_path(pages, model, kerne
     assert found["single"] == [each.text for each in expected]
     for name in ("score", "finished", "loop_retried", "sentence_split", "protected_retried"):
         assert [each[name] for each in found["translations"]] == [getattr(each, name) for each in expected], name
-    flags = [
-        {name: value for name, value in flags_of(each).items() if name not in NOT_IN_BROWSERS} for each in expected
-    ]
+    flags = [{name: value for name, value in each.flags.items() if name not in NOT_IN_BROWSERS} for each in expected]
     assert [each["flags"] for each in found["translations"]] == flags
 
 

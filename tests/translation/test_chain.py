@@ -6,11 +6,13 @@ import json
 
 import pytest
 
-from nmt import Translator
+from nmt import Glossary, Translator
 from nmt.base.errors import NmtError
 from nmt.base.languages import Direction
-from nmt.translation.pivot import PivotTranslator, paths
+from nmt.translation.chain import Chain, paths
+from nmt.translation.memory import TranslationMemory
 from nmt.translation.request import Request
+from nmt.translation.translation import FLAGS
 from tests.command_line import nmt
 
 TEXTS = ["12345", "", "4 56", "12. 34. 56.", "%d 7"] * 5
@@ -24,7 +26,7 @@ def translators(letters_run, two_run):
 
 def test_a_translation_is_that_of_the_translation_and_its_score_the_sum(translators):
     first, second = translators
-    pivot = PivotTranslator(*translators)
+    pivot = Chain(translators)
     ((block, found),) = pivot.translate_blocks([TEXTS], Request(pivot.options))
     between = first.translate(TEXTS)
     final = second.translate([each.text for each in between], to="fr", from_="en")
@@ -40,7 +42,7 @@ def test_a_translation_is_that_of_the_translation_and_its_score_the_sum(translat
 
 
 def test_blocks_of_any_size_give_the_same(translators):
-    pivot = PivotTranslator(*translators)
+    pivot = Chain(translators)
     options = pivot.options.changed(beam_size=2, num_hypotheses=2)
     whole = [each for _, some in pivot.translate_blocks([TEXTS], Request(options)) for each in some]
     alone = [each for _, some in pivot.translate_blocks([[text] for text in TEXTS], Request(options)) for each in some]
@@ -51,10 +53,10 @@ def test_blocks_of_any_size_give_the_same(translators):
 
 def test_models_that_do_not_follow_on_each_other_are_refused(translators, digits_run):
     with Translator.load(digits_run, device="cpu") as digits, pytest.raises(NmtError) as refused:
-        PivotTranslator(digits, translators[0])
+        Chain([digits, translators[0]])
     assert refused.value.message == "these models do not follow on each other: en-en, then de-en"
     with pytest.raises(NmtError, match="this model translates into fr, not into it"):
-        next(PivotTranslator(*translators).translate_blocks([["1"]], Request(translators[1].options, to="it")))
+        next(Chain(translators).translate_blocks([["1"]], Request(translators[1].options, to="it")))
 
 
 def test_a_path_does_not_lead_back_and_joins_regional_codes():
@@ -80,9 +82,45 @@ def test_then_translates_what_the_first_model_translated(letters_run, two_run, t
     assert output.read_text(encoding="utf-8") == final.stdout
 
 
-def test_then_does_not_go_with_options_that_need_one_model(letters_run, two_run):
-    done = nmt(
-        "translate", "-m", letters_run, "--then", two_run, "--to", "fr", "--alignments", "--format", "jsonl", "1"
-    )
-    assert done.returncode == 2
-    assert "--then cannot be used with --glossary" in " ".join(done.stderr.split())
+def test_terms_hold_through_a_third_language_by_what_stands_between(translators):
+    chain, glossary = Chain(translators), Glossary({"12": "xyz", "7": "y" * 60, "absent": "z"})
+    texts = ["12 34", "5. 12. 12", "7 12", "34"]
+    found = chain.translate_block(texts, Request(chain.options, to="fr", glossary=glossary))
+    assert [each.text.lower().count("xyz") for each in found] == [1, 2, 1, 0]
+    assert [each.num_terms for each in found] == [1, 2, 2, 0]
+    assert [each.terms_missed for each in found] == [[], [], [("7", "y" * 60)], []]
+    plain = chain.translate_block(texts, Request(chain.options, to="fr"))
+    assert found[3].text == plain[3].text
+
+
+def test_a_memory_stands_before_both_models_and_its_words_are_those_of_the_whole_way(translators):
+    pytest.importorskip("rapidfuzz", reason="needs rapidfuzz")
+    memory = TranslationMemory([("12 34", "connu"), ("98 765", "autre")])
+    plain = Chain(translators)
+    texts, request = ["12 34", "98 764", "5"], Request(plain.options, to="fr")
+    known, similar, new = Chain(translators, memory).translate_block(texts, request)
+    assert (known.text, known.through, known.flags) == ("connu", None, {"from_memory": True})
+    assert similar.memory is not None
+    assert similar.memory.target == "autre"
+    assert [similar.text, new.text] == [each.text for each in plain.translate_block(texts, request)][1:]
+    assert similar.flags["pivot"] == new.flags["pivot"] == ["en"]
+
+
+def test_a_known_translation_without_the_prefix_is_only_a_draft(translators):
+    pytest.importorskip("rapidfuzz", reason="needs rapidfuzz")
+    memory = TranslationMemory([("12 34", "abc"), ("98", "xyz")])
+    for row in (translators[1:], translators):
+        request = Request(row[-1].options, to="fr", prefix="a")
+        known, other = Chain(row, memory).translate_block(["12 34", "98"], request)
+        assert known.text == "abc"
+        assert other.text == Chain(row).translate_block(["98"], request)[0].text
+        assert other.text.startswith("a")
+
+
+def test_the_fields_of_a_translation_are_flags_and_json(translators):
+    (found,) = Chain(translators).translate_block(["12 %d"], Request(translators[1].options, to="fr"))
+    assert {*found.flags} <= {*FLAGS}
+    assert {*found.through.flags} - {"unusual_source"} <= {*found.flags}
+    fields = found.as_json(translators[1].tokenizers, memory=True, terms=True, hypotheses=True, alignments={"a": "0-0"})
+    names = ["memory", "pivot", "pivot_text", "num_terms", "terms_missed", "terms_misplaced", "a", "hypotheses"]
+    assert [*fields][-len(names) :] == names

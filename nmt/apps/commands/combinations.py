@@ -1,0 +1,144 @@
+"""The options that cannot be combined, in one table for all commands, each with its reason.
+
+Options that are not in the table go with each other; tests run the pairs of `nmt translate`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+import typer
+
+from nmt.apps.commands.documents import is_document
+from nmt.data.read.table_names import format_of, split_choice
+
+
+class Rule(NamedTuple):
+    """What an option, or a condition, needs or excludes in some commands."""
+
+    commands: str  # separated by spaces
+    subject: str
+    relation: Literal["needs", "excludes"]
+    others: tuple[str, ...]  # of which it needs one, or excludes each
+    reason: str
+    instead: str = ""  # default: to add what is needed, or to omit one of the two
+    unless: str = ""  # with this option, the rule does not hold
+
+
+_OF_SERVERS = ("num_hypotheses", "sample", "temperature", "top_p", "seed")  # keys of decoding
+_NEW_CORPUS = ("--src", "--tgt", "--corpus", "--src-lang", "--tgt-lang")
+
+RULES = (
+    Rule("translate", "a text", "excludes", ("--input",), "they would be two sources of the same output"),
+    Rule("translate", "--attention", "needs", ("one text",), "it draws one text", "give it as an argument"),
+    Rule("translate", "--alignments", "needs", ("--format jsonl",), "plain text has no place for links"),
+    Rule(
+        "translate",
+        "--resume",
+        "excludes",
+        ("--attention",),
+        "it continues a file of many lines, and a drawing has one text",
+    ),
+    Rule(
+        "translate",
+        "a document",
+        "excludes",
+        ("--resume", "--n-best", "--prefix"),
+        "it is written as a whole, with one translation of each paragraph, whose formatted parts have no beginning "
+        "of their own",
+        "write its paragraphs as JSON lines with --format jsonl",
+        unless="--format jsonl",
+    ),
+    Rule("translate", "--resume", "needs", ("--output",), "it continues a file"),
+    Rule("translate synthesize", "--ray-workers", "needs", ("--ray",), "it is a number of workers of a cluster"),
+    Rule("translate", "--ray", "needs", ("--input",), "the workers share the lines of a file"),
+    Rule("translate", "--ray", "excludes", ("--alignments",), "only a model in this process shows its attention"),
+    Rule("translate", "--then", "excludes", ("--alignments",), "a model links its own two languages, and no third one"),
+    Rule("translate eval", "--checkpoint", "excludes", ("several --model",), "it belongs to one run"),
+    Rule("synthesize", "--teacher", "needs", ("--config",), "the model to train has the languages"),
+    Rule("synthesize", "--config", "needs", ("--teacher",), "a run has a configuration of its own"),
+    Rule(
+        "synthesize",
+        "--teacher",
+        "excludes",
+        ("--ray", "--min-score", "--keep", "--device", "--beam", "--set of the search"),
+        "a server decides how its model runs and searches, and returns no scores",
+    ),
+    Rule("eval", "--src", "needs", ("--ref",), "a score compares translations with references"),
+    Rule("eval", "--ref", "needs", ("--src", "--hyp"), "a model needs sources to translate"),
+    Rule("eval score", "--tsv", "excludes", ("--src", "--ref", "--tgt"), "a file of pairs has both"),
+    Rule("eval", "--hyp", "excludes", ("--augment", "--checkpoint"), "a file is scored, and no model translates"),
+    Rule(
+        "eval", "--hyp", "excludes", ("--beam", "--set"), "a file is scored, and no model searches", unless="--compare"
+    ),
+    Rule("eval", "--augment", "excludes", ("several --ref",), "a change concerns a source and its reference"),
+    Rule("eval", "--split", "excludes", ("--ref", "--tsv"), "it names a set of the run, and files are another one"),
+    Rule("eval", "--comet-model", "needs", ("comet in --metrics",), "no other metric has a model"),
+    Rule("score", "--src", "needs", ("--tgt",), "a score belongs to a pair"),
+    Rule("score", "--tgt", "needs", ("--src",), "a score belongs to a pair"),
+    Rule(
+        "adapt",
+        "--resume",
+        "excludes",
+        (*_NEW_CORPUS, "--mix", "--test"),
+        "an adaptation that has begun has its corpus",
+    ),
+    Rule("train", "--config", "excludes", _NEW_CORPUS, "these files make a new configuration"),
+    Rule("train distill", "--resume", "excludes", ("--overwrite",), "only one of them keeps the run"),
+    Rule(
+        "distill",
+        "--reverse",
+        "excludes",
+        ("--n-best", "--mix-original"),
+        "it mixes both translations with the original pairs, one of each",
+    ),
+)
+
+CONDITIONS: dict[str, Callable[[Mapping[str, Any]], bool]] = {
+    "a text": lambda values: bool(values.get("texts")),
+    "one text": lambda values: len(values.get("texts") or ()) == 1 and not is_document(values["texts"]),
+    "a document": lambda values: is_document(values.get("texts") or []),
+    "--format jsonl": lambda values: is_json(values.get("format"), values.get("input")),
+    "--set of the search": lambda values: any(
+        not setting.partition("=")[0].strip().endswith(_OF_SERVERS) for setting in values.get("settings") or ()
+    ),
+    "comet in --metrics": lambda values: "comet" in str(values.get("metrics")).lower(),
+}
+"""What a rule may name beside options, as a function of a command's values; `several OPTION` is known, too."""
+
+
+def is_json(form: str | None, source: object) -> bool:
+    """Return whether the output is JSON lines, as the input, if no format is given."""
+    return form == "jsonl" or (form is None and format_of(split_choice(str(source or ""))[0]) == "jsonl")
+
+
+def given_in(context: Any) -> set[str]:
+    """Return the options with other values than their defaults, and the conditions that hold."""
+    given = {name for name, holds in CONDITIONS.items() if holds(context.params)}
+    for parameter in context.command.params:
+        option, value = parameter.opts[0], context.params.get(parameter.name)
+        if value not in (None, False, (), [], parameter.get_default(context)):
+            given |= {option, f"several {option}"} if isinstance(value, list) and len(value) > 1 else {option}
+    return given
+
+
+def fault_of(command: str, given: set[str], rules: Sequence[Rule] = RULES) -> str:
+    """Return what cannot be combined, why, and what to do instead; empty if all can."""
+    for rule in rules:
+        if command not in rule.commands.split() or rule.subject not in given or rule.unless in given:
+            continue
+        clashing = [other for other in rule.others if other in given]
+        if rule.relation == "needs" and not clashing:
+            instead = rule.instead or f"add it, or omit {rule.subject}"
+            return f"{rule.subject} needs {' or '.join(rule.others)}: {rule.reason}; {instead}"
+        if rule.relation == "excludes" and clashing:
+            instead = rule.instead or "omit one of the two"
+            return f"{rule.subject} cannot be used with {', '.join(clashing)}: {rule.reason}; {instead}"
+    return ""
+
+
+def refuse_combinations(context: Any) -> None:
+    """Raise typer.BadParameter if options of the command of a `context` cannot be combined."""
+    if fault := fault_of(context.command.name, given_in(context)):
+        raise typer.BadParameter(fault)

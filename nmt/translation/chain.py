@@ -1,0 +1,112 @@
+"""A translator, or two in a row through a third language, with a translation memory before them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import product
+from typing import TYPE_CHECKING
+
+from nmt.base.errors import NmtError, in_words
+from nmt.base.languages import Direction, base_code
+from nmt.base.rounds import answer_together
+from nmt.data.text.glossary import Glossary
+from nmt.translation.languages import LanguagePair
+from nmt.translation.request import Request
+from nmt.translation.rounds import Ask, rounds
+from nmt.translation.translation import Translation
+from nmt.translation.translator import Blocks, TranslatedBlock, Translator
+
+if TYPE_CHECKING:
+    from nmt.translation.memory import TranslationMemory  # with numpy, which few commands need
+
+
+def paths(first: Iterable[Direction], second: Iterable[Direction]) -> dict[Direction, tuple[Direction, Direction]]:
+    """Return the directions through a third language, each with the first two that lead there, and not back."""
+    found: dict[Direction, tuple[Direction, Direction]] = {}
+    for into, out in product(first, [*second]):
+        if base_code(into.tgt) == base_code(out.src) and base_code(into.src) != base_code(out.tgt):
+            found.setdefault(Direction(into.src, out.tgt), (into, out))
+    return found
+
+
+def languages_of(models: Sequence[LanguagePair]) -> LanguagePair:
+    """Return the languages of one model, or of two in a row. NmtError if they do not follow on each other."""
+    if len(models) == 1:
+        return models[0]
+    into, out = (each.pairs for each in models)
+    if not (found := paths(into, out)):
+        written, read = (in_words([str(pair) for pair in pairs]) for pairs in (into, out))
+        raise NmtError(f"these models do not follow on each other: {written}, then {read}")
+    return LanguagePair(*next(iter(found)), directions=tuple(found))
+
+
+class Chain:
+    """Translators in a row, one or two, and a memory that is looked up before. It translates as `Translator` does."""
+
+    def __init__(self, translators: Sequence[Translator], memory: TranslationMemory | None = None):
+        """Join them. NmtError if the second translator cannot translate what the first one writes."""
+        self.translators, self.memory = translators, memory
+        self.languages = languages_of([each.languages for each in translators])
+        self.options, self.tokenizers = translators[-1].options, translators[-1].tokenizers
+        self.precision = ", ".join(each.precision for each in translators)
+        self.max_src_len = translators[0].max_src_len
+
+    def translate_blocks(self, blocks: Blocks, request: Request, first: int = 1) -> Iterator[TranslatedBlock]:
+        """Yield each of `blocks` with its translations, as `Translator.translate_blocks` does."""
+        for block in blocks:
+            yield block, self.translate_block(block, request, first)
+            first += len(block)
+
+    def translate_block(self, texts: Sequence[str], request: Request, first: int = 1) -> list[Translation]:
+        """Translate `texts`, the lines from number `first` on.
+
+        Texts that the memory has are not translated; `Translation.memory` is the most similar pair. Of two translators,
+        both get the options that differ from those of the second. The score of a translation is then the sum of both,
+        and `Translation.through` is the translation by the first.
+        """
+        if len(self.translators) == 1 and self.memory is None:
+            return self.translators[0].translate_block(texts, request, first)
+        requests = self._requests(request)
+        ways = [
+            rounds(
+                text,
+                range(len(self.translators)),
+                match=self.memory.find(text) if self.memory is not None else None,
+                glossary=request.glossary,
+                prefix=prefix,
+            )
+            for text, prefix in zip(texts, request.prefixes(len(texts)), strict=True)
+        ]
+        found = answer_together(ways, partial(self._answer, requests, first))
+        rest = iter(self._answer(requests, first, [each for each in found if isinstance(each, Ask)]))
+        return [next(rest) if isinstance(each, Ask) else each for each in found]
+
+    def _requests(self, request: Request) -> list[Request]:
+        """Return what to ask of each translator, but for glossaries and prefixes, which depend on the text."""
+        if len(self.translators) == 1:
+            return [request]
+        directions = (each.languages.pairs for each in self.translators)
+        into, out = paths(*directions)[self.languages.direction(request.to, request.from_)]
+        given = {name: value for name, value in request.options if value != getattr(self.options, name)}
+        options = self.translators[0].options.changed(**{**given, "num_hypotheses": 1})
+        to_pivot = replace(request, options=options, to=into.tgt, from_=into.src)
+        return [to_pivot, replace(request, to=out.tgt, from_=out.src)]
+
+    def _answer(self, requests: Sequence[Request], first: int, asks: Sequence[Ask[int]]) -> list[Translation]:
+        """Return the translations, finished; those by one model with the same glossary are made together."""
+        alike: dict[tuple[int, Glossary | None], list[int]] = {}
+        for number, ask in enumerate(asks):
+            alike.setdefault((ask.model, ask.glossary), []).append(number)
+        found: dict[int, Translation] = {}
+        for (model, glossary), numbers in alike.items():
+            translator, some = self.translators[model], [asks[number] for number in numbers]
+            request = replace(requests[model], glossary=glossary, prefix=[ask.prefix for ask in some])
+            segmented = translator.segment([ask.text for ask in some], request, first)
+            for text, ask in zip(segmented, some, strict=True):
+                if ask.draft:
+                    translator.segmenter.add_draft(text, ask.draft, request.options)
+            translations = translator.translate_segmented(segmented, request)
+            found |= {n: ask.finish(each) for n, ask, each in zip(numbers, some, translations, strict=True)}
+        return [found[number] for number in range(len(asks))]

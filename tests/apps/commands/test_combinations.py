@@ -1,0 +1,171 @@
+"""Every option of `nmt translate` goes with every other one, or the one table of exclusions says why not."""
+
+from __future__ import annotations
+
+import json
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+
+from nmt.apps import cli
+from nmt.apps.commands.combinations import CONDITIONS, RULES, fault_of
+from tests.command_line import nmt
+
+COMMANDS = dict(cli.all_commands())
+OPTIONS = {
+    name: {option for parameter in command.params for option in parameter.opts} for name, command in COMMANDS.items()
+}
+
+
+def test_the_table_names_options_and_conditions_that_there_are():
+    for rule in RULES:
+        known = {*CONDITIONS}.union(*(OPTIONS[command] for command in rule.commands.split()))
+        named = {rule.subject, *rule.others, *filter(None, [rule.unless])}
+        assert {name.removeprefix("several ") for name in named} <= known, rule
+
+
+def test_a_rule_says_what_cannot_be_combined_why_and_what_to_do():
+    for rule in RULES:
+        command, given = rule.commands.split()[0], {rule.subject}
+        given |= set(rule.others) if rule.relation == "excludes" else set()
+        fault = fault_of(command, given, [rule])
+        assert rule.reason in fault
+        assert fault.rpartition("; ")[2]
+        assert fault_of("other", given, [rule]) == ""
+
+
+MEMORY = """<tmx version="1.4"><header/><body>
+<tu><tuv xml:lang="de"><seg>98 76</seg></tuv><tuv xml:lang="en"><seg>known</seg></tuv>
+<tuv xml:lang="fr"><seg>connu</seg></tuv></tu></body></tmx>"""
+VALUES: dict[str, tuple[str, ...]] = {
+    "text": ("98 7",),
+    "lines": ("--input", "lines.txt"),
+    "records": ("--input", "lines.jsonl"),
+    "page": ("page.html",),
+    "table": ("table.csv#text",),
+    "--model": ("--model", "letters"),
+    "--then": ("--then", "two"),
+    "--checkpoint": ("--checkpoint", "best"),
+    "--to": ("--to", "en"),
+    "--from": ("--from", "de"),
+    "--output": ("--output", "out.txt"),
+    "--resume": ("--resume",),
+    "--format": ("--format", "jsonl"),
+    "--beam": ("--beam", "3"),
+    "--n-best": ("--n-best", "2"),
+    "--length-penalty": ("--length-penalty", "0.5"),
+    "--sample": ("--sample",),
+    "--temperature": ("--temperature", "0.5"),
+    "--max-length": ("--max-length", "9"),
+    "--set": ("--set", "decoding.split=always"),
+    "--prefix": ("--prefix", "a"),
+    "--glossary": ("--glossary", "terms.tsv"),
+    "--tm": ("--tm", "memory.tmx"),
+    "--attention": ("--attention", "heat.svg"),
+    "--alignments": ("--alignments",),
+    "--engine": ("--engine", "torch"),
+    "--device": ("--device", "cpu"),
+    "--precision": ("--precision", "fp32"),
+}
+INPUTS = ("text", "lines", "records", "page", "table")
+SUFFIXES = {"page": ".html", "table": ".csv"}
+NEEDED = {"--temperature": "--sample", "--resume": "--output", "--alignments": "--format", "--attention": "text"}
+REFUSED = {
+    *((name, option) for name in ("page", "table") for option in ("--resume", "--n-best", "--prefix")),
+    *((name, "--attention") for name in ("lines", "records", "page", "table", "--resume")),
+    *(("--beam", option) for option in ("--sample", "--temperature")),  # which needs --sample
+    ("--model", "--checkpoint"),
+    ("--then", "--alignments"),
+}
+OF_THE_SEARCH = "sampling and beam search cannot be combined"  # from the options of the search
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, letters_run, two_run) -> Path:
+    made = tmp_path_factory.mktemp("combined")
+    for name, run in (("letters", letters_run), ("two", two_run)):
+        (made / name).symlink_to(run)
+    (made / "lines.txt").write_text("98 7\n\n98 76\n98 76. 5\n")
+    (made / "lines.jsonl").write_text('{"id": 1, "src": "98 7"}\n')
+    (made / "page.html").write_text("<p>98 7</p><p>98 <b>7</b></p>")
+    (made / "table.csv").write_text("id,text\n1,98 7\n")
+    (made / "terms.tsv").write_text("98\tx\n")
+    (made / "memory.tmx").write_text(MEMORY)
+    return made
+
+
+def arguments_of(*options: str) -> list[str]:
+    """Return arguments with these options, with what they need, and a text to translate, unless they are an input."""
+    wanted = dict.fromkeys(options)
+    for option in options:
+        wanted |= dict.fromkeys([NEEDED[option]] if option in NEEDED else [])
+    if "--n-best" in wanted and "--sample" not in wanted:
+        wanted["--beam"] = None
+    if not wanted.keys() & {*INPUTS}:
+        wanted["text"] = None
+    values = {name: VALUES[name] for name in wanted}
+    if "--to" in values and "--then" in values:
+        values["--to"] = ("--to", "fr")
+    for name in wanted.keys() & SUFFIXES.keys():
+        suffix = ".jsonl" if "--format" in wanted else SUFFIXES[name]
+        values["--output"] = ("--output", f"out{suffix}")
+    return ["translate", "--model", "letters", *(argument for value in values.values() for argument in value)]
+
+
+def test_the_values_are_those_of_all_options_but_rays():
+    tested = VALUES.keys() | {"texts", "--input", "--ray", "--ray-workers"}
+    assert {parameter.opts[0] for parameter in COMMANDS["translate"].params} == tested - {*INPUTS}
+
+
+def test_every_pair_that_is_not_in_the_table_gives_a_translation(folder, monkeypatch):
+    from nmt.apps.commands import options as module
+    from nmt.artifacts.rundir import RunDir
+
+    monkeypatch.chdir(folder)
+    monkeypatch.setitem(VALUES, "--checkpoint", ("--checkpoint", RunDir(folder / "letters").best_checkpoint().stem))
+    loaded, load = {}, module.load_translator
+
+    def load_once(models, *options, scores):
+        key = tuple(run.path.resolve() for run in models), options, scores
+        loaded[key] = loaded.get(key) or load(models, *options, scores=scores)
+        return loaded[key]
+
+    monkeypatch.setattr(module, "load_translator", load_once)  # the same models, each loaded once for all pairs
+    refused, wrong = set(), []
+    for pair in combinations(VALUES, 2):
+        if {*pair} <= {*INPUTS}:
+            continue  # a command has one input
+        for path in folder.glob("out*"):
+            path.unlink()
+        done = nmt(*arguments_of(*pair))
+        message = " ".join(done.stderr.split())
+        if done.returncode == 2 and (OF_THE_SEARCH in message or any(rule.reason in message for rule in RULES)):
+            refused.add(pair)
+            continue
+        written = "".join(path.read_text(encoding="utf-8") for path in folder.glob("out*")) or done.stdout
+        if done.returncode or not written.strip():
+            wrong.append((pair, message))
+    assert wrong == []
+    assert refused == REFUSED
+
+
+def test_a_document_is_written_as_json_lines_with_its_texts(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    command = ("translate", "--model", "letters", "--format", "jsonl", "--beam", "2", "--n-best", "2", "page.html")
+    rows = [json.loads(line) for line in nmt(*command).stdout.splitlines()]
+    plain = nmt("translate", "--model", "letters", "--beam", "2", "98 7").stdout.strip()
+    assert [(row["src"], row["text"], len(row["hypotheses"])) for row in rows] == [("98 7", plain, 2)] * 2
+    assert [*rows[0]][:2] == ["src", "line"]
+
+
+def test_a_document_goes_through_a_memory_and_two_models_as_its_texts_do(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    (folder / "two.html").write_text("<p>98 76</p><p>12 <b>3</b> 4</p><p>12 34</p>")
+    command = ("translate", "--model", "letters", "--then", "two", "--to", "fr", "--tm", "memory.tmx")
+    assert nmt(*command, "two.html", "--output", "out.html").returncode == 0
+    written = (folder / "out.html").read_text(encoding="utf-8")
+    last = nmt(*command, "12 34").stdout.strip()
+    assert written.startswith("<p>connu</p><p>")
+    assert written.endswith(f"<p>{last}</p>")
+    assert written.count("<b>") == written.count("</b>") == 1
