@@ -79,7 +79,8 @@ for name in {POSIX_ONLY}:
     sys.modules[name] = None
 import nmt
 for module in pkgutil.walk_packages(nmt.__path__, "nmt."):
-    if module.name != "nmt.__main__":
+    needs_triton = module.name.startswith("nmt.model.kernels.gpu.")
+    if module.name != "nmt.__main__" and not needs_triton:
         importlib.import_module(module.name)
 """
 

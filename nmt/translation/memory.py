@@ -6,6 +6,7 @@ from array import array
 from collections.abc import Iterable
 from functools import cache
 from hashlib import sha256
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Self
 
@@ -94,4 +95,5 @@ class TranslationMemory:
 @cache
 def _rapidfuzz(name: str) -> Any:
     """Return a module of rapidfuzz; a memory has none of them, so that it can be sent to another process."""
-    return require("tm", f"rapidfuzz.{name}", "a translation memory")
+    require("tm", "rapidfuzz", "a translation memory")
+    return import_module(f"rapidfuzz.{name}")

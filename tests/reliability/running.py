@@ -86,7 +86,8 @@ def nmt(
 def _import_all() -> None:
     """Once, for all the forks to come; another user may not be allowed to read what is imported."""
     for module in pkgutil.walk_packages(package.__path__, "nmt."):
-        if module.name not in ("nmt.__main__", "nmt.apps.cli"):
+        needs_triton = module.name.startswith("nmt.model.kernels.gpu.")
+        if module.name not in ("nmt.__main__", "nmt.apps.cli") and not needs_triton:
             importlib.import_module(module.name)
     for name in (
         "matplotlib.figure",
