@@ -224,7 +224,8 @@ def _is_abbreviation(word: str, first: str, language: str, chat: bool) -> bool:
 
 def lines_of(text: str) -> Iterator[tuple[int, int]]:
     """Yield the ranges of the lines that are not blank, without the white space around them."""
-    ends = [*(match.span() for match in _LINE_END.finditer(text)), (len(text), len(text))]
+    breaks = (match.span() for match in _LINE_END.finditer(text)) if "\n" in text else ()  # most texts have none
+    ends = [*breaks, (len(text), len(text))]
     begin = 0
     for end, following in ends:
         start, stop = _stripped(text, begin, end)
