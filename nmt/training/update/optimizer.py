@@ -99,6 +99,8 @@ class Optimizer:
         ]
         for parameter, view in zip(self.master.values(), self._views, strict=True):
             parameter.grad = view
+        self._is_empty = True  # nothing was added since the last update
+        self.keeps_zeros = False  # recorded updates always add, to zeros at first; others need not write them
         self.loss_scale = LossScale(model.device) if dtype == torch.float16 else None
         self.adam = AdamW(self.master, config.betas, config.eps)
 
@@ -109,7 +111,11 @@ class Optimizer:
     @torch.no_grad()
     def accumulate(self, grads: Sequence[Tensor]) -> None:
         """Add the gradients of the model's parameters to those of the master copy, in fp32."""
+        is_first, self._is_empty = self._is_empty and not self.keeps_zeros, False
         for targets, sources in _chunks(self._views, grads):
+            if is_first:
+                torch._foreach_copy_(targets, sources)
+                continue
             widened = sources
             if self.reduced:
                 widened = [torch.empty_like(target) for target in targets]
@@ -125,6 +131,7 @@ class Optimizer:
     def zero_grad(self) -> None:
         """Drop the accumulated gradients, and free memory that torch keeps of a GPU."""
         self.gradients.zero_()
+        self._is_empty = True
         if self.gradients.is_cuda:
             torch.cuda.empty_cache()
 
@@ -142,7 +149,9 @@ class Optimizer:
         self.gradients.mul_((self.max_norm / (norm + 1e-6)).clamp(max=1.0))
         is_finite = torch.isfinite(norm if loss is None else norm + loss)
         self.adam.step(dict(zip(self.master, self._views, strict=True)), lr, is_finite)
-        self.gradients.zero_()
+        if self.keeps_zeros:
+            self.gradients.zero_()
+        self._is_empty = True
         if self.loss_scale is not None:
             self.loss_scale.adapt(is_finite)
         if self.reduced:

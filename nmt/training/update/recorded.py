@@ -82,6 +82,8 @@ class RecordedUpdate:
         self.block = Block(shape, device)
         self.loss_sum = torch.zeros((), device=device)
         self._results = torch.zeros(2, device=device)
+        optimizer.keeps_zeros = True
+        optimizer.zero_grad()
         self.backward, self.change = (Recording(work, device, record) for work in (self._backward, self._change))
 
     def add(self, batch: Batch, scale: float, lr: float) -> None:
