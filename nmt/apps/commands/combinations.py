@@ -15,7 +15,7 @@ from nmt.data.read.table_names import format_of, split_choice
 
 
 class Rule(NamedTuple):
-    """What an option, or a condition, needs or excludes in some commands."""
+    """A row of the table: an option, or a condition, with the others that it needs or excludes in some commands."""
 
     commands: str  # separated by spaces
     subject: str
@@ -105,7 +105,7 @@ CONDITIONS: dict[str, Callable[[Mapping[str, Any]], bool]] = {
     ),
     "comet in --metrics": lambda values: "comet" in str(values.get("metrics")).lower(),
 }
-"""What a rule may name beside options, as a function of a command's values; `several OPTION` is known, too."""
+"""Conditions that a rule may name beside options, as functions of a command's values; also `several OPTION`."""
 
 
 def is_json(form: str | None, source: object) -> bool:

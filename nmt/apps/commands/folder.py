@@ -1,4 +1,4 @@
-"""What is in a folder: corpora, configurations and runs, and what to do next."""
+"""List the corpora, configurations and runs of a folder, and say what to do next."""
 
 from __future__ import annotations
 

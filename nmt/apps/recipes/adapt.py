@@ -43,7 +43,7 @@ class AdaptResult(NamedTuple):
 
 
 class _Task(NamedTuple):
-    """Where the model goes, and what it is measured by."""
+    """The place of the adapted model, and the sets that it is measured by."""
 
     run: Path
     candidate: Path  # where it is trained

@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 class BlockTranslator(Protocol):
-    """What translates blocks of texts: a Translator, one on a Ray cluster, or a language model."""
+    """A translator of blocks of texts: a Translator, one on a Ray cluster, or a language model."""
 
     options: SearchOptions
     languages: LanguagePair

@@ -1,4 +1,4 @@
-"""How strongly tokens and words translate each other, learned from the links of IBM model 1 in a corpus."""
+"""Learn from the links of IBM model 1 in a corpus how strongly tokens and words translate each other."""
 
 from __future__ import annotations
 
