@@ -11,7 +11,7 @@ import importlib
 import io
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
@@ -111,7 +111,7 @@ def read_raw_lines(file: BinaryIO, path: Path | str) -> Iterator[bytes]:
         raise read_fault(error, path, number) from None
 
 
-def read_lines(path: Path) -> Iterator[str]:
+def read_lines(path: Path) -> Generator[str, None, None]:
     """Yield the lines of a UTF-8 file, plain or compressed, without their line ends; only one line is in memory.
 
     Raises DataError with the path, and the line if there is one: the file cannot be opened or is empty; bytes that are

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
@@ -100,12 +101,12 @@ def refuse_pipes(paths: Iterable[Path]) -> None:
 
 def _read_aligned(files: ParallelFiles, src_path: Path) -> Iterator[Record]:
     tgt_path = paths_of(files)[1]
-    src_lines, tgt_lines = read_lines(src_path), read_lines(tgt_path)
-    for number, (src, tgt) in enumerate(zip_longest(src_lines, tgt_lines), start=1):
-        if src is None or tgt is None:
-            longer = number + sum(1 for _ in (src_lines if tgt is None else tgt_lines))
-            num_src, num_tgt = (longer, number - 1) if tgt is None else (number - 1, longer)
-            message = f"{num_src} source lines (in {src_path}) but {num_tgt} target lines"
-            hint = "line n of one file must translate line n of the other; check from this line on"
-            raise DataError(message, path=tgt_path, line=number, hint=hint)
-        yield src.strip(), tgt.strip(), number
+    with closing(read_lines(src_path)) as src_lines, closing(read_lines(tgt_path)) as tgt_lines:
+        for number, (src, tgt) in enumerate(zip_longest(src_lines, tgt_lines), start=1):
+            if src is None or tgt is None:
+                longer = number + sum(1 for _ in (src_lines if tgt is None else tgt_lines))
+                num_src, num_tgt = (longer, number - 1) if tgt is None else (number - 1, longer)
+                message = f"{num_src} source lines (in {src_path}) but {num_tgt} target lines"
+                hint = "line n of one file must translate line n of the other; check from this line on"
+                raise DataError(message, path=tgt_path, line=number, hint=hint)
+            yield src.strip(), tgt.strip(), number

@@ -260,3 +260,29 @@ def test_any_bytes_are_pairs_on_one_line_each_or_an_error(tmp_path, content, for
         for pair in read_parallel(ParallelFiles.model_validate({form: str(path), "src_lang": "en", "tgt_lang": "de"})):
             assert "\n" not in pair.src + pair.tgt
             assert (pair.src.strip(), pair.tgt.strip()) == pair[:2]
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="looks at open files in /proc")
+@pytest.mark.parametrize(
+    ("name", "good", "fault", "keys"),
+    [
+        ("a.tsv", "a\tb\n", "c\n", {}),
+        ("b.tsv", "a\tb\n", '"c" d\te\n', {"quoting": True}),
+        ("c.csv", "a,b\n", '"c" d,e\n', {"delimiter": ","}),
+        ("d.jsonl", '{"src": "a", "tgt": "b"}\n', "[]\n", {}),
+        ("e.tmx", "", "<tmx><body><tu></body></tmx>", {"src_lang": "en", "tgt_lang": "de"}),
+        ("f.xlsx", "", "no workbook", {}),
+        ("g.txt", "a\n", "\0\n", {}),
+    ],
+)
+def test_a_file_with_a_fault_is_closed_while_its_error_is_kept(write, name, good, fault, keys):
+    path = write(name, (good * 2000 + fault + good * 2000).encode())
+    form = path.suffix.removeprefix(".")
+    named = {"src": path, "tgt": write("other.txt", b"a\n" * 5000)} if form == "txt" else {form: path}
+    files = ParallelFiles.model_validate({key: str(value) for key, value in named.items()} | keys)
+    with pytest.raises(DataError) as kept:
+        list(read_parallel(files))
+    links = [f"/proc/self/fd/{number}" for number in os.listdir("/proc/self/fd")]
+    opened = [os.readlink(link) for link in links if os.path.exists(link)]
+    assert kept.value.path
+    assert not [target for target in opened if target.startswith(str(path.parent))]

@@ -11,6 +11,7 @@ import csv
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from itertools import chain
 from pathlib import Path
 
@@ -41,19 +42,20 @@ def read_tsv(files: ParallelFiles, path: Path, *, keep_faulty: bool = False) -> 
 
     Raises DataError as `read_lines` and `read_table` do.
     """
-    lines = enumerate(read_lines(path), start=1)
-    head = _head(lines)
-    quoted = files.quoting
-    if quoted == "auto":
-        quoted = is_quoted(head)
+    with closing(read_lines(path)) as texts:
+        lines = enumerate(texts, start=1)
+        head = _head(lines)
+        quoted = files.quoting
+        if quoted == "auto":
+            quoted = is_quoted(head)
+            if quoted:
+                say_once(f"{path}: reading cells as quoted by a spreadsheet; set quoting: false if the marks are text")
+        rows: Iterator[Row]
         if quoted:
-            say_once(f"{path}: reading cells as quoted by a spreadsheet; set quoting: false if the marks are text")
-    rows: Iterator[Row]
-    if quoted:
-        rows = _quoted_rows(chain(head, lines), path, "\t")
-    else:
-        rows = ((number, line.split("\t")) for number, line in chain(head, lines))
-    return read_table(rows, files, path, keep_faulty=keep_faulty)
+            rows = _quoted_rows(chain(head, lines), path, "\t")
+        else:
+            rows = ((number, line.split("\t")) for number, line in chain(head, lines))
+        yield from read_table(rows, files, path, keep_faulty=keep_faulty)
 
 
 def read_csv(files: ParallelFiles, path: Path) -> Iterator[Record]:
@@ -61,20 +63,21 @@ def read_csv(files: ParallelFiles, path: Path) -> Iterator[Record]:
 
     With `delimiter: auto` the delimiter is the one of `, ; | tab` that divides the first rows most evenly.
     """
-    lines = enumerate(read_lines(path), start=1)
-    head = _head(lines)
-    given = _SEPARATOR_LINE.fullmatch(head[0][1])
-    if given:
-        head = head[1:]
-    delimiter: str
-    if files.delimiter != "auto":
-        delimiter = "\t" if files.delimiter == "tab" else files.delimiter
-    elif given:
-        delimiter = given[1]
-    else:
-        delimiter = find_delimiter(head, path)
-        say_once(f"{path}: the cells are separated by {_NAMES[delimiter]}")
-    return read_table(_quoted_rows(chain(head, lines), path, delimiter), files, path)
+    with closing(read_lines(path)) as texts:
+        lines = enumerate(texts, start=1)
+        head = _head(lines)
+        given = _SEPARATOR_LINE.fullmatch(head[0][1])
+        if given:
+            head = head[1:]
+        delimiter: str
+        if files.delimiter != "auto":
+            delimiter = "\t" if files.delimiter == "tab" else files.delimiter
+        elif given:
+            delimiter = given[1]
+        else:
+            delimiter = find_delimiter(head, path)
+            say_once(f"{path}: the cells are separated by {_NAMES[delimiter]}")
+        yield from read_table(_quoted_rows(chain(head, lines), path, delimiter), files, path)
 
 
 def _head(lines: Iterator[Line]) -> list[Line]:

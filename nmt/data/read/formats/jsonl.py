@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 from nmt.base.errors import DataError
@@ -23,12 +24,13 @@ def read_jsonl(files: ParallelFiles, path: Path) -> Iterator[Record]:
     is not text.
     """
     src_field, tgt_field = files.fields
-    for number, line in enumerate(read_lines(path), start=1):
-        if not line or line.isspace():
-            yield "", "", number
-            continue
-        values = _object(line, path, number)
-        yield _text(values, src_field, path, number), _text(values, tgt_field, path, number), number
+    with closing(read_lines(path)) as lines:
+        for number, line in enumerate(lines, start=1):
+            if not line or line.isspace():
+                yield "", "", number
+                continue
+            values = _object(line, path, number)
+            yield _text(values, src_field, path, number), _text(values, tgt_field, path, number), number
 
 
 def _object(line: str, path: Path, number: int) -> dict[str, object]:
