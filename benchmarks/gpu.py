@@ -168,7 +168,6 @@ def measure_training(size: Size, device: torch.device, precision: str, options: 
         "nn-transformer": lambda: plain_update(nn_transformer(size), on_device, device, precision),
     }
     if not options.quick:
-        systems["nmt, compiled"] = lambda: our_update(size, batches, device, precision, compiled=True)
         systems["nmt, padded"] = lambda: our_update(size, batches, device, precision, padded=True)
     if find_spec("transformers"):
         systems["hf-marian"] = lambda: plain_update(marian(size), on_device, device, precision)
@@ -208,14 +207,13 @@ def our_update(
     device: torch.device,
     precision: str,
     *,
-    compiled: bool = False,
     padded: bool = False,
 ) -> Callable[[], None]:
     """Return an update function of nmt, for one batch after the other; it copies the batch to the device."""
     model = size.model().to(device).train()
     optimizer = Optimizer(model, TrainingConfig(), DTYPES[precision])
-    step = Step(model, optimizer, ProcessGroup(), compiled=compiled)
-    if not (compiled or padded) and choose_blocks(model)[0]:
+    step = Step(model, optimizer, ProcessGroup())
+    if not padded and choose_blocks(model)[0]:
         step.record(shape_of(batches), 0.1)
     following = cycle(batches)
 

@@ -126,26 +126,6 @@ def test_an_update_never_makes_the_host_wait(digits, tmp_path, precision, option
         torch.cuda.set_sync_debug_mode("default")
 
 
-@pytest.mark.filterwarnings("ignore")  # the compiler advises on settings
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_compiled_updates_are_those_that_are_not(digits, tmp_path, precision):
-    few = {
-        "device": "cuda",
-        "precision": precision,
-        "max_updates": 3,
-        "warmup_updates": 1,
-        "average_checkpoints": 0,
-        "eps": 1e-4,
-    }
-    losses = []
-    for compiled in (False, True):
-        path = tmp_path / f"compiled-{compiled}"
-        config = tiny_config(digits, training={**few, "log_every": 1, "compile": compiled})
-        assert start_run(config, path)
-        losses.append([each["loss"] for each in read_metrics(RunDir(path).metrics) if each["kind"] == "train"])
-    assert losses[0] == pytest.approx(losses[1], rel=1e-3 if precision == "fp32" else 2e-2)
-
-
 def test_a_batch_of_automatic_size_is_cut_until_it_fits_the_memory(digits, tmp_path):
     size = {"batch_tokens": "auto", "tokens_per_update": 200_000, "precision": "fp32"}
     few = {"device": "cuda", "max_updates": 2, "warmup_updates": 1, "validate_every": 2, "average_checkpoints": 0}

@@ -36,6 +36,7 @@ REMOVED = {
         "`nmt data check` reports such pairs: delete the line",
     ),
     "guided_alignment": "no gain was measured: delete the line",
+    "compile": "GPUs train faster by recorded updates, and CPUs without: delete the line",
 }
 """Keys of earlier versions with a hint what to do. Runs that have them still load, without them."""
 

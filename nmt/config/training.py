@@ -47,9 +47,6 @@ class TrainingConfig(Section):
         description="auto: bf16 if a short trial shows that it is at least 1.2 times as fast, else fp32; recorded in "
         "the run; fp16: with loss scaling, for CUDA devices without bf16",
     )
-    compile: bool = Field(
-        False, description="compile updates with torch.compile, which takes minutes; for long training runs on a GPU"
-    )
     threads: int = Field(0, ge=0, le=1024, description="CPU threads, at most one per core; 0: one per core")
     batch_tokens: BatchTokens | Literal["auto"] = Field(
         4096,

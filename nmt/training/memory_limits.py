@@ -85,7 +85,7 @@ def fit_into_memory(training: Training) -> None:
     training.validator.dry_run(training.model, src_len)
     set_random_state(training.setup.device, random)
     step.recorded = None
-    if training.in_blocks and step.num_micro_batches == 1 and not step.loss.compiled:
+    if training.in_blocks and step.num_micro_batches == 1:
         step.record(training.batches.block_shape(), training.stage.config.training.label_smoothing)
 
 

@@ -46,7 +46,7 @@ class Training:
         self.stages = stage_spans(config)
         self.stage = self.stages[0]
         self.in_blocks, self.blocks_reason = choose_blocks(self.model)
-        self.step = Step(self.model, self.optimizer, setup.group, compiled=self.settings.compile)
+        self.step = Step(self.model, self.optimizer, setup.group)
         if setup.group.rank:  # dropout differs between the ranks
             torch.manual_seed(self.settings.seed + setup.group.rank)
         self.store = prepared.store

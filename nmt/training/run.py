@@ -318,7 +318,7 @@ def _record(training: Training, *, is_resumed: bool) -> None:
 
 @contextmanager
 def _explained_errors(run: RunDir) -> Iterator[None]:
-    """Turn an error of the file system, such as a full disk, or a failing compiler into a RunError."""
+    """Turn an error of the file system, such as a full disk, into a RunError."""
     try:
         yield
     except OSError as error:
@@ -327,12 +327,6 @@ def _explained_errors(run: RunDir) -> Iterator[None]:
         resume = f"nmt train --resume --run {shlex.quote(str(run.path))}"
         hint = f"everything saved before is kept; {remedy}continue with: {resume}"
         raise RunError(f"cannot be {what}: {error.strerror or error}", path=error.filename, hint=hint) from error
-    except RuntimeError as error:
-        if not type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
-            raise
-        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        hint = "it needs a C++ compiler, and on a GPU Triton; or start the run with training.compile false"
-        raise RunError(f"torch.compile failed: {reason}", hint=hint) from error
 
 
 def _describe(training: Training) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-
 import pytest
 import torch
 
@@ -110,19 +108,3 @@ def test_the_chunked_loss_in_bf16_has_the_gradients_of_all_logits_at_once_whatev
 def test_a_gpu_holds_more_rows_of_logits_at_once_but_at_most_a_gibibyte(vocab_size, rows):
     assert chunked_loss.chunk_rows(torch.empty(vocab_size, 2, device="meta")) == rows
     assert chunked_loss.chunk_rows(torch.empty(vocab_size, 2)) == 1024
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler, g++")
-@pytest.mark.filterwarnings("ignore")  # the compiler's own
-def test_the_compiled_loss_and_its_gradients_are_the_plain_ones(monkeypatch, tmp_path):
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(chunked_loss, "CHUNK_ROWS", 4)
-    states, weight, tgt_out = batch()
-    real = Batch.from_ids(tgt_out, tgt_out, tgt_out).tgt_real
-    results = []
-    for compiled in (False, True):
-        loss = projected_token_loss(states, weight, tgt_out, real, 0.1, compiled=compiled)
-        results.append((loss, *torch.autograd.grad(loss, (states, weight))))
-    for plain, compiled in zip(*results, strict=True):
-        assert torch.allclose(plain, compiled, atol=1e-5)

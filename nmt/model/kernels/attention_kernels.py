@@ -64,8 +64,7 @@ def _attend_padded(
 
     In training, where batches have many shapes, short rows are computed in fp32 if each shape would need a kernel.
     """
-    # Sizes last: a compiled step must not depend on them.
-    trains = query.requires_grad and compiles_each_shape(query) and not torch.compiler.is_compiling()
+    trains = query.requires_grad and compiles_each_shape(query)
     if trains and is_dot_product and max(query.size(2), key_value[0].size(2)) <= SHORT:
         key, value = (each.float() for each in key_value)
         bias = None if mask.bias is None else mask.bias.float()

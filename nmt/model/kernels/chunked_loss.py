@@ -7,7 +7,7 @@ token mean.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import torch
@@ -46,15 +46,13 @@ def projected_token_loss(
     tgt_out: Tensor,
     real: Tensor | None,
     label_smoothing: float = 0.0,
-    *,
-    compiled: bool = False,
 ) -> Tensor:
     """Return the sum of `token_loss(states @ weight.T, tgt_out)`, in nats, without ever holding all the logits.
 
     states [B, T, D] or [1, N, D], weight [V, D], tgt_out [B, T], real [N]: indices of the real tokens among the B x T
     positions. Without `real`, states are those of a block [1, N, D], and tgt_out [1, N] has padding in its filler. The
     forward pass computes the gradients too, chunk by chunk, while the logits exist (as in Hsu et al. 2024, Liger
-    Kernel, section 3.2). With `compiled`, torch.compile fuses everything except the matrix products.
+    Kernel, section 3.2).
     """
     rows, targets = states.flatten(0, 1), tgt_out.flatten()
     if real is None:
@@ -64,8 +62,7 @@ def projected_token_loss(
         if len(rows) != len(real):
             rows = rows.index_select(0, real)  # [N, D]
         targets = targets.index_select(0, real)  # [N]
-    function = _compiled() if compiled else _by_blocks
-    loss_sum: Tensor = _ProjectedLoss.apply(rows, weight, targets, partial(function, smoothing=label_smoothing))
+    loss_sum: Tensor = _ProjectedLoss.apply(rows, weight, targets, partial(_by_blocks, smoothing=label_smoothing))
     return loss_sum
 
 
@@ -140,7 +137,7 @@ def _by_blocks(products: Tensor, target: Tensor, with_gradient: bool, smoothing:
 
 def _sum_of_losses(products: Tensor, target: Tensor, with_gradient: bool, smoothing: float) -> Tensor:
     losses_of = _loss_and_gradient
-    if products.is_cuda and has_triton() and not torch.compiler.is_compiling():
+    if products.is_cuda and has_triton():
         from nmt.model.kernels.gpu.fused_loss import fused_loss as losses_of
     return losses_of(products, target, with_gradient, smoothing).masked_fill(target == PAD_ID, 0.0).sum()
 
@@ -165,9 +162,3 @@ def _loss_and_gradient(products: Tensor, target: Tensor, with_gradient: bool, sm
         grad.sub_(smoothing / products.size(1))
     products.copy_(grad.scatter_add_(1, target, grad.new_full(target.shape, smoothing - 1.0)))
     return losses
-
-
-@cache
-def _compiled() -> Callable[..., Any]:
-    # dynamic, because the last chunk of a batch may have any number of rows.
-    return torch.compile(_sum_of_losses, dynamic=True)

@@ -36,7 +36,7 @@ class LayerNorm(nn.LayerNorm):
 
     def forward(self, input: Tensor) -> Tensor:
         """Normalize input [..., D]."""
-        trains = input.is_cuda and torch.is_grad_enabled() and not torch.compiler.is_compiling()
+        trains = input.is_cuda and torch.is_grad_enabled()
         if trains and input.size(-1) <= MAX_NORM_SIZE and has_triton():
             from nmt.model.kernels.gpu.norm_gradients import NormInOnePass
 
@@ -68,7 +68,7 @@ class _Linear(torch.autograd.Function):
 def is_faster(states: Tensor, weight: Tensor) -> bool:
     """Return whether `product` is faster for these. The processor decides, not a trial: equal runs stay equal."""
     in_fp32 = states.device.type == "cpu" and states.dtype == weight.dtype == torch.float32
-    return in_fp32 and weight.numel() >= MIN_WEIGHTS and not torch.compiler.is_compiling() and prefers_onednn()
+    return in_fp32 and weight.numel() >= MIN_WEIGHTS and prefers_onednn()
 
 
 def product(states: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

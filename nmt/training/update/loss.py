@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from nmt.data.store.batching import Batch
@@ -18,11 +17,9 @@ Layouts = tuple[Layout, Layout]  # of the sources and the targets
 class BatchLoss:
     """The summed loss of a batch."""
 
-    def __init__(self, model: Transformer, *, compiled: bool = False):
-        self.model, self.compiled = model, compiled
+    def __init__(self, model: Transformer):
+        self.model = model
         self.parameters = list(model.parameters())
-        # With dynamic sizes, so that all batch shapes share a few graphs.
-        self.states = torch.compile(self._states, dynamic=True) if compiled else self._states
 
     def __call__(self, batch: Batch, label_smoothing: float, *, flattened: bool = False) -> Tensor:
         """Return the sum of the loss over the real tokens of `batch`, on the model's device, in nats.
@@ -40,9 +37,10 @@ class BatchLoss:
 
     def _loss(self, states: Tensor, tgt_out: Tensor, real: Tensor | None, label_smoothing: float) -> Tensor:
         rows, weight = with_bias(states, self.model.output_proj)
-        return projected_token_loss(rows, weight, tgt_out, real, label_smoothing, compiled=self.compiled)
+        return projected_token_loss(rows, weight, tgt_out, real, label_smoothing)
 
-    def _states(self, src: Tensor, tgt_in: Tensor, layouts: Layouts | None) -> Tensor:
+    def states(self, src: Tensor, tgt_in: Tensor, layouts: Layouts | None) -> Tensor:
+        """Return the decoder's final states, laid out by `layouts`: [B, T, D] without, else [1, N, D]."""
         sources, targets = (None, None) if layouts is None else layouts
         memory = self.model.encode(src, sources)
         mask = memory.mask._replace(queries=targets)

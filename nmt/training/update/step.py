@@ -21,18 +21,11 @@ from nmt.training.update.recorded import RecordedUpdate, Recorder, record_traini
 class Step:
     """Computes updates. Each rank takes a share of the rows of a batch; the result is the same for any number."""
 
-    def __init__(
-        self,
-        model: Transformer,
-        optimizer: Optimizer,
-        group: ProcessGroup,
-        *,
-        compiled: bool = False,
-    ):
+    def __init__(self, model: Transformer, optimizer: Optimizer, group: ProcessGroup):
         self.optimizer, self.group, self.device = optimizer, group, model.device
         self.num_micro_batches = 1  # per batch, so that it fits into memory
-        self.flattened = compiles_each_shape(model.output_proj.weight) and not compiled
-        self.loss = BatchLoss(model, compiled=compiled)
+        self.flattened = compiles_each_shape(model.output_proj.weight)
+        self.loss = BatchLoss(model)
         self.recorded: RecordedUpdate | None = None
         self.num_launched = 0  # batches that no recording could hold, while there is one
 

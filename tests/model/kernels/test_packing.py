@@ -10,7 +10,6 @@ from nmt.base.special_tokens import PAD_ID
 from nmt.config import TrainingConfig
 from nmt.data.store.batching import Batch
 from nmt.model.cache import KVCache
-from nmt.model.kernels import attention_kernels
 from nmt.model.kernels.packing import Flattening, Packing, Segments
 from nmt.training.update.distributed import ProcessGroup
 from nmt.training.update.loss import BatchLoss
@@ -126,17 +125,3 @@ def test_in_bf16_on_a_cpu_batches_of_any_shape_have_products_of_the_same_shapes(
     assert some
     assert shapes_of_products(torch.bfloat16, 3, 4, 6, 8, 9, 10, 12) == some
     assert len(shapes_of_products(torch.float32, 3, 4, 6, 8)) > len(shapes_of_products(torch.float32, 5, 11))
-
-
-@pytest.mark.filterwarnings("ignore")  # the compiler's own
-def test_a_compiled_step_in_bf16_has_one_graph_for_short_and_long_rows(monkeypatch):
-    monkeypatch.setattr(attention_kernels, "SHORT", 7)
-    torch._dynamo.reset()
-    graphs = []
-    model = make().eval().bfloat16()
-    states = torch.compile(
-        BatchLoss(model)._states, dynamic=True, backend=lambda graph, _: graphs.append(graph) or graph.forward
-    )
-    for width in (5, 8, 6, 12, 9):
-        states(ids(3, width), ids(3, width), None)
-    assert len(graphs) == 1
