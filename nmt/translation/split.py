@@ -253,6 +253,9 @@ class SplitPlan:
 
     def split(self, limit: int, size: Callable[[int, int], int]) -> Split:
         """Return the parts of the text, of up to `limit` tokens if possible; arguments as in `split_text`."""
+        if len(self.units) == 1 and size(*self.units[0]) <= limit:
+            (start, end), text = self.units[0], self.text  # most texts
+            return Split(text[:start], [TextSpan(start, end, text[end:])])
         stretches: list[tuple[int, int, bool]] = []
         for unit in self.units:
             if size(*unit) <= limit:

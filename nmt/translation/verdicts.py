@@ -11,6 +11,8 @@ from nmt.translation.guards import find_loop
 from nmt.translation.protect import Protected, lost_spans
 from nmt.translation.segments import Candidate, Segment, SegmentTranslation, Verdict
 
+_CLEAN = Verdict(loop=False, lost_spans=[], missed_terms=[], wrong_numbers=[])  # of most outputs; made once for speed
+
 
 def judge(segment: Segment, *translations: SegmentTranslation) -> Candidate:
     """Return the output of one search as a candidate for `segment`; or one for each piece of text between its spans."""
@@ -25,13 +27,12 @@ def judge(segment: Segment, *translations: SegmentTranslation) -> Candidate:
     else:
         text, lost = translations[0].text, []
     is_compared = segment.keeps_numbers and not segment.is_verbatim
-    verdict = Verdict(
-        loop=any(map(has_loop, translations)),
-        lost_spans=lost,
-        missed_terms=missed_terms(segment.terms, text) if segment.terms else [],
-        wrong_numbers=wrong_numbers(segment.protected, text) if is_compared else [],
-    )
-    return Candidate(translations, text, verdict)
+    loop = any(map(has_loop, translations))
+    missed = missed_terms(segment.terms, text) if segment.terms else []
+    numbers = wrong_numbers(segment.protected, text) if is_compared else []
+    if not (loop or lost or missed or numbers):
+        return Candidate(translations, text, _CLEAN)
+    return Candidate(translations, text, Verdict(loop, lost, missed, numbers))
 
 
 def has_loop(translation: SegmentTranslation) -> bool:
