@@ -131,12 +131,16 @@ class SavedEvaluation(_Saved):
     scores: dict[str, SavedScore] = Field(min_length=1, description="by the name of the metric")
 
 
-def checkpoint_quality(scores: Mapping[str, float], metric: str) -> float:
+def checkpoint_quality(scores: Mapping[str, float], metric: str) -> tuple[float, ...]:
     """Return the quality of a checkpoint with `scores` (value by metric) according to `metric`: larger is better.
 
-    Negative infinity if that score is missing or NaN.
+    Ties are broken by chrF, then by loss. A score that is missing or NaN counts as negative infinity.
     """
-    value = scores.get(metric, math.nan)
-    if math.isnan(value):
-        return -math.inf
-    return -value if metric == "loss" else value
+
+    def quality(name: str) -> float:
+        value = scores.get(name, math.nan)
+        if math.isnan(value):
+            return -math.inf
+        return -value if name == "loss" else value
+
+    return tuple(map(quality, (metric, "chrf", "loss")))

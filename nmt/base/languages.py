@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 if TYPE_CHECKING:
     from langcodes import Language
 
-_CHINESE = {"zh", "zho", "cmn", "yue", "wuu", "lzh"}
-_JAPANESE = {"ja", "jpn"}
 # Written without spaces between words, so "tokens per word" is meaningless for them.
-_WITHOUT_SPACES = _CHINESE | _JAPANESE | {"th", "tha", "lo", "lao", "km", "khm", "my", "mya", "bo", "bod"}
-_KOREAN = {"ko", "kor"}
+_WITHOUT_SPACES = {"Hani", "Jpan", "Thai", "Laoo", "Khmr", "Mymr", "Tibt", "Lana", "Talu", "Java", "Bali", "Yiii"}
+_WITH_MANY_CHARACTERS = {"Hani", "Jpan", "Kore"}
 _MIN_NAME = 4  # letters; shorter names are codes, too
 _DOTTED_I = {"tr", "tur", "az", "aze", "azj"}
 
@@ -65,12 +63,12 @@ def standard_code(code: str) -> str:
 
 def written_without_spaces(code: str) -> bool:
     """Return whether text in this language has no spaces between words."""
-    return base_code(code) in _WITHOUT_SPACES
+    return script_of(code) in _WITHOUT_SPACES
 
 
 def spaces_between_sentences(code: str) -> bool:
     """Return whether spaces separate sentences in this language; true for Thai, where they do not separate words."""
-    return base_code(code) not in _CHINESE | _JAPANESE
+    return script_of(code) not in ("Hani", "Jpan")
 
 
 def uppercase(text: str, code: str) -> str:
@@ -80,22 +78,24 @@ def uppercase(text: str, code: str) -> str:
 
 def has_many_characters(code: str) -> bool:
     """Return whether text in this language has thousands of different characters."""
-    return base_code(code) in _CHINESE | _JAPANESE | _KOREAN
+    return script_of(code) in _WITH_MANY_CHARACTERS
 
 
-def bleu_tokenizer(code: str) -> str:
-    """Return sacreBLEU's tokenizer for a target language.
+def bleu_tokenizer(code: str, written: str | None = None) -> str:
+    """Return sacreBLEU's tokenizer for a target language, whose text is in the script `written` (None: unknown).
 
-    `zh` for Chinese, `ja-mecab` and `ko-mecab` if MeCab is installed (else `char`), `13a` for all others.
+    `zh` for Chinese, `ja-mecab` and `ko-mecab` if MeCab is installed (else `char`), `char` for other scripts without
+    spaces, `13a` for all others. The text decides if its language is usually written with spaces, or is unknown.
     """
-    base = base_code(code)
-    if base in _CHINESE:
+    script = script_of(code)
+    script = script if script in _WITHOUT_SPACES or script == "Kore" else written
+    if script == "Hani":
         return "zh"
-    if base in _JAPANESE:
+    if script == "Jpan":
         return "ja-mecab" if find_spec("MeCab") else "char"
-    if base in _KOREAN:
+    if script == "Kore":
         return "ko-mecab" if find_spec("mecab_ko") else "char"
-    return "char" if base in _WITHOUT_SPACES else "13a"
+    return "char" if script in _WITHOUT_SPACES else "13a"
 
 
 # Texts in these languages are in one of several scripts; langcodes knows only the one that is used most.
@@ -140,15 +140,28 @@ def _language(code: str) -> Language | None:
     from langcodes.tag_parser import LanguageTagError
 
     try:
-        return Language.get(code)
+        return Language.get(language_of_country(code) or code)
     except LanguageTagError:
         return None
+
+
+@cache
+def language_of_country(code: str) -> str | None:
+    """Return the usual language of a country whose code is none of a language: `zh` for `cn`; None for all others."""
+    from langcodes import Language
+    from langcodes.data_dicts import LIKELY_SUBTAGS
+
+    base = base_code(code)
+    likely = LIKELY_SUBTAGS.get(f"und-{base.upper()}")
+    return (
+        base_code(likely) if likely and base not in _common_languages() and not Language.get(base).is_valid() else None
+    )
 
 
 def chinese_form(code: str) -> Literal["simplified", "traditional"] | None:
     """Return the form of Chinese characters that a code specifies (`zh-Hant`, `zh-TW`); None if it specifies none."""
     base, *subtags = _subtags(code)
-    if base not in _CHINESE:
+    if script_of(base) != "Hani":
         return None
     if "hant" in subtags or ("hans" not in subtags and _TRADITIONAL_REGIONS & set(subtags)):
         return "traditional"

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+from unicodedata import is_normalized
 
 from nmt.artifacts.find_model import find_run
 from nmt.artifacts.hub import HUB_PREFIX
@@ -17,12 +18,12 @@ from nmt.artifacts.packed import is_packed
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError
 from nmt.base.files import is_writable, to_json, write_text
-from nmt.base.languages import Direction, bleu_tokenizer
+from nmt.base.languages import Direction
 from nmt.base.progress import Progress
 from nmt.config import SearchOptions
 from nmt.data.read.lines import open_text
 from nmt.evaluation.model_card import update_card
-from nmt.evaluation.scores import SPBLEU_TOKENIZER, MetricScore, tokenization_fault
+from nmt.evaluation.scores import SPBLEU_TOKENIZER, MetricScore, tokenization_fault, tokenizer_for
 from nmt.evaluation.scorings import count_scoring
 from nmt.evaluation.test_sets import TestSet, hash_of, on_lines, read_hypotheses, read_split, translate_set
 from nmt.translation import Translator
@@ -212,7 +213,7 @@ class Evaluator:
             options=self.options,
             precision=self.translator.engine.precision,
             hypotheses=path,
-            sacrebleu=sacrebleu_command(path, references, metrics.names, system.tgt_lang),
+            sacrebleu=sacrebleu_command(path, references, metrics.names, _tokenizer_of(system)),
             near_twins=len(hypotheses) - len(others),
             without_twins={each.name: round(each.score(others), 2) for each in system.measured if others},
         )
@@ -267,7 +268,7 @@ def evaluate_file(path: Path, test_set: TestSet, metrics: Metrics) -> Evaluation
         scores=system.scores(),
         system=system,
         hypotheses=path,
-        sacrebleu=sacrebleu_command(path, test_set.paths, metrics.names, system.tgt_lang) if can_read else None,
+        sacrebleu=sacrebleu_command(path, test_set.paths, metrics.names, _tokenizer_of(system)) if can_read else None,
     )
 
 
@@ -327,15 +328,17 @@ def write_lines(path: Path, lines: Sequence[str]) -> Path:
 def _sacrebleu_can_read(path: Path, lines: Sequence[str]) -> bool:
     """Return whether sacreBLEU reads `lines` from the file at `path`; if not, log it.
 
-    It does not if the file is a pipe, which can be read only once, is compressed with xz or Zstandard, or begins with a
-    byte order mark.
+    It does not if the file is a pipe, which can be read only once, is compressed with xz or Zstandard, begins with a
+    byte order mark, or is not in NFC, in which nmt scores.
     """
     if path.is_file() and path.suffix not in (".xz", ".zst"):
         with open_text(path) as file:
             text = file.read().replace(b"\r\n", b"\n")
-        if text.removesuffix(b"\n") == "\n".join(lines).encode():
+        joined = "\n".join(lines)
+        if text.removesuffix(b"\n") == joined.encode() and is_normalized("NFC", joined):
             return True
-    log.info("no sacreBLEU command: sacreBLEU cannot read %s (a pipe, .xz, .zst, or a byte order mark)", path)
+    reasons = "a pipe, .xz, .zst, a byte order mark, or text that is not in NFC"
+    log.info("no sacreBLEU command: sacreBLEU cannot read %s (%s)", path, reasons)
     return False
 
 
@@ -353,19 +356,23 @@ def measure(name: str, hypotheses: Sequence[str], test_set: TestSet, metrics: Me
         return replace(system, measured=[*system.measured, metrics.comet.measure(*texts, progress.add)])
 
 
+def _tokenizer_of(system: System) -> str:
+    return tokenizer_for(system.tgt_lang, system.references[0])
+
+
 def sacrebleu_command(
-    hypotheses: Path, references: Sequence[Path], metrics: Sequence[str], tgt_lang: str
+    hypotheses: Path, references: Sequence[Path], metrics: Sequence[str], tokenizer: str
 ) -> str | None:
     """Return the shell command that prints the same scores with sacreBLEU; two if metrics cannot be combined.
 
-    None if sacreBLEU computes none of them.
+    `tokenizer` is that of BLEU. None if sacreBLEU computes none of them.
     """
     groups = [name for name in metrics if name not in _VARIANTS], [name for name in metrics if name in _VARIANTS]
     commands = []
     for names in filter(None, groups):
         command = ["sacrebleu", *map(str, references), "-i", str(hypotheses)]
         command += ["-m", *(_VARIANTS.get(name, name) for name in names), "-w", "2", "--confidence"]
-        command += ["-tok", bleu_tokenizer(tgt_lang)] if "bleu" in names else []
+        command += ["-tok", tokenizer] if "bleu" in names else []
         command += ["-tok", SPBLEU_TOKENIZER] if "spbleu" in names else []
         command += ["--chrf-word-order", "2"] if "chrf++" in names else []
         commands.append(shlex.join(command))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+from unicodedata import normalize
 
 from nmt.artifacts.rundir import DirectedPairs
 from nmt.base.errors import DataError, NmtError
 from nmt.base.languages import bleu_tokenizer
+from nmt.data.check.scripts import script_of_texts
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric, Score
@@ -58,15 +60,16 @@ def score(
     """Score `hypotheses` against one reference each; return a score for each metric (of `METRICS`), in order.
 
     Both lists contain lines of plain text. Values and signatures equal those of the `sacrebleu` command on the same
-    lines with `--tokenize` set to `bleu_tokenizer(tgt_lang)` (Post 2018, "A Call for Clarity in Reporting BLEU
-    Scores"). chrF is chrF2 (Popović 2015), TER is Snover et al. 2006. DataError if the lists differ in length or are
-    empty, NmtError for an unknown metric.
+    lines, in Unicode's NFC, with `--tokenize` set to `tokenizer_for(tgt_lang, references)` (Post 2018, "A Call for
+    Clarity in Reporting BLEU Scores"). chrF is chrF2 (Popović 2015), TER is Snover et al. 2006. DataError if the lists
+    differ in length or are empty, NmtError for an unknown metric.
     """
     check_lengths(hypotheses, references)
+    hypotheses, references = composed(hypotheses), composed(references)
     scores = []
     for name in metrics:
-        metric = sacrebleu_metric(name, tgt_lang)
-        result = metric.corpus_score(hypotheses, [references])
+        metric = sacrebleu_metric(name, tgt_lang, [references])
+        result = metric.corpus_score(hypotheses, None)
         scores.append(MetricScore(name_of(name, result), value_of(result), metric.get_signature().format()))
     return scores
 
@@ -135,8 +138,18 @@ def _mean(scores: Sequence[MetricScore]) -> MetricScore:
     return MetricScore(scores[0].name, value, f"mean of {len(scores)} directions: {signatures}")
 
 
-def sacrebleu_metric(name: str, tgt_lang: str, references: Sequence[Sequence[str]] | None = None) -> Metric:
-    """Return sacreBLEU's metric for one of `METRICS`; with `references` [R][N], it preprocesses them once.
+def composed(texts: Sequence[str]) -> list[str]:
+    """Return `texts` in NFC, so that canonically equal characters are equal."""
+    return [normalize("NFC", text) for text in texts]
+
+
+def tokenizer_for(tgt_lang: str, references: Iterable[str]) -> str:
+    """Return sacreBLEU's tokenizer for a language, or for the script of `references` if the language needs none."""
+    return bleu_tokenizer(tgt_lang, script_of_texts(references))
+
+
+def sacrebleu_metric(name: str, tgt_lang: str, references: Sequence[Sequence[str]]) -> Metric:
+    """Return sacreBLEU's metric for one of `METRICS`, which preprocesses `references` [R][N] once.
 
     NmtError for an unknown metric, or if the tokenizer of spBLEU is not on this machine, because nmt does not download
     it.
@@ -146,7 +159,7 @@ def sacrebleu_metric(name: str, tgt_lang: str, references: Sequence[Sequence[str
 
     if name == "bleu":
         # `force` silences a warning that counts " ." in hypotheses only: see `tokenization_fault`.
-        return BLEU(tokenize=bleu_tokenizer(tgt_lang), force=True, references=references)
+        return BLEU(tokenize=tokenizer_for(tgt_lang, references[0]), force=True, references=references)
     if name in ("chrf", "chrf++"):
         return CHRF(word_order=2 if name == "chrf++" else 0, references=references)
     if name == "ter":

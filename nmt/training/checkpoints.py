@@ -53,7 +53,7 @@ class CheckpointHistory:
         self.checkpoints = {name: scores for name, scores in self.checkpoints.items() if name in listed}
         return is_best
 
-    def _quality(self, name: str) -> float:
+    def _quality(self, name: str) -> tuple[float, ...]:
         return checkpoint_quality(self.checkpoints[name], self.early_stopping_metric)
 
     def remove(self, names: Iterable[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,7 @@ from nmt.base.languages import (
     english_name,
     has_many_characters,
     is_variant,
+    language_of_country,
     names_of,
     script_of,
     written_without_spaces,
@@ -42,27 +44,19 @@ def test_scripts():
     assert not has_many_characters("de")
 
 
-_FLORES_200 = """
-ace_Arab ace_Latn acm_Arab acq_Arab aeb_Arab afr_Latn ajp_Arab aka_Latn amh_Ethi apc_Arab arb_Arab arb_Latn
-ars_Arab ary_Arab arz_Arab asm_Beng ast_Latn awa_Deva ayr_Latn azb_Arab azj_Latn bak_Cyrl bam_Latn ban_Latn
-bel_Cyrl bem_Latn ben_Beng bho_Deva bjn_Arab bjn_Latn bod_Tibt bos_Latn bug_Latn bul_Cyrl cat_Latn ceb_Latn
-ces_Latn cjk_Latn ckb_Arab crh_Latn cym_Latn dan_Latn deu_Latn dik_Latn dyu_Latn dzo_Tibt ell_Grek eng_Latn
-epo_Latn est_Latn eus_Latn ewe_Latn fao_Latn fij_Latn fin_Latn fon_Latn fra_Latn fur_Latn fuv_Latn gla_Latn
-gle_Latn glg_Latn grn_Latn guj_Gujr hat_Latn hau_Latn heb_Hebr hin_Deva hne_Deva hrv_Latn hun_Latn hye_Armn
-ibo_Latn ilo_Latn ind_Latn isl_Latn ita_Latn jav_Latn jpn_Jpan kab_Latn kac_Latn kam_Latn kan_Knda kas_Arab
-kas_Deva kat_Geor knc_Arab knc_Latn kaz_Cyrl kbp_Latn kea_Latn khm_Khmr kik_Latn kin_Latn kir_Cyrl kmb_Latn
-kmr_Latn kon_Latn kor_Hang lao_Laoo lij_Latn lim_Latn lin_Latn lit_Latn lmo_Latn ltg_Latn ltz_Latn lua_Latn
-lug_Latn luo_Latn lus_Latn lvs_Latn mag_Deva mai_Deva mal_Mlym mar_Deva min_Arab min_Latn mkd_Cyrl plt_Latn
-mlt_Latn mni_Beng khk_Cyrl mos_Latn mri_Latn mya_Mymr nld_Latn nno_Latn nob_Latn npi_Deva nso_Latn nus_Latn
-nya_Latn oci_Latn gaz_Latn ory_Orya pag_Latn pan_Guru pap_Latn pes_Arab pol_Latn por_Latn prs_Arab pbt_Arab
-quy_Latn ron_Latn run_Latn rus_Cyrl sag_Latn san_Deva sat_Olck scn_Latn shn_Mymr sin_Sinh slk_Latn slv_Latn
-smo_Latn sna_Latn snd_Arab som_Latn sot_Latn spa_Latn als_Latn srd_Latn srp_Cyrl ssw_Latn sun_Latn swe_Latn
-swh_Latn szl_Latn tam_Taml tat_Cyrl tel_Telu tgk_Cyrl tgl_Latn tha_Thai tir_Ethi taq_Latn taq_Tfng tpi_Latn
-tsn_Latn tso_Latn tuk_Latn tum_Latn tur_Latn twi_Latn tzm_Tfng uig_Arab ukr_Cyrl umb_Latn urd_Arab uzn_Latn
-vec_Latn vie_Latn war_Latn wol_Latn xho_Latn ydd_Hebr yor_Latn yue_Hant zho_Hans zho_Hant zsm_Latn zul_Latn
-"""
-FLORES_200 = _FLORES_200.split()
+_ROWS = Path(__file__).with_name("languages.tsv").read_text(encoding="utf-8").splitlines()[1:]
+LANGUAGES = [row.split("\t") for row in _ROWS]
+"""The 204 codes of FLORES-200, and others: old ones, wrong ones, languages in rarer scripts, unknown ones."""
+
+FLORES_200 = [row[0] for row in LANGUAGES[:204]]
 SAME = {"Hans": "Hani", "Hant": "Hani", "Hang": "Kore"}
+
+
+@pytest.mark.parametrize("row", LANGUAGES, ids=lambda row: row[0])
+def test_a_code_has_the_script_the_tokenizer_and_the_name_of_its_language(row, monkeypatch):
+    monkeypatch.setattr(languages, "find_spec", lambda name: None)  # without MeCab
+    code, script, tokenizer, name = row
+    assert (script_of(code) or "-", bleu_tokenizer(code), english_name(code)) == (script, tokenizer, name)
 
 
 @pytest.mark.parametrize("code", [*FLORES_200, "tyv_Cyrl"])
@@ -73,6 +67,37 @@ def test_each_language_of_flores_200_has_a_name_and_a_script_or_none_but_no_wron
     assert script_of(language) in {None, *scripts}
     assert english_name(language) not in (language, "")
     assert english_name(code) == f"{english_name(language)} ({code})"
+
+
+@pytest.mark.parametrize(
+    ("code", "written", "tokenizer"),
+    [
+        ("kr", "Kore", "char"),  # Kanuri, or meant for Korean
+        ("tw", "Hani", "zh"),  # Twi, or meant for the Chinese of Taiwan
+        ("mon", "Mymr", "char"),  # Mongolian, or meant for Mon
+        ("qaa", "Tibt", "char"),
+        ("xx", None, "13a"),
+        ("de", "Latn", "13a"),
+        ("zh", "Latn", "zh"),
+        ("th", None, "char"),
+    ],
+)
+def test_the_script_of_the_text_decides_on_the_tokenizer_if_the_language_does_not(
+    code, written, tokenizer, monkeypatch
+):
+    monkeypatch.setattr(languages, "find_spec", lambda name: None)
+    assert bleu_tokenizer(code, written) == tokenizer
+
+
+@pytest.mark.parametrize("code", ["shn", "mnw", "dz", "dzo_Tibt", "nan", "hak", "jp", "ii", "jv-Java", "khb"])
+def test_a_language_in_a_script_without_spaces_is_written_without_spaces(code):
+    assert written_without_spaces(code)
+    assert not written_without_spaces(f"{code[:3].split('-')[0]}-Latn")
+
+
+def test_the_code_of_a_country_stands_for_its_language_unless_it_is_one_of_a_language():
+    assert [language_of_country(code) for code in ("cn", "ua", "GR", "jp")] == ["zh", "uk", "el", "ja"]
+    assert [language_of_country(code) for code in ("tw", "kr", "de", "zh-CN", "xx", "digits", "a b")] == [None] * 7
 
 
 @pytest.mark.parametrize(

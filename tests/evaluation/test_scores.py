@@ -6,13 +6,14 @@ import json
 import os
 import subprocess
 import sys
+import unicodedata
 from pathlib import Path
 
 import pytest
 
 from nmt.base.errors import DataError, NmtError
 from nmt.evaluation import MetricScore, score
-from nmt.evaluation.scores import describe_quality, tokenization_fault
+from nmt.evaluation.scores import METRICS, describe_quality, tokenization_fault
 
 ENGLISH = (
     ["Two young men are outside.", "A dog runs through the snow .", "", "The children play football, don't they?"],
@@ -136,3 +137,19 @@ def test_tokenized_translations_of_plain_references_are_called_so():
 )
 def test_the_meaning_of_scores_follows_the_better_of_bleu_and_chrf(bleu, chrf, meaning):
     assert describe_quality(bleu, chrf).startswith(meaning)
+
+
+@pytest.mark.parametrize("code", ["dz", "shn", "nan", "mon", "cn", "xx", "kr"])
+def test_good_text_without_spaces_scores_whatever_its_language_is_called(code):
+    texts = {"dz": "ང་ཁྱི་དེབ་ཁྱོད་ཁྱིམ་ཁྱི།", "shn": "ႁပ်ႉႁွင်းတူၺ်းထိုင်တေႃႇ", "mon": "ဂကောံအလုံဂၠးကဝ်ဂမ္ၚဳ"}
+    reference = texts.get(code, "他今天没有回家。他在学校里学习。")
+    (bleu,) = score([reference[:-4] + reference[-3:]], [reference], code, ["bleu"])
+    assert bleu.value > 50
+    assert "tok:13a" not in bleu.signature
+
+
+def test_canonically_equal_text_scores_as_equal_text():
+    reference = "Zwei Mädchen überqueren die Straße."
+    decomposed = unicodedata.normalize("NFD", reference)
+    assert [each.value for each in score([decomposed], [reference], "de", METRICS[:4])] == [100, 100, 100, 0]
+    assert score([reference], [decomposed], "de") == score([reference], [reference], "de")

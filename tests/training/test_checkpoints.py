@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import itertools
+import math
 import signal
 
 import pytest
 import torch
 
 from nmt.artifacts.checkpoint import check_weights, load_model, read_weights
+from nmt.artifacts.run_records import checkpoint_quality
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import RunError
 from nmt.data.tokens.tokenizer import TokenizerPair
+from nmt.training.checkpoints import CheckpointHistory
 from nmt.training.run import resume_run, start_run
-from nmt.training.validation import Validator
+from nmt.training.validation import ValidationResult, Validator
 from tests.tiny import small_config
 
 
@@ -67,3 +70,24 @@ def test_weights_that_do_not_fit_are_named(digits_run):
     weights.pop("decoder_norm.weight")
     with pytest.raises(RunError, match=r"decoder_norm\.weight"):
         check_weights(model, weights, run.best_checkpoint())
+
+
+def test_equal_scores_are_told_apart_by_chrf_and_then_by_loss():
+    history = CheckpointHistory("bleu")
+    for name, chrf, loss in (
+        ("step-1", 32.3, 4.0),
+        ("step-2", 87.8, 3.0),
+        ("step-3", 87.8, 2.0),
+        ("step-4", 87.8, 2.0),
+    ):
+        result = ValidationResult(loss, math.exp(loss), 0.0, chrf, {}, {})
+        assert history.add(name, result, num_kept=9) == (name != "step-4")
+    assert history.best == "step-3"
+    assert history.validations_since_best == 1
+    history.remove(["step-3"])
+    assert history.best == "step-4"
+
+
+def test_a_score_that_is_no_number_loses_and_a_loss_is_better_if_it_is_smaller():
+    assert checkpoint_quality({"bleu": 0.0, "loss": 9.0}, "bleu") > checkpoint_quality({"bleu": math.nan}, "bleu")
+    assert checkpoint_quality({"loss": 1.0}, "loss") > checkpoint_quality({"loss": 2.0, "chrf": 50.0}, "loss")

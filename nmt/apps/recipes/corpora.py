@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from nmt.base.errors import ConfigError
-from nmt.base.languages import code_named
+from nmt.base.languages import code_named, english_name, language_of_country
 from nmt.config import DataConfig, ParallelFiles
 from nmt.config.corpora import FORMATS
 from nmt.config.filters import SAFE_FILTERS
 from nmt.data.read.lines import COMPRESSIONS
 from nmt.data.read.table_names import corpus_named
+
+log = logging.getLogger(__name__)
 
 TEMPERATURE = 5.0  # `data.temperature` for several directions (Arivazhagan et al. 2019)
 _NOT_LANGUAGES = {"bpe", "csv", "dat", "gz", "lc", "low", "raw", "sgm", "src", "tgt", "tok", "trg", "tsv", "txt", "xml"}
@@ -74,6 +77,9 @@ class CorpusNames(NamedTuple):
         corpora = self.corpora()
         given = {"src_lang": self.src_lang, "tgt_lang": self.tgt_lang}
         first = {key: _language(key, code, corpora[0]) for key, code in given.items()}
+        for code in first.values():
+            if (meant := language_of_country(code)) is not None:
+                log.warning("%s is no code of a language; nmt takes it for %s (%s)", code, meant, english_name(meant))
         own = [{key: language_of(files, key) for key, code in given.items() if code is None} for files in corpora]
         train = tuple(
             files.model_copy(update={key: code for key, code in codes.items() if code not in (None, first[key])})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import shlex
+from itertools import islice
 
 from nmt.apps.recipes.presets import reason_for, suggest_config
 from nmt.base.errors import DataError, counted, in_words
@@ -13,6 +14,7 @@ from nmt.config.corpora import DATA_SETS, ParallelFiles
 log = logging.getLogger(__name__)
 
 MIN_PAIRS = 100
+SAMPLE_PAIRS = 10_000  # of each corpus, to try the filters on
 
 
 def suggestion(data: DataConfig, name: str, *, student: bool = False, for_hf: bool = False) -> str:
@@ -23,6 +25,7 @@ def suggestion(data: DataConfig, name: str, *, student: bool = False, for_hf: bo
     num_pairs, num_blank = count_pairs(data.corpora("train"))
     if num_pairs < MIN_PAIRS:
         log.warning(f"only {counted(num_pairs, 'sentence pair')}: enough to try things out, not to learn a language")
+    _warn_of_filters(data)
     config = usual = suggest_config(num_pairs, data, student=student)
     if for_hf:
         norms = "pre" if usual.model.tied_embeddings == "all" else "post"
@@ -46,6 +49,22 @@ def count_pairs(corpora: tuple[ParallelFiles, ...]) -> tuple[int, int]:
     if num_pairs == 0:
         raise DataError("no row has text on both sides", path=paths_of(corpora)[0])
     return num_pairs, num_rows - num_pairs
+
+
+def _warn_of_filters(data: DataConfig) -> None:
+    """Log a warning about each filter that drops many of the first pairs of each corpus."""
+    from nmt.data.check.profile import expect
+    from nmt.data.check.stream import DroppedRows
+    from nmt.data.check.summary import warn_of_losses
+    from nmt.data.read.pairs import read_parallel
+
+    corpora = data.corpora("train")
+    first = [
+        pair._replace(corpus=number)
+        for number, files in enumerate(corpora)
+        for pair in islice(read_parallel(files), SAMPLE_PAIRS)
+    ]
+    warn_of_losses(DroppedRows.find(first, expect(data, lambda: first)), corpora)
 
 
 def _header(config: Config, name: str, num_pairs: int, num_blank: int) -> str:

@@ -38,6 +38,7 @@ from nmt.data.check.scripts import (
     has_mixed_word,
     is_foreign,
     script_codes,
+    scripts_in,
 )
 from nmt.data.check.shifts import RowFeatures, Shift, find_shifts
 from nmt.data.check.twins import TwinFinder
@@ -70,7 +71,11 @@ class Checker:
         self.lengths, self.side_words = expected.profile.lengths, expected.profile.side_words
         self.thresholds: dict[str, float] = THRESHOLDS | expected.filters.model_dump(exclude_none=True)
         languages = expected.src_lang, expected.tgt_lang
-        self.scripts = tuple(codes_of(script_of(code)) for code in languages)
+        sides = zip(*expected.profile.typical, strict=True) if expected.profile.typical else ((), ())
+        # A language of which nobody knows the script, or that has several, is in those of its text.
+        self.scripts = tuple(
+            codes_of(script_of(code)) or scripts_in(texts) for code, texts in zip(languages, sides, strict=True)
+        )
         self.forms = tuple(chinese_form(code) for code in languages)
         self.has_form = any(self.forms)
         held_out = sorted(expected.held_out_folded) if bits & BIT["near_twin"] else []

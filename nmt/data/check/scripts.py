@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -22,12 +23,14 @@ from nmt.base.languages import standard_code
 # The ISO 15924 code of each script, its code here, and the first word of the Unicode names of its letters.
 _SCRIPTS = """
 Latn:L:LATIN Grek:G:GREEK Cyrl:C:CYRILLIC Hani:H:CJK Hani:H:IDEOGRAPHIC Bopo:H:BOPOMOFO Hira:K:HIRAGANA
-Kana:K:KATAKANA Hang:N:HANGUL Arab:A:ARABIC Hebr:W:HEBREW Deva:D:DEVANAGARI Beng:B:BENGALI Guru:P:GURMUKHI
+Kana:K:KATAKANA Kore:N:HANGUL Arab:A:ARABIC Hebr:W:HEBREW Deva:D:DEVANAGARI Beng:B:BENGALI Guru:P:GURMUKHI
 Gujr:U:GUJARATI Orya:O:ORIYA Taml:T:TAMIL Telu:E:TELUGU Knda:R:KANNADA Mlym:M:MALAYALAM Sinh:S:SINHALA Thai:Y:THAI
 Laoo:Z:LAO Khmr:Q:KHMER Mymr:J:MYANMAR Tibt:X:TIBETAN Geor:F:GEORGIAN Armn:V:ARMENIAN Ethi:I:ETHIOPIC
+Java:j:JAVANESE Bali:b:BALINESE Yiii:y:YI
 """
 _ROWS = [row.split(":") for row in _SCRIPTS.split()]
 _CODES = {name: code for _, code, name in _ROWS}
+_NAMES = {code: script for script, code, _ in _ROWS[::-1]}
 _OTHER = "?"  # letters of the scripts that are not listed
 _OF_SCRIPTS = {script: code for script, code, _ in _ROWS} | {"Jpan": "KH", "Kore": "NH"}
 SHARED_SCRIPTS = ("L", "C", "A", "D", "B", "W", "I")  # several languages use each; others identify the language
@@ -38,6 +41,7 @@ _LETTERS_PER_IDEOGRAPH = 4  # a Chinese sentence may contain foreign names
 _MIN_CHINESE = 2  # characters of one form
 _OUTWEIGHS = 3  # times as many of one form as of the other
 
+_RARE = 0.05  # share of the letters of a text, of a script that it does not need
 _MIN_PROBABILITY = 1e-30
 
 
@@ -63,6 +67,19 @@ def script_codes(text: str) -> str:
 def codes_of(script: str | None) -> str:
     """Return the codes of a script, given by its ISO 15924 code; empty if it is unknown."""
     return _OF_SCRIPTS.get(script or "", "")
+
+
+def scripts_in(texts: Iterable[str]) -> str:
+    """Return the codes of the scripts in which `texts` are written, the most frequent first, without rare ones."""
+    counts = Counter("".join(map(script_codes, texts)))
+    del counts[" "]
+    return "".join(code for code, count in counts.most_common() if count >= _RARE * counts.total())
+
+
+def script_of_texts(texts: Iterable[str]) -> str | None:
+    """Return the script in which most letters of `texts` are, as `script_of` names it; None if it has no code here."""
+    codes = scripts_in(texts)
+    return "Jpan" if "K" in codes else _NAMES.get(codes[:1])
 
 
 def is_foreign(codes: str, expected: str) -> bool:

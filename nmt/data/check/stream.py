@@ -6,6 +6,7 @@ and the rejected pairs are written to files.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from nmt.data.read.lines import as_cell, open_new_text
 from nmt.data.read.pairs import SentencePair, path_of
 
 _EMPTY = BIT["empty"]
+_MAX_EXAMPLES = 3
 CHUNK_PAIRS = 10_000
 _CHUNK_CHARACTERS = 10_000_000
 _CHUNKS_ALONE = 3  # checked before other processes are worth their start
@@ -98,6 +100,7 @@ class DroppedRows:
     counts: dict[str, int]
     by_corpus: list[int]
     num_kept: int  # with text on both sides
+    examples: dict[str, list[SentencePair]]  # the first that each rule drops
 
     @classmethod
     def find(cls, pairs: Iterable[SentencePair], expected: Sequence[Expectations], *, workers: int = 1) -> Self:
@@ -106,7 +109,7 @@ class DroppedRows:
         Reports count pairs with an empty side.
         """
         is_dropped, counts, num_kept = bytearray(), dict.fromkeys(RULES, 0), 0
-        by_corpus = [0] * len(expected)
+        by_corpus, examples = [0] * len(expected), defaultdict[str, list[SentencePair]](list)
         for chunk in check_pairs(pairs, expected, workers=workers, only_active=True):
             broken = chunk.flags & chunk.bits_on
             dropped = (broken & ~_EMPTY) != 0
@@ -115,9 +118,11 @@ class DroppedRows:
             for row in np.flatnonzero(dropped).tolist():
                 by_corpus[chunk.pairs[row].corpus] += 1
             for rule in rules_in(chunk.bits_on & ~_EMPTY):
-                counts[rule] += int(np.count_nonzero(broken[dropped] & rule.bit))
+                rows = np.flatnonzero(broken & rule.bit * dropped).tolist()
+                counts[rule] += len(rows)
+                examples[rule.name] += [chunk.pairs[row] for row in rows[: _MAX_EXAMPLES - len(examples[rule.name])]]
         found = {rule.name: count for rule, count in counts.items() if count}
-        return cls(is_dropped, found, by_corpus, num_kept)
+        return cls(is_dropped, found, by_corpus, num_kept, examples)
 
     def __len__(self) -> int:
         return self.is_dropped.count(1)

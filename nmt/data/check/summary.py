@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -14,8 +15,10 @@ from nmt.config.corpora import ParallelFiles
 from nmt.data.check.profile import Expectations
 from nmt.data.check.rules import RULES, Rule, bits_switched_on
 from nmt.data.check.shifts import Shift
-from nmt.data.check.stream import CheckedPairs
+from nmt.data.check.stream import CheckedPairs, DroppedRows
 from nmt.data.read.pairs import SentencePair, path_of, paths_of
+
+log = logging.getLogger(__name__)
 
 MAX_EXAMPLES = 3
 MAX_SHIFTS = 1000
@@ -196,10 +199,28 @@ def render_report(report: CheckReport) -> Iterator[str]:
     share = _share(kept, report.pairs)
     yield f"The filters marked * drop {counted(report.dropped, 'pair')} and keep {kept:,} ({share})."
     for rule in report.rules:
+        if rule.is_on:
+            yield from _losses(rule.name, rule.found, report.pairs)
+    for rule in report.rules:
         if rule.found:
             yield f"\n{rule.name}: {rule.description}"
             is_shifted = rule.name == "shifted"
             yield from map(_shift_line, report.shifts) if is_shifted else map(_example_lines, rule.examples)
+
+
+def warn_of_losses(dropped: DroppedRows, corpora: Sequence[ParallelFiles]) -> None:
+    """Log a warning, with examples, for each filter that drops so many pairs of `corpora` that it may be wrong."""
+    for name, count in dropped.counts.items():
+        for warning in _losses(name, count, len(dropped.is_dropped)):
+            examples = [_example_lines(_example_of(pair, corpora)) for pair in dropped.examples[name]]
+            log.warning("%s, such as\n%s", warning, "\n".join(examples))
+
+
+def _losses(rule: str, count: int, num_pairs: int) -> Iterator[str]:
+    """Yield a warning if a filter drops more than a third of the pairs."""
+    if 3 * count > num_pairs:
+        advice = "if they are good, correct the languages, the order of the sides, or the rule"
+        yield f"data.filters.{rule} drops {count:,} of {counted(num_pairs, 'pair')}; {advice}"
 
 
 def _table(report: CheckReport) -> Iterator[str]:

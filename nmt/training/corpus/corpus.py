@@ -23,6 +23,7 @@ from nmt.data.check.profile import expect
 from nmt.data.check.rules import BIT, REPORTED, VERSION, bits_switched_on, rules_in
 from nmt.data.check.scripts import identifier_version
 from nmt.data.check.stream import DroppedRows, check_pairs
+from nmt.data.check.summary import warn_of_losses
 from nmt.data.read.lines import open_text
 from nmt.data.read.pairs import SentencePair, paths_of, read_parallel, refuse_pipes
 from nmt.data.store.holdout import HOLDOUT_SEED, Holdout, choose_groups, choose_holdout
@@ -125,6 +126,7 @@ class Corpus:
             hint = "`nmt data check` shows what each rule drops; turn off the rules that are wrong for your data"
             rules = ", ".join(dropped.counts)
             raise DataError(f"data.filters drops every training pair ({rules})", path=self.files()[0], hint=hint)
+        warn_of_losses(dropped, self.train)
         return dropped
 
     def filter_identity(self) -> dict[str, object]:

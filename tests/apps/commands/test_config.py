@@ -360,3 +360,16 @@ def test_check_finds_a_column_of_ids_and_languages_that_are_missing():
         "a.tmx.gz: no unit has both fr and en\n"
         "  languages in the file: de-DE (131), en (131); set src_lang and tgt_lang of this corpus"
     )
+
+
+def test_new_says_what_its_filters_would_drop_and_which_language_a_country_stands_for(messages):
+    Path("a.la").write_text("你用跑的，等一下。\n" * NUM_PAIRS)
+    Path("a.cn").write_text("你用跑的，等一下。\n" * NUM_PAIRS)
+    Path("b.en").write_text("".join(f"sentence {n}\n" for n in range(NUM_PAIRS)))
+    succeed("new", "--src", "b.en", "--tgt", "a.la")
+    assert any(
+        line.startswith(f"warning: data.filters.wrong_script drops {NUM_PAIRS} of {NUM_PAIRS} pairs") for line in messages
+    )
+    messages.clear()
+    succeed("new", "--src", "b.en", "--tgt", "a.cn")
+    assert messages == ["warning: cn is no code of a language; nmt takes it for zh (Chinese)"]

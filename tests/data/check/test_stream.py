@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 
 from nmt.base.errors import DataError
+from nmt.config.corpora import ParallelFiles
 from nmt.config.filters import THRESHOLDS, Filters
 from nmt.data.check import stream
 from nmt.data.check.checker import Checker
 from nmt.data.check.profile import Expectations, Profile, sample_evenly
 from nmt.data.check.rules import BIT, bits_switched_on, rules_in
 from nmt.data.check.stream import DroppedRows, check_pairs
+from nmt.data.check.summary import warn_of_losses
 from nmt.data.read.pairs import SentencePair
 
 WORDS = ["ein", "der", "hund", "mann", "straße", "läuft", "sieht", "groß", "klein", "17", "2024", "heute"]
@@ -129,3 +131,36 @@ def test_rules_that_are_off_are_not_needed_to_find_what_the_others_drop():
 def test_a_corpus_that_changed_meanwhile_is_refused(changed):
     with pytest.raises(DataError, match="the corpus changed while it was read"):
         list(dropped().kept(changed))
+
+
+def in_scripts(code: str, texts: list[str]) -> list[bool]:
+    pairs = [SentencePair(f"a sentence of {n} words", text, n + 1) for n, text in enumerate(texts)]
+    filters = Filters(wrong_script=True)
+    expected = Expectations("en", code, filters=filters, profile=Profile.from_pairs(pairs))
+    return list(map(bool, DroppedRows.find(pairs, [expected]).is_dropped))
+
+
+@pytest.mark.parametrize("code", ["tyv", "xx", "qaa", "cn", "sr", "kr"])
+def test_a_language_that_nobody_lists_is_in_the_script_of_its_text(code):
+    text = "他今天没有回家" if code == "cn" else "Кижилер бүгү хостуг"
+    assert in_scripts(code, [text] * 60 + ["Latin letters", "1 %"]) == [False] * 60 + [True, False]
+
+
+def test_a_language_in_two_scripts_keeps_both_of_them():
+    assert not any(in_scripts("sr", ["Сва људска бића рађају се слободна"] * 40 + ["Sva ljudska bića rađaju se"] * 9))
+
+
+def test_a_script_that_has_no_code_here_is_expected_too():
+    assert in_scripts("sat", ["ᱥᱟᱱᱟᱢ ᱢᱟᱹᱱᱢᱤ"] * 60 + ["Latin letters"]) == [False] * 60 + [True]
+
+
+def test_a_filter_that_drops_a_third_of_the_pairs_is_a_warning_with_examples(caplog):
+    pairs = [SentencePair("an English sentence", "ein deutscher Satz", n) for n in range(1, 4)]
+    pairs += [SentencePair("an English sentence", "你用跑的，等一下", 4), SentencePair("one more", "我试试看吧", 5)]
+    files = [ParallelFiles(tsv="corpus.tsv")]
+    for count, is_told in ((4, False), (5, True)):
+        expected = Expectations("en", "la", filters=Filters(wrong_script=True))
+        warn_of_losses(DroppedRows.find(pairs[:count], [expected]), files)
+        assert bool(caplog.messages) == is_told
+    assert caplog.messages[0].startswith("data.filters.wrong_script drops 2 of 5 pairs; if they are good, correct")
+    assert "corpus.tsv:4\n    an English sentence\n    你用跑的，等一下" in caplog.messages[0]
