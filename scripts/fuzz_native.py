@@ -42,6 +42,8 @@ from nmt.model.shapes import parameter_shapes
 
 decoder: Any = _decoder
 REFUSALS = (ValueError, RunError, MemoryError)
+WRONG_TYPES = (TypeError, AttributeError, OverflowError)
+"""Refusals of arguments that are missing, of another type, or too large for C."""
 MAX_LEAK = 20_000
 """Bytes that 2,000 searches may leave behind, such as grown dictionaries in Python. A single search uses more."""
 
@@ -211,7 +213,7 @@ def alias_arrays(draw: random.Random, model: Model) -> None:
         run_call(packed, valid_call(draw, model), 1)
 
 
-def valid_call(draw: random.Random, model: Model) -> list[Any]:
+def valid_call(draw: random.Random, model: Model) -> dict[str, Any]:
     """Return the arguments of `translate`, without the model."""
     config, tgt_vocab = model.config, model.tokenizers.tgt.vocab_size
     count = draw.choice((1, 2, 7))
@@ -219,32 +221,47 @@ def valid_call(draw: random.Random, model: Model) -> list[Any]:
     prefixes = random_lists(draw, count, draw.choice((0, min(5, config.max_tgt_len))), tgt_vocab)
     limits = [max(1, len(prefix), draw.randint(1, config.max_tgt_len)) for prefix in prefixes]
     sample, longest = draw.random() < 0.4, max(limits)
-    num_hypotheses = draw.choice((1, 3))
-    options = (
-        1 if sample else draw.choice((1, 2, 9)), num_hypotheses, draw.random() < 0.3, sample, draw.randint(0, 5),
-        draw.randint(0, 3), draw.randint(0, 3), 1.0, 0.9, draw.random() < 0.5, -1, -1,
-        draw.choice((0, 0, 1, 2, 9)),
-    )  # fmt: skip
-    numbers = array("d", [draw.random() for _ in range(count * num_hypotheses * longest if sample else 0)])
-    divisors = array("d", [draw.choice((1.0, 3.0)) for _ in range(longest + 1)])
-    is_greedy = options[0] == 1 and not (sample or options[2])
-    drafts = random_lists(draw, count, 20, tgt_vocab) if is_greedy and draw.random() < 0.5 else None
-    has_terms = options[0] > 1 and draw.random() < 0.6
-    terms = random_terms(draw, model, count) if has_terms else None
-    rows, is_helped = draw.choice((1, 5, 32)), draw.random() < 0.5
-    return [sources, prefixes, limits, options, rows, numbers, divisors, [0, 1, 2], None, drafts, is_helped, terms]
+    options = SimpleNamespace(
+        beam_size=1 if sample else draw.choice((1, 2, 9)),
+        num_hypotheses=draw.choice((1, 3)),
+        exact=draw.random() < 0.3,
+        sample=sample,
+        min_len=draw.randint(0, 5),
+        no_repeat_ngram=draw.randint(0, 3),
+        top_k=draw.randint(0, 3),
+        temperature=1.0,
+        top_p=0.9,
+    )
+    num_numbers = count * options.num_hypotheses * longest if sample else 0
+    is_greedy = options.beam_size == 1 and not (sample or options.exact)
+    has_terms = options.beam_size > 1 and draw.random() < 0.6
+    return {
+        "sources": sources,
+        "prefixes": prefixes,
+        "limits": limits,
+        "options": options,
+        "max_rows": draw.choice((1, 5, 32)),
+        "numbers": array("d", [draw.random() for _ in range(num_numbers)]),
+        "divisors": array("d", [draw.choice((1.0, 3.0)) for _ in range(longest + 1)]),
+        "never_generated": [0, 1, 2],
+        "drafts": random_lists(draw, count, 20, tgt_vocab) if is_greedy and draw.random() < 0.5 else None,
+        "terms": random_terms(draw, model, count) if has_terms else None,
+        "is_helped": draw.random() < 0.5,
+        "with_scores": draw.random() < 0.5,
+        "num_tags": draw.choice((0, 0, 1, 2, 9)),
+    }
 
 
-def run_call(packed: object, arguments: list[Any], times: int) -> None:
+def run_call(packed: object, arguments: dict[str, Any], times: int) -> None:
     """Run a call of `translate`, several times in the same job, with the second thread that it may ask for."""
-    job = decoder.translate(packed, *arguments)
+    job = decoder.translate(packed, **arguments)
     helper = threading.Thread(target=decoder.help, args=[job])
-    if arguments[10]:
+    if arguments.get("is_helped"):
         helper.start()
     for _ in range(times):
         decoder.run(job)
     decoder.results(job)
-    if arguments[10]:
+    if arguments.get("is_helped"):
         helper.join()
 
 
@@ -269,10 +286,10 @@ def random_shortlist(draw: random.Random, model: Model) -> Shortlist:
     return Shortlist.from_lists(lists, *random_lists(draw, 1, most, tgt_vocab))
 
 
-def add_shortlist(draw: random.Random, model: Model, packed: object, arguments: list[Any]) -> None:
+def add_shortlist(draw: random.Random, model: Model, packed: object, arguments: dict[str, Any]) -> None:
     """Add a shortlist to a call of `translate`, unless the module rejects it as invalid."""
     parts = [array("i", part) for part in random_shortlist(draw, model)]
-    if arguments[11] is not None and draw.random() < 0.9:  # terms need a search without a shortlist
+    if arguments["terms"] is not None and draw.random() < 0.9:  # terms need a search without a shortlist
         return
     if draw.random() < 0.5:
         part = draw.choice(parts)
@@ -282,45 +299,54 @@ def add_shortlist(draw: random.Random, model: Model, packed: object, arguments: 
         else:
             part.append(fault)
     with contextlib.suppress(*REFUSALS):
-        arguments[8] = decoder.shortlist(packed, *parts)
+        arguments["shortlist"] = decoder.shortlist(packed, *parts)
 
 
-def spoil_call(draw: random.Random, arguments: list[Any]) -> None:
+def spoiled_terms(draw: random.Random, number: int, lists: list[list[int]], boundaries: bytes) -> object:
+    """Return terms with a fault in the lists, or in their shape."""
+    terms = draw.choice(lists)
+    if terms and draw.random() < 0.7:
+        terms[draw.randrange(len(terms))] = draw.choice((-1, 0, 1, 2, 3, 40, 4096, 2**31 - 1, number))
+    if draw.random() < 0.2:
+        return draw.choice(((lists, boundaries[1:]), (lists[1:], boundaries), lists, (lists, boundaries * 2)))
+    return lists, boundaries
+
+
+def spoil_call(draw: random.Random, arguments: dict[str, Any]) -> None:
     """Put a fault into the arguments of `translate`; some faults leave them valid."""
     number = draw.choice((-(2**70), -2, -1, 0, 1, 2, 100, 2**20, 2**31 - 1, 2**40, 2**70))
     small = draw.choice((-(2**31), -2, -1, 0, 1, 2, 100, 100_000, 2**31 - 1))
     real = draw.choice((-1.0, 0.0, 5e-324, 1e308, math.inf, -math.inf, math.nan))
-    which = draw.randrange(11)
-    if which < 2:
-        arguments[which] = list(arguments[which])
-        draw.choice(arguments[which]).append(number)
-    elif which == 2:
-        arguments[2][draw.randrange(len(arguments[2]))] = number
-    elif which == 3:
-        at = draw.randrange(12)
-        value = real if at in (7, 8) else small
-        arguments[3] = (*arguments[3][:at], value, *arguments[3][at + 1 :])
-    elif which == 4:
-        arguments[4] = small
-    elif which in (5, 6):
-        size = len(arguments[which])
+    odd_value = draw.choice((number, small, real, None, "1"))
+    count = len(arguments["sources"])
+    name = draw.choice((*arguments, "options", "options", "attention_layer", "attention_head", "lengths", "no name"))
+    if name in ("sources", "prefixes"):
+        arguments[name] = list(arguments[name])
+        draw.choice(arguments[name]).append(number)
+    elif name == "limits":
+        arguments["limits"][draw.randrange(count)] = number
+    elif name == "options":
+        option = draw.choice(list(vars(arguments["options"])))
+        usual = real if option in ("temperature", "top_p") else small
+        setattr(arguments["options"], option, draw.choice((usual, usual, odd_value)))
+        if draw.random() < 0.05:
+            delattr(arguments["options"], option)
+    elif name in ("numbers", "divisors"):
+        size = len(arguments[name])
         odd = [array("d", [real] * size), array("d", [real] * (size + 1)), bytes(size * 8), bytes(size), array("d")]
-        arguments[which] = draw.choice(odd)
-    elif which == 7:
-        arguments[7] = draw.choice(([number], [], list(range(1000)), [3], [-1]))
-    elif which == 8:
-        arguments[9] = draw.choice(([], [[number]] * len(arguments[0]), [[3]] * len(arguments[0])))
-    elif which == 9 and arguments[11] is not None:
-        lists, boundaries = arguments[11]
-        terms = draw.choice(lists)
-        if terms and draw.random() < 0.7:
-            terms[draw.randrange(len(terms))] = draw.choice((-1, 0, 1, 2, 3, 40, 4096, 2**31 - 1, number))
-        if draw.random() < 0.2:
-            arguments[11] = draw.choice(
-                ((lists, boundaries[1:]), (lists[1:], boundaries), lists, (lists, boundaries * 2))
-            )
+        arguments[name] = draw.choice(odd)
+    elif name == "never_generated":
+        arguments[name] = draw.choice(([number], [], list(range(1000)), [3], [-1]))
+    elif name == "drafts":
+        arguments[name] = draw.choice(([], [[number]] * count, [[3]] * count))
+    elif name == "terms" and arguments["terms"] is not None:
+        arguments["terms"] = spoiled_terms(draw, number, *arguments["terms"])
+    elif name in ("max_rows", "num_tags", "attention_layer", "attention_head"):
+        arguments[name] = draw.choice((small, small, odd_value))
+    elif name == "no name":
+        draw.choice((lambda: arguments.pop(draw.choice(list(arguments))), lambda: arguments.update(beam_size=small)))()
     else:
-        at = draw.randrange(3)
+        at = draw.choice(("sources", "prefixes", "limits"))
         arguments[at] = draw.choice((arguments[at][:-1], arguments[at] * 2, [], [[]] * len(arguments[at])))
 
 
@@ -332,7 +358,7 @@ def call_wrongly(draw: random.Random, model: Model) -> None:
             arguments = valid_call(draw, model)
             add_shortlist(draw, model, packed, arguments)
             spoil_call(draw, arguments)
-            with contextlib.suppress(*REFUSALS, TypeError):  # a list in place of a number
+            with contextlib.suppress(*REFUSALS, *WRONG_TYPES):
                 run_call(packed, arguments, 2)
 
 
@@ -361,7 +387,7 @@ def translate_once(draw: random.Random, model: Model, packed: object) -> None:
     add_shortlist(draw, model, packed, arguments)
     if draw.random() < 0.5:
         spoil_call(draw, arguments)
-    with contextlib.suppress(*REFUSALS, TypeError):
+    with contextlib.suppress(*REFUSALS, *WRONG_TYPES):
         run_call(packed, arguments, 1)
 
 

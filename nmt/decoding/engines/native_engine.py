@@ -240,6 +240,7 @@ class NativeEngine:
         RunError if there is not enough memory.
         """
         sources, prefixes, limits, draws, num_tags, drafts, terms = inputs
+        layer, head = attention
         if not sources:
             return []
         longest = max(limits)
@@ -250,16 +251,25 @@ class NativeEngine:
         self._alone = max(0, self._alone - 1)
         numbers = _random_numbers(options, sources, longest, draws) if options.sample else array("d")
         divisors = array("d", [max(length, 1) ** options.length_penalty for length in range(longest + 1)])
-        search = (
-            options.beam_size, options.num_hypotheses, options.exact, options.sample, options.min_len,
-            options.no_repeat_ngram, options.top_k, options.temperature, options.top_p, with_scores, *attention,
-            num_tags,
-        )  # fmt: skip
         job = _decoder.translate(
-            self._model, [[*source[: self.max_src_len - 1], EOS_ID] for source in sources], prefixes, limits, search,
-            min(self._max_rows, share * (rows + _MAX_AHEAD * bool(drafts))), numbers, divisors, self._never_generated,
-            self._shortlist if options.shortlist else None, drafts, is_helped, terms,
-        )  # fmt: skip
+            self._model,
+            sources=[[*source[: self.max_src_len - 1], EOS_ID] for source in sources],
+            prefixes=prefixes,
+            limits=limits,
+            options=options,
+            max_rows=min(self._max_rows, share * (rows + _MAX_AHEAD * bool(drafts))),
+            numbers=numbers,
+            divisors=divisors,
+            never_generated=self._never_generated,
+            shortlist=self._shortlist if options.shortlist else None,
+            drafts=drafts,
+            terms=terms,
+            is_helped=is_helped,
+            with_scores=with_scores,
+            num_tags=num_tags,
+            attention_layer=layer,
+            attention_head=head,
+        )
         try:
             helpers: list[Future[Any]] = [self._threads.get().submit(_decoder.run, job) for _ in range(num_threads - 1)]
             helpers += [self._threads.get().submit(_decoder.help, job)] if is_helped else []

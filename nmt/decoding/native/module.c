@@ -5,9 +5,12 @@
  *                                                   float, in the order of model.c; mapped: they are parts of a file
  *   shortlist(model, starts, candidates, always) -> shortlist
  *                                                   starts, candidates, always: buffers of int; see struct Shortlist
- *   translate(model, sources, prefixes, limits, options, max_rows, numbers, divisors, never_generated, shortlist,
- *             drafts, is_helped[, terms]) -> job    shortlist, drafts, terms: or None; terms: (lists of int, bytes);
- *                                                   is_helped: one thread calls run, another help
+ *   translate(model, sources=, prefixes=, limits=, options=, max_rows=, numbers=, divisors=, never_generated=,
+ *             shortlist=None, drafts=None, terms=None, is_helped=False, with_scores=True, num_tags=0,
+ *             attention_layer=-1, attention_head=-1) -> job
+ *                                                   options: an object with the attributes that read_options names;
+ *                                                   terms: (lists of int, bytes); is_helped: one thread calls run,
+ *                                                   another help; the others: see Options and Job in decoder.h
  *   run(job) -> whether help computed much          may be called by several threads at once; releases the GIL
  *   help(job)                                       computes half of the products of a job until it is done
  *   results(job) -> list of (outputs, attention)
@@ -41,6 +44,11 @@ typedef struct {
     SharedModel *shared;
     PyObject *model_capsule, *shortlist;
 } PyJob;
+
+/* Objects from which `translate` fills a job. */
+typedef struct {
+    PyObject *sources, *prefixes, *limits, *numbers, *divisors, *never_generated, *shortlist, *drafts, *terms;
+} Given;
 
 static PyObject *fail(PyObject *type, const char *message) {
     if (!PyErr_Occurred()) PyErr_SetString(type, message);
@@ -271,6 +279,32 @@ static int read_penalty(PyObject *never_generated, Job *job) {
     return fault ? fail(PyExc_ValueError, "a token that is never generated is out of range"), -1 : 0;
 }
 
+/* Reads the attributes of a search's options; returns -1 with an exception unless all are there and are numbers. */
+static int read_options(PyObject *object, Options *o) {
+    const struct {
+        const char *name;
+        int *integer;
+        double *real;
+    } table[] = {
+        {"beam_size", &o->beam_size, NULL}, {"num_hypotheses", &o->num_hypotheses, NULL}, {"exact", &o->exact, NULL},
+        {"sample", &o->sample, NULL}, {"min_len", &o->min_len, NULL}, {"no_repeat_ngram", &o->no_repeat_ngram, NULL},
+        {"top_k", &o->top_k, NULL}, {"temperature", NULL, &o->temperature}, {"top_p", NULL, &o->top_p},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        PyObject *value = PyObject_GetAttrString(object, table[i].name);
+        int overflow = 0;
+        long integer = value && table[i].integer ? PyLong_AsLongAndOverflow(value, &overflow) : 0;
+        double real = value && table[i].real ? PyFloat_AsDouble(value) : 0;
+        Py_XDECREF(value);
+        if (PyErr_Occurred()) return -1;
+        if (overflow || integer < INT32_MIN || integer > INT32_MAX)
+            return fail(PyExc_ValueError, "a number is out of range"), -1;
+        if (table[i].integer) *table[i].integer = (int)integer;
+        else *table[i].real = real;
+    }
+    return 0;
+}
+
 static int are_sound(const Options *o, const Config *config) {
     return o->beam_size >= 1 && o->beam_size <= 10000 && o->num_hypotheses >= 1 && o->num_hypotheses <= 1000000 &&
            o->min_len >= 0 && o->no_repeat_ngram >= 0 && o->top_k >= 0 && o->temperature > 0 && o->temperature <= 1e6 &&
@@ -280,9 +314,7 @@ static int are_sound(const Options *o, const Config *config) {
 }
 
 /* Fills the job. If this fails, the capsule frees the parts that are already filled. */
-static int fill_job(PyJob *py, PyObject *sources, PyObject *prefixes, PyObject *limits, PyObject *numbers,
-                    PyObject *divisors, PyObject *never_generated) {
-    Job *job = &py->job;
+static int fill_job(Job *job, const Given *given) {
     const Config *config = model_config(job->model);
     size_t n = (size_t)job->num_sources + 1;
     job->sources = calloc(n, sizeof(int *));
@@ -293,16 +325,16 @@ static int fill_job(PyJob *py, PyObject *sources, PyObject *prefixes, PyObject *
     job->results = calloc(n, sizeof(Result));
     if (!job->sources || !job->prefixes || !job->src_lens || !job->prefix_lens || !job->limits || !job->results)
         return PyErr_NoMemory(), -1;
-    if (read_lists(sources, job->num_sources, config->src_vocab_size, 1, config->max_src_len, job->sources, job->src_lens))
+    if (read_lists(given->sources, job->num_sources, config->src_vocab_size, 1, config->max_src_len, job->sources, job->src_lens))
         return -1;
-    if (read_lists(prefixes, job->num_sources, config->tgt_vocab_size, 0, config->max_tgt_len, job->prefixes,
+    if (read_lists(given->prefixes, job->num_sources, config->tgt_vocab_size, 0, config->max_tgt_len, job->prefixes,
                    job->prefix_lens))
         return -1;
-    if (read_limits(limits, job) || read_penalty(never_generated, job)) return -1;
+    if (read_limits(given->limits, job) || read_penalty(given->never_generated, job)) return -1;
     if (!are_sound(&job->options, config)) return fail(PyExc_ValueError, "the options do not go together"), -1;
     size_t samples = job->options.sample ? (size_t)job->num_sources * job->options.num_hypotheses : 0;
-    job->numbers = read_doubles(numbers, samples * job->longest_limit);
-    job->length_divisors = read_doubles(divisors, (size_t)job->longest_limit + 1);
+    job->numbers = read_doubles(given->numbers, samples * job->longest_limit);
+    job->length_divisors = read_doubles(given->divisors, (size_t)job->longest_limit + 1);
     return job->numbers && job->length_divisors ? 0 : -1;
 }
 
@@ -369,19 +401,24 @@ static int use_terms(Job *job, PyObject *object) {
     return 0;
 }
 
-static PyObject *translate(PyObject *self, PyObject *args) {
+static PyObject *translate(PyObject *self, PyObject *args, PyObject *named) {
     (void)self;
-    PyObject *capsule, *sources, *prefixes, *limits, *numbers, *divisors, *never_generated, *listed, *drafts, *terms = Py_None;
-    Options o;
-    int max_rows, is_helped;
-    if (!PyArg_ParseTuple(args, "OOOO(iiiiiiiddiiii)iOOOOOp|O", &capsule, &sources, &prefixes, &limits, &o.beam_size,
-                          &o.num_hypotheses, &o.exact, &o.sample, &o.min_len, &o.no_repeat_ngram, &o.top_k,
-                          &o.temperature, &o.top_p, &o.with_scores, &o.attention_layer, &o.attention_head, &o.num_tags,
-                          &max_rows, &numbers, &divisors, &never_generated, &listed, &drafts, &is_helped,
-                          &terms))
+    static char *names[] = {"model", "sources", "prefixes", "limits", "options", "max_rows", "numbers", "divisors",
+                            "never_generated", "shortlist", "drafts", "terms", "is_helped", "with_scores", "num_tags",
+                            "attention_layer", "attention_head", NULL};
+    Given given = {.shortlist = Py_None, .drafts = Py_None, .terms = Py_None};
+    Options o = {.with_scores = 1, .attention_layer = -1, .attention_head = -1};
+    PyObject *capsule, *options;
+    int max_rows, is_helped = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, named, "OOOOOiOOO|$OOOppiii", names, &capsule, &given.sources,
+                                     &given.prefixes, &given.limits, &options, &max_rows, &given.numbers,
+                                     &given.divisors, &given.never_generated, &given.shortlist, &given.drafts,
+                                     &given.terms, &is_helped, &o.with_scores, &o.num_tags, &o.attention_layer,
+                                     &o.attention_head))
         return NULL;
+    if (read_options(options, &o)) return NULL;
     SharedModel *shared = PyCapsule_GetPointer(capsule, MODEL_NAME);
-    Py_ssize_t count = PySequence_Size(sources);
+    Py_ssize_t count = PySequence_Size(given.sources);
     if (!shared || count < 0) return NULL;
     if (count > 10000000 || max_rows < 1 || max_rows > 1 << 20) return fail(PyExc_ValueError, "too many sources or rows");
     PyJob *py = calloc(1, sizeof *py);
@@ -397,8 +434,8 @@ static PyObject *translate(PyObject *self, PyObject *args) {
     if (!job) return free(py), NULL;
     Py_INCREF(capsule);
     py->model_capsule = capsule;
-    if (use_shortlist(py, listed) || fill_job(py, sources, prefixes, limits, numbers, divisors, never_generated) ||
-        use_drafts(&py->job, drafts) || use_terms(&py->job, terms))
+    if (use_shortlist(py, given.shortlist) || fill_job(&py->job, &given) || use_drafts(&py->job, given.drafts) ||
+        use_terms(&py->job, given.terms))
         Py_CLEAR(job);
     return job;
 }
@@ -502,7 +539,8 @@ static PyMethodDef methods[] = {
     {"kernels", kernels, METH_NOARGS, "Return the names of the kernels that this processor has, fastest first."},
     {"load", load, METH_VARARGS, "Pack the weights of a model for a kernel."},
     {"shortlist", shortlist, METH_VARARGS, "Return a lexical shortlist: the candidates of each source token."},
-    {"translate", translate, METH_VARARGS, "Return a job: sources to be translated."},
+    {"translate", (PyCFunction)(void (*)(void))translate, METH_VARARGS | METH_KEYWORDS,
+     "Return a job: sources to be translated."},
     {"run", run, METH_O, "Translate sources of a job until none is left; several threads may call it at once."},
     {"help", help_run, METH_O, "Compute half of the products of a job of one source until it is done."},
     {"results", results, METH_O, "Return the outputs of a job that is done, in the order of its sources."},

@@ -194,9 +194,9 @@ def test_a_thread_that_has_helped_may_use_all_cores_again(large):
 def test_an_engine_asks_for_help_more_rarely_the_longer_it_gets_none(large, monkeypatch, helps):
     decoder, asked = native_engine._decoder, list[bool]()
 
-    def translate(*arguments: Any) -> object:
-        asked.append(arguments[11])
-        return decoder.translate(*arguments)
+    def translate(*model: object, **named: Any) -> object:
+        asked.append(named["is_helped"])
+        return decoder.translate(*model, **named)
 
     def run(job: object) -> bool:
         decoder.run(job)
@@ -332,24 +332,52 @@ def test_weights_that_are_not_finite_are_refused(model, precision):
 )
 def test_the_decoder_checks_what_it_is_given(model, sources, prefixes, limits, message):
     engine = model.native()
-    decoder = native_engine._decoder
-    options = (1, 1, False, False, 0, 0, 0, 1.0, 1.0, True, -1, -1, 0)
-    divisors = native_engine.array("d", [1.0] * (max(limits) + 1))
     with pytest.raises(ValueError, match=message):
-        decoder.translate(
-            engine._model,
-            sources,
-            prefixes,
-            limits,
-            options,
-            32,
-            native_engine.array("d"),
-            divisors,
-            [0, 1, 2],
-            None,
-            None,
-            False,
-        )
+        translate(engine._model, sources=sources, prefixes=prefixes, limits=limits)
+
+
+def translate(packed: object, **named: Any) -> object:
+    """Return a job of the C module: a greedy search, unless `named` changes it."""
+    arguments = {
+        "options": SearchOptions(),
+        "max_rows": 32,
+        "numbers": native_engine.array("d"),
+        "divisors": native_engine.array("d", [1.0] * (max(named["limits"]) + 1)),
+        "never_generated": [0, 1, 2],
+    }
+    return native_engine._decoder.translate(packed, **(arguments | named))
+
+
+ONE_SOURCE = {"sources": [[5]], "prefixes": [[]], "limits": [9]}
+
+
+@pytest.mark.parametrize(
+    ("named", "error", "message"),
+    [
+        ({"options": SearchOptions().model_copy(update={"top_k": 2**40})}, ValueError, "a number is out of range"),
+        ({"options": SearchOptions().model_copy(update={"min_len": -1})}, ValueError, "do not go together"),
+        ({"options": SearchOptions().model_copy(update={"top_p": "all"})}, TypeError, "real number"),
+        ({"options": SearchOptions().model_copy(update={"beam_size": None})}, TypeError, "NoneType"),
+        ({"options": SimpleNamespace(beam_size=1)}, AttributeError, "num_hypotheses"),
+        ({"attention_layer": 3}, ValueError, "do not go together"),
+        ({"attention_layer": 0, "options": SearchOptions(beam_size=2)}, ValueError, "do not go together"),
+        ({"num_tags": -1}, ValueError, "do not go together"),
+        ({"max_rows": 0}, ValueError, "too many sources or rows"),
+        ({"beam_size": 4}, TypeError, "beam_size"),
+        ({"drafts": [[5]], "options": SearchOptions(beam_size=2)}, ValueError, "only greedy search verifies drafts"),
+        ({"terms": ([[]], b"")}, ValueError, "only beam search of up to 64 hypotheses"),
+        ({"shortlist": object()}, ValueError, "invalid PyCapsule"),
+    ],
+    ids=str,
+)
+def test_the_decoder_reads_its_arguments_and_options_by_name(model, named, error, message):
+    with pytest.raises(error, match=message):
+        translate(model.native()._model, **(ONE_SOURCE | named))
+
+
+def test_the_decoder_needs_every_argument_that_has_no_default(model):
+    with pytest.raises(TypeError, match="limits"):
+        native_engine._decoder.translate(model.native()._model, sources=[[5]], prefixes=[[]])
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -377,12 +405,8 @@ def forced_scores(model: Random, arrays: list[Any], src_vocab: int) -> list[floa
     decoder = native_engine._decoder
     tokenizers = SimpleNamespace(src=SimpleNamespace(vocab_size=src_vocab), tgt=TOKENIZERS.tgt)
     packed = decoder.load(kernels()[0], native_engine.config_numbers(model.config, tokenizers, "fp32"), arrays, False)
-    options = (1, 1, False, False, 0, 0, 0, 1.0, 1.0, True, -1, -1, 0)
-    divisors = native_engine.array("d", [1.0] * 10)
     forced = [list(range(TGT_VOCAB - 8, TGT_VOCAB))]
-    job = decoder.translate(
-        packed, [[5]], forced, [9], options, 32, native_engine.array("d"), divisors, [0], None, None, False
-    )
+    job = translate(packed, sources=[[5]], prefixes=forced, limits=[9], never_generated=[0])
     decoder.run(job)
     return decoder.results(job)[0][0][0][3]
 
