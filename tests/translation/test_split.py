@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import time
+import re
 from collections import Counter
+from collections.abc import Callable
 from itertools import accumulate, pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
+import sentencex
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -114,12 +117,21 @@ def test_full_stops_in_a_url_end_no_sentence():
 
 
 @pytest.mark.parametrize("unit", ["a", "a. ", "A.\u00a0B ", "1. ", '"', "。", "(", "w" * 40 + " ", "%s ", "e\u0301"])
-def test_time_is_bounded_for_long_text(unit):
-    text = unit * (300_000 // len(unit))
-    start = time.process_time()
-    made = split(text, 100)
-    assert time.process_time() - start < 30
-    assert together(text, made) == text
+def test_splitting_takes_work_in_proportion_to_the_length(unit, monkeypatch):
+    work = count_characters_read(monkeypatch)
+
+    def size(start: int, end: int) -> int:
+        work["size"] += end - start
+        return end - start
+
+    def work_of(length: int) -> int:
+        work.clear()
+        text = unit * (length // len(unit))
+        made = split_text(text, find_spans(text), "en", 100, size)
+        assert together(text, made) == text
+        return work.total()
+
+    assert work_of(80_000) < 2.2 * work_of(40_000)
 
 
 @given(st.text())
@@ -194,13 +206,49 @@ def test_sentences_are_counted():
 
 
 @pytest.mark.parametrize("unit", ["word ", "A sentence ends. ", "! 😀 ", "1. ", "“Hi.” he ", "我来。", "3.5 ", "a. "])
-def test_finding_sentences_takes_linear_time(unit):
-    """Quadratic time would be minutes."""
-    text = unit * (300_000 // len(unit))
-    start = time.perf_counter()
-    starts = sentence_starts(text, "zh" if unit == "我来。" else "en")
-    assert time.perf_counter() - start < 30.0
-    assert starts == sorted(set(starts))
+def test_finding_sentences_takes_work_in_proportion_to_the_length(unit, monkeypatch):
+    work = count_characters_read(monkeypatch)
+
+    def work_of(length: int) -> int:
+        work.clear()
+        text = unit * (length // len(unit))
+        starts = sentence_starts(text, "zh" if unit == "我来。" else "en")
+        assert starts == sorted(set(starts))
+        return work.total()
+
+    assert work_of(80_000) < 2.2 * work_of(40_000)
+
+
+def count_characters_read(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Return the characters that the patterns of the module and sentencex read from here on, which grow."""
+    work, segment = Counter[str](), sentencex.segment
+
+    class Counted:
+        def __init__(self, name: str, pattern: re.Pattern[str]):
+            self.name, self.pattern = name, pattern
+
+        def __getattr__(self, method: str) -> Callable[..., Any]:
+            function = getattr(self.pattern, method)
+
+            def call(*arguments: Any) -> Any:
+                text, *bounds = arguments[1:] if method == "sub" else arguments
+                start, end = (*bounds, *(0, len(text))[len(bounds) :])
+                found = function(*arguments)
+                is_to_the_end = method in ("sub", "finditer", "fullmatch") or (method == "search" and not found)
+                work[self.name] += 1 + ((found.end() if found else start) if not is_to_the_end else end) - start
+                return found
+
+            return call
+
+    def counted_segment(language: str, text: str) -> list[str]:
+        work["sentencex"] += len(text)
+        return segment(language, text)
+
+    patterns = {name: value for name, value in vars(split_module).items() if isinstance(value, re.Pattern)}
+    for name, pattern in patterns.items():
+        monkeypatch.setitem(vars(split_module), name, Counted(name, pattern))
+    monkeypatch.setattr(sentencex, "segment", counted_segment)
+    return work
 
 
 def test_no_sentence_ends_where_a_window_of_the_search_does():
