@@ -32,13 +32,16 @@ def paths(first: Iterable[Direction], second: Iterable[Direction]) -> dict[Direc
 
 
 def languages_of(models: Sequence[LanguagePair]) -> LanguagePair:
-    """Return the languages of one model, or of two in a row. NmtError if they do not follow on each other."""
+    """Return the languages of one model, or of two in a row. NmtError if the second cannot follow the first."""
     if len(models) == 1:
         return models[0]
     into, out = (each.pairs for each in models)
     if not (found := paths(into, out)):
-        written, read = (in_words([str(pair) for pair in pairs]) for pairs in (into, out))
-        raise NmtError(f"these models do not follow on each other: {written}, then {read}")
+        written, read = dict.fromkeys(pair.tgt for pair in into), dict.fromkeys(pair.src for pair in out)
+        reason = f"the first writes {in_words([*written])}, the second reads {in_words([*read])}"
+        if {*map(base_code, written)} & {*map(base_code, read)}:
+            reason += " and only translates back"
+        raise NmtError(f"these models cannot be chained: {reason}")
     return LanguagePair(*next(iter(found)), directions=tuple(found))
 
 

@@ -9,7 +9,8 @@ import pytest
 from nmt import Glossary, Translator
 from nmt.base.errors import NmtError
 from nmt.base.languages import Direction
-from nmt.translation.chain import Chain, paths
+from nmt.translation.chain import Chain, languages_of, paths
+from nmt.translation.languages import LanguagePair
 from nmt.translation.memory import TranslationMemory
 from nmt.translation.request import Request
 from nmt.translation.translation import FLAGS
@@ -51,12 +52,35 @@ def test_blocks_of_any_size_give_the_same(translators):
     assert whole[0].alternatives[0].pivot == ["en"]
 
 
-def test_models_that_do_not_follow_on_each_other_are_refused(translators, digits_run):
+def test_models_that_cannot_be_chained_are_refused(translators, digits_run):
     with Translator.load(digits_run, device="cpu") as digits, pytest.raises(NmtError) as refused:
         Chain([digits, translators[0]])
-    assert refused.value.message == "these models do not follow on each other: en-en, then de-en"
+    assert refused.value.message == "these models cannot be chained: the first writes en, the second reads de"
     with pytest.raises(NmtError, match="this model translates into fr, not into it"):
         next(Chain(translators).translate_blocks([["1"]], Request(translators[1].options, to="it")))
+
+
+def of_pairs(*pairs: str) -> LanguagePair:
+    first, *others = (Direction(*pair.split(" ")) for pair in pairs)
+    return LanguagePair(*first, directions=(first, *others) if others else ())
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "reason"),
+    [
+        (of_pairs("fr de"), of_pairs("en fr"), "the first writes de, the second reads en"),
+        (of_pairs("fr de", "fr it"), of_pairs("en zh", "es ja"), "the first writes de and it, the second reads en and "
+         "es"),
+        (of_pairs("de en"), of_pairs("en de"), "the first writes en, the second reads en and only translates back"),
+        (of_pairs("de-AT en-GB"), of_pairs("en de"), "the first writes en-GB, the second reads en and only translates "
+         "back"),
+        (of_pairs("zh en"), of_pairs("yue en"), "the first writes en, the second reads yue"),
+    ],
+)  # fmt: skip
+def test_the_reason_why_two_models_cannot_be_chained_names_their_languages(first, second, reason):
+    with pytest.raises(NmtError) as refused:
+        languages_of([first, second])
+    assert refused.value.message == f"these models cannot be chained: {reason}"
 
 
 def test_a_path_does_not_lead_back_and_joins_regional_codes():
