@@ -17,6 +17,7 @@ from nmt.training.state import TrainState
 from nmt.training.update.step import Step
 
 CLOCKS = {"tokens_per_second", "flops_per_second", "utilization", "train_seconds", "seconds", "reading_share"}
+CLOCKS |= {"num_launched"}  # a resumed run records anew
 
 
 def stop_after(patch, num_updates):

@@ -67,12 +67,13 @@ class UpdateBatches:
         return min(self.sampler.max_src_len, src_len), min(self.sampler.max_tgt_len, tgt_len)
 
     def block_shape(self) -> BlockShape:
-        """Return the shape of a block for this rank's share of the batches: that of the largest in the first pool.
+        """Return the shape of a block for a rank's share of the batches: that of the largest in the first pool.
 
         It depends on the corpus and the configuration alone, because the bits of a product depend on its shape.
         """
         first_pool = replace(self.sampler, position=DataPosition()).make_pool()
-        shares = [rows.share(0, self.group.world_size) for rows in first_pool]
+        count = self.group.world_size
+        shares = [rows.share(rank, count) for rows in first_pool for rank in range(count)]
         return BlockShape.holding(
             num_src=max(int(rows.src_len.sum()) for rows in shares),
             num_tgt=max(rows.num_tgt_tokens for rows in shares),

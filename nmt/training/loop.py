@@ -35,8 +35,8 @@ def train(training: Training, interrupt: Interrupt) -> bool:
             check_time(training)
             at_end = training.update == training.stage.end
             if training.update % settings.log_every == 0 or at_end:
-                epoch, num_parts = training.batches.sampler.position.epoch, training.step.num_micro_batches
-                training.monitor.log_training(training.update, training.end, training.stage_number, epoch, num_parts)
+                epoch, stage = training.batches.sampler.position.epoch, training.stage_number
+                training.monitor.log_training(training.update, training.end, stage, epoch, training.step)
                 if not at_end:
                     plan_end(training)
             if training.update % settings.validate_every == 0 or (at_end and not training.is_last_stage):

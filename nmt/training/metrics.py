@@ -37,6 +37,7 @@ class TrainRecord:
     tokens_per_second: float  # real target tokens
     flops_per_second: float  # FLOPs that the model needs, without padding
     num_micro_batches: int  # per batch
+    num_launched: int = 0  # batches of this rank that were not replayed although there is a recording for them
     reading_share: float  # share of the time that the host spends reading batches
     utilization: float  # flops_per_second as a share of the speed of a large matrix product
     train_seconds: float

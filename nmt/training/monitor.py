@@ -21,6 +21,7 @@ from nmt.model.transformer import Transformer
 from nmt.training.batches import Update
 from nmt.training.environment import Setup
 from nmt.training.metrics import MetricsLog, TensorBoardLog, TrainRecord, ValidRecord, Window
+from nmt.training.update.step import Step
 from nmt.training.validation import ValidationResult
 
 log = logging.getLogger(__name__)
@@ -132,7 +133,7 @@ class Monitor:
             message = f"the loss or gradient was not finite in {limit} updates in a row, up to update {number}"
             raise diverged(self.run, message)
 
-    def log_training(self, number: int, end: int, stage: int | None, epoch: int, num_micro_batches: int) -> None:
+    def log_training(self, number: int, end: int, stage: int | None, epoch: int, step: Step) -> None:
         """Write and show the means over the updates since the previous line, up to update `number` of `end`."""
         self.flush()
         window, self.window = self.window, Window()
@@ -147,11 +148,13 @@ class Monitor:
             skipped=window.num_skipped,
             tokens_per_second=window.num_tokens / window.seconds,
             flops_per_second=flops_per_second,
-            num_micro_batches=num_micro_batches,
+            num_micro_batches=step.num_micro_batches,
+            num_launched=step.num_launched,
             reading_share=window.reading_seconds / window.seconds,
             utilization=flops_per_second / (self.setup.precision.flops * self.setup.group.world_size),
             train_seconds=self.train_seconds,
         )
+        step.num_launched = 0
         if self.setup.group.is_main:
             self._append(record)
             log.info(

@@ -17,6 +17,7 @@ from nmt.training.run import resume_run, start_or_resume_run, start_run
 from nmt.training.state import TrainState
 from tests.resumption import assert_equal_runs, stop_after, stop_and_resume
 from tests.tiny import small_config, write_digits
+from tests.traced_updates import record_trainings
 
 DROPOUT = {"dropout": 0.1, "embedding_dropout": 0.1}
 ACCUMULATED = {"tokens_per_update": 500, "log_every": 5, "max_updates": 8, "validate_every": 3}
@@ -38,6 +39,25 @@ def test_a_resumed_run_equals_the_uninterrupted_one_bit_for_bit(digits, tmp_path
     assert (TrainState.load(whole.state).counters.num_micro_batches > 1) == is_auto
     for stop in stops:
         assert_equal_runs(whole, stop_and_resume(config, tmp_path / f"stopped-{stop}", stop))
+
+
+STAGES = [{"max_updates": 6}, {"max_updates": 4, "lr": 5e-4, "dropout": 0.2}]
+RECORDED = {  # updates before the stop, and the recordings of each training and stage
+    "fp32, several batches an update": (ACCUMULATED | {"log_every": 4}, 4, [2, 2, 2]),
+    "bf16, stages": ({"precision": "bf16", "stages": STAGES, "max_updates": 10}, 2, [2, 2, 0, 2, 2]),
+}
+
+
+@pytest.mark.parametrize(("training", "stop", "made"), RECORDED.values(), ids=RECORDED)
+def test_a_resumed_run_with_recorded_updates_equals_the_uninterrupted_one(
+    digits, tmp_path, monkeypatch, training, stop, made
+):
+    """The resumed one launches updates that the uninterrupted one replays, and records others."""
+    config, whole = small_config(digits, model=DROPOUT, training=training), RunDir(tmp_path / "whole")
+    recorders = record_trainings(monkeypatch)
+    assert start_run(config, whole.path)
+    assert_equal_runs(whole, stop_and_resume(config, tmp_path / "stopped", stop))
+    assert [recorder.made for recorder in recorders] == made
 
 
 def test_a_resumed_run_keeps_its_precision_on_a_machine_that_would_choose_another(digits, tmp_path, monkeypatch):

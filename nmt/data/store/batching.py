@@ -117,7 +117,7 @@ def collate(
 def read_batch(store: TokenStore, rows: BatchIndices) -> Batch:
     """Read the batch of `rows`, laid out as by `collate`. No rows give one row of padding, which adds no loss."""
     if not len(rows.indices):
-        return Batch.from_ids(*(torch.full((1, 1), token) for token in (EOS_ID, BOS_ID, PAD_ID)))
+        return no_pairs()
     src_side, tgt_side = rows.drawn or (store.src, store.tgt)
     src, _ = _gather((src_side, tgt_side), rows, rows.src_len)
     tgt_out, is_token = _gather((tgt_side, src_side), rows, rows.tgt_len)
@@ -125,6 +125,11 @@ def read_batch(store: TokenStore, rows: BatchIndices) -> Batch:
     tgt_in[:, 0] = BOS_ID
     tgt_in[:, 1:] = np.where(is_token, tgt_out, PAD_ID)[:, :-1]
     return Batch.from_ids(torch.from_numpy(src), torch.from_numpy(tgt_in), torch.from_numpy(tgt_out))
+
+
+def no_pairs() -> Batch:
+    """Return a batch of one row of padding, which adds no loss."""
+    return Batch.from_ids(*(torch.full((1, 1), token) for token in (EOS_ID, BOS_ID, PAD_ID)))
 
 
 def _gather(sides: tuple[Side, Side], rows: BatchIndices, lengths: Ints) -> tuple[Ints, NDArray[np.bool_]]:

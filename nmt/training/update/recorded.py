@@ -41,20 +41,22 @@ class Recording:
         self.num_calls = self.num_replays = 0
         self._replay: Work | None = None
 
-    def __call__(self) -> None:
-        """Do the work."""
+    def __call__(self) -> bool:
+        """Do the work; return whether it was replayed."""
         self.num_calls += 1
         if self._replay is not None:
             self._replay()
             self.num_replays += 1
-            return
+            return True
         self._launch()
         if self.record is not None and self.num_calls == CALLS_BEFORE:
             try:
                 self._replay = self.record(self.work, self.device)
             except RuntimeError as error:
                 self.record = None
-                log.warning("training without CUDA graphs, which would be faster: recording failed: %s", error)
+                reason = str(error).partition("\n")[0]  # torch adds lines of advice
+                log.warning("updates without CUDA graphs, which would be faster: recording failed: %s", reason)
+        return False
 
     def _launch(self) -> None:
         if self.device.type != "cuda":
@@ -86,13 +88,18 @@ class RecordedUpdate:
         optimizer.zero_grad()
         self.backward, self.change = (Recording(work, device, record) for work in (self._backward, self._change))
 
-    def add(self, batch: Batch, scale: float, lr: float) -> None:
-        """Add the gradients of `batch`, which must fit the block, times `scale`; `lr` is that of the whole update."""
+    def add(self, batch: Batch, scale: float, lr: float) -> bool:
+        """Add the gradients of `batch`, which must fit the block, times `scale`; `lr` is that of the whole update.
+
+        Return whether they were replayed.
+        """
         self.block.fill(batch, scale, lr)
-        self.backward()
+        return self.backward()
 
     def finish(self) -> tuple[Tensor, Tensor]:
         """Change the weights; return the sum of the loss in nats, and the norm of the gradient before clipping."""
+        if self.backward.record is None:  # it has failed: do not try the other half
+            self.change.record = None
         self.change()
         loss_sum, norm = self._results.clone().unbind()
         return loss_sum, norm

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from nmt.base.device import tf32_products
-from nmt.data.store.batching import Batch
+from nmt.data.store.batching import Batch, no_pairs
 from nmt.model.kernels.packing import compiles_each_shape
 from nmt.model.transformer import Transformer
 from nmt.training.update.block import BlockShape
@@ -27,7 +27,7 @@ class Step:
         self.flattened = compiles_each_shape(model.output_proj.weight)
         self.loss = BatchLoss(model)
         self.recorded: RecordedUpdate | None = None
-        self.num_launched = 0  # batches that no recording could hold, while there is one
+        self.num_launched = 0  # batches that were not replayed although there is a block
 
     def __call__(
         self, batches: Sequence[Batch], num_tokens: int, lr: float, label_smoothing: float = 0.0
@@ -37,31 +37,29 @@ class Step:
         Return (this rank's sum of the loss in nats, norm of the gradient before clipping), on the device. If a rank
         runs out of memory, all ranks halve their batches from then on, and repeat the update.
         """
-        recorded = self.recorded
+        if self.recorded is not None:
+            with tf32_products(self.device):
+                return self._on_block(self.recorded, batches, num_tokens, lr, label_smoothing)
         with tf32_products(self.device):
-            rest = batches
-            if recorded is not None:
-                rest = [batch for batch in batches if not recorded.block.shape.fits(batch)]
-                self.num_launched += len(rest)
-            loss_sum: Tensor | None = None
-            if rest or recorded is None:
-                loss_sum = self._within_memory(rest, num_tokens, label_smoothing, self.group)
-            if recorded is not None and len(rest) < len(batches):
-                return self._replay(recorded, batches, num_tokens, lr, loss_sum)
-        assert loss_sum is not None
+            loss_sum = self._within_memory(batches, num_tokens, label_smoothing, self.group)
         self.optimizer.sum_gradients(self.group)
         # All ranks must decide the same, so they decide by the norm alone, which they share.
         return loss_sum, self.optimizer.step(lr, loss_sum if self.group.world_size == 1 else None)
 
-    def _replay(
-        self, recorded: RecordedUpdate, batches: Sequence[Batch], num_tokens: int, lr: float, loss_sum: Tensor | None
+    def _on_block(
+        self, recorded: RecordedUpdate, batches: Sequence[Batch], num_tokens: int, lr: float, label_smoothing: float
     ) -> tuple[Tensor, Tensor]:
-        """Do the update with the batches that fit the block; `loss_sum` is that of the others."""
-        for batch in batches:
-            if recorded.block.shape.fits(batch):
-                recorded.add(batch, 1 / num_tokens, lr)
-        if loss_sum is not None:
-            recorded.loss_sum += loss_sum
+        """Do the update on a block, and without it what does not fit.
+
+        Another rank's batches may fit, so this rank launches its own without asking, and fills a block in any case.
+        """
+        fits = recorded.block.shape.fits
+        rest = [batch for batch in batches if not fits(batch)]
+        self.num_launched += len(rest)
+        if rest:
+            recorded.loss_sum += self._within_memory(rest, num_tokens, label_smoothing, ProcessGroup())
+        for batch in [*filter(fits, batches)] or [no_pairs()]:
+            self.num_launched += not recorded.add(batch, 1 / num_tokens, lr)
         self.optimizer.sum_gradients(self.group)
         return recorded.finish()
 

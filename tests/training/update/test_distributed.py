@@ -20,11 +20,16 @@ from nmt.artifacts.checkpoint import read_weights
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError
 from nmt.config import dump_config
+from nmt.data.store.batching import collate
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.model.transformer import Transformer
 from nmt.training.run import start_run
 from nmt.training.state import TrainState
+from nmt.training.update.block import BlockShape
+from nmt.training.update.distributed import ProcessGroup
 from tests.tiny import tiny_config
+from tests.traced_updates import Tracer
+from tests.training.update.test_recorded import make_step
 
 ROOT = Path(__file__).parents[3]
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
@@ -184,6 +189,44 @@ def test_all_processes_cut_batches_if_one_lacks_memory_and_the_updates_are_the_s
     weights = [flat(read_weights(run.checkpoint("step-00000004"))) for run in (one, two)]
     way = weights[0] - flat(initial_weights(one))
     assert (weights[1] - weights[0]).norm() < (1e-3 if precision == "fp32" else 0.1) * way.norm()
+
+
+ON_BLOCKS = """
+import sys
+import torch
+from nmt.training.processes import joined_process_group
+from tests.training.update.test_distributed import train_on_blocks
+
+with joined_process_group() as group:
+    torch.save(train_on_blocks(group), f"{sys.argv[1]}-{group.rank}.pt")
+"""
+
+
+def train_on_blocks(group):
+    """Train on pairs of which a block holds those of neither rank, of one, or of both; return the weights."""
+    step = make_step(BlockShape.holding(60, 60, 9, 10), Tracer())
+    step.group = group
+    step.recorded.checks_loss = group.world_size == 1
+    short, long = [[4, 5, 6], [7, 8]], [[*range(4, 12)]] * 9
+    updates = ((short, short), (long, short), (short, long), (long, long), (short, short), (short, short))
+    for update, sides in enumerate(updates, 1):
+        shares = [collate(side, side, 60, 60) for side in sides]
+        own = shares if group.world_size == 1 else [shares[group.rank]]
+        step(own, sum(batch.num_tgt_tokens for batch in shares), 1e-3 / update, 0.1)
+    return [weights.detach() for weights in step.optimizer.master.values()]
+
+
+def test_processes_on_blocks_make_the_updates_of_one_whoevers_batches_fit(tmp_path):
+    """No process waits for one that has nothing to ask, and all of them change the weights alike."""
+    script = tmp_path / "blocks.py"
+    script.write_text(ON_BLOCKS, encoding="utf-8")
+    for process in start_ranks(script, tmp_path / "weights", NMT_COLLECTIVE_TIMEOUT="100"):
+        _, errors = process.communicate(timeout=600)
+        assert process.returncode == 0, errors
+    first, second = (torch.load(tmp_path / f"weights-{rank}.pt") for rank in (0, 1))
+    for a, b, alone in zip(first, second, train_on_blocks(ProcessGroup()), strict=True):
+        assert torch.equal(a, b)
+        assert torch.allclose(a, alone, atol=1e-5)
 
 
 DIFFERS = """

@@ -20,6 +20,7 @@ from nmt.training.update.loss import BatchLoss
 from nmt.training.update.optimizer import Optimizer
 from nmt.training.update.step import Step
 from tests.model.test_transformer import every_kind, make
+from tests.traced_updates import Tracer, drop_as_a_gpu
 
 SHAPE = BlockShape.holding(num_src=100, num_tgt=120, num_sentences=9, width=10)
 
@@ -76,8 +77,8 @@ def test_batches_that_the_block_cannot_hold_are_computed_as_they_are():
     updates = [batches(1), [large, large], [*batches(1), large]]
     step = make_step(BlockShape.holding(num_src=60, num_tgt=60, num_sentences=9, width=10))
     assert torch.allclose(results_of(step, updates), results_of(make_step(None), updates), rtol=1e-4)
-    assert step.num_launched == 3
-    assert step.recorded.backward.num_calls == 2
+    assert step.num_launched == 6
+    assert step.recorded.backward.num_calls == 3  # with a block of filler alone
 
 
 class Operations(TorchDispatchMode):
@@ -93,7 +94,7 @@ class Operations(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_no_operation_of_an_update_depends_on_its_batch_its_rate_or_the_number_of_its_batches(dtype):
     step = make_step(SHAPE, dtype=dtype, dropout=0.1)
     first, second = batches(2, 7)
@@ -110,40 +111,90 @@ def test_no_operation_of_an_update_depends_on_its_batch_its_rate_or_the_number_o
     assert len(expected) > 100
     for other in ((first, 1 / 50, 1e-3), (first, 1 / 50, 7e-4), (second, 1 / 50, 1e-3), (second, 1 / 83, 2e-3)):
         assert operations(*other) == expected
-    waits = ("nonzero", "masked_select", "unique")
-    assert not [line for line in expected if any(f"aten.{name}" in line for name in waits)]
 
 
-def test_a_recording_begins_after_three_calls_and_is_replayed_from_then_on():
-    recorded = []
+@every_kind
+def test_no_operation_of_an_update_lets_the_host_wait_for_the_device_or_copies_from_it(kind):
+    """With dropout as on a GPU: on a CPU, the host draws its numbers."""
+    step, (first,) = make_step(SHAPE, dtype=torch.bfloat16, **kind), batches(1)
+    results_of(step, [[first]])
+    step.recorded.block.fill(first, 1 / 50, 1e-3)
+    with Operations() as listed:
+        step.recorded.backward()
+        step.recorded.change()
+    waits = ("_local_scalar_dense", "nonzero", "masked_select", "unique", "equal", "is_nonzero", "lift_fresh")
+    assert not [line for line in listed.seen if any(line.startswith(f"aten.{name}.") for name in waits)]
+    indexed = [line for line in listed.seen if line.startswith(("aten.index.", "aten.index_put"))]
+    assert not [line for line in indexed if "torch.bool" in line]
 
-    def recorder(work, device):
-        recorded.append(work)
-        return work
 
-    updates = [[batch] for batch in batches(7)]
-    step = make_step(SHAPE, recorder)
-    assert torch.equal(results_of(step, updates), results_of(make_step(SHAPE), updates))
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_replayed_operations_train_on_new_batches_as_launched_ones_do(dtype):
+    """From the fourth call on, also for several batches an update."""
+    updates = [batches(1, 1), batches(1, 2), batches(1, 3), batches(1, 4), batches(3, 5), batches(1, 6)]
+    recorder = Tracer()
+    step, launched = make_step(SHAPE, recorder, dtype), make_step(SHAPE, None, dtype)
+    assert torch.equal(results_of(step, updates), results_of(launched, updates))
     halves = (step.recorded.backward, step.recorded.change)
-    assert [half.num_replays for half in halves] == [4, 4]
-    assert recorded == [half.work for half in halves]
+    assert [half.num_replays for half in halves] == [5, 3]
+    assert [each.num_launched for each in (step, launched)] == [3, 8]
+    assert recorder.made == 2
+    for name, weights in step.optimizer.master.items():
+        assert torch.equal(weights, launched.optimizer.master[name]), name
 
 
-def test_a_recording_that_fails_leaves_a_training_with_the_same_losses_and_says_so(caplog):
-    def recorder(work, device):
-        raise RuntimeError("operation not permitted when stream is capturing")
+def test_replayed_dropout_draws_anew_what_launched_dropout_draws(monkeypatch):
+    drop_as_a_gpu(monkeypatch)
+    updates, found = [batches(1)] * 6, []
+    for recorder in (None, Tracer()):
+        step = make_step(SHAPE, recorder, dropout=0.3)
+        torch.manual_seed(5)
+        found.append(torch.stack([step(parts, 50, 0.0, 0.1)[0] for parts in updates]))
+    assert step.recorded.backward.num_replays == 3
+    assert torch.equal(*found)
+    assert len(found[1].unique()) == 6  # the weights stay as they are
+
+
+FAULTS = [
+    RuntimeError("operation not permitted when stream is capturing\nSearch for `cudaErrorStreamCaptureUnsupported`"),
+    torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."),
+    RuntimeError(),
+]
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=["capture", "memory", "no reason"])
+def test_a_recording_that_fails_leaves_a_training_with_the_same_losses_and_says_so_once(fault, caplog, monkeypatch):
+    drop_as_a_gpu(monkeypatch)
+    updates, found = [[batch] for batch in batches(6)], []
+    for recorder in (None, Tracer(fault)):
+        step = make_step(SHAPE, recorder, dropout=0.1)
+        torch.manual_seed(5)
+        found.append(results_of(step, updates))
+    assert torch.equal(*found)
+    assert step.num_launched == 6
+    (warning,) = caplog.messages
+    assert warning.startswith("updates without CUDA graphs, which would be faster: recording failed: ")
+    assert warning.endswith(str(fault).split("\n")[0])
+
+
+def test_if_only_the_change_of_the_weights_cannot_be_recorded_gradients_are_replayed(caplog):
+    """One warning, and the same losses."""
+    recorder = Tracer()
+
+    def record(work, device):
+        recorder.fault = RuntimeError("no") if work.__name__ == "_change" else None
+        return recorder(work, device)
 
     updates = [[batch] for batch in batches(6)]
-    step = make_step(SHAPE, recorder)
+    step = make_step(SHAPE, record)
     assert torch.equal(results_of(step, updates), results_of(make_step(SHAPE), updates))
-    assert step.recorded.backward.num_replays == 0
-    assert "training without CUDA graphs" in caplog.text
-    assert "stream is capturing" in caplog.text
+    assert [half.num_replays for half in (step.recorded.backward, step.recorded.change)] == [3, 0]
+    assert len(caplog.messages) == 1
 
 
 def test_two_updates_of_one_batch_change_the_weights_twice():
     """A state that is replaced instead of written in place would stand still in a replay."""
-    step, (batch,) = make_step(SHAPE, lambda work, device: work), batches(1)
+    step, (batch,) = make_step(SHAPE, Tracer()), batches(1)
     results_of(step, [[batch]] * 4)
     before = [parameter.detach().clone() for parameter in step.loss.parameters]
     state = step.optimizer.adam.state["output_proj.weight"]["step"].clone()
