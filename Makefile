@@ -40,6 +40,7 @@ check: $(DEV)  ## lint, formatting and types: ruff and mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy nmt scripts benchmarks
+	MYPYPATH=. $(BIN)/mypy --config-file= --strict --follow-imports silent tests/public_examples.py
 
 test: $(DEV)  ## run the tests that take seconds, in one process per core
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --dist loadfile --no-loadscope-reorder $(TEST_ARGS)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from nmt.apps.recipes.language_model import Teacher
     from nmt.apps.recipes.synthesize import SynthesizeResult, synthesize
     from nmt.artifacts.rundir import RunDir
-    from nmt.base.errors import NmtError
+    from nmt.base.errors import ConfigError, DataError, NmtError, RunError
     from nmt.config import Config, SearchOptions, load_config
     from nmt.data.check.check import check
     from nmt.data.check.summary import CheckReport
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "AdaptResult", "CheckReport", "Config", "DistillResult", "Evaluation", "Glossary", "MetricScore", "NmtError",
-    "RunDir", "SearchOptions", "SegmentTranslation", "SynthesizeResult", "Teacher", "TrainRecord", "TrainResult",
-    "Translation", "Translator", "ValidRecord", "__version__", "adapt", "check", "distill", "evaluate", "load_config",
-    "synthesize", "train", "translate",
+    "AdaptResult", "CheckReport", "Config", "ConfigError", "DataError", "DistillResult", "Evaluation", "Glossary",
+    "MetricScore", "NmtError", "RunDir", "RunError", "SearchOptions", "SegmentTranslation", "SynthesizeResult",
+    "Teacher", "TrainRecord", "TrainResult", "Translation", "Translator", "ValidRecord", "__version__", "adapt",
+    "check", "distill", "evaluate", "load_config", "synthesize", "train", "translate",
 ]  # fmt: skip
 
 # The one place outside `apps/` that names it: recipes are loaded when they are called.
@@ -42,12 +42,15 @@ _MODULES = {
     "AdaptResult": "nmt.apps.recipes.adapt",
     "CheckReport": "nmt.data.check.summary",
     "Config": "nmt.config",
+    "ConfigError": "nmt.base.errors",
+    "DataError": "nmt.base.errors",
     "DistillResult": "nmt.apps.recipes.distill",
     "Evaluation": "nmt.evaluation.evaluation",
     "Glossary": "nmt.data.text.glossary",
     "MetricScore": "nmt.evaluation.scores",
     "NmtError": "nmt.base.errors",
     "RunDir": "nmt.artifacts.rundir",
+    "RunError": "nmt.base.errors",
     "SearchOptions": "nmt.config",
     "SegmentTranslation": "nmt.translation",
     "SynthesizeResult": "nmt.apps.recipes.synthesize",
@@ -73,7 +76,12 @@ logging.getLogger(__name__).addHandler(logging.NullHandler())  # silent unless t
 def __getattr__(name: str) -> object:
     # Imported lazily, so that `import nmt` is fast.
     if name in _MODULES:
-        return getattr(import_module(_MODULES[name]), name)
+        try:
+            return getattr(import_module(_MODULES[name]), name)
+        except ModuleNotFoundError as error:
+            from nmt.base.errors import missing_torch
+
+            raise missing_torch(error, f"nmt.{name} needs PyTorch") from None
     raise AttributeError(f"module 'nmt' has no attribute {name!r}")
 
 

@@ -18,10 +18,10 @@ PAGE = ROOT / "docs" / "reference" / "python-api.md"
 
 def test_the_public_names_are_these():
     assert sorted(nmt.__all__) == [
-        "AdaptResult", "CheckReport", "Config", "DistillResult", "Evaluation", "Glossary", "MetricScore", "NmtError",
-        "RunDir", "SearchOptions", "SegmentTranslation", "SynthesizeResult", "Teacher", "TrainRecord", "TrainResult",
-        "Translation", "Translator", "ValidRecord", "__version__", "adapt", "check", "distill", "evaluate",
-        "load_config", "synthesize", "train", "translate",
+        "AdaptResult", "CheckReport", "Config", "ConfigError", "DataError", "DistillResult", "Evaluation", "Glossary",
+        "MetricScore", "NmtError", "RunDir", "RunError", "SearchOptions", "SegmentTranslation", "SynthesizeResult",
+        "Teacher", "TrainRecord", "TrainResult", "Translation", "Translator", "ValidRecord", "__version__", "adapt",
+        "check", "distill", "evaluate", "load_config", "synthesize", "train", "translate",
     ]  # fmt: skip
     assert dir(nmt) == sorted(nmt.__all__)
     assert [name for name in nmt.__all__ if not hasattr(nmt, name)] == []

@@ -57,7 +57,9 @@ class PackInfo(Section):
 
     format: Literal[1] = FORMAT  # type: ignore[assignment]
     nmt: str = Field(description="version that packed the model")
-    precision: StoredPrecision = Field("fp32", description="type of the stored weights; they are unpacked to fp32")
+    precision: StoredPrecision = Field(
+        default="fp32", description="type of the stored weights; they are unpacked to fp32"
+    )
 
 
 def write_packed(folder: Path, out: Path) -> None:

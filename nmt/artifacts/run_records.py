@@ -45,7 +45,9 @@ class RunInfo(Environment):
     seed: int
     precision: Literal["fp32", "bf16", "fp16"] = Field(description="precision of the whole run, set when it starts")
     data_fingerprint: str = Field(pattern=r"^[0-9a-f]+$", description="name of the tokenized corpus in the store")
-    packed: bool | None = Field(None, description="whether padding is left out of the computation; null: not known yet")
+    packed: bool | None = Field(
+        default=None, description="whether padding is left out of the computation; null: not known yet"
+    )
     packed_reason: str = ""
     resumed: list[Resumption] = Field(default_factory=list)
 
@@ -69,13 +71,13 @@ class CheckpointIndex(Section, strict=True, extra="ignore", allow_inf_nan=True):
     Other versions of nmt may write other keys. The loss of a diverged model may be infinite.
     """
 
-    last: str | None = Field(None, description="newest checkpoint of the training itself")
+    last: str | None = Field(default=None, description="newest checkpoint of the training itself")
     early_stopping_metric: str = "loss"
     checkpoints: dict[str, dict[str, float]] = Field(default_factory=dict, description="scores by name, oldest first")
     best: str | None = None
     validations_since_best: int = 0
     signatures: dict[str, str] = Field(default_factory=dict, description="sacreBLEU signatures of the scores")
-    int8: Int8Scores | None = Field(None, description="measured at the end of training; null: not measured")
+    int8: Int8Scores | None = Field(default=None, description="measured at the end of training; null: not measured")
 
 
 class DirectionSize(Section):

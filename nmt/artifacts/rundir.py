@@ -63,8 +63,8 @@ Record = TypeVar("Record", bound=Section)
 class RunDir:
     """Paths and small JSON files of one run."""
 
-    def __init__(self, path: Path):
-        self.path = path
+    def __init__(self, path: Path | str):
+        self.path = path = Path(path)
         self.config_file = path / "config.yaml"
         self.info_file = path / "run.json"
         self.report_file = path / "report.json"

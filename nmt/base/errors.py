@@ -65,6 +65,16 @@ class RunError(NmtError):
     """A run, export or packed model that is missing, damaged, in the way, or of an unsupported format."""
 
 
+def require_one_of(name: str, value: str, choices: Sequence[str]) -> None:
+    """Raise NmtError unless `value`, of the argument `name`, is one of `choices`."""
+    if value not in choices:
+        from difflib import get_close_matches  # only here, because a start should not pay for it
+
+        near = get_close_matches(str(value), choices, n=1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise NmtError(f"unknown {name} {value!r}", hint=f"{hint}choose from {', '.join(choices)}")
+
+
 def require(extra: str, package: str, user: str, *, otherwise: str = "", path: Path | str | None = None) -> Any:
     """Import and return a `package` that an `extra` of nmt installs, and that `user` needs.
 

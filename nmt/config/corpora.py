@@ -58,37 +58,52 @@ class ParallelFiles(Section):
     environment. Files that end in `.gz`, `.xz` or `.zst` are decompressed.
     """
 
-    src: str | None = Field(None, description="file of source sentences, one per line")
-    tgt: str | None = Field(None, description="file of their translations: line n translates line n of src")
-    tsv: str | None = Field(None, description="tab-separated file with both languages, instead of src and tgt")
-    csv: str | None = Field(None, description="comma-separated file with quoted cells, as spreadsheets export it")
-    xlsx: str | None = Field(None, description="Excel workbook (needs the extra xlsx)")
-    jsonl: str | None = Field(None, description="file with one JSON object per line")
-    tmx: str | None = Field(None, description="translation memory (TMX 1.1 to 1.4)")
+    src: str | None = Field(default=None, description="file of source sentences, one per line")
+    tgt: str | None = Field(default=None, description="file of their translations: line n translates line n of src")
+    tsv: str | None = Field(default=None, description="tab-separated file with both languages, instead of src and tgt")
+    csv: str | None = Field(
+        default=None, description="comma-separated file with quoted cells, as spreadsheets export it"
+    )
+    xlsx: str | None = Field(default=None, description="Excel workbook (needs the extra xlsx)")
+    jsonl: str | None = Field(default=None, description="file with one JSON object per line")
+    tmx: str | None = Field(default=None, description="translation memory (TMX 1.1 to 1.4)")
     columns: tuple[Column, Column] = Field(
-        (1, 2), description="tsv, csv, xlsx: source and target columns, counted from 1, or their names in the header"
+        default=(1, 2),
+        description="tsv, csv, xlsx: source and target columns, counted from 1, or their names in the header",
     )
     header: Literal["auto"] | bool = Field(
-        "auto", description="tsv, csv, xlsx: whether the first row holds column names; auto: true if it looks like it"
+        default="auto",
+        description="tsv, csv, xlsx: whether the first row holds column names; auto: true if it looks like it",
     )
     quoting: Literal["auto"] | bool = Field(
-        "auto",
+        default="auto",
         description="tsv: whether cells may be quoted, with quotation marks inside doubled; false: they are text; "
         "auto: true if every cell with a quotation mark is written that way",
     )
     delimiter: Literal["auto", ",", ";", "|", "tab"] = Field(
-        "auto", description="csv: cell separator; auto: the one that gives all rows the same number of cells"
+        default="auto", description="csv: cell separator; auto: the one that gives all rows the same number of cells"
     )
-    sheet: Column | None = Field(None, description="xlsx: name of the sheet, or its number from 1; null: the first")
+    sheet: Column | None = Field(
+        default=None, description="xlsx: name of the sheet, or its number from 1; null: the first"
+    )
     fields: tuple[str, str] = Field(
-        ("src", "tgt"), description="jsonl: source and target fields; a dot enters a nested object: translation.de"
+        default=("src", "tgt"),
+        description="jsonl: source and target fields; a dot enters a nested object: translation.de",
     )
-    src_lang: LanguageCode | None = Field(None, description="source language of this corpus; null: data.src_lang")
-    tgt_lang: LanguageCode | None = Field(None, description="target language of this corpus; null: data.tgt_lang")
-    weight: float | None = Field(None, gt=0.0, description="share of this corpus in training, relative to the others")
-    tag: str | None = Field(None, description="token to put before each source of this corpus")
-    name: str | None = Field(None, min_length=1, description="name of this corpus in stages and reports")
-    filters: Filters | None = Field(None, description="filters for this corpus, instead of data.filters; {}: none")
+    src_lang: LanguageCode | None = Field(
+        default=None, description="source language of this corpus; null: data.src_lang"
+    )
+    tgt_lang: LanguageCode | None = Field(
+        default=None, description="target language of this corpus; null: data.tgt_lang"
+    )
+    weight: float | None = Field(
+        default=None, gt=0.0, description="share of this corpus in training, relative to the others"
+    )
+    tag: str | None = Field(default=None, description="token to put before each source of this corpus")
+    name: str | None = Field(default=None, min_length=1, description="name of this corpus in stages and reports")
+    filters: Filters | None = Field(
+        default=None, description="filters for this corpus, instead of data.filters; {}: none"
+    )
 
     @property
     def form(self) -> str:

@@ -21,12 +21,16 @@ class AugmentConfig(Section):
     URLs, tags, placeholders and user symbols are never changed.
     """
 
-    upper: Share = Field(0.0, description="both sides in upper case, if the source has case")
-    title: Share = Field(0.0, description="Every Word Capitalized on both sides, if the source has case")
-    typos: Share = Field(0.0, description="source with letters swapped, dropped, doubled, or replaced by a nearby key")
-    no_final_punctuation: Share = Field(0.0, description="both sides without their final . ! ?")
-    noise: Share = Field(0.0, description="source with words swapped, repeated or dropped, stray spaces, punctuation")
-    emoji: Share = Field(0.0, description="the same emoji or symbols at the start or end of both sides")
+    upper: Share = Field(default=0.0, description="both sides in upper case, if the source has case")
+    title: Share = Field(default=0.0, description="Every Word Capitalized on both sides, if the source has case")
+    typos: Share = Field(
+        default=0.0, description="source with letters swapped, dropped, doubled, or replaced by a nearby key"
+    )
+    no_final_punctuation: Share = Field(default=0.0, description="both sides without their final . ! ?")
+    noise: Share = Field(
+        default=0.0, description="source with words swapped, repeated or dropped, stray spaces, punctuation"
+    )
+    emoji: Share = Field(default=0.0, description="the same emoji or symbols at the start or end of both sides")
 
     def shares(self) -> dict[str, float]:
         """Return the share of each kind of change, by name."""
@@ -49,7 +53,8 @@ class GlossaryConfig(Section):
     """
 
     share: Share = Field(
-        0.0, description="share of the training pairs with annotated terms, such as 0.1; 0: the model learns no terms"
+        default=0.0,
+        description="share of the training pairs with annotated terms, such as 0.1; 0: the model learns no terms",
     )
 
     @property
@@ -64,25 +69,25 @@ class DataConfig(Section):
     src_lang: LanguageCode = Field(description="code of the source language, such as de")
     tgt_lang: LanguageCode = Field(description="code of the target language; it also chooses sacreBLEU's tokenizer")
     train: Corpora = Field(description=ONE_CORPUS_OR_MORE)
-    valid: Corpora | None = Field(None, description="null: held out from train")
-    test: Corpora | None = Field(None, description="null: held out from train")
+    valid: Corpora | None = Field(default=None, description="null: held out from train")
+    test: Corpora | None = Field(default=None, description="null: held out from train")
     holdout_size: Count = Field(
-        500, description="number of source sentences held out for each of valid and test that is null"
+        default=500, description="number of source sentences held out for each of valid and test that is null"
     )
     holdout_groups: bool = Field(
-        False,
+        default=False,
         description="hold out pairs that share a source or a target together; false: only those that share a source",
     )
     on_too_long: Literal["truncate", "drop"] = Field(
-        "truncate", description="what to do with pairs longer than model.max_src_len or model.max_tgt_len"
+        default="truncate", description="what to do with pairs longer than model.max_src_len or model.max_tgt_len"
     )
     filters: Filters = Field(default_factory=Filters)
-    protect: bool = Field(False, description="teach the model to copy placeholders for URLs, tags, {name}, %s")
+    protect: bool = Field(default=False, description="teach the model to copy placeholders for URLs, tags, {name}, %s")
     placeholder_share: Rate = Field(
-        0.1, description="with protect: share of training pairs that get an extra copy with placeholders"
+        default=0.1, description="with protect: share of training pairs that get an extra copy with placeholders"
     )
     temperature: float = Field(
-        1.0,
+        default=1.0,
         ge=1.0,
         le=100.0,
         description="with several corpora: sample a corpus of n pairs in proportion to n^(1/temperature); 1: by size, "
@@ -90,7 +95,9 @@ class DataConfig(Section):
     )
     augment: AugmentConfig = Field(default_factory=AugmentConfig)
     glossary: GlossaryConfig = Field(default_factory=GlossaryConfig)
-    store_dir: str | None = Field(None, description="folder for the tokenized corpus; null: `.store` beside the run")
+    store_dir: str | None = Field(
+        default=None, description="folder for the tokenized corpus; null: `.store` beside the run"
+    )
 
     def corpora(self, name: Literal["train", "valid", "test"]) -> tuple[ParallelFiles, ...]:
         """Return the corpora of one set, each with its languages; empty if the set is held out from train."""

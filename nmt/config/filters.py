@@ -21,51 +21,61 @@ class Filters(Section):
     """
 
     too_long: int | None = Field(
-        None, ge=1, le=1_000_000, description="a side has more characters than this; a sentence rarely has 1,000"
+        default=None,
+        ge=1,
+        le=1_000_000,
+        description="a side has more characters than this; a sentence rarely has 1,000",
     )
     too_short: int | None = Field(
-        None, ge=1, le=1000, description="a side has fewer letters and digits than this; 1 drops bare punctuation"
+        default=None,
+        ge=1,
+        le=1000,
+        description="a side has fewer letters and digits than this; 1 drops bare punctuation",
     )
     length_ratio: Threshold | None = Field(
-        None,
+        default=None,
         description="the lengths differ from the corpus's usual ratio by more than this many standard deviations "
         "(Gale and Church 1993)",
     )
-    duplicate: bool = Field(False, description="the same pair appears on an earlier line")
+    duplicate: bool = Field(default=False, description="the same pair appears on an earlier line")
     untranslated: Portion | None = Field(
-        None,
+        default=None,
         description="this share of the words is the same on both sides; names are exempt, related languages are not",
     )
-    sides_swapped: bool = Field(False, description="source and target are swapped")
+    sides_swapped: bool = Field(default=False, description="source and target are swapped")
     wrong_script: bool = Field(
-        False, description="most letters of a side are in a script that its language does not use"
+        default=False, description="most letters of a side are in a script that its language does not use"
     )
-    other_side: bool = Field(False, description="the words of a side belong to the language of the other side")
+    other_side: bool = Field(default=False, description="the words of a side belong to the language of the other side")
     wrong_language: Threshold | None = Field(
-        None,
+        default=None,
         description="another language is more probable by this margin in nats; 2 keeps names; needs the extra langid",
     )
-    mojibake: bool = Field(False, description="text was decoded with the wrong encoding (Ã¼ for ü), or contains U+FFFD")
-    control_characters: bool = Field(
-        False, description="a side contains control, private-use or unassigned characters, or a byte order mark"
+    mojibake: bool = Field(
+        default=False, description="text was decoded with the wrong encoding (Ã¼ for ü), or contains U+FFFD"
     )
-    markup: bool = Field(False, description="a side contains HTML or XML tags or entities")
-    markup_mismatch: bool = Field(False, description="tags and entities differ between the sides")
+    control_characters: bool = Field(
+        default=False, description="a side contains control, private-use or unassigned characters, or a byte order mark"
+    )
+    markup: bool = Field(default=False, description="a side contains HTML or XML tags or entities")
+    markup_mismatch: bool = Field(default=False, description="tags and entities differ between the sides")
     number_mismatch: bool = Field(
-        False,
+        default=False,
         description="numbers of two or more digits differ between the sides; numbers often spelled out are exempt",
     )
     span_mismatch: bool = Field(
-        False, description="URLs, e-mail addresses or placeholders ({name}, %s) differ between the sides"
+        default=False, description="URLs, e-mail addresses or placeholders ({name}, %s) differ between the sides"
     )
-    spreadsheet: bool = Field(False, description="a side is a spreadsheet error value (#REF!) or formula")
-    header_row: bool = Field(False, description="the row holds column names instead of sentences")
+    spreadsheet: bool = Field(default=False, description="a side is a spreadsheet error value (#REF!) or formula")
+    header_row: bool = Field(default=False, description="the row holds column names instead of sentences")
     shifted: bool = Field(
-        False, description="translations are one to three lines above or below their source, over several lines"
+        default=False, description="translations are one to three lines above or below their source, over several lines"
     )
-    overlap: bool = Field(False, description="the source is in the validation or test set, which makes scores too high")
+    overlap: bool = Field(
+        default=False, description="the source is in the validation or test set, which makes scores too high"
+    )
     near_twin: bool = Field(
-        False, description="the source shares at least half of its 4-grams of letters with one of these sets"
+        default=False, description="the source shares at least half of its 4-grams of letters with one of these sets"
     )
 
 

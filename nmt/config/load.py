@@ -47,13 +47,14 @@ _VARIABLE = re.compile(
 )
 
 
-def load_config(path: Path, overrides: Sequence[str] = (), *, stored: bool = False) -> Config:
+def load_config(path: Path | str, overrides: Sequence[str] = (), *, stored: bool = False) -> Config:
     """Load the configuration in the YAML file `path`, changed by `overrides` (each `section.key=value`, as YAML).
 
     In keys that hold a path, a leading `~`, `$NAME`, `${NAME}` and `${NAME:-default}` are expanded, and `$$` is `$`.
     The configuration of a run is `stored`: it may have settings without effect. Raises `ConfigError` that lists all
     errors, each with file and line, or with its `--set`.
     """
+    path = Path(path)
     return load_text(_read_text(path), path, overrides, stored=stored)
 
 

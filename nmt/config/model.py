@@ -17,45 +17,51 @@ MAX_PARAMETERS = 20_000_000_000  # in the layers of a model: 80 GB in fp32
 class ModelConfig(Section):
     """The Transformer encoder-decoder (Vaswani et al. 2017)."""
 
-    d_model: int = Field(256, ge=1, le=16_384, description="width of the states between layers")
-    num_heads: Count = Field(4, description="number of attention heads; must divide d_model")
-    d_ff: int = Field(1024, ge=1, le=262_144, description="inner width of the feed-forward layers")
-    encoder_layers: NumLayers = Field(3, description="number of encoder layers")
-    decoder_layers: NumLayers = Field(3, description="number of decoder layers; they cost more when translating")
+    d_model: int = Field(default=256, ge=1, le=16_384, description="width of the states between layers")
+    num_heads: Count = Field(default=4, description="number of attention heads; must divide d_model")
+    d_ff: int = Field(default=1024, ge=1, le=262_144, description="inner width of the feed-forward layers")
+    encoder_layers: NumLayers = Field(default=3, description="number of encoder layers")
+    decoder_layers: NumLayers = Field(
+        default=3, description="number of decoder layers; they cost more when translating"
+    )
     attention: Literal["scaled_dot_product", "additive", "gaussian"] = Field(
-        "scaled_dot_product", description="how queries score keys; additive and gaussian are slower, meant for study"
+        default="scaled_dot_product",
+        description="how queries score keys; additive and gaussian are slower, meant for study",
     )
     positions: Literal["sinusoidal", "learned", "rotary"] = Field(
-        "sinusoidal", description="how the model encodes the position of a token"
+        default="sinusoidal", description="how the model encodes the position of a token"
     )
     norm_position: Literal["pre", "post"] = Field(
-        "pre", description="norm before or after each sublayer; pre trains stably without tuning"
+        default="pre", description="norm before or after each sublayer; pre trains stably without tuning"
     )
-    norm: Literal["layer", "rms"] = Field("layer", description="LayerNorm or RMSNorm")
+    norm: Literal["layer", "rms"] = Field(default="layer", description="LayerNorm or RMSNorm")
     activation: Literal["relu", "gelu", "silu", "swiglu", "relu2"] = Field(
-        "relu",
+        default="relu",
         description="activation of the feed-forward layers; swiglu adds a gate, and 50% more parameters; relu2 is the "
         "square of relu",
     )
     qk_norm: Literal["self"] | bool = Field(
-        False,
+        default=False,
         description="apply RMSNorm to the queries and keys of each attention head; self: in self-attention only, which "
         "CTranslate2 supports",
     )
     tied_embeddings: Literal["none", "target", "all"] = Field(
-        "all", description="target: the output projection shares the target embedding; all: the source embedding too"
+        default="all",
+        description="target: the output projection shares the target embedding; all: the source embedding too",
     )
-    output_bias: bool = Field(False, description="add a learned bias to each logit of the output projection")
+    output_bias: bool = Field(default=False, description="add a learned bias to each logit of the output projection")
     language_tags: LanguageTags = Field(
-        "source",
+        default="source",
         description="source: with several target languages, each source begins with the tag of its target language; "
         "both: each source and each target begins with the tag of its own language, as in M2M-100",
     )
-    dropout: Rate = Field(0.1, description="dropout rate on every residual branch and inside the feed-forward layers")
-    attention_dropout: Rate = Field(0.0, description="dropout rate on attention weights")
-    embedding_dropout: Rate = Field(0.1, description="dropout rate on the sum of embedding and position")
-    max_src_len: int = Field(128, ge=2, le=32_768, description="maximum source length in tokens, eos included")
-    max_tgt_len: int = Field(128, ge=2, le=32_768, description="maximum target length in tokens, eos included")
+    dropout: Rate = Field(
+        default=0.1, description="dropout rate on every residual branch and inside the feed-forward layers"
+    )
+    attention_dropout: Rate = Field(default=0.0, description="dropout rate on attention weights")
+    embedding_dropout: Rate = Field(default=0.1, description="dropout rate on the sum of embedding and position")
+    max_src_len: int = Field(default=128, ge=2, le=32_768, description="maximum source length in tokens, eos included")
+    max_tgt_len: int = Field(default=128, ge=2, le=32_768, description="maximum target length in tokens, eos included")
 
     def normalizes_heads(self, attention: AttentionKind) -> bool:
         """Return whether `qk_norm` applies to the self-attention or cross-attention of each layer."""

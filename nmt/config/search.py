@@ -30,57 +30,64 @@ class SearchOptions(Section):
     the mean log-probability per token. ValidationError (a ValueError) if options conflict.
     """
 
-    batch_tokens: BatchTokens = Field(4096, description="source tokens per batch, padding included")
+    batch_tokens: BatchTokens = Field(default=4096, description="source tokens per batch, padding included")
     max_len_factor: float = Field(
-        2.0, ge=0.0, le=MAX_LEN_FACTOR, description="maximum output length = factor x source tokens + max_len_offset"
+        default=2.0,
+        ge=0.0,
+        le=MAX_LEN_FACTOR,
+        description="maximum output length = factor x source tokens + max_len_offset",
     )
-    max_len_offset: UpToMillion = Field(10, description="see max_len_factor")
-    beam_size: int = Field(1, ge=1, le=MAX_BEAM_SIZE, description="beam size; 1 is greedy search")
+    max_len_offset: UpToMillion = Field(default=10, description="see max_len_factor")
+    beam_size: int = Field(default=1, ge=1, le=MAX_BEAM_SIZE, description="beam size; 1 is greedy search")
     num_hypotheses: int = Field(
-        1, ge=1, le=MAX_HYPOTHESES, description="number of translations per input, best first, one per line"
+        default=1, ge=1, le=MAX_HYPOTHESES, description="number of translations per input, best first, one per line"
     )
     length_penalty: float = Field(
-        1.0, ge=0.0, le=MAX_LENGTH_PENALTY, description="rank hypotheses by log-probability / length^penalty"
+        default=1.0, ge=0.0, le=MAX_LENGTH_PENALTY, description="rank hypotheses by log-probability / length^penalty"
     )
-    exact: bool = Field(False, description="continue beam search until no unfinished hypothesis can still win")
-    no_repeat_ngram: UpToMillion = Field(0, description="never generate an n-gram of this size twice; 0 allows repeats")
-    min_len: UpToMillion = Field(0, description="minimum output length in tokens")
-    sample: bool = Field(False, description="sample translations instead of searching; `num_hypotheses` sets how many")
+    exact: bool = Field(default=False, description="continue beam search until no unfinished hypothesis can still win")
+    no_repeat_ngram: UpToMillion = Field(
+        default=0, description="never generate an n-gram of this size twice; 0 allows repeats"
+    )
+    min_len: UpToMillion = Field(default=0, description="minimum output length in tokens")
+    sample: bool = Field(
+        default=False, description="sample translations instead of searching; `num_hypotheses` sets how many"
+    )
     temperature: float = Field(
-        1.0, ge=0.01, le=100.0, description="with `sample`: values below 1 make the output more conservative"
+        default=1.0, ge=0.01, le=100.0, description="with `sample`: values below 1 make the output more conservative"
     )
     top_k: UpToMillion = Field(
-        0, description="with `sample`: draw from the K most probable tokens (Fan et al. 2018); 0: all"
+        default=0, description="with `sample`: draw from the K most probable tokens (Fan et al. 2018); 0: all"
     )
     top_p: Portion = Field(
-        1.0,
+        default=1.0,
         description="with `sample`: draw from the smallest set of tokens whose probability reaches P "
         "(Holtzman et al. 2020)",
     )
-    seed: int = Field(1, ge=0, le=MAX_SEED, description="with `sample`: seed of the random numbers")
+    seed: int = Field(default=1, ge=0, le=MAX_SEED, description="with `sample`: seed of the random numbers")
     split: Annotated[Split, BeforeValidator(_split_of_old_run)] = Field(
-        "auto",
+        default="auto",
         description="when to translate the sentences of a line one by one: auto (if the model saw few training lines "
         "with so many), always, long (only beyond the model's limit), never (truncate instead)",
     )
     protect: bool = Field(
-        True,
+        default=True,
         description="keep URLs, tags and placeholders such as {name} and %s unchanged, if the model was trained with "
         "data.protect",
     )
     shortlist: bool = Field(
-        False,
+        default=False,
         description="consider only the target tokens that the run's lexical shortlist has for each source; faster, "
         "but a rare word may be lost. Build the list with `nmt shortlist`",
     )
-    retry_loops: bool = Field(True, description="if an output repeats itself, decode it again without repeats")
+    retry_loops: bool = Field(default=True, description="if an output repeats itself, decode it again without repeats")
     rerank: Literal["none", "mbr-chrf"] = Field(
-        "none",
+        default="none",
         description="mbr-chrf: find `num_candidates` translations, and prefer those most similar to the others in chrF "
         "(minimum Bayes risk, Eikema and Aziz 2020); needs the extra mbr",
     )
     num_candidates: int = Field(
-        16,
+        default=16,
         ge=2,
         le=256,
         description="with `rerank`: number of translations to choose from, found by a beam of at least that size or by "

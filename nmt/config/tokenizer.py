@@ -15,37 +15,42 @@ MIN_COVERAGE = 0.98  # of characters; SentencePiece rejects less
 class SubwordRegularization(Section):
     """Random segmentations of the training pairs: Kudo 2018; for bpe BPE-dropout, Provilkov et al. 2020."""
 
-    per_epoch: bool = Field(False, description="draw a new segmentation of each training pair in every epoch")
-    alpha: Portion = Field(0.2, description="unigram: smoothing, lower is more varied; bpe: dropout rate of merges")
+    per_epoch: bool = Field(default=False, description="draw a new segmentation of each training pair in every epoch")
+    alpha: Portion = Field(
+        default=0.2, description="unigram: smoothing, lower is more varied; bpe: dropout rate of merges"
+    )
 
 
 class TokenizerConfig(Section):
     """The tokenizers, which split text into tokens."""
 
-    type: Literal["unigram", "bpe", "char", "word"] = Field("unigram", description="`word` has no byte fallback")
+    type: Literal["unigram", "bpe", "char", "word"] = Field(
+        default="unigram", description="`word` has no byte fallback"
+    )
     vocab_size: int = Field(
-        8000,
+        default=8000,
         ge=8,
         le=1_000_000,
         description="number of tokens (per language if not joint); reduced if the data supports fewer",
     )
-    joint: bool = Field(True, description="one vocabulary for both languages")
+    joint: bool = Field(default=True, description="one vocabulary for both languages")
     normalization: Literal["identity", "nfkc", "nmt_nfkc", "nfkc_cf", "nmt_nfkc_cf"] = Field(
-        "identity", description="nmt_nfkc rewrites ，？！ to ASCII; *_cf folds case too"
+        default="identity", description="nmt_nfkc rewrites ，？！ to ASCII; *_cf folds case too"
     )
     character_coverage: float = Field(
-        1.0,
+        default=1.0,
         ge=MIN_COVERAGE,
         le=1.0,
         description="share of characters that get their own token; the rest are spelled as bytes",
     )
-    user_symbols: tuple[str, ...] = Field((), description="symbols that are never split, such as <2de>")
+    user_symbols: tuple[str, ...] = Field(default=(), description="symbols that are never split, such as <2de>")
     max_sentences: Count = Field(
-        200_000, description="maximum number of sentences per language for training the tokenizer"
+        default=200_000, description="maximum number of sentences per language for training the tokenizer"
     )
     subword_regularization: SubwordRegularization = SubwordRegularization()
     path: str | None = Field(
-        None, description="folder made by `nmt vocab`, or a SentencePiece .model file, instead of training a tokenizer"
+        default=None,
+        description="folder made by `nmt vocab`, or a SentencePiece .model file, instead of training a tokenizer",
     )
 
     @field_validator("user_symbols")

@@ -16,17 +16,19 @@ from nmt.artifacts.find_model import find_run
 from nmt.artifacts.hub import HUB_PREFIX
 from nmt.artifacts.packed import is_packed
 from nmt.artifacts.rundir import RunDir
-from nmt.base.errors import NmtError
+from nmt.base.errors import NmtError, require_one_of
 from nmt.base.files import is_writable, to_json, write_text
 from nmt.base.languages import Direction
 from nmt.base.progress import Progress
 from nmt.config import SearchOptions
 from nmt.data.read.lines import open_text
+from nmt.data.store.report import SPLITS
 from nmt.evaluation.model_card import update_card
 from nmt.evaluation.scores import SPBLEU_TOKENIZER, MetricScore, tokenization_fault, tokenizer_for
 from nmt.evaluation.scorings import count_scoring
 from nmt.evaluation.test_sets import TestSet, hash_of, on_lines, read_hypotheses, read_split, translate_set
 from nmt.translation import Translator
+from nmt.translation.request import changed_options
 
 if TYPE_CHECKING:  # numpy and sacreBLEU are imported to score, after the translation
     from nmt.evaluation.comet import Comet
@@ -135,15 +137,18 @@ def _comparison_as_json(compared: ComparedSystem) -> dict[str, object]:
 
 
 def evaluate(
-    run: RunDir | str | Path, split: str = "test", metrics: Sequence[str] = ("bleu", "chrf"), **options: Any
+    run: RunDir | str | Path, split: str = "test", metrics: str | Sequence[str] = ("bleu", "chrf"), **options: Any
 ) -> Evaluation:
-    """Translate and score a data set of `run`; save the results in its folder `eval`, as `nmt eval` does.
+    """Translate and score the valid or test set of `run`; save the results in its folder `eval`, as `nmt eval` does.
 
-    `options` are search options, such as `beam_size=5`; the defaults are those of the run.
+    `options` are search options, such as `beam_size=5`; the defaults are those of the run. NmtError if there is no such
+    set, metric or option.
     """
+    require_one_of("split", split, SPLITS)
+    metrics = [metrics] if isinstance(metrics, str) else metrics
     run = run if isinstance(run, RunDir) else find_run(str(run))
     with Translator.load([run]) as translator:
-        languages, chosen = translator.languages, translator.options.changed(**options)
+        languages, chosen = translator.languages, changed_options(translator.options, options)
         test_set = read_split([run], split, Direction(languages.src, languages.tgt))
         return Evaluator([run], translator, chosen).evaluate(test_set, Metrics(metrics))
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+
+from pydantic import ValidationError
 
 from nmt.base.errors import NmtError
 from nmt.config import SearchOptions
+from nmt.config.faults import Location, unknown_key
 from nmt.data.text.glossary import Glossary
 
 
@@ -31,3 +34,16 @@ class Request:
         if any("\n" in prefix or "\r" in prefix for prefix in prefixes):
             raise NmtError("a prefix must not contain line breaks")
         return prefixes
+
+
+def changed_options(options: SearchOptions, changes: Mapping[str, object]) -> SearchOptions:
+    """Return `options` with `changes`, by name, such as `beam_size`. NmtError if one is unknown, or they conflict."""
+    try:
+        return options.changed(**changes)
+    except ValidationError as error:
+        (first, *_) = error.errors()
+        name = ".".join(map(str, first["loc"]))
+        if first["type"] == "extra_forbidden":
+            hint = unknown_key(SearchOptions, ("decoding",), name, Location("", None)).hint
+            raise NmtError(f"unknown option {name}", hint=hint) from None
+        raise NmtError(f"{name}: {first['msg']}".removeprefix(": ")) from None

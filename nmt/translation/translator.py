@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, overload
-
-from pydantic import ValidationError
 
 from nmt.artifacts.find_model import find_runs
 from nmt.artifacts.rundir import RunDir
@@ -16,14 +14,13 @@ from nmt.base.errors import NmtError
 from nmt.base.languages import Direction
 from nmt.base.special_tokens import EOS_ID
 from nmt.config import SearchOptions
-from nmt.config.faults import Location, unknown_key
 from nmt.data.text.glossary import Glossary
 from nmt.data.text.text_statistics import TextStatistics
 from nmt.data.tokens.tokenizer import TokenizerPair
-from nmt.decoding.engines.interface import Engine, Weights
+from nmt.decoding.engines.interface import DeviceName, Engine, EngineName, PrecisionName, Weights
 from nmt.translation.alignment import Links, RunLexicon, most_attended
 from nmt.translation.languages import LanguagePair
-from nmt.translation.request import Request
+from nmt.translation.request import Request, changed_options
 from nmt.translation.retries import Retries
 from nmt.translation.segments import (
     ForcedScore,
@@ -84,9 +81,9 @@ class Translator:
         cls,
         model: Model | None = None,
         *,
-        engine: str = "auto",
-        device: str = "auto",
-        precision: str = "auto",
+        engine: EngineName = "auto",
+        device: DeviceName = "auto",
+        precision: PrecisionName = "auto",
         scores: bool = True,
     ) -> Translator:
         """Load the best model of a run, a packed model or a model on the hub.
@@ -122,12 +119,12 @@ class Translator:
     def translate(
         self,
         texts: Sequence[str],
-        options: SearchOptions | None = None,
+        options: SearchOptions | Mapping[str, object] | None = None,
         prefixes: Sequence[str] | None = None,
         *,
         to: str | None = None,
         from_: str | None = None,
-        glossary: Glossary | None = None,
+        glossary: Glossary | Mapping[str, str] | None = None,
     ) -> list[Translation]:
         """Translate `texts`, in order; the translation of a blank text is empty.
 
@@ -138,14 +135,19 @@ class Translator:
 
         Texts with more sentences than the model was trained on are split, sentences without letters and protected spans
         are kept, and outputs that repeat themselves or have other numbers than their source are decoded again, all
-        according to `options` (default: the decoding section of the run). If `options.num_hypotheses` exceeds 1, the
-        rest of the n-best list is in `Translation.alternatives`. The translation of text i begins with `prefixes[i]`.
+        according to `options`: the decoding section of the run, changed by a mapping such as `{"beam_size": 5}`, or
+        other `SearchOptions`. If `num_hypotheses` exceeds 1, the rest of the n-best list is in
+        `Translation.alternatives`. The translation of text i begins with `prefixes[i]`.
         In sampling, equal texts get equal samples. The native engine, and models trained with data.glossary, follow
-        `glossary`; `Translation.terms_missed` has the rest. NmtError for a text that is no str, or a prefix with a line
-        break.
+        `glossary`, also given as a mapping from terms to their translations; `Translation.terms_missed` has the rest.
+        NmtError for a text that is no str, a prefix with a line break, or an option that does not exist.
         """
         prefix = "" if prefixes is None else _list_of_texts("prefixes", prefixes)
-        request = Request(options or self.options, to=to, from_=from_, glossary=glossary, prefix=prefix)
+        if not isinstance(options, SearchOptions):
+            options = changed_options(self.options, options) if options else self.options
+        if isinstance(glossary, Mapping):
+            glossary = Glossary(glossary)
+        request = Request(options, to=to, from_=from_, glossary=glossary, prefix=prefix)
         return self.translate_block(texts, request)
 
     def translate_blocks(self, blocks: Blocks, request: Request, first: int = 1) -> Iterator[TranslatedBlock]:
@@ -203,8 +205,11 @@ class Translator:
         """Score each of `targets`, in the language `to`, as the translation of the source with the same index.
 
         A model with several target languages requires `to`, and one that reads tags of the source language requires
-        `from_`, as in `translate`.
+        `from_`, as in `translate`. NmtError unless there are as many targets as sources.
         """
+        sources, targets = _list_of_texts("sources", sources), _list_of_texts("targets", targets)
+        if len(sources) != len(targets):
+            raise NmtError(f"{len(sources)} sources but {len(targets)} targets")
         directed = [self.languages.direct(text, to, from_) for text in sources]
         tagged = [text.tag + text.text for text in directed]
         tgt_tags = [self.segmenter.tgt_tag(text.direction) for text in directed]
@@ -269,7 +274,7 @@ def translate(
     *,
     to: str | None = None,
     from_: str | None = None,
-    device: str = "auto",
+    device: DeviceName = "auto",
     **options: Any,
 ) -> Translation | list[Translation]:
     """Translate one text, or several, with `model`: loaded as in `Translator.load`, and closed at the end.
@@ -284,23 +289,14 @@ def translate(
     ['你好。', '晚安。']
     """
     with Translator.load(model, device=device) as translator:
-        try:
-            chosen = translator.options.changed(**options)
-        except ValidationError as error:
-            (first, *_) = error.errors()
-            name = ".".join(map(str, first["loc"]))
-            if first["type"] == "extra_forbidden":
-                hint = unknown_key(SearchOptions, ("decoding",), name, Location("", None)).hint
-                raise NmtError(f"unknown option {name}", hint=hint) from None
-            raise NmtError(f"{name}: {first['msg']}") from None
-        found = translator.translate([texts] if isinstance(texts, str) else texts, chosen, to=to, from_=from_)
+        found = translator.translate([texts] if isinstance(texts, str) else texts, options, to=to, from_=from_)
     return found[0] if isinstance(texts, str) else found
 
 
 def _list_of_texts(name: str, values: Sequence[str]) -> list[str]:
     """Return `values` as a list. NmtError that mentions their `name` if they are not a sequence of str."""
     if isinstance(values, str | bytes):
-        hint = "put it into a list: translator.translate([text])"
+        hint = "put it into a list: [text]"
         raise NmtError(f"{name} must be a list of str, not a single {type(values).__name__}", hint=hint)
     values = list(values)
     for number, value in enumerate(values, 1):

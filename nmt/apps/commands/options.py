@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from pydantic import ValidationError
@@ -18,6 +18,7 @@ from nmt.base.machine import request_exact_mkl
 from nmt.config import SearchOptions
 from nmt.config.load import load_search
 from nmt.config.search import MAX_BEAM_SIZE, MAX_HYPOTHESES, MAX_LENGTH_PENALTY
+from nmt.decoding.engines.interface import DeviceName, EngineName, PrecisionName
 
 if TYPE_CHECKING:
     from nmt.apps.ray.ray_translator import RayTranslator
@@ -75,17 +76,17 @@ Overrides = Annotated[
     ),
 ]
 Precision = Annotated[
-    Literal["auto", "fp32", "bf16", "int8"],
+    PrecisionName,
     rare_option(
         help="auto: int8 with the native engine, unless it lowers the run's quality; with torch, bf16 on GPUs where it "
         "is faster, else fp32.",
     ),
 ]
 Engine = Annotated[
-    Literal["auto", "native", "torch"],
+    EngineName,
     rare_option(help="Engine. auto: native, the fastest on a CPU, if it supports the model; else torch."),
 ]
-Device = Annotated[Literal["auto", "cuda", "mps", "cpu"], rare_option(help="Device to run on.")]
+Device = Annotated[DeviceName, rare_option(help="Device to run on.")]
 To = Annotated[
     str | None,
     typer.Option(
@@ -216,7 +217,7 @@ def find_models(models: list[str] | None, checkpoint: str | None = None) -> Sequ
 
 
 def load_translator(
-    models: Sequence[RunDir], engine: str, device: str, precision: str, *, scores: bool = False
+    models: Sequence[RunDir], engine: EngineName, device: DeviceName, precision: PrecisionName, *, scores: bool = False
 ) -> Translator:
     """Load what `find_models` found, with the fastest environment settings; with scores, or without."""
     request_exact_mkl()
@@ -230,9 +231,9 @@ def load_translator(
 @contextmanager
 def open_translator(
     models: Sequence[RunDir],
-    engine: str,
-    device: str,
-    precision: str,
+    engine: EngineName,
+    device: DeviceName,
+    precision: PrecisionName,
     ray: str | None,
     ray_workers: int | None,
     *,

@@ -39,24 +39,24 @@ class HfConfig(BaseModel):
     name: ClassVar[str]
     tokenizer_files: ClassVar[tuple[str, ...]]
 
-    d_model: int = Field(1024, ge=2, le=16_384)
+    d_model: int = Field(default=1024, ge=2, le=16_384)
     encoder_layers: NumLayers = 12
     decoder_layers: NumLayers = 12
     encoder_attention_heads: Count = 16
     decoder_attention_heads: Count = 16
-    encoder_ffn_dim: int = Field(4096, ge=1, le=262_144)
-    decoder_ffn_dim: int = Field(4096, ge=1, le=262_144)
+    encoder_ffn_dim: int = Field(default=4096, ge=1, le=262_144)
+    decoder_ffn_dim: int = Field(default=4096, ge=1, le=262_144)
     activation_function: str = "gelu"
-    max_position_embeddings: int = Field(1024, ge=2, le=32_768)
+    max_position_embeddings: int = Field(default=1024, ge=2, le=32_768)
     dropout: Rate = 0.1
     attention_dropout: Rate = 0.0
-    vocab_size: int = Field(58_101, ge=4, le=1_000_000)
+    vocab_size: int = Field(default=58_101, ge=4, le=1_000_000)
     pad_token_id: TokenId = 58_100
     eos_token_id: TokenId = 0
     decoder_start_token_id: TokenId = 58_100
     scale_embedding: bool = False
     tie_word_embeddings: bool = True
-    decoder_vocab_size: int | None = Field(None, ge=4, le=1_000_000)
+    decoder_vocab_size: int | None = Field(default=None, ge=4, le=1_000_000)
     share_encoder_decoder_embeddings: bool = True
 
     @property
@@ -100,7 +100,7 @@ class PegasusConfig(HfConfig):
     name = "Pegasus"
     tokenizer_files = MarianConfig.tokenizer_files  # models with a tokenizer of Pegasus summarize, and are not imported
 
-    vocab_size: int = Field(50_265, ge=4, le=1_000_000)
+    vocab_size: int = Field(default=50_265, ge=4, le=1_000_000)
     pad_token_id: TokenId = 0
     eos_token_id: TokenId = 1
     decoder_start_token_id: TokenId = 0
@@ -114,8 +114,8 @@ class M2M100Config(HfConfig):
     tokenizer_files = ("sentencepiece.bpe.model",)  # M2M-100 also has vocab.json, NLLB does not
 
     activation_function: str = "relu"
-    d_model: int = Field(1024, ge=4, le=16_384)
-    vocab_size: int = Field(128_112, ge=4, le=1_000_000)
+    d_model: int = Field(default=1024, ge=4, le=16_384)
+    vocab_size: int = Field(default=128_112, ge=4, le=1_000_000)
     attention_dropout: Rate = 0.1
     pad_token_id: TokenId = 1
     eos_token_id: TokenId = 2
@@ -133,8 +133,8 @@ class GenerationConfig(BaseModel):
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
-    num_beams: int = Field(1, ge=1, le=1000)
-    length_penalty: float = Field(1.0, ge=0.0, le=5.0)
+    num_beams: int = Field(default=1, ge=1, le=1000)
+    length_penalty: float = Field(default=1.0, ge=0.0, le=5.0)
     early_stopping: bool | str | None = False
 
 

@@ -25,6 +25,7 @@ from nmt.config.corpora import ParallelFiles
 from nmt.config.dump import with_values
 from nmt.config.nodes import read_tree
 from nmt.data.read.lines import read_lines
+from nmt.decoding.engines.interface import DeviceName, PrecisionName
 from nmt.training.interrupt import Interrupt
 from nmt.translation import LanguagePair, Translator
 
@@ -52,8 +53,8 @@ def distill(
     n_best: int = 1,
     mix_original: float = 0.0,
     overrides: Sequence[str] = (),
-    device: str = "auto",
-    precision: str = "auto",
+    device: DeviceName = "auto",
+    precision: PrecisionName = "auto",
     resume: bool = False,
     overwrite: bool = False,
     interrupt: Interrupt | None = None,
@@ -185,7 +186,12 @@ def _student_config(
 
 
 def _translate_all(
-    teachers: list[RunDir], parts: list[Part], folder: Path, options: SearchOptions, device: str, precision: str
+    teachers: list[RunDir],
+    parts: list[Part],
+    folder: Path,
+    options: SearchOptions,
+    device: DeviceName,
+    precision: PrecisionName,
 ) -> None:
     missing = [part for part in parts if not part.hyp.exists()]
     if missing:

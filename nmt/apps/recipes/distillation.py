@@ -28,6 +28,7 @@ from nmt.data.read.lines import count_lines, read_lines
 from nmt.data.read.pairs import SentencePair
 from nmt.data.store.mixing import corpus_weights
 from nmt.data.store.report import SPLITS, Split
+from nmt.decoding.engines.interface import DeviceName, PrecisionName
 from nmt.evaluation.model_comparison import SetComparison, as_json, compare_on
 from nmt.evaluation.test_sets import translate_lines
 from nmt.training.corpus.corpus import Corpus, with_both_sides
@@ -199,7 +200,7 @@ class Comparison(NamedTuple):
 
 
 def compare_with_teacher(
-    teachers: Sequence[RunDir], student: RunDir, device: str = "auto", precision: str = "auto"
+    teachers: Sequence[RunDir], student: RunDir, device: DeviceName = "auto", precision: PrecisionName = "auto"
 ) -> Comparison:
     """Score teacher and student on the student's validation and test sets; time both, alternating, on the test set."""
     direction = student.config().data.directions[0]

@@ -46,17 +46,27 @@ class TranslateBody(BaseModel):
     q: str | list[str] = Field(description="text, or texts, to translate", json_schema_extra=_NOT_EMPTY)
     source: Code = Field(description="source language, or auto")
     target: Code = Field(description="target language")
-    format: Literal["text", "html"] = Field("text", description="html: translate the text between tags, keep the tags")
-    alternatives: int = Field(0, ge=0, le=MAX_ALTERNATIVES, description="other translations of each text")
+    format: Literal["text", "html"] = Field(
+        default="text", description="html: translate the text between tags, keep the tags"
+    )
+    alternatives: int = Field(default=0, ge=0, le=MAX_ALTERNATIVES, description="other translations of each text")
     api_key: Key = ""
-    model: str = Field("", description="name of a model; default: the first one for the languages")
-    stream: bool = Field(False, description="respond with one line of JSON per sentence, as soon as it is translated")
+    model: str = Field(default="", description="name of a model; default: the first one for the languages")
+    stream: bool = Field(
+        default=False, description="respond with one line of JSON per sentence, as soon as it is translated"
+    )
     glossary: dict[str, str] = Field(
         default_factory=dict, max_length=MAX_TERMS, description="terms, each with its translation"
     )
-    details: bool = Field(False, description="in a stream: words, their alignment, and the model's confidence in each")
-    draft: str = Field("", description="a translation to expect, if q is one text; saves time and changes no answer")
-    flags: bool = Field(False, description="check the translation: the field flags of the answer says what looks wrong")
+    details: bool = Field(
+        default=False, description="in a stream: words, their alignment, and the model's confidence in each"
+    )
+    draft: str = Field(
+        default="", description="a translation to expect, if q is one text; saves time and changes no answer"
+    )
+    flags: bool = Field(
+        default=False, description="check the translation: the field flags of the answer says what looks wrong"
+    )
 
 
 class SuggestBody(BaseModel):
@@ -83,7 +93,7 @@ class FileBody(BaseModel):
     source: Code = Field(description="source language, or auto")
     target: Code = Field(description="target language")
     api_key: Key = ""
-    glossary: str = Field("", description="terms: one per line, a tab, its translation; as text or as a file")
+    glossary: str = Field(default="", description="terms: one per line, a tab, its translation; as text or as a file")
 
 
 class ContentPart(BaseModel):
@@ -107,18 +117,20 @@ class ChatBody(BaseModel):
 
     model: str = Field(description="a model or a direction of /v1/models", max_length=300)
     messages: list[Message] = Field(description="the last user message is translated", min_length=1)
-    n: int | None = Field(None, ge=1, le=MAX_ALTERNATIVES + 1, description="translations, best first")
-    stream: bool | None = Field(None, description="send the translation sentence by sentence")
-    flags: bool | None = Field(None, description="check the translation; not a field of OpenAI's own")
+    n: int | None = Field(default=None, ge=1, le=MAX_ALTERNATIVES + 1, description="translations, best first")
+    stream: bool | None = Field(default=None, description="send the translation sentence by sentence")
+    flags: bool | None = Field(default=None, description="check the translation; not a field of OpenAI's own")
 
 
 class DeepLOptions(BaseModel):
     """The fields of both texts and documents in DeepL's API; other fields, such as context, are ignored."""
 
     target_lang: Code
-    source_lang: Code | None = Field(None, description="default: detected")
+    source_lang: Code | None = Field(default=None, description="default: detected")
     formality: Literal["default", "more", "less", "prefer_more", "prefer_less"] | None = None
-    glossary_id: str | None = Field(None, max_length=100, description="a glossary of /v2/glossaries; needs source_lang")
+    glossary_id: str | None = Field(
+        default=None, max_length=100, description="a glossary of /v2/glossaries; needs source_lang"
+    )
     auth_key: Key = ""
 
 
@@ -126,10 +138,12 @@ class DeepLBody(DeepLOptions):
     """The body of /v2/translate."""
 
     text: str | list[str] = Field(description="text, or texts, to translate", json_schema_extra=_NOT_EMPTY)
-    tag_handling: Literal["xml", "html"] | None = Field(None, description="keep the tags of texts that have some")
-    ignore_tags: str | list[str] = Field("", description="XML elements that are not translated")
-    splitting_tags: str | list[str] = Field("", description="XML elements that end sentences")
-    flags: bool = Field(False, description="check the translation; not a field of DeepL's own")
+    tag_handling: Literal["xml", "html"] | None = Field(
+        default=None, description="keep the tags of texts that have some"
+    )
+    ignore_tags: str | list[str] = Field(default="", description="XML elements that are not translated")
+    splitting_tags: str | list[str] = Field(default="", description="XML elements that end sentences")
+    flags: bool = Field(default=False, description="check the translation; not a field of DeepL's own")
 
 
 class DeepLFile(DeepLOptions):

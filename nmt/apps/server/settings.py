@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from nmt.decoding.engines.interface import DeviceName, EngineName, PrecisionName
+
 MAX_ALTERNATIVES = 10  # maximum number of alternatives per request. The beam has one more hypothesis
 
 MAX_TERMS = 1000  # maximum number of glossary terms per request
@@ -26,6 +28,6 @@ class Settings:
     allow_origin: str = ""  # the web pages of this origin may use the server; *: all pages
     corrections: Path | None = None  # TMX file that collects corrections; None: they are not accepted
     tm: str = ""  # TMX file, the translation memory of all clients that have none of their own
-    engine: str = "auto"
-    device: str = "auto"
-    precision: str = "auto"
+    engine: EngineName = "auto"
+    device: DeviceName = "auto"
+    precision: PrecisionName = "auto"

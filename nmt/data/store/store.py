@@ -44,7 +44,7 @@ class StoreInfo(Section):
     tgt_vocab_size: int = Field(ge=1)
     counts: CorpusCounts
     corpora: tuple[Annotated[int, Field(ge=0)], ...] = Field(
-        (), description="number of pairs of each corpus, in order; empty: there is only one corpus"
+        default=(), description="number of pairs of each corpus, in order; empty: there is only one corpus"
     )
 
 

@@ -51,15 +51,20 @@ class TextStatistics(Section, strict=True, extra="ignore"):
     pairs: int = Field(ge=1, description="pairs counted")
     src_sentences: list[int] = Field(description="sources with 1, 2, … sentences; the last: that many or more")
     tgt_sentences: list[int] = Field(description="targets with 1, 2, … sentences; the last: that many or more")
-    without_letters: int = Field(0, ge=0, description="sources without letters, such as numbers")
-    in_capitals: int = Field(0, ge=0, description="sources in capital letters")
-    with_numbers: int = Field(0, ge=0, description="pairs with numbers of two digits or more")
-    numbers_kept: int = Field(0, ge=0, description="of these: pairs with the same numbers on both sides")
-    chars_per_token: float = Field(0.0, ge=0.0, description="characters per token that 99.5% of sources reach")
+    without_letters: int = Field(default=0, ge=0, description="sources without letters, such as numbers")
+    in_capitals: int = Field(default=0, ge=0, description="sources in capital letters")
+    with_numbers: int = Field(default=0, ge=0, description="pairs with numbers of two digits or more")
+    numbers_kept: int = Field(default=0, ge=0, description="of these: pairs with the same numbers on both sides")
+    chars_per_token: float = Field(default=0.0, ge=0.0, description="characters per token that 99.5% of sources reach")
     placeholders_copied: float | None = Field(
-        None, ge=0.0, le=1.0, description="share of the placeholders in validation sources that the model copies"
+        default=None,
+        ge=0.0,
+        le=1.0,
+        description="share of the placeholders in validation sources that the model copies",
     )
-    confidence: Confidence | None = Field(None, description="what the model's scores say about quality; null: unknown")
+    confidence: Confidence | None = Field(
+        default=None, description="what the model's scores say about quality; null: unknown"
+    )
 
     @classmethod
     def from_few(cls, pairs: Iterable[tuple[str, str]]) -> TextStatistics | None:

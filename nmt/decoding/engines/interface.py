@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
 from nmt.base.errors import NmtError
 from nmt.config import SearchOptions
@@ -12,6 +12,10 @@ from nmt.decoding.hypothesis import Hypothesis
 
 if TYPE_CHECKING:
     from nmt.model.recording import AttentionWeights  # of tensors
+
+EngineName = Literal["auto", "native", "torch"]
+PrecisionName = Literal["auto", "fp32", "bf16", "int8"]
+DeviceName = Literal["auto", "cuda", "mps", "cpu"]
 
 Input = TypeVar("Input")
 Output = TypeVar("Output")

@@ -6,12 +6,13 @@ import logging
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import get_args
 
 from nmt.artifacts.rundir import RunDir
-from nmt.base.errors import NmtError, missing_torch
+from nmt.base.errors import NmtError, missing_torch, require_one_of
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.decoding.engines import native_engine
-from nmt.decoding.engines.interface import Engine
+from nmt.decoding.engines.interface import DeviceName, Engine, EngineName, PrecisionName
 from nmt.decoding.engines.native_engine import NativeEngine, NativePrecision
 
 log = logging.getLogger(__name__)
@@ -23,9 +24,9 @@ NOT_BUILT = "the native decoder was not built when nmt was installed (it needs a
 def load_engine(
     runs: Sequence[RunDir],
     tokenizers: TokenizerPair,
-    engine: str = "auto",
-    device: str = "auto",
-    precision: str = "auto",
+    engine: EngineName = "auto",
+    device: DeviceName = "auto",
+    precision: PrecisionName = "auto",
     *,
     scores: bool = True,
 ) -> Engine:
@@ -35,8 +36,11 @@ def load_engine(
     warning says so, and torch computes in fp32. The precision auto is int8 in the native engine, unless the measurement
     at the end of training found that int8 costs this run too much quality; in torch it is bf16 on a GPU that is faster
     with it, else fp32. Without `scores`, the native engine computes scores only if the search needs them. NmtError if
-    the engine does not support this device, precision or model.
+    there is no such engine, device or precision, or the engine does not support this device, precision or model.
     """
+    require_one_of("engine", engine, get_args(EngineName))
+    require_one_of("device", device, get_args(DeviceName))
+    require_one_of("precision", precision, get_args(PrecisionName))
     obstacle = obstacle_to_native(runs, device, precision)
     if engine == "native" and obstacle:
         message = obstacle if obstacle == NOT_BUILT else f"the native engine does not support {obstacle}"

@@ -1,0 +1,109 @@
+"""What a program gets that calls the public interface with a wrong name or a value of another kind."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import nmt
+
+ROOT = Path(__file__).parents[1]
+DIGITS = ROOT / "tests" / "models" / "digits"
+
+
+@pytest.fixture(scope="module")
+def translator() -> Iterator[nmt.Translator]:
+    with nmt.Translator.load(DIGITS) as loaded:
+        yield loaded
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ({"engine": "natve"}, "unknown engine 'natve'\n  did you mean 'native'? choose from auto, native, torch"),
+        ({"engine": ""}, "unknown engine ''\n  choose from auto, native, torch"),
+        ({"precision": "int9"}, "unknown precision 'int9'\n  did you mean 'int8'? choose from auto, fp32, bf16, int8"),
+        ({"precision": "fp64"}, "unknown precision 'fp64'\n  choose from auto, fp32, bf16, int8"),
+        ({"device": "tpu"}, "unknown device 'tpu'\n  did you mean 'cpu'? choose from auto, cuda, mps, cpu"),
+        ({"device": None}, "unknown device None\n  choose from auto, cuda, mps, cpu"),
+    ],
+)
+def test_a_name_that_does_not_exist_is_refused_with_those_that_do(names, message):
+    with pytest.raises(nmt.NmtError) as error:
+        nmt.Translator.load(DIGITS, **names)
+    assert str(error.value) == message
+
+
+def test_an_empty_list_of_models_is_refused():
+    with pytest.raises(nmt.RunError, match="an empty list names no model"):
+        nmt.Translator.load([])
+
+
+def test_a_list_of_paths_is_an_ensemble_and_a_run_may_be_named_by_a_str():
+    with nmt.Translator.load([str(DIGITS), DIGITS]) as ensemble:
+        assert ensemble.translate(["7319"])[0].text == "9137"
+    assert nmt.RunDir(str(DIGITS)).config() == nmt.RunDir(DIGITS).config()
+
+
+def test_a_text_in_place_of_a_list_is_not_scored_letter_by_letter(translator):
+    with pytest.raises(nmt.NmtError, match="sources must be a list of str, not a single str"):
+        translator.score("7319", "9137")
+    with pytest.raises(nmt.NmtError, match="targets must be a list of str, not a single str"):
+        translator.score(["7319"], "9137")
+    with pytest.raises(nmt.NmtError, match="1 sources but 2 targets"):
+        translator.score(["7319"], ["9137", "7319"])
+
+
+def test_options_and_terms_may_be_mappings(translator):
+    by_mapping = translator.translate(["7319"], {"beam_size": 3, "num_hypotheses": 2}, glossary={"7": "8"})
+    options = translator.options.changed(beam_size=3, num_hypotheses=2)
+    assert by_mapping == translator.translate(["7319"], options, glossary=nmt.Glossary({"7": "8"}))
+    assert translator.translate(["7319"], {}) == translator.translate(["7319"])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"beem_size": 3}, "unknown option beem_size\n  did you mean 'beam_size'?"),
+        ({"beam_size": "wide"}, "beam_size: "),
+        ({"beam_size": 1, "num_hypotheses": 3}, "Value error, 3 hypotheses need a beam of that size; it is 1"),
+    ],
+)
+def test_options_that_cannot_be_used_are_refused_by_every_door(translator, options, message):
+    for ask in (
+        lambda: translator.translate(["7319"], options),
+        lambda: nmt.translate("7319", DIGITS, **options),
+        lambda: nmt.evaluate(DIGITS, **options),
+    ):
+        with pytest.raises(nmt.NmtError) as error:
+            ask()
+        assert str(error.value).startswith(message)
+
+
+def test_an_evaluation_takes_one_metric_by_name_and_refuses_unknown_sets_and_metrics(tmp_path):
+    run = shutil.copytree(DIGITS, tmp_path / "digits")
+    assert [score.name for score in nmt.evaluate(run, metrics="chrf").scores] == ["chrF2"]
+    with pytest.raises(nmt.NmtError, match=r"unknown split 'dev'\n  choose from valid, test"):
+        nmt.evaluate(run, split="dev")
+    with pytest.raises(nmt.NmtError, match="unknown metric blue"):
+        nmt.evaluate(run, metrics="blue")
+
+
+def test_a_function_that_needs_pytorch_says_so_without_it():
+    program = (
+        "import sys; sys.modules['torch'] = None\n"
+        "import nmt\n"
+        "for name in ('train', 'adapt', 'distill'):\n"
+        "    try: getattr(nmt, name)\n"
+        "    except nmt.NmtError as error: print(error)\n"
+        "print(nmt.translate('7319', sys.argv[1]))"
+    )
+    done = subprocess.run([sys.executable, "-c", program, DIGITS], capture_output=True, text=True, cwd=ROOT)
+    lines = done.stdout.splitlines()
+    assert lines[0] == "nmt.train needs PyTorch, which is not installed", done.stderr
+    assert lines[-1] == "9137"
