@@ -119,3 +119,9 @@ def product_rate(device: torch.device, dtype: torch.dtype, size: int = 0) -> flo
             raise
         return product_rate(device, dtype, size // 2)
     return 2.0 * size**3 / min(seconds[1:])
+
+
+def is_out_of_memory(error: RuntimeError) -> bool:
+    """Return whether an error of torch says that a device or the host has too little memory for a tensor."""
+    signs = ("out of memory", "not enough memory", "can't allocate memory", "_ALLOC_FAILED")
+    return isinstance(error, torch.OutOfMemoryError) or any(sign in str(error) for sign in signs)

@@ -175,6 +175,12 @@ class StepRecordings:
             while sum(free.num_bytes for free in self._free) > self.max_bytes:
                 del self._free[0]
 
+    def forget(self) -> None:
+        """Drop all steps that are not in use, and free their memory."""
+        with self._lock:
+            self._free.clear()
+        torch.cuda.empty_cache()
+
     def try_to_record(self, static: StaticStep, step: Step, last: Tensor, log_probs: Tensor) -> None:
         """Record `step` on the caches of `static`. If that fails, log a warning and never record again."""
         try:

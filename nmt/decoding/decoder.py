@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nmt.base.special_tokens import PAD_ID
-from nmt.decoding.cuda_graphs import CudaGraphStep, Sources, StepRecordings, rounded_up
+from nmt.decoding.cuda_graphs import CudaGraphStep, Sources, Step, StepRecordings, rounded_up
 from nmt.model.cache import KVCache, PreallocatedKVCache, rows_of
 from nmt.model.kernels.packing import Packing
 from nmt.model.masks import AttentionMask
@@ -94,15 +94,18 @@ class Decoder:
             packing = None
         sources = [_encode(model, src, packing, self.num_sentences) for model in models]
         self.excluded: Tensor | None = None  # [B, V]: tokens that are not in a sentence's shortlist
-        self.caches: list[PreallocatedKVCache] = []
         self.graph_step: CudaGraphStep | None = None
+        self._caches: Sequence[PreallocatedKVCache | CudaGraphStep]
+        self._compute: Step
         if recordings is None:
-            self.caches = [
+            caches = [
                 PreallocatedKVCache(cross, AttentionMask(bias), max_len, beam_size=beam_size) for cross, bias in sources
             ]
+            self._caches, self._compute = caches, functools.partial(_compute_step, models, caches)
         else:
             compute = functools.partial(_compute_step, models)
-            self.graph_step = CudaGraphStep(recordings, compute, sources, max_len, beam_size)
+            self.graph_step = self._compute = CudaGraphStep(recordings, compute, sources, max_len, beam_size)
+            self._caches = [self.graph_step]
 
     def restrict(self, shortlists: Sequence[Sequence[int]]) -> None:
         """Restrict the first sentences to the tokens of their shortlists, whose probabilities then sum to 1."""
@@ -114,8 +117,7 @@ class Decoder:
 
     def step(self, last: Tensor) -> Tensor:
         """Return the log-probabilities [R, V], fp32, of the tokens after `last` [R], which is bos at first."""
-        step = self.graph_step or functools.partial(_compute_step, self.models, self.caches)
-        log_probs = step(last)
+        log_probs = self._compute(last)
         if self.excluded is None:
             return log_probs
         excluded = self.excluded.repeat_interleave(self.beam_size, 0)
@@ -133,7 +135,7 @@ class Decoder:
         if num_kept > max_share * self.num_sentences:
             return None
         kept = (~running).to(torch.uint8).argsort(stable=True)[:num_kept]
-        for cache in self.caches if self.graph_step is None else [self.graph_step]:
+        for cache in self._caches:
             cache.select_sentences(kept)
         self.num_sentences = num_kept
         if self.excluded is not None:
@@ -142,7 +144,7 @@ class Decoder:
 
     def copy_rows(self, source: Tensor, target: Tensor) -> None:
         """Copy the target positions of row `source[i]` to row `target[i]`. No row may occur in both arguments."""
-        for cache in self.caches if self.graph_step is None else [self.graph_step]:
+        for cache in self._caches:
             cache.copy_rows(source, target)
 
 

@@ -82,7 +82,6 @@ def fit_into_memory(training: Training) -> None:
     num_rows = max(1, batch_tokens // max(src_len, tgt_len))
     src, tgt = (torch.full((num_rows, length), EOS_ID) for length in (src_len, tgt_len))
     step.dry_run(Batch.from_ids(src, tgt, tgt))
-    training.validator.dry_run(training.model, src_len)
     set_random_state(training.setup.device, random)
     step.recorded = None
     if training.in_blocks and step.num_micro_batches == 1:

@@ -11,7 +11,6 @@ from typing import NamedTuple
 import torch
 
 from nmt.artifacts.rundir import DirectedPairs
-from nmt.base.special_tokens import EOS_ID
 from nmt.config import Config
 from nmt.data.store.batching import Batch, collate, fill_batches
 from nmt.data.text.tags import language_prefix, target_prefix
@@ -24,8 +23,6 @@ from nmt.model.kernels.chunked_loss import projected_token_loss, with_bias
 from nmt.model.transformer import Transformer
 from nmt.training.update.distributed import ProcessGroup
 from nmt.translation import LanguagePair, Translation, Translator
-from nmt.translation.retries import RETRY_BEAM_SIZE
-from nmt.translation.segments import MAX_BATCH_SENTENCES
 
 _LOSS_TOKENS = 4096  # batch size for computing the loss if training chooses its batches by memory
 
@@ -91,19 +88,6 @@ class Validator:
         for start, share in enumerate(self.group.gather([translation.text for translation in translations])):
             texts[start::count] = share
         return texts
-
-    def dry_run(self, model: Transformer, src_len: int) -> None:
-        """Translate a batch of the longest sources, so that insufficient memory shows at once."""
-        was_training = model.training
-        model.eval()
-        with self._translator(TorchEngine([model], self.tokenizers)) as translator:
-            options = translator.options
-            if translator.segmenter.protects(options):  # beam search is used if the output lost a protected span
-                options = options.changed(beam_size=RETRY_BEAM_SIZE, num_hypotheses=RETRY_BEAM_SIZE)
-            num_sources = max(len(pairs.sources) for pairs in self.sets)
-            num_rows = max(1, min(MAX_BATCH_SENTENCES, num_sources, options.batch_tokens // src_len))
-            translator.engine.search([[EOS_ID] * (src_len - 1)] * num_rows, options)
-        model.train(was_training)
 
     def translate(self, engine: Engine) -> tuple[float, list[list[Translation]]]:
         """Translate all sets with `engine`, in this rank alone; close the engine, return BLEU and the translations."""

@@ -11,7 +11,7 @@ import torch
 
 from nmt.artifacts.checkpoint import load_model
 from nmt.artifacts.rundir import RunDir
-from nmt.base.device import DTYPES, choose_device, choose_precision
+from nmt.base.device import DTYPES, choose_device, choose_precision, is_out_of_memory
 from nmt.base.errors import NmtError
 from nmt.base.special_tokens import BOS_ID, EOS_ID
 from nmt.config import SearchOptions
@@ -110,9 +110,35 @@ class TorchEngine:
         """Implement `Engine.search`; `drafts` do not make it faster. NmtError for `terms`."""
         if terms is not None:
             raise NmtError("the engine torch does not support terms")
-        if not sources:
+        every = [()] * len(sources) if prefixes is None else prefixes
+
+        def search(rows: slice) -> list[list[Hypothesis]]:
+            return self._search(sources[rows], options, every[rows], None if draws is None else draws[rows])
+
+        return self._within_memory(search, slice(0, len(sources)))
+
+    def _within_memory(self, work: Callable[[slice], list[Output]], rows: slice) -> list[Output]:
+        """Return the results of `work` for `rows`: for each half by itself if there is no memory for all of them."""
+        if rows.start == rows.stop:
             return []
-        prefixes = [()] * len(sources) if prefixes is None else prefixes
+        try:
+            return work(rows)
+        except RuntimeError as error:
+            if not is_out_of_memory(error):
+                raise
+            if rows.stop - rows.start == 1:
+                hint = "free memory, lower decoding.beam_size, or use another device (--device cpu)"
+                raise NmtError("not enough memory even for a single sentence", hint=hint) from error
+        # Here, not above: until then, the error keeps all that the work has allocated.
+        if self.recordings is not None:
+            self.recordings.forget()
+        middle = (rows.start + rows.stop) // 2
+        first = self._within_memory(work, slice(rows.start, middle))
+        return first + self._within_memory(work, slice(middle, rows.stop))
+
+    def _search(
+        self, sources: Sequence[Ids], options: SearchOptions, prefixes: Sequence[Ids], draws: Sequence[int] | None
+    ) -> list[list[Hypothesis]]:
         device = self.device
         limits = output_limits(sources, options, prefixes, self.max_src_len, self.max_tgt_len, self.num_tags)
         src = collate_sources(sources, self.max_src_len).to(device)
@@ -136,6 +162,9 @@ class TorchEngine:
     @torch.inference_mode()
     def score(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[list[float]]:
         """Implement `Engine.score`; the probabilities of an ensemble are the mean over its models."""
+        return self._within_memory(lambda rows: self._score(sources[rows], targets[rows]), slice(0, len(sources)))
+
+    def _score(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[list[float]]:
         device = self.device
         src = collate_sources(sources, self.max_src_len).to(device)
         wanted = [[*target, EOS_ID][: self.max_tgt_len] for target in targets]

@@ -37,10 +37,9 @@ class Step:
         Return (this rank's sum of the loss in nats, norm of the gradient before clipping), on the device. If a rank
         runs out of memory, all ranks halve their batches from then on, and repeat the update.
         """
-        if self.recorded is not None:
-            with tf32_products(self.device):
-                return self._on_block(self.recorded, batches, num_tokens, lr, label_smoothing)
         with tf32_products(self.device):
+            if self.recorded is not None:
+                return self._on_block(self.recorded, batches, num_tokens, lr, label_smoothing)
             loss_sum = self._within_memory(batches, num_tokens, label_smoothing, self.group)
         self.optimizer.sum_gradients(self.group)
         # All ranks must decide the same, so they decide by the norm alone, which they share.
@@ -84,9 +83,7 @@ class Step:
     ) -> Tensor:
         """Compute gradients, halving batches until they fit into the memory of every rank of `group`."""
         while True:
-            parts = list(batches)
-            if self.num_micro_batches > 1:
-                parts = [part for batch in batches for part in batch.cut(self.num_micro_batches)]
+            parts = [part for batch in batches for part in batch.cut(self.num_micro_batches)]
             loss_sum: Tensor | None = None
             try:
                 loss_sum = self._compute_gradients(parts, num_tokens, label_smoothing)

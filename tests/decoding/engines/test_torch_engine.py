@@ -52,6 +52,72 @@ def test_forced_scores_of_weights_that_are_not_finite_are_refused(digits_run):
         engine.score([[4, 5]], [[4]])
 
 
+class SmallDevice:
+    """Lets the layers of a model raise where more rows are computed at once than there is memory for."""
+
+    def __init__(self, model, most, error):
+        self.model, self.most, self.error, self.failures = model, most, error, 0
+
+    def __enter__(self):
+        self.hook = self.model.decoder_layers[0].register_forward_pre_hook(self.check)
+        return self
+
+    def __exit__(self, *exception):
+        self.hook.remove()
+
+    def check(self, layer, inputs):
+        if inputs[0].size(0) > self.most:
+            self.failures += 1
+            raise self.error
+
+
+NO_MEMORY = {
+    "GPU": torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."),
+    "Apple's GPU": RuntimeError("MPS backend out of memory (MPS allocated: 18.00 GB)."),
+    "CPU": RuntimeError("[enforce fail at alloc_cpu.cpp:124] err == 0. DefaultCPUAllocator: can't allocate memory"),
+    "library": RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+}
+MANY = [str(7 ** (number % 9 + 1) + number) for number in range(41)]
+
+
+@pytest.mark.parametrize("error", NO_MEMORY.values(), ids=NO_MEMORY)
+@pytest.mark.parametrize(
+    "options",
+    [SearchOptions(), SearchOptions(beam_size=3), SearchOptions(sample=True, num_hypotheses=2)],
+    ids=["greedy", "beam", "sampled"],
+)
+def test_a_batch_without_memory_for_all_is_searched_by_halves_with_the_same_outputs(translator, error, options):
+    engine, sources = translator.engine, sources_of(translator, MANY)
+    prefixes, draws = [source[-1:] if i % 3 else [] for i, source in enumerate(sources)], list(range(41))
+    whole = engine.search(sources, options, prefixes, draws)
+    with SmallDevice(engine.models[0], 20, error) as small:
+        assert engine.search(sources, options, prefixes, draws) == whole
+    assert small.failures > 1
+
+
+def test_forced_scores_without_memory_for_all_are_computed_by_halves(translator, engine):
+    sources = sources_of(translator, MANY)
+    whole = engine.score(sources, sources)
+    with SmallDevice(engine.models[0], 6, NO_MEMORY["GPU"]):
+        for found, expected in zip(engine.score(sources, sources), whole, strict=True):
+            assert found == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_single_sentence_without_memory_for_it_is_one_error(translator, engine):
+    with SmallDevice(engine.models[0], 0, NO_MEMORY["GPU"]) as small:
+        for work in (lambda: engine.search([[4], [5]], SearchOptions()), lambda: engine.score([[4], [5]], [[4], [4]])):
+            with pytest.raises(NmtError, match=r"not enough memory even for a single sentence\n  .*beam_size"):
+                work()
+    assert small.failures == 4
+
+
+def test_other_errors_of_torch_are_raised_as_they_are(engine):
+    device = SmallDevice(engine.models[0], 0, RuntimeError("device-side assert"))
+    with device as small, pytest.raises(RuntimeError, match="device-side assert"):
+        engine.search([[4], [5]], SearchOptions())
+    assert small.failures == 1
+
+
 def sources_of(translator, texts=("123", "98765", "4")):
     return [translator.tokenizers.src.encode(text) for text in texts]
 
