@@ -2,6 +2,7 @@
 
     python scripts/guards.py            # prints the table of docs/reliability.md
     python scripts/guards.py --write    # and writes it there
+    python scripts/guards.py corrections export.py  # only the guards with one of these in their names or files
 
 Each guard consists of a piece of source code and its replacement. Exit code 1 if a test fails with all guards in place,
 or passes without its guard.
@@ -210,6 +211,184 @@ GUARDS = [
         "False",
         "tests/apps/commands/test_translate_text.py::test_an_output_is_not_continued_with_weights_that_were_trained_anew",
     ),
+    Guard(
+        "only a pair of the memory with the same source stands for a translation",
+        "nmt/translation/rounds.py",
+        "match.similarity == 1 and ",
+        "",
+        "tests/translation/test_memory.py::test_a_known_text_is_not_translated_and_the_others_are_as_without_a_memory",
+    ),
+    Guard(
+        "a pair of the memory stands for a translation only with the prefix that is asked for",
+        "nmt/translation/rounds.py",
+        " and match.target.startswith(prefix)",
+        "",
+        "tests/translation/test_chain.py::test_a_known_translation_without_the_prefix_is_only_a_draft",
+    ),
+    Guard(
+        "of pairs with one source in a memory, the last counts",
+        "nmt/translation/memory.py",
+        "for source, target in pairs if source",
+        "for source, target in reversed([*pairs]) if source",
+        "tests/translation/test_memory.py::test_the_same_source_is_found_with_its_last_target",
+    ),
+    Guard(
+        "a source that differs too much is no match",
+        "nmt/translation/memory.py",
+        ", score_cutoff=MIN_SIMILARITY",
+        "",
+        "tests/translation/test_memory.py::test_the_most_similar_source_is_found_and_none_that_differs_too_much",
+    ),
+    Guard(
+        "of a memory, the pairs in the languages of the model are read",
+        "nmt/translation/memory.py",
+        ".model_copy(update=languages)",
+        "",
+        "tests/translation/test_memory.py::test_the_command_reads_the_units_with_its_languages",
+    ),
+    Guard(
+        "a file of corrections by another program is left as it is",
+        "nmt/apps/server/corrections.py",
+        "                if not (content.startswith(_HEAD) or _HEAD.startswith(content)):\n",
+        "                if False:\n",
+        "tests/apps/server/test_corrections.py::"
+        "test_a_file_of_another_program_is_left_as_it_is_and_a_full_one_takes_no_more",
+    ),
+    Guard(
+        "the corrections before one that was cut off are kept",
+        "nmt/apps/server/corrections.py",
+        "max(content.rfind(_END_OF_UNIT) + len(_END_OF_UNIT), len(_HEAD))",
+        "len(_HEAD)",
+        "tests/apps/server/test_corrections.py::test_a_correction_that_was_cut_off_is_removed_wherever_the_cut_was",
+    ),
+    Guard(
+        "two servers do not write one file of corrections at once",
+        "nmt/apps/server/corrections.py",
+        "            if not try_lock(file.fileno()):\n",
+        "            if False:\n",
+        "tests/apps/server/test_corrections.py::test_two_servers_may_have_one_file_and_take_turns",
+    ),
+    Guard(
+        "a file of corrections has a largest size",
+        "nmt/apps/server/corrections.py",
+        "            if end + len(unit) > MAX_BYTES:\n",
+        "            if False:\n",
+        "tests/apps/server/test_corrections.py::"
+        "test_a_file_of_another_program_is_left_as_it_is_and_a_full_one_takes_no_more",
+    ),
+    Guard(
+        "characters that XML cannot hold are left out of corrections",
+        "nmt/apps/server/corrections.py",
+        "_NOT_IN_XML.sub('', text)",
+        "text",
+        "tests/apps/server/test_corrections.py::test_corrections_are_kept_from_one_start_to_the_next",
+    ),
+    Guard(
+        "a term has one translation",
+        "nmt/data/text/glossary.py",
+        "        if (known := self._targets.setdefault(source, target)) != target:\n",
+        "        if (known := self._targets.setdefault(source, target)) is None:\n",
+        "tests/data/text/test_glossary.py::test_a_fault_is_told_with_its_line",
+    ),
+    Guard(
+        "no term is found in a protected span",
+        "nmt/translation/texts.py",
+        "sorted([*spans, *symbols])",
+        "sorted(symbols)",
+        "tests/translation/test_glossary.py::test_protected_spans_and_tags_are_no_terms",
+    ),
+    Guard(
+        "no term is found inside a word",
+        "nmt/data/text/glossary.py",
+        "found[1] is not None and may_begin(text, start)",
+        "found[1] is not None",
+        "tests/data/text/test_glossary.py::test_a_term_is_found_at_the_boundaries_of_words_and_in_fitting_case",
+    ),
+    Guard(
+        "a translation must have each term as often as its source",
+        "nmt/data/text/glossary.py",
+        "            found[term.target] -= 1\n",
+        "            pass\n",
+        "tests/data/text/test_glossary.py::test_a_term_is_missed_if_its_translation_does_not_occur_as_often",
+    ),
+    Guard(
+        "a symbol of the annotation is no part of a term",
+        "nmt/data/text/glossary.py",
+        "        if symbol := next((symbol for symbol in TERM_SYMBOLS if symbol in text), None):\n",
+        "        if symbol := None:\n",
+        "tests/data/text/test_glossary.py::test_a_term_that_cannot_be_used_is_refused",
+    ),
+    Guard(
+        "a term that the translation lacks is said",
+        "nmt/translation/translation.py",
+        "missed_terms(terms, output) if terms else []",
+        "[]",
+        "tests/translation/test_glossary.py::test_terms_that_the_model_does_not_use_are_flagged",
+    ),
+    Guard(
+        "an output that lacks a term is searched again",
+        "nmt/translation/verdicts.py",
+        "missed_terms(segment.terms, text) if segment.terms else []",
+        "[]",
+        "tests/translation/test_glossary.py::test_a_better_hypothesis_is_sought_where_a_term_is_missed",
+    ),
+    Guard(
+        "a long text is split outside of its terms",
+        "nmt/translation/texts.py",
+        "sorted([*self.spans, *terms]) if self.terms else self.spans",
+        "self.spans",
+        "tests/translation/test_glossary.py::test_a_long_text_is_split_outside_of_its_terms",
+    ),
+    Guard(
+        "a term that the first of two models missed is said after the second",
+        "nmt/translation/rounds.py",
+        "union(missed_terms(into.terms_missed, out.text), missed)",
+        "missed",
+        "tests/translation/test_chain.py::test_a_term_that_the_first_model_misses_is_missed_unless_the_second_writes_it",
+    ),
+    Guard(
+        "an export that translates otherwise than its run does not appear",
+        "nmt/apps/interop/export.py",
+        '    require_agreement(found, reduced=quantization != "none")\n',
+        "",
+        "tests/apps/interop/test_export.py::test_an_export_that_does_not_agree_leaves_nothing",
+    ),
+    Guard(
+        "a difference that is no number does not agree",
+        "nmt/apps/interop/agreement.py",
+        "    if not found.largest_score_difference <= TOLERANCE:\n",
+        "    if found.largest_score_difference > TOLERANCE:\n",
+        "tests/apps/interop/test_agreement.py::test_what_is_asked_for",
+    ),
+    Guard(
+        "an export replaces nothing but an export",
+        "nmt/apps/interop/export_folder.py",
+        "    if not is_kind(path):\n",
+        "    if False:\n",
+        "tests/apps/interop/test_export_folder.py::test_what_is_there_is_replaced_only_if_asked_and_only_an_export",
+    ),
+    Guard(
+        "an export replaces only if it is asked to",
+        "nmt/apps/interop/export_folder.py",
+        "    if not overwrite:\n",
+        "    if False:\n",
+        "tests/apps/interop/test_export_folder.py::test_what_is_there_is_replaced_only_if_asked_and_only_an_export",
+    ),
+    Guard(
+        "a model that CTranslate2 cannot run is not exported",
+        "nmt/apps/interop/export.py",
+        '    refuse_unsupported(config.model, run.config_file, "CTranslate2")\n',
+        "",
+        "tests/apps/interop/test_export.py::"
+        "test_a_model_that_ctranslate2_cannot_run_is_refused_before_anything_is_written",
+    ),
+    Guard(
+        "an export generates no token that its run never generates",
+        "nmt/apps/interop/ctranslate2_engine.py",
+        "[[self._tgt_tokens[i]] for i in self.never_generated]",
+        "[]",
+        "tests/apps/interop/test_ctranslate2.py::test_tokens_that_are_never_generated_are_not",
+    ),
 ]
 
 
@@ -236,22 +415,27 @@ def without(folder: Path, guard: Guard) -> bool:
         path.write_text(whole, encoding="utf-8")
 
 
-def main(write: bool) -> int:
-    """Try every guard, print the table, write it into the page if `write`, and return the exit code."""
+def main(words: list[str], write: bool) -> int:
+    """Try every guard, or those with one of `words` in name or file; print the table; return the exit code.
+
+    The table is written into the page if `write`.
+    """
+    chosen = [guard for guard in GUARDS if not words or any(word in guard.name + guard.file for word in words)]
     rows = ["| guard removed | in | test that fails then |", "|---|---|---|"]
     with tempfile.TemporaryDirectory(prefix="guards-") as name:
         folder = Path(name)
         for part in ("nmt", "tests", "docs", "scripts", "configs"):
             shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copy(ROOT / "pyproject.toml", folder)
-        if failed(folder, sorted({guard.test for guard in GUARDS})):
+        if failed(folder, sorted({guard.test for guard in chosen})):
             raise SystemExit("a test fails with all guards in place")
         useless = []
-        for guard in GUARDS:
+        for guard in chosen:
             if without(folder, guard):
                 rows.append(f"| {guard.name} | `{guard.file}` | `{guard.test.split('::')[1]}` |")
             else:
                 useless.append(guard)
+            sys.stderr.write(f"{guard.name}: {'NOT MISSED' if guard in useless else 'missed'}\n")
     table = "\n".join(rows)
     sys.stdout.write(table + "\n")
     for guard in useless:
@@ -266,4 +450,8 @@ def main(write: bool) -> int:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Remove one safeguard at a time and check that a given test fails.")
     parser.add_argument("--write", action="store_true", help="write the table into docs/reliability.md")
-    sys.exit(main(parser.parse_args().write))
+    parser.add_argument("words", nargs="*", help="try only guards with one of these words in their names or files")
+    given = parser.parse_args()
+    if given.words and given.write:
+        parser.error("--write needs all guards")
+    sys.exit(main(given.words, given.write))

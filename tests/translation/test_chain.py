@@ -9,11 +9,13 @@ import pytest
 from nmt import Glossary, Translator
 from nmt.base.errors import NmtError
 from nmt.base.languages import Direction
+from nmt.data.text.glossary import Term
 from nmt.translation.chain import Chain, languages_of, paths
 from nmt.translation.languages import LanguagePair
 from nmt.translation.memory import TranslationMemory
 from nmt.translation.request import Request
-from nmt.translation.translation import FLAGS
+from nmt.translation.rounds import Ask, rounds
+from nmt.translation.translation import FLAGS, Translation
 from tests.command_line import nmt
 
 TEXTS = ["12345", "", "4 56", "12. 34. 56.", "%d 7"] * 5
@@ -115,6 +117,19 @@ def test_terms_hold_through_a_third_language_by_what_stands_between(translators)
     assert [each.terms_missed for each in found] == [[], [], [("7", "y" * 60)], []]
     plain = chain.translate_block(texts, Request(chain.options, to="fr"))
     assert found[3].text == plain[3].text
+
+
+def test_a_term_that_the_first_model_misses_is_missed_unless_the_second_writes_it():
+    term, word = Term("12", "xyz"), Term("12", "twelve")
+    way = rounds("12 34", [0, 1], glossary=Glossary([term]))
+    assert next(way) == [Ask("12", 0)]
+    (ask,) = way.send([Translation("twelve.")])
+    assert ask.glossary.terms == [word]
+    with pytest.raises(StopIteration) as last:
+        way.send([Translation("without it", terms_missed=[word])])
+    finish = last.value.value.finish
+    assert finish(Translation("rien")).terms_missed == [term]
+    assert finish(Translation("rien xyz")).terms_missed == []
 
 
 def test_a_memory_stands_before_both_models_and_its_words_are_those_of_the_whole_way(translators):

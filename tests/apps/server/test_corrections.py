@@ -44,7 +44,7 @@ def test_a_correction_that_was_cut_off_is_removed_wherever_the_cut_was(tmp_path)
         Corrections(path).add(("en", "de"), ("3", "drei"))
         found = pairs(path)
         assert found[-1] == ("3", "drei")
-        assert found[:-1] == [("1", "eins"), ("2", "zwei")][: len(found) - 1]
+        assert found[:-1] == [("1", "eins"), ("2", "zwei")][: content[:size].count(b"</tu>\n")]
 
 
 def test_two_servers_may_have_one_file_and_take_turns(tmp_path):
