@@ -52,12 +52,24 @@ class RunInfo(Environment):
     resumed: list[Resumption] = Field(default_factory=list)
 
 
+_MAX_DIFFERENCE = 0.01  # rounding gives some 0.00001
+
+
 class Int8Scores(Section, strict=True):
-    """BLEU of the native engine on the validation set with one checkpoint, in int8 and in fp32."""
+    """BLEU of the native engine on the validation set with one checkpoint, in int8 and in fp32.
+
+    `difference` is the largest between the log-probabilities that it and PyTorch give a token of that set, in fp32.
+    """
 
     checkpoint: str
     int8_bleu: float = Field(ge=0.0, le=100.0)
     fp32_bleu: float = Field(ge=0.0, le=100.0)
+    difference: float = Field(default=0.0, ge=0.0)
+
+    @property
+    def differs(self) -> bool:
+        """Whether the native engine computes something else than PyTorch."""
+        return self.difference > _MAX_DIFFERENCE
 
     @property
     def loss(self) -> float:

@@ -109,10 +109,13 @@ def _valid_scores(run: RunDir, cpu_precision: str) -> list[str]:
         of_each = (f"- {name}: BLEU {best[f'bleu.{name}']:.2f}, chrF {best[f'chrf.{name}']:.2f}" for name in directions)
         paragraphs += ["BLEU and chrF are means over the directions:", "\n".join(of_each)]
     if index.int8 is not None:
+        chosen = f"uses {cpu_precision} there unless you set `--precision`"
+        if index.int8.differs:
+            chosen = "uses PyTorch there: the native engine has other formulas than this model was trained with"
         paragraphs.append(
             f"On a CPU, the native engine reaches BLEU {index.int8.int8_bleu:.2f} in int8 and "
             f"{index.int8.fp32_bleu:.2f} in fp32.\n"
-            f"`nmt translate` uses {cpu_precision} there unless you set `--precision`."
+            f"`nmt translate` {chosen}."
         )
     return paragraphs
 

@@ -6,6 +6,7 @@ import copy
 import logging
 import time
 from collections.abc import Mapping
+from itertools import chain
 
 from torch import Tensor
 
@@ -15,7 +16,8 @@ from nmt.artifacts.rundir import AVERAGE, RunDir
 from nmt.base.errors import NmtError
 from nmt.decoding.engines import native_engine
 from nmt.decoding.engines.native_engine import NativeEngine, NativePrecision
-from nmt.decoding.engines.selection import prefers_fp32
+from nmt.decoding.engines.selection import obstacle_to_native, prefers_fp32
+from nmt.decoding.engines.torch_engine import TorchEngine
 from nmt.decoding.hypothesis import NotFiniteError
 from nmt.training.checkpoints import checkpoint_name
 from nmt.training.monitor import diverged
@@ -23,6 +25,8 @@ from nmt.training.parts import Training
 from nmt.translation import Translation
 
 log = logging.getLogger(__name__)
+
+_COMPARED_PAIRS = 32  # of each direction
 
 
 def score_and_write(training: Training, name: str, weights: Mapping[str, Tensor]) -> None:
@@ -61,24 +65,46 @@ def check_int8(training: Training) -> list[list[Translation]] | None:
     """Translate the validation set in int8 and fp32 with the best checkpoint; save both BLEU scores in index.json.
 
     Returns the translations in the precision that nmt will choose. Only the native engine is measured, because only its
-    default is int8. If it is missing or does not support the model, nothing is measured (None). A failure is only a
-    warning, because the training itself is complete.
+    default is int8. If it is missing or does not support the model, nothing is measured (None), and if it computes
+    something else than PyTorch, None is returned. A failure is only a warning: the training itself is complete.
     """
     if not native_engine.is_available() or native_engine.unsupported(training.config.model):
         return None
     run = RunDir(training.run.path)  # training.run might remember an older checkpoint
     try:
         checkpoint = run.best_checkpoint().stem
+        difference = _difference(training, run)
         int8_bleu, in_int8 = _translate(training, run, "int8")
         fp32_bleu, in_fp32 = _translate(training, run, "fp32")
     except NmtError as error:
         log.warning("int8 and fp32 were not compared: %s", error.message)
         return None
-    scores = Int8Scores(checkpoint=checkpoint, int8_bleu=int8_bleu, fp32_bleu=fp32_bleu)
+    scores = Int8Scores(checkpoint=checkpoint, int8_bleu=int8_bleu, fp32_bleu=fp32_bleu, difference=difference)
     run.write_json(run.index_file, run.index().model_copy(update={"int8": scores}))
+    if scores.differs:
+        obstacle = obstacle_to_native([run], "cpu", "auto")
+        log.warning("nmt translates with this run in PyTorch: the native engine does not support %s", obstacle)
+        return None
     choice = "; on a CPU, nmt translates with this run in fp32" if prefers_fp32(run) else ""
     log.info("int8: %.2f BLEU on the validation set, fp32 %.2f%s", int8_bleu, fp32_bleu, choice)
     return in_fp32 if choice else in_int8
+
+
+def _difference(training: Training, run: RunDir) -> float:
+    """Return the largest difference between both engines in the log-probability of a validation token, in fp32.
+
+    The native engine has formulas of its own, in C: it does not know of a change of those in `nmt.model`.
+    """
+    engines = NativeEngine.load(run, training.tokenizers, "fp32"), TorchEngine.load([run], training.tokenizers, "cpu")
+    largest = 0.0
+    for pairs in training.validator.sets:
+        sides = training.validator.encode(pairs, _COMPARED_PAIRS)
+        sources = [ids[: engines[0].max_src_len - 1] for ids in sides[0]]
+        scores = [chain.from_iterable(engine.score(sources, sides[1])) for engine in engines]
+        largest = max([largest, *(abs(ours - other) for ours, other in zip(*scores, strict=True))])
+    for engine in engines:
+        engine.close()
+    return largest
 
 
 def _translate(training: Training, run: RunDir, precision: NativePrecision) -> tuple[float, list[list[Translation]]]:

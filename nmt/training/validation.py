@@ -117,10 +117,14 @@ class Validator:
         shares = self.group.gather((loss_sum, num_tokens))
         return sum(share[0] for share in shares), sum(share[1] for share in shares)
 
-    def _batches(self, pairs: DirectedPairs) -> list[Batch]:
+    def encode(self, pairs: DirectedPairs, count: int | None = None) -> tuple[list[list[int]], list[list[int]]]:
+        """Return the tokens of both sides of the first `count` pairs (None: all), with the tags of their languages."""
         tag, tgt_tag = language_prefix(self.config, pairs.direction), target_prefix(self.config, pairs.direction)
-        sources = self.tokenizers.src.encode_batch(tag + text for text in pairs.sources)
-        targets = self.tokenizers.tgt.encode_batch(tgt_tag + text for text in pairs.references)
+        sources = self.tokenizers.src.encode_batch(tag + text for text in pairs.sources[:count])
+        return sources, self.tokenizers.tgt.encode_batch(tgt_tag + text for text in pairs.references[:count])
+
+    def _batches(self, pairs: DirectedPairs) -> list[Batch]:
+        sources, targets = self.encode(pairs)
         longest = torch.tensor([max(len(s), len(t)) + 1 for s, t in zip(sources, targets, strict=True)])
         order = longest.argsort(stable=True)
         budget = self.config.training.batch_tokens

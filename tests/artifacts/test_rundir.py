@@ -69,7 +69,7 @@ INDEX: dict[str, Any] = {
     "best": "step-00000001",
     "validations_since_best": 1,
     "signatures": {"bleu": "nrefs:1"},
-    "int8": {"checkpoint": "step-00000001", "int8_bleu": 7.0, "fp32_bleu": 7.25},
+    "int8": {"checkpoint": "step-00000001", "int8_bleu": 7.0, "fp32_bleu": 7.25, "difference": 0.00001},
 }
 
 

@@ -12,8 +12,11 @@ import typer
 from nmt import Translator
 from nmt.apps.commands.train import train_run
 from nmt.artifacts.rundir import RunDir
+from nmt.base.errors import NmtError
 from nmt.decoding.engines import native_engine
+from nmt.decoding.engines.torch_engine import TorchEngine
 from nmt.evaluation import score
+from nmt.model import attention
 from nmt.training import final_weights
 from nmt.training import run as training_run
 from nmt.training.run import resume_run, start_run
@@ -86,6 +89,28 @@ def test_one_line_of_the_log_holds_both_scores_and_what_follows(
     assert lines == [f"int8: {int8_bleu:.2f} BLEU on the validation set, fp32 39.44{said}"]
     default = "fp32" if said else "int8"
     assert f"`nmt translate` uses {default} there" in (tmp_path / "run" / "README.md").read_text()
+
+
+def test_a_model_with_an_edited_formula_is_translated_by_pytorch_and_that_is_said(
+    digits, tmp_path, messages, monkeypatch
+):
+    plain_softmax = attention.masked_softmax
+    with monkeypatch.context() as patch:  # as whoever reads the code edits it first
+        patch.setattr(attention, "masked_softmax", lambda scores, mask: plain_softmax(3 * scores, mask))
+        start_run(small_config(digits, training=FEW), tmp_path / "run")
+        run = RunDir(tmp_path / "run")
+        assert run.index().int8.difference > 0.01
+        warned = [line for line in messages if "nmt translates with this run in PyTorch" in line]
+        assert len(warned) == 1
+        with Translator.load(run) as translator:
+            assert isinstance(translator.engine, TorchEngine)
+        with pytest.raises(NmtError, match="the native engine does not support formulas other than those"):
+            Translator.load(run, engine="native")
+    assert "`nmt translate` uses PyTorch there" in run.card.read_text()
+
+
+def test_an_unchanged_model_is_the_same_in_both_engines(words_run):
+    assert 0 < RunDir(words_run).index().int8.difference < 0.001
 
 
 def test_a_run_that_was_interrupted_has_no_scores_until_it_is_resumed(digits, tmp_path, monkeypatch):

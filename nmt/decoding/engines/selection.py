@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 
+from nmt.artifacts.run_records import Int8Scores
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError, missing_torch, require_one_of
 from nmt.data.tokens.tokenizer import TokenizerPair
@@ -69,8 +70,13 @@ def prefers_fp32(run: RunDir) -> bool:
 
 def _int8_loss(run: RunDir) -> float:
     """Return the BLEU that int8 costs with the weights that nmt translates with; 0 if not measured with these."""
+    scores = _measured(run)
+    return scores.loss if scores is not None else 0.0
+
+
+def _measured(run: RunDir) -> Int8Scores | None:
     scores = run.index().int8
-    return scores.loss if scores is not None and scores.checkpoint == run.usable_checkpoint().stem else 0.0
+    return scores if scores is not None and scores.checkpoint == run.usable_checkpoint().stem else None
 
 
 def obstacle_to_native(runs: Sequence[RunDir], device: str, precision: str) -> str:
@@ -81,6 +87,12 @@ def obstacle_to_native(runs: Sequence[RunDir], device: str, precision: str) -> s
         return f"the device {device}"
     if precision not in ("auto", "int8", "fp32"):
         return f"the precision {precision}"
+    scores = _measured(runs[0])
+    if scores is not None and scores.differs:
+        return (
+            f"formulas other than those it was compiled with: it and PyTorch differ by up to {scores.difference:.2f} "
+            "in the log-probability of a token"
+        )
     return native_engine.unsupported(runs[0].config().model) or ("" if native_engine.is_available() else NOT_BUILT)
 
 
