@@ -5,12 +5,15 @@
     python scripts/guards.py corrections export.py  # only the guards with one of these in their names or files
 
 Each guard consists of a piece of source code and its replacement. Exit code 1 if a test fails with all guards in place,
-or passes without its guard.
+or passes without its guard. build/guards.json keeps the names of the guards whose tests have failed without them, so
+the next run goes on where one was stopped, unless a file of nmt/, tests/ or scripts/ has changed.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -20,6 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "build" / "guards.json"
 BEGIN, END = "<!-- guards: made by scripts/guards.py -->\n\n", "\n\n<!-- end of guards -->"
 
 
@@ -415,28 +419,48 @@ def without(folder: Path, guard: Guard) -> bool:
         path.write_text(whole, encoding="utf-8")
 
 
+def checksum(folder: Path) -> str:
+    """Return the SHA-256 of the names and contents of all files of the package, its tests and scripts in `folder`."""
+    digest = hashlib.sha256()
+    files = (path for part in ("nmt", "tests", "scripts") for path in (folder / part).rglob("*") if path.is_file())
+    for path in sorted(files):
+        digest.update(f"{path.relative_to(folder)}\n{path.stat().st_size}\n".encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+def missed_before(source: str) -> list[str]:
+    """Return the names of the guards that tests have missed in the source with that checksum."""
+    kept = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
+    return list(kept["missed"]) if kept.get("source") == source else []
+
+
 def main(words: list[str], write: bool) -> int:
     """Try every guard, or those with one of `words` in name or file; print the table; return the exit code.
 
     The table is written into the page if `write`.
     """
     chosen = [guard for guard in GUARDS if not words or any(word in guard.name + guard.file for word in words)]
-    rows = ["| guard removed | in | test that fails then |", "|---|---|---|"]
     with tempfile.TemporaryDirectory(prefix="guards-") as name:
         folder = Path(name)
         for part in ("nmt", "tests", "docs", "scripts", "configs"):
             shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copy(ROOT / "pyproject.toml", folder)
-        if failed(folder, sorted({guard.test for guard in chosen})):
+        source = checksum(folder)
+        missed = missed_before(source)
+        left = [guard for guard in chosen if guard.name not in missed]
+        if left and failed(folder, sorted({guard.test for guard in left})):
             raise SystemExit("a test fails with all guards in place")
-        useless = []
-        for guard in chosen:
-            if without(folder, guard):
-                rows.append(f"| {guard.name} | `{guard.file}` | `{guard.test.split('::')[1]}` |")
-            else:
-                useless.append(guard)
-            sys.stderr.write(f"{guard.name}: {'NOT MISSED' if guard in useless else 'missed'}\n")
-    table = "\n".join(rows)
+        for guard in left:
+            is_missed = without(folder, guard)
+            sys.stderr.write(f"{guard.name}: {'missed' if is_missed else 'NOT MISSED'}\n")
+            if is_missed:
+                missed.append(guard.name)
+                RESULTS.parent.mkdir(exist_ok=True)
+                RESULTS.write_text(json.dumps({"source": source, "missed": missed}, indent=1) + "\n", encoding="utf-8")
+    useless = [guard for guard in chosen if guard.name not in missed]
+    good = [guard for guard in chosen if guard.name in missed]
+    rows = [f"| {guard.name} | `{guard.file}` | `{guard.test.split('::')[1]}` |" for guard in good]
+    table = "\n".join(["| guard removed | in | test that fails then |", "|---|---|---|", *rows])
     sys.stdout.write(table + "\n")
     for guard in useless:
         sys.stdout.write(f"NOT MISSED: {guard.name}: {guard.test} passes without it\n")
