@@ -7,16 +7,60 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from nmt.data.text.spans import ANY_PLACEHOLDER, PLACEHOLDERS, Span, find_spans, has_letters, numbers_in, replace_spans
+from nmt.base.patterns import lazy_pattern
+from nmt.data.text.numbers import has_words
+from nmt.data.text.spans import ANY_PLACEHOLDER, PLACEHOLDERS, Span, find_spans, replace_spans
+from nmt.data.text.words import UNSPACED
 
 _DOUBLE_SPACE = re.compile(r" {2,}")
+# What is filled in order (%s), and what opens and closes: the name of a tag.
+_IN_ORDER = re.compile(r"(%)[-+#0]*\d*(?:\.\d+)?(?:hh?|ll?|[Lzjt])?[A-Za-z@]|[<\[]/?([\w:.-]+)[^<\[]*[>\]]")
+_NEIGHBORS = re.compile(r"(?<=(.))(⟦[1-8]⟧)(?=(.))", re.DOTALL)
+_SPACED = rf"[^\W{UNSPACED}]"  # a letter or digit of a script that separates words by spaces
+_IS_UNSPACED = lazy_pattern(f"[{UNSPACED}]")
+_END_MARKS = " .,;:!?…،؛؟۔।。，、；：！？"
+_MARKS = rf"\s{_END_MARKS}\"'“”„‚‘’«»‹›()\[\]{{}}<>/|+=*—–\-（）「」『』"
+_PIECE = lazy_pattern(rf"(?s)\A([{_MARKS}]*)(.*?)([{_MARKS}]*)\Z")
 
 
 def lost_spans(spans: Sequence[str], text: str) -> list[str]:
-    """Return the spans that `text` does not contain exactly as often as `spans` does."""
-    wanted = Counter(spans)
-    found = Counter(text[span.start : span.end] for span in find_spans(text))
-    return [span for span, count in wanted.items() if found[span] != count]
+    """Return the spans that `text` does not contain exactly as often as `spans` does, as a whole.
+
+    Of conversions without numbers (%s, %d), and of tags with one name, those whose order has changed are lost, too.
+    """
+    if not spans:
+        return []
+    others = find_spans(text)
+    places = {span: _places(span, text, others) for span in spans}
+    if lost := [span for span, starts in places.items() if len(starts) != spans.count(span)]:
+        return lost
+    written = [span for _, span in sorted((start, span) for span, starts in places.items() for start in starts)]
+    moved = {_kind(before) for before, after in zip(spans, written, strict=True) if before != after}
+    for kind in moved - {""}:
+        before, after = ([span for span in side if _kind(span) == kind] for side in (spans, written))
+        lost += before if before != after else []
+    return list(dict.fromkeys(lost))
+
+
+def _kind(span: str) -> str:
+    """Return the kind of a span whose order among others of its kind matters; else an empty string."""
+    match = _IN_ORDER.fullmatch(span)
+    return match[1] or match[2] if match else ""
+
+
+def _places(span: str, text: str, others: Sequence[Span]) -> list[int]:
+    """Return where `span` stands in `text`, but not within a longer one of the spans `others`."""
+    longer = [each for each in others if each.end - each.start > len(span)]
+    starts = (match.start() for match in re.finditer(re.escape(span), text))
+    return [at for at in starts if not any(each.start < at + len(span) and at < each.end for each in longer)]
+
+
+class Piece(NamedTuple):
+    """A piece of text beside spans: what is translated, and the spaces and marks between it and the spans."""
+
+    lead: str
+    core: str
+    tail: str
 
 
 class Protected(NamedTuple):
@@ -42,17 +86,17 @@ class Protected(NamedTuple):
         """The text that the model reads."""
         return self.text if self.unmasked is None else self.unmasked
 
-    def has_letters(self) -> bool:
-        """Return True if there are letters outside of the spans."""
-        return has_letters(ANY_PLACEHOLDER.sub("", self.text) if self.spans else self.text)
+    def has_words(self) -> bool:
+        """Return True if there are words outside of the spans."""
+        return has_words(self.outside_spans())
 
     def is_only_spans(self) -> bool:
         """Return True if the text consists only of spans, so that there is nothing to translate."""
-        return bool(self.spans) and not ANY_PLACEHOLDER.sub("", self.text).strip()
+        return bool(self.spans) and not self.outside_spans().strip()
 
-    def numbers(self) -> list[str]:
-        """Return the numbers outside of the spans."""
-        return numbers_in(ANY_PLACEHOLDER.sub(" ", self.text) if self.spans else self.text)
+    def outside_spans(self) -> str:
+        """Return the source without its spans."""
+        return ANY_PLACEHOLDER.sub(" ", self.text) if self.spans else self.text
 
     def without_spans(self, text: str) -> str:
         """Return `text`, the translation or its source, without the spans and placeholders."""
@@ -82,6 +126,7 @@ class Protected(NamedTuple):
             unused = dict(zip(known, known, strict=True))
             translation = ANY_PLACEHOLDER.sub(lambda match: unused.pop(match[0], ""), translation)
             translation = _DOUBLE_SPACE.sub(" ", translation).strip()
+        translation = self._with_spaces(translation) if self.spans else translation
         text = ANY_PLACEHOLDER.sub(lambda match: known[match[0]], translation)
         lost = [span for symbol, span in known.items() if found[symbol] != 1]
         if lost or not lost_spans(self.spans, text):
@@ -89,6 +134,47 @@ class Protected(NamedTuple):
         apart = ANY_PLACEHOLDER.sub(lambda match: f" {known[match[0]]} ", translation)
         apart = _DOUBLE_SPACE.sub(" ", apart).strip()
         return (apart, []) if not lost_spans(self.spans, apart) else (text, lost_spans(self.spans, text))
+
+    def _with_spaces(self, translation: str) -> str:
+        """Separate the placeholders of `translation` from words where spaces separate them in the source.
+
+        Where words are written without spaces, all but tags are separated.
+        """
+        for before, symbol, after in _NEIGHBORS.findall(f" {self.text} "):
+            is_tag = self.spans[PLACEHOLDERS.index(symbol)][0] in "<[\\"
+            for side, glued in ((before, f"(?<={_SPACED})(?={symbol})"), (after, f"(?<={symbol})(?={_SPACED})")):
+                if side.isspace() or (not is_tag and _IS_UNSPACED.match(side)):
+                    translation = re.sub(glued, " ", translation)
+        return translation
+
+    def pieces(self) -> list[Piece]:
+        """Return the text before, between and after the spans: n + 1 pieces for n spans.
+
+        The marks at both ends of the whole are translated, because they end a sentence; those beside spans are not.
+        """
+        first, *others = [Piece(*_PIECE.findall(part)[0]) for part in self.between()]
+        if first.core:
+            first = first._replace(lead="", core=first.lead.lstrip() + first.core)
+        if others and others[-1].core:
+            lead, core, tail = others.pop()
+            others.append(Piece(lead, core + tail.rstrip(), ""))
+        return [first, *others]
+
+    def join(self, translations: Sequence[str]) -> str:
+        """Join the spans, in source order, with translations of the `pieces` between them.
+
+        Spaces separate a span from its neighbors if it would merge with them.
+        """
+        written, apart, pieces = list[str](), list[str](), self.pieces()
+        for number, (piece, translation) in enumerate(zip(pieces, translations, strict=True)):
+            text = ANY_PLACEHOLDER.sub("", translation).strip()
+            if piece.core and number < len(pieces) - 1:  # a model ends what it reads as a sentence
+                text = text.rstrip(_END_MARKS) or text
+            span = self.spans[number] if number < len(self.spans) else ""
+            written += [piece.lead, text, piece.tail, span]
+            apart += [text, span]
+        output = "".join(written)
+        return " ".join(filter(None, apart)) if lost_spans(self.spans, output) else output
 
     def between(self) -> list[str]:
         """Return the text before, between and after the spans: n + 1 strings for n spans."""

@@ -140,7 +140,7 @@ class Retries:
 
     def _around_spans(self, segments: Segments) -> Found:
         """Translate the text between the spans."""
-        between = [segment.protected.between() for segment in segments]
+        between = [[piece.core for piece in segment.protected.pieces()] for segment in segments]
         firsts, parts = list[int](), list[Segment]()
         for segment, texts in zip(segments, between, strict=True):
             firsts.append(next((i for i, text in enumerate(texts) if segment.is_translated(text)), 0))
@@ -153,7 +153,7 @@ class Retries:
         translations = iter(self.search(parts, self.options.changed(num_hypotheses=1)))
         for segment, texts, first in zip(segments, between, firsts, strict=True):
             searched = [(text, next(translations)[0]) for text in texts]
-            pieces = [t if segment.is_translated(text) else untranslated(text.strip()) for text, t in searched]
+            pieces = [t if segment.is_translated(text) else untranslated(text) for text, t in searched]
             if segment.prefix and first:  # the prefix is written before the spans instead
                 rest = pieces[first].tgt_ids[len(segment.prefix_ids) :]
                 pieces[first] = pieces[first]._replace(text=self.tokenizers.tgt.decode(rest))

@@ -10,7 +10,7 @@ from nmt.base.errors import require
 from nmt.base.languages import Direction
 from nmt.config import SearchOptions
 from nmt.data.text.glossary import Term
-from nmt.data.text.spans import has_letters
+from nmt.data.text.numbers import has_words
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.decoding.engines.interface import Engine
 from nmt.decoding.hypothesis import Hypothesis
@@ -100,7 +100,8 @@ class Segment:
     restores_spans: bool = True  # False: spans are not protected
     is_verbatim: bool = False  # there is nothing to translate, so the text is its own translation
     keeps_numbers: bool = False  # the numbers of the translation must be those of the source
-    needs_letters: bool = False  # text without letters is not translated
+    keeps_digits: bool = False  # so must single digits, which other models write as words
+    needs_words: bool = False  # text without words is not translated
     candidates: list[Candidate] = field(default_factory=list)  # best first
     loop_retried: bool = False
     protected_retried: bool = False
@@ -112,7 +113,7 @@ class Segment:
 
     def is_translated(self, text: str) -> bool:
         """Return whether `text`, a part of this segment, is translated, not kept as it is."""
-        return bool(text.strip()) and (not self.needs_letters or has_letters(text))
+        return bool(text.strip()) and (not self.needs_words or has_words(text))
 
     def reset(self) -> None:
         """Forget the translations."""

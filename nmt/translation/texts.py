@@ -89,6 +89,7 @@ class TextSegmenter:
         self.knows_placeholders = copies and tokenizers.know(PLACEHOLDERS)
         self.translates_numbers_alone = statistics is not None and statistics.translates_numbers_alone
         self.keeps_numbers = statistics is None or statistics.keeps_numbers
+        self.keeps_digits = statistics is not None and statistics.keeps_digits
         self.knows_terms = tokenizers.know(TERM_SYMBOLS)
         symbols = "|".join(re.escape(symbol) for symbol in sorted(languages.user_symbols, key=len, reverse=True))
         self.output_tags = output_tags(tokenizers.tgt, languages.language_tags)
@@ -218,7 +219,7 @@ class _Plan:
         terms = [match.term for match in self._terms_inside(span.start, span.end)] if self.terms else []
         symbols = segmenter.leading_symbols(self.text, span.start)
         # Numbers and symbols alone are translated only by a model that was trained on such texts.
-        is_translated = protected.has_letters() or (
+        is_translated = protected.has_words() or (
             not protected.is_only_spans() and (segmenter.translates_numbers_alone or bool(symbols))
         )
         return Segment(
@@ -233,7 +234,8 @@ class _Plan:
             restores_spans=self.options.protect,
             is_verbatim=not (terms or is_translated),
             keeps_numbers=segmenter.keeps_numbers,
-            needs_letters=not segmenter.translates_numbers_alone,
+            keeps_digits=segmenter.keeps_digits,
+            needs_words=not segmenter.translates_numbers_alone,
         )
 
     def _tag_before(self, start: int) -> str:

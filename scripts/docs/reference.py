@@ -1,13 +1,15 @@
-"""Write the command-line and the configuration reference from the program itself.
+"""Write the command-line and the configuration reference, and patterns.js of the web page, from the program itself.
 
     python scripts/docs/reference.py
 
-Both pages, docs/reference/cli.md and configuration.md, are committed, and a test compares them with what this writes.
+All are committed: docs/reference/cli.md and configuration.md, and nmt/apps/web/static/patterns.js. A test compares them
+with what this writes.
 """
 
 from __future__ import annotations
 
 import inspect
+import json
 import re
 import sys
 from collections.abc import Callable
@@ -26,13 +28,54 @@ ROOT = Path(__file__).parents[2]
 def pages() -> dict[Path, str]:
     """Return the text of each generated page by its path."""
     texts = {"cli.md": cli_reference(), "configuration.md": configuration_reference()}
-    return {ROOT / "docs" / "reference" / name: text + "\n" for name, text in texts.items()}
+    written = {ROOT / "docs" / "reference" / name: text + "\n" for name, text in texts.items()}
+    return {**written, ROOT / "nmt" / "apps" / "web" / "static" / "patterns.js": page_patterns() + "\n"}
 
 
 def write_pages() -> None:
     """Write each generated page where it belongs."""
     for path, text in pages().items():
         path.write_text(text, encoding="utf-8")
+
+
+# What Python's re means by these, and its marks of groups, as JavaScript writes them.
+_CLASSES = {
+    r"\w": r"\p{L}\p{N}_",
+    r"\d": r"\p{Nd}",
+    r"\s": r"\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000",
+}
+_TOKEN = re.compile(r"\\.|\[\^?|\]|\(\?P<|\(\?P=\w+\)|.", re.DOTALL)
+
+
+def page_patterns() -> str:
+    """Return the patterns of spans and numbers, for the page of `nmt export web`."""
+    from nmt.data.text.numbers import NUMBER, UNIT
+    from nmt.data.text.spans import PATTERNS, SIGN
+
+    spans = "|".join(f"(?:{pattern})" for pattern in PATTERNS.values())
+    lines = ["// Written by scripts/docs/reference.py, from nmt/data/text/spans.py and numbers.py."]
+    for name, pattern in {"SPAN": spans, "SIGN": SIGN, "NUMBER": NUMBER, "UNIT": UNIT}.items():
+        lines.append(f"export const {name} = {json.dumps(_as_javascript(pattern))};")
+    return "\n".join(lines)
+
+
+def _as_javascript(pattern: str) -> str:
+    """Return a pattern of Python's re as JavaScript writes it with the flag u."""
+    written, is_in_class = list[str](), False
+    letters = pattern.replace(r"[^\W\d_.]", r"[\p{L}.]").replace(r"[^\W\d_]", r"\p{L}")
+    for match in _TOKEN.finditer(letters):
+        token = match[0]
+        if token in _CLASSES:
+            written.append(_CLASSES[token] if is_in_class else f"[{_CLASSES[token]}]")
+        elif token == "(?P<":
+            written.append("(?<")
+        elif token.startswith("(?P="):
+            written.append(rf"\k<{token[4:-1]}>")
+        else:
+            is_in_class = token != "]" if is_in_class else token in ("[", "[^")
+            is_needless = token[0] == "\\" and token[1] in "\"'#%&!@,;:=<>`~"
+            written.append(token[1] if is_needless else token)
+    return "".join(written)
 
 
 def cli_reference() -> str:

@@ -83,4 +83,4 @@ def test_text_between_protected_spans_is_translated_with_the_tag_before_each_str
 
     segment.candidates = [judge(segment, untranslated("lost"))]
     Retries(losing_every_span, segmenter.tokenizers, SearchOptions()).run([segment])
-    assert asked[-3:] == [f"<2fr> {symbols}12 ", f"<2fr> {expected} 34 ", ""]
+    assert asked[-3:] == [f"<2fr> {symbols}12", f"<2fr> {expected}34", ""]

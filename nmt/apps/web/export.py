@@ -24,6 +24,7 @@ from nmt.base.errors import NmtError, RunError, require
 from nmt.base.files import new_folder, to_json, write_text
 from nmt.base.languages import english_name, spaces_between_sentences, written_without_spaces
 from nmt.config import Config
+from nmt.data.text.numbers import number_words
 from nmt.data.text.spans import PLACEHOLDERS
 from nmt.data.tokens.sentencepiece_model import UNUSED, protobuf_fields, read_pieces
 from nmt.data.tokens.tokenizer import Tokenizer, TokenizerPair
@@ -127,6 +128,7 @@ def _facts(run: RunDir, config: Config, segmenter: TextSegmenter) -> dict[str, A
         "never_generated": list(segmenter.tokenizers.tgt.never_generated),
         "max_sentences": segmenter.max_sentences(options),
         "keeps_numbers": segmenter.keeps_numbers,
+        "keeps_digits": segmenter.keeps_digits,
         "translates_numbers_alone": segmenter.translates_numbers_alone,
         "placeholders": list(PLACEHOLDERS) if segmenter.knows_placeholders else [],
         "symbols": [*segmenter.languages.user_symbols],
@@ -135,7 +137,7 @@ def _facts(run: RunDir, config: Config, segmenter: TextSegmenter) -> dict[str, A
 
 def _language(code: str) -> dict[str, Any]:
     spaces = {"spaced": not written_without_spaces(code), "sentence_spaces": spaces_between_sentences(code)}
-    return {"code": code, "name": english_name(code), **spaces}
+    return {"code": code, "name": english_name(code), **spaces, "words": number_words(code)}
 
 
 def vocabulary_of(tokenizer: Tokenizer) -> dict[str, Any]:

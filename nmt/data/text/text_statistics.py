@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import Annotated
@@ -9,7 +10,7 @@ from typing import Annotated
 from pydantic import Field
 
 from nmt.config.base import Section
-from nmt.data.text.spans import has_letters, number_differences, numbers_in
+from nmt.data.text.numbers import has_letters, is_digit, number_differences, numbers_in
 
 MAX_SENTENCES = 10  # texts of this many sentences and more are counted together
 _COMMON = 0.05  # share of the training pairs from which a model has learned to translate as many sentences at once
@@ -45,6 +46,22 @@ def bent_features(features: Sequence[float], usual_ratio: float) -> list[float]:
     return [probability, max(0.0, usual_ratio - ratio), max(0.0, ratio - usual_ratio), repetition, copied]
 
 
+def count_numbers(src: str, tgt: str) -> dict[str, int]:
+    """Return what a pair adds to the counts of `TextStatistics` on numbers."""
+    sides = numbers_in(src), numbers_in(tgt)
+    if not any(sides):
+        return {}
+    differing = [number for side in number_differences(*sides) for number in side]
+    has_numbers = not all(map(is_digit, sides[0] + sides[1]))
+    has_digits = any(map(is_digit, sides[0]))
+    return {
+        "with_numbers": has_numbers,
+        "numbers_kept": has_numbers and all(map(is_digit, differing)),
+        "with_digits": has_digits,
+        "digits_kept": has_digits and not any(map(is_digit, differing)),
+    }
+
+
 class TextStatistics(Section, strict=True, extra="ignore"):
     """Counts of at most 100,000 training pairs, evenly distributed over the corpora, without tags."""
 
@@ -55,6 +72,8 @@ class TextStatistics(Section, strict=True, extra="ignore"):
     in_capitals: int = Field(default=0, ge=0, description="sources in capital letters")
     with_numbers: int = Field(default=0, ge=0, description="pairs with numbers of two digits or more")
     numbers_kept: int = Field(default=0, ge=0, description="of these: pairs with the same numbers on both sides")
+    with_digits: int = Field(default=0, ge=0, description="sources with numbers of one digit")
+    digits_kept: int = Field(default=0, ge=0, description="of these: sources whose targets have the same ones")
     chars_per_token: float = Field(default=0.0, ge=0.0, description="characters per token that 99.5% of sources reach")
     placeholders_copied: float | None = Field(
         default=None,
@@ -69,19 +88,19 @@ class TextStatistics(Section, strict=True, extra="ignore"):
     @classmethod
     def from_few(cls, pairs: Iterable[tuple[str, str]]) -> TextStatistics | None:
         """Return what a few `pairs` tell about numbers; None if there are none. The rest is as if it were unknown."""
-        numbers = [(has_letters(src), numbers_in(src), numbers_in(tgt)) for src, tgt in pairs]
-        if not numbers:
+        some = [*pairs]
+        if not some:
             return None
-        with_numbers = [not number_differences(src, tgt) for _, src, tgt in numbers if src or tgt]
+        numbers: Counter[str] = Counter()
+        for src, tgt in some:
+            numbers.update(count_numbers(src, tgt))
         return cls(
-            pairs=len(numbers),
-            src_sentences=[len(numbers)],
-            tgt_sentences=[len(numbers)],
-            without_letters=sum(not with_letters for with_letters, *_ in numbers),
-            in_capitals=len(numbers),  # not known to be unusual
-            with_numbers=len(with_numbers),
-            numbers_kept=sum(with_numbers),
-        )
+            pairs=len(some),
+            src_sentences=[len(some)],
+            tgt_sentences=[len(some)],
+            without_letters=sum(not has_letters(src) for src, _ in some),
+            in_capitals=len(some),  # not known to be unusual
+        ).model_copy(update=numbers)
 
     @property
     def max_sentences(self) -> int:
@@ -100,6 +119,11 @@ class TextStatistics(Section, strict=True, extra="ignore"):
     def keeps_numbers(self) -> bool:
         """True unless most pairs with numbers have other numbers on the other side."""
         return self.with_numbers < _MIN_PAIRS or self.numbers_kept >= _KEPT * self.with_numbers
+
+    @property
+    def keeps_digits(self) -> bool:
+        """True if most targets have the single digits of their sources; False, too, if that is unknown."""
+        return self.with_digits >= _MIN_PAIRS and self.digits_kept >= _KEPT * self.with_digits
 
     @property
     def knows_capitals(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections import Counter
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
@@ -18,10 +19,11 @@ from nmt.data.check.features import Side
 from nmt.data.check.stream import CHUNK_PAIRS
 from nmt.data.check.twins import TwinFinder
 from nmt.data.read.pairs import SentencePair
+from nmt.data.text.numbers import has_letters
 from nmt.data.text.placeholders import copy_with_placeholders
-from nmt.data.text.spans import ANY_PLACEHOLDER, has_letters, number_differences, numbers_in
+from nmt.data.text.spans import ANY_PLACEHOLDER
 from nmt.data.text.tags import user_symbols
-from nmt.data.text.text_statistics import MAX_SENTENCES, TextStatistics
+from nmt.data.text.text_statistics import MAX_SENTENCES, TextStatistics, count_numbers
 from nmt.data.tokens.tokenizer import Tokenizer
 from nmt.training.corpus.corpus import Corpus
 from nmt.translation import Segment, Translator, translate_segments
@@ -76,7 +78,8 @@ def count_texts(corpus: Corpus, num_pairs: int, tokenizer: Tokenizer) -> TextSta
     """Count the training pairs of `corpus`, about `num_pairs`; if there are more than 100,000, every n-th."""
     step = -(-num_pairs // MAX_PAIRS)
     sentences = np.zeros((2, MAX_SENTENCES), dtype=np.int64)
-    without_letters = in_capitals = with_numbers = numbers_kept = 0
+    without_letters = in_capitals = 0
+    numbers = Counter[str]()
     sources: list[str] = []
     whole = (pair for pair in corpus.train_pairs() if pair.src and pair.tgt)
     symbols = re.compile("|".join(map(re.escape, user_symbols(corpus.config))) or "(?!)")
@@ -86,10 +89,7 @@ def count_texts(corpus: Corpus, num_pairs: int, tokenizer: Tokenizer) -> TextSta
             sentences[side, min(max(1, count_sentences(text, language)), MAX_SENTENCES) - 1] += 1
         without_letters += not has_letters(symbols.sub("", pair.src))
         in_capitals += is_in_capitals(pair.src)
-        numbers = numbers_in(pair.src), numbers_in(pair.tgt)
-        if any(numbers):
-            with_numbers += 1
-            numbers_kept += not number_differences(*numbers)
+        numbers.update(count_numbers(pair.src, pair.tgt))
         if len(sources) < _MAX_TOKENIZED:
             sources.append(pair.src)
     lengths = zip(map(len, sources), map(len, tokenizer.encode_batch(sources)), strict=True)
@@ -100,10 +100,8 @@ def count_texts(corpus: Corpus, num_pairs: int, tokenizer: Tokenizer) -> TextSta
         tgt_sentences=np.trim_zeros(sentences[1], "b").tolist(),
         without_letters=without_letters,
         in_capitals=in_capitals,
-        with_numbers=with_numbers,
-        numbers_kept=numbers_kept,
         chars_per_token=round(float(np.quantile(ratios, _LOW_QUANTILE)), 3) if ratios else 0.0,
-    )
+    ).model_copy(update=numbers)
 
 
 def measure_placeholders(run: RunDir) -> None:

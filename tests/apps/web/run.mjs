@@ -17,6 +17,14 @@ const tasks = {
     const { findSpans, lineStarts, numbersIn, loopIn } = await load("text.js");
     return given.lines.map((line) => [findSpans(line), lineStarts(line, 0, line.length, [], given.language), numbersIn(line), loopIn([...line], [])]);
   },
+  async protect() {
+    const { Protected, findSpans, hasWords, missing, wrongNumbers } = await load("text.js");
+    return given.cases.map(([source, output]) => {
+      const kept = new Protected(source, findSpans(source), true);
+      return [kept.text, kept.restore(output), kept.pieces(), kept.joinAround(kept.pieces().map(() => output)), missing(kept.spans, output),
+        kept.hasWords(), hasWords(source), wrongNumbers(source, output, given.words, given.keeps_digits)];
+    });
+  },
   async translate() {
     const { Engine, ModelError } = await load("engine.js");
     if (given.lacks === "WebAssembly") globalThis.WebAssembly = undefined;

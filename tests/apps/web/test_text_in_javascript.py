@@ -9,11 +9,15 @@ import pytest
 import sentencepiece
 
 from nmt.apps.web.export import vocabulary_of
-from nmt.data.text.spans import find_spans, numbers_in
+from nmt.base.languages import Direction
+from nmt.data.text.numbers import has_words, number_words, numbers_in, wrong_numbers
+from nmt.data.text.spans import find_spans
 from nmt.data.tokens.tokenizer import Tokenizer, TokenizerPair
 from nmt.translation.guards import find_loop
+from nmt.translation.protect import Protected, lost_spans
 from nmt.translation.split import sentence_starts
 from tests.apps.web.scripts import copied_scripts, needs_node, run_script
+from tests.data.text.placeholder_families import FAMILIES, FRAMES
 from tests.stored import MODELS
 
 DATA = Path(__file__).parents[3] / "data"
@@ -100,3 +104,46 @@ def test_javascript_finds_the_spans_numbers_loops_and_sentences_that_nmt_finds(t
         assert numbers == numbers_in(text), text
         assert forbidden == (find_loop(list(text), []) or 0), text
         assert starts == sentence_starts(text, "en") or text in TEXTS, text
+
+
+FRAMED = [frame.replace("{}", each) for family in FAMILIES.values() for each in family for frame, _ in FRAMES]
+NUMBERS = [
+    "0,5 mg, -5 °C, 1.234,56 € and ½", "am 3.5. um 7.30 Uhr", "1½ l, 10 km, 5th, 4 GB, 5 Std.",
+    "von 1990 bis 2000", "from 2000 to 1990",
+    "2 Hunde und 5 Kinder", "two dogs and 5 children", "2 dogs", "minus 5, 7:30, ٤٢ ４２ १२", "3 dogs",
+    "12 twelve zwölf 12",
+]  # fmt: skip
+
+
+@needs_node
+def test_javascript_finds_the_spans_and_numbers_of_all_kinds_that_nmt_finds(tmp_path):
+    texts = [*FRAMED, *NUMBERS, *lines()]
+    texts = [
+        text
+        for text in texts
+        if text == text.encode("utf-16-le", "ignore").decode("utf-16-le") and max(text, default="") < "\U00010000"
+    ]
+    found = run_script(copied_scripts(tmp_path / "page"), "split", {"lines": texts, "language": "en"})
+    for text, (spans, _, numbers, _) in zip(texts, found, strict=True):
+        assert spans == [list(span) for span in find_spans(text)], text
+        assert numbers == numbers_in(text), text
+
+
+@needs_node
+@pytest.mark.parametrize("keeps_digits", [True, False])
+def test_javascript_restores_joins_and_judges_as_nmt_does(keeps_digits, tmp_path):
+    draw = random.Random(3)
+    outputs = ["⟦1⟧ A man.", "A man⟦1⟧and⟦2⟧ dogs", "no", "⟦2⟧⟦1⟧⟦1⟧", *NUMBERS]
+    sources = [*draw.sample(FRAMED, 300), *NUMBERS, "%s and %d", "有{n}只狗", "<b>fett</b> {x}, ein Mann [b]a[/b]."]
+    cases = [[source, output] for source in sources for output in [*draw.sample(outputs, 4), source]]
+    words = [{"words": number_words(code), "spaced": True} for code in ("de", "en")]
+    given = {"cases": cases, "words": words, "keeps_digits": keeps_digits}
+    found = run_script(copied_scripts(tmp_path / "page"), "protect", given)
+    for (source, output), in_javascript in zip(cases, found, strict=True):
+        kept = Protected.from_spans(source, find_spans(source))
+        pieces = kept.pieces()
+        wrong = wrong_numbers(source, output, Direction("de", "en"), keeps_digits=keeps_digits)
+        assert in_javascript == [
+            kept.text, [*kept.restore(output)], [[*piece] for piece in pieces], kept.join([output] * len(pieces)),
+            lost_spans(kept.spans, output), kept.has_words(), has_words(source), wrong,
+        ], (source, output)  # fmt: skip

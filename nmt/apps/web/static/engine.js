@@ -1,7 +1,7 @@
 // A model in the browser: its decoder in WebAssembly, and the rules of `nmt translate` around it. Runs in a worker of
 // nmt.js, and in node.
 import { Tokenizer, clean } from "./tokenizer.js";
-import { LEADING, PLACEHOLDERS, Protected, differences, findSpans, hasLetters, isCopy, lineStarts, loopIn, missing, numbersIn, split, stripped, trimmed } from "./text.js";
+import { LEADING, PLACEHOLDERS, Protected, findSpans, hasWords, isCopy, lineStarts, loopIn, missing, split, stripped, trimmed, wrongNumbers } from "./text.js";
 
 const EOS = 3;
 const RETRY_BEAM = 5;
@@ -170,9 +170,9 @@ export class Engine {
     const parts = mustSplit ? [...split(text, spans, src.code, limit, size, most)] : [[start, end, false]];
     const segments = parts.map(([from, to, wasCut], i) => {
       const guarded = protect(from, to), space = text.slice(to, i + 1 < parts.length ? parts[i + 1][0] : text.length);
-      const translated = guarded.hasLetters() || (!guarded.isOnlySpans() && (manifest.translates_numbers_alone || !!leading(from)));
+      const translated = guarded.hasWords() || (!guarded.isOnlySpans() && (manifest.translates_numbers_alone || !!leading(from)));
       const hypotheses = [{ source: [], ids: [], scores: [], score: 0, finished: true, text: guarded.source }];
-      return { ids: encode(from, to), protected: guarded, space: i + 1 < parts.length ? between(space) : space, cut: wasCut, verbatim: !translated, tags: [tag(from), direction.tag + (leading(from) || symbols)], hypotheses };
+      return { ids: encode(from, to), direction, protected: guarded, space: i + 1 < parts.length ? between(space) : space, cut: wasCut, verbatim: !translated, tags: [tag(from), direction.tag + (leading(from) || symbols)], hypotheses };
     });
     return { lead: text.slice(0, parts[0][0]), segments, spans: options.protect ? spans.map(([from, to]) => text.slice(from, to)) : null, text, direction };
   }
@@ -203,16 +203,17 @@ export class Engine {
       segment.protectedRetried = true;
       if (whole.length) segment.hypotheses = whole.slice(0, this.manifest.options.num_hypotheses);
     });
-    const needsLetters = !this.manifest.translates_numbers_alone, isTranslated = (text) => !!trimmed(text) && (!needsLetters || hasLetters(text));
+    const needsWords = !this.manifest.translates_numbers_alone, isTranslated = (text) => !!trimmed(text) && (!needsWords || hasWords(text));
     for (const segment of lossy.filter((each) => lost(each, each.hypotheses[0]))) {
-      const parts = segment.protected.between(), ids = parts.map((text, i) => (isTranslated(text) ? this.src.encode(segment.tags[Math.min(i, 1)] + text) : []));
+      const parts = segment.protected.pieces().map(([, core]) => core), ids = parts.map((text, i) => (isTranslated(text) ? this.src.encode(segment.tags[Math.min(i, 1)] + text) : []));
       const some = ids.filter((each) => each.length), outputs = some.length ? this.search(some, { num_hypotheses: 1 }) : [];
-      segment.around = parts.map((text, i) => (ids[i].length ? outputs.shift()[0] : { ids: [], source: [], scores: [], score: 0, finished: true, text: trimmed(text) }));
+      segment.around = parts.map((text, i) => (ids[i].length ? outputs.shift()[0] : { ids: [], source: [], scores: [], score: 0, finished: true, text }));
     }
   }
 
   _wrongNumbers(segment, text) {
-    return this.manifest.keeps_numbers ? differences(segment.protected.numbers(), numbersIn(segment.protected.withoutSpans(text))) : [];
+    const { manifest } = this, kept = segment.protected;
+    return manifest.keeps_numbers ? wrongNumbers(kept.outside(), kept.withoutSpans(text), [segment.direction.src, segment.direction.tgt], manifest.keeps_digits) : [];
   }
 
   _retryNumbers(segments, find) {
@@ -248,7 +249,7 @@ export class Engine {
       const found = {
         truncated: segments.some((segment) => segment.ids.length >= this.manifest.max_src_len),
         loop_unresolved: parts.some(({ ids, source: from }) => !!loopIn(ids, from)),
-        copied_source: direction.src.code !== direction.tgt.code && isCopy(segments.map((segment) => segment.protected.bare() + segment.space).join(""), outside),
+        copied_source: direction.src.code !== direction.tgt.code && isCopy(segments.map((segment) => segment.protected.outside() + segment.space).join(""), outside),
         protected_lost: lost, numbers_missed: numbers,
       };
       const flags = Object.fromEntries(Object.entries(found).filter(([, value]) => value === true || value.length));

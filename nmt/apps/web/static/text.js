@@ -1,5 +1,7 @@
 // Texts, as `nmt translate` reads them: sentences, protected spans, numbers, loops. Each part names the Python that it
 // follows; sentences alone are found in a simpler way, because the library that proposes them there is not for browsers.
+import { NUMBER, SIGN, SPAN, UNIT } from "./patterns.js";
+
 const WHITE = "\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000"; // str.isspace
 export const LEADING = new RegExp(`^[${WHITE}]+`);
 const TRAILING = new RegExp(`[${WHITE}]+$`);
@@ -15,41 +17,110 @@ export function stripped(text, start, end) {
 
 // ---- Protected spans: nmt/data/text/spans.py and nmt/translation/protect.py ----
 
-const W = "[\\p{L}\\p{N}_]";
-const ATTRIBUTE = `[${WHITE}]{1,8}[A-Za-z_:@][\\p{L}\\p{N}_:.\\-]{0,63}[${WHITE}]?=[${WHITE}]?(?:"[^"<>\\n]{0,500}"|'[^'<>\\n]{0,500}'|[^${WHITE}"'<>=]{1,500})`;
-const NAME = "[A-Za-z][\\p{L}\\p{N}_:.\\-]{0,31}";
-const SPAN = new RegExp([
-  "(?:(?<![A-Za-z0-9])(?:https?|ftps?|sftp|file)://|(?<![A-Za-z0-9])www\\.(?=[A-Za-z0-9]))[A-Za-z0-9\\-._~:/?#\\[\\]@!$&'()*+,;=%]{1,2000}",
-  "(?<![A-Za-z0-9._%+\\-])[A-Za-z0-9._%+\\-]{1,64}@(?:[A-Za-z0-9\\-]{1,63}\\.){1,8}[A-Za-z]{2,63}",
-  `<(?:/${NAME}[${WHITE}]?|${NAME}(?:${ATTRIBUTE}){0,16}[${WHITE}]?/?)>`,
-  "&(?:#\\p{Nd}{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});",
-  "\\$?\\{\\{ ?[\\p{L}\\p{N}_.:|\\-]{1,64} ?\\}\\}|\\$?\\{[\\p{L}\\p{N}_.:,!%#+\\-]{0,64}\\}",
-  `(?<![\\p{Nd}%])%(?:\\p{Nd}{1,2}\\$|\\(${W}{1,64}\\))?[\\-+#0]{0,4}\\p{Nd}{0,4}(?:\\.\\p{Nd}{1,3})?(?:hh?|ll?|[Lzjt])?[diouxXeEfFgGcs@](?![A-Za-z]{3})`,
-  "\u27e6\\p{Nd}{1,3}\u27e7",
-].map((kind) => `(?:${kind})`).join("|"), "gu");
+const SPANS = new RegExp(SPAN, "gu"), SIGNS = new RegExp(SIGN, "u"), UNITS = new RegExp(UNIT, "gu"), NUMBERS = new RegExp(NUMBER, "gu");
 export const PLACEHOLDERS = [1, 2, 3, 4, 5, 6, 7, 8].map((number) => `\u27e6${number}\u27e7`);
 const ANY_PLACEHOLDER = /\u27e6[1-8]\u27e7/g;
 const withoutDoubleSpaces = (text) => trimmed(text.replace(/ {2,}/g, " "));
+const CLOSING = { "{": "}", "(": ")", "[": "]" };
+const CLOSED_BY = { "<%": "%>", "<?": "?>", "<!--": "-->", "\\(": "\\)", "\\[": "\\]" };
+const REACH = 4000;
+
+function withoutTail(url) {
+  const surplus = {};
+  for (const [opening, closing] of Object.entries(CLOSING)) surplus[closing] = url.split(closing).length - url.split(opening).length;
+  while (url && (surplus[url.at(-1)]-- > 0 || ".,;:!?'".includes(url.at(-1)))) url = url.slice(0, -1);
+  return url;
+}
+
+function endsOfBrackets(text) {
+  const ends = new Map(), waiting = { "}": [], ")": [], "]": [] };
+  for (const { 0: sign, index } of text.matchAll(/"[{}]"|[{}()[\]]/g)) {
+    if (CLOSING[sign]) waiting[CLOSING[sign]].push(index);
+    else if (waiting[sign]?.length) ends.set(waiting[sign].pop(), index + 1);
+  }
+  return ends;
+}
+
+function endOfBracket(text, start, opened, ends) {
+  const opening = text.slice(start, opened);
+  if (opening === "((") {
+    const end = ends.get(start) ?? start;
+    return text.slice(end - 2, end) === "))" ? end : start;
+  }
+  const end = ends.get(opened - 1) ?? start;
+  if (opening !== "[" || end === start) return end;
+  const inside = text.slice(opened, end - 1), word = trimmed(inside);
+  if (inside.startsWith("[") && inside.endsWith("]")) return end;
+  const before = text.slice(Math.max(0, start - 8), start).replace(TRAILING, "").at(-1) ?? "", after = text.slice(end, end + 8).replace(LEADING, "")[0] ?? "";
+  const closing = text.indexOf(`[/${word}]`, end);
+  let prose;
+  if (text[end] === "(" || (word.includes(" ") && !word.includes("="))) prose = true;
+  else if (!/^\p{L}+$/u.test(word.replaceAll("-", ""))) prose = /^\p{L}+[.!?…]$/u.test(word);
+  else if (word.toLowerCase() === word.toUpperCase()) prose = true;
+  else if (closing >= 0 && closing + word.length + 3 <= end + REACH) prose = false;
+  else if (/[A-Za-z0-9]/.test(text.slice(Math.max(0, start - 1), start) + text.slice(end, end + 1))) prose = true;
+  else if (/[\p{L}\p{N},]/u.test(before)) prose = false;
+  else prose = !(isLower(after) || after === ",");
+  return prose ? start : end;
+}
+
+function isProseInAngles(found) {
+  const inside = found.slice(1, -1);
+  return inside.includes(" ") && !inside.includes("=") && (inside.split(" ").length > 3 || ".!?…".includes(inside.at(-1)));
+}
 
 export function findSpans(text, symbols = []) {
-  if (!/[@<&{%\u27e6]|:\/\/|www\./.test(text)) return [];
+  if (!SIGNS.test(text)) return [];
   const spans = [];
-  for (const match of text.matchAll(SPAN)) {
-    let found = match[0];
-    if (found.includes("://") || found.startsWith("www.")) {
-      const surplus = { ")": found.split(")").length - found.split("(").length, "]": found.split("]").length - found.split("[").length };
-      while (found && (surplus[found.at(-1)]-- > 0 || ".,;:!?'".includes(found.at(-1)))) found = found.slice(0, -1);
-    }
-    if (!symbols.includes(found)) spans.push([match.index, match.index + found.length]);
+  let ends = null, match;
+  SPANS.lastIndex = 0;
+  while ((match = SPANS.exec(text))) {
+    const start = match.index, found = match[0];
+    let end = start + found.length;
+    if (match.groups.open === undefined) {
+      if (found[0] === "<" && isProseInAngles(found)) end = start;
+      else if (found.slice(0, 17).includes("/") || found.startsWith("www.")) end = start + withoutTail(found).length;
+    } else if (CLOSED_BY[found]) {
+      const closed = text.slice(end, end + REACH).indexOf(CLOSED_BY[found]);
+      end = closed >= 0 ? end + closed + CLOSED_BY[found].length : found[0] === "\\" ? end : start;
+    } else end = endOfBracket(text, start, end, (ends ??= endsOfBrackets(text)));
+    SPANS.lastIndex = Math.max(end, start + 1);
+    if (end > start && !symbols.includes(text.slice(start, end))) spans.push([start, end]);
   }
   return spans;
 }
 
-export function missing(spans, text) {
-  const found = findSpans(text).map(([start, end]) => text.slice(start, end));
-  const count = (list, span) => list.filter((each) => each === span).length;
-  return [...new Set(spans)].filter((span) => count(found, span) !== count(spans, span));
+const escaped = (text) => text.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&");
+const IN_ORDER = /^(?:(%)[-+#0]*\p{Nd}*(?:\.\p{Nd}+)?(?:hh?|ll?|[Lzjt])?[A-Za-z@]|[<[]\/?([\p{L}\p{N}_:.-]+)[^<[]*[>\]])$/u;
+const kindOf = (span) => {
+  const match = IN_ORDER.exec(span);
+  return match ? match[1] ?? match[2] : "";
+};
+
+function places(span, text, others) {
+  const starts = [...text.matchAll(new RegExp(escaped(span), "gu"))].map(({ index }) => index);
+  const longer = others.filter(([start, end]) => end - start > span.length);
+  return starts.filter((at) => !longer.some(([start, end]) => start < at + span.length && at < end));
 }
+
+export function missing(spans, text) {
+  if (!spans.length) return [];
+  const others = findSpans(text), each = [...new Set(spans)], found = each.map((span) => [span, places(span, text, others)]);
+  const lost = found.filter(([span, starts]) => starts.length !== spans.filter((other) => other === span).length).map(([span]) => span);
+  if (lost.length) return lost;
+  const written = found.flatMap(([span, starts]) => starts.map((start) => [start, span])).sort((a, b) => a[0] - b[0]).map(([, span]) => span);
+  const moved = new Set(spans.filter((span, i) => span !== written[i]).map(kindOf).filter((kind) => kind));
+  for (const kind of moved) {
+    const [before, after] = [spans, written].map((side) => side.filter((span) => kindOf(span) === kind));
+    if (before.join("\0") !== after.join("\0")) lost.push(...before);
+  }
+  return [...new Set(lost)];
+}
+
+const UNSPACED = "\\u0e00-\\u0fff\\u1000-\\u109f\\u1780-\\u17ff\\u2e80-\\u2fdf\\u3005-\\u3007\\u3040-\\u30ff\\u3100-\\u312f\\u31a0-\\u31ff\\u3400-\\u4dbf\\u4e00-\\u9fff\\uf900-\\ufaff\\uff66-\\uff9f\\u{20000}-\\u{3ffff}";
+const SPACED = `(?![${UNSPACED}])[\\p{L}\\p{N}_]`, IS_UNSPACED = new RegExp(`[${UNSPACED}]`, "u"), IS_SPACE = new RegExp(`[${WHITE}]`);
+const END_MARKS = " .,;:!?…،؛؟۔।。，、；：！？", MARKS = `${WHITE}${END_MARKS}"'“”„‚‘’«»‹›()[\\]{}<>/|+=*—–\\-（）「」『』`;
+const PIECE = new RegExp(`^([${MARKS}]*)(.*?)([${MARKS}]*)$`, "su"), ENDING = new RegExp(`[${END_MARKS}]+$`, "u");
 
 export class Protected {
   constructor(text, spans, copies) { // `copies`: whether the model was trained with placeholders
@@ -60,14 +131,11 @@ export class Protected {
     this.spans = kept.map(([start, end]) => text.slice(start, end));
     this.unmasked = spans.length && !copies ? text : null;
     this.source = this.unmasked ?? this.text;
-    this.outside = this.spans.length ? this.text.replace(ANY_PLACEHOLDER, "") : this.text;
   }
 
-  hasLetters() { return hasLetters(this.outside); }
-  isOnlySpans() { return this.spans.length > 0 && !trimmed(this.outside); }
-  bare() { return this.spans.length ? this.text.replace(ANY_PLACEHOLDER, " ") : this.text; }
-  numbers() { return numbersIn(this.bare()); }
-  between() { return this.text.split(ANY_PLACEHOLDER); }
+  outside() { return this.spans.length ? this.text.replace(ANY_PLACEHOLDER, " ") : this.text; }
+  hasWords() { return hasWords(this.outside()); }
+  isOnlySpans() { return this.spans.length > 0 && !trimmed(this.outside()); }
 
   withoutSpans(text) {
     for (const span of [...this.spans].sort((a, b) => b.length - a.length)) text = text.replaceAll(span, " ");
@@ -87,6 +155,7 @@ export class Protected {
       const seen = new Set();
       translation = withoutDoubleSpaces(translation.replace(ANY_PLACEHOLDER, (symbol) => (known.has(symbol) && !seen.has(symbol) && seen.add(symbol) ? symbol : "")));
     }
+    if (this.spans.length) translation = this.withSpaces(translation);
     const text = translation.replace(ANY_PLACEHOLDER, (symbol) => known.get(symbol));
     const lost = [...known].filter(([symbol]) => count(symbol) !== 1).map(([, span]) => span);
     if (lost.length || !missing(this.spans, text).length) return [text, lost];
@@ -94,12 +163,30 @@ export class Protected {
     return missing(this.spans, apart).length ? [text, missing(this.spans, text)] : [apart, []];
   }
 
+  withSpaces(translation) {
+    for (const [, before, symbol, after] of ` ${this.text} `.matchAll(/(?<=(.))(\u27e6[1-8]\u27e7)(?=(.))/gsu)) {
+      const isTag = "<[\\".includes(this.spans[PLACEHOLDERS.indexOf(symbol)][0]);
+      for (const [side, glued] of [[before, `(?<=${SPACED})(?=${symbol})`], [after, `(?<=${symbol})(?=${SPACED})`]])
+        if (IS_SPACE.test(side) || (!isTag && IS_UNSPACED.test(side))) translation = translation.replace(new RegExp(glued, "gu"), " ");
+    }
+    return translation;
+  }
+
+  // The text before, between and after the spans, each as [marks before, text to translate, marks after].
+  pieces() {
+    const pieces = this.text.split(ANY_PLACEHOLDER).map((part) => PIECE.exec(part).slice(1)), first = pieces[0], last = pieces.at(-1);
+    if (first[1]) [first[0], first[1]] = ["", first[0].replace(LEADING, "") + first[1]];
+    if (pieces.length > 1 && last[1]) [last[1], last[2]] = [last[1] + last[2].replace(TRAILING, ""), ""];
+    return pieces;
+  }
+
   joinAround(translations) {
-    const written = [], apart = [];
-    this.between().forEach((source, i) => {
-      const text = trimmed(translations[i].replace(ANY_PLACEHOLDER, "")), span = this.spans[i] ?? "";
-      const [start, end] = stripped(source, 0, source.length), blank = start === end;
-      written.push(blank ? source : source.slice(0, start), text, blank ? "" : source.slice(end), span);
+    const written = [], apart = [], pieces = this.pieces();
+    pieces.forEach(([lead, core, tail], i) => {
+      let text = trimmed(translations[i].replace(ANY_PLACEHOLDER, ""));
+      if (core && i < pieces.length - 1) text = text.replace(ENDING, "") || text;
+      const span = this.spans[i] ?? "";
+      written.push(lead, text, tail, span);
       apart.push(text, span);
     });
     const output = written.join("");
@@ -107,10 +194,10 @@ export class Protected {
   }
 }
 
-// ---- Numbers: nmt/data/text/spans.py ----
+// ---- Numbers: nmt/data/text/numbers.py ----
 
-const NUMBER = /\p{Nd}{1,3}(?:[.,'’\u00a0\u202f ]\p{Nd}{3})+(?!\p{Nd})|\p{Nd}{2,}/gu;
-const isDigit = (code) => /^\p{Nd}$/u.test(String.fromCodePoint(code));
+const isDigit = (code) => /^\p{Nd}$/u.test(String.fromCodePoint(code)), DIGIT = /[\p{Nd}\u00bc-\u00be\u2150-\u215e]/u;
+export const hasWords = (text) => hasLetters(DIGIT.test(text) ? text.replace(UNITS, "") : text);
 
 function valueOf(character) {
   const code = character.codePointAt(0);
@@ -121,9 +208,53 @@ function valueOf(character) {
   return String(value);
 }
 
-export const numbersIn = (text) => (text.match(NUMBER) || []).map((found) => [...found].filter((c) => /\p{Nd}/u.test(c)).map(valueOf).join(""));
-const onlyIn = (numbers, others) => [...new Set(numbers)].filter((number) => !others.includes(number));
-export const differences = (source, output) => [...onlyIn(source, output), ...onlyIn(output, source)];
+const ascii = (digits) => [...digits].filter((c) => /\p{Nd}/u.test(c)).map(valueOf).join("");
+
+function fractionOf(character) { // ½ is 1⁄2 in compatibility decomposition
+  const [over, under] = character.normalize("NFKD").split("\u2044").map(Number);
+  return String(Number((over / under).toPrecision(3))).slice(1);
+}
+
+export const numbersIn = (text) => (DIGIT.test(text) ? [...text.matchAll(NUMBERS)].flatMap(({ groups }) => {
+  const sign = groups.sign ? "-" : "", fraction = groups.fraction ? fractionOf(groups.fraction) : "";
+  if (groups.grouped) return [sign + ascii(groups.grouped) + (groups.decimals ? `.${ascii(groups.decimals)}` : fraction)];
+  const parts = (groups.parts || "0").split(/[.,:٫]/).map(ascii), isDate = groups.stop && !groups.parts.includes(",");
+  if (parts.length === 2 && !isDate && !groups.parts.includes(":")) return [`${sign}${parts[0]}.${parts[1]}`];
+  return [sign + parts[0] + fraction, ...parts.slice(1)];
+}) : []);
+
+const value = (number) => (number.includes(".") ? number.replace(/0+$/, "").replace(/\.$/, "") : number), isOneDigit = (number) => number.length === 1;
+
+function rest(numbers, others) {
+  const left = new Map();
+  for (const other of others.map(value)) left.set(other, (left.get(other) || 0) + 1);
+  return numbers.filter((number) => !(left.get(value(number)) > 0 && left.set(value(number), left.get(value(number)) - 1)));
+}
+
+export function differences(source, output) {
+  const same = (one, two) => one.join("\0") === two.join("\0"), [first, second] = [source.map(value), output.map(value)];
+  if (same(first, second)) return [[], []];
+  const rests = [rest(source, output), rest(output, source)];
+  if (!rests[0].length && !rests[1].length)
+    return [[...new Set(first.map((number) => number.length))].flatMap((length) => {
+      const [one, two] = [first, second].map((side) => side.filter((number) => number.length === length));
+      return one.filter((number, i) => number !== two[i]);
+    }), []];
+  const parts = rests.map((side) => side.flatMap((number) => number.split(".")).sort());
+  return same(...parts) ? [[], []] : rests;
+}
+
+// `words` are those for numbers, by number, in the language of the source and of the output.
+export function wrongNumbers(source, output, words, keepsDigits) {
+  const written = numbersIn(output), [gone, more] = differences(numbersIn(source), written);
+  const isWord = (text, { words: known, spaced }) => (number) => (known[number] || []).some((word) =>
+    spaced ? new RegExp(`(?<!\\p{L})${word}${[...word].length < 3 ? "(?!\\p{L})" : ""}`, "u").test(text.toLowerCase()) : text.toLowerCase().includes(word));
+  let missed = gone.filter((number) => !isWord(output, words[1])(number));
+  const added = more.filter((number) => !isWord(source, words[0])(number));
+  const writesDigits = (Object.keys(words[1].words).length ? written : added).some(isOneDigit);
+  missed = missed.filter((number) => keepsDigits || writesDigits || !isOneDigit(number));
+  return [...missed, ...added.filter((number) => missed.length || !isOneDigit(number))];
+}
 
 // ---- Copies and loops: nmt/translation/guards.py ----
 

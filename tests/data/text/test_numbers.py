@@ -1,0 +1,174 @@
+"""Numbers are what they are worth, however a language writes them."""
+
+from __future__ import annotations
+
+import pytest
+
+from nmt.base.languages import Direction
+from nmt.data.text.numbers import has_letters, has_words, number_differences, number_words, numbers_in, wrong_numbers
+
+DE_EN = Direction("de", "en")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "42",
+        "3.4.2024",
+        "€ 1.000,00",
+        "2 + 2 = 4",
+        "🎉🎉",
+        "?!",
+        "+49 (0)30 123-45",
+        "10:30",
+        "½",
+        "№ 5",
+        "٤٢",
+        "%",
+        "①",
+        "",
+    ],
+)
+def test_a_text_of_digits_and_signs_has_no_letters(text):
+    assert not has_letters(text)
+
+
+@pytest.mark.parametrize("text", ["4 kg", "B12", "二十", "四", "x = 2", "é", "ก", "42nd"])
+def test_letters_of_any_script_are_letters(text):
+    assert has_letters(text)
+
+
+@pytest.mark.parametrize("text", ["10 km", "2x", "5 kg", "100 km/h", "20 °C", "4 GB", "3 m²", "10 км", "12"])
+def test_units_are_no_words(text):
+    assert not has_words(text)
+
+
+@pytest.mark.parametrize("text", ["10 pm", "5th", "1st", "5 Std.", "3 Mrd", "10 min later", "v 5", "It is 5", "2 Hz."])
+def test_abbreviations_and_prepositions_are_words(text):
+    assert has_words(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("1,000 and 1.000.000 and 1 000 and 1’000", ["1000", "1000000", "1000", "1000"]),
+        ("1.234,56 or 1,234.56 or 0.125", ["1234.56", "1234.56", "0.125"]),
+        ("on 3.4.2024 at 10:30", ["3", "4", "2024", "10", "30"]),
+        ("am 3.5. um 7.30 Uhr", ["3", "5", "7.30"]),
+        ("3.50 or 12,75", ["3.50", "12.75"]),
+        ("0,5 -5 (-7) −8 5-10 minus 9", ["0.5", "-5", "-7", "-8", "5", "10", "-9"]),
+        ("零下5度", ["-5"]),
+        ("1½ or ½ or ¾", ["1.5", "0.5", "0.75"]),
+        ("one 7 and 5 more", ["7", "5"]),
+        ("٤٢ and ４２ and ४२ and ٣٫٥", ["42", "42", "42", "3.5"]),
+        ("007, 1234567", ["007", "1234567"]),
+        ("+49 (0)30 1234-56", ["49", "0", "30", "1234", "56"]),
+        ("m² x₂ ①", []),
+        ("", []),
+    ],
+)
+def test_the_numbers_of_a_text_have_sign_and_decimals(text, numbers):
+    assert numbers_in(text) == numbers
+
+
+@pytest.mark.parametrize(
+    ("source", "output", "missing", "added"),
+    [
+        ("12 34 34", "34 56 56", ["12", "34"], ["56", "56"]),
+        ("1,000 men, 12 and 12", "12 Männer von 1.000", ["12"], []),
+        ("von 1990 bis 2000", "from 2000 to 1990", ["1990", "2000"], []),
+        ("am 20.11.2020", "2020年11月20日", ["20", "11"], []),
+        ("7.30 Uhr", "7:30", [], []),
+        ("2,00 Euro", "2 euros", [], []),
+        ("1,80 m", "1.8 m", [], []),
+        ("-0,5", "0.5", ["-0.5"], ["0.5"]),
+        ("2 of 150", "150 of 2", [], []),
+    ],
+)
+def test_numbers_are_compared_one_by_one_and_in_their_order(source, output, missing, added):
+    assert number_differences(numbers_in(source), numbers_in(output)) == (missing, added)
+
+
+@pytest.mark.parametrize(
+    ("source", "output", "wrong"),
+    [
+        ("Nehmen Sie 0,5 mg.", "Take 5 mg.", ["0.5", "5"]),
+        ("Es sind -5 °C.", "It is 5 °C.", ["-5", "5"]),
+        ("Es sind -5 °C.", "It is minus 5 °C.", []),
+        ("2 Hunde und 5 Kinder", "2 dogs", ["5"]),
+        ("2 Hunde und 5 Kinder", "2 dogs and five children", []),
+        ("2 Hunde und 5 Kinder", "5 dogs and 2 children", ["2", "5"]),
+        ("2 Hunde", "3 dogs", ["2", "3"]),
+        ("2 Hunde", "two dogs", []),
+        ("2 Hunde", "both dogs", []),
+        ("im 2. Stock", "on the second floor", []),
+        ("zwei Hunde", "2 dogs", []),
+        ("zwölf Hunde", "12 dogs", []),
+        ("12 Hunde", "twelve dogs", []),
+        ("12 Hunde", "dogs", ["12"]),
+        ("Hunde", "2 dogs", []),
+        ("1.000 Hunde, 0,5 l", "1,000 dogs, 0.5 l", []),
+    ],
+)
+def test_wrong_numbers_are_those_that_the_other_side_has_neither_as_number_nor_as_word(source, output, wrong):
+    assert wrong_numbers(source, output, DE_EN, keeps_digits=False) == wrong
+
+
+def test_a_missing_digit_is_wrong_if_the_model_learned_to_keep_digits():
+    assert wrong_numbers("2 Hunde", "dogs", DE_EN, keeps_digits=False) == []
+    assert wrong_numbers("2 Hunde", "dogs", DE_EN, keeps_digits=True) == ["2"]
+    assert wrong_numbers("2 Hunde", "two dogs", DE_EN, keeps_digits=True) == []
+
+
+def test_words_count_in_languages_without_spaces_and_with_endings():
+    assert wrong_numbers("2 dogs and 3 cats", "两只狗和3只猫", Direction("en", "zh-Hans"), keeps_digits=True) == []
+    assert wrong_numbers("2 dogs and 3 cats", "3只猫", Direction("en", "zh"), keeps_digits=True) == ["2"]
+    assert wrong_numbers("2 dogs", "с двумя собаками", Direction("en", "ru"), keeps_digits=True) == []
+
+
+def test_in_a_language_without_known_words_a_digit_is_missing_only_by_what_the_model_learned():
+    assert number_words("wo") == {}
+    assert wrong_numbers("2 chiens et 5 chats", "2 xaj", Direction("fr", "wo"), keeps_digits=False) == []
+    assert wrong_numbers("2 chiens et 5 chats", "2 xaj", Direction("fr", "wo"), keeps_digits=True) == ["5"]
+    assert wrong_numbers("2 chiens", "3 xaj", Direction("fr", "wo"), keeps_digits=False) == ["2", "3"]
+
+
+def test_each_language_has_thirteen_words():
+    for code in (
+        "ar",
+        "bg",
+        "ca",
+        "cs",
+        "da",
+        "de",
+        "el",
+        "en",
+        "es",
+        "et",
+        "fa",
+        "fi",
+        "fr",
+        "he",
+        "hi",
+        "hr",
+        "hu",
+        "id",
+        "it",
+        "ja",
+        "ko",
+        "lt",
+        "lv",
+        "nb",
+        "nl",
+        "pl",
+        "pt",
+        "ro",
+        "ru",
+        "sk",
+        "sl",
+        "sr",
+        "sv",
+        "th",
+        "tr",
+    ):
+        assert len(number_words(code)) == 13, code
