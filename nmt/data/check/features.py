@@ -48,6 +48,7 @@ ALL_MARKS = 255
 _BMP = 1 << 16  # characters beyond it get all marks
 _BEYOND_LATIN = ((0x370, 0x1E00), (0x1F00, 0x2000), (0x2C00, 0x3000), (0x3005, 0x3007), (0x3021, _BMP))
 _CHARACTERS = {SPAN: "<&{%@⟦/", QUESTION: "".join(QUESTION_MARKS), CELL: "#="}
+_SPAN_SIGNS = frozenset(_CHARACTERS[SPAN])
 _CHARACTERS |= {LEAD: "".join(map(chr, range(0xC2, 0xF5))) + "\ufffd", FOLLOWING: FOLLOWING_BYTES + "\ufffd"}
 
 _LETTER_BYTES = bytes(ord(chr(code).lower()) if chr(code).isalpha() and code < 128 else 32 for code in range(256))
@@ -181,7 +182,7 @@ class Side:
             tag = _TAG_NAME.match(span)
             if tag or (span[0] == "&" and span[-1] == ";"):
                 markup[tag[0] if tag else span] += 1
-            else:
+            elif not _SPAN_SIGNS.isdisjoint(span):  # codes are often spelled otherwise in another language
                 kept[span] += 1
         return kept, markup
 
