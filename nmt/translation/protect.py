@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from nmt.base.patterns import lazy_pattern
@@ -30,9 +31,9 @@ def lost_spans(spans: Sequence[str], text: str) -> list[str]:
     """
     if not spans:
         return []
-    others = find_spans(text)
-    places = {span: _places(span, text, others) for span in spans}
-    if lost := [span for span, starts in places.items() if len(starts) != spans.count(span)]:
+    others, counts = find_spans(text), Counter(spans)
+    places = {span: _places(span, count, text, others) for span, count in counts.items()}
+    if lost := [span for span, starts in places.items() if len(starts) != counts[span]]:
         return lost
     written = [span for _, span in sorted((start, span) for span, starts in places.items() for start in starts)]
     moved = {_kind(before) for before, after in zip(spans, written, strict=True) if before != after}
@@ -48,11 +49,15 @@ def _kind(span: str) -> str:
     return match[1] or match[2] if match else ""
 
 
-def _places(span: str, text: str, others: Sequence[Span]) -> list[int]:
-    """Return where `span` stands in `text`, but not within a longer one of the spans `others`."""
+def _places(span: str, count: int, text: str, others: Sequence[Span]) -> list[int]:
+    """Return where `span` stands in `text`: as one of its spans `others`, or up to `count` times, if not within one."""
+    exact = [each.start for each in others if text[each.start : each.end] == span]
+    if len(exact) >= count:
+        return exact
     longer = [each for each in others if each.end - each.start > len(span)]
     starts = (match.start() for match in re.finditer(re.escape(span), text))
-    return [at for at in starts if not any(each.start < at + len(span) and at < each.end for each in longer)]
+    free = (at for at in starts if not any(each.start < at + len(span) and at < each.end for each in longer))
+    return [*islice(free, count)]
 
 
 class Piece(NamedTuple):

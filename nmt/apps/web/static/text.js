@@ -97,16 +97,19 @@ const kindOf = (span) => {
   return match ? match[1] ?? match[2] : "";
 };
 
-function places(span, text, others) {
-  const starts = [...text.matchAll(new RegExp(escaped(span), "gu"))].map(({ index }) => index);
+function places(span, count, text, others) {
+  const exact = others.filter(([start, end]) => text.slice(start, end) === span).map(([start]) => start);
+  if (exact.length >= count) return exact;
   const longer = others.filter(([start, end]) => end - start > span.length);
-  return starts.filter((at) => !longer.some(([start, end]) => start < at + span.length && at < end));
+  const starts = [...text.matchAll(new RegExp(escaped(span), "gu"))].map(({ index }) => index);
+  return starts.filter((at) => !longer.some(([start, end]) => start < at + span.length && at < end)).slice(0, count);
 }
 
 export function missing(spans, text) {
   if (!spans.length) return [];
-  const others = findSpans(text), each = [...new Set(spans)], found = each.map((span) => [span, places(span, text, others)]);
-  const lost = found.filter(([span, starts]) => starts.length !== spans.filter((other) => other === span).length).map(([span]) => span);
+  const others = findSpans(text), count = (span) => spans.filter((other) => other === span).length;
+  const found = [...new Set(spans)].map((span) => [span, places(span, count(span), text, others)]);
+  const lost = found.filter(([span, starts]) => starts.length !== count(span)).map(([span]) => span);
   if (lost.length) return lost;
   const written = found.flatMap(([span, starts]) => starts.map((start) => [start, span])).sort((a, b) => a[0] - b[0]).map(([, span]) => span);
   const moved = new Set(spans.filter((span, i) => span !== written[i]).map(kindOf).filter((kind) => kind));
