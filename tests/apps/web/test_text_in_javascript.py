@@ -35,6 +35,7 @@ SPECIAL = [
     "\ufffd",
     "z" * 300,
     "ﬁ ½ Å ｶﾞ\u200b\u3000①  ㎏\u00ad ",
+    "a ☃☂☁ b☃ ☂☁⟦1⟧☃⟦2⟧☂☁",
     "  ⟦1⟧  ▁  ",
 ]
 
@@ -50,12 +51,14 @@ def lines() -> list[str]:
     return [*SPECIAL, *mixed, *(line for file in files for line in file)]
 
 
-def trained(kind: str, folder: Path, normalization: str = "identity", collapse: bool = False) -> Tokenizer:
-    """Train a tokenizer that has seen parts of the lines, so that others are spelled as bytes."""
+def trained(
+    kind: str, folder: Path, normalization: str = "identity", collapse: bool = False, in_bytes: bool = True
+) -> Tokenizer:
+    """Train a tokenizer that has seen parts of the lines, so that others are spelled `in_bytes`, or unknown."""
     (folder / "text").write_text("\n".join(line for line in lines()[::3] if line.strip()), "utf-8")
     sentencepiece.SentencePieceTrainer.train(
         input=str(folder / "text"), model_prefix=str(folder / "spm"), vocab_size=4000, model_type=kind,
-        byte_fallback=True, character_coverage=0.98, normalization_rule_name=normalization,
+        byte_fallback=in_bytes, character_coverage=0.98, normalization_rule_name=normalization,
         remove_extra_whitespaces=collapse, hard_vocab_limit=False,
         unk_id=0, pad_id=1, bos_id=2, eos_id=3, user_defined_symbols=["⟦1⟧", "⟦2⟧"], minloglevel=2,
     )  # fmt: skip
@@ -73,6 +76,16 @@ def test_javascript_has_the_tokens_of_sentencepiece(kind, tmp_path):
 @pytest.mark.parametrize(("normalization", "collapse"), [("nmt_nfkc", True), ("nfkc_cf", False), ("identity", True)])
 def test_javascript_normalizes_as_sentencepiece_does(normalization, collapse, tmp_path):
     check_tokens(trained("unigram", tmp_path, normalization, collapse), tmp_path / "page")
+
+
+@needs_node
+@pytest.mark.parametrize("kind", ["unigram", "bpe", "char"])
+@pytest.mark.parametrize("collapse", [False, True])
+def test_javascript_writes_one_unknown_token_per_run_of_unknown_characters(kind, collapse, tmp_path):
+    tokenizer = trained(kind, tmp_path, collapse=collapse, in_bytes=False)
+    (run,) = (ids.count(0) for ids in tokenizer.encode_batch(["a ☃☂☁ b"]))
+    assert run == 1
+    check_tokens(tokenizer, tmp_path / "page")
 
 
 def check_tokens(tokenizer: Tokenizer, page: Path) -> None:

@@ -54,7 +54,8 @@ export class Tokenizer {
     spelled = spelled.replaceAll(" ", SPACE);
     if (this.collapse) spelled = spelled.replace(/\u2581+$/, "");
     const found = this.type === "unigram" ? this._unigram(spelled) : this._merged(this._split(spelled));
-    return found.flatMap(([id, piece]) => (id === UNK && this.byteIds.size ? [...utf8.encode(piece)].map((byte) => this.byteIds.get(byte)) : [id]));
+    if (!this.byteIds.size) return found.map(([id]) => id).filter((id, i, ids) => id !== UNK || ids[i - 1] !== UNK); // one unk per run of unknown pieces
+    return found.flatMap(([id, piece]) => (id === UNK ? [...utf8.encode(piece)].map((byte) => this.byteIds.get(byte)) : [id]));
   }
 
   // The length of the longest part of the text from `at` on that the map replaces, and its replacement.
