@@ -146,7 +146,6 @@ def random_options(draw: random.Random) -> SearchOptions:
         **common,
         beam_size=beam_size,
         num_hypotheses=draw.randint(1, beam_size),
-        exact=draw.random() < 0.3,
         length_penalty=draw.choice((0.0, 0.6, 1.0, 5.0)),
     )
 

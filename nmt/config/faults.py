@@ -35,6 +35,7 @@ REMOVED = {
         ("near_duplicate", "repeated_source", "mixed_scripts", "punctuation_mismatch", "near_overlap"),
         "`nmt data check` reports such pairs: delete the line",
     ),
+    "exact": "beam search is: delete the line",
     "guided_alignment": "no gain was measured: delete the line",
     "compile": "GPUs train faster by recorded updates, and CPUs without: delete the line",
 }

@@ -45,7 +45,6 @@ class SearchOptions(Section):
     length_penalty: float = Field(
         default=1.0, ge=0.0, le=MAX_LENGTH_PENALTY, description="rank hypotheses by log-probability / length^penalty"
     )
-    exact: bool = Field(default=False, description="continue beam search until no unfinished hypothesis can still win")
     no_repeat_ngram: UpToMillion = Field(
         default=0, description="never generate an n-gram of this size twice; 0 allows repeats"
     )
@@ -98,7 +97,7 @@ class SearchOptions(Section):
     def _go_together(self) -> Self:
         if self.max_len_factor == 0 and self.max_len_offset == 0:
             raise ValueError("max_len_factor and max_len_offset are both 0, which leaves no room for an output")
-        if self.sample and (self.beam_size > 1 or self.exact):
+        if self.sample and self.beam_size > 1:
             raise ValueError("sampling and beam search cannot be combined")
         if not self.sample and (self.top_k or self.top_p < 1 or self.temperature != 1):
             raise ValueError("temperature, top_k and top_p are for sampling (--sample, or sample: true)")
@@ -113,7 +112,7 @@ class SearchOptions(Section):
     def greedy(self) -> Self:
         """Return these options with greedy search: one hypothesis, no sampling."""
         sampling = {"sample": False, "temperature": 1.0, "top_k": 0, "top_p": 1.0}
-        return self.changed(beam_size=1, num_hypotheses=1, exact=False, rerank="none", **sampling)
+        return self.changed(beam_size=1, num_hypotheses=1, rerank="none", **sampling)
 
     def of_candidates(self) -> Self:
         """Return the options of the search for the candidates of `rerank`."""

@@ -18,6 +18,8 @@ from nmt.decoding.hypothesis import Hypothesis, check_finite
 
 _BLOCK_TOKENS = 16
 _NONE = float("-inf")  # score of an absent hypothesis
+# A bound at the maximum length costs half of the time more, and found nothing more (docs/log/quality.md, 2026-11-28).
+_FREE_TOKENS = 4
 
 
 @torch.inference_mode()
@@ -27,21 +29,20 @@ def beam_search(
     """Return up to `options.num_hypotheses` outputs per sentence, best first by length-penalized score.
 
     Each step considers all continuations of a sentence's W hypotheses. The W best that do not end stay in the beam.
-    Those that end and are among the W best of all are collected as outputs (Sutskever et al. 2014, section 3.2).
-    `limits` has the maximum length in tokens, eos counted, for each of the first sentences of `decoder`; hypotheses
-    that reach it are truncated and ranked with the others. A sentence is done when W hypotheses have ended; with
-    `options.exact`, when no running hypothesis can still enter the `num_hypotheses` best. Scores only fall, so a
-    running hypothesis is bounded by its current score at the maximum length. RunError if the model's probabilities are
-    not numbers.
+    Those that end and are among the W best of all are collected as outputs (Sutskever et al. 2014, section 3.2). The
+    last of the W + 1 rows per sentence of `decoder` is greedy search, so its output is always collected. `limits` has
+    the maximum length in tokens, eos counted, for each of the first sentences; hypotheses that reach it are truncated
+    and ranked with the others. A sentence is done when no running hypothesis would be among the `num_hypotheses` best
+    with four more tokens of probability 1. RunError if the model's probabilities are not numbers.
     """
     beam = _Beam(decoder, limits, options)
     last = torch.full((len(beam.ids),), BOS_ID, device=decoder.device)
     for step in range(max(limits)):
         log_probs = decoder.step(last)
         constraints.apply(log_probs, step, beam.ids)
-        candidates = _best(log_probs, beam.live)
-        survivors = _survivors(candidates, beam.live.size(1))
-        host = _copy_to_host(candidates, survivors)
+        candidates, greedy = _best(log_probs, beam.live)
+        survivors = _survivors(candidates, greedy)
+        host = _copy_to_host(candidates, greedy, survivors)
         beam.collect(host, step)
         if not any(beam.running):
             break
@@ -55,37 +56,43 @@ def beam_search(
 
 
 class _Candidates(NamedTuple):
-    """Candidate continuations of the W hypotheses of each sentence; all fields are [B, number of continuations]."""
+    """Candidate continuations of the hypotheses of each sentence; all fields are [B, number of continuations]."""
 
     scores: Tensor  # of the whole hypothesis
-    parents: Tensor  # which of the W hypotheses it continues
+    parents: Tensor  # which of the W + 1 rows it continues
     tokens: Tensor
     token_scores: Tensor
 
 
 class _OnHost(NamedTuple):
-    """The part of a step's result that the host needs. The first four fields are the W best candidates: [B, W] each."""
+    """The part of a step's result that the host needs.
+
+    The first four fields are the W best candidates, and that of greedy search: [B, W + 1] each.
+    """
 
     scores: NDArray[np.float32]
     parents: NDArray[np.float32]
     tokens: NDArray[np.float32]
     token_scores: NDArray[np.float32]
-    sources: NDArray[np.float32]  # [B, W]: the row that each row continues
-    best_live: NDArray[np.float32]  # [B]: the score of the best candidate that does not end
+    sources: NDArray[np.float32]  # [B, W + 1]: the row that each row continues
+    best_live: NDArray[np.float32]  # [B]: the score of the best survivor
 
 
-def _best(log_probs: Tensor, live: Tensor) -> _Candidates:
-    """Return the 2W best continuations of hypotheses with scores live [B, W], by log_probs [B x W, V], best first.
+def _best(log_probs: Tensor, live: Tensor) -> tuple[_Candidates, _Candidates]:
+    """Return the 2W best continuations of the beam, best first, and the best one of greedy search.
 
-    At most W of them are eos, so at least W continue. Each is among the 2W best continuations of its hypothesis.
+    `live` [B, W + 1] are scores of hypotheses, log_probs [B x (W + 1), V] those of their next tokens. At most W of the
+    2W are eos, so at least W continue. Each is among the 2W best continuations of its hypothesis.
     """
-    width = live.size(1)
+    width = live.size(1) - 1
     few = min(2 * width, log_probs.size(1))
-    token_scores, tokens = _top(log_probs, few)  # [B x W, few]
-    totals = (token_scores + live.view(-1, 1)).view(len(live), -1)  # [B, W x few]
-    scores, places = totals.topk(min(2 * width, totals.size(1)))
-    chosen = (part.view(len(live), -1).gather(1, places) for part in (tokens, token_scores))
-    return _Candidates(scores, places.div(few, rounding_mode="floor"), *chosen)
+    token_scores, tokens = (part.view(len(live), width + 1, few) for part in _top(log_probs, few))
+    totals = token_scores + live[:, :, None]
+    scores, places = totals[:, :width].flatten(1).topk(2 * width)
+    chosen = (part[:, :width].flatten(1).gather(1, places) for part in (tokens, token_scores))
+    candidates = _Candidates(scores, places.div(few, rounding_mode="floor"), *chosen)
+    first = (part[:, width, :1] for part in (tokens, token_scores))
+    return candidates, _Candidates(totals[:, width, :1], torch.full_like(places[:, :1], width), *first)
 
 
 def _top(log_probs: Tensor, count: int) -> tuple[Tensor, Tensor]:
@@ -108,41 +115,44 @@ def _top(log_probs: Tensor, count: int) -> tuple[Tensor, Tensor]:
     return scores, tokens.gather(1, places)
 
 
-def _survivors(candidates: _Candidates, width: int) -> _Candidates:
-    """Return the W = `width` best candidates that do not end, arranged by their future rows [B, W]."""
+def _survivors(candidates: _Candidates, greedy: _Candidates) -> _Candidates:
+    """Return the W best candidates that do not end, arranged by their future rows, and that of greedy search."""
+    width = candidates.scores.size(1) // 2
     going_on = (candidates.tokens == EOS_ID).to(torch.uint8).argsort(dim=1, stable=True)[:, :width]
     survivors = _Candidates(*(part.gather(1, going_on) for part in candidates))
     rows = _places(survivors.parents)
-    return _Candidates(*(part.gather(1, rows) for part in survivors))
+    last = greedy._replace(scores=greedy.scores.masked_fill(greedy.tokens == EOS_ID, _NONE))
+    return _Candidates(*(torch.cat([part.gather(1, rows), own], 1) for part, own in zip(survivors, last, strict=True)))
 
 
-def _copy_to_host(candidates: _Candidates, survivors: _Candidates) -> _OnHost:
+def _copy_to_host(candidates: _Candidates, greedy: _Candidates, survivors: _Candidates) -> _OnHost:
     """Copy the part of a step that the host needs in a single transfer, so that it synchronizes with a GPU only once.
 
     fp32 represents ids exactly, because a vocabulary has fewer than 2^24 tokens.
     """
-    width = survivors.parents.size(1)
-    best_live = candidates.scores.masked_fill(candidates.tokens == EOS_ID, _NONE).amax(1, keepdim=True)
-    columns = [part[:, :width].to(best_live.dtype) for part in (*candidates, survivors.parents)]
-    packed = torch.cat([*columns, best_live], 1).cpu().numpy()  # [B, 5W + 1]
-    scores, parents, tokens, token_scores, sources = (packed[:, i * width : (i + 1) * width] for i in range(5))
-    return _OnHost(scores, parents, tokens, token_scores, sources, packed[:, -1])
+    num_rows = survivors.parents.size(1)
+    best_live = survivors.scores.amax(1, keepdim=True)
+    ranked = [torch.cat([part[:, : num_rows - 1], own], 1) for part, own in zip(candidates, greedy, strict=True)]
+    columns = [part.to(best_live.dtype) for part in (*ranked, survivors.parents, best_live)]
+    packed = torch.cat(columns, 1).cpu().numpy()  # [B, 5 (W + 1) + 1]
+    fields = [packed[:, i * num_rows : (i + 1) * num_rows] for i in range(5)]
+    return _OnHost(*fields, packed[:, -1])
 
 
 class _Beam:
-    """The running hypotheses of each sentence, in W consecutive rows, and those that have ended."""
+    """The running hypotheses of each sentence, in W + 1 consecutive rows, and those that have ended."""
 
     def __init__(self, decoder: Decoder, limits: Sequence[int], options: SearchOptions):
-        width, num_sentences, device = decoder.beam_size, decoder.num_sentences, decoder.device
+        num_rows, num_sentences, device = decoder.beam_size, decoder.num_sentences, decoder.device
         self.decoder = decoder
         self.options = options
         self.limits = [*limits, *[0] * (num_sentences - len(limits))]
         self.running = [limit > 0 for limit in self.limits]  # of the remaining sentences
         self.numbers = list(range(num_sentences))  # the original index of each remaining sentence
         self.ended: list[list[Hypothesis]] = [[] for _ in limits]
-        self.live = torch.full((num_sentences, width), _NONE, device=device)
-        self.live[:, 0] = 0.0  # all hypotheses start out identical, so only one may run
-        self.ids = torch.zeros((num_sentences * width, max(limits)), dtype=torch.int64, device=device)
+        self.live = torch.full((num_sentences, num_rows), _NONE, device=device)
+        self.live[:, 0] = self.live[:, -1] = 0.0  # the beam starts out with identical hypotheses, so only one may run
+        self.ids = torch.zeros((num_sentences * num_rows, max(limits)), dtype=torch.int64, device=device)
         self.token_scores = torch.zeros(self.ids.shape, device=device)
 
     def collect(self, host: _OnHost, step: int) -> None:
@@ -158,10 +168,12 @@ class _Beam:
             finished = token == EOS_ID
             ids = [int(past) for past in past_ids] + ([] if finished else [token])
             token_scores = [*past_scores, float(host.token_scores[sentence, rank])]
-            self.ended[self.numbers[sentence]].append(Hypothesis(ids, score, finished, token_scores))
+            ended = self.ended[self.numbers[sentence]]
+            if all(ids != other.ids for other in ended):  # greedy search may be in the beam, too
+                ended.append(Hypothesis(ids, score, finished, token_scores))
         for sentence in np.flatnonzero(running).tolist():
             best_live = float(host.best_live[sentence])
-            self.running[sentence] = not at_limit[sentence] and self._may_improve(sentence, best_live)
+            self.running[sentence] = not at_limit[sentence] and self._may_improve(sentence, best_live, step)
 
     def _pasts(self, host: _OnHost, places: NDArray[np.int64], step: int) -> list[list[list[float]]]:
         """Return the ids and scores before `step` of the hypotheses continued by the candidates at `places` [n, 2]."""
@@ -176,18 +188,17 @@ class _Beam:
     def _rank(self, hypothesis: Hypothesis) -> float:
         return self.options.normalized(hypothesis.score, len(hypothesis.token_scores))
 
-    def _may_improve(self, sentence: int, best_live: float) -> bool:
-        """Return whether to continue a sentence whose best running hypothesis has score `best_live`."""
+    def _may_improve(self, sentence: int, best_live: float, step: int) -> bool:
+        """Return whether a running hypothesis may still be among the best; the best of them has score `best_live`."""
         ended = self.ended[self.numbers[sentence]]
         if best_live == _NONE:  # no continuation is allowed
             return False
-        if not self.options.exact:
-            return len(ended) < self.live.size(1)
         if len(ended) < self.options.num_hypotheses:
             return True
         ended.sort(key=self._rank, reverse=True)  # stable: ties go to the one that ended first
         del ended[self.options.num_hypotheses :]
-        return self.options.normalized(best_live, self.limits[self.numbers[sentence]]) > self._rank(ended[-1])
+        length = min(step + 1 + _FREE_TOKENS, self.limits[self.numbers[sentence]])
+        return self.options.normalized(best_live, length) > self._rank(ended[-1])
 
     def advance(self, survivors: _Candidates, sources: NDArray[np.float32], step: int) -> Tensor:
         """Continue with `survivors`, whose rows come from `sources` [B, W]; return their tokens [R]."""

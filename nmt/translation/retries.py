@@ -115,7 +115,7 @@ class Retries:
     @property
     def _beam(self) -> SearchOptions:
         size = RETRY_BEAM_SIZE
-        return self.options.greedy().changed(beam_size=size, num_hypotheses=size, exact=self.options.exact)
+        return self.options.greedy().changed(beam_size=size, num_hypotheses=size)
 
     def _without_the_loop(self, segments: Segments) -> Found:
         """Forbid repeats of n-grams of the loop's size."""
@@ -165,7 +165,7 @@ class Retries:
             required = segment.best.verdict.missed_terms if only_missed else segment.terms
             segment.term_ids = term_ids(self.tokenizers.tgt, required)
         return self._more(
-            segments, self._beam.changed(beam_size=size, num_hypotheses=size, exact=False, shortlist=False)
+            segments, self._beam.changed(beam_size=size, num_hypotheses=size, shortlist=False)
         )
 
     def _with_terms_in_place(self, segments: Segments) -> Found:

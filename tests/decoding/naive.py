@@ -71,22 +71,34 @@ def allowed(models, src, ids: list[int], options: SearchOptions, prefix: Sequenc
 
 
 def naive_beam(
-    models: Sequence[Transformer], source: list[int], limit: int, options: SearchOptions, prefix: Sequence[int] = ()
+    models: Sequence[Transformer],
+    source: list[int],
+    limit: int,
+    options: SearchOptions,
+    prefix: Sequence[int] = (),
+    free_tokens: int = 4,
 ) -> list[Hypothesis]:
-    """The beam to the longest length; without `options.exact`, to where as many have ended as the beam is wide."""
+    """The beam, and greedy search beside it."""
     src = collate_sources([source], 80)
     live, found, width = [([], 0.0)], [], options.beam_size
+    greedy: list[tuple[list[int], float]] = [([], 0.0)]  # nothing, if it has ended
     for step in range(limit):
         candidates = []
         for ids, score in live:
             scores = allowed(models, src, ids, options, prefix)
             candidates += [([*ids, token], score + float(s)) for token, s in enumerate(scores) if s > NEVER]
         candidates.sort(key=lambda candidate: -candidate[1])
-        for ids, score in candidates[:width]:
+        steps = [(ids, score, allowed(models, src, ids, options, prefix)) for ids, score in greedy]
+        greedy = [([*ids, int(s.argmax())], score + float(s.max())) for ids, score, s in steps if s.max() > NEVER]
+        for ids, score in [*candidates[:width], *(each for each in greedy if each not in candidates[:width])]:
             if ids[-1] == EOS_ID or step + 1 == limit:
                 found.append(Hypothesis(ids[:-1] if ids[-1] == EOS_ID else ids, score, ids[-1] == EOS_ID))
         live = [(ids, score) for ids, score in candidates if ids[-1] != EOS_ID][:width]
-        if not options.exact and len(found) >= width:
+        greedy = [(ids, score) for ids, score in greedy if ids[-1] != EOS_ID]
+        best = max([score for _, score in [*live, *greedy]], default=NEVER)
+        ranks = sorted((rank(each, options) for each in found), reverse=True)[: options.num_hypotheses]
+        bound = options.normalized(best, min(step + 1 + free_tokens, limit))
+        if best == NEVER or (len(ranks) == options.num_hypotheses and bound <= ranks[-1]):
             break
     found.sort(key=lambda h: -rank(h, options))
     return found[: options.num_hypotheses]
@@ -123,9 +135,10 @@ def search(
     beam: bool = True,
 ) -> list[list[Hypothesis]]:
     """What `nmt.decoding` finds, in one batch."""
-    decoder = Decoder(models, collate_sources(sources, 80), max(limits), options.beam_size)
-    rows = decoder.num_sentences * options.beam_size
-    prefixes = [prefix for prefix in prefixes for _ in range(options.beam_size)]
+    rows_of_source = options.beam_size + beam
+    decoder = Decoder(models, collate_sources(sources, 80), max(limits), rows_of_source)
+    rows = decoder.num_sentences * rows_of_source
+    prefixes = [prefix for prefix in prefixes for _ in range(rows_of_source)]
     constraints = Constraints(options, BANNED, prefixes, rows, decoder.device)
     if beam:
         return beam_search(decoder, limits, constraints, options)

@@ -198,9 +198,9 @@ def test_greedy_search_with_recorded_steps_finds_what_it_finds_without(num_model
 def test_beam_search_with_recorded_steps_finds_what_it_finds_without():
     options, limits = SearchOptions(beam_size=3, num_hypotheses=3), [30, 7, 30, 23, 30]
     found = []
-    *decoders, record = both([long_model()], sources(), 30, beam_size=3)
+    *decoders, record = both([long_model()], sources(), 30, beam_size=4)  # one row for greedy search
     for decoder in decoders:
-        constraints = Constraints(options, [], (), 3 * decoder.num_sentences, decoder.device)
+        constraints = Constraints(options, [], (), 4 * decoder.num_sentences, decoder.device)
         found.append(beam_search(decoder, limits, constraints, options))
     assert record.made
     plain, recorded = ([[each.ids for each in one] for one in each] for each in found)

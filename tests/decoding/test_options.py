@@ -42,6 +42,6 @@ def test_changed_options_are_checked_and_the_others_stay():
 
 
 def test_greedy_options_leave_lengths_and_repeats_as_they_are():
-    options = SearchOptions(beam_size=5, num_hypotheses=3, exact=True, min_len=2, no_repeat_ngram=3, split="never")
+    options = SearchOptions(beam_size=5, num_hypotheses=3, min_len=2, no_repeat_ngram=3, split="never")
     assert options.greedy() == SearchOptions(min_len=2, no_repeat_ngram=3, split="never")
     assert SearchOptions(sample=True, temperature=2.0, top_k=3).greedy() == SearchOptions()

@@ -189,7 +189,7 @@ class SearchFlags:
         """Return `options` changed by the given flags; typer.BadParameter if they conflict."""
         changes: dict[str, object] = {}
         if self.given.get("sample") is True:  # override the run's beam search
-            changes = {"beam_size": 1, "exact": False}
+            changes = {"beam_size": 1}
         changes |= self.given
         if (max_length := changes.pop("max_length", None)) is not None:
             changes |= {"max_len_factor": 0.0, "max_len_offset": max_length}

@@ -25,8 +25,8 @@ _MAX_BATCH_SENTENCES = 64
 class CTranslate2Engine(TorchEngine):
     """The engine of the exported model, but for searches and scores, which CTranslate2 computes on the CPU.
 
-    Without n-best lists, scores per token, and what CTranslate2 lacks or does differently: sampling, exact search and
-    shortlists.
+    Without n-best lists, scores per token, and what CTranslate2 lacks or does differently: sampling,
+    shortlists, and a beam that goes on until no running hypothesis can win.
     """
 
     def __init__(self, folder: Path, model: Transformer, tokenizers: TokenizerPair):

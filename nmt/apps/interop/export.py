@@ -98,7 +98,7 @@ def _check(
     sets = run.read_sets("test", config.data.directions[0])
     num_sentences = sum(len(each.sources) for each in sets)
     log.info(f"translating the test set both ways ({counted(num_sentences, 'sentence')}) …")
-    options = config.decoding.changed(exact=False, shortlist=False, num_hypotheses=1)
+    options = config.decoding.changed(shortlist=False, num_hypotheses=1)
     if options.sample or options.rerank != "none":  # CTranslate2 has no such search
         options = options.greedy()
     languages, statistics = LanguagePair.from_config(config), run.statistics()

@@ -134,7 +134,7 @@ def _generation_config(config: Config, tokenizers: TokenizerPair, vocab_size: in
         "max_length": config.model.max_tgt_len + 1,  # transformers counts the decoder start token
         "num_beams": decoding.beam_size,
         "length_penalty": decoding.length_penalty,
-        **({"early_stopping": "never" if decoding.exact else True} if decoding.beam_size > 1 else {}),
+        **({"early_stopping": "never"} if decoding.beam_size > 1 else {}),
     }
 
 

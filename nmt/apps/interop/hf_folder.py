@@ -135,7 +135,6 @@ class GenerationConfig(BaseModel):
 
     num_beams: int = Field(default=1, ge=1, le=1000)
     length_penalty: float = Field(default=1.0, ge=0.0, le=5.0)
-    early_stopping: bool | str | None = False
 
 
 _Name = Annotated[str, Field(max_length=100)]  # is printed

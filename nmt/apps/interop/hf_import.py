@@ -79,7 +79,6 @@ def _run_config(folder: HfFolder, hf: HfConfig, vocabularies: HfVocabularies, da
                 "decoding": {
                     "beam_size": generation.num_beams,
                     "length_penalty": generation.length_penalty,
-                    "exact": generation.num_beams > 1 and generation.early_stopping == "never",
                 },
             }
         )

@@ -48,7 +48,7 @@ class ServedModel:
             return Request(options.changed(num_hypotheses=1))
         size = num_alternatives + 1
         beam_size = max(options.beam_size, size)
-        return Request(options.greedy().changed(beam_size=beam_size, num_hypotheses=size, exact=options.exact))
+        return Request(options.greedy().changed(beam_size=beam_size, num_hypotheses=size))
 
 
 class Models:

@@ -122,7 +122,7 @@ def _facts(run: RunDir, config: Config, segmenter: TextSegmenter) -> dict[str, A
         "flags": FLAGS,
         "max_src_len": config.model.max_src_len,
         "max_tgt_len": longest,
-        "options": options.model_dump(include={"beam_size", "num_hypotheses", "exact", "no_repeat_ngram", "min_len",
+        "options": options.model_dump(include={"beam_size", "num_hypotheses", "no_repeat_ngram", "min_len",
             "max_len_factor", "max_len_offset", "split", "protect", "retry_loops"}),
         "divisors": [] if penalty == 1 else [max(length, 1) ** penalty for length in range(longest + 1)],
         "never_generated": list(segmenter.tokenizers.tgt.never_generated),

@@ -192,7 +192,7 @@ class NativeEngine:
         """As `Engine.search`."""
         prefixes = [()] * len(sources) if prefixes is None else prefixes
         limits = output_limits(sources, options, prefixes, self.max_src_len, self.max_tgt_len, self.num_tags)
-        is_greedy = options.beam_size == 1 and not (options.sample or options.exact)
+        is_greedy = options.beam_size == 1 and not options.sample
         drafts = [[*draft, EOS_ID] if draft else [] for draft in drafts] if drafts and is_greedy else None
         inputs = _Inputs(sources, prefixes, limits, draws, self.num_tags, drafts, terms)
         found = self._translate(inputs, options, with_scores=self.scores)

@@ -143,6 +143,8 @@ class TorchEngine:
         limits = output_limits(sources, options, prefixes, self.max_src_len, self.max_tgt_len, self.num_tags)
         src = collate_sources(sources, self.max_src_len).to(device)
         width = options.num_hypotheses if options.sample else options.beam_size
+        is_beam = width > 1 and not options.sample
+        width += is_beam  # one more row, for the hypothesis of greedy search
         decoder = Decoder(self.models, src, max(limits), width, self.min_rows, self.recordings)
         if options.shortlist:
             outputs = self._shortlist.outputs
@@ -151,7 +153,7 @@ class TorchEngine:
         num_rows = decoder.num_sentences * width
         row_prefixes = [prefix for prefix in prefixes for _ in range(width)] if any(prefixes) else ()
         constraints = Constraints(options, self.never_generated, row_prefixes, num_rows, device, self.num_tags)
-        if not options.sample and (width > 1 or options.exact):
+        if is_beam:
             return beam_search(decoder, limits, constraints, options)
         limits = [limit for limit in limits for _ in range(width)]
         sampler = Sampler(options, sources, limits, num_rows, device, draws) if options.sample else None

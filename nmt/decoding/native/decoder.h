@@ -24,7 +24,7 @@ typedef struct Model Model;
 
 /* Options of a search; see SearchOptions in nmt/config/search.py. */
 typedef struct {
-    int beam_size, num_hypotheses, exact, sample, min_len, no_repeat_ngram, top_k;
+    int beam_size, num_hypotheses, sample, min_len, no_repeat_ngram, top_k;
     double temperature, top_p;
     int num_tags;         /* number of tag tokens at the start of each prefix; their score is 0 */
     int with_scores;      /* compute log-probabilities even if the search does not need them */

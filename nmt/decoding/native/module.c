@@ -286,7 +286,7 @@ static int read_options(PyObject *object, Options *o) {
         int *integer;
         double *real;
     } table[] = {
-        {"beam_size", &o->beam_size, NULL}, {"num_hypotheses", &o->num_hypotheses, NULL}, {"exact", &o->exact, NULL},
+        {"beam_size", &o->beam_size, NULL}, {"num_hypotheses", &o->num_hypotheses, NULL},
         {"sample", &o->sample, NULL}, {"min_len", &o->min_len, NULL}, {"no_repeat_ngram", &o->no_repeat_ngram, NULL},
         {"top_k", &o->top_k, NULL}, {"temperature", NULL, &o->temperature}, {"top_p", NULL, &o->top_p},
     };
@@ -310,7 +310,7 @@ static int are_sound(const Options *o, const Config *config) {
            o->min_len >= 0 && o->no_repeat_ngram >= 0 && o->top_k >= 0 && o->temperature > 0 && o->temperature <= 1e6 &&
            o->top_p > 0 && o->num_tags >= 0 && o->num_tags <= 1000 &&
            o->attention_layer < config->decoder_layers && o->attention_head < config->num_heads &&
-           (o->attention_layer < 0 || (o->beam_size == 1 && !o->sample && !o->exact));
+           (o->attention_layer < 0 || (o->beam_size == 1 && !o->sample));
 }
 
 /* Fills the job. If this fails, the capsule frees the parts that are already filled. */
@@ -355,7 +355,7 @@ static int use_drafts(Job *job, PyObject *drafts) {
     const Options *o = &job->options;
     const Config *config = model_config(job->model);
     if (drafts == Py_None) return 0;
-    if (o->beam_size > 1 || o->sample || o->exact || o->attention_layer >= 0)
+    if (o->beam_size > 1 || o->sample || o->attention_layer >= 0)
         return fail(PyExc_ValueError, "only greedy search verifies drafts"), -1;
     job->drafts = calloc((size_t)job->num_sources + 1, sizeof(int *));
     job->draft_lens = calloc((size_t)job->num_sources + 1, sizeof(int));

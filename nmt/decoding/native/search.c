@@ -14,13 +14,14 @@
 #define ENCODED_TOGETHER 256 /* tokens; longer sources are encoded one at a time */
 #define POLL_STEPS 16
 #define MAX_AHEAD 8         /* tokens of a draft that are verified in one step */
+#define FREE_TOKENS 4       /* see nmt/decoding/beam.py */
 #define NEARBY 8            /* how far from its place a draft is searched for the last token */
 
 /* The state of one call of run_job. */
 typedef struct {
     Worker *worker;
     Job *job;
-    int rows_per_source, max_sentences;
+    int rows_per_source, max_sentences; /* a beam has one more row, for the hypothesis of greedy search */
     int fused; /* greedy search without prefixes or shortlists: logits are reduced as they are computed */
     size_t stride; /* of the rows of logits */
     float first_penalty[CHUNK]; /* for the first tokens, with eos forbidden */
@@ -178,7 +179,7 @@ static Sentence *new_sentence(const Search *search, int source) {
     s->memory = malloc(blocks * sizeof(void *));
     s->memory_storage = allocate_aligned(blocks * w->block_bytes);
     s->rows = new_rows(s, search->rows_per_source);
-    int is_beam = !job->options.sample && (job->options.beam_size > 1 || job->options.exact);
+    int is_beam = !job->options.sample && job->options.beam_size > 1;
     s->spare = is_beam ? new_rows(s, search->rows_per_source) : NULL;
     int fits = s->memory && s->memory_storage && s->rows && (s->spare || !is_beam);
     if (job->drafts && job->draft_lens[source]) {
@@ -199,6 +200,7 @@ static Sentence *new_sentence(const Search *search, int source) {
     }
     /* A beam starts with one hypothesis, because all of them would be the same. */
     s->num_rows = s->num_running = is_beam ? 1 : search->rows_per_source;
+    s->greedy = is_beam && !s->num_forms ? 0 : -1; /* greedy search knows no terms */
     for (int i = 0; i < s->num_rows; i++) s->rows[i].running = 1;
     for (size_t i = 0; i < blocks; i++) s->memory[i] = (char *)s->memory_storage + i * w->block_bytes;
     return s;
@@ -518,15 +520,16 @@ static int collect(const Search *search, Sentence *s, const Row *row, float scor
     return 1;
 }
 
-/* Whether to continue a sentence whose best running hypothesis has score `best`. */
+/* Whether a running hypothesis, the best of which has score `best`, could be among the best after FREE_TOKENS more. */
 static int may_improve(const Search *search, Sentence *s, float best) {
     const Options *options = &search->job->options;
     if (best == -INFINITY) return 0;
-    if (!options->exact) return s->num_ended < options->beam_size;
+    if (s->num_forms) return s->num_ended < options->beam_size; /* the best may be one that never meets its terms */
     if (s->num_ended < options->num_hypotheses) return 1;
     while (s->num_ended > options->num_hypotheses) free_output(&s->ended[--s->num_ended]);
     const Output *last = &s->ended[s->num_ended - 1];
-    return rank(search->job, best, s->limit) > rank(search->job, last->score, last->length);
+    int reach = s->rows[0].length + 1 + FREE_TOKENS;
+    return rank(search->job, best, reach < s->limit ? reach : s->limit) > rank(search->job, last->score, last->length);
 }
 
 /* Adds the tokens that continue or begin a term of a row to the candidates; `first` is the first of the row's. */
@@ -562,8 +565,10 @@ static int take_turns(const Search *search, const Sentence *s, int n, int wanted
     return count;
 }
 
-/* The continuations of all rows of a sentence, best first; returns their number, or -1 if a score is not a number. */
-static int find_candidates(const Search *search, const Sentence *s, const float *logits, const Reduction *totals) {
+/* The continuations of all rows in the beam, best first; returns their number, or -1 if a score is not a number.
+ * `greedy` becomes the best continuation of the row of greedy search. */
+static int find_candidates(const Search *search, const Sentence *s, const float *logits, const Reduction *totals,
+                           Candidate *greedy) {
     int places = num_places(search, s), wanted = 2 * search->job->options.beam_size, n = 0;
     for (int row = 0; row < s->num_rows; row++) {
         float total = log_total(&totals[row]);
@@ -577,6 +582,8 @@ static int find_candidates(const Search *search, const Sentence *s, const float 
             search->candidates[n] = (Candidate){score + s->rows[row].score, score, row, token, n, 0};
         }
         if (s->num_forms) n = add_terms(search, &s->rows[row], logits + row * search->stride, total, first, n);
+        if (row == s->greedy && n > first) *greedy = search->candidates[first];
+        if (row == s->greedy && s->is_apart) n = first;
     }
     qsort(search->candidates, n, sizeof(Candidate), by_logit);
     if (s->num_forms) return take_turns(search, s, n, wanted);
@@ -594,23 +601,35 @@ static void copy_row(const Job *job, const Row *parent, const Candidate *candida
     if (child->sentence->num_forms) follow(job, child, candidate->token);
 }
 
-/* The next generation of hypotheses: the best candidates that do not end. */
-static void breed(const Search *search, Sentence *s, int num_candidates) {
-    int children = 0;
+static void add_child(const Search *search, const Sentence *s, const Candidate *candidate, Row *child) {
+    const Row *parent = &s->rows[candidate->row];
+    copy_row(search->job, parent, candidate, child);
+    child->running = 1;
+    for (int b = 0; b < parent->num_blocks; b++) {
+        child->blocks[b] = parent->blocks[b];
+        child->numbers[b] = parent->numbers[b];
+        child->blocks[b]->references++;
+    }
+    child->num_blocks = parent->num_blocks;
+}
+
+static int is_same(const Candidate *a, const Candidate *b) { return a->row == b->row && a->token == b->token; }
+
+/* The next generation of hypotheses: the best candidates that do not end, and that of greedy search. */
+static void breed(const Search *search, Sentence *s, int num_candidates, const Candidate *greedy) {
+    int children = 0, next = -1;
     for (int i = 0; i < num_candidates && children < search->job->options.beam_size; i++) {
         const Candidate *candidate = &search->candidates[i];
         if (candidate->token == EOS_ID) continue;
-        const Row *parent = &s->rows[candidate->row];
-        Row *child = &s->spare[children++];
-        copy_row(search->job, parent, candidate, child);
-        child->running = 1;
-        for (int b = 0; b < parent->num_blocks; b++) {
-            child->blocks[b] = parent->blocks[b];
-            child->numbers[b] = parent->numbers[b];
-            child->blocks[b]->references++;
-        }
-        child->num_blocks = parent->num_blocks;
+        if (is_same(candidate, greedy)) next = children;
+        add_child(search, s, candidate, &s->spare[children++]);
     }
+    s->is_apart = next < 0;
+    if (s->is_apart && greedy->score > -INFINITY && greedy->token != EOS_ID) {
+        next = children;
+        add_child(search, s, greedy, &s->spare[children++]);
+    }
+    s->greedy = next;
     for (int i = 0; i < s->num_rows; i++) release_blocks(search->worker, &s->rows[i]);
     Row *rows = s->rows;
     s->rows = s->spare, s->spare = rows;
@@ -618,8 +637,9 @@ static void breed(const Search *search, Sentence *s, int num_candidates) {
 }
 
 static Status advance_beam(const Search *search, Sentence *s, const float *logits, const Reduction *totals) {
-    int n = find_candidates(search, s, logits, totals), width = search->job->options.beam_size;
-    int at_limit = s->rows[0].length + 1 == s->limit;
+    Candidate greedy = {-INFINITY, 0, -1, 0, 0, 0};
+    int n = find_candidates(search, s, logits, totals, &greedy), width = search->job->options.beam_size;
+    int at_limit = s->rows[0].length + 1 == s->limit, is_missing = greedy.score > -INFINITY;
     float best = -INFINITY;
     if (n < 0) { /* the model's output is NaN: report it in one output */
         s->num_running = 0;
@@ -632,12 +652,18 @@ static Status advance_beam(const Search *search, Sentence *s, const float *logit
         if (i < width && (ends || at_limit)) {
             copy_row(search->job, &s->rows[candidate->row], candidate, &s->spare[0]);
             if (!collect(search, s, &s->spare[0], candidate->score)) return OUT_OF_MEMORY;
+            is_missing = is_missing && !is_same(candidate, &greedy);
         }
+    }
+    if (greedy.token != EOS_ID && greedy.score > best) best = greedy.score;
+    if (is_missing && (greedy.token == EOS_ID || at_limit)) {
+        copy_row(search->job, &s->rows[greedy.row], &greedy, &s->spare[0]);
+        if (!collect(search, s, &s->spare[0], greedy.score)) return OUT_OF_MEMORY;
     }
     if (at_limit || !may_improve(search, s, best))
         s->num_running = 0;
     else
-        breed(search, s, n);
+        breed(search, s, n, &greedy);
     return DONE;
 }
 
@@ -784,7 +810,8 @@ static int start(Search *search) {
     search->rows_per_source = options->sample ? options->num_hypotheses : options->beam_size;
     search->max_sentences = search->job->max_rows / search->rows_per_source;
     if (search->max_sentences < 1) search->max_sentences = 1;
-    search->fused = !options->sample && !options->exact && options->beam_size == 1 && !options->no_repeat_ngram &&
+    if (!options->sample && options->beam_size > 1) search->rows_per_source++;
+    search->fused = !options->sample && options->beam_size == 1 && !options->no_repeat_ngram &&
                     !search->job->shortlist;
     size_t first = vocab < CHUNK ? vocab : CHUNK;
     memcpy(search->first_penalty, search->job->penalty, first * sizeof(float));
@@ -793,8 +820,8 @@ static int start(Search *search) {
         search->fused = search->fused && search->job->prefix_lens[i] <= options->num_tags;
     int rows_of_source = search->rows_per_source + (search->job->drafts ? MAX_AHEAD : 0);
     size_t rows = (size_t)search->max_sentences * rows_of_source, few = 2 * (size_t)options->beam_size;
-    size_t candidates = options->sample ? vocab : options->beam_size * few;
-    if (search->job->terms) candidates = 2 * options->beam_size * (few + MAX_FORMS);
+    size_t candidates = options->sample ? vocab : search->rows_per_source * few;
+    if (search->job->terms) candidates = 2 * search->rows_per_source * (few + MAX_FORMS);
     free(w->active);
     free(w->sentences);
     w->active = malloc(rows * sizeof *w->active);

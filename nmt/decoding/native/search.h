@@ -45,6 +45,7 @@ typedef struct Sentence {
     float *attention; /* [limit][src_len], or NULL */
     Row *rows, *spare; /* [num_rows]; the next generation of a beam is built in the other one */
     int num_rows, num_running;
+    int greedy, is_apart; /* the row of a beam that greedy search would be at, or -1; whether it has left the beam */
     Row *ahead;       /* [MAX_AHEAD]: the row's continuations by its draft; NULL without a draft */
     int num_ahead, ahead_limit; /* in this step; how many are worth trying */
     int draft_at;     /* the token of the draft that is expected next */

@@ -130,14 +130,14 @@ static void read_ids(Reader *reader, int count, int vocabulary, int **out) {
     for (int i = 0; reader->fits && i < count; i++) reader->fits = (*out)[i] >= 0 && (*out)[i] < vocabulary;
 }
 
-/* Fills the job from a request, all numbers of 32 bits: sources, beam size, hypotheses, exact, minimum length, size of
+/* Fills the job from a request, all numbers of 32 bits: sources, beam size, hypotheses, minimum length, size of
  * n-grams that do not repeat, tags per prefix, scores, rows side by side, numbers of the two following; tokens that are
  * never generated; length^length_penalty from length 0 on, in fp64 (none: the length); for each source its
  * length with eos, that of its prefix, its limit, and its tokens and those of the prefix. Returns 0 if it is not sound. */
 static int read_request(Job *job, Reader *reader) {
     const Config *c = model_config(job->model);
     Options *o = &job->options;
-    int *numbers[] = {&job->num_sources, &o->beam_size, &o->num_hypotheses, &o->exact, &o->min_len, &o->no_repeat_ngram,
+    int *numbers[] = {&job->num_sources, &o->beam_size, &o->num_hypotheses, &o->min_len, &o->no_repeat_ngram,
                       &o->num_tags, &o->with_scores, &job->max_rows};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) *numbers[i] = read_one(reader);
     int num_never = read_one(reader), num_divisors = read_one(reader), n = job->num_sources, width = padded_vocab_size(job->model);

@@ -279,7 +279,7 @@ def test_the_key_is_not_sent_to_where_the_server_redirects(folder, chat, monkeyp
     ("options", "message"),
     [
         (["--beam", "3"], "--teacher cannot be used with --beam"),
-        (["--set", "decoding.exact=true"], "--teacher cannot be used with --set"),
+        (["--set", "decoding.min_len=2"], "--teacher cannot be used with --set"),
         (["--keep", "0.5"], "--teacher cannot be used with --keep"),
         (["--device", "cpu"], "--teacher cannot be used with --device"),
         (["--ray", "auto"], "--teacher cannot be used with --ray"),

@@ -97,7 +97,7 @@ def test_a_model_that_ctranslate2_cannot_run_is_refused_before_anything_is_writt
 
 
 def test_options_of_the_run_that_ctranslate2_lacks_are_off_in_the_proof(digits_run, tmp_path):
-    run = changed_run(digits_run, tmp_path / "run", "exact: false", "exact: true")
+    run = changed_run(digits_run, tmp_path / "run", "shortlist: false", "shortlist: true")
     export_ctranslate2(run, tmp_path / "out")
     assert read_info(tmp_path / "out")["agreement"]["bleu"]["difference"] == 0
 

@@ -89,7 +89,7 @@ export class Engine {
     const { max_src_len: most, max_tgt_len: longest, never_generated: never, divisors } = this.manifest;
     const cut = sources.map((ids) => [...ids.slice(0, most - 1), EOS]);
     const rows = Math.max(1, Math.min(16, sources.length * options.beam_size));
-    const request = [sources.length, options.beam_size, options.num_hypotheses, +options.exact, options.min_len, options.no_repeat_ngram, 0, 1, rows,
+    const request = [sources.length, options.beam_size, options.num_hypotheses, options.min_len, options.no_repeat_ngram, 0, 1, rows,
       never.length, divisors.length, ...never, ...new Int32Array(new Float64Array(divisors).buffer)];
     for (const ids of cut) {
       const wanted = Math.max(1, Math.trunc(options.max_len_factor * ids.length) + options.max_len_offset);
