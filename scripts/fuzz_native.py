@@ -223,7 +223,6 @@ def valid_call(draw: random.Random, model: Model) -> dict[str, Any]:
     options = SimpleNamespace(
         beam_size=1 if sample else draw.choice((1, 2, 9)),
         num_hypotheses=draw.choice((1, 3)),
-        exact=draw.random() < 0.3,
         sample=sample,
         min_len=draw.randint(0, 5),
         no_repeat_ngram=draw.randint(0, 3),
@@ -232,7 +231,7 @@ def valid_call(draw: random.Random, model: Model) -> dict[str, Any]:
         top_p=0.9,
     )
     num_numbers = count * options.num_hypotheses * longest if sample else 0
-    is_greedy = options.beam_size == 1 and not (sample or options.exact)
+    is_greedy = options.beam_size == 1 and not sample
     has_terms = options.beam_size > 1 and draw.random() < 0.6
     return {
         "sources": sources,

@@ -33,9 +33,10 @@ def beam_search(
     last of the W + 1 rows per sentence of `decoder` is greedy search, so its output is always collected. `limits` has
     the maximum length in tokens, eos counted, for each of the first sentences; hypotheses that reach it are truncated
     and ranked with the others. A sentence is done when no running hypothesis would be among the `num_hypotheses` best
-    with four more tokens of probability 1. RunError if the model's probabilities are not numbers.
+    with four more tokens of probability 1; or, with a prefix, which may be improbable so that the mean log-probability
+    rises with the length, when W have ended. RunError if the model's probabilities are not numbers.
     """
-    beam = _Beam(decoder, limits, options)
+    beam = _Beam(decoder, limits, constraints.have_prefix()[:: decoder.beam_size], options)
     last = torch.full((len(beam.ids),), BOS_ID, device=decoder.device)
     for step in range(max(limits)):
         log_probs = decoder.step(last)
@@ -135,16 +136,17 @@ def _copy_to_host(candidates: _Candidates, greedy: _Candidates, survivors: _Cand
     ranked = [torch.cat([part[:, : num_rows - 1], own], 1) for part, own in zip(candidates, greedy, strict=True)]
     columns = [part.to(best_live.dtype) for part in (*ranked, survivors.parents, best_live)]
     packed = torch.cat(columns, 1).cpu().numpy()  # [B, 5 (W + 1) + 1]
-    fields = [packed[:, i * num_rows : (i + 1) * num_rows] for i in range(5)]
-    return _OnHost(*fields, packed[:, -1])
+    scores, parents, tokens, token_scores, sources = (packed[:, i * num_rows : (i + 1) * num_rows] for i in range(5))
+    return _OnHost(scores, parents, tokens, token_scores, sources, packed[:, -1])
 
 
 class _Beam:
     """The running hypotheses of each sentence, in W + 1 consecutive rows, and those that have ended."""
 
-    def __init__(self, decoder: Decoder, limits: Sequence[int], options: SearchOptions):
+    def __init__(self, decoder: Decoder, limits: Sequence[int], have_prefix: Sequence[bool], options: SearchOptions):
         num_rows, num_sentences, device = decoder.beam_size, decoder.num_sentences, decoder.device
         self.decoder = decoder
+        self.have_prefix = have_prefix
         self.options = options
         self.limits = [*limits, *[0] * (num_sentences - len(limits))]
         self.running = [limit > 0 for limit in self.limits]  # of the remaining sentences
@@ -190,14 +192,17 @@ class _Beam:
 
     def _may_improve(self, sentence: int, best_live: float, step: int) -> bool:
         """Return whether a running hypothesis may still be among the best; the best of them has score `best_live`."""
-        ended = self.ended[self.numbers[sentence]]
+        number = self.numbers[sentence]
+        ended = self.ended[number]
         if best_live == _NONE:  # no continuation is allowed
             return False
+        if self.have_prefix[number]:
+            return len(ended) < self.live.size(1) - 1
         if len(ended) < self.options.num_hypotheses:
             return True
         ended.sort(key=self._rank, reverse=True)  # stable: ties go to the one that ended first
         del ended[self.options.num_hypotheses :]
-        length = min(step + 1 + _FREE_TOKENS, self.limits[self.numbers[sentence]])
+        length = min(step + 1 + _FREE_TOKENS, self.limits[number])
         return self.options.normalized(best_live, length) > self._rank(ended[-1])
 
     def advance(self, survivors: _Candidates, sources: NDArray[np.float32], step: int) -> Tensor:

@@ -62,6 +62,10 @@ class Constraints:
             log_probs.masked_fill_(inside, _NEVER)
             log_probs.scatter_(1, tokens, torch.where(inside, forced, _NEVER))
 
+    def have_prefix(self) -> list[bool]:
+        """Return for each row whether a prefix that is more than a tag is required."""
+        return (self.prefixes[:, self.num_tags :] != PAD_ID).any(1).tolist()
+
     def select_rows(self, rows: Tensor) -> None:
         """Continue with only the `rows` [R']."""
         if self.prefixes.size(1):

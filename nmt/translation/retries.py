@@ -164,9 +164,7 @@ class Retries:
         for segment in segments:
             required = segment.best.verdict.missed_terms if only_missed else segment.terms
             segment.term_ids = term_ids(self.tokenizers.tgt, required)
-        return self._more(
-            segments, self._beam.changed(beam_size=size, num_hypotheses=size, shortlist=False)
-        )
+        return self._more(segments, self._beam.changed(beam_size=size, num_hypotheses=size, shortlist=False))
 
     def _with_terms_in_place(self, segments: Segments) -> Found:
         """Put the target of a missed term where other words translate it, and search what follows; term after term.

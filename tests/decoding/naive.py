@@ -98,7 +98,8 @@ def naive_beam(
         best = max([score for _, score in [*live, *greedy]], default=NEVER)
         ranks = sorted((rank(each, options) for each in found), reverse=True)[: options.num_hypotheses]
         bound = options.normalized(best, min(step + 1 + free_tokens, limit))
-        if best == NEVER or (len(ranks) == options.num_hypotheses and bound <= ranks[-1]):
+        is_done = len(found) >= width if prefix else len(ranks) == options.num_hypotheses and bound <= ranks[-1]
+        if best == NEVER or is_done:
             break
     found.sort(key=lambda h: -rank(h, options))
     return found[: options.num_hypotheses]

@@ -520,11 +520,16 @@ static int collect(const Search *search, Sentence *s, const Row *row, float scor
     return 1;
 }
 
+/* Whether the output must contain something improbable. Its mean log-probability would rise with its length. */
+static int is_forced(const Job *job, const Sentence *s) {
+    return s->num_forms || job->prefix_lens[s->source] > job->options.num_tags;
+}
+
 /* Whether a running hypothesis, the best of which has score `best`, could be among the best after FREE_TOKENS more. */
 static int may_improve(const Search *search, Sentence *s, float best) {
     const Options *options = &search->job->options;
     if (best == -INFINITY) return 0;
-    if (s->num_forms) return s->num_ended < options->beam_size; /* the best may be one that never meets its terms */
+    if (is_forced(search->job, s)) return s->num_ended < options->beam_size;
     if (s->num_ended < options->num_hypotheses) return 1;
     while (s->num_ended > options->num_hypotheses) free_output(&s->ended[--s->num_ended]);
     const Output *last = &s->ended[s->num_ended - 1];

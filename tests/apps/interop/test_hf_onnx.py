@@ -34,5 +34,7 @@ def test_onnx_runtime_gives_the_tokens_of_nmt(tmp_path, norm_position):
         search = SearchOptions(beam_size=beam_size, max_len_factor=0, max_len_offset=MAX_NEW)
         ours = TorchEngine.load([run], pair, "cpu").search([pair.src.encode(text) for text in texts], search)
         batch = tokenizer(texts, return_tensors="pt", padding=True)
-        found = model.generate(**batch, max_length=MAX_NEW + 1, num_beams=beam_size, early_stopping=beam_size > 1)
+        found = model.generate(
+            **batch, max_length=MAX_NEW + 1, num_beams=beam_size, early_stopping="never" if beam_size > 1 else False
+        )
         assert [[n for n in row[1:] if n not in (PAD_ID, EOS_ID)] for row in found.tolist()] == [o[0].ids for o in ours]
