@@ -30,7 +30,7 @@ def beam_search(
 
     Each step considers all continuations of a sentence's W hypotheses. The W best that do not end stay in the beam.
     Those that end and are among the W best of all are collected as outputs (Sutskever et al. 2014, section 3.2). The
-    last of the W + 1 rows per sentence of `decoder` is greedy search, so its output is always collected. `limits` has
+    first of the W + 1 rows per sentence of `decoder` is greedy search, so its output is always collected. `limits` has
     the maximum length in tokens, eos counted, for each of the first sentences; hypotheses that reach it are truncated
     and ranked with the others. A sentence is done when no running hypothesis would be among the `num_hypotheses` best
     with four more tokens of probability 1; or, with a prefix, which may be improbable so that the mean log-probability
@@ -41,9 +41,9 @@ def beam_search(
     for step in range(max(limits)):
         log_probs = decoder.step(last)
         constraints.apply(log_probs, step, beam.ids)
-        candidates, greedy = _best(log_probs, beam.live)
-        survivors = _survivors(candidates, greedy)
-        host = _copy_to_host(candidates, greedy, survivors)
+        candidates = _best(log_probs, beam.live)
+        survivors = _survivors(candidates)
+        host = _copy_to_host(candidates, survivors)
         beam.collect(host, step)
         if not any(beam.running):
             break
@@ -68,7 +68,7 @@ class _Candidates(NamedTuple):
 class _OnHost(NamedTuple):
     """The part of a step's result that the host needs.
 
-    The first four fields are the W best candidates, and that of greedy search: [B, W + 1] each.
+    The first four fields are the candidate of greedy search and the W best ones of the beam: [B, W + 1] each.
     """
 
     scores: NDArray[np.float32]
@@ -79,21 +79,19 @@ class _OnHost(NamedTuple):
     best_live: NDArray[np.float32]  # [B]: the score of the best survivor
 
 
-def _best(log_probs: Tensor, live: Tensor) -> tuple[_Candidates, _Candidates]:
-    """Return the 2W best continuations of the beam, best first, and the best one of greedy search.
+def _best(log_probs: Tensor, live: Tensor) -> _Candidates:
+    """Return the best continuation of greedy search, then the 2W best ones of the beam, best first.
 
     `live` [B, W + 1] are scores of hypotheses, log_probs [B x (W + 1), V] those of their next tokens. At most W of the
     2W are eos, so at least W continue. Each is among the 2W best continuations of its hypothesis.
     """
-    width = live.size(1) - 1
-    few = min(2 * width, log_probs.size(1))
-    token_scores, tokens = (part.view(len(live), width + 1, few) for part in _top(log_probs, few))
-    totals = token_scores + live[:, :, None]
-    scores, places = totals[:, :width].flatten(1).topk(2 * width)
-    chosen = (part[:, :width].flatten(1).gather(1, places) for part in (tokens, token_scores))
-    candidates = _Candidates(scores, places.div(few, rounding_mode="floor"), *chosen)
-    first = (part[:, width, :1] for part in (tokens, token_scores))
-    return candidates, _Candidates(totals[:, width, :1], torch.full_like(places[:, :1], width), *first)
+    few = min(2 * live.size(1) - 2, log_probs.size(1))
+    token_scores, tokens = (part.view(len(live), -1) for part in _top(log_probs, few))  # [B, (W + 1) x few]
+    totals = token_scores + live.repeat_interleave(few, 1)
+    in_beam = totals[:, few:].topk(2 * live.size(1) - 2).indices + few
+    places = torch.cat([torch.zeros_like(in_beam[:, :1]), in_beam], 1)
+    scores, tokens, token_scores = (part.gather(1, places) for part in (totals, tokens, token_scores))
+    return _Candidates(scores, places.div(few, rounding_mode="floor"), tokens, token_scores)
 
 
 def _top(log_probs: Tensor, count: int) -> tuple[Tensor, Tensor]:
@@ -116,26 +114,25 @@ def _top(log_probs: Tensor, count: int) -> tuple[Tensor, Tensor]:
     return scores, tokens.gather(1, places)
 
 
-def _survivors(candidates: _Candidates, greedy: _Candidates) -> _Candidates:
-    """Return the W best candidates that do not end, arranged by their future rows, and that of greedy search."""
-    width = candidates.scores.size(1) // 2
-    going_on = (candidates.tokens == EOS_ID).to(torch.uint8).argsort(dim=1, stable=True)[:, :width]
-    survivors = _Candidates(*(part.gather(1, going_on) for part in candidates))
-    rows = _places(survivors.parents)
-    last = greedy._replace(scores=greedy.scores.masked_fill(greedy.tokens == EOS_ID, _NONE))
-    return _Candidates(*(torch.cat([part.gather(1, rows), own], 1) for part, own in zip(survivors, last, strict=True)))
+def _survivors(candidates: _Candidates) -> _Candidates:
+    """Return the best candidate of greedy search, and the W best ones of the beam that do not end, by future row."""
+    ends = candidates.tokens == EOS_ID
+    going_on = ends[:, 1:].to(torch.uint8).argsort(dim=1, stable=True)[:, : ends.size(1) // 2] + 1
+    rows = _places(candidates.parents.gather(1, going_on) - 1)
+    going_on = torch.cat([torch.zeros_like(rows[:, :1]), going_on.gather(1, rows)], 1)
+    running = candidates._replace(scores=candidates.scores.masked_fill(ends, _NONE))
+    return _Candidates(*(part.gather(1, going_on) for part in running))
 
 
-def _copy_to_host(candidates: _Candidates, greedy: _Candidates, survivors: _Candidates) -> _OnHost:
+def _copy_to_host(candidates: _Candidates, survivors: _Candidates) -> _OnHost:
     """Copy the part of a step that the host needs in a single transfer, so that it synchronizes with a GPU only once.
 
     fp32 represents ids exactly, because a vocabulary has fewer than 2^24 tokens.
     """
     num_rows = survivors.parents.size(1)
     best_live = survivors.scores.amax(1, keepdim=True)
-    ranked = [torch.cat([part[:, : num_rows - 1], own], 1) for part, own in zip(candidates, greedy, strict=True)]
-    columns = [part.to(best_live.dtype) for part in (*ranked, survivors.parents, best_live)]
-    packed = torch.cat(columns, 1).cpu().numpy()  # [B, 5 (W + 1) + 1]
+    columns = [part[:, :num_rows].to(best_live.dtype) for part in (*candidates, survivors.parents)]
+    packed = torch.cat([*columns, best_live], 1).cpu().numpy()  # [B, 5 (W + 1) + 1]
     scores, parents, tokens, token_scores, sources = (packed[:, i * num_rows : (i + 1) * num_rows] for i in range(5))
     return _OnHost(scores, parents, tokens, token_scores, sources, packed[:, -1])
 
@@ -153,7 +150,7 @@ class _Beam:
         self.numbers = list(range(num_sentences))  # the original index of each remaining sentence
         self.ended: list[list[Hypothesis]] = [[] for _ in limits]
         self.live = torch.full((num_sentences, num_rows), _NONE, device=device)
-        self.live[:, 0] = self.live[:, -1] = 0.0  # the beam starts out with identical hypotheses, so only one may run
+        self.live[:, :2] = 0.0  # the beam starts out with identical hypotheses, so only one may run
         self.ids = torch.zeros((num_sentences * num_rows, max(limits)), dtype=torch.int64, device=device)
         self.token_scores = torch.zeros(self.ids.shape, device=device)
 
@@ -206,11 +203,11 @@ class _Beam:
         return self.options.normalized(best_live, length) > self._rank(ended[-1])
 
     def advance(self, survivors: _Candidates, sources: NDArray[np.float32], step: int) -> Tensor:
-        """Continue with `survivors`, whose rows come from `sources` [B, W]; return their tokens [R]."""
-        width = self.live.size(1)
-        sentences, targets = np.nonzero(sources != np.arange(width))
+        """Continue with `survivors`, whose rows come from `sources` [B, W + 1]; return their tokens [R]."""
+        num_rows = self.live.size(1)
+        sentences, targets = np.nonzero(sources != np.arange(num_rows))
         if len(sentences):
-            rows = np.stack([sources[sentences, targets].astype(np.int64), targets]) + sentences * width
+            rows = np.stack([sources[sentences, targets].astype(np.int64), targets]) + sentences * num_rows
             source, target = torch.from_numpy(rows).to(self.ids.device)
             self.decoder.copy_rows(source, target)
             for past in (self.ids[:, :step], self.token_scores[:, :step]):
