@@ -8,6 +8,8 @@ an update that depend on the batch, the learning rate or the number of batches, 
 from __future__ import annotations
 
 import json
+import random
+import signal
 import statistics
 import subprocess
 import sys
@@ -17,6 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import cycle
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -26,9 +29,10 @@ from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
+from nmt.artifacts.rundir import RunDir
 from nmt.base.device import DTYPES
 from nmt.base.special_tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
-from nmt.config import SearchOptions
+from nmt.config import Config, SearchOptions, dump_config
 from nmt.config.model import ModelConfig
 from nmt.config.training import TrainingConfig
 from nmt.data.store.batching import Batch, collate
@@ -38,7 +42,10 @@ from nmt.decoding.cuda_graphs import StepRecordings
 from nmt.decoding.decoder import Decoder
 from nmt.model.kernels.packing import Segments
 from nmt.model.transformer import Transformer
+from nmt.training.metrics import TrainRecord, ValidRecord
 from nmt.training.monitor import TrainingFlops
+from nmt.training.run import start_or_resume_run
+from nmt.training.state import TrainState
 from nmt.training.update.block import BlockShape
 from nmt.training.update.distributed import ProcessGroup
 from nmt.training.update.loss import BatchLoss
@@ -167,21 +174,24 @@ def contract(dry: bool) -> Result:
 
 
 def replays(dry: bool) -> Result:
-    """Compare 20 updates launched one by one with 20 of which all but three are replayed (T8)."""
-    return {precision: compare_replays(dry, DTYPES[precision]) for precision in ("bf16", "fp32")}
+    """Compare 20 updates launched one by one with 20 of which all but three are replayed (T8), two batches each."""
+    return {precision: compare_replays(dry, DTYPES[precision]) for precision in ("bf16", "fp32", "fp16")}
 
 
 def compare_replays(dry: bool, dtype: torch.dtype) -> Result:
     """Compare losses, norms and weights of two trainings of either kind."""
     device, name = device_of(dry), "tiny" if dry else "a"
-    batches = batches_of(name, 5 if dry else 20)
+    batches = batches_of(name, 10 if dry else 40)
+    updates = [batches[first : first + 2] for first in range(0, len(batches), 2)]
+    tokens = [sum(batch.num_tgt_tokens for batch in parts) for parts in updates]
     found: Result = {}
     runs = {}
     for label, record in (("plain", False), ("plain again", False), ("recorded", True), ("recorded again", True)):
         update = recorded(name, device, dtype, batches, record=record)
         losses = []
-        for batch in batches:
-            update.add(batch, 1 / batch.num_tgt_tokens, 1e-3)
+        for parts, num_tokens in zip(updates, tokens, strict=True):
+            for batch in parts:
+                update.add(batch, 1 / num_tokens, 1e-3)
             losses.append(update.finish())
         weights = torch.cat([p.detach().flatten() for p in update.optimizer.master.values()]).cpu()
         runs[label] = ([(float(a), float(b)) for a, b in losses], weights)
@@ -193,7 +203,7 @@ def compare_replays(dry: bool, dtype: torch.dtype) -> Result:
             "weights equal": bool(torch.equal(runs[a][1], runs[b][1])),
             "largest difference of weights": float((runs[a][1] - runs[b][1]).abs().max()),
         }
-    found["losses"] = [round(x / b.num_tgt_tokens, 4) for (x, _), b in zip(runs["recorded"][0], batches, strict=True)]
+    found["losses"] = [round(x / count, 4) for (x, _), count in zip(runs["recorded"][0], tokens, strict=True)]
     return found
 
 
@@ -277,6 +287,7 @@ def training(name: str, dry: bool) -> Result:
         }
         if device.type == "cuda":
             row["gib"] = round(torch.cuda.max_memory_allocated() / 2**30, 2)
+            row["pools_gib"] = round(bytes_of_pools() / 2**30, 2)
             row |= profile(work, 3)
         found[label] = row
         say(f"{name} {label}: {json.dumps(row)}")
@@ -284,6 +295,74 @@ def training(name: str, dry: bool) -> Result:
         if device.type == "cuda":
             torch.cuda.empty_cache()
     return found
+
+
+def bytes_of_pools() -> int:
+    """Return the memory that recordings keep for themselves, beside what torch allocates otherwise."""
+    segments = torch.cuda.memory_snapshot()
+    return sum(segment["total_size"] for segment in segments if tuple(segment["segment_pool_id"]) != (0, 0))
+
+
+def resuming(dry: bool) -> Result:
+    """Compare a stopped and resumed training with an uninterrupted one, with several batches an update."""
+    found: Result = {}
+    for precision in ("fp32",) if dry else ("bf16", "fp32", "fp16"):
+        with TemporaryDirectory() as folder:
+            config = digits_config(Path(folder), precision, dry)
+            runs = [train_digits(config, Path(folder) / name, stop) for name, stop in (("whole", 0), ("stopped", 6))]
+            whole, stopped = (TrainState.load(run.state).weights for run in runs)
+            log = [json.loads(line) for line in runs[1].metrics.read_text(encoding="utf-8").splitlines()]
+        found[precision] = {
+            "weights equal": all(torch.equal(weights, stopped[name]) for name, weights in whole.items()),
+            "launched": [record["num_launched"] for record in log if record["kind"] == "train"],
+        }
+        say(f"resuming in {precision}: {found[precision]}")
+    return found
+
+
+def digits_config(folder: Path, precision: str, dry: bool) -> Config:
+    """Write a corpus of digits and their reverse; return the configuration of a short training."""
+    draw = random.Random(1)
+    for split, count in (("train", 3000), ("valid", 40)):
+        rows = ["".join(draw.choices("0123456789", k=draw.randint(3, 30))) for _ in range(count)]
+        (folder / f"{split}.tsv").write_text("".join(f"{row}\t{row[::-1]}\n" for row in rows), encoding="utf-8")
+    layers, d_model = (1, 32) if dry else (3, 256)
+    sizes = {"d_model": d_model, "num_heads": 2, "d_ff": 2 * d_model, "max_src_len": 32, "max_tgt_len": 32}
+    training: Result = {"batch_tokens": 1024, "tokens_per_update": 2500, "warmup_updates": 2}
+    training |= {"max_updates": 8 if dry else 16, "threads": int(dry)}
+    training |= {"device": device_of(dry).type, "precision": precision, "log_every": 2, "average_checkpoints": 0}
+    return Config.model_validate({
+        "data": {split: {"tsv": str(folder / f"{split}.tsv")} for split in ("train", "valid")}
+        | {"src_lang": "en", "tgt_lang": "en"},
+        "tokenizer": {"type": "char", "vocab_size": 300},
+        "model": {**sizes, "encoder_layers": layers, "decoder_layers": layers},
+        "training": training,
+    })  # fmt: skip
+
+
+def train_digits(config: Config, path: Path, stop: int) -> RunDir:
+    """Train, with a stop and a resumption after update `stop`, if it is not 0."""
+
+    def interrupt(record: TrainRecord | ValidRecord) -> None:
+        if record.kind == "train" and record.update == stop:
+            signal.raise_signal(signal.SIGINT)
+
+    if not start_or_resume_run(config, path, on_record=interrupt):
+        start_or_resume_run(config, path)
+    return RunDir(path)
+
+
+def ranks(dry: bool) -> Result:
+    """Train on two GPUs, if there are two."""
+    if dry or torch.cuda.device_count() < 2:
+        return {"skipped": "needs two GPUs"}
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "config.yaml"
+        path.write_text(dump_config(digits_config(Path(folder), "bf16", dry)), encoding="utf-8")
+        command = [sys.executable, "-m", "nmt", "train", "--config", str(path), "--run", str(Path(folder) / "run")]
+        done = subprocess.run([*command, "--num-processes", "2"], cwd=ROOT, capture_output=True, text=True)
+    say(done.stderr[-1500:])
+    return {"rc": done.returncode, "log": done.stderr[-3000:]}
 
 
 KINDS = {  # by a part of a kernel's name, the first that fits
@@ -483,6 +562,11 @@ def multi30k(dry: bool) -> Result:
     assert done.stderr is not None
     lines = [f"{time.time() - started:.1f} {line.rstrip()}" for line in done.stderr]
     found: Result = {"rc": done.wait(), "seconds": time.time() - started, "log": lines}
+    for beam in (1, 5):  # on test2016
+        score = [sys.executable, "-m", "nmt", "eval", "--model", str(run), "--set", f"decoding.beam_size={beam}"]
+        scored = subprocess.run(score, cwd=ROOT, capture_output=True, text=True)
+        found[f"test2016, beam {beam}"] = (scored.stdout or scored.stderr)[-1500:]
+        say(found[f"test2016, beam {beam}"])
     shown = [line for line in lines if "valid" in line or "test" in line or "warn" in line.lower() or "graph" in line]
     say("\n".join(shown[-30:] if done.returncode == 0 else lines[-30:]))
     return found
@@ -498,17 +582,19 @@ def tests(dry: bool) -> Result:
     return {"rc": done.returncode, "output": done.stdout[-3000:]}
 
 
-ITEMS: dict[str, tuple[Callable[[bool], Result], int]] = {  # and the seconds it may take
-    "contract": (contract, 30),
-    "replays": (replays, 60),
-    "waits": (waits, 40),
-    "training a": (lambda dry: training("a", dry), 60),
-    "training b": (lambda dry: training("b", dry), 80),
-    "multi30k": (multi30k, 150),
-    "attention": (attention, 110),
-    "training c": (lambda dry: training("c", dry), 80),
-    "decoding": (decoding, 110),
+ITEMS: dict[str, tuple[Callable[[bool], Result], int]] = {  # and the seconds it may take; what is worth most first
+    "contract": (contract, 20),
     "tests": (tests, 100),
+    "replays": (replays, 60),
+    "waits": (waits, 25),
+    "resuming": (resuming, 60),
+    "training a": (lambda dry: training("a", dry), 45),
+    "training b": (lambda dry: training("b", dry), 60),
+    "multi30k": (multi30k, 110),
+    "decoding": (decoding, 90),
+    "training c": (lambda dry: training("c", dry), 70),
+    "ranks": (ranks, 60),
+    "attention": (attention, 110),
 }
 
 

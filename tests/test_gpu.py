@@ -33,6 +33,7 @@ from nmt.training.update.loss import BatchLoss
 from nmt.training.update.optimizer import Optimizer
 from nmt.training.update.recorded import record_training
 from nmt.training.update.step import Step
+from tests.resumption import assert_equal_runs, stop_and_resume
 from tests.tiny import tiny_config
 
 pytestmark = [
@@ -166,26 +167,50 @@ def test_the_loss_and_the_gradients_of_blocks_and_flattened_rows_are_those_of_pa
                 assert torch.nn.functional.cosine_similarity(*pair, dim=0) > 0.98, name
 
 
-@pytest.mark.parametrize("precision", ["bf16", "fp32", "fp16"])
-def test_replayed_updates_are_those_launched_step_by_step(precision):
-    draw = random.Random(3)
-    batches = []
-    for _ in range(12):
+def train_recorded(precision, recorder):
+    """Twelve updates, every third of two batches, with dropout; return the step, its results and the weights."""
+    draw, batches = random.Random(3), []
+    for _ in range(16):
         sides = [[[draw.randrange(4, 90) for _ in range(draw.randint(1, 30))] for _ in range(20)] for _ in range(2)]
         batches.append(collate(*sides, 31, 31))
-    found = []
-    for recorder in (None, record_training):
-        torch.manual_seed(3)
-        config = ModelConfig(d_model=64, num_heads=4, d_ff=128, encoder_layers=2, decoder_layers=2)
-        model = Transformer(config, 90, 90).to("cuda").train()
-        optimizer = Optimizer(model, TrainingConfig(), DTYPES[precision])
-        step = Step(model, optimizer, ProcessGroup())
-        step.record(BlockShape.holding(640, 640, 20, 31), 0.1, recorder)
-        results = [step([batch], batch.num_tgt_tokens, 1e-3 / n) for n, batch in enumerate(batches, 1)]
-        found.append((results, [master.detach().clone() for master in optimizer.master.values()]))
-    assert step.recorded.backward.num_replays == 9
-    assert found[0][0] == found[1][0]
-    assert all(torch.equal(a, b) for a, b in zip(found[0][1], found[1][1], strict=True))
+    torch.manual_seed(3)
+    config = ModelConfig(d_model=64, num_heads=4, d_ff=128, encoder_layers=2, decoder_layers=2)
+    model = Transformer(config, 90, 90).to("cuda").train()
+    optimizer = Optimizer(model, TrainingConfig(), DTYPES[precision])
+    step = Step(model, optimizer, ProcessGroup())
+    step.record(BlockShape.holding(640, 640, 20, 31), 0.1, recorder)
+    results = []
+    for number in range(1, 13):
+        parts = [batches.pop() for _ in range(2 if number % 3 == 0 else 1)]
+        results.append(step(parts, sum(batch.num_tgt_tokens for batch in parts), 1e-3 / number))
+    return step, results, [master.detach().clone() for master in optimizer.master.values()]
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp32", "fp16"])
+def test_replayed_updates_are_those_launched_step_by_step(precision):
+    launched, recorded = (train_recorded(precision, recorder) for recorder in (None, record_training))
+    assert recorded[0].recorded.backward.num_replays == 13
+    assert launched[1] == recorded[1]
+    assert all(torch.equal(a, b) for a, b in zip(launched[2], recorded[2], strict=True))
+
+
+def test_after_a_capture_that_fails_updates_are_those_launched_step_by_step(caplog):
+    def record(work, device):
+        return record_training(lambda: (work(), torch.cuda.synchronize()), device)  # a capture cannot wait
+
+    launched, failed = (train_recorded("bf16", recorder) for recorder in (None, record))
+    assert failed[0].num_launched == 16
+    assert launched[1] == failed[1]
+    assert all(torch.equal(a, b) for a, b in zip(launched[2], failed[2], strict=True))
+    assert len(caplog.messages) == 1
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp32", "fp16"])
+def test_a_resumed_training_equals_the_uninterrupted_one(digits, tmp_path, precision):
+    training = {"device": "cuda", "precision": precision, "tokens_per_update": 900, "max_updates": 14}
+    config = tiny_config(digits, model={"dropout": 0.1}, training=training)
+    assert start_run(config, tmp_path / "whole")
+    assert_equal_runs(RunDir(tmp_path / "whole"), stop_and_resume(config, tmp_path / "stopped", 7))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

@@ -87,6 +87,8 @@ def test_a_dry_run_of_the_plan_for_a_gpu_does_every_item_and_no_operation_depend
     result = json.loads(kept.read_text())
     assert result["contract"]["differ"] == [0, 0, 0]
     assert result["replays"]["bf16"]["plain = plain again"]["weights equal"]
+    assert result["replays"]["fp16"]["plain = recorded"]["weights equal"]
+    assert result["resuming"]["fp32"]["weights equal"]
     assert result["training a"]["recorded"]["tokens_per_s"] > 0
     assert "operations differ (same batch, other rate, other batch)" in done.stderr.splitlines()[-1]
     begun = subprocess.run(command, capture_output=True, text=True)
