@@ -24,33 +24,59 @@ _CLAUSE_END = re.compile(r"[,;:.!?،؛)\]}»”’\"—–-](?=\s)|[，；：、
 _END_MARKS = (
     r"!?:;…\u037e\u055c\u0589\u061d-\u061f\u06d4\u0700-\u0702\u07f9\u0837-\u083e\u0964\u0965\u104a-\u104f\u1362-\u1368\u166e"
     r"\u1735\u1736\u1803-\u1809\u1944\u1945\u1aa8-\u1aab\u1b5a-\u1b7e\u1c3b-\u1c7f\u2024\u203c\u203d\u2047-\u2049"
-    r"\u2e2e-\u2e54\u3002\ua4ff-\uabeb\ufe52-\ufe57\uff01\uff0e\uff1f\uff61\U00010a56-\U0001da88"
+    r"\u2e2e-\u2e54\u3002\u17d4\ua4ff-\uabeb\ufe52-\ufe57\uff01\uff0e\uff1f\uff61\U00010a56-\U0001da88"
 )
-_MARK = re.compile(rf"\.(?![a-z\d])|[{_END_MARKS}]")
+_FULL_STOPS = "。！？｡।॥۔։።။។"  # end a sentence without white space after them, too
+_MARK = re.compile(rf"\.(?![a-z\d])|[•{_END_MARKS}]|\)(?<=\s\w\))")
 _TRAILING = ".!?…。！？।؟۔ \t\r\n\"'”’“»)）」』"  # the most usual characters after the last letter
-_HIDDEN = re.compile(r"[\s“”„\"«»「」『』（）()\[\]]")
+_HIDDEN = re.compile(r"[\s“”„‟‘‚‛\"«»‹›「」『』《》（）()\[\]<>{}`]")
 _DASHES = "—–-"
 _WORD = re.compile(r"[^\W_]")
+_NOTE = r"\[[^\[\]]{1,20}\]|[¹²³⁰-⁹*†‡]"  # the mark of a footnote: [1], [citation needed], ¹, *
+# Replaced by white space: such marks after a sentence, and quotation marks of two characters, or before a word.
+_ASIDE = re.compile(rf"(?<=[.!?…。！？।”\"»])(?:{_NOTE})+|'(?:(?<!\S.)|')|,,")
 _SENTENCE_END = re.compile(
-    rf"([^\s.{_END_MARKS}“„\"«»(\['’{_DASHES}]*)([.{_END_MARKS}]+)((?:\s?[”“\"’'»«)\]」』）])*)\Z"
+    rf"([^\s.{_END_MARKS}“„\"«»(\['’—–-]*)([.{_END_MARKS}]+)((?:\s?[”“\"’'»«›‹)\]」』》）]|{_NOTE})*)\s*\Z"
 )
-_OPENING = re.compile(r"(?:[“\"«»„「『（(\[‘¿¡]|(?<!\S)«\s)+\Z")
+_OPENING = re.compile(r"(?:[“\"«»„‟‹›「『《（(\[‘‚‛¿¡`]|,,|(?<=\s)[”’']|(?<!\S)(?:[«`]|,,)\s)+\Z")
 _ELLIPSIS = re.compile(r"\.{2,}|…+")
-_MARKS_IN_A_ROW = re.compile(r"[.!?]{2,}|(?<!…)…(?=\s)")
-_DIGIT_START = re.compile(r"(?<=[^\W\d_]{5}[.!?]\s)(?<!str\.\s)\d")  # before it, sentencex ends no sentence
+_MARKS_IN_A_ROW = re.compile(r"[.!?]{2,}|(?<!…)…(?=\s)|។")
+# sentencex ends no sentence before digits, nor before small letters of the Latin script.
+_NUMBER_START = re.compile(rf"[.!?…] +\d|[{_FULL_STOPS}] *[\da-z]")
 _SMALL_START = re.compile(r"(?<=[.!?]\s)\w")
-# Words that sentencex takes for abbreviations: "no", "me", "OK", "May".
-_ENGLISH_WORD = re.compile(r"(?<![\w.])(?!(?:vs|cf|approx)\b)(?:[a-z]{2,}|O[Kk]|May)(?=\.\s+[A-Z])")
-_GLUED_WORD = re.compile(r"[A-Z][a-z]*(?:['’][a-z]+)?(?:[\s,!?]|\Z)")
-_ITEM = re.compile(r"\W*(?:\d{1,2}|[^\W\d_])[.)]\s*")
-_FIRST_ITEM = re.compile(r"(\d{1,2})[.)]\s")
-_NEXT_ITEM = re.compile(r"(?<=\s)(\d{1,2})[.)]\s+\Z")
-_SYMBOLS = re.compile(r"(?:(?:[\u2190-\u2bff\ufe0f\u200d\U0001f000-\U0001faff]+|[:;]-?[()DP](?!\w))\s*)+")
-_ORDINAL = re.compile(r"\d{1,2}|[IVX]+")
-_ORDINAL_LANGUAGES = frozenset(
-    ("cs", "da", "de", "et", "eu", "fi", "hr", "hu", "is", "lb", "lv", "nb", "nn", "no", "pl", "sk", "sl", "sr", "tr")
+# A word with a vowel, not a part of an abbreviation ("f.eks"), nor at the start of a parenthesis: "(ed. Smith)".
+_LIKE_WORD = re.compile(
+    r"(?i)(?<![.(（])(?=[^\W\d_]{2})(?!\w*str\b)[^\W\d_]*?"
+    "[aeiouyàáâäåãæèéêëìíîïòóôöõøœùúûüýąęĩıőũűůě\u1ea0-\u1ef9ăаеиоуыэюяіїєёαεηιουωάέήίόύώ]"
 )
-_ABBREVIATIONS = frozenset(("Av", "Dr", "Profa", "डॉ", "श्री"))  # unknown to sentencex in some language
+_CAPITAL = re.compile(r"\.[^\w.]+(?!Chr\b|UU\b)([^\W\d_])(?!\.|G\b)")
+# Abbreviations that end a sentence before a capital letter: of eras, "and so on", companies, units after a number.
+_FINAL = re.compile(
+    r"(?:\b(?:[ad]\.\s?C|J\.?-C|т\.\s?[дп]|n\.\s?[el]|[ef]\.\s?Kr|v\.t|p\.e\.v|etc|usw|May|Ok|T[Vv]|tv|[Jj]r|Co|U\.S\.A)"
+    r"|\d(?:[°º]|-х)?\s?(?:(?:млн|млрд|тис|тыс|mln|mld)\.?\s)?(?:[^\W\d_A-ZА-Я]+|[CFKM]))\Z"
+)
+# Abbreviations that look like words.
+_LIKE_WORDS = frozenset((
+    "abb", "abs", "alin", "approx", "av", "art", "avv", "ca", "dott", "ing", "kap", "pag", "pág", "para", "prof",
+    "profa", "sig", "sra", "tab", "tys", "ul", "vol", "αριθ", "вул", "ім", "рис", "табл", "ул",
+))  # fmt: skip
+# Of scripts with capitals, or a letter that is no ideograph, or a title that sentencex does not know.
+_SHORT = re.compile(r"[A-Za-z\u00c0-\u024f\u0370-\u052f]{1,4}|approx|\w*str|[^\W\d_\u2e80-\U0010ffff]|Profa|डॉ|श्री")
+_GLUED_WORD = re.compile(r"[A-Z][a-z]*(?:['’][a-z]+)?(?:[\s,!?]|\Z)")
+_ITEM = re.compile(r"\W*(?:\d{1,2}|[^\W\d_])(?:[.)]|\.\))\s*")
+# The mark of an item of a list; that of the first is at the start of a sentence, or after a colon.
+_ITEM_MARK = re.compile(
+    r"\s(?<![,;]\s)(\(?(\d{1,2}(?=\.?\)|\.\s+(?![a-zß-ÿа-я]|Jan|Feb|Mär|Apr|Mai|Ju[nl]|Aug|Sep|Okt|Nov|Dez))"
+    r"|[a-zа-я](?=\))|•)\.?\)?)\s+(?=\S)"
+)
+_FIRST_ITEM = re.compile(r"(?:\A\(?\d{1,2}|(?<![^:.!?\s]\s)\(?[1aа•])[.)\s]")
+_ITEM_ORDER = " • • 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 a b c d e f g h i j k а б в г д е ж з и к "
+_SYMBOLS = re.compile(
+    r"(?:(?:[\u2190-\u2bff\ufe0f\u200d\U0001f000-\U0001faff]+|[:;]-?[()DP](?!\w)|\[[\d\s,–-]+\]\s*\Z)\s*)+"
+)
+_ORDINAL = re.compile(r"(?<![.:,])(?<!\.\s)(?:\d{1,2}|[IVX]+)\.")
+_ORDINAL_LANGUAGES = ("de", "hu", "lb", "tr")  # where a capital letter may follow an ordinal number
+_PARENTHESIS = re.compile(r"[^\s.!?…。！？]\s*[(（][^(（]*[)）]\s*\Z")  # within a sentence
 _ATTRIBUTION = re.compile(r"と|って|[^，。！？\s]{1,6}[说說问問喊]")  # 「はい」と言った; “好。”他说
 _CONTEXT = 50  # characters looked at around a boundary
 _WINDOW_CHARACTERS = 4_000  # passed to sentencex at once, because it takes quadratic time on some texts
@@ -107,15 +133,19 @@ def count_sentences(text: str, language: str) -> int:
 def sentence_starts(text: str, language: str) -> list[int]:
     """Return the start of every sentence except the first; white space belongs to the preceding sentence.
 
-    sentencex proposes the boundaries; rules that hold in many languages drop and move the wrong ones. Every sentence
-    has a letter or digit, and all but the last have a mark that ends them. Takes linear time.
+    sentencex proposes the boundaries; rules that hold in many languages drop and move the wrong ones, and add those
+    after words that it takes for abbreviations. Every sentence has a letter or digit, and all but the last have a mark
+    that ends them, or are items of a list. Takes linear time.
     """
     if not _has_mark_within(text):
         return []  # most texts: a single sentence
     starts: list[int] = []
     begin = searched = 0
     has_word, chat = False, text.islower()
-    for proposed in _proposed_starts(text, language):
+    plain, items = _simplified(text), {*_items(text)}
+    found = {*_proposed_starts(plain, language)}
+    capitals = {match.start(1) for match in _CAPITAL.finditer(plain)}
+    for proposed in sorted(items | found | capitals):
         if proposed <= begin:
             continue
         context = max(begin, proposed - _CONTEXT)
@@ -123,10 +153,11 @@ def sentence_starts(text: str, language: str) -> list[int]:
         at = opening.start() if opening else proposed
         has_word = has_word or _WORD.search(text, searched, at) is not None
         searched = at
-        item, first = _NEXT_ITEM.search(text, context, at), _FIRST_ITEM.match(text, begin)
-        if item and first and int(item[1]) == int(first[1]) + 1:
-            at = item.start()  # "1. Milk 2. Bread": the number belongs to its item
-        elif (context == begin and _ITEM.fullmatch(text, begin, at)) or _continues(text, at, language, chat):
+        if proposed in items:
+            at = proposed
+        elif (context == begin and _ITEM.fullmatch(text, begin, at)) or _continues(
+            text, at, language, chat, proposed in found
+        ):
             continue
         elif symbols := _SYMBOLS.match(text, at):
             at = symbols.end()  # "Thanks! :-) Bye": the emoji belongs to the preceding sentence
@@ -144,11 +175,22 @@ def _has_mark_within(text: str) -> bool:
     return _MARK.search(text.rstrip(_TRAILING)) is not None
 
 
-def _proposed_starts(text: str, language: str) -> Iterator[int]:
-    """Yield the start of every sentence that sentencex finds in `text`, except the first."""
+def _items(text: str) -> list[int]:
+    """Return the starts of the items of lists on one line: "1. Milk 2. Bread", "a) Milk b) Bread", "• Milk • Bread"."""
+    starts: list[int] = []
+    last = ""
+    for mark in _ITEM_MARK.finditer(" " + text):
+        start, label = mark.start(), mark[2]
+        if _FIRST_ITEM.match(text, start) or f" {last} {label} " in _ITEM_ORDER:
+            starts.append(start)
+            last = label
+    return starts if len(starts) > 1 else []
+
+
+def _proposed_starts(plain: str, language: str) -> Iterator[int]:
+    """Yield the start of every sentence that sentencex finds in a simplified text, except the first."""
     import sentencex  # only when needed: most texts are single sentences
 
-    plain = _simplified(text, language)
     begin = 0
     while begin < len(plain):
         end = begin + _WINDOW_CHARACTERS
@@ -166,60 +208,68 @@ def _proposed_starts(text: str, language: str) -> Iterator[int]:
             begin += lengths[-1]
 
 
-def _simplified(text: str, language: str) -> str:
+def _simplified(text: str) -> str:
     """Return `text`, of the same length, without what keeps sentencex from finding sentences."""
-    # sentencex counts white space as one byte and rejects surrogates; it does not look into quotes and parentheses.
-    plain = _DIGIT_START.sub("X", without_surrogates(_HIDDEN.sub(" ", text)))
+    plain = _ASIDE.sub(lambda match: " " * len(match[0]), without_surrogates(text))
     if text.islower():  # chat: any word may start a sentence
         plain = _SMALL_START.sub(lambda match: match[0].upper()[0], plain)
-    if language.startswith("en"):
-        plain = _ENGLISH_WORD.sub(lambda match: "x" * len(match[0]), plain)
+    # sentencex counts white space as one byte and rejects surrogates; it does not look into quotes and parentheses.
+    plain = _NUMBER_START.sub(lambda match: match[0][:-1] + "_", _HIDDEN.sub(" ", plain))
     return _MARKS_IN_A_ROW.sub(lambda match: "x" * (len(match[0]) - 1) + "!", plain)
 
 
-def _continues(text: str, at: int, language: str, chat: bool) -> bool:
-    """Return whether the sentence that sentencex ends before `at` goes on. A `chat` has no capital letters."""
-    stop = at
-    while text[stop - 1].isspace():
-        stop -= 1
-    end = _SENTENCE_END.search(text, max(0, stop - _CONTEXT), stop)
+def _continues(text: str, at: int, language: str, chat: bool, is_proposed: bool) -> bool:
+    """Return whether a sentence goes on at `at`, where sentencex ends it if `is_proposed`.
+
+    A `chat` has no capital letters.
+    """
+    end = _SENTENCE_END.search(text, max(0, at - _CONTEXT), at)
     following = _WORD.search(text, at, at + _CONTEXT)
     if end is None or following is None:
         return end is None  # a window ends within the sentence
     word, mark, closing = end.groups()
     first = following[0]
+    if not is_proposed:
+        return not ((first.isupper() or chat) and _is_final(end, language))
     caseless = first.lower() == first.upper()
-    if not closing and stop == at and not caseless:  # "Hello.How are you?", but not "ASP.NET", "x.Y(z)"
+    is_glued = end.end(3) == at and mark[-1] not in _FULL_STOPS
+    if not closing and is_glued and not caseless:  # "Hello.How are you?", but not "ASP.NET", "x.Y(z)"
         return not (word.isalpha() and word[-1].islower() and _GLUED_WORD.match(text, at))
-    if first.isdigit() and (stop == at or _ELLIPSIS.fullmatch(mark)):
+    if first.isdigit() and (is_glued or _ELLIPSIS.fullmatch(mark)):
         return True
     if first.islower() and (closing or text[at] in _DASHES or _ELLIPSIS.fullmatch(mark)):
         return True  # “Where?” he asked
     if closing and caseless and not first.isdigit():
-        return _closes_within(text, stop, at)
-    return mark == "." and _is_abbreviation(word, first, language, chat)
+        return (_PARENTHESIS.search(text, max(0, at - 200), at) or _ATTRIBUTION.match(text, at)) is not None
+    return mark == "." and _is_abbreviation(end, first, language, chat)
 
 
-def _closes_within(text: str, stop: int, at: int) -> bool:
-    """Return whether a sentence goes on after the quotation or parenthesis that ends at `stop`; without letter case."""
-    if text[stop - 1] not in ")）":
-        return _ATTRIBUTION.match(text, at) is not None
-    start = max(0, stop - 4 * _CONTEXT)
-    opened = max(text.rfind(mark, start, stop) for mark in "(（")
-    return opened >= 0 and _MARK.match(text[start:opened].rstrip()[-1:] or ".") is None
-
-
-def _is_abbreviation(word: str, first: str, language: str, chat: bool) -> bool:
-    """Return whether `word` with a full stop, before `first`, is an abbreviation or number that sentencex missed."""
-    english = language.startswith("en")  # sentencex knows the abbreviations of English best
-    if _ORDINAL.fullmatch(word) and language[:2] in _ORDINAL_LANGUAGES:
+def _is_abbreviation(end: re.Match[str], first: str, language: str, chat: bool) -> bool:
+    """Return whether the word at the `end`, with a full stop, is an abbreviation or number that sentencex missed."""
+    word = end[1]
+    if language.startswith(_ORDINAL_LANGUAGES) and _ORDINAL.match(end.string, end.start()):
         return True
-    if first.isdigit():
-        return len(word) <= 4 and word.isalpha()  # "Vol. 2", "art. 5"
-    is_initial = len(word) == 1 and word.isalpha() and not word.islower() and word < "\u2e80"  # no ideograph
-    if word in _ABBREVIATIONS or (is_initial and not english):
+    is_short = _SHORT.fullmatch(word) is not None and not _is_word(end)
+    if first.isdigit():  # "Vol. 2", "Bahnhofstr. 12", "M.A. 2"
+        return is_short
+    is_title = is_short and not word.islower() and not word[1:].isupper()  # "Dr", "J"
+    english = language.startswith("en")  # sentencex knows its titles and initials
+    if is_title and not english:
+        return not (first.isupper() and _is_final(end, language))
+    return first.islower() and ((is_short and not chat) or (word.isdigit() and not (chat and english)))
+
+
+def _is_final(end: re.Match[str], language: str) -> bool:
+    """Return whether the word at the `end`, with a full stop, ends a sentence before a capital letter."""
+    if _FINAL.search(end.string, end.pos, end.end(1)):
         return True
-    return first.islower() and not chat and (len(word) <= (1 if english else 2) or word.isdigit())
+    # The capital letter may be that of a German noun.
+    return not language.startswith("de") and not end[1].istitle() and _is_word(end)
+
+
+def _is_word(end: re.Match[str]) -> bool:
+    """Return whether the word at the `end` looks like one, not like an abbreviation."""
+    return _LIKE_WORD.match(end.string, end.start()) is not None and end[1].lower() not in _LIKE_WORDS
 
 
 def lines_of(text: str) -> Iterator[tuple[int, int]]:
