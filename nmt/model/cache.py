@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from nmt.base.errors import NmtError
 from nmt.model.kernels.packing import Segments
 from nmt.model.masks import AttentionMask, causal_mask, mask_bias
 
@@ -30,6 +31,7 @@ class KVCache:
         self.cross = list(cross)
         self.cross_mask = cross_mask
         self.length = 0  # target positions so far
+        self.is_complete = False  # it takes no more
         self.attention: list[Tensor | None] | None = [None] * len(self.cross) if keep_attention else None
 
     @property
@@ -43,6 +45,9 @@ class KVCache:
         Its bias is [num_new, length + num_new], with the dtype and device of `like`. A single position needs no mask.
         """
         queries = self.cross_mask.queries
+        if self.is_complete:
+            hint = "to decode step by step, give it room for the targets: start_cache(memory, max_len)"
+            raise NmtError("this cache keeps no targets, so a second call would not see the first", hint=hint)
         if num_new == 1 and queries is None:
             return AttentionMask()
         if isinstance(queries, Segments):
@@ -55,7 +60,8 @@ class KVCache:
         return key, value
 
     def advance(self, num_positions: int) -> None:
-        """Count `num_positions` as decoded, after every layer has appended them (here: do nothing)."""
+        """Count `num_positions` as decoded, after every layer has appended them (here: the whole target)."""
+        self.is_complete = True
 
     def by_sentence(self, states: Tensor) -> Tensor:
         """Merge the rows [R, T, D] that attend to the same source (here: each row has its own source)."""
@@ -68,7 +74,7 @@ class KVCache:
 
 
 class PreallocatedKVCache(KVCache):
-    """A `KVCache` that stores up to `max_len` target positions, for inference.
+    """A `KVCache` that stores up to `max_len` target positions, for inference; slower if gradients are recorded.
 
     Each sentence has W = `beam_size` consecutive rows in the batch (R = B x W rows). Each row has its own target keys
     and values; the rows of a sentence share the keys and values of its source.
@@ -87,6 +93,12 @@ class PreallocatedKVCache(KVCache):
         end = self.length + key.size(2)
         assert end <= self.max_len, f"cache for {self.max_len} positions was given {end}"
         stored = self._stored[layer]
+        if key.requires_grad:  # writing into a buffer would break autograd
+            past = stored or (key[:, :, :0], value[:, :, :0])
+            keys, values = (old[:, :, : self.length] for old in past)
+            joined = torch.cat([keys, key], 2), torch.cat([values, value], 2)
+            self._stored[layer] = joined
+            return joined
         if stored is None or stored[0].size(2) < end:
             capacity = min(self.max_len, max(_FIRST_POSITIONS, 2 * (end - 1), end))
             stored = self._stored[layer] = self._grown(stored, key, capacity)

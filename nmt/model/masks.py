@@ -35,10 +35,13 @@ def padding_mask(ids: Tensor) -> Tensor:
 def length_mask(lengths: Tensor, shape: torch.Size) -> Tensor:
     """Return which keys lie within the valid `lengths`, [B] or [B, Q], of scores of `shape` [B, ..., Q, S].
 
-    The mask broadcasts to the scores. NmtError if `lengths` has another shape or no integers.
+    The mask broadcasts to the scores. NmtError if `lengths` has another shape, no integers, or only zeros and ones for
+    each query.
     """
     fits = lengths.shape == shape[:1] or lengths.shape == (*shape[:1], *shape[-2:-1])
-    if lengths.is_floating_point() or not fits or lengths.dim() >= len(shape):
+    # A mask of zeros and ones has the shape of lengths if there are as many queries as keys.
+    is_mask = lengths.dim() == 2 and shape[-1] > 1 and bool((lengths <= 1).all())
+    if lengths.is_floating_point() or not fits or is_mask or lengths.dim() >= len(shape):
         hint = "pass a boolean mask that broadcasts to the scores [B, ..., Q, S], or integer lengths [B] or [B, Q]"
         kind = str(lengths.dtype).removeprefix("torch.")
         raise NmtError(f"a mask of {kind} {list(lengths.shape)} for scores {list(shape)}", hint=hint)

@@ -30,7 +30,7 @@ class GaussianScore(nn.Module):
 
     def __init__(self, initial_width: float = 1.0):
         super().__init__()
-        self.width = nn.Parameter(torch.tensor(initial_width))
+        self.width = nn.Parameter(torch.tensor(float(initial_width)))
 
     def forward(self, query: Tensor, key: Tensor) -> Tensor:
         """query [..., Q, K], key [..., S, K] -> [..., Q, S]."""

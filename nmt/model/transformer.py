@@ -69,6 +69,9 @@ class Transformer(nn.Module):
 
     def __init__(self, config: ModelConfig, src_vocab_size: int, tgt_vocab_size: int):
         super().__init__()
+        if config.tied_embeddings == "all" and src_vocab_size != tgt_vocab_size:
+            hint = 'tie only the target side: ModelConfig(tied_embeddings="target"), or give both sides one vocabulary'
+            raise NmtError(f"one embedding for vocabularies of {src_vocab_size} and {tgt_vocab_size}", hint=hint)
         self.config = config
         max_len = max(config.max_src_len, config.max_tgt_len)
         rotary = Rotary(config.d_model // config.num_heads, max_len) if config.positions == "rotary" else None

@@ -54,8 +54,10 @@ def test_lengths_are_those_of_sentences_whatever_axes_lie_between():
         torch.tensor([[2, 3, 4]]),
         torch.ones(2, 4, 4, dtype=torch.uint8),
         torch.tensor(2),
+        torch.tensor([[1, 1, 1, 0], [1, 1, 0, 0]]),  # a mask, although it has the shape of lengths
+        torch.zeros(2, 4, dtype=torch.int64),
     ],
-    ids=lambda mask: f"{mask.dtype} {list(mask.shape)}",
+    ids=lambda mask: f"{mask.dtype} {mask.tolist()}",
 )
 def test_lengths_of_another_shape_or_with_fractions_are_refused(mask):
     with pytest.raises(NmtError, match=r"for scores \[2, 4, 4\]\n  pass a boolean mask .* or integer lengths"):

@@ -183,3 +183,38 @@ def test_the_cache_keeps_cross_attention_when_asked():
     model.decode_states(ids(2, 5), cache)
     assert [tuple(weights.shape) for weights in cache.attention] == [(2, 3, 5, 7)] * 2
     assert torch.allclose(cache.attention[-1].sum(-1), torch.ones(2, 3, 5))
+
+
+def test_a_cache_without_room_for_targets_refuses_a_second_call():
+    model = Transformer(ModelConfig(d_model=16, num_heads=2, d_ff=16), 20, 20).eval()
+    cache = model.start_cache(model.encode(torch.tensor([[5, 6, 3]])))
+    model.decode(torch.tensor([[2]]), cache)
+    with pytest.raises(NmtError, match=r"a second call would not see the first\n .*start_cache\(memory, max_len\)"):
+        model.decode(torch.tensor([[7]]), cache)
+
+
+def test_decoding_step_by_step_gives_the_gradients_of_decoding_at_once():
+    """As a loop without `torch.no_grad`, of a book, does."""
+    torch.manual_seed(4)
+    model = Transformer(ModelConfig(d_model=16, num_heads=2, d_ff=16, dropout=0.0), 20, 20).eval()
+    src, tgt = torch.tensor([[5, 6, 3]]), torch.tensor([[2, 7, 8, 9]])
+    cache = model.start_cache(model.encode(src), max_len=4)
+    steps = torch.cat([model.decode(tgt[:, i : i + 1], cache) for i in range(4)], dim=1)
+    at_once = model(src, tgt)
+    assert torch.allclose(steps, at_once, atol=1e-5)
+    weights = list(model.parameters())
+    for ours, expected in zip(
+        torch.autograd.grad(steps.square().sum(), weights),
+        torch.autograd.grad(at_once.square().sum(), weights),
+        strict=True,
+    ):
+        assert torch.allclose(ours, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("sizes", [(20, 16), (16, 20)])
+def test_one_embedding_for_two_vocabularies_is_refused(sizes):
+    config = ModelConfig(d_model=16, num_heads=2, d_ff=16, tied_embeddings="all")
+    with pytest.raises(NmtError, match=f"one embedding for vocabularies of {sizes[0]} and {sizes[1]}"):
+        Transformer(config, *sizes)
+    apart = Transformer(config.model_copy(update={"tied_embeddings": "target"}), *sizes)
+    assert apart(torch.tensor([[15]]), torch.tensor([[2]])).shape == (1, 1, sizes[1])
