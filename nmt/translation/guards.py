@@ -118,8 +118,10 @@ def find_unusual(text: str, num_tokens: int, language: str, statistics: TextStat
 
     "language": it is in another script or, with the extra langid, in another language than `language`. "capitals": it
     is in capital letters, which under 1% of the training sources were. "repetition": a word or a few words occur six
-    times and more in a row. "noise": it has far more tokens for its characters than nearly all training sources. The
-    text is given without protected spans. Only the statistics of the training text show capitals and noise.
+    times and more in a row. "noise": it has far more tokens for its characters than nearly all training sources.
+    "vocabulary": none of its words was in the training sources, or, in a longer text, hardly any that is frequent
+    there. The text is given without protected spans. Only the statistics of the training text show capitals, noise and
+    vocabulary.
     """
     reasons = {
         "language": is_in_wrong_language(text, language),
@@ -128,5 +130,6 @@ def find_unusual(text: str, num_tokens: int, language: str, statistics: TextStat
         "noise": statistics is not None
         and num_tokens >= _MIN_TOKENS
         and len(text.strip()) < _NOISE * statistics.chars_per_token * num_tokens,
+        "vocabulary": statistics is not None and not statistics.knows_words(text),
     }
     return [reason for reason, is_true in reasons.items() if is_true]

@@ -26,6 +26,7 @@ USABLE_CHRF = 30.0  # below this, `nmt eval` calls translations unusable
 _TAG_TOKENS = 2  # at most, before each segment: the tag of a language and a space
 
 FLAGS = {
+    "empty": "there is no translation",
     "truncated": "longer than the model's limit: its end is not translated",
     "loop_unresolved": "the translation repeats itself",
     "copied_source": "most words are copied from the source",
@@ -151,6 +152,11 @@ class Translation:
     def finished(self) -> bool:
         """True if every output ended with eos, not at its maximum length."""
         return all(segment.finished for segment in self.segments)
+
+    @property
+    def empty(self) -> bool:
+        """True if nothing came out of the search for a text that has something to translate."""
+        return bool(self.segments) and not self.text.strip()
 
     @property
     def copied_source(self) -> bool:

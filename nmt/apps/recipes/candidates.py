@@ -15,11 +15,12 @@ from nmt.translation.translation import Translation
 MAX_CHARACTERS = int(THRESHOLDS["too_long"])  # the maximum length of a text in a pair; sentences are rarely this long
 FAULTS = (
     "blank", "unreadable", "too_long", "failed", "refused", "explained", "empty", "truncated", "unfinished", "looped",
-    "copied", "wrong_language", "protected_lost", "duplicate", "length_ratio", "low_score", "not_best",
+    "copied", "wrong_language", "unusual", "protected_lost", "duplicate", "length_ratio", "low_score", "not_best",
 )  # fmt: skip
 """The reasons to drop a pair, in the order in which they are tested; docs/how-to/monolingual.md explains each."""
 
 _UNREADABLE = re.compile("[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f-\\x9f\\ufffd]")
+_UNLIKE = {"language", "noise", "vocabulary"}  # reasons of `find_unusual` why the model cannot translate a given line
 _LINE_BREAKS = str.maketrans(dict.fromkeys("\n\r\t", " "))
 
 
@@ -99,6 +100,7 @@ def _faults(translation: Translation, output: str) -> list[str]:
         "looped": translation.loop_unresolved,
         "copied": translation.copied_source,
         "wrong_language": translation.wrong_language,
+        "unusual": not _UNLIKE.isdisjoint(translation.unusual_source),
         "protected_lost": bool(translation.protected_lost),
     }
     return [fault for fault in FAULTS if faults.get(fault)]

@@ -26,6 +26,7 @@ from nmt.data.read.lines import count_lines, open_text, read_text_file
 from nmt.translation import LanguagePair, Translator
 from nmt.translation.request import Request
 from nmt.translation.settings import settings_of
+from nmt.translation.translation import USABLE_CHRF
 from nmt.translation.translator import Blocks, Model, TranslatedBlock
 
 log = logging.getLogger(__name__)
@@ -101,6 +102,8 @@ def synthesize(
     runs = [] if isinstance(model, Teacher) else find_runs(model)
     if source is not None and not source.is_fifo():  # a pipe stays closed
         open_text(source).close()  # fail before the model is loaded
+    for run in runs:
+        _warn_of_weak(run)
     refuse_replacing([path], [] if source is None else [source], runs)
     opening = translator or _open(model, runs, options, to, from_, forward=forward, scores=needs_scores(path, limits))
     with opening as opened:
@@ -117,6 +120,17 @@ def synthesize(
     if selection.num_kept:
         log.info("to train on it, with a tag before each source:\n%s", corpus.describe_training())
     return SynthesizeResult(path, corpus.languages, selection.num_lines, selection.num_kept, selection.dropped)
+
+
+def _warn_of_weak(run: RunDir) -> None:
+    """Warn of a model whose translations of its validation set were not usable."""
+    index = run.index()
+    scores = index.checkpoints.get(index.best or "", {})
+    if "chrf" in scores and scores["chrf"] < USABLE_CHRF:
+        log.warning(
+            "%s reached %.1f chrF on its validation set: nothing usable yet, and neither are pairs made with it",
+            run.path, scores["chrf"],
+        )  # fmt: skip
 
 
 def needs_scores(output: Path, limits: Limits) -> bool:

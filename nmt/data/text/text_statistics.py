@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from itertools import accumulate
 from typing import Annotated
 
@@ -11,12 +12,16 @@ from pydantic import Field
 
 from nmt.config.base import Section
 from nmt.data.text.numbers import has_letters, is_digit, number_differences, numbers_in
+from nmt.data.text.words import counted_words
 
 MAX_SENTENCES = 10  # texts of this many sentences and more are counted together
 _COMMON = 0.05  # share of the training pairs from which a model has learned to translate as many sentences at once
 _RARE = 0.01  # share below which a model has not learned a kind of text
 _KEPT = 0.5  # share of the pairs with numbers, or of the placeholders, from which a model is expected to keep them
 _MIN_PAIRS = 20  # too few pairs with numbers to judge by
+_UNSEEN = -2  # instead of an octave: a quarter of an occurrence
+_MIN_LETTERS = 20
+_MIN_WORDS = 8
 
 Weight = Annotated[float, Field(ge=-1e6, le=1e6)]
 
@@ -62,6 +67,16 @@ def count_numbers(src: str, tgt: str) -> dict[str, int]:
     }
 
 
+def word_octaves(words: Iterable[str], octaves: Mapping[str, int]) -> list[int]:
+    """Return the octave of the frequency of each of `words`: n for 2^n training sources and more, -2 for 0 or 1."""
+    return [octaves.get(word, _UNSEEN) for word in words]
+
+
+def is_long(words: Sequence[str]) -> bool:
+    """Return whether a text of these words has 20 letters or more, or, in Chinese and similar scripts, 8 characters."""
+    return sum(map(len, words)) >= _MIN_LETTERS or len(words) >= _MIN_WORDS
+
+
 class TextStatistics(Section, strict=True, extra="ignore"):
     """Counts of at most 100,000 training pairs, evenly distributed over the corpora, without tags."""
 
@@ -75,6 +90,12 @@ class TextStatistics(Section, strict=True, extra="ignore"):
     with_digits: int = Field(default=0, ge=0, description="sources with numbers of one digit")
     digits_kept: int = Field(default=0, ge=0, description="of these: sources whose targets have the same ones")
     chars_per_token: float = Field(default=0.0, ge=0.0, description="characters per token that 99.5% of sources reach")
+    words: list[str] = Field(
+        default=[], description="the words in 2 sources and more, in 4 and more, in 8 and more …, separated by spaces"
+    )
+    usual_octave: float = Field(
+        default=0.0, description="mean octave of the frequencies of their words that 99.8% of longer sources reach"
+    )
     placeholders_copied: float | None = Field(
         default=None,
         ge=0.0,
@@ -129,6 +150,23 @@ class TextStatistics(Section, strict=True, extra="ignore"):
     def knows_capitals(self) -> bool:
         """True if at least 1% of the sources are in capital letters."""
         return self.in_capitals >= _RARE * self.pairs
+
+    @cached_property
+    def octaves(self) -> dict[str, int]:
+        """The octave of the frequency of each word that occurs in two sources or more."""
+        return {word: octave for octave, words in enumerate(self.words, 1) for word in words.split()}
+
+    def knows_words(self, text: str) -> bool:
+        """Return whether a word of `text` was in two sources, and the words of a longer text are not far too rare.
+
+        Texts without words, and those of models whose words were not counted, are known.
+        """
+        words = counted_words(text)
+        if not (words and self.words):
+            return True
+        octaves = word_octaves(words, self.octaves)
+        too_rare = is_long(words) and sum(octaves) < self.usual_octave * len(octaves)
+        return max(octaves) > _UNSEEN and not too_rare
 
     @property
     def copies_placeholders(self) -> bool:

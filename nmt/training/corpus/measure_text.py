@@ -23,7 +23,8 @@ from nmt.data.text.numbers import has_letters
 from nmt.data.text.placeholders import copy_with_placeholders
 from nmt.data.text.spans import ANY_PLACEHOLDER
 from nmt.data.text.tags import user_symbols
-from nmt.data.text.text_statistics import MAX_SENTENCES, TextStatistics, count_numbers
+from nmt.data.text.text_statistics import MAX_SENTENCES, TextStatistics, count_numbers, is_long, word_octaves
+from nmt.data.text.words import counted_words
 from nmt.data.tokens.tokenizer import Tokenizer
 from nmt.training.corpus.corpus import Corpus
 from nmt.translation import Segment, Translator, translate_segments
@@ -35,6 +36,7 @@ log = logging.getLogger(__name__)
 MAX_PAIRS = 100_000
 _MAX_TOKENIZED = 20_000
 _LOW_QUANTILE = 0.005  # of the characters per token
+_RARE_TEXTS = 0.002  # share of the sources whose words may count as unusual
 _MAX_CHECKED = 400  # validation sources
 _MAX_PLACEHOLDERS = 2  # in one source, as in most texts
 _MIN_TOKENS = 6  # shorter texts may consist of one rare name
@@ -52,6 +54,8 @@ def record_statistics(run: RunDir, corpus: Corpus, num_pairs: int, tokenizer: To
     except (OSError, ValueError, RecursionError):  # there is none, or it is damaged
         counted = count_texts(corpus, num_pairs, tokenizer)
         write_text(known, counted.model_dump_json() + "\n")
+    taught = round(corpus.config.data.augment.upper * counted.pairs)
+    counted = counted.model_copy(update={"in_capitals": counted.in_capitals + taught})
     run.write_json(run.statistics_file, counted)
 
 
@@ -79,7 +83,7 @@ def count_texts(corpus: Corpus, num_pairs: int, tokenizer: Tokenizer) -> TextSta
     step = -(-num_pairs // MAX_PAIRS)
     sentences = np.zeros((2, MAX_SENTENCES), dtype=np.int64)
     without_letters = in_capitals = 0
-    numbers = Counter[str]()
+    numbers, words = Counter[str](), Counter[str]()
     sources: list[str] = []
     whole = (pair for pair in corpus.train_pairs() if pair.src and pair.tgt)
     symbols = re.compile("|".join(map(re.escape, user_symbols(corpus.config))) or "(?!)")
@@ -90,6 +94,7 @@ def count_texts(corpus: Corpus, num_pairs: int, tokenizer: Tokenizer) -> TextSta
         without_letters += not has_letters(symbols.sub("", pair.src))
         in_capitals += is_in_capitals(pair.src)
         numbers.update(count_numbers(pair.src, pair.tgt))
+        words.update(set(counted_words(pair.src)))
         if len(sources) < _MAX_TOKENIZED:
             sources.append(pair.src)
     lengths = zip(map(len, sources), map(len, tokenizer.encode_batch(sources)), strict=True)
@@ -101,7 +106,26 @@ def count_texts(corpus: Corpus, num_pairs: int, tokenizer: Tokenizer) -> TextSta
         without_letters=without_letters,
         in_capitals=in_capitals,
         chars_per_token=round(float(np.quantile(ratios, _LOW_QUANTILE)), 3) if ratios else 0.0,
+        words=_by_octave(words),
+        usual_octave=_usual_octave(sources, words),
     ).model_copy(update=numbers)
+
+
+def _by_octave(counts: Counter[str]) -> list[str]:
+    """Return the words that occur in 2 to 3, 4 to 7, 8 to 15 … sources, the words of each octave in one text."""
+    octaves = [list[str]() for _ in range(max(counts.values(), default=1).bit_length() - 1)]
+    for word in sorted(counts):
+        if counts[word] > 1:
+            octaves[counts[word].bit_length() - 2].append(word)
+    return [" ".join(octave) for octave in octaves]
+
+
+def _usual_octave(sources: Sequence[str], counts: Counter[str]) -> float:
+    """Return the mean octave of their words, by the other sources, that 99.8% of the longer sources reach."""
+    in_others = {word: (count - 1).bit_length() - 1 for word, count in counts.items() if count > 2}
+    texts = [words for words in map(counted_words, sources) if is_long(words)]
+    means = [float(np.mean(word_octaves(words, in_others))) for words in texts]
+    return round(float(np.quantile(means, _RARE_TEXTS)), 3) if means else -2.0
 
 
 def measure_placeholders(run: RunDir) -> None:

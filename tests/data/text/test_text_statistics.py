@@ -31,6 +31,19 @@ def test_as_many_sentences_are_translated_at_once_as_5_percent_of_the_pairs_have
     assert statistics(src_sentences=src, tgt_sentences=tgt).max_sentences == expected
 
 
+def test_words_are_known_from_two_sources_on_and_longer_texts_by_how_frequent_theirs_are():
+    found = statistics(words=["rare seldom", "", "usual often very"], usual_octave=1.0)
+    assert found.knows_words("Rare?")
+    assert found.knows_words("rare unknown")
+    assert not found.knows_words("unknown")
+    assert not found.knows_words("Unknown words.")
+    assert found.knows_words("usual often unknown, often unknown")  # a mean of (3 + 3 + 3 - 2 - 2) / 5
+    assert not found.knows_words("rare unknown, unknown, unknown")
+    assert found.knows_words("12 %")
+    assert found.knows_words("")
+    assert statistics().knows_words("Unknown words.")  # nothing was counted
+
+
 @pytest.mark.parametrize(("count", "expected"), [(9, False), (10, True)])
 def test_a_kind_of_text_is_known_from_1_percent_of_the_sources_on(count, expected):
     assert statistics(without_letters=count).translates_numbers_alone is expected

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import random
 import shutil
+import string
 from pathlib import Path
 
 import pytest
@@ -62,6 +65,63 @@ def test_a_large_corpus_is_counted_at_even_distances(run, monkeypatch):
     found = count_texts(corpus, 140, Translator.load(run, device="cpu").tokenizers.src)
     assert found.pairs == 20
     assert found.src_sentences == [20]  # every seventh pair is the first of seven
+
+
+def test_capitals_that_augmentation_adds_are_learned(run, tmp_path):
+    config = run.config()
+    augmented = config.data.model_copy(update={"augment": config.data.augment.model_copy(update={"upper": 0.1})})
+    corpus = Corpus(config.model_copy(update={"data": augmented}), run.path.parent / ".store")
+    shutil.copytree(run.path, tmp_path / "run")
+    other = RunDir(tmp_path / "run")
+    other.statistics_file.unlink()
+    record_statistics(other, corpus, 140, Translator.load(run, device="cpu").tokenizers.src, tmp_path / "known.json")
+    found, counted = other.statistics(), json.loads((tmp_path / "known.json").read_text())
+    assert found is not None
+    assert (found.in_capitals, counted["in_capitals"]) == (20 + 14, 20)  # another run may augment otherwise
+
+
+def test_words_are_counted_by_the_octave_of_their_frequency(run):
+    found = run.statistics()
+    assert found is not None
+    assert {word for words in found.words for word in words.split()} == found.octaves.keys()
+    assert found.octaves["sentence"] == 4  # 20 sources: 2^4 and more
+    assert found.octaves["in"] == 5
+    assert "nichts" not in found.octaves
+
+
+HEADINGS = Path(__file__).parents[2] / "data" / "text" / "unknown_headings.txt"
+
+
+@pytest.mark.parametrize("source", ["de", "en"])
+def test_other_languages_noise_and_unknown_headings_are_told_from_in_domain_text(source, run, shared_data, tmp_path):
+    """Without extras, by what is counted of Multi30k and of Tatoeba."""
+    multi30k, tatoeba = shared_data / "multi30k-de-en", shared_data / "tatoeba-en-zh"
+
+    def lines(*paths: Path, column: int = 0) -> list[str]:
+        return [row.split("\t")[column] for path in paths for row in path.read_text("utf-8").splitlines()]
+
+    tests = [multi30k / f"{name}.de" for name in ("test2016", "test2017", "valid")]
+    german, chinese = lines(*tests), lines(tatoeba / "test.tsv", column=1)
+    captions, english = lines(multi30k / "test2016.en"), lines(tatoeba / "test.tsv", tatoeba / "valid.tsv")
+    training = multi30k / "train.de" if source == "de" else tatoeba / "train.tsv"
+    config = tiny_config(tmp_path, data={"src_lang": source, "tgt_lang": "fr"})
+    (tmp_path / "train.tsv").write_text("".join(f"{line}\tx\n" for line in lines(training)), "utf-8")
+    found = count_texts(Corpus(config, tmp_path / "store"), 30_000, Translator.load(run, device="cpu").tokenizers.src)
+
+    def flagged(texts: list[str]) -> float:
+        return sum(not found.knows_words(text) for text in texts) / len(texts)
+
+    own, foreign = (german, english + captions) if source == "de" else (english, german)
+    with (shared_data / "mafand" / "fr-wol" / "test.jsonl").open(encoding="utf-8") as file:
+        rows = [json.loads(row)["translation"] for row in file]
+    draw = random.Random(1)
+    noise = ["".join(draw.choices(string.ascii_lowercase + "   ", k=draw.randint(25, 80))) for _ in range(500)]
+    assert flagged(own) < 0.01
+    for others in (foreign, chinese, noise, [row["fr"] for row in rows], [row["wol"] for row in rows]):
+        assert flagged([text for text in others if sum(map(str.isalpha, text)) >= 20]) > 0.95
+    headings = [row.split("\t")[1] for row in HEADINGS.read_text("utf-8").splitlines() if row.startswith(source)]
+    assert len(headings) == 100
+    assert flagged(headings) > 0.8
 
 
 def test_a_model_that_loses_placeholders_gets_the_spans_themselves(run):
