@@ -34,20 +34,26 @@ def beam_search(
     the maximum length in tokens, eos counted, for each of the first sentences; hypotheses that reach it are truncated
     and ranked with the others. A sentence is done when no running hypothesis would be among the `num_hypotheses` best
     with four more tokens of probability 1; or, with a prefix, which may be improbable so that the mean log-probability
-    rises with the length, when W have ended. RunError if the model's probabilities are not numbers.
+    rises with the length, when W have ended; the host looks for that every `decoder.check_every` steps. RunError if the
+    model's probabilities are not numbers.
     """
     beam = _Beam(decoder, limits, constraints.have_prefix()[:: decoder.beam_size], options)
     last = torch.full((len(beam.ids),), BOS_ID, device=decoder.device)
+    on_device: list[Tensor] = []  # what the host has not seen yet
     for step in range(max(limits)):
         log_probs = decoder.step(last)
         constraints.apply(log_probs, step, beam.ids)
         candidates = _best(log_probs, beam.live)
         survivors = _survivors(candidates)
-        host = _copy_to_host(candidates, survivors)
-        beam.collect(host, step)
+        on_device.append(_pack(candidates, survivors))
+        last = beam.advance(survivors, step)
+        if (step + 1) % decoder.check_every and step + 1 < max(limits):
+            continue
+        for number, packed in enumerate(torch.stack(on_device).cpu().numpy(), step + 1 - len(on_device)):
+            beam.collect(packed, number)
+        on_device.clear()
         if not any(beam.running):
             break
-        last = beam.advance(survivors, host.sources, step)
         kept = decoder.drop_finished(torch.tensor(beam.running, device=decoder.device), sum(beam.running))
         if kept is not None:
             beam.keep(kept)
@@ -63,20 +69,6 @@ class _Candidates(NamedTuple):
     parents: Tensor  # which of the W + 1 rows it continues
     tokens: Tensor
     token_scores: Tensor
-
-
-class _OnHost(NamedTuple):
-    """The part of a step's result that the host needs.
-
-    The first four fields are the candidate of greedy search and the W best ones of the beam: [B, W + 1] each.
-    """
-
-    scores: NDArray[np.float32]
-    parents: NDArray[np.float32]
-    tokens: NDArray[np.float32]
-    token_scores: NDArray[np.float32]
-    sources: NDArray[np.float32]  # [B, W + 1]: the row that each row continues
-    best_live: NDArray[np.float32]  # [B]: the score of the best survivor
 
 
 def _best(log_probs: Tensor, live: Tensor) -> _Candidates:
@@ -124,17 +116,14 @@ def _survivors(candidates: _Candidates) -> _Candidates:
     return _Candidates(*(part.gather(1, going_on) for part in running))
 
 
-def _copy_to_host(candidates: _Candidates, survivors: _Candidates) -> _OnHost:
-    """Copy the part of a step that the host needs in a single transfer, so that it synchronizes with a GPU only once.
+def _pack(candidates: _Candidates, survivors: _Candidates) -> Tensor:
+    """Return what the host needs of a step in one tensor [B, 8, W + 1]: of greedy search and the W best ones.
 
-    fp32 represents ids exactly, because a vocabulary has fewer than 2^24 tokens.
+    The candidates' four fields, then those of the survivors. fp32 represents ids exactly, because a vocabulary has
+    fewer than 2^24 tokens.
     """
-    num_rows = survivors.parents.size(1)
-    best_live = survivors.scores.amax(1, keepdim=True)
-    columns = [part[:, :num_rows].to(best_live.dtype) for part in (*candidates, survivors.parents)]
-    packed = torch.cat([*columns, best_live], 1).cpu().numpy()  # [B, 5 (W + 1) + 1]
-    scores, parents, tokens, token_scores, sources = (packed[:, i * num_rows : (i + 1) * num_rows] for i in range(5))
-    return _OnHost(scores, parents, tokens, token_scores, sources, packed[:, -1])
+    ranked = [part[:, : survivors.parents.size(1)] for part in candidates]
+    return torch.stack([part.float() for part in (*ranked, *survivors)], 1)
 
 
 class _Beam:
@@ -152,37 +141,40 @@ class _Beam:
         self.live = torch.full((num_sentences, num_rows), _NONE, device=device)
         self.live[:, :2] = 0.0  # the beam starts out with identical hypotheses, so only one may run
         self.ids = torch.zeros((num_sentences * num_rows, max(limits)), dtype=torch.int64, device=device)
-        self.token_scores = torch.zeros(self.ids.shape, device=device)
+        # Of the row of each hypothesis after each step: the row that it continued, its token, and the token's score.
+        self.past = np.zeros((num_sentences, max(limits), num_rows, 3), np.float32)
 
-    def collect(self, host: _OnHost, step: int) -> None:
-        """Collect the candidates that end at `step`, and decide which sentences are done."""
+    def collect(self, packed: NDArray[np.float32], step: int) -> None:
+        """Collect the candidates that end at `step`, and decide which sentences are done; `packed` as by `_pack`."""
         running = np.array(self.running)
-        check_finite(float(host.best_live[running].sum()))
+        scores, parents, tokens, token_scores = packed[:, :4].swapaxes(0, 1)
+        self.past[self.numbers, step] = packed[:, 5:].swapaxes(1, 2)
+        best_live = packed[:, 4].max(1)  # the score of the best survivor
+        check_finite(float(best_live[running].sum()))
         at_limit = np.array([self.limits[number] == step + 1 for number in self.numbers])
-        ends = (host.scores > _NONE) & ((host.tokens == EOS_ID) | at_limit[:, None]) & running[:, None]
-        places = np.argwhere(ends)
-        pasts = self._pasts(host, places, step)
-        for (sentence, rank), (past_ids, past_scores) in zip(places.tolist(), pasts, strict=True):
-            token, score = int(host.tokens[sentence, rank]), float(host.scores[sentence, rank])
+        ends = (scores > _NONE) & ((tokens == EOS_ID) | at_limit[:, None]) & running[:, None]
+        for place in map(tuple, np.argwhere(ends).tolist()):
+            number, token = self.numbers[place[0]], int(tokens[place])
             finished = token == EOS_ID
-            ids = [int(past) for past in past_ids] + ([] if finished else [token])
-            token_scores = [*past_scores, float(host.token_scores[sentence, rank])]
-            ended = self.ended[self.numbers[sentence]]
+            past_ids, past_scores = self._past(number, parents[place], step)
+            ids = past_ids + ([] if finished else [token])
+            ended = self.ended[number]
             if all(ids != other.ids for other in ended):  # greedy search may be in the beam, too
-                ended.append(Hypothesis(ids, score, finished, token_scores))
+                score, token_score = float(scores[place]), float(token_scores[place])
+                ended.append(Hypothesis(ids, score, finished, [*past_scores, token_score]))
         for sentence in np.flatnonzero(running).tolist():
-            best_live = float(host.best_live[sentence])
-            self.running[sentence] = not at_limit[sentence] and self._may_improve(sentence, best_live, step)
+            self.running[sentence] = not at_limit[sentence] and self._may_improve(
+                sentence, float(best_live[sentence]), step
+            )
 
-    def _pasts(self, host: _OnHost, places: NDArray[np.int64], step: int) -> list[list[list[float]]]:
-        """Return the ids and scores before `step` of the hypotheses continued by the candidates at `places` [n, 2]."""
-        if not len(places):
-            return []
-        rows = places[:, 0] * self.live.size(1) + host.parents[tuple(places.T)].astype(np.int64)
-        past = torch.from_numpy(rows).to(self.ids.device)
-        scores = self.token_scores[past, :step]
-        pasts: list[list[list[float]]] = torch.stack([self.ids[past, :step].to(scores.dtype), scores], 1).tolist()
-        return pasts
+    def _past(self, number: int, row: float, step: int) -> tuple[list[int], list[float]]:
+        """Return the ids and scores before `step` of the hypothesis in `row` of a sentence."""
+        ids, scores = list[int](), list[float]()
+        for rows in reversed(self.past[number, :step].tolist()):
+            row, token, score = rows[int(row)]
+            ids.append(int(token))
+            scores.append(score)
+        return ids[::-1], scores[::-1]
 
     def _rank(self, hypothesis: Hypothesis) -> float:
         return self.options.normalized(hypothesis.score, len(hypothesis.token_scores))
@@ -202,19 +194,20 @@ class _Beam:
         length = min(step + 1 + _FREE_TOKENS, self.limits[number])
         return self.options.normalized(best_live, length) > self._rank(ended[-1])
 
-    def advance(self, survivors: _Candidates, sources: NDArray[np.float32], step: int) -> Tensor:
-        """Continue with `survivors`, whose rows come from `sources` [B, W + 1]; return their tokens [R]."""
+    def advance(self, survivors: _Candidates, step: int) -> Tensor:
+        """Continue with `survivors`, by future row; return their tokens [R]."""
+        own = torch.arange(len(self.ids), device=self.ids.device)
         num_rows = self.live.size(1)
-        sentences, targets = np.nonzero(sources != np.arange(num_rows))
-        if len(sentences):
-            rows = np.stack([sources[sentences, targets].astype(np.int64), targets]) + sentences * num_rows
-            source, target = torch.from_numpy(rows).to(self.ids.device)
-            self.decoder.copy_rows(source, target)
-            for past in (self.ids[:, :step], self.token_scores[:, :step]):
-                past.index_copy_(0, target, past.index_select(0, source))
+        source = (survivors.parents + own[::num_rows, None]).flatten()
+        if self.decoder.check_every == 1:  # a GPU copies all rows, because finding those that change would wait for it
+            own = (source != own).nonzero()[:, 0]
+        if len(own):
+            source = source[own]
+            self.decoder.copy_rows(source, own)
+            past = self.ids[:, :step]
+            past.index_copy_(0, own, past.index_select(0, source))
         self.live = survivors.scores
         self.ids[:, step] = last = survivors.tokens.flatten()
-        self.token_scores[:, step] = survivors.token_scores.flatten()
         return last
 
     def keep(self, kept: Tensor) -> None:
@@ -222,7 +215,7 @@ class _Beam:
         width = self.live.size(1)
         sentences = kept[::width].div(width, rounding_mode="floor")
         self.live = self.live[sentences]
-        self.ids, self.token_scores = self.ids[kept], self.token_scores[kept]
+        self.ids = self.ids[kept]
         self.running = [self.running[i] for i in sentences.tolist()]
         self.numbers = [self.numbers[i] for i in sentences.tolist()]
 

@@ -20,6 +20,7 @@ from nmt.model.transformer import Memory, Transformer
 # A translation must not depend on the rest of its batch, not even in the last bit. But kernels may sum in a different
 # order for odd lengths, so sources are padded to a multiple of this, and for few rows, so batches are padded too.
 SRC_MULTIPLE = 16
+CHECK_EVERY = 8  # steps, on a GPU, where seeing what has finished needs a synchronization
 DEFAULT_MIN_ROWS = 16  # bit-exact on every machine tried
 
 
@@ -80,6 +81,7 @@ class Decoder:
         """
         self.models = models
         self.device = src.device
+        self.check_every = 1 if src.device.type == "cpu" else CHECK_EVERY
         self.beam_size = beam_size
         self.min_sentences = -(-min_rows // beam_size)
         self.num_sentences = max(len(src), self.min_sentences)

@@ -13,8 +13,6 @@ from nmt.decoding.decoder import Decoder
 from nmt.decoding.hypothesis import Hypothesis, check_finite
 from nmt.decoding.sampling import Sampler
 
-_CHECK_EVERY = 8  # steps, on a GPU, where finding the finished rows needs a synchronization
-
 
 @torch.inference_mode()
 def greedy_search(
@@ -27,13 +25,12 @@ def greedy_search(
     """
     rows = _GreedyState(decoder, limits)
     last = torch.full((len(rows.running),), BOS_ID, device=decoder.device)
-    every = 1 if decoder.device.type == "cpu" else _CHECK_EVERY
     for step in range(rows.longest):
         log_probs = decoder.step(last)
         constraints.apply(log_probs, step, rows.ids)
         scores, last = _most_probable(log_probs) if sampler is None else sampler.draw(log_probs, step)
         rows.add(last, scores, step)
-        if (step + 1) % every and step + 1 < rows.longest:
+        if (step + 1) % decoder.check_every and step + 1 < rows.longest:
             continue
         running = rows.running.view(-1, decoder.beam_size).any(1)
         num_running = int(running.count_nonzero())

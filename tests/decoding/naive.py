@@ -134,10 +134,12 @@ def search(
     options: SearchOptions,
     prefixes: Sequence[Sequence[int]] = (),
     beam: bool = True,
+    check_every: int = 1,
 ) -> list[list[Hypothesis]]:
-    """What `nmt.decoding` finds, in one batch."""
+    """What `nmt.decoding` finds, in one batch, of which the host sees every `check_every` steps what has finished."""
     rows_of_source = options.beam_size + beam
     decoder = Decoder(models, collate_sources(sources, 80), max(limits), rows_of_source)
+    decoder.check_every = check_every
     rows = decoder.num_sentences * rows_of_source
     prefixes = [prefix for prefix in prefixes for _ in range(rows_of_source)]
     constraints = Constraints(options, BANNED, prefixes, rows, decoder.device)

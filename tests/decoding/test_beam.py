@@ -114,7 +114,7 @@ def test_weights_that_are_not_finite_end_a_search_with_one_message(width):
         search([model], random_sources(2, 4), [9] * 4, SearchOptions(beam_size=width), beam=width > 1)
 
 
-def test_a_step_of_beam_search_asks_the_device_once(monkeypatch):
+def test_a_beam_search_asks_the_device_only_where_the_host_looks(monkeypatch):
     """A GPU is waited for whenever a value of a tensor comes to the host."""
     asked = []
     for name in ("cpu", "item", "tolist", "nonzero", "__bool__", "__int__", "__float__", "__index__"):
@@ -123,12 +123,37 @@ def test_a_step_of_beam_search_asks_the_device_once(monkeypatch):
             torch.Tensor, name, lambda self, *a, method=method, **o: asked.append(1) or method(self, *a, **o)
         )
     model, sources, counts = random_model(3, 30), random_sources(4, 5), []
-    for limit in (12, 32):
+    for limit in (16, 48):
         asked.clear()
         options = SearchOptions(beam_size=4, min_len=limit)  # nothing ends before the limit
-        search([model], sources, [limit] * 5, options)
+        search([model], sources, [limit] * 5, options, check_every=8)
         counts.append(len(asked))
-    assert counts[1] - counts[0] == 20
+    assert counts[1] - counts[0] == 4
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    seed=SEEDS,
+    width=st.integers(1, 5),
+    count=st.integers(1, 20),
+    limit=st.integers(1, 20),
+    check_every=st.integers(2, 24),
+    repeats=st.sampled_from([0, 2]),
+    prefix=st.sampled_from([[], [4], [5, 4]]),
+    beam=st.booleans(),
+)
+def test_a_host_that_looks_less_often_finds_the_same_outputs(
+    seed, width, count, limit, check_every, repeats, prefix, beam
+):
+    """To the bit, although sentences run on after their end, and leave the batch later."""
+    model, sources = random_model(seed, 30), random_sources(seed, count, 30)
+    limits = [max(len(prefix) + 1, limit - number % 5) for number in range(count)]
+    options = SearchOptions(beam_size=width, num_hypotheses=(width + 1) // 2, no_repeat_ngram=repeats)
+    if not beam:
+        options = SearchOptions(no_repeat_ngram=repeats)
+    prefixes = [prefix if number % 2 else [] for number in range(count)]
+    always, rarely = (search([model], sources, limits, options, prefixes, beam, each) for each in (1, check_every))
+    assert rarely == always
 
 
 def test_an_ensemble_takes_the_mean_of_the_probabilities():
