@@ -12,6 +12,7 @@ from nmt.config.base import Count, Rate, Section
 from nmt.config.corpora import DATA_SETS, ONE_CORPUS_OR_MORE, Corpora, LanguageCode, ParallelFiles
 from nmt.config.filters import Filters
 
+Characters = Literal["normalized", "as_written"]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
@@ -80,6 +81,11 @@ class DataConfig(Section):
     )
     on_too_long: Literal["truncate", "drop"] = Field(
         default="truncate", description="what to do with pairs longer than model.max_src_len or model.max_tgt_len"
+    )
+    characters: Characters = Field(
+        "normalized",
+        description="normalized: read corpora in NFC, without invisible characters and unusual spaces, and sources "
+        "without letters in full width; as_written: read them as they are",
     )
     filters: Filters = Field(default_factory=Filters)
     protect: bool = Field(default=False, description="teach the model to copy placeholders for URLs, tags, {name}, %s")

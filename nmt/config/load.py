@@ -64,6 +64,8 @@ def load_text(text: str, path: Path, overrides: Sequence[str] = (), *, stored: b
     given = _mapping_in(tree, path)
     if stored:
         _drop_removed(given)
+        if isinstance(data := given.get("data"), dict):
+            data.setdefault("characters", "as_written")  # of a run from before there was a rule
     for override in overrides:
         _apply(tree, given, override)
     config = _validate(_section_values(Config, given, (), tree), tree, stored=stored)

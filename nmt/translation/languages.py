@@ -8,6 +8,7 @@ from typing import NamedTuple, Self
 from nmt.base.errors import NmtError, in_words
 from nmt.base.languages import Direction, language_tag
 from nmt.config import Config
+from nmt.config.data import Characters
 from nmt.config.model import LanguageTags
 from nmt.data.text.tags import user_symbols
 
@@ -32,13 +33,14 @@ class LanguagePair(NamedTuple):
     user_symbols: Collection[str] = ()
     directions: tuple[Direction, ...] = ()  # empty: only from src to tgt
     language_tags: LanguageTags = "source"  # as in the configuration section `model`
+    characters: Characters = "as_written"  # as in the section `data`
 
     @classmethod
     def from_config(cls, config: Config) -> Self:
         """Return the languages of a model trained with `config`."""
         learned = config.data.directions
         several = learned if len(learned) > 1 else ()
-        return cls(*learned[0], user_symbols(config), several, config.model.language_tags)
+        return cls(*learned[0], user_symbols(config), several, config.model.language_tags, config.data.characters)
 
     @property
     def pairs(self) -> tuple[Direction, ...]:

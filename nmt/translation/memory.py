@@ -17,6 +17,7 @@ from nmt.base.languages import Direction
 from nmt.data.read.formats.tmx import directions_in
 from nmt.data.read.pairs import read_parallel
 from nmt.data.read.table_names import corpus_named, format_of
+from nmt.data.text.characters import AS_READ
 from nmt.data.text.words import TERM_WORD
 from nmt.translation.translation import Match
 
@@ -30,7 +31,8 @@ class TranslationMemory:
 
     def __init__(self, pairs: Iterable[tuple[str, str]]):
         """Index `pairs`; of several with the same source, the last one counts."""
-        target_of = {source.strip(): target.strip() for source, target in pairs if source.strip() and target.strip()}
+        read = ((AS_READ(source).strip(), target.strip()) for source, target in pairs)
+        target_of = {source: target for source, target in read if source and target}
         self._sources, self._targets = list(target_of), list(target_of.values())
         self._exact = dict(zip(self._sources, range(len(self._sources)), strict=True))
         self._lengths = np.fromiter(map(len, self._sources), np.int64, len(self._sources))
@@ -69,7 +71,7 @@ class TranslationMemory:
 
         A source that shares no word with `text` is not found, and one may be missed that shares only frequent ones.
         """
-        text = text.strip()
+        text = AS_READ(text).strip()
         if (number := self._exact.get(text)) is not None:
             return Match(text, self._targets[number], 1.0)
         candidates = [self._sources[i] for i in self._candidates(text)]

@@ -98,6 +98,8 @@ class Segment:
     terms: Sequence[Term] = ()  # glossary terms in the source
     direction: Direction = _NO_DIRECTION
     restores_spans: bool = True  # False: spans are not protected
+    edges: tuple[str, str] = ("", "")  # the symbols and brackets around its words
+    is_within_edges: bool = False  # the search does not see them
     is_verbatim: bool = False  # there is nothing to translate, so the text is its own translation
     keeps_numbers: bool = False  # the numbers of the translation must be those of the source
     keeps_digits: bool = False  # so must single digits, which other models write as words
@@ -114,6 +116,13 @@ class Segment:
     def is_translated(self, text: str) -> bool:
         """Return whether `text`, a part of this segment, is translated, not kept as it is."""
         return bool(text.strip()) and (not self.needs_words or has_words(text))
+
+    def with_edges(self, text: str) -> str:
+        """Return an output with the symbols around the source, unless the model has seen them and written some."""
+        lead, tail = self.edges
+        seen = () if self.is_within_edges else (lead + tail).split()
+        is_written = any(symbol in text for symbols in seen for symbol in symbols)
+        return text if is_written else f"{lead}{text}{tail}"
 
     def reset(self) -> None:
         """Forget the translations."""

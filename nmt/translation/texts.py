@@ -6,12 +6,14 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cache, cached_property
 from typing import NamedTuple
 
 from nmt.base.languages import Direction, spaces_between_sentences, written_without_spaces
 from nmt.base.machine import num_cores
 from nmt.config import SearchOptions
 from nmt.data.read.lines import without_surrogates
+from nmt.data.text.characters import AS_READ, AS_WRITTEN, CharacterRule, edges
 from nmt.data.text.glossary import TERM_SYMBOLS, Glossary, Match, annotation
 from nmt.data.text.spans import NUM_PLACEHOLDERS, PLACEHOLDERS, Span, find_spans
 from nmt.data.text.tags import output_tags
@@ -95,6 +97,14 @@ class TextSegmenter:
         self.output_tags = output_tags(tokenizers.tgt, languages.language_tags)
         self._leading_symbols = re.compile(rf"\s*(?:(?:{symbols})\s*)+") if symbols else None
         self._symbol = re.compile(symbols) if symbols else None
+        self.lacks = cache(lambda character: tokenizers.src.lacks(character) or tokenizers.tgt.lacks(character))
+
+    @cached_property
+    def characters(self) -> CharacterRule:
+        """The rule by which the model reads characters: that of its training, or one that its vocabulary tells."""
+        if self.languages.characters == "normalized":
+            return AS_READ
+        return replace(AS_READ, learned=frozenset(" ".join(self.tokenizers.src.vocabulary)))
 
     def segment(self, texts: Sequence[str], request: Request) -> list[SegmentedText]:
         """Split each of `texts` into segments as `request` asks.
@@ -111,8 +121,8 @@ class TextSegmenter:
         for text, prefix in zip(segmented, prefixes, strict=bool(prefixes)):
             if text.segments and prefix:
                 first = text.segments[0]
-                first.prefix = without_surrogates(prefix)
-                first.prefix_ids = self.tokenizers.tgt.encode(prefix)
+                first.prefix = AS_WRITTEN(without_surrogates(prefix))
+                first.prefix_ids = self.tokenizers.tgt.encode(first.prefix)
         return segmented
 
     def add_draft(self, text: SegmentedText, draft: str, options: SearchOptions) -> None:
@@ -166,15 +176,18 @@ class _Plan:
 
     def __init__(self, segmenter: TextSegmenter, directed: DirectedText, request: Request):
         self.segmenter = segmenter
-        self.text = text = without_surrogates(directed.text)
+        self.written = without_surrogates(directed.text)
         self.direction = directed.direction
         self.options = options = request.options
-        self.spans = segmenter.find_spans(text, request)
+        self.written_spans = segmenter.find_spans(self.written, request)
+        self.text, self.spans, self.places = segmenter.characters.read(self.written, self.written_spans)
+        text = self.text
         glossary = request.glossary
         self.terms = segmenter.find_terms(text, self.spans, glossary) if glossary is not None else []
         self.tag = directed.tag
         self.tgt_tag = segmenter.tgt_tag(self.direction)
         self.symbols = segmenter.leading_symbols(text)
+        self.may_have_edges = request.prefix == "" and not self.symbols
         self.is_split = options.split != "never"
         terms = (Span(match.start, match.end) for match in self.terms)
         unbroken = sorted([*self.spans, *terms]) if self.terms else self.spans
@@ -196,8 +209,8 @@ class _Plan:
         segments = [self._segment(part) for part in parts]
         for segment in segments[:-1]:
             segment.space = _space_between(segment.span.space, self.direction)
-        spans = self.spans if self.options.protect else None
-        return SegmentedText(self.text, lead, segments, spans, self.direction, self.tag, self.segmenter.statistics)
+        spans = self.written_spans if self.options.protect else None
+        return SegmentedText(self.written, lead, segments, spans, self.direction, self.tag, self.segmenter.statistics)
 
     def _size(self, start: int, end: int) -> int:
         """Return the number of tokens in a range; `_TOO_MANY` if it has more spans than there are placeholders."""
@@ -214,8 +227,11 @@ class _Plan:
 
     def _segment(self, span: TextSpan) -> Segment:
         """Return the segment for a part of the text."""
-        segmenter = self.segmenter
+        segmenter, places = self.segmenter, self.places
         protected, ids = self._read(span.start, span.end)
+        lead, tail = edges(protected.source) if self.may_have_edges else ("", "")
+        if is_within_edges := any(mark in "([{" or segmenter.lacks(mark) for mark in lead + tail):
+            protected, ids = self._read(span.start + len(lead), span.end - len(tail))
         terms = [match.term for match in self._terms_inside(span.start, span.end)] if self.terms else []
         symbols = segmenter.leading_symbols(self.text, span.start)
         # Numbers and symbols alone are translated only by a model that was trained on such texts.
@@ -226,8 +242,10 @@ class _Plan:
             ids,
             tgt_tag=self.tgt_tag,
             protected=protected,
-            span=span,
+            span=span._replace(start=places[span.start], end=places[span.end]),
             space=span.space,
+            edges=(lead, tail),
+            is_within_edges=is_within_edges,
             tags=(self._tag_before(span.start), self.tag + (symbols or self.symbols)),
             terms=terms,
             direction=self.direction,

@@ -14,6 +14,7 @@ from nmt.base.errors import NmtError
 from nmt.base.languages import Direction
 from nmt.base.special_tokens import EOS_ID
 from nmt.config import SearchOptions
+from nmt.data.text.characters import AS_WRITTEN
 from nmt.data.text.glossary import Glossary
 from nmt.data.text.text_statistics import TextStatistics
 from nmt.data.tokens.tokenizer import TokenizerPair
@@ -211,9 +212,10 @@ class Translator:
         if len(sources) != len(targets):
             raise NmtError(f"{len(sources)} sources but {len(targets)} targets")
         directed = [self.languages.direct(text, to, from_) for text in sources]
-        tagged = [text.tag + text.text for text in directed]
+        tagged = [text.tag + self.segmenter.characters(text.text) for text in directed]
         tgt_tags = [self.segmenter.tgt_tag(text.direction) for text in directed]
-        return score_segments(self.engine, self.tokenizers, tagged, targets, tgt_tags, self.options.batch_tokens)
+        written = [AS_WRITTEN(text) for text in targets]
+        return score_segments(self.engine, self.tokenizers, tagged, written, tgt_tags, self.options.batch_tokens)
 
     def cross_attention(self, segment: SegmentTranslation, layer: int = -1, head: int | None = None) -> Weights:
         """Return attention weights [T][S] of each target token of `segment`, and of eos if it ended, over its source.

@@ -24,6 +24,7 @@ def judge(segment: Segment, *translations: SegmentTranslation) -> Candidate:
         text, lost = segment.protected.restore(translations[0].text)
     else:
         text, lost = translations[0].text, []
+    text = segment.with_edges(text)
     is_compared = segment.keeps_numbers and not segment.is_verbatim
     loop = any(map(has_loop, translations))
     missed = missed_terms(segment.terms, text) if segment.terms else []

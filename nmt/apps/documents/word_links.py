@@ -11,6 +11,7 @@ from typing import NamedTuple
 from unicodedata import normalize
 
 from nmt.base.languages import Direction, language_tag, written_without_spaces
+from nmt.data.text.characters import AS_READ
 from nmt.data.text.glossary import TERM_SYMBOLS
 from nmt.data.text.spans import PLACEHOLDERS, find_spans
 from nmt.data.text.words import BARE_WORD, SPACED_WORD
@@ -48,7 +49,7 @@ def explain(translator: Translator, source: str, direction: Direction, translati
     surfaces = [_surfaces(tokens, placeholders) for tokens in _tokens(translator, segment)]
     texts = source, translation.text
     letters = [(_letters("".join(side))[0], _letters(text)[0]) for side, text in zip(surfaces, texts, strict=True)]
-    if any(spelled != written or not written for spelled, written in letters):
+    if any(_unspelled(spelled, written) for spelled, written in letters):
         return None
     src, tgt = (_words([side], *each) for side, each in zip(surfaces, zip(texts, direction, strict=True), strict=True))
     (src_words, src_word_of), (tgt_words, tgt_word_of) = src, tgt
@@ -59,6 +60,12 @@ def explain(translator: Translator, source: str, direction: Direction, translati
         if word >= 0:
             least[word] = min(least[word], score)
     return Details(src_words, tgt_words, links, [round(exp(score), 3) for score in least])
+
+
+def _unspelled(spelled: str, written: str) -> bool:
+    """Return whether tokens do not spell the words of a text; around them may be symbols that the model did not see."""
+    before, found, after = written.partition(spelled or " ")
+    return not found or any(map(str.isalnum, before + after))
 
 
 def align_words(translator: Translator, source: str, translation: Translation) -> tuple[Links, Links]:
@@ -125,7 +132,7 @@ def _letters(text: str) -> tuple[str, list[int]]:
     """Return the characters of `text` as a tokenizer may normalize them, without white space, and their positions."""
     letters, places = list[str](), list[int]()
     for at, character in enumerate(text):
-        spelled = "".join(normalize("NFKC", character).split())
+        spelled = "".join(normalize("NFKD", AS_READ(character)).split())
         letters.append(spelled)
         places += [at] * len(spelled)
     return "".join(letters), places

@@ -69,7 +69,7 @@ def _run_config(folder: HfFolder, hf: HfConfig, vocabularies: HfVocabularies, da
     try:
         return Config.model_validate(
             {
-                "data": data,
+                "data": {**data, "characters": "as_written"},
                 "tokenizer": {
                     "type": vocabularies.tokenizers.src.type,
                     "vocab_size": max(8, vocabularies.tokenizers.tgt.vocab_size),

@@ -241,7 +241,8 @@ def _read_old_test(base: RunDir, adapted: RunDir, old_test: list[str]) -> list[D
     if not old_test:
         return []
     direction = adapted.config().data.directions[0]
-    pairs = read_texts(_old_test_files(old_test, base.config().data, direction))
+    data = base.config().data
+    pairs = read_texts(_old_test_files(old_test, data, direction), data.characters)
     return [DirectedPairs(direction, [src for src, _ in pairs], [tgt for _, tgt in pairs])]
 
 

@@ -18,6 +18,7 @@ from nmt.base.files import new_folder
 from nmt.base.languages import Direction
 from nmt.config import DataConfig
 from nmt.config.corpora import ParallelFiles
+from nmt.config.data import Characters
 from nmt.data.read.pairs import paths_of, read_parallel
 from nmt.data.store.holdout import choose_holdout
 from nmt.data.store.report import SPLITS, CorpusReport, Split
@@ -108,14 +109,14 @@ def collect(run: RunDir, request: Request) -> AdaptationCorpus:
     the new corpus has too few pairs; RunError if the old corpus is required but cannot be read.
     """
     data, old = run.config().data, old_sets(run)
-    new = read_texts(request.corpora)
-    held_out = _hold_out(new, request)
+    new = read_texts(request.corpora, data.characters)
+    held_out = _hold_out(new, request, data.characters)
     tags = tuple(f"{tag} " for tag in corpus_tags(data))
     sources = {text for texts in held_out.values() for text, _ in texts}
     for pairs in chain.from_iterable(old.values()):
         for text in pairs.sources:
             sources.add(text.removeprefix(next((tag for tag in tags if text.startswith(tag)), "")))
-    sources |= {src for src, _ in read_texts(request.old_test)}
+    sources |= {src for src, _ in read_texts(request.old_test, data.characters)}
     train = [pair for pair in new if not _is_held_out(pair, sources, data)]
     num_left_out = len(new) - len(train) - (0 if request.test else len(held_out["test"])) - len(held_out["valid"])
     if num_left_out:
@@ -138,9 +139,9 @@ def old_sets(run: RunDir) -> Mapping[Split, list[DirectedPairs]]:
     return {split: run.read_sets(split, run.config().data.directions[0]) for split in SPLITS}
 
 
-def read_texts(corpora: Sequence[ParallelFiles]) -> _Texts:
-    """Return the pairs with text on both sides. DataError if corpora are given, but have none."""
-    pairs = [(pair.src, pair.tgt) for pair in with_both_sides(read_parallel(corpora))]
+def read_texts(corpora: Sequence[ParallelFiles], characters: Characters) -> _Texts:
+    """Return the pairs with text on both sides, read as `data.characters`. DataError if corpora have none."""
+    pairs = [(pair.src, pair.tgt) for pair in with_both_sides(read_parallel(corpora, characters))]
     if corpora and not pairs:
         raise DataError("no pair with text on both sides", path=paths_of(corpora)[0])
     return pairs
@@ -151,13 +152,13 @@ def epochs_for(num_pairs: int) -> int:
     return next((epochs for limit, epochs in _EPOCHS if num_pairs <= limit), 1)
 
 
-def _hold_out(new: _Texts, request: Request) -> dict[str, _Texts]:
+def _hold_out(new: _Texts, request: Request, characters: Characters) -> dict[str, _Texts]:
     """Return the new validation set, and the test set: the requested one, or one that is also held out."""
     names = ["valid"] if request.test else ["valid", "test"]
     holdout = choose_holdout((src for src, _ in new), dict.fromkeys(names, request.holdout_size))
     sets: dict[str, _Texts] = {name: [pair for pair in new if holdout.split_of(pair[0]) == name] for name in names}
     if request.test:
-        sets["test"] = read_texts(request.test)
+        sets["test"] = read_texts(request.test, characters)
     return sets
 
 
@@ -198,7 +199,7 @@ def _sample(run: RunDir, size: int, held_out: Collection[str]) -> list[Portion]:
     corpora = data.corpora("train")
 
     def hashed(files: ParallelFiles) -> Iterator[tuple[bytes, int, str, str]]:
-        for pair in with_both_sides(read_parallel(files)):
+        for pair in with_both_sides(read_parallel(files, data.characters)):
             if not _is_held_out((pair.src, pair.tgt), held_out, data):
                 text = f"{pair.src}\t{pair.tgt}".encode("utf-8", "surrogatepass")
                 yield hashlib.blake2b(text, digest_size=8).digest(), pair.line, pair.src, pair.tgt

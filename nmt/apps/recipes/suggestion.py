@@ -14,7 +14,7 @@ from nmt.config.corpora import DATA_SETS, ParallelFiles
 log = logging.getLogger(__name__)
 
 MIN_PAIRS = 100
-SAMPLE_PAIRS = 10_000  # of each corpus, to try the filters on
+SAMPLE_PAIRS = 10_000  # to try the filters on
 
 
 def suggestion(data: DataConfig, name: str, *, student: bool = False, for_hf: bool = False) -> str:
@@ -52,18 +52,14 @@ def count_pairs(corpora: tuple[ParallelFiles, ...]) -> tuple[int, int]:
 
 
 def _warn_of_filters(data: DataConfig) -> None:
-    """Log a warning about each filter that drops many of the first pairs of each corpus."""
+    """Log a warning about each filter that drops many of the first pairs."""
     from nmt.data.check.profile import expect
     from nmt.data.check.stream import DroppedRows
     from nmt.data.check.summary import warn_of_losses
     from nmt.data.read.pairs import read_parallel
 
     corpora = data.corpora("train")
-    first = [
-        pair._replace(corpus=number)
-        for number, files in enumerate(corpora)
-        for pair in islice(read_parallel(files), SAMPLE_PAIRS)
-    ]
+    first = list(islice(read_parallel(corpora, data.characters), SAMPLE_PAIRS))
     warn_of_losses(DroppedRows.find(first, expect(data, lambda: first)), corpora)
 
 

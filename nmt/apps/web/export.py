@@ -131,6 +131,7 @@ def _facts(run: RunDir, config: Config, segmenter: TextSegmenter) -> dict[str, A
         "keeps_digits": segmenter.keeps_digits,
         "translates_numbers_alone": segmenter.translates_numbers_alone,
         "placeholders": list(PLACEHOLDERS) if segmenter.knows_placeholders else [],
+        "characters": segmenter.languages.characters,
         "symbols": [*segmenter.languages.user_symbols],
     }  # fmt: skip
 

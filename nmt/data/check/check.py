@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -55,14 +56,14 @@ def check_corpus(
     data: DataConfig, *, langid: bool = False, workers: int = 0
 ) -> tuple[Sequence[Expectations], Iterator[CheckedPairs]]:
     """Learn in one pass over the training files what is usual; return it, and the checked pairs of the next pass."""
-    corpora = data.corpora("train")
-    held_out = chain.from_iterable(read_parallel(data.corpora(name)) for name in DATA_SETS[1:])
-    expected = expect(data, lambda: read_parallel(corpora), held_out, identify_languages=True if langid else None)
+    corpora, read = data.corpora("train"), partial(read_parallel, characters=data.characters)
+    held_out = chain.from_iterable(read(data.corpora(name)) for name in DATA_SETS[1:])
+    expected = expect(data, lambda: read(corpora), held_out, identify_languages=True if langid else None)
 
     def chunks() -> Iterator[CheckedPairs]:
         num_rows = sum({id(each.profile): each.profile.num_rows for each in expected}.values())
         with Progress(total=num_rows, bar=sys.stderr.isatty()) as progress:
-            for chunk in check_pairs(read_parallel(corpora), expected, workers=workers or num_cores()):
+            for chunk in check_pairs(read(corpora), expected, workers=workers or num_cores()):
                 yield chunk
                 progress.add(len(chunk.pairs))
 

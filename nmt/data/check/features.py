@@ -29,8 +29,6 @@ _MISREAD = lazy_pattern(
     f"[\u00c2-\u00df][{_FOLLOWING}]|[\u00e0-\u00ef][{_FOLLOWING}]{{2}}|[\u00f0-\u00f4][{_FOLLOWING}]{{3}}"
 )
 _CURLY = "‘’“”‚„–—…›‹»«"  # may be punctuation after an accented capital: that pair alone proves nothing
-_HARMLESS = dict.fromkeys(map(ord, "\t\u00a0\u00ad\u200b\u200c\u200d\u200e\u200f\u2028\u2029\u2060"), " ")
-_HARMLESS |= dict.fromkeys(range(0x2000, 0x200B), " ") | dict.fromkeys((0x202F, 0x205F, 0x3000), " ")
 _FAULTY_CATEGORIES = {"Cc", "Cn", "Co", "Cs"}
 _BYTE_ORDER_MARK = "\ufeff"
 QUESTION_MARKS = ("?", "\uff1f", "\u061f", ";", "\u055e")
@@ -93,7 +91,7 @@ def has_control_characters(text: str) -> bool:
     """
     if text.isprintable():
         return False
-    suspects = {char for char in text.translate(_HARMLESS) if not char.isprintable()}
+    suspects = {char for char in text if not char.isprintable() and char != "\t"}
     return any(char == _BYTE_ORDER_MARK or unicodedata.category(char) in _FAULTY_CATEGORIES for char in suspects)
 
 

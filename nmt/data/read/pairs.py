@@ -16,12 +16,14 @@ from typing import NamedTuple
 from nmt.base.errors import DataError
 from nmt.config import DataConfig
 from nmt.config.corpora import DATA_SETS, FORMATS, ParallelFiles
+from nmt.config.data import Characters
 from nmt.data.read.formats.delimited import read_csv, read_tsv
 from nmt.data.read.formats.jsonl import read_jsonl
 from nmt.data.read.formats.records import Record
 from nmt.data.read.formats.tmx import read_tmx
 from nmt.data.read.formats.xlsx import read_xlsx
 from nmt.data.read.lines import read_lines
+from nmt.data.text.characters import AS_READ, AS_WRITTEN
 
 READERS: dict[str, Callable[[ParallelFiles, Path], Iterator[Record]]] = {
     "tsv": read_tsv,
@@ -62,21 +64,26 @@ def path_of(corpora: Sequence[ParallelFiles], pair: SentencePair) -> Path:
     return paths_of(corpora[pair.corpus])[0]
 
 
-def read_parallel(files: ParallelFiles | Sequence[ParallelFiles]) -> Iterator[SentencePair]:
+def read_parallel(
+    files: ParallelFiles | Sequence[ParallelFiles], characters: Characters = "as_written"
+) -> Iterator[SentencePair]:
     """Yield the pairs of one or several corpora, in order, with both sides stripped of white space.
 
-    A blank row yields a pair with one or two empty sides; the caller drops and counts it. Raises DataError as the
-    reader of each format does: if a file is a pipe, if aligned files have different lengths, if a row lacks a column or
-    a field, or if a file does not have the languages. A tmx needs `src_lang` and `tgt_lang`, which
-    `DataConfig.corpora` fills in; ConfigError if they are missing.
+    `characters` is that of `data`. A blank row yields a pair with one or two empty sides; the caller drops and counts
+    it. Raises DataError as the reader of each format does: if a file is a pipe, if aligned files have different
+    lengths, if a row lacks a column or a field, or if a file does not have the languages. A tmx needs `src_lang` and
+    `tgt_lang`, which `DataConfig.corpora` fills in; ConfigError if they are missing.
     """
     corpora = (files,) if isinstance(files, ParallelFiles) else tuple(files)
     refuse_pipes(paths_of(corpora))
-    return (
+    pairs = (
         SentencePair(src, tgt, line, index)
         for index, corpus in enumerate(corpora)
         for src, tgt, line in READERS.get(corpus.form, _read_aligned)(corpus, paths_of(corpus)[0])
     )
+    if characters == "as_written":
+        return pairs
+    return (SentencePair(AS_READ(src).strip(), AS_WRITTEN(tgt).strip(), line, index) for src, tgt, line, index in pairs)
 
 
 def read_rows(path: Path) -> Iterator[SentencePair]:

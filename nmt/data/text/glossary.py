@@ -18,6 +18,7 @@ from typing import NamedTuple
 from nmt.base.errors import DataError
 from nmt.base.patterns import lazy_pattern
 from nmt.data.read.lines import read_lines
+from nmt.data.text.characters import AS_READ, AS_WRITTEN
 from nmt.data.text.spans import Span
 from nmt.data.text.words import HANGUL, UNSPACED, Word, cuts_term_word, term_words
 
@@ -148,7 +149,7 @@ class Glossary:
 
     def add(self, source: str, target: str) -> None:
         """Add a term. DataError if it cannot be used, or already has another translation."""
-        source, target = " ".join(source.split()), " ".join(target.split())
+        source, target = " ".join(AS_READ(source).split()), " ".join(AS_WRITTEN(target).split())
         if message := _term_error(Term(source, target)):
             raise DataError(message)
         if (known := self._targets.setdefault(source, target)) != target:

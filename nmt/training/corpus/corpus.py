@@ -8,7 +8,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Literal
@@ -57,6 +57,7 @@ class Corpus:
         self.has_filters = any(bits_switched_on(filters) != BIT["empty"] for filters in self._filters)
         refuse_pipes(self.files())
         self._store_root = store_root
+        self._read = partial(read_parallel, characters=data.characters)
         self._directions = {
             name: [data.direction_of(files) for files in corpora]
             for name, corpora in (("train", self.train), *self.named.items())
@@ -79,6 +80,7 @@ class Corpus:
             "columns": [files.columns for corpora in (self.train, *self.named.values()) for files in corpora],
             **self._forms(),
             "held_out": [self.missing, data.holdout_size, HOLDOUT_SEED] if self.missing else [],
+            **({"characters": 1} if data.characters == "normalized" else {}),
             **({"groups": True} if self.missing and data.holdout_groups else {}),
         }
 
@@ -94,7 +96,7 @@ class Corpus:
 
     def pairs(self, split: Split) -> Iterator[SentencePair]:
         """Yield the pairs of a validation or test set; those with an empty side only if the set has its own files."""
-        return read_parallel(self.named[split]) if split in self.named else iter(self._held_out[split])
+        return self._read(self.named[split]) if split in self.named else iter(self._held_out[split])
 
     def train_pairs(self) -> Iterator[SentencePair]:
         """Yield the pairs to train on, including those with an empty side."""
@@ -105,7 +107,7 @@ class Corpus:
 
         With several directions, a sentence that is held out in one direction is left out of all, on both sides.
         """
-        pairs = read_parallel(self.train)
+        pairs = self._read(self.train)
         if not self.missing:
             return pairs
         held_out = list(chain.from_iterable(self._held_out.values()))
@@ -177,7 +179,7 @@ class Corpus:
         holdouts = {}
         for direction in dict.fromkeys(directions):
             corpora = [self.train[i] for i, other in enumerate(directions) if other == direction and i in self._firsts]
-            pairs = with_both_sides(with_progress(read_parallel(corpora), "choosing held-out sentences"))
+            pairs = with_both_sides(with_progress(self._read(corpora), "choosing held-out sentences"))
             sizes: dict[str, int] = dict.fromkeys(self.missing, data.holdout_size)
             if data.holdout_groups:
                 holdouts[direction] = choose_groups((pair[:2] for pair in pairs), sizes)
@@ -193,7 +195,7 @@ class Corpus:
             return saved
         holdouts = self._choose()
         held_out: dict[Split, list[SentencePair]] = {split: [] for split in self.missing}
-        for pair in with_both_sides(with_progress(read_parallel(self.train), "collecting held-out sentences")):
+        for pair in with_both_sides(with_progress(self._read(self.train), "collecting held-out sentences")):
             split = holdouts[self.direction("train", pair)].split_of(pair.src)
             if split in held_out and pair.corpus in self._firsts:
                 held_out[split].append(pair)

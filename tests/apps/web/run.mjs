@@ -25,6 +25,10 @@ const tasks = {
         kept.hasWords(), hasWords(source), wrongNumbers(source, output, given.words, given.keeps_digits)];
     });
   },
+  async read() {
+    const { edges, readWith } = await load("text.js");
+    return given.lines.map(([line, spans]) => [...readWith(new Set(given.learned), line, spans), edges(line)]);
+  },
   async translate() {
     const { Engine, ModelError } = await load("engine.js");
     if (given.lacks === "WebAssembly") globalThis.WebAssembly = undefined;

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import unicodedata
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ import sentencepiece
 
 from nmt.apps.web.export import vocabulary_of
 from nmt.base.languages import Direction
+from nmt.data.text.characters import AS_READ, edges
 from nmt.data.text.numbers import has_words, number_words, numbers_in, wrong_numbers
 from nmt.data.text.spans import find_spans
 from nmt.data.tokens.tokenizer import Tokenizer, TokenizerPair
@@ -96,6 +99,44 @@ def check_tokens(tokenizer: Tokenizer, page: Path) -> None:
     found = run_script(copied_scripts(page), "segment", given)
     assert found["ids"] == ids
     assert found["texts"] == [tokenizer.decode(each) for each in given["ids"]]
+
+
+@needs_node
+@pytest.mark.parametrize("learned", ["", "abcdefghijklmnopqrstuvwxyz ａｂ１２ﬁéä"])
+def test_javascript_reads_characters_as_nmt_does(learned, tmp_path):
+    draw, scripts = (
+        random.Random(3),
+        (*SCRIPTS, (0x2000, 0x206F), (0xFB00, 0xFDEF), (0xFE00, 0xFFFF), (0x1D400, 0x1D7FF)),
+    )
+    drawn = [
+        "".join(chr(draw.randint(*(draw.choice(scripts) if draw.random() < 0.4 else SCRIPTS[0]))) for _ in range(30))
+        for _ in range(5000)
+    ]
+    around = (
+        "♪ {} ♪",
+        "({})",
+        "[{}] ",
+        "• → {}",
+        "{} 😀👍🏽",
+        "(a) {} (b)",
+        "✓{}",
+        "〔{}〕",
+        "* {}*",
+        "（{}）",
+        "{} 👨\u200d👩\u200d👧",
+        "{}",
+    )
+    framed = [mark.format(unicodedata.normalize("NFD", "Mädchen fährt")) for mark in around]
+    lines = [*SPECIAL, *drawn, *framed, "a\u0308 {na\u0308me} o\u0308", "１２\u00a0３", "می\u200cخواهم a\u200cb"]
+    texts = [(line, find_spans(line)) for line in lines]
+    in_units = [
+        (line, [[len(line[:at].encode("utf-16-le")) // 2 for at in span] for span in spans]) for line, spans in texts
+    ]
+    found = run_script(copied_scripts(tmp_path / "page"), "read", {"lines": in_units, "learned": list(learned)})
+    rule = replace(AS_READ, learned=frozenset(learned))
+    for (text, spans), (read, _, symbols) in zip(texts, found, strict=True):
+        assert ascii(read) == ascii(rule.read(text, spans).text)
+        assert tuple(symbols) == edges(text), ascii(text)
 
 
 TEXTS = [

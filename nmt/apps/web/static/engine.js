@@ -1,7 +1,7 @@
 // A model in the browser: its decoder in WebAssembly, and the rules of `nmt translate` around it. Runs in a worker of
 // nmt.js, and in node.
 import { Tokenizer, clean } from "./tokenizer.js";
-import { LEADING, PLACEHOLDERS, Protected, findSpans, hasWords, isCopy, lineStarts, loopIn, missing, split, stripped, trimmed, wrongNumbers } from "./text.js";
+import { LEADING, PLACEHOLDERS, Protected, edges, findSpans, hasWords, isCopy, lineStarts, loopIn, missing, readWith, split, stripped, trimmed, wrongNumbers } from "./text.js";
 
 const EOS = 3;
 const RETRY_BEAM = 5;
@@ -64,6 +64,7 @@ export class Engine {
     if (!engine.wasm) throw new ModelError(kernel ? `This browser does not compute ${kernel} as expected.` : "This browser or its processor has no 128-bit SIMD for WebAssembly, so it cannot translate. Use a newer browser.");
     const vocabularies = await Promise.all(manifest.vocabularies.map(async (name) => new Tokenizer(JSON.parse(new TextDecoder().decode(await get(`${name}.json`))))));
     [engine.src, engine.tgt] = [vocabularies[0], vocabularies.at(-1)];
+    engine.learned = new Set(manifest.characters === "normalized" ? "" : vocabularies[0].texts.join(" "));
     const weights = await get("weights.bin"), at = engine.wasm.web_allocate(weights.length);
     if (!at) throw new ModelError("There is not enough memory for this model.");
     engine.bytes().set(weights, at);
@@ -142,9 +143,9 @@ export class Engine {
   }
 
   // nmt/translation/texts.py
-  _segments(text, direction) {
+  _segments(source, direction) {
     const { manifest } = this, { options } = manifest, copies = manifest.placeholders.length > 0, limit = manifest.max_src_len - 1;
-    const spans = options.protect ? findSpans(text, manifest.symbols) : [], [start, end] = stripped(text, 0, text.length);
+    const [text, spans] = readWith(this.learned, source, options.protect ? findSpans(source, manifest.symbols) : []), [start, end] = stripped(text, 0, text.length);
     if (start === end) return { lead: text, segments: [] };
     const inside = (from, to) => spans.filter(([first, last]) => first >= from && last <= to);
     const protect = (from, to) => new Protected(text.slice(from, to), inside(from, to).map(([first, last]) => [first - from, last - from]), copies);
@@ -169,12 +170,16 @@ export class Engine {
     const between = (space) => (!space && !src.spaced && tgt.spaced ? " " : src.sentence_spaces && !tgt.sentence_spaces && !space.replace(/^ +| +$/g, "") ? "" : space);
     const parts = mustSplit ? [...split(text, spans, src.code, limit, size, most)] : [[start, end, false]];
     const segments = parts.map(([from, to, wasCut], i) => {
-      const guarded = protect(from, to), space = text.slice(to, i + 1 < parts.length ? parts[i + 1][0] : text.length);
+      const [before, after] = symbols ? ["", ""] : edges(protect(from, to).source);
+      const isHidden = [...before + after].some((mark) => "([{".includes(mark) || this.src.lacks(mark) || this.tgt.lacks(mark));
+      const [first, last] = isHidden ? [from + before.length, to - after.length] : [from, to];
+      const guarded = protect(first, last), space = text.slice(to, i + 1 < parts.length ? parts[i + 1][0] : text.length);
       const translated = guarded.hasWords() || (!guarded.isOnlySpans() && (manifest.translates_numbers_alone || !!leading(from)));
       const hypotheses = [{ source: [], ids: [], scores: [], score: 0, finished: true, text: guarded.source }];
-      return { ids: encode(from, to), direction, protected: guarded, space: i + 1 < parts.length ? between(space) : space, cut: wasCut, verbatim: !translated, tags: [tag(from), direction.tag + (leading(from) || symbols)], hypotheses };
+      const withEdges = (output) => (!isHidden && [...before + after].some((mark) => trimmed(mark) && output.includes(mark)) ? output : before + output + after);
+      return { ids: encode(first, last), withEdges, direction, protected: guarded, space: i + 1 < parts.length ? between(space) : space, cut: wasCut, verbatim: !translated, tags: [tag(from), direction.tag + (leading(from) || symbols)], hypotheses };
     });
-    return { lead: text.slice(0, parts[0][0]), segments, spans: options.protect ? spans.map(([from, to]) => text.slice(from, to)) : null, text, direction };
+    return { lead: text.slice(0, parts[0][0]), segments, spans: options.protect ? spans.map(([from, to]) => text.slice(from, to)) : null, text: source, direction };
   }
 
   // nmt/translation/retries.py
@@ -236,7 +241,8 @@ export class Engine {
       for (const segment of segments) {
         const chosen = segment.hypotheses[Math.min(rank, segment.hypotheses.length - 1)], { protected: kept, around, verbatim } = segment;
         const joined = around && kept.joinAround(around.map((part) => part.text));
-        const [output, gone] = around ? [joined, missing(kept.spans, joined)] : spans === null && !verbatim ? [chosen.text, []] : kept.restore(chosen.text);
+        const [restored, gone] = around ? [joined, missing(kept.spans, joined)] : spans === null && !verbatim ? [chosen.text, []] : kept.restore(chosen.text);
+        const output = segment.withEdges(restored);
         written.push((inSource ? output : output.replaceAll("\ufffd", "")) + segment.space);
         parts.push(...(around || [chosen]));
         lost.push(...gone);

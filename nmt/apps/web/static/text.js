@@ -15,6 +15,61 @@ export function stripped(text, start, end) {
   return [start + part.length - part.replace(LEADING, "").length, start + part.replace(TRAILING, "").length];
 }
 
+// ---- Characters: nmt/data/text/characters.py ----
+
+const JOINED = "\\u0600-\\u109f\\u1700-\\u1cff\\u2190-\\u2bff\\u20e3\\ua800-\\uabff\\ufb50-\\ufdff\\ufe0f\\ufe70-\\ufefc" +
+  "\\u{10a00}-\\u{11fff}\\u{1e900}-\\u{1e95f}\\u{1f000}-\\u{1faff}\\u{e0020}-\\u{e007f}";
+const REWRITTEN = new RegExp([
+  "(?<space>[\\t\\u0085\\u00a0\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f])",
+  "(?<hyphen>[\\u2010\\u2011])",
+  "(?<letters>[\\u0132\\u0133\\u01c4-\\u01cc\\u01f1-\\u01f3\\ufb00-\\ufb4f\\ufb50-\\ufc5d\\ufc64-\\ufd3d\\ufd50-\\ufdef\\ufe80-\\ufefc]|" +
+    "[\\u017f\\u3000\\uff10-\\uff19\\uff21-\\uff3a\\uff41-\\uff5a\\uff66-\\uff9f\\u{1d400}-\\u{1d7ff}])",
+  "[\\u00ad\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2060-\\u206f\\ufeff\\ufff9-\\ufffb\\u{e0100}-\\u{e01ef}]+",
+  `(?<![${JOINED}])[\\u034f\\u200b-\\u200d\\ufe00-\\ufe0f]+(?![${JOINED}])`,
+].join("|"), "gu");
+
+// `learned`: the characters that a model knows, if it was trained on text as it was written; else none.
+export function rewritten(text, learned) {
+  const knows = (found) => learned.size > 0 && [...found].every((character) => learned.has(character));
+  const replaced = text.replace(REWRITTEN, (...match) => {
+    const { letters, hyphen, space } = match.at(-1);
+    if (letters) return knows(letters) ? letters : letters.normalize("NFKC");
+    return hyphen ? "-" : space ? " " : "";
+  });
+  const composed = replaced.normalize("NFC");
+  return composed !== replaced && knows(replaced) && !knows(composed) ? replaced : composed;
+}
+
+// A text as a model reads it, with its spans, which stay as they are.
+export function readWith(learned, text, spans) {
+  if (!hasLetters(text)) return [text, spans];
+  let read = "", at = 0;
+  const moved = spans.map(([start, end]) => {
+    read += rewritten(text.slice(at, start), learned);
+    const first = read.length;
+    read += text.slice(start, at = end);
+    return [first, read.length];
+  });
+  return [read + rewritten(text.slice(at), learned), moved];
+}
+
+const EDGE = new RegExp(`^[${WHITE}*|~\\u00a7\\u00a9\\u00ae\\u00b6\\u00b7\\u2020-\\u2023\\u203b\\u2043\\u2117\\u2120\\u2122\\u2190-\\u27e5\\u27f0-\\u2bff` +
+  "\\u3012\\u3013\\u3020\\u20e3\\ufe0e\\ufe0f\\u200d\\u{1f000}-\\u{1faff}\\u{e0020}-\\u{e007f}]+", "u");
+const BRACKETS = new Map([..."([{（［｛【〔"].map((open, i) => [open, ")]}）］｝】〕"[i]]));
+const backwards = (text) => [...text].reverse().join("");
+
+// The symbols and brackets before and after the words of a text.
+export function edges(text) {
+  let start = 0, inner = text;
+  for (;;) {
+    const lead = EDGE.exec(inner)?.[0].length || 0, tail = lead ? 0 : EDGE.exec(backwards(inner))?.[0].length || 0, open = inner[0];
+    if (lead || tail) [start, inner] = [start + lead, inner.slice(lead, inner.length - tail)];
+    else if (inner.length > 1 && BRACKETS.get(open) === inner.at(-1) && ![open, inner.at(-1)].some((mark) => inner.slice(1, -1).includes(mark)))
+      [start, inner] = [start + 1, inner.slice(1, -1)];
+    else return hasLetters(inner) ? [text.slice(0, start), text.slice(start + inner.length)] : ["", ""];
+  }
+}
+
 // ---- Protected spans: nmt/data/text/spans.py and nmt/translation/protect.py ----
 
 const SPANS = new RegExp(SPAN, "gu"), SIGNS = new RegExp(SIGN, "u"), UNITS = new RegExp(UNIT, "gu"), NUMBERS = new RegExp(NUMBER, "gu");

@@ -58,6 +58,12 @@ export class Tokenizer {
     return found.flatMap(([id, piece]) => (id === UNK ? [...utf8.encode(piece)].map((byte) => this.byteIds.get(byte)) : [id]));
   }
 
+  // Whether a visible character is spelled in bytes, or unknown.
+  lacks(character) {
+    const bytes = new Set(this.byteIds.values());
+    return !/^[\p{C}\p{Z}\s]$/u.test(character.replace("\u200d", "x")) && this.encode(character).some((id) => id === UNK || bytes.has(id));
+  }
+
   // The length of the longest part of the text from `at` on that the map replaces, and its replacement.
   _mapped(text, at) {
     const { units, replacements } = this, jump = (unit) => (unit >>> 10) << ((unit & 512) >> 6);

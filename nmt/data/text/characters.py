@@ -1,0 +1,124 @@
+r"""One spelling for characters that look alike: canonical equivalents, invisible marks, spaces, forms of letters.
+
+A text is rewritten before a model reads it, so that "ä" is one character, whether it is written as one or as two.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+from unicodedata import normalize
+
+from nmt.base.patterns import lazy_pattern
+from nmt.data.text.spans import Span, has_letters
+
+# Outside of the scripts that are written with joiners and zero-width spaces, and of symbols that they join to an emoji.
+_JOINED = (
+    "\u0600-\u109f\u1700-\u1cff\u2190-\u2bff\u20e3\ua800-\uabff\ufb50-\ufdff\ufe0f\ufe70-\ufefc"
+    "\U00010a00-\U00011fff\U0001e900-\U0001e95f\U0001f000-\U0001faff\U000e0020-\U000e007f"
+)
+JOINERS = f"(?<![{_JOINED}])[\u034f\u200b-\u200d\ufe00-\ufe0f]+(?![{_JOINED}])"
+INVISIBLE = "[\u00ad\u061c\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0100-\U000e01ef]+"
+SPACES = "[\t\u0085\u00a0\u2000-\u200a\u2028\u2029\u202f\u205f]"
+HYPHENS = "[\u2010\u2011]"
+LIGATURES = "[\u0132\u0133\u01c4-\u01cc\u01f1-\u01f3\ufb00-\ufb4f\ufb50-\ufc5d\ufc64-\ufd3d\ufd50-\ufdef\ufe80-\ufefc]"
+FORMS = (
+    "[\u017f\u3000\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\uff66-\uff9f\U0001d400-\U0001d7ff]"  # full width, formulas
+)
+# The no-break spaces that French punctuation and numbers want.
+_TYPOGRAPHIC = "[\u00a0\u2007\u202f](?=[?!:;»%€])|(?<=«)[\u00a0\u2007\u202f]|(?<=[0-9])[\u00a0\u2007\u202f](?=[0-9])"
+
+# All that may be rewritten, in two searches: a class within 16 bits takes a fraction of the time of one beyond.
+_CHANGEABLE = lazy_pattern(
+    "[\t\u0085\u00a0\u00ad\u0132\u0133\u017f\u01c4-\u01cc\u01f1-\u01f3\u034f\u061c\u2000-\u2011\u2028-\u202f\u205f-\u206f"
+    "\u3000\ufb00-\ufdef\ufe00-\ufe0f\ufe80-\ufeff\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\uff66-\uff9f\ufff9-\ufffb]"
+)
+_CHANGEABLE_BEYOND = lazy_pattern("[\U0001d400-\U0001d7ff\U000e0100-\U000e01ef]")
+_MARKS = r"[^\w\s\x00-\xbf\u2010-\u2027\u2030-\u205e\u2070-\u20cf\u2100-\u2cee\u3001-\u3029]*"
+# A character with all that may combine with it, and what is behind a joiner.
+_CLUSTER = lazy_pattern(
+    rf"[\u1100-\u11ff\uac00-\ud7ff]+|.{_MARKS}(?:(?<=[\u034f\u200b-\u200d\ufe00-\ufe0f])\S{_MARKS})*[\uff9e\uff9f]?|\n"
+)
+
+
+class Reading(NamedTuple):
+    """A text as a model reads it, its protected spans, and the place of each character, and of the end, as written."""
+
+    text: str
+    spans: list[Span]
+    places: Sequence[int]
+
+
+@dataclass(frozen=True)
+class CharacterRule:
+    """How a text is rewritten: what `pattern` finds, then all in NFC; letters that a model has `learned` stay."""
+
+    pattern: str
+    learned: frozenset[str] = frozenset()
+
+    def __call__(self, text: str) -> str:
+        """Return `text` rewritten."""
+        if text.isascii() and "\t" not in text:
+            return text
+        if _CHANGEABLE.search(text) or _CHANGEABLE_BEYOND.search(text):
+            text = re.sub(self.pattern, self._replacement, text)
+        composed, knows = normalize("NFC", text), self.learned.issuperset
+        return text if composed != text and knows(text) and not knows(composed) else composed
+
+    def read(self, text: str, spans: list[Span]) -> Reading:
+        """Return the reading of `text`, in which protected `spans` stay as they are, and without letters everything."""
+        if self(text) == text or not has_letters(text):
+            return Reading(text, spans, range(len(text) + 1))
+        end = len(text)
+        parts, places, at = list[str](), list[int](), 0
+        for span in (*spans, Span(end, end + 1)):
+            for cluster in _CLUSTER.finditer(text, at, span.start):
+                new = self(cluster[0])
+                parts.append(new)
+                places += range(*cluster.span()) if new == cluster[0] else [cluster.start()] * len(new)
+            parts.append(text[span.start : span.end])
+            places += range(*span)
+            at = span.end
+        moved = [Span(*(bisect_left(places, place) for place in span)) for span in spans]
+        return Reading("".join(parts), moved, places)
+
+    def _replacement(self, match: re.Match[str]) -> str:
+        found = match[0]
+        if found[0] in "\u2010\u2011":
+            return "-"
+        if match["letters"]:
+            return found if self.learned.issuperset(found) else normalize("NFKC", found)
+        return " " if found.isspace() else ""
+
+
+AS_READ = CharacterRule(f"{JOINERS}|{INVISIBLE}|{SPACES}|{HYPHENS}|(?P<letters>{LIGATURES}|{FORMS})")
+"""The rule for sources."""
+AS_WRITTEN = CharacterRule(f"{JOINERS}|{INVISIBLE}|(?!{_TYPOGRAPHIC}){SPACES}|{HYPHENS}|(?P<letters>{LIGATURES})")
+"""The rule for targets, which keep letters and digits in full width, and the spaces of their typography."""
+
+_EDGE = lazy_pattern(
+    "[\\s*|~\u00a7\u00a9\u00ae\u00b6\u00b7\u2020-\u2023\u203b\u2043\u2117\u2120\u2122\u2190-\u27e5\u27f0-\u2bff\u3012\u3013\u3020"
+    "\u20e3\ufe0e\ufe0f\u200d\U0001f000-\U0001faff\U000e0020-\U000e007f]+"
+)
+BRACKETS = dict(zip("([{（［｛【〔", ")]}）］｝】〕", strict=True))
+"""Brackets that may be around a whole text. Quotation marks belong to its words."""
+
+
+def edges(text: str) -> tuple[str, str]:
+    """Return the symbols and brackets before and after the words of a text, such as ♪ and (); empty if it has none."""
+    inner = text
+    if text[:1].isalnum() and (text[-1].isalnum() or text[-1] in ".!?。！？"):
+        return "", ""  # most texts
+    start = 0
+    while True:
+        if match := _EDGE.match(inner):
+            start, inner = start + match.end(), inner[match.end() :]
+        elif match := _EDGE.match(inner[::-1]):
+            inner = inner[: -match.end()]
+        elif BRACKETS.get(inner[:1]) == inner[-1:] and not any(mark in inner[1:-1] for mark in (inner[0], inner[-1])):
+            start, inner = start + 1, inner[1:-1]
+        else:
+            return (text[:start], text[start + len(inner) :]) if has_letters(inner) else ("", "")
