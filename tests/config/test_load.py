@@ -193,3 +193,11 @@ def test_all_corpora_of_train_are_weighted_or_none(load):
 @pytest.mark.parametrize(("old", "split"), [(True, "auto"), (False, "never")])
 def test_a_run_from_before_the_choices_of_split_reads_as_it_was_meant(old, split):
     assert SearchOptions.model_validate({"split": old}).split == split
+
+
+def test_a_run_from_before_there_was_a_rule_for_characters_reads_text_as_it_is_written(tmp_path):
+    (tmp_path / "x.yaml").write_text(DATA)
+    assert load_config(tmp_path / "x.yaml").data.characters == "normalized"
+    assert load_config(tmp_path / "x.yaml", stored=True).data.characters == "as_written"
+    (tmp_path / "x.yaml").write_text(f"{DATA}  characters: normalized\n")
+    assert load_config(tmp_path / "x.yaml", stored=True).data.characters == "normalized"

@@ -333,9 +333,21 @@ def test_the_fingerprint_covers_every_file_and_key_of_every_corpus(tmp_path):
 
 def test_one_corpus_in_a_plain_form_keeps_the_identity_it_had(tmp_path):
     folder = write_digits(tmp_path / "corpus", num_train=50)
-    identity = Corpus(tiny_config(folder)).identity(tmp_path)
+    identity = Corpus(tiny_config(folder, data={"characters": "as_written"})).identity(tmp_path)
     assert list(identity) == ["files", "columns", "held_out"]
     assert identity["columns"] == [(1, 2)] * 3
+    assert Corpus(tiny_config(folder)).identity(tmp_path) == {**identity, "characters": 1}
+
+
+def test_a_corpus_is_read_in_one_spelling_unless_it_is_to_be_read_as_written(tmp_path):
+    folder = write_digits(tmp_path / "corpus", num_train=50)
+    with (folder / "train.tsv").open("a", encoding="utf-8") as file:
+        file.write("\ufeffMa\u0308d\u00adchen\u00a0１２\tｆｕｌｌ\u00a0ﬁ!\n")
+    last = {}
+    for characters in ("normalized", "as_written"):
+        *_, last[characters] = Corpus(tiny_config(folder, data={"characters": characters})).train_pairs()
+    assert last["normalized"][:2] == ("Mädchen 12", "ｆｕｌｌ fi!")
+    assert last["as_written"][:2] == ("\ufeffMa\u0308d\u00adchen\u00a0１２", "ｆｕｌｌ\u00a0ﬁ!")
 
 
 def test_a_messy_spreadsheet_is_cleaned_before_training(tmp_path, messages):
