@@ -120,9 +120,8 @@ class Segment:
     def with_edges(self, text: str) -> str:
         """Return an output with the symbols around the source, unless the model has seen them and written some."""
         lead, tail = self.edges
-        seen = () if self.is_within_edges else (lead + tail).split()
-        is_written = any(symbol in text for symbols in seen for symbol in symbols)
-        return text if is_written else f"{lead}{text}{tail}"
+        seen = "" if self.is_within_edges else "".join((lead + tail).split())
+        return text if any(symbol in text for symbol in seen) else f"{lead}{text}{tail}"
 
     def reset(self) -> None:
         """Forget the translations."""

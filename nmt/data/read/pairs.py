@@ -76,14 +76,12 @@ def read_parallel(
     """
     corpora = (files,) if isinstance(files, ParallelFiles) else tuple(files)
     refuse_pipes(paths_of(corpora))
-    pairs = (
-        SentencePair(src, tgt, line, index)
+    read, written = (AS_READ, AS_WRITTEN) if characters == "normalized" else (str, str)
+    return (
+        SentencePair(read(src).strip(), written(tgt).strip(), line, index)
         for index, corpus in enumerate(corpora)
         for src, tgt, line in READERS.get(corpus.form, _read_aligned)(corpus, paths_of(corpus)[0])
     )
-    if characters == "as_written":
-        return pairs
-    return (SentencePair(AS_READ(src).strip(), AS_WRITTEN(tgt).strip(), line, index) for src, tgt, line, index in pairs)
 
 
 def read_rows(path: Path) -> Iterator[SentencePair]:

@@ -6,14 +6,14 @@ A text is rewritten before a model reads it, so that "ä" is one character, whet
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 from unicodedata import normalize
 
 from nmt.base.patterns import lazy_pattern
-from nmt.data.text.spans import Span, has_letters
+from nmt.data.text.numbers import has_words
+from nmt.data.text.spans import Span
 
 # Outside of the scripts that are written with joiners and zero-width spaces, and of symbols that they join to an emoji.
 _JOINED = (
@@ -70,20 +70,18 @@ class CharacterRule:
 
     def read(self, text: str, spans: list[Span]) -> Reading:
         """Return the reading of `text`, in which protected `spans` stay as they are, and without letters everything."""
-        if self(text) == text or not has_letters(text):
+        if self(text) == text or not has_words(text):
             return Reading(text, spans, range(len(text) + 1))
-        end = len(text)
-        parts, places, at = list[str](), list[int](), 0
-        for span in (*spans, Span(end, end + 1)):
+        parts, places, moved, at = list[str](), list[int](), list[Span](), 0
+        for span in (*spans, Span(len(text), len(text) + 1)):  # the last one stands for the end
             for cluster in _CLUSTER.finditer(text, at, span.start):
-                new = self(cluster[0])
-                parts.append(new)
-                places += range(*cluster.span()) if new == cluster[0] else [cluster.start()] * len(new)
+                parts.append(self(cluster[0]))
+                places += [cluster.start()] * len(parts[-1])
+            moved.append(Span(len(places), len(places) + span.end - span.start))
             parts.append(text[span.start : span.end])
             places += range(*span)
             at = span.end
-        moved = [Span(*(bisect_left(places, place) for place in span)) for span in spans]
-        return Reading("".join(parts), moved, places)
+        return Reading("".join(parts), moved[:-1], places)
 
     def _replacement(self, match: re.Match[str]) -> str:
         found = match[0]
@@ -99,26 +97,17 @@ AS_READ = CharacterRule(f"{JOINERS}|{INVISIBLE}|{SPACES}|{HYPHENS}|(?P<letters>{
 AS_WRITTEN = CharacterRule(f"{JOINERS}|{INVISIBLE}|(?!{_TYPOGRAPHIC}){SPACES}|{HYPHENS}|(?P<letters>{LIGATURES})")
 """The rule for targets, which keep letters and digits in full width, and the spaces of their typography."""
 
-_EDGE = lazy_pattern(
-    "[\\s*|~\u00a7\u00a9\u00ae\u00b6\u00b7\u2020-\u2023\u203b\u2043\u2117\u2120\u2122\u2190-\u27e5\u27f0-\u2bff\u3012\u3013\u3020"
-    "\u20e3\ufe0e\ufe0f\u200d\U0001f000-\U0001faff\U000e0020-\U000e007f]+"
+_SYMBOLS = " \t\r\n*|~§©®¶·†‡•‣※⁃℗℠™〒〓〠\u20e3\ufe0e\ufe0f\u200d" + "".join(
+    map(chr, [*range(0x2190, 0x27E6), *range(0x27F0, 0x2C00), *range(0x1F000, 0x1FB00), *range(0xE0020, 0xE0080)])
 )
-BRACKETS = dict(zip("([{（［｛【〔", ")]}）］｝】〕", strict=True))
-"""Brackets that may be around a whole text. Quotation marks belong to its words."""
+_BRACKETS = ("()", "[]", "{}", "（）", "［］", "｛｝", "【】", "〔〕")  # quotation marks belong to the words
 
 
 def edges(text: str) -> tuple[str, str]:
     """Return the symbols and brackets before and after the words of a text, such as ♪ and (); empty if it has none."""
-    inner = text
-    if text[:1].isalnum() and (text[-1].isalnum() or text[-1] in ".!?。！？"):
-        return "", ""  # most texts
-    start = 0
-    while True:
-        if match := _EDGE.match(inner):
-            start, inner = start + match.end(), inner[match.end() :]
-        elif match := _EDGE.match(inner[::-1]):
-            inner = inner[: -match.end()]
-        elif BRACKETS.get(inner[:1]) == inner[-1:] and not any(mark in inner[1:-1] for mark in (inner[0], inner[-1])):
-            start, inner = start + 1, inner[1:-1]
-        else:
-            return (text[:start], text[start + len(inner) :]) if has_letters(inner) else ("", "")
+    inner = text.strip(_SYMBOLS)
+    around, within = inner[:1] + inner[-1:], inner[1:-1]
+    if around in _BRACKETS and not any(mark in within for mark in around):
+        inner = within.strip(_SYMBOLS)
+    start = text.find(inner)
+    return (text[:start], text[start + len(inner) :]) if has_words(inner) else ("", "")

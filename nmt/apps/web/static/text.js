@@ -42,7 +42,7 @@ export function rewritten(text, learned) {
 
 // A text as a model reads it, with its spans, which stay as they are.
 export function readWith(learned, text, spans) {
-  if (!hasLetters(text)) return [text, spans];
+  if (!hasWords(text)) return [text, spans];
   let read = "", at = 0;
   const moved = spans.map(([start, end]) => {
     read += rewritten(text.slice(at, start), learned);
@@ -53,21 +53,24 @@ export function readWith(learned, text, spans) {
   return [read + rewritten(text.slice(at), learned), moved];
 }
 
-const EDGE = new RegExp(`^[${WHITE}*|~\\u00a7\\u00a9\\u00ae\\u00b6\\u00b7\\u2020-\\u2023\\u203b\\u2043\\u2117\\u2120\\u2122\\u2190-\\u27e5\\u27f0-\\u2bff` +
-  "\\u3012\\u3013\\u3020\\u20e3\\ufe0e\\ufe0f\\u200d\\u{1f000}-\\u{1faff}\\u{e0020}-\\u{e007f}]+", "u");
-const BRACKETS = new Map([..."([{（［｛【〔"].map((open, i) => [open, ")]}）］｝】〕"[i]]));
-const backwards = (text) => [...text].reverse().join("");
+const SYMBOL = /[ \t\r\n*|~§©®¶·†‡•‣※⁃℗℠™〒〓〠\u20e3\ufe0e\ufe0f\u200d\u2190-\u27e5\u27f0-\u2bff\u{1f000}-\u{1faff}\u{e0020}-\u{e007f}]/u;
+const BRACKETS = ["()", "[]", "{}", "（）", "［］", "｛｝", "【】", "〔〕"];
+
+function withoutSymbols(text) {
+  const characters = [...text];
+  let start = 0, end = characters.length;
+  while (start < end && SYMBOL.test(characters[start])) start++;
+  while (start < end && SYMBOL.test(characters[end - 1])) end--;
+  return characters.slice(start, end).join("");
+}
 
 // The symbols and brackets before and after the words of a text.
 export function edges(text) {
-  let start = 0, inner = text;
-  for (;;) {
-    const lead = EDGE.exec(inner)?.[0].length || 0, tail = lead ? 0 : EDGE.exec(backwards(inner))?.[0].length || 0, open = inner[0];
-    if (lead || tail) [start, inner] = [start + lead, inner.slice(lead, inner.length - tail)];
-    else if (inner.length > 1 && BRACKETS.get(open) === inner.at(-1) && ![open, inner.at(-1)].some((mark) => inner.slice(1, -1).includes(mark)))
-      [start, inner] = [start + 1, inner.slice(1, -1)];
-    else return hasLetters(inner) ? [text.slice(0, start), text.slice(start + inner.length)] : ["", ""];
-  }
+  let inner = withoutSymbols(text);
+  const around = inner.slice(0, 1) + inner.slice(-1), within = inner.slice(1, -1);
+  if (BRACKETS.includes(around) && ![...around].some((mark) => within.includes(mark))) inner = withoutSymbols(within);
+  const start = text.indexOf(inner);
+  return hasWords(inner) ? [text.slice(0, start), text.slice(start + inner.length)] : ["", ""];
 }
 
 // ---- Protected spans: nmt/data/text/spans.py and nmt/translation/protect.py ----
