@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from nmt.artifacts.rundir import RunDir
-from nmt.base.languages import Direction
+from nmt.base.languages import Direction, written_without_spaces
+from nmt.data.text.glossary import Term
+from nmt.data.text.spans import Span, replace_spans
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.translation.terms import occurrences
 
 if TYPE_CHECKING:
     from nmt.data.lexicon.aligner import Aligner
     from nmt.data.lexicon.term_lexicon import TermLexicon
+    from nmt.data.lexicon.term_places import TermPlaces
     from nmt.translation.segments import MisplacedTerm, Segment, SegmentTranslation
 
 Links = list[tuple[int, int]]
@@ -25,6 +29,7 @@ class RunLexicon:
     def __init__(self, run: RunDir, tokenizers: TokenizerPair):
         self._run, self._tokenizers = run, tokenizers
         self._aligners: dict[Direction, Aligner] = {}
+        self._places: dict[Direction, TermPlaces] = {}
 
     @cached_property
     def _lexicon(self) -> TermLexicon | None:
@@ -39,14 +44,50 @@ class RunLexicon:
         """
         if self._lexicon is None:
             return []
-        learned, opposite = self._run.config().data.directions, Direction(direction.tgt, direction.src)
-        swapped = direction not in learned and opposite in learned
-        key = opposite if swapped else direction
+        swapped = self._is_swapped(direction)
+        key = Direction(direction.tgt, direction.src) if swapped else direction
         if key not in self._aligners:
             from nmt.data.lexicon.aligner import Aligner
 
             self._aligners[key] = Aligner(self._lexicon, self._tokenizers, key)
         return self._aligners[key].links(segment.src_ids, segment.tgt_ids, swapped=swapped)
+
+    def _is_swapped(self, direction: Direction) -> bool:
+        """Return whether the lexicon was learned from pairs of the opposite direction only."""
+        learned = self._run.config().data.directions
+        return direction not in learned and Direction(direction.tgt, direction.src) in learned
+
+    def writes_terms(self, direction: Direction) -> bool:
+        """Return whether `with_terms` can find words in translations: those written without spaces."""
+        return written_without_spaces(direction.tgt) and self._lexicon is not None
+
+    def with_terms(self, segment: Segment, translation: SegmentTranslation, missed: Sequence[Term]) -> str:
+        """Return the text of a translation with the targets of `missed` terms instead of its words for them.
+
+        Terms whose translation the lexicon does not find are left out. RunError as `links`.
+        """
+        places = self._term_places(segment.direction)
+        edits = list[tuple[Span, str]]()
+        waiting = Counter(missed)
+        for tokens, term in occurrences(self._tokenizers.src, translation.src_ids, dict(segment.terms)):
+            taken = [span for span, _ in edits]
+            span = places.find(translation.src_ids, tokens, translation.text, taken) if waiting[term] > 0 else None
+            if span is not None:
+                edits.append((span, term.target))
+                waiting[term] -= 1
+        edits.sort()
+        return replace_spans(translation.text, [span for span, _ in edits], [target for _, target in edits])
+
+    def _term_places(self, direction: Direction) -> TermPlaces:
+        if direction not in self._places:
+            from nmt.data.lexicon.term_places import TermPlaces
+
+            assert self._lexicon is not None
+            sets = self._run.read_sets("valid", direction) if self._run.data.is_dir() else []
+            sample = (text for known, _, texts in sets if known.tgt == direction.tgt for text in texts)
+            swapped, tokens = self._is_swapped(direction), self._tokenizers.tgt.vocabulary
+            self._places[direction] = TermPlaces(self._lexicon, tokens, sample, swapped=swapped)
+        return self._places[direction]
 
     def misplaced_terms(self, segment: Segment, translation: SegmentTranslation) -> list[MisplacedTerm]:
         """Return the terms of `segment` that are linked to other words than their target, in order. As `links`."""

@@ -11,7 +11,7 @@ from nmt.config import SearchOptions
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.translation.alignment import RunLexicon
 from nmt.translation.guards import find_loop
-from nmt.translation.segments import Candidate, Search, Segment, Segments, untranslated
+from nmt.translation.segments import Candidate, Search, Segment, Segments, SegmentTranslation, untranslated
 from nmt.translation.terms import term_ids, with_target
 from nmt.translation.verdicts import judge
 
@@ -39,6 +39,7 @@ class Retries:
             (self._loops, partial(self._without_repeats, ngram=2)),
             (self._lost_spans, self._with_all_spans),
             (self._lost_spans, self._around_spans),
+            (self._missed_words, self._with_terms_written),
             (self._missed, partial(self._more, options=self._beam)),
             (self._missed_required, self._with_terms_in_place),
             # Terms that the model chooses by itself would compete for the beam with those that must be forced.
@@ -57,7 +58,16 @@ class Retries:
         return bool(segment.best.verdict.lost_spans) and not segment.best.is_pieced
 
     def _missed_required(self, segment: Segment) -> bool:
-        return self.requires_terms and bool(segment.best.verdict.missed_terms) and not segment.best.is_pieced
+        is_missed = bool(segment.best.verdict.missed_terms) and not segment.best.is_pieced
+        return self.requires_terms and is_missed and not self._missed_words(segment)
+
+    def _missed_words(self, segment: Segment) -> bool:
+        """Return whether terms are missed that are written over the words for them.
+
+        In languages without spaces, a search with a term that the model does not know ends in fragments of words.
+        """
+        is_missed = bool(segment.best.verdict.missed_terms) and not segment.best.is_pieced
+        return is_missed and self.lexicon is not None and self.lexicon.writes_terms(segment.direction)
 
     def _missed(self, segment: Segment) -> bool:
         verdict = segment.best.verdict
@@ -166,6 +176,17 @@ class Retries:
             segment.term_ids = term_ids(self.tokenizers.tgt, required)
         return self._more(segments, self._beam.changed(beam_size=size, num_hypotheses=size, shortlist=False))
 
+    def _with_terms_written(self, segments: Segments) -> Found:
+        """Write the targets of missed terms over the words that translate them, where these are found."""
+        for segment in segments:
+            (translation,), verdict = segment.best.translations, segment.best.verdict
+            text = "" if self.lexicon is None else self.lexicon.with_terms(segment, translation, verdict.missed_terms)
+            ids = self.tokenizers.tgt.encode(text)
+            if ids[: len(segment.prefix_ids)] == [*segment.prefix_ids]:
+                written = judge(segment, _rewritten(translation, text, ids))
+                placed = replace(written.verdict, misplaced_terms=[])
+                yield segment, [written._replace(verdict=placed), *segment.candidates]
+
     def _with_terms_in_place(self, segments: Segments) -> Found:
         """Put the target of a missed term where other words translate it, and search what follows; term after term.
 
@@ -194,3 +215,15 @@ class Retries:
                     self._rank(segment, candidates)
             changed = [segment for segment, before, _ in tried if segment.best is not before]
         return ((segment, segment.candidates) for segment in segments)
+
+
+def _rewritten(translation: SegmentTranslation, text: str, ids: list[int]) -> SegmentTranslation:
+    """Return `translation` with another text. Its new tokens are certain, because nmt was told to write them."""
+    before, scores = translation.tgt_ids, [*translation.token_scores]
+    limit = min(len(before), len(ids))
+    start = next((i for i in range(limit) if before[i] != ids[i]), limit)
+    end = next((i for i in range(limit - start) if before[-1 - i] != ids[-1 - i]), limit - start)
+    if scores:
+        scores = scores[:start] + [0.0] * (len(ids) - start - end) + scores[len(before) - end :]
+    score = sum(scores) if scores else translation.score
+    return translation._replace(text=text, tgt_ids=ids, score=score, token_scores=scores)

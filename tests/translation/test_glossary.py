@@ -227,6 +227,48 @@ def test_a_term_is_misplaced_where_its_source_is_linked_to_other_words(letters_w
     ]
 
 
+@pytest.fixture(scope="module", params=["native", "torch"])
+def letters_without_spaces(letters_run, tmp_path_factory, request):
+    """The same model, as if its target language were written without spaces."""
+    run = RunDir(shutil.copytree(letters_run, tmp_path_factory.mktemp("letters") / "run"))
+    tokenizers, draw = TokenizerPair.load(run.tokenizer), random.Random(4)
+    sources = [" ".join(draw.sample("0123456789", 5)) for _ in range(300)]
+    pairs = (SentencePair(source, to_letters(source), 1) for source in sources)
+    TermLexicon.learn(build_store(run.path / "store", pairs, tokenizers, CorpusCounts())).save(run.lexicon, tokenizers)
+    text = run.config_file.read_text("utf-8")
+    run.config_file.write_text(text.replace("tgt_lang: en", "tgt_lang: th"), "utf-8")
+    with Translator.load(run, engine=request.param, device="cpu", precision="fp32") as translator:
+        yield translator
+
+
+@needs_native
+def test_a_missing_term_is_written_over_its_word_in_a_language_without_spaces(letters_without_spaces):
+    translate = letters_without_spaces.translate
+    (plain,) = translate(["1 2 3"])
+    (found,) = translate(["1 2 3"], glossary=Glossary({"2": "คำ", "3": "งาน"}))
+    assert (found.text, found.terms_missed, found.terms_misplaced) == ("b คำ งาน", [], [])
+    tokens = letters_without_spaces.tokenizers.tgt
+    assert tokens.decode(found.tgt_ids) == found.text
+    assert len(found.token_scores) == len(found.tgt_ids) + 1
+    assert found.score == pytest.approx(sum(found.token_scores))
+    assert plain.token_scores[0] == found.token_scores[0]
+
+
+@needs_native
+def test_what_cannot_be_placed_is_flagged_and_the_translation_stays(letters_without_spaces):
+    translate = letters_without_spaces.translate
+    (plain,) = translate(["1 x 3"])
+    (found,) = translate(["1 x 3"], glossary=Glossary({"x": "คำ"}))
+    assert (found.text, found.terms_missed) == (plain.text, [Term("x", "คำ")])
+
+
+@needs_native
+def test_a_written_term_stays_out_of_the_prefix(letters_without_spaces):
+    (found,) = letters_without_spaces.translate(["1 2 3"], prefixes=["b c"], glossary=Glossary({"2": "คำ"}))
+    assert found.text.startswith("b c")
+    assert found.terms_missed == [Term("2", "คำ")]
+
+
 @needs_native
 def test_without_a_lexicon_a_term_is_only_required(letters_run):
     with Translator.load(letters_run, engine="native", device="cpu", precision="fp32") as translator:
