@@ -316,13 +316,6 @@ GUARDS = [
         "tests/data/text/test_glossary.py::test_a_term_is_missed_if_its_translation_does_not_occur_as_often",
     ),
     Guard(
-        "a symbol of the annotation is no part of a term",
-        "nmt/data/text/glossary.py",
-        "        if symbol := next((symbol for symbol in TERM_SYMBOLS if symbol in text), None):\n",
-        "        if symbol := None:\n",
-        "tests/data/text/test_glossary.py::test_a_term_that_cannot_be_used_is_refused",
-    ),
-    Guard(
         "a term that the translation lacks is said",
         "nmt/translation/translation.py",
         "missed_terms(terms, output) if terms else []",

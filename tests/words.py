@@ -1,4 +1,4 @@
-"""A language of sixty words, and another that writes them backwards: what a tiny model learns with a glossary."""
+"""A language of sixty words, and another that writes them backwards: what a tiny model learns."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def write_words(folder: Path, num_train: int = 2000, min_words: int = 3) -> Path
 
 
 def words_config(folder: Path, **sections: dict[str, Any]) -> Config:
-    """Return a configuration with a glossary, each section changed by the one given."""
+    """Return a configuration, each section changed by the one given."""
     values: dict[str, dict[str, Any]] = {
-        "data": {"src_lang": "de", "tgt_lang": "en", "glossary": {"share": 0.5}},
+        "data": {"src_lang": "de", "tgt_lang": "en"},
         "tokenizer": {"type": "unigram", "vocab_size": 400},
         "model": {"max_src_len": 64, "max_tgt_len": 48},
     }

@@ -47,23 +47,6 @@ AUGMENT_KINDS = tuple(AugmentConfig.model_fields)
 """The kinds of changes."""
 
 
-class GlossaryConfig(Section):
-    """Training pairs in which source words are followed by their translations, redrawn in every epoch.
-
-    The model learns to use the given translations (Dinu et al. 2019).
-    """
-
-    share: Share = Field(
-        default=0.0,
-        description="share of the training pairs with annotated terms, such as 0.1; 0: the model learns no terms",
-    )
-
-    @property
-    def is_on(self) -> bool:
-        """Return whether any pair is annotated."""
-        return self.share > 0
-
-
 class DataConfig(Section):
     """The parallel text, and which pairs of it are kept."""
 
@@ -100,7 +83,6 @@ class DataConfig(Section):
         "5: almost uniformly; instead of weights",
     )
     augment: AugmentConfig = Field(default_factory=AugmentConfig)
-    glossary: GlossaryConfig = Field(default_factory=GlossaryConfig)
     store_dir: str | None = Field(
         default=None, description="folder for the tokenized corpus; null: `.store` beside the run"
     )
@@ -132,8 +114,8 @@ class DataConfig(Section):
 
     @model_validator(mode="after")
     def _names_differ_and_pairs_are_changed_once(self) -> Self:
-        if (total := sum(self.augment.shares().values()) + self.glossary.share) > 1.0 + 1e-9:
-            sums = f"the shares of augment and glossary add up to {total:g}, more than 1"
+        if (total := sum(self.augment.shares().values())) > 1.0 + 1e-9:
+            sums = f"the shares of augment add up to {total:g}, more than 1"
             raise ValueError(f"{sums}; a pair is changed in at most one way")
         names = [files.name for files in self.corpora("train") if files.name is not None]
         for name in names:

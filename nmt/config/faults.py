@@ -37,6 +37,7 @@ REMOVED = {
     ),
     "exact": "beam search is: delete the line",
     "guided_alignment": "no gain was measured: delete the line",
+    "glossary": "`--glossary` works with every model: delete the section",
     "compile": "GPUs train faster by recorded updates, and CPUs without: delete the line",
 }
 """Keys of earlier versions with a hint what to do. Runs that have them still load, without them."""

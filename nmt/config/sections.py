@@ -33,8 +33,6 @@ class Config(Section):
             raise ValueError(f"{reason}, so tokenizer.joint must be true; with separate vocabularies use target")
         if self.training.lexical_start and self.model.tied_embeddings == "all":
             raise ValueError("training.lexical_start needs source embeddings: set model.tied_embeddings to target")
-        if self.data.glossary.is_on and self.tokenizer.type == "word":
-            raise ValueError("data.glossary needs a tokenizer that spells any word: tokenizer.type must not be word")
         if self.training.init_from and self.tokenizer.path:
             raise ValueError("training.init_from uses its run's tokenizer; omit tokenizer.path")
         return self
@@ -90,8 +88,6 @@ class Config(Section):
             return "no corpus of the stage may have a tag, or it would become part of a target"
         if self.data.augment.is_on:
             return "data.augment must be off, or its faults would become targets; set augment: false in the stage"
-        if self.data.glossary.is_on:
-            return "data.glossary must be off, or its terms would become part of targets"
         return ""
 
     def of_stage(self, number: int) -> Self:

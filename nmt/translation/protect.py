@@ -76,14 +76,10 @@ class Protected(NamedTuple):
     unmasked: str | None = None  # the text with its spans, for a model that does not copy placeholders
 
     @classmethod
-    def from_spans(cls, text: str, spans: Sequence[Span], others: Sequence[tuple[Span, str]] = ()) -> Protected:
-        """Replace `spans` in `text` by placeholders; spans beyond the number of placeholders stay unchanged.
-
-        `others` are additional spans, each with its replacement.
-        """
+    def from_spans(cls, text: str, spans: Sequence[Span]) -> Protected:
+        """Replace `spans` in `text` by placeholders; spans beyond the number of placeholders stay unchanged."""
         kept = spans[: len(PLACEHOLDERS)]
-        edits = sorted([*zip(kept, PLACEHOLDERS, strict=False), *others])
-        masked = replace_spans(text, [span for span, _ in edits], [replacement for _, replacement in edits])
+        masked = replace_spans(text, kept, PLACEHOLDERS[: len(kept)])
         return cls(masked, [text[span.start : span.end] for span in kept])
 
     @property

@@ -29,7 +29,7 @@ class Retries:
     search: Search
     tokenizers: TokenizerPair
     options: SearchOptions
-    requires_terms: bool = False  # by the engine, because the model knows none
+    requires_terms: bool = False  # by the engine
     lexicon: RunLexicon | None = None  # tells where terms belong
 
     def run(self, segments: Segments) -> None:

@@ -14,7 +14,7 @@ from nmt.base.machine import num_cores
 from nmt.config import SearchOptions
 from nmt.data.read.lines import without_surrogates
 from nmt.data.text.characters import AS_READ, AS_WRITTEN, CharacterRule, edges
-from nmt.data.text.glossary import TERM_SYMBOLS, Glossary, Match, annotation
+from nmt.data.text.glossary import Glossary, Match
 from nmt.data.text.spans import NUM_PLACEHOLDERS, PLACEHOLDERS, Span, find_spans
 from nmt.data.text.tags import output_tags
 from nmt.data.text.text_statistics import TextStatistics
@@ -92,7 +92,6 @@ class TextSegmenter:
         self.translates_numbers_alone = statistics is not None and statistics.translates_numbers_alone
         self.keeps_numbers = statistics is None or statistics.keeps_numbers
         self.keeps_digits = statistics is not None and statistics.keeps_digits
-        self.knows_terms = tokenizers.know(TERM_SYMBOLS)
         symbols = "|".join(re.escape(symbol) for symbol in sorted(languages.user_symbols, key=len, reverse=True))
         self.output_tags = output_tags(tokenizers.tgt, languages.language_tags)
         self._leading_symbols = re.compile(rf"\s*(?:(?:{symbols})\s*)+") if symbols else None
@@ -109,8 +108,7 @@ class TextSegmenter:
     def segment(self, texts: Sequence[str], request: Request) -> list[SegmentedText]:
         """Split each of `texts` into segments as `request` asks.
 
-        The tag of a text and the user symbols at its beginning are prepended to each of its segments. If the model was
-        trained with terms, the terms of the glossary are annotated in the segments.
+        The tag of a text and the user symbols at its beginning are prepended to each of its segments.
         """
         directed = [self.languages.direct(text, request.to, request.from_) for text in texts]
         plans = [_Plan(self, text, request) for text in directed]
@@ -270,21 +268,13 @@ class _Plan:
         return self.terms[first : bisect_right(self.terms, end, key=lambda match: match.end)]
 
     def _protect(self, start: int, end: int) -> Protected:
-        """Return a range of the text with placeholders for its spans, and with its terms annotated."""
+        """Return a range of the text with placeholders for its spans."""
         text = self.text[start:end]
-        if not self.spans and not self.terms:
+        if not self.spans:
             return Protected(text, [])
         inside = [Span(span.start - start, span.end - start) for span in self._inside(start, end)]
-        terms: list[tuple[Span, str]] = []
-        if self.segmenter.knows_terms:
-            spaced = not written_without_spaces(self.direction.tgt)
-            for match in self._terms_inside(start, end):
-                moved = match._replace(start=match.start - start, end=match.end - start)
-                terms.append((Span(moved.start, moved.end), annotation(text, moved, spaced)))
-        protected = Protected.from_spans(text, inside, terms)
-        if self.segmenter.knows_placeholders:
-            return protected
-        return protected._replace(unmasked=Protected.from_spans(text, [], terms).text)
+        protected = Protected.from_spans(text, inside)
+        return protected if self.segmenter.knows_placeholders else protected._replace(unmasked=text)
 
     def _has_too_many_spans(self, start: int, end: int) -> bool:
         return self.segmenter.knows_placeholders and len(self._inside(start, end)) > NUM_PLACEHOLDERS

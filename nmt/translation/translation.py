@@ -94,7 +94,7 @@ class Translation:
     terms_misplaced: list[str] = field(default_factory=list)
     """Terms that nmt made the model use, as `term = translation`, that are not where the model translates the term."""
     numbers_missed: list[str] = field(default_factory=list)
-    """Numbers of two digits and more that are in only one of source and translation, as digits without separators."""
+    """Numbers that only one of source and translation has as often, or in another order (`numbers_in`)."""
     alternatives: list[Translation] = field(default_factory=list)
     """The other hypotheses of an n-best search, best first; they have no alternatives themselves."""
     without_spans: tuple[str, str] | None = field(default=None, repr=False)

@@ -114,8 +114,8 @@ class Translator:
 
     @property
     def obeys_terms(self) -> bool:
-        """True if translations follow a glossary: by training (data.glossary), or because the engine takes terms."""
-        return self.segmenter.knows_terms or self.engine.takes_terms
+        """True if translations follow a glossary, because the engine takes terms."""
+        return self.engine.takes_terms
 
     def translate(
         self,
@@ -172,7 +172,7 @@ class Translator:
         """
         if request.glossary is not None and not (self.obeys_terms or self._has_warned):
             self._has_warned = True
-            log.warning("this model was not trained with data.glossary, and only the native engine can require terms")
+            log.warning("only the native engine can require terms; this one chooses among the outputs of a beam")
         segmented = self.segmenter.segment(_list_of_texts("texts", texts), request)
         if request.draw_by_line:
             for line, text in enumerate(segmented, first):
@@ -194,8 +194,7 @@ class Translator:
         for segment, translations in zip(searched, search(searched, options), strict=True):
             segment.candidates = [judge(segment, translation) for translation in translations]
         if faulty := [segment for segment in searched if not segment.best.verdict.is_clean]:
-            requires_terms = self.engine.takes_terms and not self.segmenter.knows_terms
-            Retries(search, self.tokenizers, options, requires_terms, self.lexicon).run(faulty)
+            Retries(search, self.tokenizers, options, self.engine.takes_terms, self.lexicon).run(faulty)
         for segment in segments:
             segment.candidates = segment.candidates or [judge(segment, untranslated(segment.protected.source))]
         return [put_together(text) for text in texts]

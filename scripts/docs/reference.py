@@ -146,7 +146,6 @@ _LINKS = {
     "ParallelFiles": "[files](#files-of-a-data-set)",
     "AugmentConfig": "[augmentation](#augmentation)",
     "Filters": "[filters](#filters)",
-    "GlossaryConfig": "[glossary](#glossary)",
     "Stage": "[stages](#stages-of-a-training)",
     "SubwordRegularization": "[subword regularization](#subword-regularization)",
 }
@@ -156,7 +155,7 @@ _LINKS = {
 def configuration_reference() -> str:
     """Return the page on the configuration: every key with its type, default and meaning."""
     from nmt.config.corpora import ParallelFiles
-    from nmt.config.data import AugmentConfig, GlossaryConfig
+    from nmt.config.data import AugmentConfig
     from nmt.config.filters import Filters
     from nmt.config.sections import Config
     from nmt.config.tokenizer import SubwordRegularization
@@ -177,7 +176,6 @@ def configuration_reference() -> str:
     lines += _section_lines("Files of a data set", ParallelFiles)
     lines += _section_lines("Filters", Filters)
     lines += _section_lines("Augmentation", AugmentConfig)
-    lines += _section_lines("Glossary", GlossaryConfig)
     lines += _section_lines("Subword regularization", SubwordRegularization)
     return "\n".join([*lines, *_section_lines("Stages of a training", Stage)]).rstrip("\n")
 

@@ -20,7 +20,7 @@ def test_shares_of_more_than_all_pairs_are_refused():
         return DataConfig(**corpus, augment=AugmentConfig(**shares))
 
     with pytest.raises(
-        ValidationError, match=r"augment and glossary add up to 1\.1, more than 1; a pair is changed in at most one way"
+        ValidationError, match=r"augment add up to 1\.1, more than 1; a pair is changed in at most one way"
     ):
         data(upper=0.6, typos=0.5)
     assert data(**dict.fromkeys(AUGMENT_KINDS[:5], 0.2)).augment.is_on

@@ -277,7 +277,6 @@ OBSTACLES = {
     "vocabularies": ({"tokenizer": {"joint": False}, "model": {"tied_embeddings": "target"}}, "tokenizer.joint must"),
     "tags": ({"data": {"tag": True}}, "no corpus of the stage may have a tag"),
     "augment": ({"data": {"augment": {"upper": 0.1}}}, "data.augment must be off, .*set augment: false in the stage"),
-    "glossary": ({"data": {"glossary": {"share": 0.1}}}, "data.glossary must be off"),
 }
 
 

@@ -1,11 +1,10 @@
-"""Translations with a glossary: what the model is told, what is checked, and that a trained model obeys."""
+"""Translations with a glossary: what is required, where it is written, and what is checked."""
 
 from __future__ import annotations
 
 import logging
 import random
 import shutil
-from pathlib import Path
 
 import pytest
 
@@ -17,11 +16,10 @@ from nmt.data.store.store import CorpusCounts, build_store
 from nmt.data.text.glossary import Term
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.decoding.engines import native_engine
-from nmt.training.run import start_run
 from nmt.translation import Glossary
 from nmt.translation.request import Request
 from tests.letters import to_letters
-from tests.words import WORDS, words_config, write_words
+from tests.words import WORDS
 
 ONE, TWO, THREE, *_ = WORDS
 
@@ -39,17 +37,16 @@ def without_terms(digits_run):
     return Translator.load(digits_run, device="cpu", precision="fp32")
 
 
-def source_of(translator: Translator, text: str, glossary: Glossary) -> str:
-    return translator.tokenizers.src.decode(translator.translate([text], glossary=glossary)[0].src_ids)
+def test_a_run_that_was_trained_with_terms_follows_a_glossary_like_any_other(words_run):
+    assert "glossary" in (words_run / "config.yaml").read_text("utf-8")
+    with Translator.load(words_run, device="cpu", precision="fp32") as translator:
+        (found,) = translator.translate([f"{ONE} {TWO}"], glossary=Glossary({ONE: WORDS[9][::-1]}))
+        assert translator.tokenizers.src.decode(found.src_ids) == f"{ONE} {TWO}"
+        assert (found.num_terms, found.terms_missed) == (1, [])
 
 
-def test_the_model_is_told_the_terms_in_its_source(translator):
-    glossary = Glossary({ONE: "moon", f"{TWO} {THREE}": "sun"})
-    annotated = f"⟦term⟧ {ONE}⟦as⟧ moon⟦/term⟧ {THREE} ⟦term⟧ {TWO} {THREE}⟦as⟧ sun⟦/term⟧."
-    assert source_of(translator, f"{ONE} {THREE} {TWO} {THREE}.", glossary) == annotated
-
-
-def test_terms_that_the_model_does_not_use_are_flagged(translator):
+def test_terms_that_the_model_does_not_use_are_flagged(words_run):
+    translator = Translator.load(words_run, engine="torch", device="cpu", precision="fp32")
     (found,) = translator.translate([f"{ONE} {TWO} {ONE}"], glossary=Glossary({ONE: "xyzzy"}))
     assert (found.num_terms, found.terms_missed) == (2, [Term(ONE, "xyzzy")] * 2)
 
@@ -125,48 +122,13 @@ def test_a_model_without_terms_is_warned_of_once_by_an_engine_that_cannot_requir
         found = [translator.translate(["12 34"], glossary=Glossary({"12": "x"}))[0] for _ in range(2)]
     assert [each.terms_missed for each in found] == [[Term("12", "x")]] * 2
     assert translator.tokenizers.src.decode(found[0].src_ids) == "12 34"
-    assert len([message for message in caplog.messages if "was not trained with data.glossary" in message]) == 1
+    assert len([message for message in caplog.messages if "only the native engine can require terms" in message]) == 1
 
 
 def test_protected_spans_and_tags_are_no_terms(letters_run):
     with Translator.load(letters_run, device="cpu", precision="fp32") as translator:
         (found,) = translator.translate(["12 http://a.org/34 {name}"], glossary=Glossary({"34": "x", "name": "x"}))
     assert (found.num_terms, found.protected_lost) == (0, [])
-
-
-@pytest.mark.slow
-def test_a_trained_model_obeys_terms_that_it_never_saw(tmp_path):
-    folder = write_words(tmp_path / "corpus")
-    training = {"max_updates": 500, "warmup_updates": 50, "validate_every": 500, "batch_tokens": 2048, "log_every": 100}
-    config = words_config(folder, training=training)
-    start_run(config, tmp_path / "run")
-    obeyed, by_chance, total = 0, 0, 0
-    draw = random.Random(1)
-    with Translator.load(tmp_path / "run", device="cpu", precision="fp32") as translator:
-        for text in RunDir(tmp_path / "run").read_pairs("test")[0]:
-            source, target = draw.choice(text.rstrip(".").split()), draw.choice(WORDS)[::-1]
-            if target == source[::-1]:
-                continue
-            (plain,) = translator.translate([text])
-            (found,) = translator.translate([text.replace(source, "wxyz")], glossary=Glossary({"wxyz": target}))
-            total, by_chance = total + 1, by_chance + (target in plain.text.split())
-            obeyed += not found.terms_missed
-    assert total > 20
-    assert obeyed >= 0.6 * total  # far above chance; how far, a short training decides
-    assert by_chance < 0.2 * total
-
-
-def test_resumed_training_with_terms_equals_uninterrupted(tmp_path, monkeypatch):
-    from nmt.training.run import resume_run
-    from tests.resumption import same, state_of, stop_after
-
-    config = words_config(write_words(tmp_path / "corpus", 300), training={"batch_tokens": 256})
-    start_run(config, Path(tmp_path / "whole"))
-    with monkeypatch.context() as context:
-        stop_after(context, 5)
-        start_run(config, tmp_path / "stopped")
-    assert resume_run(None, tmp_path / "stopped")
-    assert same(*(state_of(RunDir(tmp_path / name)) for name in ("whole", "stopped")))
 
 
 @pytest.fixture(scope="module")

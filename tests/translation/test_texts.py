@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from nmt import Translator
 from nmt.artifacts.rundir import RunDir
-from nmt.data.text.glossary import TERM_SYMBOLS, Match
+from nmt.data.text.glossary import Match
 from nmt.translation import Glossary, LanguagePair, SearchOptions
 from nmt.translation.request import Request
 from nmt.translation.segments import untranslated
@@ -214,7 +214,7 @@ def test_segments_translated_one_by_one_make_the_translation_of_the_text(model, 
 
 
 def test_each_part_of_a_long_line_is_looked_at_without_all_that_is_before_it(letters, monkeypatch):
-    segmenter = TextSegmenter(letters.tokenizers.with_symbols(TERM_SYMBOLS), letters.languages, 24)
+    segmenter = TextSegmenter(letters.tokenizers, letters.languages, 24)
     monkeypatch.setattr("nmt.translation.texts.without_surrogates", Sliced)
 
     def work(num_words):

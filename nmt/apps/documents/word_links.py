@@ -12,7 +12,6 @@ from unicodedata import normalize
 
 from nmt.base.languages import Direction, language_tag, written_without_spaces
 from nmt.data.text.characters import AS_READ
-from nmt.data.text.glossary import TERM_SYMBOLS
 from nmt.data.text.spans import PLACEHOLDERS, find_spans
 from nmt.data.text.words import BARE_WORD, SPACED_WORD
 from nmt.translation import Translation, Translator
@@ -46,7 +45,7 @@ def explain(translator: Translator, source: str, direction: Direction, translati
     segment = translation.segments[0]
     spans = [source[span.start : span.end] for span in find_spans(source)]
     placeholders = dict(zip(PLACEHOLDERS, spans, strict=False))
-    surfaces = [_surfaces(tokens, placeholders) for tokens in _tokens(translator, segment)]
+    surfaces = [[_surface(token, placeholders) for token in tokens] for tokens in _tokens(translator, segment)]
     texts = source, translation.text
     letters = [(_letters("".join(side))[0], _letters(text)[0]) for side, text in zip(surfaces, texts, strict=True)]
     if any(_unspelled(spelled, written) for spelled, written in letters):
@@ -85,8 +84,8 @@ def align_words(translator: Translator, source: str, translation: Translation) -
         num_src, num_tgt = num_src + len(src), num_tgt + len(tgt)
         symbols = dict.fromkeys(symbol for token in src if (symbol := token.removeprefix("▁")) in PLACEHOLDERS)
         placeholders = {symbol: next(spans, symbol) for symbol in symbols}
-        surfaces[0].append(_surfaces(src, placeholders))
-        surfaces[1].append(_surfaces(tgt, placeholders))
+        surfaces[0].append([_surface(token, placeholders) for token in src])
+        surfaces[1].append([_surface(token, placeholders) for token in tgt])
     _, src_word_of = _words(surfaces[0], source, direction.src, SPACED_WORD)
     _, tgt_word_of = _words(surfaces[1], translation.text, direction.tgt, SPACED_WORD)
     return _between_words(links, src_word_of, tgt_word_of), links
@@ -136,20 +135,6 @@ def _letters(text: str) -> tuple[str, list[int]]:
         letters.append(spelled)
         places += [at] * len(spelled)
     return "".join(letters), places
-
-
-def _surfaces(tokens: Sequence[str], spans: dict[str, str]) -> list[str]:
-    """Return the text of each token; empty for the annotation of a term."""
-    begin, between, end = TERM_SYMBOLS
-    spelled, is_target, is_first = list[str](), False, False
-    for token in tokens:
-        symbol = token.removeprefix("▁")
-        is_target = (is_target or symbol == between) and symbol != end
-        surface = "" if is_target or symbol in TERM_SYMBOLS else _surface(token, spans)
-        # The space that the annotation adds before the first word of a term is not part of the text.
-        spelled.append(surface.removeprefix(" ") if is_first and spelled[-2].endswith(" ") else surface)
-        is_first = symbol == begin and len(spelled) > 1
-    return spelled
 
 
 def _surface(token: str, spans: dict[str, str]) -> str:

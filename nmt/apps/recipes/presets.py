@@ -103,7 +103,7 @@ def suggest_config(num_pairs: int, data: DataConfig, *, student: bool = False) -
     `augment` writes 3% of the pairs in capitals, unless the source language is known to have none.
     """
     tagged = any(files.tag for files in data.corpora("train"))
-    one_sided = student or tagged or data.augment.is_on or data.glossary.is_on
+    one_sided = student or tagged or data.augment.is_on
     num_further = len(data.directions) - 1
     sides = [set(languages) for languages in zip(*data.directions, strict=True)]
     preset = preset_for(num_pairs / (1 + num_further), copies=not one_sided and sides[0].isdisjoint(sides[1]))

@@ -18,8 +18,6 @@ from nmt.base.special_tokens import UNK_ID
 from nmt.config.data import AUGMENT_KINDS, AugmentConfig
 from nmt.config.sections import Config
 from nmt.config.tokenizer import SubwordRegularization
-from nmt.data.lexicon.term_annotator import TermAnnotator, TokenizedPair
-from nmt.data.lexicon.term_lexicon import TermLexicon
 from nmt.data.store.mixing import permute
 from nmt.data.store.store import Ints, Side, TokenStore, positions
 from nmt.data.text.augment import PairChanger, TextPair
@@ -28,7 +26,6 @@ from nmt.data.tokens.tokenizer import Tokenizer, TokenizerPair
 
 _KINDS_OF_EPOCH, _SEGMENTATIONS = 1, 2  # keep their random numbers distinct from each other and from the order's
 _UNCHANGED = len(AUGMENT_KINDS)
-_TERMS = _UNCHANGED + 1
 
 
 class Redraw:
@@ -37,7 +34,7 @@ class Redraw:
     def __init__(self, config: Config, store: TokenStore, tokenizers: TokenizerPair):
         """Prepare draws for a training run with `config`."""
         data, regularization = config.data, config.tokenizer.subword_regularization
-        self._store, self._augment, self._share_of_terms = store, data.augment, data.glossary.share
+        self._store, self._augment = store, data.augment
         self._limits = (config.model.max_src_len, config.model.max_tgt_len)
         self._seed, self._tokenizers = config.training.seed, tokenizers
         self._src = _SideRedraw(store.src, tokenizers.src, regularization)
@@ -45,17 +42,13 @@ class Redraw:
         directions = [data.direction_of(files) for files in data.corpora("train")]
         symbols = {*tokenizers.src.user_symbols, *tokenizers.tgt.user_symbols}
         self._changers = [PairChanger(direction, symbols) for direction in directions]
-        self._annotators: list[TermAnnotator] = []
-        if data.glossary.is_on:
-            lexicon = TermLexicon.of_store(store, tokenizers)
-            self._annotators = [TermAnnotator(lexicon, tokenizers, direction) for direction in directions]
         self._corpus_ends = np.cumsum(store.sizes(len(directions)))
 
     @classmethod
     def from_config(cls, config: Config, store: TokenStore, tokenizers: TokenizerPair) -> Self | None:
         """Return the redraw of `store` for a training run; None if the stored pairs are used unchanged."""
         data = config.data
-        if data.augment.is_on or data.glossary.is_on or config.tokenizer.subword_regularization.per_epoch:
+        if data.augment.is_on or config.tokenizer.subword_regularization.per_epoch:
             return cls(config, store, tokenizers)
         return None
 
@@ -71,7 +64,7 @@ class Redraw:
             rows = np.repeat(np.arange(len(indices)), sentences.lengths)
             may_change[rows[sentences.ids == UNK_ID]] = False
         key = (self._seed, epoch)
-        kinds = kinds_of(ranks, len(self._store), self._augment, key, share_of_terms=self._share_of_terms)
+        kinds = kinds_of(ranks, len(self._store), self._augment, key)
         changed = self._changed(stored, np.where(may_change, kinds, _UNCHANGED), indices, (ranks, epoch))
 
         first_rank = int(ranks[0]) if len(ranks) else 0
@@ -101,40 +94,26 @@ class Redraw:
         src_ids_of, tgt_ids_of = map(_reader, stored)
         ranks, epoch = position
 
-        def read(row: int) -> TokenizedPair:
-            src_ids, tgt_ids = src_ids_of(row), tgt_ids_of(row)
-            texts = TextPair(self._tokenizers.src.decode(src_ids), self._tokenizers.tgt.decode(tgt_ids))
-            return TokenizedPair(texts, src_ids, tgt_ids)
-
         changed = {}
         for row in np.flatnonzero(kinds != _UNCHANGED).tolist():
             draw = random.Random((self._seed << 96) + (epoch << 48) + int(ranks[row]))
-            corpus, pair = corpora[row], read(row)
-            if kinds[row] == _TERMS:
-                following = (row + 1) % len(indices)
-                lends = following != row and corpora[following] == corpus
-                new = self._annotators[corpus].annotate(pair, draw, read(following) if lends else None)
-            else:
-                new = self._changers[corpus].change(AUGMENT_KINDS[kinds[row]], pair.texts, draw)
-            if new != pair.texts:
+            pair = TextPair(self._tokenizers.src.decode(src_ids_of(row)), self._tokenizers.tgt.decode(tgt_ids_of(row)))
+            new = self._changers[corpora[row]].change(AUGMENT_KINDS[kinds[row]], pair, draw)
+            if new != pair:
                 changed[row] = new
         return changed
 
 
-def kinds_of(
-    ranks: Ints, num_pairs: int, config: AugmentConfig, key: tuple[int, int], *, share_of_terms: float = 0.0
-) -> Ints:
+def kinds_of(ranks: Ints, num_pairs: int, config: AugmentConfig, key: tuple[int, int]) -> Ints:
     """Return the kind of change of the pairs at `ranks` of an epoch.
 
-    It is an index into `AUGMENT_KINDS`, their number for no change, or one more for annotated terms. Each kind gets
-    exactly its share of an epoch's `num_pairs`, rounded. `key` is the seed and the epoch.
+    It is an index into `AUGMENT_KINDS`, or their number for no change. Each kind gets exactly its share of an epoch's
+    `num_pairs`, rounded. `key` is the seed and the epoch.
     """
     counts = [round(share * num_pairs) for share in config.shares().values()]
     slots = permute(ranks, num_pairs, key=(*key, 0, _KINDS_OF_EPOCH))
-    bounds = np.cumsum(counts)
-    kinds: Ints = np.searchsorted(bounds, slots, side="right")
-    end_of_terms = bounds[-1] + round(share_of_terms * num_pairs)
-    return np.where((kinds == _UNCHANGED) & (slots < end_of_terms), _TERMS, kinds)
+    kinds: Ints = np.searchsorted(np.cumsum(counts), slots, side="right")
+    return kinds
 
 
 class _SideRedraw:

@@ -1,7 +1,4 @@
-"""A glossary: read it, find its terms in texts, and annotate them for a model.
-
-An annotated source gives the translation of a term (Dinu et al. 2019, section 2, "append"), between symbols that are
-one token each: `the ⟦term⟧ cat⟦as⟧ Katze⟦/term⟧ sleeps`.
+"""A glossary: read it, and find its terms in texts.
 
 For what a word is, see `term_words`.
 """
@@ -28,7 +25,6 @@ _HANGUL_END = lazy_pattern(f"[{HANGUL}]+$")
 _JOINERS = "\u200c\u200d"
 _MIN_STEM = 2  # syllables of a Korean term that particles may follow
 
-TERM_SYMBOLS = ("⟦term⟧", "⟦as⟧", "⟦/term⟧")  # before a term, between it and its translation, and after both
 MAX_WORDS = 50  # maximum number of words in a term; in scripts without spaces, of characters
 MAX_CHARACTERS = 500  # maximum number of characters in a term
 
@@ -206,18 +202,6 @@ def _have_each(output: str, targets: Sequence[str]) -> bool:
     return all(lines.count(target) == 1 for target in targets)  # else one occurrence might be counted twice
 
 
-def annotation(text: str, match: Match, spaced_target: bool) -> str:
-    """Return the annotation that replaces `match` in `text`.
-
-    `spaced_target` tells whether the target language separates words by spaces. The spaces make the tokenizer segment
-    the words as it does elsewhere.
-    """
-    begin, between, end = TERM_SYMBOLS
-    before = " " if match.start == 0 or text[match.start - 1].isspace() else ""
-    space = " " if spaced_target else ""
-    return f"{begin}{before}{text[match.start : match.end]}{between}{space}{match.term.target}{end}"
-
-
 def _term_error(term: Term) -> str:
     """Return the error in a term; empty if there is none."""
     for side, text in zip(("source", "target"), term, strict=True):
@@ -227,8 +211,6 @@ def _term_error(term: Term) -> str:
             return f"the {side} of the term {term} has neither a letter nor a digit"
         if len(text) > MAX_CHARACTERS or sum(1 for _ in term_words(text)) > MAX_WORDS:
             return f"the {side} of a term is longer than {MAX_WORDS} words or {MAX_CHARACTERS} characters: {text[:60]}…"
-        if symbol := next((symbol for symbol in TERM_SYMBOLS if symbol in text), None):
-            return f"the {side} of the term {term} contains {symbol}, which is reserved for annotations"
     return ""
 
 

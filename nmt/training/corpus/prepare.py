@@ -25,7 +25,6 @@ from nmt.data.store.mixing import corpus_weights, quotas
 from nmt.data.store.report import SPLITS, CorpusCounts, CorpusPart, CorpusReport, SideReport, Split, SplitReport
 from nmt.data.store.store import FORMAT, TokenStore, build_store
 from nmt.data.text.augment import CopyMaker, PairChanger, TextPair
-from nmt.data.text.glossary import TERM_SYMBOLS
 from nmt.data.text.placeholders import VERSION as PLACEHOLDERS_VERSION
 from nmt.data.text.placeholders import copy_with_placeholders, insert_placeholders
 from nmt.data.text.spans import ANY_PLACEHOLDER, PLACEHOLDERS
@@ -95,8 +94,6 @@ def prepare(config: Config, run: RunDir, store_root: Path, expected: str | None 
         log.info("tokenizing into %s", store_root)
         counts = CorpusCounts()
         store = build_store(folder, _counted(corpus, counts), tokenizers, counts)
-    if config.data.glossary.is_on:
-        TermLexicon.of_store(store, tokenizers, keep=True)
     if not run.lexicon.exists():  # for alignments of translations
         TermLexicon.learn(store, TENSION, LEXICON_PAIRS).save(run.lexicon, tokenizers)
     report = _report(corpus, run, tokenizers, store)
@@ -143,8 +140,7 @@ def _symbols(config: Config) -> tuple[str, ...]:
     """Return the symbols that the tokenizers must never split."""
     placeholders = PLACEHOLDERS if config.data.protect else ()
     # Placeholders before tags, so that the symbols of a tokenizer without tags stay the same.
-    terms = TERM_SYMBOLS if config.data.glossary.is_on else ()
-    return tuple(dict.fromkeys((*config.tokenizer.user_symbols, *placeholders, *user_symbols(config), *terms)))
+    return tuple(dict.fromkeys((*config.tokenizer.user_symbols, *placeholders, *user_symbols(config))))
 
 
 def _write_splits(corpus: Corpus, run: RunDir) -> None:

@@ -14,7 +14,6 @@ from nmt.base.errors import RunError
 from nmt.base.languages import Direction
 from nmt.data.lexicon.term_lexicon import TermLexicon
 from nmt.data.tokens.tokenizer import TokenizerPair
-from nmt.translation import Glossary
 from nmt.translation.alignment import most_attended
 from tests.words import WORDS
 
@@ -62,16 +61,6 @@ def test_protected_spans_are_words_as_they_are_written(letters):
 def test_what_tokens_do_not_spell_has_no_details(letters):
     found, _ = details_of(letters, "\u20ac 5 \U0001f600")
     assert found is None or "".join(found.source) == "\u20ac 5 \U0001f600"
-
-
-def test_annotated_terms_are_words_as_they_stand_in_the_text(words_run):
-    text = f"{WORDS[0]} {WORDS[1]} {WORDS[2]}."
-    glossary = Glossary(dict.fromkeys(WORDS[:3], "moon"))
-    with Translator.load(words_run, device="cpu", precision="fp32") as translator:
-        (translation,) = translator.translate([text], prefixes=[WORDS[0][::-1]], glossary=glossary)
-        found = explain(translator, text, Direction("de", "en"), translation)
-    assert found is not None
-    assert [word.strip() for word in found.source] == [WORDS[0], WORDS[1], WORDS[2], "."]
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import pytest
 
 from nmt.apps.recipes.presets import PRESETS, reason_for, suggest_config
 from nmt.config import DataConfig, ParallelFiles
-from nmt.config.data import AugmentConfig, GlossaryConfig
+from nmt.config.data import AugmentConfig
 from nmt.training.stages import stage_spans
 from nmt.training.update.optimizer import learning_rate
 
@@ -104,9 +104,8 @@ def test_small_corpora_with_different_targets_are_learnt_after_copies_too(num_pa
         {"train": (ParallelFiles(src="a", tgt="b"), ParallelFiles(src="b", tgt="a", src_lang="en", tgt_lang="de"))},
         {"train": (ParallelFiles(src="a", tgt="b"), ParallelFiles(src="c", tgt="d", tag="<bt>"))},
         {"augment": AugmentConfig(upper=0.1)},
-        {"glossary": GlossaryConfig(share=0.1)},
     ],
-    ids=["directions", "tag", "augment", "glossary"],
+    ids=["directions", "tag", "augment"],
 )
 def test_other_corpora_of_that_size_and_students_are_learnt_as_before(data):
     for config in (suggest_config(3000, DATA.model_copy(update=data)), suggest_config(3000, DATA, student=True)):

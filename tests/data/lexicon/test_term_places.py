@@ -30,7 +30,8 @@ FRAMES = {
     "zh": {"my {} drinks tea .": "我{}喝茶。", "our {} is here .": "我们{}在这里。", "the {} sees a {} .": "{}看见{}。",
         "he is a {} .": "他是{}。", "a {} sleeps at home .": "{}在家睡觉。"},
     "ja": {"my {} drinks tea .": "私の{}はお茶を飲みます。", "our {} is here .": "私たちの{}はここにいます。",
-        "the {} sees a {} .": "その{}は{}を見ます。", "he is a {} .": "彼は{}です。", "a {} sleeps at home .": "{}は家で寝ます。"},
+        "the {} sees a {} .": "その{}は{}を見ます。", "he is a {} .": "彼は{}です。",
+        "a {} sleeps at home .": "{}は家で寝ます。"},
     "th": {"my {} drinks tea .": "{}ของฉันดื่มชา", "our {} is here .": "{}ของเราอยู่ที่นี่", "the {} sees a {} .": "{}เห็น{}",
         "he is a {} .": "เขาเป็น{}", "a {} sleeps at home .": "{}นอนที่บ้าน"},
 }  # fmt: skip

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.base.errors import DataError
-from nmt.data.text.glossary import Glossary, Match, Term, annotation, missed_terms, read_glossary
+from nmt.data.text.glossary import Glossary, Term, missed_terms, read_glossary
 from nmt.data.text.spans import Span
 
 
@@ -108,7 +108,6 @@ def test_a_hundred_thousand_terms_are_each_found():
         ("", "x", "the source of a term is empty"),
         ("x", " ", "the target of a term is empty"),
         ("!?", "x", "the source of the term !? = x has neither a letter nor a digit"),
-        ("x ⟦as⟧", "x", "the source of the term x ⟦as⟧ = x contains ⟦as⟧, which is reserved for annotations"),
         ("a " * 51, "x", "the source of a term is longer than 50 words or 500 characters: " + ("a " * 51)[:60] + "…"),
         ("cat", "Hund", '"cat" has two translations: "Katze" and "Hund"'),
     ],
@@ -155,12 +154,6 @@ def test_terms_are_not_compared_in_pairs():
     terms = [Term(f"s{number}", Compared(f"Katze{number:03}")) for number in range(200)]
     assert missed_terms(terms, " und ".join(term.target for term in terms)) == []
     assert Compared.times <= len(terms)
-
-
-def test_an_annotation_keeps_the_spaces_of_the_words():
-    term = Term("cat", "猫")
-    assert annotation("the cat", Match(4, 7, term), spaced_target=False) == "⟦term⟧ cat⟦as⟧猫⟦/term⟧"
-    assert annotation("(cat", Match(1, 4, term), spaced_target=True) == "⟦term⟧cat⟦as⟧ 猫⟦/term⟧"
 
 
 def test_terms_are_read_with_comments_notes_and_blank_lines(tmp_path):
