@@ -64,6 +64,11 @@ class _Numbered(NamedTuple):
 
     vocab_size: int
 
+    @property
+    def vocabulary(self) -> list[str]:
+        """The tokens of all ids."""
+        return self.tokens(range(self.vocab_size))
+
     def tokens(self, ids: Iterable[int]) -> list[str]:
         """Return the token of each id."""
         return [_SPECIALS[i] if i < len(_SPECIALS) else str(i) for i in ids]

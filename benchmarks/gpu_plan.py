@@ -524,7 +524,8 @@ def decoding(dry: bool) -> Result:
 
             @torch.inference_mode()
             def ours(src: Tensor = on_device, beam: int = beam) -> None:
-                decoder = Decoder([model], src, length, beam, recordings=recordings)
+                num_rows = beam + (beam > 1)  # beam search has one more row, for greedy search
+                decoder = Decoder([model], src, length, num_rows, recordings=recordings)
                 if beam == 1:
                     last = torch.full((decoder.num_sentences,), BOS_ID, device=device)
                     for _ in range(length):
@@ -532,7 +533,7 @@ def decoding(dry: bool) -> Result:
                     return
                 options = SearchOptions(beam_size=beam)
                 never = [UNK_ID, PAD_ID, BOS_ID, EOS_ID]
-                constraints = Constraints(options, never, (), decoder.num_sentences * beam, device, 0)
+                constraints = Constraints(options, never, (), decoder.num_sentences * num_rows, device, 0)
                 beam_search(decoder, [length] * len(src), constraints, options)
 
             systems: dict[str, Callable[[], object]] = {"nmt": ours}
