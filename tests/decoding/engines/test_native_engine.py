@@ -367,7 +367,7 @@ ONE_SOURCE = {"sources": [[5]], "prefixes": [[]], "limits": [9]}
         ({"terms": ([[]], b"")}, ValueError, "only beam search of up to 64 hypotheses"),
         ({"shortlist": object()}, ValueError, "invalid PyCapsule"),
     ],
-    ids=str,
+    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_the_decoder_reads_its_arguments_and_options_by_name(model, named, error, message):
     with pytest.raises(error, match=message):
