@@ -232,8 +232,8 @@ GUARDS = [
     Guard(
         "of pairs with one source in a memory, the last counts",
         "nmt/translation/memory.py",
-        "for source, target in pairs if source",
-        "for source, target in reversed([*pairs]) if source",
+        "for source, target in read if source and target",
+        "for source, target in reversed([*read]) if source and target",
         "tests/translation/test_memory.py::test_the_same_source_is_found_with_its_last_target",
     ),
     Guard(
