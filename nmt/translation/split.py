@@ -27,20 +27,23 @@ _END_MARKS = (
     r"\u2e2e-\u2e54\u3002\u17d4\ua4ff-\uabeb\ufe52-\ufe57\uff01\uff0e\uff1f\uff61\U00010a56-\U0001da88"
 )
 _FULL_STOPS = "。！？｡।॥۔։።။។"  # end a sentence without white space after them, too
-_MARK = re.compile(rf"\.(?![a-z\d])|[•{_END_MARKS}]|\)(?<=\s\w\))")
+_MARK = re.compile(rf"[.)•{_END_MARKS}](?:(?<![.)])|(?<=\.)(?![a-z\d])|(?<=\s\w\)))")
 _TRAILING = ".!?…。！？।؟۔ \t\r\n\"'”’“»)）」』"  # the most usual characters after the last letter
 _HIDDEN = re.compile(r"[\s“”„‟‘‚‛\"«»‹›「」『』《》（）()\[\]<>{}`]")
 _DASHES = "—–-"
 _WORD = re.compile(r"[^\W_]")
 _NOTE = r"\[[^\[\]]{1,20}\]|[¹²³⁰-⁹*†‡]"  # the mark of a footnote: [1], [citation needed], ¹, *
 # Replaced by white space: such marks after a sentence, and quotation marks of two characters, or before a word.
-_ASIDE = re.compile(rf"(?<=[.!?…。！？।”\"»])(?:{_NOTE})+|'(?:(?<!\S.)|')|,,")
+_ASIDE = re.compile(
+    r"[',\[¹²³⁰-⁹*†‡](?:(?<=')(?:(?<!\S')|(?=')|(?<=''))|(?<=,,)|(?<=,)(?=,)"
+    r"|(?<=[.!?…。！？।”\"»\]\[¹²³⁰-⁹*†‡].)(?:(?<=\[)[^\[\]]{1,20}\]|(?<=[¹²³⁰-⁹*†‡])))"
+)
 _SENTENCE_END = re.compile(
     rf"([^\s.{_END_MARKS}“„\"«»(\['’—–-]*)([.{_END_MARKS}]+)((?:\s?[”“\"’'»«›‹)\]」』》）]|{_NOTE})*)\s*\Z"
 )
 _OPENING = re.compile(r"(?:[“\"«»„‟‹›「『《（(\[‘‚‛¿¡`]|,,|(?<=\s)[”’']|(?<!\S)(?:[«`]|,,)\s)+\Z")
 _ELLIPSIS = re.compile(r"\.{2,}|…+")
-_MARKS_IN_A_ROW = re.compile(r"[.!?]{2,}|(?<!…)…(?=\s)|។")
+_MARKS_IN_A_ROW = re.compile(r"[.!?…។](?:(?<=[.!?])[.!?]+|(?<=…)(?<!……)(?=\s)|(?<=។))")
 # sentencex ends no sentence before digits, nor before small letters of the Latin script.
 _NUMBER_START = re.compile(rf"[.!?…] +\d|[{_FULL_STOPS}] *[\da-z]")
 _SMALL_START = re.compile(r"(?<=[.!?]\s)\w")
@@ -66,7 +69,7 @@ _GLUED_WORD = re.compile(r"[A-Z][a-z]*(?:['’][a-z]+)?(?:[\s,!?]|\Z)")
 _ITEM = re.compile(r"\W*(?:\d{1,2}|[^\W\d_])(?:[.)]|\.\))\s*")
 # The mark of an item of a list; that of the first is at the start of a sentence, or after a colon.
 _ITEM_MARK = re.compile(
-    r"\s(?<![,;]\s)(\(?(\d{1,2}(?=\.?\)|\.\s+(?![a-zß-ÿа-я]|Jan|Feb|Mär|Apr|Mai|Ju[nl]|Aug|Sep|Okt|Nov|Dez))"
+    r"\s(?=[(\d•]|[a-zа-я]\))(?<![,;]\s)(\(?(\d{1,2}(?=\.?\)|\.\s+(?![a-zß-ÿа-я]|Jan|Feb|Mär|Apr|Mai|Ju[nl]|Aug|Sep|Okt|Nov|Dez))"
     r"|[a-zа-я](?=\))|•)\.?\)?)\s+(?=\S)"
 )
 _FIRST_ITEM = re.compile(r"(?:\A\(?\d{1,2}|(?<![^:.!?\s]\s)\(?[1aа•])[.)\s]")
@@ -144,12 +147,12 @@ def sentence_starts(text: str, language: str) -> list[int]:
     has_word, chat = False, text.islower()
     plain, items = _simplified(text), {*_items(text)}
     found = {*_proposed_starts(plain, language)}
-    capitals = {match.start(1) for match in _CAPITAL.finditer(plain)}
+    capitals = {match.start(1) for match in _CAPITAL.finditer(plain) if match[1].isupper()}
     for proposed in sorted(items | found | capitals):
         if proposed <= begin:
             continue
         context = max(begin, proposed - _CONTEXT)
-        opening = _OPENING.search(text, context, proposed)
+        opening = _OPENING.search(text, max(begin, proposed - 12), proposed)
         at = opening.start() if opening else proposed
         has_word = has_word or _WORD.search(text, searched, at) is not None
         searched = at
@@ -223,14 +226,14 @@ def _continues(text: str, at: int, language: str, chat: bool, is_proposed: bool)
 
     A `chat` has no capital letters.
     """
-    end = _SENTENCE_END.search(text, max(0, at - _CONTEXT), at)
+    end = _SENTENCE_END.search(text, at - _CONTEXT, at)
     following = _WORD.search(text, at, at + _CONTEXT)
     if end is None or following is None:
         return end is None  # a window ends within the sentence
     word, mark, closing = end.groups()
     first = following[0]
     if not is_proposed:
-        return not ((first.isupper() or chat) and _is_final(end, language))
+        return not _is_final(end, language)
     caseless = first.lower() == first.upper()
     is_glued = end.end(3) == at and mark[-1] not in _FULL_STOPS
     if not closing and is_glued and not caseless:  # "Hello.How are you?", but not "ASP.NET", "x.Y(z)"
@@ -240,7 +243,7 @@ def _continues(text: str, at: int, language: str, chat: bool, is_proposed: bool)
     if first.islower() and (closing or text[at] in _DASHES or _ELLIPSIS.fullmatch(mark)):
         return True  # “Where?” he asked
     if closing and caseless and not first.isdigit():
-        return (_PARENTHESIS.search(text, max(0, at - 200), at) or _ATTRIBUTION.match(text, at)) is not None
+        return (_PARENTHESIS.search(text, at - 200, at) or _ATTRIBUTION.match(text, at)) is not None
     return mark == "." and _is_abbreviation(end, first, language, chat)
 
 
@@ -261,7 +264,7 @@ def _is_abbreviation(end: re.Match[str], first: str, language: str, chat: bool) 
 
 def _is_final(end: re.Match[str], language: str) -> bool:
     """Return whether the word at the `end`, with a full stop, ends a sentence before a capital letter."""
-    if _FINAL.search(end.string, end.pos, end.end(1)):
+    if _FINAL.search(end.string, end.start() - 16, end.end(1)):
         return True
     # The capital letter may be that of a German noun.
     return not language.startswith("de") and not end[1].istitle() and _is_word(end)

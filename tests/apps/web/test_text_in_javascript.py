@@ -24,6 +24,7 @@ from tests.data.text.placeholder_families import FAMILIES, FRAMES
 from tests.stored import MODELS
 
 DATA = Path(__file__).parents[3] / "data"
+MARKED_SENTENCES = Path(__file__).parents[2] / "translation" / "sentences.tsv"
 SCRIPTS = ((0x20, 0x7E), (0xC0, 0x24F), (0x370, 0x3FF), (0x400, 0x4FF), (0x600, 0x6FF), (0x900, 0x97F), (0xE00, 0xE7F),
            (0x4E00, 0x4FFF), (0xAC00, 0xAD00), (0x1F300, 0x1F5FF), (0x300, 0x36F), (0x9, 0x20))  # fmt: skip
 SPECIAL = [
@@ -201,3 +202,27 @@ def test_javascript_restores_joins_and_judges_as_nmt_does(keeps_digits, tmp_path
             kept.text, [*kept.restore(output)], [[*piece] for piece in pieces], kept.join([output] * len(pieces)),
             lost_spans(kept.spans, output), kept.has_words(), has_words(source), wrong,
         ], (source, output)  # fmt: skip
+
+
+# Lines that the page splits otherwise: sentencex knows what begins a sentence in English ("It", "Please"), and "Bart.".
+MOST_OTHERWISE = {"en": 9, "de": 1, "nb": 1, "nl": 1}
+
+
+@needs_node
+def test_javascript_splits_nearly_all_lines_of_fifty_languages_as_nmt_does(tmp_path):
+    lines = [line.split("\t") for line in MARKED_SENTENCES.read_text(encoding="utf-8").splitlines()]
+    page = copied_scripts(tmp_path / "page")
+    for language in sorted({language for language, _ in lines}):
+        texts = [marked.replace("‖", "") for of_line, marked in lines if of_line == language]
+        found = run_script(page, "split", {"lines": texts, "language": language})
+        otherwise = [
+            text
+            for text, (_, starts, *_) in zip(texts, found, strict=True)
+            if [characters_before(text, at) for at in starts] != sentence_starts(text, language)
+        ]
+        assert len(otherwise) <= MOST_OTHERWISE.get(language, 0), (language, otherwise)
+
+
+def characters_before(text: str, unit: int) -> int:
+    """Return the characters of `text` before `unit`, an index of JavaScript, which counts UTF-16 units."""
+    return len(text.encode("utf-16-le")[: 2 * unit].decode("utf-16-le"))

@@ -352,45 +352,94 @@ export function loopIn(output, source) {
 // ---- Sentences: nmt/translation/split.py ----
 
 const ENDS = "!?:;…\\u037e\\u055c\\u0589\\u061d-\\u061f\\u06d4\\u0700-\\u0702\\u07f9\\u0837-\\u083e\\u0964\\u0965\\u104a-\\u104f\\u1362-\\u1368\\u166e" +
-  "\\u1735\\u1736\\u1803-\\u1809\\u1944\\u1945\\u1aa8-\\u1aab\\u1b5a-\\u1b7e\\u1c3b-\\u1c7f\\u2024\\u203c\\u203d\\u2047-\\u2049\\u2e2e-\\u2e54\\u3002" +
+  "\\u1735\\u1736\\u1803-\\u1809\\u1944\\u1945\\u1aa8-\\u1aab\\u1b5a-\\u1b7e\\u1c3b-\\u1c7f\\u2024\\u203c\\u203d\\u2047-\\u2049\\u2e2e-\\u2e54\\u3002\\u17d4" +
   "\\ua4ff-\\uabeb\\ufe52-\\ufe57\\uff01\\uff0e\\uff1f\\uff61";
-const MARK = new RegExp(`\\.(?![a-z\\p{Nd}])|[${ENDS}]`, "u");
+const W = "[\\p{L}\\p{N}_]"; // a word character of Python
+const FULL_STOPS = "。！？｡।॥۔؟։።။។", NOTE = "\\[[^\\[\\]]{1,20}\\]|[¹²³⁰-⁹*†‡]"; // a full stop that needs no space; the mark of a footnote
+const MARK = new RegExp(`\\.(?![a-z\\p{Nd}])|[•${ENDS}]|\\)(?<=[${WHITE}]${W}\\))`, "u");
 const LAST = /[.!?…。！？।؟۔ \t\r\n"'”’“»)）」』]+$/;
 const WORD = /[\p{L}\p{N}]/u;
-const SENTENCE_END = new RegExp(`([^${WHITE}.${ENDS}“„"«»(\\['’{—–-]*)([.${ENDS}]+)((?:[${WHITE}]?[”“"'’»«)\\]」』）])*)$`, "u");
-const PROPOSED = new RegExp(`[.!?…]+["'”’»«)\\]]*[${WHITE}]+|[。！？｡؟।۔]+[”」』）)]*[${WHITE}]*`, "gu");
-const ITEM = new RegExp(`^[^\\p{L}\\p{N}_]*(?:\\p{Nd}{1,2}|\\p{L})[.)][${WHITE}]*$`, "u");
-const ABBREVIATIONS = new Set(("Mr Mrs Ms Mt Dr Prof St Jr Sr vs etc e.g i.e cf approx Fig No Nr Str str bzw ca usw z.B d.h u.a Hr Fr Frau Abb S Bd M Mme Mlle p pp vol al " +
-  "Sra Sta Ud Uds Av Profa डॉ श्री").split(" "));
+const SENTENCE_END = new RegExp(`([^${WHITE}.${ENDS}“„"«»(\\['’—–-]*)([.${ENDS}]+)((?:[${WHITE}]?[”“"'’»«›‹)\\]」』》）]|${NOTE})*)([${WHITE}]*)$`, "u");
+const PROPOSED = new RegExp([
+  `[.!?…;\\u037e]+(?:[${WHITE}]»(?=[${WHITE}])|[”“"'’»«›‹)\\]]|${NOTE})*[${WHITE}]+`, // before white space
+  `[${FULL_STOPS}][${FULL_STOPS}.!?…]*(?:[”」』）)]|${NOTE})*[${WHITE}]*`,
+  "[!?]+(?=[\\u3040-\\u30ff\\u3400-\\u9fff])",
+  `(?<=\\p{Ll})[.!?]+(?=[A-Z][a-z]*(?:['’][a-z]+)?(?:[${WHITE},!?]|$))`, // "Hello.How are you?"
+].join("|"), "gu");
+const ITEM = new RegExp(`^[^\\p{L}\\p{N}_]*(?:\\p{Nd}{1,2}|\\p{L})(?:[.)]|\\.\\))[${WHITE}]*$`, "u");
+const ITEM_MARK = new RegExp(`[${WHITE}](?<![,;][${WHITE}])\\(?(\\p{Nd}{1,2}(?=\\.?\\)|\\.[${WHITE}]+(?![a-zß-ÿа-я]|Jan|Feb|Mär|Apr|Mai|Ju[nl]|Aug|Sep|Okt|Nov|Dez))|[a-zа-я](?=\\))|•)\\.?\\)?[${WHITE}]+(?=[^${WHITE}])`, "gu");
+const FIRST_ITEM = new RegExp(`^\\(?\\p{Nd}{1,2}[.)${WHITE}]|(?<![^:.!?${WHITE}][${WHITE}])\\(?[1aа•][.)${WHITE}]`, "uy");
+const ITEM_ORDER = " • • 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 a b c d e f g h i j k а б в г д е ж з и к ";
+const SYMBOLS = new RegExp(`(?:(?:[\\u2190-\\u2bff\\ufe0f\\u200d\\u{1f000}-\\u{1faff}]+|[:;]-?[()DP](?!${W})|\\[[\\p{Nd}${WHITE},–-]+\\][${WHITE}]*$)[${WHITE}]*)+`, "uy");
+const LIKE_WORD = new RegExp(`(?<![.(（])(?=\\p{L}{2})(?!${W}*str(?!${W}))\\p{L}*?[aeiouyàáâäåãæèéêëìíîïòóôöõøœùúûüýąęĩıőũűůě\\u1ea0-\\u1ef9ăаеиоуыэюяіїєёαεηιουωάέήίόύώ]`, "iuy");
+const LIKE_WORDS = new Set("abb abs alin approx av art avv ca dott ing kap pag pág para prof profa sig sra tab tys ul vol αριθ вул ім рис табл ул".split(" "));
+const SHORT = new RegExp(`^(?:[A-Za-z\\u00c0-\\u024f\\u0370-\\u052f]{1,4}|approx|${W}*str|[\\u0000-\\u2e7f]|Profa|डॉ|श्री)$`, "u");
+const FINAL = new RegExp(`(?:(?<!${W})(?:[ad]\\.[${WHITE}]?C|J\\.?-C|т\\.[${WHITE}]?[дп]|n\\.[${WHITE}]?[el]|[ef]\\.[${WHITE}]?Kr|v\\.t|p\\.e\\.v|etc|usw|May|Ok|T[Vv]|tv|[Jj]r|Co|U\\.S\\.A)` +
+  `|\\p{Nd}(?:[°º]|-х)?[${WHITE}]?(?:(?:млн|млрд|тис|тыс|mln|mld)\\.?[${WHITE}])?(?:(?![A-ZА-Я])\\p{L})+|\\p{Nd}(?:[°º]|-х)?[${WHITE}]?[CFKM])$`, "u");
+const ORDINAL = new RegExp(`(?<![.:,])(?<!\\.[${WHITE}])(?:\\p{Nd}{1,2}|[IVX]+)\\.`, "uy"), BEFORE_CAPITAL = ["de", "hu", "lb", "tr"];
+const PARENTHESIS = new RegExp(`[^${WHITE}.!?…。！？][${WHITE}]*[(（][^(（]*[)）][${WHITE}]*$`, "u");
+const ATTRIBUTION = new RegExp(`^(?:と|って|[^，。！？${WHITE}]{1,6}[说說问問喊])`, "u");
+// Abbreviations with a vowel that are no words, before a name; and those before a number.
+const TITLES = new Set("Prof Проф Frau Abb Mme Mlle Dra Sra Sta Ud Uds Av Capt Col Gen Inc".split(" "));
+const BEFORE_NUMBER = new Set("no fig sec ver jan feb mar apr jun jul aug sep sept oct nov dec".split(" "));
 const ORDINALS = "cs da de et eu fi hr hu is lb lv nb nn no pl sk sl sr tr".split(" ");
+const matches = (pattern, text, at) => (pattern.lastIndex = at, pattern.exec(text));
 
-function continues(text, begin, at, language, chat) {
-  const stop = text.slice(0, at).replace(TRAILING, "").length;
-  const end = SENTENCE_END.exec(text.slice(Math.max(begin, stop - 50), stop)), following = WORD.exec(text.slice(at, at + 50));
+// Whether the word at `start`, with a full stop, is an abbreviation or a number in a sentence that goes on at `at`.
+function isAbbreviation(text, start, word, at, first, language) {
+  const isWord = matches(LIKE_WORD, text, start) && !LIKE_WORDS.has(word.toLowerCase()), two = language.slice(0, 2);
+  if (matches(ORDINAL, text, start) && (BEFORE_CAPITAL.includes(two) || (ORDINALS.includes(two) && isLower(first)))) return true;
+  const short = SHORT.test(word) && /^\p{L}/u.test(word) && !isWord;
+  if (/\p{N}/u.test(first)) return short || BEFORE_NUMBER.has(word.toLowerCase());
+  if (/^(?:Chr|UU)(?!\p{L})/u.test(text.slice(at, at + 4))) return true;
+  if (/\p{Lu}/u.test(first) && FINAL.test(text.slice(Math.max(0, start - 50), start + word.length))) return false;
+  if (isLower(word) && /[\p{L}\p{Nd}]{3}\.$/u.test(text.slice(Math.max(0, start - 4), start))) return false; // example.com
+  const isCapitals = word.length > 1 && word === word.toUpperCase() && word !== word.toLowerCase();
+  return TITLES.has(word) || (short && !isCapitals);
+}
+
+function continues(text, at, language, chat) {
+  const from = Math.max(0, at - 50), end = SENTENCE_END.exec(text.slice(from, at)), following = WORD.exec(text.slice(at, at + 50));
   if (!end || !following) return !end;
-  const [, word, mark, closing] = end, first = following[0], caseless = first.toLowerCase() === first.toUpperCase(), digit = /\p{N}/u.test(first);
-  if (digit && (stop === at || /^(?:\.{2,}|…+)$/.test(mark))) return true;
-  if (isLower(first) && !chat && (closing || "—–-".includes(text[at]) || mark !== "!" && mark !== "?")) return true; // “Where?” he asked
-  if (closing && caseless && !digit) return !/[)）]$/.test(closing) && /^(?:と|って|[^，。！？\s]{1,6}[说說问問喊])/u.test(text.slice(at));
-  if (mark !== ".") return false;
-  if (/^(?:\p{Nd}{1,2}|[IVX]+)$/u.test(word) && ORDINALS.includes(language.slice(0, 2))) return true;
-  if (digit) return /^\p{L}{1,4}$/u.test(word);
-  return ABBREVIATIONS.has(word) || ([...word].length === 1 && /\p{L}/u.test(word) && !isLower(word) && word < "\u2e80");
+  const [, word, mark, closing, space] = end, first = following[0], caseless = first.toLowerCase() === first.toUpperCase(), digit = /\p{N}/u.test(first);
+  const glued = !space && !FULL_STOPS.includes(mark.at(-1));
+  if (/[;\u037e]/.test(mark) && !language.startsWith("el")) return true;
+  if (glued && !closing && !caseless) return false;
+  if (digit && (glued || /^(?:\.{2,}|…+)$/.test(mark))) return true;
+  if (isLower(first) && !chat && (closing || "—–-".includes(text[at]) || mark !== "!" && mark !== "?") && !FULL_STOPS.includes(mark.at(-1))) return true; // “Where?” he asked
+  if (closing && caseless && !digit) return PARENTHESIS.test(text.slice(Math.max(0, at - 200), at)) || ATTRIBUTION.test(text.slice(at, at + 20));
+  return mark === "." && isAbbreviation(text, from + end.index, word, at, first, language);
+}
+
+// The starts of the items of lists on one line: "1. Milk 2. Bread", "a) Milk b) Bread", "• Milk • Bread".
+function itemStarts(text) {
+  const starts = [];
+  let last = "";
+  for (const mark of ` ${text}`.matchAll(ITEM_MARK))
+    if (matches(FIRST_ITEM, text, mark.index) || ITEM_ORDER.includes(` ${last} ${mark[1]} `)) {
+      starts.push(mark.index);
+      last = mark[1];
+    }
+  return starts.length > 1 ? starts : [];
 }
 
 // The start of every sentence except the first.
 export function sentenceStarts(text, language) {
   if (!MARK.test(text.replace(LAST, ""))) return [];
-  const starts = [], chat = isLower(text);
+  const starts = [], chat = isLower(text), items = new Set(itemStarts(text));
+  const ends = [...text.matchAll(PROPOSED)].map((match) => match.index + match[0].length);
   let begin = 0, searched = 0, hasWord = false;
-  for (const match of text.matchAll(PROPOSED)) {
-    const at = match.index + match[0].length;
-    if (at >= text.length) break;
+  for (let at of [...new Set([...items, ...ends])].sort((a, b) => a - b)) {
+    if (at <= begin || at >= text.length) continue;
     hasWord = hasWord || WORD.test(text.slice(searched, at));
     searched = at;
-    if (ITEM.test(text.slice(begin, at)) || continues(text, begin, at, language, chat) || !hasWord) continue;
+    if (!items.has(at)) {
+      if (ITEM.test(text.slice(Math.max(begin, at - 50), at)) && at - begin <= 50 || continues(text, at, language, chat)) continue;
+      at += matches(SYMBOLS, text, at)?.[0].length ?? 0; // "Thanks! :-) Bye": the emoji belongs to the preceding sentence
+    }
+    if (!hasWord) continue;
     starts.push(at);
-    begin = at, hasWord = false;
+    begin = searched = at, hasWord = false;
   }
   if (starts.length && !WORD.test(text.slice(starts.at(-1)))) starts.pop();
   return starts;
