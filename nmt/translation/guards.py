@@ -123,11 +123,13 @@ def find_unusual(text: str, num_tokens: int, language: str, statistics: TextStat
     there. The text is given without protected spans. Only the statistics of the training text show capitals, noise and
     vocabulary.
     """
+    is_loud = is_in_capitals(text)  # and takes many tokens, also of a model that has learned capitals
     reasons = {
         "language": is_in_wrong_language(text, language),
-        "capitals": statistics is not None and not statistics.knows_capitals and is_in_capitals(text),
+        "capitals": statistics is not None and not statistics.knows_capitals and is_loud,
         "repetition": longest_run(counted_words(text))[1] >= _UNUSUAL_REPEATS,
         "noise": statistics is not None
+        and not (is_loud and statistics.knows_capitals)
         and num_tokens >= _MIN_TOKENS
         and len(text.strip()) < _NOISE * statistics.chars_per_token * num_tokens,
         "vocabulary": statistics is not None and not statistics.knows_words(text),

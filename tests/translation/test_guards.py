@@ -8,6 +8,7 @@ from nmt.base.languages import Direction
 from nmt.data.check.scripts import can_identify_languages
 from nmt.data.text.text_statistics import TextStatistics
 from nmt.translation.guards import find_loop, find_unusual, is_copy, is_in_wrong_language, longest_run
+from nmt.translation.segments import SegmentTranslation
 from nmt.translation.translation import Translation
 
 USUAL = TextStatistics(pairs=1000, src_sentences=[1000], tgt_sentences=[1000], chars_per_token=2.0)
@@ -135,3 +136,16 @@ def test_each_reason_has_its_rule(text, num_tokens, reasons):
 def test_capitals_and_noise_need_the_statistics_of_the_training_text():
     assert find_unusual("EIN MANN FÄHRT FAHRRAD", 22, "de", None) == []
     assert find_unusual("EIN MANN FÄHRT FAHRRAD", 8, "de", USUAL.model_copy(update={"in_capitals": 10})) == []
+    # A model that has learned capitals spells them in more tokens than other text.
+    assert find_unusual("EIN MANN FÄHRT FAHRRAD", 20, "de", USUAL.model_copy(update={"in_capitals": 10})) == []
+    assert find_unusual("EIN MANN FÄHRT FAHRRAD", 20, "de", USUAL) == ["capitals", "noise"]
+    assert find_unusual("Ein Mann fährt Quux.", 8, "de", USUAL.model_copy(update={"words": ["ein"]})) == []
+    assert find_unusual("Quux", 2, "de", USUAL.model_copy(update={"words": ["ein"]})) == ["vocabulary"]
+
+
+def test_a_search_that_writes_nothing_is_flagged_but_a_blank_text_is_not():
+    segment = SegmentTranslation("", -1.0, [7, 8], [], truncated=False, finished=True)
+    assert Translation("", -1.0, [segment]).flags["empty"]
+    assert Translation(" ", -1.0, [segment]).empty
+    assert "empty" not in Translation("").flags
+    assert "empty" not in Translation("a", -1.0, [segment]).flags
