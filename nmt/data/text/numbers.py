@@ -67,7 +67,7 @@ def _numbers_of(match: re.Match[str]) -> list[str]:
     if match["grouped"]:
         return [sign + _ascii(match["grouped"]) + (f".{_ascii(match['decimals'])}" if match["decimals"] else fraction)]
     parts = [_ascii(part) for part in _SEPARATORS.split(match["parts"] or "0")]
-    is_date = match["stop"] and "," not in match["parts"]  # am 3.5. um
+    is_date = match["stop"] and "," not in match["parts"] and 0 < int(parts[-1][:3]) <= 12  # am 3.5. um
     if len(parts) == 2 and not is_date and ":" not in match["parts"]:
         return [f"{sign}{parts[0]}.{parts[1]}"]
     return [sign + parts[0] + fraction, *parts[1:]]
