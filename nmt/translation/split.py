@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -275,9 +275,14 @@ def _is_word(end: re.Match[str]) -> bool:
     return _LIKE_WORD.match(end.string, end.start()) is not None and end[1].lower() not in _LIKE_WORDS
 
 
-def lines_of(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the ranges of the lines that are not blank, without the white space around them."""
-    breaks = (match.span() for match in _LINE_END.finditer(text)) if "\n" in text else ()  # most texts have none
+def lines_of(text: str, spans: Sequence[Span] = ()) -> Iterator[Range]:
+    """Yield the ranges of the lines that are not blank, without the white space around them.
+
+    A line break inside one of `spans`, such as a placeholder of several lines, ends no line.
+    """
+    breaks = [match.span() for match in _LINE_END.finditer(text)] if "\n" in text else []  # most texts have none
+    if breaks and spans:
+        breaks = [each for each in breaks if _span_around(spans, each[0]) is None]
     ends = [*breaks, (len(text), len(text))]
     begin = 0
     for end, following in ends:
@@ -296,7 +301,7 @@ class SplitPlan:
         self.language = language
         self.units: list[Range] = []  # lines and sentences, whose sizes `split` asks for first
         self._inside: dict[Range, list[Range]] = {}  # the sentences of a unit that is a line; empty: not looked for
-        for line in lines_of(text):
+        for line in lines_of(text, spans):
             sentences = self._sentences(line) if max_sentences is not None else []
             if len(sentences) <= (max_sentences or 0):
                 self.units.append(line)
@@ -392,10 +397,7 @@ class _Sentences(NamedTuple):
         return longest
 
     def _around(self, at: int) -> Span | None:
-        """Return the span that contains position `at`, if any."""
-        index = bisect_left(self.spans, at, key=lambda span: span.end)
-        span = self.spans[index] if index < len(self.spans) else None
-        return span if span is not None and span.start < at < span.end else None
+        return _span_around(self.spans, at)
 
     def _not_within(self, start: int, at: int, end: int) -> int:
         """Move `at` to the edge of the span, or of the character with its marks, that contains it."""
@@ -409,6 +411,13 @@ class _Sentences(NamedTuple):
             return at
         span = self._around(moved)  # a span whose last character has marks after it
         return moved if span is None else span.start if span.start > start else at
+
+
+def _span_around(spans: Sequence[Span], at: int) -> Span | None:
+    """Return the one of `spans`, which ascend, that contains position `at`, if any."""
+    index = bisect_right(spans, at, key=lambda span: span.end)
+    span = spans[index] if index < len(spans) else None
+    return span if span is not None and span.start < at else None
 
 
 def _belongs_to_previous(text: str, at: int) -> bool:

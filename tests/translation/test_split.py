@@ -14,9 +14,9 @@ import sentencex
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from nmt.data.text.spans import find_spans
+from nmt.data.text.spans import Span, find_spans
 from nmt.translation import split as split_module
-from nmt.translation.split import Split, count_sentences, sentence_starts, split_text, whole
+from nmt.translation.split import Split, count_sentences, lines_of, sentence_starts, split_text, whole
 
 
 def split(text: str, limit: int, language: str = "en") -> Split:
@@ -283,3 +283,13 @@ def test_a_sentence_may_begin_with_a_number_but_not_that_of_a_house():
     text = "Ein Kind sitzt lächelnd auf dem Motorrad. 6 Personen versammeln sich."
     assert sentence_starts(text, "de") == [text.index("6")]
     assert sentence_starts("Wir wohnen in der Bahnhofstr. 12 in Köln.", "de") == []
+
+
+def test_a_line_break_inside_a_span_ends_no_line():
+    text = "Nimm {count,\n plural} Hunde.\nUnd dann {a\nb}.\n\n{c}\n"
+    spans = [Span(match.start(), match.end()) for match in re.finditer(r"\{[^}]*\}", text)]
+    lines = [text[start:end] for start, end in lines_of(text, spans)]
+    assert lines == ["Nimm {count,\n plural} Hunde.", "Und dann {a\nb}.", "{c}"]
+    assert [text[start:end] for start, end in lines_of(text)] == text.split("\n")[0:1] + [
+        "plural} Hunde.", "Und dann {a", "b}.", "{c}",
+    ]  # fmt: skip
