@@ -17,6 +17,9 @@ def checkpoint_name(update: int) -> str:
     return f"step-{update:08d}"
 
 
+_OF_PROGRESS = 2  # of the terms of a quality, as of `checkpoint_quality`: the metric, and chrF
+
+
 @dataclass
 class CheckpointHistory:
     """Validated checkpoints, oldest first, and the state of early stopping, as saved in `index.json`."""
@@ -46,9 +49,12 @@ class CheckpointHistory:
         self.listed_before = list(self.checkpoints)
         self.checkpoints[name] = result.values()
         self.signatures = result.signatures
-        is_best = self.best is None or self._quality(name) > self._quality(self.best)
+        before, now = self._quality(self.best) if self.best else (), self._quality(name)
+        is_best = now > before
         self.best = name if is_best else self.best
-        self.validations_since_best = 0 if is_best else self.validations_since_best + 1
+        # A loss that goes on falling beside equal translations does not count as progress: it may fall forever.
+        progresses = now[:_OF_PROGRESS] > before[:_OF_PROGRESS]
+        self.validations_since_best = 0 if progresses else self.validations_since_best + 1
         listed = {*self.newest(num_kept), self.best, AVERAGE}
         self.checkpoints = {name: scores for name, scores in self.checkpoints.items() if name in listed}
         return is_best

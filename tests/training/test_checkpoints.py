@@ -83,7 +83,7 @@ def test_equal_scores_are_told_apart_by_chrf_and_then_by_loss():
         result = ValidationResult(loss, math.exp(loss), 0.0, chrf, {}, {})
         assert history.add(name, result, num_kept=9) == (name != "step-4")
     assert history.best == "step-3"
-    assert history.validations_since_best == 1
+    assert history.validations_since_best == 2  # the loss alone is no progress
     history.remove(["step-3"])
     assert history.best == "step-4"
 
