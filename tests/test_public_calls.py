@@ -40,7 +40,7 @@ def test_a_name_that_does_not_exist_is_refused_with_those_that_do(names, message
 
 
 def test_an_empty_list_of_models_is_refused():
-    with pytest.raises(nmt.RunError, match="an empty list names no model"):
+    with pytest.raises(nmt.NmtError, match="an empty list names no model"):
         nmt.Translator.load([])
 
 

@@ -40,12 +40,10 @@ def find_run(model: str | None) -> RunDir:
 
 
 def find_runs(models: Models | None) -> list[RunDir]:
-    """Find one model, or each of several; None: the default of `find_run`. RunError as `find_run`, and for no model."""
+    """Find one model, or each of several; None: the default of `find_run`."""
     if models is None:
         return [find_run(None)]
     several = [models] if isinstance(models, str | Path | RunDir) else models
-    if not several:
-        raise RunError("an empty list names no model", hint=_NAME_A_RUN)
     return [model if isinstance(model, RunDir) else find_run(str(model)) for model in several]
 
 

@@ -21,8 +21,8 @@ from nmt.base.files import is_writable, to_json, write_text
 from nmt.base.languages import Direction
 from nmt.base.progress import Progress
 from nmt.config import SearchOptions
+from nmt.config.corpora import DATA_SETS
 from nmt.data.read.lines import open_text
-from nmt.data.store.report import SPLITS
 from nmt.evaluation.model_card import update_card
 from nmt.evaluation.scores import SPBLEU_TOKENIZER, MetricScore, tokenization_fault, tokenizer_for
 from nmt.evaluation.scorings import count_scoring
@@ -144,7 +144,7 @@ def evaluate(
     `options` are search options, such as `beam_size=5`; the defaults are those of the run. NmtError if there is no such
     set, metric or option.
     """
-    require_one_of("split", split, SPLITS)
+    require_one_of("split", split, DATA_SETS[1:])
     metrics = [metrics] if isinstance(metrics, str) else metrics
     run = run if isinstance(run, RunDir) else find_run(str(run))
     with Translator.load([run]) as translator:

@@ -102,6 +102,8 @@ class Translator:
         anything. It makes small batches faster and does not change results.
         """
         runs = find_runs(model)
+        if not runs:
+            raise NmtError("an empty list names no model", hint="leave it out for the most recently trained run")
         from nmt.decoding.engines.selection import load_engine
 
         tokenizers = shared_tokenizers(runs)

@@ -79,15 +79,17 @@ def test_what_is_lost_is_warned_of_with_its_line(letters_run):
 def test_a_glossary_is_checked_line_by_line(words_run, tmp_path):
     (tmp_path / "terms.tsv").write_text(f"{WORDS[0]}\txyzzy\n", encoding="utf-8")
     lines = f"{WORDS[1]}\n{WORDS[0]}\n".encode()
-    done = nmt("translate", "-m", words_run, "--glossary", tmp_path / "terms.tsv", "--format", "jsonl", stdin=lines)
+    command = ("translate", "-m", words_run, "--glossary", tmp_path / "terms.tsv", "--engine")
+    done = nmt(*command, "torch", "--format", "jsonl", stdin=lines)  # it cannot require a term
     assert f"warning: line 2: glossary terms missing in the translation: {WORDS[0]} = xyzzy\n" in done.stderr
     without, with_term = map(json.loads, done.stdout.splitlines())
     assert (without["num_terms"], without["terms_missed"]) == (0, [])
     assert (with_term["num_terms"], with_term["terms_missed"]) == (1, [[WORDS[0], "xyzzy"]])
-    assert "⟦term⟧" in with_term["src_tokens"]
+    required = nmt(*command, "native", stdin=lines)
+    assert ("xyzzy" in required.stdout, required.stderr) == (True, "")
     page = tmp_path / "page.html"
     page.write_text(f"<p>{WORDS[0]} <b>{WORDS[1]}</b></p>", encoding="utf-8")
-    done = nmt("translate", "-m", words_run, "--glossary", tmp_path / "terms.tsv", page, "-o", tmp_path / "out.html")
+    done = nmt(*command, "torch", page, "-o", tmp_path / "out.html")
     assert f"glossary term missing in the translation: {WORDS[0]} = xyzzy (1 times)" in done.stderr
     assert (tmp_path / "out.html").is_file()
 

@@ -80,8 +80,8 @@ def test_a_model_trained_without_protection_does_not_lose_placeholders_in_silenc
     assert done.exit_code == 0, done.output
     said = " ".join(done.stderr.split())
     written = (tmp_path / "b.po").read_text()
-    assert "%d" in written  # nmt translates around it
-    assert (
-        "protected text is missing or changed: %1, %n (line 8 of " in said
-    )  # formats that only the entry's flag names
+    assert "%d" in written  # nmt translates around it, and around %1
+    assert "%1" in written
+    # A format that only the entry's flag names.
+    assert "protected text is missing or changed: %n (line 8 of " in said
     assert written.count("fuzzy") == 3
