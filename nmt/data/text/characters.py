@@ -101,10 +101,13 @@ _SYMBOLS = " \t\r\n*|~§©®¶·†‡•‣※⁃℗℠™〒〓〠\u20e3\ufe0e
     map(chr, [*range(0x2190, 0x27E6), *range(0x27F0, 0x2C00), *range(0x1F000, 0x1FB00), *range(0xE0020, 0xE0080)])
 )
 _BRACKETS = ("()", "[]", "{}", "（）", "［］", "｛｝", "【】", "〔〕")  # quotation marks belong to the words
+_AT_EDGES = frozenset(_SYMBOLS + "".join(_BRACKETS))
 
 
 def edges(text: str) -> tuple[str, str]:
     """Return the symbols and brackets before and after the words of a text, such as ♪ and (); empty if it has none."""
+    if text[:1] not in _AT_EDGES and text[-1:] not in _AT_EDGES:  # most texts; stripping many symbols takes longer
+        return "", ""
     inner = text.strip(_SYMBOLS)
     around, within = inner[:1] + inner[-1:], inner[1:-1]
     if around in _BRACKETS and not any(mark in within for mark in around):
