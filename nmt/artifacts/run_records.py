@@ -68,7 +68,7 @@ class Int8Scores(Section, strict=True):
 
     @property
     def differs(self) -> bool:
-        """Whether the native engine computes something else than PyTorch."""
+        """True if the native engine computes something else than PyTorch."""
         return self.difference > _MAX_DIFFERENCE
 
     @property
