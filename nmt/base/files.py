@@ -18,7 +18,7 @@ import stat
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, BinaryIO, Literal
 
 from nmt.base.errors import NmtError, RunError
 
@@ -143,6 +143,15 @@ def write_text(path: Path, text: str) -> None:
     """
     with write_atomically(path) as partial:
         partial.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
+
+
+def write_all(file: BinaryIO, content: bytes) -> None:
+    """Write `content` to an unbuffered file, which may take it in parts. OSError if it does not take all."""
+    rest = memoryview(content)
+    while rest:
+        if not (num_written := file.write(rest)):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        rest = rest[num_written:]
 
 
 def flush(path: Path) -> None:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import BinaryIO, Self, cast
 
 from nmt.base.errors import DataError, NmtError
-from nmt.base.files import flush, read_json_object, try_lock, write_text
+from nmt.base.files import flush, read_json_object, try_lock, write_all, write_text
 
 log = logging.getLogger(__name__)
 
@@ -138,10 +138,8 @@ class PartialFile:
 
     def write(self, lines: str, sources: Sequence[str] = ()) -> None:
         """Append whole lines, the texts of the lines `sources`. NmtError if the disk is full or broken."""
-        content = memoryview(lines.encode("utf-8", errors="backslashreplace"))
         try:
-            while content:
-                content = content[self._file.write(content) :]
+            write_all(self._file, lines.encode("utf-8", errors="backslashreplace"))
         except OSError as error:
             hint = "the lines written so far are kept; free some space, then continue with --resume"
             raise NmtError(f"cannot be written ({error.strerror or error})", path=self.partial, hint=hint) from None

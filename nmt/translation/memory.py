@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 from hashlib import sha256
 from importlib import import_module
@@ -33,6 +33,7 @@ class TranslationMemory:
         """Index `pairs`; of several with the same source, the last one counts."""
         read = ((AS_READ(source).strip(), target.strip()) for source, target in pairs)
         target_of = {source: target for source, target in read if source and target}
+        self._added: dict[str, str] = {}
         self._sources, self._targets = list(target_of), list(target_of.values())
         self._exact = dict(zip(self._sources, range(len(self._sources)), strict=True))
         self._lengths = np.fromiter(map(len, self._sources), np.int64, len(self._sources))
@@ -53,18 +54,42 @@ class TranslationMemory:
     @classmethod
     def read(cls, name: str, direction: Direction) -> Self:
         """Read a TMX file, or another corpus file with both languages. DataError if it is invalid."""
-        languages = {"src_lang": direction.src, "tgt_lang": direction.tgt}
-        return cls((pair.src, pair.tgt) for pair in read_parallel(corpus_named(name).model_copy(update=languages)))
+        return cls(_pairs(name, direction))
 
     @classmethod
-    def read_all(cls, name: str, directions: Iterable[Direction]) -> dict[Direction, Self]:
-        """Read a TMX file in those `directions` that it has. DataError if it has none, or the file is another one."""
-        if format_of(name) != "tmx":
-            raise DataError("this is not TMX, in which each text has a language", path=name)
-        return {direction: cls.read(name, direction) for direction in directions_in(Path(name), directions)}
+    def read_all(
+        cls, names: Iterable[str], directions: Iterable[Direction], growing: Iterable[str] = ()
+    ) -> dict[Direction, Self]:
+        """Read TMX files in those `directions` that they have. DataError if one has none, or is another file.
+
+        Those that are `growing` come last, and may have none yet.
+        """
+        directions = [*directions]
+        files: dict[Direction, list[str]] = {}
+        for name, needs_units in (*((name, True) for name in names), *((name, False) for name in growing)):
+            if format_of(name) != "tmx":
+                raise DataError("this is not TMX, in which each text has a language", path=name)
+            for direction in directions_in(Path(name), directions, needs_units=needs_units):
+                files.setdefault(direction, []).append(name)
+        return {
+            direction: cls(pair for name in of_direction for pair in _pairs(name, direction))
+            for direction, of_direction in files.items()
+        }
 
     def __len__(self) -> int:
         return len(self._sources)
+
+    def add(self, source: str, target: str) -> None:
+        """Add a pair, or replace that with the same source. Meant for some hundreds: they have no index."""
+        self._added[AS_READ(source).strip()] = target.strip()
+
+    def find_same(self, text: str) -> Match | None:
+        """Return the pair whose source is `text`, but for white space around it; None if there is none."""
+        text = AS_READ(text).strip()
+        target = self._added.get(text)
+        if target is None and (number := self._exact.get(text)) is not None:
+            target = self._targets[number]
+        return None if target is None else Match(text, target, 1.0)
 
     def find(self, text: str) -> Match | None:
         """Return the pair with the most similar source; None if none is similar enough.
@@ -72,12 +97,13 @@ class TranslationMemory:
         A source that shares no word with `text` is not found, and one may be missed that shares only frequent ones.
         """
         text = AS_READ(text).strip()
-        if (number := self._exact.get(text)) is not None:
-            return Match(text, self._targets[number], 1.0)
-        candidates = [self._sources[i] for i in self._candidates(text)]
+        if (same := self.find_same(text)) is not None:
+            return same
+        candidates = [*self._added, *(self._sources[i] for i in self._candidates(text))]
         scorer = _rapidfuzz("distance.Levenshtein").normalized_similarity
         best = _rapidfuzz("process").extractOne(text, candidates, scorer=scorer, score_cutoff=MIN_SIMILARITY)
-        return None if best is None else Match(best[0], self._targets[self._exact[best[0]]], best[1])
+        similar = None if best is None else self.find_same(best[0])
+        return None if best is None or similar is None else similar._replace(similarity=best[1])
 
     def _candidates(self, text: str) -> np.ndarray[Any, Any]:
         """Return the sources of a suitable length that share the most words with `text`, up to `_MAX_CANDIDATES`."""
@@ -92,6 +118,12 @@ class TranslationMemory:
         fits = (lengths >= MIN_SIMILARITY * len(text)) & (MIN_SIMILARITY * lengths <= len(text))
         found, shared = found[fits], shared[fits]
         return found[np.argsort(-shared, kind="stable")[:_MAX_CANDIDATES]]
+
+
+def _pairs(name: str, direction: Direction) -> Iterator[tuple[str, str]]:
+    languages = {"src_lang": direction.src, "tgt_lang": direction.tgt}
+    for pair in read_parallel(corpus_named(name).model_copy(update=languages)):
+        yield pair.src, pair.tgt
 
 
 @cache

@@ -15,11 +15,10 @@ from nmt.apps.documents.formats import available_suffixes
 from nmt.apps.server.access import Access
 from nmt.apps.server.blocks import Threads, translate_pages
 from nmt.apps.server.bodies import DetectBody, Detection, Language, SuggestBody, TranslateBody, Translated
-from nmt.apps.server.corrections import Corrections
 from nmt.apps.server.requests import RequestError, as_json, dump, read_fields, stream, unless_gone
 from nmt.apps.server.service import Routed, Service, TextTranslation, TranslatedSegment, with_signs
 from nmt.base.errors import DataError
-from nmt.base.languages import english_name
+from nmt.base.languages import Direction, english_name
 from nmt.data.text.glossary import Glossary
 from nmt.translation.chain import paths
 from nmt.translation.translation import FLAGS
@@ -34,8 +33,6 @@ class LibreTranslate:
         self._service = service
         self._access = access
         self._threads = Threads(_NUM_THREADS)
-        path = service.settings.corrections
-        self._corrections = None if path is None else Corrections(path)
 
     @property
     def routes(self) -> list[Route]:
@@ -84,12 +81,9 @@ class LibreTranslate:
     async def suggest(self, request: Request) -> Response:
         """Keep a correction."""
         body = await read_fields(request, self._service.settings, SuggestBody)
-        self._access.check(request, body.api_key)
-        if self._corrections is None:
-            raise RequestError(403, "this server does not collect corrections")
+        client = self._access.check(request, body.api_key)
         self._service.check_size([body.q, body.s])
-        self._service.route("", body.source, body.target)
-        self._corrections.add((body.source, body.target), (body.q, body.s))
+        await self._service.correct(client, Direction(body.source, body.target), body.q, body.s)
         return as_json({"success": True})
 
     async def detect(self, request: Request) -> Response:
@@ -118,7 +112,7 @@ class LibreTranslate:
             "frontendTimeout": 500,
             "apiKeys": has_keys,
             "keyRequired": has_keys,
-            "suggestions": self._corrections is not None,
+            "suggestions": self._service.takes_corrections,
             "filesTranslation": bool(self._service.settings.file_limit),
             "flags": FLAGS,
             "glossaryDirections": obeying,

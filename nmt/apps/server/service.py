@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from functools import lru_cache
+from importlib.util import find_spec
 from itertools import groupby
 from typing import NamedTuple, TypeVar
 
 from nmt.apps.documents.word_links import Details
 from nmt.apps.server.batcher import QueuedSegment
+from nmt.apps.server.corrections import Corrections, pairs_in
 from nmt.apps.server.detect import Detector
 from nmt.apps.server.metrics import Metrics
 from nmt.apps.server.models import Models, ServedModel
 from nmt.apps.server.requests import RequestError
 from nmt.apps.server.settings import Settings
-from nmt.base.errors import in_words
+from nmt.base.errors import how_to_install, in_words
 from nmt.base.languages import Direction, base_code, chinese_form, english_name, script_of
 from nmt.base.rounds import await_together
 from nmt.data.check.scripts import form_of_chinese
@@ -28,6 +32,8 @@ from nmt.translation.request import Request
 from nmt.translation.rounds import Ask, Rounds, rounds
 from nmt.translation.texts import SegmentedText
 from nmt.translation.translation import Flags, Match, merge, union
+
+log = logging.getLogger(__name__)
 
 _QUICK_CHARACTERS = 2000  # up to this total length, the event loop looks up and segments texts; longer ones, a thread
 
@@ -111,11 +117,54 @@ class Service:
         self.sources = list(dict.fromkeys(direction.src for direction in models.directions))
         self.targets = list(dict.fromkeys(direction.tgt for direction in models.directions))
         self.detector = Detector(self.sources)
-        directions = {**models.directions, **paths(models.directions, models.directions)}
-        names = {b"": settings.tm, **keys}
-        memories = {name: TranslationMemory.read_all(name, directions) for name in {*names.values()} if name}
-        self._memories = {client: memories[name] for client, name in names.items() if name}
+        path = settings.corrections
+        self._corrections = None if path is None else Corrections(path)
+        self._memories = self._read_memories(keys)
         self._find_path = lru_cache(_MAX_DIRECTIONS)(self._path)
+
+    def _read_memories(self, keys: Mapping[bytes, str]) -> dict[bytes, dict[Direction, TranslationMemory]]:
+        """Return the memories of all clients, by the hashes of their keys; b"": of those that have none of their own.
+
+        That of all has the corrections, too, in place of what they correct.
+        """
+        directions = [*self.models.directions, *paths(self.models.directions, self.models.directions)]
+        names = {*keys.values()} - {""}
+        memories = {name: TranslationMemory.read_all([name], directions) for name in names}
+        found = {client: memories[name] for client, name in keys.items() if name}
+        tm, corrections = self.settings.tm, self.settings.corrections
+        if corrections is not None and not find_spec("rapidfuzz"):
+            log.info(f"corrections are only collected, not used at once; to use them: {how_to_install('tm')}")
+            corrections = None
+        if corrections is not None and tm and os.path.realpath(tm) == os.path.realpath(corrections):
+            tm = ""
+        growing = [] if corrections is None else [str(corrections)]
+        if tm or growing:
+            found[b""] = TranslationMemory.read_all([tm] if tm else [], directions, growing)
+        return found
+
+    @property
+    def takes_corrections(self) -> bool:
+        """True if there is a file for corrections."""
+        return self._corrections is not None
+
+    async def correct(self, client: bytes, languages: Direction, text: str, correct: str) -> None:
+        """Keep the correct translation of a text on the disk, then use it. RequestError if it cannot be kept.
+
+        A client with a memory of its own shares its corrections with nobody: they have a file of their own, too.
+        """
+        if self._corrections is None:
+            raise RequestError(403, "this server does not collect corrections")
+        path = self._find_path(languages.src, languages.tgt, None)
+        if not (text.strip() and correct.strip()):
+            raise RequestError(400, "Invalid request: q or s is blank")
+        pairs = pairs_in(languages, text, correct)
+        has_own = bool(client) and client in self._memories
+        await (self._corrections.own if has_own else self._corrections).add(languages, pairs)
+        if (memories := self._memories.get(client if has_own else b"")) is None:
+            return
+        memory = memories.setdefault(Direction(path[0][0].src, path[-1][0].tgt), TranslationMemory(()))
+        for source, target in pairs:
+            memory.add(source, target)
 
     def check_size(self, texts: Sequence[str], terms: Mapping[str, str] | None = None, draft: str = "") -> None:
         """Raise RequestError (400) for too many texts, or too many characters in them, in `terms` and in `draft`."""
@@ -215,14 +264,19 @@ class Service:
                 )
                 for number, (_, segments) in zip(numbers, segmented, strict=True)
                 for segment, _ in segments
+                if isinstance(segment, SegmentedText)
             ]
             job = served.batcher.submit(queued)
             try:
                 rest = iter(queued)
                 for number, (before, segments) in zip(numbers, segmented, strict=True):
                     text, match = texts[number], asks[number].match
-                    for _, after in segments:
-                        translation, explained = await next(rest).result
+                    for segment, after in segments:
+                        if isinstance(segment, Match):
+                            translation, explained = Translation(segment.target, memory=segment), None
+                            match = match or segment
+                        else:
+                            translation, explained = await next(rest).result
                         flags = flags_of(translation, text)
                         expected = translation.expected_chrf if text.flags else None
                         yield TranslatedSegment(number, before, translation, after, flags, explained, expected, match)
@@ -257,15 +311,16 @@ class Service:
             raise RequestError(503, message, retry_after=10) from None
 
 
+Part = tuple[SegmentedText | Match, str]
+"""A segment, or what the memory has for it, and the white space after it."""
+
+
 async def _segment_all(
     translator: Translator, asks: Sequence[tuple[Ask[Step], Routed]]
-) -> list[tuple[str, list[tuple[SegmentedText, str]]]]:
-    """Return the white space before each text, and its segments, each with the white space after it.
+) -> list[tuple[str, list[Part]]]:
+    """Return the white space before each text, and its parts. What is asked for `_WHOLE` is one segment."""
 
-    What is asked for `_WHOLE` is one segment.
-    """
-
-    def segment_all() -> list[tuple[str, list[tuple[SegmentedText, str]]]]:
+    def segment_all() -> list[tuple[str, list[Part]]]:
         segmented: list[SegmentedText] = []
         for ((src, tgt), glossary), same in groupby(asks, key=lambda each: (each[0].model[0], each[0].glossary)):
             request = Request(translator.options, to=tgt, from_=src, glossary=glossary)
@@ -277,11 +332,29 @@ async def _segment_all(
         return [
             ("", [(each, "")])
             if len(each.segments) == 1 or (text is _WHOLE and each.segments)
-            else (each.lead, each.separate())
-            for (_, text), each in zip(asks, segmented, strict=True)
+            else (each.lead, _look_up(each, text.memory if ask.through is None else None))
+            for (ask, text), each in zip(asks, segmented, strict=True)
         ]
 
     return await _run([ask for ask, _ in asks], segment_all)
+
+
+def _look_up(text: SegmentedText, memory: TranslationMemory | None) -> list[Part]:
+    """Return the segments of `text`, with what `memory` has for whole lines, or else for single segments, instead."""
+    separate = text.separate()
+    if memory is None:
+        return [*separate]
+    parts: list[Part] = []
+    spans = [segment.span for segment in text.segments]
+    for _, line in groupby(range(len(spans)), key=lambda number: text.text.count("\n", 0, spans[number].start)):
+        numbers = [*line]
+        first, last = numbers[0], numbers[-1]
+        whole_line = memory.find_same(text.text[spans[first].start : spans[last].end])
+        if whole_line is not None:
+            parts.append((whole_line, separate[last][1]))
+            continue
+        parts += [(memory.find_same(segment.text) or segment, space) for segment, space in separate[first : last + 1]]
+    return parts
 
 
 async def _run(texts: Sequence[Ask[Step] | Routed], work: Callable[[], Result]) -> Result:

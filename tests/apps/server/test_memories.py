@@ -58,7 +58,7 @@ def test_similar_texts_get_the_same_answers_as_without_a_memory(server, running)
 
 
 def test_a_stream_tells_the_pair_in_the_first_line_of_its_text(server):
-    answer = server.translate(q=["12 345\n7", "12 345"], **QUESTION, stream=True, details=True)
+    answer = server.translate(q=["12 34\n5", "12 345"], **QUESTION, stream=True, details=True)
     lines = {}
     for line in map(json.loads, answer.text.splitlines()[:-1]):
         lines.setdefault(line["index"], []).append(line)

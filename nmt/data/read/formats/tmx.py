@@ -52,15 +52,18 @@ def read_tmx(files: ParallelFiles, path: Path) -> Iterator[Record]:
     units.finish()
 
 
-def directions_in(path: Path, directions: Iterable[Direction]) -> list[Direction]:
-    """Return those `directions` in which a TMX file has units. DataError as `read_tmx`, also if there are none."""
+def directions_in(path: Path, directions: Iterable[Direction], *, needs_units: bool = True) -> list[Direction]:
+    """Return those `directions` in which a TMX file has units. DataError as `read_tmx`.
+
+    If it `needs_units`, also if there are none.
+    """
     directions = [*directions]
     units = _Units(path, directions[0])
     for _ in _parse(units, path):
         pass
     kinds = [[*kind] for kind in units.kinds]
     found = [each for each in directions if any(all(_best_fits(code, kind) for code in each) for kind in kinds)]
-    if not found:
+    if needs_units and not found:
         units.finish()
     return found
 
