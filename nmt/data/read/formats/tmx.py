@@ -9,15 +9,17 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from html import unescape
 from itertools import count
 from pathlib import Path
 from xml.parsers import expat
 
-from nmt.base.errors import ConfigError, DataError
+from nmt.base.errors import ConfigError, DataError, counted
 from nmt.base.languages import Direction
 from nmt.config.corpora import ParallelFiles
 from nmt.data.read.formats.records import MAX_RECORD_CHARS, Record, on_one_line, say_once, too_long
 from nmt.data.read.lines import check_beginning, open_text, read_fault
+from nmt.data.text.spans import find_spans
 
 MAX_TAG_BYTES = 4_000_000  # longer tags and comments are rejected, because expat keeps them in memory until they end
 MAX_DEPTH = 200
@@ -27,10 +29,20 @@ _SHOWN_LANGUAGES = 20
 _MAX_LANGUAGES = 1000  # counted
 _REPAIR = "export the file again, or repair it: xmllint --noout FILE shows the error"
 _NO_ENTITIES = "write plain text instead; nmt reads neither DTDs nor entities"
-_LINE_BREAK = re.compile(r"<\s*br\b|\\n|^[\r\n]+$", re.IGNORECASE)
+_BLANK = "\n"  # `on_one_line` makes one space of it and of those around it
+_MAX_CODE = 1000  # characters of a code that are looked at
+_BLANK_TYPE = re.compile(
+    r"(?:x-)?(?:html-)?(?:lb|br|p|tab|nbsp|(?:line|page|soft|hard)-?break|(?:\w+-)?space)", re.IGNORECASE
+)
+_BLANK_CODE = re.compile(r"\s*<\s*/?\s*(?:\w+:)?(?:br|p|div|li|tr|td|th|h\d|tab)\b|(?:\\[nrt]|\s)+$", re.IGNORECASE)
 
-# Native codes and any sub-flow in them (`sub`) are not part of the sentence. The text of `hi` is.
+# Native codes and any sub-flow in them (`sub`) are not part of the sentence, unless they stand for a part of it
+# (`_text_of_code`). The text of `hi` is.
 _CODES = frozenset({"bpt", "ept", "it", "ph", "ut"})
+_PAIRED = frozenset({"bpt", "ept"})  # around text, as bold is; the others stand alone
+_PAIRED_MARK, _ALONE_MARK = "\1", "\2"  # in place of codes that stand for nothing known; XML has no such characters
+_IN_WORD = re.compile(rf"(?<=[^\W\d_])([{_PAIRED_MARK}{_ALONE_MARK}]+)(?=[^\W\d_])")
+_MARKS = re.compile(f"[{_PAIRED_MARK}{_ALONE_MARK}]")
 
 _ROOTS = frozenset({"tmx", "martif", "tbx"})
 _NAMES_IN_TBX = {"termEntry": "tu", "conceptEntry": "tu", "langSet": "tuv", "langSec": "tuv", "term": "seg"}
@@ -100,6 +112,8 @@ class _Units:
         self._language = ""
         self._segment: list[str] | None = None  # parts of its text; None outside of segments, which are not nested
         self._depth_in_code = 0
+        self._code, self._mark = "", ""
+        self._num_within_words = 0  # units with a pair of codes in a word
         parser = self._parser = expat.ParserCreate()
         parser.buffer_text = True
         parser.StartElementHandler = self._start
@@ -139,6 +153,9 @@ class _Units:
             more = ", …" if len(self._languages_found) > _SHOWN_LANGUAGES else ""
             hint = f"languages in the file: {listed}{more}; set src_lang and tgt_lang of this corpus"
             raise DataError(f"no unit has both {src} and {tgt}", path=self._path, hint=hint)
+        if self._num_within_words:
+            num = counted(self._num_within_words, "time")
+            say_once(f"{self._path}: {num}, formatting begins or ends between two letters; they stay one word")
         if self._num_without:
             lacking = f"{self._num_without:,} of {self._num_units:,} units lack {src} or {tgt} and are skipped"
             say_once(f"{self._path}: {lacking}")
@@ -156,9 +173,11 @@ class _Units:
         if self._depth > MAX_DEPTH:
             raise self._fault(f"elements nested more than {MAX_DEPTH} deep")
         if self._segment is not None:
+            if not self._depth_in_code:
+                self._code, self._mark = "", _PAIRED_MARK if local in _PAIRED else _ALONE_MARK
             self._depth_in_code += self._depth_in_code > 0 or local in _CODES
-            if attributes.get("type") == "lb":
-                self._add(" ")  # a line break separates two words
+            if _BLANK_TYPE.fullmatch(attributes.get("type", "")):
+                self._add(_BLANK)
         elif local == "tu":
             self._unit_line, self._unit_chars, self._variants = self.line, 0, []
         elif local == "tuv":
@@ -178,18 +197,21 @@ class _Units:
             if local == "tu":
                 self._end_unit()
         elif local == "seg":
-            text = on_one_line("".join(self._segment), self._path, self._unit_line)
+            text = _IN_WORD.sub(self._between_letters, "".join(self._segment))
+            text = on_one_line(_MARKS.sub("", text), self._path, self._unit_line)
             self._variants.append((self._language, text))
             self._segment = None
-        else:
-            self._depth_in_code = max(0, self._depth_in_code - 1)
+        elif self._depth_in_code:
+            self._depth_in_code -= 1
+            if not self._depth_in_code:
+                self._add(_text_of_code(self._code, self._mark))
 
     def _text(self, text: str) -> None:
         self._bytes_since_event = 0
         if not self._depth_in_code:
             self._add(text)
-        elif len(text) < 100 and _LINE_BREAK.search(text):
-            self._add(" ")
+        elif self._depth_in_code == 1:  # not that of a sub-flow
+            self._code += text[: _MAX_CODE - len(self._code)]
 
     def _add(self, text: str) -> None:
         """Add text to the segment, if there is one."""
@@ -198,6 +220,12 @@ class _Units:
             self._unit_chars += len(text)
             if self._unit_chars > MAX_RECORD_CHARS:
                 raise too_long(self._path, self._unit_line)
+
+    def _between_letters(self, marks: re.Match[str]) -> str:
+        """Return what separates two letters between which are codes: a blank for one that stands alone."""
+        is_alone = _ALONE_MARK in marks[1]
+        self._num_within_words += not is_alone
+        return _BLANK if is_alone else ""
 
     def _end_unit(self) -> None:
         self._num_units += 1
@@ -224,6 +252,15 @@ class _Units:
 
     def _fault(self, message: str, hint: str = "") -> DataError:
         return DataError(message, path=self._path, line=self.line, hint=hint)
+
+
+def _text_of_code(code: str, mark: str) -> str:
+    """Return what an inline code stands for in the text: itself if a translation keeps it, a blank, or its `mark`."""
+    text = code.strip()
+    if _BLANK_CODE.match(code) or unescape(code).isspace():
+        return _BLANK
+    is_kept = mark == _ALONE_MARK and text[:1] not in ("<", "\\") and find_spans(text)[:1] == [(0, len(text))]
+    return text if is_kept else mark
 
 
 def _best_fits(requested: str, languages: Sequence[str]) -> list[int]:

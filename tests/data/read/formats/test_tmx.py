@@ -53,12 +53,34 @@ def test_a_document_type_that_names_a_dtd_is_passed_over(tmp_path):
             "see  here now",
         ),
         ("one<ph>&lt;br/&gt;</ph>two<ph type='lb'/>three<ph>\\n</ph>four", "one two three four"),
+        (
+            "one <ph type='x-LineBreak'/> two<ph type='tab'/>three<ph>&#9;</ph>four<ph>\\t</ph>five",
+            "one two three four five",
+        ),
+        ("price:<ph>&amp;nbsp;</ph>5<it pos='end'>&lt;/p&gt;</it><it pos='begin'>&lt;p&gt;</it>next", "price: 5 next"),
+        (
+            "press <ph>{0}</ph>, <ph>%1$s</ph> or <ph>https://a.b/c</ph> &amp; <ph>&amp;amp;</ph>",
+            "press {0}, %1$s or https://a.b/c & &amp;",
+        ),
+        ("one<ph x='1'/>two<ut/>3<ph>\\cf1 </ph>", "one two3"),
+        (
+            "big<ph>1<sub>a {0} note</sub></ph> <bpt i='1'>{1}</bpt>ger<ept i='1'>{1}</ept>man<bpt i='2' type='45'/>y",
+            "big germany",
+        ),
         ("A &amp; B &lt; C &#x4E2D;<![CDATA[<raw>]]>", "A & B < C 中<raw>"),
         ("", ""),
     ],
 )
 def test_the_text_of_inline_markup_is_kept_and_codes_are_dropped(tmp_path, segment, text):
     assert read(tmp_path / "a.tmx", tmx(tu(("en", segment), ("de", "x")))) == [(text, "x", 3)]
+
+
+def test_formatting_that_begins_within_a_word_is_counted(tmp_path, messages):
+    segment = "Auto<bpt i='1' type='45'/>bahn<ept i='1'/> und <bpt i='2'/>Weg<ept i='2'/>"
+    assert read(tmp_path / "a.tmx", tmx(tu(("en", segment), ("de", "x")))) == [("Autobahn und Weg", "x", 3)]
+    assert messages == [
+        f"{tmp_path / 'a.tmx'}: 1 time, formatting begins or ends between two letters; they stay one word"
+    ]
 
 
 def test_languages_fit_by_the_nearest_tag(tmp_path):
