@@ -55,7 +55,7 @@ class ParallelFiles(Section):
     """One corpus: two aligned files (`src`, `tgt`), or one file that holds both languages.
 
     Paths are relative to the current directory; `$NAME`, `${NAME}` and `${NAME:-default}` are read from the
-    environment. Files that end in `.gz`, `.xz` or `.zst` are decompressed.
+    environment. Files that end in `.gz`, `.bz2`, `.xz` or `.zst` are decompressed.
     """
 
     src: str | None = Field(default=None, description="file of source sentences, one per line")

@@ -141,6 +141,9 @@ def unknown_key(section: type[Section], loc: Loc, key: str, place: Location) -> 
     name = shortened(key)
     if key in REMOVED:
         return Fault((*loc, key), place, f"{dotted((*loc, key))} was removed", REMOVED[key])
+    if key == "<<":
+        hint = "YAML 1.2 has no merge keys: write the keys here, or give a whole section an alias (key: *name)"
+        return Fault((*loc, key), place, f"{dotted((*loc, key))}: keys cannot be merged", hint)
     places = [at for at, other in every_section() if at and key in other.model_fields]
     homes = [dotted(at) for at in places if at[:-1] not in places]
     first_words = {field.partition("_")[0]: field for field in reversed(section.model_fields)}

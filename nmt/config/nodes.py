@@ -28,6 +28,7 @@ _HINTS = {  # by words in PyYAML's message
     "needs quotes",
     "could not find expected ':'": "write key: value; look at the line above too",
     "expected ',' or": "text that contains any of { } [ ] , needs quotes here",
+    "escape": "in double quotes, \\ begins an escape; write the path in single quotes, or with / for each \\",
     "another document": "keep only one document in the file; --- begins another",
 }
 

@@ -103,6 +103,9 @@ CASES = {
         data={"train": [{"tsv": "train.tsv", "weight": 1e9}, {"tsv": "train.tsv", "weight": 1}]},
     ),
     "a line of 10 MB": tsv(PAIRS + b"4" * 10_000_000 + b"\t4\n", "this line is longer than 1 MB"),
+    "nothing but lines over 16 KB": tsv((b"4 " * 9000 + b"\t4\n") * 30, "longer than 16,384 bytes"),
+    "a Parquet file": of_form("a.parquet", b"PAR1\x15\x04", "jsonl", "a Parquet file"),
+    "a path with a tab": Case({}, "YAML reads", data={"train": {"tsv": "C:\train.tsv"}}),
     "one language in both columns": tsv(
         PAIRS[:12] + b"".join(b"%d\t%d\n" % (n, n) for n in range(50)), "columns right", 0
     ),

@@ -17,8 +17,8 @@ CorpusFiles = Annotated[
     typer.Option(
         metavar="FILE",
         help=f"File with both languages, in the format of its extension: .{', .'.join(FORMATS)}; text formats may be "
-        "compressed (.gz, .xz, .zst). FILE#2,3 or FILE#German,English names columns of a table, FILE.xlsx#SHEET:1,2 "
-        "also its sheet, FILE.jsonl#de,en fields. May be repeated.",
+        "compressed (.gz, .bz2, .xz, .zst). FILE#2,3 or FILE#German,English names columns of a table, "
+        "FILE.xlsx#SHEET:1,2 also its sheet, FILE.jsonl#de,en fields. May be repeated.",
     ),
 ]
 SrcLang = Annotated[

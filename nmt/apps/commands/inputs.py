@@ -21,11 +21,25 @@ log = logging.getLogger(__name__)
 
 
 def read_standard_input() -> Iterator[str]:
-    """Yield the lines of standard input, with a prompt on a terminal. DataError if it is closed or broken."""
+    """Yield the lines of standard input, with a prompt on a terminal.
+
+    DataError if it is closed or broken, or if its first line is a JSON object, of which the keys would be translated.
+    """
     if sys.stdin.isatty():
         log.info("type a line to translate, Ctrl-D to end")
     with _open_standard_input() as stream:
-        yield from decode_lines(stream, "standard input")
+        for number, line in enumerate(decode_lines(stream, "standard input")):
+            if number == 0 and _is_json_object(line):
+                hint = "write it to a file whose name ends in .jsonl: --input FILE.jsonl translates its field src"
+                raise DataError("this is JSON, not text", path="standard input", line=1, hint=hint)
+            yield line
+
+
+def _is_json_object(line: str) -> bool:
+    try:
+        return line.startswith("{") and bool(json.loads(line))
+    except (ValueError, RecursionError):
+        return False
 
 
 def read_json_lines(name: Path, records: deque[dict[str, object]]) -> Iterator[str]:

@@ -26,7 +26,7 @@ _DASH = "-"  # --input -: standard input
 Input = Annotated[
     str,
     typer.Option(
-        "--input", "-i", help="Monolingual text, one sentence per line (.gz, .xz, .zst too); -: standard input."
+        "--input", "-i", help="Monolingual text, one sentence per line (.gz, .bz2, .xz, .zst too); -: standard input."
     ),
 ]
 Output = Annotated[

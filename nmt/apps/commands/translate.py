@@ -24,7 +24,7 @@ from nmt.base.errors import NmtError
 from nmt.base.files import to_json
 from nmt.base.partial_file import PartialFile
 from nmt.base.progress import Progress
-from nmt.data.read.lines import COMPRESSIONS, count_lines, read_text_file
+from nmt.data.read.lines import compression_of, count_lines, read_text_file
 from nmt.data.read.table_names import split_choice
 from nmt.data.text.glossary import read_glossary
 
@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 
 def _text_file(path: Path | None) -> Path | None:
-    if path is not None and path.suffix.lower() in COMPRESSIONS:
+    if path is not None and compression_of(path):
         plain = path.with_suffix("")
         raise typer.BadParameter(f"--output {path}: this command writes plain text; write {plain}, then compress it")
     return shared.not_dash(path)
@@ -63,7 +63,7 @@ InputFile = Annotated[
         "--input",
         "-i",
         callback=shared.not_dash,
-        help="File to translate, line by line (.gz, .xz, .zst too). Of .jsonl: the field src, or that after #.",
+        help="File to translate, line by line (.gz, .bz2, .xz, .zst too). Of .jsonl: the field src, or that after #.",
     ),
 ]
 OutputFile = Annotated[

@@ -13,7 +13,7 @@ from nmt.base.languages import code_named, english_name, language_of_country
 from nmt.config import DataConfig, ParallelFiles
 from nmt.config.corpora import FORMATS
 from nmt.config.filters import SAFE_FILTERS
-from nmt.data.read.lines import COMPRESSIONS
+from nmt.data.read.lines import without_compression
 from nmt.data.read.table_names import corpus_named
 
 log = logging.getLogger(__name__)
@@ -117,8 +117,7 @@ def language_of(files: ParallelFiles, key: str) -> str | None:
 
 def language_in(name: str) -> str | None:
     """Return the language that the extension of a file's name shows, as in a.de and a.pt-BR.gz; None if it does not."""
-    path = Path(name)
-    ending = (path.with_suffix("") if path.suffix in COMPRESSIONS else path).suffix.removeprefix(".")
+    ending = without_compression(Path(name)).suffix.removeprefix(".")
     return ending if _GUESSED.fullmatch(ending) and ending.lower() not in _NOT_LANGUAGES else None
 
 

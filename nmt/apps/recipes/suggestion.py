@@ -103,7 +103,9 @@ def _vocabulary(tokenizer: TokenizerConfig) -> str:
 
 def summary(config: Config) -> str:
     """Return the languages, sizes and updates of a configuration in one line."""
-    data, sizes = config.data, f"{_layers(config.model)}, {_vocabulary(config.tokenizer)}"
+    base, data = config.training.init_from, config.data
+    vocabulary = f"the vocabulary of {base}" if base else _vocabulary(config.tokenizer)
+    sizes = f"{_layers(config.model)}, {vocabulary}"
     held_out = [name for name in DATA_SETS if not data.corpora(name)]
     holdout = f"; {' and '.join(held_out)} held out from train" if held_out else ""
     languages = ", ".join(f"{direction.src} to {direction.tgt}" for direction in data.directions)

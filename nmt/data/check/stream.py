@@ -143,7 +143,7 @@ def write_pairs(
     """Write the kept and the rejected pairs; return how many were kept, and how many each rule rejected, as text.
 
     Both files are tab-separated; a tab inside a sentence becomes a space. They appear when all pairs are written. Files
-    that end in `.gz`, `.xz` or `.zst` are compressed.
+    that end in `.gz`, `.bz2`, `.xz` or `.zst` are compressed.
     """
     num_pairs, num_kept, by_rule = 0, 0, dict.fromkeys(RULES, 0)
     with ExitStack() as stack:

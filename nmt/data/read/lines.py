@@ -1,7 +1,7 @@
 """Open text files, read their lines with limits and error messages, and write new ones; no other module does.
 
 Lines end only at LF (or CR LF): U+2028, U+0085 and form feeds are text. A file is plain, or compressed if its name ends
-in `.gz`, `.xz` or `.zst`.
+in `.gz`, `.bz2`, `.xz` or `.zst`.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ MAX_LINE_BYTES = 1_000_000  # longer lines are rejected before they fill the mem
 
 COMPRESSIONS = {
     ".gz": ("gzip", "gzip", ""),
+    ".bz2": ("bzip2", "bz2", "this Python was built without it; unpack the file with bunzip2"),
     ".xz": ("xz", "lzma", "this Python was built without it; unpack the file with unxz"),
     ".zst": ("Zstandard", "backports.zstd", f"{how_to_install('zst')}, or unpack the file with unzstd"),
 }
@@ -47,10 +48,26 @@ _KINDS = {  # by the first bytes: the kind of file, its extension, a hint for ot
         ".xlsx",
         "unpack an archive; use the key xlsx for a workbook; to translate a Word document, leave out --input",
     ),
-    b"BZh": ("bzip2 data", ".bz2", "unpack it with bunzip2"),
+    b"BZh": ("bzip2 data", ".bz2", "rename it"),
+    b"PAR1": (
+        "a Parquet file",
+        ".parquet",
+        "write its rows as JSON Lines: pandas.read_parquet(FILE).to_json(NEW, orient='records', lines=True)",
+    ),
     b"%PDF": ("a PDF", ".pdf", "save its text as a plain file"),
     b"\x89PNG": ("a picture", ".png", "give a file of text"),
 }
+
+
+def compression_of(path: Path) -> str:
+    """Return the ending of a file's name that stands for a compression, in lower case; empty if it has none."""
+    ending = path.suffix.lower()
+    return ending if ending in COMPRESSIONS else ""
+
+
+def without_compression(path: Path) -> Path:
+    """Return `path` without the ending that stands for a compression, if it has one."""
+    return path.with_suffix("") if compression_of(path) else path
 
 
 def open_text(path: Path) -> BinaryIO:
@@ -58,9 +75,11 @@ def open_text(path: Path) -> BinaryIO:
     try:
         if path.is_dir():
             raise DataError("this is a folder; a text file is needed", path=path)
-        return cast(BinaryIO, (compression_module(path).open if path.suffix in COMPRESSIONS else open)(path, "rb"))
+        return cast(BinaryIO, (compression_module(path).open if compression_of(path) else open)(path, "rb"))
     except FileNotFoundError:
-        raise DataError("no such file", path=path, hint=f"paths are relative to {Path.cwd()}") from None
+        escaped = "in double quotes, YAML reads \\t as a tab and \\n as a line end; write / for each \\"
+        hint = f"paths are relative to {Path.cwd()}" if str(path).isprintable() else escaped
+        raise DataError("no such file", path=path, hint=hint) from None
     except PermissionError:
         raise DataError("no permission to read this file", path=path) from None
     except OSError as error:
@@ -69,7 +88,7 @@ def open_text(path: Path) -> BinaryIO:
 
 def compression_module(path: Path) -> Any:
     """Return the module for the compression given by the extension of `path`. DataError if it is not installed."""
-    _, name, hint = COMPRESSIONS[path.suffix]
+    _, name, hint = COMPRESSIONS[compression_of(path)]
     try:
         return importlib.import_module(name)
     except ImportError:
@@ -78,15 +97,15 @@ def compression_module(path: Path) -> Any:
 
 def read_fault(error: Exception, path: Path | str, line: int) -> DataError:
     """Return the error for an exception that reading `line` raised; each compression has exceptions of its own."""
-    ending = Path(path).suffix
-    kind = COMPRESSIONS[ending][0] if ending in COMPRESSIONS else None
-    if kind is None or (isinstance(error, OSError) and not isinstance(error, gzip.BadGzipFile)):
+    ending = compression_of(Path(path))
+    if not ending or (isinstance(error, OSError) and error.errno is not None):  # the disk's, not the compression's
         return DataError(f"cannot be read: {error}", path=path, line=line, hint=_COPY_AGAIN)
+    kind = COMPRESSIONS[ending][0]
     if isinstance(error, MemoryError):
         return DataError(f"unpacking this {kind} data needs more memory than is available", path=path, line=line)
     if isinstance(error, EOFError):
         return DataError(f"the {kind} data is truncated", path=path, line=line, hint=_COPY_AGAIN)
-    unknown = ("Not a gzipped file", "format not supported", "Unknown frame")
+    unknown = ("Not a gzipped file", "format not supported", "Unknown frame", "Invalid data stream")
     is_plain = line == 1 and any(words in str(error) for words in unknown)
     hint = f"a {ending} file must be {kind} data; rename a plain text file" if is_plain else _COPY_AGAIN
     return DataError(f"not readable as {kind} ({error})", path=path, line=line, hint=hint)
@@ -184,10 +203,12 @@ def check_beginning(raw: bytes, path: Path, *, xml: bool = False) -> None:
     for first, (kind, ending, hint) in _KINDS.items():
         if raw.startswith(first):
             message = f"this is {kind}, but its name does not end in {ending}"
-            if path.suffix in COMPRESSIONS or path.suffix == ending:
+            if compression_of(path) or path.suffix == ending:
                 message = f"this is {kind}, not text"  # compressed twice, or a workbook given as another format
                 hint = hint.replace("rename it", "unpack it")
             raise DataError(message, path=path, line=1, hint=hint)
+    if raw[257:262] == b"ustar":
+        raise DataError("this is a tar archive, not text", path=path, line=1, hint="unpack it with tar -xf")
     if b"\0" in raw and not xml and "\ufffd" in raw.decode("utf-8", "replace"):  # a lone NUL may be a slip in a text
         raise DataError("this is binary data, not text", path=path, line=1, hint=ONE_SENTENCE_PER_LINE)
 
@@ -214,13 +235,13 @@ def count_lines(path: Path) -> int:
 def open_new_text(stack: ExitStack, path: Path) -> IO[str]:
     """Open a file that appears under its name when `stack` closes: it is closed and flushed, then renamed.
 
-    Files that end in `.gz`, `.xz` or `.zst` are compressed; equal text gives equal bytes. DataError if the module for
-    the compression is missing.
+    Files that end in `.gz`, `.bz2`, `.xz` or `.zst` are compressed; equal text gives equal bytes. DataError if the
+    module for the compression is missing.
     """
-    module = compression_module(path) if path.suffix in COMPRESSIONS else None
+    module = compression_module(path) if compression_of(path) else None
     partial = stack.enter_context(write_atomically(path))
     file: BinaryIO = stack.enter_context(open(partial, "wb"))  # noqa: SIM115 (the stack closes it)
-    if path.suffix == ".gz":  # without name and time in its header, so that equal text gives equal bytes
+    if compression_of(path) == ".gz":  # without name and time in its header, so that equal text gives equal bytes
         file = cast(BinaryIO, stack.enter_context(gzip.GzipFile("", "wb", fileobj=file, mtime=0)))
     elif module is not None:
         file = stack.enter_context(module.open(file, "wb"))

@@ -1,7 +1,8 @@
 """Read the sentence pairs of corpora, one at a time; every error in the text names its file and line.
 
-Text is UTF-8, with or without a byte order mark, plain or compressed (by extension: `.gz`, `.xz`, `.zst`). White space
-around a sentence is stripped. `nmt/data/read/formats` has a module for each format of a file with both languages.
+Text is UTF-8, with or without a byte order mark, plain or compressed (by extension: `.gz`, `.bz2`, `.xz`, `.zst`).
+White space around a sentence is stripped. `nmt/data/read/formats` has a module for each format of a file with both
+languages.
 """
 
 from __future__ import annotations

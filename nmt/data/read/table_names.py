@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nmt.base.errors import ConfigError
 from nmt.config.corpora import FORMAT_OF_ENDING, FORMATS, ParallelFiles
-from nmt.data.read.lines import COMPRESSIONS
+from nmt.data.read.lines import check_beginning, open_text, read_raw_lines, without_compression
 
 _NUMBER = re.compile(r"[1-9][0-9]{0,5}")
 _TWO_NUMBERS = re.compile(rf"{_NUMBER.pattern}\s*,\s*{_NUMBER.pattern}")
@@ -17,10 +17,7 @@ _SUCH_AS = "such as a.tsv#2,3, a.csv#German,English, a.xlsx#Sheet1:2,3 or a.json
 
 def format_of(name: str) -> str | None:
     """Return the format that the ending of a file's name stands for, such as csv; None if it is unknown."""
-    path = Path(name)
-    if path.suffix in COMPRESSIONS:
-        path = path.with_suffix("")
-    return FORMAT_OF_ENDING.get(path.suffix.lower().removeprefix("."))
+    return FORMAT_OF_ENDING.get(without_compression(Path(name)).suffix.lower().removeprefix("."))
 
 
 def corpus_named(name: str) -> ParallelFiles:
@@ -32,11 +29,14 @@ def corpus_named(name: str) -> ParallelFiles:
     - `a.jsonl#src,translation.de`: the source and target fields.
 
     If a file has the whole `name`, that file is meant. ConfigError if the extension is unknown, or what follows the `#`
-    does not fit the format.
+    does not fit the format; DataError if the extension is unknown because the file is no text.
     """
     path, choice = split_choice(name)
     form = format_of(path)
     if form is None:
+        if os.path.isfile(path):
+            with open_text(Path(path)) as file:
+                check_beginning(next(read_raw_lines(file, path), b" "), Path(path))
         hint = f"the name must end in .{', .'.join(FORMAT_OF_ENDING)}; rename the file, or name it in a configuration"
         raise ConfigError(f"--corpus {name}: unknown file extension", hint=hint)
     keys = {} if choice is None else _keys(name, form, choice)

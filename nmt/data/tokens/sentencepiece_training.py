@@ -115,11 +115,12 @@ def _sample(side: str, sentences: Sentences, limit: int, seed: int) -> tuple[Ite
         total += usable
         too_long += bool(text) and not usable
         num_characters += len(text)
+    lines = f"{too_long:,} {side} lines longer than {MAX_SENTENCE_BYTES:,} bytes"
     if total == 0:
-        raise DataError(f"no {side} text to train a tokenizer on", hint=f"check the {side} side: it is empty or blank")
+        hint = f"it has {lines}; write one sentence per line" if too_long else f"the {side} side is empty or blank"
+        raise DataError(f"no {side} text to train a tokenizer on", hint=hint)
     if too_long:
-        limit_shown = f"{MAX_SENTENCE_BYTES:,}"
-        log.warning("tokenizer training skipped %d %s lines longer than %s bytes", too_long, side, limit_shown)
+        log.warning("tokenizer training skipped %s", lines)
     return _draw(sentences, total, limit, seed), min(total, limit), num_characters
 
 

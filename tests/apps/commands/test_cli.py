@@ -108,6 +108,14 @@ def test_text_arguments_are_translated_one_a_line_by_the_newest_run(work):
     assert done.stderr == "model: runs/digits\n"
 
 
+def test_json_lines_on_standard_input_are_refused_with_what_reads_them(digits_run):
+    done = nmt("translate", "--model", digits_run, stdin=b'{"id": 1, "src": "12"}\n')
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "standard input:1: this is JSON, not text" in done.stderr
+    assert "--input FILE.jsonl" in done.stderr
+    assert nmt("translate", "--model", digits_run, stdin=b"{12}\n").returncode == 0
+
+
 def test_standard_input_gives_as_many_lines_out_and_names_broken_ones(digits_run):
     text = b"\xef\xbb\xbf12\r\n\n\xff3\n" + b"1" * 50 + b"\n4"
     done = nmt("translate", "--set", "decoding.split=never", "--model", digits_run, stdin=text)

@@ -19,3 +19,7 @@ DATA = {"src_lang": "de", "tgt_lang": "en", "train": {"tsv": "a.tsv"}}
 )
 def test_the_vocabulary_in_a_summary_is_the_one_that_will_be_used(tokenizer, vocabulary):
     assert f", {vocabulary}, " in summary(Config(data=DATA, tokenizer=tokenizer))
+
+
+def test_the_vocabulary_of_a_run_that_is_continued_is_that_of_the_run():
+    assert ", the vocabulary of runs/de-en, " in summary(Config(data=DATA, training={"init_from": "runs/de-en"}))

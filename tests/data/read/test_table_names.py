@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nmt.base.errors import ConfigError
+from nmt.base.errors import ConfigError, DataError
 from nmt.config.corpora import FORMATS, ParallelFiles
 from nmt.data.read.pairs import READERS
 from nmt.data.read.table_names import corpus_named, format_of
@@ -54,6 +54,21 @@ def test_an_unknown_extension_is_rejected(tmp_path, monkeypatch):
     (tmp_path / "a.txt").touch()
     with pytest.raises(ConfigError, match=r"--corpus a\.txt#2,3: unknown file extension"):
         corpus_named("a.txt#2,3")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "kind"),
+    [("a.zip", b"PK\3\4", "a zip archive"), ("a.parquet", b"PAR1", "a Parquet file"), ("a.pdf", b"%PDF-1", "a PDF")],
+)
+def test_a_file_that_is_no_text_is_refused_for_what_it_is(tmp_path, name, content, kind):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match=f"this is {kind}"):
+        corpus_named(str(tmp_path / name))
+
+
+def test_a_compression_may_be_in_capitals(tmp_path):
+    assert corpus_named("A.TSV.GZ") == ParallelFiles(tsv="A.TSV.GZ")
+    assert corpus_named("a.tmx.bz2") == ParallelFiles(tmx="a.tmx.bz2")
 
 
 @pytest.mark.parametrize("name", ["a.tsv#", "a.tsv#1", "a.csv#1,1", "a.tsv#0,1", "a.tsv#1,a", "a.xlsx#", "a.xlsx#x:1"])

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
+import io
 import lzma
 import sys
+import tarfile
 
 import pytest
 
@@ -104,6 +107,8 @@ def test_a_quoted_tsv_longer_than_its_head_is_read_to_the_end(tmp_path):
 def test_text_of_every_form_may_be_compressed(tmp_path):
     content = b"one,eins\ntwo,zwei\n"
     assert read(tmp_path / "a.csv.gz", gzip.compress(content), "csv") == PAIRS
+    assert read(tmp_path / "a.CSV.GZ", gzip.compress(content), "csv") == PAIRS
+    assert read(tmp_path / "a.csv.bz2", bz2.compress(content), "csv") == PAIRS
     assert read(tmp_path / "a.csv.xz", lzma.compress(content), "csv") == PAIRS
     tsv = content.replace(b",", b"\t")
     assert read(tmp_path / "a.tsv.xz", lzma.compress(tsv[:9]) + lzma.compress(tsv[9:]), "tsv") == PAIRS
@@ -133,6 +138,22 @@ def test_wrong_compression_is_named(tmp_path):
     )
     assert "this is xz data, not text" in fault(tmp_path / "d.xz", lzma.compress(packed), "csv")
     assert "this is a zip archive, a workbook or a Word document" in fault(tmp_path / "a.tsv", b"PK\x03\x04abc\n")
+    assert "a .bz2 file must be bzip2 data" in fault(tmp_path / "a.bz2", b"one,eins\n", "csv")
+    assert "the bzip2 data is truncated" in fault(tmp_path / "b.bz2", bz2.compress(packed)[:900], "csv")
+
+
+def test_archives_and_parquet_are_named_with_what_makes_text_of_them(tmp_path):
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        tar.addfile(tarfile.TarInfo("a.tsv"))
+    for name, content in (("a.tar", archive.getvalue()), ("a.tar.gz", gzip.compress(archive.getvalue()))):
+        assert fault(tmp_path / name, content, "tsv") == (
+            f"{name}:1: this is a tar archive, not text\n  unpack it with tar -xf"
+        )
+    assert fault(tmp_path / "a.parquet", b"PAR1\x15\x04", "jsonl") == (
+        "a.parquet:1: this is a Parquet file, not text\n"
+        "  write its rows as JSON Lines: pandas.read_parquet(FILE).to_json(NEW, orient='records', lines=True)"
+    )
 
 
 def test_a_package_that_is_missing_is_named_with_its_extra(tmp_path, monkeypatch):
