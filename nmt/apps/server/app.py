@@ -140,6 +140,10 @@ class _Watch:
             await self._app(scope, receive, send_in_time)
         except TimeoutError:
             log.info("a client did not read its response within %g seconds", self._timeout)
+        except asyncio.CancelledError:  # the server's time to stop is over
+            if status == CLIENT_GONE:
+                refusal = RequestError(503, "the server is stopping", retry_after=1)
+                await (await _answer_error(Request(scope), refusal))(scope, receive, send_in_time)
         finally:
             self._count(path, status).inc()
             self._time(path).observe(time.perf_counter() - started)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 from collections import OrderedDict
@@ -27,6 +28,8 @@ from nmt.apps.server.settings import MAX_TERMS
 from nmt.base.errors import DataError, NmtError
 from nmt.data.text.glossary import Glossary, parse_glossary
 from nmt.translation.translation import merge
+
+log = logging.getLogger(__name__)
 
 _MAX_FIELDS = 10
 _NUM_THREADS = 2  # that read and write documents
@@ -158,6 +161,9 @@ def _parse(body: FileBody, suffix: str, limit: int) -> tuple[Document, Glossary 
         document = read_document(body.file, f"document{suffix}", limit)
     except NmtError as error:
         raise RequestError(400, error.message) from None
+    except Exception:  # of a parser: whatever a stranger sends is no fault of the server
+        log.exception("cannot read a document")
+        raise RequestError(400, "this document cannot be read") from None
     if (size := sum(len(block.plain()) for block in document.blocks) + len(body.glossary)) > limit:
         raise RequestError(400, f"{size:,} characters in one document; the limit is {limit:,}")
     return document, glossary

@@ -30,6 +30,7 @@ _BACKLOG = 4096
 _SWITCH_SECONDS = 0.0005  # the event loop's wait for a translating thread; Python's default is ten times longer
 _MAX_CONNECTIONS = 20_000  # beyond it, requests get 503
 _SPARE_FILES = 256  # in addition to connections
+_TURNS, _TURN_SECONDS = 10, 0.002  # of the event loop: it needs about three to accept a connection and to read it
 GRACE_SECONDS = 30  # for running requests to finish after SIGTERM
 
 
@@ -82,6 +83,23 @@ class Protocol(HttpToolsProtocol):
             self._deadline = None
 
 
+class Server(uvicorn.Server):
+    """Answers all requests that were sent before it stops."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accept the connections that wait, read what they sent, and then stop as uvicorn does."""
+        await self._take_turns()
+        for server in self.servers:
+            server.close()
+        await self._take_turns()
+        await super().shutdown(sockets)
+
+    async def _take_turns(self) -> None:
+        """Let the event loop look for new connections and requests some times, however long a turn takes."""
+        for _ in range(_TURNS):
+            await asyncio.sleep(_TURN_SECONDS)
+
+
 def serve(models: list[str | None], settings: Settings, keys: Mapping[bytes, str]) -> None:
     """Load `models` and serve them until SIGTERM or Ctrl-C, then finish the running requests and return.
 
@@ -94,7 +112,7 @@ def serve(models: list[str | None], settings: Settings, keys: Mapping[bytes, str
         app = make_app(loaded, settings, keys, metrics)
         for served in loaded.served:
             log.info("model: %s (%s)", served.name, ", ".join(map(str, served.directions)))
-        server = uvicorn.Server(make_config(app))
+        server = Server(make_config(app))
         listen(listener, settings)  # now, so that clients can connect as soon as the next line is logged
         log.info("serving at %s; stop with Ctrl-C", address(listener))
         sys.setswitchinterval(_SWITCH_SECONDS)

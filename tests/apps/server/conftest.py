@@ -11,13 +11,12 @@ from pathlib import Path
 
 import httpx
 import pytest
-import uvicorn
 
 from nmt.apps.server.access import read_keys
 from nmt.apps.server.app import make_app
 from nmt.apps.server.metrics import Metrics
 from nmt.apps.server.models import Models
-from nmt.apps.server.run import address, bind, make_config
+from nmt.apps.server.run import Server, address, bind, make_config
 from nmt.apps.server.settings import Settings
 
 
@@ -59,12 +58,17 @@ class Configured(Served, httpx.BaseTransport):
 class Running(Served):
     """A server in a thread."""
 
-    def __init__(self, paths: list[Path], keys: Path | None = None, **limits: object):
+    def __init__(
+        self, paths: list[Path], keys: Path | None = None, grace_seconds: float | None = None, **limits: object
+    ):
         self.settings = Settings(port=0, device="cpu", precision="fp32", **limits)  # type: ignore[arg-type]
         self.metrics = Metrics()
         self.models = Models([str(path) for path in paths], self.settings, self.metrics)
         app = make_app(self.models, self.settings, read_keys(keys) if keys else {}, self.metrics)
-        self._server = uvicorn.Server(make_config(app))
+        config = make_config(app)
+        if grace_seconds is not None:
+            config.timeout_graceful_shutdown = grace_seconds  # type: ignore[assignment]  # a test does not wait for 30
+        self._server = Server(config)
         self._listener = bind(self.settings)
         self.url = address(self._listener)
         self.client = httpx.Client(base_url=self.url, timeout=300)
@@ -74,11 +78,21 @@ class Running(Served):
             assert self._thread.is_alive(), "the server did not start"
             time.sleep(0.005)
 
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The event loop of its thread."""
+        return self._server.servers[0].get_loop()
+
+    @property
+    def num_running(self) -> int:
+        """The number of requests that are being answered."""
+        return len(self._server.server_state.tasks)
+
     def stop(self) -> None:
         """Stop as SIGTERM does, and wait for the end."""
-        self.client.close()
         self._server.should_exit = True
         self._thread.join()
+        self.client.close()
         self._listener.close()
 
 

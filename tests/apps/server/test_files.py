@@ -10,6 +10,7 @@ import pytest
 
 from nmt.apps.documents import markup
 from nmt.apps.documents.blocks import Template
+from nmt.apps.server import files
 from nmt.apps.server.files import Downloads
 from tests.words import WORDS
 
@@ -174,3 +175,34 @@ def test_documents_are_forgotten_after_ten_minutes():
     assert downloads.find(key) == ("a.html", b"1")
     now = 601.0
     assert downloads.find(key) is None
+
+
+@pytest.mark.parametrize("encoding", ["Shift_JIS", "GB18030", "Big5", "EUC-KR", "nonsense", "UTF-7", "base64"])
+@pytest.mark.parametrize("path", ["/translate_file", "/v2/document"])
+def test_an_xml_document_in_any_encoding_is_translated_or_refused(running, path, encoding):
+    unit = '<trans-unit id="1"><source>12</source></trans-unit>'
+    content = (
+        f'<?xml version="1.0" encoding="{encoding}"?><xliff version="1.2"><file source-language="en" '
+        f'target-language="de" datatype="plaintext" original="a"><body>{unit}</body></file></xliff>'
+    )
+    fields = {"source": "en", "target": "de", "source_lang": "EN", "target_lang": "DE"}
+    answer = running.client.post(path, data=fields, files={"file": ("a.xlf", content.encode())})
+    assert answer.status_code in (200, 400)
+    if path == "/v2/document":
+        about = answer.json()
+        status = running.client.post(
+            f"/v2/document/{about['document_id']}", json={"document_key": about["document_key"]}
+        )
+        assert "see the server's log" not in status.json().get("error_message", "")
+        assert status.json()["status"] in ("done", "error")
+
+
+def test_a_parser_that_fails_on_a_document_is_a_fault_of_the_document(running, monkeypatch):
+    def fail(*_):
+        raise LookupError("unknown encoding")
+
+    monkeypatch.setattr(files, "read_document", fail)
+    answer = running.client.post(
+        "/translate_file", data={"source": "en", "target": "de"}, files={"file": ("a.txt", b"12")}
+    )
+    assert (answer.status_code, answer.json()) == (400, {"error": "this document cannot be read"})
