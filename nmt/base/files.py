@@ -332,6 +332,8 @@ def read_at_most(path: Path, limit: int) -> bytes:
 
 def read_json_object(path: Path, limit: int, what: str = "this file") -> dict[str, Any]:
     """Read a JSON object. RunError about `what` if it is missing, damaged, over `limit` bytes, or not an object."""
+    if path.exists() and not path.is_file():
+        raise RunError(f"cannot read {what} (not a regular file)", path=path)
     try:
         value = json.loads(read_at_most(path, limit))
     except RecursionError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterable
 from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
@@ -13,12 +14,14 @@ from nmt.apps.recipes.corpora import language_in
 from nmt.apps.recipes.suggestion import summary
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError, counted
+from nmt.base.files import read_at_most
 from nmt.config import load_config
 from nmt.data.read.lines import count_lines
 from nmt.data.read.table_names import format_of
 from nmt.evaluation.scorings import num_scorings
 
 Found = dict[str, tuple[str, str]]  # by name: what is said of it, and the next command for it, if any
+_MAX_BYTES = 10_000_000  # of a configuration
 _METRICS = {"bleu": "BLEU", "chrf": "chrF2"}
 
 
@@ -58,10 +61,14 @@ def _corpora(folder: Path) -> Found:
 def _configurations(folder: Path) -> Found:
     """Find YAML files with a section `data`, the newest last; those that have no run of their name can be trained."""
     found: Found = {}
-    files = [*folder.glob("[!.]*.y*ml"), *folder.glob("configs/*.y*ml")]
-    for path in sorted(files, key=lambda file: file.stat().st_mtime):
+    for path in _by_age([*folder.glob("[!.]*.y*ml"), *folder.glob("configs/*.y*ml")]):
         name = path.relative_to(folder).as_posix()
-        if not re.search("^data:", path.read_text(encoding="utf-8", errors="replace"), re.MULTILINE):
+        try:
+            text = read_at_most(path, _MAX_BYTES)
+        except (OSError, ValueError) as error:
+            found[name] = f"cannot be read ({getattr(error, 'strerror', None) or error})", ""
+            continue
+        if not re.search(b"^data:", text, re.MULTILINE):
             continue
         try:
             step = "" if (folder / "runs" / path.stem).exists() else f"nmt train --config {shlex.quote(name)}"
@@ -71,11 +78,17 @@ def _configurations(folder: Path) -> Found:
     return found
 
 
+def _by_age(files: Iterable[Path]) -> list[Path]:
+    """Return the regular files among `files`, the newest last: no folders, pipes, devices, or links to nothing."""
+    times = {file: file.stat().st_mtime for file in files if file.is_file()}
+    return sorted(times, key=times.__getitem__)
+
+
 def _runs(folder: Path) -> Found:
     """Find runs in the folder and in its folder `runs`; the newest comes last."""
     found: Found = {}
     files = [file for pattern in ("[!.]*", "runs/[!.]*") for file in folder.glob(f"{pattern}/run.json")]
-    for run in (RunDir(file.parent) for file in sorted(files, key=lambda file: file.stat().st_mtime)):
+    for run in (RunDir(file.parent) for file in _by_age(files)):
         name = run.path.relative_to(folder).as_posix()
         try:
             index = run.index()

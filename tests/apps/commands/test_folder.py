@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.command_line import nmt
 
 
@@ -111,3 +113,26 @@ def test_it_starts_without_torch(tmp_path):
     root = Path(__file__).parents[3]
     environment = {**os.environ, "PYTHONPATH": str(root)}
     assert subprocess.run([sys.executable, "-c", check], cwd=tmp_path, env=environment).returncode == 0
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such files")
+def test_odd_files_end_or_hide_nothing(tmp_path, two_run):
+    (tmp_path / "a.yaml").mkdir()
+    (tmp_path / "gone.yaml").symlink_to("nowhere")
+    (tmp_path / "zero.yaml").symlink_to("/dev/zero")
+    with (tmp_path / "huge.yaml").open("wb") as file:
+        file.truncate(10**11)
+    (tmp_path / "bytes.yaml").write_bytes(b"\xff\xfe\x00")
+    run = tmp_path / "runs" / "my"
+    shutil.copytree(two_run, run)
+    for name in ("pipe.yaml", "pipe.tsv", "pipe.de", "pipe.en", "runs/a", "runs/b/run.json"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        os.mkfifo(tmp_path / name)
+    shutil.copytree(two_run, tmp_path / "runs" / "odd")
+    (tmp_path / "runs" / "odd" / "checkpoints" / "index.json").unlink()
+    os.mkfifo(tmp_path / "runs" / "odd" / "checkpoints" / "index.json")
+    lines = shown(tmp_path)
+    assert "  huge.yaml: cannot be read (over 10,000,000 bytes)" in lines
+    assert any(line.startswith("  runs/my: valid BLEU") for line in lines)
+    assert "  runs/odd: damaged: cannot read this file of the run (not a regular file)" in lines
+    assert not any("pipe" in line or "zero" in line or "gone" in line for line in lines)
