@@ -198,7 +198,7 @@ class Block:
 
 def _key(items: Iterable[Item]) -> str:
     """Return a text that tells the items apart, but for the amount of white space."""
-    return _SPACES.sub(" ", "".join(f"\0{item}\0" if item.tag else item.text for item in items)).strip(" ")
+    return _SPACES.sub(" ", "".join(f"\0{item}\0" if item.tag else item.text for item in items)).strip()
 
 
 def _fuse(items: list[Item]) -> list[Item]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -11,8 +12,9 @@ from typing import NamedTuple, Protocol
 from nmt.apps.documents import po, strings, xliff
 from nmt.apps.documents.archives import Archive
 from nmt.apps.documents.blocks import MAX_CHARACTERS, Block, Template, decode, encode
+from nmt.apps.documents.markdown import read_markdown
 from nmt.apps.documents.markup import Reader, check_xml, dialect, name_page_language
-from nmt.apps.documents.plain import read_markdown, read_text
+from nmt.apps.documents.plain import read_text
 from nmt.apps.documents.subtitles import read_subtitles
 from nmt.apps.documents.tables import Table
 from nmt.apps.documents.translation import TranslatedBlock, translate_blocks
@@ -50,6 +52,7 @@ class _Format(NamedTuple):
 _ARCHIVES = (".docx", ".epub", ".odp", ".odt", ".pptx")
 _HTML = _Format(lambda text, template: Reader(text, dialect("html"), template), name_page_language)
 _XLIFF = _Format(xliff.read_xliff, xliff.name_language, "xliff")
+_PAGES = _Format(partial(read_text, is_page=True))
 _FORMATS = {
     ".arb": _Format(strings.read_json, strings.name_language),
     ".htm": _HTML,
@@ -103,7 +106,7 @@ def read_document(content: bytes, name: str, limit: int = 0, column: str = "") -
         elif suffix in _ARCHIVES:
             document = Archive(content, suffix, limit)
         elif suffix == ".pdf":
-            document = _TextFile(_pdf_text(content, name), _FORMATS[".txt"])
+            document = _TextFile(_pdf_text(content, name), _PAGES)
         else:
             document = _TextFile(content, _FORMATS[suffix])
         for number, block in enumerate(document.blocks, 1):

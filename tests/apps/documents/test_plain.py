@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from nmt.apps.documents.blocks import Template
 from nmt.apps.documents.formats import read_document
+from nmt.apps.documents.plain import read_text
 from tests.apps.documents.written import unchanged, upper
 
 
@@ -16,8 +18,8 @@ def marked(text: str, name: str = "a.md") -> list[str]:
     ("text", "texts"),
     [
         ("---\ntitle: a\n---\n# b #c\n\nd\n===\n", ["b #c", "d"]),
-        ("a *b* __c__ `d` [e](f 'g') [h][i] [j]\n", ["a {h0}b{h1} {h2}c{h3} {h4} [e](f 'g') {h5}h{h6} [j]"]),
-        ("![a](b.png) c ![d][e]\n", ["{h0}a{h1} c {h2}d{h3}"]),
+        ("a *b* __c__ `d` [e](f 'g') [h][i] [j]\n", ["a {h0}b{h1} {h2}c{h3} {h4} {h5}e{h6} [h][i] [j]"]),
+        ("![a](b.png) c ![d][e]\n\n[e]: f.png\n", ["{h0}a{h1} c {h2}d{h3}"]),
         ("a\nb\n> c\n> d\n\n1. e\n   f\n- [ ] g\n", ["a b", "c d", "e f", "g"]),
         ("| a | b\\|c |\n|---|:-:|\n| `d` | e |\n", ["a", "b|c", "e"]),
         ("```\na\n```\n~~~ b\nc\n", []),
@@ -56,3 +58,67 @@ def test_lines_of_a_text_are_blocks_and_their_marks_and_indentation_stay():
     text = "Title\n\n  - a b\n  - c\n\tEnd.\n"
     assert marked(text, "a.txt") == ["Title", "a b", "c", "End."]
     assert upper(text.encode(), "a.txt").decode() == "[Title]\n\n  - [a b]\n  - [c]\n\t[End.]\n"
+
+
+WIDE = "Der Verein wurde im Jahr 1987 gegründet und hat heute mehr als drei-\n"
+SENTENCES = "Ein Mann fährt mit dem Fahrrad durch den Park{0}\nEine Frau liest auf einer Bank ein dickes Buch{0}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "texts"),
+    [
+        (SENTENCES.format("."), 2),
+        (SENTENCES.format("") + "Ein Hund läuft über eine große grüne Wiese\n", 3),
+        (SENTENCES.format(",").replace("Eine Frau", "eine Frau") + "ein Hund läuft über eine große grüne Wiese,\n", 3),
+        ("A1; ein brauner Hund; läuft über die Wiese; 12,50\nA2; ein schwarzer Hund; springt in den See; 13,50\n", 2),
+        ("[12:01] <anna> Hallo zusammen, wie geht es euch\n[12:02] <bernd> Danke, ich war gestern im Kino\n", 2),
+        ("Anna: Kommst du heute Abend mit uns ins Kino\nBernd: Nein, ich muss leider noch lange arbeiten\n", 2),
+        ("Text:\n\n    nmt translate --input datei.txt --output neu.txt\n    nmt translate a.txt -o neu.txt\n", 3),
+        ("Institut für Angewandte Sprachwissenschaften\nUniversität Musterstadt am schönen Fluss\n", 2),
+        (WIDE + "hundert Mitglieder aus vielen Ländern und aus allen großen Städten\nder Welt.\n", 1),
+        ("中国是世界上人口最多的国家之一，拥有悠久的历史和丰富的\n文化遗产。北京是中国的首都，也是中心。\n", 1),
+        (
+            WIDE.replace("drei-", "drei.")
+            + "Er organisiert Kurse, Feste und Ausflüge für Kinder und Erwachsene\nim Park.\n",
+            2,
+        ),
+    ],
+)
+def test_a_line_stays_one_unless_an_editor_broke_prose_at_a_width(text, texts):
+    document = read_document(text.encode(), "a.txt")
+    assert len(document.blocks) == texts
+    assert unchanged(text.encode(), "a.txt").decode() == text
+    assert upper(text.encode(), "a.txt").decode().count("[") == texts + text.count("[")
+
+
+def test_words_that_were_divided_are_whole_and_compounds_that_share_a_part_are_not():
+    text = WIDE + "hundert Mitglieder, denn Vor- und Nachteile werden hier offen be\u00ad\nsprochen.\n"
+    joined = "Jahr 1987 gegründet und hat heute mehr als dreihundert Mitglieder, denn Vor- und Nachteile werden"
+    assert joined in (plain := marked(text, "a.txt")[0])
+    assert plain.endswith("hier offen besprochen.")
+    compound = "Wir besprechen heute mit Ihnen gern alle Vor-\nund Nachteile\n"
+    assert marked(compound, "a.txt") == [compound.replace("\n", " ").strip()]
+    chinese = "中国是世界上人口最多的国家之一，拥有悠久的历史和丰富的\n文化遗产。\n"
+    assert marked(chinese, "a.txt") == [chinese.replace("\n", "")]
+
+
+def test_the_cells_of_a_line_with_columns_keep_their_places():
+    text = "Stadt          Fläche in km2\nBerlin\t891\nein | zwei Hunde | drei\n"
+    assert marked(text, "a.txt") == ["Stadt", "Fläche in km2", "Berlin", "891", "ein", "zwei Hunde", "drei"]
+    assert upper(text.encode(), "a.txt").decode() == (
+        "[Stadt]          [Fläche in km2]\n[Berlin]\t[891]\n[ein] | [zwei Hunde] | [drei]\n"
+    )
+
+
+def test_lines_of_a_page_are_joined_although_their_lengths_differ():
+    """The letters of a page have different widths, so a full line may have fewer of them."""
+    template = Template()
+    text = (
+        "Ein Mann in einem roten Hemd fährt mit seinem Fahr-\nrad durch die Stadt und eine Frau in einem Kleid\n"
+        "liest auf einer Bank in der Innenstadt\nein Buch.\nEin Hund spielt.\n"
+    )
+    read_text(text, template, is_page=True)
+    whole, dog = (block.plain() for block in template.blocks)
+    assert whole.startswith("Ein Mann in einem roten Hemd fährt mit seinem Fahrrad durch die Stadt")
+    assert whole.endswith("Innenstadt ein Buch.")
+    assert dog == "Ein Hund spielt."

@@ -1,0 +1,401 @@
+"""Read Markdown: CommonMark and GFM, and the marks that sites, books and editors add to them.
+
+markdown-it finds the blocks, with their lines, and the inline markup. The places in a line, and all that is not
+translated, are found and kept here, to the byte. Marks that CommonMark does not know are shown to it as its own of the
+same effect: a note as an item of a list, a formula as a comment.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from nmt.apps.documents.blocks import Block, Form, Item, Template
+from nmt.apps.documents.markup import Reader, dialect
+from nmt.apps.documents.plain import wrap
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.rules_inline import StateInline
+    from markdown_it.token import Token
+
+_MAX_NESTING = 60  # of lists, quotes and inline markup; what is deeper stays as it is
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+_FRONT_MATTER = re.compile(
+    r"\ufeff?(?:(---|\+\+\+)[ \t]*\r?\n(?=(?:(?!\1).*\n)*?[^\n]*[:=])(?:.*\r?\n)*?(?:\1|\.\.\.)"
+    r"|\{\r?\n(?:.*\r?\n)*?\})[ \t]*(?:\r?\n|\Z)"
+)
+_PREFIX = r"^(?P<prefix>(?:[ \t]|>|[-*+](?=[ \t])|\d{1,9}[.)](?=[ \t]))*)"
+_LINES = r"(?:(?!\n[ \t>]*\n).){0,3000}?"  # without a blank one
+# Code, formulas, and what fills templates, in lines of their own; of limited length, so that the time is.
+_REGION = re.compile(
+    _PREFIX
+    + r"(?:\{%-?[ \t]*(?P<liquid>raw|highlight|code\w*|mermaid|comment)\b.{0,20000}?"
+    + r"\{%-?[ \t]*end(?P=liquid)[ \t]*-?%\}"
+    + r"|\{\{[<%][ \t]*(?P<hugo>highlight|mermaid|code\w*|katex|math\w*)\b.{0,20000}?"
+    + r"\{\{[<%][ \t]*/[ \t]*(?P=hugo)[ \t]*[%>]\}\}"
+    + rf"|\\begin\{{(?P<environment>\w+\*?)\}}{_LINES}\\end\{{(?P=environment)\}}"
+    + rf"|\$\${_LINES}\$\$|\\\[[ \t]*\n{_LINES}\\\]|%%[ \t]*\n{_LINES}%%"
+    + rf"|\{{\{{[<%]{_LINES}[%>]\}}\}}|\{{%{_LINES}%\}}|\{{#{_LINES}#\}}|\{{/\*{_LINES}\*/\}}"
+    + r"|\{:[^{}\n]*\}|(?:import|export)[ \t][^\n]*(?:[ \t]from[ \t]+['\"][^\n]*|=[^\n]*)"
+    + r"|:{3,}[ \t]*[\w-]*(?:[ \t]*\{[^{}\n]*\})?|\[TOC\]|\[\[_?TOC_?\]\])[ \t;]*$",
+    re.DOTALL | re.MULTILINE,
+)
+_FENCE = re.compile(r"^[ \t>]*(?:```|~~~)", re.MULTILINE)
+_COMMENT = "<!-- -->"
+# Marks that open a line, with the marks of CommonMark that have the same effect on this line and those below.
+_OPENINGS = (
+    (re.compile(_PREFIX + r"(?<=[ \t])\[[ xX]\][ \t]+(?P<rest>```.*|~~~.*)"), ""),  # - [ ] ```
+    (re.compile(_PREFIX + r"(?<=>)[ \t]?\[!\w+\][-+]?[ \t]*(?P<rest>.*)"), "# "),  # > [!NOTE]
+    (re.compile(_PREFIX + r"(?:!!!|\?\?\?\+?)[ \t]+[^\"]*(?:\"(?P<rest>.*)\")?[ \t]*$"), "-   # "),  # !!! note "Title"
+    (re.compile(_PREFIX + r"===[!+]*[ \t]+\"(?P<rest>.*)\"[ \t]*$"), "-   # "),  # === "Tab"
+    (re.compile(_PREFIX + r":{3,}[ \t]*[\w-]+(?:\[(?=.*\]))?[ \t]*(?P<rest>.*?)\]?[ \t]*(?:\{[^{}\n]*\})?$"), "# "),
+    (re.compile(_PREFIX + r"(?:\[\^[^\]\s]+\]:[ \t]*|:[ \t]+)(?P<rest>.*)"), "-   "),  # footnotes, definitions
+)
+# Inline markup that CommonMark does not know; of limited length, so that the time for unclosed marks is.
+_KEPT = re.compile(
+    r"\$\$.{1,1000}?\$\$|\$(?=\S)(?!\$)(?P<math>[^$]{1,500}?)(?<=[^\s\\])\$(?!\d)|\\\((?=[^\n]*?\\\))(?P<paren>.{1,500}?)"
+    r"\\\)|\\\[(?=[^\n]*?(?:[\^=]|\\[a-zA-Z]))[^\n]{1,500}?\\\]|\\begin\{(\w+\*?)\}.{1,2000}?\\end\{\3\}"
+    r"|\{\{.{1,500}?\}\}|\{%.{1,500}?%\}|\{#[^{}\n]*?#\}|\[\^[^\]\s]+\](?!\()|\[-?@[^\[\]]{1,200}\](?![(\[])"
+    r"|(?<![\w:]):[a-z][\w+-]*:(?![\w:])|\+\+[\w+-]+\+\+"
+    r"|<(code|kbd|math|pre|samp|script|style|svg|textarea|template|var)\b[^>]{0,500}>.{0,2000}?</\4[ \t]*>"
+    r"|(?P<hidden><!--(?:-?>|.{0,1000}?-->)|\{/\*.{0,500}?\*/\}|%%[^%]{1,500}%%"
+    r"|\{:?[ \t]*(?:[#.][\w:-]+|-|[\w-]+=(?:\"[^\"]*\"|[^\s{}\"]+))"
+    r"(?:[ \t]+(?:[#.][\w:-]+|[\w-]+=(?:\"[^\"]*\"|[^\s{}\"]+)))*[ \t]*\})",
+    re.DOTALL,
+)
+_PROSE = re.compile(r"[^\W\d_]{3,}[ \t\n]+[^\W\d_]{3,}")  # two words, which formulas without commands do not have
+_PRICE = re.compile(r"\d[\d.,]*\s")
+_FORMULA = re.compile(r"[\\_^={}]")
+# Links of wikis, highlighted text, links whose labels other files define: the marks stay around the text between them.
+_AROUND = re.compile(
+    r"(?P<open>!?\[\[[^\[\]|\n]+\\?\||==(?=[^\s=]))(?P<text>[^\[\]=\n]+)(?P<close>\]\]|(?<=\S)==)"
+    r"|(?P<link>\[)(?P<name>[^\[\]]+)(?P<label>\]\[[\w:/.-]*[:/.-][\w:/.-]*\])"
+)
+_WIKI_LINK = re.compile(r"!?\[\[([^\[\]|\n]+)\]\]")
+_TASK = re.compile(r"\[[ xX]\][ \t]+")
+_HARD_BREAK = re.compile(r"(?:[ \t]*\\|[ \t]{2,})$")
+_STARTS = r"#{1,6}(?=\s|$)|[-+*](?=\s|$)|>|=+\s*$|-+\s*$|~~~|```|[|:]"
+_OPENS_BLOCK = re.compile(rf"{_STARTS}|\d{{1,9}}[.)](?=\s|$)|<[A-Za-z/!?]|!!!|\[[^\]]*\]:|\$\$|\{{[%{{:]|[*_-]{{3,}}")
+_START = re.compile(rf"\A(?:(?={_STARTS})|(\d{{1,9}})(?=[.)](?:\s|$)))")
+_SPECIAL = re.compile(
+    r"(?P<kept>https?://[^\s<>]+|\s\*+(?=\s))|\\(?=[!-/:-@\[-`{-~]|\Z)|`|\*|(?<![^\W_])_|_(?![^\W_])|~(?=~)|<(?=[A-Za-z/!?])"
+    r"|&(?=#?\w{1,31};)|\](?=[(\[:])|\[(?=\^)|!\Z"
+)
+_BRACKETS = re.compile(rf"{_SPECIAL.pattern}|[\[\]]")
+_OPEN, _CLOSE = "\x01", "\x02"  # before the marks of emphasis, while a block is written
+_MARKED = re.compile(rf"([{_OPEN}{_CLOSE}])(\*\*|__|~~|\*|_)")
+_ELEMENTS = {"**": "strong", "__": "strong", "*": "em", "_": "em", "~~": "del"}
+_EMPHASIS = ("em", "strong", "s")
+
+
+def read_markdown(text: str, template: Template) -> None:
+    """Read Markdown; code, formulas, addresses and the front matter stay."""
+    _Markdown(text, template).read()
+
+
+class _Markdown:
+    """A text in Markdown that is being read into a template."""
+
+    def __init__(self, text: str, template: Template):
+        self._text, self._template = text, template
+        self._lines: list[str] = _LINE.findall(text)
+        self._env: dict[str, Any] = {}
+        self._at = 0  # of `text`: what is before it is written
+        self._written = list[str]()
+        self._starts = [0]  # of the lines, in `text`
+        for line in self._lines:
+            self._starts.append(self._starts[-1] + len(line))
+
+    def read(self) -> None:
+        """Find the blocks and set the text of the template."""
+        tokens = _parser().parse(_as_commonmark(self._text), self._env)
+        row, cell_at = -1, 0
+        for number, token in enumerate(tokens):
+            if token.map is None or token.type not in ("inline", "html_block"):
+                continue
+            first = token.map[0]
+            if token.type == "html_block":
+                self._read_html(token)
+            elif tokens[number - 1].type in ("td_open", "th_open"):
+                cell_at = cell_at if first == row else self._starts[first]
+                row, cell_at = first, self._read_cell(token.content, first, cell_at)
+            else:
+                self._read_lines(token, is_item=tokens[number - 2].type == "list_item_open")
+        self._template.text = "".join(self._written) + self._text[self._at :]
+
+    def _write(self, start: int, end: int, written: str) -> None:
+        """Write instead of the text from `start` to `end`."""
+        self._written += [self._text[self._at : start], written]
+        self._at = end
+
+    def _place(self, number: int, content: str) -> tuple[int, int] | None:
+        """Return where in the text a line is, without its marks; None if it is not in the line of this number."""
+        content = content.strip()
+        at = self._lines[number].rfind(content)
+        start = self._starts[number] + at
+        return (start, start + len(content)) if content and at >= 0 and start >= self._at else None
+
+    def _read_html(self, token: Token) -> None:
+        numbers = range(*token.map or ())
+        places = [self._place(*line) for line in zip(numbers, token.content.splitlines(), strict=False)]
+        found = [place for place in places if place]
+        if not found or places[0] is None or len(found) < sum(1 for line in token.content.splitlines() if line.strip()):
+            return  # a formula, for example
+        starts = [self._starts[number] for number in numbers]
+        is_quoted = any(
+            self._text[start : place[0]].strip() for start, place in zip(starts[1:], places[1:], strict=False) if place
+        )
+        is_raw = re.match(r"<(?:script|pre|style|textarea|[!?])", token.content.lstrip(), re.IGNORECASE)
+        if not is_quoted:
+            found = [(found[0][0], found[-1][1])]
+        elif is_raw:
+            return
+        for start, end in found:
+            Reader(self._text[start:end], dialect("html"), self._template)
+            self._write(start, end, self._template.text)
+
+    def _read_cell(self, content: str, number: int, at: int) -> int:
+        """Read a cell of a table, and return where its row goes on."""
+        end = self._starts[number + 1]
+        written = next((each for each in (content, content.replace("|", r"\|")) if each in self._text[at:end]), "")
+        if not written:
+            return at
+        start = self._text.index(written, at)
+        form = Form(self._escape(content), lambda written: self._finished(written, content).replace("|", r"\|"))
+        block = Block(_items(self._inline(content)), written, form, line=number + 1)
+        self._write(start, start + len(written), self._template.hole(block))
+        return start + len(written)
+
+    def _read_lines(self, token: Token, *, is_item: bool) -> None:
+        """Read a paragraph or a heading; a hard line break outside of markup divides it."""
+        first = (token.map or [0])[0]
+        content = token.content.split("\n")
+        task = _TASK.match(content[0]) if is_item else None
+        content[0] = content[0][task.end() :] if task else content[0]
+        tokens = self._inline("\n".join(content))
+        breaks = list(_hard_breaks(tokens))
+        start = 0
+        for end in [*breaks, len(content)]:
+            lines = content[start:end]
+            lines[-1] = _HARD_BREAK.sub("", lines[-1]) if end < len(content) else lines[-1]
+            places = [self._place(first + start + number, line) for number, line in enumerate(lines)]
+            found = [place for place in places if place]
+            if len(found) == len(places):
+                parts = self._inline("\n".join(lines)) if breaks else tokens
+                self._add("\n".join(lines), parts, found, first + start)
+            start = end
+
+    def _add(self, content: str, tokens: Sequence[Token], places: list[tuple[int, int]], number: int) -> None:
+        start, end = places[0][0], places[-1][1]
+        first, *others = (self._text[self._starts[number + i] : place[0]] for i, place in enumerate(places[:2]))
+        other = others[0] if others else re.sub(r"[^>\s]", " ", first)
+        width = max(len(line.rstrip()) for line in self._lines[number : number + len(places)])
+        line_end = re.search(r"[\r\n]*\Z", self._lines[number])
+
+        def finish(written: str) -> str:
+            written = self._finished(written, content)
+            lines = wrap(written, first, other, width, _OPENS_BLOCK) if others else written
+            return lines.replace("\n", line_end[0] or "\n" if line_end else "\n")
+
+        items = _items(tokens, f"\\\n{other}")
+        block = Block(items, self._text[start:end], Form(self._escape(content), finish), line=number + 1)
+        self._write(start, end, self._template.hole(block))
+
+    def _escape(self, source: str) -> Callable[[str], str]:
+        """Return a function that writes a text of a block so that none of it is read as a mark."""
+        special = _BRACKETS if self._env.get("references") or re.search(r"\\[\[\]]", source) else _SPECIAL
+        return lambda text: special.sub(lambda found: found[0] if found["kept"] else "\\" + found[0], text)
+
+    def _finished(self, written: str, source: str) -> str:
+        """Return a block as it is written, with elements of HTML where marks of emphasis would not be read as such.
+
+        So it is between letters of languages without spaces: a mark after punctuation does not end what it began.
+        """
+        written = re.sub(r"(?<=\s)(#+)$", r"\\\1", written.strip(" \t"))
+        written = re.sub(r"(?<!\\)((?:\\\\)*)\\!(?!\[)", r"\1!", written)
+        if not _START.match(source):
+            written = _START.sub(r"\1\\", written)
+        marks = _MARKED.findall(written)
+        if not marks:
+            return written
+        plain = _MARKED.sub(r"\2", written)
+        emphasis = [token for token in _all(self._inline(plain)) if token.type.partition("_")[0] in _EMPHASIS]
+        if [(token.nesting > 0, token.markup) for token in emphasis] == [(side == _OPEN, mark) for side, mark in marks]:
+            return plain
+        return _MARKED.sub(lambda mark: f"<{'/' * (mark[1] == _CLOSE)}{_ELEMENTS[mark[2]]}>", written)
+
+    def _inline(self, content: str) -> list[Token]:
+        parser = _parser()
+        return parser.inline.parse(content, parser, self._env, [])
+
+
+def _as_commonmark(text: str) -> str:
+    """Return a text of as many lines, with marks of CommonMark of the same effect instead of those it does not know."""
+
+    def as_comment(found: re.Match[str]) -> str:
+        if len(_FENCE.findall(found[0])) % 2:
+            return found[0]
+        prefix, lines = found["prefix"], found[0].count("\n")
+        middle = re.sub(r"[^> \t]", " ", prefix)
+        return prefix + (f"<!--{f'{chr(10)}{middle}x' * (lines - 1)}\n{middle}-->" if lines else _COMMENT)
+
+    front = _FRONT_MATTER.match(text)
+    if front:
+        text = "".join("\n" for _ in _LINE.findall(front[0])) + text[front.end() :]
+    text = re.sub(r"\r\n?", "\n", text)
+    text = _REGION.sub(as_comment, text)
+    written = []
+    for line in text.split("\n"):
+        for opening, mark in _OPENINGS if re.search(r"[]!?=:]", line) else ():
+            if found := opening.match(line):
+                rest = found["rest"]
+                line = found["prefix"] + (f"{mark}{rest}" if rest else f"{mark.rstrip('# ')}   {_COMMENT}")
+                break
+        written.append(line)
+    return "\n".join(written)
+
+
+def _hard_breaks(tokens: Sequence[Token]) -> Iterator[int]:
+    """Yield the numbers of the lines that begin after hard line breaks outside of markup."""
+    number = 0
+    for token in tokens:
+        number += token.type in ("softbreak", "hardbreak") or token.meta.get("written", token.content).count("\n")
+        if token.type == "hardbreak" and not token.level:
+            yield number
+
+
+@cache
+def _parser() -> MarkdownIt:
+    from markdown_it import MarkdownIt, rules_inline
+
+    parser = MarkdownIt("commonmark", {"maxNesting": _MAX_NESTING}).enable(["table", "strikethrough"])
+    parser.core.ruler.enableOnly(["normalize", "block"])
+    parser.inline.ruler.before("newline", "kept", _keep)
+    parser.inline.ruler.after("image", "around", _keep_around)
+    for name, rule in (("link", rules_inline.link), ("image", rules_inline.image)):
+        parser.inline.ruler.at(name, _with_marks(rule, len(name) - 4))
+    for name, rule in (("backticks", rules_inline.backtick), ("autolink", rules_inline.autolink)):
+        parser.inline.ruler.at(name, _whole(rule))
+    return parser
+
+
+_Rule = Callable[["StateInline", bool], bool]
+
+
+def _whole(rule: _Rule) -> _Rule:
+    """Return a rule whose tokens are one, which stays as it is written."""
+
+    def whole(state: StateInline, silent: bool) -> bool:
+        start, count = state.pos, len(state.tokens)
+        is_found = rule(state, silent)
+        added = [token for token in state.tokens[count:] if token.type in ("code_inline", "link_open")]
+        if is_found and added:
+            for token in state.tokens[state.tokens.index(added[0], count) :]:
+                token.type, token.content, token.nesting = "text", "", 0
+            added[0].type, added[0].content = "kept", state.src[start : state.pos]
+        return is_found
+
+    return whole
+
+
+def _with_marks(rule: _Rule, num_marks: int) -> _Rule:
+    """Return a rule for links or images that also tells how the end of one is written."""
+
+    def with_marks(state: StateInline, silent: bool) -> bool:
+        start = state.pos
+        is_found = rule(state, silent)
+        if is_found and not silent:
+            opened = start + num_marks
+            end = state.md.helpers.parseLinkLabel(state, opened, not num_marks)
+            close = state.src[end : state.pos]
+            if close in ("]", "][]"):  # the text is the name of the link, too
+                close = f"][{state.src[opened + 1 : end]}]"
+            state.tokens[-1].meta["close"] = close
+            state.tokens[-1].meta["written"] = state.src[start : state.pos] if num_marks else close
+        return is_found
+
+    return with_marks
+
+
+def _keep(state: StateInline, silent: bool) -> bool:
+    """Read inline markup that CommonMark does not know."""
+    if state.src[state.pos] not in "$\\{[<%:+":
+        return False
+    found = _KEPT.match(state.src, state.pos, state.posMax)
+    if found:
+        formula = found["math"] or found["paren"] or ""
+        if (_PROSE.search(formula) or _PRICE.match(formula)) and not _FORMULA.search(formula):
+            return False
+        if not silent:
+            token = state.push("kept", "", 0)
+            token.content, token.hidden = found[0], found["hidden"] is not None
+    else:
+        return False
+    state.pos = found.end()
+    return True
+
+
+def _keep_around(state: StateInline, silent: bool) -> bool:
+    """Read marks around a text that CommonMark does not know."""
+    if state.src[state.pos] not in "![=":
+        return False
+    found = _WIKI_LINK.match(state.src, state.pos, state.posMax)
+    if found and not state.env.get("references"):
+        if not silent:
+            state.push("kept", "", 0).content = found[0]
+    elif found := _AROUND.match(state.src, state.pos, state.posMax):
+        start, text, close = (part for part in found.groups() if part is not None)
+        if (close == "==") != (start == "=="):
+            return False
+        if not silent:
+            token = state.push("around", "", 0)
+            token.meta = {"open": start, "close": close, "written": found[0]}
+            token.children = state.md.inline.parse(text, state.md, state.env, [])
+    else:
+        return False
+    state.pos = found.end()
+    return True
+
+
+def _items(tokens: Sequence[Token], line_break: str = "\\\n") -> list[Item]:
+    """Return the text and the inline markup that tokens stand for."""
+    items = list[Item]()
+    for token in tokens:
+        kind, _, side = token.type.rpartition("_")
+        if token.type in ("text", "text_special"):
+            items.append(Item(token.content))
+        elif token.type == "softbreak":
+            items.append(Item("\n"))
+        elif token.type == "hardbreak":
+            items.append(Item(line_break, "!"))
+        elif token.type in ("image", "around"):
+            start = token.meta.get("open", "![")
+            inner = _items(token.children or [], line_break)
+            items += [Item(start, start), *inner, Item(token.meta["close"], "/" + start)]
+        elif kind in _EMPHASIS:
+            is_open = side == "open"
+            items.append(Item((_OPEN if is_open else _CLOSE) + token.markup, ("" if is_open else "/") + token.markup))
+        elif kind == "link":
+            items.append(Item("[", "[") if side == "open" else Item(token.meta["close"].replace("\n", " "), "/["))
+        else:
+            items.append(_markup(token))
+    return items
+
+
+def _markup(token: Token) -> Item:
+    written = token.content.replace("\n", " ")
+    tag = re.match(r"<(/?)([A-Za-z][\w-]*)", written) if token.type == "html_inline" else None
+    if tag is None:
+        return Item(written, "!", is_hidden=token.hidden)
+    name = tag[2].lower()
+    is_alone = written.endswith("/>") or name in dialect("html").void
+    return Item(written, "!" if is_alone else tag[1] + name)
+
+
+def _all(tokens: Sequence[Token]) -> Iterator[Token]:
+    for token in tokens:
+        yield token
+        yield from _all(token.children or [])

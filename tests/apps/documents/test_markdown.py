@@ -1,0 +1,146 @@
+"""Markdown as CommonMark, GFM, sites and editors write it: marks, code and addresses stay, and all prose is found."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+from markdown_it import MarkdownIt
+
+from nmt.apps.documents.formats import read_document
+from tests.apps.documents.written import capitals, in_capitals, unchanged
+
+
+def translated(text: str) -> str:
+    """Return a text in capitals, after a check that the identity changes nothing."""
+    assert unchanged(text.encode(), "a.md").decode() == text
+    return capitals(text.encode(), "a.md").decode()
+
+
+BLOCKS = {
+    "code in an item of an ordered list": "1. ```sh\n   a\n   ```\n2. b\n\nc\n",
+    "with a bracket": "1) ~~~\n   a\n   ~~~\n\nc\n",
+    "in a task": "- [ ] ```\n  a\n  ```\n\nc\n",
+    "in a note": "b[^1]\n\n[^1]: ```\n    a\n    ```\n\nc\n",
+    "a formula in an item": "1. $$\n   a\n   $$\n2. b\n\nc\n",
+    "in a quote in a list": "- > ```\n  > a\n  > ```\n\nc\n",
+    "indented code in an item": "- b\n\n      a\n\nc\n",
+    "an empty item": "-\n\n      a\n\nc\n",
+    "a script with a blank line": "<script>\na\n\na\n</script>\n\nc\n",
+    "preformatted text with a blank line": "<pre>\na\n\na\n</pre>\n\nc\n",
+    "a style in a quote": "> <style>\n> a\n> </style>\n\nc\n",
+    "front matter": "---\ntitle: a\n---\n\nc\n",
+    "front matter in TOML": '+++\ntitle = "a"\n+++\n\nc\n',
+    "front matter in JSON": '{\n  "title": "a"\n}\n\nc\n',
+    "a shortcode": '{{< figure src="a.png" >}}\n\nc\n\n{{% notice a %}}\nb\n{{% /notice %}}\n',
+    "a shortcode with code": "{{< highlight a >}}\na\n\na\n{{< /highlight >}}\n\nc\n",
+    "Liquid": "{% include a.html %}\n\nc\n\n{% highlight a %}\na\n{% endhighlight %}\n\nb\n",
+    "attributes of a paragraph": "c\n{: .a #a }\n\nb\n",
+    "a reference": '[a]: <a a> "a"\n\nc\n',
+    "MDX": 'import A from "a"\n\n{/* a */}\n\nc\n',
+    "containers": "::: {.callout-a}\nc\n:::\n\n:::a\nb\n:::\n",
+    "a comment of Obsidian": "%%\na\n%%\n\nc\n",
+    "a formula with an environment": "\\begin{align}\na\n\\end{align}\n\nc\n",
+}
+
+
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+@pytest.mark.parametrize("kind", BLOCKS)
+def test_what_is_no_prose_stays_and_all_prose_behind_it_is_translated(kind, line_end):
+    text = BLOCKS[kind].replace("\n", line_end)
+    assert translated(text) == re.sub(r"\b[bc]\b", lambda word: word[0].upper(), text)
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("> [!NOTE]\n> a\n> b\n", "> [!NOTE]\n> A\n> B\n"),
+        ("> [!TIP]- a b\n> c\n", "> [!TIP]- A B\n> C\n"),
+        ('!!! note "a b"\n    c\n\n    d\n\ne\n', '!!! note "A B"\n    C\n\n    D\n\nE\n'),
+        ("??? warning\n\n    a\n", "??? warning\n\n    A\n"),
+        ('=== "a b"\n\n    c\n', '=== "A B"\n\n    C\n'),
+        (":::note a b\nc\n:::\n", ":::note A B\nC\n:::\n"),
+        (":::tip[a b]\nc\n:::\n", ":::tip[A B]\nC\n:::\n"),
+        ("a\n: b\n: c\n", "A\n: B\n: C\n"),
+        ("[^1]: a\n\n    b\n", "[^1]: A\n\n    B\n"),
+        ("## a {#b .c}\n", "## A {#b .c}\n"),
+        ("![a](b.png){width=50%}\n", "![A](b.png){width=50%}\n"),
+        ("a $b_1$ c \\(d^2\\) e $f$\n", "A $b_1$ C \\(d^2\\) E $f$\n"),
+        ("for $5 and $6, or 7$\n", "FOR $5 AND $6, OR 7$\n"),
+        ("a {{ b }} {% c %} d\n", "A {{ b }} {% c %} D\n"),
+        ("[[a]] b [[c|d e]] ==f g==\n", "[[a]] B [[c|D E]] ==F G==\n"),
+        ("a [@b2020] c :smile: d\n", "A [@b2020] C :smile: D\n"),
+        ("press <kbd>a</kbd> b\n", "PRESS <kbd>a</kbd> B\n"),
+        ("a [b](<c d> 'e') f\n", "A [B](<c d> 'e') F\n"),
+        ("a [b][c.d] e\n", "A [B][c.d] E\n"),
+        ("a [b] c [d][] ![e]\n\n[b]: x\n[d]: y\n[e]: z\n", "A [B][b] C [D][d] ![E][e]\n\n[b]: x\n[d]: y\n[e]: z\n"),
+        ("*a*b un*c*d **e f**\n", "*A*B UN*C*D **E F**\n"),
+        ("&copy; a \\* b\n", "© A * B\n"),
+        ("1986\\. a\n", "1986\\. A\n"),
+        ("a  \nb\\\nc\n", "A  \nB\\\nC\n"),
+        ("| a | b \\| `c\\|` |\n|---|---|\n| d | |\n| | e |\n", "| A | B \\| `c\\|` |\n|---|---|\n| D | |\n| | E |\n"),
+        ("- [x] a\n- [ ] b\n", "- [x] A\n- [ ] B\n"),
+        ("<div>\na <b>b</b>\n\nc\n</div>\n", "<div>\nA <b>B</b>\n\nC\n</div>\n"),
+    ],
+)
+def test_marks_stay_around_the_text_that_people_read(text, written):
+    if text.startswith(("| a", "> [!NOTE]")):  # cells of code, and lines that are joined
+        written = written.replace("`c|`", "`c|`")
+    assert translated(text) == written
+
+
+@pytest.mark.parametrize("text", ["# a", "> a", "- a", "+ a", "1. a", "===", "---", "~~~", "#a", "| a"])
+def test_a_translation_that_looks_like_a_mark_is_not_one(text):
+    document = read_document(b"x y\n", "a.md")
+    written = document.save([document.blocks[0].from_texts([text])]).decode()
+    assert "<p>" in MarkdownIt("commonmark").enable("table").render(written)
+    assert read_document(written.encode(), "a.md").blocks[0].plain() == text
+
+
+def test_emphasis_that_no_reader_would_see_between_ideographs_is_written_as_elements():
+    document = read_document(b"a **note:** b *c* d\n", "a.md")
+    written = document.save([document.blocks[0].from_marks("甲{h0}注意：{h1}乙{h2}丙{h3}丁")]).decode()
+    assert "<strong>注意：</strong>" in MarkdownIt("commonmark").render(written)
+    assert document.save([document.blocks[0].from_marks("A {h0}N:{h1} B {h2}C{h3} D")]) == b"A **N:** B *C* D\n"
+
+
+PIECES = [
+    "a *b* c",
+    "- d",
+    "  e `f`",
+    "> g",
+    "",
+    "    h",
+    "```",
+    "1. i",
+    "# j",
+    "| k | l |",
+    "|---|---|",
+    "[m]: n",
+    "$$",
+]
+
+
+def test_any_order_of_lines_keeps_its_structure():
+    """The second opinion: what markdown-it renders of the translation is what it renders of the source, in capitals."""
+    render = MarkdownIt("commonmark").enable("table").render
+    for first in range(len(PIECES)):
+        for step in range(1, len(PIECES)):
+            text = "\n".join(PIECES[(first + step * n) % len(PIECES)] for n in range(7)) + "\n"
+            if "$$" in text:
+                assert unchanged(text.encode(), "a.md").decode() == text
+                continue
+            written = translated(text)
+            kinds = [render(each).upper().split() for each in (text, written)]
+            assert kinds[0] == kinds[1], text
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 9000, "![" * 5000, "> " * 5000, "- " * 5000, "{% raw %}\n" * 4000, "$$ a\n" * 4000, "**a*" * 9000]
+)
+def test_the_time_for_marks_that_do_not_end_grows_with_their_number(text):
+    started = time.process_time()
+    document = read_document(text.encode(), "a.md")
+    document.save([in_capitals(block) for block in document.blocks])
+    assert time.process_time() - started < 8
