@@ -80,7 +80,7 @@ def _describe_hf(folder: HfFolder) -> ModelInfo:
         kind=f"Hugging Face folder ({hf.name})",
         languages=languages,
         megabytes=_megabytes(
-            folder.weights_file(), *(folder.path / name for name in {*hf.tokenizer_files, "vocab.json"})
+            *folder.weights_files(), *(folder.path / name for name in {*hf.tokenizer_files, "vocab.json"})
         ),
         parameters=sum(map(math.prod, shapes.values())),
         architecture=_architecture(config),

@@ -12,9 +12,10 @@ import stat
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, RootModel, ValidationError, model_validator
 
-from nmt.base.errors import RunError
+from nmt.artifacts.hub import HubModel
+from nmt.base.errors import NmtError, RunError
 from nmt.base.files import read_json_object
 from nmt.config.base import Count, Rate, first_fault
 from nmt.config.model import ModelConfig, NumLayers
@@ -26,6 +27,18 @@ ACTIVATIONS = {"swish": "silu", "silu": "silu", "relu": "relu", "gelu": "gelu"}
 """Values of `activation_function`, with those of nmt's `model.activation`."""
 
 NOT_IMPORTED = "nmt imports folders with a config.json whose model_type is marian (OPUS-MT) or m2m_100 (M2M-100, NLLB)"
+
+_COPY_TOKENIZER = "transformers 5 does not save it: copy it from the folder of the model that this one was made of"
+_OTHER_FOLDERS = {
+    "adapter_config.json": "it has an adapter (LoRA): merge it with peft's merge_and_unload(), save that, import it",
+    "config.yaml": "it is a run of nmt: nmt translate --model FOLDER",
+    "export.json": "it is an export for CTranslate2; give the run or the folder that it was made of",
+    "tf_model.h5": "its weights are for TensorFlow; nmt reads model.safetensors and pytorch_model.bin",
+    "flax_model.msgpack": "its weights are for Flax; nmt reads model.safetensors and pytorch_model.bin",
+}
+"""What to do with a folder that has a file of this name, but no model that can be imported."""
+
+_NESTED = ("*/config.json", "snapshots/*/config.json")  # a trainer's checkpoints, the cache of the hub
 
 Kind = TypeVar("Kind", bound=BaseModel)
 TokenId = Annotated[int, Field(ge=0, lt=1 << 24)]
@@ -145,12 +158,28 @@ class AddedToken(BaseModel):
 
     content: str
     id: int = -1  # in tokenizer.json
+    special: bool = False
+    single_word: bool = False
+    lstrip: bool = False
+    rstrip: bool = False
+
+
+class AddedIds(RootModel[dict[str, int]]):
+    """The contents of added_tokens.json."""
+
+    root: dict[str, int] = {}
 
 
 class FastTokenizer(BaseModel):
     """The part of tokenizer.json that nmt reads."""
 
     added_tokens: tuple[AddedToken, ...] = ()
+
+
+class ShardIndex(BaseModel):
+    """The part of an index that names the file of each tensor."""
+
+    weight_map: dict[str, str]
 
 
 class TokenizerSettings(BaseModel):
@@ -181,6 +210,7 @@ class HfFolder:
         self.target_spm = path / "target.spm"
         self.joint_spm = path / "sentencepiece.bpe.model"
         self.fast_tokenizer_file = path / "tokenizer.json"
+        self.added_tokens_file = path / "added_tokens.json"
         self.safetensors = path / "model.safetensors"
         self.pickled = path / "pytorch_model.bin"
         self.card = path / "README.md"
@@ -188,23 +218,39 @@ class HfFolder:
     def check(self) -> HfConfig:
         """Return the configuration. RunError unless the folder has its architecture's files, as regular files."""
         if not self.path.is_dir():
-            raise RunError("no such folder", path=self.path, hint=NOT_IMPORTED)
+            raise RunError("no such folder", path=self.path, hint=_advice_for_name(str(self.path)))
         for path in (value for name, value in vars(self).items() if name != "path"):
-            if os.path.lexists(path) and not stat.S_ISREG(path.lstat().st_mode):
-                hint = "files must not be links: `hf download NAME --local-dir FOLDER` writes plain files"
-                raise RunError("a link, or not a regular file", path=path, hint=hint)
+            _refuse_links(path)
         if not self.config_file.exists():
-            raise RunError("not a Hugging Face folder of a model: it has no config.json", path=self.path)
+            message = "not a Hugging Face folder of a model: it has no config.json"
+            raise RunError(message, path=self.path, hint=self._what_it_is())
         config = self.config()
-        for name in (*config.tokenizer_files, self.weights_file().name):
-            if not (self.path / name).exists():
-                message = f"not a Hugging Face folder of a model of {config.name}: it has no {name}"
-                raise RunError(message, path=self.path)
+        for path in (*(self.path / name for name in config.tokenizer_files), *self.weights_files()):
+            _refuse_links(path)
+            if not path.exists():
+                message = f"not a Hugging Face folder of a model of {config.name}: it has no {path.name}"
+                hint = _COPY_TOKENIZER if path == self.joint_spm else self._what_it_is()
+                raise RunError(message, path=self.path, hint=hint)
         return config
 
-    def weights_file(self) -> Path:
-        """Return the path of the weights: model.safetensors, else pytorch_model.bin."""
-        return self.pickled if os.path.lexists(self.pickled) and not self.safetensors.exists() else self.safetensors
+    def _what_it_is(self) -> str:
+        """Return what to do with a folder without config.json or weights, by the files that it does have."""
+        advice = [advice for name, advice in _OTHER_FOLDERS.items() if (self.path / name).exists()]
+        nested = [f"did you mean {found.parent}?" for name in _NESTED for found in sorted(self.path.glob(name))]
+        return [*advice, *reversed(nested), NOT_IMPORTED][0]
+
+    def weights_files(self) -> list[Path]:
+        """Return the paths of the weights: those of safetensors, else of pickles; several if an index lists them."""
+        for whole in (self.safetensors, self.pickled):
+            index = whole.with_name(f"{whole.name}.index.json")
+            if os.path.lexists(whole):
+                return [whole]
+            if index.exists():
+                names = set(_validated(ShardIndex, self.read_json(index), index).weight_map.values())
+                if any(name != Path(name).name for name in names):
+                    raise RunError("its weight_map names files that are not in this folder", path=index)
+                return [self.path / name for name in sorted(names)]
+        return [self.safetensors]
 
     def config(self) -> HfConfig:
         """Read config.json. RunError if it is damaged, or nmt does not support the model."""
@@ -223,25 +269,44 @@ class HfFolder:
         """Read tokenizer_config.json, if there is one."""
         return self._read_if_there(TokenizerSettings, self.tokenizer_file)
 
-    def fast_tokenizer(self) -> FastTokenizer:
-        """Read tokenizer.json, if there is one."""
-        return self._read_if_there(FastTokenizer, self.fast_tokenizer_file)
+    def added_tokens(self) -> dict[int, AddedToken]:
+        """Return the tokens that were added to the SentencePiece model, special ones too, by id."""
+        ids = self._read_if_there(AddedIds, self.added_tokens_file).root
+        fast = self._read_if_there(FastTokenizer, self.fast_tokenizer_file).added_tokens
+        found = {number: AddedToken(content=token) for token, number in ids.items()}
+        return found | {token.id: token for token in fast} | self.tokenizer_settings().added_tokens_decoder
 
     def _read_if_there(self, kind: type[Kind], path: Path) -> Kind:
         return _validated(kind, self.read_json(path), path) if path.exists() else kind()
 
-    def vocabulary(self, path: Path, size: int) -> dict[str, int]:
-        """Read a vocabulary: tokens with the ids 0 to `size` - 1, each once. RunError if it is invalid."""
+    def vocabulary(self, path: Path) -> dict[str, int]:
+        """Read a vocabulary: tokens with the ids from 0 on, each once. RunError if it is invalid."""
         values = self.read_json(path)
         if not all(type(number) is int for number in values.values()):
             raise RunError("not a vocabulary: an id is not a whole number", path=path)
-        if sorted(values.values()) != list(range(size)):
-            raise RunError(f"the {len(values):,} ids are not 0 to {size - 1:,}, as config.json says", path=path)
+        if sorted(values.values()) != list(range(len(values))):
+            raise RunError(f"the {len(values):,} ids are not 0 to {len(values) - 1:,}", path=path)
         return values
 
     def read_json(self, path: Path) -> dict[str, Any]:
         """Read a JSON object. RunError if the file is missing, damaged, too large, or not an object."""
         return read_json_object(path, MAX_JSON_BYTES)
+
+
+def _refuse_links(path: Path) -> None:
+    """Raise RunError if there is something at `path` that is not a regular file."""
+    if os.path.lexists(path) and not stat.S_ISREG(path.lstat().st_mode):
+        hint = "files must not be links: `hf download NAME --local-dir FOLDER` writes plain files"
+        raise RunError("a link, or not a regular file", path=path, hint=hint)
+
+
+def _advice_for_name(text: str) -> str:
+    """Return what to do about a folder that does not exist: perhaps `text` is a model on the hub."""
+    try:
+        repository = HubModel.parse(text).repository
+    except NmtError:
+        return NOT_IMPORTED
+    return f"if this is a model on the hub, copy it: hf download {repository} --local-dir FOLDER, then import FOLDER"
 
 
 def _validated(kind: type[Kind], values: dict[str, Any], path: Path) -> Kind:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +20,7 @@ from nmt.base.languages import LANGUAGE_TAG, language_tag
 from nmt.base.special_tokens import BOS_ID
 from nmt.config.corpora import symbol_error
 from nmt.data.tokens.sentencepiece_model import (
+    ADDED_SCORE,
     BYTE,
     CONTROL,
     NORMAL,
@@ -34,6 +35,9 @@ from nmt.data.tokens.sentencepiece_model import (
 from nmt.data.tokens.tokenizer import MAX_MODEL_BYTES, Tokenizer, TokenizerPair
 
 _TAG = re.compile(r">>([A-Za-z0-9][A-Za-z0-9_-]{0,99})<<")
+_MASK = "<mask>"  # of NLLB's pretraining, in no text
+_UNUSED_ROW = "<unused "  # begins the names of rows without a token
+
 SEGMENTED = (NORMAL, USER_DEFINED, BYTE)
 
 
@@ -66,7 +70,7 @@ class Specials(NamedTuple):
 def read_vocabularies(folder: HfFolder, config: HfConfig) -> HfVocabularies:
     """Read both sides. RunError or DataError if a file is damaged, or the files do not match."""
     separate = folder.tokenizer_settings().separate_vocabs
-    src_vocab, tgt_vocab = _read_vocabs(folder, config, separate)
+    src_vocab, tgt_vocab, added = _read_vocabs(folder, config, separate)
     src_specials, tgt_specials = _specials(folder, config, src_vocab, tgt_vocab)
     src_pieces, tgt_pieces = (read_spm(path) for path in (folder.source_spm, folder.target_spm))
 
@@ -80,7 +84,7 @@ def read_vocabularies(folder: HfFolder, config: HfConfig) -> HfVocabularies:
     else:
         src = tgt = in_order(src_names, tgt_specials, [*dict.fromkeys(missing + missing_bytes)], folder.vocab_file)
 
-    known_src = {piece.text: piece for piece in src_pieces if piece.type in SEGMENTED}
+    known_src = {piece.text: piece for piece in (*src_pieces, *added) if piece.type in SEGMENTED}
     src_tokenizer = make_tokenizer(folder.source_spm, src, known_src, UNUSED)
     own_tokens = src.tokens[len(SPECIAL_TOKENS) :]
     has_others = any(token not in known_src and not LANGUAGE_TAG.fullmatch(token) for token in own_tokens)
@@ -89,7 +93,9 @@ def read_vocabularies(folder: HfFolder, config: HfConfig) -> HfVocabularies:
         raise DataError("a BPE model whose tokens differ from vocab.json", path=folder.source_spm, hint=hint)
 
     muted = {tgt.tokens[number] for number in tgt.muted}
-    known_tgt = {p.text: p for p in tgt_pieces if p.type == BYTE or (p.type in SEGMENTED and p.text not in muted)}
+    known_tgt = {
+        p.text: p for p in (*tgt_pieces, *added) if p.type == BYTE or (p.type in SEGMENTED and p.text not in muted)
+    }
     tgt_tokenizer = make_tokenizer(folder.target_spm, tgt, known_tgt, UNUSED)
 
     own_tags = [match[1] for p in src_pieces if p.type == USER_DEFINED and (match := LANGUAGE_TAG.fullmatch(p.text))]
@@ -97,17 +103,49 @@ def read_vocabularies(folder: HfFolder, config: HfConfig) -> HfVocabularies:
     return HfVocabularies(TokenizerPair(src_tokenizer, tgt_tokenizer, joint=not separate), src, tgt, languages)
 
 
-def _read_vocabs(folder: HfFolder, config: HfConfig, separate: bool) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the ids of the source and the target tokens; one vocabulary for both unless they are `separate`."""
-    src_vocab = folder.vocabulary(folder.vocab_file, config.vocab_size)
-    tgt_vocab = folder.vocabulary(folder.tgt_vocab_file, config.tgt_vocab_size) if separate else src_vocab
-    if len(tgt_vocab) != config.tgt_vocab_size:
-        raise RunError("there is one vocab.json, but decoder_vocab_size is not vocab_size", path=folder.config_file)
+def _read_vocabs(
+    folder: HfFolder, config: HfConfig, separate: bool
+) -> tuple[dict[str, int], dict[str, int], list[Piece]]:
+    """Return the ids of source and target tokens, one vocabulary for both unless `separate`, and the added tokens."""
+    src_ids = folder.vocabulary(folder.vocab_file)
+    tgt_ids = folder.vocabulary(folder.tgt_vocab_file) if separate else src_ids
+    if len(src_ids) > config.vocab_size or len(tgt_ids) > config.tgt_vocab_size:
+        raise RunError("there are more tokens than config.json has in its vocabulary", path=folder.vocab_file)
+    symbols = added_symbols(folder, range(max(len(src_ids), len(tgt_ids))), config.vocab_size, "▁")
+    src_vocab = with_all_rows(src_ids, symbols, config.vocab_size)
+    tgt_vocab = with_all_rows(tgt_ids, symbols, config.tgt_vocab_size) if separate else src_vocab
     for vocabulary, names in ((src_vocab, ("<unk>", "<pad>", "</s>")), (tgt_vocab, ("<unk>",))):
         for name in names:
             if name not in vocabulary:
                 raise RunError(f"the vocabulary has no {name}", path=folder.vocab_file)
-    return src_vocab, tgt_vocab
+    return src_vocab, tgt_vocab, list(symbols.values())
+
+
+def with_all_rows(ids: Mapping[str, int], symbols: Mapping[int, Piece], size: int) -> dict[str, int]:
+    """Return a vocabulary with the added `symbols`, and a name for each row of the weights that has no token."""
+    named = {**ids, **{piece.text: number for number, piece in symbols.items()}}
+    unused = sorted({*range(size)}.difference(named.values()))
+    return named | {f"{_UNUSED_ROW}{number}>": number for number in unused}
+
+
+def added_symbols(folder: HfFolder, known: Collection[int], size: int, space: str) -> dict[int, Piece]:
+    """Return the tokens of text that somebody added to the model, by id, with `space` before each.
+
+    `known` ids have other tokens. RunError for a token that nmt cannot segment, or that has none of the `size` rows.
+    """
+    found = {}
+    for number, token in folder.added_tokens().items():
+        if number in known or token.content == _MASK:
+            continue
+        name = f"the added token {token.content!r:.100}"
+        if number >= size:
+            hint = "call model.resize_token_embeddings(len(tokenizer)) before you train and save the model"
+            raise RunError(f"{name} has the id {number}, but no row of the weights", path=folder.path, hint=hint)
+        if token.single_word or token.lstrip or token.rstrip or symbol_error(token.content):
+            hint = "it has those of tokens without spaces, single_word, lstrip and rstrip"
+            raise RunError(f"{name} is segmented by rules that nmt does not have", path=folder.path, hint=hint)
+        found[number] = Piece(space + token.content, ADDED_SCORE, USER_DEFINED)
+    return found
 
 
 def _specials(
@@ -169,7 +207,8 @@ def make_tokenizer(path: Path, vocabulary: Vocabulary, known: Mapping[str, Piece
     own = [Piece(token, 0.0, CONTROL if number else UNKNOWN) for number, token in enumerate(SPECIAL_TOKENS)]
     for token in vocabulary.tokens[len(SPECIAL_TOKENS) :]:
         is_tag = token.startswith("▁") and LANGUAGE_TAG.fullmatch(token)
-        own.append(Piece(token, 0.0, USER_DEFINED) if is_tag else known.get(token, Piece(token, 0.0, missing)))
+        other = USER_DEFINED if is_tag else CONTROL if token.startswith(_UNUSED_ROW) else missing
+        own.append(known.get(token, Piece(token, 0.0, other)))
     try:
         return Tokenizer(with_pieces(read_at_most(path, MAX_MODEL_BYTES), own))
     except DataError as error:

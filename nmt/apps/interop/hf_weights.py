@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -85,8 +85,9 @@ def from_hf(folder: HfFolder, hf: HfConfig, config: ModelConfig, src: Vocabulary
     Each tensor is read once, and freed before the next. RunError if the file is damaged, or if a tensor is missing, has
     another shape, or is not finite.
     """
-    path, order = folder.weights_file(), _order(config)
-    with _opened(path) as (shapes, read):
+    paths, order = folder.weights_files(), _order(config)
+    path = paths[0] if len(paths) == 1 else folder.path
+    with _opened(paths) as (shapes, read):
         names = _names_in_file(shapes, hf, config, path)
 
         def tensor(name: str) -> Tensor:
@@ -218,7 +219,20 @@ def _names_in_file(shapes: Shapes, hf: HfConfig, config: ModelConfig, path: Path
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[tuple[Shapes, Callable[[str], Tensor]]]:
+def _opened(paths: Sequence[Path]) -> Iterator[tuple[Shapes, Callable[[str], Tensor]]]:
+    """Yield the shapes of the tensors in all files, by name, and a function that reads one. RunError as below."""
+    with ExitStack() as files:
+        shapes: Shapes = {}
+        readers: dict[str, Callable[[str], Tensor]] = {}
+        for path in paths:
+            found, read = files.enter_context(_opened_file(path))
+            shapes |= found
+            readers |= dict.fromkeys(found, read)
+        yield shapes, lambda name: readers[name](name)
+
+
+@contextmanager
+def _opened_file(path: Path) -> Iterator[tuple[Shapes, Callable[[str], Tensor]]]:
     """Yield the shapes of the tensors in a file, by name, and a function that reads one.
 
     RunError if the file is damaged, or contains anything but tensors.

@@ -12,13 +12,24 @@ from collections import Counter
 from collections.abc import Sequence
 
 from nmt.apps.interop.hf_folder import HfFolder, M2M100Config
-from nmt.apps.interop.hf_vocabulary import SEGMENTED, HfVocabularies, Specials, in_order, make_tokenizer, read_spm
+from nmt.apps.interop.hf_vocabulary import (
+    SEGMENTED,
+    HfVocabularies,
+    Specials,
+    added_symbols,
+    by_id,
+    in_order,
+    make_tokenizer,
+    read_spm,
+    with_all_rows,
+)
 from nmt.base.errors import DataError, RunError
 from nmt.base.languages import language_tag
 from nmt.data.tokens.sentencepiece_model import CONTROL, UNUSED, Piece
 from nmt.data.tokens.tokenizer import TokenizerPair
 
 _NLLB_CODE = re.compile(r"[a-z]{3}_[A-Z][a-z]{3}")
+_ANY_CODE = re.compile(r"(?:__)?([a-z]{2,3}(?:_[A-Za-z0-9]{2,8})*)(?:__)?")  # of a language that somebody added
 _LANGUAGES = {
     "m2m100": "af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga gd gl gu ha he hi hr "
     "ht hu hy id ig ilo is it ja jv ka kk km kn ko lb lg ln lo lt lv mg mk ml mn mr ms my ne nl no ns oc or pa pl ps "
@@ -40,12 +51,15 @@ def read_m2m100_vocabularies(folder: HfFolder, config: M2M100Config) -> HfVocabu
     ids = _read_ids(folder, config, pieces)
     languages = _languages(folder, config, len(ids))
     missing = [piece.text for piece in pieces if piece.type in SEGMENTED and piece.text not in ids]
-    texts = {number: token for token, number in ids.items()}
-    texts |= {number: "▁" + language_tag(code) for code, number in languages.items()}
-    names = [texts.get(number, f"<unused {number}>") for number in range(config.vocab_size)]
+    # The tokenizer of M2M-100 ignores spaces before added tokens, that of NLLB makes tokens of these.
+    space = "▁" if folder.vocab_file.exists() else ""
+    known_ids = {*ids.values(), *languages.values()}
+    symbols = added_symbols(folder, known_ids, config.vocab_size, space)
+    tags = {"▁" + language_tag(code): number for code, number in languages.items()}
+    names = by_id(with_all_rows(ids | tags, symbols, config.vocab_size))
     specials = Specials(_FAIRSEQ["<unk>"], config.pad_token_id, config.decoder_start_token_id, config.eos_token_id)
     vocabulary = in_order(names, specials, missing, folder.path)
-    known = {piece.text: piece for piece in pieces if piece.type in (*SEGMENTED, UNUSED)}
+    known = {p.text: p for p in (*pieces, *symbols.values()) if p.type in (*SEGMENTED, UNUSED)}
     # A token that the SentencePiece model lacks is never generated, because it would change the segmentation of BPE.
     tokenizer = make_tokenizer(folder.joint_spm, vocabulary, known, CONTROL)
     plain = tokenizer.encode("a b")
@@ -71,7 +85,7 @@ def _read_ids(folder: HfFolder, config: M2M100Config, pieces: Sequence[Piece]) -
     """Return the ids of text tokens and special tokens."""
     path = folder.vocab_file
     if path.exists():
-        ids = folder.vocabulary(path, len(folder.read_json(path)))
+        ids = folder.vocabulary(path)
     else:  # SentencePiece has the ids 0 to 2 for unk, bos and eos
         path = folder.joint_spm
         ids = {**_FAIRSEQ, **{piece.text: number + 1 for number, piece in enumerate(pieces) if number > 2}}
@@ -88,15 +102,16 @@ def _read_ids(folder: HfFolder, config: M2M100Config, pieces: Sequence[Piece]) -
 
 def _languages(folder: HfFolder, config: M2M100Config, first: int) -> dict[str, int]:
     """Return the id of each language, by its code. RunError if no file lists the languages, or an id is invalid."""
-    settings = folder.tokenizer_settings()
+    found = {}
+    added = {number: token for number, token in folder.added_tokens().items() if number >= first}
     if folder.vocab_file.exists():
-        codes = _LANGUAGES.get(settings.language_codes, "").split()
-        found = {code: first + number for number, code in enumerate(codes)}
-    else:
-        added = {token.content: number for number, token in settings.added_tokens_decoder.items()}
-        if len(added) <= len(_FAIRSEQ) + 1:  # only special tokens
-            added = {token.content: token.id for token in folder.fast_tokenizer().added_tokens}
-        found = {token: number for token, number in added.items() if _NLLB_CODE.fullmatch(token)}
+        codes = _LANGUAGES.get(folder.tokenizer_settings().language_codes, "").split()
+        # transformers gives tokens that were added to M2M-100 the ids of its languages.
+        found = {code: number for number, code in enumerate(codes, first) if number not in added}
+    for number, token in added.items():
+        match = (_ANY_CODE if token.special else _NLLB_CODE).fullmatch(token.content)
+        if match is not None:
+            found[match[match.lastindex or 0]] = number
     if not found:
         hint = "copy tokenizer_config.json and tokenizer.json from where the model was published"
         raise RunError("no file of this folder lists the language tokens", path=folder.path, hint=hint)

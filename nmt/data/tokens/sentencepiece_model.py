@@ -14,6 +14,12 @@ from nmt.base.special_tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
 """Types of a token. An unused one never results from a segmentation, but has a text."""
 
+ADDED_SCORE = 1.0
+"""The score of user-defined tokens that transformers added to a model; no other score is positive.
+
+The texts around such a token are segmented apart from each other, as transformers does it.
+"""
+
 SPECIAL_TOKENS = ("<unk>", "<pad>", "<s>", "</s>")  # the written forms of the ids 0 to 3
 SPECIAL_IDS = (UNK_ID, PAD_ID, BOS_ID, EOS_ID)
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -28,9 +29,11 @@ import sentencepiece
 
 from nmt.base.errors import DataError, RunError
 from nmt.base.files import new_folder, read_at_most, restore_replaced
+from nmt.base.languages import LANGUAGE_TAG
 from nmt.base.special_tokens import EOS_ID, UNK_ID
 from nmt.data.read.lines import without_surrogates
 from nmt.data.tokens.sentencepiece_model import (
+    ADDED_SCORE,
     NORMAL,
     SPECIAL_IDS,
     USER_DEFINED,
@@ -114,7 +117,32 @@ class Tokenizer:
             if UNK_ID in rows[row]:  # perhaps the text of an unused token
                 pieces = zip(self._processor.encode(text, out_type=str), rows[row], strict=True)
                 rows[row] = [self._unused.get(piece, UNK_ID) if i == UNK_ID else i for piece, i in pieces]
+        for row, text in enumerate(cleaned) if self._added else ():
+            if len(parts := self._added_pattern.split(text)) > 1:
+                rows[row] = self._encode_parts(parts)
         return rows
+
+    def _encode_parts(self, parts: Sequence[str]) -> list[int]:
+        """Return the token ids of a text, of which every second part is a token that transformers added."""
+        ids: list[int] = []
+        for text, encoded, token in zip(parts[::2], self.encode_batch(parts[::2]), [*parts[1::2], ""], strict=True):
+            piece = self._added.get(token, "")
+            is_tag = LANGUAGE_TAG.fullmatch(text.strip())
+            has_space = piece == token and text.endswith(" ") and not is_tag
+            ids += [*encoded, *(self._processor.piece_to_id(each) for each in ("▁" * has_space, piece) if each)]
+        return ids
+
+    @cached_property
+    def _added(self) -> dict[str, str]:
+        """The tokens that transformers added to this model, by their text."""
+        score = self._processor.get_score
+        found = [token for i, token in enumerate(self.vocabulary) if score(i) == ADDED_SCORE]
+        return {token.removeprefix("▁"): token for token in found}
+
+    @cached_property
+    def _added_pattern(self) -> re.Pattern[str]:
+        """What finds the longest of the added tokens, in one group."""
+        return re.compile(f"({'|'.join(map(re.escape, sorted(self._added, key=len, reverse=True)))})")
 
     @property
     def can_sample(self) -> bool:

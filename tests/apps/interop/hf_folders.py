@@ -41,10 +41,12 @@ def train_spm(texts: Sequence[str], path: Path, size: int, model_type: str = "un
     return [processor.id_to_piece(i) for i in range(processor.vocab_size())]
 
 
-def write_tokenizer(folder: Path, tags: Sequence[str] = (), *, separate: bool = False) -> int:
+def write_tokenizer(
+    folder: Path, tags: Sequence[str] = (), *, separate: bool = False, added: Sequence[str] = ()
+) -> int:
     """Write the tokenizer's files, as OPUS-MT has them: </s>, <unk>, tokens, tags, <pad>; return their number.
 
-    Some tokens of each model are not in vocab.json.
+    Some tokens of each model are not in vocab.json. `added` are tokens that somebody added, with later ids.
     """
     folder.mkdir(parents=True, exist_ok=True)
     src = train_spm(sentences(300, 1), folder / "source.spm", 90)
@@ -63,18 +65,32 @@ def write_tokenizer(folder: Path, tags: Sequence[str] = (), *, separate: bool = 
         "tokenizer_class": "MarianTokenizer",
     }
     (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    if added:
+        from transformers import MarianTokenizer
+
+        tokenizer = MarianTokenizer.from_pretrained(folder)
+        tokenizer.add_tokens([*added])
+        tokenizer.save_pretrained(folder)
     return len(tokens)
 
 
 def make_folder(
-    folder: Path, *, tags: Sequence[str] = (), seed: int = 1, spread: float = 1.6, eos: float = 4.5, **options: Any
+    folder: Path,
+    *,
+    tags: Sequence[str] = (),
+    seed: int = 1,
+    spread: float = 1.6,
+    eos: float = 4.5,
+    added: Sequence[str] = (),
+    padding: int = 0,
+    **options: Any,
 ) -> Path:
     """Write a Marian model with random weights and its tokenizer; `options` are those of MarianConfig."""
     import torch
     from transformers import MarianConfig, MarianMTModel
 
     separate = not options.get("share_encoder_decoder_embeddings", True)
-    num_tokens = write_tokenizer(folder, tags, separate=separate)
+    num_tokens = write_tokenizer(folder, tags, separate=separate, added=added)
     values = {
         "d_model": 24,
         "encoder_layers": 2,
@@ -88,7 +104,7 @@ def make_folder(
         "scale_embedding": True,
     }
     ids = {"eos_token_id": 0, "pad_token_id": num_tokens - 1, "decoder_start_token_id": num_tokens - 1}
-    config = MarianConfig(vocab_size=num_tokens, **ids, **{**values, **options})
+    config = MarianConfig(vocab_size=num_tokens + len(added) + padding, **ids, **{**values, **options})
     torch.manual_seed(seed)
     model = MarianMTModel(config)
     with torch.no_grad():

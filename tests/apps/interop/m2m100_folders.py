@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,8 +13,13 @@ NUM_LANGUAGES = 100
 """Languages that M2M100Tokenizer has, whatever the folder says."""
 
 
-def write_tokenizer(folder: Path, kind: Literal["m2m100", "nllb"], model_type: str) -> int:
-    """Write the tokenizer's files; return the number of rows that the model needs."""
+def write_tokenizer(
+    folder: Path, kind: Literal["m2m100", "nllb"], model_type: str, added: Sequence[str] = (), code: str = ""
+) -> int:
+    """Write the tokenizer's files; return the number of rows that the model needs.
+
+    `added` are tokens of text that somebody added, `code` that of a language.
+    """
     from transformers import M2M100Tokenizer, NllbTokenizer
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -22,12 +28,18 @@ def write_tokenizer(folder: Path, kind: Literal["m2m100", "nllb"], model_type: s
     pieces = train_spm(texts, spm, 130, model_type)  # one model for all languages
     if kind == "nllb":
         tokenizer = NllbTokenizer(str(spm))
+        tokenizer.add_tokens([*added])
+        if code:  # in a list of its own: transformers would append it to that of all tokenizers
+            codes = [*tokenizer.additional_special_tokens, code]
+            tokenizer.add_special_tokens({"additional_special_tokens": codes})
         tokenizer.save_pretrained(folder)
         return len(tokenizer)
     # As published: another order than SentencePiece's, without some of its tokens, with one that it lacks.
     tokens = ["<s>", "<pad>", "</s>", "<unk>", *reversed(pieces[3:-3]), "madeup"]
     (folder / "vocab.json").write_text(json.dumps({token: number for number, token in enumerate(tokens)}))
-    M2M100Tokenizer(str(folder / "vocab.json"), str(spm)).save_pretrained(folder)
+    tokenizer = M2M100Tokenizer(str(folder / "vocab.json"), str(spm))
+    tokenizer.add_tokens([*added])
+    tokenizer.save_pretrained(folder)
     return len(tokens) + NUM_LANGUAGES + 8
 
 
@@ -38,6 +50,9 @@ def make_m2m100_folder(
     model_type: str = "bpe",
     seed: int = 1,
     eos: float = 4.0,
+    added: Sequence[str] = (),
+    code: str = "",
+    padding: int = 0,
     **options: Any,
 ) -> Path:
     """Write a model with random weights and its tokenizer; `options` are those of M2M100Config."""
@@ -54,7 +69,8 @@ def make_m2m100_folder(
         "decoder_ffn_dim": 40,
         "max_position_embeddings": 64,
     }
-    config = M2M100Config(vocab_size=write_tokenizer(folder, kind, model_type), **{**values, **options})
+    vocab_size = write_tokenizer(folder, kind, model_type, added, code) + padding
+    config = M2M100Config(vocab_size=vocab_size, **{**values, **options})
     torch.manual_seed(seed)
     model = M2M100ForConditionalGeneration(config)
     with torch.no_grad():

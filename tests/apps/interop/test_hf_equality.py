@@ -36,6 +36,7 @@ pytest.importorskip("transformers", reason="needs the package transformers")
 pytestmark = pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses")
 
 TAGS = (">>fra<<", ">>cmn_Hans<<")
+ADDED = ("ꞌ", "qx", "<term>")
 MARIAN: dict[str, dict[str, Any]] = {
     "as OPUS-MT": {},
     "tags, deep decoder": {"tags": TAGS, "decoder_layers": 3},
@@ -46,6 +47,7 @@ MARIAN: dict[str, dict[str, Any]] = {
         "tie_word_embeddings": False,
         "scale_embedding": False,
     },
+    "added tokens, padded rows": {"added": ADDED, "padding": 5},
 }
 M2M100: dict[str, dict[str, Any]] = {
     "as M2M-100": {},
@@ -64,6 +66,8 @@ M2M100: dict[str, dict[str, Any]] = {
         "scale_embedding": False,
         "model_type": "unigram",
     },
+    "added tokens of M2M-100": {"added": ADDED},
+    "added tokens of NLLB": {"kind": "nllb", "added": ADDED, "code": "tyv", "padding": 7},
 }
 SHAPES = [*MARIAN, *M2M100]
 MAX_NEW = 14
@@ -87,7 +91,7 @@ def load_hf(folder: Path) -> tuple[Any, Any]:
     else:
         model = transformers.M2M100ForConditionalGeneration
         has_vocabulary = (folder / "vocab.json").exists()
-        tokenizer = transformers.M2M100Tokenizer if has_vocabulary else transformers.NllbTokenizer
+        tokenizer = transformers.M2M100Tokenizer if has_vocabulary else transformers.NllbTokenizerFast
     return model.from_pretrained(folder).eval(), tokenizer.from_pretrained(folder)
 
 
@@ -121,6 +125,8 @@ def test_texts_get_the_tokens_that_transformers_gives_them(imported, name):
     both = imported[name]
     texts = [*sentences(60, 3), "  ßßü  ａ ok ñuxa xa ñuye ", "xaxa yeye ☃", "</", "1x2"]
     texts += ["madeup", "<2xx> a"] if name in M2M100 else []
+    if "added tokens" in name:
+        texts += ["kapu qx lemi.", "ꞌ kaku ꞌgora", "kaꞌku", "ka ꞌ ku ꞌꞌ ꞌ", "aqxb<term>c"]
     rows = both.vocabularies.src.rows
     assert [[rows[n] for n in [*ids, EOS_ID]] for ids in src_ids(both, texts)] == both.tokenizer(texts)["input_ids"]
     source = both.vocabularies.tokenizers.src

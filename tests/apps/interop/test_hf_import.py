@@ -152,7 +152,10 @@ HOSTILE: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "another width": (config_of(d_model=48), r"has shape \(24, 24\), but should have \(48, 48\)"),
     "ids outside": (config_of(pad_token_id=99_999), "is not in the vocabulary"),
-    "another vocabulary size": (config_of(vocab_size=99, decoder_vocab_size=99), r"ids are not 0 to 98"),
+    "another vocabulary size": (
+        config_of(vocab_size=99, decoder_vocab_size=99),
+        r"there are more tokens than config\.json has in its vocabulary",
+    ),
     "a damaged tokenizer": (
         lambda folder: (folder / "target.spm").write_bytes(b"\x0a\xff\xff\xff\x7fx"),
         r"target\.spm: this is not a SentencePiece model, or it is damaged",

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from nmt import Translator
 from nmt.apps.interop.ctranslate2_engine import CTranslate2Engine
@@ -23,7 +24,7 @@ from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError
 from nmt.base.languages import Direction
 from nmt.config import Config, SearchOptions
-from nmt.data.tokens.tokenizer import TokenizerPair
+from nmt.data.tokens.tokenizer import Tokenizer, TokenizerPair
 from nmt.training.run import start_run
 from nmt.translation import LanguagePair
 from tests.apps.interop.hf_folders import sentences, train_spm
@@ -199,6 +200,93 @@ def test_half_precision_is_read_from_a_pickle(folders, folder, runs, tmp_path):
     assert all(torch.allclose(found[name], before[name], atol=4e-3) for name in before)
 
 
+@pytest.mark.parametrize("kind", ["safetensors", "bin"])
+def test_weights_in_several_files_are_read_as_one(folders, runs, tmp_path, kind):
+    """As `save_pretrained` writes what is larger than a shard."""
+    folder = Path(shutil.copytree(folders["nllb"], tmp_path / "hf"))
+    tensors = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    name = "model" if kind == "safetensors" else "pytorch_model"
+    shards = {tensor: f"{name}-0000{number % 3 + 1}-of-00003.{kind}" for number, tensor in enumerate(tensors)}
+    for shard in set(shards.values()):
+        part = {tensor: tensors[tensor] for tensor in shards if shards[tensor] == shard}
+        save_file(part, folder / shard) if kind == "safetensors" else torch.save(part, folder / shard)
+    (folder / f"{name}.{kind}.index.json").write_text(json.dumps({"weight_map": shards}))
+    assert describe_model(str(folder)).parameters == describe_model(str(folders["nllb"])).parameters
+    found = read_weights(import_hf(folder, tmp_path / "run", NLLB).best_checkpoint())
+    expected = read_weights(runs["nllb"].best_checkpoint())
+    assert all(found[each].equal(expected[each]) for each in expected)
+    (folder / min(shards.values())).unlink()
+    with pytest.raises(NmtError, match=rf"it has no \w+-00001-of-00003\.{kind}"):
+        import_hf(folder, tmp_path / "other", NLLB)
+
+
+def test_a_shard_outside_of_the_folder_is_not_read(nllb, tmp_path):
+    (nllb / "model.safetensors").rename(tmp_path / "elsewhere")
+    index = nllb / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": {"x": "../elsewhere"}}))
+    with pytest.raises(NmtError, match="weight_map names files that are not in this folder"):
+        import_hf(nllb, tmp_path / "run", NLLB)
+
+
+def test_added_tokens_reach_the_output(tmp_path):
+    folder = make_m2m100_folder(tmp_path / "hf", "nllb", added=("ꞌ", "qx"), code="gsw_Latn_BE", padding=3)
+    assert "gsw_Latn_BE" in describe_model(str(folder)).languages
+    run = import_hf(folder, tmp_path / "run", Languages(("eng_Latn",), ("gsw_Latn_BE",)))
+    tokenizer = TokenizerPair.load(run.tokenizer).tgt
+    ids = tokenizer.encode("kaꞌku qx lemi ꞌ")
+    assert [tokenizer.decode([each]) for each in ids if tokenizer.vocabulary[each] in "ꞌqx"] == ["ꞌ", "qx", "ꞌ"]
+    assert tokenizer.decode(ids) == "kaꞌ ku qx lemi ꞌ"  # as transformers, which segments "ku" as a text of its own
+    assert 0 not in ids
+    with Translator.load(run, device="cpu", precision="fp32") as translator:
+        (forced,) = translator.score(["kapu"], ["kaꞌku"])
+        assert tokenizer.id_of("ꞌ") in forced.tgt_ids
+    # Tokens that somebody trained further keep their segmentation.
+    assert Tokenizer(tokenizer.model_bytes).with_symbols(["<x>"]).encode("kaꞌku qx lemi ꞌ") == ids
+
+
+def test_the_languages_that_added_tokens_of_m2m100_replace_are_not_there(tmp_path):
+    """transformers gives them the ids of the languages, from Afrikaans on."""
+    folder = make_m2m100_folder(tmp_path / "hf", added=("ꞌ",))
+    with pytest.raises(NmtError, match="this model has no language af"):
+        import_hf(folder, tmp_path / "run", Languages(("af",), ("en",)))
+    assert len(describe_model(str(folder)).languages) == 99
+
+
+NO_SPM = r"no sentencepiece\.bpe\.model\n  transformers 5 does not save it: copy it from"
+ELSEWHERE: dict[str, tuple[dict[str, str], str]] = {
+    "transformers 5": ({"config.json": '{"model_type": "m2m_100"}', "tokenizer.json": "{}"}, NO_SPM),
+    "a trainer's folder": (
+        {"checkpoint-10/config.json": "{}", "checkpoint-9/x": ""},
+        r"did you mean .*checkpoint-10\?",
+    ),
+    "the hub's cache": ({"snapshots/abc/config.json": "{}", "refs/main": "abc"}, r"did you mean .*snapshots.abc\?"),
+    "an adapter": ({"adapter_config.json": "{}"}, r"an adapter \(LoRA\): merge it"),
+    "a run": ({"config.yaml": ""}, "it is a run of nmt"),
+    "a CTranslate2 model": ({"config.json": "{}", "export.json": "{}"}, "the model_type is None"),
+    "TensorFlow": ({"tf_model.h5": ""}, "for TensorFlow"),
+    "a tokenizer": ({"tokenizer.json": "{}"}, "folders with a config.json whose model_type"),
+}
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_a_folder_without_a_model_says_what_it_is(tmp_path, name):
+    files, message = ELSEWHERE[name]
+    for each, content in files.items():
+        (tmp_path / "hf" / each).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "hf" / each).write_text(content)
+    with pytest.raises(NmtError, match=message):
+        import_hf(tmp_path / "hf", tmp_path / "run", NLLB)
+
+
+@pytest.mark.parametrize("name", ["facebook/nllb-200-distilled-600M", "hf:facebook/m2m100_418M"])
+def test_a_name_of_the_hub_is_no_folder_but_says_how_to_get_one(tmp_path, name):
+    with pytest.raises(
+        NmtError, match=r"no such folder\n  if this is a model on the hub, copy it: hf download facebook/"
+    ):
+        import_hf(Path(name), tmp_path / "run", NLLB)
+
+
 def other_model(folder: Path) -> None:
     train_spm(sentences(300, 7), folder / "sentencepiece.bpe.model", 60)
 
@@ -242,6 +330,27 @@ HOSTILE: dict[str, tuple[Callable[[Path], object], str]] = {
     "NLLB without its languages": (
         lambda folder: ((folder / "vocab.json").unlink(), change(folder / "tokenizer_config.json")),
         "no file of this folder lists the language tokens",
+    ),
+    "an added token with rules": (
+        lambda folder: change(
+            folder / "tokenizer_config.json", added_tokens_decoder={"230": {"content": "qx", "single_word": True}}
+        ),
+        r"the added token 'qx' is segmented by rules that nmt does not have",
+    ),
+    "an added token of old transformers without a row": (
+        lambda folder: (folder / "added_tokens.json").write_text('{"qx": 900}'),
+        r"the added token 'qx' has the id 900, but no row of the weights\n  call model\.resize_token_embeddings",
+    ),
+    "added tokens that are no numbers": (
+        lambda folder: (folder / "added_tokens.json").write_text('{"qx": "many"}'),
+        r"added_tokens\.json: qx",
+    ),
+    "an index that is none": (
+        lambda folder: (
+            (folder / "model.safetensors").unlink(),
+            (folder / "model.safetensors.index.json").write_text('{"weight_map": [1]}'),
+        ),
+        r"index\.json: weight_map",
     ),
     "a language outside": (
         lambda folder: (
