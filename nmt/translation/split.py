@@ -13,13 +13,16 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from nmt.base.patterns import lazy_pattern
 from nmt.data.read.lines import without_surrogates
 from nmt.data.text.spans import Span, replace_spans
 
 _LINE_END = re.compile(r"\r?\n")
 _SPACES = re.compile(r"\s+")
 # A clause ends after these marks: Western marks before white space, CJK marks anywhere.
-_CLAUSE_END = re.compile(r"[,;:.!?،؛)\]}»”’\"—–-](?=\s)|[，；：、。！？）】」』》〉…](?![，；：、。！？）】」』》〉…])")
+_CLAUSE_END = lazy_pattern(
+    r"[,;:.!?،؛)\]}»”’\"—–-](?=\s)|[，；：、。！？）】」』》〉…](?![，；：、。！？）】」』》〉…])"
+)
 # All the marks after which sentencex may end a sentence, among others; "." is none inside a number or a small word.
 _END_MARKS = (
     r"!?:;…\u037e\u055c\u0589\u061d-\u061f\u06d4\u0700-\u0702\u07f9\u0837-\u083e\u0964\u0965\u104a-\u104f\u1362-\u1368\u166e"
@@ -29,32 +32,32 @@ _END_MARKS = (
 _FULL_STOPS = "。！？｡।॥۔։።။។"  # end a sentence without white space after them, too
 _MARK = re.compile(rf"[.)•{_END_MARKS}](?:(?<![.)])|(?<=\.)(?![a-z\d])|(?<=\s\w\)))")
 _TRAILING = ".!?…。！？।؟۔ \t\r\n\"'”’“»)）」』"  # the most usual characters after the last letter
-_HIDDEN = re.compile(r"[\s“”„‟‘‚‛\"«»‹›「」『』《》（）()\[\]<>{}`]")
+_HIDDEN = lazy_pattern(r"[\s“”„‟‘‚‛\"«»‹›「」『』《》（）()\[\]<>{}`]")
 _DASHES = "—–-"
 _WORD = re.compile(r"[^\W_]")
 _NOTE = r"\[[^\[\]]{1,20}\]|[¹²³⁰-⁹*†‡]"  # the mark of a footnote: [1], [citation needed], ¹, *
 # Replaced by white space: such marks after a sentence, and quotation marks of two characters, or before a word.
-_ASIDE = re.compile(
+_ASIDE = lazy_pattern(
     r"[',\[¹²³⁰-⁹*†‡](?:(?<=')(?:(?<!\S')|(?=')|(?<=''))|(?<=,,)|(?<=,)(?=,)"
     r"|(?<=[.!?…。！？।”\"»\]\[¹²³⁰-⁹*†‡].)(?:(?<=\[)[^\[\]]{1,20}\]|(?<=[¹²³⁰-⁹*†‡])))"
 )
-_SENTENCE_END = re.compile(
+_SENTENCE_END = lazy_pattern(
     rf"([^\s.{_END_MARKS}“„\"«»(\['’—–-]*)([.{_END_MARKS}]+)((?:\s?[”“\"’'»«›‹)\]」』》）]|{_NOTE})*)\s*\Z"
 )
-_OPENING = re.compile(r"(?:[“\"«»„‟‹›「『《（(\[‘‚‛¿¡`]|,,|(?<=\s)[”’']|(?<!\S)(?:[«`]|,,)\s)+\Z")
-_ELLIPSIS = re.compile(r"\.{2,}|…+")
-_MARKS_IN_A_ROW = re.compile(r"[.!?…។](?:(?<=[.!?])[.!?]+|(?<=…)(?<!……)(?=\s)|(?<=។))")
+_OPENING = lazy_pattern(r"(?:[“\"«»„‟‹›「『《（(\[‘‚‛¿¡`]|,,|(?<=\s)[”’']|(?<!\S)(?:[«`]|,,)\s)+\Z")
+_ELLIPSIS = lazy_pattern(r"\.{2,}|…+")
+_MARKS_IN_A_ROW = lazy_pattern(r"[.!?…។](?:(?<=[.!?])[.!?]+|(?<=…)(?<!……)(?=\s)|(?<=។))")
 # sentencex ends no sentence before digits, nor before small letters of the Latin script.
-_NUMBER_START = re.compile(rf"[.!?…] +\d|[{_FULL_STOPS}] *[\da-z]")
-_SMALL_START = re.compile(r"(?<=[.!?]\s)\w")
+_NUMBER_START = lazy_pattern(rf"[.!?…] +\d|[{_FULL_STOPS}] *[\da-z]")
+_SMALL_START = lazy_pattern(r"(?<=[.!?]\s)\w")
 # A word with a vowel, not a part of an abbreviation ("f.eks"), nor at the start of a parenthesis: "(ed. Smith)".
-_LIKE_WORD = re.compile(
+_LIKE_WORD = lazy_pattern(
     r"(?i)(?<![.(（])(?=[^\W\d_]{2})(?!\w*str\b)[^\W\d_]*?"
     "[aeiouyàáâäåãæèéêëìíîïòóôöõøœùúûüýąęĩıőũűůě\u1ea0-\u1ef9ăаеиоуыэюяіїєёαεηιουωάέήίόύώ]"
 )
-_CAPITAL = re.compile(r"\.[^\w.]+(?!Chr\b|UU\b)([^\W\d_])(?!\.|G\b)")
+_CAPITAL = lazy_pattern(r"\.[^\w.]+(?!Chr\b|UU\b)([^\W\d_])(?!\.|G\b)")
 # Abbreviations that end a sentence before a capital letter: of eras, "and so on", companies, units after a number.
-_FINAL = re.compile(
+_FINAL = lazy_pattern(
     r"(?:\b(?:[ad]\.\s?C|J\.?-C|т\.\s?[дп]|n\.\s?[el]|[ef]\.\s?Kr|v\.t|p\.e\.v|etc|usw|May|Ok|T[Vv]|tv|[Jj]r|Co|U\.S\.A)"
     r"|\d(?:[°º]|-х)?\s?(?:(?:млн|млрд|тис|тыс|mln|mld)\.?\s)?(?:[^\W\d_A-ZА-Я]+|[CFKM]))\Z"
 )
@@ -64,23 +67,23 @@ _LIKE_WORDS = frozenset((
     "profa", "sig", "sra", "tab", "tys", "ul", "vol", "αριθ", "вул", "ім", "рис", "табл", "ул",
 ))  # fmt: skip
 # Of scripts with capitals, or a letter that is no ideograph, or a title that sentencex does not know.
-_SHORT = re.compile(r"[A-Za-z\u00c0-\u024f\u0370-\u052f]{1,4}|approx|\w*str|[^\W\d_\u2e80-\U0010ffff]|Profa|डॉ|श्री")
-_GLUED_WORD = re.compile(r"[A-Z][a-z]*(?:['’][a-z]+)?(?:[\s,!?]|\Z)")
-_ITEM = re.compile(r"\W*(?:\d{1,2}|[^\W\d_])(?:[.)]|\.\))\s*")
+_SHORT = lazy_pattern(r"[A-Za-z\u00c0-\u024f\u0370-\u052f]{1,4}|approx|\w*str|[^\W\d_\u2e80-\U0010ffff]|Profa|डॉ|श्री")
+_GLUED_WORD = lazy_pattern(r"[A-Z][a-z]*(?:['’][a-z]+)?(?:[\s,!?]|\Z)")
+_ITEM = lazy_pattern(r"\W*(?:\d{1,2}|[^\W\d_])(?:[.)]|\.\))\s*")
 # The mark of an item of a list; that of the first is at the start of a sentence, or after a colon.
-_ITEM_MARK = re.compile(
+_ITEM_MARK = lazy_pattern(
     r"\s(?=[(\d•]|[a-zа-я]\))(?<![,;]\s)(\(?(\d{1,2}(?=\.?\)|\.\s+(?![a-zß-ÿа-я]|Jan|Feb|Mär|Apr|Mai|Ju[nl]|Aug|Sep|Okt|Nov|Dez))"
     r"|[a-zа-я](?=\))|•)\.?\)?)\s+(?=\S)"
 )
-_FIRST_ITEM = re.compile(r"(?:\A\(?\d{1,2}|(?<![^:.!?\s]\s)\(?[1aа•])[.)\s]")
+_FIRST_ITEM = lazy_pattern(r"(?:\A\(?\d{1,2}|(?<![^:.!?\s]\s)\(?[1aа•])[.)\s]")
 _ITEM_ORDER = " • • 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 a b c d e f g h i j k а б в г д е ж з и к "
-_SYMBOLS = re.compile(
+_SYMBOLS = lazy_pattern(
     r"(?:(?:[\u2190-\u2bff\ufe0f\u200d\U0001f000-\U0001faff]+|[:;]-?[()DP](?!\w)|\[[\d\s,–-]+\]\s*\Z)\s*)+"
 )
-_ORDINAL = re.compile(r"(?<![.:,])(?<!\.\s)(?:\d{1,2}|[IVX]+)\.")
+_ORDINAL = lazy_pattern(r"(?<![.:,])(?<!\.\s)(?:\d{1,2}|[IVX]+)\.")
 _ORDINAL_LANGUAGES = ("de", "hu", "lb", "tr")  # where a capital letter may follow an ordinal number
-_PARENTHESIS = re.compile(r"[^\s.!?…。！？]\s*[(（][^(（]*[)）]\s*\Z")  # within a sentence
-_ATTRIBUTION = re.compile(r"と|って|[^，。！？\s]{1,6}[说說问問喊]")  # 「はい」と言った; “好。”他说
+_PARENTHESIS = lazy_pattern(r"[^\s.!?…。！？]\s*[(（][^(（]*[)）]\s*\Z")  # within a sentence
+_ATTRIBUTION = lazy_pattern(r"と|って|[^，。！？\s]{1,6}[说說问問喊]")  # 「はい」と言った; “好。”他说
 _CONTEXT = 50  # characters looked at around a boundary
 _WINDOW_CHARACTERS = 4_000  # passed to sentencex at once, because it takes quadratic time on some texts
 _JOINER = "\u200d"
