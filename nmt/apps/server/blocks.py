@@ -88,6 +88,8 @@ async def translate_pages(
 async def _translate_page(
     service: Service, threads: Threads, page: Routed, num_alternatives: int, read: Callable[[str], Template]
 ) -> TextTranslation:
+    if not page.path:
+        return TextTranslation(page.text, [], [], [], {})
     threads_for_long = threads if len(page.text) > _QUICK_CHARACTERS else None
     try:
         html = await _run(threads_for_long, read, page.text)

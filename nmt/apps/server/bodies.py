@@ -143,6 +143,10 @@ class DeepLBody(DeepLOptions):
     )
     ignore_tags: str | list[str] = Field(default="", description="XML elements that are not translated")
     splitting_tags: str | list[str] = Field(default="", description="XML elements that end sentences")
+    split_sentences: Literal["0", "1", "nonewlines", 0, 1] | None = Field(default=None, description="has no effect")
+    model_type: Literal["quality_optimized", "prefer_quality_optimized", "latency_optimized"] | None = Field(
+        default=None, description="has no effect; the answer names it"
+    )
     flags: bool = Field(default=False, description="check the translation; not a field of DeepL's own")
 
 

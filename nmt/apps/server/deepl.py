@@ -8,10 +8,12 @@ from __future__ import annotations
 import asyncio
 import csv
 import logging
+import re
 from collections import Counter, OrderedDict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from functools import partial
+from html import unescape
 from io import StringIO
 from pathlib import Path
 from urllib.parse import parse_qs
@@ -42,6 +44,9 @@ _NUM_THREADS = 4  # for texts with tags
 PATIENCE_SECONDS = 1.0  # that a question for the status waits for the end, since clients sleep for 5 seconds
 _FORMALITIES = {"more": "<formal> ", "less": "<informal> "}  # tags of a model that learned both
 _VARIANTS = {"EN": ("EN-GB", "EN-US"), "PT": ("PT-BR", "PT-PT")}  # clients refuse these targets without a variant
+
+_DOCUMENT_TYPE = re.compile(r"\s*(?:<\?xml[^>]*\?>)?\s*<!DOCTYPE[^\[<>]*>", re.IGNORECASE)
+_NOT_XML = re.compile(r"&(?!(?:amp|lt|gt|quot|apos|#\d+|#x[\da-fA-F]+);)(?:\w{1,32};)?")
 
 _Translating = asyncio.Task[str | RequestError]  # of a document; returns its key in the downloads
 
@@ -81,32 +86,28 @@ class DeepL:
         texts = [body.text] if isinstance(body.text, str) else body.text
         self._service.check_size(texts)
         glossary = self._glossary(client, body)
-        sources = [body.source_lang or ""] * len(texts)
-        if not body.source_lang:
-            detected = await asyncio.to_thread(self._service.detector.detect_all, texts)
-            sources = [each["language"] for each in detected]
-        # A text that is in the target language already comes back as it is.
-        own = {body.target_lang.lower(), base_code(body.target_lang)} - {(body.source_lang or "").lower()}
+        routed, detected = await self._service.route_all(texts, body.source_lang or "", body.target_lang, client)
+        sources = [body.source_lang or ""] * len(texts) if detected is None else [each["language"] for each in detected]
         routed = [
-            self._service.route(text, source, body.target_lang, client)._replace(glossary=glossary, flags=body.flags)
-            for text, source in zip(texts, sources, strict=True)
-            if source.lower() not in own
+            text._replace(
+                glossary=glossary, flags=body.flags, symbol=_symbol(body.formality, text) if text.path else ""
+            )
+            for text in routed
         ]
-        routed = [text._replace(symbol=_symbol(body.formality, text)) for text in routed]
         if body.tag_handling is None:
             work = self._service.translate(routed)
         else:
-            xml = partial(XmlText, splitting=_tags(body.splitting_tags), ignored=_tags(body.ignore_tags))
+            xml = partial(read_xml, splitting=_tags(body.splitting_tags), ignored=_tags(body.ignore_tags))
             read = xml if body.tag_handling == "xml" else HtmlText
             work = translate_pages(self._service, self._threads, routed, read=read)
         translated = await unless_gone(request, work)
         self._num_characters[client] += sum(map(len, texts))
-        rest, answers = iter(translated), []
-        for text, src in zip(texts, sources, strict=True):
-            each = None if src.lower() in own else next(rest)
-            about = {"detected_source_language": base_code(src).upper(), "text": text, "billed_characters": len(text)}
-            answers.append(about if each is None else {**about, "text": each.text, **with_signs(each.flags)})
-        return as_json({"translations": answers})
+        kind = {"model_type_used": body.model_type.removeprefix("prefer_")} if body.model_type else {}
+        return as_json({"translations": [
+            {"detected_source_language": base_code(src).upper(), "text": each.text, "billed_characters": len(text)}
+            | kind | with_signs(each.flags)
+            for text, src, each in zip(texts, sources, translated, strict=True)
+        ]})  # fmt: skip
 
     async def upload(self, request: Request) -> Response:
         """Start to translate a document, and return its id and its key."""
@@ -206,10 +207,15 @@ class DeepL:
             return as_json([{"language": code, "name": english_name(code.lower())} for code in dict.fromkeys(codes)])
         codes = [code.upper() for code in self._service.targets]
         codes = [variant for code in codes for variant in _VARIANTS.get(code, [code])]
-        names = [english_name(base_code(code)) for code in codes]
-        return as_json(
-            [{"language": c, "name": n, "supports_formality": False} for c, n in zip(codes, names, strict=True)]
-        )
+        formal = {
+            base_code(direction.tgt).upper()
+            for direction, model in self._service.models.directions.items()
+            if model.translator.tokenizers.know(["<formal>", "<informal>"])
+        }
+        return as_json([
+            {"language": code, "name": english_name(base_code(code)), "supports_formality": code[:2] in formal}
+            for code in codes
+        ])  # fmt: skip
 
     async def usage(self, request: Request) -> Response:
         """Count the characters that the client has sent since the server started."""
@@ -256,12 +262,30 @@ class DeepL:
         return found
 
 
+def read_xml(text: str, splitting: Collection[str], ignored: Collection[str]) -> XmlText:
+    """Read XML as programs write it: after a document type without declarations, with HTML's entities, and with bare &.
+
+    DataError as `XmlText`.
+    """
+    start = found.end() if (found := _DOCUMENT_TYPE.match(text)) else 0
+    template = XmlText(_NOT_XML.sub(_as_xml, text[start:]), splitting, ignored)
+    template.text = text[:start] + template.text
+    return template
+
+
+def _as_xml(reference: re.Match[str]) -> str:
+    character = unescape(reference[0])
+    return character if character != reference[0] else f"&amp;{reference[0][1:]}"
+
+
 def _symbol(formality: str | None, text: Routed | None) -> str:
     """Return the tag for a `formality`; empty if none is asked for, or preferred and unknown to the model of `text`.
 
     RequestError (400) if the request insists on one that the model, or a document (None), does not have.
     """
     tag = _FORMALITIES.get((formality or "").removeprefix("prefer_"), "")
+    if text is not None and not text.path:
+        return ""
     is_known = text and len(text.path) == 1 and text.translators[0].tokenizers.know([tag.strip()])
     if formality in _FORMALITIES and not is_known:
         raise RequestError(400, "'formality' is not supported for given 'target_lang'.")

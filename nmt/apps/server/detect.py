@@ -1,68 +1,96 @@
-"""Detect the language of a text among the source languages of a server."""
+"""Detect the language of a text: one of a server's, with the confidence that it is none of the others in the world."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from copy import copy
-from typing import Any
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from math import exp, log
+from unicodedata import normalize
 
 from nmt.apps.server.bodies import Detection
 from nmt.base.languages import script_of, standard_code
-from nmt.data.check.scripts import can_identify_languages, codes_of, identification_model, script_codes
+from nmt.data.check.scripts import (
+    SHARED_SCRIPTS,
+    can_identify_languages,
+    codes_of,
+    identification_model,
+    script_codes,
+)
+from nmt.data.text.words import counted_words
 
 _MAX_CHARACTERS = 2000  # more do not raise the confidence
-_MIN_CHARACTERS = 40  # shorter texts of a batch get the language of the whole batch
+_PRIOR = 20.0  # how much more probable a language of the server is than another one, before the text is looked at
+_OF_KNOWN_WORD, _OF_OTHER_WORD = log(8), log(0.75)  # about 40% of the words of a text are function words
+_SHARPNESS = 8  # of the scripts: a third of the letters of a text in another one make a language improbable
+_WITHOUT_KANA = 0.9  # makes Japanese less probable than Chinese
+_UNLISTED = 3.0  # languages whose function words are not listed, at most, in the scripts of a text
 
 
 class Detector:
-    """Ranks languages with py3langid if it is installed (extra `langid`), else only by the scripts of the letters."""
+    """Ranks languages by their scripts and with py3langid (extra `langid`), or else by their function words."""
 
     def __init__(self, languages: Sequence[str]):
         """Rank `languages`, given by code; on a tie, the first one wins."""
-        self.languages = list(languages)
-        self._letters = {code: codes_of(script_of(code)) for code in self.languages}
-        self._model = _identifier(self.languages)
+        self._languages = {code: (standard_code(code), codes_of(script_of(code))) for code in languages}
+        if can_identify_languages():
+            identification_model()  # now, because it takes half a second
 
     def detect(self, text: str) -> list[Detection]:
-        """Return the languages that `text` may be in, most probable first; never empty."""
-        text = text[:_MAX_CHARACTERS]
-        shares = self._shares(text)
-        probable = self._model.rank(text) if self._model is not None and text.strip() else []
-        of_base = {str(base): float(probability) for base, probability in probable}
-        weights = {code: share * of_base.get(standard_code(code), 1.0) for code, share in shares.items()}
-        total = sum(weights.values()) or 1.0
+        """Return the languages that `text` may be in, most probable first; never empty.
+
+        What is missing to a sum of 100 is the confidence that the text is in none of them. All are 0 if it has no
+        letters, or none of their scripts.
+        """
+        text = normalize("NFC", text[:_MAX_CHARACTERS])
+        codes = script_codes(text).replace(" ", "")
+        probable = _probabilities(text, codes) if codes else {}
+        of_server = {standard for standard, _ in self._languages.values()}
+        rest = max(0.0, 1 - sum(probable.get(standard, 0.0) for standard in of_server))
+        is_shared = any(code in SHARED_SCRIPTS for code in codes)
+        of_unlisted = rest / 2 if is_shared else rest  # there is no evidence for them, nor against
+        shares = {code: _share(codes, scripts) for code, (_, scripts) in self._languages.items()}
+        weights = {
+            code: _PRIOR * shares[code] ** _SHARPNESS * probable.get(standard, of_unlisted)
+            for code, (standard, _) in self._languages.items()
+        }
+        others = rest - of_unlisted * bool(of_server - probable.keys()) + 1 - max(shares.values())
+        total = sum(weights.values()) + others or 1.0
         detections: list[Detection] = [
             {"confidence": round(100 * weight / total, 1), "language": code} for code, weight in weights.items()
         ]
         return sorted(detections, key=lambda detection: -detection["confidence"])
 
-    def detect_all(self, texts: Sequence[str]) -> list[Detection]:
-        """Return the most probable language of each text; for short texts, that of all texts together."""
-        overall = self.detect(" ".join(texts))[0]
-        return [self.detect(text)[0] if len(text) > _MIN_CHARACTERS else overall for text in texts]
 
-    def _shares(self, text: str) -> dict[str, float]:
-        """Return the share of letters in the script of each language; equal shares if no letter matches any.
-
-        A language whose script is unknown, or one of several, gets the largest share of the others.
-        """
-        scripts = script_codes(text).replace(" ", "")
-        if not scripts:
-            return dict.fromkeys(self._letters, 1.0)
-        known = {code: letters for code, letters in self._letters.items() if letters}
-        shares = {code: sum(map(scripts.count, letters)) / len(scripts) for code, letters in known.items()}
-        of_unknown = max(shares.values(), default=0.0) or 1.0
-        shares = {code: shares.get(code, of_unknown) for code in self._letters}
-        return shares if any(shares.values()) else dict.fromkeys(shares, 1.0)
+def has_letters(text: str) -> bool:
+    """Return whether the language of `text` matters: whether there are letters in it."""
+    return not script_codes(text[:_MAX_CHARACTERS]).isspace()
 
 
-def _identifier(languages: Sequence[str]) -> Any:
-    """Return py3langid's model for `languages`; None if it is not installed or knows fewer than two of them."""
-    if not can_identify_languages():
-        return None
-    model = copy(identification_model())  # its tables are shared
-    known = {standard_code(code) for code in languages} & set(model.labels)
-    if len(known) < 2:
-        return None
-    model.set_languages(sorted(known))
-    return model
+def _share(codes: str, scripts: str) -> float:
+    """Return the share of letters, given by the codes of their scripts, in `scripts`; 1 if these are unknown."""
+    if not (codes and scripts):
+        return float(bool(codes))
+    lacks_kana = "K" in scripts and "K" not in codes
+    return sum(map(codes.count, scripts)) / len(codes) * (_WITHOUT_KANA if lacks_kana else 1)
+
+
+def _probabilities(text: str, codes: str) -> Mapping[str, float]:
+    """Return the probabilities of languages by standard code, among all that are known; they sum to 1 or less."""
+    if can_identify_languages():
+        return {str(code): float(probability) for code, probability in identification_model().rank(text)}
+    words = counted_words(text)
+    weights = {}
+    for code, known in _function_words().items():
+        num_known = sum(word in known for word in words)
+        score = num_known * _OF_KNOWN_WORD + (len(words) - num_known) * _OF_OTHER_WORD
+        weights[code] = _share(codes, codes_of(script_of(code))) * exp(min(score, 500.0))
+    total = sum(weights.values()) + _UNLISTED
+    return {code: weight / total for code, weight in weights.items()}
+
+
+@cache
+def _function_words() -> dict[str, frozenset[str]]:
+    table = files("nmt.apps.server").joinpath("function_words.txt").read_text(encoding="utf-8")
+    rows = (line.split("\t") for line in table.splitlines() if line[0] != "#")
+    return {code: frozenset(counted_words(words)) for code, words in rows}

@@ -11,8 +11,6 @@ from pathlib import Path
 from urllib.parse import quote
 from uuid import uuid4
 
-from starlette.datastructures import UploadFile
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -22,7 +20,7 @@ from nmt.apps.documents.translation import TranslatedBlock
 from nmt.apps.server.access import Access
 from nmt.apps.server.blocks import Threads, translate_blocks
 from nmt.apps.server.bodies import FileBody
-from nmt.apps.server.requests import Body, RequestError, as_json, read_body, unless_gone, validate
+from nmt.apps.server.requests import Body, RequestError, as_json, form_fields, read_body, unless_gone, validate
 from nmt.apps.server.service import Service, with_signs
 from nmt.apps.server.settings import MAX_TERMS
 from nmt.base.errors import DataError, NmtError
@@ -31,7 +29,6 @@ from nmt.translation.translation import merge
 
 log = logging.getLogger(__name__)
 
-_MAX_FIELDS = 10
 _NUM_THREADS = 2  # that read and write documents
 _DETECTED_BLOCKS = 50  # from which the language of a document is detected
 _NOT_IN_NAMES = re.compile(r"[^\w.-]+")
@@ -121,6 +118,8 @@ class Files:
                 beginning = " ".join(block.plain() for block in blocks[:_DETECTED_BLOCKS])
                 source = self._service.detector.detect(beginning)[0]["language"]
             routed = self._service.route("", source, body.target, client)._replace(glossary=glossary, flags=True)
+            if not routed.path:
+                return body.file, []
             translated = await translate_blocks(self._service, routed, blocks, threads=self._threads)
             return await self._threads.run(document.save, [block.written[0] for block in translated]), translated
 
@@ -130,28 +129,20 @@ async def read_form(request: Request, content: bytes, kind: type[Body]) -> tuple
 
     `kind` requires the field `file`.
     """
-
-    async def replay() -> dict[str, object]:
-        return {"type": "http.request", "body": content, "more_body": False}
-
     if not request.headers.get("content-type", "").lower().startswith("multipart/form-data"):
         raise RequestError(415, "send multipart/form-data")
-    try:
-        async with Request(request.scope, replay).form(max_files=2, max_fields=_MAX_FIELDS) as form:
-            values: dict[str, object] = {name: value for name, value in form.items() if isinstance(value, str)}
-            files = {name: value for name, value in form.items() if isinstance(value, UploadFile)}
-            values.pop("file", None)  # a text is no file
-            if (file := files.get("file")) is not None and file.filename:
-                values["file"] = await file.read()
-            if (terms := files.get("glossary")) is not None:
-                values["glossary"] = (await terms.read()).decode("utf-8-sig")
-    except HTTPException as error:
-        raise RequestError(400, f"the body is not a form ({error.detail})"[:200]) from None
-    except UnicodeDecodeError:
-        raise RequestError(400, "Invalid request: glossary: not UTF-8") from None
-    body = validate(values, kind)
-    assert file is not None
-    return Path(file.filename or ""), body
+    fields = dict(await form_fields(request, content))
+    file = fields.pop("file", None)
+    name, document = file if isinstance(file, tuple) else ("", b"")
+    values: dict[str, object] = {key: value for key, value in fields.items() if isinstance(value, str)}
+    if name:  # a text is no file
+        values["file"] = document
+    if isinstance(glossary := fields.get("glossary"), tuple):
+        try:
+            values["glossary"] = glossary[1].decode("utf-8-sig")
+        except UnicodeDecodeError:
+            raise RequestError(400, "Invalid request: glossary: not UTF-8") from None
+    return Path(name), validate(values, kind)
 
 
 def _parse(body: FileBody, suffix: str, limit: int) -> tuple[Document, Glossary | None]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import Any, cast
@@ -56,20 +55,13 @@ class LibreTranslate:
             glossary = Glossary(body.glossary) if body.glossary else None
         except DataError as error:
             raise RequestError(400, f"Invalid request: glossary: {error.message}"[:500]) from None
-        detected = None
-        if body.source == "auto":
-            detected = await asyncio.to_thread(self._service.detector.detect_all, texts)
         model = next((served for served in self._service.models.served if served.name == body.model), None)
         if body.model and model is None:
             raise RequestError(400, f"there is no model {body.model}"[:200])
-        sources = [body.source] * len(texts) if detected is None else [each["language"] for each in detected]
+        source = "" if body.source == "auto" else body.source
+        routed, detected = await self._service.route_all(texts, source, body.target, client, model)
         draft = body.draft if isinstance(body.q, str) and body.format == "text" else ""
-        routed = [
-            self._service.route(text, source, body.target, client, model)._replace(
-                glossary=glossary, draft=draft, flags=body.flags
-            )
-            for text, source in zip(texts, sources, strict=True)
-        ]
+        routed = [text._replace(glossary=glossary, draft=draft, flags=body.flags) for text in routed]
         if body.stream:
             return await self._stream(request, body, routed, detected)
         if body.format == "html":

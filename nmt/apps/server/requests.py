@@ -22,7 +22,7 @@ CLIENT_GONE = 499
 
 _WATCH_AFTER = 0.01  # seconds; shorter work is finished even if the client has gone, because watching costs time, too
 _MAX_FIELDS = 1000
-_FORM = "application/x-www-form-urlencoded"
+_FORM, _MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data"
 
 Body = TypeVar("Body", bound=BaseModel)
 Result = TypeVar("Result")
@@ -58,45 +58,70 @@ async def read_body(request: Request, settings: Settings, limit: int = 0) -> byt
 async def read_fields(request: Request, settings: Settings, kind: type[Body], *, forms: bool = True) -> Body:
     """Return the fields of a request, in JSON or with `forms` in a form. RequestError (400, 415) if it has neither.
 
+    Null stands for an absent field.
+
     A form may have some in the query string, as LibreOffice sends them, or all without a body, as deep-translator does.
     RequestError as `read_body`.
     """
     content = await read_body(request, settings)
     media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     query: bytes = request.scope["query_string"]
-    is_form = forms and (media in (_FORM, "") or bool(query and not content))
-    if not (media == "application/json" or is_form):
-        kinds = f"application/json{f' or {_FORM}' if forms else ''}"
+    is_url_encoded = media in (_FORM, "") or bool(query and not content)
+    if not (media == "application/json" or (forms and (is_url_encoded or media == _MULTIPART))):
+        kinds = f"application/json{f', {_FORM} or {_MULTIPART}' if forms else ''}"
         raise RequestError(415, f"send {kinds}, not {media or 'nothing'}"[:200])
-    if is_form:
+    if media == "application/json" and not (forms and is_url_encoded):
         try:
-            content = b"&".join(filter(None, (query, content)))
-            pairs = parse_qsl(content.decode(), keep_blank_values=True, max_num_fields=_MAX_FIELDS, errors="strict")
-        except ValueError:
-            raise RequestError(400, "the body is not a form in UTF-8") from None
-        values: Any = {name: value.replace("\r\n", "\n") for name, value in pairs}  # browsers send \r\n
-        if "text" in values:  # DeepL's, which may be repeated
-            values["text"] = [value for name, value in pairs if name == "text"]
-    else:
-        try:
-            values = json.loads(content)
+            values: Any = json.loads(content)
         except (ValueError, RecursionError):
             raise RequestError(400, "the body is not valid JSON in UTF-8") from None
-    if not isinstance(values, dict):
-        raise RequestError(400, "the body is not a JSON object")
+        if not isinstance(values, dict):
+            raise RequestError(400, "the body is not a JSON object")
+        values = {name: value for name, value in values.items() if value is not None}
+    else:
+        pairs = _url_encoded(query, content) if is_url_encoded else await form_fields(request, content)
+        values = {name: value.replace("\r\n", "\n") for name, value in pairs if isinstance(value, str)}
+        for name in {"text", "q"} & values.keys():  # DeepL's and LibreTranslate's, which may be repeated
+            repeated = [value for each, value in pairs if each == name and isinstance(value, str)]
+            if name == "text" or len(repeated) > 1:
+                values[name] = repeated
     for name, empty in (("q", ("", [])), ("text", ([],))):
         if values.get(name) in empty:
             raise RequestError(400, f"Invalid request: missing {name} parameter")
-    return validate(values, kind, strict=not is_form)
+    return validate(values, kind)
 
 
-def validate(values: dict[str, Any], kind: type[Body], *, strict: bool = False) -> Body:
+def _url_encoded(query: bytes, content: bytes) -> list[tuple[str, str]]:
+    try:
+        content = b"&".join(filter(None, (query, content)))
+        return parse_qsl(content.decode(), keep_blank_values=True, max_num_fields=_MAX_FIELDS, errors="strict")
+    except ValueError:
+        raise RequestError(400, "the body is not a form in UTF-8") from None
+
+
+async def form_fields(request: Request, content: bytes) -> list[tuple[str, str | tuple[str, bytes]]]:
+    """Return the fields of a multipart form: texts, and files with their names. RequestError (400) if it is none."""
+
+    async def replay() -> dict[str, object]:
+        return {"type": "http.request", "body": content, "more_body": False}
+
+    try:
+        async with Request(request.scope, replay).form(max_files=2, max_fields=_MAX_FIELDS) as form:
+            return [
+                (name, value if isinstance(value, str) else (value.filename or "", await value.read()))
+                for name, value in form.multi_items()
+            ]
+    except HTTPException as error:
+        raise RequestError(400, f"the body is not a form ({error.detail})"[:200]) from None
+
+
+def validate(values: dict[str, Any], kind: type[Body]) -> Body:
     """Return the fields of a request as an object. RequestError (400) that describes the first invalid one.
 
-    If not `strict`, strings become numbers and flags where `kind` asks for them.
+    Strings become numbers and flags where `kind` asks for them.
     """
     try:
-        return kind.model_validate(values, strict=strict)
+        return kind.model_validate(values)
     except ValidationError as error:
         fault = error.errors(include_input=False, include_url=False)[0]
         name = ".".join(str(each) for each in fault["loc"] if not str(each).startswith(("str", "list[")))

@@ -14,8 +14,9 @@ from typing import NamedTuple, TypeVar
 
 from nmt.apps.documents.word_links import Details
 from nmt.apps.server.batcher import QueuedSegment
+from nmt.apps.server.bodies import Detection
 from nmt.apps.server.corrections import Corrections, pairs_in
-from nmt.apps.server.detect import Detector
+from nmt.apps.server.detect import Detector, has_letters
 from nmt.apps.server.metrics import Metrics
 from nmt.apps.server.models import Models, ServedModel
 from nmt.apps.server.requests import RequestError
@@ -36,6 +37,8 @@ from nmt.translation.translation import Flags, Match, merge, union
 log = logging.getLogger(__name__)
 
 _QUICK_CHARACTERS = 2000  # up to this total length, the event loop looks up and segments texts; longer ones, a thread
+
+_MIN_CONFIDENCE = 1.0  # of 100, below which a text is in none of the languages of the server
 
 _MAX_DIRECTIONS = 1000  # as clients spell them, of which the direction and model are remembered
 
@@ -68,9 +71,17 @@ class Routed(NamedTuple):
         return [model.translator for _, model in self.path]
 
     def rounds(self) -> Rounds[Step]:
-        """Return the way of the text, which its memory may end."""
+        """Return the way of the text, which its memory may end; without a path, it stays as it is."""
+        if not self.path:
+            return _stays(self.text)
         match = None if self.memory is None else self.memory.find(self.text)
         return rounds(self.text, self.path, match=match, glossary=self.glossary, draft=self.draft)
+
+
+def _stays(text: str) -> Rounds[Step]:
+    """Return the way of a text that is not translated."""
+    yield from ()
+    return Translation(text.strip())
 
 
 _WHOLE = Routed("", ())  # of a text that is not divided into segments, because all of it is needed
@@ -116,7 +127,7 @@ class Service:
         self.metrics = metrics
         self.sources = list(dict.fromkeys(direction.src for direction in models.directions))
         self.targets = list(dict.fromkeys(direction.tgt for direction in models.directions))
-        self.detector = Detector(self.sources)
+        self.detector = Detector([*dict.fromkeys([*self.sources, *self.targets])])
         path = settings.corrections
         self._corrections = None if path is None else Corrections(path)
         self._memories = self._read_memories(keys)
@@ -181,12 +192,40 @@ class Service:
         """Return `text` with its direction, its model and the memory of the `client`, as `Access.check` returns it.
 
         Regional codes match their language: pt-BR finds a model for pt. `model` restricts the choice to one model.
-        RequestError (400) if no model supports the languages.
+        A text in the language of the target gets no models. RequestError (400) if no model supports the languages.
         """
-        path = self._find_path(source, target, model)
+        try:
+            path = self._find_path(source, target, model)
+        except RequestError:
+            if not _fits(source, target) or _closest(source, [*self.sources, *self.targets]) is None:
+                raise
+            return Routed(text, ())
         form = chinese_form(target) if chinese_form(path[-1][0].tgt) is None else None
         memory = self.memory(client, Direction(path[0][0].src, path[-1][0].tgt))
         return Routed(text, path, form=form, memory=memory)
+
+    async def route_all(
+        self, texts: Sequence[str], source: str, target: str, client: bytes = b"", model: ServedModel | None = None
+    ) -> tuple[list[Routed], list[Detection] | None]:
+        """Return `texts` as `route` does, and without a `source`, their languages.
+
+        Those in the language of the target, or in none that can be translated into it, stay as they are.
+        """
+        if source:
+            return [self.route(text, source, target, client, model) for text in texts], None
+        targets = self.targets if model is None else [direction.tgt for direction in model.directions]
+        if _closest(target, targets) is None:
+            raise RequestError(400, _unsupported(target, "into", targets))
+        detected = await asyncio.to_thread(lambda: [self.detector.detect(text)[0] for text in texts])
+        routed = []
+        for text, found in zip(texts, detected, strict=True):
+            stays = Routed(text, ())
+            try:
+                is_known = found["confidence"] >= _MIN_CONFIDENCE or not has_letters(text)
+                routed.append(self.route(text, found["language"], target, client, model) if is_known else stays)
+            except RequestError:
+                routed.append(stays)
+        return routed, detected
 
     def memory(self, client: bytes, direction: Direction) -> TranslationMemory | None:
         """Return the translation memory of a client, or else that of all clients."""
@@ -226,7 +265,7 @@ class Service:
             if isinstance(each, Ask):
                 asks[number] = each
                 continue
-            before, after = texts[number].text.split(texts[number].text.strip())
+            before, after = _white_space_around(texts[number].text)
             flags = each.flags if texts[number].flags else {}
             yield TranslatedSegment(number, before, each, after, flags, None, memory=each.memory)
         async with aclosing(self._search(asks, texts, num_alternatives, details=details)) as segments:
@@ -361,6 +400,10 @@ async def _run(texts: Sequence[Ask[Step] | Routed], work: Callable[[], Result]) 
     """Return `work()`, which is on `texts`: in the event loop if they are short, else in a thread."""
     is_quick = sum(len(text.text) + len(text.draft) for text in texts) <= _QUICK_CHARACTERS
     return work() if is_quick else await asyncio.to_thread(work)
+
+
+def _white_space_around(text: str) -> tuple[str, str]:
+    return text[: len(text) - len(text.lstrip())], text[len(text.rstrip()) :] if text.strip() else ""
 
 
 def _join(segments: list[TranslatedSegment]) -> TextTranslation:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from html import escape
 
 import pytest
 
 from nmt import Translator
+from nmt.apps.server.deepl import read_xml
 from nmt.training.run import start_run
 from tests.tiny import small_config, write_digits
 
@@ -46,6 +48,8 @@ def test_a_formality_is_a_tag_that_the_model_learned(start, tmp_path, monkeypatc
         found = [each["text"] for each in answer["translations"]]
         assert found == [each.text for each in expected.translate([f"{tag}12", f"{tag}34"])]
         assert read[-2:] == [f"{tag}12", f"{tag}34"]
+    languages = server.client.get("/v2/languages?type=target").json()
+    assert languages == [{"language": "DE", "name": "German", "supports_formality": True}]
 
 
 def test_deepls_client_translates_texts(deepl, two):
@@ -66,8 +70,12 @@ def test_a_text_that_is_in_the_target_language_already_comes_back_as_it_is(runni
     assert [each["detected_source_language"] for each in answer] == ["DE", "EN"]
     assert answer[0]["text"] == german
     assert answer[1]["text"] == two.translate([english], to="de")[0].text
-    named = ask(running, text=[german], target_lang="DE", source_lang="DE")
-    assert named.json()["message"].startswith("German (de) is not available as a target language from German")
+    for source, target in (("DE", "DE"), ("EN", "EN-US"), ("en-GB", "en")):
+        for options in ({}, {"tag_handling": "xml"}, {"formality": "more"}):
+            named = ask(running, text=[german], target_lang=target, source_lang=source, **options)
+            assert named.json()["translations"][0]["text"] == german
+    unknown = ask(running, text=[german], target_lang="XX", source_lang="XX")
+    assert unknown.status_code == 400
 
 
 def test_deepls_client_keeps_tags(deepl, running):
@@ -240,3 +248,43 @@ def test_a_document_that_is_none_is_refused_at_once(running, configure):
     assert sent(running, target_lang="xx", source_lang="de")[1].startswith("xx is not supported")
     assert sent(configure(file_limit=0), target_lang="en") == (403, "this server does not translate documents")
     assert running.client.post("/v2/none").json() == {"message": "Not Found"}
+
+
+@pytest.mark.parametrize(
+    ("sent", "text", "written"),
+    [
+        ("Salt & pepper", "Salt & pepper", "Salt &amp; pepper"),
+        ("1&nbsp;2 &eacute; &amp; &#38; 3", "1\xa02 é & & 3", "1\xa02 é &amp; &amp; 3"),
+        ("AT&T; &unknown; 1", "AT&T; &unknown; 1", "AT&amp;T; &amp;unknown; 1"),
+        ("<!DOCTYPE html>12", "12", "<!DOCTYPE html>12"),
+        ('<?xml version="1.0"?>\n<!DOCTYPE x SYSTEM "a">1', "1", '<?xml version="1.0"?>\n<!DOCTYPE x SYSTEM "a">1'),
+    ],
+)
+def test_xml_is_read_as_programs_write_it(running, sent, text, written):
+    template = read_xml(sent, (), ())
+    assert [block.plain() for block in template.blocks] == [text]
+    assert template.join([escape(block.plain(), quote=False) for block in template.blocks]) == written
+    options = {"target_lang": "EN", "source_lang": "DE", "tag_handling": "xml"}
+    assert ask(running, text=[sent], **options).status_code == 200
+    assert ask(running, text=["<!DOCTYPE a [<!ENTITY b 'c'>]><a>&b;</a>"], **options).status_code == 400
+
+
+def test_options_that_deepl_refuses_are_refused_and_the_kind_of_model_is_named(running):
+    asked = {"text": ["12"], "target_lang": "DE", "source_lang": "EN"}
+    assert ask(running, **asked, split_sentences="invalid").status_code == 400
+    assert ask(running, **asked, model_type="fast").status_code == 400
+    for split in ("0", "1", "nonewlines", None):
+        assert ask(running, **asked, split_sentences=split).status_code == 200
+    for kind in ("latency_optimized", "prefer_quality_optimized"):
+        (answer,) = ask(running, **asked, model_type=kind).json()["translations"]
+        assert answer["model_type_used"] == kind.removeprefix("prefer_")
+    assert "model_type_used" not in ask(running, **asked).json()["translations"][0]
+
+
+def test_short_texts_in_several_languages_are_each_detected(running, two):
+    texts = ["Ich habe nicht das Buch", "She has the book", "Я не знаю", "12", "Elle est dans la maison"]
+    answer = ask(running, text=texts, target_lang="DE").json()["translations"]
+    assert [each["detected_source_language"] for each in answer[:2]] == ["DE", "EN"]
+    expected = [texts[0], two.translate([texts[1]], to="de")[0].text, texts[2], two.translate(["12"], to="de")[0].text]
+    assert [each["text"] for each in answer[:4]] == expected
+    assert (answer[4]["detected_source_language"], answer[4]["text"]) == ("FR", texts[4])  # no model reads French

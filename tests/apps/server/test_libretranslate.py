@@ -157,7 +157,6 @@ def test_html_keeps_its_tags_and_escapes_its_text(running):
     assert written.count("<b>") == written.count("</b>") == 1
 
 
-NO_PAIR = "English (en) is not available as a target language from English (en)"
 INTO = "xx is not supported; this server translates into German (de), French (fr) and English (en)"
 FROM = "French (fr) is not supported; this server translates from English (en) and German (de)"
 
@@ -170,10 +169,6 @@ FROM = "French (fr) is not supported; this server translates from English (en) a
         ({"q": "1", "source": "en"}, "Invalid request: missing target parameter"),
         ({"q": "1", "source": "en", "target": "xx"}, INTO),
         ({"q": "1", "source": "fr", "target": "de"}, FROM),
-        (
-            {"q": "1", "source": "en", "target": "en"},
-            NO_PAIR,
-        ),
         (
             {"q": "1", "source": "en", "target": "de", "format": "pdf"},
             "Invalid request: format: Input should be 'text' or 'html'",
@@ -204,7 +199,10 @@ def test_what_is_wrong_with_a_request_is_told(running, body, message):
         (b"q=%ff&source=en&target=de", "application/x-www-form-urlencoded", 400),
         (b"&" * 5000, "application/x-www-form-urlencoded", 400),
         (b"q=1&source=en&target=de&alternatives=2", "application/x-www-form-urlencoded", 200),
-        (b"q", "multipart/form-data; boundary=x", 415),
+        (b"q", "multipart/form-data; boundary=x", 400),
+        (b"q", "multipart/form-data", 400),
+        (b"--x--", "multipart/form-data; boundary=x", 400),
+        (b"q", "text/plain", 415),
         (b" " * 400_000, "application/json", 413),
     ],
 )
@@ -459,3 +457,57 @@ def test_a_language_in_another_script_is_no_model_for_it(code, codes, closest):
 def test_the_wrong_form_of_chinese_is_flagged_if_the_request_names_one(form, flags):
     text = service.Routed("", (), form=form, flags=True)
     assert service.flags_of(Translation("这个国家的经济发展得很快"), text) == flags
+
+
+def test_null_is_an_absent_field_and_numbers_may_be_text(running):
+    plain = running.translate(q="123", source="en", target="de", alternatives=2).json()
+    nulls = {"format": None, "api_key": None, "model": None, "stream": None, "glossary": None, "draft": None}
+    assert running.translate(q="123", source="en", target="de", alternatives="2", **nulls).json() == plain
+    assert running.translate(q=None, source="en", target="de").json()["error"].endswith("missing q parameter")
+
+
+def test_a_multipart_form_is_read_as_a_form(running):
+    fields = {"q": "1 & 2\r\n3", "source": "en", "target": "de", "alternatives": "1"}
+    files = {name: (None, value) for name, value in fields.items()}  # what a browser sends for FormData
+    answer = running.client.post("/translate", files=files)
+    assert answer.json() == running.client.post("/translate", data=fields).json()
+    assert running.client.post("/detect", files={"q": (None, "12")}).status_code == 200
+    lacking = running.client.post("/translate", files={"source": (None, "en"), "file": ("a.txt", b"x")})
+    assert (lacking.status_code, lacking.json()["error"]) == (400, "Invalid request: missing q parameter")
+
+
+def test_texts_that_are_in_the_target_language_or_in_no_language_of_the_server_stay_as_they_are(running, two):
+    own, other = "Ich habe nicht das Buch, das ist in dem Haus.", "Я не знаю, что это такое"
+    texts = [own, "She has the book in the house.", other, "123", " \n", ""]
+    translated = [each.text for each in two.translate([texts[1], *texts[3:]], to="de")]
+    expected = [own, translated[0], other, *translated[1:]]
+    answer = running.translate(q=texts, source="auto", target="de").json()
+    assert answer["translatedText"] == expected
+    assert [each["language"] for each in answer["detectedLanguage"][:2]] == ["de", "en"]
+    assert answer["detectedLanguage"][2]["confidence"] == 0
+    lines = lines_of(running.translate(q=texts[:3], source="auto", target="de", stream=True))[1:-1]
+    written = [
+        "".join(line["text"] + line["after"] for line in lines if line["index"] == number) for number in range(3)
+    ]
+    assert written == expected[:3]
+    pages = running.translate(q=[f"<p>{text}</p>" for text in texts[:3]], source="auto", target="de", format="html")
+    assert pages.json()["translatedText"] == [f"<p>{text}</p>" for text in expected[:3]]
+    for source, target in (("en", "en"), ("de", "de"), ("en-GB", "en-US")):
+        assert running.translate(q=own, source=source, target=target).json() == {"translatedText": own}
+    sent = running.client.post(
+        "/translate_file", data={"source": "auto", "target": "de"}, files={"file": ("a.txt", own.encode())}
+    )
+    assert running.client.get(sent.json()["translatedFileUrl"]).text == own
+
+
+def test_a_server_of_one_model_knows_that_a_text_is_none_of_its_languages(start, letters_run):
+    server = start([letters_run])  # de to en
+    for text, best in {
+        "Das ist der Hund, den ich nicht sehe": "de",
+        "This is the dog that I do not see": "en",
+        "C'est le chien que je ne vois pas dans la maison": "",
+        "Это собака": "",
+    }.items():
+        found = server.client.post("/detect", json={"q": text}).json()
+        assert (found[0]["language"] == best and found[0]["confidence"] > 80) if best else found[0]["confidence"] < 5
+        assert sum(each["confidence"] for each in found) <= 100.1
