@@ -99,8 +99,8 @@ class FileBody(BaseModel):
 class ContentPart(BaseModel):
     """A part of a message; only text is accepted."""
 
-    type: Literal["text"]
-    text: str
+    type: str
+    text: str = ""
 
 
 class Message(BaseModel):
@@ -119,7 +119,27 @@ class ChatBody(BaseModel):
     messages: list[Message] = Field(description="the last user message is translated", min_length=1)
     n: int | None = Field(default=None, ge=1, le=MAX_ALTERNATIVES + 1, description="translations, best first")
     stream: bool | None = Field(default=None, description="send the translation sentence by sentence")
+    stream_options: dict[str, Any] | None = Field(
+        default=None, description="include_usage: a last event with the numbers of tokens"
+    )
     flags: bool | None = Field(default=None, description="check the translation; not a field of OpenAI's own")
+
+
+class PromptBody(BaseModel):
+    """The body of /v1/completions; other fields are ignored."""
+
+    model: str = Field(max_length=300)
+    prompt: str | list[str] = Field(description="text, or texts, to translate", json_schema_extra=_NOT_EMPTY)
+    n: int | None = Field(default=None, ge=1, le=MAX_ALTERNATIVES + 1, description="translations of each, best first")
+    stream: bool | None = None
+
+
+class ResponseBody(BaseModel):
+    """The body of /v1/responses; other fields are ignored."""
+
+    model: str = Field(max_length=300)
+    input: str | list[Message] = Field(description="text, or a chat, whose last user message is translated")
+    stream: bool | None = None
 
 
 class DeepLOptions(BaseModel):
@@ -221,6 +241,8 @@ _OPERATIONS: dict[str, tuple[str, Any, Any, Sequence[str]]] = {  # summary, body
     "/v1/models": ("List the models", None, dict[str, Any], ()),
     "/v1/models/{model}": ("Describe a model", None, dict[str, Any], ()),
     "/v1/chat/completions": ("Translate the last user message", ChatBody, dict[str, Any], ["application/json"]),
+    "/v1/completions": ("Translate prompts", PromptBody, dict[str, Any], ["application/json"]),
+    "/v1/responses": ("Translate an input", ResponseBody, dict[str, Any], ["application/json"]),
     "/v2/translate": ("Translate texts, as DeepL does", DeepLBody, dict[str, Any], _FORMS),
     "/v2/document": ("Translate a document, as DeepL does", DeepLFile, dict[str, Any], ["multipart/form-data"]),
     "/v2/glossaries": ("Keep a glossary", DeepLGlossary, dict[str, Any], _FORMS),

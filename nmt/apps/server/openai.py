@@ -1,12 +1,12 @@
-"""OpenAI's API: /v1/models and /v1/chat/completions, for programs that support no other.
+"""OpenAI's API: /v1/models, /v1/chat/completions, /v1/completions, /v1/responses, for programs that support no other.
 
-Only the last user message of the chat is translated. The model name selects the direction.
+Only the last user message of a chat is translated. The model name selects the direction.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import Any
 from uuid import uuid4
@@ -16,12 +16,13 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from nmt.apps.server.access import Access
-from nmt.apps.server.bodies import ChatBody, Message
+from nmt.apps.server.bodies import ChatBody, Message, PromptBody, ResponseBody
 from nmt.apps.server.models import Models
 from nmt.apps.server.requests import RequestError, as_json, dump, read_fields, stream, unless_gone
-from nmt.apps.server.service import Routed, Service, TextTranslation, with_signs
+from nmt.apps.server.service import Routed, Service, TextTranslation, TranslatedSegment, with_signs
 from nmt.translation.translation import Flags
 
+_TEXTS = ("text", "input_text", "output_text")  # types of parts of a message
 _DONE = b"data: [DONE]\n\n"
 
 
@@ -46,6 +47,8 @@ class OpenAI:
             Route("/v1/models", self.models),
             Route("/v1/models/{model:path}", self.model),
             Route("/v1/chat/completions", self.complete, methods=["POST"]),
+            Route("/v1/completions", self.complete_prompt, methods=["POST"]),
+            Route("/v1/responses", self.respond, methods=["POST"]),
         ]
 
     async def models(self, request: Request) -> Response:
@@ -63,15 +66,64 @@ class OpenAI:
         """Translate the last user message."""
         client = self._access.check(request)
         body = await read_fields(request, self._service.settings, ChatBody, forms=False)
-        text = _last_of_user(body.messages)
-        self._service.check_size([text])
-        routed = self._find(body.model)._replace(text=text, flags=bool(body.flags))
-        routed = routed._replace(memory=self._service.memory(client, routed.direction))
+        (routed,) = self._route(client, body.model, [_last_of_user(body.messages)])
+        routed = routed._replace(flags=bool(body.flags))
         num_alternatives = (body.n or 1) - 1
         if body.stream:
-            return await self._stream(request, body.model, routed, num_alternatives)
+            has_usage = bool((body.stream_options or {}).get("include_usage"))
+            return await self._stream(request, body.model, routed, num_alternatives, has_usage=has_usage)
         (translated,) = await unless_gone(request, self._service.translate([routed], num_alternatives))
         return as_json(self._completion(body.model, translated))
+
+    async def complete_prompt(self, request: Request) -> Response:
+        """Translate one prompt or several."""
+        client = self._access.check(request)
+        body = await read_fields(request, self._service.settings, PromptBody, forms=False)
+        routed = self._route(client, body.model, [body.prompt] if isinstance(body.prompt, str) else body.prompt)
+        translated = await unless_gone(request, self._service.translate(routed, (body.n or 1) - 1))
+        texts = [text for each in translated for text in (each.text, *each.alternatives)]
+        choices = [
+            {"index": i, "text": text, "logprobs": None, "finish_reason": "stop"} for i, text in enumerate(texts)
+        ]
+        segments = [segment for each in translated for segment in each.segments]
+        answer = {**_head("text_completion", body.model), "choices": choices, "usage": _usage(segments)}
+        if not body.stream:
+            return as_json(answer)
+        return Response(_sent(answer) + _DONE, media_type="text/event-stream")
+
+    async def respond(self, request: Request) -> Response:
+        """Translate the input, or the last user message in it."""
+        client = self._access.check(request)
+        body = await read_fields(request, self._service.settings, ResponseBody, forms=False)
+        text = body.input if isinstance(body.input, str) else _last_of_user(body.input)
+        (translated,) = await unless_gone(request, self._service.translate(self._route(client, body.model, [text])))
+        part = {"type": "output_text", "text": translated.text, "annotations": []}
+        item = {"id": f"msg_{uuid4().hex}", "type": "message", "role": "assistant", "status": "completed"}
+        answer = {
+            "id": f"resp_{uuid4().hex}",
+            "object": "response",
+            "created_at": int(time.time()),
+            "status": "completed",
+            "model": body.model,
+            "output": [{**item, "content": [part]}],
+            "usage": _usage(translated.segments, "input", "output"),
+        }
+        if not body.stream:
+            return as_json(answer)
+        begun = {**answer, "status": "in_progress", "output": [{**item, "content": [{**part, "text": ""}]}]}
+        place = {"item_id": item["id"], "output_index": 0, "content_index": 0}
+        events: list[dict[str, object]] = [
+            {"type": "response.created", "response": begun},
+            {"type": "response.output_text.delta", **place, "delta": translated.text},
+            {"type": "response.completed", "response": answer},
+        ]
+        return Response(b"".join(map(_sent, events)), media_type="text/event-stream")
+
+    def _route(self, client: bytes, model: str, texts: Sequence[str]) -> list[Routed]:
+        self._service.check_size(texts)
+        found = self._find(model)
+        found = found._replace(memory=self._service.memory(client, found.direction))
+        return [found._replace(text=text) for text in texts]
 
     def _find(self, model: str) -> Routed:
         if model not in self._ids:
@@ -94,27 +146,30 @@ class OpenAI:
             }
             for index, text in enumerate([translated.text, *translated.alternatives])
         ]
-        num_src = sum(len(translation.src_ids) for translation in translations)
-        num_tgt = sum(len(translation.tgt_ids) for translation in translations)
-        usage = {"prompt_tokens": num_src, "completion_tokens": num_tgt, "total_tokens": num_src + num_tgt}
-        return {**_head("chat.completion", model), "choices": choices, "usage": usage}
+        return {**_head("chat.completion", model), "choices": choices, "usage": _usage(translated.segments)}
 
-    async def _stream(self, request: Request, model: str, routed: Routed, num_alternatives: int) -> Response:
-        """Send server-sent events, one per segment and choice."""
+    async def _stream(
+        self, request: Request, model: str, routed: Routed, num_alternatives: int, *, has_usage: bool
+    ) -> Response:
+        """Send server-sent events, one per segment and choice, and one with the numbers of tokens, if `has_usage`."""
         head, choices = _head("chat.completion.chunk", model), range(num_alternatives + 1)
 
         async def events() -> AsyncGenerator[bytes]:
             start = b"".join(_event(head, i, {"role": "assistant", "content": ""}) for i in choices)
-            segments = self._service.segments([routed], num_alternatives)
+            segments, sent = self._service.segments([routed], num_alternatives), list[TranslatedSegment]()
             async with aclosing(segments):
                 async for segment in segments:
+                    sent.append(segment)
                     flags = [segment.flags, *[None] * num_alternatives]
                     yield start + b"".join(_event(head, i, {"content": segment.written(i)}, flags[i]) for i in choices)
                     start = b""
-            yield start + b"".join(_event(head, i, {}, finish="stop") for i in choices) + _DONE
+            end = b"".join(_event(head, i, {}, finish="stop") for i in choices)
+            if has_usage:
+                end += _sent({**head, "choices": [], "usage": _usage(sent)})
+            yield start + end + _DONE
 
         def refuse(refusal: RequestError) -> bytes:
-            return b"data: " + dump(error_body(refusal.status_code, refusal.detail)) + b"\n\n" + _DONE
+            return _sent(error_body(refusal.status_code, refusal.detail)) + _DONE
 
         return await stream(request, events(), refuse, "text/event-stream")
 
@@ -141,10 +196,20 @@ def _ids(models: Models) -> dict[str, Routed]:
 def _last_of_user(messages: list[Message]) -> str:
     """Return the text of the last user message. RequestError (400) if there is none."""
     content = next((message.content for message in reversed(messages) if message.role == "user"), None)
-    text = content if isinstance(content, str) else "".join(part.text for part in content or [])
+    parts = content if isinstance(content, list) else []
+    if others := [part.type for part in parts if part.type not in _TEXTS]:
+        raise RequestError(400, f"Invalid request: messages: only text is translated, no {others[0]}"[:200])
+    text = content if isinstance(content, str) else "".join(part.text for part in parts)
     if not text.strip():
         raise RequestError(400, "Invalid request: messages: there is no user message with text")
     return text
+
+
+def _usage(segments: Sequence[TranslatedSegment], src: str = "prompt", tgt: str = "completion") -> dict[str, int]:
+    """Return the numbers of tokens, under the names that OpenAI has for the two sides."""
+    num_src = sum(len(segment.translation.src_ids) for segment in segments)
+    num_tgt = sum(len(segment.translation.tgt_ids) for segment in segments)
+    return {f"{src}_tokens": num_src, f"{tgt}_tokens": num_tgt, "total_tokens": num_src + num_tgt}
 
 
 def _head(kind: str, model: str) -> dict[str, object]:
@@ -155,4 +220,8 @@ def _event(
     head: dict[str, object], index: int, delta: dict[str, Any], flags: Flags | None = None, finish: str | None = None
 ) -> bytes:
     choice = {"index": index, "delta": delta, "logprobs": None, "finish_reason": finish, **with_signs(flags)}
-    return b"data: " + dump({**head, "choices": [choice]}) + b"\n\n"
+    return _sent({**head, "choices": [choice]})
+
+
+def _sent(event: dict[str, object]) -> bytes:
+    return b"data: " + dump(event) + b"\n\n"

@@ -49,6 +49,39 @@ def test_openais_client_gets_several_choices_and_a_stream(openai, two):
     assert written == two.translate(["12\n34"], to="de")[0].text
 
 
+def test_openais_client_gets_the_number_of_tokens_of_a_stream_if_it_asks(openai):
+    whole = openai.chat.completions.create(model="en-de", messages=said("1234\n56"))
+    for asked in (True, False):
+        options = {"stream_options": {"include_usage": True}} if asked else {}
+        events = [*openai.chat.completions.create(model="en-de", messages=said("1234\n56"), stream=True, **options)]
+        assert [event.usage for event in events if event.usage] == [whole.usage] * asked
+        assert bool(events[-1].choices) is not asked
+
+
+def test_openais_client_completes_prompts_and_gets_responses(openai, two):
+    first, second = (each.text for each in two.translate(["1234", "56"], to="de"))
+    answer = openai.completions.create(model="en-de", prompt=["1234", "56"])
+    assert [choice.text for choice in answer.choices] == [first, second]
+    assert answer.usage.total_tokens > 4
+    assert openai.completions.create(model="en-de", prompt="1234", n=2).choices[0].text == first
+    events = openai.completions.create(model="en-de", prompt="1234", stream=True)
+    assert "".join(event.choices[0].text for event in events) == first
+    response = openai.responses.create(model="en-de", input="1234", instructions="Translate.")
+    assert (response.output_text, response.status) == (first, "completed")
+    parts = [{"role": "user", "content": [{"type": "input_text", "text": "1234"}]}]
+    assert openai.responses.create(model="en-de", input=parts).output_text == first
+    with openai.responses.stream(model="en-de", input="1234") as stream:
+        written = "".join(event.delta for event in stream if event.type == "response.output_text.delta")
+        assert (written, stream.get_final_response().output_text) == (first, first)
+
+
+def test_the_marks_that_programs_put_between_texts_stay(openai, two):
+    first, second = (each.text for each in two.translate(["1234", "56"], to="de"))
+    marked = "1234\n==WEBLATE_PART==\n56"
+    answer = openai.chat.completions.create(model="en-de", messages=said(marked)).choices[0].message.content
+    assert answer == f"{first}\n==WEBLATE_PART==\n{second}"
+
+
 @pytest.mark.parametrize(
     ("body", "status", "message"),
     [
@@ -58,6 +91,19 @@ def test_openais_client_gets_several_choices_and_a_stream(openai, two):
             {"model": "en-de", "messages": said(" ")},
             400,
             "Invalid request: messages: there is no user message with text",
+        ),
+        (
+            {
+                "model": "en-de",
+                "messages": [
+                    {
+                        "role": "user",
+                        "content": [{"type": "image_url", "image_url": {"url": "data:,"}}],
+                    }
+                ],
+            },
+            400,
+            "Invalid request: messages: only text is translated, no image_url",
         ),
         ({"model": "en-de", "messages": said("1"), "n": 0}, 400, "Invalid request: n: Input should be greater"),
     ],
