@@ -13,9 +13,9 @@ from nmt.base.languages import Direction, spaces_between_sentences, written_with
 from nmt.base.machine import num_cores
 from nmt.config import SearchOptions
 from nmt.data.read.lines import without_surrogates
-from nmt.data.text.characters import AS_READ, AS_WRITTEN, CharacterRule, edges
+from nmt.data.text.characters import AS_READ, AS_WRITTEN, CharacterRule, edges, within_symbols
 from nmt.data.text.glossary import Glossary, Match
-from nmt.data.text.spans import NUM_PLACEHOLDERS, PLACEHOLDERS, Span, find_spans
+from nmt.data.text.spans import NUM_PLACEHOLDERS, PLACEHOLDERS, Span, find_spans, is_symbol
 from nmt.data.text.tags import output_tags
 from nmt.data.text.text_statistics import TextStatistics
 from nmt.data.tokens.tokenizer import TokenizerPair
@@ -180,6 +180,7 @@ class _Plan:
         self.written_spans = segmenter.find_spans(self.written, request)
         self.text, self.spans, self.places = segmenter.characters.read(self.written, self.written_spans)
         text = self.text
+        self.symbol_spans = {span for span in self.spans if is_symbol(text[span.start : span.end])}
         glossary = request.glossary
         self.terms = segmenter.find_terms(text, self.spans, glossary) if glossary is not None else []
         self.tag = directed.tag
@@ -188,7 +189,8 @@ class _Plan:
         self.may_have_edges = request.prefix == "" and not self.symbols
         self.is_split = options.split != "never"
         terms = (Span(match.start, match.end) for match in self.terms)
-        unbroken = sorted([*self.spans, *terms]) if self.terms else self.spans
+        unbroken = [span for span in self.spans if span not in self.symbol_spans]
+        unbroken = sorted([*unbroken, *terms]) if self.terms else unbroken
         self.plan = SplitPlan(text, unbroken, self.direction.src, segmenter.max_sentences(options))
         self.units = self.plan.units if self.is_split else [part[:2] for part in whole(text).parts]
         self._kept: dict[Range, tuple[Protected, list[int]]] = {}  # of ranges, such as sentences
@@ -227,7 +229,7 @@ class _Plan:
         """Return the segment for a part of the text."""
         segmenter, places = self.segmenter, self.places
         protected, ids = self._read(span.start, span.end)
-        lead, tail = edges(protected.source) if self.may_have_edges else ("", "")
+        lead, tail = self._edges(span.start, span.end) if self.may_have_edges else ("", "")
         if is_within_edges := any(mark in "([{" or segmenter.lacks(mark) for mark in lead + tail):
             protected, ids = self._read(span.start + len(lead), span.end - len(tail))
         terms = [match.term for match in self._terms_inside(span.start, span.end)] if self.terms else []
@@ -259,9 +261,21 @@ class _Plan:
         is_first = start <= self.units[0][0]
         return self.tag + ("" if is_first or self.segmenter.leading_symbols(self.text, start) else self.symbols)
 
+    def _edges(self, start: int, end: int) -> tuple[str, str]:
+        """Return the symbols and brackets around the words and the other spans of a range."""
+        others = [span for span in self._inside(start, end) if span not in self.symbol_spans]
+        return edges(_masked(self.text, start, end, others).text)
+
     def _inside(self, start: int, end: int) -> list[Span]:
+        """Return the spans of a range, but for the symbols around it."""
         first = bisect_left(self.spans, start, key=lambda span: span.start)
-        return self.spans[first : bisect_right(self.spans, end, key=lambda span: span.end)]
+        inside = self.spans[first : bisect_right(self.spans, end, key=lambda span: span.end)]
+        if self.symbol_spans.isdisjoint(inside):
+            return inside
+        within = within_symbols(self.text[start:end])
+        return [
+            span for span in inside if span not in self.symbol_spans or within.start <= span.start - start < within.end
+        ]
 
     def _terms_inside(self, start: int, end: int) -> list[Match]:
         first = bisect_left(self.terms, start, key=lambda match: match.start)
@@ -269,15 +283,18 @@ class _Plan:
 
     def _protect(self, start: int, end: int) -> Protected:
         """Return a range of the text with placeholders for its spans."""
-        text = self.text[start:end]
-        if not self.spans:
-            return Protected(text, [])
-        inside = [Span(span.start - start, span.end - start) for span in self._inside(start, end)]
-        protected = Protected.from_spans(text, inside)
-        return protected if self.segmenter.knows_placeholders else protected._replace(unmasked=text)
+        inside = self._inside(start, end) if self.spans else []
+        protected = _masked(self.text, start, end, inside)
+        is_masked = self.segmenter.knows_placeholders or not inside
+        return protected if is_masked else protected._replace(unmasked=self.text[start:end])
 
     def _has_too_many_spans(self, start: int, end: int) -> bool:
         return self.segmenter.knows_placeholders and len(self._inside(start, end)) > NUM_PLACEHOLDERS
+
+
+def _masked(text: str, start: int, end: int, spans: Sequence[Span]) -> Protected:
+    """Return a range of `text` with placeholders for those `spans` of it."""
+    return Protected.from_spans(text[start:end], [Span(span.start - start, span.end - start) for span in spans])
 
 
 def _space_between(space: str, direction: Direction) -> str:

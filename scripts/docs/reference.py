@@ -44,19 +44,27 @@ _CLASSES = {
     r"\d": r"\p{Nd}",
     r"\s": r"\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000",
 }
-_TOKEN = re.compile(r"\\.|\[\^?|\]|\(\?P<|\(\?P=\w+\)|.", re.DOTALL)
+_TOKEN = re.compile(r"\\U000[0-9a-f]{5}|\\.|\[\^?|\]|\(\?P<|\(\?P=\w+\)|.", re.DOTALL)
 
 
 def page_patterns() -> str:
-    """Return the patterns of spans and numbers, for the page of `nmt export web`."""
+    """Return the patterns of spans, symbols and numbers, for the page of `nmt export web`."""
+    from nmt.data.text import spans
+    from nmt.data.text.characters import AROUND
     from nmt.data.text.numbers import NUMBER, UNIT
-    from nmt.data.text.spans import PATTERNS, SIGN
 
-    spans = "|".join(f"(?:{pattern})" for pattern in PATTERNS.values())
-    lines = ["// Written by scripts/docs/reference.py, from nmt/data/text/spans.py and numbers.py."]
-    for name, pattern in {"SPAN": spans, "SIGN": SIGN, "NUMBER": NUMBER, "UNIT": UNIT}.items():
-        lines.append(f"export const {name} = {json.dumps(_as_javascript(pattern))};")
-    return "\n".join(lines)
+    patterns = {
+        "SPAN": "|".join(f"(?:{pattern})" for pattern in spans.PATTERNS.values()),
+        "SIGN": f"{spans.SIGN}|{spans.SYMBOL_SIGN}|{spans.SYMBOL_SIGN_BEYOND}",
+        "SYMBOL_RUN": spans.SYMBOL_RUN,
+        "AROUND": AROUND,
+        "NUMBER": NUMBER,
+        "UNIT": UNIT,
+    }
+    texts = {name: getattr(spans, name) for name in ("PAIRS", "CHINESE_PAIRS", "CHINESE_QUOTES")}
+    written = {name: _as_javascript(pattern) for name, pattern in patterns.items()} | texts
+    lines = [f"export const {name} = {json.dumps(text)};" for name, text in written.items()]
+    return "\n".join(["// Written by scripts/docs/reference.py, from spans.py, characters.py, numbers.py.", *lines])
 
 
 def _as_javascript(pattern: str) -> str:
@@ -65,10 +73,14 @@ def _as_javascript(pattern: str) -> str:
     letters = pattern.replace(r"[^\W\d_.]", r"[\p{L}.]").replace(r"[^\W\d_]", r"\p{L}")
     for match in _TOKEN.finditer(letters):
         token = match[0]
-        if token in _CLASSES:
+        if token == r"\S":
+            written.append(f"[^{_CLASSES[token.lower()]}]")
+        elif token in _CLASSES:
             written.append(_CLASSES[token] if is_in_class else f"[{_CLASSES[token]}]")
         elif token == "(?P<":
             written.append("(?<")
+        elif token.startswith(r"\U"):
+            written.append(rf"\u{{{token[5:]}}}")
         elif token.startswith("(?P="):
             written.append(rf"\k<{token[4:-1]}>")
         else:

@@ -63,6 +63,25 @@ def test_symbols_and_brackets_around_a_text_stay_around_its_translation(translat
     assert translated(translator, *(frame.format(text) for frame in around)) == [f.format(plain) for f in around]
 
 
+@pytest.mark.parametrize("model", ["words", "letters"])
+@pytest.mark.parametrize(
+    "frame",
+    ["{0} ❤ {1}", "♪ {0} ♪ {1} ♪", "(♪ {0} → {1})", "{0} ⟪name⟫ {1} 👍🏽", "🐱 {0}, 🐶 {1} 🐱", "{0} + {1} = ★"],
+)
+def test_a_symbol_within_a_sentence_is_kept_or_reported_as_often_as_it_is_there(model, frame, text):
+    half = len(text.split()) // 2
+    written = frame.format(" ".join(text.split()[:half]), " ".join(text.split()[half:]))
+    with Translator.load(MODELS / model, device="cpu", precision="fp32") as translator:
+        (found,) = translator.translate([written])
+    for symbol in ("❤", "♪", "→", "⟪name⟫", "👍🏽", "🐱", "🐶", "+", "=", "★"):
+        assert found.text.count(symbol) == written.count(symbol) or symbol in found.protected_lost, (symbol, found.text)
+
+
+def test_a_line_between_unusual_brackets_is_translated_within_them(translator, text):
+    (plain,) = translated(translator, text)
+    assert translated(translator, f"⟪{text}⟫", "⟪name⟫", "♪ ★") == [f"⟪{plain}⟫", "⟪name⟫", "♪ ★"]
+
+
 def test_symbols_stay_around_each_sentence_and_in_an_n_best_list(translator, text):
     (first,) = translated(translator, text)
     assert translated(translator, f"♪ {text} ♪\n\n• {text}\n") == [f"♪ {first} ♪\n\n• {first}\n"]

@@ -13,7 +13,7 @@ from unicodedata import normalize
 
 from nmt.base.patterns import lazy_pattern
 from nmt.data.text.numbers import has_words
-from nmt.data.text.spans import Span
+from nmt.data.text.spans import SYMBOL, Span
 
 # Outside of the scripts that are written with joiners and zero-width spaces, and of symbols that they join to an emoji.
 _JOINED = (
@@ -97,20 +97,24 @@ AS_READ = CharacterRule(f"{JOINERS}|{INVISIBLE}|{SPACES}|{HYPHENS}|(?P<letters>{
 AS_WRITTEN = CharacterRule(f"{JOINERS}|{INVISIBLE}|(?!{_TYPOGRAPHIC}){SPACES}|{HYPHENS}|(?P<letters>{LIGATURES})")
 """The rule for targets, which keep letters and digits in full width, and the spaces of their typography."""
 
-_SYMBOLS = " \t\r\n*|~§©®¶·†‡•‣※⁃℗℠™〒〓〠\u20e3\ufe0e\ufe0f\u200d" + "".join(
-    map(chr, [*range(0x2190, 0x27E6), *range(0x27F0, 0x2C00), *range(0x1F000, 0x1FB00), *range(0xE0020, 0xE0080)])
-)
+AROUND = rf"(?![⟦⟧])(?:{SYMBOL}|[ \t\r\n*|~§¶·•‣⁃\u20e3\ufe0e\ufe0f\u200d\U000e0020-\U000e007f])"
+_AROUND = lazy_pattern(rf"\A(?:{AROUND})*")
 _BRACKETS = ("()", "[]", "{}", "（）", "［］", "｛｝", "【】", "〔〕")  # quotation marks belong to the words
-_AT_EDGES = frozenset(_SYMBOLS + "".join(_BRACKETS))
 
 
 def edges(text: str) -> tuple[str, str]:
     """Return the symbols and brackets before and after the words of a text, such as ♪ and (); empty if it has none."""
-    if text[:1] not in _AT_EDGES and text[-1:] not in _AT_EDGES:  # most texts; stripping many symbols takes longer
+    if text[:1].isalpha() and (text[-1:].isalpha() or text[-1:] in ".!?。"):  # most texts
         return "", ""
-    inner = text.strip(_SYMBOLS)
+    inner = text[slice(*within_symbols(text))]
     around, within = inner[:1] + inner[-1:], inner[1:-1]
     if around in _BRACKETS and not any(mark in within for mark in around):
-        inner = within.strip(_SYMBOLS)
+        inner = within[slice(*within_symbols(within))]
     start = text.find(inner)
     return (text[:start], text[start + len(inner) :]) if has_words(inner) else ("", "")
+
+
+def within_symbols(text: str) -> Span:
+    """Return what is between the symbols, and the white space, at both ends of `text`."""
+    before, after = (len(side) - len(_AROUND.sub("", side, count=1)) for side in (text, text[::-1]))
+    return Span(before, max(before, len(text) - after))

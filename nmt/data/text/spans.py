@@ -4,8 +4,9 @@ A placeholder is a user-defined symbol of the tokenizer, `⟦1⟧` to `⟦8⟧`:
 type of the tokenizer. Placeholders are numbered from 1 in source order.
 
 A span is what is not made of words, numbers and the punctuation of prose: what the brackets of programs enclose, a name
-after or between signs, tags, code, formulas, paths, codes. The rules say what prose does not do, because no list of
-formats would be complete. The page of `nmt export web` has the same (nmt/apps/web/static/text.js), with these patterns.
+after or between signs, tags, code, formulas, paths, codes, symbols. The rules say what prose does not do, because no
+list of formats would be complete. The page of `nmt export web` has the same (nmt/apps/web/static/text.js), with these
+patterns.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from nmt.base.patterns import lazy_pattern
+from nmt.data.text.numbers import has_letters
 
 NUM_PLACEHOLDERS = 8
 PLACEHOLDERS = tuple(f"⟦{number}⟧" for number in range(1, NUM_PLACEHOLDERS + 1))
@@ -31,6 +33,26 @@ _OPERAND = rf"(?:\d(?:[\d.,]{{0,20}}\d)?|\d{{0,9}}(?<![A-Za-z])[A-Za-z]{{1,2}})[
 _OPERATOR = r"\s?[-+*/×÷·−]\s?"
 _ATTRIBUTE = rf"""\s{{1,8}}[{_W}:@.-]{{1,64}}\s?=\s?(?:"[^"<\n]{{0,500}}"|'[^'<\n]{{0,500}}'|[^\s"'<>=]{{1,500}})"""
 _PART = rf"[{_W}@%+~-]"
+
+# Blocks of symbols, and single ones. In the first block, what is a letter or digit belongs to words.
+_WITHIN_16_BITS = (
+    "¦©®\u058d\u058e\u0fd5-\u0fd8†‡※⁂\u2190-\u2bff\u2e50\u2e51\u2ff0-\u2ffb〄〒〓"
+    "\u3020\u3036\u3037\u303e\u303f\u31c0-\u31e3\u4dc0-\u4dff\uffe2\uffe4\uffe8-\uffee\ufffc"
+)
+_BEYOND_16_BITS = "\U00010137-\U000101fc\U0001cf50-\U0001d37f𝛁𝛛𝛻𝜕𝜵𝝏𝝯𝞉𝞩𝟃\U0001f000-\U0001fbff"
+SYMBOL = rf"[{_WITHIN_16_BITS}{_BEYOND_16_BITS}]|[\u2100-\u218f](?<![\w℃℉№])"
+_EMOJI_OF_TWO = "[‼⁉ℹ〰〽㊗㊙]\ufe0f|[0-9#*]\ufe0f?\u20e3"  # in one character, they are words or punctuation
+SYMBOL_RUN = (
+    rf"(?:(?:{SYMBOL}|{_EMOJI_OF_TWO})"
+    r"(?:[\ufe0e\ufe0f\u20e3\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]|\u200d\S)*)+"
+)
+# What a word, a number or a single letter beside it owns: currencies; degrees, operators, accents, units.
+_CURRENCIES = "$¢-¥֏؋৲৳૱௹฿៛\u20a0-\u20cf﷼﹩＄￠￡￥￦"
+_OWNED = "§°¬±×÷¨¯´¸˂-˅˒-˟˥-˫˭˯-˿⁄⁒⁺-⁼₊-₌؆؇℃℉№\u3200-\u33ff﹢﹤-﹦＋＜-＞｜～"
+PAIRS = "⁅⁆⌈⌉⌊⌋❨❩❪❫❬❭❰❱❲❳❴❵⟅⟆⟦⟧⟨⟩⟪⟫⟬⟭⟮⟯⦃⦄⦅⦆⦇⦈⦉⦊⦋⦌⦍⦎⦏⦐⦑⦒⦓⦔⦕⦖⦗⦘⧘⧙⧚⧛⧼⧽⸢⸣⸤⸥⸦⸧⸨⸩⹕⹖⹗⹘⹙⹚⹛⹜"
+CHINESE_PAIRS = "【】〔〕〖〗〘〙〚〛［］｛｝｟｠"
+CHINESE_QUOTES = "〈〉《》「」『』｢｣"  # and of titles
+BRACKETS = PAIRS + CHINESE_PAIRS  # each opening one before its closing one, other than those of ASCII
 
 PATTERNS = {
     "url": r"(?:(?<![A-Za-z0-9])[A-Za-z][A-Za-z0-9+.-]{1,15}://|(?<![A-Za-z0-9])www\.(?=[A-Za-z0-9]))"
@@ -65,18 +87,32 @@ PATTERNS = {
     rf"(?:(?:{_OPERATOR}|\s?=\s?){_OPERAND}){{0,8}}",
     "code word": rf"(?<![{_W}-])[A-Z]{{1,4}}-?\d[A-Z0-9]*(?:-[A-Z0-9]+)*(?![{_W}])"
     rf"|(?<![{_W}])#[0-9A-Fa-f]{{6}}(?![{_W}])",
-    "placeholder": r"⟦\d{1,3}⟧",
+    "bracket or quote": rf"(?P<mark>[{BRACKETS}{CHINESE_QUOTES}])",
+    "symbol": rf"{SYMBOL_RUN}(?:(?<=[\u2190-\u23ff])(?:\s?\+\s?)?(?:[A-Z0-9]|F\d{{1,2}})(?!\w))?",  # ⌘ + S
+    "symbol without a word": r"(?<!\w)(?<!\d\s)(?<!^[^\W\d_]\s)(?<![^\w][^\W\d_]\s)"
+    rf"(?:(?P<currency>[{_CURRENCIES}])|[{_OWNED}]|(?<!\S)(?:[+=|~<>]|[=!<>]=|<?[-=]{{1,2}}>|<[-=]{{1,2}})(?![^\s.,;!?]))"
+    r"(?!\w|\s\d|\s[^\W\d_](?!\w))",
 }
 """What begins a span, by what it is called, in the order of trial; the names are for readers only."""
 
 _SPAN = lazy_pattern("|".join(f"(?:{pattern})" for pattern in PATTERNS.values()))
 SIGN = (  # begins with one set of characters, which is faster to find than one of several patterns
-    r"[@<&{%⟦\[`$\\#_~^|=≤≥≈:/!.(\d-](?:(?<=[@<&{%⟦\[`$\\#_~^|=≤≥≈])|(?<=[:/!])[\w.~]|(?<=\.)[a-z/]|(?<=-)(?:-\w|>)"
-    r"|(?<=\()[()]|(?<=[A-Z]\d)|(?<=[A-Z]-\d))"
+    r"[@<&{%⟦\[`$\\#_~^|=≤≥≈:/!.(\d+>-](?:(?<=[@<&{%⟦\[`$\\#_~^|=≤≥≈])|(?<=[:/!])[\w.~]|(?<=\.)[a-z/]|(?<=-)(?:-\w|>)"
+    r"|(?<=\()[()]|(?<=[A-Z]\d)|(?<=[A-Z]-\d)|(?<=[+>])(?!\S))"
 )
-_SIGN = re.compile(SIGN)  # every span contains one; finding them is fast
-_BRACKETS = re.compile(r'"[{}]"|[{}()\[\]]')  # those in quotes are none
+# Every span contains one of these; finding them is fast, in classes within 16 bits and beyond.
+_SIGN = re.compile(SIGN)
+SYMBOL_SIGN = rf"[\ufe0f\u20e3{_WITHIN_16_BITS}{BRACKETS}{CHINESE_QUOTES}{_OWNED}{_CURRENCIES[1:]}\u2100-\u218f]"
+SYMBOL_SIGN_BEYOND = f"[{_BEYOND_16_BITS}]"
+_SYMBOL_SIGN, _SYMBOL_SIGN_BEYOND = lazy_pattern(SYMBOL_SIGN), lazy_pattern(SYMBOL_SIGN_BEYOND)
+_BRACKETS = lazy_pattern(rf'"[{{}}]"|[{{}}()\[\]{BRACKETS}]')  # those in quotes are none
 _CLOSING = {"{": "}", "(": ")", "[": "]"}
+_ALL_CLOSING = {**_CLOSING, **dict(zip(BRACKETS[::2], BRACKETS[1::2], strict=True))}
+_ONLY_SYMBOLS = lazy_pattern(SYMBOL_RUN)
+_CHINESE = lazy_pattern("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")  # and Japanese, Korean
+_IDENTIFIER = lazy_pattern("[A-Za-z_][A-Za-z0-9_.-]*")
+_MOST_INSIDE = 200  # characters of what is no sentence, between brackets that programs do not use
+_NUMBER_BEFORE = lazy_pattern(r"\d\s?[^\W\d]{1,9}\.?\s\Z")  # 5 Mio. €
 _ENDS = {"<%": "%>", "<?": "?>", "<!--": "-->", "\\(": "\\)", "\\[": "\\]"}
 _REACH = 4000  # characters after which the end of what is opened is not looked for
 _SENTENCE_PUNCTUATION = ".,;:!?'"
@@ -95,14 +131,20 @@ def find_spans(text: str, not_these: Collection[str] = ()) -> list[Span]:
     A URL or a path does not include the punctuation that ends a sentence, nor a closing bracket that was opened before
     it. `not_these` are symbols of the model (user-defined ones, such as <de>), which are not spans.
     """
-    if not _SIGN.search(text):
+    if not (_SIGN.search(text) or _has_symbols(text)):
         return []
     spans, at = list[Span](), 0
+    is_chinese = _CHINESE.search(text) is not None
     ends: dict[int, int] | None = None
     while match := _SPAN.search(text, at):
         start, end = match.span()
         found = match[0]
-        if match["open"] is None:
+        if match["currency"] and _NUMBER_BEFORE.search(text[max(0, start - 16) : start]):
+            end = start
+        elif match["mark"]:
+            ends = _ends_of_brackets(text) if ends is None else ends
+            end = _end_of_mark(text, start, ends.get(start, start + 1), is_chinese=is_chinese)
+        elif match["open"] is None:
             if found[0] == "<" and _is_prose_in_angles(found):
                 end = start
             elif "/" in found[:17] or found.startswith("www."):
@@ -122,10 +164,10 @@ def find_spans(text: str, not_these: Collection[str] = ()) -> list[Span]:
 def _ends_of_brackets(text: str) -> dict[int, int]:
     """Return where each bracket of `text` that is closed ends, by where it opens."""
     ends: dict[int, int] = {}
-    waiting: dict[str, list[int]] = {closing: [] for closing in _CLOSING.values()}
+    waiting: dict[str, list[int]] = {closing: [] for closing in _ALL_CLOSING.values()}
     for match in _BRACKETS.finditer(text):
-        if match[0] in _CLOSING:
-            waiting[_CLOSING[match[0]]].append(match.start())
+        if match[0] in _ALL_CLOSING:
+            waiting[_ALL_CLOSING[match[0]]].append(match.start())
         elif waiting.get(match[0]):
             ends[waiting[match[0]].pop()] = match.end()
     return ends
@@ -163,6 +205,26 @@ def _end_of_bracket(text: str, start: int, opened: int, ends: dict[int, int]) ->
     return start if is_prose else end
 
 
+def _has_symbols(text: str) -> bool:
+    return not text.isascii() and bool(_SYMBOL_SIGN.search(text) or _SYMBOL_SIGN_BEYOND.search(text))
+
+
+def _end_of_mark(text: str, start: int, end: int, *, is_chinese: bool) -> int:
+    """Return the end of the span at a bracket that programs do not use, and that ends at `end`; `start` if it is prose.
+
+    Around a sentence, and around all of a line that has spaces, only the bracket is a span.
+    """
+    mark, inside = text[start], text[start + 1 : min(end - 1, start + _MOST_INSIDE)]
+    if mark in CHINESE_QUOTES:
+        return start if is_chinese else start + 1
+    if is_chinese and mark in CHINESE_PAIRS:
+        return end if _IDENTIFIER.fullmatch(inside) else start
+    is_line = not (text[start - 1 : start] + text[end : end + 1]).strip("\n")
+    is_sentence = inside.count(" ") > (0 if is_line else 2) or inside.endswith((".", "!", "?", "…"))
+    is_foreign = has_letters(inside) and inside.lower() == inside.upper()  # no placeholder is in a script without case
+    return start + 1 if is_sentence or is_foreign or end - start > _MOST_INSIDE else end
+
+
 def _is_prose_in_angles(found: str) -> bool:
     """Return whether <…> quotes prose: more than three words, or a sentence; a tag with attributes is none."""
     inside = found[1:-1]
@@ -183,6 +245,11 @@ def _without_tail(url: str) -> str:
     return url[:end]
 
 
+def is_symbol(span: str) -> bool:
+    """Return whether a span consists of symbols, such as ♪ and emoji."""
+    return _ONLY_SYMBOLS.fullmatch(span) is not None
+
+
 def replace_spans(text: str, spans: Sequence[Span], replacements: Sequence[str]) -> str:
     """Return `text` with each of `spans`, in ascending order, replaced by its replacement."""
     parts, end = [], 0
@@ -190,8 +257,3 @@ def replace_spans(text: str, spans: Sequence[Span], replacements: Sequence[str])
         parts += [text[end : span.start], replacement]
         end = span.end
     return "".join([*parts, text[end:]])
-
-
-def has_letters(text: str) -> bool:
-    """Return whether `text` has a letter of any script. Digits, marks, symbols and emoji are no letters."""
-    return any(map(str.isalpha, text))

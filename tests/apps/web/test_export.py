@@ -26,6 +26,12 @@ LINES = [
     "55 55 55\n\n12",
     "⟦1⟧ 3",
     "<b>4</b> 5 6",
+    "Haus ❤ Hund und ⟪name⟫.",
+    "♪ eins ♪ zwei 👍🏽 ♪",
+    "(♪ Haus ♪)",
+    "⟪Haus Hund⟫ 【x】 「Hund」",
+    "👨\u200d👩\u200d👧 12 ★ 3 € + ⌘ + S",
+    "5 ★ 3",
 ]
 
 

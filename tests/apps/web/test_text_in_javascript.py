@@ -172,16 +172,39 @@ NUMBERS = [
 
 @needs_node
 def test_javascript_finds_the_spans_and_numbers_of_all_kinds_that_nmt_finds(tmp_path):
-    texts = [*FRAMED, *NUMBERS, *lines()]
-    texts = [
-        text
-        for text in texts
-        if text == text.encode("utf-16-le", "ignore").decode("utf-16-le") and max(text, default="") < "\U00010000"
-    ]
+    texts = [*FRAMED, *NUMBERS, *lines(), *symbols_in_sentences()]
+    texts = [text for text in texts if text == text.encode("utf-16-le", "ignore").decode("utf-16-le")]
     found = run_script(copied_scripts(tmp_path / "page"), "split", {"lines": texts, "language": "en"})
     for text, (spans, _, numbers, _) in zip(texts, found, strict=True):
-        assert spans == [list(span) for span in find_spans(text)], text
+        assert [[characters_before(text, at) for at in span] for span in spans] == [*map(list, find_spans(text))], text
         assert numbers == numbers_in(text), text
+
+
+def symbols_in_sentences() -> list[str]:
+    """Return sentences with symbols and brackets of every block, at random places beside words, numbers and spaces."""
+    draw = random.Random(5)
+    symbols = [chr(code) for code in range(0x20, 0x1FC00) if unicodedata.category(chr(code))[0] in "SP"]
+    others = [
+        "Ein",
+        "a",
+        "5",
+        "S",
+        " ",
+        " ",
+        "\n",
+        "中文",
+        "Mio.",
+        "\ufe0f",
+        "\u200d",
+        "\u20e3",
+        "🏽",
+        "+ S",
+        ".",
+        "⟪",
+        "⟫",
+    ]
+    pieces = ([draw.choice([*others, draw.choice(symbols)]) for _ in range(12)] for _ in range(6000))
+    return [*map("".join, pieces), *(f"Ein {symbol} Hund{symbol} {symbol}5 {symbol}" for symbol in symbols)]
 
 
 @needs_node

@@ -1,4 +1,4 @@
-"""500 placeholders and codes of 42 families, as programs and formats write them, by family.
+"""570 placeholders, codes and symbols of 46 families, as programs and formats write them, by family.
 
 Some were found in catalogs of installed programs (gettext of glib, systemd, vim); most were written for this list.
 """
@@ -555,6 +555,35 @@ FAMILIES: dict[str, list[str]] = {
         "#A0B1C2",
     ],
     "our own": ["⟦1⟧", "⟦8⟧", "⟦12⟧", "⟦99⟧", "⟦3⟧"],
+    "symbols": [*"❤★☎⌘→⇒✓☀♪♫©®⓵①⚠℗℠Ⓐ⠓䷀𝄞🜁🀄🂡◆█┼∞√∑∈⊂±€§", "★★★☆☆", "=>", "->"],
+    "emoji": [
+        "🐱",
+        "👍🏽",
+        "👨\u200d👩\u200d👧",
+        "🇩🇪",
+        "🏴\U000e0067\U000e0062\U000e007f",
+        "1\ufe0f\u20e3",
+        "❤\ufe0f",
+        "ℹ\ufe0f",
+        "😀😀",
+    ],
+    "keys": ["⌘ + S", "⌘S", "⇧⌘4", "⌥ + F4", "⌘+C"],
+    "unusual brackets": [
+        "⟪name⟫",
+        "⟨x⟩",
+        "❨name❩",
+        "⦃count⦄",
+        "⸨key⸩",
+        "【name】",
+        "〔user_id〕",
+        "〖0〗",
+        "［name］",
+        "｛count｝",
+        "⌈x⌉",
+        "⟦ab⟧",
+        "⟪your name⟫",
+        "⁅a⁆",
+    ],
 }
 
 FRAMES = [

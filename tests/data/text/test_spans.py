@@ -6,13 +6,14 @@ import json
 import random
 import sys
 import time
+import unicodedata
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.data.text.spans import find_spans, replace_spans
+from nmt.data.text.spans import CHINESE_QUOTES, find_spans, replace_spans
 from tests.data.text.placeholder_families import FAMILIES, FRAMES
 
 
@@ -112,6 +113,81 @@ def test_prose_has_no_spans(text):
     assert found(text) in ([], ["CO2"])
 
 
+@pytest.mark.parametrize(
+    ("text", "spans"),
+    [
+        ("I ❤ China and 🐱 cats.", ["❤", "🐱"]),
+        ("Two 👨\u200d👩\u200d👧 and 👍🏽👍🏽, 🇩🇪!", ["👨\u200d👩\u200d👧", "👍🏽👍🏽", "🇩🇪"]),
+        ("Press ⌘ + S, ⇧⌘4 or ⌥ + F4 now", ["⌘ + S", "⇧⌘4", "⌥ + F4"]),
+        ("Windows™, 5★ and 20 →", ["™", "★", "→"]),
+        ("Menu > Settings -> WLAN | Salt + pepper = good", [">", "->", "|", "+", "="]),
+        ("Der € fällt, der § gilt (°)", ["€", "§", "°"]),
+        ("He said ⟪Good day, how are you?⟫ to me", ["⟪", "⟫"]),
+        ("⟪Good day⟫", ["⟪", "⟫"]),
+        ("Use ⟪your name⟫ or ⟪名字⟫ or a ⟫ or ⦃", ["⟪your name⟫", "⟪", "⟫", "⟫", "⦃"]),
+        ("Use 「name」 and 【name】 and （name）", ["「", "」", "【name】"]),
+        ("请用【name】和｛count｝，【注】「b」《x》（Tom）", ["【name】", "｛count｝"]),
+        ("⟪⟪a⟫⟫ ⟪" + "x" * 300 + "⟫", ["⟪⟪a⟫⟫", "⟪", "⟫"]),
+    ],
+)
+def test_symbols_and_brackets_that_prose_does_not_have_are_spans(text, spans):
+    assert found(text) == spans
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Es kostet 5 €, €5, 5 Mio. €, $ 5, 20 US$, 3,50 £ oder ¥ 100, 5 %.",
+        "Es hat 20 °C, 20° und 5 ℃, n° 5, № 5, § 5, 5 ± 2, 5 × 3, 6 ÷ 2, ~ 5 und > 5.",
+        "a < b, c > d, A + B; C++, A+, L·L, I´m",
+        "「はい」と言った。 〈a〉《b》 〜 ・ 々 ー ～ ㈱トヨタ 5㎏ ＋α",
+        "「我」【注】〔二〕〖三〗［四］｛五｝（Tom）",
+        "﴿بسم الله﴾ ༺བོད༻ ௹தமிழ் ۞ ༄༅།།",
+        "She said: ‚yes‘, „no“, ‹ça›, 〝x〞 — ‘ok’ ‼ ⁉ … ‰ ′ ″ • ·",
+        "²³ ½ Ⅷ ª º ﬁ",
+    ],
+)
+def test_what_words_numbers_and_scripts_own_is_no_span(text):
+    assert found(text) == []
+
+
+# Of scripts, whose letters they are, or pieces of their letters.
+OF_A_SCRIPT = ("CJK ", "KANGXI", "IDEOGRAPHIC ", "SIGNWRITING", "REPLACEMENT", "SYLOTI", "NORTH INDIC", "PAHAWH",
+    "NEW TAI", "NYIAKENG", "INDIC SIYAQ", "OTTOMAN SIYAQ", "CANADIAN")  # fmt: skip
+
+
+def is_of_a_script(symbol: str) -> bool:
+    """Return whether the name of `symbol` begins with a script that has letters, or with a piece of one."""
+    name = unicodedata.name(symbol)
+    script = name.split()[0]
+    has_letters = any(f"{script} {kind}" in LETTER_NAMES for kind in ("LETTER", "SYLLABLE", "CAPITAL", "SMALL"))
+    return has_letters or name.startswith(OF_A_SCRIPT)
+
+
+LETTER_NAMES = {" ".join(unicodedata.name(chr(code), "").split()[:2]) for code in range(0x20000) if chr(code).isalpha()}
+
+
+def test_every_symbol_of_no_script_is_a_span_within_a_sentence():
+    """Unicode's categories So, Sm and Sc, of which no list is complete."""
+    symbols = [chr(code) for code in range(0x110000) if unicodedata.category(chr(code)) in ("So", "Sm", "Sc")]
+    lost = [symbol for symbol in symbols if found(f"Ein {symbol} Hund") != [symbol] and not is_of_a_script(symbol)]
+    assert lost == []
+    assert sum(map(is_of_a_script, symbols)) < 0.2 * len(symbols)
+
+
+def test_every_pair_of_brackets_that_is_no_quotation_is_a_span_with_what_is_in_it():
+    """Unicode's category Ps, but for parentheses, quotation marks, small and vertical forms, and those of scripts."""
+    openings = [chr(code) for code in range(0x110000) if unicodedata.category(chr(code)) == "Ps"]
+    not_these = "(（‚„⹂〝⁽₍༺༼᚛﴿" + CHINESE_QUOTES + "".join(map(chr, [*range(0xFE10, 0xFE60), 0xFD3E]))
+    for opening in openings:
+        closing = {"(": ")", "[": "]", "{": "}", "［": "］", "｛": "｝"}.get(opening, chr(ord(opening) + 1))
+        text = f"Ein {opening}name{closing} Hund"
+        whole = [opening + "name" + closing]
+        if opening == "❮":  # quotation marks, too, but of no script: each is kept alone
+            whole = [opening, closing]
+        assert (unicodedata.normalize("NFC", opening) in not_these) != (found(text) == whole), text
+
+
 def ordinary_sentences(folder: Path) -> list[str]:
     """2,000 sentences of three corpora, drawn once and for all."""
 
@@ -200,6 +276,18 @@ def test_spans_ascend_and_putting_them_back_gives_the_text(text):
         "*|",
         "a::",
         "--a",
+        "★",
+        "⟪",
+        "⟪⟫",
+        "⟪a ",
+        "【",
+        "「",
+        "€",
+        "+ ",
+        "> ",
+        "⌘ + ",
+        "👍\u200d",
+        "1\ufe0f",
     ],
 )
 def test_the_time_is_linear_in_the_text(unit):

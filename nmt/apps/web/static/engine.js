@@ -1,7 +1,7 @@
 // A model in the browser: its decoder in WebAssembly, and the rules of `nmt translate` around it. Runs in a worker of
 // nmt.js, and in node.
 import { Tokenizer, clean } from "./tokenizer.js";
-import { LEADING, PLACEHOLDERS, Protected, edges, findSpans, hasWords, isCopy, lineStarts, loopIn, missing, readWith, split, stripped, trimmed, wrongNumbers } from "./text.js";
+import { LEADING, PLACEHOLDERS, Protected, edges, findSpans, hasWords, isCopy, isSymbol, lineStarts, loopIn, missing, readWith, split, stripped, trimmed, withinSymbols, wrongNumbers } from "./text.js";
 
 const EOS = 3;
 const RETRY_BEAM = 5;
@@ -147,8 +147,13 @@ export class Engine {
     const { manifest } = this, { options } = manifest, copies = manifest.placeholders.length > 0, limit = manifest.max_src_len - 1;
     const [text, spans] = readWith(this.learned, source, options.protect ? findSpans(source, manifest.symbols) : []), [start, end] = stripped(text, 0, text.length);
     if (start === end) return { lead: text, segments: [] };
-    const inside = (from, to) => spans.filter(([first, last]) => first >= from && last <= to);
-    const protect = (from, to) => new Protected(text.slice(from, to), inside(from, to).map(([first, last]) => [first - from, last - from]), copies);
+    const symbolSpans = new Set(spans.filter((span) => isSymbol(text.slice(...span)))), unbroken = spans.filter((span) => !symbolSpans.has(span));
+    const inside = (from, to) => { // but for the symbols around it
+      const [first, last] = withinSymbols(text.slice(from, to));
+      return spans.filter((span) => span[0] >= from && span[1] <= to && !(symbolSpans.has(span) && (span[0] < from + first || span[0] >= from + last)));
+    };
+    const masked = (from, to, some) => new Protected(text.slice(from, to), some.map(([first, last]) => [first - from, last - from]), copies);
+    const protect = (from, to) => masked(from, to, inside(from, to));
     const leading = (from) => {
       let at = from;
       for (let symbol; (symbol = manifest.symbols.find((each) => text.startsWith(each, at))); ) {
@@ -166,11 +171,11 @@ export class Engine {
     };
     const size = (from, to) => (tooMany(from, to) ? TOO_MANY : encode(from, to).length), most = options.split === "always" ? 1 : manifest.max_sentences;
     const mustSplit = options.split !== "never" && (text.slice(start, end).includes("\n") || tooMany(start, end) ||
-      (most !== null && lineStarts(text, start, end, spans, src.code).length >= most) || encode(start, end).length > limit);
+      (most !== null && lineStarts(text, start, end, unbroken, src.code).length >= most) || encode(start, end).length > limit);
     const between = (space) => (!space && !src.spaced && tgt.spaced ? " " : src.sentence_spaces && !tgt.sentence_spaces && !space.replace(/^ +| +$/g, "") ? "" : space);
-    const parts = mustSplit ? [...split(text, spans, src.code, limit, size, most)] : [[start, end, false]];
+    const parts = mustSplit ? [...split(text, unbroken, src.code, limit, size, most)] : [[start, end, false]];
     const segments = parts.map(([from, to, wasCut], i) => {
-      const [before, after] = symbols ? ["", ""] : edges(protect(from, to).source);
+      const [before, after] = symbols ? ["", ""] : edges(masked(from, to, inside(from, to).filter((span) => !symbolSpans.has(span))).text);
       const isHidden = [...before + after].some((mark) => "([{".includes(mark) || this.src.lacks(mark) || this.tgt.lacks(mark));
       const [first, last] = isHidden ? [from + before.length, to - after.length] : [from, to];
       const guarded = protect(first, last), space = text.slice(to, i + 1 < parts.length ? parts[i + 1][0] : text.length);

@@ -1,6 +1,6 @@
 // Texts, as `nmt translate` reads them: sentences, protected spans, numbers, loops. Each part names the Python that it
 // follows; sentences alone are found in a simpler way, because the library that proposes them there is not for browsers.
-import { NUMBER, SIGN, SPAN, UNIT } from "./patterns.js";
+import { AROUND, CHINESE_PAIRS, CHINESE_QUOTES, NUMBER, PAIRS, SIGN, SPAN, SYMBOL_RUN, UNIT } from "./patterns.js";
 
 const WHITE = "\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000"; // str.isspace
 export const LEADING = new RegExp(`^[${WHITE}]+`);
@@ -42,7 +42,7 @@ export function rewritten(text, learned) {
 
 // A text as a model reads it, with its spans, which stay as they are.
 export function readWith(learned, text, spans) {
-  if (!hasWords(text)) return [text, spans];
+  if (!hasWords(text) || rewritten(text, learned) === text) return [text, spans];
   let read = "", at = 0;
   const moved = spans.map(([start, end]) => {
     read += rewritten(text.slice(at, start), learned);
@@ -53,22 +53,23 @@ export function readWith(learned, text, spans) {
   return [read + rewritten(text.slice(at), learned), moved];
 }
 
-const SYMBOL = /[ \t\r\n*|~§©®¶·†‡•‣※⁃℗℠™〒〓〠\u20e3\ufe0e\ufe0f\u200d\u2190-\u27e5\u27f0-\u2bff\u{1f000}-\u{1faff}\u{e0020}-\u{e007f}]/u;
+const SYMBOL = new RegExp(AROUND, "u");
 const BRACKETS = ["()", "[]", "{}", "（）", "［］", "｛｝", "【】", "〔〕"];
 
-function withoutSymbols(text) {
+// What is between the symbols, and the white space, at both ends of a text.
+export function withinSymbols(text) {
   const characters = [...text];
   let start = 0, end = characters.length;
   while (start < end && SYMBOL.test(characters[start])) start++;
   while (start < end && SYMBOL.test(characters[end - 1])) end--;
-  return characters.slice(start, end).join("");
+  return [0, start, end].map((to) => characters.slice(0, to).join("").length).slice(1);
 }
 
 // The symbols and brackets before and after the words of a text.
 export function edges(text) {
-  let inner = withoutSymbols(text);
+  let inner = text.slice(...withinSymbols(text));
   const around = inner.slice(0, 1) + inner.slice(-1), within = inner.slice(1, -1);
-  if (BRACKETS.includes(around) && ![...around].some((mark) => within.includes(mark))) inner = withoutSymbols(within);
+  if (BRACKETS.includes(around) && ![...around].some((mark) => within.includes(mark))) inner = within.slice(...withinSymbols(within));
   const start = text.indexOf(inner);
   return hasWords(inner) ? [text.slice(0, start), text.slice(start + inner.length)] : ["", ""];
 }
@@ -81,7 +82,12 @@ const ANY_PLACEHOLDER = /\u27e6[1-8]\u27e7/g;
 const withoutDoubleSpaces = (text) => trimmed(text.replace(/ {2,}/g, " "));
 const CLOSING = { "{": "}", "(": ")", "[": "]" };
 const CLOSED_BY = { "<%": "%>", "<?": "?>", "<!--": "-->", "\\(": "\\)", "\\[": "\\]" };
-const REACH = 4000;
+const REACH = 4000, MOST_INSIDE = 200;
+const ALL_CLOSING = { ...CLOSING, ...Object.fromEntries((PAIRS + CHINESE_PAIRS).match(/../gu).map((pair) => [...pair])) };
+const EVERY_BRACKET = new RegExp(`"[{}]"|[{}()[\\]${PAIRS}${CHINESE_PAIRS}]`, "gu"), ONLY_SYMBOLS = new RegExp(`^(?:${SYMBOL_RUN})$`, "u");
+const CHINESE = /[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]/;
+const NUMBER_BEFORE = new RegExp(`\\p{Nd}[${WHITE}]?(?:(?!\\p{Nd})[\\p{L}\\p{N}_]){1,9}\\.?[${WHITE}]$`, "u"); // 5 Mio. €
+export const isSymbol = (span) => ONLY_SYMBOLS.test(span);
 
 function withoutTail(url) {
   const surplus = {};
@@ -91,9 +97,9 @@ function withoutTail(url) {
 }
 
 function endsOfBrackets(text) {
-  const ends = new Map(), waiting = { "}": [], ")": [], "]": [] };
-  for (const { 0: sign, index } of text.matchAll(/"[{}]"|[{}()[\]]/g)) {
-    if (CLOSING[sign]) waiting[CLOSING[sign]].push(index);
+  const ends = new Map(), waiting = {};
+  for (const { 0: sign, index } of text.matchAll(EVERY_BRACKET)) {
+    if (ALL_CLOSING[sign]) (waiting[ALL_CLOSING[sign]] ??= []).push(index);
     else if (waiting[sign]?.length) ends.set(waiting[sign].pop(), index + 1);
   }
   return ends;
@@ -122,6 +128,15 @@ function endOfBracket(text, start, opened, ends) {
   return prose ? start : end;
 }
 
+function endOfMark(text, start, end, isChinese) {
+  const mark = text[start], inside = text.slice(start + 1, Math.min(end - 1, start + MOST_INSIDE));
+  if (CHINESE_QUOTES.includes(mark)) return isChinese ? start : start + 1;
+  if (isChinese && CHINESE_PAIRS.includes(mark)) return /^[A-Za-z_][A-Za-z0-9_.-]*$/.test(inside) ? end : start;
+  const isLine = [start - 1, end].every((at) => (text[at] ?? "\n") === "\n"), spaces = inside.split(" ").length - 1;
+  const isSentence = spaces > (isLine ? 0 : 2) || /[.!?…]$/.test(inside), isForeign = hasLetters(inside) && inside.toLowerCase() === inside.toUpperCase();
+  return isSentence || isForeign || end - start > MOST_INSIDE ? start + 1 : end;
+}
+
 function isProseInAngles(found) {
   const inside = found.slice(1, -1);
   return inside.includes(" ") && !inside.includes("=") && (inside.split(" ").length > 3 || ".!?…".includes(inside.at(-1)));
@@ -129,13 +144,15 @@ function isProseInAngles(found) {
 
 export function findSpans(text, symbols = []) {
   if (!SIGNS.test(text)) return [];
-  const spans = [];
+  const spans = [], isChinese = CHINESE.test(text);
   let ends = null, match;
   SPANS.lastIndex = 0;
   while ((match = SPANS.exec(text))) {
     const start = match.index, found = match[0];
     let end = start + found.length;
-    if (match.groups.open === undefined) {
+    if (match.groups.currency && NUMBER_BEFORE.test(text.slice(Math.max(0, start - 16), start))) end = start;
+    else if (match.groups.mark) end = endOfMark(text, start, (ends ??= endsOfBrackets(text)).get(start) ?? start + 1, isChinese);
+    else if (match.groups.open === undefined) {
       if (found[0] === "<" && isProseInAngles(found)) end = start;
       else if (found.slice(0, 17).includes("/") || found.startsWith("www.")) end = start + withoutTail(found).length;
     } else if (CLOSED_BY[found]) {
