@@ -98,12 +98,13 @@ class Archive:
 def _read(name: str, content: bytes, kind: str, limit: int) -> Template:
     template, form = Template(), dialect(kind)
     try:
+        text = decode(content)
         if not form.is_html:
-            check_xml(content)
+            check_xml(text)
         if form.run_text:
-            RunReader(decode(content), form, template, limit)
+            RunReader(text, form, template, limit)
         else:
-            Reader(decode(content), form, template)
+            Reader(text, form, template)
     except DataError as error:
         raise DataError(f"{name}: {error.message}") from None
     return template

@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from html import escape
 from itertools import count, groupby
 from typing import NamedTuple
@@ -21,8 +22,11 @@ MAX_CHARACTERS = 1_000_000  # maximum length of a block; translating more at onc
 RUN = "run:"  # the tag of items that change the formatting of the runs of a Word document or a slide
 _MARK = re.compile(r"\{h(\d{1,4})\}")
 _HOLE = re.compile(r"\0(s?)(\d+)\0")
-_DECLARED = re.compile(
-    rb"""<\?xml[^>]{0,99}?\sencoding=["'](iso-8859-\d\d?|windows-12\d\d|us-ascii|koi8-[ru]|shift_jis|euc-\w\w|gb\w{3,5}|big5)\b""",
+_DECLARED = re.compile(rb"""<\?xml[^>]{0,99}?\sencoding\s*=\s*["']([\w.:-]+)""")
+# Those that every byte of a text has a meaning in, or a pair of bytes; others may stand for more than characters.
+_ENCODINGS = re.compile(
+    r"(?:iso[-_]?8859|windows|cp|ibm|latin|mac|koi8|euc|gb|big5|iso-2022|tis)[-_]?\w*(?:-hkscs|-\d+)?|us-ascii|ascii"
+    r"|shift[-_]?jis|sjis|ms_kanji|johab|hz(?:-gb-2312)?|utf-?8",
     re.IGNORECASE,
 )
 _SPACES = re.compile(r"[ \t\r\n\f]+")
@@ -257,30 +261,44 @@ class Template:
         return _HOLE.sub(fill, text)
 
 
-def decode(content: bytes) -> str:
-    """Return the text of a file in UTF-8, in UTF-16 with a byte order mark, or as its XML declaration says.
+def decode(content: bytes, declared: str = "") -> str:
+    """Return the text of a file in UTF-8, in UTF-16 with a byte order mark, or as it declares.
 
-    All line ends stay in it. DataError for other encodings.
+    `declared` is what the format declares by other means than XML. All line ends stay in the text. DataError for other
+    encodings.
     """
-    try:
-        text = content.decode(_encoding_of(content)).removeprefix("\ufeff")
-    except UnicodeDecodeError:
-        raise DataError("neither UTF-8 nor UTF-16", hint="convert it: iconv -f ENCODING -t UTF-8") from None
+    text = None
+    for encoding in (_encoding_of(content, declared), "utf-8"):
+        with suppress(UnicodeDecodeError):
+            text = content.decode(encoding).removeprefix("\ufeff")
+            break
+    if text is None:
+        raise DataError("neither UTF-8 nor UTF-16", hint="convert it: iconv -f ENCODING -t UTF-8")
     if "\0" in text:
         raise DataError("not a text: it holds null characters")
     return text
 
 
-def encode(text: str, like: bytes) -> bytes:
+def encode(text: str, like: bytes, declared: str = "") -> bytes:
     """Return `text`, the text of a file, in the encoding of the file content `like`, with its byte order mark."""
-    encoding = _encoding_of(like)
+    encoding = _encoding_of(like, declared)
     has_mark = like[:3] == codecs.BOM_UTF8 or encoding.startswith("utf-16")
     return ("\ufeff" * has_mark + text).encode(encoding, "xmlcharrefreplace")
 
 
-def _encoding_of(content: bytes) -> str:
+def _encoding_of(content: bytes, declared: str) -> str:
     for mark, encoding in ((codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be")):
         if content.startswith(mark):
             return encoding
-    declared = _DECLARED.match(content)
-    return declared[1].decode() if declared else "utf-8"
+    found = _DECLARED.match(content)
+    name = found[1].decode() if found else declared
+    # A declaration that can be read as ASCII is not in UTF-16.
+    if not name or content.startswith(codecs.BOM_UTF8) or name.lower().startswith("utf-16"):
+        return "utf-8"
+    try:
+        if not _ENCODINGS.fullmatch(name):
+            raise LookupError
+        return codecs.lookup(name).name
+    except LookupError:
+        hint = "convert it to UTF-8, and declare that"
+        raise DataError(f"it declares an encoding that is not known: {name[:50]}", hint=hint) from None

@@ -13,7 +13,7 @@ from nmt.apps.documents import po, strings, xliff
 from nmt.apps.documents.archives import Archive
 from nmt.apps.documents.blocks import MAX_CHARACTERS, Block, Template, decode, encode
 from nmt.apps.documents.markdown import read_markdown
-from nmt.apps.documents.markup import Reader, check_xml, dialect, name_page_language
+from nmt.apps.documents.markup import Reader, check_xml, dialect, encoding_of_page, name_page_language
 from nmt.apps.documents.plain import read_text
 from nmt.apps.documents.subtitles import read_subtitles
 from nmt.apps.documents.tables import Table
@@ -42,15 +42,20 @@ class Document(Protocol):
 
 
 class _Format(NamedTuple):
-    """A format of one file: how it is read, where it names its language, and the root element if it is XML."""
+    """A format of one file: how it is read, where it names its language, its root element if XML, its encoding."""
 
     read: Callable[[str, Template], object]
     name_language: Callable[[Template, str], str | None] = lambda template, code: None
     root: str = ""
+    encoding_of: Callable[[bytes], str] = lambda content: ""
+    is_utf8: bool = False  # when written
 
 
 _ARCHIVES = (".docx", ".epub", ".odp", ".odt", ".pptx")
-_HTML = _Format(lambda text, template: Reader(text, dialect("html"), template), name_page_language)
+_HTML = _Format(
+    lambda text, template: Reader(text, dialect("html"), template), name_page_language, encoding_of=encoding_of_page
+)
+_CATALOG = _Format(po.read_po, po.name_language, encoding_of=po.encoding_of, is_utf8=True)
 _XLIFF = _Format(xliff.read_xliff, xliff.name_language, "xliff")
 _PAGES = _Format(partial(read_text, is_page=True))
 _FORMATS = {
@@ -59,8 +64,8 @@ _FORMATS = {
     ".html": _HTML,
     ".json": _Format(strings.read_json),
     ".md": _Format(read_markdown),
-    ".po": _Format(po.read_po, po.name_language),
-    ".pot": _Format(po.read_po, po.name_language),
+    ".po": _CATALOG,
+    ".pot": _CATALOG,
     ".srt": _Format(read_subtitles),
     ".txt": _Format(read_text),
     ".vtt": _Format(read_subtitles),
@@ -75,16 +80,19 @@ class _TextFile:
 
     def __init__(self, content: bytes, form: _Format):
         self._content, self._form, self._template = content, form, Template()
+        text = decode(content, form.encoding_of(content))
         if form.root:
-            check_xml(content, form.root)
-        form.read(decode(content), self._template)
+            check_xml(text, form.root)
+        form.read(text, self._template)
         self.blocks = self._template.blocks
 
     def name_language(self, code: str) -> str | None:
         return self._form.name_language(self._template, code)
 
     def save(self, translations: list[str]) -> bytes:
-        return encode(self._template.join(translations), self._content)
+        written = self._template.join(translations)
+        like = self._content[:3] if self._form.is_utf8 else self._content  # all that may be a byte order mark
+        return encode(written, like, self._form.encoding_of(like))
 
 
 def available_suffixes() -> list[str]:

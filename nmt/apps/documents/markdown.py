@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from nmt.apps.documents.blocks import Block, Form, Item, Template
 from nmt.apps.documents.markup import Reader, dialect
-from nmt.apps.documents.plain import wrap
+from nmt.apps.documents.plain import wrapping
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -61,20 +61,19 @@ _KEPT = re.compile(
     r"|\{\{.{1,500}?\}\}|\{%.{1,500}?%\}|\{#[^{}\n]*?#\}|\[\^[^\]\s]+\](?!\()|\[-?@[^\[\]]{1,200}\](?![(\[])"
     r"|(?<![\w:]):[a-z][\w+-]*:(?![\w:])|\+\+[\w+-]+\+\+"
     r"|<(code|kbd|math|pre|samp|script|style|svg|textarea|template|var)\b[^>]{0,500}>.{0,2000}?</\4[ \t]*>"
+    r"|<[A-Za-z][\w+.-]{1,31}:[^\s<>]*>|<[\w.!#$%&'*+/=?^`{|}~-]+@[\w.-]+>|!?\[\[[^\[\]|\n*_`<\\]+\]\]"
+    # Links of wikis, highlighted text, links whose labels other files define: the marks stay around the text.
+    r"|(?P<around>!?\[\[[^\[\]|\n]+\\?\|(?=[^\[\]\n]+\]\])|==(?=[^\s=][^=\n]*(?<=\S)==)|\[(?=[^\[\]\n*_`<\\]+\]\[[\w:/.-]*[:/.-]))"
+    r"(?P<text>[^\[\]=\n*_`<\\]+)(?P<close>\]\]|==|\]\[[\w:/.-]+\])"
     r"|(?P<hidden><!--(?:-?>|.{0,1000}?-->)|\{/\*.{0,500}?\*/\}|%%[^%]{1,500}%%"
     r"|\{:?[ \t]*(?:[#.][\w:-]+|-|[\w-]+=(?:\"[^\"]*\"|[^\s{}\"]+))"
     r"(?:[ \t]+(?:[#.][\w:-]+|[\w-]+=(?:\"[^\"]*\"|[^\s{}\"]+)))*[ \t]*\})",
     re.DOTALL,
 )
-_PROSE = re.compile(r"[^\W\d_]{3,}[ \t\n]+[^\W\d_]{3,}")  # two words, which formulas without commands do not have
-_PRICE = re.compile(r"\d[\d.,]*\s")
+# Two words, or an amount; formulas without commands have none.
+_PROSE = re.compile(r"[^\W\d_]{3,}[ \t\n]+[^\W\d_]{3,}|\A\d[\d.,]*\s")
 _FORMULA = re.compile(r"[\\_^={}]")
-# Links of wikis, highlighted text, links whose labels other files define: the marks stay around the text between them.
-_AROUND = re.compile(
-    r"(?P<open>!?\[\[[^\[\]|\n]+\\?\||==(?=[^\s=]))(?P<text>[^\[\]=\n]+)(?P<close>\]\]|(?<=\S)==)"
-    r"|(?P<link>\[)(?P<name>[^\[\]]+)(?P<label>\]\[[\w:/.-]*[:/.-][\w:/.-]*\])"
-)
-_WIKI_LINK = re.compile(r"!?\[\[([^\[\]|\n]+)\]\]")
+_RAW = re.compile(r"[ ]*<(?:script|pre|style|textarea|[!?])", re.IGNORECASE)
 _TASK = re.compile(r"\[[ xX]\][ \t]+")
 _HARD_BREAK = re.compile(r"(?:[ \t]*\\|[ \t]{2,})$")
 _STARTS = r"#{1,6}(?=\s|$)|[-+*](?=\s|$)|>|=+\s*$|-+\s*$|~~~|```|[|:]"
@@ -112,18 +111,13 @@ class _Markdown:
     def read(self) -> None:
         """Find the blocks and set the text of the template."""
         tokens = _parser().parse(_as_commonmark(self._text), self._env)
-        row, cell_at = -1, 0
         for number, token in enumerate(tokens):
-            if token.map is None or token.type not in ("inline", "html_block"):
-                continue
-            first = token.map[0]
-            if token.type == "html_block":
-                self._read_html(token)
-            elif tokens[number - 1].type in ("td_open", "th_open"):
-                cell_at = cell_at if first == row else self._starts[first]
-                row, cell_at = first, self._read_cell(token.content, first, cell_at)
-            else:
-                self._read_lines(token, is_item=tokens[number - 2].type == "list_item_open")
+            if token.map and token.type == "html_block":
+                self._read_html(token.content, token.map[0])
+            elif token.map and token.type == "inline" and tokens[number - 1].type in ("td_open", "th_open"):
+                self._read_cell(token.content, token.map[0])
+            elif token.map and token.type == "inline":
+                self._read_lines(token.content, token.map[0], is_item=tokens[number - 2].type == "list_item_open")
         self._template.text = "".join(self._written) + self._text[self._at :]
 
     def _write(self, start: int, end: int, written: str) -> None:
@@ -138,41 +132,31 @@ class _Markdown:
         start = self._starts[number] + at
         return (start, start + len(content)) if content and at >= 0 and start >= self._at else None
 
-    def _read_html(self, token: Token) -> None:
-        numbers = range(*token.map or ())
-        places = [self._place(*line) for line in zip(numbers, token.content.splitlines(), strict=False)]
-        found = [place for place in places if place]
-        if not found or places[0] is None or len(found) < sum(1 for line in token.content.splitlines() if line.strip()):
+    def _read_html(self, content: str, first: int) -> None:
+        lines = enumerate(content.splitlines(), first)
+        places = [self._place(number, line) for number, line in lines if line.strip()]
+        if places[0] is None or places[-1] is None:
             return  # a formula, for example
-        starts = [self._starts[number] for number in numbers]
-        is_quoted = any(
-            self._text[start : place[0]].strip() for start, place in zip(starts[1:], places[1:], strict=False) if place
-        )
-        is_raw = re.match(r"<(?:script|pre|style|textarea|[!?])", token.content.lstrip(), re.IGNORECASE)
-        if not is_quoted:
-            found = [(found[0][0], found[-1][1])]
-        elif is_raw:
-            return
-        for start, end in found:
-            Reader(self._text[start:end], dialect("html"), self._template)
-            self._write(start, end, self._template.text)
+        start, end = places[0][0], places[-1][1]
+        is_quoted = ">" in self._text[self._starts[first] : start]
+        for each in places if is_quoted and not _RAW.match(content) else [] if is_quoted else [(start, end)]:
+            if each:
+                Reader(self._text[slice(*each)], dialect("html"), self._template)
+                self._write(*each, self._template.text)
 
-    def _read_cell(self, content: str, number: int, at: int) -> int:
-        """Read a cell of a table, and return where its row goes on."""
+    def _read_cell(self, content: str, number: int) -> None:
         end = self._starts[number + 1]
-        written = next((each for each in (content, content.replace("|", r"\|")) if each in self._text[at:end]), "")
-        if not written:
-            return at
-        start = self._text.index(written, at)
-        form = Form(self._escape(content), lambda written: self._finished(written, content).replace("|", r"\|"))
-        block = Block(_items(self._inline(content)), written, form, line=number + 1)
-        self._write(start, start + len(written), self._template.hole(block))
-        return start + len(written)
+        for written in (content, content.replace("|", r"\|")):
+            start = self._text.find(written, max(self._at, self._starts[number]), end)
+            if content and start >= 0:
+                form = Form(self._escape(content), lambda text: self._finished(text, content).replace("|", r"\|"))
+                block = Block(_items(self._inline(content)), written, form, line=number + 1)
+                self._write(start, start + len(written), self._template.hole(block))
+                break
 
-    def _read_lines(self, token: Token, *, is_item: bool) -> None:
+    def _read_lines(self, written: str, first: int, *, is_item: bool) -> None:
         """Read a paragraph or a heading; a hard line break outside of markup divides it."""
-        first = (token.map or [0])[0]
-        content = token.content.split("\n")
+        content = written.split("\n")
         task = _TASK.match(content[0]) if is_item else None
         content[0] = content[0][task.end() :] if task else content[0]
         tokens = self._inline("\n".join(content))
@@ -190,18 +174,11 @@ class _Markdown:
 
     def _add(self, content: str, tokens: Sequence[Token], places: list[tuple[int, int]], number: int) -> None:
         start, end = places[0][0], places[-1][1]
-        first, *others = (self._text[self._starts[number + i] : place[0]] for i, place in enumerate(places[:2]))
-        other = others[0] if others else re.sub(r"[^>\s]", " ", first)
-        width = max(len(line.rstrip()) for line in self._lines[number : number + len(places)])
-        line_end = re.search(r"[\r\n]*\Z", self._lines[number])
-
-        def finish(written: str) -> str:
-            written = self._finished(written, content)
-            lines = wrap(written, first, other, width, _OPENS_BLOCK) if others else written
-            return lines.replace("\n", line_end[0] or "\n" if line_end else "\n")
-
-        items = _items(tokens, f"\\\n{other}")
-        block = Block(items, self._text[start:end], Form(self._escape(content), finish), line=number + 1)
+        openings = [self._text[self._starts[number + i] : place[0]] for i, place in enumerate(places)]
+        wrap = wrapping(self._lines[number : number + len(places)], openings, _OPENS_BLOCK)
+        line_break = "\\\n" + (openings[1] if len(openings) > 1 else "")
+        form = Form(self._escape(content), lambda written: wrap(self._finished(written, content)))
+        block = Block(_items(tokens, line_break), self._text[start:end], form, line=number + 1)
         self._write(start, end, self._template.hole(block))
 
     def _escape(self, source: str) -> Callable[[str], str]:
@@ -222,8 +199,7 @@ class _Markdown:
         if not marks:
             return written
         plain = _MARKED.sub(r"\2", written)
-        emphasis = [token for token in _all(self._inline(plain)) if token.type.partition("_")[0] in _EMPHASIS]
-        if [(token.nesting > 0, token.markup) for token in emphasis] == [(side == _OPEN, mark) for side, mark in marks]:
+        if _MARKED.findall("".join(item.text for item in _items(self._inline(plain)) if item.tag)) == marks:
             return plain
         return _MARKED.sub(lambda mark: f"<{'/' * (mark[1] == _CLOSE)}{_ELEMENTS[mark[2]]}>", written)
 
@@ -274,34 +250,12 @@ def _parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"maxNesting": _MAX_NESTING}).enable(["table", "strikethrough"])
     parser.core.ruler.enableOnly(["normalize", "block"])
     parser.inline.ruler.before("newline", "kept", _keep)
-    parser.inline.ruler.after("image", "around", _keep_around)
     for name, rule in (("link", rules_inline.link), ("image", rules_inline.image)):
         parser.inline.ruler.at(name, _with_marks(rule, len(name) - 4))
-    for name, rule in (("backticks", rules_inline.backtick), ("autolink", rules_inline.autolink)):
-        parser.inline.ruler.at(name, _whole(rule))
     return parser
 
 
-_Rule = Callable[["StateInline", bool], bool]
-
-
-def _whole(rule: _Rule) -> _Rule:
-    """Return a rule whose tokens are one, which stays as it is written."""
-
-    def whole(state: StateInline, silent: bool) -> bool:
-        start, count = state.pos, len(state.tokens)
-        is_found = rule(state, silent)
-        added = [token for token in state.tokens[count:] if token.type in ("code_inline", "link_open")]
-        if is_found and added:
-            for token in state.tokens[state.tokens.index(added[0], count) :]:
-                token.type, token.content, token.nesting = "text", "", 0
-            added[0].type, added[0].content = "kept", state.src[start : state.pos]
-        return is_found
-
-    return whole
-
-
-def _with_marks(rule: _Rule, num_marks: int) -> _Rule:
+def _with_marks(rule: Callable[[StateInline, bool], bool], num_marks: int) -> Callable[[StateInline, bool], bool]:
     """Return a rule for links or images that also tells how the end of one is written."""
 
     def with_marks(state: StateInline, silent: bool) -> bool:
@@ -322,40 +276,17 @@ def _with_marks(rule: _Rule, num_marks: int) -> _Rule:
 
 def _keep(state: StateInline, silent: bool) -> bool:
     """Read inline markup that CommonMark does not know."""
-    if state.src[state.pos] not in "$\\{[<%:+":
+    if state.src[state.pos] not in "$\\{[<%:+!=":
         return False
     found = _KEPT.match(state.src, state.pos, state.posMax)
-    if found:
-        formula = found["math"] or found["paren"] or ""
-        if (_PROSE.search(formula) or _PRICE.match(formula)) and not _FORMULA.search(formula):
-            return False
-        if not silent:
-            token = state.push("kept", "", 0)
-            token.content, token.hidden = found[0], found["hidden"] is not None
-    else:
+    formula = found and (found["math"] or found["paren"])
+    if not found or (formula and not _FORMULA.search(formula) and _PROSE.search(formula)):
         return False
-    state.pos = found.end()
-    return True
-
-
-def _keep_around(state: StateInline, silent: bool) -> bool:
-    """Read marks around a text that CommonMark does not know."""
-    if state.src[state.pos] not in "![=":
-        return False
-    found = _WIKI_LINK.match(state.src, state.pos, state.posMax)
-    if found and not state.env.get("references"):
-        if not silent:
-            state.push("kept", "", 0).content = found[0]
-    elif found := _AROUND.match(state.src, state.pos, state.posMax):
-        start, text, close = (part for part in found.groups() if part is not None)
-        if (close == "==") != (start == "=="):
-            return False
-        if not silent:
-            token = state.push("around", "", 0)
-            token.meta = {"open": start, "close": close, "written": found[0]}
-            token.children = state.md.inline.parse(text, state.md, state.env, [])
-    else:
-        return False
+    if not silent:
+        for kind, written in (("kept", found["around"] or found[0]), ("text", found["text"]), ("kept", found["close"])):
+            if written:
+                token = state.push(kind, "", 0)
+                token.content, token.hidden = written, found["hidden"] is not None
     state.pos = found.end()
     return True
 
@@ -371,10 +302,8 @@ def _items(tokens: Sequence[Token], line_break: str = "\\\n") -> list[Item]:
             items.append(Item("\n"))
         elif token.type == "hardbreak":
             items.append(Item(line_break, "!"))
-        elif token.type in ("image", "around"):
-            start = token.meta.get("open", "![")
-            inner = _items(token.children or [], line_break)
-            items += [Item(start, start), *inner, Item(token.meta["close"], "/" + start)]
+        elif token.type == "image":
+            items += [Item("![", "!["), *_items(token.children or []), Item(token.meta["close"], "/![")]
         elif kind in _EMPHASIS:
             is_open = side == "open"
             items.append(Item((_OPEN if is_open else _CLOSE) + token.markup, ("" if is_open else "/") + token.markup))
@@ -387,15 +316,12 @@ def _items(tokens: Sequence[Token], line_break: str = "\\\n") -> list[Item]:
 
 def _markup(token: Token) -> Item:
     written = token.content.replace("\n", " ")
+    if token.type == "code_inline":
+        pad = " " if re.match(r"[ `]|.*[ `]$", written) else ""
+        return Item(f"{token.markup}{pad}{written}{pad}{token.markup}", "!")
     tag = re.match(r"<(/?)([A-Za-z][\w-]*)", written) if token.type == "html_inline" else None
     if tag is None:
         return Item(written, "!", is_hidden=token.hidden)
     name = tag[2].lower()
     is_alone = written.endswith("/>") or name in dialect("html").void
     return Item(written, "!" if is_alone else tag[1] + name)
-
-
-def _all(tokens: Sequence[Token]) -> Iterator[Token]:
-    for token in tokens:
-        yield token
-        yield from _all(token.children or [])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from html import escape, unescape
 from pathlib import Path
@@ -29,13 +29,23 @@ _HTML = re.compile(_TAG.format("<!--.*|", "[A-Za-z_]", _HTML_ATTRIBUTES, "|</?[A
 _ATTRIBUTE = re.compile(r"""(?<![^\s"'/])([^\s=<>"'/]+)(\s*=\s*)("[^"]*"|'[^']*'|[^\s"'>]+)""")
 _HUGE_NUMBER = re.compile(r"&#\d{1000,};?")  # a character reference that int() refuses; it stands for no character
 _UNTRANSLATED = re.compile(
-    r"""\s(?:translate\s*=\s*["']?no\b|translatable\s*=\s*["']false\b|class\s*=\s*(?:["'][^"']*(?<![\w-]))?notranslate(?![\w-]))""",
+    r"""\s(?:translate\s*=\s*["']?no\b|mtype\s*=\s*["']protected\b|translatable\s*=\s*["']false\b|class\s*=\s*(?:["'][^"']*(?<![\w-]))?notranslate(?![\w-]))""",
     re.IGNORECASE,
 )
 _SUMMARY = re.compile(
     r"""<meta\s[^>]*(?:name|property)=["']?(?:og:|twitter:)?(?:title|description|keywords)\b""", re.IGNORECASE
 )
+_HAS_MARKUP = re.compile(r"</?[A-Za-z]|<!--|&#?\w+;")
 _DECLARATION = re.compile(r"\s*<\?xml\s[^<>]*\?>")
+_META = re.compile(rb"""<meta\b[^>]*?\bcharset\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
+_AS_BROWSERS = dict.fromkeys(("iso-8859-1", "latin1", "us-ascii", "ascii"), "windows-1252") | {
+    "gb2312": "gb18030",
+    "gbk": "gb18030",
+    "shift_jis": "cp932",
+    "euc-kr": "cp949",
+    "iso-8859-9": "windows-1254",
+    "utf8": "utf-8",
+}
 _PAGE = re.compile(r"<html\b[^>]*>", re.IGNORECASE)
 
 
@@ -77,9 +87,9 @@ def dialect(name: str, **functions: Callable[[str], str]) -> Dialect:
     return Dialect(**{**keys, "divider": re.compile(keys["divider"]) if "divider" in keys else None, **functions})
 
 
-def check_xml(content: bytes, root: str = "") -> None:
-    """Raise DataError if a file is not well-formed XML, declares entities, or has another `root`."""
-    parser = expat.ParserCreate()
+def check_xml(text: str, root: str = "") -> None:
+    """Raise DataError if a text is not well-formed XML, declares entities, or has another `root`."""
+    parser = expat.ParserCreate("utf-8")  # whatever its declaration says
     starts: list[str] = []
 
     def start(name: str, _: object) -> None:
@@ -90,7 +100,7 @@ def check_xml(content: bytes, root: str = "") -> None:
 
     parser.StartElementHandler, parser.EntityDeclHandler = start, refuse
     try:
-        parser.Parse(content, True)
+        parser.Parse(text.encode("utf-8", "surrogatepass"), True)
     except expat.ExpatError as error:
         raise DataError(f"not well-formed XML: {expat.ErrorString(error.code)}", line=error.lineno) from None
     if root and starts[0].rpartition(":")[2] != root:
@@ -125,9 +135,9 @@ class Reader:
             written, name, at = match[0], match[2], match.end()
             if name is None:
                 if written.startswith("<![CDATA[") and not dialect.is_html:
-                    self._add(written, Item(written[9:-3]))
+                    self._read_characters(written)
                 elif written[1] in "!?":  # a comment, a declaration or a processing instruction
-                    self._add(written, Item(written, "!", is_hidden=not dialect.is_fragment))
+                    self.add(written, Item(written, "!", is_hidden=not dialect.is_fragment))
                 else:  # markup that does not end
                     self.text(written)
                 continue
@@ -148,6 +158,21 @@ class Reader:
         while len(self.frames) > 1:  # not closed
             self.close("")
 
+    def _read_characters(self, written: str) -> None:
+        """Read a section of characters, which may be HTML."""
+        frame, dialect_ = self.frames[-1], self.dialect
+        if not frame.is_block:
+            frame.raw.append(written)
+            return
+        is_markup = _HAS_MARKUP.search(written, 9)
+
+        def write(text: str) -> str:
+            return dialect_.write(text) if is_markup else unescape(dialect_.write(text)).replace("]]>", "]] >")
+
+        within = replace(dialect("html"), read=dialect_.read, write=write, divider=dialect_.divider)
+        Reader(written[9:-3], within, self.template)
+        self.divide(f"<![CDATA[{self.template.text}]]>")
+
     def text(self, data: str) -> None:
         """Read text."""
         divider = self.dialect.divider if self.frames[-1].is_block else None
@@ -155,7 +180,7 @@ class Reader:
             if number % 2:
                 self.divide(part)
             elif part:
-                self._add(part, Item(self.dialect.read(part)))
+                self.add(part, Item(self.dialect.read(part)))
 
     def start(self, name: str, written: str) -> None:
         """Read an opening tag."""
@@ -164,7 +189,7 @@ class Reader:
         if not frame.is_kept and (name in dialect.kept or is_untranslated):
             self.open(Frame(name, written, is_kept=True))
         elif frame.is_block and name in dialect.inline:
-            self._add(written, Item(written, name))
+            self.add(written, Item(written, name))
         elif frame.is_block and dialect.divides:
             self.divide(written)
         elif not frame.is_kept and (frame.is_block or name in dialect.texts):
@@ -185,12 +210,12 @@ class Reader:
         if not frame.is_block:
             frame.raw.append(whole)
         elif name in dialect.characters:
-            self._add(whole, Item(dialect.characters[name]))
+            self.add(whole, Item(dialect.characters[name]))
         elif name in dialect.breaks or (dialect.divides and name not in (*dialect.inline, *dialect.kept)):
             self.divide(whole)
         else:
             is_hidden = name in dialect.hidden and not _UNTRANSLATED.search(start)
-            self._add(whole, Item(whole, "!", is_hidden))
+            self.add(whole, Item(whole, "!", is_hidden))
 
     def end(self, name: str, written: str) -> None:
         """Read a closing tag."""
@@ -199,7 +224,7 @@ class Reader:
         if not frame.depth:
             self.close(written)
         elif frame.is_block and name in self.dialect.inline:
-            self._add(written, Item(written, "/" + name))
+            self.add(written, Item(written, "/" + name))
         elif frame.is_block and self.dialect.divides:
             self.divide(written)
         else:
@@ -210,7 +235,8 @@ class Reader:
         frame = self.frames.pop()
         self.standalone(frame.name, frame.start + self.content(frame) + written, frame.start)
 
-    def _add(self, raw: str, item: Item) -> None:
+    def add(self, raw: str, item: Item) -> None:
+        """Add a text or markup to the block that is being read; `raw` is how it is written."""
         frame = self.frames[-1]
         frame.raw.append(raw)
         if frame.is_block:
@@ -268,11 +294,18 @@ class XmlText(Template):
         super().__init__()
         declaration = _DECLARATION.match(source)
         start = declaration.end() if declaration else 0
-        check_xml(f"<x>{source[start:]}</x>".encode("utf-8", "surrogatepass"))  # within an element is no document type
+        check_xml(f"<x>{source[start:]}</x>")  # within an element is no document type
         names = {tag[2] for tag in _XML.finditer(source)}
         form = Dialect(inline=names.difference(splitting), kept=ignored, divides=True, is_fragment=True)
         Reader(source[start:], form, self)
         self.text = source[:start] + self.text
+
+
+def encoding_of_page(content: bytes) -> str:
+    """Return the encoding that an HTML page declares, as browsers take it; empty if it declares none."""
+    found = _META.search(content[:1024])
+    name = found[1].decode().lower() if found else ""
+    return _AS_BROWSERS.get(name, name)
 
 
 def name_page_language(template: Template, code: str) -> None:

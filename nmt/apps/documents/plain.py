@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from nmt.apps.documents.blocks import Block, Form, Item, Template, split_lines
@@ -100,46 +100,39 @@ def _joined(texts: Sequence[str]) -> str:
 
 def _paragraph(lines: list[str], template: Template) -> list[str]:
     """Return the opening of the first line, a hole, and the end of the last one."""
-    first, other = opening_of(lines[0]), opening_of(lines[1]) if len(lines) > 1 else ""
-    raw = "".join(lines)[len(first) :]
+    openings = [opening_of(line) for line in lines]
+    raw = "".join(lines)[len(openings[0]) :] if lines else ""
     end = raw[len(raw.rstrip()) :]
     raw = raw[: len(raw) - len(end)]
     if len(lines) == 1 and _COLUMNS.search(raw):
         cells = enumerate(_COLUMNS.split(raw))
-        return [
-            first,
-            *(cell if n % 2 else template.hole(Block([Item(cell)], cell, Form(str))) for n, cell in cells),
-            end,
-        ]
-    texts = [line[len(opening_of(line)) :].strip() for line in split_lines(first + raw)]
-    width = max(len(line.rstrip()) for line in lines)
-
-    def finish(written: str) -> str:
-        if len(lines) == 1:
-            return written
-        wrapped = wrap(written, first, other, width, _OPENS_ITEM)
-        return wrapped.replace("\n", "\r\n") if "\r\n" in lines[0] else wrapped
-
-    return [first, template.hole(Block([Item(_joined(texts))], raw, Form(str, finish))), end]
+        holes = (cell if n % 2 else template.hole(Block([Item(cell)], cell, Form(str))) for n, cell in cells)
+        return [*openings, *holes, end]
+    text = _joined([line[len(opening) :].strip() for opening, line in zip(openings, lines, strict=True)])
+    return [
+        *openings[:1],
+        template.hole(Block([Item(text)], raw, Form(str, wrapping(lines, openings, _OPENS_ITEM)))),
+        end,
+    ]
 
 
 _OPENS_ITEM = re.compile(r"(?:[-+*#>=]|\d+[.)])(?:\s|$)")
 
 
-def wrap(written: str, first: str, other: str, width: int, mark: re.Pattern[str]) -> str:
-    """Break a text into lines of a width, without the opening of the `first` line, and with that of each `other` one.
+def wrapping(lines: Sequence[str], openings: Sequence[str], mark: re.Pattern[str]) -> Callable[[str], str]:
+    """Return a function that breaks a text as `lines` were, without the first of their `openings`.
 
     No line but the first begins with a `mark`. Line breaks in the text stay; they have an opening after them.
     """
-    pieces = list[str]()
-    for piece in written.split("\n"):
-        wrapped = textwrap.wrap(
-            piece if pieces else first + piece,
-            width,
-            subsequent_indent=other,
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-        pieces.append("\n".join(wrapped))
-    joined = "\n".join(pieces)[len(first) :]
-    return re.sub(rf"(?<!\\)\n{re.escape(other)}(?={mark.pattern})", " ", joined)
+    other = openings[1] if len(openings) > 1 else ""
+    width = max((len(line.rstrip()) for line in lines), default=0)
+    wrapper = textwrap.TextWrapper(width, subsequent_indent=other, break_long_words=False, break_on_hyphens=False)
+
+    def wrap(written: str) -> str:
+        if len(lines) > 1:
+            pieces = map(wrapper.wrap, (openings[0] + written).split("\n"))
+            written = "\n".join(map("\n".join, pieces))[len(openings[0]) :]
+            written = re.sub(rf"(?<!\\)\n{re.escape(other)}(?={mark.pattern})", " ", written)
+        return written.replace("\n", "\r\n") if lines and "\r\n" in lines[0] else written
+
+    return wrap

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from gettext import c2py
 
 from nmt.apps.documents.blocks import Block, Form, Item, Template
 from nmt.base.errors import DataError
@@ -24,6 +25,9 @@ _LINE_BREAKS = re.compile(r"(\n+)")
 _ESCAPE = re.compile(r"\\([abfnrtv\"\\])")
 _CHARACTERS = dict(zip('abfnrtv"\\', '\a\b\f\n\r\t\v"\\', strict=True))
 _LETTERS = {character: letter for letter, character in _CHARACTERS.items()}
+_CHARSET = re.compile(r"(Content-Type:[^\n]{0,99}?charset=)([\w.:-]+)")
+_PLURALS = re.compile(r"Plural-Forms:[ ]*nplurals[ ]*=[ ]*(\d{1,2})[ ]*;[ ]*plural[ ]*=[ ]*([^;\"\\\n]{1,999})")
+_COUNTED = re.compile(r"%|\{")
 _HEADER = re.compile(rf'^msgid ""\s+msgstr{_TEXT}', re.MULTILINE)
 _LANGUAGE = re.compile(r'("Language:[ ]*)([^\\"]*?)[ ]*(\\n")')
 # `%%` and doubled braces stand for a character; a bare % or brace is an error at run time, so it counts.
@@ -44,35 +48,62 @@ _ESCAPES = ("%%", "{{", "}}")
 
 
 def read_po(text: str, template: Template) -> None:
-    """Read a catalog; each line of a message is a block. DataError if it is none."""
+    """Read a catalog; each line of a message is a block. DataError if it is none.
+
+    An entry gets as many plural forms as the header says. What has a translation, even a fuzzy one, stays.
+    """
     if not (found := list(_ENTRY.finditer(text))):
         raise DataError("not a gettext catalog: no msgid")
+    singular = _singular_forms(text)
     written, at, line = list[str](), 0, 1
     for entry in found:
         start = entry.start()
         while start > at and text.startswith("#", before := max(at, text.rfind("\n", at, start - 1) + 1)):
             start = before
         line += text.count("\n", at, start)
-        written += [text[at:start], _translated(entry, text[start : entry.start()], line, template)]
+        written += [text[at:start], _translated(entry, text[start : entry.start()], line, singular, template)]
         line += text.count("\n", start, entry.end())
         at = entry.end()
-    template.text = "".join(written) + text[at:]
+    template.text = _CHARSET.sub(r"\g<1>UTF-8", "".join(written) + text[at:], count=1)
 
 
-def _translated(entry: re.Match[str], comments: str, line: int, template: Template) -> str:
+def encoding_of(content: bytes) -> str:
+    """Return the encoding that the header of a catalog names; it is written in UTF-8."""
+    header = _CHARSET.search(content[:10_000].decode("latin-1"))
+    return "" if header is None or header[2] == "CHARSET" else header[2]
+
+
+def _singular_forms(text: str) -> list[str]:
+    """Return, for each plural form, the kinds of numbers that it is for: `1`, `1+` or empty for those without 1."""
+    header = _PLURALS.search(text)
+    try:
+        form_of = c2py(header[2] if header else "n != 1")
+        forms = [set[int]() for _ in range(int(header[1]) if header else 2)]
+        for number in range(200):
+            forms[form_of(number)].add(number)
+    except (IndexError, OverflowError, RecursionError, ValueError):
+        return ["1", ""]
+    return ["" if 1 not in numbers else "1" if numbers <= {0, 1} else "1+" for numbers in forms]
+
+
+def _translated(entry: re.Match[str], comments: str, line: int, singular: Sequence[str], template: Template) -> str:
     """Return an entry and its `comments` with holes for translations and the flag fuzzy; as it is, if it has them."""
     flags = [flag.strip() for found in _FLAGS.findall(comments) for flag in found.split(",")]
     source, plural = _read(entry["id"]), _read(entry["plural"] or "")
-    forms = _FORM.findall(entry["translated"])
-    is_done = "fuzzy" not in flags and all(_read(form) for _, form in forms) and forms
-    if not source or is_done:
+    forms = {form or "[0]": text for form, text in _FORM.findall(entry["translated"])}
+    wanted = [f"[{number}]" for number in range(len(singular) if plural else 1)]
+    if not source or all(_read(forms.get(form, "")) for form in wanted):
         return comments + entry[0]
     line_end = "\r\n" if "\r\n" in entry["ids"] else "\n"
     written = comments + entry["ids"].rstrip("\r\n") + line_end
-    for form, _ in forms or [("[0]", ""), ("[1]", "")][: 2 if plural else 1]:
-        message = plural if plural and form != "[0]" else source
-        kind = Form(_written, formats=flags)
-        holes = [template.hole(Block([Item(part)], form=kind, line=line)) for part in _LINE_BREAKS.split(message)]
+    for form, kind in zip(wanted, singular if plural else "1", strict=True):
+        if _read(forms.get(form, "")):
+            written += f"msgstr{form if plural else ''}{forms[form]}"
+            continue
+        # Without its number, `one file` is wrong for 21 files.
+        message = source if kind == "1" or (kind and _COUNTED.search(source)) else plural
+        written_as = Form(_written, formats=flags)
+        holes = [template.hole(Block([Item(part)], form=written_as, line=line)) for part in _LINE_BREAKS.split(message)]
         lines = [f'"{part}{end}"' for part, end in zip(holes[::2], [*holes[1::2], ""], strict=True) if part or end]
         first = ['""'] if len(lines) > 1 else []
         written += f"msgstr{form if plural else ''} {line_end.join([*first, *lines])}{line_end}"

@@ -52,22 +52,40 @@ def read_json(text: str, template: Template) -> None:
     template.text = "".join(written) + text[at:]
 
 
+def is_choice(text: str) -> bool:
+    """Return whether a text is a choice between branches, such as `{count, plural, one {…} other {…}}`."""
+    return _CHOICE.match(text.strip()) is not None
+
+
+def find_choice(text: str, start: int = 0) -> tuple[list[str], int]:
+    """Return the parts of the first choice between branches, and its end; each second part is a branch."""
+    choice = _CHOICE.search(text, start)
+    end = choice.end() if choice else 0
+    parts = [text[start:end]]
+    while branch := _BRANCH.match(text, end):
+        close, opened = branch.end(), 1
+        while opened and close < len(text):
+            opened += {"{": 1, "}": -1}.get(text[close], 0)
+            close += 1
+        parts[-1] += branch[0]
+        parts += [text[branch.end() : close - (not opened)], "" if opened else "}"]
+        end = close
+    close = text.find("}", end) + 1 or len(text)
+    parts[-1] += text[end:close]
+    return parts, close
+
+
 def _message(text: str, template: Template, depth: int = 0) -> Block:
     """Return a message as a block; each choice between branches is one item, which has holes for the branches."""
     items, at = list[Item](), 0
     while (choice := _CHOICE.search(text, at)) and depth < _MAX_DEPTH:
         items.append(Item(text[at : choice.start()]))
-        end, parts = choice.end(), [choice[0]]
-        while branch := _BRANCH.match(text, end):
-            close, opened = branch.end(), 1
-            while opened and close < len(text):
-                opened += {"{": 1, "}": -1}.get(text[close], 0)
-                close += 1
-            inner = _message(text[branch.end() : close - (not opened)], template, depth + 1)
-            parts += [_quoted(branch[0]), template.hole(inner), "" if opened else "}"]
-            end = close
-        at = text.find("}", end) + 1 or len(text)
-        items.append(Item("".join(parts) + _quoted(text[end:at]), "!"))
+        parts, at = find_choice(text, choice.start())
+        inner = (
+            template.hole(_message(part, template, depth + 1)) if n % 2 else _quoted(part)
+            for n, part in enumerate(parts)
+        )
+        items.append(Item("".join(inner), "!"))
     items.append(Item(text[at:]))
     divided = list[Item]()
     for item in items:

@@ -1,49 +1,139 @@
-"""Read XLIFF 1.2 and 2.0: units without a target get one, with their inline codes in place."""
+"""Read XLIFF 1.2 and 2.0: units without a target get one, with their segments and inline codes in place."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
-from nmt.apps.documents.blocks import Template
+from nmt.apps.documents.blocks import Item, Template
 from nmt.apps.documents.markup import Reader, dialect
+from nmt.apps.documents.strings import find_choice, is_choice
 
 _PREFIX = r"((?:[\w.-]+:)?)"
 _LEVEL = re.compile(rf"<(/?){_PREFIX}(xliff|file|body|group|unit|trans-unit|segment)\b([^>]*)>")
-_SOURCE = re.compile(rf"<{_PREFIX}source\b[^>]*(?<!/)>(.*?)</\1source>", re.DOTALL)
-_SEGMENTED = re.compile(rf"</{_PREFIX}seg-source>")
-_TARGET = re.compile(rf"(<{_PREFIX}target\b[^>]*?)(?:/>|>(.*?)</\2target>)", re.DOTALL)
+_SOURCE = re.compile(rf"<{_PREFIX}source\b[^>]*(?<!/)>(.*?)</\1source\s*>", re.DOTALL)
+_SEGMENTED = re.compile(rf"<{_PREFIX}seg-source\b[^>]*(?<!/)>(.*?)</\1seg-source\s*>", re.DOTALL)
+_TARGET = re.compile(rf"(<{_PREFIX}target\b[^>]*?)(?:/>|>(.*?)</\2target\s*>)", re.DOTALL)
 _ALTERNATIVES = re.compile(rf"<{_PREFIX}(?:alt-trans|note|notes|matches)\b")
 _TRANSLATE = re.compile(r"""\stranslate\s*=\s*["'](yes|no)""")
+_SPACE = re.compile(r"""\sxml:space\s*=\s*["'](preserve|default)""")
+_STATE = re.compile(r"""\sstate(?:-qualifier)?\s*=\s*["']([^"']*)["']""")
+_UNTRANSLATED = ("new", "needs-translation", "initial")  # states of targets that may be copies of their sources
 _LANGUAGE = re.compile(r"""\s(?:target-language|trgLang)\s*=\s*["']([^"']*)["']""")
+# A segment, with its opening tag, its name, what is in it, and its closing tag; others of these elements may be in it.
+_MRK = r"(?:[\w.-]+:)?mrk"
+_SEGMENT = re.compile(
+    rf"""(<{_MRK}\b(?=[^>]*\smtype\s*=\s*["']seg["'])(?=[^>]*\smid\s*=\s*["']([^"']*))[^>]*(?<!/)>)"""
+    rf"""((?:(?!</?{_MRK}\b).|<{_MRK}\b[^>]*>(?:(?!</?{_MRK}\b).)*</{_MRK}\s*>)*+)(</{_MRK}\s*>)""",
+    re.DOTALL,
+)
+# Translators of strings write a line break as \n, and editors break a line without indenting it.
+_WRITTEN_BREAKS = r"(?:\\r)?\\n(?![a-z])|(?<=[.!?:;,])\\n|\n(?!\s)"
+_BREAKS = re.compile(rf"((?:{_WRITTEN_BREAKS})+)")
+_PRESERVED_BREAKS = re.compile(rf"((?:{_WRITTEN_BREAKS}|\r?\n[ \t]*)+)")
+
+
+_OPENING, _CLOSING = ("bpt", "bx", "sc"), ("ept", "ex", "ec")  # codes
+_PARTNER = re.compile(r"""\s(?:rid|startRef)\s*=\s*["']([^"']*)""")
+_ID = re.compile(r"""\sid\s*=\s*["']([^"']*)""")
 
 
 def read_xliff(text: str, template: Template) -> None:
-    """Read a file; each source without a target is a block, but for those with `translate="no"`."""
-    wanted, written, at = [True], list[str](), 0
-    start = 0  # of the content of a unit
-    for level in _LEVEL.finditer(text):
-        if not level[1] and not level[0].endswith("/>"):
-            mark = _TRANSLATE.search(level[0])
-            wanted.append(mark[1] == "yes" if mark else wanted[-1])  # the innermost one decides
-            start = level.end()
-        elif level[1] and wanted.pop() and level[3] in ("trans-unit", "segment") and start >= at:
-            written += [text[at:start], _with_target(text[start : level.start()], template)]
-            at = level.start()
+    """Read a file; each source without a translation is a block, but for those with `translate="no"`.
+
+    So are sources whose targets are copies of them, in the state of a text that is not translated.
+    """
+    levels, written, at, line = [(True, False)], list[str](), 0, 1
+    opened = list[re.Match[str]]()
+    for found in _LEVEL.finditer(text):
+        is_wanted, is_preserved = levels[-1]
+        if not found[1] and not found[0].endswith("/>"):
+            wanted, space = _TRANSLATE.search(found[0]), _SPACE.search(found[0])  # the innermost one decides
+            is_wanted = wanted[1] == "yes" if wanted else is_wanted
+            levels.append((is_wanted, space[1] == "preserve" if space else is_preserved))
+            opened.append(found)
+        elif found[1] and opened:
+            levels.pop()
+            start = opened.pop()
+            if is_wanted and found[3] in ("trans-unit", "segment") and start.start() >= at:
+                line += text.count("\n", at, start.start())
+                num_before = len(template.blocks)
+                unit = text[start.end() : found.start()]
+                written += [text[at : start.start()], _translated(start[0], unit, template, is_preserved=is_preserved)]
+                for block in template.blocks[num_before:]:
+                    block.line = line
+                line += text.count("\n", start.start(), found.start())
+                at = found.start()
     template.text = "".join(written) + text[at:]
 
 
-def _with_target(unit: str, template: Template) -> str:
-    """Return the content of a unit with a hole for its target."""
+def _translated(tag: str, unit: str, template: Template, *, is_preserved: bool) -> str:
+    """Return the tag and the content of a unit or a segment, with holes for what has no translation.
+
+    `is_preserved` says that its white space counts.
+    """
+    is_segment = tag.partition(":")[2].startswith("segment") or tag.startswith("<segment")
     others = _ALTERNATIVES.search(unit)
     end = others.start() if others else len(unit)
     source, target, segmented = (pattern.search(unit, 0, end) for pattern in (_SOURCE, _TARGET, _SEGMENTED))
-    if source is None or (target and re.sub("<[^>]*>", "", target[3] or "").strip()):
-        return unit
-    Reader(source[2], dialect("xliff"), template)
-    if target:
-        return f"{unit[: target.start()]}{target[1]}>{template.text}</{target[2]}target>{unit[target.end() :]}"
-    place = (segmented or source).end()
-    return f"{unit[:place]}<{source[1]}target>{template.text}</{source[1]}target>{unit[place:]}"
+    if source is None:
+        return tag + unit
+    content, held = (segmented or source)[2], (target[3] or "") if target else ""
+    state = _STATE.search(target[1] if target and not is_segment else tag)
+    may_be_copy = state is not None and state[1] in _UNTRANSLATED
+    filled = {segment[2]: segment[3] for segment in _SEGMENT.finditer(held)}
+
+    def is_done(written: str, original: str) -> bool:
+        plain = _plain(written)
+        return bool(plain) and not (may_be_copy and plain == _plain(original))
+
+    def read(segment: re.Match[str]) -> str:
+        done = filled.get(segment[2], "")
+        return (
+            segment[1] + (done if is_done(done, segment[3]) else _read(segment[3], template, is_preserved)) + segment[4]
+        )
+
+    num_before = len(template.blocks)
+    if is_done(held, content) and not filled:
+        return tag + unit
+    new, num_segments = _SEGMENT.subn(read, content)
+    if not num_segments:
+        new = _read(content, template, is_preserved)
+    elif len(template.blocks) == num_before:
+        return tag + unit
+    opening, prefix = (target[1], target[2]) if target else (f"<{source[1]}target", source[1])
+    if is_segment:
+        tag = f'{_STATE.sub("", tag)[:-1]} state="translated">'
+    else:
+        opening = _STATE.sub("", opening) + ' state="needs-review-translation" state-qualifier="mt-suggestion"'
+    start, end = target.span() if target else ((segmented or source).end(),) * 2
+    return f"{tag}{unit[:start]}{opening}>{new}</{prefix}target>{unit[end:]}"
+
+
+def _plain(content: str) -> str:
+    return re.sub("<[^>]*>", "", content).strip()
+
+
+class _UnitReader(Reader):
+    """Reads the content of a source; two codes that belong together are tags around the text between them."""
+
+    def standalone(self, name: str, whole: str, start: str) -> None:
+        partner = _PARTNER.search(start) or _ID.search(start)
+        if partner and self.frames[-1].is_block and name in (*_OPENING, *_CLOSING):
+            self.add(whole, Item(whole, f"{'/' * (name in _CLOSING)}code:{partner[1]}"))
+        else:
+            super().standalone(name, whole, start)
+
+
+def _read(content: str, template: Template, is_preserved: bool) -> str:
+    """Return the content of a source with holes; each branch of a message of ICU is read by itself."""
+    if is_choice(content):
+        parts, end = find_choice(content)
+        inner = (part if n % 2 == 0 else _read(part, template, is_preserved) for n, part in enumerate(parts))
+        return "".join(inner) + content[end:]
+    breaks = _PRESERVED_BREAKS if is_preserved else _BREAKS
+    _UnitReader(content, replace(dialect("xliff"), divider=breaks), template)
+    return template.text
 
 
 def name_language(template: Template, code: str) -> str | None:

@@ -52,6 +52,7 @@ XLIFF = b"""<?xml version="1.0"?>
 </body></file></xliff>"""
 
 
+STATE = ' state="needs-review-translation" state-qualifier="mt-suggestion"'
 WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 
 
@@ -138,9 +139,9 @@ def test_word_documents_and_their_notes_translated_by_the_identity_are_the_same_
 
 def test_what_gets_translations_beside_its_texts_keeps_all_else_to_the_byte():
     written = unchanged(XLIFF, "a.xlf")
-    assert re.sub(rb"(?<=</source>)<target>.*?</target>", b"", written.replace(b'"new">8</target>', b'"new"/>')) == (
-        XLIFF.replace(b"<target>kept</target>", b"")
-    )
+    state = b' state="needs-review-translation" state-qualifier="mt-suggestion"'
+    written = written.replace(b"<target" + state + b">8</target>", b'<target state="new"/>')
+    assert re.sub(rb"(?<=</source>)<target" + state + b">.*?</target>", b"", written) == XLIFF
     written = unchanged(PO, "a.po").replace(b"#, fuzzy\n", b"").replace(b'"12\\n"\n"34"\n', b"")
     assert written.replace(b'[0] "5"', b'[0] ""').replace(b'[1] "67"', b'[1] ""') == PO
 
@@ -243,10 +244,10 @@ def test_a_catalog_is_never_taken_for_the_name_of_a_file(tmp_path, monkeypatch):
 
 def test_xliff_gets_targets_with_their_inline_codes():
     written = upper(XLIFF, "a.xlf").decode()
-    target = '<target>[12] <g id="1" x:y="&amp;">[34]</g><x id="2"/> [5 &lt; 6]</target>'
+    target = f'<target{STATE}>[12] <g id="1" x:y="&amp;">[34]</g><x id="2"/> [5 &lt; 6]</target>'
     assert target in written.replace(' xmlns="urn:oasis:names:tc:xliff:document:1.2" xmlns:x="urn:x"/>', "/>")
     assert "<source>7</source><target>kept</target>" in written
-    assert '<target state="new">[8]</target>' in written
+    assert f"<target{STATE}>[8]</target>" in written
     assert read_document(written.encode(), "a.xlf").blocks == []
 
 
@@ -319,8 +320,9 @@ def test_units_that_are_not_to_be_translated_stay_and_a_target_follows_the_segme
     group = f'<group translate="no">{unit.format(2, "", 2, "")}{wanted}</group>'
     units = excluded + group.format("") + unit.format(4, "", 4, segments)
     written = upper(f'<xliff version="1.2"><file><body>{units}</body></file></xliff>'.encode(), "a.xlf").decode()
-    assert excluded + group.format("<target>[3]</target>") in written
-    assert unit.format(4, "", 4, f"{segments}<target>[4]</target>") in written
+    assert excluded + group.format(f"<target{STATE}>[3]</target>") in written
+    segment = f'<target{STATE}><mrk mtype="seg" mid="1">[4]</mrk></target>'
+    assert unit.format(4, "", 4, f"{segments}{segment}") in written
 
 
 def test_word_documents_keep_formatting_tables_and_headers():

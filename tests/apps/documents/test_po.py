@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+
 import pytest
 from typer.testing import CliRunner
 
@@ -11,6 +14,7 @@ from nmt.apps.documents.formats import read_document
 from nmt.apps.documents.po import changed_placeholders
 from nmt.apps.documents.translation import TranslatedBlock, with_losses
 from nmt.translation.request import Request
+from tests.apps.documents.written import capitals
 
 
 @pytest.mark.parametrize(
@@ -85,3 +89,57 @@ def test_a_model_trained_without_protection_does_not_lose_placeholders_in_silenc
     # A format that only the entry's flag names.
     assert "protected text is missing or changed: %n (line 8 of " in said
     assert written.count("fuzzy") == 3
+
+
+HEADER = 'msgid ""\nmsgstr ""\n"Content-Type: text/plain; charset={}\\n"\n"Language: x\\n"\n'
+PLURAL = 'msgid "{}"\nmsgid_plural "%d b"\n'
+
+
+@pytest.mark.parametrize(
+    ("rule", "singular", "forms"),
+    [
+        ("nplurals=1; plural=0", "a", ["%D B"]),
+        ("nplurals=2; plural=n != 1", "a", ["A", "%D B"]),
+        ("nplurals=2; plural=n > 1", "a", ["A", "%D B"]),
+        ("nplurals=3; plural=(n%10==1 && n%100!=11 ? 0 : n%10>=2 && n%10<=4 ? 1 : 2)", "a", ["%D B"] * 3),
+        (
+            "nplurals=3; plural=(n%10==1 && n%100!=11 ? 0 : n%10>=2 && n%10<=4 ? 1 : 2)",
+            "%d a",
+            ["%D A", "%D B", "%D B"],
+        ),
+        (
+            "nplurals=6; plural=n==0 ? 0 : n==1 ? 1 : n==2 ? 2 : n<9 ? 3 : n<99 ? 4 : 5",
+            "a",
+            ["%D B", "A", *["%D B"] * 4],
+        ),
+        ("nplurals=2; plural=__import__('os')", "a", ["A", "%D B"]),
+        ("nplurals=INTEGER; plural=EXPRESSION", "a", ["A", "%D B"]),
+    ],
+)
+def test_an_entry_gets_the_plural_forms_of_the_header(rule, singular, forms, tmp_path):
+    polib = pytest.importorskip("polib", reason="needs polib")
+    text = HEADER.format("UTF-8") + f'"Plural-Forms: {rule};\\n"\n\n' + PLURAL.format(singular) + 'msgstr[0] ""\n'
+    entry = polib.pofile(capitals(text.encode(), "a.po").decode())[0]
+    assert [entry.msgstr_plural[number] for number in sorted(entry.msgstr_plural)] == forms
+    if shutil.which("msgfmt") and "plural=__" not in rule and "INTEGER" not in rule:
+        (tmp_path / "a.po").write_bytes(capitals(text.encode(), "a.po"))
+        checked = subprocess.run(["msgfmt", "-c", "-o", "-", tmp_path / "a.po"], capture_output=True, check=False)
+        assert checked.returncode == 0, checked.stderr
+
+
+@pytest.mark.parametrize("charset", ["CHARSET", "ASCII", "ISO-8859-1", "EUC-JP", "UTF-8"])
+def test_a_catalog_is_written_in_utf_8_and_says_so(charset):
+    word = {"ISO-8859-1": "é", "EUC-JP": "日本", "UTF-8": "日本"}.get(charset, "e")
+    text = HEADER.format(charset) + f'\n# {word}\nmsgid "{word} a"\nmsgstr ""\n'
+    written = capitals(text.encode(charset if charset != "CHARSET" else "ascii"), "a.po").decode()
+    assert "charset=UTF-8\\n" in written
+    assert f'msgstr "{word.upper()} A"' in written
+    assert f"# {word}\n" in written
+
+
+@pytest.mark.parametrize("entry", ['#, fuzzy\nmsgid "a"\nmsgstr "z"\n', 'msgid "a"\nmsgstr "z"\n'])
+def test_what_a_person_translated_stays_fuzzy_or_not(entry):
+    text = HEADER.format("UTF-8") + "\n" + entry
+    assert capitals(text.encode(), "a.po").decode() == text
+    half = HEADER.format("UTF-8") + "\n" + PLURAL.format("a") + 'msgstr[0] "z"\nmsgstr[1] ""\n'
+    assert 'msgstr[0] "z"\nmsgstr[1] "%D B"\n' in capitals(half.encode(), "a.po").decode()
