@@ -90,7 +90,7 @@ def ctranslate2_of(model: Transformer, device: torch.device) -> Callable[[Tensor
         translator = ctranslate2.Translator(folder, device=device.type, compute_type=kind)
 
     def translate(src: Tensor, beam_size: int, length: int) -> object:
-        rows = [numbered.tokens(row) for row in src.tolist()]
+        rows = [numbered.tokens(row[:-1]) for row in src.tolist()]  # CTranslate2 adds the end
         limits = {"min_decoding_length": length, "max_decoding_length": length}
         return translator.translate_batch(rows, beam_size=beam_size, max_batch_size=0, **limits)
 

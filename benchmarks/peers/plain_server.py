@@ -39,7 +39,7 @@ def ctranslate2_function(folder: Path) -> Callable[[str], str]:
     translator = ctranslate2.Translator(str(folder), "cpu", inter_threads=num_cores(), intra_threads=1)
 
     def translate(text: str) -> str:
-        source = [*tokenizers.src.tokens(tokenizers.src.encode(text)), "</s>"]
+        source = tokenizers.src.tokens(tokenizers.src.encode(text))
         (result,) = translator.translate_batch([source], beam_size=1, disable_unk=True)
         return tokenizers.tgt.decode([ids[token] for token in result.hypotheses[0]])
 

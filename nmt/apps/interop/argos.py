@@ -51,8 +51,6 @@ def export_argos(run: RunDir, out: Path, quantization: Quantization = "int8") ->
             if embedding.sinusoidal is not None and len(embedding.sinusoidal) <= MAX_TOKENS:
                 embedding.sinusoidal = sinusoidal_positions(MAX_TOKENS + 1, model.config.d_model)
         write_ctranslate2(model, tokenizers, folder / "model", quantization)
-        settings = json.loads((folder / "model" / "config.json").read_text(encoding="utf-8"))
-        write_text(folder / "model" / "config.json", json.dumps({**settings, "add_source_eos": True}, indent=2))
         (folder / "sentencepiece.model").write_bytes(tokenizers.src.model_bytes)
         metadata = {
             "type": "translate",

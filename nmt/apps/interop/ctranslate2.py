@@ -25,12 +25,13 @@ def write_ctranslate2(
 ) -> None:
     """Write model.bin, config.json and the vocabularies of `model` into the existing `folder`.
 
-    The vocabularies list the tokens of `tokenizers` by id.
+    The vocabularies list the tokens of `tokenizers` by id. CTranslate2 adds eos to each source.
     """
     spec = _make_spec(model)
     spec.register_source_vocabulary(tokenizers.src.vocabulary)
     spec.register_target_vocabulary(tokenizers.tgt.vocabulary)
     spec.config.layer_norm_epsilon = NORM_EPS[model.config.norm]
+    spec.config.add_source_eos = True
     spec.validate()
     spec.optimize(None if quantization == "none" else quantization)
     spec.save(str(folder))

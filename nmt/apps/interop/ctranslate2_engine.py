@@ -93,7 +93,7 @@ class CTranslate2Engine(TorchEngine):
         return [list(result.log_probs[: self.max_tgt_len]) for result in results]
 
     def _source(self, ids: Sequence[int]) -> list[str]:
-        return [self._src_tokens[i] for i in (*ids[: self.max_src_len - 1], EOS_ID)]
+        return [self._src_tokens[i] for i in ids[: self.max_src_len - 1]]
 
     def _target(self, ids: Sequence[int]) -> list[str]:
         return [self._tgt_tokens[i] for i in ids]

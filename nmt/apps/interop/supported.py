@@ -36,18 +36,21 @@ Toolkit = Literal["CTranslate2", "transformers"]
 
 
 def refuse_unsupported(config: ModelConfig, path: Path, toolkit: Toolkit) -> None:
-    """Raise RunError about the option if `toolkit` does not support a model with `config` (stored at `path`)."""
+    """Raise RunError about all options that `toolkit` does not support in a model with `config` (stored at `path`)."""
     supported, message, instead = IN_CTRANSLATE2, "CTranslate2 cannot run a model with", ""
     if toolkit == "transformers":
         supported = IN_PEGASUS if config.norm_position == "pre" else IN_MARIAN
         message = f"transformers has no {config.norm_position}-norm translation model with"
         instead = "; `nmt config new --for hf` configures a model that it has"
-    for key, value in config:
-        if (isinstance(value, int | float) and not isinstance(value, bool)) or value in supported.get(key, ()):
-            continue
-        can = " or ".join(map(_as_yaml, supported.get(key, ())))
-        hint = f"it supports {can}{instead}" if can else f"the export does not know model.{key} yet"
-        raise RunError(f"{message} model.{key}: {_as_yaml(value)}", path=path, hint=hint)
+    refused = {key: value for key, value in config if not _is_number(value) and value not in supported.get(key, ())}
+    if refused:
+        values = " and ".join(f"model.{key}: {_as_yaml(value)}" for key, value in refused.items())
+        can = " and ".join(f"model.{key}: {' or '.join(map(_as_yaml, supported[key]))}" for key in refused)
+        raise RunError(f"{message} {values}", path=path, hint=f"it supports {can}{instead}")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _as_yaml(value: object) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from nmt import Translator
 from nmt.apps.interop import agreement
 from nmt.apps.interop.export import export_ctranslate2
 from nmt.artifacts.rundir import RunDir
@@ -31,6 +32,21 @@ def test_the_export_says_what_it_is(digits_run, digits_export):
     assert info["agreement"]["bleu"]["difference"] == 0
     names = ["README.md", "config.json", "export.json", "model.bin", "shared_vocabulary.json", "tokenizer"]
     assert sorted(path.name for path in digits_export.iterdir()) == names
+
+
+def test_plain_ctranslate2_translates_the_tokens_of_a_text_as_the_run_does(digits_run, digits_export):
+    """With nothing but what the folder has: the end of the source is added by CTranslate2."""
+    import ctranslate2
+    import sentencepiece
+
+    texts = ["1 2 3", "9 0 1 5 5", "4"]
+    model = digits_export / "tokenizer" / "joint.model"
+    spm = sentencepiece.SentencePieceProcessor(model_file=str(model))
+    made = ctranslate2.Translator(str(digits_export), "cpu")
+    results = made.translate_batch([spm.encode(text, out_type=str) for text in texts], beam_size=1)
+    with Translator.load(digits_run, precision="fp32") as translator:
+        expected = [each.text for each in translator.translate(texts, {"beam_size": 1})]
+    assert [spm.decode(result.hypotheses[0]) for result in results] == expected
 
 
 def test_a_reduced_precision_records_what_it_costs(digits_run, tmp_path, messages):

@@ -24,12 +24,17 @@ def run(tmp_path_factory):
     [
         (
             {"norm_position": "pre", "joint": False},
-            r"transformers has no pre-norm translation model with model\.tied_embeddings: target\n  it supports all; "
+            r"transformers has no pre-norm translation model with model\.tied_embeddings: target\n  it supports "
+            r"model\.tied_embeddings: all; "
             r"`nmt config new --for hf` configures a model that it has$",
         ),
         ({"norm": "rms"}, r"no post-norm translation model with model\.norm: rms"),
-        ({"activation": "swiglu"}, r"with model\.activation: swiglu\n  it supports relu or gelu or silu; `nmt config"),
-        ({"positions": "rotary", "num_heads": 2}, r"with model\.positions: rotary\n  it supports sinusoidal; "),
+        ({"activation": "swiglu"}, r"with model\.activation: swiglu\n  it supports .*: relu or gelu or silu; `nmt"),
+        (
+            {"norm_position": "pre", "positions": "rotary", "num_heads": 2, "qk_norm": "self"},
+            r"with model\.positions: rotary and model\.qk_norm: self\n"
+            r"  it supports model\.positions: sinusoidal and model\.qk_norm: false; ",
+        ),
         ({"norm_position": "pre", "qk_norm": "self"}, r"no pre-norm translation model with model\.qk_norm: self"),
         ({"attention": "gaussian"}, r"with model\.attention: gaussian"),
     ],
