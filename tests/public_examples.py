@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from pathlib import Path
 
 import nmt
@@ -31,6 +32,23 @@ def scores_of_a_run() -> dict[str, float]:
 
 def a_model_of_its_own() -> Transformer:
     return Transformer(ModelConfig(d_model=64, num_heads=4, encoder_layers=1, decoder_layers=1), 100, 100)
+
+
+def sentences_until(translator: nmt.Translator, text: str, deadline: float) -> list[dict[str, object]]:
+    found: list[dict[str, object]] = []
+    for translation in translator.stream(text, {"beam_size": 2}, glossary={"Katze": "feline"}):
+        found.append(translation.as_json())
+        if time.monotonic() > deadline:
+            break
+    return found
+
+
+def train_and_stop() -> nmt.TrainResult:
+    def stop_at_40(record: nmt.TrainRecord | nmt.ValidRecord) -> bool:
+        log.info("%d %s", record.update, record.loss)
+        return isinstance(record, nmt.ValidRecord) and record.bleu > 40
+
+    return nmt.train("my.yaml", "runs/my", on_update=stop_at_40)
 
 
 def train_and_watch() -> nmt.TrainResult:

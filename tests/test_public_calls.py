@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import nmt
+from nmt.decoding.hypothesis import Hypothesis
+from nmt.evaluation.plots import read_metrics
+from tests.tiny import small_config, write_digits
 
 ROOT = Path(__file__).parents[1]
 DIGITS = ROOT / "tests" / "models" / "digits"
@@ -92,6 +97,70 @@ def test_an_evaluation_takes_one_metric_by_name_and_refuses_unknown_sets_and_met
         nmt.evaluate(run, split="dev")
     with pytest.raises(nmt.NmtError, match="unknown metric blue"):
         nmt.evaluate(run, metrics="blue")
+
+
+@pytest.mark.parametrize("text", ["7319\n1538 42", " 7319\n\n1538\n", "7319", "", " \n ", "7319 https://x.y/z\n☃"])
+def test_a_stream_yields_what_a_translation_of_the_whole_text_is_made_of(translator, text):
+    for options in (None, {"split": "always", "beam_size": 2}):
+        parts = list(translator.stream(text, options, glossary={"42": "7"}))
+        (whole,) = translator.translate([text], options, glossary={"42": "7"})
+        assert "".join(part.text for part in parts) == whole.text
+        assert [segment for part in parts for segment in part.segments] == whole.segments
+    assert len(list(translator.stream("7319\n1538\n42"))) == 3
+
+
+def test_a_stream_that_is_left_translates_no_further(translator, monkeypatch):
+    translated, search = [], translator.engine.search
+
+    def counted(*args: Any, **named: Any) -> list[list[Hypothesis]]:
+        translated.append(args)
+        return search(*args, **named)
+
+    monkeypatch.setattr(translator.engine, "search", counted)
+    stream = translator.stream("7319\n1538\n42")
+    assert translated == []
+    assert next(stream).text == "9137\n"
+    stream.close()
+    assert len(translated) == 1
+    with pytest.raises(nmt.NmtError, match="did you mean 'beam_size'"):
+        next(translator.stream("7319", {"beem": 2}))
+
+
+def test_a_translation_is_json_and_a_key(translator):
+    one, other, third = translator.translate(["7319", "7319", "15"], {"num_hypotheses": 2, "beam_size": 2})
+    assert {one: "a", third: "b"}[other] == "a"
+    assert len({one, other, third}) == 2
+    fields = json.loads(json.dumps(one.as_json(hypotheses=True)))
+    assert (fields["text"], fields["finished"], len(fields["hypotheses"])) == ("9137", True, 2)
+    full = one.as_json(translator.tokenizers)
+    assert {name: full[name] for name in one.as_json()} == one.as_json()
+    assert full.keys() - one.as_json().keys() == {"tokens", "src_tokens"}
+
+
+def test_a_callback_stops_a_training_and_the_next_call_continues_it(tmp_path):
+    config = small_config(write_digits(tmp_path / "data"), training={"average_checkpoints": 0, "keep_checkpoints": 3})
+    seen: list[nmt.TrainRecord | nmt.ValidRecord] = []
+
+    def stop_at_validation(record: nmt.TrainRecord | nmt.ValidRecord) -> bool:
+        seen.append(record)
+        return isinstance(record, nmt.ValidRecord)
+
+    result = nmt.train(config, tmp_path / "run", on_update=stop_at_validation)
+    assert (result.finished, seen[-1].update, result.run.index().last) == (False, 4, "step-00000004")
+    result = nmt.train(config, tmp_path / "run", on_update=lambda record: None)
+    assert result.finished
+    whole = nmt.train(config, tmp_path / "whole")
+    last = result.run.index().last
+    assert last is not None
+    assert result.run.checkpoint(last).read_bytes() == whole.run.checkpoint(last).read_bytes()
+    # What a program reads while it trains.
+    records = read_metrics(result.run.metrics)
+    assert [record["update"] for record in records if record["kind"] == "valid"] == [4, 8, 12]
+    # An average, made when all updates are there.
+    averaged = config.model_copy(update={"training": config.training.model_copy(update={"average_checkpoints": 2})})
+    index = nmt.train(averaged, tmp_path / "run").run.index()
+    assert index.last == last
+    assert "average" in index.checkpoints
 
 
 def test_a_function_that_needs_pytorch_says_so_without_it():

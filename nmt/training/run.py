@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import shlex
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -61,6 +62,7 @@ _MAY_CHANGE = {
 }
 
 OnRecord = Callable[[TrainRecord | ValidRecord], None]
+OnUpdate = Callable[[TrainRecord | ValidRecord], bool | None]  # True: stop
 
 
 def start_run(config: Config, path: Path, *, overwrite: bool = False, interrupt: Interrupt | None = None) -> bool:
@@ -111,16 +113,22 @@ class TrainResult(NamedTuple):
     scores: dict[str, float]  # of the best checkpoint on the validation set: loss, perplexity, bleu, chrf
 
 
-def train(config: Config | str | Path, run: str | Path, *, on_update: OnRecord | None = None) -> TrainResult:
+def train(config: Config | str | Path, run: str | Path, *, on_update: OnUpdate | None = None) -> TrainResult:
     """Train the run at the path `run`, or continue it if it exists, like `nmt train --resume`.
 
     `config` is a configuration or the path of its YAML file. `on_update` is called with each record that is written
-    into `logs/metrics.jsonl`: a TrainRecord every `training.log_every` updates, and a ValidRecord per validation.
-    Progress goes to Python's logging. Ctrl-C finishes the update, saves the state and returns. NmtError for errors
-    that the user can fix.
+    into `logs/metrics.jsonl`: a TrainRecord every `training.log_every` updates, and a ValidRecord per validation. If it
+    returns True, or at Ctrl-C, training finishes the update, saves the state and returns.
+    Progress goes to Python's logging. NmtError for errors that the user can fix.
     """
     config, path = config if isinstance(config, Config) else load_config(Path(config)), Path(run)
-    finished = start_or_resume_run(config, path, on_record=on_update)
+    interrupt = Interrupt()
+
+    def watch(record: TrainRecord | ValidRecord) -> None:
+        if on_update is not None and on_update(record) is True:
+            interrupt.requested = signal.SIGINT
+
+    finished = start_or_resume_run(config, path, interrupt, watch)
     index = RunDir(path).index()
     return TrainResult(RunDir(path), finished, {} if index.best is None else index.checkpoints[index.best])
 

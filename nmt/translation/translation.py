@@ -112,6 +112,10 @@ class Translation:
     def __str__(self) -> str:
         return self.text
 
+    def __hash__(self) -> int:
+        """Return the hash of the text; equal translations have equal texts."""
+        return hash(self.text)
+
     @property
     def from_memory(self) -> bool:
         """True if the text is the target of a pair of the translation memory with the same source."""
@@ -240,20 +244,20 @@ class Translation:
 
     def as_json(
         self,
-        tokenizers: TokenizerPair,
+        tokenizers: TokenizerPair | None = None,
         *,
         memory: bool = False,
         terms: bool = False,
         hypotheses: bool = False,
         alignments: Mapping[str, str] | None = None,
     ) -> dict[str, object]:
-        """Return the fields of docs/reference/jsonl.md, as of a model with these `tokenizers`.
+        """Return the fields of docs/reference/jsonl.md, with the tokens if the model's `tokenizers` are given.
 
         The others tell whether there are a memory, a glossary and several hypotheses, and give the fields of links.
         """
         fields = {
             **self._as_hypothesis(tokenizers),
-            "src_tokens": tokenizers.src.tokens(self.src_ids),
+            **({} if tokenizers is None else {"src_tokens": tokenizers.src.tokens(self.src_ids)}),
             **{name: getattr(self, name) for name in _FIRST_FIELDS},
             "length_ratio": round(self.length_ratio, 4),
             **{name: getattr(self, name) for name in ("copied_source", "wrong_language")},
@@ -271,11 +275,11 @@ class Translation:
             fields["hypotheses"] = [each._as_hypothesis(tokenizers) for each in (self, *self.alternatives)]
         return fields
 
-    def _as_hypothesis(self, tokenizers: TokenizerPair) -> dict[str, object]:
+    def _as_hypothesis(self, tokenizers: TokenizerPair | None) -> dict[str, object]:
         return {
             "text": self.text,
             "score": round(self.score, 6),
-            "tokens": tokenizers.tgt.tokens(self.tgt_ids),
+            **({} if tokenizers is None else {"tokens": tokenizers.tgt.tokens(self.tgt_ids)}),
             "token_scores": [round(score, 6) for score in self.token_scores],
             "finished": self.finished,
             **({} if self.expected_chrf is None else {"expected_chrf": round(self.expected_chrf, 2)}),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, overload
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 Model = str | Path | RunDir | Sequence[RunDir]
+Options = SearchOptions | Mapping[str, object] | None
+"""Search options, changes of those of the model, or None: those of the model."""
 
 Blocks = Iterable[list[str]]  # of texts
 TranslatedBlock = tuple[list[str], list[Translation]]  # texts, and their translations
@@ -122,7 +125,7 @@ class Translator:
     def translate(
         self,
         texts: Sequence[str],
-        options: SearchOptions | Mapping[str, object] | None = None,
+        options: Options = None,
         prefixes: Sequence[str] | None = None,
         *,
         to: str | None = None,
@@ -146,12 +149,36 @@ class Translator:
         NmtError for a text that is no str, a prefix with a line break, or an option that does not exist.
         """
         prefix = "" if prefixes is None else _list_of_texts("prefixes", prefixes)
+        request = self._request(options, glossary)
+        return self.translate_block(texts, replace(request, to=to, from_=from_, prefix=prefix))
+
+    def stream(
+        self,
+        text: str,
+        options: Options = None,
+        *,
+        to: str | None = None,
+        from_: str | None = None,
+        glossary: Glossary | Mapping[str, str] | None = None,
+    ) -> Iterator[Translation]:
+        """Yield the translation of each sentence of `text` as soon as it is there.
+
+        Joined without anything between them, their texts are that of `translate`, which the arguments are for.
+        To cancel, or when a limit of time has passed, stop taking more: a sentence is translated when it is asked for.
+        """
+        request = replace(self._request(options, glossary), to=to, from_=from_)
+        (segmented,) = self.segment([text], request)
+        before = segmented.lead
+        for part, space in segmented.separate():
+            (translation,) = self.translate_segmented([part], request)
+            yield replace(translation, text=before + translation.text + space)
+            before = ""
+
+    def _request(self, options: Options, glossary: Glossary | Mapping[str, str] | None) -> Request:
+        """Return a request with options and terms in one of the forms that `translate` takes."""
         if not isinstance(options, SearchOptions):
             options = changed_options(self.options, options) if options else self.options
-        if isinstance(glossary, Mapping):
-            glossary = Glossary(glossary)
-        request = Request(options, to=to, from_=from_, glossary=glossary, prefix=prefix)
-        return self.translate_block(texts, request)
+        return Request(options, glossary=Glossary(glossary) if isinstance(glossary, Mapping) else glossary)
 
     def translate_blocks(self, blocks: Blocks, request: Request, first: int = 1) -> Iterator[TranslatedBlock]:
         """Yield each of `blocks` with its translations; take the next block only after the previous one is consumed.

@@ -177,7 +177,8 @@ def test_an_option_that_ctranslate2_has_not_is_refused_by_name(option, value, ca
     with pytest.raises(RunError) as caught:
         refuse_unsupported(config, Path("run/config.yaml"), "CTranslate2")
     assert str(caught.value) == (
-        f"run/config.yaml: CTranslate2 cannot run a model with model.{option}: {value}\n  it supports model.{option}: {can}"
+        f"run/config.yaml: CTranslate2 cannot run a model with model.{option}: {value}\n"
+        f"  it supports model.{option}: {can}"
     )
 
 
