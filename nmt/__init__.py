@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from nmt.apps.recipes.distill import DistillResult, distill
     from nmt.apps.recipes.language_model import Teacher
     from nmt.apps.recipes.synthesize import SynthesizeResult, synthesize
+    from nmt.artifacts.packed import TINY_MODEL
     from nmt.artifacts.rundir import RunDir
     from nmt.base.errors import ConfigError, DataError, NmtError, RunError
     from nmt.config import Config, SearchOptions, load_config
@@ -31,10 +32,10 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "AdaptResult", "CheckReport", "Config", "ConfigError", "DataError", "DistillResult", "Evaluation", "Glossary",
-    "MetricScore", "NmtError", "RunDir", "RunError", "SearchOptions", "SegmentTranslation", "SynthesizeResult",
-    "Teacher", "TrainRecord", "TrainResult", "Translation", "Translator", "ValidRecord", "__version__", "adapt",
-    "check", "distill", "evaluate", "load_config", "synthesize", "train", "translate",
+    "TINY_MODEL", "AdaptResult", "CheckReport", "Config", "ConfigError", "DataError", "DistillResult", "Evaluation",
+    "Glossary", "MetricScore", "NmtError", "RunDir", "RunError", "SearchOptions", "SegmentTranslation",
+    "SynthesizeResult", "Teacher", "TrainRecord", "TrainResult", "Translation", "Translator", "ValidRecord",
+    "__version__", "adapt", "check", "distill", "evaluate", "load_config", "synthesize", "train", "translate",
 ]  # fmt: skip
 
 # The one place outside `apps/` that names it: recipes are loaded when they are called.
@@ -54,6 +55,7 @@ _MODULES = {
     "SearchOptions": "nmt.config",
     "SegmentTranslation": "nmt.translation",
     "SynthesizeResult": "nmt.apps.recipes.synthesize",
+    "TINY_MODEL": "nmt.artifacts.packed",
     "Teacher": "nmt.apps.recipes.language_model",
     "TrainRecord": "nmt.training.metrics",
     "TrainResult": "nmt.training.run",

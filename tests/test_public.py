@@ -20,8 +20,8 @@ def test_the_public_names_are_these():
     assert sorted(nmt.__all__) == [
         "AdaptResult", "CheckReport", "Config", "ConfigError", "DataError", "DistillResult", "Evaluation", "Glossary",
         "MetricScore", "NmtError", "RunDir", "RunError", "SearchOptions", "SegmentTranslation", "SynthesizeResult",
-        "Teacher", "TrainRecord", "TrainResult", "Translation", "Translator", "ValidRecord", "__version__", "adapt",
-        "check", "distill", "evaluate", "load_config", "synthesize", "train", "translate",
+        "TINY_MODEL", "Teacher", "TrainRecord", "TrainResult", "Translation", "Translator", "ValidRecord",
+        "__version__", "adapt", "check", "distill", "evaluate", "load_config", "synthesize", "train", "translate",
     ]  # fmt: skip
     assert dir(nmt) == sorted(nmt.__all__)
     assert [name for name in nmt.__all__ if not hasattr(nmt, name)] == []

@@ -32,6 +32,9 @@ FORMAT = 1
 PACK_INFO = "packed.json"
 StoredPrecision = Literal["fp32", "fp16"]
 
+TINY_MODEL = Path(__file__).with_name("digits.nmt")
+"""A packed model of 55 kB for tests of programs: it reverses numbers of up to seven digits, "7319" to "9137"."""
+
 PATTERNS = (
     "config.yaml", "packed.json", "statistics.json", "README.md", "lexicon.safetensors", "shortlist.safetensors",
     "eval/test.json", "checkpoints/index.json", "checkpoints/*.safetensors", "tokenizer/*.model",
