@@ -101,16 +101,45 @@ def read_paragraphs(source: Path, column: str, records: deque[dict[str, object]]
         yield text
 
 
-def translate_document(chain: Chain, source: Path, column: str, output: Path, request: Request) -> None:
-    """Translate a document, and warn of each flag of its paragraphs once, with lines of the source if known."""
-    from nmt.apps.documents.formats import open_document, translate_file
+def review_file(path: Path | None) -> Path | None:
+    """Return the name of a list of translations. typer.BadParameter if its extension is no format of such a list."""
+    from nmt.apps.documents.review import SUFFIXES as FORMATS
+
+    if path is not None and path.suffix.lower() not in FORMATS:
+        raise typer.BadParameter(f"{path}: the list of translations is one of {', '.join(FORMATS)}")
+    return path
+
+
+def translate_document(
+    chain: Chain,
+    source: Path,
+    column: str,
+    output: Path,
+    request: Request,
+    review: Path | None = None,
+    reviewed: Path | None = None,
+) -> None:
+    """Translate a document, and warn of each flag of its paragraphs once, with lines of the source if known.
+
+    `review` is a list of the translations to write. `reviewed` is such a list, of which the translations are taken.
+    """
+    from nmt.apps.documents.formats import open_document, save_document, translate_file
+    from nmt.apps.documents.review import entry_of, read_reviewed, write_review
     from nmt.translation.translation import FLAGS, merge
 
     document = open_document(source, column)
+    direction = chain.languages.direction(request.to, request.from_)
+    if reviewed is not None:
+        save_document(document, read_reviewed(reviewed, document.blocks), direction.tgt, source, output)
+        return
     on_terminal = sys.stderr.isatty()
     total = len(document.blocks)
     with Progress(total=total, bar=on_terminal, log_lines=not on_terminal, unit="paragraphs") as progress:
-        faulty = translate_file(chain, document, source, output, request, progress.add)
+        translations = translate_file(chain, document, source, output, request, progress.add)
+    pairs = [*zip(document.blocks, translations, strict=True)]
+    if review is not None:
+        write_review(review, [entry_of(number, *pair) for number, pair in enumerate(pairs, 1)], direction)
+    faulty = [(block.line, each) for block, each in pairs if each.flags or each.terms_missed]
     log.info("%s: %s paragraphs, cells or lines translated", output, f"{total:,}")
     for term, count in Counter(term for _, each in faulty for term in each.terms_missed).most_common(_MAX_LISTED):
         log.warning("%s: glossary term missing in the translation: %s (%d times)", output, term, count)

@@ -14,7 +14,7 @@ import typer
 
 from nmt.apps.commands import options as shared
 from nmt.apps.commands.combinations import is_json
-from nmt.apps.commands.documents import document_in, read_paragraphs, refuse_corpus, translate_document
+from nmt.apps.commands.documents import document_in, read_paragraphs, refuse_corpus, review_file, translate_document
 from nmt.apps.commands.inputs import decode_argument, read_json_lines, read_standard_input
 from nmt.apps.commands.options import SearchFlags, find_models, open_translator, rare_option
 from nmt.apps.commands.outputs import open_output
@@ -94,6 +94,22 @@ GlossaryFile = Annotated[
     ),
 ]
 
+ReviewFile = Annotated[
+    Path | None,
+    typer.Option(
+        callback=review_file,
+        help="List the translations of a document, those that most need a review first (.xlsx, .html, .tmx, .xlf).",
+    ),
+]
+ReviewedFile = Annotated[
+    Path | None,
+    typer.Option(
+        exists=True,
+        dir_okay=False,
+        callback=review_file,
+        help="Write a document with the translations of a list from --review that a person has corrected.",
+    ),
+]
 MemoryFile = Annotated[
     str | None,
     rare_option(
@@ -129,6 +145,8 @@ def translate(
     prefix: Prefix = None,
     glossary: GlossaryFile = None,
     tm: MemoryFile = None,
+    review: ReviewFile = None,
+    reviewed: ReviewedFile = None,
     attention: Picture = None,
     alignments: Alignments = False,
     engine: shared.Engine = "auto",
@@ -164,11 +182,12 @@ def translate(
     records = deque[dict[str, object]]() if source is not None or is_json(None, input) else None
     found, last = find_models(models, checkpoint), find_models([then]) if then is not None else ()
     read: list[Path | int] = [
-        *filter(None, (source, Path(split_choice(str(input))[0]) if input else None, glossary)),
+        *filter(None, (source, Path(split_choice(str(input))[0]) if input else None, glossary, reviewed)),
         *[STANDARD_INPUT] * (not texts and not input),
     ]
-    refuse_replacing(filter(None, (output, attention)), read, [*found, *last])
-    with open_translator(found, engine, device, precision, ray, ray_workers, scores=as_json, last=last) as translator:
+    refuse_replacing(filter(None, (output, attention, review)), read, [*found, *last])
+    scores = as_json or review is not None
+    with open_translator(found, engine, device, precision, ray, ray_workers, scores=scores, last=last) as translator:
         from nmt.data.read.line_blocks import grow_blocks, read_blocks
         from nmt.translation.chain import Chain
         from nmt.translation.request import Request
@@ -186,7 +205,7 @@ def translate(
             translator.memory = TranslationMemory.read(tm, direction())
         if source is not None and output is not None and not as_json:
             assert isinstance(translator, Chain)  # --ray needs --input
-            translate_document(translator, source, column, output, request)
+            translate_document(translator, source, column, output, request, review, reviewed)
             return
         runs = [*found, *last]
         recorded = {

@@ -126,6 +126,12 @@ class Block:
         parts = [f"{{h{next(numbers)}}}" if item.tag else item.text for item in self.items]
         return _SPACES.sub(" ", "".join(parts)).strip()
 
+    def marked(self) -> Block:
+        """Return a block like this one whose tags are written as their marks."""
+        numbers = count()
+        items = [item._replace(text=f"{{h{next(numbers)}}}", run=None) if item.tag else item for item in self.items]
+        return Block(items, form=Form(str))
+
     def from_marks(self, translation: str) -> str | None:
         """Return the block with tags for the marks of `translation`; None if a mark is missing or tags cross."""
         tags = self._tags()

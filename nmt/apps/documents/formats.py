@@ -154,24 +154,26 @@ def translate_file(
     output: Path,
     request: Request,
     advance: Callable[[int], None],
-) -> list[tuple[int | None, TranslatedBlock]]:
+) -> list[TranslatedBlock]:
     """Translate a document into `output`, which appears only when complete.
 
-    Calls `advance` with the number of blocks that have been translated since. Returns the faulty translations,
-    with their lines in the source if they are known. Raises as `Translator.translate`.
+    Calls `advance` with the number of blocks that have been translated since. Returns the translations of its blocks.
+    Raises as `Translator.translate`.
     """
+    translations = []
+    for translated in translate_blocks(chain, document.blocks, request):
+        translations.append(translated)
+        advance(1)
     tgt = chain.languages.direction(request.to, request.from_).tgt
+    save_document(document, [each.written[0] for each in translations], tgt, source, output)
+    return translations
+
+
+def save_document(document: Document, written: list[str], tgt: str, source: Path, output: Path) -> None:
+    """Write the translation of the document `source` into the language `tgt`, and warn if it asks for another one."""
     named = document.name_language(tgt)
     if named and base_code(named) != base_code(tgt):
         log.warning("%s asks for translations into %s; this model translates into %s", source, named, tgt)
-    written, faulty = [], []
-    translations = translate_blocks(chain, document.blocks, request)
-    for block, translated in zip(document.blocks, translations, strict=True):
-        written.append(translated.written[0])
-        if translated.flags or translated.terms_missed:
-            faulty.append((block.line, translated))
-        advance(1)
     content = document.save(written)
     with write_atomically(output) as partial:
         partial.write_bytes(content)
-    return faulty

@@ -25,7 +25,7 @@ from nmt.translation.chain import Chain
 from nmt.translation.protect import lost_spans
 from nmt.translation.request import Request
 from nmt.translation.texts import TextSegmenter
-from nmt.translation.translation import Flags, merge
+from nmt.translation.translation import Flags, Translation, merge
 
 
 class Ask(NamedTuple):
@@ -41,6 +41,8 @@ class Answer(NamedTuple):
     outputs: list[str]
     flags: Flags
     aligned: Details | None = None
+    expected_chrf: float | None = None
+    similarity: float = 0.0  # of the most similar text in the memory
 
 
 class TranslatedBlock(NamedTuple):
@@ -50,6 +52,9 @@ class TranslatedBlock(NamedTuple):
     text: str
     flags: Flags
     terms_missed: Sequence[Term] = ()
+    marked: str = ""  # the text with the marks of its tags
+    expected_chrf: float | None = None
+    similarity: float = 0.0
 
 
 Rounds = Generator[list[Ask], list[Answer], list[TranslatedBlock]]  # yields texts, receives answers, returns blocks
@@ -63,18 +68,21 @@ def rounds(blocks: Sequence[Block], models: Sequence[Translator], options: Searc
     """
     keeps_marks = models[0].segmenter.protects(options)
     written: list[list[str | None]] = [[None] * num_ranks for _ in blocks]
-    best: list[tuple[str, Flags]] = [("", {})] * len(blocks)
+    best = [Answer([""], {})] * len(blocks)
+    marked = [""] * len(blocks)
     whole = [number for number, block in enumerate(blocks) if keeps_marks or not block.has_tags]
     answers = yield [Ask(blocks[number].with_marks()) for number in whole]
     for number, answer in zip(whole, answers, strict=True):
         written[number] = [blocks[number].from_marks(output) for output in _ranked(answer, num_ranks)]
-        best[number] = blocks[number].without_marks(answer.outputs[0]), answer.flags
+        best[number], marked[number] = answer, answer.outputs[0]
     unplaced = [number for number, outputs in enumerate(written) if outputs[0] is None]
     if unplaced and len(models) == 1:
         answers = yield [Ask(blocks[number].plain(), aligned=True) for number in unplaced]
         for number, answer in zip(unplaced, answers, strict=True):
-            written[number][0] = None if answer.aligned is None else blocks[number].from_links(answer.aligned)
-            best[number] = answer.outputs[0], answer.flags
+            best[number] = answer
+            if answer.aligned is not None:
+                written[number][0] = blocks[number].from_links(answer.aligned)
+                marked[number] = blocks[number].marked().from_links(answer.aligned) or ""
     unplaced = [number for number in unplaced if written[number][0] is None]
     if unplaced:
         rest = iter((yield [Ask(text) for number in unplaced for text in blocks[number].texts()]))
@@ -82,9 +90,28 @@ def rounds(blocks: Sequence[Block], models: Sequence[Translator], options: Searc
             answers = [next(rest) for _ in blocks[number].texts()]
             ranked = [_ranked(answer, num_ranks) for answer in answers]
             written[number] = [blocks[number].from_texts([each[r] for each in ranked]) for r in range(num_ranks)]
-            best[number] = " ".join(each[0] for each in ranked), merge([answer.flags for answer in answers])
-    pairs = zip(written, best, strict=True)
-    return [TranslatedBlock([output or outputs[0] or "" for output in outputs], *of_best) for outputs, of_best in pairs]
+            best[number] = _merged(answers, " ".join(each[0] for each in ranked))
+            marked[number] = blocks[number].marked().from_texts([each[0] for each in ranked])
+    return [
+        TranslatedBlock(
+            [output or outputs[0] or "" for output in outputs],
+            block.without_marks(answer.outputs[0]),
+            answer.flags,
+            marked=with_marks,
+            expected_chrf=answer.expected_chrf,
+            similarity=answer.similarity,
+        )
+        for block, outputs, answer, with_marks in zip(blocks, written, best, marked, strict=True)
+    ]
+
+
+def _merged(answers: Sequence[Answer], text: str, aligned: Details | None = None) -> Answer:
+    """Return an answer for a text whose parts were translated apart; its quality is that of the worst part."""
+    expected = [answer.expected_chrf for answer in answers if answer.expected_chrf is not None]
+    flags = merge([answer.flags for answer in answers])
+    return Answer(
+        [text], flags, aligned, min(expected, default=None), min((a.similarity for a in answers), default=0.0)
+    )
 
 
 def _ranked(answer: Answer, num_ranks: int) -> list[str]:
@@ -103,13 +130,18 @@ def translate_blocks(chain: Chain, blocks: Sequence[Block], request: Request) ->
         texts = [ask.text for ask in asks]
         if asks[0].aligned:
             return _translate_aligned(chain.translators[0], texts, request)
-        return [Answer([each.text], each.flags) for each in chain.translate_block(texts, request)]
+        return [_answer(each) for each in chain.translate_block(texts, request)]
 
     rest = iter(blocks)
     for texts in grow_blocks(block.plain() for block in blocks):
         some = list(islice(rest, len(texts)))
         (translated,) = answer_together([rounds(some, chain.translators, request.options)], answer)
         yield from with_losses(some, translated, chain.translators[0].segmenter, request)
+
+
+def _answer(translation: Translation) -> Answer:
+    similarity = translation.memory.similarity if translation.memory is not None else 0.0
+    return Answer([translation.text], translation.flags, None, translation.expected_chrf, similarity)
 
 
 def _translate_aligned(translator: Translator, texts: Sequence[str], request: Request) -> list[Answer]:
@@ -120,13 +152,13 @@ def _translate_aligned(translator: Translator, texts: Sequence[str], request: Re
     translations = iter(translator.translate_segmented(segments, request))
     answers = []
     for text, whole, parts in zip(texts, segmented, separated, strict=True):
-        before, written, details, flags = whole.lead, "", [], list[Flags]()
+        before, written, details, of_parts = whole.lead, "", [], list[Answer]()
         for segment, space in parts:
             translation = next(translations)
             details.append((before, explain(translator, segment.text, segment.direction, translation), space))
-            flags.append(translation.flags)
+            of_parts.append(_answer(translation))
             written, before = f"{written}{before}{translation.text}{space}", ""
-        answers.append(Answer([written], merge(flags), join_details(text, details)))
+        answers.append(_merged(of_parts, written, join_details(text, details)))
     return answers
 
 

@@ -113,8 +113,9 @@ def arguments_of(*options: str) -> list[str]:
     return ["translate", "--model", "letters", *(argument for value in values.values() for argument in value)]
 
 
-def test_the_values_are_those_of_all_options_but_rays():
-    tested = VALUES.keys() | {"texts", "--input", "--ray", "--ray-workers"}
+def test_the_values_are_those_of_all_options_but_rays_and_lists():
+    """Lists need a document: `test_a_list_goes_with_every_option_of_a_document` has them."""
+    tested = VALUES.keys() | {"texts", "--input", "--ray", "--ray-workers", "--review", "--reviewed"}
     assert {parameter.opts[0] for parameter in COMMANDS["translate"].params} == tested - {*INPUTS}
 
 
@@ -148,6 +149,22 @@ def test_every_pair_that_is_not_in_the_table_gives_a_translation(folder, monkeyp
             wrong.append((pair, message))
     assert wrong == []
     assert refused == REFUSED
+
+
+def test_a_list_goes_with_every_option_of_a_document(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    options = ("--then", "--to", "--from", "--beam", "--length-penalty", "--sample", "--set", "--glossary", "--tm")
+    for name in ("page", "table"):
+        written = f"out{SUFFIXES[name]}"
+        for option in options:
+            done = nmt(*arguments_of(name, option), "--review", "list.tmx")
+            assert done.returncode == 0, (name, option, done.stderr)
+            first = Path(written).read_bytes()
+            done = nmt(*arguments_of(name, option), "--reviewed", "list.tmx")
+            assert done.returncode == 0, (name, option, done.stderr)
+            assert Path(written).read_bytes() == first
+        for refused in (("--review", "a.tmx", "--reviewed", "list.tmx"), ("--review", "a.tmx", "--format", "jsonl")):
+            assert nmt(*arguments_of(name), *refused).returncode == 2
 
 
 def test_a_document_is_written_as_json_lines_with_its_texts(folder, monkeypatch):

@@ -1,0 +1,171 @@
+"""List the translations of a document for a person to review, and read the corrected list."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from html import escape
+from io import BytesIO
+from pathlib import Path
+from typing import NamedTuple
+from xml.etree import ElementTree
+
+from nmt.apps.documents.blocks import Block, decode
+from nmt.apps.documents.markup import check_xml
+from nmt.apps.documents.translation import TranslatedBlock
+from nmt.base.errors import DataError, require
+from nmt.base.files import write_atomically
+from nmt.base.languages import Direction
+from nmt.translation.translation import FLAGS
+
+SUFFIXES = (".xlsx", ".html", ".tmx", ".xlf")
+_COLUMNS = ("number", "place", "source", "translation", "review", "expected chrF", "origin")
+_TEXTS = ("seg", "source", "target")  # elements
+_WIDTHS = {"B": 14, "C": 60, "D": 60, "E": 40, "F": 14, "G": 16}
+# Of a file: its head, a row, its tail.
+_TEMPLATES = {
+    ".html": """
+<!doctype html>
+<meta charset="utf-8"><title>{src}-{tgt}</title>
+<style>
+table {{ border-collapse: collapse }} td {{ border: 1px solid; padding: .4em; white-space: pre-line }}
+</style>
+<table>
+
+<tr><td>{number}<td>{place}<td lang="{src}">{source}<td lang="{tgt}">{translation}
+<td>{review}<td>{expected_chrf}<td>{origin}
+
+</table>
+""",
+    ".tmx": """
+<?xml version="1.0" encoding="UTF-8"?>
+<tmx version="1.4"><header creationtool="nmt" creationtoolversion="1" segtype="paragraph" o-tmf="nmt" adminlang="en"
+ srclang="{src}" datatype="plaintext"/><body>
+
+<tu tuid="{number}"><note>{review}</note><note>{place}; {origin}; expected chrF {expected_chrf}</note>
+<tuv xml:lang="{src}"><seg>{source}</seg></tuv><tuv xml:lang="{tgt}"><seg>{translation}</seg></tuv></tu>
+
+</body></tmx>
+""",
+    ".xlf": """
+<?xml version="1.0" encoding="UTF-8"?>
+<xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2">
+<file original="document" datatype="plaintext" source-language="{src}" target-language="{tgt}"><body>
+
+<trans-unit id="{number}"><source>{source}</source><target state="needs-review-translation">{translation}</target>
+<note>{review}</note><note>{place}; {origin}; expected chrF {expected_chrf}</note></trans-unit>
+
+</body></file></xliff>
+""",
+}
+
+
+class Entry(NamedTuple):
+    """A block of a document with its translation; tags are marks: {h0}, {h1}, …"""
+
+    number: int  # of the block, from 1
+    place: str
+    source: str
+    translation: str
+    review: str  # what to look at, in words
+    expected_chrf: float | None
+    origin: str
+
+    @property
+    def need(self) -> tuple[int, float, int]:
+        """A key that sorts what most needs a review first."""
+        quality = 100.0 if self.expected_chrf is None else self.expected_chrf
+        return -len(self.review.splitlines()), quality, self.number
+
+
+def entry_of(number: int, block: Block, translated: TranslatedBlock) -> Entry:
+    """Return the entry of a block."""
+    faults = [f"glossary term missing: {term}" for term in translated.terms_missed]
+    for name, value in translated.flags.items():
+        if name != "from_memory":
+            faults.append(f"{FLAGS[name]}: {', '.join(value)}" if isinstance(value, list) else FLAGS[name])
+    place = f"paragraph {number}" if block.line is None else f"line {block.line}"
+    origin = "machine"
+    if translated.similarity:
+        origin = "memory, exact" if translated.similarity == 1 else f"machine; memory {translated.similarity:.0%}"
+    quality = translated.expected_chrf if translated.expected_chrf is None else round(translated.expected_chrf, 1)
+    return Entry(number, place, block.with_marks(), translated.marked, "\n".join(faults), quality, origin)
+
+
+def write_review(path: Path, entries: Sequence[Entry], direction: Direction) -> None:
+    """Write a list of what to review, sorted by need, in the format given by the extension of `path`."""
+    entries = sorted(entries, key=lambda entry: entry.need)
+    with write_atomically(path) as partial:
+        if path.suffix.lower() == ".xlsx":
+            _write_sheet(partial, entries, path)
+            return
+        head, row, tail = (part.strip() for part in _TEMPLATES[path.suffix.lower()].split("\n\n"))
+        languages = {"src": direction.src, "tgt": direction.tgt}
+        lines = [head.format(**languages)]
+        for entry in entries:
+            fields = {name: "" if value is None else escape(str(value)) for name, value in entry._asdict().items()}
+            lines.append(row.format(**fields, **languages))
+        partial.write_text("\n".join([*lines, tail, ""]), encoding="utf-8", newline="\n")
+
+
+def _write_sheet(partial: Path, entries: Sequence[Entry], path: Path) -> None:
+    openpyxl = require("xlsx", "openpyxl", "writing .xlsx files", path=path)
+    book = openpyxl.Workbook()
+    sheet = book.active
+    sheet.freeze_panes = "A2"
+    for entry in [_COLUMNS, *entries]:
+        sheet.append(entry)
+        for cell in sheet[sheet.max_row]:
+            cell.alignment = openpyxl.styles.Alignment(wrap_text=True, vertical="top")
+            cell.data_type = "n" if isinstance(cell.value, int | float) else "s"  # a text that begins with = is one
+    for letter, width in _WIDTHS.items():
+        sheet.column_dimensions[letter].width = width
+    book.save(partial)
+
+
+def read_reviewed(path: Path, blocks: Sequence[Block]) -> list[str]:
+    """Return the blocks of a document as the corrected list `path` has them.
+
+    DataError if the list is one of another document, lacks some of the blocks, or a translation lacks a mark.
+    """
+    rows = {number: texts for number, *texts in _rows(path)}
+    written = []
+    for number, block in enumerate(blocks, 1):
+        source, translation = rows.get(str(number), ("", ""))
+        if source.split() != block.with_marks().split():
+            found = f"has {source[:60]!r}" if source else "is missing"
+            hint = "give the list of this document, with its columns number and source as they were"
+            raise DataError(
+                f"number {number} {found}; the document has {block.with_marks()[:60]!r}", path=path, hint=hint
+            )
+        text = block.from_marks(" ".join(translation.split()))
+        if text is None:
+            marks = " ".join(re.findall(r"\{h\d+\}", source))
+            hint = "each stands for a tag, such as the beginning or the end of bold letters"
+            raise DataError(
+                f"number {number}: the translation needs the marks {marks}, each once", path=path, hint=hint
+            )
+        written.append(text)
+    return written
+
+
+def _rows(path: Path) -> Iterator[tuple[str, ...]]:
+    """Yield numbers, sources and translations."""
+    content = path.read_bytes()
+    if path.suffix.lower() == ".xlsx":
+        openpyxl = require("xlsx", "openpyxl", "reading .xlsx files", path=path)
+        try:
+            rows = openpyxl.load_workbook(BytesIO(content), read_only=True).active.iter_rows(values_only=True)
+            names = [str(cell) for cell in next(rows, ())]
+            places = [names.index(name) for name in ("number", "source", "translation")]
+            for row in rows:
+                yield tuple("" if row[place] is None else str(row[place]) for place in places)
+        except Exception as error:  # openpyxl raises many types
+            raise DataError(f"not a list of translations ({str(error)[:80]})", path=path) from None
+        return
+    check_xml(text := decode(content))
+    for unit in ElementTree.fromstring(text).iter():
+        number = unit.get("tuid") or unit.get("id")
+        texts = ["".join(each.itertext()) for each in unit.iter() if each.tag.rpartition("}")[2] in _TEXTS]
+        if number and len(texts) == 2:
+            yield number, *texts

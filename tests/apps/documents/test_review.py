@@ -1,0 +1,102 @@
+"""What to review in the translation of a document, and the document with the corrected translations."""
+
+from __future__ import annotations
+
+import pytest
+from typer.testing import CliRunner
+
+from nmt.apps.cli import app
+from nmt.apps.documents.blocks import Block, Item
+from nmt.apps.documents.formats import read_document
+from nmt.apps.documents.review import SUFFIXES, Entry, entry_of, read_reviewed, write_review
+from nmt.apps.documents.translation import TranslatedBlock
+from nmt.base.errors import DataError
+from nmt.base.languages import Direction
+
+PAGE = b"<p>12 <b>34</b> 56</p>\n<p>7</p>\n<p>=8 &lt; 9</p>"
+READABLE = [suffix for suffix in SUFFIXES if suffix != ".html"]
+
+
+def entries() -> list[Entry]:
+    blocks = read_document(PAGE, "a.html").blocks
+    translations = [
+        TranslatedBlock(["x"], "x", {}, marked="a {h0}b{h1} c", expected_chrf=90.04),
+        TranslatedBlock(["x"], "x", {"numbers_missed": ["7"], "doubtful": True}, marked="d", expected_chrf=12.0),
+        TranslatedBlock(["x"], "x", {"from_memory": True}, marked="=e < f", expected_chrf=80.0, similarity=1.0),
+    ]
+    return [entry_of(number, *pair) for number, pair in enumerate(zip(blocks, translations, strict=True), 1)]
+
+
+@pytest.mark.parametrize("suffix", READABLE)
+def test_a_list_that_nobody_changed_gives_the_translations_and_a_corrected_one_the_corrections(suffix, tmp_path):
+    if suffix == ".xlsx":
+        pytest.importorskip("openpyxl", reason="needs openpyxl")
+    blocks = read_document(PAGE, "a.html").blocks
+    write_review(tmp_path / f"a{suffix}", entries(), Direction("en", "de"))
+    assert read_reviewed(tmp_path / f"a{suffix}", blocks) == ["a <b>b</b> c", "d", "=e &lt; f"]
+    corrected = [entry._replace(translation=entry.translation.upper().replace("{H", "{h")) for entry in entries()]
+    write_review(tmp_path / f"b{suffix}", corrected, Direction("en", "de"))
+    assert read_reviewed(tmp_path / f"b{suffix}", blocks) == ["A <b>B</b> C", "D", "=E &lt; F"]
+
+
+def test_what_most_needs_a_review_comes_first_with_its_faults_in_words(tmp_path):
+    write_review(tmp_path / "a.html", entries(), Direction("en", "de"))
+    rows = (tmp_path / "a.html").read_text().partition("<table>")[2].split("<tr>")[1:]
+    assert [row[4:5] for row in rows] == ["2", "3", "1"]
+    assert "numbers are missing or added: 7\nthe model expects" in rows[0]
+    assert "memory, exact" in rows[1]
+    assert "=e &lt; f" in rows[1]
+    assert "90.0" in rows[2]
+    assert "machine" in rows[2]
+    similar = entry_of(1, Block([Item("a")], line=3), TranslatedBlock(["x"], "x", {}, similarity=0.853))
+    assert (similar.origin, similar.place) == ("machine; memory 85%", "line 3")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"translation": "a b c"}, r"number 1: the translation needs the marks \{h0\} \{h1\}, each once"),
+        ({"translation": "a {h1}b{h0} c"}, "number 1: the translation needs the marks"),
+        ({"source": "other"}, r"number 1 has 'other'; the document has '12 \{h0\}34\{h1\} 56'"),
+        ({"number": 9}, "number 1 is missing"),
+    ],
+)
+@pytest.mark.parametrize("suffix", READABLE)
+def test_a_list_that_does_not_fit_the_document_is_refused(change, message, suffix, tmp_path):
+    if suffix == ".xlsx":
+        pytest.importorskip("openpyxl", reason="needs openpyxl")
+    first, *others = entries()
+    write_review(tmp_path / f"a{suffix}", [first._replace(**change), *others], Direction("en", "de"))
+    with pytest.raises(DataError, match=message):
+        read_reviewed(tmp_path / f"a{suffix}", read_document(PAGE, "a.html").blocks)
+
+
+@pytest.mark.parametrize(
+    ("suffix", "content"),
+    [
+        (".xlsx", b"no zip"),
+        (".tmx", b"<tmx"),
+        (".xlf", b'<!DOCTYPE x [<!ENTITY a "b">]><xliff>&a;</xliff>'),
+        (".tmx", b"<x/>"),
+    ],
+)
+def test_what_is_no_list_is_refused(suffix, content, tmp_path):
+    if suffix == ".xlsx":
+        pytest.importorskip("openpyxl", reason="needs openpyxl")
+    (tmp_path / f"a{suffix}").write_bytes(content)
+    with pytest.raises(DataError):
+        read_reviewed(tmp_path / f"a{suffix}", read_document(PAGE, "a.html").blocks)
+
+
+def test_the_command_writes_the_list_and_the_document_that_it_gives(letters_run, tmp_path):
+    (tmp_path / "in.html").write_bytes(PAGE)
+    command = ["translate", str(tmp_path / "in.html"), "-m", str(letters_run), "--device", "cpu", "-o"]
+    done = CliRunner().invoke(app, [*command, str(tmp_path / "a.html"), "--review", str(tmp_path / "a.tmx")])
+    assert done.exit_code == 0, done.output
+    done = CliRunner().invoke(app, [*command, str(tmp_path / "b.html"), "--reviewed", str(tmp_path / "a.tmx")])
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "b.html").read_bytes() == (tmp_path / "a.html").read_bytes()
+    for wrong in (["--review", "a.docx"], ["--review", "a.tmx", "--format", "jsonl"], ["--reviewed", "none.tmx"]):
+        assert CliRunner().invoke(app, [*command, str(tmp_path / "c.html"), *wrong]).exit_code == 2
+    text = ["translate", "12", "-m", str(letters_run), "--review", str(tmp_path / "c.tmx")]
+    assert CliRunner().invoke(app, text).exit_code == 2
