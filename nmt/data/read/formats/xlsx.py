@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from nmt.base.errors import DataError, NmtError, require
 from nmt.config.corpora import ParallelFiles
+from nmt.data.read.formats.number_formats import as_shown
 from nmt.data.read.formats.records import Record, on_one_line, say_once
-from nmt.data.read.formats.tables import Row, read_table
+from nmt.data.read.formats.tables import HEAD_ROWS, Row, read_table
 from nmt.data.read.lines import open_text
 
 MAX_ROWS = 1_048_576  # Excel's maximum; a forged row number could otherwise mean billions of empty rows
@@ -20,6 +23,8 @@ MAX_UNPACKED_BYTES = 2_000_000_000
 MAX_STRINGS_BYTES = 500_000_000  # maximum size of the shared strings, which openpyxl keeps in memory
 _MAX_COLUMNS = 1000  # unless one beyond is chosen by number; one stray cell in the last column makes a row of 16,384
 _MAX_FILES = 10_000
+_MANY_ROWS = 20  # from here on, no other sheet is more of a table
+_ESCAPE = re.compile("_x([0-9A-Fa-f]{4})_")
 _SAVE_AGAIN = "save it as .xlsx again, or export the sheet as csv"
 
 
@@ -33,18 +38,21 @@ def read_xlsx(files: ParallelFiles, path: Path) -> Iterator[Record]:
 
 
 def _rows(files: ParallelFiles, path: Path) -> Iterator[Row]:
-    with open_text(path) as file, open_sheet(file, files.sheet, path) as sheet:
+    with open_text(path) as file, open_sheet(file, files.sheet, path, is_table=True) as sheet:
         width = max([_MAX_COLUMNS, *(column for column in files.columns if isinstance(column, int))])
-        for number, cells in enumerate(sheet.iter_rows(values_only=True), start=1):
+        for number, cells in enumerate(sheet.iter_rows(), start=1):
             if number > MAX_ROWS:
                 message = f"a sheet with more than {MAX_ROWS:,} rows"
                 raise DataError(message, path=path, line=number, hint=_SAVE_AGAIN)
-            yield number, ["" if cell is None else _text(cell, path, number) for cell in cells[:width]]
+            yield number, [_text(cell, path, number) for cell in cells[:width]]
 
 
 @contextmanager
-def open_sheet(file: BinaryIO, wanted: int | str | None, path: Path) -> Iterator[Any]:
-    """Open the sheet `wanted`, default: the first, of a workbook for reading. DataError as `read_xlsx`."""
+def open_sheet(file: BinaryIO, wanted: int | str | None, path: Path, *, is_table: bool = False) -> Iterator[Any]:
+    """Open the sheet `wanted` of a workbook for reading. DataError as `read_xlsx`.
+
+    Default: the first; if it `is_table`, the first with two columns, because a sheet of explanations may precede it.
+    """
     _check_archive(file, path)
     openpyxl = require("xlsx", "openpyxl", "reading .xlsx", otherwise="export the sheet as csv", path=path)
     try:
@@ -52,7 +60,7 @@ def open_sheet(file: BinaryIO, wanted: int | str | None, path: Path) -> Iterator
             warnings.simplefilter("ignore")  # about styles and extensions, which are irrelevant for text
             book = openpyxl.load_workbook(file, read_only=True, data_only=True)
         with closing(book):
-            sheet = _sheet(book, wanted, path)
+            sheet = _sheet(book, wanted, path, is_table=is_table)
             sheet.reset_dimensions()  # the size given in the file may be wrong
             yield sheet
     except (GeneratorExit, NmtError):
@@ -62,24 +70,38 @@ def open_sheet(file: BinaryIO, wanted: int | str | None, path: Path) -> Iterator
         raise DataError(f"not readable as a workbook: {reason}", path=path, hint=_SAVE_AGAIN) from None
 
 
-def _text(cell: object, path: Path, line: int) -> str:
-    """Return the text of a cell; whole numbers have no decimal point, as in Excel."""
-    if isinstance(cell, str):
-        return on_one_line(cell.replace("_x000D_", ""), path, line)  # how Excel escapes the CR of a pasted text
-    if isinstance(cell, bool):
-        return str(cell).upper()
-    return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
+def _text(cell: Any, path: Path, line: int) -> str:
+    """Return the text of a cell as Excel shows it."""
+    value = cell.value
+    if isinstance(value, str):
+        text = _ESCAPE.sub(lambda code: chr(int(code[1], 16)), value)  # such as the CR of a pasted text
+        return on_one_line(text, path, line)
+    return "" if value is None else as_shown(value, cell.number_format)
 
 
-def _sheet(book: Any, wanted: int | str | None, path: Path) -> Any:
+def _sheet(book: Any, wanted: int | str | None, path: Path, *, is_table: bool) -> Any:
     names = [sheet.title for sheet in book.worksheets]
     sheets: dict[int | str, Any] = {key: sheet for i, sheet in enumerate(book.worksheets) for key in (i + 1, names[i])}
     if (wanted or 1) not in sheets:
         hint = f"the sheets are {', '.join(map(repr, names))}" if names else "the workbook has no sheet"
         raise DataError(f"no sheet {wanted!r}" if wanted else "no sheet", path=path, hint=hint)
     if wanted is None and len(names) > 1:
-        say_once(f"{path}: reading the first of the sheets {', '.join(map(repr, names))}; sheet chooses another")
+        number = _first_table(book.worksheets) if is_table else 1
+        which = "the first" if number == 1 else f"{names[number - 1]!r}, the first with two columns,"
+        say_once(f"{path}: reading {which} of the sheets {', '.join(map(repr, names))}; sheet chooses another")
+        return sheets[number]
     return sheets[wanted or 1]
+
+
+def _first_table(sheets: Sequence[Any]) -> int:
+    """Return the number of the first sheet in which many rows have two filled cells, compared to the other sheets."""
+    full = []
+    for sheet in sheets:
+        sheet.reset_dimensions()
+        rows = islice(sheet.iter_rows(values_only=True), HEAD_ROWS)
+        are_full = (len([cell for cell in row if cell is not None]) > 1 for row in rows)
+        full.append(sum(islice(filter(None, are_full), _MANY_ROWS)))
+    return 1 + next(i for i, count in enumerate(full) if 2 * count >= max(full))
 
 
 def _check_archive(file: BinaryIO, path: Path) -> None:

@@ -69,17 +69,65 @@ def test_a_stray_cell_in_the_last_column_does_not_make_every_cell_before_it_be_r
 
 
 def test_the_sheets_are_named_if_there_are_several_and_none_is_chosen(tmp_path, messages):
-    path = workbook(tmp_path / "a.xlsx", info=[["Export"]], pairs=[["one", "eins"]])
-    assert fault(path).startswith("a.xlsx: column 2 is requested, but the widest row has 1 cell")
-    assert messages == [f"{path}: reading the first of the sheets 'info', 'pairs'; sheet chooses another"]
-    assert read(path, sheet="pairs") == [("one", "eins", 1)]
+    path = workbook(tmp_path / "a.xlsx", pairs=[["one", "eins"]] * 20, others=[["two", "zwei"]] * 99)
+    assert read(path)[0] == ("one", "eins", 1)
+    assert messages == [f"{path}: reading the first of the sheets 'pairs', 'others'; sheet chooses another"]
+    assert read(path, sheet="others")[0] == ("two", "zwei", 1)
     assert len(messages) == 1
+
+
+def test_a_sheet_of_explanations_before_the_table_is_passed_over(tmp_path, messages):
+    readme = [["Glossary of the museum"], [None], ["version", 2], ["edited by", "the archive"], ["a note"]]
+    path = workbook(tmp_path / "a.xlsx", readme=readme, empty=[], pairs=[["one", "eins"]] * 9)
+    assert read(path) == [("one", "eins", line) for line in range(1, 10)]
+    assert messages == [
+        f"{path}: reading 'pairs', the first with two columns, of the sheets 'readme', 'empty', 'pairs'; "
+        "sheet chooses another"
+    ]
+    assert read(path, sheet=1)[2] == ("version", "2", 3)
 
 
 def test_numbers_dates_and_formulas_are_cells_too(tmp_path):
     rows = [[1.0, 2.5], [True, datetime.date(2020, 1, 2)], ["=A1&B2", "x"], ["a", "b"]]
     pairs = read(workbook(tmp_path / "a.xlsx", one=rows))
-    assert pairs == [("1", "2.5", 1), ("TRUE", "2020-01-02 00:00:00", 2), ("", "x", 3), ("a", "b", 4)]
+    assert pairs == [("1", "2.5", 1), ("TRUE", "2020-01-02", 2), ("", "x", 3), ("a", "b", 4)]
+
+
+@pytest.mark.parametrize(
+    ("value", "number_format", "shown"),
+    [
+        (7, "000", "007"),
+        (0.075, "0%", "8%"),
+        (0.075, "0.0%", "7.5%"),
+        (-1234.5, '#,##0.00 "EUR"', "-1,234.50 EUR"),
+        (-1234.5, "#,##0.00\\ [$€-407];[Red](#,##0.0)", "(1,234.5)"),
+        (12_345_678, '0.0,,"M"', "12.3M"),
+        (0, '0;-0;"none"', "none"),
+        (1.0, "0.0#", "1.0"),
+        (1.5, "# ?/?", "1.5"),
+        (4_930_123, "000-0000", "4930123"),
+        (datetime.date(2024, 3, 1), "dd.mm.yyyy", "01.03.2024"),
+        (datetime.datetime(2024, 3, 1, 14, 5), "mm-dd-yy", "2024-03-01 14:05:00"),
+        (datetime.datetime(2024, 3, 1, 14, 5), "yyyy-mm-dd h:mm", "2024-03-01 14:05"),
+        (datetime.datetime(2024, 3, 1, 14, 5, 9), "mm:ss", "05:09"),
+        (datetime.datetime(2024, 3, 1, 14, 5), "d. MMM yy, h:mm AM/PM", "1. Mar 24, 2:05 PM"),
+        (datetime.datetime(2024, 3, 1), 'yyyy"年"m"月"d"日"', "2024年3月1日"),
+        (datetime.time(9, 5), "h:mm", "9:05"),
+    ],
+)
+def test_numbers_and_dates_are_read_as_they_are_shown(tmp_path, value, number_format, shown):
+    path = workbook(tmp_path / "a.xlsx", one=[["a", value], ["b", "c"]])
+    openpyxl = pytest.importorskip("openpyxl", reason="needs the extra xlsx")
+    book = openpyxl.load_workbook(path)
+    book.active["B1"].number_format = number_format
+    book.save(path)
+    assert read(path) == [("a", shown, 1), ("b", "c", 2)]
+
+
+def test_characters_that_a_workbook_escapes_are_read_as_characters(tmp_path):
+    path = workbook(tmp_path / "a.xlsx", one=[["one_x000D_\ntwo", "_x0041_B_x005F_x0041_"]])
+    copy = rewritten(path, **{SHEET: lambda xml: xml, STRINGS: lambda xml: xml.replace(b"_x005F_x", b"_x")})
+    assert read(copy) == [("one two", "AB_x0041_", 1)]
 
 
 def test_a_column_of_ids_is_refused_as_in_text(tmp_path):
