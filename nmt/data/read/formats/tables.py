@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
+from statistics import median
 
 from nmt.base.errors import DataError, counted, in_words
 from nmt.config.corpora import ParallelFiles
@@ -19,7 +20,13 @@ Row = tuple[int, list[str]]  # the first line (from 1) of a row, and its cells
 
 _MIN_ROWS = 20  # fewer do not characterize a column
 _MAX_ID_CHARS = 40
-_ID = re.compile(r"[A-Za-z0-9_.:/#()+-]*\d[A-Za-z0-9_.:/#()+-]*|[\d\W_]*\d[\d\W_]*")  # a word with a digit, a number
+_ID = re.compile(  # a word with a digit, a number, a verse (1 Samuel 3:4)
+    r"[A-Za-z0-9_.:/#()+-]*\d[A-Za-z0-9_.:/#()+-]*|[\d\W_]*\d[\d\W_]*"
+    r"|(?:[^\s,;!?]+ ){1,3}\d+[a-z]?(?:[:.,/–-] ?\d+[a-z]?)+"
+)
+_FEW = 0.1  # share of the texts of a column that differ; speakers and languages repeat, sentences hardly do
+_SHORT = 4  # times the length of a name, at least, is the usual length of a sentence
+_MAX_COLUMNS = 1000  # that are looked at
 _SHOWN_COLUMNS = 20
 _BY_NUMBER_OR_NAME = "`columns` gives the source and target columns, by number from 1 or by name"
 _BY_NUMBER = "columns are separated by one tab; `columns` gives the source and target columns, counted from 1"
@@ -50,7 +57,7 @@ def read_table(rows: Iterator[Row], files: ParallelFiles, path: Path, *, keep_fa
     src, tgt, has_header = _find_columns(files, line, cells, path)
     body = [row for i, row in enumerate(head) if not (has_header and i == first)]
     names = cells if has_header else []
-    _refuse_ids(body, (src, tgt), names, path)
+    _refuse_other_columns(body, (src, tgt), names, files, path)
     records = _records(chain(body, rows), files.form, (src, tgt), len(cells), path, keep_faulty)
     return chain(_blank_records(blank_lines), records)
 
@@ -140,38 +147,70 @@ def _index(column: int | str, names: Sequence[str], path: Path, line: int) -> in
     raise DataError(f"no column is called '{column}'", path=path, line=line, hint=hint)
 
 
-def _refuse_ids(rows: Sequence[Row], columns: tuple[int, int], names: Sequence[str], path: Path) -> None:
-    """Raise DataError if a chosen column contains numbers or IDs while a column that was not chosen contains text."""
+def _refuse_other_columns(
+    rows: Sequence[Row], columns: tuple[int, int], names: Sequence[str], files: ParallelFiles, path: Path
+) -> None:
+    """Raise DataError if a chosen column has no sentences of its language while a column that was not chosen has text.
+
+    It has numbers or IDs; or, unless the user chose other columns than the first two, few different texts, or ones much
+    shorter than those of the other chosen column, as names have.
+    """
     if len(rows) < _MIN_ROWS:
         return
-    width = max(len(cells) for _, cells in rows)
-    text = [i for i in range(min(width, 1000)) if _share(rows, i, _is_text) > 0.5]
-    if not set(text) - set(columns):
+    width = min(_MAX_COLUMNS, max(len(cells) for _, cells in rows))
+    texts = {column: text for column in range(width) if _share_of(text := _texts(rows, column), _is_text, rows) > 0.5}
+    unread = [text for column, text in texts.items() if column not in columns]
+    if not unread:
         return
-    numbers = [str(i + 1) for i in text[:_SHOWN_COLUMNS]]
-    several = len(text) > 1
-    such_as = f", such as [{numbers[0]}, {numbers[1]}]" if several else ", counted from 1"
+    is_default = files.columns == type(files).model_fields["columns"].default
     for side, column in zip(("source", "target"), columns, strict=True):
-        share = _share(rows, column, _is_id)
-        if share <= 0.9:
+        chosen = _texts(rows, column)
+        share = _share_of(chosen, _is_id, rows)
+        other = max(_length(_texts(rows, each)) for each in columns)
+        fault, example = "", next(iter(chosen), "")
+        if share > 0.9:
+            example = next(filter(_is_id, chosen))
+            fault = f"numbers or IDs such as {example} in {share:.0%} of the first {len(rows):,} rows"
+        elif (
+            is_default and len({*chosen}) <= _FEW * len(chosen) and any(len({*text}) > len(text) / 2 for text in unread)
+        ):
+            fault = f"only {len({*chosen})} different texts such as {_shown(example)} in the first {len(rows):,} rows"
+        elif is_default and _SHORT * _length(chosen) < other and any(3 * _length(text) > other for text in unread):
+            fault = f"texts such as {_shown(example)}, much shorter than those of other columns"
+        if not fault:
             continue
         name = f" ('{names[column].strip()[:60]}')" if column < len(names) else ""
-        example = next(cells[column] for _, cells in rows if len(cells) > column and _is_id(cells[column]))
-        fault = f"column {column + 1}{name}, chosen as the {side}, has numbers or IDs such as {example.strip()}"
-        where = f"{share:.0%} of the first {len(rows):,} rows"
-        message = f"{fault} in {where}; text is in column{'s' * several} {in_words(numbers)}"
-        hint = f"set columns to the source and target columns{such_as}"
+        numbers = [str(i + 1) for i in texts if i != column][:_SHOWN_COLUMNS]
+        several = len(numbers) > 1
+        such_as = f", such as [{numbers[0]}, {numbers[1]}]" if several else ", counted from 1"
+        which = f"column {column + 1}{name}, chosen as the {side}"
+        message = f"{which}, has {fault}; text is in column{'s' * several} {in_words(numbers)}"
+        or_else = "" if share > 0.9 else "; if it is the right one, choose the columns by name, or leave the others out"
+        hint = f"set columns to the source and target columns{such_as}{or_else}"
         raise DataError(message, path=path, line=rows[0][0], hint=hint)
 
 
-def _share(rows: Sequence[Row], column: int, test: Callable[[str], bool]) -> float:
+def _texts(rows: Sequence[Row], column: int) -> list[str]:
+    """Return the cells of a column that are not empty, stripped."""
+    return [cells[column].strip() for _, cells in rows if len(cells) > column and cells[column].strip()]
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= _MAX_ID_CHARS else f"{text[:_MAX_ID_CHARS]}…")
+
+
+def _length(texts: Sequence[str]) -> float:
+    """Return the median length of texts in bytes, which differs less between scripts than that in characters."""
+    return median([len(text.encode("utf-8", "surrogatepass")) for text in texts] or [0])
+
+
+def _share_of(texts: Sequence[str], test: Callable[[str], bool], rows: Sequence[Row]) -> float:
     """Return the share of the non-empty cells of a column that pass a test."""
-    filled = [cells[column] for _, cells in rows if len(cells) > column and cells[column].strip()]
-    return sum(map(test, filled)) / max(1, len(filled), len(rows) // 2)
+    return sum(map(test, texts)) / max(1, len(texts), len(rows) // 2)
 
 
 def _is_id(cell: str) -> bool:
-    return len(cell) <= _MAX_ID_CHARS and _ID.fullmatch(cell.strip()) is not None
+    return len(cell) <= _MAX_ID_CHARS and _ID.fullmatch(cell) is not None
 
 
 def _is_text(cell: str) -> bool:

@@ -97,7 +97,10 @@ def test_a_fault_in_another_column_leaves_the_row_alone(tmp_path):
     assert read(tmp_path / "a.tsv", "one\teins\t#REF!\n") == [("one", "eins", 1)]
 
 
-@pytest.mark.parametrize("number", ["{}", "ID-{:04}", "{}.0", "TM_{}", "3f2a91{:02x}-aa01"])
+@pytest.mark.parametrize(
+    "number",
+    ["{}", "ID-{:04}", "{}.0", "TM_{}", "3f2a91{:02x}-aa01", "GEN 1:{}", "1 Samuel {}:2-3", "Song of Songs 1, {}"],
+)
 def test_a_column_of_ids_beside_text_is_refused_with_the_likely_columns(tmp_path, number):
     rows = [f"{number.format(n)}\tsentence {n}\tSatz {n}\n" for n in range(50)]
     message = fault(tmp_path / "a.tsv", "".join(rows))
@@ -116,6 +119,47 @@ def test_a_column_of_ids_is_named_as_in_the_header(tmp_path):
     assert fault(tmp_path / "a.csv", "".join(rows), columns=("german", "key")).startswith(
         "a.csv:2: column 1 ('key'), chosen as the target, has numbers or IDs such as 0 in 100% of the first 30 rows; "
     )
+
+
+LONG = "the sentence number {} is the one that everybody who reads this file would like to have translated"
+SHORT_COLUMNS = {
+    "names": (
+        lambda n: f"{'ABCDEFGH'[n % 8]}{'aeiou'[n % 5]}nna M{'aeiou'[n // 8 % 5]}ller",
+        "texts such as 'Aanna Maller', much",
+    ),
+    "labels": (lambda n: f"Chapter {n}", "texts such as 'Chapter 0', much shorter than those of other columns"),
+    "speakers": (
+        lambda n: f"a speaker who is called {'Anna' if n % 2 else 'Ben'}",
+        "only 2 different texts such as 'a speaker",
+    ),
+    "codes": (
+        lambda n: ("deu_Latn", "fra_Latn")[n % 2],
+        "only 2 different texts such as 'deu_Latn' in the first 50 rows",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", SHORT_COLUMNS)
+def test_a_column_of_names_beside_text_is_refused_unless_it_was_chosen(tmp_path, kind):
+    cell, said = SHORT_COLUMNS[kind]
+    rows = "".join(f"{cell(n)}\t{LONG.format(n)}\t{LONG.format(n)[::-1]}\n" for n in range(50))
+    message = fault(tmp_path / "a.tsv", rows)
+    assert f"column 1, chosen as the source, has {said}" in message
+    assert (
+        "text is in columns 2 and 3\n  set columns to the source and target columns, such as [2, 3]; if it is"
+        in message
+    )
+    assert len(read(tmp_path / "a.tsv", columns=(1, 3))) == 50
+    assert len(read(tmp_path / "b.tsv", f"name\tde\ten\n{rows}", columns=("name", "de"))) == 50
+
+
+def test_columns_that_are_as_they_should_be_are_read(tmp_path):
+    terms = "".join(f"term {n}\tWort {n}\t{LONG.format(n)}\n" for n in range(50))  # with a definition
+    assert len(read(tmp_path / "a.tsv", terms)) == 50
+    repeated = "".join(f"How are you {n // 5}?\tWie geht es {n}?\tCC-BY {n}, by somebody\n" for n in range(50))
+    assert len(read(tmp_path / "b.tsv", repeated)) == 50
+    dense = "".join(f"我想翻译第{n}个句子。\t{LONG.format(n)[:60]}\t{LONG.format(n)[:59]}\n" for n in range(50))
+    assert len(read(tmp_path / "c.tsv", dense)) == 50
 
 
 def test_numbers_without_text_beside_them_are_a_corpus(tmp_path):
