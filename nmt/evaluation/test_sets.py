@@ -14,7 +14,8 @@ from nmt.base.errors import DataError, RunError
 from nmt.base.languages import Direction
 from nmt.config import SearchOptions
 from nmt.data.read.lines import read_lines
-from nmt.data.read.pairs import read_rows
+from nmt.data.read.pairs import read_named
+from nmt.data.read.table_names import split_choice
 from nmt.data.text.augment import PairChanger, TextPair
 from nmt.translation import Translation, Translator
 
@@ -91,11 +92,17 @@ def read_split(
 
 
 def read_files(src: Path | None, refs: Sequence[Path], tsv: Path | None, direction: Direction) -> TestSet:
-    """Return the test set of the given files. Reads each file once, because it may be a pipe."""
+    """Return the test set of the given files. Reads each file once, because it may be a pipe.
+
+    `tsv` is the name of a table, which may choose its columns. With several references, such as `a.tsv#1,2,3`, it is
+    read once for each.
+    """
     if tsv is not None:
-        pairs = list(read_rows(tsv))
-        sources, references = [pair.src for pair in pairs], [[pair.tgt for pair in pairs]]
-        stem, paths = tsv.stem, list[Path]()
+        name, columns = split_choice(str(tsv))
+        first, *others = (columns or "1,2").split(",")
+        tables = [list(read_named(f"{name}#{first},{other}" if others[1:] else str(tsv))) for other in others or [""]]
+        sources, references = [pair.src for pair in tables[0]], [[pair.tgt for pair in table] for table in tables]
+        stem, paths = Path(name).stem, list[Path]()
     else:
         references, paths = [list(read_lines(path)) for path in refs], list(refs)
         sources = list(read_lines(src)) if src is not None else [""] * len(references[0])

@@ -39,7 +39,12 @@ Reference = Annotated[
     list[Path] | None,
     typer.Option(metavar="FILE", help="Reference translations for --src. Repeat for several references."),
 ]
-Table = Annotated[Path | None, typer.Option(help="Tab-separated file: source, reference; instead of --src and --ref.")]
+Table = Annotated[
+    Path | None,
+    typer.Option(
+        help="Table: source, reference; instead of --src and --ref. FILE#1,2,3: columns, with a second reference."
+    ),
+]
 Split = Annotated[Literal["test", "valid"], typer.Option(help="Data set of the run to evaluate on.")]
 Hypotheses = Annotated[
     Path | None,

@@ -13,7 +13,7 @@ from nmt.apps.commands.options import Device, From, Models, To, find_models, loa
 from nmt.apps.commands.streams import print_text
 from nmt.base.files import to_json
 from nmt.config.corpora import ParallelFiles
-from nmt.data.read.pairs import read_parallel, read_rows
+from nmt.data.read.pairs import read_named, read_parallel
 
 if TYPE_CHECKING:
     from nmt.translation import ForcedScore, Translator
@@ -29,7 +29,7 @@ def score(
     from_: From = None,
     src: Annotated[Path | None, typer.Option(help="Source sentences, one per line.")] = None,
     tgt: Annotated[Path | None, typer.Option(help="Translations of --src, line by line.")] = None,
-    tsv: Annotated[Path | None, typer.Option(help="Tab-separated file: source, translation.")] = None,
+    tsv: Annotated[Path | None, typer.Option(help="Table: source, translation; FILE#2,3 names other columns.")] = None,
     per_token: Annotated[
         bool,
         typer.Option("--per-token", help="Print one JSON object per line, with the log-probability of every token."),
@@ -42,7 +42,7 @@ def score(
     """
     if tsv is None and src is None:
         raise typer.BadParameter("give --src and --tgt, or --tsv")
-    pairs = read_rows(tsv) if tsv is not None else read_parallel(ParallelFiles(src=str(src), tgt=str(tgt)))
+    pairs = read_named(str(tsv)) if tsv is not None else read_parallel(ParallelFiles(src=str(src), tgt=str(tgt)))
     translator = load_translator(find_models(models), "auto", device, "auto")
     while block := list(islice(pairs, BLOCK_LINES)):
         scores = translator.score([pair.src for pair in block], [pair.tgt for pair in block], to=to, from_=from_)

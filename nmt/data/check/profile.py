@@ -25,6 +25,8 @@ _MIN_SCALE = 0.75  # if all pairs are similar (digits, codes), a few extra chara
 # Both are in characters of the side that has more of them: a Chinese character counts as about three letters.
 _MAD_TO_SCALE = 1.4826  # median absolute deviation to standard deviation, of a normal distribution
 
+MAX_RATIO = 10.0  # of the lengths of a text and its translation; Chinese has a quarter of the characters of English
+
 _MIN_COUNT = 3  # occurrences in the sample; rarer words are weak evidence
 _MIN_ODDS = 0.7  # of a word that is worth keeping, in nats
 _MAX_ODDS = 3.0  # of one word: in a corpus with some swapped rows, none is more certain
@@ -55,7 +57,10 @@ class LengthModel:
 
     @classmethod
     def from_lengths(cls, src_len: ArrayLike, tgt_len: ArrayLike) -> Self:
-        """Estimate the model from the lengths of pairs, in characters. Pairs with an empty side are ignored."""
+        """Estimate the model from the lengths of pairs, in characters. Pairs with an empty side are ignored.
+
+        The model of a ratio that no translation has is the default, so that most pairs deviate.
+        """
         import numpy as np
 
         src, tgt = np.asarray(src_len, dtype=np.float64), np.asarray(tgt_len, dtype=np.float64)
@@ -64,6 +69,8 @@ class LengthModel:
             return cls()
         src, tgt = src[whole], tgt[whole]
         ratio = float(np.median(tgt / src))
+        if not 1 / MAX_RATIO <= ratio <= MAX_RATIO:  # IDs or names beside text: by any other ratio, most pairs are odd
+            return cls()
         scale = _MAD_TO_SCALE * float(np.median(np.abs(cls(ratio).deviations(src, tgt))))
         return cls(ratio, max(_MIN_SCALE * sqrt(min(1.0, ratio)), scale))
 

@@ -12,7 +12,7 @@ import numpy as np
 from nmt.base.errors import counted, printable
 from nmt.base.tables import aligned
 from nmt.config.corpora import ParallelFiles
-from nmt.data.check.profile import Expectations
+from nmt.data.check.profile import MAX_RATIO, Expectations
 from nmt.data.check.rules import RULES, Rule, bits_switched_on
 from nmt.data.check.shifts import Shift
 from nmt.data.check.stream import CheckedPairs, DroppedRows
@@ -133,10 +133,7 @@ class Summary:
             up_to = counts.cumsum() / max(1, counts.sum())
             median, percent_99 = (int(np.searchsorted(up_to, share)) for share in (0.5, 0.99))
             sides.append(LengthReport("/".join(dict.fromkeys(languages)), median, percent_99))
-        ratio = self._expected[0].profile.lengths.ratio
-        if any(each.profile is not self._expected[0].profile for each in self._expected):  # several directions
-            src_len, tgt_len = (float(counts @ np.arange(len(counts))) for counts in self._lengths)
-            ratio = tgt_len / max(1.0, src_len)  # over all pairs
+        src_len, tgt_len = (float(counts @ np.arange(len(counts))) for counts in self._lengths)
         return CheckReport(
             files=list(map(str, paths_of(self._corpora))),
             pairs=self._num_pairs,
@@ -145,7 +142,7 @@ class Summary:
             shifts=self._shifts,
             src=sides[0],
             tgt=sides[1],
-            ratio=round(ratio, 3),
+            ratio=round(tgt_len / max(1.0, src_len), 3),
         )
 
     def _rule_report(self, rule: Rule) -> RuleReport:
@@ -188,7 +185,8 @@ def render_report(report: CheckReport) -> Iterator[str]:
     yield f"{printable(' + '.join(report.files))}: {counted(report.pairs, 'pair')}"
     for side in (src, tgt):
         yield f"  {side.language}: {side.median} characters in the median, {side.percent_99} at the 99th percentile"
-    yield f"  {report.ratio} {tgt.language} characters per {src.language} character"
+    unlike = ": is one side IDs or names?" if not 1 / MAX_RATIO <= report.ratio <= MAX_RATIO else ""
+    yield f"  {report.ratio} {tgt.language} characters per {src.language} character{unlike}"
     yield ""
     yield from _table(report)
     if clean := [rule.name for rule in report.rules if not rule.found and rule.was_checked]:

@@ -24,6 +24,7 @@ from nmt.data.read.formats.records import Record
 from nmt.data.read.formats.tmx import read_tmx
 from nmt.data.read.formats.xlsx import read_xlsx
 from nmt.data.read.lines import read_lines
+from nmt.data.read.table_names import corpus_named
 from nmt.data.text.characters import AS_READ, AS_WRITTEN
 
 READERS: dict[str, Callable[[ParallelFiles, Path], Iterator[Record]]] = {
@@ -85,13 +86,13 @@ def read_parallel(
     )
 
 
-def read_rows(path: Path) -> Iterator[SentencePair]:
-    """Yield the first two columns of every line of a tsv, without skipping any, for output with one line per row.
+def read_named(name: str) -> Iterator[SentencePair]:
+    """Yield the pairs of a file with both languages named as on a command line (`corpus_named`), by default a tsv.
 
-    Quotation marks, headers and error values are text. `path` may be a pipe. Raises DataError as `read_parallel` does.
+    It is read as a corpus is, but once, so it may be a pipe. Raises DataError as `read_parallel` does.
     """
-    files = ParallelFiles(tsv=str(path), header=False, quoting=False)
-    return (SentencePair(*record) for record in read_tsv(files, path, keep_faulty=True))
+    files = corpus_named(name, usual="tsv")
+    return (SentencePair(*record) for record in READERS[files.form](files, paths_of(files)[0]))
 
 
 def refuse_pipes(paths: Iterable[Path]) -> None:

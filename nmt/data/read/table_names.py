@@ -20,7 +20,7 @@ def format_of(name: str) -> str | None:
     return FORMAT_OF_ENDING.get(without_compression(Path(name)).suffix.lower().removeprefix("."))
 
 
-def corpus_named(name: str) -> ParallelFiles:
+def corpus_named(name: str, usual: str | None = None) -> ParallelFiles:
     """Return the corpus in a file with both languages, in the format of its extension; a `#` says what to read in it.
 
     - `a.tsv#2,3` and `a.csv#German,English`: the source and target columns;
@@ -28,11 +28,12 @@ def corpus_named(name: str) -> ParallelFiles:
       (`a.xlsx#:German,English`: columns by name in the first sheet);
     - `a.jsonl#src,translation.de`: the source and target fields.
 
-    If a file has the whole `name`, that file is meant. ConfigError if the extension is unknown, or what follows the `#`
-    does not fit the format; DataError if the extension is unknown because the file is no text.
+    If a file has the whole `name`, that file is meant. `usual`: the format of unknown extensions. ConfigError if the
+    extension is unknown, or what follows the `#` does not fit the format; DataError if the extension is unknown because
+    the file is no text.
     """
     path, choice = split_choice(name)
-    form = format_of(path)
+    form = format_of(path) or usual
     if form is None:
         if os.path.isfile(path):
             with open_text(Path(path)) as file:

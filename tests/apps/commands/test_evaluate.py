@@ -86,6 +86,23 @@ def test_given_files_are_scored_and_their_command_prints_the_same(run, tmp_path)
     assert [row["score"] for row in json.loads(done.stdout)] == [s["value"] for s in results[0]["scores"].values()]
 
 
+def test_a_table_is_scored_as_it_is_read_for_training(tmp_path):
+    hyp = lines_of(tmp_path, "hyp", 'He said "yes" and "no" to them.', "A dog runs on the green grass.")
+    rows = (
+        'Er sagte es.\t"He said ""yes"" and ""no"" to them."\tHe said it.',
+        "Ein Hund.\tDogs run.\tA dog runs on the green grass.",
+    )
+    table = lines_of(tmp_path, "sheet.tsv", "source\ttarget\tsecond", *rows)
+
+    def bleu(name: str) -> tuple[float, int]:
+        result = json.loads(evaluate("--hyp", hyp, "--tsv", name, "--to", "en", "--format", "json"))
+        return result["scores"]["BLEU"]["value"], result["sentences"]
+
+    assert bleu(f"{table}#1,2,3") == (pytest.approx(100), 2)
+    assert bleu(str(table))[1] == 2
+    assert bleu(str(table))[0] < 90
+
+
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
 def test_sentences_from_pipes_are_read_once_and_kept_under_their_own_names(run, tmp_path):
     names = []

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import nmt
+from nmt.data.check.summary import render_report
 
 PAIRS = [(f"Das ist der {i}. Satz in diesem Text.", f"This is sentence {i} of this text.") for i in range(40)]
 
@@ -46,3 +47,14 @@ def test_a_file_that_is_missing_is_an_error(tmp_path):
     config = nmt.Config.model_validate({"data": {"src_lang": "de", "tgt_lang": "en", "train": {"tsv": "nowhere.tsv"}}})
     with pytest.raises(nmt.NmtError, match=r"nowhere\.tsv: no such file"):
         nmt.check(config)
+
+
+def test_aligned_files_of_verses_and_text_are_not_kept(tmp_path):
+    (tmp_path / "a.de").write_text("".join(f"GEN {n // 9 + 1}:{n}\n" for n in range(60)))
+    (tmp_path / "a.en").write_text(
+        "".join(f"{n} is the number of the sentence {'that follows ' * 8}\n" for n in range(60))
+    )
+    train = {"src": str(tmp_path / "a.de"), "tgt": str(tmp_path / "a.en")}
+    report = nmt.check(nmt.Config.model_validate({"data": {"src_lang": "de", "tgt_lang": "en", "train": train}}))
+    assert (report.pairs, report.dropped) == (60, 60)
+    assert "en characters per de character: is one side IDs or names?" in "\n".join(render_report(report))

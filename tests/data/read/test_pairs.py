@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from nmt.base.errors import DataError
 from nmt.config.corpora import FORMATS, ParallelFiles
 from nmt.data.read.lines import MAX_LINE_BYTES, read_lines
-from nmt.data.read.pairs import SentencePair, path_of, paths_of, read_parallel, read_rows
+from nmt.data.read.pairs import SentencePair, path_of, paths_of, read_named, read_parallel
 
 
 @pytest.fixture
@@ -201,14 +201,15 @@ def test_a_row_with_more_columns_than_the_first_is_named(write):
     assert (caught.value.path, caught.value.line) == (path, 2)
 
 
-def test_every_row_is_read_for_output_with_a_line_per_row(write):
-    path = write("a.tsv", b'source\ttarget\n"a ""b"""\t#REF!\n\n=A1\tx\n')
-    assert [pair[:3] for pair in read_rows(path)] == [
-        ("source", "target", 1),
-        ('"a ""b"""', "#REF!", 2),
-        ("", "", 3),
-        ("=A1", "x", 4),
-    ]
+def test_a_table_that_a_command_names_is_read_as_a_corpus_is(write):
+    content = 'source\ttarget\n"a ""b"""\tone\n\n=A1\tx\n'
+    expected = [("", "", 3), ('a "b"', "one", 2)]
+    for name in ("a.tsv", "a.txt", "a.TSV.GZ"):
+        path = write(name, gzip.compress(content.encode()) if name.endswith("GZ") else content.encode())
+        assert sorted(pair[:3] for pair in read_named(str(path))) == expected
+        corpus = ParallelFiles(tsv=str(path))
+        assert [*read_named(str(path))] == [*read_parallel(corpus)]
+    assert [pair[:2] for pair in read_named(f"{write('b.csv', b'1,eins,one')}#3,2")] == [("one", "eins")]
 
 
 def test_several_corpora_are_read_in_turn_and_each_pair_says_its_corpus_and_line(write):

@@ -37,11 +37,8 @@ _QUOTING_FAULTS = {  # by words in the message of csv.Error
 }
 
 
-def read_tsv(files: ParallelFiles, path: Path, *, keep_faulty: bool = False) -> Iterator[Record]:
-    """Yield the records of a tab-separated file, with `keep_faulty` also those with a spreadsheet's error value.
-
-    Raises DataError as `read_lines` and `read_table` do.
-    """
+def read_tsv(files: ParallelFiles, path: Path) -> Iterator[Record]:
+    """Yield the records of a tab-separated file. Raises DataError as `read_lines` and `read_table` do."""
     with closing(read_lines(path)) as texts:
         lines = enumerate(texts, start=1)
         head = _head(lines)
@@ -55,7 +52,7 @@ def read_tsv(files: ParallelFiles, path: Path, *, keep_faulty: bool = False) -> 
             rows = _quoted_rows(chain(head, lines), path, "\t")
         else:
             rows = ((number, line.split("\t")) for number, line in chain(head, lines))
-        yield from read_table(rows, files, path, keep_faulty=keep_faulty)
+        yield from read_table(rows, files, path)
 
 
 def read_csv(files: ParallelFiles, path: Path) -> Iterator[Record]:

@@ -36,12 +36,12 @@ _TOO_MANY_CELLS = {
 }
 
 
-def read_table(rows: Iterator[Row], files: ParallelFiles, path: Path, *, keep_faulty: bool = False) -> Iterator[Record]:
+def read_table(rows: Iterator[Row], files: ParallelFiles, path: Path) -> Iterator[Record]:
     """Yield a record per row: the cells of the chosen columns, stripped; a blank row gives two empty sides.
 
     The header, if there is one, is the first row with two filled cells: a title above the table fills only one.
     A header row is skipped. Rows with a spreadsheet's error value (`#REF!`) or a formula in a chosen column are
-    skipped, and counted in a warning at the end, unless `keep_faulty` is given. Raises DataError for a missing column,
+    skipped, and counted in a warning at the end. Raises DataError for a missing column,
     for a row with more cells than the first, and for a chosen column of numbers or IDs while another one contains text.
     """
     blank_lines: list[int] = []  # above the table
@@ -54,11 +54,13 @@ def read_table(rows: Iterator[Row], files: ParallelFiles, path: Path, *, keep_fa
         if len(head) < HEAD_ROWS:
             return _blank_records(blank_lines)
     line, cells = head[first]
+    if len(cells) > len(files.columns) and "columns" not in files.model_fields_set:
+        say_once(f"{path}: reading columns 1 and 2 of {len(cells)}; columns chooses others")
     src, tgt, has_header = _find_columns(files, line, cells, path)
     body = [row for i, row in enumerate(head) if not (has_header and i == first)]
     names = cells if has_header else []
     _refuse_other_columns(body, (src, tgt), names, files, path)
-    records = _records(chain(body, rows), files.form, (src, tgt), len(cells), path, keep_faulty)
+    records = _records(chain(body, rows), files.form, (src, tgt), len(cells), path)
     return chain(_blank_records(blank_lines), records)
 
 
@@ -66,9 +68,7 @@ def _blank_records(lines: Sequence[int]) -> Iterator[Record]:
     return (("", "", line) for line in lines)
 
 
-def _records(
-    rows: Iterator[Row], form: str, columns: tuple[int, int], width: int, path: Path, keep_faulty: bool
-) -> Iterator[Record]:
+def _records(rows: Iterator[Row], form: str, columns: tuple[int, int], width: int, path: Path) -> Iterator[Record]:
     src_column, tgt_column = columns
     needed = max(columns) + 1
     noun = "tab-separated column" if form == "tsv" else "column"
@@ -93,7 +93,7 @@ def _records(
                 raise DataError(message, path=path, line=line, hint=_TOO_MANY_CELLS[form])
         src, tgt = cells[src_column].strip(), cells[tgt_column].strip()
         if (src and src[0] in "#=") or (tgt and tgt[0] in "#="):
-            fault = "" if keep_faulty else cell_error(src) or cell_error(tgt)
+            fault = cell_error(src) or cell_error(tgt)
             if fault:
                 faults[fault] += 1
                 first_fault = first_fault or line
@@ -123,7 +123,8 @@ def _find_columns(files: ParallelFiles, line: int, cells: list[str], path: Path)
     if by_name or files.header != "auto":
         return src, tgt, by_name or files.header is True
     chosen = [cells[i] for i in (src, tgt) if i < len(cells)]
-    has_header = len(chosen) == 2 and all(map(looks_like_column_name, chosen))
+    are_names = list(map(looks_like_column_name, cells))
+    has_header = len(chosen) == 2 and sum(are_names) > 1 and (are_names[src] or are_names[tgt])
     if has_header:
         names = ", ".join(map(str.strip, chosen))
         reason = f"skipped the first row, which looks like a header ({names}); header: false keeps it"

@@ -93,6 +93,13 @@ def test_rows_with_faulty_cells_are_left_out_counted_and_said(tmp_path, messages
     ]
 
 
+def test_columns_that_are_not_read_are_said(tmp_path, messages):
+    assert read(tmp_path / "a.tsv", "one\teins\tuno\n") == [("one", "eins", 1)]
+    assert messages == [f"{tmp_path / 'a.tsv'}: reading columns 1 and 2 of 3; columns chooses others"]
+    assert read(tmp_path / "a.tsv", columns=(1, 3)) == [("one", "uno", 1)]
+    assert len(messages) == 1
+
+
 def test_a_fault_in_another_column_leaves_the_row_alone(tmp_path):
     assert read(tmp_path / "a.tsv", "one\teins\t#REF!\n") == [("one", "eins", 1)]
 
