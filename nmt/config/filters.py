@@ -5,7 +5,7 @@ The fields of `Filters` are the rules, in the order of reports. A field's descri
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -42,7 +42,9 @@ class Filters(Section):
         default=None,
         description="this share of the words is the same on both sides; names are exempt, related languages are not",
     )
-    sides_swapped: bool = Field(default=False, description="source and target are swapped")
+    sides_swapped: bool | Literal["swap"] = Field(
+        default=False, description="source and target are swapped; swap: swap them back, and keep the pair"
+    )
     wrong_script: bool = Field(
         default=False, description="most letters of a side are in a script that its language does not use"
     )

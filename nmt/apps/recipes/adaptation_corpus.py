@@ -16,14 +16,13 @@ from nmt.artifacts.rundir import DirectedPairs, RunDir
 from nmt.base.errors import DataError, NmtError, RunError
 from nmt.base.files import new_folder
 from nmt.base.languages import Direction
-from nmt.config import DataConfig
+from nmt.config import Config, DataConfig
 from nmt.config.corpora import ParallelFiles
 from nmt.config.data import Characters
-from nmt.data.read.pairs import paths_of, read_parallel
-from nmt.data.store.holdout import choose_holdout
-from nmt.data.store.report import SPLITS, CorpusReport, Split
+from nmt.data.read.pairs import SentencePair, paths_of, read_parallel
+from nmt.data.store.report import SPLITS, CorpusCounts, CorpusReport, Split
 from nmt.data.text.tags import corpus_tags
-from nmt.training.corpus.corpus import with_both_sides
+from nmt.training.corpus.corpus import Corpus, with_both_sides
 
 log = logging.getLogger(__name__)
 
@@ -109,8 +108,7 @@ def collect(run: RunDir, request: Request) -> AdaptationCorpus:
     the new corpus has too few pairs; RunError if the old corpus is required but cannot be read.
     """
     data, old = run.config().data, old_sets(run)
-    new = read_texts(request.corpora, data.characters)
-    held_out = _hold_out(new, request, data.characters)
+    new, held_out = _hold_out(run.config(), request)
     tags = tuple(f"{tag} " for tag in corpus_tags(data))
     sources = {text for texts in held_out.values() for text, _ in texts}
     for pairs in chain.from_iterable(old.values()):
@@ -118,8 +116,7 @@ def collect(run: RunDir, request: Request) -> AdaptationCorpus:
             sources.add(text.removeprefix(next((tag for tag in tags if text.startswith(tag)), "")))
     sources |= {src for src, _ in read_texts(request.old_test, data.characters)}
     train = [pair for pair in new if not _is_held_out(pair, sources, data)]
-    num_left_out = len(new) - len(train) - (0 if request.test else len(held_out["test"])) - len(held_out["valid"])
-    if num_left_out:
+    if num_left_out := len(new) - len(train):
         log.info("%s new pairs are left out of training: a test or validation set contains them", num_left_out)
     if not train:
         hint = "choose a test set that does not contain all of them"
@@ -141,7 +138,7 @@ def old_sets(run: RunDir) -> Mapping[Split, list[DirectedPairs]]:
 
 def read_texts(corpora: Sequence[ParallelFiles], characters: Characters) -> _Texts:
     """Return the pairs with text on both sides, read as `data.characters`. DataError if corpora have none."""
-    pairs = [(pair.src, pair.tgt) for pair in with_both_sides(read_parallel(corpora, characters))]
+    pairs = _texts(read_parallel(corpora, characters))
     if corpora and not pairs:
         raise DataError("no pair with text on both sides", path=paths_of(corpora)[0])
     return pairs
@@ -152,14 +149,25 @@ def epochs_for(num_pairs: int) -> int:
     return next((epochs for limit, epochs in _EPOCHS if num_pairs <= limit), 1)
 
 
-def _hold_out(new: _Texts, request: Request, characters: Characters) -> dict[str, _Texts]:
-    """Return the new validation set, and the test set: the requested one, or one that is also held out."""
-    names = ["valid"] if request.test else ["valid", "test"]
-    holdout = choose_holdout((src for src, _ in new), dict.fromkeys(names, request.holdout_size))
-    sets: dict[str, _Texts] = {name: [pair for pair in new if holdout.split_of(pair[0]) == name] for name in names}
-    if request.test:
-        sets["test"] = read_texts(request.test, characters)
-    return sets
+def _hold_out(config: Config, request: Request) -> tuple[_Texts, Mapping[Split, _Texts]]:
+    """Return the new pairs that the filters of the run keep, and the new validation and test sets.
+
+    The validation set is held out of the pairs, and so is the test set, unless one is requested.
+    """
+    named = {"train": request.corpora, "valid": None, "test": request.test or None, "temperature": 1.0}
+    data = config.data.model_copy(update=named | {"holdout_size": request.holdout_size})
+    corpus = Corpus(config.model_copy(update={"data": data}))
+    sets = {split: _texts(corpus.pairs(split)) for split in SPLITS}
+    new = _texts(corpus.train_pairs())
+    counts = CorpusCounts()
+    corpus.count_filtered(counts)
+    for line in counts.describe_filtered():
+        log.info("new text: %s", line)
+    return new, sets
+
+
+def _texts(pairs: Iterator[SentencePair]) -> _Texts:
+    return [(pair.src, pair.tgt) for pair in with_both_sides(pairs)]
 
 
 def _is_held_out(pair: tuple[str, str], held_out: Collection[str], data: DataConfig) -> bool:

@@ -28,7 +28,7 @@ from nmt.data.check.features import (
     numbers_differ,
 )
 from nmt.data.check.profile import Expectations
-from nmt.data.check.rules import ALL_BITS, BIT
+from nmt.data.check.rules import ALL_BITS, BIT, bit_swapped
 from nmt.data.check.scripts import (
     MIN_LETTERS,
     SHARED_SCRIPTS,
@@ -70,6 +70,7 @@ class Checker:
         self.expected, self.bits = expected, bits
         self.lengths, self.side_words = expected.profile.lengths, expected.profile.side_words
         self.thresholds: dict[str, float] = THRESHOLDS | expected.filters.model_dump(exclude_none=True)
+        self.swaps_back = bit_swapped(expected.filters) != 0
         languages = expected.src_lang, expected.tgt_lang
         sides = zip(*expected.profile.typical, strict=True) if expected.profile.typical else ((), ())
         # A language of which nobody knows the script, or that has several, is in those of its text.
@@ -103,7 +104,11 @@ class Checker:
         sides = zip(Side.of_chunk(src), Side.of_chunk(tgt), is_whole.tolist(), strict=True)
         for row, (src_side, tgt_side, whole) in enumerate(sides):
             if whole:
-                for rule in chain(self._check_pair(src_side, tgt_side), _compare(rows, row, src_side, tgt_side)):
+                broken = [*self._check_pair(src_side, tgt_side), *_compare(rows, row, src_side, tgt_side)]
+                if self.swaps_back and "sides_swapped" in broken:
+                    swapped = chain(self._check_pair(tgt_side, src_side), _compare(rows, row, tgt_side, src_side))
+                    broken = ["sides_swapped", *swapped]
+                for rule in broken:
                     flags[row] |= BIT[rule]
             folded.append(src_side.folded)
             has_hash = whole and self.bits & BIT["near_duplicate"] and src_side.folded and tgt_side.folded

@@ -44,4 +44,9 @@ def rules_in(flags: int) -> Iterator[Rule]:
 
 def bits_switched_on(filters: Filters) -> int:
     """Return the bits of the rules that drop pairs: those that are turned on, and `empty`, which always is."""
-    return BIT["empty"] | sum(BIT[name] for name, value in filters if value not in (None, False))
+    return BIT["empty"] | sum(BIT[name] for name, value in filters if value not in (None, False, "swap"))
+
+
+def bit_swapped(filters: Filters) -> int:
+    """Return the bit of the rule whose pairs are swapped back; 0 if they are not."""
+    return BIT["sides_swapped"] if filters.sides_swapped == "swap" else 0

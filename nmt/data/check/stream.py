@@ -22,11 +22,12 @@ from nmt.config.corpora import ParallelFiles
 from nmt.data.check.checker import Checked, Checker, texts_of
 from nmt.data.check.profile import Expectations
 from nmt.data.check.repeats import Repeats
-from nmt.data.check.rules import ALL_BITS, BIT, RULES, bits_switched_on, rules_in
+from nmt.data.check.rules import ALL_BITS, BIT, RULES, bit_swapped, bits_switched_on, rules_in
 from nmt.data.read.lines import as_cell, open_new_text
 from nmt.data.read.pairs import SentencePair, path_of
 
 _EMPTY = BIT["empty"]
+_DROPPED, _SWAPPED = 1, 2  # 0: kept as it is
 _MAX_EXAMPLES = 3
 CHUNK_PAIRS = 10_000
 _CHUNK_CHARACTERS = 10_000_000
@@ -36,13 +37,15 @@ _CHUNKS_ALONE = 3  # checked before other processes are worth their start
 class CheckedPairs(NamedTuple):
     """A chunk of the corpus with the rules that each pair breaks, as bits (`rules.RULES`).
 
-    `bits_on`: the rules that drop a pair of this chunk; all its corpora have the same filters.
+    `bits_on`: the rules that drop a pair of this chunk; all its corpora have the same filters. `bit_swapped`: the rule
+    that swaps a pair back, or 0.
     """
 
     pairs: list[SentencePair]
     flags: NDArray[np.int64]
     result: Checked
     bits_on: int
+    bit_swapped: int
 
 
 def check_pairs(
@@ -59,11 +62,11 @@ def check_pairs(
     repeats: dict[int, Repeats] = {}
     for key, group in groupby(pairs, key=lambda pair: id(expected[pair.corpus])):
         own = next(each for each in expected if id(each) == key)
-        bits_on = bits_switched_on(own.filters)
-        bits = bits_on if only_active else ALL_BITS
+        bits_on, swapped = bits_switched_on(own.filters), bit_swapped(own.filters)
+        bits = bits_on | swapped if only_active else ALL_BITS
         seen = repeats.setdefault(key, Repeats(bits))
         for chunk, result in _map(_chunks(group), own, bits, workers):
-            yield CheckedPairs(chunk, seen.flags(result, *texts_of(chunk)), result, bits_on)
+            yield CheckedPairs(chunk, seen.flags(result, *texts_of(chunk)), result, bits_on, swapped)
 
 
 def _chunks(pairs: Iterable[SentencePair]) -> Iterator[list[SentencePair]]:
@@ -94,9 +97,12 @@ def _map(
 
 @dataclass(frozen=True)
 class DroppedRows:
-    """The rows that filters drop, by position in the stream of pairs, with counts per rule and per corpus."""
+    """The rows that filters drop, by position in the stream of pairs, with counts per rule and per corpus.
 
-    is_dropped: bytearray
+    `states`: a byte per row: `_DROPPED`, `_SWAPPED` (kept, with its sides exchanged) or 0.
+    """
+
+    states: bytearray
     counts: dict[str, int]
     by_corpus: list[int]
     num_kept: int  # with text on both sides
@@ -108,12 +114,13 @@ class DroppedRows:
 
         Reports count pairs with an empty side.
         """
-        is_dropped, counts, num_kept = bytearray(), dict.fromkeys(RULES, 0), 0
+        states, counts, num_kept = bytearray(), dict.fromkeys(RULES, 0), 0
         by_corpus, examples = [0] * len(expected), defaultdict[str, list[SentencePair]](list)
         for chunk in check_pairs(pairs, expected, workers=workers, only_active=True):
             broken = chunk.flags & chunk.bits_on
             dropped = (broken & ~_EMPTY) != 0
-            is_dropped += dropped.astype(np.uint8).tobytes()
+            swapped = (chunk.flags & chunk.bit_swapped != 0) & ~dropped
+            states += (dropped * _DROPPED + swapped * _SWAPPED).astype(np.uint8).tobytes()
             num_kept += int(np.count_nonzero(broken == 0))
             for row in np.flatnonzero(dropped).tolist():
                 by_corpus[chunk.pairs[row].corpus] += 1
@@ -122,19 +129,24 @@ class DroppedRows:
                 counts[rule] += len(rows)
                 examples[rule.name] += [chunk.pairs[row] for row in rows[: _MAX_EXAMPLES - len(examples[rule.name])]]
         found = {rule.name: count for rule, count in counts.items() if count}
-        return cls(is_dropped, found, by_corpus, num_kept, examples)
+        return cls(states, found, by_corpus, num_kept, examples)
 
     def __len__(self) -> int:
-        return self.is_dropped.count(1)
+        return self.states.count(_DROPPED)
+
+    @property
+    def num_swapped(self) -> int:
+        """The number of pairs that are kept, but with their sides exchanged."""
+        return self.states.count(_SWAPPED)
 
     def kept(self, pairs: Iterable[SentencePair]) -> Iterator[SentencePair]:
         """Yield the pairs of the same stream that are not dropped. DataError if its length has changed."""
-        for pair, dropped in zip_longest(pairs, self.is_dropped):
-            if pair is None or dropped is None:
+        for pair, state in zip_longest(pairs, self.states):
+            if pair is None or state is None:
                 hint = "start again, and do not change the files meanwhile"
                 raise DataError("the corpus changed while it was read", hint=hint)
-            if not dropped:
-                yield pair
+            if state != _DROPPED:
+                yield pair.swapped() if state == _SWAPPED else pair
 
 
 def write_pairs(
@@ -145,23 +157,29 @@ def write_pairs(
     Both files are tab-separated; a tab inside a sentence becomes a space. They appear when all pairs are written. Files
     that end in `.gz`, `.bz2`, `.xz` or `.zst` are compressed.
     """
-    num_pairs, num_kept, by_rule = 0, 0, dict.fromkeys(RULES, 0)
+    num_pairs, num_kept, num_swapped, by_rule = 0, 0, 0, dict.fromkeys(RULES, 0)
     with ExitStack() as stack:
         kept_file = open_new_text(stack, kept)
         rejected_file = None if rejected is None else open_new_text(stack, rejected)
         for chunk in chunks:
             num_pairs += len(chunk.pairs)
-            for pair, flags in zip(chunk.pairs, (chunk.flags & chunk.bits_on).tolist(), strict=True):
-                cells = f"{as_cell(pair.src)}\t{as_cell(pair.tgt)}"
+            for pair, found in zip(chunk.pairs, chunk.flags.tolist(), strict=True):
+                flags = found & chunk.bits_on
                 if not flags:
-                    num_kept += 1
-                    kept_file.write(f"{cells}\n")
+                    is_swapped = found & chunk.bit_swapped != 0
+                    src, tgt, *_ = pair.swapped() if is_swapped else pair
+                    num_kept, num_swapped = num_kept + 1, num_swapped + is_swapped
+                    kept_file.write(f"{as_cell(src)}\t{as_cell(tgt)}\n")
                     continue
                 rules = list(rules_in(flags))
                 for rule in rules:
                     by_rule[rule] += 1
                 if rejected_file is not None:
                     place = f"{as_cell(str(path_of(corpora, pair)))}:{pair.line}"
-                    rejected_file.write(f"{','.join(rule.name for rule in rules)}\t{place}\t{cells}\n")
+                    rejected_file.write(
+                        f"{','.join(rule.name for rule in rules)}\t{place}\t{as_cell(pair.src)}\t{as_cell(pair.tgt)}\n"
+                    )
     rejections = ", ".join(f"{count:,} {rule.name}" for rule, count in by_rule.items() if count)
-    return f"kept {num_kept:,} of {counted(num_pairs, 'pair')}" + (f"; rejected: {rejections}" if rejections else "")
+    kept_pairs = f"kept {num_kept:,} of {counted(num_pairs, 'pair')}"
+    swapped = f", {num_swapped:,} swapped back" if num_swapped else ""
+    return kept_pairs + swapped + (f"; rejected: {rejections}" if rejections else "")

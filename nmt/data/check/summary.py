@@ -209,7 +209,7 @@ def render_report(report: CheckReport) -> Iterator[str]:
 def warn_of_losses(dropped: DroppedRows, corpora: Sequence[ParallelFiles]) -> None:
     """Log a warning, with examples, for each filter that drops so many pairs of `corpora` that it may be wrong."""
     for name, count in dropped.counts.items():
-        for warning in _losses(name, count, len(dropped.is_dropped)):
+        for warning in _losses(name, count, len(dropped.states)):
             examples = [_example_lines(_example_of(pair, corpora)) for pair in dropped.examples[name]]
             log.warning("%s, such as\n%s", warning, "\n".join(examples))
 

@@ -48,6 +48,10 @@ class SentencePair(NamedTuple):
     line: int
     corpus: int = 0
 
+    def swapped(self) -> SentencePair:
+        """Return the pair with its sides exchanged."""
+        return self._replace(src=self.tgt, tgt=self.src)
+
 
 def paths_of(files: ParallelFiles | Sequence[ParallelFiles]) -> list[Path]:
     """Return the text files of a set: for each corpus, source and target, or one file."""

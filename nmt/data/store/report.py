@@ -30,8 +30,17 @@ class CorpusCounts:
     with_protected_spans: int = 0
     copies_with_placeholders: int = 0
     filtered: int = 0
+    swapped_back: int = 0  # pairs whose sides were swapped
     dropped_by_rule: dict[str, int] = field(default_factory=dict)  # a pair counts for each rule that it breaks
     filtered_by_corpus: list[int] = field(default_factory=list)
+
+    def describe_filtered(self) -> Iterator[str]:
+        """Yield lines on the pairs that the filters drop and swap back."""
+        if self.filtered:
+            rules = ", ".join(f"{count:,} {name}" for name, count in self.dropped_by_rule.items())
+            yield f"dropped by data.filters: {counted(self.filtered, 'pair')} ({rules})"
+        if self.swapped_back:
+            yield f"swapped back: {counted(self.swapped_back, 'pair')} whose sides were swapped"
 
 
 @dataclass(frozen=True)
@@ -134,9 +143,7 @@ class CorpusReport:
             yield f"  {done}: {counted(self.too_long, 'pair')} longer than {limits}"
         if self.counts.empty_dropped:
             yield f"  dropped: {counted(self.counts.empty_dropped, 'pair')} with an empty side"
-        if self.counts.filtered:
-            rules = ", ".join(f"{count:,} {name}" for name, count in self.counts.dropped_by_rule.items())
-            yield f"  dropped by data.filters: {counted(self.counts.filtered, 'pair')} ({rules})"
+        yield from (f"  {line}" for line in self.counts.describe_filtered())
         if self.counts.copies_with_placeholders or self.counts.with_protected_spans:
             yield (
                 f"  pairs with protected spans: {self.counts.with_protected_spans:,}; "

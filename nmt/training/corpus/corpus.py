@@ -7,9 +7,9 @@ import json
 import logging
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property, partial
-from itertools import chain, islice
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import Literal
 
@@ -19,20 +19,23 @@ from nmt.base.languages import Direction
 from nmt.base.machine import bounded, num_cores
 from nmt.config import Config
 from nmt.config.corpora import FORMS, ParallelFiles
+from nmt.config.data import DataConfig
+from nmt.config.filters import Filters
 from nmt.data.check.profile import expect
-from nmt.data.check.rules import BIT, REPORTED, VERSION, bits_switched_on, rules_in
+from nmt.data.check.rules import REPORTED, VERSION, rules_in
 from nmt.data.check.scripts import identifier_version
 from nmt.data.check.stream import DroppedRows, check_pairs
 from nmt.data.check.summary import warn_of_losses
 from nmt.data.read.lines import open_text
 from nmt.data.read.pairs import SentencePair, paths_of, read_parallel, refuse_pipes
 from nmt.data.store.holdout import HOLDOUT_SEED, Holdout, choose_groups, choose_holdout
-from nmt.data.store.report import SPLITS, Split
+from nmt.data.store.report import SPLITS, CorpusCounts, Split
 
 log = logging.getLogger(__name__)
 
 LOG_SECONDS = 30.0
 PAIRS_BETWEEN_LOOKS = 4096  # at the clock
+HELD_OUT_OF_KEPT = "held_out_of_kept_pairs"  # the key of an identity
 _SAMPLE_PAIRS = 20_000
 _OFTEN_HARMLESS = {"empty", "repeated_source", "punctuation_mismatch", "number_mismatch", "markup", "near_twin"}
 
@@ -40,8 +43,8 @@ _OFTEN_HARMLESS = {"empty", "repeated_source", "punctuation_mismatch", "number_m
 class Corpus:
     """The text files of one configuration, without the training pairs that `data.filters` drops.
 
-    Choosing the sentences to hold out takes two passes over the training files, so the choice is saved in `store_root`.
-    The filters run once, when they are first needed.
+    Sentences are held out of the pairs that the filters keep. Choosing them takes two passes over the training files,
+    so the choice is saved in `store_root`. The filters run once, when they are first needed.
     """
 
     def __init__(self, config: Config, store_root: Path | None = None):
@@ -54,7 +57,7 @@ class Corpus:
         }
         self.missing: list[Split] = [split for split in SPLITS if split not in self.named]
         self._filters = [data.filters_of(files) for files in self.train]
-        self.has_filters = any(bits_switched_on(filters) != BIT["empty"] for filters in self._filters)
+        self.has_filters = any(filters != Filters() for filters in self._filters)
         refuse_pipes(self.files())
         self._store_root = store_root
         self._read = partial(read_parallel, characters=data.characters)
@@ -100,14 +103,19 @@ class Corpus:
 
     def train_pairs(self) -> Iterator[SentencePair]:
         """Yield the pairs to train on, including those with an empty side."""
-        return self.dropped.kept(self._unfiltered_pairs()) if self.has_filters else self._unfiltered_pairs()
+        pairs = self._without_held_out(self._kept_pairs())
+        return pairs if self._twins is None else self._twins.kept(pairs)
 
-    def _unfiltered_pairs(self) -> Iterator[SentencePair]:
-        """Yield the training pairs that are not held out.
+    def _kept_pairs(self) -> Iterator[SentencePair]:
+        """Yield the pairs of the training files that the filters keep, held-out ones included."""
+        pairs = self._read(self.train)
+        return self.dropped.kept(pairs) if self.has_filters else pairs
+
+    def _without_held_out(self, pairs: Iterator[SentencePair]) -> Iterator[SentencePair]:
+        """Yield the pairs that are not held out.
 
         With several directions, a sentence that is held out in one direction is left out of all, on both sides.
         """
-        pairs = self._read(self.train)
         if not self.missing:
             return pairs
         held_out = list(chain.from_iterable(self._held_out.values()))
@@ -119,17 +127,46 @@ class Corpus:
 
     @cached_property
     def dropped(self) -> DroppedRows:
-        """The training pairs that the filters drop. DataError if no pair with text on both sides is left."""
-        held_out = chain.from_iterable(self.pairs(split) for split in SPLITS)
-        expected = expect(self.config.data, self._unfiltered_pairs, held_out)
-        workers = bounded(self.config.training.threads) or num_cores()
-        dropped = DroppedRows.find(with_progress(self._unfiltered_pairs(), "filtering"), expected, workers=workers)
+        """The pairs of the training files that the filters drop. DataError if none with text on both sides is left."""
+        named = chain.from_iterable(self.pairs(split) for split in self.named)
+        dropped = self._find(self.config.data, lambda: self._read(self.train), named)
         if len(dropped) and not dropped.num_kept:
             hint = "`nmt data check` shows what each rule drops; turn off the rules that are wrong for your data"
             rules = ", ".join(dropped.counts)
             raise DataError(f"data.filters drops every training pair ({rules})", path=self.files()[0], hint=hint)
         warn_of_losses(dropped, self.train)
         return dropped
+
+    @cached_property
+    def _twins(self) -> DroppedRows | None:
+        """The pairs that are not held out, but are near-twins of those that are, where this filter is on."""
+        if not self.missing or not any(filters.near_twin for filters in self._filters):
+            return None
+        train = tuple(
+            files.model_copy(update={"filters": Filters(near_twin=own.near_twin)})
+            for files, own in zip(self.train, self._filters, strict=True)
+        )
+        held_out = chain.from_iterable(self._held_out.values())
+        data = self.config.data.model_copy(update={"train": train})
+        return self._find(data, lambda: self._without_held_out(self._kept_pairs()), held_out)
+
+    def _find(
+        self, data: DataConfig, read: Callable[[], Iterator[SentencePair]], held_out: Iterator[SentencePair]
+    ) -> DroppedRows:
+        expected = expect(data, read, held_out)
+        workers = bounded(self.config.training.threads) or num_cores()
+        return DroppedRows.find(with_progress(read(), "filtering"), expected, workers=workers)
+
+    def count_filtered(self, counts: CorpusCounts) -> None:
+        """Add to `counts` what the filters drop and swap back."""
+        for rows in (self.dropped if self.has_filters else None, self._twins):
+            if rows is None:
+                continue
+            counts.filtered += len(rows)
+            counts.swapped_back += rows.num_swapped
+            counts.dropped_by_rule = dict(Counter(counts.dropped_by_rule) + Counter(rows.counts))
+            of_corpora = zip_longest(counts.filtered_by_corpus, rows.by_corpus, fillvalue=0)
+            counts.filtered_by_corpus = list(map(sum, of_corpora))
 
     def filter_identity(self) -> dict[str, object]:
         """Return the settings that determine, besides the text, which pairs are dropped; nothing without filters."""
@@ -143,6 +180,7 @@ class Corpus:
             "rules": VERSION,
             "filters": filters[0] if all(own == filters[0] for own in filters) else filters,
             "language_identifier": identifier_version() if identifies else "",
+            **({HELD_OUT_OF_KEPT: True} if self.missing else {}),
         }
 
     def log_check(self) -> None:
@@ -178,8 +216,9 @@ class Corpus:
         data, directions = self.config.data, self._directions["train"]
         holdouts = {}
         for direction in dict.fromkeys(directions):
-            corpora = [self.train[i] for i, other in enumerate(directions) if other == direction and i in self._firsts]
-            pairs = with_both_sides(with_progress(self._read(corpora), "choosing held-out sentences"))
+            corpora = {i for i, other in enumerate(directions) if other == direction and i in self._firsts}
+            kept = (pair for pair in self._kept_pairs() if pair.corpus in corpora)
+            pairs = with_both_sides(with_progress(kept, "choosing held-out sentences"))
             sizes: dict[str, int] = dict.fromkeys(self.missing, data.holdout_size)
             if data.holdout_groups:
                 holdouts[direction] = choose_groups((pair[:2] for pair in pairs), sizes)
@@ -195,7 +234,7 @@ class Corpus:
             return saved
         holdouts = self._choose()
         held_out: dict[Split, list[SentencePair]] = {split: [] for split in self.missing}
-        for pair in with_both_sides(with_progress(self._read(self.train), "collecting held-out sentences")):
+        for pair in with_both_sides(with_progress(self._kept_pairs(), "collecting held-out sentences")):
             split = holdouts[self.direction("train", pair)].split_of(pair.src)
             if split in held_out and pair.corpus in self._firsts:
                 held_out[split].append(pair)
@@ -219,7 +258,7 @@ class Corpus:
             return None
 
     def _held_out_file(self, store_root: Path) -> Path:
-        identity = json.dumps(self.identity(store_root), sort_keys=True)
+        identity = json.dumps(self.identity(store_root) | self.filter_identity(), sort_keys=True)
         return store_root / f"held-out-{hashlib.sha256(identity.encode()).hexdigest()[:24]}.json"
 
 

@@ -31,7 +31,7 @@ from nmt.data.text.spans import ANY_PLACEHOLDER, PLACEHOLDERS
 from nmt.data.text.tags import language_prefix, tags_before_sources, tags_before_targets, user_symbols
 from nmt.data.tokens.sentencepiece_training import train_tokenizers
 from nmt.data.tokens.tokenizer import TokenizerPair
-from nmt.training.corpus.corpus import Corpus, with_both_sides, with_progress
+from nmt.training.corpus.corpus import HELD_OUT_OF_KEPT, Corpus, with_both_sides, with_progress
 from nmt.training.corpus.measure_text import record_statistics, record_twins
 
 LEXICON_PAIRS = 100_000  # maximum number of pairs from which the lexicon of a run is learned
@@ -79,7 +79,10 @@ def prepare(config: Config, run: RunDir, store_root: Path, expected: str | None 
     corpus = Corpus(config, store_root)
     _write_splits(corpus, run)
     tokenizers = _tokenizers(config, run, corpus, base)
-    fingerprint = _fingerprint(corpus, tokenizers, store_root)
+    fingerprint = fingerprint_of(corpus, tokenizers, store_root)
+    earlier = fingerprint_of(corpus, tokenizers, store_root, HELD_OUT_OF_KEPT)
+    if expected == earlier and (store_root / earlier).is_dir():  # sentences were held out before the filters
+        fingerprint = earlier
     if expected not in (None, fingerprint):
         hint = (
             "restore the files the run was started with, or start a new run with training.init_from; relative paths "
@@ -241,8 +244,8 @@ def _placeholders_of(config: Config) -> Callable[[SentencePair], SentencePair]:
     return (lambda pair: insert_placeholders(pair, symbols)) if config.data.protect else (lambda pair: pair)
 
 
-def _fingerprint(corpus: Corpus, tokenizers: TokenizerPair, store_root: Path) -> str:
-    """Return a hash of everything that determines the contents of a store."""
+def fingerprint_of(corpus: Corpus, tokenizers: TokenizerPair, store_root: Path, without: str = "") -> str:
+    """Return a hash of everything that determines the contents of a store, except for the key `without`."""
     data = corpus.config.data
     placeholders = [PLACEHOLDERS_VERSION, data.placeholder_share, corpus.config.tokenizer.user_symbols]
     parts = {
@@ -256,6 +259,7 @@ def _fingerprint(corpus: Corpus, tokenizers: TokenizerPair, store_root: Path) ->
         **({"language_tags": "both"} if corpus.config.model.language_tags == "both" else {}),
         **corpus.filter_identity(),
     }
+    parts.pop(without, None)
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:24]
 
 
@@ -285,9 +289,7 @@ def _counted(corpus: Corpus, counts: CorpusCounts) -> Iterator[SentencePair]:
             counts.copies_with_placeholders += copy is not None
         for seen in filter(None, (protected, copy)):
             yield seen._replace(src=tags[pair.corpus] + seen.src, tgt=tgt_tags[pair.corpus] + seen.tgt)
-    if corpus.has_filters:
-        counts.filtered, counts.dropped_by_rule = len(corpus.dropped), corpus.dropped.counts
-        counts.filtered_by_corpus = corpus.dropped.by_corpus
+    corpus.count_filtered(counts)
     if num_whole == 0:
         raise DataError("no pair with text on both sides", path=corpus.files()[0])
 

@@ -173,3 +173,14 @@ def test_language_identification_says_how_to_install_it():
     if can_identify_languages():
         pytest.skip("the extra langid is installed")
     assert "pip install" in fail("check", *FILES, "--set", "data.filters.wrong_language=2").hint
+
+
+def test_clean_swaps_pairs_back_on_request(messages):
+    rows = [(f"{src} der die das", f"{tgt} the a of") for src, tgt in SOUND]
+    swapped = [pair[::-1] if number in (5, 9) else pair for number, pair in enumerate(rows)]
+    Path("c.tsv").write_text("".join(f"{src}\t{tgt}\n" for src, tgt in swapped), encoding="utf-8")
+    corpus = ("--corpus", "c.tsv", *LANGUAGES)
+    assert run("clean", *corpus, "-o", "kept.tsv", "--set", "data.filters.sides_swapped=swap").exit_code == 0
+    assert lines("kept.tsv") == [f"{src}\t{tgt}" for src, tgt in rows]
+    assert messages[-1] == "kept 40 of 40 pairs, 2 swapped back"
+    assert "swap: swap them back, and keep the pair" in run("check", *corpus).stdout

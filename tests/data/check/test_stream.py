@@ -124,7 +124,7 @@ def test_rules_that_are_off_are_not_needed_to_find_what_the_others_drop():
         chunks = list(check_pairs(rows, [expected]))
         bits = bits_switched_on(expected.filters)
         broken = [bool(flags & bits) for chunk in chunks for flags in chunk.flags.tolist()]
-        assert list(map(bool, DroppedRows.find(rows, [expected]).is_dropped)) == broken, key
+        assert list(map(bool, DroppedRows.find(rows, [expected]).states)) == broken, key
 
 
 @pytest.mark.parametrize("changed", [ROWS[:-1], [*ROWS, ROWS[0]]])
@@ -137,7 +137,7 @@ def in_scripts(code: str, texts: list[str]) -> list[bool]:
     pairs = [SentencePair(f"a sentence of {n} words", text, n + 1) for n, text in enumerate(texts)]
     filters = Filters(wrong_script=True)
     expected = Expectations("en", code, filters=filters, profile=Profile.from_pairs(pairs))
-    return list(map(bool, DroppedRows.find(pairs, [expected]).is_dropped))
+    return list(map(bool, DroppedRows.find(pairs, [expected]).states))
 
 
 @pytest.mark.parametrize("code", ["tyv", "xx", "qaa", "cn", "sr", "kr"])

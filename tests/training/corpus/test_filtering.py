@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
+from string import ascii_lowercase
 
 import pytest
 from pydantic import ValidationError
 
 from nmt.artifacts.rundir import RunDir
-from nmt.base.errors import DataError
-from nmt.config import dump_config, load_config
-from nmt.training.corpus.prepare import Prepared, prepare
+from nmt.base.errors import DataError, RunError
+from nmt.config import Config, dump_config, load_config
+from nmt.training.corpus.corpus import HELD_OUT_OF_KEPT, Corpus
+from nmt.training.corpus.prepare import Prepared, fingerprint_of, prepare
 from tests.reports import report_of
 from tests.tiny import tiny_config
 
@@ -147,3 +150,71 @@ def test_each_direction_is_checked_by_its_own_languages(tmp_path):
     prepare(config, RunDir(tmp_path / "run"), tmp_path / "store")
     counts = report_of(tmp_path / "run").counts
     assert counts.dropped_by_rule == {"duplicate": 2, "wrong_script": 1}
+
+
+def words(number: int, side: str) -> str:
+    """Words of a side, and letters that no other number has."""
+    return f"{side} {side} {side} {''.join(random.Random(f'{number} {side}').choices(ascii_lowercase, k=16))}"
+
+
+def held_out_corpus(folder: Path) -> Path:
+    """200 pairs, of which every twentieth has its sides swapped."""
+    folder.mkdir(parents=True, exist_ok=True)
+    pairs = [(words(n, "ab"), words(n, "xyz")) for n in range(200)]
+    rows = [pair[::-1] if n % 20 == 0 else pair for n, pair in enumerate(pairs)]
+    (folder / "train.tsv").write_text("".join(f"{src}\t{tgt}\n" for src, tgt in rows))
+    return folder
+
+
+def config_of_held_out(folder: Path, **filters: object) -> Config:
+    languages = {"src_lang": "de", "tgt_lang": "en"}
+    data = {"filters": filters, **languages, "valid": None, "test": None, "holdout_size": 15}
+    return tiny_config(folder, data=data)
+
+
+def prepared_with_held_out(folder: Path, run: str, **filters: object):
+    config = config_of_held_out(folder, **filters)
+    return prepare(config, RunDir(folder / run), folder / "store"), RunDir(folder / run)
+
+
+def test_sentences_are_held_out_of_the_pairs_that_the_filters_keep(tmp_path):
+    corpus = held_out_corpus(tmp_path)
+    result, run = prepared_with_held_out(corpus, "run", sides_swapped=True, duplicate=True)
+    held_out = [run.read_pairs(split) for split in ("valid", "test")]
+    assert all(src.startswith("ab") for sources, _ in held_out for src in sources)
+    assert [len(sources) for sources, _ in held_out] == [15, 15]
+    assert len(result.store) == 190 - 30
+    counts = report_of(run.path).counts
+    assert (counts.filtered, counts.dropped_by_rule) == (10, {"sides_swapped": 10})
+
+
+def test_swapped_pairs_are_swapped_back_on_request(tmp_path, messages):
+    result, run = prepared_with_held_out(held_out_corpus(tmp_path), "run", sides_swapped="swap")
+    held_out = [run.read_pairs(split) for split in ("valid", "test")]
+    assert all(src.startswith("ab") for sources, _ in held_out for src in sources)
+    assert all(tgt.startswith("xyz") for _, targets in held_out for tgt in targets)
+    assert len(result.store) == 200 - 30
+    assert report_of(run.path).counts.swapped_back == 10
+    assert "  swapped back: 10 pairs whose sides were swapped" in messages
+
+
+def test_near_twins_of_sets_that_are_held_out_are_dropped(tmp_path):
+    folder = held_out_corpus(tmp_path)
+    rows = [f"{words(n, 'ab')} {end}\t{words(n, 'xyz')} {end}\n" for n in range(100) for end in ("one", "two")]
+    (folder / "train.tsv").write_text("".join(rows))
+    without, _ = prepared_with_held_out(folder, "without", duplicate=True)
+    result, run = prepared_with_held_out(folder, "run", duplicate=True, near_twin=True)
+    counts = report_of(run.path).counts
+    assert counts.dropped_by_rule["near_twin"] == len(without.store) - len(result.store) > 20
+    assert run.sources_with_twins() == set()
+
+
+def test_a_run_whose_sets_were_held_out_before_the_filters_goes_on_with_its_store(tmp_path):
+    new, run = prepared_with_held_out(held_out_corpus(tmp_path), "run", duplicate=True)
+    run_config, root = config_of_held_out(tmp_path, duplicate=True), tmp_path / "store"
+    earlier = fingerprint_of(Corpus(run_config, root), new.tokenizers, root, HELD_OUT_OF_KEPT)
+    assert earlier != new.fingerprint
+    with pytest.raises(RunError, match="the corpus has changed"):
+        prepare(run_config, run, root, earlier)
+    (root / new.fingerprint).rename(root / earlier)
+    assert prepare(run_config, run, root, earlier).fingerprint == earlier
