@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from statistics import median
@@ -24,7 +24,6 @@ _ID = re.compile(  # a word with a digit, a number, a verse (1 Samuel 3:4)
     r"[A-Za-z0-9_.:/#()+-]*\d[A-Za-z0-9_.:/#()+-]*|[\d\W_]*\d[\d\W_]*"
     r"|(?:[^\s,;!?]+ ){1,3}\d+[a-z]?(?:[:.,/–-] ?\d+[a-z]?)+"
 )
-_FEW = 0.1  # share of the texts of a column that differ; speakers and languages repeat, sentences hardly do
 _SHORT = 4  # times the length of a name, at least, is the usual length of a sentence
 _MAX_COLUMNS = 1000  # that are looked at
 _SHOWN_COLUMNS = 20
@@ -151,63 +150,46 @@ def _index(column: int | str, names: Sequence[str], path: Path, line: int) -> in
 def _refuse_other_columns(
     rows: Sequence[Row], columns: tuple[int, int], names: Sequence[str], files: ParallelFiles, path: Path
 ) -> None:
-    """Raise DataError if a chosen column has no sentences of its language while a column that was not chosen has text.
+    """Raise DataError if a chosen column has no sentences while a column that was not chosen has text.
 
-    It has numbers or IDs; or, unless the user chose other columns than the first two, few different texts, or ones much
-    shorter than those of the other chosen column, as names have.
+    It has numbers or IDs; or, unless the user chose other columns than the first two, texts much shorter than those of
+    the other chosen column, such as names.
     """
     if len(rows) < _MIN_ROWS:
         return
-    width = min(_MAX_COLUMNS, max(len(cells) for _, cells in rows))
-    texts = {column: text for column in range(width) if _share_of(text := _texts(rows, column), _is_text, rows) > 0.5}
-    unread = [text for column, text in texts.items() if column not in columns]
+    width = max(max(columns) + 1, min(_MAX_COLUMNS, max(len(cells) for _, cells in rows)))
+    texts = [[cells[i].strip() for _, cells in rows if len(cells) > i and cells[i].strip()] for i in range(width)]
+    least = len(rows) // 2  # of cells that are not empty
+    with_text = [i for i in range(width) if sum(map(_is_text, texts[i])) > max(len(texts[i]), least) / 2]
+    unread = set(with_text).difference(columns)
     if not unread:
         return
+    longest = max(_length(texts[i]) for i in columns)
     is_default = files.columns == type(files).model_fields["columns"].default
+    has_other = is_default and any(3 * _length(texts[i]) > longest for i in unread)
     for side, column in zip(("source", "target"), columns, strict=True):
-        chosen = _texts(rows, column)
-        share = _share_of(chosen, _is_id, rows)
-        other = max(_length(_texts(rows, each)) for each in columns)
-        fault, example = "", next(iter(chosen), "")
+        ids = list(filter(_is_id, texts[column]))
+        share = len(ids) / max(len(texts[column]), least)
         if share > 0.9:
-            example = next(filter(_is_id, chosen))
-            fault = f"numbers or IDs such as {example} in {share:.0%} of the first {len(rows):,} rows"
-        elif (
-            is_default and len({*chosen}) <= _FEW * len(chosen) and any(len({*text}) > len(text) / 2 for text in unread)
-        ):
-            fault = f"only {len({*chosen})} different texts such as {_shown(example)} in the first {len(rows):,} rows"
-        elif is_default and _SHORT * _length(chosen) < other and any(3 * _length(text) > other for text in unread):
-            fault = f"texts such as {_shown(example)}, much shorter than those of other columns"
-        if not fault:
+            fault, or_else = f"numbers or IDs such as {ids[0]} in {share:.0%} of the first {len(rows):,} rows", ""
+        elif has_other and 0 < _SHORT * _length(texts[column]) < longest:
+            fault = f"texts such as '{texts[column][0]}', much shorter than those of other columns"
+            or_else = "; if it is the right one, choose the columns by name, or leave the others out"
+        else:
             continue
         name = f" ('{names[column].strip()[:60]}')" if column < len(names) else ""
-        numbers = [str(i + 1) for i in texts if i != column][:_SHOWN_COLUMNS]
+        numbers = [str(i + 1) for i in with_text if i != column][:_SHOWN_COLUMNS]
         several = len(numbers) > 1
         such_as = f", such as [{numbers[0]}, {numbers[1]}]" if several else ", counted from 1"
         which = f"column {column + 1}{name}, chosen as the {side}"
         message = f"{which}, has {fault}; text is in column{'s' * several} {in_words(numbers)}"
-        or_else = "" if share > 0.9 else "; if it is the right one, choose the columns by name, or leave the others out"
         hint = f"set columns to the source and target columns{such_as}{or_else}"
         raise DataError(message, path=path, line=rows[0][0], hint=hint)
-
-
-def _texts(rows: Sequence[Row], column: int) -> list[str]:
-    """Return the cells of a column that are not empty, stripped."""
-    return [cells[column].strip() for _, cells in rows if len(cells) > column and cells[column].strip()]
-
-
-def _shown(text: str) -> str:
-    return repr(text if len(text) <= _MAX_ID_CHARS else f"{text[:_MAX_ID_CHARS]}…")
 
 
 def _length(texts: Sequence[str]) -> float:
     """Return the median length of texts in bytes, which differs less between scripts than that in characters."""
     return median([len(text.encode("utf-8", "surrogatepass")) for text in texts] or [0])
-
-
-def _share_of(texts: Sequence[str], test: Callable[[str], bool], rows: Sequence[Row]) -> float:
-    """Return the share of the non-empty cells of a column that pass a test."""
-    return sum(map(test, texts)) / max(1, len(texts), len(rows) // 2)
 
 
 def _is_id(cell: str) -> bool:
