@@ -12,11 +12,14 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 from nmt.base.errors import counted
-from nmt.config import TrainingConfig
+from nmt.config import Config, TrainingConfig
 from nmt.training.parts import Training
-from nmt.training.stages import stage_lengths
+from nmt.training.stages import StageSpan, stage_lengths, stage_spans
+from nmt.training.update.optimizer import learning_rate
 
 log = logging.getLogger(__name__)
+
+_JUMP = 1.5  # times the rate before: much more than any schedule rises by in one update after its warmup
 
 
 def has_ended(training: Training) -> bool:
@@ -35,7 +38,8 @@ def log_end(training: Training, num_updates: int) -> None:
         tries = counted(training.history.validations_since_best, "validation")
         reason, remedy = f"{tries} without a better score", "raise training.early_stopping_patience"
     elif settings.max_minutes and training.end < _unlimited_end(settings, _finished_ends(training)):
-        reason, remedy = f"training.max_minutes ran out after update {training.update:,}", "raise training.max_minutes"
+        reason = f"training.max_minutes ran out after update {training.update:,}"
+        remedy = "raise training.max_minutes" + ", which counts those of the whole run," * (not num_updates)
         if not training.is_last_stage:
             reason += f", in stage {training.stage_number} of {len(training.stages)}"
     elif num_updates:
@@ -79,10 +83,34 @@ def plan_end(training: Training, *, anew: bool = False) -> None:
         _warn_of_warmup(training)
 
 
-def resume_plan(training: Training) -> None:
-    """Follow the plan of a resumed state; if the limits have changed since, keep only the ends of finished stages."""
+def resume_plan(training: Training, old: Config) -> None:
+    """Follow the plan of a resumed state; if the limits have changed since, keep only the ends of finished stages.
+
+    Warn if the learning rate jumps, because its schedule ends later than with the `old` configuration.
+    """
+    ends = training.plan.ends if training.plan else ()
+    before = _rate(stage_spans(old, ends)[training.stage.number], training.update)
+    _plan_anew(training)
+    own, after = training.stage.config.training, _rate(training.stage, training.update + 1)
+    is_in_warmup = training.update - training.stage.start <= own.warmup_updates
+    goes_on = training.update < training.stage.end and training.setup.group.is_main
+    if goes_on and after > _JUMP * before and not is_in_warmup:
+        log.warning(
+            f"the learning rate jumps from {before:.2g} to {after:.2g}, {after / own.lr:.0%} of its peak: its schedule "
+            "had come further, and now ends later. The loss will rise at first; to go on without a jump, start a run "
+            "with training.init_from and a lower training.lr"
+        )
+
+
+def _rate(stage: StageSpan, update: int) -> float:
+    return learning_rate(stage.config.training, update - stage.start)
+
+
+def _plan_anew(training: Training) -> None:
     plan, settings, number = training.plan, training.settings, training.stage.number
     if plan is None:
+        if training.update:  # the limit may be new; the time so far shows the speed
+            plan_end(training)
         return
     if (plan.lengths, plan.max_minutes) == (stage_lengths(settings), settings.max_minutes):
         training.follow(plan.ends)

@@ -169,7 +169,7 @@ def _train_run(
             training.start()  # it is new, or was stopped before anything was saved
         else:
             training.resume()
-            resume_plan(training)
+            resume_plan(training, old)
         if old is not None:
             _refuse_changes_of_the_past(old, training)
             later = training.stages[training.stage.number + 1 :]  # they may have changed

@@ -180,3 +180,30 @@ def test_training_stops_early_when_patience_runs_out(digits, tmp_path, messages)
         with pytest.raises(RunError, match=rf"max_updates is {update - 1}, but there have been {update} updates"):
             resume_run(small_config(digits, training=fewer), tmp_path / "run")
     assert RunDir(tmp_path / "run").config().training.max_updates == 40
+
+
+@pytest.mark.parametrize(
+    ("schedule", "jumps"), [("linear", True), ("cosine", True), ("wsd", True), ("constant", False)]
+)
+def test_a_rate_that_jumps_because_training_goes_on_after_its_end_is_said(schedule, jumps, digits, tmp_path, messages):
+    training = {"max_updates": 10, "warmup_updates": 2, "schedule": schedule, "average_checkpoints": 0}
+    config = small_config(digits, training=training)
+    assert start_run(config, tmp_path / "run")
+    assert resume_run(config, tmp_path / "run")
+    assert not any("the learning rate jumps" in line for line in messages)
+    longer = config.model_copy(update={"training": config.training.model_copy(update={"max_updates": 20})})
+    assert resume_run(longer, tmp_path / "run")
+    warnings = [line for line in messages if "the learning rate jumps from 0 to " in line]
+    assert len(warnings) == jumps
+
+
+def test_minutes_of_a_run_that_has_had_more_end_it_before_another_update(digits, tmp_path, monkeypatch, messages):
+    slow_clock(monkeypatch)
+    training = {"max_updates": 10, "warmup_updates": 2, "average_checkpoints": 0, "log_every": 5}
+    config = small_config(digits, training=training)
+    run = RunDir(tmp_path / "run")
+    assert start_run(config, run.path)
+    longer = config.training.model_copy(update={"max_updates": 40, "max_minutes": 0.1})
+    assert resume_run(config.model_copy(update={"training": longer}), run.path)
+    assert TrainState.load(run.state).counters.update == 10
+    assert any("training.max_minutes, which counts those of the whole run" in line for line in messages)

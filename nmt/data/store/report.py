@@ -10,11 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
-from nmt.base.errors import counted
+from nmt.base.errors import counted, printable
 from nmt.base.languages import written_without_spaces
 
 Split = Literal["valid", "test"]
 SPLITS: tuple[Split, ...] = ("valid", "test")
+MANY_UNKNOWN = 0.01  # share of the tokens of a side
+MAX_NAMED = 20  # unknown characters
 
 
 @dataclass
@@ -29,6 +31,9 @@ class CorpusCounts:
     sources_in_test: int = 0
     with_protected_spans: int = 0
     copies_with_placeholders: int = 0
+    src_unknown: int = 0  # tokens
+    tgt_unknown: int = 0
+    unknown_characters: dict[str, int] = field(default_factory=dict)  # of both sides, the most frequent first
     filtered: int = 0
     swapped_back: int = 0  # pairs whose sides were swapped
     dropped_by_rule: dict[str, int] = field(default_factory=dict)  # a pair counts for each rule that it breaks
@@ -137,6 +142,7 @@ class CorpusReport:
         yield from (f"  {part}" for part in self.corpora)
         yield f"  {self.src}"
         yield f"  {self.tgt}"
+        yield from (f"  {line}" for line in self._unknown())
         if self.too_long:
             limits = f"{self.src.limit} source or {self.tgt.limit} target tokens"
             done = {"truncate": "truncated", "drop": "dropped"}[self.on_too_long]
@@ -150,8 +156,18 @@ class CorpusReport:
                 f"copies with placeholders among the pairs: {self.counts.copies_with_placeholders:,}"
             )
 
+    def _unknown(self, min_share: float = 0.0) -> Iterator[str]:
+        """Yield a line on the unknown tokens of each side in which they have more than a share of all tokens."""
+        for side, number in ((self.src, self.counts.src_unknown), (self.tgt, self.counts.tgt_unknown)):
+            if number > min_share * side.tokens:
+                characters = ", ".join(f"{char} ({count:,})" for char, count in self.counts.unknown_characters.items())
+                of = f"; unknown characters: {printable(characters)}" if characters else ""
+                yield f"{side.language}: {counted(number, 'unknown token')} ({number / side.tokens:.2%}){of}"
+
     def warnings(self) -> Iterator[str]:
         """Yield the warnings that a user should read before training on this corpus."""
+        for line in self._unknown(MANY_UNKNOWN):
+            yield f"{line}; the model cannot learn them: let nmt train a tokenizer, or choose one that has them"
         if self.counts.same_on_both_sides * 2 > self.pairs:
             yield "most pairs have the same text on both sides; are the columns right?"
         overlaps = (self.counts.sources_in_valid, self.counts.sources_in_test)

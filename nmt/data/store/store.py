@@ -6,6 +6,7 @@ name and renamed when complete, so a folder with the final name is always comple
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from copy import copy
@@ -22,9 +23,10 @@ from pydantic import Field, ValidationError
 from nmt.base.errors import RunError
 from nmt.base.files import new_folder, read_at_most, write_text
 from nmt.base.machine import num_cores
+from nmt.base.special_tokens import UNK_ID
 from nmt.config.base import Section, first_fault
 from nmt.data.read.pairs import SentencePair
-from nmt.data.store.report import CorpusCounts
+from nmt.data.store.report import MAX_NAMED, CorpusCounts
 from nmt.data.tokens.tokenizer import Tokenizer, TokenizerPair
 
 Ints = NDArray[np.int64]
@@ -158,12 +160,18 @@ class _SideWriter:
         self.offsets: BinaryIO = stack.enter_context(open(folder / f"{side}.offsets", "wb"))  # noqa: SIM115
         self.offsets.write(np.zeros(1, dtype=np.int64).tobytes())
         self.tokenizer, self.dtype, self.end = tokenizer, dtype, 0
+        self.num_unknown, self.unknown = 0, Counter[str]()
 
     def append(self, texts: list[str]) -> None:
         """Append the tokens of each of `texts`."""
         tokens = self.tokenizer.encode_batch(texts, threads=num_cores())
         ends = self.end + np.cumsum([len(ids) for ids in tokens], dtype=np.int64)
-        self.tokens.write(np.fromiter(chain.from_iterable(tokens), dtype=self.dtype).tobytes())
+        joined = np.fromiter(chain.from_iterable(tokens), dtype=self.dtype)
+        self.tokens.write(joined.tobytes())
+        if num_unknown := int(np.count_nonzero(joined == UNK_ID)):
+            self.num_unknown += num_unknown
+            unknown = (self.tokenizer.unknown_in(text, ids) for text, ids in zip(texts, tokens, strict=True))
+            self.unknown.update(chain.from_iterable(chain.from_iterable(unknown)))
         self.offsets.write(ends.tobytes())
         self.end = int(ends[-1])
 
@@ -190,6 +198,8 @@ def build_store(
                     assert block[0].corpus >= len(sizes) - 1, "pairs come corpus by corpus"
                     sizes += [0] * (block[0].corpus + 1 - len(sizes))  # a corpus may have no pairs
                     sizes[block[0].corpus] += len(block)
+            counts.src_unknown, counts.tgt_unknown = src.num_unknown, tgt.num_unknown
+            counts.unknown_characters = dict((src.unknown + tgt.unknown).most_common(MAX_NAMED))
             info = StoreInfo(
                 num_pairs=sum(sizes),
                 corpora=tuple(sizes) if len(sizes) > 1 else (),

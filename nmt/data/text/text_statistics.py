@@ -60,10 +60,10 @@ def count_numbers(src: str, tgt: str) -> dict[str, int]:
     has_numbers = not all(map(is_digit, sides[0] + sides[1]))
     has_digits = any(map(is_digit, sides[0]))
     return {
-        "with_numbers": has_numbers,
-        "numbers_kept": has_numbers and all(map(is_digit, differing)),
-        "with_digits": has_digits,
-        "digits_kept": has_digits and not any(map(is_digit, differing)),
+        "with_numbers": int(has_numbers),
+        "numbers_kept": int(has_numbers and all(map(is_digit, differing))),
+        "with_digits": int(has_digits),
+        "digits_kept": int(has_digits and not any(map(is_digit, differing))),
     }
 
 

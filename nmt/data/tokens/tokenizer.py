@@ -235,6 +235,13 @@ class Tokenizer:
         is_known = {UNK_ID, *self._byte_values}.isdisjoint(self.encode(character))
         return not is_known and self.normalize_batch([character])[0].endswith(character)
 
+    def unknown_in(self, text: str, ids: Sequence[int]) -> list[str]:
+        """Return the parts of `text` that are unknown tokens in `ids`, its encoding; of words, nothing."""
+        if UNK_ID not in ids or self.type == "word":
+            return []
+        pieces = self._processor.encode(without_surrogates(text), out_type=str)
+        return [piece.removeprefix("▁") for piece, i in zip(pieces, ids, strict=True) if i == UNK_ID]
+
     def with_characters(self, characters: Sequence[str]) -> Tokenizer:
         """Return a tokenizer that also has `characters` that it lacks, as the last tokens; other text keeps its ids."""
         return Tokenizer(with_characters(self.model_bytes, characters)) if characters else self

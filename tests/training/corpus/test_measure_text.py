@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from nmt.artifacts.rundir import RunDir
+from nmt.config.corpora import ParallelFiles
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.training.corpus import measure_text
 from nmt.training.corpus.corpus import Corpus
@@ -56,6 +57,17 @@ def test_a_run_counts_the_pairs_that_it_trains_on(run):
     assert (found.with_numbers, found.numbers_kept) == (3 * 20, 2 * 20)
     assert found.max_sentences == 2
     assert 0.5 < found.chars_per_token <= 1.0  # the tokens are characters
+
+
+def test_a_corpus_with_one_number_has_statistics_that_can_be_read(run, tmp_path):
+    pairs = [("one house", "ein Haus"), ("12 houses", "12 Häuser"), ("a dog", "ein Hund")]
+    path = tmp_path / "train.tsv"
+    path.write_text("".join(f"{src}\t{tgt}\n" for src, tgt in pairs), encoding="utf-8")
+    data = run.config().data.model_copy(update={"train": ParallelFiles(tsv=str(path))})
+    counted = count_texts(
+        Corpus(run.config().model_copy(update={"data": data})), 3, TokenizerPair.load(run.tokenizer).src
+    )
+    assert type(counted).model_validate_json(counted.model_dump_json()).with_numbers == 1
 
 
 def test_a_large_corpus_is_counted_at_even_distances(run, monkeypatch):

@@ -214,6 +214,35 @@ def test_a_sentencepiece_model_of_another_program_is_used_with_the_symbols_that_
     assert expected in messages
 
 
+@pytest.mark.parametrize(("letters", "warns"), [("ꞌŋ", False), ("ꞌŋɓɗ" * 4, True)])
+def test_unknown_tokens_are_counted_and_their_characters_named(letters, warns, digits, tmp_path, messages):
+    prefix = tmp_path / "spm"
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=(str(number) for number in range(1000, 3000)),
+        model_prefix=str(prefix),
+        vocab_size=40,
+        hard_vocab_limit=False,
+        minloglevel=2,
+    )
+    rows = [
+        f"{number} {number + 1}\t{number} {letters[number % len(letters)] if number < (1200 if warns else 1040) else 1}\n"
+        for number in range(1000, 3000, 2 if warns else 8)
+    ]
+    (tmp_path / "train.tsv").write_text("".join(rows), encoding="utf-8")
+    data = {"train": {"tsv": str(tmp_path / "train.tsv")}}
+    config = tiny_config(digits, tokenizer={"path": f"{prefix}.model"}, data=data)
+    prepare(config, RunDir(tmp_path / "run"), tmp_path / "store")
+    report = report_of(tmp_path / "run")
+    num_unknown = 100 if warns else 5
+    assert (report.counts.src_unknown, report.counts.tgt_unknown) == (0, num_unknown)
+    assert sum(report.counts.unknown_characters.values()) == num_unknown
+    assert set(report.counts.unknown_characters) <= set(letters)
+    (line,) = [line for line in messages if line.startswith("  ") and "unknown token" in line]
+    assert f"{num_unknown} unknown tokens (" in line
+    assert "ꞌ (" in line
+    assert any("unknown tokens" in line for line in messages if line.startswith("warning: ")) == warns
+
+
 def test_a_named_tokenizer_is_checked_before_the_corpus_is_read(digits, tmp_path):
     (tmp_path / "tokenizer.json").write_text("{}")
     data = {"train": {"tsv": str(tmp_path / "none.tsv")}}
