@@ -26,6 +26,7 @@ from nmt.evaluation.scorings import num_scorings
 _HEADING = "## Test scores"
 _MAX_CARD_BYTES = 1_000_000
 _LICENSE = re.compile(r"^license:[ \t]*[\"']?([A-Za-z0-9][A-Za-z0-9._-]{0,60})[\"']?[ \t]*$", re.MULTILINE)
+_ABSOLUTE = re.compile(r"(?<![\w:/.\\~])(?:~?/|[A-Za-z]:[/\\])(?:[^\s/\\`'\"<>|()]+[/\\])+([^\s/\\`'\"<>|()]+)")
 _MODEL_OPTION = re.compile(r"(nmt [a-z]+ --model) [^\s`]+")
 
 
@@ -181,14 +182,16 @@ def share_card(run: RunDir, config: Config, name: str, model: str) -> str:
     """Return README.md for the model `name` shared from `run`; `model` is the value that users pass to --model.
 
     Languages and scores are added to the front matter of the run's card, as Hugging Face reads them. Its text stays,
-    without the folders of the corpus.
+    with the names of files alone: their folders tell about the machine and its owner.
     """
     own, text = _split(_read(run.card) or f"# {name}\n")
     evaluation = run.evaluation(run.usable_checkpoint().stem)
     front = {**_metadata(config, name, evaluation), **own}
     corpora = (config.data.corpora(split) for split in ("train", "valid", "test"))
-    for path in sorted((str(path) for corpus in corpora for path in paths_of(corpus)), key=len, reverse=True):
-        text = text.replace(path, path.replace("\\", "/").rpartition("/")[2])
+    paths = [*(str(path) for corpus in corpora for path in paths_of(corpus)), config.training.init_from or ""]
+    for path in sorted(paths, key=len, reverse=True):
+        text = text.replace(path, re.split(r"[/\\]", path.rstrip("/\\"))[-1]) if path else text
+    text = _ABSOLUTE.sub(lambda path: path[1], text)  # those of an adaptation, or that a user has written
     text = text.replace(", `data/valid.src` and `data/valid.tgt`", "")
     text = _MODEL_OPTION.sub(lambda found: f"{found[1]} {model}", text)
     if evaluation is not None and _HEADING not in text:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.metadata
 import logging
 import random
-import shutil
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -29,6 +28,7 @@ from nmt.data.text.tags import language_prefix
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.decoding.engines.torch_engine import TorchEngine
 from nmt.evaluation import score_sets
+from nmt.evaluation.model_card import share_card
 from nmt.translation import LanguagePair, Translator
 
 log = logging.getLogger(__name__)
@@ -53,7 +53,8 @@ def export_ctranslate2(run: RunDir, out: Path, *, quantization: Quantization = "
         write_ctranslate2(model, tokenizers, folder, quantization)
         tokenizers.save(folder / "tokenizer")
         if run.card.is_file():
-            shutil.copyfile(run.card, folder / "README.md")
+            name = run.path.resolve().name
+            write_text(folder / "README.md", share_card(run, config, name, name))
         engines = TorchEngine([model], tokenizers), CTranslate2Engine(folder, model, tokenizers)
         info = {
             "format": 1,

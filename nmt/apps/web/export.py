@@ -30,7 +30,7 @@ from nmt.data.tokens.sentencepiece_model import UNUSED, protobuf_fields, read_pi
 from nmt.data.tokens.tokenizer import Tokenizer, TokenizerPair
 from nmt.decoding.engines.native_engine import arrays_in_order, config_numbers, read_arrays, unsupported
 from nmt.decoding.engines.selection import prefers_fp32
-from nmt.evaluation.model_card import license_of
+from nmt.evaluation.model_card import license_of, share_card
 from nmt.model.shapes import parameter_shapes
 from nmt.translation import LanguagePair
 from nmt.translation.texts import TextSegmenter
@@ -114,9 +114,9 @@ def _facts(run: RunDir, config: Config, segmenter: TextSegmenter) -> dict[str, A
     options, pair = config.decoding, segmenter.languages
     penalty, longest = options.length_penalty, config.model.max_tgt_len
     return {
-        "name": run.path.resolve().name,
+        "name": (name := run.path.resolve().name),
         "license": license_of(run.card),
-        "card": run.card.read_text("utf-8") if run.card.is_file() else "",
+        "card": share_card(run, config, name, name) if run.card.is_file() else "",
         "directions": [{"src": _language(src), "tgt": _language(tgt), "tag": pair.direct("x", tgt, src).tag}
             for src, tgt in dict.fromkeys(config.data.directions)],
         "flags": FLAGS,

@@ -12,8 +12,11 @@ import pytest
 import yaml
 
 from nmt import Translator
+from nmt.apps.interop.argos import export_argos
 from nmt.apps.interop.describe import describe_model
+from nmt.apps.interop.export import export_ctranslate2
 from nmt.apps.interop.sharing import pack, without_folders, write_shareable
+from nmt.apps.web.export import export_web
 from nmt.artifacts.find_model import find_run
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import RunError
@@ -204,3 +207,51 @@ def test_a_packed_model_has_no_test_set_and_no_training_data(run, tmp_path):
         packed.read_sets("test", packed.config().data.directions[0])
     with pytest.raises(RunError, match="imported or packed, so it has no training data"):
         make_shortlist(packed, 50, 100)
+
+
+def leave_as_pack(run: RunDir, out: Path) -> None:
+    pack(run, out)
+
+
+def leave_for_ctranslate2(run: RunDir, out: Path) -> None:
+    pytest.importorskip("ctranslate2", reason="needs the extra ctranslate2")
+    export_ctranslate2(run, out)
+
+
+def leave_for_argos(run: RunDir, out: Path) -> None:
+    pytest.importorskip("ctranslate2", reason="needs the extra ctranslate2")
+    export_argos(run, out, "none")
+
+
+def leave_for_the_web(run: RunDir, out: Path) -> None:
+    pytest.importorskip("ziglang", reason="needs the extra web, a compiler")
+    export_web(run, out)
+
+
+LEAVING = {
+    "a.zip": leave_as_pack, "ct2": leave_for_ctranslate2, "a.argosmodel": leave_for_argos, "page": leave_for_the_web,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LEAVING)
+def test_no_folder_of_the_owner_leaves_with_a_model(run, tmp_path, name):
+    config, owner = run.config(), "secret-customer"
+    corpus = config.data.train.model_copy(update={"tsv": f"/srv/{owner}/train.tsv"})
+    data = config.data.model_copy(update={"train": corpus, "src_lang": "de", "tgt_lang": "en"})
+    training = config.training.model_copy(update={"init_from": f"../{owner}/base"})
+    run.write_config(config.model_copy(update={"data": data, "training": training}))
+    run.card.write_text(
+        f"# Digits\n\nTrained on /srv/{owner}/train.tsv; continued from ../{owner}/base; adapted on ~/{owner}/new.tmx, "
+        f"C:\\Users\\{owner}\\b.tsv and (/mnt/{owner}/c.tsv). See https://example.org/secret/page and his/her text.\n"
+    )
+    LEAVING[name](run, tmp_path / name)
+    left = [path for path in (tmp_path / name).rglob("*") if path.is_file()] or [tmp_path / name]
+    contents = [path.read_bytes() for path in left]
+    for path in left:
+        if zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as archive:
+                contents += map(archive.read, archive.namelist())
+    assert not [content for content in contents if owner.encode() in content]
+    card = min((content for content in contents if b"Trained on" in content), key=len).decode()
+    assert "Trained on train.tsv; continued from base; adapted on new.tmx, b.tsv and (c.tsv)." in card
+    assert "See https://example.org/secret/page and his/her text." in card
