@@ -1,15 +1,9 @@
-"""Translate blocks of documents and HTML pages with the models of a server.
-
-Long work, such as parsing, gets threads: few at a time, and none keeps the server from stopping.
-"""
+"""Translate blocks of documents and HTML pages with the models of a server."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import Future
-from contextlib import suppress
-from threading import Thread
 from typing import TypeVar, TypeVarTuple
 
 from nmt.apps.documents.blocks import Block, Template
@@ -18,6 +12,7 @@ from nmt.apps.documents.tag_projection import join_details
 from nmt.apps.documents.translation import Answer, Ask, TranslatedBlock, rounds, with_losses
 from nmt.apps.server.requests import RequestError
 from nmt.apps.server.service import Routed, Service, TextTranslation
+from nmt.apps.server.threads import Threads
 from nmt.base.errors import DataError
 from nmt.base.rounds import together
 from nmt.translation.request import Request
@@ -27,41 +22,6 @@ _QUICK_CHARACTERS = 1000
 
 Result = TypeVar("Result")
 Arguments = TypeVarTuple("Arguments")
-
-
-class Threads:
-    """Runs functions in at most `size` threads. Use it only from the event loop.
-
-    Unlike the threads of an executor, these do not keep the process from ending.
-    """
-
-    def __init__(self, size: int):
-        self._free = asyncio.Semaphore(size)
-
-    async def run(self, work: Callable[[*Arguments], Result], *arguments: *Arguments) -> Result:
-        """Return `work(*arguments)`. If this is cancelled, the work goes on, and keeps its thread until it ends.
-
-        RuntimeError if the system starts no more threads.
-        """
-        await self._free.acquire()
-        loop = asyncio.get_running_loop()
-        future: Future[Result] = Future()
-        future.set_running_or_notify_cancel()
-
-        def work_and_release() -> None:
-            try:
-                future.set_result(work(*arguments))
-            except BaseException as error:
-                future.set_exception(error)
-            with suppress(RuntimeError):  # the event loop is closed
-                loop.call_soon_threadsafe(self._free.release)
-
-        try:
-            Thread(target=work_and_release, name="nmt-documents", daemon=True).start()
-        except BaseException:
-            self._free.release()  # `work_and_release` will not do it
-            raise
-        return await asyncio.wrap_future(future)
 
 
 async def translate_pages(

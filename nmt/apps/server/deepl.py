@@ -25,12 +25,13 @@ from starlette.routing import Route
 
 from nmt.apps.documents.markup import HtmlText, XmlText
 from nmt.apps.server.access import Access
-from nmt.apps.server.blocks import Threads, translate_pages
+from nmt.apps.server.blocks import translate_pages
 from nmt.apps.server.bodies import DeepLBody, DeepLFile, DeepLGlossary, DeepLKey, DeepLOptions, FileBody
 from nmt.apps.server.files import Downloads, Files, read_form
 from nmt.apps.server.requests import RequestError, as_json, read_body, read_fields, unless_gone
 from nmt.apps.server.service import Routed, Service, with_signs
 from nmt.apps.server.settings import MAX_TERMS
+from nmt.apps.server.threads import Threads
 from nmt.base.errors import DataError
 from nmt.base.languages import base_code, english_name
 from nmt.data.text.glossary import Glossary

@@ -18,11 +18,12 @@ from starlette.routing import Route
 from nmt.apps.documents.formats import Document, available_suffixes, read_document
 from nmt.apps.documents.translation import TranslatedBlock
 from nmt.apps.server.access import Access
-from nmt.apps.server.blocks import Threads, translate_blocks
+from nmt.apps.server.blocks import translate_blocks
 from nmt.apps.server.bodies import FileBody
 from nmt.apps.server.requests import Body, RequestError, as_json, form_fields, read_body, unless_gone, validate
 from nmt.apps.server.service import Service, with_signs
 from nmt.apps.server.settings import MAX_TERMS
+from nmt.apps.server.threads import Threads
 from nmt.base.errors import DataError, NmtError
 from nmt.data.text.glossary import Glossary, parse_glossary
 from nmt.translation.translation import merge

@@ -12,10 +12,11 @@ from starlette.routing import Route
 
 from nmt.apps.documents.formats import available_suffixes
 from nmt.apps.server.access import Access
-from nmt.apps.server.blocks import Threads, translate_pages
+from nmt.apps.server.blocks import translate_pages
 from nmt.apps.server.bodies import DetectBody, Detection, Language, SuggestBody, TranslateBody, Translated
 from nmt.apps.server.requests import RequestError, as_json, dump, read_fields, stream, unless_gone
 from nmt.apps.server.service import Routed, Service, TextTranslation, TranslatedSegment, with_signs
+from nmt.apps.server.threads import Threads
 from nmt.base.errors import DataError
 from nmt.base.languages import Direction, english_name
 from nmt.data.text.glossary import Glossary

@@ -21,6 +21,7 @@ from nmt.apps.server.metrics import Metrics
 from nmt.apps.server.models import Models, ServedModel
 from nmt.apps.server.requests import RequestError
 from nmt.apps.server.settings import Settings
+from nmt.apps.server.threads import Threads
 from nmt.base.errors import how_to_install, in_words
 from nmt.base.languages import Direction, base_code, chinese_form, english_name, script_of
 from nmt.base.rounds import await_together
@@ -37,6 +38,9 @@ from nmt.translation.translation import Flags, Match, merge, union
 log = logging.getLogger(__name__)
 
 _QUICK_CHARACTERS = 2000  # up to this total length, the event loop looks up and segments texts; longer ones, a thread
+
+MAX_WAITING_CHARACTERS = 1_000_000  # of long texts that wait to be segmented; beyond it, requests get 429
+_RETRY_SECONDS = 5.0
 
 _MIN_CONFIDENCE = 1.0  # of 100, below which a text is in none of the languages of the server
 
@@ -131,6 +135,7 @@ class Service:
         path = settings.corrections
         self._corrections = None if path is None else Corrections(path)
         self._memories = self._read_memories(keys)
+        self._thread, self._waiting_characters = Threads(1), 0  # one, so that the event loop gets half of Python's time
         self._find_path = lru_cache(_MAX_DIRECTIONS)(self._path)
 
     def _read_memories(self, keys: Mapping[bytes, str]) -> dict[bytes, dict[Direction, TranslationMemory]]:
@@ -216,7 +221,9 @@ class Service:
         targets = self.targets if model is None else [direction.tgt for direction in model.directions]
         if _closest(target, targets) is None:
             raise RequestError(400, _unsupported(target, "into", targets))
-        detected = await asyncio.to_thread(lambda: [self.detector.detect(text)[0] for text in texts])
+        detected = await self._run(
+            [Routed(text, ()) for text in texts], lambda: [self.detector.detect(text)[0] for text in texts]
+        )
         routed = []
         for text, found in zip(texts, detected, strict=True):
             stays = Routed(text, ())
@@ -259,7 +266,9 @@ class Service:
         together.
         """
         looked_up = [text for text in texts if text.memory is not None]
-        found = await await_together(await _run(looked_up, lambda: [text.rounds() for text in texts]), self._between)
+        found = await await_together(
+            await self._run(looked_up, lambda: [text.rounds() for text in texts]), self._between
+        )
         asks: dict[int, Ask[Step]] = {}
         for number, each in enumerate(found):
             if isinstance(each, Ask):
@@ -291,7 +300,7 @@ class Service:
         """Yield the translations of the segments of `asks`, each of one of `texts`; of `_WHOLE`, undivided."""
         for served in dict.fromkeys(ask.model[1] for ask in asks.values()):
             numbers = [number for number, ask in asks.items() if ask.model[1] is served]
-            segmented = await _segment_all(served.translator, [(asks[n], texts[n]) for n in numbers])
+            segmented = await self._segment_all(served.translator, [(asks[n], texts[n]) for n in numbers])
             queued = [
                 QueuedSegment(
                     segment,
@@ -322,6 +331,46 @@ class Service:
                         before, match = "", None
             finally:
                 served.batcher.cancel(job)
+
+    async def _segment_all(
+        self, translator: Translator, asks: Sequence[tuple[Ask[Step], Routed]]
+    ) -> list[tuple[str, list[Part]]]:
+        """Return the white space before each text, and its parts. What is asked for `_WHOLE` is one segment."""
+
+        def segment_all() -> list[tuple[str, list[Part]]]:
+            segmented: list[SegmentedText] = []
+            for ((src, tgt), glossary), same in groupby(asks, key=lambda each: (each[0].model[0], each[0].glossary)):
+                request = Request(translator.options, to=tgt, from_=src, glossary=glossary)
+                segmented += translator.segment([text.symbol + ask.text for ask, text in same], request)
+            for (ask, _), each in zip(asks, segmented, strict=True):
+                if ask.draft:
+                    translator.segmenter.add_draft(each, ask.draft, translator.options)
+            # The translation of a text with a single segment includes the white space around it.
+            return [
+                ("", [(each, "")])
+                if len(each.segments) == 1 or (text is _WHOLE and each.segments)
+                else (each.lead, _look_up(each, text.memory if ask.through is None else None))
+                for (ask, text), each in zip(asks, segmented, strict=True)
+            ]
+
+        return await self._run([ask for ask, _ in asks], segment_all)
+
+    async def _run(self, texts: Sequence[Ask[Step] | Routed], work: Callable[[], Result]) -> Result:
+        """Return `work()`, which is on `texts`: in the event loop if they are short, else in a thread, in turn.
+
+        RequestError (429) if too much waits for that thread.
+        """
+        size = sum(len(text.text) + len(text.draft) for text in texts)
+        if size <= _QUICK_CHARACTERS:
+            return work()
+        if self._waiting_characters and self._waiting_characters + size > MAX_WAITING_CHARACTERS:
+            self.metrics.refused.labels("queue").inc()
+            raise RequestError(429, "the server is busy: its queue is full", retry_after=_RETRY_SECONDS)
+        self._waiting_characters += size
+        try:
+            return await self._thread.run(work)
+        finally:
+            self._waiting_characters -= size
 
     async def translate(
         self, texts: Sequence[Routed], num_alternatives: int = 0, *, details: bool = False
@@ -354,30 +403,6 @@ Part = tuple[SegmentedText | Match, str]
 """A segment, or what the memory has for it, and the white space after it."""
 
 
-async def _segment_all(
-    translator: Translator, asks: Sequence[tuple[Ask[Step], Routed]]
-) -> list[tuple[str, list[Part]]]:
-    """Return the white space before each text, and its parts. What is asked for `_WHOLE` is one segment."""
-
-    def segment_all() -> list[tuple[str, list[Part]]]:
-        segmented: list[SegmentedText] = []
-        for ((src, tgt), glossary), same in groupby(asks, key=lambda each: (each[0].model[0], each[0].glossary)):
-            request = Request(translator.options, to=tgt, from_=src, glossary=glossary)
-            segmented += translator.segment([text.symbol + ask.text for ask, text in same], request)
-        for (ask, _), each in zip(asks, segmented, strict=True):
-            if ask.draft:
-                translator.segmenter.add_draft(each, ask.draft, translator.options)
-        # The translation of a text with a single segment includes the white space around it.
-        return [
-            ("", [(each, "")])
-            if len(each.segments) == 1 or (text is _WHOLE and each.segments)
-            else (each.lead, _look_up(each, text.memory if ask.through is None else None))
-            for (ask, text), each in zip(asks, segmented, strict=True)
-        ]
-
-    return await _run([ask for ask, _ in asks], segment_all)
-
-
 def _look_up(text: SegmentedText, memory: TranslationMemory | None) -> list[Part]:
     """Return the segments of `text`, with what `memory` has for whole lines, or else for single segments, instead."""
     separate = text.separate()
@@ -394,12 +419,6 @@ def _look_up(text: SegmentedText, memory: TranslationMemory | None) -> list[Part
             continue
         parts += [(memory.find_same(segment.text) or segment, space) for segment, space in separate[first : last + 1]]
     return parts
-
-
-async def _run(texts: Sequence[Ask[Step] | Routed], work: Callable[[], Result]) -> Result:
-    """Return `work()`, which is on `texts`: in the event loop if they are short, else in a thread."""
-    is_quick = sum(len(text.text) + len(text.draft) for text in texts) <= _QUICK_CHARACTERS
-    return work() if is_quick else await asyncio.to_thread(work)
 
 
 def _white_space_around(text: str) -> tuple[str, str]:

@@ -11,7 +11,7 @@ import pytest
 
 from nmt.apps.documents.blocks import Block
 from nmt.apps.server import blocks
-from nmt.apps.server.blocks import Threads
+from nmt.apps.server.threads import Threads
 from nmt.apps.server.metrics import Metrics
 from nmt.apps.server.requests import RequestError
 from nmt.apps.server.service import Service
@@ -125,7 +125,7 @@ def test_a_thread_that_does_not_start_keeps_no_place(monkeypatch):
 
 STUCK = """
 import asyncio, time
-from nmt.apps.server.blocks import Threads
+from nmt.apps.server.threads import Threads
 
 async def main():
     try:

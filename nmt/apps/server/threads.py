@@ -1,0 +1,48 @@
+"""Threads for long work, such as parsing: few at a time, and none keeps the server from stopping."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from threading import Thread
+from typing import TypeVar, TypeVarTuple
+
+Result = TypeVar("Result")
+Arguments = TypeVarTuple("Arguments")
+
+
+class Threads:
+    """Runs functions in at most `size` threads. Use it only from the event loop.
+
+    Unlike the threads of an executor, these do not keep the process from ending.
+    """
+
+    def __init__(self, size: int):
+        self._free = asyncio.Semaphore(size)
+
+    async def run(self, work: Callable[[*Arguments], Result], *arguments: *Arguments) -> Result:
+        """Return `work(*arguments)`. If this is cancelled, the work goes on, and keeps its thread until it ends.
+
+        RuntimeError if the system starts no more threads.
+        """
+        await self._free.acquire()
+        loop = asyncio.get_running_loop()
+        future: Future[Result] = Future()
+        future.set_running_or_notify_cancel()
+
+        def work_and_release() -> None:
+            try:
+                future.set_result(work(*arguments))
+            except BaseException as error:
+                future.set_exception(error)
+            with suppress(RuntimeError):  # the event loop is closed
+                loop.call_soon_threadsafe(self._free.release)
+
+        try:
+            Thread(target=work_and_release, name="nmt-documents", daemon=True).start()
+        except BaseException:
+            self._free.release()  # `work_and_release` will not do it
+            raise
+        return await asyncio.wrap_future(future)
