@@ -58,6 +58,13 @@ def _origin(value: str) -> str:
 CorrectionsFile = Annotated[
     Path | None, typer.Option("--corrections", help="TMX file that collects corrections. Default: do not accept them.")
 ]
+AccessLogFile = Annotated[
+    Path | None,
+    typer.Option("--access-log", help="File that gets one line of JSON per request, without texts. Default: none."),
+]
+Check = Annotated[
+    bool, typer.Option("--check", help="Load models, keys and memories, say if they can be served, stop.")
+]
 MemoryFile = Annotated[
     str, typer.Option("--tm", metavar="FILE", help="Translation memory (TMX), from which known texts are answered.")
 ]
@@ -82,18 +89,19 @@ def serve(
     allow_origin: AllowOrigin = "",
     corrections: CorrectionsFile = None,
     tm: MemoryFile = "",
+    access_log: AccessLogFile = None,
+    check: Check = False,
     device: Device = "auto",
     precision: Precision = "auto",
 ) -> None:
     """Serve models over HTTP, with a web page.
 
     Implements the APIs of LibreTranslate, DeepL and OpenAI. Needs the extra `serve`. On SIGTERM or Ctrl-C, the server
-    finishes running requests, then stops.
+    finishes running requests, then stops. On SIGHUP, it loads models, keys and memories anew, if they can be used.
     """
     for package in _NEEDED:
         require("serve", package, "nmt serve")
     request_exact_mkl()
-    from nmt.apps.server.access import read_keys
     from nmt.apps.server.run import serve as run
 
     settings = Settings(
@@ -106,8 +114,9 @@ def serve(
         timeout=timeout,
         allow_origin=allow_origin,
         corrections=corrections,
+        access_log=access_log,
         tm=tm,
         device=device,
         precision=precision,
     )
-    run([*models] if models else [None], settings, read_keys(api_keys) if api_keys is not None else {})
+    run([*models] if models else [None], settings, api_keys, only_check=check)

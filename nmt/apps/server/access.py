@@ -3,32 +3,46 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import re
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from starlette.requests import Request
 
 from nmt.apps.server.metrics import Metrics
 from nmt.apps.server.requests import RequestError
 from nmt.base.errors import NmtError
-from nmt.base.files import read_at_most
+from nmt.base.files import read_at_most, to_json, write_all
+
+log = logging.getLogger(__name__)
 
 _MAX_CLIENTS = 100_000  # whose requests are counted; the least recent ones are dropped
 _MAX_BYTES = 10_000_000
 _MIN_KEY = 8
 _SECONDS = 60.0
+KEY_NAME = "nmt_key"  # of a request, in its scope
 _SCHEMES = ("bearer", "deepl-auth-key")
 _COMMENT = re.compile(r"(?:^|\s)#.*")
 _MAKE_ONE = "make one: openssl rand -hex 16"
 
 
-def read_keys(path: Path) -> dict[bytes, str]:
-    """Return the translation memories of the keys in a file, by the hashes of the keys; empty: the key has none.
+class Key(NamedTuple):
+    """What is known of an API key: the file of its translation memory, if it has one, and its name in logs."""
 
-    There is one key per line, and after a tab its memory; # at the start of a line or after a space is a comment.
+    memory: str
+    name: str
+
+
+def read_keys(path: Path) -> dict[bytes, Key]:
+    """Return the keys in a file, by their hashes.
+
+    There is one key per line, and after a tab its memory; # at the start of a line or after a space is a comment, which
+    names the key in logs.
     NmtError if the file cannot be read, has no key, or has a key of fewer than 8 characters.
     """
     try:
@@ -39,11 +53,13 @@ def read_keys(path: Path) -> dict[bytes, str]:
         raise NmtError(f"not a list of keys ({error})", path=path) from None
     keys = {}
     for number, line in enumerate(lines, 1):
+        comment = _COMMENT.search(line)
         key, _, memory = (part.strip() for part in _COMMENT.sub("", line).partition("\t"))
         if key and len(key) < _MIN_KEY:
             raise NmtError("a key needs at least 8 characters", path=path, line=number, hint=_MAKE_ONE)
         if key:
-            keys[_hashed(key)] = memory
+            name = comment[0].strip(" \t#") if comment else ""
+            keys[_hashed(key)] = Key(memory, name or _hashed(key).hex()[:8])
     if not keys:
         raise NmtError("contains no key", path=path, hint=f"write one key per line; {_MAKE_ONE}")
     return keys
@@ -57,7 +73,7 @@ class Access:
     """Checks keys and limits the requests of each client, with a token bucket of one minute's requests."""
 
     def __init__(
-        self, keys: Collection[bytes], rate_limit: int, metrics: Metrics, clock: Callable[[], float] = time.monotonic
+        self, keys: Mapping[bytes, Key], rate_limit: int, metrics: Metrics, clock: Callable[[], float] = time.monotonic
     ):
         self.keys = keys
         self._rate_limit = rate_limit
@@ -78,6 +94,8 @@ class Access:
         if self.keys and hashed not in self.keys:  # comparing hashes leaks nothing about the keys through timing
             self._metrics.refused.labels("key").inc()
             raise RequestError(403, "unknown API key" if key else "this server needs an API key")
+        if self.keys:
+            request.scope[KEY_NAME] = self.keys[hashed].name
         if self._rate_limit:
             address = request.client.host if request.client else ""
             self._count(hashed if self.keys else address)
@@ -95,3 +113,27 @@ class Access:
             self._metrics.refused.labels("rate").inc()
             message = f"more than {self._rate_limit} requests per minute"
             raise RequestError(429, message, retry_after=(1 - left) * _SECONDS / self._rate_limit)
+
+
+class AccessLog:
+    """A file with one line of JSON per request: no texts, no keys, no addresses. It may be renamed at any time."""
+
+    def __init__(self, path: Path):
+        """Write into `path`, after what is there. NmtError if that fails."""
+        self._path = path
+        try:
+            self._append(b"")
+        except OSError as error:
+            raise NmtError(f"cannot be written ({error.strerror or error})", path=path) from None
+
+    def write(self, **facts: str | float) -> None:
+        """Write a line; a full disk loses it, and stops nothing."""
+        line = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), **facts}
+        try:
+            self._append(f"{to_json(line)}\n".encode())
+        except OSError as error:
+            log.warning("%s: cannot be written (%s)", self._path, error.strerror or error)
+
+    def _append(self, content: bytes) -> None:
+        with self._path.open("ab", buffering=0) as file:
+            write_all(file, content)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import time
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import cache
 from importlib.resources import files
@@ -19,7 +20,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from nmt.apps.server.access import Access
+from nmt.apps.server.access import KEY_NAME, Access, AccessLog, Key
 from nmt.apps.server.bodies import specification
 from nmt.apps.server.deepl import DeepL
 from nmt.apps.server.files import Files
@@ -28,8 +29,9 @@ from nmt.apps.server.metrics import CONTENT_TYPE, Metrics
 from nmt.apps.server.models import Models
 from nmt.apps.server.openai import OpenAI, error_body
 from nmt.apps.server.requests import CLIENT_GONE, RequestError, as_json
-from nmt.apps.server.service import Service
+from nmt.apps.server.service import Memories, Service
 from nmt.apps.server.settings import Settings
+from nmt.base.errors import NmtError
 
 log = logging.getLogger(__name__)
 
@@ -48,15 +50,21 @@ _PAGE_HEADERS = {
 }
 
 
-def make_app(models: Models, settings: Settings, keys: Mapping[bytes, str], metrics: Metrics) -> Starlette:
-    """Return the application that serves `models`; if there are `keys` (as of `read_keys`), requests need one."""
+Load = Callable[[], tuple[Models, Mapping[bytes, Key]]]
+
+
+def make_app(models: Models, settings: Settings, keys: Mapping[bytes, Key], metrics: Metrics) -> Starlette:
+    """Return the application that serves `models`; if there are `keys` (as of `read_keys`), requests need one.
+
+    `state.reload`, a coroutine, takes a function that loads other models and keys.
+    """
+    access_log = None if settings.access_log is None else AccessLog(settings.access_log)
     access = Access(keys, settings.rate_limit, metrics)
     service = Service(models, settings, metrics, keys)
     openai = OpenAI(service, access)
-    spec = specification(service.sources, service.targets, openai.names)
 
     async def answer_spec(request: Request) -> Response:
-        return as_json(spec)
+        return as_json(specification(service.sources, service.targets, openai.names))
 
     async def answer_metrics(request: Request) -> Response:
         access.check(request)
@@ -66,7 +74,7 @@ def make_app(models: Models, settings: Settings, keys: Mapping[bytes, str], metr
     deepl = DeepL(service, access, documents)
     routes = [*LibreTranslate(service, access).routes, *documents.routes, *openai.routes, *deepl.routes]
     routes += [Route("/spec", answer_spec), Route("/metrics", answer_metrics), *map(_page_route, _PAGE)]
-    middleware = [Middleware(_Watch, metrics=metrics, settings=settings, paths=[route.path for route in routes])]
+    middleware = [Middleware(_Watch, metrics=metrics, timeout=settings.timeout, access_log=access_log)]
     if settings.allow_origin:
         origins, headers = [settings.allow_origin], ["Authorization", "Content-Type"]
         cors = Middleware(
@@ -77,10 +85,29 @@ def make_app(models: Models, settings: Settings, keys: Mapping[bytes, str], metr
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         yield
-        models.close()
+        service.models.close()
+
+    async def reload(load: Load) -> None:
+        """Use what `load` returns, and its translation memories, if all of it can be used."""
+
+        def read() -> tuple[Models, Mapping[bytes, Key], Memories]:
+            new_models, new_keys = load()
+            return new_models, new_keys, service.read_memories(new_models, new_keys)
+
+        try:
+            new_models, access.keys, memories = await asyncio.to_thread(read)
+        except Exception as error:  # even a fault of nmt must not stop a server that works
+            log.error("not reloaded, and all stays as it was: %s", error, exc_info=not isinstance(error, NmtError))
+            return
+        service.use(new_models, memories)
+        log.info("reloaded: %s", ", ".join(served.name for served in new_models.served))
+        gc.unfreeze()
+        asyncio.get_running_loop().call_later(settings.timeout, gc.collect)  # the old models, if no request has them
 
     handlers = dict.fromkeys((HTTPException, ClientDisconnect, Exception), _answer_error)
-    return Starlette(routes=routes, middleware=middleware, exception_handlers=handlers, lifespan=lifespan)
+    app = Starlette(routes=routes, middleware=middleware, exception_handlers=handlers, lifespan=lifespan)
+    app.state.reload = reload
+    return app
 
 
 def _page_route(path: str) -> Route:
@@ -110,22 +137,27 @@ async def _answer_error(request: Request, error: Exception) -> Response:
 class _Watch:
     """Counts and times requests, and drops clients that do not read their response."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, settings: Settings, paths: Collection[str]):
-        self._app = app
+    def __init__(self, app: ASGIApp, metrics: Metrics, timeout: float, access_log: AccessLog | None):
+        self._app, self._timeout, self._access_log = app, timeout, access_log
         self._count = cache(lambda path, status: metrics.requests.labels(path, str(status)))
         self._time = cache(metrics.seconds.labels)
-        self._timeout = settings.timeout
-        self._paths = frozenset(paths)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         started = time.perf_counter()
-        status = CLIENT_GONE
+        status, num_read, num_sent = CLIENT_GONE, 0, 0
+
+        async def receive_and_count() -> Message:
+            nonlocal num_read
+            message = await receive()
+            num_read += len(message.get("body", b""))
+            return message
 
         async def send_in_time(message: Message) -> None:
-            nonlocal status
+            nonlocal status, num_sent
+            num_sent += len(message.get("body", b""))
             if message["type"] == "http.response.start":
                 status = message["status"]
                 message["headers"] = [*message["headers"], (b"x-content-type-options", b"nosniff")]
@@ -135,9 +167,8 @@ class _Watch:
                 return
             await send(message)  # needs no timeout: it fits into a buffer
 
-        path = scope["path"] if scope["path"] in self._paths else "other"
         try:
-            await self._app(scope, receive, send_in_time)
+            await self._app(scope, receive_and_count, send_in_time)
         except TimeoutError:
             log.info("a client did not read its response within %g seconds", self._timeout)
         except asyncio.CancelledError:  # the server's time to stop is over
@@ -145,5 +176,15 @@ class _Watch:
                 refusal = RequestError(503, "the server is stopping", retry_after=1)
                 await (await _answer_error(Request(scope), refusal))(scope, receive, send_in_time)
         finally:
+            seconds = time.perf_counter() - started
+            path = scope["route"].path if "route" in scope else "other"
             self._count(path, status).inc()
-            self._time(path).observe(time.perf_counter() - started)
+            self._time(path).observe(seconds)
+            if self._access_log is not None:
+                facts = {
+                    "key": scope.get(KEY_NAME, ""),
+                    "route": path,
+                    "status": status,
+                    "ms": round(1000 * seconds, 1),
+                }
+                self._access_log.write(**facts, request_bytes=num_read, response_bytes=num_sent)

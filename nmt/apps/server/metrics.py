@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
@@ -18,6 +18,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)  # memory, processor time and open files, on Linux
         counter = partial(Counter, namespace="nmt", registry=self.registry)
         gauge = partial(Gauge, namespace="nmt", registry=self.registry)
         histogram = partial(Histogram, namespace="nmt", registry=self.registry)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
+from functools import lru_cache
 from typing import Any
 from uuid import uuid4
 
@@ -32,8 +33,11 @@ class OpenAI:
     def __init__(self, service: Service, access: Access):
         self._service = service
         self._access = access
-        self._ids = _ids(self._service.models)
         self._created = int(time.time())
+
+    @property
+    def _ids(self) -> dict[str, Routed]:
+        return _ids(self._service.models)
 
     @property
     def names(self) -> list[str]:
@@ -181,6 +185,7 @@ def error_body(status: int, message: str) -> dict[str, object]:
     return {"error": {"message": message, "type": name, "param": None, "code": None}}
 
 
+@lru_cache(1)
 def _ids(models: Models) -> dict[str, Routed]:
     """Return the models by name: the folder, with the direction if it has several; then each direction."""
     ids = {}

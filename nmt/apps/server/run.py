@@ -8,18 +8,21 @@ import logging
 import signal
 import socket
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from nmt.apps.server.access import Key, read_keys
 from nmt.apps.server.app import make_app
 from nmt.apps.server.metrics import Metrics
 from nmt.apps.server.models import Models
 from nmt.apps.server.settings import Settings
-from nmt.base.errors import NmtError
+from nmt.base.errors import NmtError, counted
 
 log = logging.getLogger(__name__)
 
@@ -84,7 +87,30 @@ class Protocol(HttpToolsProtocol):
 
 
 class Server(uvicorn.Server):
-    """Answers all requests that were sent before it stops."""
+    """Answers all requests that were sent before it stops, and on SIGHUP, calls `reload`."""
+
+    def __init__(self, config: uvicorn.Config, reload: Callable[[], Coroutine[Any, Any, None]] | None = None):
+        super().__init__(config)
+        self._reload = reload
+        self._reloading: asyncio.Task[None] | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start as uvicorn does."""
+        await super().startup(sockets)
+        if self._reload is not None and hasattr(signal, "SIGHUP"):
+            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._begin_reload)
+
+    def _begin_reload(self) -> None:
+        """Reload after those before."""
+        before, reload = self._reloading, self._reload
+        assert reload is not None
+
+        async def in_turn() -> None:
+            if before is not None:
+                await before
+            await reload()
+
+        self._reloading = asyncio.create_task(in_turn())
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Accept the connections that wait, read what they sent, and then stop as uvicorn does."""
@@ -100,19 +126,28 @@ class Server(uvicorn.Server):
             await asyncio.sleep(_TURN_SECONDS)
 
 
-def serve(models: list[str | None], settings: Settings, keys: Mapping[bytes, str]) -> None:
+def serve(models: list[str | None], settings: Settings, api_keys: Path | None, *, only_check: bool = False) -> None:
     """Load `models` and serve them until SIGTERM or Ctrl-C, then finish the running requests and return.
 
-    NmtError if a model cannot be used, or the address cannot be bound.
+    `api_keys` is a file as of `read_keys`. On SIGHUP, all is loaded anew. If `only_check`, return before serving.
+    NmtError if a model, a key or a memory cannot be used, or the address cannot be bound.
     """
-    listener = bind(settings)
-    with listener:
-        metrics = Metrics()
-        loaded = Models(models, settings, metrics)
+    metrics = Metrics()
+
+    def load() -> tuple[Models, Mapping[bytes, Key]]:
+        keys = read_keys(api_keys) if api_keys is not None else {}
+        return Models(models, settings, metrics), keys
+
+    with nullcontext() if only_check else bind(settings) as listener:
+        loaded, keys = load()
         app = make_app(loaded, settings, keys, metrics)
         for served in loaded.served:
             log.info("model: %s (%s)", served.name, ", ".join(map(str, served.directions)))
-        server = Server(make_config(app))
+        if listener is None:
+            log.info("all of this can be served, with %s", counted(len(keys), "key"))
+            loaded.close()
+            return
+        server = Server(make_config(app), lambda: app.state.reload(load))
         listen(listener, settings)  # now, so that clients can connect as soon as the next line is logged
         log.info("serving at %s; stop with Ctrl-C", address(listener))
         sys.setswitchinterval(_SWITCH_SECONDS)

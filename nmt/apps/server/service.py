@@ -13,6 +13,7 @@ from itertools import groupby
 from typing import NamedTuple, TypeVar
 
 from nmt.apps.documents.word_links import Details
+from nmt.apps.server.access import Key
 from nmt.apps.server.batcher import QueuedSegment
 from nmt.apps.server.bodies import Detection
 from nmt.apps.server.corrections import Corrections, pairs_in
@@ -50,6 +51,7 @@ Result = TypeVar("Result")
 
 
 Step = tuple[Direction, ServedModel]
+Memories = dict[bytes, dict[Direction, TranslationMemory]]  # by the hashes of the keys of clients
 
 
 class Routed(NamedTuple):
@@ -124,29 +126,33 @@ class TextTranslation(NamedTuple):
 class Service:
     """Translates for all clients of one server."""
 
-    def __init__(self, models: Models, settings: Settings, metrics: Metrics, keys: Mapping[bytes, str]):
+    def __init__(self, models: Models, settings: Settings, metrics: Metrics, keys: Mapping[bytes, Key]):
         """Read the translation memories of the settings and of `keys`. DataError if one cannot be used."""
-        self.models = models
         self.settings = settings
         self.metrics = metrics
+        path = settings.corrections
+        self._corrections = None if path is None else Corrections(path)
+        self.use(models, self.read_memories(models, keys))
+        self._thread, self._waiting_characters = Threads(1), 0  # one, so that the event loop gets half of Python's time
+
+    def use(self, models: Models, memories: Memories) -> None:
+        """Translate with these models and memories from the next request on; running ones keep those that they have."""
+        self.models = models
         self.sources = list(dict.fromkeys(direction.src for direction in models.directions))
         self.targets = list(dict.fromkeys(direction.tgt for direction in models.directions))
         self.detector = Detector([*dict.fromkeys([*self.sources, *self.targets])])
-        path = settings.corrections
-        self._corrections = None if path is None else Corrections(path)
-        self._memories = self._read_memories(keys)
-        self._thread, self._waiting_characters = Threads(1), 0  # one, so that the event loop gets half of Python's time
+        self._memories = memories
         self._find_path = lru_cache(_MAX_DIRECTIONS)(self._path)
 
-    def _read_memories(self, keys: Mapping[bytes, str]) -> dict[bytes, dict[Direction, TranslationMemory]]:
+    def read_memories(self, models: Models, keys: Mapping[bytes, Key]) -> Memories:
         """Return the memories of all clients, by the hashes of their keys; b"": of those that have none of their own.
 
         That of all has the corrections, too, in place of what they correct.
         """
-        directions = [*self.models.directions, *paths(self.models.directions, self.models.directions)]
-        names = {*keys.values()} - {""}
+        directions = [*models.directions, *paths(models.directions, models.directions)]
+        names = {key.memory for key in keys.values()} - {""}
         memories = {name: TranslationMemory.read_all([name], directions) for name in names}
-        found = {client: memories[name] for client, name in keys.items() if name}
+        found = {client: memories[key.memory] for client, key in keys.items() if key.memory}
         tm, corrections = self.settings.tm, self.settings.corrections
         if corrections is not None and not find_spec("rapidfuzz"):
             log.info(f"corrections are only collected, not used at once; to use them: {how_to_install('tm')}")

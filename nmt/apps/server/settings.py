@@ -27,6 +27,7 @@ class Settings:
     timeout: float = 60.0  # seconds to answer a request that is not streamed, and to read or write a body
     allow_origin: str = ""  # the web pages of this origin may use the server; *: all pages
     corrections: Path | None = None  # TMX file that collects corrections; None: they are not accepted
+    access_log: Path | None = None  # file with one line of JSON per request
     tm: str = ""  # TMX file, the translation memory of all clients that have none of their own
     engine: EngineName = "auto"
     device: DeviceName = "auto"

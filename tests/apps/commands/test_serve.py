@@ -117,6 +117,38 @@ def test_what_keeps_the_server_from_starting_is_one_message(two_run, tmp_path, m
     )
 
 
+def test_a_check_says_whether_all_can_be_served_and_sighup_loads_it_anew(two_run, tmp_path):
+    keys, access = tmp_path / "keys", tmp_path / "access.json"
+    keys.write_text("first-key # Ann\n")
+    options = ["--api-keys", keys, "--access-log", access]
+    command = [sys.executable, "-m", "nmt", "serve", "--model", two_run, "--check", *options]
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True, cwd=ROOT)
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (0, "all of this can be served, with 1 key")
+    server = Server("--model", two_run, *options)
+    with httpx.Client(base_url=server.url) as client:
+
+        def status_of(key: str) -> int:
+            body = {"q": "12", "source": "en", "target": "de", "api_key": key}
+            return client.post("/translate", json=body).status_code
+
+        def hang_up(content: str, message: str) -> None:
+            keys.write_text(content)
+            server.process.send_signal(signal.SIGHUP)
+            assert server.process.stderr is not None
+            assert message in server.process.stderr.readline()
+
+        assert (status_of("first-key"), status_of("second-key")) == (200, 403)
+        hang_up("second-key\n", "reloaded: two")
+        assert (status_of("first-key"), status_of("second-key")) == (403, 200)
+        hang_up("short\n", "not reloaded, and all stays as it was: ")
+        assert (status_of("first-key"), status_of("second-key")) == (403, 200)
+    assert server.stop()[0] == 0
+    assert len(access.read_text().splitlines()) == 6
+    keys.write_text("short\n")
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True, cwd=ROOT)
+    assert (done.returncode, "a key needs at least 8 characters" in done.stderr) == (1, True)
+
+
 @pytest.mark.parametrize("origin", ["a\r\nX: y", "https://a.org\r\nX: y", "https://a.org/", "a.org", "https://a b"])
 def test_an_origin_that_no_browser_sends_is_refused(origin):
     done = CliRunner().invoke(app, ["serve", "--model", "none", "--allow-origin", origin])

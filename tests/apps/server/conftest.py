@@ -64,8 +64,8 @@ class Running(Served):
         self.settings = Settings(port=0, device="cpu", precision="fp32", **limits)  # type: ignore[arg-type]
         self.metrics = Metrics()
         self.models = Models([str(path) for path in paths], self.settings, self.metrics)
-        app = make_app(self.models, self.settings, read_keys(keys) if keys else {}, self.metrics)
-        config = make_config(app)
+        self.app = make_app(self.models, self.settings, read_keys(keys) if keys else {}, self.metrics)
+        config = make_config(self.app)
         if grace_seconds is not None:
             config.timeout_graceful_shutdown = grace_seconds  # type: ignore[assignment]  # a test does not wait for 30
         self._server = Server(config)

@@ -44,7 +44,7 @@ def test_keys_may_follow_a_byte_order_mark_and_contain_a_number_sign(tmp_path):
 
 def test_a_key_may_have_a_translation_memory(tmp_path):
     (tmp_path / "keys").write_text("first-key\tmemory of Ann.tmx # Ann\nother-key\n\tnone.tmx\n")
-    assert list(read_keys(tmp_path / "keys").values()) == ["memory of Ann.tmx", ""]
+    assert [key.memory for key in read_keys(tmp_path / "keys").values()] == ["memory of Ann.tmx", ""]
 
 
 def test_requests_are_counted_for_each_client_and_come_back_with_time():

@@ -11,11 +11,11 @@ import pytest
 
 from nmt.apps.documents.blocks import Block
 from nmt.apps.server import blocks
-from nmt.apps.server.threads import Threads
 from nmt.apps.server.metrics import Metrics
 from nmt.apps.server.requests import RequestError
 from nmt.apps.server.service import Service
 from nmt.apps.server.settings import Settings
+from nmt.apps.server.threads import Threads
 
 
 def test_the_tags_of_a_long_page_are_placed_in_a_thread(running, monkeypatch):

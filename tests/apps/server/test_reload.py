@@ -1,0 +1,107 @@
+"""SIGHUP: keys, models and memories are loaded anew, if they can be used, and no request is lost. The access log."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import shutil
+import threading
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from nmt.apps.server.access import read_keys
+from nmt.apps.server.corrections import Corrections
+from nmt.apps.server.models import Models
+from tests.apps.server.test_corrections import add
+
+ASKED = {"q": "12", "source": "en", "target": "de"}
+
+
+def reload(server, models, keys=None):
+    """As on SIGHUP."""
+
+    def load():
+        return Models([str(path) for path in models], server.settings, server.metrics), read_keys(keys) if keys else {}
+
+    asyncio.run_coroutine_threadsafe(server.app.state.reload(load), server.loop).result()
+
+
+def test_keys_and_models_are_loaded_anew_and_requests_that_run_are_answered(
+    two_run, letters_run, start, tmp_path, monkeypatch
+):
+    keys = tmp_path / "keys"
+    keys.write_text("first-key\n")
+    server = start([two_run], keys=keys)
+    old = weakref.ref(server.models)
+    batcher = server.models.served[0].batcher
+    translate, begun, go = batcher.translate, threading.Event(), threading.Event()
+
+    def wait(segments):
+        begun.set()
+        assert go.wait(60)
+        return translate(segments)
+
+    batcher.translate = wait
+    with ThreadPoolExecutor(1) as threads:
+        running = threads.submit(server.translate, **ASKED, api_key="first-key")
+        assert begun.wait(60)
+        keys.write_text("second-key\n")
+        reload(server, [letters_run], keys)
+        assert server.translate(**ASKED, api_key="first-key").json() == {"error": "unknown API key"}
+        assert server.translate(**ASKED, api_key="second-key").json()["error"].startswith("German (de) is not")
+        assert server.translate(q="12", source="de", target="en", api_key="second-key").status_code == 200
+        assert [each["code"] for each in server.client.get("/languages").json()] == ["de", "en"]
+        names = server.client.get("/v1/models", headers={"Authorization": "Bearer second-key"}).json()["data"]
+        assert [each["id"] for each in names] == [letters_run.name, "de-en"]
+        go.set()
+        assert running.result().status_code == 200
+    server.models = batcher = translate = None
+    gc.collect()
+    assert old() is None  # its memory is free
+
+
+@pytest.mark.parametrize("broken", ["keys", "model", "memory"])
+def test_what_cannot_be_used_changes_nothing(two_run, start, tmp_path, broken, caplog):
+    keys, run = tmp_path / "keys", tmp_path / "run"
+    memory = Corrections(tmp_path / "memory.tmx")
+    add(memory, ("en", "de"), ("777", "known"))
+    keys.write_text(f"first-key\t{tmp_path / 'memory.tmx'}\n")
+    shutil.copytree(two_run, run)
+    server = start([run], keys=keys)
+    before = server.translate(q=["12", "777"], source="en", target="de", api_key="first-key").json()
+    if broken == "keys":
+        keys.write_text("short\n")
+    elif broken == "model":
+        (run / "config.yaml").write_text("broken: [")
+    else:
+        (tmp_path / "memory.tmx").write_text("<tmx><body>")
+    with caplog.at_level("ERROR"):
+        reload(server, [run], keys)
+    assert "not reloaded, and all stays as it was" in caplog.text
+    assert server.translate(q=["12", "777"], source="en", target="de", api_key="first-key").json() == before
+
+
+def test_the_access_log_has_sizes_and_names_but_no_texts_and_no_keys(two_run, start, tmp_path):
+    keys, path = tmp_path / "keys", tmp_path / "access.json"
+    keys.write_text("secret-key-1 # Ann\nsecret-key-2\n")
+    server = start([two_run], keys=keys, access_log=path)
+    for key in ("secret-key-1", "secret-key-2", "wrong-key"):
+        server.client.post("/translate", params={**ASKED, "q": "4711", "api_key": key})
+    body = {"q": "4711", "source": "en", "target": "de", "api_key": "secret-key-1"}
+    sent = server.client.post("/translate", json=body)
+    server.client.get("/none/4711?q=4711")
+    server.client.post("/v2/document/4711", json={"document_key": "4711"})
+    path.rename(tmp_path / "old.json")  # as logrotate does
+    server.client.get("/health")
+    first, second, third, fourth, fifth, sixth = map(json.loads, (tmp_path / "old.json").read_text().splitlines())
+    assert (first["key"], first["route"], first["status"]) == ("Ann", "/translate", 200)
+    assert (len(second["key"]), second["status"], third["key"], third["status"]) == (8, 200, "", 403)
+    assert (fourth["request_bytes"], fourth["response_bytes"]) == (len(sent.request.content), len(sent.content))
+    assert (fifth["route"], fifth["status"]) == ("other", 404)
+    assert sixth["route"] == "/v2/document/{id}"
+    assert set(first) == {"time", "key", "route", "status", "request_bytes", "response_bytes", "ms"}
+    assert not [part for part in ("4711", "secret") if part in (tmp_path / "old.json").read_text()]
+    assert json.loads(path.read_text())["route"] == "/health"
