@@ -8,6 +8,8 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import httpx
+
 BODY = json.dumps({"q": "12345", "source": "en", "target": "de"}).encode()
 HEAD = b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(
     BODY
@@ -71,7 +73,7 @@ def test_at_the_end_of_the_grace_period_requests_get_503_in_the_format_of_their_
     chat = {"model": "en-de", "messages": [{"role": "user", "content": "12"}]}
     paths = {"/translate": {"q": "12", "source": "en", "target": "de"}, "/v1/chat/completions": chat}
     with ThreadPoolExecutor(2) as threads:
-        asked = [threads.submit(server.client.post, path, json=body) for path, body in paths.items()]
+        asked = [threads.submit(httpx.post, server.url + path, json=body, timeout=120) for path, body in paths.items()]
         assert begun.wait(60)
         deadline = time.monotonic() + 60
         while server.num_running < 2:
