@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
+from typing import Literal
+
+TableFormat = Literal["text", "markdown", "latex"]
+_LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$"}
 
 
 def aligned(rows: Sequence[Sequence[str]], texts: int) -> Iterator[str]:
@@ -12,3 +17,21 @@ def aligned(rows: Sequence[Sequence[str]], texts: int) -> Iterator[str]:
     for row in rows:
         cells = [f"{cell:{side}{width}}" for cell, side, width in zip(row, sides, widths, strict=True)]
         yield "  ".join(cells).rstrip()
+
+
+def formatted(rows: Sequence[Sequence[str]], texts: int, format: TableFormat) -> Iterator[str]:
+    """Yield rows, the first of them the heads, as a table in a format; `texts` as for `aligned`."""
+    columns = len(rows[0])
+    if format == "text":
+        yield from aligned(rows, texts)
+    elif format == "markdown":
+        head, *body = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+        yield from [head, "|" + "---|" * texts + "---:|" * (columns - texts), *body]
+    else:
+        lines = [" & ".join(map(_as_latex, row)) + r" \\" for row in rows]
+        head = rf"\begin{{tabular}}{{{'l' * texts}{'r' * (columns - texts)}}}"
+        yield from [head, r"\hline", lines[0], r"\hline", *lines[1:], r"\hline", r"\end{tabular}"]
+
+
+def _as_latex(cell: str) -> str:
+    return re.sub(r"[\\~^±&%$#_{}]", lambda found: _LATEX.get(found[0], f"\\{found[0]}"), cell)

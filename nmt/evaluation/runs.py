@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import combinations
 from statistics import fmean, stdev
 from typing import Any
 
@@ -15,11 +17,13 @@ from nmt.base.checksum import count_parameters
 from nmt.base.errors import NmtError, RunError
 from nmt.config import Config
 from nmt.config.training import Stage
+from nmt.evaluation.groups import GroupComparison, compare_groups
 from nmt.evaluation.plots.curves import read_metrics
 
 SEED_KEY = "training.seed"
 _OF_STAGES = "training.stages."
 _NOT_SETTINGS = (SEED_KEY, "data.store_dir")  # may differ between runs of the same configuration
+_NO_SEED = dict.fromkeys(_NOT_SETTINGS)
 _VALID = {"bleu": "valid BLEU", "chrf": "valid chrF2"}
 _TEST = ("BLEU", "chrF2")  # saved by `nmt eval` with default options
 
@@ -53,16 +57,35 @@ class RunComparison:
     runs: list[RunSummary]
     differing: list[str]
     seeds: list[SeedSummary]
+    groups: list[GroupComparison]  # each two of `seeds`
     warnings: list[str]
 
 
 def compare_runs(models: Sequence[RunDir], names: Sequence[str] = ()) -> RunComparison:
     """Compare `models`, called `names` (default: their paths), in order. RunError if one of them is damaged."""
     warnings: list[str] = []
-    pairs = zip(models, names or [str(model.path) for model in models], strict=True)
-    summaries = [_summarize(model, name, warnings) for model, name in pairs]
+    named = dict(zip(names or [str(model.path) for model in models], models, strict=True))
+    summaries = [_summarize(model, name, warnings) for name, model in named.items()]
     warnings += _compare_test_sets(summaries)
-    return RunComparison(summaries, _differing(summaries), _summarize_seeds(summaries, warnings), warnings)
+    seeds = _summarize_seeds(summaries, warnings)
+    scores = {each.run: each.scores for each in summaries}
+    groups = []
+    for pair in combinations(seeds, 2):
+        first, second = ({name: named[name] for name in each.runs} for each in pair)
+        groups.append(compare_groups(first, second, {name: scores[name] for name in (*first, *second)}))
+    return RunComparison(summaries, _differing(summaries), seeds, groups, warnings)
+
+
+def other_seeds(run: RunDir) -> list[str]:
+    """Return the paths of the runs beside `run` that differ from it only in their seeds."""
+    found = []
+    for path in sorted(run.path.absolute().parent.glob("[!.]*")):
+        with suppress(NmtError):  # not a run, or a damaged one
+            other = RunDir(path).config()
+            same = [_comparable({**_settings(each), **_NO_SEED}) for each in (run.config(), other)]
+            if same[0] == same[1] and other.training.seed != run.config().training.seed:
+                found.append(str(run.path.parent / path.name))
+    return found
 
 
 def _differing(summaries: Sequence[RunSummary]) -> list[str]:

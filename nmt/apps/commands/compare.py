@@ -18,7 +18,7 @@ from nmt.artifacts.packed import is_packed
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import RunError
 from nmt.base.files import to_json
-from nmt.base.tables import aligned
+from nmt.base.tables import TableFormat, formatted
 
 if TYPE_CHECKING:
     from nmt.evaluation.runs import RunComparison, RunSummary
@@ -31,19 +31,25 @@ _MAX_VALUE = 24  # characters of a setting in the table
 Runs = Annotated[list[Path] | None, typer.Argument(help="Runs or packed models. Default: all runs in ./runs.")]
 
 
-def compare(runs: Runs = None, json: AsJson = False) -> None:
+Format = Annotated[TableFormat, typer.Option(help="Format of the tables: for reading, for a page, for a paper.")]
+
+
+def compare(runs: Runs = None, json: AsJson = False, format: Format = "text") -> None:
     """Compare models: scores, size, minutes, settings that differ.
 
     For each run or packed model: BLEU and chrF of its best checkpoint on the validation set, and the test-set
     scores that `nmt eval` saved. For runs that differ only in their seeds: mean and standard deviation.
+    Of two such groups, it tests the difference.
     """
+    if json and format != "text":
+        raise typer.BadParameter("--json has no --format")
     from nmt.evaluation.runs import compare_runs
 
     found = _find_models(runs)
     comparison = compare_runs(list(found.values()), list(found))
     for warning in comparison.warnings:
         log.warning(warning)
-    print_text(to_json(asdict(comparison), indent=2) if json else "\n".join(_render(comparison)))
+    print_text(to_json(asdict(comparison), indent=2) if json else "\n".join(_render(comparison, format)))
 
 
 def _find_models(given: list[Path] | None) -> dict[str, RunDir]:
@@ -70,23 +76,37 @@ def _model_at(path: Path) -> RunDir | None:
     return RunDir(path) if RunDir(path).config_file.is_file() else None
 
 
-def _render(comparison: RunComparison) -> Iterator[str]:
-    """Yield the lines of the table of runs, the settings that differ, and the spread over seeds."""
+def _render(comparison: RunComparison, format: TableFormat) -> Iterator[str]:
+    """Yield the lines of the tables, with an empty line between two."""
+    for number, (title, rows, texts) in enumerate(_tables(comparison)):
+        yield from [""] * (number > 0)
+        yield from {"text": [title], "markdown": [title, ""], "latex": [f"% {title}"]}[format] if title else []
+        yield from formatted(rows, texts, format)
+
+
+def _tables(comparison: RunComparison) -> Iterator[tuple[str, list[list[str]], int]]:
+    """Yield runs, settings that differ, spreads over seeds, and groups: title, rows, and the number of text columns."""
     names = list(dict.fromkeys(name for run in comparison.runs for name in run.scores))
     head = ["", "run", *names, "parameters", "minutes", "seed"]
-    yield from aligned([head, *(_row(number, run, names) for number, run in enumerate(comparison.runs, 1))], texts=2)
+    yield "", [head, *(_row(number, run, names) for number, run in enumerate(comparison.runs, 1))], 2
     if comparison.differing:
-        yield ""
         head = ["setting", *(str(number) for number in range(1, len(comparison.runs) + 1))]
         rows = [
             [key, *(_value(run.settings[key]) if key in run.settings else "-" for run in comparison.runs)]
             for key in comparison.differing
         ]
-        yield from aligned([head, *rows], texts=1)
+        yield "", [head, *rows], 1
     for seeds in comparison.seeds:
-        yield ""
-        yield f"mean and standard deviation of {len(seeds.runs)} seeds: {', '.join(seeds.runs)}"
-        yield from (f"{name}  {mean:.2f} ± {deviation:.2f}" for name, (mean, deviation) in seeds.scores.items())
+        rows = [[name, f"{mean:.2f} ± {deviation:.2f}"] for name, (mean, deviation) in seeds.scores.items()]
+        title = f"mean and standard deviation of {len(seeds.runs)} seeds: {', '.join(seeds.runs)}"
+        yield title, [["score", "mean"], *rows], 1
+    for group in comparison.groups:
+        rows = [["score", "difference", "95% interval", "p", "over"]]
+        for each in group.differences:
+            over = "seeds and sentences" if each.over_sentences else "seeds"
+            interval = f"{each.low:+.2f} to {each.high:+.2f}"
+            rows.append([each.name, f"{each.value:+.2f}", interval, f"{each.p_value:.3f}", over])
+        yield f"mean of {', '.join(group.first)}, minus that of {', '.join(group.second)}", rows, 1
 
 
 def _row(number: int, run: RunSummary, names: Sequence[str]) -> list[str]:

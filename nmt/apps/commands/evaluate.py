@@ -159,10 +159,20 @@ def evaluate(
             evaluation = _evaluate(load(found, None, checkpoint), test_set, chosen, kinds)
         if others:
             evaluation = compare_with(evaluation, others, test_set, chosen, load)
+            _name_other_seeds([*(found or []), *(other.model for other in others if other.model is not None)])
     examined = _examine(evaluation, test_set, found) if details or report else None
     _print(replace(evaluation, details=examined if details else None), format)
     if report is not None and examined is not None:
         _write_report(report, evaluation, examined)
+
+
+def _name_other_seeds(models: Sequence[RunDir]) -> None:
+    """Warn if runs beside the compared ones have other seeds: one seed says little about a configuration."""
+    from nmt.evaluation.runs import other_seeds
+
+    if siblings := [name for model in models for name in other_seeds(model)]:
+        message = "%s differ from a compared run only in their seeds; `nmt compare` tests groups of seeds"
+        log.warning(message, ", ".join(dict.fromkeys(siblings)))
 
 
 def _names(given: str, known: Sequence[str], what: str) -> list[str]:

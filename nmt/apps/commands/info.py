@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from nmt.apps.commands.folder import describe_folder, state_of
-from nmt.apps.commands.options import AsJson, NewestRun
+from nmt.apps.commands.options import AsJson
 from nmt.apps.commands.streams import print_text
-from nmt.artifacts.find_model import find_run
+from nmt.artifacts.find_model import find_runs
 from nmt.artifacts.replacing import refuse_replacing
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import printable
@@ -79,20 +79,26 @@ def _table(found: ModelInfo, state: dict[str, str]) -> str:
 
 
 def plot(
-    model: NewestRun = None,
+    models: Annotated[
+        list[str] | None, typer.Argument(metavar="RUN", help="Runs. Default: $NMT_MODEL, or the newest run in ./runs.")
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="File to write (.svg). Default: curves.svg in the run."),
     ] = None,
 ) -> None:
-    """Draw the learning curves of a run.
+    """Draw the learning curves of a run, or of several.
 
-    The picture shows training and validation loss, BLEU and chrF.
+    The picture shows training and validation loss, BLEU and chrF; of several runs, validation loss and BLEU.
     """
     from nmt.evaluation.plots import draw_curves, read_metrics  # not needed by the other commands
 
-    run = find_run(model)
-    picture = output or run.curves
-    refuse_replacing([picture], [], [run], draws_curves=True)
-    draw_curves(read_metrics(run.metrics), picture)
+    runs = {str(run.path): run for run in find_runs(models or None)}
+    if output is None and len(runs) > 1:
+        raise typer.BadParameter("a picture of several runs belongs to none of them: name a file with --output")
+    (first, *_) = runs.values()
+    picture = output or first.curves
+    refuse_replacing([picture], [], [*runs.values()], draws_curves=True)
+    records = {name: read_metrics(run.metrics) for name, run in runs.items()}
+    draw_curves(records, picture)
     log.info("learning curves: %s", picture)

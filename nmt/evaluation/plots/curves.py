@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
 
@@ -16,11 +16,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Points = list[tuple[int, float]]  # (update, value), by update
+Records = list[dict[str, Any]]  # of a metrics.jsonl
 _MAX_DRAWN = 1e12  # training writes no larger numbers, and matplotlib cannot scale an axis to 1e308
 _TRAIN, _VALID, _BLEU, _CHRF = "#9db8d2", "#1f4e79", "#1f4e79", "#c8641e"
+_OF_RUNS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")  # Okabe and Ito (2008)
 
 
-def read_metrics(path: Path) -> list[dict[str, Any]]:
+def read_metrics(path: Path) -> Records:
     """Read the records of a metrics.jsonl, one JSON object per line.
 
     A last line without a line end is skipped, because a running training is still writing it. For any other line that
@@ -45,22 +47,24 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     return records
 
 
-def draw_curves(records: list[dict[str, Any]], path: Path | str) -> None:
+def draw_curves(records: Records | Mapping[str, Records], path: Path | str) -> None:
     """Write the learning curves in `records` to `path` (.svg): loss on the left, BLEU and chrF on the right.
 
     `records` are those of metrics.jsonl: `{"kind": "train", "update", "loss", ...}` and `{"kind": "valid", "update",
     "loss", "bleu", "chrf", ...}`, with losses in nats per token and scores 0-100. If an update was recorded twice (by a
     resumed run), the later record counts. A record whose update or value is not a number leaves a gap. A star marks the
-    best validation of each curve. RunError if there is no loss to draw.
+    best validation of each curve. Of several runs, given by name, the validation loss and BLEU are drawn. RunError if
+    there is no loss to draw.
     """
     require_svg(path)
-    if not (_series(records, "train", "loss") or _series(records, "valid", "loss")):
+    runs = records if isinstance(records, Mapping) else {"": records}
+    if not any(_series(each, kind, "loss") for each in runs.values() for kind in ("train", "valid")):
         raise RunError("no metrics yet", hint="train the run first")
     with drawing():
-        save_picture(_figure(records), path)
+        save_picture(_figure(runs), path)
 
 
-def _series(records: list[dict[str, Any]], kind: str, key: str) -> Points:
+def _series(records: Records, kind: str, key: str) -> Points:
     points = {}
     for record in records:
         update, value = record.get("update"), record.get(key)
@@ -73,19 +77,26 @@ def _can_be_drawn(value: Any) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _MAX_DRAWN
 
 
-def _figure(records: list[dict[str, Any]]) -> Figure:
+def _figure(runs: Mapping[str, Records]) -> Figure:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10, 4), layout="constrained")
     figure.get_layout_engine().set(w_pad=0.1, h_pad=0.08, wspace=0.06)  # type: ignore[union-attr, call-arg]
     losses, scores = figure.subplots(1, 2)
-    train = _series(records, "train", "loss")
-    losses.plot(*_columns(train), color=_TRAIN, linewidth=1.2, label="training")
-    _curve(losses, _series(records, "valid", "loss"), "validation", _VALID, best=min, digits=3)
-    _curve(scores, _series(records, "valid", "bleu"), "BLEU", _BLEU, best=max, digits=1)
-    _curve(scores, _series(records, "valid", "chrf"), "chrF", _CHRF, best=max, digits=1)
-    _finish(losses, "Loss", "nats per target token")
-    _finish(scores, "Validation scores (fp32)", "score, 0-100")
+    for number, (name, records) in enumerate(runs.items()):
+        loss, bleu = (_series(records, "valid", key) for key in ("loss", "bleu"))
+        if len(runs) > 1:
+            color = _OF_RUNS[number % len(_OF_RUNS)]
+            _curve(losses, loss, name, color, best=min, digits=3)
+            _curve(scores, bleu, name, color, best=max, digits=1)
+            continue
+        losses.plot(*_columns(_series(records, "train", "loss")), color=_TRAIN, linewidth=1.2, label="training")
+        _curve(losses, loss, "validation", _VALID, best=min, digits=3)
+        _curve(scores, bleu, "BLEU", _BLEU, best=max, digits=1)
+        _curve(scores, _series(records, "valid", "chrf"), "chrF", _CHRF, best=max, digits=1)
+    of_several = len(runs) > 1
+    _finish(losses, "Validation loss" if of_several else "Loss", "nats per target token")
+    _finish(scores, "Validation BLEU (fp32)" if of_several else "Validation scores (fp32)", "score, 0-100")
     return figure
 
 

@@ -41,7 +41,44 @@ def test_runs_settings_and_seeds_are_tables(runs):
     assert [line.split()[:2] for line in table[1:]] == [["1", "runs/a"], ["2", "runs/b"], ["3", "runs/c"]]
     assert [line.split() for line in settings] == [["setting", "1", "2", "3"], ["training.lr", "0.01", "0.01", "0.02"]]
     assert seeds[0] == "mean and standard deviation of 2 seeds: runs/a, runs/b"
-    assert seeds[1].endswith("± 0.00")
+    assert seeds[1].split() == ["score", "mean"]
+    assert seeds[2].endswith("± 0.00")
+
+
+@pytest.fixture
+def groups(runs) -> Path:
+    """The runs a and b, which differ in a seed, and two with another learning rate."""
+    config = Path(shutil.copytree(runs / "c", runs / "d_1")) / "config.yaml"
+    config.write_text(config.read_text().replace("  seed: 1", "  seed: 2"))
+    return runs
+
+
+def test_two_groups_of_seeds_are_tested(groups):
+    *_, difference = compare().stdout.rstrip().split("\n\n")
+    title, head, *rows = difference.splitlines()
+    assert title == "mean of runs/a, runs/b, minus that of runs/c, runs/d_1"
+    assert head.split() == ["score", "difference", "95%", "interval", "p", "over"]
+    assert rows[0].split() == ["valid", "BLEU", "+0.00", "+0.00", "to", "+0.00", "1.000", "seeds"]
+    found = json.loads(compare("--json").stdout)["groups"]
+    assert found[0]["second"] == ["runs/c", "runs/d_1"]
+    assert found[0]["differences"][0]["p_value"] == 1.0
+
+
+def test_tables_are_written_for_pages_and_papers(groups):
+    text, markdown, latex = (compare("--format", name).stdout for name in ("text", "markdown", "latex"))
+    assert text == compare().stdout
+    lines = markdown.splitlines()
+    assert lines[0].startswith("|  | run | valid BLEU |")
+    assert lines[1] == "|---|---|---:|---:|---:|---:|---:|"
+    assert lines[2].startswith("| 1 | runs/a |")
+    assert "" in (before := lines[: lines.index("| score | mean |")])
+    assert before[-2].startswith("mean and standard deviation of 2 seeds")
+    assert r"4 & runs/d\_1 &" in latex
+    assert r" $\pm$ " in latex
+    assert "\n% mean and standard deviation of 2 seeds: runs/c, runs/d_1\n" in latex
+    assert latex.count(r"\begin{tabular}") == latex.count(r"\end{tabular}") == 5
+    assert compare("--format", "markdown", "--json").exit_code == 2
+    assert compare("--format", "html").exit_code == 2
 
 
 def test_json_holds_whole_settings(runs):

@@ -8,6 +8,7 @@ import xml.etree.ElementTree as ET
 from contextlib import nullcontext
 
 import pytest
+import typer
 
 from nmt.apps.commands.info import plot
 from nmt.base.errors import NmtError, RunError
@@ -34,6 +35,23 @@ def test_svg_marks_the_best_validation_of_each_curve(tmp_path):
     assert "chrF: best 48.5 at update 1,500" in shown
     assert "training" in shown
     assert "Validation scores (fp32)" in shown
+
+
+def test_several_runs_are_drawn_into_one_picture_by_name(tmp_path):
+    worse = [{**record, "bleu": 7.5} for record in VALID]
+    draw_curves({"runs/a": TRAIN + VALID, "runs/b": worse, "new": TRAIN}, tmp_path / "curves.svg")
+    shown = texts(tmp_path / "curves.svg")
+    assert "runs/a: best 23.5 at update 1,000" in shown
+    assert "runs/b: best 7.5 at update 500" in shown
+    assert "Validation BLEU (fp32)" in shown
+    assert not any(text and "chrF" in text for text in shown)
+
+
+def test_the_command_draws_several_runs_where_it_is_told(digits_run, letters_run, tmp_path):
+    with pytest.raises(typer.BadParameter, match="name a file with --output"):
+        plot([str(digits_run), str(letters_run)])
+    plot([str(digits_run), str(letters_run)], tmp_path / "both.svg")
+    assert sum("best" in (text or "") for text in texts(tmp_path / "both.svg")) == 4
 
 
 @pytest.mark.parametrize("records", [TRAIN, TRAIN[:1]])
