@@ -224,8 +224,9 @@ def test_unknown_tokens_are_counted_and_their_characters_named(letters, warns, d
         hard_vocab_limit=False,
         minloglevel=2,
     )
+    end = 1200 if warns else 1040
     rows = [
-        f"{number} {number + 1}\t{number} {letters[number % len(letters)] if number < (1200 if warns else 1040) else 1}\n"
+        f"{number} {number + 1}\t{number} {letters[number % len(letters)] if number < end else 1}\n"
         for number in range(1000, 3000, 2 if warns else 8)
     ]
     (tmp_path / "train.tsv").write_text("".join(rows), encoding="utf-8")
