@@ -74,7 +74,7 @@ class Preset(NamedTuple):
 PRESETS = (
     # pairs, vocabulary, a student's, d_model, heads, d_ff, layers, dropout, lr, warmup, batch, effective, beta2,
     # epochs, updates, both directions first, copies first, positions, norms of queries and keys
-    Preset(5_000,   8_000,  1_000, 128, 4,  512, 2, 0.1, 1e-3,  400, 1024,      0,  0.98, 30,       0, False, True),
+    Preset(10_000,  8_000,  1_000, 128, 4,  512, 2, 0.1, 1e-3,  400, 1024,      0,  0.98, 30,       0, False, True),
     Preset(10_000,  2_000,  1_000, 128, 4,  512, 2, 0.3, 1e-3,  400, 1024,      0,  0.98, 60,       0),
     Preset(50_000,  5_000,  2_000, 256, 4,  512, 3, 0.3, 1e-3,  400, 1024,      0, 0.999, 27,       0,
            True, False, "rotary", "self"),

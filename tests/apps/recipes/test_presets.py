@@ -18,8 +18,8 @@ DATA = DataConfig(src_lang="de", tgt_lang="en", train=ParallelFiles(src="a.de", 
     [
         (1, 128, 512, 2, 4, 0.1, 8000),
         (5000, 128, 512, 2, 4, 0.1, 8000),
-        (5001, 128, 512, 2, 4, 0.3, 2000),
-        (10_000, 128, 512, 2, 4, 0.3, 2000),
+        (5001, 128, 512, 2, 4, 0.1, 8000),
+        (10_000, 128, 512, 2, 4, 0.1, 8000),
         (10_001, 256, 512, 3, 4, 0.2, 5000),
         (50_000, 256, 512, 3, 4, 0.2, 5000),
         (300_000, 256, 1024, 4, 4, 0.2, 8000),
@@ -78,7 +78,7 @@ def test_a_corpus_of_some_ten_thousand_pairs_is_learnt_in_both_directions_first(
     assert learning_rate(one, one.max_updates) == 0
 
 
-@pytest.mark.parametrize("num_pairs", [100, 3000, 5000])
+@pytest.mark.parametrize("num_pairs", [100, 3000, 5001, 10_000])
 def test_a_corpus_of_a_few_thousand_pairs_is_learnt_after_copies_of_its_targets(num_pairs):
     config = suggest_config(num_pairs, DATA)
     first, second = (span.config for span in stage_spans(config))
@@ -86,10 +86,10 @@ def test_a_corpus_of_a_few_thousand_pairs_is_learnt_after_copies_of_its_targets(
     assert (first.training.schedule, first.training.max_updates) == ("constant", 800)
     assert (first.data.augment.is_on, second.data.augment.is_on) == (False, True)
     assert (config.training.lexical_start, config.model.tied_embeddings) == (True, "target")
-    assert not suggest_config(5001, DATA).training.lexical_start
+    assert not suggest_config(10_001, DATA).training.lexical_start
 
 
-@pytest.mark.parametrize(("num_pairs", "fits"), [(10_000, True), (10_001, False)])
+@pytest.mark.parametrize(("num_pairs", "fits"), [(20_000, True), (20_001, False)])
 def test_small_corpora_with_different_targets_are_learnt_after_copies_too(num_pairs, fits):
     other = ParallelFiles(src="c", tgt="d", tgt_lang="fr")
     config = suggest_config(num_pairs, DATA.model_copy(update={"train": (ParallelFiles(src="a", tgt="b"), other)}))
@@ -170,7 +170,7 @@ def test_spans_are_protected_unless_that_was_declined():
 @pytest.mark.parametrize("code", ["zh", "zh_Hans", "JA", "ko-KR"])
 def test_a_script_of_many_characters_gets_room_for_them(code):
     data = DataConfig(src_lang="en", tgt_lang=code, train=DATA.train)
-    small, large = suggest_config(10_000, data).tokenizer, suggest_config(10**6, data).tokenizer
+    small, large = suggest_config(29_000, data).tokenizer, suggest_config(10**6, data).tokenizer
     assert (small.vocab_size, small.character_coverage) == (6000, 0.9995)
     assert (large.vocab_size, large.character_coverage) == (16_000, 0.9995)
     assert suggest_config(30_000, data, student=True).tokenizer.vocab_size == 6000
