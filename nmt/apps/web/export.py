@@ -113,6 +113,7 @@ def _facts(run: RunDir, config: Config, segmenter: TextSegmenter) -> dict[str, A
     """Return the part of manifest.json that tells the page how to translate."""
     options, pair = config.decoding, segmenter.languages
     penalty, longest = options.length_penalty, config.model.max_tgt_len
+    statistics = segmenter.statistics
     return {
         "name": (name := run.path.resolve().name),
         "license": license_of(run.card),
@@ -126,6 +127,11 @@ def _facts(run: RunDir, config: Config, segmenter: TextSegmenter) -> dict[str, A
             "max_len_factor", "max_len_offset", "split", "protect", "retry_loops"}),
         "divisors": [] if penalty == 1 else [max(length, 1) ** penalty for length in range(longest + 1)],
         "never_generated": list(segmenter.tokenizers.tgt.never_generated),
+        "statistics": statistics
+        and {
+            **statistics.model_dump(include={"words", "usual_octave", "chars_per_token"}),
+            "knows_capitals": statistics.knows_capitals,
+        },
         "max_sentences": segmenter.max_sentences(options),
         "keeps_numbers": segmenter.keeps_numbers,
         "keeps_digits": segmenter.keeps_digits,

@@ -25,6 +25,18 @@ const tasks = {
         kept.hasWords(), hasWords(source), wrongNumbers(source, output, given.words, given.keeps_digits)];
     });
   },
+  async unusual() {
+    const { unusual } = await load("text.js");
+    const octaves = new Map(given.statistics.words.flatMap((words, i) => words.split(" ").map((word) => [word, i + 1])));
+    return given.cases.map(([text, tokens]) => unusual(text, tokens, given.statistics, octaves));
+  },
+  async empty() { // what the page says of a text for which the model writes nothing
+    const { Engine } = await load("engine.js");
+    const engine = await Engine.load(async (name) => new Uint8Array(fs.readFileSync(path.join(folder, name))));
+    const cut = engine._segments(...engine._direct(given.line, {}));
+    for (const segment of cut.segments) segment.hypotheses[0].text = "";
+    return [cut, engine._segments(...engine._direct("", {}))].map((each) => engine._assemble(each).flags);
+  },
   async read() {
     const { edges, readWith } = await load("text.js");
     return given.lines.map(([line, spans]) => [...readWith(new Set(given.learned), line, spans), edges(line)]);

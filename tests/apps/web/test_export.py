@@ -32,10 +32,21 @@ LINES = [
     "⟪Haus Hund⟫ 【x】 「Hund」",
     "👨\u200d👩\u200d👧 12 ★ 3 € + ⌘ + S",
     "5 ★ 3",
+    "HAUS HUND KATZE BAUM",
+    "Haus Haus Haus Haus Haus Haus Haus Haus",
+    "qwxzv jkqwz xvbnq",
+    "Haus http://a.org/x qwxzv 12",
 ]
 
 
-NOT_IN_BROWSERS = ("wrong_language", "unusual_source")
+NOT_IN_BROWSERS = ("wrong_language",)
+
+
+def flags_of_a_page(flags: dict) -> dict:
+    """Return those flags of the command that a page has: it does not identify languages."""
+    kept = {name: value for name, value in flags.items() if name not in NOT_IN_BROWSERS}
+    reasons = [reason for reason in kept.pop("unusual_source", []) if reason != "language"]
+    return kept | ({"unusual_source": reasons} if reasons else {})
 
 
 def drawn_lines(count: int) -> list[str]:
@@ -72,8 +83,26 @@ def test_a_page_translates_as_the_command_does_on_every_path(pages, model, kerne
     assert found["single"] == [each.text for each in expected]
     for name in ("score", "finished", "loop_retried", "sentence_split", "protected_retried"):
         assert [each[name] for each in found["translations"]] == [getattr(each, name) for each in expected], name
-    flags = [{name: value for name, value in each.flags.items() if name not in NOT_IN_BROWSERS} for each in expected]
-    assert [each["flags"] for each in found["translations"]] == flags
+    assert [each["flags"] for each in found["translations"]] == [flags_of_a_page(each.flags) for each in expected]
+
+
+@needs_node
+def test_a_page_flags_unknown_words_and_an_empty_translation(pages, tmp_path):
+    run = RunDir(Path(shutil.copytree(MODELS / "words", tmp_path / "run")))
+    statistics = json.loads(run.statistics_file.read_text("utf-8"))
+    statistics |= {"words": ["rar", "haus", "eins hund"], "usual_octave": 2.5}
+    run.statistics_file.write_text(json.dumps(statistics), "utf-8")
+    export_web(run, tmp_path / "page")
+    lines = ["Haus", "Katze", "Haus Katze", "rar " * 8, "haus " * 4 + "eins " * 4, "", "12", "{name} Katze", "Katze ★"]
+    found = run_script(tmp_path / "page", "translate", {"kernel": "", "lines": lines, "languages": {}})
+    with Translator.load(run, engine="native", precision="int8") as translator:
+        expected = [flags_of_a_page(each.flags) for each in translator.translate(lines)]
+    assert [each["flags"] for each in found["translations"]] == expected
+    assert ["vocabulary"] in [flags.get("unusual_source") for flags in expected]
+    assert "unusual_source" not in expected[0]
+    written, blank = run_script(tmp_path / "page", "empty", {"line": "Haus"})
+    assert written["empty"] is True
+    assert blank == {}
 
 
 @needs_node

@@ -15,8 +15,9 @@ from nmt.base.languages import Direction
 from nmt.data.text.characters import AS_READ, edges
 from nmt.data.text.numbers import has_words, number_words, numbers_in, wrong_numbers
 from nmt.data.text.spans import find_spans
+from nmt.data.text.text_statistics import TextStatistics
 from nmt.data.tokens.tokenizer import Tokenizer, TokenizerPair
-from nmt.translation.guards import find_loop
+from nmt.translation.guards import find_loop, find_unusual
 from nmt.translation.protect import Protected, lost_spans
 from nmt.translation.split import sentence_starts
 from tests.apps.web.scripts import copied_scripts, needs_node, run_script
@@ -138,6 +139,25 @@ def test_javascript_reads_characters_as_nmt_does(learned, tmp_path):
     for (text, spans), (read, _, symbols) in zip(texts, found, strict=True):
         assert ascii(read) == ascii(rule.read(text, spans).text)
         assert tuple(symbols) == edges(text), ascii(text)
+
+
+@needs_node
+@pytest.mark.parametrize("in_capitals", [0, 50])
+def test_javascript_knows_unusual_sources_as_nmt_does(in_capitals, tmp_path):
+    draw, vocabulary = (
+        random.Random(6),
+        ["a", "haus", "der", "中", "国", "und", "straße", "xyz", "ΣΑΣ", "İ", "ha", "12", "５"],
+    )
+    statistics = TextStatistics(pairs=1000, src_sentences=[1000], tgt_sentences=[1000], in_capitals=in_capitals,
+        chars_per_token=1.5, words=["haus xyz", "der 中 ha", "straße", "a und"], usual_octave=1.7)  # fmt: skip
+    texts = [" ".join(draw.choices(vocabulary, k=draw.randint(0, 9))) for _ in range(600)]
+    texts += [*map(str.upper, texts[:200]), "ha " * 7, "ha ho " * 6, "ÉCOLE ǅ FERMÉE", *SENTENCES, *lines()[::9]]
+    cases = [(text, draw.randint(0, 40)) for text in texts]
+    facts = {**statistics.model_dump(), "knows_capitals": statistics.knows_capitals}
+    found = run_script(copied_scripts(tmp_path / "page"), "unusual", {"cases": cases, "statistics": facts})
+    for (text, tokens), reasons in zip(cases, found, strict=True):
+        expected = [reason for reason in find_unusual(text, tokens, "und", statistics) if reason != "language"]
+        assert reasons == expected, ascii(text)
 
 
 TEXTS = [

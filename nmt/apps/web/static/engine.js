@@ -1,7 +1,7 @@
 // A model in the browser: its decoder in WebAssembly, and the rules of `nmt translate` around it. Runs in a worker of
 // nmt.js, and in node.
 import { Tokenizer, clean } from "./tokenizer.js";
-import { LEADING, PLACEHOLDERS, Protected, edges, findSpans, hasWords, isCopy, isSymbol, lineStarts, loopIn, missing, readWith, split, stripped, trimmed, withinSymbols, wrongNumbers } from "./text.js";
+import { LEADING, PLACEHOLDERS, Protected, edges, findSpans, hasWords, isCopy, isSymbol, lineStarts, loopIn, missing, readWith, split, stripped, trimmed, unusual, withinSymbols, wrongNumbers } from "./text.js";
 
 const EOS = 3;
 const RETRY_BEAM = 5;
@@ -64,6 +64,7 @@ export class Engine {
     if (!engine.wasm) throw new ModelError(kernel ? `This browser does not compute ${kernel} as expected.` : "This browser or its processor has no 128-bit SIMD for WebAssembly, so it cannot translate. Use a newer browser.");
     const vocabularies = await Promise.all(manifest.vocabularies.map(async (name) => new Tokenizer(JSON.parse(new TextDecoder().decode(await get(`${name}.json`))))));
     [engine.src, engine.tgt] = [vocabularies[0], vocabularies.at(-1)];
+    engine.octaves = new Map(manifest.statistics?.words.flatMap((words, i) => words.split(" ").map((word) => [word, i + 1])) ?? []);
     engine.learned = new Set(manifest.characters === "normalized" ? "" : vocabularies[0].texts.join(" "));
     const weights = await get("weights.bin"), at = engine.wasm.web_allocate(weights.length);
     if (!at) throw new ModelError("There is not enough memory for this model.");
@@ -241,6 +242,8 @@ export class Engine {
   _assemble({ lead, segments, spans, text: source, direction }) {
     if (!segments.length) return { text: "", score: 0, finished: true, flags: {}, segments: 0, loop_retried: false, sentence_split: false, protected_retried: false, alternatives: [] };
     const ranks = Math.max(...segments.map((segment) => segment.hypotheses.length)), inSource = source.includes("\ufffd");
+    const own = segments.flatMap((segment) => segment.protected.spans).sort((a, b) => b.length - a.length);
+    const plain = own.reduce((rest, span) => rest.replaceAll(span, " "), source);
     const all = Array.from({ length: ranks }, (_, rank) => {
       const written = [], lost = [], numbers = [], parts = [];
       for (const segment of segments) {
@@ -257,11 +260,13 @@ export class Engine {
       if ((spans || []).length !== segments.reduce((sum, segment) => sum + segment.protected.spans.length, 0))
         lost.push(...new Set(spans.filter((span) => count(text, span) !== count(source, span))));
       const outside = segments.map((segment, i) => segment.protected.withoutSpans(written[i])).join("");
+      const searched = parts.filter((part) => part.source.length), numTokens = searched.reduce((sum, part) => sum + part.source.length, 0) - 2 * searched.length;
       const found = {
+        empty: !trimmed(text),
         truncated: segments.some((segment) => segment.ids.length >= this.manifest.max_src_len),
         loop_unresolved: parts.some(({ ids, source: from }) => !!loopIn(ids, from)),
         copied_source: direction.src.code !== direction.tgt.code && isCopy(segments.map((segment) => segment.protected.outside() + segment.space).join(""), outside),
-        protected_lost: lost, numbers_missed: numbers,
+        protected_lost: lost, numbers_missed: numbers, unusual_source: unusual(plain, numTokens, this.manifest.statistics, this.octaves),
       };
       const flags = Object.fromEntries(Object.entries(found).filter(([, value]) => value === true || value.length));
       return { text, score: parts.reduce((sum, part) => sum + part.score, 0), finished: parts.every((part) => part.finished), flags };

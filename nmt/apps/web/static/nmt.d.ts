@@ -1,4 +1,4 @@
-export interface Flags { truncated?: true; loop_unresolved?: true; copied_source?: true; protected_lost?: string[]; numbers_missed?: string[] }
+export interface Flags { empty?: true; truncated?: true; loop_unresolved?: true; copied_source?: true; protected_lost?: string[]; numbers_missed?: string[]; unusual_source?: string[] }
 export interface Hypothesis { text: string; score: number; finished: boolean; flags: Flags }
 export interface Translation extends Hypothesis { segments: number; loop_retried: boolean; sentence_split: boolean; protected_retried: boolean; alternatives: Hypothesis[] }
 export interface Language { code: string; name: string }

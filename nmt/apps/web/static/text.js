@@ -338,9 +338,11 @@ export function wrongNumbers(source, output, words, keepsDigits) {
 
 const WORDS = /[\u2e80-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1000-\u109f]|(?:(?![\p{Nd}\u2e80-\u9fff\uf900-\ufaff])[\p{L}\p{N}])+/gu;
 
+const countedWords = (text) => (text.match(WORDS) || []).map((word) => word.toLowerCase());
+
 export function isCopy(source, output) {
-  const words = (text) => (text.match(WORDS) || []).map((word) => word.toLowerCase()), left = new Map(), written = words(output);
-  for (const word of words(source)) left.set(word, (left.get(word) || 0) + 1);
+  const left = new Map(), written = countedWords(output);
+  for (const word of countedWords(source)) left.set(word, (left.get(word) || 0) + 1);
   const copied = written.filter((word) => left.get(word) > 0 && left.set(word, left.get(word) - 1)).length;
   return written.length >= 3 && copied > written.length / 2;
 }
@@ -364,6 +366,21 @@ export function loopIn(output, source) {
   const [unit, repeats] = longestRun(output), inSource = longestRun(source)[1];
   const allowed = inSource < 4 ? 3 : 2 * inSource;
   return repeats > allowed ? Math.max(2, unit * (allowed < 4 ? 2 : allowed)) : 0;
+}
+
+// Why a source is unlike the training text, but for its language. `octaves`: of the frequency of each word, by word.
+export function unusual(text, numTokens, statistics, octaves) {
+  const capitals = text.match(/\p{Uppercase}/gu) ?? [], words = countedWords(text), found = words.map((word) => octaves.get(word) ?? -2);
+  const isLoud = capitals.length >= 8 && trimmed(text).includes(" ") && !/[\p{Lowercase}\p{Lt}]/u.test(text);
+  const isLong = words.length >= 8 || words.reduce((sum, word) => sum + [...word].length, 0) >= 20;
+  const isRare = isLong && found.reduce((sum, octave) => sum + octave, 0) < statistics?.usual_octave * found.length;
+  const reasons = {
+    capitals: !!statistics && !statistics.knows_capitals && isLoud,
+    repetition: longestRun(words)[1] >= 6,
+    noise: !!statistics && !(isLoud && statistics.knows_capitals) && numTokens >= 8 && [...trimmed(text)].length < 0.8 * statistics.chars_per_token * numTokens,
+    vocabulary: octaves.size > 0 && words.length > 0 && (isRare || found.every((octave) => octave === -2)),
+  };
+  return Object.keys(reasons).filter((reason) => reasons[reason]);
 }
 
 // ---- Sentences: nmt/translation/split.py ----
