@@ -8,12 +8,23 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from nmt.base.patterns import lazy_pattern
+
 if TYPE_CHECKING:
     from langcodes import Language
 
 # Written without spaces between words, so "tokens per word" is meaningless for them.
 _WITHOUT_SPACES = {"Hani", "Jpan", "Thai", "Laoo", "Khmr", "Mymr", "Tibt", "Lana", "Talu", "Java", "Bali", "Yiii"}
 _WITH_MANY_CHARACTERS = {"Hani", "Jpan", "Kore"}
+# Thai, Lao, Tibetan, Myanmar, Khmer, kana, Han
+UNSPACED = (
+    "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u2e80-\u2fdf\u3005-\u3007\u3040-\u30ff\u3100-\u312f\u31a0-\u31ff"
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
+)
+_UNSPACED, _HAN_OR_KANA = (
+    lazy_pattern(f"[{UNSPACED}]"),
+    lazy_pattern("[\u3005-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]"),
+)
 _MIN_NAME = 4  # letters; shorter names are codes, too
 _DOTTED_I = {"tr", "tur", "az", "aze", "azj"}
 
@@ -61,14 +72,25 @@ def standard_code(code: str) -> str:
     return base if language is None else language.prefer_macrolanguage().language or base
 
 
-def written_without_spaces(code: str) -> bool:
-    """Return whether text in this language has no spaces between words."""
-    return script_of(code) in _WITHOUT_SPACES
+def written_without_spaces(code: str, text: str = "") -> bool:
+    """Return whether text in this language has no spaces between words; `text` tells if its script is unknown."""
+    return _script_of_spacing(code, text) in _WITHOUT_SPACES
 
 
-def spaces_between_sentences(code: str) -> bool:
-    """Return whether spaces separate sentences in this language; true for Thai, where they do not separate words."""
-    return script_of(code) not in ("Hani", "Jpan")
+def spaces_between_sentences(code: str, text: str = "") -> bool:
+    """Return whether spaces separate sentences in this language; true for Thai, where they do not separate words.
+
+    `text` tells if the script of the language is unknown.
+    """
+    return _script_of_spacing(code, text) not in ("Hani", "Jpan")
+
+
+def _script_of_spacing(code: str, text: str) -> str | None:
+    """Return the script of a language; if it is unknown, one with the spaces of most characters of `text`."""
+    script = script_of(code)
+    if script is None and 2 * len(_UNSPACED.findall(text)) > len(text):
+        return "Thai" if _HAN_OR_KANA.search(text) is None else "Hani"
+    return script
 
 
 def uppercase(text: str, code: str) -> str:

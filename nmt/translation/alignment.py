@@ -57,9 +57,9 @@ class RunLexicon:
         learned = self._run.config().data.directions
         return direction not in learned and Direction(direction.tgt, direction.src) in learned
 
-    def writes_terms(self, direction: Direction) -> bool:
-        """Return whether `with_terms` can find words in translations: those written without spaces."""
-        return written_without_spaces(direction.tgt) and self._lexicon is not None
+    def writes_terms(self, direction: Direction, translation: str) -> bool:
+        """Return whether `with_terms` can find words in a translation: one that is written without spaces."""
+        return written_without_spaces(direction.tgt, translation) and self._lexicon is not None
 
     def with_terms(self, segment: Segment, translation: SegmentTranslation, missed: Sequence[Term]) -> str:
         """Return the text of a translation with the targets of `missed` terms instead of its words for them.

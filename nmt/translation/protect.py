@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import NamedTuple
 
+from nmt.base.languages import UNSPACED
 from nmt.base.patterns import lazy_pattern
 from nmt.data.text.numbers import has_words
 from nmt.data.text.spans import ANY_PLACEHOLDER, PLACEHOLDERS, Span, find_spans, replace_spans
-from nmt.data.text.words import UNSPACED
 
 _DOUBLE_SPACE = re.compile(r" {2,}")
 # What is filled in order (%s), and what opens and closes: the name of a tag.

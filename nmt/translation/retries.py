@@ -67,7 +67,9 @@ class Retries:
         In languages without spaces, a search with a term that the model does not know ends in fragments of words.
         """
         is_missed = bool(segment.best.verdict.missed_terms) and not segment.best.is_pieced
-        return is_missed and self.lexicon is not None and self.lexicon.writes_terms(segment.direction)
+        return (
+            is_missed and self.lexicon is not None and self.lexicon.writes_terms(segment.direction, segment.best.text)
+        )
 
     def _missed(self, segment: Segment) -> bool:
         verdict = segment.best.verdict

@@ -208,7 +208,7 @@ class _Plan:
         lead, parts = self.plan.split(self.segmenter.limit, self._size) if self.is_split else whole(self.text)
         segments = [self._segment(part) for part in parts]
         for segment in segments[:-1]:
-            segment.space = _space_between(segment.span.space, self.direction)
+            segment.space = self._space_between(segment.span.space)
         spans = self.written_spans if self.options.protect else None
         return SegmentedText(self.written, lead, segments, spans, self.direction, self.tag, self.segmenter.statistics)
 
@@ -288,6 +288,14 @@ class _Plan:
         is_masked = self.segmenter.knows_placeholders or not inside
         return protected if is_masked else protected._replace(unmasked=self.text[start:end])
 
+    def _space_between(self, space: str) -> str:
+        """Return the white space between the translations of sentences with `space` between them."""
+        src, tgt = (self.direction.src, self.text), (self.direction.tgt, self.segmenter.tokenizers.tgt.letters)
+        if not space and written_without_spaces(*src) and not written_without_spaces(*tgt):
+            return " "
+        no_spaces = spaces_between_sentences(*src) and not spaces_between_sentences(*tgt)
+        return "" if no_spaces and not space.strip(" ") else space
+
     def _has_too_many_spans(self, start: int, end: int) -> bool:
         return self.segmenter.knows_placeholders and len(self._inside(start, end)) > NUM_PLACEHOLDERS
 
@@ -295,11 +303,3 @@ class _Plan:
 def _masked(text: str, start: int, end: int, spans: Sequence[Span]) -> Protected:
     """Return a range of `text` with placeholders for those `spans` of it."""
     return Protected.from_spans(text[start:end], [Span(span.start - start, span.end - start) for span in spans])
-
-
-def _space_between(space: str, direction: Direction) -> str:
-    """Return the white space between the translations of sentences with `space` between them."""
-    if not space and written_without_spaces(direction.src) and not written_without_spaces(direction.tgt):
-        return " "
-    no_spaces = spaces_between_sentences(direction.src) and not spaces_between_sentences(direction.tgt)
-    return "" if no_spaces and not space.strip(" ") else space

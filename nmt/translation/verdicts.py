@@ -51,6 +51,6 @@ def _after_prefix(segment: Segment, output: str) -> str:
     prefix = segment.prefix
     if not (prefix and (segment.is_verbatim or segment.protected.begins_with_span())):
         return output
-    without_spaces = written_without_spaces(segment.direction.tgt)
+    without_spaces = written_without_spaces(segment.direction.tgt, output)
     is_apart = prefix[-1].isspace() or (without_spaces and not prefix[-1].isascii())
     return prefix + ("" if is_apart else " ") + output

@@ -18,6 +18,7 @@ from nmt.base.languages import (
     language_of_country,
     names_of,
     script_of,
+    spaces_between_sentences,
     written_without_spaces,
 )
 
@@ -93,6 +94,27 @@ def test_the_script_of_the_text_decides_on_the_tokenizer_if_the_language_does_no
 def test_a_language_in_a_script_without_spaces_is_written_without_spaces(code):
     assert written_without_spaces(code)
     assert not written_without_spaces(f"{code[:3].split('-')[0]}-Latn")
+
+
+@pytest.mark.parametrize(
+    ("text", "words_apart", "sentences_apart"),
+    [
+        ("我来自中国。Tom 是老师。", False, False),
+        ("私は東京に住んでいます。", False, False),
+        ("ผมมาจากประเทศไทย", False, True),
+        ("ខ្ញុំមកពីប្រទេសកម្ពុជា", False, True),
+        ("I am from China (中国).", True, True),
+        ("나는 학교에 갔다.", True, True),
+        ("", True, True),
+    ],
+)
+def test_the_text_tells_whether_a_language_of_an_unknown_script_has_spaces(text, words_apart, sentences_apart):
+    for code in ("qaa", "xx", "digits", "unbekannt", "sr"):
+        assert script_of(code) is None
+        assert written_without_spaces(code, text) is not words_apart
+        assert spaces_between_sentences(code, text) is sentences_apart
+    assert written_without_spaces("zh", text)  # a known language decides itself
+    assert spaces_between_sentences("en", text)
 
 
 def test_the_code_of_a_country_stands_for_its_language_unless_it_is_one_of_a_language():

@@ -88,6 +88,9 @@ def test_between_sentences_there_are_spaces_as_the_target_language_has_them(digi
     assert joined("zh", "ja", "我1234567。" * 6) == chinese * 6
     assert joined("en", "zh", LONG) == "".join(alone)
     assert joined("en", "th", LONG) == " ".join(alone)
+    (unknown,) = texts_of(digits_translator, ["我们住在北京1234。"])  # its text tells how a source is written
+    assert joined("qaa", "en", "我们住在北京1234。" * 6) == " ".join([unknown] * 6)
+    assert joined("qaa", "ja", "我们住在北京1234。" * 6) == unknown * 6
 
 
 def test_a_long_text_and_its_sentences_alone_get_the_same_scores(reverse, digits_translator):

@@ -118,7 +118,7 @@ def _words(
             start = letters.find(spelled, at, at + len(spelled) + _MAX_UNKNOWN)
             spans.append(range(start, start + len(spelled)) if start >= 0 else range(0))
             at = max(at, spans[-1].stop)
-    if written_without_spaces(language):
+    if written_without_spaces(language, text):
         starts = [places[span.start] for span in spans if span]
     else:
         starts = [match.start() for match in word.finditer(text)]

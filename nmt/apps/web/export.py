@@ -113,12 +113,13 @@ def _facts(run: RunDir, config: Config, segmenter: TextSegmenter) -> dict[str, A
     """Return the part of manifest.json that tells the page how to translate."""
     options, pair = config.decoding, segmenter.languages
     penalty, longest = options.length_penalty, config.model.max_tgt_len
-    statistics = segmenter.statistics
+    statistics, tokenizers = segmenter.statistics, segmenter.tokenizers
     return {
         "name": (name := run.path.resolve().name),
         "license": license_of(run.card),
         "card": share_card(run, config, name, name) if run.card.is_file() else "",
-        "directions": [{"src": _language(src), "tgt": _language(tgt), "tag": pair.direct("x", tgt, src).tag}
+        "directions": [{"src": _language(src, tokenizers.src), "tgt": _language(tgt, tokenizers.tgt),
+            "tag": pair.direct("x", tgt, src).tag}
             for src, tgt in dict.fromkeys(config.data.directions)],
         "flags": FLAGS,
         "max_src_len": config.model.max_src_len,
@@ -142,8 +143,12 @@ def _facts(run: RunDir, config: Config, segmenter: TextSegmenter) -> dict[str, A
     }  # fmt: skip
 
 
-def _language(code: str) -> dict[str, Any]:
-    spaces = {"spaced": not written_without_spaces(code), "sentence_spaces": spaces_between_sentences(code)}
+def _language(code: str, tokenizer: Tokenizer) -> dict[str, Any]:
+    written = tokenizer.letters
+    spaces = {
+        "spaced": not written_without_spaces(code, written),
+        "sentence_spaces": spaces_between_sentences(code, written),
+    }
     return {"code": code, "name": english_name(code), **spaces, "words": number_words(code)}
 
 

@@ -26,8 +26,8 @@ class Aligner:
     def __init__(self, lexicon: TermLexicon, tokenizers: TokenizerPair, direction: Direction):
         """Align pairs in `direction`, or, as swapped pairs, in the opposite one."""
         self._lexicon = lexicon
-        self._src = _WordStarts(tokenizers.src, written_without_spaces(direction.src))
-        self._tgt = _WordStarts(tokenizers.tgt, written_without_spaces(direction.tgt))
+        self._src = _WordStarts(tokenizers.src, written_without_spaces(direction.src, tokenizers.src.letters))
+        self._tgt = _WordStarts(tokenizers.tgt, written_without_spaces(direction.tgt, tokenizers.tgt.letters))
 
     def links(self, src: Sequence[int], tgt: Sequence[int], *, swapped: bool) -> list[tuple[int, int]]:
         """Return the links (source token, target token) of one pair of tokens without eos, from 0, by target token.

@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nmt.base.errors import DataError
+from nmt.base.languages import UNSPACED
 from nmt.base.patterns import lazy_pattern
 from nmt.data.read.lines import read_lines
 from nmt.data.text.characters import AS_READ, AS_WRITTEN
 from nmt.data.text.spans import Span
-from nmt.data.text.words import HANGUL, UNSPACED, Word, cuts_term_word, term_words
+from nmt.data.text.words import HANGUL, Word, cuts_term_word, term_words
 
 _IS_UNSPACED = lazy_pattern(f"[{UNSPACED}]")
 _IS_HANGUL = lazy_pattern(f"[{HANGUL}]")

@@ -120,7 +120,7 @@ def wrong_numbers(source: str, output: str, direction: Direction, *, keeps_digit
 def _without_words(numbers: Sequence[str], text: str, language: str) -> list[str]:
     """Return those `numbers` for which `text` has no word."""
     words, folded = number_words(language) if numbers else {}, text.casefold()
-    has_word_ends = not (written_without_spaces(language) or base_code(language) == "ko")
+    has_word_ends = not (written_without_spaces(language, text) or base_code(language) == "ko")
 
     def is_in_text(word: str) -> bool:
         end = r"(?![^\W\d_])" if len(word) < _MIN_STEM else ""

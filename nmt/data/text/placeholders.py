@@ -14,6 +14,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Collection
 from typing import NamedTuple
 
+from nmt.base.languages import Direction, written_without_spaces
 from nmt.data.read.pairs import SentencePair
 from nmt.data.text.spans import ANY_PLACEHOLDER, NUM_PLACEHOLDERS, PLACEHOLDERS, Span, find_spans, replace_spans
 
@@ -62,18 +63,17 @@ def insert_placeholders(pair: SentencePair, not_these: Collection[str] = ()) -> 
     return pair._replace(src=src, tgt=tgt)
 
 
-def copy_with_placeholders(
-    pair: SentencePair, *, share: float, seed: int, spaced: tuple[bool, bool]
-) -> SentencePair | None:
+def copy_with_placeholders(pair: SentencePair, direction: Direction, *, share: float, seed: int) -> SentencePair | None:
     """Return a copy of `pair` with placeholders if the pair is in the drawn `share`; None if not, or if it has some.
 
-    `spaced` tells for source and target whether words are separated by spaces. A placeholder replaces a number or name
+    A placeholder replaces a number or name
     that both sides share, or two placeholders enclose it or the sentence. Others are inserted at either end, or at the
     same relative position of both sides.
     """
     key = f"{seed} {pair.line} {pair.src}".encode("utf-8", "surrogatepass")
     if zlib.crc32(key) >= share * 2**32 or ANY_PLACEHOLDER.search(pair.src + pair.tgt):
         return None
+    spaced = not written_without_spaces(direction.src, pair.src), not written_without_spaces(direction.tgt, pair.tgt)
     draw = random.Random(key)
     places: list[_Slot] = []
     wanted = draw.choice(_COUNTS)

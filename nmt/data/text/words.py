@@ -6,13 +6,9 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from nmt.base.languages import UNSPACED
 from nmt.base.patterns import lazy_pattern
 
-# Thai, Lao, Tibetan, Myanmar, Khmer, kana, Han
-UNSPACED = (
-    "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u2e80-\u2fdf\u3005-\u3007\u3040-\u30ff\u3100-\u312f\u31a0-\u31ff"
-    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
-)
 HANGUL = "\u1100-\u11ff\u3130-\u318f\uac00-\ud7af"
 _ALONE = "\u2e80-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1000-\u109f"  # of these, each character counts as a word
 _MARKS = r""",.;:!?"'()\[\]¡¿«»‹›‘’‚“”„…،؛؟۔।॥、。「」『』（），：；！？"""

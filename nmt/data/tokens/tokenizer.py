@@ -84,6 +84,11 @@ class Tokenizer:
         self._byte_ids = {value: i for i, value in self._byte_values.items()}
         self.never_generated = self._find_never_generated()
 
+    @cached_property
+    def letters(self) -> str:
+        """The tokens of text, one behind the other: they tell in what script their language is written."""
+        return "".join(token for token in self.vocabulary if "<" not in token)
+
     @classmethod
     def load(cls, path: Path, *, foreign: bool = False) -> Self:
         """Read a `.model` file. Raises DataError if it is missing, damaged, or has other special ids.

@@ -14,7 +14,6 @@ import numpy as np
 from nmt.artifacts.rundir import MAX_JSON_BYTES, DirectedPairs, RunDir
 from nmt.base.errors import NmtError
 from nmt.base.files import read_at_most, write_text
-from nmt.base.languages import written_without_spaces
 from nmt.data.check.features import Side
 from nmt.data.check.stream import CHUNK_PAIRS
 from nmt.data.check.twins import TwinFinder
@@ -153,9 +152,8 @@ def _share_copied(translator: Translator, sets: Sequence[DirectedPairs], seed: i
     """Return the share of the placeholders, one or two in a source, that its output has exactly once."""
     placeholders, segments = list[list[str]](), list[Segment]()
     for direction, texts, references in sets:
-        spaced = (not written_without_spaces(direction.src), not written_without_spaces(direction.tgt))
         for line, pair in enumerate(zip(texts, references, strict=True), 1):
-            copy = copy_with_placeholders(SentencePair(*pair, line), share=1.0, seed=seed, spaced=spaced)
+            copy = copy_with_placeholders(SentencePair(*pair, line), direction, share=1.0, seed=seed)
             symbols = [] if copy is None else ANY_PLACEHOLDER.findall(copy.src)
             if copy is None or len(symbols) > _MAX_PLACEHOLDERS or line > _MAX_CHECKED // len(sets):
                 continue

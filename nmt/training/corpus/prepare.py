@@ -284,8 +284,7 @@ def _counted(corpus: Corpus, counts: CorpusCounts) -> Iterator[SentencePair]:
         protected, copy = with_placeholders(pair), None
         counts.with_protected_spans += protected is not pair and ANY_PLACEHOLDER.search(protected.src) is not None
         if data.protect:
-            spaced = (not written_without_spaces(direction.src), not written_without_spaces(direction.tgt))
-            copy = copy_with_placeholders(protected, share=data.placeholder_share, seed=seed, spaced=spaced)
+            copy = copy_with_placeholders(protected, direction, share=data.placeholder_share, seed=seed)
             counts.copies_with_placeholders += copy is not None
         for seen in filter(None, (protected, copy)):
             yield seen._replace(src=tags[pair.corpus] + seen.src, tgt=tgt_tags[pair.corpus] + seen.tgt)

@@ -8,17 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nmt.base.languages import Direction
 from nmt.data.read.pairs import SentencePair
 from nmt.data.text.placeholders import copy_with_placeholders, insert_placeholders
 from nmt.data.text.spans import ANY_PLACEHOLDER, PLACEHOLDERS
 
+ENGLISH_GERMAN = Direction("en", "de")
 PAIR = SentencePair(
     "On 12 May Anna went to Paris, and all was well.", "Am 12. Mai fuhr Anna nach Paris, und alles war gut.", 3
 )
 
 
-def copied(pair: SentencePair, seed: int = 1, spaced=(True, True)) -> SentencePair | None:
-    return copy_with_placeholders(pair, share=1.0, seed=seed, spaced=spaced)
+def copied(pair: SentencePair, seed: int = 1, languages=("en", "de")) -> SentencePair | None:
+    return copy_with_placeholders(pair, Direction(*languages), share=1.0, seed=seed)
 
 
 def test_spans_on_both_sides_are_numbered_in_the_order_of_the_source():
@@ -45,9 +47,9 @@ def test_a_copy_is_a_function_of_pair_line_and_seed():
 
 def test_the_share_of_copies_is_as_asked():
     pairs = [SentencePair(f"a {i} b", f"c {i} d", i) for i in range(2000)]
-    made = sum(copy_with_placeholders(p, share=0.25, seed=1, spaced=(True, True)) is not None for p in pairs)
+    made = sum(copy_with_placeholders(p, ENGLISH_GERMAN, share=0.25, seed=1) is not None for p in pairs)
     assert made == pytest.approx(500, abs=60)
-    assert all(copy_with_placeholders(p, share=0.0, seed=1, spaced=(True, True)) is None for p in pairs)
+    assert all(copy_with_placeholders(p, ENGLISH_GERMAN, share=0.0, seed=1) is None for p in pairs)
 
 
 def test_a_pair_that_has_placeholders_is_not_copied():
@@ -74,17 +76,21 @@ def test_all_placeholders_are_met_in_a_corpus():
 texts = st.text(alphabet="ab 12.。，字é", min_size=1, max_size=30).map(str.strip).filter(bool)
 
 
-@given(texts, texts, st.integers(0, 1000), st.booleans(), st.booleans())
-def test_each_placeholder_stands_once_on_both_sides_numbered_from_one(src, tgt, seed, src_spaced, tgt_spaced):
-    pair = copied(SentencePair(src, tgt, 1), seed, (src_spaced, tgt_spaced))
+codes = st.sampled_from(["de", "zh", "qaa"])
+
+
+@given(texts, texts, st.integers(0, 1000), codes, codes)
+def test_each_placeholder_stands_once_on_both_sides_numbered_from_one(src, tgt, seed, src_code, tgt_code):
+    pair = copied(SentencePair(src, tgt, 1), seed, (src_code, tgt_code))
     if pair is not None:
         used = ANY_PLACEHOLDER.findall(pair.src)
         assert used == list(PLACEHOLDERS[: len(used)])
         assert sorted(ANY_PLACEHOLDER.findall(pair.tgt)) == used
 
 
-def test_without_spaces_none_are_added():
+@pytest.mark.parametrize("languages", [("zh", "ja"), ("qaa", "qab")])  # the text tells of unknown languages
+def test_without_spaces_none_are_added(languages):
     pair = SentencePair("我住在北京。", "東京です。", 1)
     for seed in range(30):
-        made = copied(pair, seed, (False, False))
+        made = copied(pair, seed, languages)
         assert made is None or (ANY_PLACEHOLDER.sub("", made.src), ANY_PLACEHOLDER.sub("", made.tgt)) == pair[:2]
