@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from nmt.model.cache import KVCache, PreallocatedKVCache
     from nmt.model.kernels.chunked_loss import token_loss
     from nmt.model.layers import DecoderLayer, EncoderLayer, FeedForward
-    from nmt.model.masks import AttentionMask, causal_mask, mask_bias, padding_mask
+    from nmt.model.masks import AttentionMask, causal_mask, mask_bias, padding_mask, sequence_mask
     from nmt.model.positions import Rotary, sinusoidal_positions
     from nmt.model.recording import attention_weights
     from nmt.model.scores import AdditiveScore, GaussianScore
@@ -25,7 +25,7 @@ __all__ = [
     "BOS_ID", "EOS_ID", "PAD_ID", "AdditiveScore", "AttentionMask", "DecoderLayer", "EncoderLayer", "FeedForward",
     "GaussianScore", "KVCache", "ModelConfig", "MultiHeadAttention", "PreallocatedKVCache", "Rotary", "Transformer",
     "attend", "attention_weights", "causal_mask", "mask_bias", "masked_softmax", "padding_mask", "scaled_dot_product",
-    "sinusoidal_positions", "token_loss",
+    "sequence_mask", "sinusoidal_positions", "token_loss",
 ]  # fmt: skip
 
 _HOMES = ("attention", "scores", "positions", "masks", "kernels.chunked_loss", "cache", "transformer", "recording")

@@ -5,7 +5,7 @@ It is independent of caching: the caller passes projected keys and values.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import torch
@@ -22,18 +22,19 @@ from nmt.model.scores import make_score
 Score = Callable[[Tensor, Tensor], Tensor]
 
 
-def masked_softmax(scores: Tensor, mask: AttentionMask | Tensor | None = None) -> Tensor:
+def masked_softmax(scores: Tensor, mask: AttentionMask | Tensor | Sequence[int] | None = None) -> Tensor:
     """Compute the softmax over the last axis of scores [B, ..., Q, S], restricted to unmasked positions.
 
     `mask` takes one of three forms:
     - boolean (True = may attend), broadcast to the scores; fully masked rows become all zeros;
-    - integer valid lengths, [B] or [B, Q] (Zhang et al., Dive into Deep Learning, section 11.3);
+    - integer valid lengths, [B] or [B, Q], also as a list (Zhang et al., Dive into Deep Learning, section 11.3);
     - an `AttentionMask` of the model, whose bias is added; it must leave at least one key to every query.
     """
     if mask is None:
         return scores.softmax(-1)
     if isinstance(mask, AttentionMask):
         return (scores if mask.bias is None else scores + mask.bias).softmax(-1)
+    mask = torch.as_tensor(mask, device=scores.device)
     if mask.dtype != torch.bool:
         mask = length_mask(mask, scores.shape)
     weights = scores.masked_fill(~mask, torch.finfo(scores.dtype).min).softmax(-1)
@@ -52,17 +53,20 @@ def attend(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    mask: AttentionMask | Tensor | None = None,
+    mask: AttentionMask | Tensor | Sequence[int] | None = None,
     *,
     score: Score = scaled_dot_product,
-    dropout: nn.Module | None = None,
+    dropout: nn.Module | float | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Compute attention pooling: the softmax of the scores, then the weighted mean of the values.
 
-    query [..., Q, K], key [..., S, K], value [..., S, Kv]; mask as for `masked_softmax`.
+    query [..., Q, K], key [..., S, K], value [..., S, Kv]; mask as for `masked_softmax`. `dropout` is a module, or a
+    rate, at which weights are dropped in any case.
     Return (pooled [..., Q, Kv], weights [..., Q, S]); the weights are those before dropout.
     """
     weights = masked_softmax(score(query, key), mask)
+    if isinstance(dropout, int | float):
+        dropout = nn.Dropout(dropout)
     return (weights if dropout is None else dropout(weights)) @ value, weights
 
 

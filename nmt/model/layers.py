@@ -44,6 +44,12 @@ def make_attention(config: ModelConfig, kind: AttentionKind, rotary: Rotary | No
     )
 
 
+def make_rotary(config: ModelConfig) -> Rotary | None:
+    """Build the rotary positions of all layers, if `config` has them."""
+    max_len = max(config.max_src_len, config.max_tgt_len)
+    return Rotary(config.d_model // config.num_heads, max_len) if config.positions == "rotary" else None
+
+
 class FeedForward(nn.Module):
     """W_2 f(W_1 x) (Vaswani et al. 2017, section 3.3), or W_2 (silu(W_g x) * W_1 x) for SwiGLU (Shazeer 2020)."""
 
@@ -88,17 +94,20 @@ class Residual(nn.Module):
 
 
 class EncoderLayer(nn.Module):
-    """Self-attention, then a feed-forward network."""
+    """Self-attention, then a feed-forward network. Layers of a model share their `rotary` positions."""
 
-    def __init__(self, config: ModelConfig, rotary: Rotary | None):
+    def __init__(self, config: ModelConfig, rotary: Rotary | None = None):
         super().__init__()
-        self.self_attention = make_attention(config, "self", rotary)
+        self.self_attention = make_attention(config, "self", rotary or make_rotary(config))
         self.self_residual = Residual(config)
         self.feed_forward = FeedForward(config)
         self.feed_forward_residual = Residual(config)
 
-    def forward(self, states: Tensor, mask: AttentionMask, offset: int | Tensor) -> Tensor:
-        """Transform states [B, S, D]; `offset` is the first position, or a tensor [S] with each position."""
+    def forward(self, states: Tensor, mask: AttentionMask | Tensor | None = None, offset: int | Tensor = 0) -> Tensor:
+        """Transform states [B, S, D]; `offset` is the first position, or a tensor [S] with each position.
+
+        `mask` is as for `masked_softmax`, such as valid lengths [B].
+        """
 
         def attend_to_source(states: Tensor) -> Tensor:
             key_value = self.self_attention.project_key_value(states, offset)
@@ -111,9 +120,9 @@ class EncoderLayer(nn.Module):
 class DecoderLayer(nn.Module):
     """Causal self-attention, then cross-attention to the source, then a feed-forward network."""
 
-    def __init__(self, config: ModelConfig, rotary: Rotary | None):
+    def __init__(self, config: ModelConfig, rotary: Rotary | None = None):
         super().__init__()
-        self.self_attention = make_attention(config, "self", rotary)
+        self.self_attention = make_attention(config, "self", rotary or make_rotary(config))
         self.self_residual = Residual(config)
         self.cross_attention = make_attention(config, "cross")
         self.cross_residual = Residual(config)

@@ -5,6 +5,7 @@ In a boolean mask, True means that the query may attend to the key. (`torch.nn.M
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -30,6 +31,13 @@ class AttentionMask(NamedTuple):
 def padding_mask(ids: Tensor) -> Tensor:
     """Return which keys are real tokens: ids [B, S] -> [B, 1, 1, S], which broadcasts over heads and queries."""
     return (ids != PAD_ID)[:, None, None, :]
+
+
+def sequence_mask(states: Tensor, lengths: Tensor | Sequence[int], value: float = 0) -> Tensor:
+    """Return states [B, S, ...] with `value` in place of what follows the valid `lengths` [B]. NmtError for others."""
+    rows, size = states.shape[:2]
+    keep = length_mask(torch.as_tensor(lengths, device=states.device), torch.Size((rows, 1, size)))[:, 0]  # [B, S]
+    return states.masked_fill(~keep.view(rows, size, *[1] * (states.dim() - 2)), value)
 
 
 def length_mask(lengths: Tensor, shape: torch.Size) -> Tensor:

@@ -24,13 +24,14 @@ class AdditiveScore(nn.Module):
 class GaussianScore(nn.Module):
     """score(q, k) = -|(q - k) w|^2 / 2 with w learned: Nadaraya-Watson regression (Watson 1964) with a Gaussian kernel.
 
-    w starts at `initial_width`. `MultiHeadAttention` starts it at K^(-1/4), so that the q . k term of the score has the
-    scale of the scaled dot product.
+    w starts at `initial_width`; by default at K^(-1/4), so that the q . k term of the score has the scale of the scaled
+    dot product of heads of size K, or at 1 without a `head_size`.
     """
 
-    def __init__(self, initial_width: float = 1.0):
+    def __init__(self, head_size: int = 1, *, initial_width: float | None = None):
         super().__init__()
-        self.width = nn.Parameter(torch.tensor(float(initial_width)))
+        width = head_size**-0.25 if initial_width is None else initial_width
+        self.width = nn.Parameter(torch.tensor(float(width)))
 
     def forward(self, query: Tensor, key: Tensor) -> Tensor:
         """query [..., Q, K], key [..., S, K] -> [..., Q, S]."""
@@ -43,4 +44,4 @@ class GaussianScore(nn.Module):
 
 def make_score(name: str, head_size: int) -> nn.Module:
     """Build the scoring function that `model.attention` names, for heads of `head_size`."""
-    return GaussianScore(head_size**-0.25) if name == "gaussian" else AdditiveScore(head_size, head_size, head_size)
+    return GaussianScore(head_size) if name == "gaussian" else AdditiveScore(head_size, head_size, head_size)

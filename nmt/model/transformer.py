@@ -9,13 +9,14 @@ from torch import Tensor, nn
 
 from nmt.base.device import on_meta_device
 from nmt.base.errors import NmtError
+from nmt.base.special_tokens import PAD_ID
 from nmt.config.model import ModelConfig
 from nmt.model.cache import KeyValue, KVCache, PreallocatedKVCache
 from nmt.model.kernels.dropout import Dropout
 from nmt.model.kernels.packing import Layout, Segments
-from nmt.model.layers import DecoderLayer, EncoderLayer, FeedForward, Residual, make_norm
-from nmt.model.masks import AttentionMask, mask_bias, padding_mask
-from nmt.model.positions import Rotary, sinusoidal_positions
+from nmt.model.layers import DecoderLayer, EncoderLayer, FeedForward, Residual, make_norm, make_rotary
+from nmt.model.masks import AttentionMask, mask_bias, padding_mask, sequence_mask
+from nmt.model.positions import sinusoidal_positions
 
 
 class Memory(NamedTuple):
@@ -74,7 +75,7 @@ class Transformer(nn.Module):
             raise NmtError(f"one embedding for vocabularies of {src_vocab_size} and {tgt_vocab_size}", hint=hint)
         self.config = config
         max_len = max(config.max_src_len, config.max_tgt_len)
-        rotary = Rotary(config.d_model // config.num_heads, max_len) if config.positions == "rotary" else None
+        rotary = make_rotary(config)
         self.src_embedding = Embedding(config, src_vocab_size, max_len)
         self.encoder_layers = nn.ModuleList(EncoderLayer(config, rotary) for _ in range(config.encoder_layers))
         self.tgt_embedding = Embedding(config, tgt_vocab_size, max_len)
@@ -105,11 +106,12 @@ class Transformer(nn.Module):
             elif isinstance(module, nn.Embedding):
                 nn.init.normal_(module.weight, std=self.config.d_model**-0.5)
 
-    def encode(self, src: Tensor, packing: Layout | None = None) -> Memory:
-        """Encode src [B, S], right-padded, into a memory with states [B, S, D].
+    def encode(self, src: Tensor, packing: Layout | None = None, *, lengths: Tensor | None = None) -> Memory:
+        """Encode src [B, S], right-padded, into a memory with states [B, S, D]; what follows `lengths` [B] is padding.
 
         With a `packing` of `src`, the layers process the tokens as it lays them out, and the states are [1, N, D].
         """
+        src = src if lengths is None else sequence_mask(src, lengths, PAD_ID)
         ids, offset = (src, 0) if packing is None else (packing.pack(src), packing.positions)
         states = self.src_embedding(ids, offset)
         bias = None if isinstance(packing, Segments) else mask_bias(padding_mask(src), states.dtype)
@@ -146,9 +148,12 @@ class Transformer(nn.Module):
         """Return the logits [B, T, V] of the token that follows each token of tgt_in [B, T]."""
         return self.output_proj(self.decode_states(tgt_in, cache))
 
-    def forward(self, src: Tensor, tgt_in: Tensor) -> Tensor:
-        """Return the logits [B, T, V] for src [B, S], right-padded, and tgt_in [B, T], which begins with bos."""
-        return self.decode(tgt_in, self.start_cache(self.encode(src)))
+    def forward(self, src: Tensor, tgt_in: Tensor, src_lengths: Tensor | None = None) -> Tensor:
+        """Return the logits [B, T, V] for src [B, S], right-padded, and tgt_in [B, T], which begins with bos.
+
+        Without `src_lengths` [B], padding has the id `PAD_ID`.
+        """
+        return self.decode(tgt_in, self.start_cache(self.encode(src, lengths=src_lengths)))
 
     def set_dropout(self, config: ModelConfig) -> None:
         """Use the rates `dropout` and `embedding_dropout` of `config` in further training."""

@@ -103,7 +103,7 @@ def test_additive_scores_follow_their_formula():
 def test_gaussian_scores_follow_their_formula():
     query, key = torch.randn(2, 3), torch.randn(11, 3)
     expected = -((query[:, None] - key[None]) * 0.7).square().sum(-1) / 2
-    assert torch.allclose(GaussianScore(0.7)(query, key), expected, atol=1e-6)
+    assert torch.allclose(GaussianScore(initial_width=0.7)(query, key), expected, atol=1e-6)
 
 
 def test_layer_norm_of_one_to_four():
@@ -133,7 +133,7 @@ def test_nadaraya_watson_regression_learns_its_width(seed):
     truth = lambda x: 2 * x.sin() + x**0.8  # noqa: E731
     y = truth(x) + torch.randn(x.shape, generator=random) * 0.5
     x_test = torch.arange(0, 5, 0.1)[:, None]
-    kernel = GaussianScore(1.0)
+    kernel = GaussianScore(initial_width=1.0)
     optimizer = torch.optim.Adam(kernel.parameters(), lr=0.1)
     others = ~torch.eye(50, dtype=torch.bool)
     for _ in range(100):
@@ -147,7 +147,7 @@ def test_nadaraya_watson_regression_learns_its_width(seed):
 
     learned = test_error(attend(x_test, x, y, score=kernel)[0].detach())
     assert learned < 0.25 * test_error(y.mean().expand_as(x_test))
-    assert learned < test_error(attend(x_test, x, y, score=GaussianScore(1.0))[0].detach())
+    assert learned < test_error(attend(x_test, x, y, score=GaussianScore(initial_width=1.0))[0].detach())
 
 
 def test_multi_head_attention_equals_torchs_with_the_same_weights():

@@ -26,8 +26,8 @@ def batch() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
 def test_padding_counts_nothing(smoothing):
     states, weight, tgt_out = batch()
     logits = states @ weight.T
-    whole, count = token_loss(logits, tgt_out, smoothing)
-    parts = [token_loss(logits[i, :n], tgt_out[i, :n], smoothing) for i, n in enumerate((3, 5, 5))]
+    whole, count = token_loss(logits, tgt_out, label_smoothing=smoothing)
+    parts = [token_loss(logits[i, :n], tgt_out[i, :n], label_smoothing=smoothing) for i, n in enumerate((3, 5, 5))]
     assert int(count) == 13
     assert torch.allclose(whole, sum(part for part, _ in parts))
 
@@ -36,7 +36,7 @@ def test_label_smoothing_follows_its_formula():
     logits, target = torch.randn(1, 11), torch.tensor([4])
     log_probs = logits.log_softmax(-1)
     expected = -(0.9 * log_probs[0, 4] + 0.1 * log_probs.mean())
-    assert torch.allclose(token_loss(logits[None], target[None], 0.1)[0], expected)
+    assert torch.allclose(token_loss(logits[None], target[None], label_smoothing=0.1)[0], expected)
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
@@ -44,7 +44,7 @@ def test_label_smoothing_follows_its_formula():
 def test_the_chunked_loss_and_its_gradients_are_those_of_all_logits_at_once(smoothing, chunk_rows, monkeypatch):
     monkeypatch.setattr(chunked_loss, "CHUNK_ROWS", chunk_rows)
     states, weight, tgt_out = batch()
-    plain, plain_count = token_loss(states @ weight.T, tgt_out, smoothing)
+    plain, plain_count = token_loss(states @ weight.T, tgt_out, label_smoothing=smoothing)
     plain_grads = torch.autograd.grad(plain / 7, (states, weight))
     real = Batch.from_ids(tgt_out, tgt_out, tgt_out).tgt_real
     chunked = projected_token_loss(states, weight, tgt_out, real, smoothing)
@@ -59,7 +59,7 @@ def test_the_chunked_loss_of_a_projection_with_a_bias_is_that_of_its_logits():
     states, weight, tgt_out = batch()
     projection = torch.nn.Linear(weight.size(1), weight.size(0))
     parameters = (states, projection.weight, projection.bias)
-    plain, _ = token_loss(projection(states), tgt_out, 0.1)
+    plain, _ = token_loss(projection(states), tgt_out, label_smoothing=0.1)
     plain_grads = torch.autograd.grad(plain, parameters)
     real = Batch.from_ids(tgt_out, tgt_out, tgt_out).tgt_real
     chunked = projected_token_loss(*with_bias(states, projection), tgt_out, real, 0.1)
@@ -70,7 +70,7 @@ def test_the_chunked_loss_of_a_projection_with_a_bias_is_that_of_its_logits():
 
 def test_the_chunked_loss_takes_bf16_within_its_precision():
     states, weight, tgt_out = batch()
-    plain, _ = token_loss(states @ weight.T, tgt_out, 0.1)
+    plain, _ = token_loss(states @ weight.T, tgt_out, label_smoothing=0.1)
     real = Batch.from_ids(tgt_out, tgt_out, tgt_out).tgt_real
     reduced = projected_token_loss(states.bfloat16(), weight.bfloat16(), tgt_out, real, 0.1)
     reduced.backward()
@@ -96,7 +96,7 @@ def test_the_chunked_loss_in_bf16_has_the_gradients_of_all_logits_at_once_whatev
         states = torch.randn(1, count, 7).bfloat16().requires_grad_()
         weight = torch.randn(11, 7).bfloat16().requires_grad_()
         targets = torch.randint(2, 11, (1, count))
-        plain, _ = token_loss(states.float() @ weight.float().T, targets, 0.1)
+        plain, _ = token_loss(states.float() @ weight.float().T, targets, label_smoothing=0.1)
         loss = projected_token_loss(states, weight, targets, torch.arange(count), 0.1)
         assert torch.allclose(loss, plain, rtol=0.02)
         expected = torch.autograd.grad(plain, (states, weight))

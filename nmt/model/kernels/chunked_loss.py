@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +17,7 @@ from torch.nn import functional as F
 from nmt.base.special_tokens import PAD_ID
 from nmt.model.kernels.linear import add_product, has_triton, is_faster, product
 from nmt.model.kernels.packing import ROW_MULTIPLE, compiles_each_shape
+from nmt.model.masks import sequence_mask
 
 CHUNK_ROWS = 1024  # rows of logits in memory at once on a CPU
 _GPU_CHUNK_NUMBERS = 1 << 28  # logits in memory at once on a GPU, which needs large chunks: 1 GiB in fp32
@@ -29,15 +30,25 @@ It may overwrite the logits; with `with_gradient`, by the gradient.
 """
 
 
-def token_loss(logits: Tensor, tgt_out: Tensor, label_smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
+def token_loss(
+    logits: Tensor,
+    tgt_out: Tensor,
+    valid_len: Tensor | None = None,
+    *,
+    label_smoothing: float = 0.0,
+    reduction: Literal["sum", "none"] = "sum",
+) -> tuple[Tensor, Tensor]:
     """Return the sum of the cross-entropy over real target tokens, in nats, and the number of these tokens.
 
-    logits [..., T, V], tgt_out [..., T]; padding does not count. Label smoothing as in Szegedy et al. 2016,
-    section 7: the target token keeps 1 - e of the probability, and e is spread evenly over all V tokens.
+    logits [..., T, V], tgt_out [..., T]; padding does not count, nor what follows `valid_len` [B]. Without `reduction`
+    (none), return the loss of each token [..., T], 0 for padding, and the number of each sequence [...]. Label
+    smoothing as in Szegedy et al. 2016, section 7: the target token keeps 1 - e of the probability, and e is spread
+    evenly over all V tokens.
     """
-    rows, targets = logits.flatten(0, -2).float(), tgt_out.flatten()
-    loss = F.cross_entropy(rows, targets, ignore_index=PAD_ID, label_smoothing=label_smoothing, reduction="sum")
-    return loss, (tgt_out != PAD_ID).sum()
+    tgt_out = tgt_out if valid_len is None else sequence_mask(tgt_out, valid_len, PAD_ID)
+    rows, targets, real = logits.flatten(0, -2).float(), tgt_out.flatten(), tgt_out != PAD_ID
+    loss = F.cross_entropy(rows, targets, ignore_index=PAD_ID, label_smoothing=label_smoothing, reduction=reduction)
+    return (loss, real.sum()) if reduction == "sum" else (loss.view_as(tgt_out), real.sum(-1))
 
 
 def projected_token_loss(
