@@ -127,7 +127,7 @@ def draw_kernel_regression(path: Path) -> None:
         prediction, *maps = figure.subplots(1, 3)
         prediction.plot(x[:, 0], y[:, 0], "o", markersize=3, color="0.6", label="values at the keys")
         for width, color, axes in zip((1.0, 4.0), ("#c8641e", "#1f4e79"), maps, strict=True):
-            pooled, weights = attend(at, x, y, score=GaussianScore(width))
+            pooled, weights = attend(at, x, y, score=GaussianScore(initial_width=width))
             prediction.plot(at[:, 0], pooled[:, 0], color=color, label=f"prediction, w = {width:g}")
             axes.imshow(weights, cmap="Blues", aspect="auto", origin="lower", extent=(0, 5, 0, 5))
             axes.set(title=f"weights, w = {width:g}", xlabel="key", ylabel="query")
