@@ -13,6 +13,7 @@ from nmt.apps.documents.blocks import Template, decode, encode
 from nmt.apps.documents.markup import Reader, check_xml, descriptions, dialect, name_page_language
 from nmt.apps.documents.runs import RunReader
 from nmt.base.errors import DataError
+from nmt.base.languages import script_of
 
 MAX_BYTES = 200_000_000  # of all files, unpacked
 _MIN_LIMIT = 400_000  # for documents from strangers; the styles alone may have 50,000 elements and attributes
@@ -22,6 +23,15 @@ _MAX_FILES = 10_000
 _OLE = b"\xd0\xcf\x11\xe0"
 _MANIFESTS = ("META-INF/manifest.xml", "META-INF/encryption.xml")
 _ENCRYPTED = re.compile(rb"encryption-data|CipherReference[^>]*\.(?:x?html?|xml|opf|ncx)\"")
+# What names the language of a text for the spelling checker; in Word, that of some scripts has another attribute.
+_OPEN_DOCUMENT = r'(\sfo:language=")[^"]*("(?:\sfo:country=")?)(?:(?<=country=")[^"]*)?'
+_PROOFING = {
+    ".docx": r'(<w:lang\b[^>]*?\sw:{}=")[^"]*()',
+    ".pptx": r'(<a:(?:rPr|endParaRPr|defRPr)\b[^>]*?\slang=")[^"]*()',
+    ".odt": _OPEN_DOCUMENT,
+    ".odp": _OPEN_DOCUMENT,
+}
+_ATTRIBUTES = {"Hani": "eastAsia", "Jpan": "eastAsia", "Kore": "eastAsia", "Arab": "bidi", "Hebr": "bidi"}
 _LANGUAGE = re.compile(r"(<dc:language\b[^>]*>)[^<]*")
 
 
@@ -68,12 +78,13 @@ class Archive:
         """
         limit = max(limit, _MIN_LIMIT) if limit else 0
         max_bytes = min(MAX_BYTES, _MAX_UNPACKED * limit or MAX_BYTES)
-        self._content = content
+        self._content, self._suffix, self._code = content, suffix, ""
+        self._proofing = ""
         kinds = descriptions()[suffix].items()
         with unpack(content, suffix, max_bytes) as archive:
             found = {name: kind for name in archive.namelist() for path, kind in kinds if re.fullmatch(path, name)}
             self._texts = {name: archive.read(name) for name in found}
-        if not found:
+        if not {*found.values()} - {"properties"}:
             raise DataError(f"not a {suffix} file: it lacks the files that hold the text of this format")
         # About the number of elements and attributes; each takes 100 bytes of memory or more.
         sizes = (xml.count(b"<") - xml.count(b"</") + xml.count(b"=") for xml in self._texts.values())
@@ -83,7 +94,9 @@ class Archive:
         self.blocks = [block for template in self._templates.values() for block in template.blocks]
 
     def name_language(self, code: str) -> None:
-        """Name the language of the translation in the pages and the description of a book."""
+        """Name the language of the translation in the pages and the description of a book, and for spellers."""
+        attribute = _ATTRIBUTES.get(script_of(code) or "", "val")
+        self._code, self._proofing = code, _PROOFING.get(self._suffix, "").format(attribute)
         for template in self._templates.values():
             template.text = _LANGUAGE.sub(rf"\g<1>{code}", template.text)
             name_page_language(template, code)
@@ -92,6 +105,8 @@ class Archive:
         """Return the file with `translations` of its blocks."""
         rest = iter(translations)
         written = {name: each.join(list(islice(rest, len(each.blocks)))) for name, each in self._templates.items()}
+        if self._proofing:
+            written = {name: re.sub(self._proofing, rf"\g<1>{self._code}\g<2>", text) for name, text in written.items()}
         return repack(self._content, {name: encode(text, self._texts[name]) for name, text in written.items()})
 
 

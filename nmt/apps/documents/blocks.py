@@ -30,6 +30,8 @@ _ENCODINGS = re.compile(
     re.IGNORECASE,
 )
 _SPACES = re.compile(r"[ \t\r\n\f]+")
+_IDEOGRAPHS = r"\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef"
+_LINE_END = re.compile(rf"(?<=[{_IDEOGRAPHS}])[ \t\r]*\n[ \t]*(?=[{_IDEOGRAPHS}])")  # which stands for no space
 _CONTROL = re.compile(r"[\0-\x08\x0b\x0c\x0e-\x1f]")  # no XML may hold them
 
 
@@ -57,7 +59,7 @@ def join_texts(items: Iterable[Item]) -> list[Item]:
     joined: list[Item] = []
     for is_markup, group in groupby(items, key=lambda item: bool(item.tag)):
         same = list(group)
-        text = "".join(item.text for item in same)
+        text = _LINE_END.sub("", "".join(item.text for item in same))
         joined += same if is_markup else [Item(text)] if text else []
     return joined
 

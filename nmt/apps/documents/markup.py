@@ -18,12 +18,21 @@ from xml.parsers import expat
 
 from nmt.apps.documents.blocks import Block, Form, Item, Template, escape_text
 from nmt.base.errors import DataError
+from nmt.base.languages import script_of
 
 _MAX_DEPTH = 200  # of elements in elements that have texts of their own
 # Possessive, and the last branch takes all the rest: the time grows with the size of the text, whatever is in it.
 _TAG = r"<!--.*?-->|{}<[!?][^>]*>|<(/?)({}[^\s/>]*)({})>{}"
 _XML_ATTRIBUTES = r"""(?:[^>"']|"[^"]*+"|'[^']*+')*+"""
-_XML = re.compile(_TAG.format(r"<!\[CDATA\[.*?\]\]>|<\?.*?\?>|", r"[^\s/>!?]", _XML_ATTRIBUTES, ""), re.DOTALL)
+_XML = re.compile(
+    _TAG.format(
+        r"<!\[CDATA\[.*?\]\]>|<\?.*?\?>|&(?!(?:amp|lt|gt|quot|apos);)[A-Za-z_][\w.-]*;|",
+        r"[^\s/>!?]",
+        _XML_ATTRIBUTES,
+        "",
+    ),
+    re.DOTALL,
+)
 _HTML_ATTRIBUTES = r"""(?:[^>=]|=\s*+(?:"[^"]*+"|'[^']*+')?+)*+"""
 _HTML = re.compile(_TAG.format("<!--.*|", "[A-Za-z_]", _HTML_ATTRIBUTES, "|</?[A-Za-z].*"), re.DOTALL)
 _ATTRIBUTE = re.compile(r"""(?<![^\s"'/])([^\s=<>"'/]+)(\s*=\s*)("[^"]*"|'[^']*'|[^\s"'>]+)""")
@@ -36,6 +45,7 @@ _SUMMARY = re.compile(
     r"""<meta\s[^>]*(?:name|property)=["']?(?:og:|twitter:)?(?:title|description|keywords)\b""", re.IGNORECASE
 )
 _HAS_MARKUP = re.compile(r"</?[A-Za-z]|<!--|&#?\w+;")
+_BUTTON = re.compile(r"""<input\s[^>]*type=["']?(?:submit|button|reset)\b""", re.IGNORECASE)
 _DECLARATION = re.compile(r"\s*<\?xml\s[^<>]*\?>")
 _META = re.compile(rb"""<meta\b[^>]*?\bcharset\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
 _AS_BROWSERS = dict.fromkeys(("iso-8859-1", "latin1", "us-ascii", "ascii"), "windows-1252") | {
@@ -46,6 +56,7 @@ _AS_BROWSERS = dict.fromkeys(("iso-8859-1", "latin1", "us-ascii", "ascii"), "win
     "iso-8859-9": "windows-1254",
     "utf8": "utf-8",
 }
+_RIGHT_TO_LEFT = ("Arab", "Hebr", "Thaa", "Syrc", "Nkoo", "Adlm", "Rohg")  # scripts
 _PAGE = re.compile(r"<html\b[^>]*>", re.IGNORECASE)
 
 
@@ -95,8 +106,9 @@ def check_xml(text: str, root: str = "") -> None:
     def start(name: str, _: object) -> None:
         starts[:] = starts or [name]
 
-    def refuse(*_: object) -> None:
-        raise DataError("it declares entities, which are not expanded", line=parser.CurrentLineNumber)
+    def refuse(name: str, is_parameter: bool, value: str | None, *_: object) -> None:
+        if root != "resources" or is_parameter or value is None or "&" in value:  # an app may name a text in its file
+            raise DataError("it declares entities, which are not expanded", line=parser.CurrentLineNumber)
 
     parser.StartElementHandler, parser.EntityDeclHandler = start, refuse
     try:
@@ -136,6 +148,8 @@ class Reader:
             if name is None:
                 if written.startswith("<![CDATA[") and not dialect.is_html:
                     self._read_characters(written)
+                elif written[0] == "&":  # an entity of the file
+                    self.add(written, Item(written, "!"))
                 elif written[1] in "!?":  # a comment, a declaration or a processing instruction
                     self.add(written, Item(written, "!", is_hidden=not dialect.is_fragment))
                 else:  # markup that does not end
@@ -223,6 +237,9 @@ class Reader:
         frame.depth -= name == frame.name
         if not frame.depth:
             self.close(written)
+        elif frame.is_block and name in self.dialect.inline and frame.items and frame.items[-1].tag == name:
+            frame.raw.append(written)  # an empty element, such as an icon
+            frame.items[-1] = Item(frame.items[-1].text + written, "!", is_hidden=True)
         elif frame.is_block and name in self.dialect.inline:
             self.add(written, Item(written, "/" + name))
         elif frame.is_block and self.dialect.divides:
@@ -261,12 +278,12 @@ class Reader:
         """Return a tag with holes for its attributes that people read."""
         if not self.dialect.attributes or self.frames[-1].is_kept or _UNTRANSLATED.search(written):
             return written
-        is_summary = _SUMMARY.match(written)
+        readable = "content" if _SUMMARY.match(written) else "value" if _BUTTON.match(written) else ""
 
         def with_hole(match: re.Match[str]) -> str:
             name, between, value = match.groups()
             is_read = name.rpartition(":")[2].lower() in self.dialect.attributes
-            if value[0] not in "\"'" or not (is_read or (is_summary and name == "content")):
+            if value[0] not in "\"'" or not (is_read or name.lower() == readable):
                 return match[0]
             block = Block([Item(unescape(value[1:-1]))], value[1:-1], Form(escape))
             return f"{name}{between}{value[0]}{self.template.hole(block)}{value[0]}"
@@ -309,10 +326,11 @@ def encoding_of_page(content: bytes) -> str:
 
 
 def name_page_language(template: Template, code: str) -> None:
-    """Change the language in the tag `<html lang="de">` to that of the translations; do not add one."""
+    """Change language and direction in the tag `<html lang="de" dir="ltr">` to those of the translations; add none."""
 
     def renamed(attribute: re.Match[str]) -> str:
-        is_language = attribute[1].lower() in ("lang", "xml:lang")
-        return f'{attribute[1]}{attribute[2]}"{escape(code)}"' if is_language else attribute[0]
+        way = "rtl" if script_of(code) in _RIGHT_TO_LEFT else "ltr"
+        value = {"lang": code, "xml:lang": code, "dir": way}.get(attribute[1].lower())
+        return f'{attribute[1]}{attribute[2]}"{escape(value)}"' if value else attribute[0]
 
     template.text = _PAGE.sub(lambda start: _ATTRIBUTE.sub(renamed, start[0]), template.text, count=1)

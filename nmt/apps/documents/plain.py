@@ -85,17 +85,18 @@ def _ends(text: str, following: str) -> bool:
     return bool(_END.search(text)) and not following[:1].islower()
 
 
-def _joined(texts: Sequence[str]) -> str:
+def join_lines(texts: Sequence[str]) -> str:
     """Return lines as one; a word that was divided is whole, and nothing comes between ideographs."""
-    joined = texts[0]
+    joined = [*texts[:1]]
     for text in texts[1:]:
-        if _DIVIDED.search(joined) and text[:1].islower() and not _AND.match(text):
-            joined = joined[:-1] + text
-        elif _WIDE.match(joined[-1:]) and _WIDE.match(text):
-            joined += text
-        else:
-            joined += ("" if _DIVIDED.search(joined) and not _AND.match(text) else " ") + text
-    return joined
+        last = joined[-1]
+        is_divided = _DIVIDED.search(last) and not _AND.match(text)
+        if is_divided and text[:1].islower():
+            joined[-1] = last[:-1]
+        elif not is_divided and not (_WIDE.match(last[-1:]) and _WIDE.match(text)):
+            joined[-1] = f"{last} "
+        joined.append(text)
+    return "".join(joined)
 
 
 def _paragraph(lines: list[str], template: Template) -> list[str]:
@@ -108,7 +109,7 @@ def _paragraph(lines: list[str], template: Template) -> list[str]:
         cells = enumerate(_COLUMNS.split(raw))
         holes = (cell if n % 2 else template.hole(Block([Item(cell)], cell, Form(str))) for n, cell in cells)
         return [*openings, *holes, end]
-    text = _joined([line[len(opening) :].strip() for opening, line in zip(openings, lines, strict=True)])
+    text = join_lines([line[len(opening) :].strip() for opening, line in zip(openings, lines, strict=True)])
     return [
         *openings[:1],
         template.hole(Block([Item(text)], raw, Form(str, wrapping(lines, openings, _OPENS_ITEM)))),

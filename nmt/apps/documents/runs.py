@@ -31,8 +31,11 @@ class RunReader(Reader):
         super().__init__(text, dialect, template)
 
     def text(self, data: str) -> None:
-        """Read text; it is text to translate only in the element for it."""
-        self.frames[-1].raw.append(data)
+        """Read text; it is text to translate only in the element for it, and in a category of a chart."""
+        frame = self.frames[-1]
+        frame.raw.append(data)
+        if frame.is_block and frame.name == "v":
+            frame.items.append(Item(unescape(data)))
 
     def start(self, name: str, written: str) -> None:
         """Read an opening tag; each element in a run is read by itself."""

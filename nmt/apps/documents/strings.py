@@ -13,6 +13,7 @@ from nmt.base.errors import DataError
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"|[{}\[\],]')
 _CHOICE = re.compile(r"\{\s*\w+\s*,\s*(?:plural|select|selectordinal)\s*,\s*(?:offset:\d+)?")
 _BRANCH = re.compile(r"\s*(?:=?\w+)\s*\{")
+_WORDS = re.compile(r"[A-ZÀ-ÞΑ-ΫЀ-Я][^\W\d_]*(?:[-/][^\W\d_]+)+")  # `E-Mail-Adresse`, `Ja/Nein`; not `btn-ok`, `en-US`
 _CODE = re.compile(r"https?://\S+|[#.@$/\\]\S*|[\w.-]+(?:[./_:-][\w-]+)+|[a-z]+[A-Z]\w*")  # addresses, paths, names
 _ANDROID = re.compile(r"""\\(?:u([0-9a-fA-F]{4})|(.))|\"""", re.DOTALL)
 _REFERENCE = re.compile(r"\s*[@?](?:[\w.]+:)?\w+/[\w.]+\s*")
@@ -45,7 +46,8 @@ def read_json(text: str, template: Template) -> None:
             is_kept_key = kind[1] in "@$"
         else:
             value = json.loads(kind)
-            if not (kept or is_kept_key or _CODE.fullmatch(value)) and any(map(str.isalpha, value)):
+            is_code = _CODE.fullmatch(value) and not _WORDS.fullmatch(value)
+            if not (kept or is_kept_key or is_code) and any(map(str.isalpha, value)):
                 holes = (template.hole(_message(line, template)) for line in re.split(r"(\n+)", value))
                 written += [text[at : token.start() + 1], template.split(kind[1:-1], "".join(holes))]
                 at = token.end() - 1

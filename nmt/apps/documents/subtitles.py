@@ -7,13 +7,22 @@ from bisect import bisect_left
 from html import unescape
 
 from nmt.apps.documents.blocks import Block, Form, Item, Template, escape_text, split_lines
+from nmt.apps.documents.plain import join_lines
 from nmt.base.errors import DataError
 
 _TIMES = r"[ \t]*(?:\d+:)?\d+:\d+[,.]?\d*[ \t]*-->[ \t]*(?:\d+:)?\d+:\d+[^\n]*"
-_CUE = re.compile(rf"^({_TIMES}\n)((?:(?!\s*\n|[^\n]*\n{_TIMES})[^\n]+\n?)+)", re.MULTILINE)
+# A blank line does not end a text if what follows is neither a subtitle nor a note.
+_CUE = re.compile(
+    rf"^({_TIMES}\n)((?:(?!\s*\n|[^\n]*\n{_TIMES})[^\n]+\n?"
+    rf"|(?<=\n)[ \t\r]*\n(?=[^\n]*\S)(?!(?:NOTE|STYLE|REGION)\b|{_TIMES}|[^\n]*\n{_TIMES}))+)",
+    re.MULTILINE,
+)
+_LINE_END = re.compile(r"(\r?\n(?:[ \t]*\r?\n)?|<br\s*/?>|\\N)")
 _NO_CUE = re.compile(rf"(?:\s|\d+[ \t]*\r?\n)*+(?!{_TIMES})\S")
 # Tags of both formats, times of karaoke, and overrides: {\an8} puts a subtitle at the top.
-_TAG = re.compile(r"<(/?)(i|b|u|s|c|v|font|ruby|rt|lang)\b[^<>]*>|<\d[\d:.]*>|\{\\[^{}\n]*\}", re.IGNORECASE)
+_TAG = re.compile(
+    r"<(/?)(i|b|u|s|c|v|font|ruby|rt|lang)\b[^<>]*>|<\d[\d:.]*>|\{\\[^{}\n]*\}|\{[A-Za-z]:[^{}\n]*\}", re.IGNORECASE
+)
 # A line may end before a space, and between two ideographs or kana; not within a tag, or after an opening bracket.
 _BREAK = re.compile(
     r"<[^>]*>?|(?= )|(?<![「『（《〈【“‘])(?=[「『（《〈【“\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff])"
@@ -47,8 +56,8 @@ def read_subtitles(text: str, template: Template) -> None:
 def _hole(text: str, template: Template, is_vtt: bool) -> str:
     """Return the hole of one or more lines, and the end of the last one."""
     raw = text.rstrip("\r\n")
-    lines, items, at = raw.split("\n"), list[Item](), 0
-    joined = " ".join(line.rstrip("\r") for line in lines)
+    lines, items, at = _LINE_END.split(raw), list[Item](), 0
+    joined = join_lines(lines[::2])
     for tag in _TAG.finditer(joined):
         name = f"{tag[1]}{tag[2].lower()}" if tag[2] and tag[2] != "v" else "!"
         is_hidden = tag[2] == "v" or tag[0][0] == "{"  # who speaks need not be closed
@@ -56,7 +65,9 @@ def _hole(text: str, template: Template, is_vtt: bool) -> str:
         at = tag.end()
 
     def finish(written: str) -> str:
-        return _in_lines(written, len(lines)).replace("\n", "\r\n" if "\r\n" in text else "\n")
+        broken = _in_lines(written, len(lines[::2])).split("\n")
+        ends = [*lines[1::2][: len(broken) - 1], ""]
+        return "".join(line + end for line, end in zip(broken, ends, strict=True))
 
     form = Form(escape_text if is_vtt else str, finish)
     return template.hole(Block([*items, Item(unescape(joined[at:]))], raw, form)) + text[len(raw) :]

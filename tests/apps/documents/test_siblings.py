@@ -1,0 +1,159 @@
+"""What people put into documents beside plain paragraphs: signs, titles, categories, languages, declarations."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from io import BytesIO
+
+import pytest
+
+from nmt.apps.documents.formats import read_document
+from nmt.base.errors import DataError
+from tests.apps.documents.written import capitals, unchanged
+
+CUE = "1\n00:00:01,000 --> 00:00:02,000\n{}\n\n2\n00:00:03,000 --> 00:00:04,000\nz\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("a b<br/>c d", "A B<br/>C D"),
+        (r"a b\Nc d", r"A B\NC D"),
+        ("{Y:i}a b", "{Y:i}A B"),
+        (r"{\an8}{\i1}a{\i0} b", r"{\an8}{\i1}A{\i0} B"),
+        ("a b\n\nc d", "A B\n\nC D"),
+        ("中文中文\n文中文中", "中文中文\n文中文中"),
+    ],
+)
+def test_signs_and_blank_lines_of_a_subtitle_stay(text, written):
+    subtitles = CUE.format(text)
+    assert unchanged(subtitles.encode(), "a.srt").decode() == subtitles
+    assert capitals(subtitles.encode(), "a.srt").decode() == CUE.format(written).replace("\nz\n", "\nZ\n")
+
+
+def test_lines_of_chinese_are_joined_without_a_space():
+    for name, text in (("a.srt", CUE.format("中文\n汉字")), ("a.html", "<p>中文\n汉字"), ("a.md", "中文\n汉字\n")):
+        assert read_document(text.encode(), name).blocks[0].plain() == "中文汉字"
+
+
+@pytest.mark.parametrize(
+    ("page", "written"),
+    [
+        ('<p>a <i class="x"></i> b <a name="c"></a>d</p>', '<p>A <i class="x"></i> B <a name="c"></a>D</p>'),
+        ('<input type="submit" value="a"><input value="b">', '<input type="submit" value="A"><input value="b">'),
+        ('<optgroup label="a">', '<optgroup label="A">'),
+        ("<p>a <ruby>b<rt>c</rt></ruby> d</p>", "<p>A <ruby>B<rt>c</rt></ruby> D</p>"),
+    ],
+)
+def test_a_page_keeps_what_shows_no_text_and_translates_what_does(page, written):
+    assert capitals(page.encode(), "a.html").decode() == written
+    (block, *_) = read_document(b"<p>a <i></i> b</p>", "a.html").blocks
+    assert block.with_marks() == "a {h0} b"
+
+
+@pytest.mark.parametrize("name", ["iso-8859-1", "windows-1251", "shift_jis", "gb2312", "utf-16", "utf-8"])
+def test_a_page_is_read_and_written_as_its_declaration_says(name):
+    word = {"iso-8859-1": "é€", "windows-1251": "мир", "shift_jis": "日本", "gb2312": "中文", "utf-16": "é"}.get(
+        name, "é"
+    )
+    encoding = {"iso-8859-1": "windows-1252", "utf-16": "utf-8"}.get(name, name)
+    for tag in (f'<meta charset="{name}">', f'<meta http-equiv="Content-Type" content="text/html; charset={name}">'):
+        page = f"{tag}<p>{word} a</p>"
+        assert capitals(page.encode(encoding), "a.html").decode(encoding) == f"{tag}<p>{word.upper()} A</p>"
+    document = read_document(f'<meta charset="{name}"><p>a</p>'.encode(), "a.html")
+    written = document.save(["中文"])
+    assert "中文" in written.decode(encoding) or b"&#20013;&#25991;" in written
+
+
+def test_a_page_gets_the_direction_of_its_language():
+    for code, way in (("ar", "rtl"), ("he", "rtl"), ("de", "ltr")):
+        document = read_document(b'<html lang="en" dir="ltr"><p>a', "a.html")
+        document.name_language(code)
+        assert document.save(["a"]).startswith(f'<html lang="{code}" dir="{way}">'.encode())
+
+
+@pytest.mark.parametrize(
+    ("values", "is_text"),
+    [
+        (["E-Mail-Adresse", "Ja/Nein", "Log-in", "Öl-Wechsel"], True),
+        (["btn-ok", "en-US", "app/index", "Name.of.it", "UTF-8", "https://A/B"], False),
+    ],
+)
+def test_words_with_hyphens_and_slashes_are_text_and_names_of_code_are_not(values, is_text):
+    for value in values:
+        assert bool(read_document(f'{{"a": "{value}"}}'.encode(), "a.json").blocks) == is_text, value
+
+
+ANDROID = '<?xml version="1.0"?>\n{}<resources><string name="a">{}</string></resources>'
+
+
+def test_the_texts_of_an_app_may_be_sections_and_name_entities():
+    text = ANDROID.format(
+        '<!DOCTYPE resources [<!ENTITY app "My App">]>\n', r"<![CDATA[a <b>b</b>\nc it\'s]]> d &app; e"
+    )
+    assert unchanged(text.encode(), "a.xml").decode() == text
+    written = capitals(text.encode(), "a.xml").decode()
+    assert r"<![CDATA[A <b>B</b>\nC IT\'S]]> D &app; E</string>" in written
+    for entity in ('<!ENTITY a "&b;">', '<!ENTITY a SYSTEM "file:///etc/passwd">', '<!ENTITY % a "b">'):
+        with pytest.raises(DataError, match="declares entities"):
+            read_document(ANDROID.format(f"<!DOCTYPE resources [{entity}]>", "a").encode(), "a.xml")
+
+
+def archive(**files: str) -> bytes:
+    packed = BytesIO()
+    with zipfile.ZipFile(packed, "w") as made:
+        for name, content in files.items():
+            made.writestr(name.replace("__", "/") + ".xml", content)
+    return packed.getvalue()
+
+
+def read(content: bytes, name: str) -> str:
+    with zipfile.ZipFile(BytesIO(content)) as opened:
+        return opened.read(name).decode()
+
+
+RUN = '<w:p><w:r><w:rPr><w:lang w:val="de-DE" w:eastAsia="ja-JP"/></w:rPr><w:t>a</w:t></w:r></w:p>'
+
+
+@pytest.mark.parametrize(("code", "attribute"), [("fr", "val"), ("zh", "eastAsia"), ("ar", "bidi")])
+def test_a_word_document_names_its_language_for_the_speller_and_has_a_translated_title(code, attribute):
+    core = "<cp:coreProperties><dc:title>a b</dc:title><dc:creator>c</dc:creator></cp:coreProperties>"
+    styles = '<w:styles><w:lang w:val="de-DE" w:eastAsia="ja-JP" w:bidi="ar-SA"/></w:styles>'
+    content = archive(word__document=f"<w:document>{RUN}</w:document>", word__styles=styles, docProps__core=core)
+    for name, before in (("word/styles.xml", styles), ("docProps/core.xml", core)):
+        assert read(unchanged(content, "a.docx"), name) == before
+    document = read_document(content, "a.docx")
+    document.name_language(code)
+    written = document.save([block.from_texts([text.upper() for text in block.texts()]) for block in document.blocks])
+    assert f'w:{attribute}="{code}"' in read(written, "word/styles.xml")
+    assert (f'w:{attribute}="{code}"' in read(written, "word/document.xml")) == (attribute != "bidi")
+    assert "<dc:title>A B</dc:title><dc:creator>c</dc:creator>" in read(written, "docProps/core.xml")
+
+
+def test_slides_and_open_documents_name_their_language():
+    slide = '<p:sld><a:p><a:r><a:rPr lang="de-DE" dirty="0"/><a:t>a</a:t></a:r></a:p></p:sld>'
+    document = read_document(archive(ppt__slides__slide1=slide), "a.pptx")
+    document.name_language("fr")
+    written = document.save([block.from_texts(["A"]) for block in document.blocks])
+    assert 'lang="fr"' in read(written, "ppt/slides/slide1.xml")
+    style = '<s fo:language="de" fo:country="DE"/><s fo:language="de"/>'
+    document = read_document(archive(content=f"<o><text:p>a</text:p>{style}</o>", styles=f"<o>{style}</o>"), "a.odt")
+    document.name_language("fr")
+    written = read(document.save(["A"]), "styles.xml")
+    assert re.findall('language="([^"]*)"', written) == ["fr", "fr"]
+    assert "DE" not in written
+
+
+def test_categories_of_a_chart_are_translated_and_its_numbers_are_not():
+    points = '<c:{0}Cache><c:pt idx="0"><c:v>{1}</c:v></c:pt></c:{0}Cache>'
+    chart = f"<c:chart>{points.format('str', 'a &amp; b')}{points.format('num', 'x1')}</c:chart>"
+    content = archive(ppt__charts__chart1=chart, ppt__presentation="<p:presentation/>")
+    assert read(unchanged(content, "a.pptx"), "ppt/charts/chart1.xml") == chart
+    assert read(capitals(content, "a.pptx"), "ppt/charts/chart1.xml") == chart.replace("a &amp; b", "A &amp; B")
+
+
+def test_a_presentation_without_slides_is_one_and_other_archives_are_none():
+    assert read_document(archive(ppt__presentation="<p:presentation/>"), "a.pptx").blocks == []
+    with pytest.raises(DataError, match=r"not a \.pptx file"):
+        read_document(archive(xl__workbook="<x/>", docProps__core="<c/>"), "a.pptx")
