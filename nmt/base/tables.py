@@ -21,16 +21,18 @@ def aligned(rows: Sequence[Sequence[str]], texts: int) -> Iterator[str]:
 
 def formatted(rows: Sequence[Sequence[str]], texts: int, format: TableFormat) -> Iterator[str]:
     """Yield rows, the first of them the heads, as a table in a format; `texts` as for `aligned`."""
-    columns = len(rows[0])
     if format == "text":
         yield from aligned(rows, texts)
-    elif format == "markdown":
-        head, *body = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
-        yield from [head, "|" + "---|" * texts + "---:|" * (columns - texts), *body]
-    else:
-        lines = [" & ".join(map(_as_latex, row)) + r" \\" for row in rows]
-        head = rf"\begin{{tabular}}{{{'l' * texts}{'r' * (columns - texts)}}}"
-        yield from [head, r"\hline", lines[0], r"\hline", *lines[1:], r"\hline", r"\end{tabular}"]
+        return
+    head, *body = rows
+    num_numbers = len(head) - texts
+    if format == "markdown":
+        rule = ["---"] * texts + ["---:"] * num_numbers
+        yield from (f"| {' | '.join(row)} |" for row in (head, rule, *body))
+        return
+    yield rf"\begin{{tabular}}{{{'l' * texts}{'r' * num_numbers}}}"
+    yield from (" & ".join(map(_as_latex, row)) + r" \\" for row in rows)
+    yield r"\end{tabular}"
 
 
 def _as_latex(cell: str) -> str:

@@ -69,7 +69,7 @@ def test_tables_are_written_for_pages_and_papers(groups):
     assert text == compare().stdout
     lines = markdown.splitlines()
     assert lines[0].startswith("|  | run | valid BLEU |")
-    assert lines[1] == "|---|---|---:|---:|---:|---:|---:|"
+    assert lines[1] == "| --- | --- | ---: | ---: | ---: | ---: | ---: |"
     assert lines[2].startswith("| 1 | runs/a |")
     assert "" in (before := lines[: lines.index("| score | mean |")])
     assert before[-2].startswith("mean and standard deviation of 2 seeds")
