@@ -15,7 +15,7 @@ from nmt.apps.commands.options import ConfigPath, Overrides, ReplaceFile, not_da
 from nmt.apps.commands.outputs import refuse_existing
 from nmt.apps.commands.streams import print_text
 from nmt.apps.recipes.corpora import CorpusNames
-from nmt.apps.recipes.suggestion import suggestion, summary
+from nmt.apps.recipes.suggestion import minutes, suggestion, summary
 from nmt.artifacts.hub import HUB_PREFIX
 from nmt.artifacts.replacing import refuse_replacing
 from nmt.base.errors import ConfigError
@@ -36,6 +36,14 @@ def new(
     corpus: CorpusFiles = None,
     src_lang: SrcLang = None,
     tgt_lang: TgtLang = None,
+    valid: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FILE", help="Validation set: a file with both languages, or two. Default: held out."),
+    ] = None,
+    test: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FILE", help="Test set, likewise."),
+    ] = None,
     student: Annotated[
         bool,
         typer.Option(
@@ -58,18 +66,25 @@ def new(
 
     Corpora in several languages become one model, with a tag for each target language.
     """
-    data = CorpusNames(src, tgt, corpus, src_lang, tgt_lang).data_section()
+    files = CorpusNames(src, tgt, corpus, src_lang, tgt_lang)
+    named = {"valid": valid, "test": test}
+    sets = {key: files.for_files(names).corpora()[0] for key, names in named.items() if names}
+    data = files.data_section().model_copy(update=sets)
     if output is not None:
-        from nmt.data.read.pairs import paths_of
+        from nmt.data.read.pairs import all_paths
 
-        refuse_replacing([output], paths_of(data.corpora("train")))
+        refuse_replacing([output], all_paths(data))
         refuse_existing(output, overwrite=overwrite)
     text = suggestion(data, str(output) if output else "THIS-FILE.yaml", student=student, for_hf=runtime == "hf")
     if output is None:
         print_text(text.removesuffix("\n"))
     else:
         write_text(output, text)
-        log.info(f"done: {output}\n  nmt train --config {shlex.quote(str(output))}")
+        about = minutes(load_config(output))
+        time = f"about {about:.0f} minutes" if about >= 1 else "less than a minute"
+        log.info(
+            f"done: {output}; training takes {time} on this processor\n  nmt train --config {shlex.quote(str(output))}"
+        )
 
 
 @app.command()

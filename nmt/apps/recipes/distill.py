@@ -170,7 +170,7 @@ def _student_config(
             raise RunError(message, path=teacher.path, hint="give a configuration with a corpus: --config")
         suggested = teacher.config()
         if not as_teacher:
-            suggested = suggest_config(count_pairs(data.corpora("train"))[0], data, student=True)
+            suggested = suggest_config(count_pairs(data)[0], data, student=True)
         return with_values(suggested, "configuration of the student", overrides)
     path = Path(config)
     try:

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import logging
 import shlex
-from itertools import islice
+import timeit
+from collections.abc import Iterator
+from itertools import chain
+from typing import TYPE_CHECKING, Literal
 
 from nmt.apps.recipes.presets import reason_for, suggest_config
 from nmt.base.errors import DataError, counted, in_words
+from nmt.base.machine import num_cores
 from nmt.config import Config, DataConfig, ModelConfig, TokenizerConfig, dump_config
-from nmt.config.corpora import DATA_SETS, ParallelFiles
+from nmt.config.corpora import DATA_SETS
+
+if TYPE_CHECKING:
+    from nmt.data.read.pairs import SentencePair
 
 log = logging.getLogger(__name__)
 
 MIN_PAIRS = 100
-SAMPLE_PAIRS = 10_000  # to try the filters on
+_MATRIX = 1024  # rows and columns of a product of 2 billion operations
+_EFFICIENCY = 0.6  # of training, compared to a large product; small models reach less
 
 
 def suggestion(data: DataConfig, name: str, *, student: bool = False, for_hf: bool = False) -> str:
@@ -22,53 +30,70 @@ def suggestion(data: DataConfig, name: str, *, student: bool = False, for_hf: bo
 
     `for_hf`: the model becomes the nearest one that transformers has: of Pegasus or, with two embeddings, of Marian.
     """
-    num_pairs, num_blank = count_pairs(data.corpora("train"))
+    num_pairs, num_dropped, num_blank = count_pairs(data)
     if num_pairs < MIN_PAIRS:
         log.warning(f"only {counted(num_pairs, 'sentence pair')}: enough to try things out, not to learn a language")
-    _warn_of_filters(data)
     config = usual = suggest_config(num_pairs, data, student=student)
     if for_hf:
         norms = "pre" if usual.model.tied_embeddings == "all" else "post"
         changes = {"positions": "sinusoidal", "qk_norm": False, "norm_position": norms}
         config = usual.model_copy(update={"model": usual.model.model_copy(update=changes)})
-    header = _header(config, name, num_pairs, num_blank)
+    header = _header(config, name, num_pairs, num_dropped, num_blank)
     if config.model != usual.model:
         lost = "no rotary positions, no norms of queries and keys: 0.8 BLEU less on Multi30k"
         header += f"\nFor nmt export hf: {lost if usual.model.qk_norm else 'post-norm'}."
     return dump_config(config, comments=True, header=header)
 
 
-def count_pairs(corpora: tuple[ParallelFiles, ...]) -> tuple[int, int]:
-    """Count the pairs with text on both sides, and the other rows. Raises `DataError` if no pair has both."""
-    from nmt.data.read.pairs import paths_of, read_parallel
+def count_pairs(data: DataConfig) -> tuple[int, int, int]:
+    """Count the training pairs of `data` that its filters keep, those that they drop, and rows with an empty side.
 
-    num_rows = num_pairs = 0
-    for pair in read_parallel(corpora):
-        num_rows += 1
-        num_pairs += bool(pair.src and pair.tgt)
-    if num_pairs == 0:
-        raise DataError("no row has text on both sides", path=paths_of(corpora)[0])
-    return num_pairs, num_rows - num_pairs
-
-
-def _warn_of_filters(data: DataConfig) -> None:
-    """Log a warning about each filter that drops many of the first pairs."""
+    Log a warning about each filter that drops many; if they drop all pairs, count all as kept. DataError if no pair has
+    text on both sides.
+    """
     from nmt.data.check.profile import expect
     from nmt.data.check.stream import DroppedRows
     from nmt.data.check.summary import warn_of_losses
-    from nmt.data.read.pairs import read_parallel
+    from nmt.data.read.pairs import paths_of, read_parallel
 
-    corpora = data.corpora("train")
-    first = list(islice(read_parallel(corpora, data.characters), SAMPLE_PAIRS))
-    warn_of_losses(DroppedRows.find(first, expect(data, lambda: first)), corpora)
+    def read(name: Literal["train", "valid", "test"]) -> Iterator[SentencePair]:
+        return read_parallel(data.corpora(name), data.characters)
+
+    corpora, held_out = data.corpora("train"), chain(read("valid"), read("test"))
+    rows = DroppedRows.find(read("train"), expect(data, lambda: read("train"), held_out), workers=num_cores())
+    if not rows.num_kept + len(rows):
+        raise DataError("no row has text on both sides", path=paths_of(corpora)[0])
+    warn_of_losses(rows, corpora)
+    num_blank = len(rows.states) - rows.num_kept - len(rows)
+    return (rows.num_kept, len(rows), num_blank) if rows.num_kept else (len(rows), 0, num_blank)
 
 
-def _header(config: Config, name: str, num_pairs: int, num_blank: int) -> str:
+def minutes(config: Config) -> float:
+    """Estimate how long the updates take on the processor of this machine, from the speed of a matrix product."""
+    import numpy as np
+
+    model, training = config.model, config.training
+    attention, feed_forward = 4 * model.d_model**2, 2 * model.d_model * model.d_ff
+    layers = model.encoder_layers * (attention + feed_forward) + model.decoder_layers * (2 * attention + feed_forward)
+    weights = layers + model.d_model * config.tokenizer.vocab_size
+    num_tokens = training.tokens_per_update  # of an update
+    if training.batch_tokens != "auto":
+        num_tokens = max(num_tokens, training.batch_tokens)
+    matrix = np.ones((_MATRIX, _MATRIX), dtype=np.float32)
+    seconds = min(timeit.repeat(lambda: matrix @ matrix, number=1, repeat=5))
+    speed = 2.0 * _MATRIX**3 / seconds
+    operations = 6 * weights * num_tokens * training.max_updates
+    return operations / (_EFFICIENCY * speed) / 60  # 6: Kaplan et al. 2020, section 2.1
+
+
+def _header(config: Config, name: str, num_pairs: int, num_dropped: int, num_blank: int) -> str:
     from nmt.data.read.pairs import paths_of
 
     training, directions = config.training, config.data.directions
     files = [str(path) for path in paths_of(config.data.corpora("train"))]
-    blank = f" (rows with an empty side, not counted: {num_blank:,})" if num_blank else ""
+    not_counted = (("rows with an empty side", num_blank), ("pairs that the filters drop", num_dropped))
+    listed = "; ".join(f"{what}: {number:,}" for what, number in not_counted if number)
+    blank = f" (not counted: {listed})" if listed else ""
     several = f" for {in_words(list(map(str, directions)))}" if len(directions) > 1 else ""
     first = ""
     if training.stages:

@@ -38,7 +38,12 @@ def check(data: Config | DataConfig | str | Path, *, langid: bool = False, worke
         data = load_config(Path(data))
     section = data if isinstance(data, DataConfig) else with_filters(data.data)
     expected, chunks = check_corpus(section, langid=langid, workers=workers)
-    summary = Summary(expected, section.corpora("train"))
+    held_out = {name: corpora for name in DATA_SETS[1:] if (corpora := section.corpora(name))}
+    texts: dict[str, list[tuple[str, str]]] = {
+        name: [pair[:2] for pair in read_parallel(corpora, section.characters) if pair.src and pair.tgt]
+        for name, corpora in held_out.items()
+    }
+    summary = Summary(expected, section.corpora("train"), texts)
     for chunk in chunks:
         summary.add(chunk)
     return summary.report()

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import logging
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import numpy as np
 
 from nmt.base.errors import counted, printable
 from nmt.base.tables import aligned
 from nmt.config.corpora import ParallelFiles
+from nmt.data.check.checker import texts_of
 from nmt.data.check.profile import MAX_RATIO, Expectations
+from nmt.data.check.remarks import Remarks
 from nmt.data.check.rules import RULES, Rule, bits_switched_on
 from nmt.data.check.shifts import Shift
 from nmt.data.check.stream import CheckedPairs, DroppedRows
@@ -81,7 +84,7 @@ class LengthReport:
 
 @dataclass(frozen=True)
 class CheckReport:
-    """The result of a check. `ratio`: target characters per source character."""
+    """The result of a check. `ratio`: target characters per source character; `remarks`: on all pairs together."""
 
     files: list[str]
     pairs: int
@@ -91,13 +94,25 @@ class CheckReport:
     src: LengthReport
     tgt: LengthReport
     ratio: float
+    remarks: list[str]
 
 
 class Summary:
     """Adds up a check. The examples of a rule are spread over the corpus, and do not depend on the chunks."""
 
-    def __init__(self, expected: Sequence[Expectations], corpora: Sequence[ParallelFiles]):
-        """Start a summary of the pairs of `corpora`; `expected` has the expectations for each."""
+    def __init__(
+        self,
+        expected: Sequence[Expectations],
+        corpora: Sequence[ParallelFiles],
+        held_out: Mapping[str, Sequence[tuple[str, str]]] = MappingProxyType({}),
+    ):
+        """Start a summary of the pairs of `corpora`; `expected` has the expectations for each.
+
+        `held_out`: the pairs of the validation and test sets, by name.
+        """
+        codes = zip(*((each.src_lang, each.tgt_lang) for each in expected), strict=True)
+        self._languages = tuple("/".join(dict.fromkeys(languages)) for languages in codes)
+        self._remarks = Remarks((self._languages[0], self._languages[1]), held_out)
         self._expected = expected
         self._corpora = corpora
         self._num_pairs = self._num_dropped = 0
@@ -121,18 +136,19 @@ class Summary:
                 candidates = [(pair.line * 2654435761 % (1 << 32), pair) for pair in pairs]
                 examples = sorted(self._examples[rule] + candidates, key=lambda entry: entry[0])
                 self._examples[rule] = examples[:MAX_EXAMPLES]
+        for side, texts in zip(self._remarks.train, texts_of(chunk.pairs), strict=True):
+            side.add(texts)
         self._add_shifts(chunk.pairs, chunk.result.shifts)
         for counts, lengths in zip(self._lengths, (chunk.result.src_len, chunk.result.tgt_len), strict=True):
             counts += np.bincount(np.minimum(lengths, _MAX_COUNTED), minlength=_MAX_COUNTED + 1)
 
     def report(self) -> CheckReport:
         """Return the report on all chunks added."""
-        codes = zip(*((each.src_lang, each.tgt_lang) for each in self._expected), strict=True)
         sides = []
-        for languages, counts in zip(codes, self._lengths, strict=True):
+        for language, counts in zip(self._languages, self._lengths, strict=True):
             up_to = counts.cumsum() / max(1, counts.sum())
             median, percent_99 = (int(np.searchsorted(up_to, share)) for share in (0.5, 0.99))
-            sides.append(LengthReport("/".join(dict.fromkeys(languages)), median, percent_99))
+            sides.append(LengthReport(language, median, percent_99))
         src_len, tgt_len = (float(counts @ np.arange(len(counts))) for counts in self._lengths)
         return CheckReport(
             files=list(map(str, paths_of(self._corpora))),
@@ -143,6 +159,7 @@ class Summary:
             src=sides[0],
             tgt=sides[1],
             ratio=round(tgt_len / max(1.0, src_len), 3),
+            remarks=list(self._remarks.lines([side.median for side in sides])),
         )
 
     def _rule_report(self, rule: Rule) -> RuleReport:
@@ -187,6 +204,7 @@ def render_report(report: CheckReport) -> Iterator[str]:
         yield f"  {side.language}: {side.median} characters in the median, {side.percent_99} at the 99th percentile"
     unlike = ": is one side IDs or names?" if not 1 / MAX_RATIO <= report.ratio <= MAX_RATIO else ""
     yield f"  {report.ratio} {tgt.language} characters per {src.language} character{unlike}"
+    yield from (f"  {printable(remark)}" for remark in report.remarks)
     yield ""
     yield from _table(report)
     if clean := [rule.name for rule in report.rules if not rule.found and rule.was_checked]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -89,7 +90,7 @@ def test_new_prints_a_commented_configuration_that_suits_the_data():
     result = succeed("new", "--src", "a.de", "--tgt", "a.en")
     assert result.stdout.split("\n")[:6] == [
         "# Train with: nmt train --config THIS-FILE.yaml",
-        "# Found 131 sentence pairs (rows with an empty side, not counted: 1) in a.de and a.en.",
+        "# Found 131 sentence pairs (not counted: rows with an empty side: 1) in a.de and a.en.",
         "# Suggested: d_model 128, d_ff 512, 2+2 layers, 4 heads,",
         "# one vocabulary of 8,000 tokens, dropout 0.1,",
         "# 1,800 updates (the first 800 on copies of the targets), a validation every 100.",
@@ -100,6 +101,34 @@ def test_new_prints_a_commented_configuration_that_suits_the_data():
     assert (config.data.src_lang, config.data.tgt_lang) == ("de", "en")
     assert (config.data.train.src, config.data.train.tgt) == ("a.de", "a.en")
     assert config.data.holdout_size == 6
+
+
+def test_new_counts_the_pairs_that_its_filters_keep_and_says_minutes():
+    rows = [f"Satz {number} und {chr(97 + number % 26) * 3}.\tSentence {number} and so on.\n" for number in range(150)]
+    Path("doubled.tsv").write_text("".join(rows * 40))
+    named = ("--corpus", "doubled.tsv", "--src-lang", "de", "--tgt-lang", "en")
+    result = succeed("new", *named, "-o", "doubled.yaml")
+    assert "# Found 150 sentence pairs (not counted: pairs that the filters drop: 5,850) in doubled.tsv." in (
+        Path("doubled.yaml").read_text().split("\n")
+    )
+    assert (
+        load_config(Path("doubled.yaml")).training.max_updates
+        == new("--src", "a.de", "--tgt", "a.en").training.max_updates
+    )
+    assert re.search(r"training takes (about \d+ minutes|less than a minute) on this processor", result.stderr)
+
+
+def test_new_names_the_validation_and_test_sets_that_it_is_given():
+    Path("v.tsv").write_text("Hallo.\tHello.\n")
+    config = new("--src", "a.de", "--tgt", "a.en", "--valid", "v.tsv", "--test", "a.de", "--test", "a.en")
+    assert (config.data.valid.tsv, config.data.test.src, config.data.test.tgt) == ("v.tsv", "a.de", "a.en")
+    assert "three.tsv" not in str(config)
+    too_many = run("new", "--src", "a.de", "--tgt", "a.en", "--valid", "1", "--valid", "2", "--valid", "3")
+    assert str(too_many.exception).startswith("3 files for one test set")
+    missing = run("new", "--src", "a.de", "--tgt", "a.en", "--test", "none.tsv")
+    assert str(missing.exception).startswith("none.tsv: no such file")
+    replaced = run("new", "--src", "a.de", "--tgt", "a.en", "--valid", "v.tsv", "-o", "v.tsv", "--overwrite")
+    assert "this file is the input" in str(replaced.exception)
 
 
 def test_new_does_not_replace_a_corpus():
@@ -142,7 +171,9 @@ def test_new_warns_of_too_few_pairs_on_stderr():
 def test_new_writes_a_file_and_replaces_one_only_if_asked():
     result = succeed("new", "--src", "a.de", "--tgt", "a.en", "-o", "new/it's.yaml")
     assert result.stdout == ""
-    assert result.stderr == """done: new/it's.yaml\n  nmt train --config 'new/it'"'"'s.yaml'\n"""
+    first, second = result.stderr.splitlines()
+    assert first.startswith("done: new/it's.yaml; training takes ")
+    assert second == """  nmt train --config 'new/it'"'"'s.yaml'"""
     path = Path("new/it's.yaml")
     assert path.read_text().startswith("""# Train with: nmt train --config 'new/it'"'"'s.yaml'\n""")
     before = load_config(path)
@@ -289,7 +320,8 @@ def test_new_takes_several_corpora_and_recognizes_their_forms():
     assert [files.form for files in config.data.train] == ["src", "src", "tsv", "tmx", "csv"]
     assert [files.columns for files in config.data.train if files.uses("columns")] == [(3, 2), (3, 2)]
     assert Path("my.yaml").read_text().split("\n")[1] == (
-        f"# Found {5 * NUM_PAIRS} sentence pairs for de-en and de-pt-BR (rows with an empty side, not counted: 2) in "
+        f"# Found {3 * NUM_PAIRS} sentence pairs for de-en and de-pt-BR (not counted: rows with an empty side: 2; "
+        f"pairs that the filters drop: {2 * NUM_PAIRS}) in "
         "a.de, a.en, a.txt, a.pt-BR.gz, a.tsv, a.tmx.gz and a.csv."
     )
 

@@ -1,0 +1,60 @@
+"""What is said of a corpus as a whole: spellings of one character, and sets that differ from it."""
+
+from __future__ import annotations
+
+import unicodedata
+
+from nmt.data.check.remarks import Remarks
+
+SOUND = [(f"das ist der Satz {word}", f"it's the sentence {word}") for word in ("eins", "zwei", "drei", "vier") * 30]
+
+
+def remarks(train: list[tuple[str, str]], languages: tuple[str, str] = ("de", "en"), **held_out) -> list[str]:
+    found = Remarks(languages, held_out)
+    for side, texts in zip(found.train, zip(*train, strict=True), strict=True):
+        half = len(texts) // 2
+        side.add(texts[:half])
+        side.add(texts[half:])
+    medians = [sorted(map(len, texts))[len(texts) // 2] for texts in zip(*train, strict=True)]
+    return list(found.lines(medians))
+
+
+def test_nothing_is_said_of_a_corpus_that_is_written_in_one_way():
+    assert remarks(SOUND, valid=SOUND[:9], test=[]) == []
+
+
+def test_characters_that_are_written_in_several_ways_are_counted():
+    pairs = [(src, tgt.replace("'", "'’ʼꞌ`"[number % 5])) for number, (src, tgt) in enumerate(SOUND)]
+    assert remarks(pairs) == ["en: one character is written in 5 ways: ' (24), ’ (24), ʼ (24), ꞌ (24), ` (24)"]
+    quoted = [(src, f"‘{tgt}’ `so`") for src, tgt in SOUND]
+    assert remarks(quoted) == []  # they are no apostrophes
+    letters = [(src, f"{tgt} k{'ɛε'[number % 3 == 0]}b{'şș'[number % 2]}") for number, (src, tgt) in enumerate(SOUND)]
+    assert remarks(letters, ("de", "bm")) == [
+        "bm: one character is written in 2 ways: ş (60), ș (60)",
+        "bm: one character is written in 2 ways: ɛ (80), ε (40)",
+    ]
+    rare = [(src, tgt.replace("'", "’") if number == 0 else tgt) for number, (src, tgt) in enumerate(SOUND)]
+    assert remarks(rare) == []  # a slip
+
+
+def test_texts_that_are_not_composed_are_counted():
+    pairs = [(unicodedata.normalize("NFD", f"{src} schön"), tgt) for src, tgt in SOUND]
+    assert remarks(pairs) == ["de: 120 texts not in NFC: letters and accents are apart"]
+    assert remarks(pairs, test=SOUND[:9])[1:] == ["test, de: only one of it and train is in NFC"]
+
+
+def test_a_set_that_differs_from_train_is_said_with_how():
+    other = [("ein Hund läuft über die Wiese, und noch einer, und noch einer", "it’s the sentence")] * 5
+    assert remarks(SOUND, valid=other, test=SOUND[:5]) == [
+        "valid, de: 100% of its words are not in train; 61 characters in the median, train has 21",
+        "valid, en: its apostrophe is ’, that of train '",
+    ]
+
+
+def test_words_of_a_language_without_spaces_are_its_characters():
+    pairs = [("我来自中国", "I am from China")] * 30
+    assert remarks(pairs, ("zh", "en"), test=[("中国来自我", "China")]) == [
+        "test, en: 5 characters in the median, train has 15"
+    ]
+    (line, _) = remarks(pairs, ("zh", "en"), test=[("你是老师吗？", "you are")])
+    assert line == "test, zh: 100% of its characters are not in train"
