@@ -15,7 +15,8 @@ from nmt.translation.translation import Translation
 MAX_CHARACTERS = int(THRESHOLDS["too_long"])  # the maximum length of a text in a pair; sentences are rarely this long
 FAULTS = (
     "blank", "unreadable", "too_long", "failed", "refused", "explained", "empty", "truncated", "unfinished", "looped",
-    "copied", "wrong_language", "unusual", "protected_lost", "duplicate", "length_ratio", "low_score", "not_best",
+    "copied", "wrong_language", "unusual", "protected_lost", "duplicate", "repeated",
+    "length_ratio", "low_score", "not_best",
 )  # fmt: skip
 """The reasons to drop a pair, in the order in which they are tested; docs/how-to/monolingual.md explains each."""
 

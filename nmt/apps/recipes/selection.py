@@ -1,4 +1,4 @@
-"""Select the pairs of a synthetic corpus: by faults, length ratio and score."""
+"""Select the pairs of a synthetic corpus: by faults, repeated outputs, length ratio and score."""
 
 from __future__ import annotations
 
@@ -14,9 +14,12 @@ from nmt.apps.recipes.candidates import FAULTS, Candidate, Candidates
 from nmt.base.errors import NmtError, counted
 from nmt.config.filters import THRESHOLDS
 from nmt.data.check.profile import LengthModel
+from nmt.data.text.words import letter_runs
 
 _SAMPLE_PAIRS = 100_000  # pairs from which the usual length ratio is estimated
 _MIN_SAMPLE_PAIRS = 30  # too few pairs to estimate a usual ratio, if there are fewer
+_MIN_REPEATED = 5  # lines of other words with the same output, and this share of all: it translates none of them
+_REPEATED_SHARE = 0.005
 
 
 class Limits(NamedTuple):
@@ -47,8 +50,9 @@ class Kept(NamedTuple):
 class Selection:
     """Selects the pairs to keep from candidates that can be read several times.
 
-    Reads the candidates to determine the usual length ratio, from the first 100,000 sound pairs, and the lowest score
-    in the best share, for which it keeps all scores in memory. `pairs` counts each reason in `dropped`.
+    Reads the candidates to find outputs that are those of many lines, and the usual length ratio, in the first 100,000
+    sound pairs, and the lowest score in the best share, for which it keeps all scores in memory. `pairs` counts each
+    reason in `dropped`.
     """
 
     def __init__(self, read: Callable[[], Iterable[Candidates]], limits: Limits):
@@ -59,6 +63,9 @@ class Selection:
         self.num_lines = self.num_kept = 0
         self._keeps_all = limits.keep >= 1 or "not_best" in limits.allowed
         self._model: LengthModel | None = None
+        self._repeated: Collection[str] = ()
+        if "repeated" not in limits.allowed:
+            self._repeated = self._find_repeated()
         if limits.length_ratio is not None:
             self._model = self._learn_lengths()
         self._lowest, self._num_lowest = (-math.inf, 0) if self._keeps_all else self._lowest_of_best()
@@ -96,6 +103,8 @@ class Selection:
     def _faults(self, text: str, candidate: Candidate) -> Iterator[str]:
         """Yield the faults of a pair, in the order of `FAULTS`, apart from `not_best`."""
         yield from candidate.faults
+        if candidate.output in self._repeated:
+            yield "repeated"
         if self._model is not None and self.limits.length_ratio is not None:
             lengths = np.array([[len(text)], [len(candidate.output)]], dtype=np.float64)
             if abs(float(self._model.deviations(*lengths)[0])) > self.limits.length_ratio:
@@ -107,6 +116,14 @@ class Selection:
         """Yield the pairs without a fault; before lengths are learned, their ratio is none."""
         for text, outputs in self._read():
             yield from ((text, each) for each in outputs if self._fault(text, each) is None)
+
+    def _find_repeated(self) -> frozenset[str]:
+        """Return the outputs that many lines of different words have."""
+        sample = islice(self._sound(), _SAMPLE_PAIRS)
+        distinct = {(" ".join(letter_runs(text)) or text, candidate.output) for text, candidate in sample}
+        counts = Counter(output for _, output in distinct)
+        least = max(_MIN_REPEATED, _REPEATED_SHARE * len(distinct))
+        return frozenset(output for output, count in counts.items() if count >= least)
 
     def _learn_lengths(self) -> LengthModel | None:
         sample = islice(self._sound(), _SAMPLE_PAIRS)

@@ -49,6 +49,40 @@ def test_an_output_that_is_allowed_to_be_blank_is_dropped_all_the_same():
     assert select(candidates, allowed={"empty"})[1].dropped == {"empty": 1}
 
 
+def words(number: int) -> str:
+    return " ".join("abcdefghij"[int(digit)] * 3 for digit in str(number))
+
+
+def test_an_output_of_many_different_lines_translates_none_of_them():
+    same = [Candidates(f"{words(n)}.", [Candidate("a man", -1.0)]) for n in range(600)]
+    other = [Candidates(words(n), [Candidate(f"out {words(n)}", -1.0)]) for n in range(600, 620)]
+    kept, selection = select([*same, *other], length_ratio=None)
+    assert [line for line, _ in kept] == [*range(601, 621)]
+    assert selection.dropped == {"repeated": 600}
+    assert len(select([*same, *other], length_ratio=None, allowed={"repeated"})[0]) == 620
+
+
+@pytest.mark.parametrize(
+    "sources",
+    [
+        ["OK", "Ok.", "ok!", "OK?", "„ok“", "OK …", " ok", "OK 1"],  # the same words
+        ["yes", "yep", "yeah", "yup"],  # too few
+        ["one"] * 20,  # the same line
+    ],
+)
+def test_lines_that_say_the_same_may_have_the_same_output(sources):
+    candidates = [Candidates(source, [Candidate("ja", -1.0)]) for source in sources]
+    others = [Candidates(words(n), [Candidate(words(n), -1.0)]) for n in range(50)]
+    assert len(select([*candidates, *others], length_ratio=None)[0]) == len(sources) + 50
+
+
+def test_a_phrase_that_is_frequent_in_a_large_corpus_may_be_the_output_of_several_lines():
+    phrase = [Candidates(words(n), [Candidate("I do not know.", -1.0)]) for n in range(6)]
+    others = [Candidates(words(n), [Candidate(words(n), -1.0)]) for n in range(100, 2000)]
+    assert select([*phrase, *others], length_ratio=None)[1].dropped == {}
+    assert select([*phrase, *others[:100]], length_ratio=None)[1].dropped == {"repeated": 6}
+
+
 def test_lengths_and_scores_may_be_allowed_like_faults():
     usual = [Candidates("x" * n, [Candidate("y" * n, -1.0)]) for n in range(20, 60)]
     candidates = [*usual, Candidates("x" * 50, [Candidate("y" * 400, -3.0)])]
