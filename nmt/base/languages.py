@@ -94,8 +94,9 @@ def _script_of_spacing(code: str, text: str) -> str | None:
 
 
 def uppercase(text: str, code: str) -> str:
-    """Return `text` in upper case; in Turkish and Azerbaijani, i becomes İ."""
-    return text.replace("i", "İ").upper() if base_code(code) in _DOTTED_I else text.upper()
+    """Return `text` in upper case; in Turkish and Azerbaijani, and in a text that has ı, i becomes İ."""
+    is_dotted = base_code(code) in _DOTTED_I or "ı" in text
+    return text.replace("i", "İ").upper() if is_dotted else text.upper()
 
 
 def has_many_characters(code: str) -> bool:

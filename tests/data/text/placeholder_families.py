@@ -1,4 +1,4 @@
-"""570 placeholders, codes and symbols of 46 families, as programs and formats write them, by family.
+"""579 placeholders, codes and symbols of 46 families, as programs and formats write them, by family.
 
 Some were found in catalogs of installed programs (gettext of glib, systemd, vim); most were written for this list.
 """
