@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import BinaryIO, Self, cast
 
 from nmt.base.errors import DataError, NmtError
-from nmt.base.files import flush, read_json_object, try_lock, write_all, write_text
+from nmt.base.files import flush, read_json_object, remove_leftovers, try_lock, write_all, write_text
 
 log = logging.getLogger(__name__)
 
@@ -154,6 +154,7 @@ class PartialFile:
         flush(self.partial)
         os.replace(self.partial, self.path)
         self.settings_file.unlink(missing_ok=True)
+        remove_leftovers(self.path.parent, self.settings_file.name)  # of a process that ended while it wrote them
         flush(self.path.parent)
 
     def interrupt(self) -> None:

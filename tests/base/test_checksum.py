@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
 from nmt.artifacts.checkpoint import read_weights, save_weights
-from nmt.base.checksum import find_corruption
+from nmt.base.checksum import find_corruption, tensor_shapes
 from nmt.base.errors import RunError
 
 
@@ -67,3 +69,38 @@ def test_a_damaged_file_is_named(weights):
         f"{weights}: these weights are damaged: the checksum does not match\n"
         "  copy the file again, or use another checkpoint"
     )
+
+
+def file_with(*entries: dict[str, object], data: bytes = b"\0" * 8) -> bytes:
+    header = json.dumps({"__metadata__": {"sha256": "0" * 64}, **{f"t{n}": entry for n, entry in enumerate(entries)}})
+    return len(header).to_bytes(8, "little") + header.encode() + data
+
+
+def tensor(shape: list[int], start: int, end: int, dtype: str = "F32") -> dict[str, object]:
+    return {"dtype": dtype, "shape": shape, "data_offsets": [start, end]}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        file_with(tensor([2], 0, 8), tensor([0], 4, 4)),  # an empty tensor within another
+        file_with(tensor([2], 0, 8), tensor([1], 4, 8)),  # they overlap
+        file_with(tensor([2], 0, 4), tensor([1], 4, 8)),  # fewer bytes than the shape
+        file_with(tensor([1], 0, 8)),  # more bytes than the shape
+        file_with(tensor([1], 4, 8)),  # a gap at the beginning
+        file_with(tensor([2], 8, 0)),  # ends before it starts
+        file_with(tensor([2], -8, 8)),
+        file_with(tensor([-2], 0, 8)),
+        file_with(tensor([2**63, 2], 0, 8)),  # the products overflow
+        file_with(tensor([2**32, 2**32], 0, 8)),
+        file_with(tensor([2], 0, 2**64 - 1)),
+        file_with(tensor([2], 0, 16)),  # beyond the end of the file
+        file_with(tensor([2], 0, 8, "F33")),
+    ],
+)
+def test_offsets_and_shapes_that_do_not_fit_together_are_refused_in_one_message(tmp_path, content):
+    path = tmp_path / "a.safetensors"
+    path.write_bytes(content)
+    with pytest.raises(RunError, match="cannot read these weights"):
+        tensor_shapes(path)
+    assert find_corruption(path).startswith("damaged: ")
