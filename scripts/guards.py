@@ -253,32 +253,47 @@ GUARDS = [
     Guard(
         "a file of corrections by another program is left as it is",
         "nmt/apps/server/corrections.py",
-        "                if not (content.startswith(_HEAD) or _HEAD.startswith(content)):\n",
-        "                if False:\n",
+        "        if not _HEAD.startswith(head := file.read(len(_HEAD))):\n",
+        "        if (head := file.read(len(_HEAD))) is None:\n",
         "tests/apps/server/test_corrections.py::"
         "test_a_file_of_another_program_is_left_as_it_is_and_a_full_one_takes_no_more",
     ),
     Guard(
         "the corrections before one that was cut off are kept",
         "nmt/apps/server/corrections.py",
-        "max(content.rfind(_END_OF_UNIT) + len(_END_OF_UNIT), len(_HEAD))",
+        "max(file.read().rfind(_END_OF_UNIT) + len(_END_OF_UNIT), len(_HEAD))",
         "len(_HEAD)",
         "tests/apps/server/test_corrections.py::test_a_correction_that_was_cut_off_is_removed_wherever_the_cut_was",
     ),
     Guard(
         "two servers do not write one file of corrections at once",
         "nmt/apps/server/corrections.py",
-        "            if not try_lock(file.fileno()):\n",
-        "            if False:\n",
+        "            if try_lock(file.fileno()):\n",
+        "            if True:\n",
         "tests/apps/server/test_corrections.py::test_two_servers_may_have_one_file_and_take_turns",
     ),
     Guard(
         "a file of corrections has a largest size",
         "nmt/apps/server/corrections.py",
-        "            if end + len(unit) > MAX_BYTES:\n",
-        "            if False:\n",
+        "        if end + len(units) > MAX_BYTES:\n",
+        "        if False:\n",
         "tests/apps/server/test_corrections.py::"
         "test_a_file_of_another_program_is_left_as_it_is_and_a_full_one_takes_no_more",
+    ),
+    Guard(
+        "a correction that the disk does not take leaves those before it",
+        "nmt/apps/server/corrections.py",
+        "                _write_end(file, end, _TAIL)  # into the place where it was\n",
+        "                pass\n",
+        "tests/apps/server/test_corrections.py::"
+        "test_a_correction_that_the_disk_does_not_take_is_refused_and_those_before_it_stay",
+    ),
+    Guard(
+        "requests that wait to be read are answered before a stop",
+        "nmt/apps/server/run.py",
+        "        for _ in range(_TURNS):\n",
+        "        for _ in range(0):\n",
+        "tests/apps/server/test_run.py::test_requests_that_were_sent_before_the_server_stops_are_answered",
     ),
     Guard(
         "characters that XML cannot hold are left out of corrections",
