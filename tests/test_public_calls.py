@@ -16,6 +16,7 @@ import pytest
 import nmt
 from nmt.decoding.hypothesis import Hypothesis
 from nmt.evaluation.plots import read_metrics
+from nmt.model import ModelConfig
 from tests.tiny import small_config, write_digits
 
 ROOT = Path(__file__).parents[1]
@@ -89,6 +90,25 @@ def test_options_that_cannot_be_used_are_refused_by_every_door(translator, optio
         with pytest.raises(nmt.NmtError) as error:
             ask()
         assert str(error.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda: nmt.SearchOptions(beem_size=3),
+            "unknown key of SearchOptions 'beem_size'\n  did you mean 'beam_size'?",
+        ),
+        (lambda: nmt.SearchOptions(beam_size=0), "SearchOptions: beam_size: Input should be greater"),
+        (lambda: nmt.SearchOptions(num_hypotheses=3), "SearchOptions: 3 hypotheses need a beam"),
+        (lambda: ModelConfig(d_model=63, num_heads=2), "ModelConfig: num_heads 2 does not divide d_model 63"),
+        (lambda: nmt.Config(data=1), "Config: data: Input should be a valid dictionary"),
+    ],
+)
+def test_a_constructor_refuses_what_a_configuration_file_may_not_contain(make, message):
+    with pytest.raises(nmt.NmtError) as error:
+        make()
+    assert str(error.value).startswith(message)
 
 
 def test_an_evaluation_takes_one_metric_by_name_and_refuses_unknown_sets_and_metrics(tmp_path):

@@ -30,7 +30,7 @@ COMMANDS = {
     "serve": ("serve", "Serve models over HTTP, with a web page."),
     "vocab": ("train", "Train only the tokenizer."),
     "shortlist": ("shortlist", "Build the lexical shortlist of a run, and measure its effect."),
-    "plot": ("info", "Draw the learning curves of a run."),
+    "plot": ("info", "Draw the learning curves of a run, or of several."),
     "info": ("info", "Describe a model, or the corpora and runs of a folder."),
     "pack": ("pack", "Pack a run into one file, for use with --model FILE."),
     "push": ("pack", "Upload a run to the Hugging Face Hub."),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from nmt.base.errors import ConfigError, require_one_of
 
 Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
 Rate = Annotated[float, Field(ge=0.0, lt=1.0)]
@@ -15,15 +17,33 @@ TokensPerUpdate = Annotated[int, Field(ge=0, le=100_000_000)]
 MAX_SEED = 2**31 - 1  # the largest that every library accepts
 
 
-class Section(BaseModel):
-    """The base class of all sections: it rejects unknown keys, and its values are immutable."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False, defer_build=True)
-
-
 def first_fault(error: ValidationError) -> str:
     """Return the first of the faults of a validation: the name of the value, and what is wrong with it."""
     fault = error.errors()[0]
     name = "".join(f"{part}." for part in fault["loc"]).removesuffix(".")
     message = fault["msg"].removeprefix("Value error, ")
     return f"{name}: {message}" if name else message
+
+
+if TYPE_CHECKING:
+    _Base = BaseModel
+else:
+
+    class _ReportsMistakes(type(BaseModel)):
+        def __call__(cls, *args, **values):
+            """Construct a section, with ConfigError for a user's mistake; pydantic does not call this for its own."""
+            for name in values:
+                require_one_of(f"key of {cls.__name__}", name, list(cls.model_fields))
+            try:
+                return super().__call__(*args, **values)
+            except ValidationError as error:
+                raise ConfigError(f"{cls.__name__}: {first_fault(error)}") from None
+
+    class _Base(BaseModel, metaclass=_ReportsMistakes):
+        pass
+
+
+class Section(_Base):
+    """The base class of all sections: it rejects unknown keys, and its values are immutable."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False, defer_build=True)
