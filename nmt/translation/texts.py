@@ -189,8 +189,7 @@ class _Plan:
         self.may_have_edges = request.prefix == "" and not self.symbols
         self.is_split = options.split != "never"
         terms = (Span(match.start, match.end) for match in self.terms)
-        unbroken = [span for span in self.spans if span not in self.symbol_spans]
-        unbroken = sorted([*unbroken, *terms]) if self.terms else unbroken
+        unbroken = sorted([*terms, *(span for span in self.spans if span not in self.symbol_spans)])
         self.plan = SplitPlan(text, unbroken, self.direction.src, segmenter.max_sentences(options))
         self.units = self.plan.units if self.is_split else [part[:2] for part in whole(text).parts]
         self._kept: dict[Range, tuple[Protected, list[int]]] = {}  # of ranges, such as sentences
@@ -263,6 +262,8 @@ class _Plan:
 
     def _edges(self, start: int, end: int) -> tuple[str, str]:
         """Return the symbols and brackets around the words and the other spans of a range."""
+        if not self.symbol_spans:  # most texts
+            return edges(self._read(start, end)[0].text)
         others = [span for span in self._inside(start, end) if span not in self.symbol_spans]
         return edges(_masked(self.text, start, end, others).text)
 
@@ -283,10 +284,11 @@ class _Plan:
 
     def _protect(self, start: int, end: int) -> Protected:
         """Return a range of the text with placeholders for its spans."""
-        inside = self._inside(start, end) if self.spans else []
-        protected = _masked(self.text, start, end, inside)
-        is_masked = self.segmenter.knows_placeholders or not inside
-        return protected if is_masked else protected._replace(unmasked=self.text[start:end])
+        text = self.text[start:end]
+        if not self.spans:
+            return Protected(text, [])
+        protected = _masked(self.text, start, end, self._inside(start, end))
+        return protected if self.segmenter.knows_placeholders else protected._replace(unmasked=text)
 
     def _space_between(self, space: str) -> str:
         """Return the white space between the translations of sentences with `space` between them."""

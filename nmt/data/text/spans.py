@@ -96,6 +96,8 @@ PATTERNS = {
 """What begins a span, by what it is called, in the order of trial; the names are for readers only."""
 
 _SPAN = lazy_pattern("|".join(f"(?:{pattern})" for pattern in PATTERNS.values()))
+_SYMBOL_NAMES = "bracket or quote", "symbol", "symbol without a word"
+_SYMBOL_SPAN = lazy_pattern("|".join(f"(?:{PATTERNS[name]})" for name in _SYMBOL_NAMES) + "|(?P<open>(?!))")
 SIGN = (  # begins with one set of characters, which is faster to find than one of several patterns
     r"[@<&{%⟦\[`$\\#_~^|=≤≥≈:/!.(\d+>-](?:(?<=[@<&{%⟦\[`$\\#_~^|=≤≥≈])|(?<=[:/!])[\w.~]|(?<=\.)[a-z/]|(?<=-)(?:-\w|>)"
     r"|(?<=\()[()]|(?<=[A-Z]\d)|(?<=[A-Z]-\d)|(?<=[+>])(?!\S))"
@@ -131,12 +133,14 @@ def find_spans(text: str, not_these: Collection[str] = ()) -> list[Span]:
     A URL or a path does not include the punctuation that ends a sentence, nor a closing bracket that was opened before
     it. `not_these` are symbols of the model (user-defined ones, such as <de>), which are not spans.
     """
-    if not (_SIGN.search(text) or _has_symbols(text)):
+    has_signs = _SIGN.search(text)
+    if not (has_signs or _has_symbols(text)):
         return []
+    pattern = _SPAN if has_signs else _SYMBOL_SPAN  # the same spans in a third of the time
     spans, at = list[Span](), 0
     is_chinese = _CHINESE.search(text) is not None
     ends: dict[int, int] | None = None
-    while match := _SPAN.search(text, at):
+    while match := pattern.search(text, at):
         start, end = match.span()
         found = match[0]
         if match["currency"] and _NUMBER_BEFORE.search(text[max(0, start - 16) : start]):
