@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from nmt.apps.documents.blocks import Block, Form, Item, Template
 from nmt.apps.documents.markup import Reader, dialect
 from nmt.apps.documents.plain import wrapping
+from nmt.apps.documents.tag_projection import pair_tags
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -150,7 +151,7 @@ class _Markdown:
             start = self._text.find(written, max(self._at, self._starts[number]), end)
             if content and start >= 0:
                 form = Form(self._escape(content), lambda text: self._finished(text, content).replace("|", r"\|"))
-                block = Block(_items(self._inline(content)), written, form, line=number + 1)
+                block = Block(_paired(_items(self._inline(content))), written, form, line=number + 1)
                 self._write(start, start + len(written), self._template.hole(block))
                 break
 
@@ -178,7 +179,7 @@ class _Markdown:
         wrap = wrapping(self._lines[number : number + len(places)], openings, _OPENS_BLOCK)
         line_break = "\\\n" + (openings[1] if len(openings) > 1 else "")
         form = Form(self._escape(content), lambda written: wrap(self._finished(written, content)))
-        block = Block(_items(tokens, line_break), self._text[start:end], form, line=number + 1)
+        block = Block(_paired(_items(tokens, line_break)), self._text[start:end], form, line=number + 1)
         self._write(start, end, self._template.hole(block))
 
     def _escape(self, source: str) -> Callable[[str], str]:
@@ -312,6 +313,13 @@ def _items(tokens: Sequence[Token], line_break: str = "\\\n") -> list[Item]:
         else:
             items.append(_markup(token))
     return items
+
+
+def _paired(items: list[Item]) -> list[Item]:
+    """Return the items with tags that have no partner, such as `<string>` for a type, as markup of their own."""
+    pairs = pair_tags([item.tag for item in items])
+    alone = {number for number, item in enumerate(items) if item.tag} if pairs is None else {*pairs[1]}
+    return [item._replace(tag="!") if number in alone else item for number, item in enumerate(items)]
 
 
 def _markup(token: Token) -> Item:
