@@ -112,13 +112,17 @@ class _Markdown:
     def read(self) -> None:
         """Find the blocks and set the text of the template."""
         tokens = _parser().parse(_as_commonmark(self._text), self._env)
-        for number, token in enumerate(tokens):
+        before = last = ""  # the kinds of the tokens before
+        tokens.reverse()
+        while tokens:
+            token = tokens.pop()  # a large file has many
             if token.map and token.type == "html_block":
                 self._read_html(token.content, token.map[0])
-            elif token.map and token.type == "inline" and tokens[number - 1].type in ("td_open", "th_open"):
+            elif token.map and token.type == "inline" and last in ("td_open", "th_open"):
                 self._read_cell(token.content, token.map[0])
             elif token.map and token.type == "inline":
-                self._read_lines(token.content, token.map[0], is_item=tokens[number - 2].type == "list_item_open")
+                self._read_lines(token.content, token.map[0], is_item=before == "list_item_open")
+            before, last = last, token.type
         self._template.text = "".join(self._written) + self._text[self._at :]
 
     def _write(self, start: int, end: int, written: str) -> None:

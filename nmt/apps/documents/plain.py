@@ -125,15 +125,15 @@ def wrapping(lines: Sequence[str], openings: Sequence[str], mark: re.Pattern[str
 
     No line but the first begins with a `mark`. Line breaks in the text stay; they have an opening after them.
     """
-    other = openings[1] if len(openings) > 1 else ""
-    width = max((len(line.rstrip()) for line in lines), default=0)
-    wrapper = textwrap.TextWrapper(width, subsequent_indent=other, break_long_words=False, break_on_hyphens=False)
+    if len(lines) < 2:
+        return str
+    first, other = openings[:2]
+    width, line_end = max(len(line.rstrip()) for line in lines), "\r\n" if "\r\n" in lines[0] else "\n"
 
     def wrap(written: str) -> str:
-        if len(lines) > 1:
-            pieces = map(wrapper.wrap, (openings[0] + written).split("\n"))
-            written = "\n".join(map("\n".join, pieces))[len(openings[0]) :]
-            written = re.sub(rf"(?<!\\)\n{re.escape(other)}(?={mark.pattern})", " ", written)
-        return written.replace("\n", "\r\n") if lines and "\r\n" in lines[0] else written
+        wrapper = textwrap.TextWrapper(width, subsequent_indent=other, break_long_words=False, break_on_hyphens=False)
+        pieces = map(wrapper.wrap, (first + written).split("\n"))
+        broken = "\n".join(map("\n".join, pieces))[len(first) :]
+        return re.sub(rf"(?<!\\)\n{re.escape(other)}(?={mark.pattern})", " ", broken).replace("\n", line_end)
 
     return wrap
