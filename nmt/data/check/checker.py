@@ -104,11 +104,10 @@ class Checker:
         sides = zip(Side.of_chunk(src), Side.of_chunk(tgt), is_whole.tolist(), strict=True)
         for row, (src_side, tgt_side, whole) in enumerate(sides):
             if whole:
-                broken = [*self._check_pair(src_side, tgt_side), *_compare(rows, row, src_side, tgt_side)]
-                if self.swaps_back and "sides_swapped" in broken:
-                    swapped = chain(self._check_pair(tgt_side, src_side), _compare(rows, row, tgt_side, src_side))
-                    broken = ["sides_swapped", *swapped]
-                for rule in broken:
+                if self.swaps_back and "sides_swapped" in self._check_language(src_side, tgt_side):
+                    flags[row] |= BIT["sides_swapped"]
+                    src_side, tgt_side = tgt_side, src_side
+                for rule in chain(self._check_pair(src_side, tgt_side), _compare(rows, row, src_side, tgt_side)):
                     flags[row] |= BIT[rule]
             folded.append(src_side.folded)
             has_hash = whole and self.bits & BIT["near_duplicate"] and src_side.folded and tgt_side.folded

@@ -14,6 +14,7 @@ from nmt.base.languages import written_without_spaces
 
 _APOSTROPHE = re.compile(r"['’ʼꞌ`´‘ʻ′＇](?<=[^\W\d_].)(?=[^\W\d_])")  # between letters, where it is no quotation mark
 _ALIKE = ("şș", "ţț", "ɛεԑ", "ɔͻ", "ŋη", "ɩι", "əǝә", "ɖđ", "ʋυ", "ɣγ")  # letters of one language, by two keyboards
+_LETTER = re.compile(f"[{''.join(_ALIKE)}]")
 _WORD = re.compile(r"[^\W\d_]+")
 _RARE = 0.01  # share of a character among those like it
 _MANY_UNKNOWN = 0.1  # share of the words of a set
@@ -38,7 +39,7 @@ class SideText:
         self.num_texts += len(texts)
         self.apostrophes.update(_APOSTROPHE.findall(joined))
         if not joined.isascii():
-            self.letters.update({char: joined.count(char) for group in _ALIKE for char in group})
+            self.letters.update(_LETTER.findall(joined))
             if not is_normalized("NFC", joined):
                 self.num_decomposed += sum(not is_normalized("NFC", text) for text in texts)
         if self._wanted is None or len(self.words) < len(self._wanted):

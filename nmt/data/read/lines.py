@@ -149,7 +149,7 @@ def read_lines(path: Path) -> Generator[str, None, None]:
                 message = f"NUL character at byte {raw.index(0) + 1} of the line"
                 raise DataError(message, path=path, line=number, hint=hint)
             try:
-                line = without_line_end(raw).decode("utf-8")
+                line = raw.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")  # without a call: each line counts
             except UnicodeDecodeError as error:
                 message = f"not UTF-8: byte 0x{raw[error.start]:02X} at byte {error.start + 1} of the line"
                 raise DataError(message, path=path, line=number, hint=_SAVE_AS_UTF8) from None

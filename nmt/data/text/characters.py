@@ -37,6 +37,7 @@ _CHANGEABLE = lazy_pattern(
     "\u3000\ufb00-\ufdef\ufe00-\ufe0f\ufe80-\ufeff\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\uff66-\uff9f\ufff9-\ufffb]"
 )
 _CHANGEABLE_BEYOND = lazy_pattern("[\U0001d400-\U0001d7ff\U000e0100-\U000e01ef]")
+_UNCHANGED = lazy_pattern("[ -~\u00a1-\u00ac\u00ae-\u0131\u0134-\u017e\u2013\u2014\u2018-\u201e\u2026]*")  # most texts
 _MARKS = r"[^\w\s\x00-\xbf\u2010-\u2027\u2030-\u205e\u2070-\u20cf\u2100-\u2cee\u3001-\u3029]*"
 # A character with all that may combine with it, and what is behind a joiner.
 _CLUSTER = lazy_pattern(
@@ -61,7 +62,7 @@ class CharacterRule:
 
     def __call__(self, text: str) -> str:
         """Return `text` rewritten."""
-        if text.isascii() and "\t" not in text:
+        if (text.isascii() and "\t" not in text) or _UNCHANGED.fullmatch(text):
             return text
         if _CHANGEABLE.search(text) or _CHANGEABLE_BEYOND.search(text):
             text = re.sub(self.pattern, self._replacement, text)
