@@ -7,6 +7,7 @@ import gc
 import json
 import shutil
 import threading
+import time
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 
@@ -63,6 +64,15 @@ def test_keys_and_models_are_loaded_anew_and_requests_that_run_are_answered(
     assert old() is None  # its memory is free
 
 
+def lines_of(path, count: int) -> list[str]:
+    """Return the lines of a log, once there are `count`: a request may be answered before its line is written."""
+    deadline = time.monotonic() + 120
+    while not path.exists() or len(path.read_text().splitlines()) < count:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    return path.read_text().splitlines()
+
+
 @pytest.mark.parametrize("broken", ["keys", "model", "memory"])
 def test_what_cannot_be_used_changes_nothing(two_run, start, tmp_path, broken, caplog):
     keys, run = tmp_path / "keys", tmp_path / "run"
@@ -94,9 +104,9 @@ def test_the_access_log_has_sizes_and_names_but_no_texts_and_no_keys(two_run, st
     sent = server.client.post("/translate", json=body)
     server.client.get("/none/4711?q=4711")
     server.client.post("/v2/document/4711", json={"document_key": "4711"})
+    first, second, third, fourth, fifth, sixth = map(json.loads, lines_of(path, 6))
     path.rename(tmp_path / "old.json")  # as logrotate does
     server.client.get("/health")
-    first, second, third, fourth, fifth, sixth = map(json.loads, (tmp_path / "old.json").read_text().splitlines())
     assert (first["key"], first["route"], first["status"]) == ("Ann", "/translate", 200)
     assert (len(second["key"]), second["status"], third["key"], third["status"]) == (8, 200, "", 403)
     assert (fourth["request_bytes"], fourth["response_bytes"]) == (len(sent.request.content), len(sent.content))
@@ -104,4 +114,4 @@ def test_the_access_log_has_sizes_and_names_but_no_texts_and_no_keys(two_run, st
     assert sixth["route"] == "/v2/document/{id}"
     assert set(first) == {"time", "key", "route", "status", "request_bytes", "response_bytes", "ms"}
     assert not [part for part in ("4711", "secret") if part in (tmp_path / "old.json").read_text()]
-    assert json.loads(path.read_text())["route"] == "/health"
+    assert json.loads(*lines_of(path, 1))["route"] == "/health"
