@@ -54,7 +54,6 @@ _AS_BROWSERS = dict.fromkeys(("iso-8859-1", "latin1", "us-ascii", "ascii"), "win
     "shift_jis": "cp932",
     "euc-kr": "cp949",
     "iso-8859-9": "windows-1254",
-    "utf8": "utf-8",
 }
 _RIGHT_TO_LEFT = ("Arab", "Hebr", "Thaa", "Syrc", "Nkoo", "Adlm", "Rohg")  # scripts
 _PAGE = re.compile(r"<html\b[^>]*>", re.IGNORECASE)

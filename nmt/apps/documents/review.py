@@ -88,7 +88,7 @@ def entry_of(number: int, block: Block, translated: TranslatedBlock) -> Entry:
     origin = "machine"
     if translated.similarity:
         origin = "memory, exact" if translated.similarity == 1 else f"machine; memory {translated.similarity:.0%}"
-    quality = translated.expected_chrf if translated.expected_chrf is None else round(translated.expected_chrf, 1)
+    quality = translated.expected_chrf and round(translated.expected_chrf, 1)
     return Entry(number, place, block.with_marks(), translated.marked, "\n".join(faults), quality, origin)
 
 

@@ -11,7 +11,7 @@ from nmt.apps.documents.markup import Reader, dialect
 from nmt.base.errors import DataError
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"|[{}\[\],]')
-_CHOICE = re.compile(r"\{\s*\w+\s*,\s*(?:plural|select|selectordinal)\s*,\s*(?:offset:\d+)?")
+CHOICE = re.compile(r"\{\s*\w+\s*,\s*(?:plural|select|selectordinal)\s*,\s*(?:offset:\d+)?")
 _BRANCH = re.compile(r"\s*(?:=?\w+)\s*\{")
 _WORDS = re.compile(r"[A-ZÀ-ÞΑ-ΫЀ-Я][^\W\d_]*(?:[-/][^\W\d_]+)+")  # `E-Mail-Adresse`, `Ja/Nein`; not `btn-ok`, `en-US`
 _CODE = re.compile(r"https?://\S+|[#.@$/\\]\S*|[\w.-]+(?:[./_:-][\w-]+)+|[a-z]+[A-Z]\w*")  # addresses, paths, names
@@ -54,14 +54,9 @@ def read_json(text: str, template: Template) -> None:
     template.text = "".join(written) + text[at:]
 
 
-def is_choice(text: str) -> bool:
-    """Return whether a text is a choice between branches, such as `{count, plural, one {…} other {…}}`."""
-    return _CHOICE.match(text.strip()) is not None
-
-
 def find_choice(text: str, start: int = 0) -> tuple[list[str], int]:
     """Return the parts of the first choice between branches, and its end; each second part is a branch."""
-    choice = _CHOICE.search(text, start)
+    choice = CHOICE.search(text, start)
     end = choice.end() if choice else 0
     parts = [text[start:end]]
     while branch := _BRANCH.match(text, end):
@@ -80,7 +75,7 @@ def find_choice(text: str, start: int = 0) -> tuple[list[str], int]:
 def _message(text: str, template: Template, depth: int = 0) -> Block:
     """Return a message as a block; each choice between branches is one item, which has holes for the branches."""
     items, at = list[Item](), 0
-    while (choice := _CHOICE.search(text, at)) and depth < _MAX_DEPTH:
+    while (choice := CHOICE.search(text, at)) and depth < _MAX_DEPTH:
         items.append(Item(text[at : choice.start()]))
         parts, at = find_choice(text, choice.start())
         inner = (

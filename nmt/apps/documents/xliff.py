@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from nmt.apps.documents.blocks import Item, Template
 from nmt.apps.documents.markup import Reader, dialect
-from nmt.apps.documents.strings import find_choice, is_choice
+from nmt.apps.documents.strings import CHOICE, find_choice
 
 _PREFIX = r"((?:[\w.-]+:)?)"
 _LEVEL = re.compile(rf"<(/?){_PREFIX}(xliff|file|body|group|unit|trans-unit|segment)\b([^>]*)>")
@@ -19,6 +19,8 @@ _TRANSLATE = re.compile(r"""\stranslate\s*=\s*["'](yes|no)""")
 _SPACE = re.compile(r"""\sxml:space\s*=\s*["'](preserve|default)""")
 _STATE = re.compile(r"""\sstate(?:-qualifier)?\s*=\s*["']([^"']*)["']""")
 _UNTRANSLATED = ("new", "needs-translation", "initial")  # states of targets that may be copies of their sources
+_HEAD = re.compile(rf"<{_PREFIX}(xliff|file)\b[^>]*>")
+_IS_NEW = re.compile(r"""\sversion\s*=\s*["']2""")
 _LANGUAGE = re.compile(r"""\s(?:target-language|trgLang)\s*=\s*["']([^"']*)["']""")
 # A segment, with its opening tag, its name, what is in it, and its closing tag; others of these elements may be in it.
 _MRK = r"(?:[\w.-]+:)?mrk"
@@ -127,7 +129,7 @@ class _UnitReader(Reader):
 
 def _read(content: str, template: Template, is_preserved: bool) -> str:
     """Return the content of a source with holes; each branch of a message of ICU is read by itself."""
-    if is_choice(content):
+    if CHOICE.match(content.strip()):
         parts, end = find_choice(content)
         inner = (part if n % 2 == 0 else _read(part, template, is_preserved) for n, part in enumerate(parts))
         return "".join(inner) + content[end:]
@@ -138,17 +140,13 @@ def _read(content: str, template: Template, is_preserved: bool) -> str:
 
 def name_language(template: Template, code: str) -> str | None:
     """Name the target language of the file; if it names one, such as de-DE, return that instead."""
-    heads = [level for level in _LEVEL.finditer(template.text) if level[3] in ("xliff", "file") and not level[1]]
-    for head in heads:
-        if (language := _LANGUAGE.search(head[0])) and language[1]:
-            return language[1]
-    is_new = any(re.search(r"""\sversion\s*=\s*["']2""", head[0]) for head in heads)
-    element, attribute = ("xliff", "trgLang") if is_new else ("file", "target-language")
+    heads = "".join(head[0] for head in _HEAD.finditer(template.text))
+    named = next(filter(None, _LANGUAGE.findall(heads)), None)
+    element, attribute = ("xliff", "trgLang") if _IS_NEW.search(heads) else ("file", "target-language")
 
-    def named(level: re.Match[str]) -> str:
-        if level[1] or level[3] != element:
-            return level[0]
-        return re.sub(r"(/?>)$", rf' {attribute}="{code}"\1', _LANGUAGE.sub("", level[0]))
+    def with_language(head: re.Match[str]) -> str:
+        tag = _LANGUAGE.sub("", head[0])
+        return re.sub(r"(/?>)$", rf' {attribute}="{code}"\1', tag) if head[2] == element else head[0]
 
-    template.text = _LEVEL.sub(named, template.text)
-    return None
+    template.text = template.text if named else _HEAD.sub(with_language, template.text)
+    return named
