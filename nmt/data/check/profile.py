@@ -138,9 +138,8 @@ class Profile:
     def from_pairs(cls, pairs: Iterable[SentencePair]) -> Self:
         """Read all pairs once and learn from an evenly spread sample; only the sample is kept in memory."""
         num_rows, sample = sample_evenly(pairs, SAMPLE_PAIRS)
-        src_words, tgt_words = (
-            [side.words for side in Side.of_chunk([pair[number] for pair in sample])] for number in (0, 1)
-        )
+        src_words = [side.words for side in Side.of_chunk([pair.src for pair in sample])]
+        tgt_words = [side.words for side in Side.of_chunk([pair.tgt for pair in sample])]
         lengths = LengthModel.from_lengths([len(p.src) for p in sample], [len(p.tgt) for p in sample])
         typical = tuple((p.src, p.tgt) for p in sample[:: max(1, len(sample) // _TYPICAL_PAIRS)])
         return cls(num_rows, lengths, SideWords.from_words(src_words, tgt_words), typical)
