@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from html import escape
-from itertools import count, groupby
+from itertools import count, groupby, pairwise
 from typing import NamedTuple
 
 from nmt.apps.documents.tag_projection import Tag, pair_tags, project
@@ -31,6 +31,7 @@ _ENCODINGS = re.compile(
 )
 _SPACES = re.compile(r"[ \t\r\n\f]+")
 _IDEOGRAPHS = r"\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef"
+_IDEOGRAPH = re.compile(f"[{_IDEOGRAPHS}]")
 _LINE_END = re.compile(rf"(?<=[{_IDEOGRAPHS}])[ \t\r]*\n[ \t]*(?=[{_IDEOGRAPHS}])")  # which stands for no space
 _CONTROL = re.compile(r"[\0-\x08\x0b\x0c\x0e-\x1f]")  # no XML may hold them
 
@@ -193,6 +194,12 @@ class Block:
         for end, strip in ((0, str.lstrip), (-1, str.rstrip)):  # the white space there is around them
             if items and not items[end].tag:
                 items[end] = Item(strip(items[end].text, " "))
+        spaced = {
+            tag for tag, text in pairwise(self.items) if tag.tag == "!" and not text.tag and text.text[0].isspace()
+        }
+        for number, (tag, text) in enumerate(pairwise(items), 1):  # a space after markup that stands for a word stays
+            if tag in spaced and text.text[:1].isalnum() and not _IDEOGRAPH.match(text.text):
+                items[number] = Item(f" {text.text}")
         if _key(items) == _key(self.items):
             return self.raw
         return self._form.finish(self._written(join_texts([*self._before, *items, *self._after])))

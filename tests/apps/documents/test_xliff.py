@@ -101,3 +101,9 @@ def test_a_file_is_read_and_written_in_the_encoding_that_its_declaration_names(n
 def test_an_encoding_that_is_not_known_is_named(name):
     with pytest.raises(DataError, match=f"declares an encoding that is not known: {name}"):
         read_document(f'<?xml version="1.0" encoding="{name}"?>{unit("<source>a</source>")}'.encode(), "a.xlf")
+
+
+def test_a_word_that_follows_a_placeholder_keeps_the_space_of_the_source():
+    (block,) = read_document(unit('<source><x id="1"/> dogs, <x id="2"/>s</source>').encode(), "a.xlf").blocks
+    assert block.from_marks("{h0}Hunde, {h1}n") == '<x id="1"/> Hunde, <x id="2"/>n'
+    assert block.from_marks("{h0}狗，{h1}") == '<x id="1"/>狗，<x id="2"/>'
