@@ -37,6 +37,7 @@ TINY_MODEL = Path(__file__).with_name("digits.nmt")
 
 PATTERNS = (
     "config.yaml", "packed.json", "statistics.json", "README.md", "lexicon.safetensors", "shortlist.safetensors",
+    "phrases.safetensors",
     "eval/test.json", "checkpoints/index.json", "checkpoints/*.safetensors", "tokenizer/*.model",
 )  # fmt: skip
 """Shell patterns that match all files of a packed model."""

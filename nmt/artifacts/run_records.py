@@ -77,6 +77,36 @@ class Int8Scores(Section, strict=True):
         return self.fp32_bleu - self.int8_bleu
 
 
+class Quality(Section, strict=True):
+    """Scores of translations of the validation set."""
+
+    bleu: float = Field(ge=0.0)
+    chrf: float = Field(ge=0.0)
+
+
+class PhraseScores(Section, strict=True):
+    """Scores on the validation set of the phrase table, and of what it has to surpass."""
+
+    checkpoint: str = Field(description="the best one, when the network was scored")
+    copies: Quality = Field(description="of the sources as they are")
+    words: Quality = Field(description="of the most probable translation of each token")
+    table: Quality
+    network: Quality = Field(description="by greedy search, in fp32")
+
+    @property
+    def table_is_better(self) -> bool:
+        """True if the sum of BLEU and chrF of the table is higher than that of the network."""
+        return self.table.bleu + self.table.chrf > self.network.bleu + self.network.chrf
+
+    def describe(self) -> list[str]:
+        """Return the scores in words, a line for each, and what nmt translates with."""
+        names = {"copied sources": self.copies, "word by word": self.words}
+        names |= {"phrase table": self.table, "network": self.network}
+        lines = [f"{name}: BLEU {found.bleu:.2f}, chrF {found.chrf:.2f}" for name, found in names.items()]
+        better = "phrase table" if self.table_is_better else "network"
+        return [*lines, f"nmt translates with the {better}, which is better on the validation set"]
+
+
 class CheckpointIndex(Section, strict=True, extra="ignore", allow_inf_nan=True):
     """The contents of checkpoints/index.json: the checkpoints of a run with their scores.
 
@@ -90,6 +120,7 @@ class CheckpointIndex(Section, strict=True, extra="ignore", allow_inf_nan=True):
     validations_since_best: int = 0
     signatures: dict[str, str] = Field(default_factory=dict, description="sacreBLEU signatures of the scores")
     int8: Int8Scores | None = Field(default=None, description="measured at the end of training; null: not measured")
+    phrases: PhraseScores | None = Field(default=None, description="scores of the phrase table; null: there is none")
 
 
 class DirectionSize(Section):

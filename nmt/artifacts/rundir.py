@@ -74,6 +74,7 @@ class RunDir:
         self.tokenizer = path / "tokenizer"
         self.shortlist = path / "shortlist.safetensors"
         self.lexicon = path / "lexicon.safetensors"
+        self.phrases = path / "phrases.safetensors"
         self.data = path / "data"
         self.twins = self.data / "test.twins"
         self.checkpoints = path / "checkpoints"

@@ -109,6 +109,8 @@ def _valid_scores(run: RunDir, cpu_precision: str) -> list[str]:
     if directions:
         of_each = (f"- {name}: BLEU {best[f'bleu.{name}']:.2f}, chrF {best[f'chrf.{name}']:.2f}" for name in directions)
         paragraphs += ["BLEU and chrF are means over the directions:", "\n".join(of_each)]
+    if index.phrases is not None:
+        paragraphs.append("On the same set:\n\n" + "\n".join(f"- {line}" for line in index.phrases.describe()))
     if index.int8 is not None:
         chosen = f"uses {cpu_precision} there unless you set `--precision`"
         if index.int8.differs:

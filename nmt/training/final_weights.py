@@ -22,6 +22,7 @@ from nmt.decoding.hypothesis import NotFiniteError
 from nmt.training.checkpoints import checkpoint_name
 from nmt.training.monitor import diverged
 from nmt.training.parts import Training
+from nmt.training.validation import is_untrained
 from nmt.translation import Translation
 
 log = logging.getLogger(__name__)
@@ -69,6 +70,8 @@ def check_int8(training: Training) -> list[list[Translation]] | None:
     something else than PyTorch, None is returned. A failure is only a warning: the training itself is complete.
     """
     if not native_engine.is_available() or native_engine.unsupported(training.config.model):
+        return None
+    if is_untrained(training.config):
         return None
     run = RunDir(training.run.path)  # training.run might remember an older checkpoint
     try:

@@ -42,6 +42,7 @@ from nmt.training.interrupt import Interrupt
 from nmt.training.memory_limits import fit_into_memory, refuse_stages_beyond_memory
 from nmt.training.metrics import TrainRecord, ValidRecord, require_tensorboard
 from nmt.training.parts import ONLY_LATER_STAGES, Training
+from nmt.training.phrases import choose_engine
 from nmt.training.processes import joined_process_group, local_world_size
 from nmt.training.stages import stage_lengths, stage_spans
 from nmt.training.update.distributed import ProcessGroup
@@ -188,7 +189,13 @@ def _is_finished(training: Training, before: Config) -> bool:
         index = run.index()
         is_current = index.last == history.last == checkpoint_name(training.update)
         is_known = index.checkpoints.keys() <= {*history.checkpoints, AVERAGE}
-        return is_current and is_known and not any(find_corruption(run.checkpoint(name)) for name in index.checkpoints)
+        has_table = index.phrases is None or run.phrases.is_file()
+        return (
+            is_current
+            and is_known
+            and has_table
+            and not any(find_corruption(run.checkpoint(name)) for name in index.checkpoints)
+        )
     except RunError:  # training writes a damaged index anew
         return False
 
@@ -271,7 +278,7 @@ def _train(training: Training, interrupt: Interrupt | None, resumed: Config | No
             return True
         finished = loop.train(training, entered)
         if finished and group.is_main:
-            record_confidence(training, check_int8(training))
+            record_confidence(training, choose_engine(training, check_int8(training)))
             measure_placeholders(RunDir(training.run.path))
             finished = not entered.requested
             if finished:

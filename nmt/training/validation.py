@@ -48,6 +48,19 @@ class ValidationResult(NamedTuple):
         return values
 
 
+def is_untrained(config: Config) -> bool:
+    """Return whether the network gets a single update, so that it is not worth the time to translate with it.
+
+    `nmt train --engine phrase` asks for that.
+    """
+    return config.training.max_updates == 1 and not config.training.init_from
+
+
+def nothing(pairs: DirectedPairs) -> list[str]:
+    """Return an empty translation of each sentence."""
+    return [""] * len(pairs.sources)
+
+
 @dataclass
 class Validator:
     """Scores models on a validation set; for BLEU and chrF, it translates like `nmt eval`, by greedy search.
@@ -69,7 +82,8 @@ class Validator:
         losses = [self._loss(model, pairs) for pairs in self.sets]
         loss = sum(loss_sum for loss_sum, _ in losses) / sum(num_tokens for _, num_tokens in losses)
         with self._translator(TorchEngine([model], self.tokenizers)) as translator:
-            (bleu, chrf), others = score_sets(self.sets, partial(self._translate, translator), ("bleu", "chrf"))
+            translate = nothing if is_untrained(self.config) else partial(self._translate, translator)
+            (bleu, chrf), others = score_sets(self.sets, translate, ("bleu", "chrf"))
         model.train(was_training)
         signatures, directions = {"bleu": bleu.signature, "chrf": chrf.signature}, {}
         pairs = zip(losses, others.items(), strict=bool(others))

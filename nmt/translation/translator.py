@@ -96,8 +96,9 @@ class Translator:
         the options of the first run; NmtError if their tokenizers differ. Without `scores`, the native engine computes
         no scores for single outputs; their score is nan.
 
-        `engine` is native (C, on a CPU), torch, or auto (native if it supports the model). `precision` is fp32, bf16
-        (torch), int8 (on a CPU), or auto. In the native engine, auto is int8, unless the measurement at the end of
+        `engine` is native (C, on a CPU), torch, phrase (the phrase table of a run of a small corpus), or auto: phrase
+        if that was better on the validation set, else native if it supports the model, else torch. `precision` is fp32,
+        bf16 (torch), int8 (on a CPU), or auto. In the native engine, auto is int8, unless the measurement at the end of
         training found that int8 costs too much quality. In torch, auto is bf16 on GPUs that are faster with it, else
         fp32.
 

@@ -84,7 +84,10 @@ Precision = Annotated[
 ]
 Engine = Annotated[
     EngineName,
-    rare_option(help="Engine. auto: native, the fastest on a CPU, if it supports the model; else torch."),
+    rare_option(
+        help="Engine. auto: phrase, if the phrase table of the run is better than its network; else native, the "
+        "fastest on a CPU, if it supports the model; else torch."
+    ),
 ]
 Device = Annotated[DeviceName, rare_option(help="Device to run on.")]
 To = Annotated[

@@ -52,6 +52,10 @@ def train(
     num_processes: Annotated[
         int, typer.Option(min=1, metavar="N", help="Number of training processes on this machine, usually one per GPU.")
     ] = 1,
+    engine: Annotated[
+        Literal["auto", "phrase"],
+        typer.Option(help="phrase: train only a phrase table, in a minute; the network gets a single update."),
+    ] = "auto",
 ) -> None:
     """Train a model on a parallel corpus.
 
@@ -73,6 +77,10 @@ def train(
     assert run is not None
     # torchrun restarts the processes after one of them has died.
     resume |= environment_count("TORCHELASTIC_RESTART_COUNT", 0) > 0
+    if engine == "phrase":
+        if settings is None:
+            raise typer.BadParameter("--engine phrase needs a configuration or a corpus: a run keeps its settings")
+        settings = _only_phrases(settings)
     if not (resume or overwrite):
         refuse_existing(run)  # here too, so that the error comes before torch is imported
     if settings is not None and not resume:
@@ -85,6 +93,15 @@ def train(
     how: How = "start" if not resume else "resume" if config is None else "either"
     train_run(settings, run, how, how_to_resume, overwrite=overwrite)
     log_next_steps(run)
+
+
+def _only_phrases(config: Config) -> Config:
+    """Return `config` with a single update of the network. ConfigError if there would be no phrase table."""
+    if len(config.data.directions) > 1:
+        raise ConfigError("--engine phrase: phrase tables are for models with one direction")
+    changes = {"max_updates": 1, "max_minutes": 0, "stages": (), "warmup_updates": 0, "average_checkpoints": 0}
+    training = type(config.training).model_validate({**config.training.model_dump(), **changes})
+    return config.model_copy(update={"training": training})
 
 
 def _suggested_file(files: CorpusNames, run: Path | None, *, reverse: bool) -> Path:
@@ -149,8 +166,10 @@ def log_next_steps(run: Path) -> None:
     to = f" --to {data.directions[0].tgt}" if len({direction.tgt for direction in data.directions}) > 1 else ""
     name, index = shlex.quote(str(run)), RunDir(run).index()
     if index.best is not None:
-        scores = index.checkpoints[index.best]
-        log.info(f"validation BLEU {scores['bleu']:.2f} (fp32): {describe_quality(scores['bleu'], scores['chrf'])}")
+        scores, by = index.checkpoints[index.best], "fp32"
+        if index.phrases is not None and index.phrases.table_is_better:
+            scores, by = index.phrases.table.model_dump(), "phrase table"
+        log.info(f"validation BLEU {scores['bleu']:.2f} ({by}): {describe_quality(scores['bleu'], scores['chrf'])}")
     log.info(f"done: {run}\n  nmt translate --model {name}{to} 'text'\n  nmt eval --model {name} --details")
 
 

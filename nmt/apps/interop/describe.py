@@ -18,6 +18,7 @@ from nmt.base.checksum import count_parameters
 from nmt.base.errors import NmtError
 from nmt.config.model import ModelConfig
 from nmt.data.tokens.tokenizer import TokenizerPair
+from nmt.decoding.engines.selection import prefers_phrases
 from nmt.evaluation.model_card import layers_of, license_of
 from nmt.model.shapes import parameter_shapes
 
@@ -56,7 +57,7 @@ def describe_model(model: str | None) -> ModelInfo:
         languages=list(map(str, config.data.directions)),
         megabytes=_megabytes(weights, run.tokenizer),
         parameters=count_parameters(weights),
-        architecture=_architecture(config.model),
+        architecture=_architecture(config.model) + ("; the phrase table translates" if prefers_phrases([run]) else ""),
         vocabulary={name: side.vocab_size for name, side in tokenizers.vocabularies().items()},
         scores=_scores(run, weights.stem),
         license=license_of(run.card),
@@ -94,6 +95,8 @@ def _scores(run: RunDir, checkpoint: str) -> dict[str, float]:
     """Return the scores of a checkpoint on the validation set, and on the test set if `nmt eval` saved them."""
     valid = run.index().checkpoints.get(checkpoint, {})
     scores = {f"valid {name}": value for name, value in valid.items() if math.isfinite(value)}
+    if (phrases := run.index().phrases) is not None and phrases.checkpoint == checkpoint:
+        scores |= {f"phrase table {name}": value for name, value in phrases.table.model_dump().items()}
     if (evaluation := run.evaluation(checkpoint)) is not None:
         scores |= {f"test {name}": score.value for name, score in evaluation.scores.items()}
     return scores

@@ -23,7 +23,14 @@ from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.evaluation.model_card import share_card
 
 # Of the previous upload.
-_OLD_FILES = ("checkpoints/*", "tokenizer/*", "eval/*", "lexicon.safetensors", "shortlist.safetensors")
+_OLD_FILES = (
+    "checkpoints/*",
+    "tokenizer/*",
+    "eval/*",
+    "lexicon.safetensors",
+    "shortlist.safetensors",
+    "phrases.safetensors",
+)
 AnySection = TypeVar("AnySection", bound=Section)
 
 
@@ -77,9 +84,9 @@ def write_shareable(run: RunDir, folder: Path, names: tuple[str, str], precision
         convert_weights(weights, shared.checkpoint(weights.stem), "float16")
     else:
         _copy(weights, shared.checkpoint(weights.stem))
-    for table, copied in ((run.shortlist, shared.shortlist), (run.lexicon, shared.lexicon)):
+    for table in (run.shortlist, run.lexicon, run.phrases):
         if table.is_file():
-            _copy(table, copied)
+            _copy(table, folder / table.name)
     if (statistics := run.statistics()) is not None:
         shared.write_json(shared.statistics_file, statistics)
     shared.write_json(shared.index_file, _index(run, weights.stem))
@@ -105,8 +112,16 @@ def _index(run: RunDir, best: str) -> CheckpointIndex:
     """Return the index of a run with only the checkpoint `best`."""
     index = run.index()
     int8 = index.int8 if index.int8 is not None and index.int8.checkpoint == best else None
+    phrases = index.phrases if index.phrases is not None and index.phrases.checkpoint == best else None
     scores = {best: index.checkpoints.get(best, {})}
-    changes = {"checkpoints": scores, "best": best, "last": best, "int8": int8, "validations_since_best": 0}
+    changes = {
+        "checkpoints": scores,
+        "best": best,
+        "last": best,
+        "int8": int8,
+        "phrases": phrases,
+        "validations_since_best": 0,
+    }
     return index.model_copy(update=changes)
 
 

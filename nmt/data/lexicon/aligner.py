@@ -26,8 +26,8 @@ class Aligner:
     def __init__(self, lexicon: TermLexicon, tokenizers: TokenizerPair, direction: Direction):
         """Align pairs in `direction`, or, as swapped pairs, in the opposite one."""
         self._lexicon = lexicon
-        self._src = _WordStarts(tokenizers.src, written_without_spaces(direction.src, tokenizers.src.letters))
-        self._tgt = _WordStarts(tokenizers.tgt, written_without_spaces(direction.tgt, tokenizers.tgt.letters))
+        self._src = WordStarts(tokenizers.src, written_without_spaces(direction.src, tokenizers.src.letters))
+        self._tgt = WordStarts(tokenizers.tgt, written_without_spaces(direction.tgt, tokenizers.tgt.letters))
 
     def links(self, src: Sequence[int], tgt: Sequence[int], *, swapped: bool) -> list[tuple[int, int]]:
         """Return the links (source token, target token) of one pair of tokens without eos, from 0, by target token.
@@ -56,7 +56,7 @@ class Aligner:
         return is_best & (scores >= _MIN_SIMILARITY)
 
 
-class _WordStarts:
+class WordStarts:
     """Finds the tokens that begin words: at a space; a symbol or special token is a word."""
 
     def __init__(self, tokenizer: Tokenizer, without_spaces: bool):

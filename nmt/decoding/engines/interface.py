@@ -13,7 +13,7 @@ from nmt.decoding.hypothesis import Hypothesis
 if TYPE_CHECKING:
     from nmt.model.recording import AttentionWeights  # of tensors
 
-EngineName = Literal["auto", "native", "torch"]
+EngineName = Literal["auto", "native", "torch", "phrase"]
 PrecisionName = Literal["auto", "fp32", "bf16", "int8"]
 DeviceName = Literal["auto", "cuda", "mps", "cpu"]
 

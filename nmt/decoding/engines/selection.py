@@ -31,17 +31,21 @@ def load_engine(
     *,
     scores: bool = True,
 ) -> Engine:
-    """Load the best models of `runs` into the engine `engine`: native, torch, or auto.
+    """Load the best models of `runs` into the engine `engine`: native, torch, phrase, or auto.
 
-    The engine auto is native on a CPU if it supports the models, else torch. If the native decoder was not built, a
-    warning says so, and torch computes in fp32. The precision auto is int8 in the native engine, unless the measurement
-    at the end of training found that int8 costs this run too much quality; in torch it is bf16 on a GPU that is faster
-    with it, else fp32. Without `scores`, the native engine computes scores only if the search needs them. NmtError if
-    there is no such engine, device or precision, or the engine does not support this device, precision or model.
+    The engine auto is phrase if the phrase table of the run was better than its network on the validation set, unless a
+    precision, or a device other than the CPU, is asked for. Otherwise it is native on a CPU if it supports the models,
+    else torch. If the native decoder was not built, a warning says so, and torch computes in fp32. The precision auto
+    is int8 in the native engine, unless the measurement at the end of training found that int8 costs this run too much
+    quality; in torch it is bf16 on a GPU that is faster with it, else fp32. Without `scores`, the native engine
+    computes scores only if the search needs them. NmtError if there is no such engine, device or precision, or the
+    engine does not support this device, precision or model.
     """
     require_one_of("engine", engine, get_args(EngineName))
     require_one_of("device", device, get_args(DeviceName))
     require_one_of("precision", precision, get_args(PrecisionName))
+    if engine == "phrase" or (engine == "auto" and prefers_phrases(runs, device, precision)):
+        return _load_phrases(runs, tokenizers, device, precision)
     obstacle = obstacle_to_native(runs, device, precision)
     if engine == "native" and obstacle:
         message = obstacle if obstacle == NOT_BUILT else f"the native engine does not support {obstacle}"
@@ -58,6 +62,31 @@ def load_engine(
         precision = "fp32"
     native_precision: NativePrecision = "fp32" if precision == "fp32" else "int8"
     return NativeEngine.load(runs[0], tokenizers, native_precision, scores=scores)
+
+
+def prefers_phrases(runs: Sequence[RunDir], device: str = "auto", precision: str = "auto") -> bool:
+    """Return whether nmt translates with the phrase table of a run, by the scores at the end of its training.
+
+    RunError if index.json or all weights are damaged.
+    """
+    if len(runs) > 1 or device not in ("auto", "cpu") or precision != "auto":
+        return False
+    scores = runs[0].index().phrases
+    is_measured = scores is not None and scores.checkpoint == runs[0].usable_checkpoint().stem
+    return is_measured and scores is not None and scores.table_is_better
+
+
+def _load_phrases(runs: Sequence[RunDir], tokenizers: TokenizerPair, device: str, precision: str) -> Engine:
+    from nmt.decoding.engines.phrase_engine import PhraseEngine  # it imports numpy, which is slow
+
+    unsupported = (
+        "ensembles" if len(runs) > 1
+        else f"the device {device}" if device not in ("auto", "cpu")
+        else f"the precision {precision}" if precision != "auto" else ""
+    )  # fmt: skip
+    if unsupported:
+        raise NmtError(f"the phrase engine does not support {unsupported}", hint="use the engine auto, native or torch")
+    return PhraseEngine.load(runs[0], tokenizers)
 
 
 def prefers_fp32(run: RunDir) -> bool:

@@ -1,0 +1,56 @@
+"""Sequences of tokens as the nodes of a trie in one ascending array.
+
+Node 0 is the empty sequence, node 1 + w the token w. All nodes have consecutive numbers, shorter sequences first, then
+by the number of their prefix and their last token. The key of a node is its prefix x vocabulary + its last token, so
+one search in the keys finds a child.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+
+
+def concatenate(rows: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:
+    """Return the tokens of all rows, and the number of the row of each."""
+    lengths = [len(row) for row in rows]
+    tokens = np.fromiter((token for row in rows for token in row), np.int64, sum(lengths))
+    return tokens, np.repeat(np.arange(len(rows)), lengths)
+
+
+def build_trie(tokens: Ints, rows: Ints, vocab_size: int, longest: int) -> tuple[Ints, list[Ints]]:
+    """Return the keys of all sequences of up to `longest` of `tokens` within a row, and their nodes.
+
+    The nodes are listed by length; each list has that of the sequence that ends at each place, 0 if there is none.
+    """
+    keys, ends = [np.arange(vocab_size)], [1 + tokens]
+    num_nodes = 1 + vocab_size
+    continues = np.zeros(len(tokens), bool)
+    continues[1:] = rows[1:] == rows[:-1]
+    for _ in range(longest - 1):
+        before = np.roll(ends[-1], 1)
+        valid = (before > 0) & continues
+        level, places = np.unique((before * vocab_size + tokens)[valid], return_inverse=True)
+        nodes = np.zeros_like(tokens)
+        nodes[valid] = num_nodes + places
+        keys.append(level)
+        ends.append(nodes)
+        num_nodes += len(level)
+    return np.concatenate(keys), ends
+
+
+def find_entries(keys: Ints, wanted: Ints) -> Ints:
+    """Return the place of each of `wanted` in `keys`, which ascend; -1 if it is not there."""
+    if not len(keys):
+        return np.full(wanted.shape, -1)
+    places = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return np.where(keys[places] == wanted, places, -1)
+
+
+def find_children(keys: Ints, nodes: Ints, tokens: Ints, vocab_size: int) -> Ints:
+    """Return the node that follows each of `nodes` by its token; 0 if there is none."""
+    return find_entries(keys, nodes * vocab_size + tokens) + 1

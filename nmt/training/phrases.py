@@ -1,0 +1,119 @@
+"""When training ends: build the phrase table of a small corpus, and find out whether it or the network is better."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+import numpy as np
+
+from nmt.artifacts.run_records import PhraseScores, Quality
+from nmt.artifacts.rundir import DirectedPairs, RunDir
+from nmt.base.errors import NmtError
+from nmt.config import Config
+from nmt.data.phrases.alignment import align
+from nmt.data.phrases.table import PhraseTable
+from nmt.data.phrases.words import SourceFolder, lower_case_of
+from nmt.data.store.store import TokenStore
+from nmt.data.text.tags import corpus_tags, language_tags
+from nmt.data.tokens.tokenizer import TokenizerPair
+from nmt.decoding.engines.phrase_engine import PhraseEngine
+from nmt.evaluation import score_sets
+from nmt.training.parts import Training
+from nmt.training.phrase_tuning import SENTENCES, tune
+from nmt.translation import Translation
+
+log = logging.getLogger(__name__)
+
+MIN_PAIRS, MAX_PAIRS = 500, 16_000  # of the tokenized corpus, its augmented copies included
+_MIN_TUNED = 20  # validation pairs
+_LONGEST = 150  # tokens of a pair that is learned from
+
+
+def why_no_table(config: Config, tokenizers: TokenizerPair, num_pairs: int, num_valid: int) -> str:
+    """Return why no phrase table is built; empty if one is."""
+    if len(config.data.directions) > 1 or language_tags(config) or corpus_tags(config.data):
+        return "phrase tables are for models with one direction and without tags"
+    if "char" in (tokenizers.src.type, tokenizers.tgt.type):
+        return "phrases of a few characters are no translations"
+    if not MIN_PAIRS <= num_pairs <= MAX_PAIRS:
+        return f"phrase tables are for {MIN_PAIRS:,} to {MAX_PAIRS:,} pairs, not {num_pairs:,}"
+    if num_valid < _MIN_TUNED:
+        return f"a phrase table needs at least {_MIN_TUNED} validation pairs"
+    return ""
+
+
+def learn_phrases(store: TokenStore, tokenizers: TokenizerPair, valid: DirectedPairs) -> PhraseTable:
+    """Learn a table from all pairs of `store`, and tune its weights on `valid`. RunError if the store is damaged."""
+    folder, sides = SourceFolder(tokenizers), (list[list[int]](), list[list[int]]())
+    symbols = {
+        number
+        for tokenizer in (tokenizers.src, tokenizers.tgt)
+        for number in map(tokenizer.id_of, tokenizer.user_symbols)
+    }
+    for number in range(len(store)):
+        src, tgt = (side.concatenated(np.array([number])).tolist() for side in (store.src, store.tgt))
+        is_copy = not symbols.isdisjoint(src) or tokenizers.tgt.decode(tgt).isupper()  # as augmentation makes them
+        if src and tgt and max(len(src), len(tgt)) <= _LONGEST and not is_copy:
+            sides[0].append(folder.fold(src).tokens)
+            sides[1].append(tgt)
+    lower, sizes = lower_case_of(tokenizers.tgt), (tokenizers.src.vocab_size, tokenizers.tgt.vocab_size)
+    links = align(sides[0], [lower[np.array(tgt)].tolist() for tgt in sides[1]], sizes)
+    table = PhraseTable.learn(*sides, links, sizes)
+    places = np.unique(np.linspace(0, len(valid.sources) - 1, SENTENCES).astype(int)).tolist()
+    sources = [folder.fold(ids) for ids in tokenizers.src.encode_batch(valid.sources[place] for place in places)]
+    references = [valid.references[place] for place in places]
+    return tune(table, sources, references, tokenizers.tgt, valid.direction.tgt)
+
+
+def choose_engine(training: Training, translated: list[list[Translation]] | None) -> list[list[Translation]] | None:
+    """Build the phrase table, and score it beside the network on the validation set; save the scores in index.json.
+
+    Return the translations of the set by the better one: `translated` are those by the network. A failure is only a
+    warning: the training itself is complete.
+    """
+    run, sets = RunDir(training.run.path), training.validator.sets
+    if reason := why_no_table(training.config, training.tokenizers, len(training.store), len(sets[0].sources)):
+        log.debug("no phrase table: %s", reason)
+        run.phrases.unlink(missing_ok=True)
+        return translated
+    try:
+        log.info("building a phrase table")
+        table = learn_phrases(training.store, training.tokenizers, sets[0])
+        table.save(run.phrases, training.tokenizers)
+        engine = PhraseEngine.load(run, training.tokenizers)
+        _, by_table = training.validator.translate(engine)
+        index, name = run.index(), run.best_checkpoint().stem
+    except NmtError as error:
+        log.warning("no phrase table was built: %s", error.message)
+        return translated
+    word_by_word = _by_words(table, training.tokenizers, sets[0].sources)
+    scores = PhraseScores(
+        checkpoint=name,
+        copies=_quality(sets, [pairs.sources for pairs in sets]),
+        words=_quality(sets, [word_by_word]),
+        table=_quality(sets, [[each.text for each in of_set] for of_set in by_table]),
+        network=Quality(bleu=index.checkpoints[name]["bleu"], chrf=index.checkpoints[name]["chrf"]),
+    )
+    run.write_json(run.index_file, index.model_copy(update={"phrases": scores}))
+    for line in scores.describe():
+        log.info(line)
+    return by_table if scores.table_is_better else translated
+
+
+def _quality(sets: Sequence[DirectedPairs], texts: Sequence[list[str]]) -> Quality:
+    outputs = iter(texts)
+    bleu, chrf = score_sets(sets, lambda _: next(outputs), ("bleu", "chrf")).mean
+    return Quality(bleu=bleu.value, chrf=chrf.value)
+
+
+def _by_words(table: PhraseTable, tokenizers: TokenizerPair, texts: Sequence[str]) -> list[str]:
+    """Translate each token by its most probable translation, or copy it."""
+    width, best = tokenizers.tgt.vocab_size, dict[int, int]()
+    for entry in np.lexsort((table.lexicon, table.lexicon_keys // width)).tolist():  # the last of a token is the best
+        best[int(table.lexicon_keys[entry]) // width] = int(table.lexicon_keys[entry]) % width
+    folder = SourceFolder(tokenizers)
+    return [
+        tokenizers.tgt.decode([best[token] for token in folder.fold(ids).tokens if token in best])
+        for ids in tokenizers.src.encode_batch(texts)
+    ]

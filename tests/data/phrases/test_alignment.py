@@ -1,0 +1,46 @@
+"""Alignments of a small corpus, and how both directions are joined."""
+
+from __future__ import annotations
+
+import random
+
+from nmt.data.phrases.alignment import align, symmetrized
+
+
+def make_pairs(count: int, num_words: int = 30) -> tuple[list[list[int]], list[list[int]], list[list[tuple[int, int]]]]:
+    """Sentences, their translations (token + 100) with two neighbors exchanged, and the true links."""
+    draw, src, tgt, links = random.Random(5), [], [], []
+    for _ in range(count):
+        row = draw.sample(range(4, 4 + num_words), draw.randint(2, 7))
+        order = list(range(len(row)))
+        at = draw.randrange(len(row) - 1)
+        order[at], order[at + 1] = order[at + 1], order[at]
+        src.append(row)
+        tgt.append([100 + row[i] for i in order])
+        links.append(sorted((i, j) for j, i in enumerate(order)))
+    return src, tgt, links
+
+
+def test_exchanged_words_are_linked_to_their_translations():
+    src, tgt, expected = make_pairs(300)
+    links = align(src, tgt, (40, 140))
+    right = sum(len({*found} & {*wanted}) for found, wanted in zip(links, expected, strict=True))
+    assert right / sum(map(len, expected)) > 0.97
+    assert right / sum(map(len, links)) > 0.97
+
+
+def test_pairs_without_tokens_have_no_links():
+    assert align([[], [4], []], [[5], [], []], (6, 6)) == [[], [], []]
+    assert align([], [], (6, 6)) == []
+
+
+def test_the_same_corpus_gives_the_same_links():
+    src, tgt, _ = make_pairs(40)
+    assert align(src, tgt, (40, 140)) == align(src, tgt, (40, 140))
+
+
+def test_links_grow_from_those_of_both_directions_to_their_neighbors():
+    both, near, apart, taken = (0, 0), (1, 1), (3, 3), (0, 5)
+    assert symmetrized({both, near}, {both, apart}) == {both, near, apart}
+    assert symmetrized({both, taken}, {both, (5, 5)}) == {both, (5, 5), taken} - {taken}
+    assert symmetrized(set(), set()) == set()

@@ -1,0 +1,191 @@
+"""Translation with a phrase table."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from nmt import Translator
+from nmt.artifacts.rundir import RunDir
+from nmt.base.errors import NmtError, RunError
+from nmt.base.special_tokens import EOS_ID
+from nmt.config import SearchOptions
+from nmt.data.phrases.table import PhraseTable
+from nmt.data.tokens.tokenizer import TokenizerPair
+from nmt.decoding.engines.phrase_engine import PhraseEngine
+from nmt.decoding.engines.selection import load_engine
+from tests.phrases import make_phrases_run
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> RunDir:
+    return make_phrases_run(tmp_path_factory.mktemp("phrases"))
+
+
+@pytest.fixture(scope="module")
+def tokenizers(run) -> TokenizerPair:
+    return TokenizerPair.load(run.tokenizer)
+
+
+@pytest.fixture(scope="module")
+def engine(run, tokenizers) -> PhraseEngine:
+    return PhraseEngine.load(run, tokenizers)
+
+
+@pytest.fixture(scope="module")
+def sources(run, tokenizers) -> list[list[int]]:
+    return tokenizers.src.encode_batch(run.read_pairs("test")[0])
+
+
+def test_it_translates_a_language_that_is_learned_word_by_word(run):
+    sources, references = run.read_pairs("test")
+    with Translator.load(run, engine="phrase") as translator:
+        texts = [each.text for each in translator.translate(sources)]
+    right = sum(ours == theirs for ours, theirs in zip(texts, references, strict=True))
+    assert right > 0.8 * len(references)
+
+
+def test_a_source_alone_gives_the_same_as_in_a_batch(engine, sources):
+    options = SearchOptions(beam_size=4, num_hypotheses=4)
+    together = engine.search([*sources, []], options)
+    assert [engine.search([source], options)[0] for source in [*sources, []]] == together
+    assert engine.search(sources[::-1], options) == together[-2::-1]
+
+
+def test_an_n_best_list_has_different_outputs_and_their_scores(engine, sources):
+    for source, hypotheses in zip(
+        sources, engine.search(sources, SearchOptions(beam_size=5, num_hypotheses=5)), strict=True
+    ):
+        outputs = [tuple(hypothesis.ids) for hypothesis in hypotheses]
+        assert len({*outputs}) == len(outputs) > 1
+        scores = engine.score([source] * len(outputs), outputs)
+        assert scores == [hypothesis.token_scores for hypothesis in hypotheses]
+        assert all(math.isclose(sum(row), each.score) for row, each in zip(scores, hypotheses, strict=True))
+    one, *_ = engine.search(sources[:1], SearchOptions())
+    several, *_ = engine.search(sources[:1], SearchOptions(beam_size=5, num_hypotheses=5))
+    assert one == several[:1]
+
+
+def test_the_probabilities_of_the_next_token_sum_to_at_most_one(engine, sources, tokenizers):
+    tokens = range(tokenizers.tgt.vocab_size)
+    scores = engine.score([sources[0]] * len(tokens), [[token] for token in tokens])
+    assert 0.9 < sum(math.exp(row[0]) for row in scores) <= 1.001
+
+
+def test_outputs_begin_with_their_prefix(engine, sources):
+    whole = [each[0].ids for each in engine.search(sources, SearchOptions())]
+    prefixes = [ids[: len(ids) // 2] for ids in whole]
+    found = [each[0].ids for each in engine.search(sources, SearchOptions(), prefixes)]
+    assert all(ids[: len(prefix)] == prefix for ids, prefix in zip(found, prefixes, strict=True))
+    assert sum(ours == theirs for ours, theirs in zip(found, whole, strict=True)) > len(whole) / 2
+
+
+def test_a_word_that_training_never_saw_is_copied_whole(run):
+    with Translator.load(run, engine="phrase") as translator:
+        assert "Zzuqqyx" in translator.translate(["bufa Zzuqqyx."])[0].text
+
+
+def test_outputs_end_at_the_limit(engine, sources):
+    options = SearchOptions(max_len_factor=0, max_len_offset=3)
+    for hypotheses in engine.search(sources, options):
+        assert len(hypotheses[0].ids) == len(hypotheses[0].token_scores) == 3
+        assert not hypotheses[0].finished
+
+
+def test_repeats_and_short_outputs_are_avoided_if_there_is_another(engine, sources):
+    found = engine.search(sources, SearchOptions(no_repeat_ngram=1))
+    plain = engine.search(sources, SearchOptions())
+
+    def repeats(results):
+        return sum(len({*each[0].ids}) < len(each[0].ids) for each in results)
+
+    assert repeats(found) <= repeats(plain)
+
+
+def test_attention_is_on_the_words_that_translate_each_other(engine, sources):
+    target = [*engine.search(sources[:1], SearchOptions())[0][0].ids, EOS_ID]
+    weights = np.array(engine.cross_attention(sources[0], target))
+    assert weights.shape == (len(target), len(sources[0]) + 1)
+    assert np.allclose(weights.sum(1), 1)
+
+
+def test_words_are_linked_to_their_translations_without_the_lexicon_of_the_run(run):
+    sources, _ = run.read_pairs("test")
+    with Translator.load(run, engine="phrase") as translator:
+        translator.lexicon = None
+        segment = translator.translate(sources[:1])[0].segments[0]
+        assert translator.align(segment, run.config().data.directions[0])
+
+
+def test_samples_depend_on_the_seed_and_the_draw_only(engine, sources):
+    options = SearchOptions(sample=True, num_hypotheses=8)
+    found = engine.search([sources[0], *sources[:2]], options, draws=[0, 0, 7])
+    assert found[0] == found[1] == engine.search(sources[:1], options)[0]
+    assert len(found[0]) == 8
+    assert engine.search(sources[:1], options.changed(top_k=1))[0] == [found[0][0]] * 8
+    assert engine.search(sources[:1], options.changed(seed=2))[0] != found[0]
+
+
+def test_terms_and_attention_weights_are_refused(engine, sources):
+    with pytest.raises(NmtError, match="does not support terms"):
+        engine.search(sources[:1], SearchOptions(), terms=([[]], b""))
+    with pytest.raises(NmtError, match="the phrase engine has no attention"):
+        engine.attention_weights(sources[0], [EOS_ID])
+    with pytest.raises(NmtError, match="no decoder layer 7"):
+        engine.cross_attention(sources[0], [EOS_ID], layer=7)
+
+
+def test_auto_is_the_phrase_engine_where_it_is_better(run, tokenizers):
+    assert isinstance(load_engine([run], tokenizers, device="cpu"), PhraseEngine)
+    for choice in ({"precision": "fp32"}, {"engine": "torch"}):
+        assert not isinstance(load_engine([run], tokenizers, device="cpu", **choice), PhraseEngine)
+
+
+@pytest.mark.parametrize(
+    ("choice", "what"), [({"precision": "int8"}, "the precision int8"), ({"device": "cuda"}, "the device cuda")]
+)
+def test_devices_and_precisions_are_refused(run, tokenizers, choice, what):
+    with pytest.raises(NmtError, match=f"the phrase engine does not support {what}"):
+        load_engine([run], tokenizers, "phrase", **choice)
+    with pytest.raises(NmtError, match="does not support ensembles"):
+        load_engine([run, run], tokenizers, "phrase")
+
+
+def test_a_run_without_a_table_says_so(digits_run):
+    with pytest.raises(NmtError, match="this run has no phrase table"):
+        Translator.load(digits_run, engine="phrase")
+
+
+def test_a_damaged_table_is_refused_with_its_path(run, tokenizers, tmp_path):
+    table, path = PhraseTable.load(run.phrases, tokenizers), tmp_path / "phrases.safetensors"
+    content = run.phrases.read_bytes()
+    for damaged in (b"", content[:1000], content[:-1], content[:-5] + b"\0" * 5):
+        path.write_bytes(damaged)
+        with pytest.raises(RunError, match="not a phrase table, or it is damaged"):
+            PhraseTable.load(path, tokenizers)
+    keys = table.src_keys
+    for change in (
+        {"phrases": table.phrases + len(table.estimates)},
+        {"phrases": table.phrases[1:]},
+        {"starts": table.starts[::-1]},
+        {"src_keys": keys[::-1]},
+        {"src_keys": keys[len(keys) // 2 :]},
+        {"tgt_tokens": table.tgt_tokens + 10_000},
+        {"tgt_starts": np.zeros_like(table.tgt_starts)},
+        {"scores": table.scores * math.nan},
+        {"weights": table.weights[1:]},
+        {"lexicon_keys": table.lexicon_keys[::-1]},
+        {"lm": table.lm._replace(suffixes=np.arange(len(table.lm.suffixes)))},
+        {"lm": table.lm._replace(keys=table.lm.keys[1:])},
+        {"lm": table.lm._replace(backoffs=table.lm.backoffs[1:])},
+    ):
+        table._replace(**change).save(path, tokenizers)
+        with pytest.raises(RunError, match="not a phrase table, or it is damaged"):
+            PhraseTable.load(path, tokenizers)
+
+
+def test_a_saved_table_is_the_same_when_it_is_saved_again(run, tokenizers, tmp_path):
+    PhraseTable.load(run.phrases, tokenizers).save(tmp_path / "again", tokenizers)
+    assert (tmp_path / "again").read_bytes() == run.phrases.read_bytes()

@@ -1,0 +1,23 @@
+"""A run with a phrase table, made in seconds from the language of tests/words.py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from nmt.artifacts.rundir import RunDir
+from nmt.config import Config
+from nmt.training.run import start_run
+from tests.words import words_config, write_words
+
+
+def phrases_config(folder: Path, num_train: int = 600) -> Config:
+    """Return the configuration of a run with a single update, in whose data some words are names."""
+    write_words(folder, num_train)
+    training = {"max_updates": 1, "validate_every": 1, "log_every": 1, "warmup_updates": 0}
+    return words_config(folder, training=training)
+
+
+def make_phrases_run(folder: Path) -> RunDir:
+    """Train a run whose phrase table is better than its network."""
+    start_run(phrases_config(folder / "corpus"), folder / "run")
+    return RunDir(folder / "run")

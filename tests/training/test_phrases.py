@@ -1,0 +1,93 @@
+"""The phrase table of a run: when it is built, how it is chosen, and that it is reproducible."""
+
+from __future__ import annotations
+
+import pytest
+
+from nmt import Translator
+from nmt.apps.interop.sharing import pack
+from nmt.artifacts.run_records import PhraseScores, Quality
+from nmt.artifacts.rundir import RunDir
+from nmt.data.tokens.tokenizer import TokenizerPair
+from nmt.decoding.engines.selection import prefers_phrases
+from nmt.training.phrases import MAX_PAIRS, MIN_PAIRS, why_no_table
+from nmt.training.run import resume_run, start_run
+from tests.phrases import make_phrases_run, phrases_config
+from tests.tiny import tiny_config, write_digits
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> RunDir:
+    return make_phrases_run(tmp_path_factory.mktemp("phrases"))
+
+
+def translate(model) -> list[str]:
+    texts = ["bufa geko.", "Nini bufa, geko!"]
+    with Translator.load(model, device="cpu") as translator:
+        return [each.text for each in translator.translate(texts)]
+
+
+def test_the_scores_are_recorded_and_the_table_is_chosen(run):
+    scores = run.index().phrases
+    assert scores is not None
+    assert scores.table.chrf > 80 > scores.network.chrf
+    assert scores.copies.bleu < scores.table.bleu
+    assert prefers_phrases([run])
+    assert "phrase table: BLEU" in run.card.read_text(encoding="utf-8")
+
+
+def test_two_runs_have_the_same_table(run, tmp_path):
+    again = make_phrases_run(tmp_path)
+    assert again.phrases.read_bytes() == run.phrases.read_bytes()
+
+
+def test_a_resumed_run_has_the_same_table(run, tmp_path):
+    again = make_phrases_run(tmp_path)
+    content = again.phrases.read_bytes()
+    again.phrases.unlink()
+    again.card.unlink()  # as if it had been stopped before the end
+    assert resume_run(None, again.path)
+    assert again.phrases.read_bytes() == content
+
+
+def test_a_packed_model_translates_as_the_run(run, tmp_path):
+    pack(run, tmp_path / "model.zip")
+    assert translate(tmp_path / "model.zip") == translate(run)
+
+
+def test_the_better_one_is_chosen_by_the_sum_of_both_scores(run):
+    good, bad = Quality(bleu=5.0, chrf=40.0), Quality(bleu=6.0, chrf=38.0)
+    scores = PhraseScores(checkpoint="average", copies=bad, words=bad, table=good, network=bad)
+    assert scores.table_is_better
+    assert scores.describe()[-1] == "nmt translates with the phrase table, which is better on the validation set"
+    assert not scores.model_copy(update={"network": good}).table_is_better
+
+
+def test_scores_of_other_weights_do_not_count(run, tmp_path):
+    index = run.index()
+    assert index.phrases is not None
+    other = make_phrases_run(tmp_path)
+    changed = index.phrases.model_copy(update={"checkpoint": "average"})
+    other.write_json(other.index_file, index.model_copy(update={"phrases": changed}))
+    assert not prefers_phrases([RunDir(other.path)])
+
+
+def test_it_is_told_why_there_is_no_table(run, tmp_path):
+    config, tokenizers = run.config(), TokenizerPair.load(run.tokenizer)
+    assert why_no_table(config, tokenizers, MIN_PAIRS, 100) == ""
+    assert "500 to 16,000 pairs, not 16,001" in why_no_table(config, tokenizers, MAX_PAIRS + 1, 100)
+    assert "not 499" in why_no_table(config, tokenizers, MIN_PAIRS - 1, 100)
+    assert "validation pairs" in why_no_table(config, tokenizers, 1000, 3)
+    tagged = config.model_copy(update={"model": config.model.model_copy(update={"language_tags": "both"})})
+    assert "one direction and without tags" in why_no_table(tagged, tokenizers, 1000, 100)
+
+
+def test_characters_have_no_table(tmp_path):
+    start_run(tiny_config(write_digits(tmp_path / "corpus"), training={"max_updates": 4}), tmp_path / "run")
+    assert not RunDir(tmp_path / "run").phrases.exists()
+    assert RunDir(tmp_path / "run").index().phrases is None
+
+
+def test_a_corpus_that_is_too_small_has_no_table(tmp_path):
+    start_run(phrases_config(tmp_path / "corpus", 200), tmp_path / "run")
+    assert RunDir(tmp_path / "run").index().phrases is None
