@@ -54,7 +54,9 @@ def train(
     ] = 1,
     engine: Annotated[
         Literal["auto", "phrase"],
-        typer.Option(help="phrase: train only a phrase table, in a minute; the network gets a single update."),
+        typer.Option(
+            help="phrase: train only a phrase table, in one or two minutes; the network gets a single update."
+        ),
     ] = "auto",
 ) -> None:
     """Train a model on a parallel corpus.
