@@ -230,7 +230,7 @@ def _as_commonmark(text: str) -> str:
     text = _REGION.sub(as_comment, text)
     written = []
     for line in text.split("\n"):
-        for opening, mark in _OPENINGS if re.search(r"[]!?=:]", line) else ():
+        for opening, mark in _OPENINGS:
             if found := opening.match(line):
                 rest = found["rest"]
                 line = found["prefix"] + (f"{mark}{rest}" if rest else f"{mark.rstrip('# ')}   {_COMMENT}")
