@@ -32,8 +32,11 @@ def translator() -> Iterator[nmt.Translator]:
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        ({"engine": "natve"}, "unknown engine 'natve'\n  did you mean 'native'? choose from auto, native, torch"),
-        ({"engine": ""}, "unknown engine ''\n  choose from auto, native, torch"),
+        (
+            {"engine": "natve"},
+            "unknown engine 'natve'\n  did you mean 'native'? choose from auto, native, torch, phrase",
+        ),
+        ({"engine": ""}, "unknown engine ''\n  choose from auto, native, torch, phrase"),
         ({"precision": "int9"}, "unknown precision 'int9'\n  did you mean 'int8'? choose from auto, fp32, bf16, int8"),
         ({"precision": "fp64"}, "unknown precision 'fp64'\n  choose from auto, fp32, bf16, int8"),
         ({"device": "tpu"}, "unknown device 'tpu'\n  did you mean 'cpu'? choose from auto, cuda, mps, cpu"),

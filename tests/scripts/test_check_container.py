@@ -23,7 +23,7 @@ UNIT = (ROOT / "deploy/nmt.service").read_text(encoding="utf-8")
 
 
 def commands() -> list[list[str]]:
-    in_unit = shlex.split(re.search("^ExecStart=(.*)$", UNIT, re.MULTILINE)[1])
+    in_unit = shlex.split(re.search(r"^ExecStart=((?:.*\\\n)*.*)$", UNIT, re.MULTILINE)[1])
     in_compose = [word for each in COMPOSE["services"]["nmt"]["command"] for word in each.split("=", 1)]
     return [STEPS.command, ["nmt", *in_compose], ["nmt", *in_unit[1:]]]
 

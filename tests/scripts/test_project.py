@@ -70,6 +70,7 @@ def test_the_constraints_pin_every_package_that_is_asked_for():
 def test_every_package_that_nmt_imports_is_asked_for():
     with_another = {
         "yaml": "pyyaml",
+        "markdown_it": "markdown-it-py",
         "annotated_types": "pydantic",
         "pydantic_core": "pydantic",
         "typing_extensions": "pydantic",
