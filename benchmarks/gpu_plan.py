@@ -1,8 +1,9 @@
 """The items that any GPU met is asked for, each in a process of its own: `python benchmarks/gpu.py --plan`.
 
-A plan takes at most ten minutes. It writes its JSON after each item, and goes on after the last finished item if it was
-stopped. `--dry-run` runs each item small and eager on the CPU. Read the last line of that: it counts the operations of
-an update that depend on the batch, the learning rate or the number of batches, of which a recording allows none.
+A plan takes at most ten minutes. It writes its JSON after each item, and goes on with the items that have no result if
+it was stopped. `--dry-run` runs each item small and eager on the CPU. Read the last line of that: it counts the
+operations of an update that depend on the batch, the learning rate or the number of batches, of which a recording
+allows none.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import cycle
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -40,6 +42,7 @@ from nmt.decoding.beam import beam_search
 from nmt.decoding.constraints import Constraints
 from nmt.decoding.cuda_graphs import StepRecordings
 from nmt.decoding.decoder import Decoder
+from nmt.decoding.greedy import greedy_search
 from nmt.model.kernels.packing import Segments
 from nmt.model.transformer import Transformer
 from nmt.training.metrics import TrainRecord, ValidRecord
@@ -496,8 +499,11 @@ def attention_kernels(
     yield "flex", both(lambda q, k, v: compiled(q, k, v, block_mask=block_mask), 1, heads, num_tokens, size)
 
 
-def decoding(dry: bool) -> Result:
-    """Decode 1, 64 and 512 sentences greedily and with beam 5, to 64 tokens, beside CTranslate2 in float16."""
+def decoding(beam: int, dry: bool) -> Result:
+    """Decode 1, 64 and 512 sentences to 64 tokens, beside CTranslate2 in float16; then outputs of 8 to 64 tokens.
+
+    These are decoded 128 at once: with rows that are filled again, and batch by batch.
+    """
     device = device_of(dry)
     vocab_size = SIZES["tiny" if dry else "b"][4]
     model, _ = build("tiny" if dry else "b", torch.device("cpu"), torch.float32)
@@ -513,42 +519,84 @@ def decoding(dry: bool) -> Result:
         except Exception as error:
             found["ctranslate2"] = str(error)[:300]
     model = model.to(device, torch.float32 if dry else torch.bfloat16)
-    recordings = StepRecordings([model]) if device.type == "cuda" else None
+    # On the CPU, the same code launches the steps one by one.
+    recordings = StepRecordings([model]) if device.type == "cuda" else StepRecordings([model], refuse_to_record)
     draw = torch.Generator().manual_seed(1)
+
+    def compare(key: str, num_tokens: int, systems: dict[str, Callable[[], object]]) -> None:
+        turns: dict[str, list[float]] = {name: [] for name in systems}
+        try:
+            for _ in range(1 if dry else 3):
+                for name, work in systems.items():
+                    turns[name].append(timed(work, device, 0.01 if dry else 0.4)[0])
+        except Exception as error:
+            found[f"{key}, failure"] = str(error)[:300]
+        found[key] = {name: round(num_tokens / statistics.median(each)) for name, each in turns.items() if each}
+        say(f"{key}, beam {beam}: {found[key]}")
+
     for count in (1, 4) if dry else (1, 64, 512):
-        src = torch.randint(4, vocab_size, (count, 32), generator=draw)
-        src[:, -1] = EOS_ID
-        on_device = src.to(device)
-        for beam in (1, 5):
-            key = f"{count} sentences, beam {beam}"
+        src = random_sources(draw, count, vocab_size).to(device)
+        limits = [length] * count
+        systems: dict[str, Callable[[], object]] = {"nmt": partial(decode, model, src, limits, beam, recordings)}
+        if peer is not None:
+            systems["ctranslate2"] = partial(peer, src, beam, length)
+        compare(f"{count} sentences", count * length, systems)
+    count, at_once = (70, 16) if dry else (512, 128)
+    src = random_sources(draw, count, vocab_size).to(device)
+    limits = torch.randint(length // 8, length + 1, (count,), generator=draw).clamp(min=1).tolist()
+    # Sources are sorted by their length, which outputs follow roughly.
+    noise = random.Random(1)
+    limits.sort(key=lambda limit: -limit * noise.uniform(0.75, 1.25))
 
-            @torch.inference_mode()
-            def ours(src: Tensor = on_device, beam: int = beam) -> None:
-                num_rows = beam + (beam > 1)  # beam search has one more row, for greedy search
-                decoder = Decoder([model], src, length, num_rows, recordings=recordings)
-                if beam == 1:
-                    last = torch.full((decoder.num_sentences,), BOS_ID, device=device)
-                    for _ in range(length):
-                        last = decoder.step(last).argmax(1)
-                    return
-                options = SearchOptions(beam_size=beam)
-                never = [UNK_ID, PAD_ID, BOS_ID, EOS_ID]
-                constraints = Constraints(options, never, (), decoder.num_sentences * num_rows, device, 0)
-                beam_search(decoder, [length] * len(src), constraints, options)
+    def by_batches() -> int:
+        parts = [slice(first, first + at_once) for first in range(0, count, at_once)]
+        return sum(decode(model, src[part], limits[part], beam, recordings) for part in parts)
 
-            systems: dict[str, Callable[[], object]] = {"nmt": ours}
-            if peer is not None:
-                systems["ctranslate2"] = lambda src=src, beam=beam: peer(src, beam, length)  # type: ignore[misc]
-            turns: dict[str, list[float]] = {name: [] for name in systems}
-            try:
-                for _ in range(1 if dry else 3):
-                    for name, work in systems.items():
-                        turns[name].append(timed(work, device, 0.01 if dry else 0.4)[0])
-            except Exception as error:
-                found[f"{key}, failure"] = str(error)[:300]
-            found[key] = {name: round(count * length / statistics.median(each)) for name, each in turns.items() if each}
-            say(f"{key}: {found[key]}")
+    refilled = partial(decode, model, src, limits, beam, recordings, at_once)
+    key = f"{count} sentences of {min(limits)} to {length} tokens, {at_once} at once"
+    compare(key, sum(limits), {"rows filled again": refilled, "batches": by_batches})
+    found["rows computed"] = {"filled again": refilled(), "batches": by_batches(), "tokens": sum(limits)}
     return found
+
+
+def refuse_to_record(step: object, last: object) -> Callable[[], object]:
+    """Record nothing: steps are launched one by one."""
+    raise RuntimeError("no GPU")
+
+
+def random_sources(draw: torch.Generator, count: int, vocab_size: int) -> Tensor:
+    """Return sources [count, 32] of random tokens, and eos."""
+    src = torch.randint(4, vocab_size, (count, 32), generator=draw)
+    src[:, -1] = EOS_ID
+    return src
+
+
+class CountedDecoder(Decoder):
+    """Counts the rows of all its steps."""
+
+    num_rows = 0
+
+    def step(self, last: Tensor, *, normalized: bool = True) -> Tensor:
+        """Take the step."""
+        self.num_rows += len(last)
+        return super().step(last, normalized=normalized)
+
+
+def decode(
+    model: Transformer, src: Tensor, limits: list[int], beam: int, recordings: StepRecordings, at_once: int = 1 << 20
+) -> int:
+    """Decode src [B, S] to outputs of exactly `limits` tokens; return the number of places of all steps."""
+    num_rows = beam + (beam > 1)  # beam search has one more row, for greedy search
+    decoder = CountedDecoder([model], src[:at_once], max(limits), num_rows, recordings=recordings)
+    assert decoder.graph_step is not None
+    decoder.graph_step.waiting = src[at_once:]
+    never, total = [UNK_ID, PAD_ID, BOS_ID, EOS_ID], max(len(src), decoder.num_sentences) * num_rows
+    constraints = Constraints(SearchOptions(beam_size=beam), never, (), total, src.device, 0)
+    if beam == 1:
+        greedy_search(decoder, limits, constraints, scores=False)
+    else:
+        beam_search(decoder, limits, constraints, SearchOptions(beam_size=beam))
+    return decoder.num_rows // num_rows
 
 
 def multi30k(dry: bool) -> Result:
@@ -584,16 +632,18 @@ def tests(dry: bool) -> Result:
 
 
 ITEMS: dict[str, tuple[Callable[[bool], Result], int]] = {  # and the seconds it may take; what is worth most first
-    "contract": (contract, 20),
-    "tests": (tests, 100),
-    "replays": (replays, 60),
+    # First what the speed of training and decoding is, then whether it is right, then what is good to know.
     "waits": (waits, 25),
-    "resuming": (resuming, 60),
     "training a": (lambda dry: training("a", dry), 45),
     "training b": (lambda dry: training("b", dry), 60),
-    "multi30k": (multi30k, 110),
-    "decoding": (decoding, 90),
     "training c": (lambda dry: training("c", dry), 70),
+    "decoding greedy": (lambda dry: decoding(1, dry), 50),
+    "decoding beam 5": (lambda dry: decoding(5, dry), 70),
+    "multi30k": (multi30k, 110),
+    "replays": (replays, 60),
+    "tests": (tests, 100),
+    "resuming": (resuming, 60),
+    "contract": (contract, 20),  # the only one that needs no GPU
     "ranks": (ranks, 60),
     "attention": (attention, 110),
 }
@@ -605,7 +655,9 @@ def stored(path: Path) -> Iterator[Result]:
     found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     yield found
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    written = path.with_suffix(".new")  # a process that is killed while it writes leaves the results of before
+    written.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    written.replace(path)
 
 
 def run_item(name: str, path: Path, dry: bool) -> None:
@@ -617,13 +669,17 @@ def run_item(name: str, path: Path, dry: bool) -> None:
 
 
 def run_plan(path: Path, dry: bool, only: list[str] | None = None) -> int:
-    """Do all items that `path` has no result of, each in a process of its own; return the number of failures."""
+    """Do all items that `path` has no result of, each in a process of its own; return the number of failures.
+
+    Those that failed before come last.
+    """
     started, failures = time.monotonic(), 0
-    for name, (_, limit) in ITEMS.items():
-        left = SECONDS - (time.monotonic() - started)
-        with stored(path) as found:
-            done = name in found and "failure" not in found[name]
-        if done or (only and name not in only):
+    with stored(path) as found:
+        failed = [name for name in ITEMS if "failure" in found.get(name, ())]
+        new = [name for name in ITEMS if name not in found]
+    for name in [*new, *failed]:
+        limit, left = ITEMS[name][1], SECONDS - (time.monotonic() - started)
+        if only and name not in only:
             continue
         if left < 15:
             say(f"{name}: no time left")

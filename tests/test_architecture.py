@@ -20,8 +20,8 @@ from scripts.structure import (
     surface,
 )
 
-MAX_NODES = 197_700  # the aim is 160,000; phrase tables alone have 9,900
-MAX_CORE_NODES = 15_900  # 2,130 of them are the kernels for GPUs
+MAX_NODES = 198_400  # the aim is 160,000; phrase tables alone have 9,900
+MAX_CORE_NODES = 16_400  # 2,130 of them are the kernels for GPUs
 MAX_PATCHES = 15
 SURFACE = ROOT / "tests" / "frozen" / "surface.txt"
 TORCH = (

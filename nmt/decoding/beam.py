@@ -10,11 +10,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nmt.base.special_tokens import BOS_ID, EOS_ID
+from nmt.base.special_tokens import EOS_ID
 from nmt.config import SearchOptions
 from nmt.decoding.constraints import Constraints
 from nmt.decoding.decoder import Decoder
 from nmt.decoding.hypothesis import Hypothesis, check_finite
+from nmt.decoding.search import Search
 
 _BLOCK_TOKENS = 16
 _NONE = float("-inf")  # score of an absent hypothesis
@@ -37,28 +38,8 @@ def beam_search(
     rises with the length, when W have ended; the host looks for that every `decoder.check_every` steps. RunError if the
     model's probabilities are not numbers.
     """
-    beam = _Beam(decoder, limits, constraints.have_prefix()[:: decoder.beam_size], options)
-    last = torch.full((len(beam.ids),), BOS_ID, device=decoder.device)
-    on_device: list[Tensor] = []  # what the host has not seen yet
-    for step in range(max(limits)):
-        log_probs = decoder.step(last)
-        constraints.apply(log_probs, step, beam.ids)
-        candidates = _best(log_probs, beam.live)
-        survivors = _survivors(candidates)
-        on_device.append(_pack(candidates, survivors))
-        last = beam.advance(survivors, step)
-        if (step + 1) % decoder.check_every and step + 1 < max(limits):
-            continue
-        for number, packed in enumerate(torch.stack(on_device).cpu().numpy(), step + 1 - len(on_device)):
-            beam.collect(packed, number)
-        on_device.clear()
-        if not any(beam.running):
-            break
-        kept = decoder.drop_finished(torch.tensor(beam.running, device=decoder.device), sum(beam.running))
-        if kept is not None:
-            beam.keep(kept)
-            constraints.select_rows(kept)
-            last = last[kept]
+    beam = _Beam(decoder, limits, constraints, options)
+    beam.run()
     return beam.hypotheses()
 
 
@@ -126,51 +107,72 @@ def _pack(candidates: _Candidates, survivors: _Candidates) -> Tensor:
     return torch.stack([part.float() for part in (*ranked, *survivors)], 1)
 
 
-class _Beam:
+class _Beam(Search):
     """The running hypotheses of each sentence, in W + 1 consecutive rows, and those that have ended."""
 
-    def __init__(self, decoder: Decoder, limits: Sequence[int], have_prefix: Sequence[bool], options: SearchOptions):
-        num_rows, num_sentences, device = decoder.beam_size, decoder.num_sentences, decoder.device
-        self.decoder = decoder
-        self.have_prefix = have_prefix
+    def __init__(self, decoder: Decoder, limits: Sequence[int], constraints: Constraints, options: SearchOptions):
+        super().__init__(decoder, limits, constraints)
+        self.have_prefix = constraints.have_prefix()[:: decoder.beam_size]
         self.options = options
-        self.limits = [*limits, *[0] * (num_sentences - len(limits))]
-        self.running = [limit > 0 for limit in self.limits]  # of the remaining sentences
-        self.numbers = list(range(num_sentences))  # the original index of each remaining sentence
         self.ended: list[list[Hypothesis]] = [[] for _ in limits]
-        self.live = torch.full((num_sentences, num_rows), _NONE, device=device)
-        self.live[:, :2] = 0.0  # the beam starts out with identical hypotheses, so only one may run
-        self.ids = torch.zeros((num_sentences * num_rows, max(limits)), dtype=torch.int64, device=device)
+        self.first_live = torch.full((1, decoder.beam_size), _NONE, device=decoder.device)
+        self.first_live[:, :2] = 0.0  # the beam starts out with identical hypotheses, so only one may run
+        self.live = self.first_live.repeat(decoder.num_sentences, 1)  # scores
         # Of the row of each hypothesis after each step: the row that it continued, its token, and the token's score.
-        self.past = np.zeros((num_sentences, max(limits), num_rows, 3), np.float32)
+        num_steps = decoder.max_len + decoder.check_every
+        self.past = np.zeros((decoder.num_sentences, num_steps, decoder.beam_size, 3), np.float32)
 
-    def collect(self, packed: NDArray[np.float32], step: int) -> None:
-        """Collect the candidates that end at `step`, and decide which sentences are done; `packed` as by `_pack`."""
-        running = np.array(self.running)
+    def choose(self, log_probs: Tensor) -> tuple[Tensor, Tensor]:
+        """Choose the survivors, which go on."""
+        candidates = _best(log_probs, self.live)
+        survivors = _survivors(candidates)
+        own = torch.arange(len(self.ids), device=self.ids.device)
+        source = (survivors.parents + own[:: self.live.size(1), None]).flatten()
+        if self.decoder.check_every == 1:  # a GPU copies all rows, because finding those that change would wait for it
+            own = (source != own).nonzero()[:, 0]
+        if len(own):
+            source = source[own]
+            self.decoder.copy_rows(source, own)
+            past = self.ids[:, : self.decoder.length - 1]
+            past.index_copy_(0, own, past.index_select(0, source))
+        self.live = survivors.scores
+        return survivors.tokens.flatten(), _pack(candidates, survivors)
+
+    def collect(self, chosen: NDArray[np.float32]) -> None:
+        """Collect the candidates that ended, and decide which sentences are done; `chosen` as by `_pack`."""
+        lengths = self.decoder.lengths - len(chosen)
+        for packed in chosen:
+            lengths += 1
+            self._collect_step(packed, lengths)
+
+    def _collect_step(self, packed: NDArray[np.float32], lengths: NDArray[np.int64]) -> None:
+        """Collect the candidates of one step, by which the outputs have `lengths` [B]."""
+        running, numbers = self.decoder.running, self.decoder.numbers
         scores, parents, tokens, token_scores = packed[:, :4].swapaxes(0, 1)
-        self.past[self.numbers, step] = packed[:, 5:].swapaxes(1, 2)
+        last = self.past.shape[1] - 1  # of free places, whose lengths mean nothing
+        self.past[np.arange(len(lengths)), (lengths - 1).clip(max=last)] = packed[:, 5:].swapaxes(1, 2)
         best_live = packed[:, 4].max(1)  # the score of the best survivor
         check_finite(float(best_live[running].sum()))
-        at_limit = np.array([self.limits[number] == step + 1 for number in self.numbers])
+        at_limit = self.limits[numbers] == lengths
         ends = (scores > _NONE) & ((tokens == EOS_ID) | at_limit[:, None]) & running[:, None]
         for place in map(tuple, np.argwhere(ends).tolist()):
-            number, token = self.numbers[place[0]], int(tokens[place])
+            sentence, token = place[0], int(tokens[place])
             finished = token == EOS_ID
-            past_ids, past_scores = self._past(number, parents[place], step)
+            past_ids, past_scores = self._past(sentence, parents[place], lengths[sentence] - 1)
             ids = past_ids + ([] if finished else [token])
-            ended = self.ended[number]
+            ended = self.ended[numbers[sentence]]
             if all(ids != other.ids for other in ended):  # greedy search may be in the beam, too
                 score, token_score = float(scores[place]), float(token_scores[place])
                 ended.append(Hypothesis(ids, score, finished, [*past_scores, token_score]))
         for sentence in np.flatnonzero(running).tolist():
-            self.running[sentence] = not at_limit[sentence] and self._may_improve(
-                sentence, float(best_live[sentence]), step
+            running[sentence] = not at_limit[sentence] and self._may_improve(
+                numbers[sentence], float(best_live[sentence]), lengths[sentence]
             )
 
-    def _past(self, number: int, row: float, step: int) -> tuple[list[int], list[float]]:
-        """Return the ids and scores before `step` of the hypothesis in `row` of a sentence."""
+    def _past(self, sentence: int, row: float, length: int) -> tuple[list[int], list[float]]:
+        """Return the ids and scores of the hypothesis of `length` tokens in `row` of a sentence."""
         ids, scores = list[int](), list[float]()
-        for rows in reversed(self.past[number, :step].tolist()):
+        for rows in reversed(self.past[sentence, :length].tolist()):
             row, token, score = rows[int(row)]
             ids.append(int(token))
             scores.append(score)
@@ -179,9 +181,8 @@ class _Beam:
     def _rank(self, hypothesis: Hypothesis) -> float:
         return self.options.normalized(hypothesis.score, len(hypothesis.token_scores))
 
-    def _may_improve(self, sentence: int, best_live: float, step: int) -> bool:
-        """Return whether a running hypothesis may still be among the best; the best of them has score `best_live`."""
-        number = self.numbers[sentence]
+    def _may_improve(self, number: int, best_live: float, length: int) -> bool:
+        """Return whether a hypothesis of `length` tokens may still be among the best; their best score: `best_live`."""
         ended = self.ended[number]
         if best_live == _NONE:  # no continuation is allowed
             return False
@@ -191,33 +192,15 @@ class _Beam:
             return True
         ended.sort(key=self._rank, reverse=True)  # stable: ties go to the one that ended first
         del ended[self.options.num_hypotheses :]
-        length = min(step + 1 + _FREE_TOKENS, self.limits[number])
-        return self.options.normalized(best_live, length) > self._rank(ended[-1])
+        longest = min(length + _FREE_TOKENS, self.limits[number])
+        return self.options.normalized(best_live, longest) > self._rank(ended[-1])
 
-    def advance(self, survivors: _Candidates, step: int) -> Tensor:
-        """Continue with `survivors`, by future row; return their tokens [R]."""
-        own = torch.arange(len(self.ids), device=self.ids.device)
-        num_rows = self.live.size(1)
-        source = (survivors.parents + own[::num_rows, None]).flatten()
-        if self.decoder.check_every == 1:  # a GPU copies all rows, because finding those that change would wait for it
-            own = (source != own).nonzero()[:, 0]
-        if len(own):
-            source = source[own]
-            self.decoder.copy_rows(source, own)
-            past = self.ids[:, :step]
-            past.index_copy_(0, own, past.index_select(0, source))
-        self.live = survivors.scores
-        self.ids[:, step] = last = survivors.tokens.flatten()
-        return last
-
-    def keep(self, kept: Tensor) -> None:
-        """Continue with only the rows `kept`, which must be all rows of certain sentences."""
+    def select_rows(self, rows: Tensor, fresh: Tensor) -> None:
+        """Continue with only the `rows`, which must be all rows of certain sentences."""
         width = self.live.size(1)
-        sentences = kept[::width].div(width, rounding_mode="floor")
-        self.live = self.live[sentences]
-        self.ids = self.ids[kept]
-        self.running = [self.running[i] for i in sentences.tolist()]
-        self.numbers = [self.numbers[i] for i in sentences.tolist()]
+        places, new = (part[::width].div(width, rounding_mode="floor") for part in (rows, fresh))
+        self.live = self.live[places].index_copy(0, new, self.first_live.repeat(len(new), 1))
+        self.past = self.past[places.cpu().numpy()]
 
     def hypotheses(self) -> list[list[Hypothesis]]:
         """Return the best hypotheses of each sentence, in the original order."""

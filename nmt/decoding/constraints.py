@@ -37,28 +37,32 @@ class Constraints:
         self.min_len = options.min_len + self.num_tags
         self.no_repeat_ngram = options.no_repeat_ngram
         longest = max(map(len, prefixes), default=0)
-        rows = [[*prefix, *[PAD_ID] * (longest - len(prefix))] for prefix in prefixes]
-        self.prefixes = torch.full((num_rows, longest), PAD_ID, device=device)
+        # Padding, which is always banned, stands for any token. The last column is for all that follow.
+        rows = [[*prefix, *[PAD_ID] * (longest + 1 - len(prefix))] for prefix in prefixes]
+        self.prefixes = torch.full((num_rows, longest + 1), PAD_ID, device=device)
         if longest:
             self.prefixes[: len(rows)] = torch.tensor(rows, device=device)
+        self._prefixes = self.prefixes  # of the rows of the batch
 
-    def apply(self, log_probs: Tensor, step: int, ids: Tensor) -> None:
-        """Constrain log_probs [R, V] of the token that follows `step` tokens of ids [R, >= step], in place."""
-        forced = log_probs.gather(1, self.prefixes[:, step, None]) if step < self.prefixes.size(1) else None
-        eos = log_probs[:, EOS_ID].clone() if step < self.min_len else None
+    def apply(self, log_probs: Tensor, positions: Tensor, ids: Tensor) -> None:
+        """Constrain log_probs [R, V] of the tokens at `positions` [R], in place; ids [R, T] are those before."""
+        longest = self._prefixes.size(1) - 1
+        tokens = self._prefixes.gather(1, positions.clamp(max=longest)[:, None])
+        forced = log_probs.gather(1, tokens) if longest else None
+        eos = log_probs[:, EOS_ID].clone() if self.min_len else None
         log_probs.index_fill_(1, self.banned, _NEVER)
         if eos is not None:
-            log_probs[:, EOS_ID] = _NEVER
-        if 0 < self.no_repeat_ngram <= step + 1:
-            _ban_repeats(log_probs, ids[:, :step], self.no_repeat_ngram)
+            is_short = positions < self.min_len
+            log_probs[:, EOS_ID] = eos.masked_fill(is_short, _NEVER)
+        if self.no_repeat_ngram:
+            _ban_repeats(log_probs, positions, ids, self.no_repeat_ngram)
             if eos is not None:  # allow eos below the minimum length if every other token is banned
-                stuck = log_probs.amax(1) == _NEVER
-                log_probs[:, EOS_ID] = torch.where(stuck, eos, _NEVER)
+                stuck = is_short & (log_probs.amax(1) == _NEVER)
+                log_probs[:, EOS_ID] = torch.where(stuck, eos, log_probs[:, EOS_ID])
         if forced is not None:
-            tokens = self.prefixes[:, step, None]
             inside = tokens != PAD_ID
-            if step < self.num_tags:
-                forced = torch.zeros_like(forced)
+            if self.num_tags:
+                forced.masked_fill_((positions < self.num_tags)[:, None], 0.0)
             log_probs.masked_fill_(inside, _NEVER)
             log_probs.scatter_(1, tokens, torch.where(inside, forced, _NEVER))
 
@@ -67,18 +71,21 @@ class Constraints:
         return (self.prefixes[:, self.num_tags :] != PAD_ID).any(1).tolist()
 
     def select_rows(self, rows: Tensor) -> None:
-        """Continue with only the `rows` [R']."""
-        if self.prefixes.size(1):
-            self.prefixes = self.prefixes[rows]
+        """Constrain the `rows` [R] of those that there are prefixes for."""
+        self._prefixes = self.prefixes[rows]
 
 
-def _ban_repeats(log_probs: Tensor, ids: Tensor, size: int) -> None:
-    """Ban every token that would repeat an n-gram of `size` in ids [R, T] (Paulus et al. 2018, section 2.5)."""
-    num_ids = ids.size(1)
-    if num_ids < size:
+def _ban_repeats(log_probs: Tensor, positions: Tensor, ids: Tensor, size: int) -> None:
+    """Ban every token that would repeat an n-gram of `size` in ids [R, T] (Paulus et al. 2018, section 2.5).
+
+    Of each row of ids, those before its position are real.
+    """
+    if ids.size(1) < size:
         return
     seen = ids.unfold(1, size, 1)  # [R, T - size + 1, size]
-    latest = ids[:, None, num_ids - size + 1 :]  # [R, 1, size - 1]
-    repeated = (seen[:, :, :-1] == latest).all(-1)
+    ends = torch.arange(size, ids.size(1) + 1, device=ids.device)
+    before = positions[:, None] + torch.arange(1 - size, 0, device=ids.device)
+    latest = ids.gather(1, before.clamp(0, ids.size(1) - 1))[:, None]  # [R, 1, size - 1]
+    repeated = (seen[:, :, :-1] == latest).all(-1) & (ends <= positions[:, None])
     # PAD is always banned, so it can stand for "nothing to ban".
     log_probs.scatter_(1, torch.where(repeated, seen[:, :, -1], PAD_ID), _NEVER)

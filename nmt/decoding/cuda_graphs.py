@@ -15,11 +15,12 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from nmt.decoding.static_cache import StaticKVCache
-from nmt.model.cache import KeyValue
+from nmt.decoding.static_cache import Sources, StaticKVCache
 from nmt.model.transformer import Transformer
 
 log = logging.getLogger(__name__)
@@ -88,18 +89,6 @@ def rounded_up(size: int) -> int:
     return -(-size // multiple) * multiple
 
 
-class Sources(NamedTuple):
-    """The source part of a model's cache: cross keys and values per layer, and the bias of their mask."""
-
-    cross: Sequence[KeyValue]
-    bias: Tensor  # [B, 1, 1, S]
-
-    def select(self, sentences: Tensor) -> Sources:
-        """Return the sources of `sentences` [B']."""
-        cross = [(key.index_select(0, sentences), value.index_select(0, sentences)) for key, value in self.cross]
-        return Sources(cross, self.bias.index_select(0, sentences))
-
-
 class Shape(NamedTuple):
     """The shape of the batches that a recording works for."""
 
@@ -114,7 +103,7 @@ class StaticStep:
 
     def __init__(self, shape: Shape, sources: Sequence[Sources]):
         self.shape = shape
-        self.caches = [StaticKVCache(cross, bias, shape.capacity, beam_size=shape.beam_size) for cross, bias in sources]
+        self.caches = [StaticKVCache(each, shape.capacity, beam_size=shape.beam_size) for each in sources]
         self.num_steps = 0
         self._recording: tuple[Tensor, Tensor, Callable[[], object]] | None = None  # input, output, replay
 
@@ -164,8 +153,9 @@ class StepRecordings:
                 self._free.remove(free)
         if free is None:
             return StaticStep(shape, sources)
-        for cache, (cross, bias) in zip(free.caches, sources, strict=True):
-            cache.restart(cross, bias)
+        places = torch.arange(shape.num_sentences, device=sources[0].bias.device)
+        for cache, new in zip(free.caches, sources, strict=True):
+            cache.replace(places, new)
         return free
 
     def give_back(self, step: StaticStep) -> None:
@@ -201,14 +191,23 @@ class CudaGraphStep:
         self,
         recordings: StepRecordings,
         compute: Callable[[Sequence[StaticKVCache], Tensor], Tensor],
-        sources: Sequence[Sources],
+        encode: Callable[[Tensor], Sequence[Sources]],
+        src: Tensor,
         max_len: int,
         beam_size: int = 1,
     ):
-        """Prepare up to `max_len` steps by `compute(caches, last)`; `sources` has one entry per model."""
+        """Prepare up to `max_len` steps by `compute(caches, last)`, on what `encode` returns for src [B, S].
+
+        `encode` returns the sources of each model, always of the same number of sentences.
+        """
         self.recordings = recordings
         self.compute = compute
+        self.encode = encode
         self.max_len = max_len
+        self.num_admitted = self._num_first = len(src)
+        self.waiting = src[:0]  # further sources [N, S], for places that become free
+        self._part = -1  # which part of them is encoded
+        sources = self._encoded = encode(src)
         num_sentences, _, _, src_len = sources[0].bias.shape
         first = recordings.take(Shape(num_sentences, beam_size, src_len, FIRST_CAPACITY), sources)
         steps = self._steps = [first]  # a list, because `finalize` must not refer to this object
@@ -219,41 +218,55 @@ class CudaGraphStep:
         """The current caches with their recording."""
         return self._steps[0]
 
-    def __call__(self, last: Tensor) -> Tensor:
-        """Return the log-probabilities [R, V] of the tokens after `last` [R]; the next call overwrites them."""
-        if self.step.caches[0].length == self.step.shape.capacity:
-            self._move(self.step.shape._replace(capacity=2 * self.step.shape.capacity), None)
-        step = self.step
-        if step.is_recorded:
-            log_probs = step.replay(last)
-        else:
-            log_probs = self.compute(step.caches, last)
-            step.num_steps += 1
-        for cache in step.caches:
-            cache.length += 1
-        left = min(step.shape.capacity, self.max_len) - step.caches[0].length
-        is_worth_it = step.num_steps >= STEPS_BEFORE and left >= MIN_STEPS_LEFT and self.recordings.may_record
-        if not step.is_recorded and is_worth_it:
-            compute = functools.partial(self.compute, step.caches)
-            self.recordings.try_to_record(step, compute, last, log_probs)
-        return log_probs
+    def __call__(self, last: Tensor, positions: Tensor, length: int) -> Tensor:
+        """Return the scores [R, V] of the tokens after `last` [R], at `positions` [R]; the next call overwrites them.
 
-    def select_sentences(self, sentences: Tensor) -> None:
-        """Keep and reorder sentences with their hypotheses; `sentences` [B'] holds indices of current sentences."""
-        self._move(self.step.shape._replace(num_sentences=len(sentences)), sentences)
+        Rows at positions from `length` on compute something: nobody reads it.
+        """
+        if length > self.step.shape.capacity:
+            self._grow()
+        step = self.step
+        for cache in step.caches:
+            cache.move_to(positions, length)
+        if step.is_recorded:
+            return step.replay(last)
+        scores = self.compute(step.caches, last)
+        step.num_steps += 1
+        left = min(step.shape.capacity, self.max_len) - length
+        if step.num_steps >= STEPS_BEFORE and left >= MIN_STEPS_LEFT and self.recordings.may_record:
+            compute = functools.partial(self.compute, step.caches)
+            self.recordings.try_to_record(step, compute, last, scores)
+        return scores
+
+    def admit(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Put sentences that wait into the first of `places`; return their numbers, counted from the first source."""
+        numbers = self.num_admitted - self._num_first + np.arange(len(places))
+        numbers = numbers[numbers < len(self.waiting)]
+        parts, in_part = np.divmod(numbers, self.step.shape.num_sentences)
+        for part in np.unique(parts).tolist():
+            if part != self._part:
+                first = part * self.step.shape.num_sentences
+                self._part = part
+                self._encoded = self.encode(self.waiting[first : first + self.step.shape.num_sentences])
+            chosen = parts == part
+            to, from_ = (
+                torch.from_numpy(each[chosen]).to(self.waiting.device) for each in (places[: len(numbers)], in_part)
+            )
+            for cache, sources in zip(self.step.caches, self._encoded, strict=True):
+                cache.replace(to, sources.select(from_))
+        self.num_admitted += len(numbers)
+        return self._num_first + numbers
 
     def copy_rows(self, source: Tensor, target: Tensor) -> None:
-        """Copy the target positions of row `source[i]` to row `target[i]`. No row may occur in both arguments."""
+        """Copy the target positions of row `source[i]` to row `target[i]`."""
         for cache in self.step.caches:
             cache.copy_rows(source, target)
 
-    def _move(self, shape: Shape, sentences: Tensor | None) -> None:
-        """Continue in caches of `shape`, with `sentences` or with all of them (None)."""
+    def _grow(self) -> None:
+        """Continue in caches of twice the capacity."""
         before = self.step
-        sources = [Sources(cache.cross, cache.bias) for cache in before.caches]
-        if sentences is not None:
-            sources = [each.select(sentences) for each in sources]
-        self._steps[0] = self.recordings.take(shape, sources)
+        shape = before.shape._replace(capacity=2 * before.shape.capacity)
+        self._steps[0] = self.recordings.take(shape, [cache.sources for cache in before.caches])
         for cache, old in zip(self.step.caches, before.caches, strict=True):
-            cache.continue_from(old, sentences)
+            cache.continue_from(old)
         self.recordings.give_back(before)

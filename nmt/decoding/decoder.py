@@ -6,12 +6,15 @@ import functools
 import math
 from collections.abc import Sequence
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nmt.base.special_tokens import PAD_ID
-from nmt.decoding.cuda_graphs import CudaGraphStep, Sources, Step, StepRecordings, rounded_up
+from nmt.decoding.cuda_graphs import CudaGraphStep, Step, StepRecordings, rounded_up
+from nmt.decoding.static_cache import Sources
 from nmt.model.cache import KVCache, PreallocatedKVCache, rows_of
 from nmt.model.kernels.packing import Packing
 from nmt.model.masks import AttentionMask
@@ -21,6 +24,7 @@ from nmt.model.transformer import Memory, Transformer
 # order for odd lengths, so sources are padded to a multiple of this, and for few rows, so batches are padded too.
 SRC_MULTIPLE = 16
 CHECK_EVERY = 8  # steps, on a GPU, where seeing what has finished needs a synchronization
+MAX_SHARE = 0.9  # of the places in use, at which the others are dropped
 DEFAULT_MIN_ROWS = 16  # bit-exact on every machine tried
 
 
@@ -52,18 +56,19 @@ def ensemble_log_probs(log_probs: Sequence[Tensor]) -> Tensor:
 
 
 def _compute_step(models: Sequence[Transformer], caches: Sequence[KVCache], last: Tensor) -> Tensor:
-    """Return the log-probabilities [R, V], fp32, of the tokens after `last` [R]."""
-    return ensemble_log_probs([
-        model.decode(last[:, None], cache)[:, 0].log_softmax(-1, dtype=torch.float32)
-        for model, cache in zip(models, caches, strict=True)
-    ])  # fmt: skip
+    """Return the logits [R, V] of the tokens after `last` [R]; of several models, their log-probabilities, fp32."""
+    logits = [model.decode(last[:, None], cache)[:, 0] for model, cache in zip(models, caches, strict=True)]
+    if len(models) == 1:
+        return logits[0]
+    return ensemble_log_probs([each.log_softmax(-1, dtype=torch.float32) for each in logits])
 
 
 class Decoder:
-    """Encodes sources once, then computes the probabilities of the next token step by step.
+    """Encodes sources, then computes the probabilities of the next token of each row step by step.
 
-    Each of the B sentences has W = `beam_size` hypotheses: R = B x W rows, grouped by sentence. B may exceed the number
-    of sources, because empty sentences pad the batch to `min_rows` rows, or to the rows of a recording.
+    Each of B places in the batch has a sentence with W = `beam_size` hypotheses: R = B x W rows, grouped by sentence.
+    Empty sentences pad the batch to `min_rows` rows, or to the rows of a recording. A recording works for one number of
+    rows only, so those that wait take the places that become free; without recordings, free places are dropped.
     """
 
     def __init__(
@@ -82,84 +87,134 @@ class Decoder:
         self.models = models
         self.device = src.device
         self.check_every = 1 if src.device.type == "cpu" else CHECK_EVERY
+        self.max_len = max_len
         self.beam_size = beam_size
-        self.min_sentences = -(-min_rows // beam_size)
-        self.num_sentences = max(len(src), self.min_sentences)
+        self.min_rows = min_rows
+        num_places = max(len(src), -(-min_rows // beam_size))
         width = -(-src.size(1) // SRC_MULTIPLE)
         if recordings is not None:
             assert [*recordings.models] == [*models], "the recordings are of other models"
-            self.num_sentences, width = rounded_up(self.num_sentences), rounded_up(width)
+            num_places, width = rounded_up(num_places), rounded_up(width)
         max_width = min(max(model.config.max_src_len, model.config.max_tgt_len) for model in models)
-        src = F.pad(src, (0, max(0, min(width * SRC_MULTIPLE, max_width) - src.size(1))), value=PAD_ID)
-        packing = Packing.from_ids(src) if src.device.type == "cpu" else None
-        if packing is not None and len(packing.real) < min_rows:
-            packing = None
-        sources = [_encode(model, src, packing, self.num_sentences) for model in models]
-        self.excluded: Tensor | None = None  # [B, V]: tokens that are not in a sentence's shortlist
+        encode = functools.partial(
+            _encode, models, max(src.size(1), min(width * SRC_MULTIPLE, max_width)), num_places, min_rows
+        )
+        # In each place: the number of a sentence, how many tokens were chosen, and whether the search needs more.
+        self.numbers = np.arange(num_places)
+        self.lengths = np.zeros(num_places, np.int64)
+        self.running = self.numbers < len(src)
+        self.positions = torch.full((num_places * beam_size,), -1, device=src.device)  # of the latest token, [R]
+        self.excluded: Tensor | None = None  # [.., V]: tokens that are not in the shortlist of each sentence
+        compute = functools.partial(_compute_step, models)
         self.graph_step: CudaGraphStep | None = None
-        self._caches: Sequence[PreallocatedKVCache | CudaGraphStep]
-        self._compute: Step
+        self._caches: list[PreallocatedKVCache] = []
         if recordings is None:
-            caches = [
-                PreallocatedKVCache(cross, AttentionMask(bias), max_len, beam_size=beam_size) for cross, bias in sources
-            ]
-            self._caches, self._compute = caches, functools.partial(_compute_step, models, caches)
+            for cross, bias in encode(src):
+                pairs = [(layer[0], layer[1]) for layer in cross]
+                self._caches.append(PreallocatedKVCache(pairs, AttentionMask(bias), max_len, beam_size=beam_size))
+            self._compute: Step = functools.partial(compute, self._caches)
         else:
-            compute = functools.partial(_compute_step, models)
-            self.graph_step = self._compute = CudaGraphStep(recordings, compute, sources, max_len, beam_size)
-            self._caches = [self.graph_step]
+            self.graph_step = CudaGraphStep(recordings, compute, encode, src, max_len, beam_size)
+
+    @property
+    def num_sentences(self) -> int:
+        """The number of places, B."""
+        return len(self.numbers)
+
+    @property
+    def length(self) -> int:
+        """The most tokens that were chosen for a running sentence."""
+        return min(self.max_len, int(self.lengths.max(initial=0, where=self.running)))
+
+    @property
+    def rows(self) -> Tensor:
+        """The number of each row [R] among the rows of all sentences."""
+        return self._rows_of(self.numbers)
+
+    def _rows_of(self, sentences: NDArray[np.int64]) -> Tensor:
+        return rows_of(torch.from_numpy(sentences).to(self.device), self.beam_size)
 
     def restrict(self, shortlists: Sequence[Sequence[int]]) -> None:
-        """Restrict the first sentences to the tokens of their shortlists, whose probabilities then sum to 1."""
+        """Restrict the sentences to the tokens of their shortlists, whose probabilities then sum to 1."""
         vocab_size = self.models[0].tgt_embedding.tokens.num_embeddings
-        self.excluded = torch.zeros((self.num_sentences, vocab_size), dtype=torch.bool, device=self.device)
-        for excluded, tokens in zip(self.excluded, shortlists, strict=False):  # the batch may end with empty sentences
+        count = max(len(shortlists), self.num_sentences)  # with the empty sentences
+        self.excluded = torch.zeros((count, vocab_size), dtype=torch.bool, device=self.device)
+        for excluded, tokens in zip(self.excluded, shortlists, strict=False):
             excluded.fill_(True)
             excluded[torch.tensor(tokens, device=self.device)] = False
 
-    def step(self, last: Tensor) -> Tensor:
-        """Return the log-probabilities [R, V], fp32, of the tokens after `last` [R], which is bos at first."""
-        log_probs = self._compute(last)
-        if self.excluded is None:
-            return log_probs
-        excluded = self.excluded.repeat_interleave(self.beam_size, 0)
-        return log_probs.masked_fill(excluded, float("-inf")).log_softmax(-1)
+    def step(self, last: Tensor, *, normalized: bool = True) -> Tensor:
+        """Return the log-probabilities [R, V], fp32, of the tokens after `last` [R], which is bos at first.
 
-    def drop_finished(self, running: Tensor, num_running: int) -> Tensor | None:
-        """Drop sentences that are not `running` [B], once they make up a quarter of the batch (with recordings: half).
-
-        Return the rows that stay, or None if all do. Some finished sentences may stay to keep the minimum batch size.
+        They are at `positions` of the outputs. If they need not be `normalized`, they may be logits.
         """
-        num_kept = max(num_running, self.min_sentences)
-        max_share = 0.75
-        if self.graph_step is not None:  # a recording works for one batch size only, so use few sizes
-            num_kept, max_share = rounded_up(num_kept), 0.5
-        if num_kept > max_share * self.num_sentences:
-            return None
-        kept = (~running).to(torch.uint8).argsort(stable=True)[:num_kept]
-        for cache in self._caches:
-            cache.select_sentences(kept)
-        self.num_sentences = num_kept
+        self.lengths += 1
+        self.positions.add_(1).clamp_(max=self.max_len - 1)
+        recorded = self.graph_step
+        logits = self._compute(last) if recorded is None else recorded(last, self.positions, self.length)
         if self.excluded is not None:
-            self.excluded = self.excluded[kept]
-        return rows_of(kept, self.beam_size)
+            of_rows = torch.from_numpy(self.numbers.repeat(self.beam_size)).to(self.device)
+            logits = logits.masked_fill(self.excluded[of_rows], float("-inf"))
+        elif len(self.models) > 1:
+            return logits
+        return logits.log_softmax(-1, dtype=torch.float32) if normalized else logits
+
+    def replace_finished(self) -> tuple[Tensor, Tensor] | None:
+        """Give the places of sentences that are not `running` to those that wait, or drop them if none can wait.
+
+        Return None if nothing changed, else the former row of each row, and the rows with new sentences.
+        """
+        free = np.flatnonzero(~self.running)
+        if self.graph_step is None:
+            return self._drop(self.num_sentences - len(free))
+        numbers = self.graph_step.admit(free)
+        if not len(numbers):
+            return None
+        fresh = free[: len(numbers)]
+        self.numbers[fresh], self.lengths[fresh], self.running[fresh] = numbers, 0, True
+        rows = self._rows_of(fresh)
+        self.positions.index_fill_(0, rows, -1)
+        return torch.arange(len(self.positions), device=self.device), rows
+
+    def _drop(self, num_running: int) -> tuple[Tensor, Tensor] | None:
+        """Drop free places once they make up a share of the batch, but none of the minimum."""
+        num_kept = max(num_running, -(-self.min_rows // self.beam_size))
+        if num_kept > MAX_SHARE * self.num_sentences:
+            return None
+        kept = np.arange(num_kept)
+        moved = num_kept + np.flatnonzero(self.running[num_kept:])
+        free = np.flatnonzero(~self.running[:num_kept])[: len(moved)]
+        kept[free] = moved
+        for cache in self._caches:
+            cache.drop_sentences(num_kept, *(torch.from_numpy(each).to(self.device) for each in (moved, free)))
+        self.numbers, self.lengths, self.running = self.numbers[kept], self.lengths[kept], self.running[kept]
+        rows = self._rows_of(kept)
+        self.positions = self.positions[rows]
+        return rows, rows[:0]
 
     def copy_rows(self, source: Tensor, target: Tensor) -> None:
-        """Copy the target positions of row `source[i]` to row `target[i]`. No row may occur in both arguments."""
-        for cache in self._caches:
+        """Copy the target positions of row `source[i]` to row `target[i]`."""
+        for cache in self._caches if self.graph_step is None else [self.graph_step]:
             cache.copy_rows(source, target)
 
 
-def _encode(model: Transformer, src: Tensor, packing: Packing | None, num_sentences: int) -> Sources:
-    """Encode src [B, S] for the decoder of `model`, and append empty sentences up to `num_sentences`.
+def _encode(models: Sequence[Transformer], width: int, num_sentences: int, min_rows: int, src: Tensor) -> list[Sources]:
+    """Encode src [B, S] for the decoder of each model, padded to `width` tokens and with empty sentences.
 
-    With a `packing`, the layers process only real tokens: on a CPU, a matrix product costs as much as it has rows.
+    On a CPU, where a matrix product costs as much as it has rows, the layers process only real tokens.
     """
-    states, mask = model.encode(src, packing)
-    assert mask.bias is not None
-    if packing is not None:
-        states = packing.unpack(states)  # [B, S, D], arbitrary at padding
-    added = num_sentences - len(states)
-    bias = F.pad(mask.bias, (0, 0, 0, 0, 0, 0, 0, added))
-    memory = Memory(F.pad(states, (0, 0, 0, 0, 0, added)), AttentionMask(bias))
-    return Sources(model.project_memory(memory), bias)
+    src = F.pad(src, (0, width - src.size(1)), value=PAD_ID)
+    packing = Packing.from_ids(src) if src.device.type == "cpu" else None
+    if packing is not None and len(packing.real) < min_rows:
+        packing = None
+    encoded = []
+    for model in models:
+        states, mask = model.encode(src, packing)
+        assert mask.bias is not None
+        if packing is not None:
+            states = packing.unpack(states)  # [B, S, D], arbitrary at padding
+        added = num_sentences - len(states)
+        bias = F.pad(mask.bias, (0, 0, 0, 0, 0, 0, 0, added))
+        memory = Memory(F.pad(states, (0, 0, 0, 0, 0, added)), AttentionMask(bias))
+        encoded.append(Sources(torch.stack([torch.stack(pair) for pair in model.project_memory(memory)]), bias))
+    return encoded

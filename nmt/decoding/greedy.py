@@ -2,102 +2,96 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from nmt.base.special_tokens import BOS_ID, EOS_ID
+from nmt.base.special_tokens import EOS_ID
 from nmt.decoding.constraints import Constraints
 from nmt.decoding.decoder import Decoder
 from nmt.decoding.hypothesis import Hypothesis, check_finite
 from nmt.decoding.sampling import Sampler
+from nmt.decoding.search import Search
 
 
 @torch.inference_mode()
 def greedy_search(
-    decoder: Decoder, limits: Sequence[int], constraints: Constraints, sampler: Sampler | None = None
-) -> list[Hypothesis]:
-    """Choose the most probable next token, or one drawn by `sampler`, until eos or the row's length limit.
+    decoder: Decoder, limits: Sequence[int], constraints: Constraints, sampler: Sampler | None = None, *,
+    scores: bool = True,
+) -> list[list[Hypothesis]]:  # fmt: skip
+    """Choose the most probable next token, or one drawn by `sampler`, until eos or the sentence's length limit.
 
-    `limits` has the maximum length in tokens, eos counted, for each of the first rows of `decoder`. Finished sentences
-    leave the batch through `Decoder.drop_finished`. RunError if the model's probabilities are not numbers.
+    Return an output for each of a sentence's W rows. `limits` has the maximum length in tokens, eos counted, of each
+    sentence. Without `scores`, those of the outputs are nan. RunError if the model's probabilities are not numbers.
     """
-    rows = _GreedyState(decoder, limits)
-    last = torch.full((len(rows.running),), BOS_ID, device=decoder.device)
-    for step in range(rows.longest):
-        log_probs = decoder.step(last)
-        constraints.apply(log_probs, step, rows.ids)
-        scores, last = _most_probable(log_probs) if sampler is None else sampler.draw(log_probs, step)
-        rows.add(last, scores, step)
-        if (step + 1) % decoder.check_every and step + 1 < rows.longest:
-            continue
-        running = rows.running.view(-1, decoder.beam_size).any(1)
-        num_running = int(running.count_nonzero())
-        if num_running == 0:
-            break
-        kept = decoder.drop_finished(running, num_running)
-        if kept is not None:
-            rows.keep(kept)
-            last = last[kept]
-            constraints.select_rows(kept)
-            if sampler is not None:
-                sampler.select_rows(kept)
-    return rows.hypotheses()
+    search = _Greedy(decoder, limits, constraints, sampler)
+    search.normalized = scores
+    search.run()
+    if scores:
+        return search.outputs
+    return [[found._replace(score=math.nan, token_scores=[]) for found in outputs] for outputs in search.outputs]
+
+
+class _Greedy(Search):
+    def __init__(self, decoder: Decoder, limits: Sequence[int], constraints: Constraints, sampler: Sampler | None):
+        super().__init__(decoder, limits, constraints)
+        self.sampler = sampler
+        self.outputs: list[list[Hypothesis]] = [[] for _ in limits]
+        # The ids and scores of each row; the host may see the end of an output some steps late.
+        self.seen = np.zeros((len(self.ids), decoder.max_len + decoder.check_every, 2), np.float32)
+        self.ended = np.zeros(len(self.ids), bool)
+        if sampler is not None:
+            sampler.select_rows(decoder.rows)
+
+    def choose(self, log_probs: Tensor) -> tuple[Tensor, Tensor]:
+        if self.sampler is None:
+            scores, last = _most_probable(log_probs)
+        else:
+            scores, last = self.sampler.draw(log_probs, self.decoder.positions)
+        # fp32 represents ids exactly, because a vocabulary has fewer than 2^24 tokens.
+        return last, torch.stack([last.float(), scores.float()], 1)
+
+    def collect(self, chosen: NDArray[np.float32]) -> None:
+        decoder, num_steps = self.decoder, len(chosen)
+        lengths = decoder.lengths.repeat(decoder.beam_size)
+        columns = (lengths - num_steps)[:, None] + np.arange(num_steps)
+        rows = np.arange(len(lengths))[:, None]
+        self.seen[rows, columns.clip(max=self.seen.shape[1] - 1)] = chosen.swapaxes(0, 1)  # free rows go on and on
+        limits = self.limits[decoder.numbers]
+        self.ended |= (chosen[:, :, 0] == EOS_ID).any(0) | (lengths >= limits.repeat(decoder.beam_size))
+        done = decoder.running & self.ended.reshape(-1, decoder.beam_size).all(1)
+        for place in np.flatnonzero(done).tolist():
+            first = place * decoder.beam_size
+            rows_of_place = self.seen[first : first + decoder.beam_size, : limits[place]].swapaxes(1, 2)
+            self.outputs[decoder.numbers[place]] = [_hypothesis(*row) for row in rows_of_place.tolist()]
+        decoder.running &= ~done
+
+    def select_rows(self, rows: Tensor, fresh: Tensor) -> None:
+        former = rows.cpu().numpy()
+        self.seen, self.ended = self.seen[former], self.ended[former]
+        self.ended[fresh.cpu().numpy()] = False
+        if self.sampler is not None:
+            self.sampler.select_rows(self.decoder.rows)
 
 
 def _most_probable(log_probs: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the maximum of each row of log_probs [R, V], fp32, and its id: [R] each."""
+    """Return the maximum of each row of log_probs [R, V], and its id: [R] each."""
     if log_probs.device.type != "cpu":
         return log_probs.max(-1)
-    ids = torch.from_numpy(log_probs.numpy().argmax(1))  # numpy uses vector instructions, torch does not
+    ids = torch.from_numpy(log_probs.float().numpy().argmax(1))  # numpy uses vector instructions, torch does not
     return log_probs.gather(1, ids[:, None])[:, 0], ids
 
 
-class _GreedyState:
-    """The outputs of a greedy search so far."""
-
-    def __init__(self, decoder: Decoder, limits: Sequence[int]):
-        num_rows = decoder.num_sentences * decoder.beam_size
-        self.limits = [*limits, *[0] * (num_rows - len(limits))]
-        self.longest = max(limits)
-        self.ids = torch.zeros((num_rows, self.longest), dtype=torch.int64, device=decoder.device)
-        self.scores = torch.zeros((num_rows, self.longest), device=decoder.device)
-        self._limits = torch.tensor(self.limits, device=decoder.device)
-        self._steps_with_a_limit = set(limits)
-        self.running = self._limits > 0
-        self._numbers = torch.arange(num_rows)  # the original index of each remaining row
-        self._hypotheses: list[Hypothesis | None] = [None] * len(limits)
-
-    def add(self, ids: Tensor, scores: Tensor, step: int) -> None:
-        """Record the tokens chosen at `step`; `hypotheses` later removes tokens after the end of a row."""
-        self.ids[:, step] = ids
-        self.scores[:, step] = scores
-        self.running.logical_and_(ids != EOS_ID)
-        if step + 1 in self._steps_with_a_limit:
-            self.running.logical_and_(self._limits > step + 1)
-
-    def keep(self, kept: Tensor) -> None:
-        """Continue with only the rows `kept`."""
-        self._finish(~self.running)
-        self._numbers = self._numbers[kept.cpu()]
-        self.ids, self.scores = self.ids[kept], self.scores[kept]
-        self._limits, self.running = self._limits[kept], self.running[kept]
-
-    def hypotheses(self) -> list[Hypothesis]:
-        """Return the outputs, in the original order of the rows."""
-        self._finish(torch.ones_like(self.running))
-        return [hypothesis for hypothesis in self._hypotheses if hypothesis is not None]
-
-    def _finish(self, ended: Tensor) -> None:
-        numbers = self._numbers[ended.cpu()].tolist()
-        for number, ids, scores in zip(numbers, self.ids[ended].tolist(), self.scores[ended].tolist(), strict=True):
-            if number >= len(self._hypotheses):  # a row that only pads the batch
-                continue
-            limit = self.limits[number]
-            finished = EOS_ID in ids[:limit]
-            length = ids.index(EOS_ID) if finished else limit
-            scores = scores[: length + finished]
-            score = sum(scores)
-            check_finite(score)
-            self._hypotheses[number] = Hypothesis(ids[:length], score, finished, scores)
+def _hypothesis(numbers: list[float], scores: list[float]) -> Hypothesis:
+    """Return the output with the ids `numbers` and `scores`, up to its first eos."""
+    ids = [int(number) for number in numbers]
+    finished = EOS_ID in ids
+    length = ids.index(EOS_ID) if finished else len(ids)
+    scores = scores[: length + finished]
+    score = sum(scores)
+    check_finite(score)
+    return Hypothesis(ids[:length], score, finished, scores)

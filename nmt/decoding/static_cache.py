@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -11,69 +11,79 @@ from nmt.model.cache import KeyValue, PreallocatedKVCache, rows_of
 from nmt.model.masks import AttentionMask, mask_bias
 
 
+class Sources(NamedTuple):
+    """The source part of a model's cache: cross keys and values, and the bias of their mask."""
+
+    cross: Tensor  # [layers, 2, B, H, S, K]
+    bias: Tensor  # [B, 1, 1, S]
+
+    def select(self, sentences: Tensor) -> Sources:
+        """Return the sources of `sentences` [B']."""
+        return Sources(self.cross.index_select(2, sentences), self.bias.index_select(0, sentences))
+
+
 class StaticKVCache(PreallocatedKVCache):
     """A cache for steps of one position each, which always run the same operations on the same tensors.
 
-    The position is a tensor, and attention reads the whole capacity, masked. A replayed step runs no Python, so the
-    caller must increment `length` after each step.
+    Each row has a position of its own, so that a sentence may begin while others go on. Attention reads the whole
+    capacity, masked. A replayed step runs no Python, so the caller calls `move_to` before each step.
     """
 
-    def __init__(self, cross: Sequence[KeyValue], cross_bias: Tensor, capacity: int, *, beam_size: int = 1):
-        """Allocate `capacity` target positions, and sources with the shapes of `cross`, [B, H, S, K] each."""
-        self.bias = cross_bias.clone()
-        super().__init__(cross, AttentionMask(self.bias), capacity, beam_size=beam_size)
-        key = self.cross[0][0]
-        shape = (len(cross), 2, key.size(0) * beam_size, key.size(1), capacity, key.size(3))
-        self._buffer = key.new_zeros(shape)  # masked values must be finite
+    def __init__(self, sources: Sources, capacity: int, *, beam_size: int = 1):
+        """Allocate `capacity` target positions, and copy `sources`."""
+        self.sources = Sources(sources.cross.clone(), sources.bias.clone())
+        cross = [(layer[0], layer[1]) for layer in self.sources.cross]
+        super().__init__(cross, AttentionMask(self.sources.bias), capacity, beam_size=beam_size)
+        num_layers, _, num_sentences, num_heads, _, head_size = sources.cross.shape
+        num_rows = num_sentences * beam_size
+        # Masked values must be finite.
+        self._buffer = sources.cross.new_zeros(num_layers, 2, num_rows, num_heads, capacity, head_size)
         self._stored = [(layer[0], layer[1]) for layer in self._buffer]
-        self._position = torch.zeros(1, dtype=torch.int64, device=key.device)
-        self._positions = torch.arange(capacity, device=key.device)
+        self._rows = torch.arange(num_rows, device=sources.cross.device)
+        self._positions = torch.zeros_like(self._rows)
 
     @property
     def num_bytes(self) -> int:
         """The memory of all keys and values, in bytes."""
-        return self._buffer.nbytes + sum(key.nbytes + value.nbytes for key, value in self.cross)
+        return self._buffer.nbytes + self.sources.cross.nbytes
 
     @property
     def offset(self) -> Tensor:
-        """The position of the next token, [1]."""
-        return self._position
+        """The position of the next token of each row, [R, 1]."""
+        return self._positions[:, None]
 
-    def restart(self, cross: Sequence[KeyValue], cross_bias: Tensor) -> None:
-        """Replace the sources by others of the same shapes, and clear the targets."""
-        for (key, value), (new_key, new_value) in zip(self.cross, cross, strict=True):
-            key.copy_(new_key)
-            value.copy_(new_value)
-        self.bias.copy_(cross_bias)
-        self._buffer.zero_()
-        self._position.zero_()
-        self.length = 0
+    def move_to(self, positions: Tensor, length: int) -> None:
+        """Let the next step compute `positions` [R], of which only those below `length` matter."""
+        torch.clamp(positions, max=self.max_len - 1, out=self._positions)
+        self.length = length
 
-    def continue_from(self, other: StaticKVCache, sentences: Tensor | None) -> None:
-        """Replace the targets by those of `sentences` [B] of `other`; None: of all its sentences."""
-        past = other._buffer[..., : other.length, :]  # [layers, 2, R, H, length, K]
-        if sentences is not None:
-            past = past.index_select(2, rows_of(sentences, self.beam_size))
-        self._buffer[..., : other.length, :] = past
-        self._position.fill_(other.length)
-        self.length = other.length
+    def replace(self, places: Tensor, sources: Sources) -> None:
+        """Put `sources` into `places` [B], and clear their targets."""
+        self.sources.cross.index_copy_(2, places, sources.cross)
+        self.sources.bias.index_copy_(0, places, sources.bias)
+        self._buffer.index_fill_(2, rows_of(places, self.beam_size), 0.0)
+
+    def continue_from(self, other: StaticKVCache) -> None:
+        """Copy the targets of `other`, whose capacity is smaller."""
+        self._buffer[..., : other.max_len, :] = other._buffer
 
     def self_mask(self, num_new: int, like: Tensor) -> AttentionMask:
-        """Return the mask of the positions that are not decoded yet; its bias is [1, capacity]."""
+        """Return the mask of the positions that are not decoded yet; its bias is [R, 1, 1, capacity]."""
         assert num_new == 1, f"a step of {num_new} positions"
-        return AttentionMask(mask_bias((self._positions <= self._position)[None], like.dtype))
+        capacity = torch.arange(self.max_len, device=like.device)
+        return AttentionMask(mask_bias((capacity <= self.offset)[:, None, None], like.dtype))
 
     def append(self, layer: int, key: Tensor, value: Tensor) -> KeyValue:
         """Append key and value [R, H, 1, K] to `layer`; return those of the whole capacity, [R, H, capacity, K]."""
         keys, values = self._buffer[layer]
-        keys.index_copy_(2, self._position, key)
-        values.index_copy_(2, self._position, value)
+        keys[self._rows, :, self._positions] = key[:, :, 0]
+        values[self._rows, :, self._positions] = value[:, :, 0]
         return keys, values
 
     def advance(self, num_positions: int) -> None:
-        """Advance the position."""
-        self._position.add_(num_positions)
+        """Leave the positions as they are: `move_to` sets them."""
 
-    def select_sentences(self, sentences: Tensor) -> None:
-        """Raise TypeError, because the size is fixed; instead, let a smaller cache `continue_from` this one."""
-        raise TypeError("a static cache keeps its sentences")
+    def copy_rows(self, source: Tensor, target: Tensor) -> None:
+        """Copy the target positions of row `source[i]` to row `target[i]`, of all layers at once."""
+        past = self._buffer[..., : self.length, :]
+        past.index_copy_(2, target, past.index_select(2, source))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
 import torch
 from torch import Tensor
@@ -122,20 +123,17 @@ class PreallocatedKVCache(KVCache):
         """Merge the rows of each sentence, which attend to the same source: [R, T, D] -> [B, W x T, D]."""
         return states if self.beam_size == 1 else states.reshape(-1, self.beam_size * states.size(1), states.size(2))
 
-    def select_sentences(self, sentences: Tensor) -> None:
-        """Keep and reorder sentences with their hypotheses; `sentences` [B'] holds indices of current sentences."""
+    def drop_sentences(self, num_kept: int, source: Tensor, target: Tensor) -> None:
+        """Move sentence `source[i]` with its hypotheses to place `target[i]`, then keep the first `num_kept` only."""
         assert self.cross_mask.bias is not None
-        self.cross = [(key.index_select(0, sentences), value.index_select(0, sentences)) for key, value in self.cross]
-        self.cross_mask = AttentionMask(self.cross_mask.bias.index_select(0, sentences))
-        rows = rows_of(sentences, self.beam_size)
-        self._stored = [
-            stored and (self._select(stored[0], rows), self._select(stored[1], rows)) for stored in self._stored
-        ]
-
-    def _select(self, stored: Tensor, rows: Tensor) -> Tensor:
-        selected = stored.new_empty(len(rows), *stored.shape[1:])
-        selected[:, :, : self.length] = stored[:, :, : self.length].index_select(0, rows)
-        return selected
+        bias = self.cross_mask.bias
+        for part in (bias, *chain.from_iterable(self.cross)):
+            part.index_copy_(0, target, part.index_select(0, source))
+        self.copy_rows(rows_of(source, self.beam_size), rows_of(target, self.beam_size))
+        self.cross = [(key[:num_kept], value[:num_kept]) for key, value in self.cross]
+        self.cross_mask = AttentionMask(bias[:num_kept])
+        num_rows = num_kept * self.beam_size
+        self._stored = [stored and (stored[0][:num_rows], stored[1][:num_rows]) for stored in self._stored]
 
     def copy_rows(self, source: Tensor, target: Tensor) -> None:
         """Copy the target positions of row `source[i]` to row `target[i]`. No row may occur in both arguments."""

@@ -37,6 +37,7 @@ class Rotary(nn.Module):
         self.register_buffer("sine", torch.cat([-sine, sine], dim=-1), persistent=False)  # [max_len, K]
 
     def forward(self, heads: Tensor, offset: int | Tensor) -> Tensor:
-        """Rotate heads [B, H, T, K]; `offset` is the first position, or a tensor [T] with each position."""
+        """Rotate heads [B, H, T, K]; `offset` is the first position, or a tensor [T] or [B, T] with each position."""
         positions = offset if isinstance(offset, Tensor) else slice(offset, offset + heads.size(2))
-        return rotate(heads, self.cosine[positions].to(heads.dtype), self.sine[positions].to(heads.dtype))
+        cosine, sine = (table[positions].unsqueeze(-3).to(heads.dtype) for table in (self.cosine, self.sine))
+        return rotate(heads, cosine, sine)

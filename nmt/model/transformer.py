@@ -41,7 +41,7 @@ class Embedding(nn.Module):
         self.dropout = Dropout(config.embedding_dropout)
 
     def forward(self, ids: Tensor, offset: int | Tensor = 0) -> Tensor:
-        """Embed ids [B, T] as [B, T, D]; `offset` is the first position, or a tensor [T] with each position.
+        """Embed ids [B, T] as [B, T, D]; `offset` is the first position, or a tensor [T] or [B, T] with each position.
 
         NmtError if they are longer than any position of the model.
         """

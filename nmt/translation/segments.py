@@ -19,6 +19,7 @@ from nmt.translation.split import TextSpan
 from nmt.translation.terms import word_boundaries
 
 MAX_BATCH_SENTENCES = 256
+NARROW = 16  # tokens of a source, up to which a batch does not become faster
 MIN_BATCH_SENTENCES = 16  # smaller batches are not worth distributing over an engine's threads
 
 
@@ -237,8 +238,8 @@ def score_segments(
 def make_batches(lengths: Sequence[int], engine: Engine, batch_tokens: int) -> Iterator[list[int]]:
     """Yield batches of indices into `lengths` (tokens), without empty texts: similar lengths together, longest first.
 
-    A batch has at most `batch_tokens` tokens, padding included, and is small enough to give every thread work. An
-    engine that does not form batches gets all sources at once, in order.
+    A batch has at most `batch_tokens` tokens, padding included, and is small enough to give every thread work; a search
+    may take several. An engine that does not form batches gets all sources at once, in order.
     """
     if not engine.forms_batches:
         if all_sources := [i for i, length in enumerate(lengths) if length]:
@@ -247,9 +248,13 @@ def make_batches(lengths: Sequence[int], engine: Engine, batch_tokens: int) -> I
     batch: list[int] = []
     indices = sorted((i for i, length in enumerate(lengths) if length), key=lambda i: -lengths[i])
     max_sentences = min(MAX_BATCH_SENTENCES, max(MIN_BATCH_SENTENCES, -(-len(indices) // engine.num_threads)))
+    max_sentences *= engine.forms_batches
     for i in indices:
         longest = min(lengths[batch[0] if batch else i] + 1, engine.max_src_len)
-        if batch and ((len(batch) + 1) * longest > batch_tokens or len(batch) == max_sentences):
+        is_full = (len(batch) + 1) * longest > engine.forms_batches * batch_tokens or len(batch) == max_sentences
+        # Sources that wait for a place get the width of the first one.
+        is_narrow = engine.forms_batches > 1 and 2 * max(NARROW, lengths[i] + 1) < longest
+        if batch and (is_full or is_narrow):
             yield batch
             batch = []
         batch.append(i)

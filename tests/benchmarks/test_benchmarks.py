@@ -90,6 +90,9 @@ def test_a_dry_run_of_the_plan_for_a_gpu_does_every_item_and_no_operation_depend
     assert result["replays"]["fp16"]["plain = recorded"]["weights equal"]
     assert result["resuming"]["fp32"]["weights equal"]
     assert result["training a"]["recorded"]["tokens_per_s"] > 0
+    for beam in ("greedy", "beam 5"):
+        rows = result[f"decoding {beam}"]["rows computed"]
+        assert rows["tokens"] < rows["filled again"] < rows["batches"]
     assert "operations differ (same batch, other rate, other batch)" in done.stderr.splitlines()[-1]
     begun = subprocess.run(command, capture_output=True, text=True)
     assert "==" not in begun.stderr  # every item has a result

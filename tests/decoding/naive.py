@@ -145,4 +145,4 @@ def search(
     constraints = Constraints(options, BANNED, prefixes, rows, decoder.device)
     if beam:
         return beam_search(decoder, limits, constraints, options)
-    return [[found] for found in greedy_search(decoder, limits, constraints)]
+    return greedy_search(decoder, limits, constraints)

@@ -13,12 +13,14 @@ import pytest
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from nmt import Translator
 from nmt.base.special_tokens import BOS_ID, PAD_ID
 from nmt.config import SearchOptions
 from nmt.decoding.beam import beam_search
 from nmt.decoding.constraints import Constraints
 from nmt.decoding.cuda_graphs import MIN_STEPS_LEFT, STEPS_BEFORE, StepRecordings, rounded_up
 from nmt.decoding.decoder import Decoder
+from nmt.decoding.engines.torch_engine import BATCHES_PER_RECORDING
 from nmt.decoding.greedy import greedy_search
 from nmt.decoding.static_cache import StaticKVCache
 from tests.model.test_transformer import ids, make
@@ -35,7 +37,8 @@ class Tracer:
     def __call__(self, step, last):
         self.made += 1
         # What is traced is computed. A graph that is recorded computes nothing: undone.
-        tensors = [tensor for cache in step_caches(step) for tensor in vars(cache).values() if torch.is_tensor(tensor)]
+        caches = step_caches(step)
+        tensors = [tensor for cache in caches for tensor in vars(cache).values() if torch.is_tensor(tensor)]
         before = [tensor.clone() for tensor in tensors]
         operations = make_fx(lambda last: step(last))(last)
         for tensor, value in zip(tensors, before, strict=True):
@@ -89,21 +92,24 @@ def test_cuda_graphs_steps_equal_plain_ones_as_storage_grows(attention, position
 
 
 @torch.inference_mode()
-def test_cuda_graphs_steps_equal_plain_ones_as_half_of_the_sentences_leave():
-    plain, recorded, record = both([long_model()], ids(6, 9), 24)
-    last = torch.full((6,), BOS_ID)
-    for step in range(24):
-        expected, found = plain.step(last), recorded.step(last)
-        assert torch.allclose(expected, found, atol=1e-4)
-        last = expected.argmax(1)
-        if step == 8:
-            assert recorded.drop_finished(torch.arange(6) < 4, 4) is None  # a third is not worth another recording
-        if step == 10:
-            running = torch.tensor([True, False, False, True, False, True])
-            rows = [decoder.drop_finished(running, 3) for decoder in (plain, recorded)]
-            assert torch.equal(*rows)
-            last = last[rows[0]]
-    assert record.made == 2
+def test_a_sentence_that_takes_a_free_place_gets_the_steps_it_gets_alone():
+    model, record, src = long_model(), Tracer(), ids(7, 9)
+    decoder = Decoder([model], src[:4], 24, 1, 1, StepRecordings([model], record))
+    decoder.graph_step.waiting = src[4:]
+    alone = [decode(Decoder([model], src[i : i + 1], 24, min_rows=1), 24)[:, 0] for i in range(7)]
+    last = torch.full((4,), BOS_ID)
+    for step in range(18):
+        found = decoder.step(last)
+        for place, (number, length) in enumerate(zip(decoder.numbers, decoder.lengths, strict=True)):
+            assert torch.allclose(found[place], alone[number][length - 1], atol=1e-4)
+        last = found.argmax(1)
+        if step in (2, 9):
+            decoder.running[[1, 2] if step == 2 else [0]] = False
+            rows, fresh = decoder.replace_finished()
+            assert torch.equal(rows, torch.arange(4))
+            last[fresh] = BOS_ID
+    assert decoder.numbers.tolist() == [6, 4, 5, 3]
+    assert record.made == 1
 
 
 @torch.inference_mode()
@@ -191,20 +197,64 @@ def test_greedy_search_with_recorded_steps_finds_what_it_finds_without(num_model
         found.append(greedy_search(decoder, limits, constraints))
     plain, recorded = found
     assert record.made
-    assert [each.ids for each in plain] == [each.ids for each in recorded]
-    assert [each.score for each in plain] == pytest.approx([each.score for each in recorded], abs=1e-3)
+    assert [each.ids for (each,) in plain] == [each.ids for (each,) in recorded]
+    assert [each.score for (each,) in plain] == pytest.approx([each.score for (each,) in recorded], abs=1e-3)
 
 
 def test_beam_search_with_recorded_steps_finds_what_it_finds_without():
     options, limits = SearchOptions(beam_size=3, num_hypotheses=3), [30, 7, 30, 23, 30]
     found = []
-    *decoders, record = both([long_model()], sources(), 30, beam_size=4)  # one row for greedy search
+    *decoders, record = both([long_model()], sources(), 30, beam_size=3)
     for decoder in decoders:
-        constraints = Constraints(options, [], (), 4 * decoder.num_sentences, decoder.device)
+        constraints = Constraints(options, [], (), 3 * decoder.num_sentences, decoder.device)
         found.append(beam_search(decoder, limits, constraints, options))
     assert record.made
     plain, recorded = ([[each.ids for each in one] for one in each] for each in found)
     assert plain == recorded
+
+
+KINDS = {
+    "greedy": SearchOptions(),
+    "without repeats": SearchOptions(no_repeat_ngram=2, min_len=4),
+    "beam": SearchOptions(beam_size=3, num_hypotheses=2),
+    "beam without repeats": SearchOptions(beam_size=2, no_repeat_ngram=2, min_len=3),
+    "sampled": SearchOptions(sample=True, num_hypotheses=2, seed=3),
+}
+
+
+@pytest.fixture(scope="module")
+def engines(digits_run):
+    """An engine as on a CPU, and one as on a GPU, whose steps are replayed and whose rows are filled again."""
+    plain, refilling = (Translator.load(digits_run, engine="torch", device="cpu") for _ in range(2))
+    refilling.engine.recordings = StepRecordings(refilling.engine.models, Tracer())
+    refilling.engine.forms_batches = BATCHES_PER_RECORDING
+    return plain, refilling
+
+
+@pytest.mark.parametrize("options", KINDS.values(), ids=KINDS)
+def test_rows_filled_again_give_the_outputs_of_sentences_alone_in_any_order(engines, options):
+    options = options.changed(batch_tokens=70)  # four sentences of 16 tokens at once
+    plain, refilling = engines
+    sources = [plain.tokenizers.src.encode(str(7 ** (number % 9 + 1) + number)) for number in range(23)]
+    prefixes = [source[-1:] if i % 3 == 0 else [] for i, source in enumerate(sources)]
+    draws = list(range(len(sources)))
+    alone = [
+        plain.engine.search([source], options, [prefix], [draw])[0]
+        for source, prefix, draw in zip(sources, prefixes, draws, strict=True)
+    ]
+    together = refilling.engine.search(sources, options, prefixes, draws)
+    backwards = refilling.engine.search(sources[::-1], options, prefixes[::-1], draws[::-1])[::-1]
+    for found in (together, backwards):
+        assert [[each.ids for each in one] for one in found] == [[each.ids for each in one] for one in alone]
+        scores = [each.score for one in found for each in one]
+        assert scores == pytest.approx([each.score for one in alone for each in one], abs=1e-3)
+
+
+def test_texts_translated_with_rows_filled_again_are_those_of_batches(engines):
+    plain, refilling = engines
+    texts = [str(3 ** (number % 15)) for number in range(60)]
+    options = SearchOptions(batch_tokens=100)
+    assert [t.text for t in refilling.translate(texts, options)] == [t.text for t in plain.translate(texts, options)]
 
 
 @torch.inference_mode()

@@ -12,14 +12,17 @@ from nmt.decoding.greedy import greedy_search
 from nmt.decoding.sampling import Sampler
 from tests.decoding.naive import BANNED, log_probs_after, random_model, random_sources
 
+FIRST = torch.tensor(0)  # position
+
 
 def sample(model, sources, **fields):
     options = SearchOptions(sample=True, **fields)
-    limits = [2 * len(source) for source in sources for _ in range(options.num_hypotheses)]
+    limits = [2 * len(source) for source in sources]
     decoder = Decoder([model], collate_sources(sources, 80), max(limits), options.num_hypotheses)
     rows = decoder.num_sentences * options.num_hypotheses
     constraints = Constraints(options, BANNED, (), rows, decoder.device)
-    return greedy_search(decoder, limits, constraints, Sampler(options, sources, limits, rows, decoder.device))
+    found = greedy_search(decoder, limits, constraints, Sampler(options, sources, limits, rows, decoder.device))
+    return [sample for samples in found for sample in samples]
 
 
 def test_a_line_is_sampled_alike_alone_and_among_others():
@@ -43,8 +46,8 @@ def test_tokens_come_as_often_as_their_probability_says():
     options = SearchOptions(sample=True, num_hypotheses=4000)
     log_probs = log_probs_after([model], collate_sources([[4, 5]], 80), [])
     log_probs[list(BANNED)] = float("-inf")
-    sampler = Sampler(options, [[4, 5]], [1] * 4000, 4000, log_probs.device)
-    scores, ids = sampler.draw(log_probs.expand(4000, -1), 0)
+    sampler = Sampler(options, [[4, 5]], [1], 4000, log_probs.device)
+    scores, ids = sampler.draw(log_probs.expand(4000, -1), FIRST.expand(4000))
     assert torch.equal(scores, log_probs[ids])
     frequencies = ids.bincount(minlength=11) / 4000
     assert torch.allclose(frequencies, log_probs.softmax(-1), atol=0.03)
@@ -60,7 +63,8 @@ def test_top_k_and_top_p_leave_the_most_probable_tokens():
 
     def drawn(**fields):
         options = SearchOptions(sample=True, num_hypotheses=500, **fields)
-        return set(Sampler(options, [[4]], [1] * 500, 500, log_probs.device).draw(log_probs, 0)[1].tolist())
+        sampler = Sampler(options, [[4]], [1], 500, log_probs.device)
+        return set(sampler.draw(log_probs, FIRST.expand(500))[1].tolist())
 
     assert drawn() == {0, 1, 2, 3, 4}
     assert drawn(top_k=2) == {1, 3}

@@ -34,8 +34,11 @@ class Engine(Protocol):
 
     max_src_len: int  # in tokens, eos included
     num_threads: int  # concurrent calls of `map`
-    forms_batches: bool  # False: a search takes any number of sources of any lengths
     takes_terms: bool  # whether a search can be made to find `terms`
+
+    @property
+    def forms_batches(self) -> int:
+        """How many batches of sources a search takes; 0: any number of sources of any lengths."""
 
     @property
     def precision(self) -> str:

@@ -37,8 +37,8 @@ def load_engine(
     precision, or a device other than the CPU, is asked for. Otherwise it is native on a CPU if it supports the models,
     else torch. If the native decoder was not built, a warning says so, and torch computes in fp32. The precision auto
     is int8 in the native engine, unless the measurement at the end of training found that int8 costs this run too much
-    quality; in torch it is bf16 on a GPU that is faster with it, else fp32. Without `scores`, the native engine
-    computes scores only if the search needs them. NmtError if there is no such engine, device or precision, or the
+    quality; in torch it is bf16 on a GPU that is faster with it, else fp32. Without `scores`, they are computed only
+    if the search needs them. NmtError if there is no such engine, device or precision, or the
     engine does not support this device, precision or model.
     """
     require_one_of("engine", engine, get_args(EngineName))
@@ -52,11 +52,11 @@ def load_engine(
         raise NmtError(message, hint="use the engine torch, or auto")
     uses_gpu = device == "auto" and has_gpu()
     if engine == "auto" and obstacle == NOT_BUILT and not uses_gpu:
-        loaded = _load_torch(runs, tokenizers, device, "fp32", obstacle)
+        loaded = _load_torch(runs, tokenizers, device, "fp32", obstacle, scores)
         log.warning("translating with PyTorch in fp32, slower and not exactly as in int8: %s", NOT_BUILT)
         return loaded
     if engine == "torch" or obstacle or uses_gpu:
-        return _load_torch(runs, tokenizers, device, precision, obstacle)
+        return _load_torch(runs, tokenizers, device, precision, obstacle, scores)
     if precision == "auto" and prefers_fp32(runs[0]):
         log.info("translating in fp32: int8 costs this run %.2f BLEU on the validation set", _int8_loss(runs[0]))
         precision = "fp32"
@@ -140,7 +140,7 @@ def has_gpu() -> bool:
 
 
 def _load_torch(
-    runs: Sequence[RunDir], tokenizers: TokenizerPair, device: str, precision: str, obstacle: str
+    runs: Sequence[RunDir], tokenizers: TokenizerPair, device: str, precision: str, obstacle: str, scores: bool
 ) -> Engine:
     """Load the engine torch; `obstacle` describes why the native engine is not used."""
     try:
@@ -148,4 +148,4 @@ def _load_torch(
     except ModuleNotFoundError as error:
         reason = obstacle if obstacle in ("", NOT_BUILT) else f"the native engine does not support {obstacle}"
         raise missing_torch(error, f"{reason}; the engine torch needs PyTorch".removeprefix("; ")) from None
-    return TorchEngine.load(runs, tokenizers, device, precision)
+    return TorchEngine.load(runs, tokenizers, device, precision, scores=scores)

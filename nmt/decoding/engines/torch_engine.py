@@ -22,7 +22,7 @@ from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.decoding.beam import beam_search
 from nmt.decoding.constraints import Constraints
 from nmt.decoding.cuda_graphs import StepRecordings
-from nmt.decoding.decoder import Decoder, ensemble_log_probs, min_rows
+from nmt.decoding.decoder import SRC_MULTIPLE, Decoder, ensemble_log_probs, min_rows
 from nmt.decoding.engines.interface import Ids, Input, Output, Terms, Weights, check_layer_and_head
 from nmt.decoding.engines.threads import Threads
 from nmt.decoding.greedy import greedy_search
@@ -32,11 +32,12 @@ from nmt.model.cache import KVCache
 from nmt.model.recording import AttentionWeights, attention_weights
 from nmt.model.transformer import Transformer
 
+BATCHES_PER_RECORDING = 16  # those after the first wait for free rows
+
 
 class TorchEngine:
     """Translates batches of token ids with one model or an ensemble."""
 
-    forms_batches = True
     takes_terms = False
 
     def __init__(self, models: Sequence[Transformer], tokenizers: TokenizerPair, num_threads: int | None = None):
@@ -46,6 +47,8 @@ class TorchEngine:
         # On a CPU, separate sentences per core are faster than all cores on one batch, whose matrix products are small.
         self.num_threads = (num_threads or torch.get_num_threads()) if self.device.type == "cpu" else 1
         self.recordings = StepRecordings(self.models) if self.device.type == "cuda" else None
+        self.forms_batches = 1 if self.recordings is None else BATCHES_PER_RECORDING
+        self.scores = True  # False: greedy search computes no scores; those of its outputs are nan
         self.min_rows = max(min_rows(model) for model in models)
         tags = output_tags(tokenizers.tgt, self.models[0].config.language_tags)
         self.num_tags = tags.length  # tokens at the start of each prefix that are not part of the output
@@ -58,8 +61,9 @@ class TorchEngine:
 
     @classmethod
     def load(
-        cls, runs: Sequence[RunDir], tokenizers: TokenizerPair, device: str = "auto", precision: str = "fp32"
-    ) -> TorchEngine:
+        cls, runs: Sequence[RunDir], tokenizers: TokenizerPair, device: str = "auto", precision: str = "fp32", *,
+        scores: bool = True,
+    ) -> TorchEngine:  # fmt: skip
         """Load the best models of `runs`, which share `tokenizers`, in fp32 or bf16.
 
         `auto` is bf16 on a GPU if a short trial finds it clearly faster, else fp32. NmtError if `precision` is int8.
@@ -72,6 +76,7 @@ class TorchEngine:
             precision = "fp32" if chosen.type == "cpu" else choose_precision(precision, chosen).name
         models = [load_model(run, tokenizers, chosen).to(DTYPES[precision]) for run in runs]
         engine = cls(models, tokenizers)
+        engine.scores = scores
         engine.load_shortlist = partial(Shortlist.load, runs[0].shortlist, tokenizers)
         return engine
 
@@ -112,17 +117,23 @@ class TorchEngine:
             raise NmtError("the engine torch does not support terms")
         every = [()] * len(sources) if prefixes is None else prefixes
 
-        def search(rows: slice) -> list[list[Hypothesis]]:
-            return self._search(sources[rows], options, every[rows], None if draws is None else draws[rows])
+        def search(rows: slice, share: float) -> list[list[Hypothesis]]:
+            own_draws = None if draws is None else draws[rows]
+            return self._search(sources[rows], options, every[rows], own_draws, int(share * options.batch_tokens))
 
         return self._within_memory(search, slice(0, len(sources)))
 
-    def _within_memory(self, work: Callable[[slice], list[Output]], rows: slice) -> list[Output]:
-        """Return the results of `work` for `rows`: for each half by itself if there is no memory for all of them."""
+    def _within_memory(
+        self, work: Callable[[slice, float], list[Output]], rows: slice, share: float = 1.0
+    ) -> list[Output]:
+        """Return the results of `work` for `rows`: for each half by itself if there is no memory for all of them.
+
+        `work` may take up to `share` of the usual memory.
+        """
         if rows.start == rows.stop:
             return []
         try:
-            return work(rows)
+            return work(rows, share)
         except RuntimeError as error:
             if not is_out_of_memory(error):
                 raise
@@ -133,38 +144,43 @@ class TorchEngine:
         if self.recordings is not None:
             self.recordings.forget()
         middle = (rows.start + rows.stop) // 2
-        first = self._within_memory(work, slice(rows.start, middle))
-        return first + self._within_memory(work, slice(middle, rows.stop))
+        first = self._within_memory(work, slice(rows.start, middle), share / 2)
+        return first + self._within_memory(work, slice(middle, rows.stop), share / 2)
 
     def _search(
-        self, sources: Sequence[Ids], options: SearchOptions, prefixes: Sequence[Ids], draws: Sequence[int] | None
-    ) -> list[list[Hypothesis]]:
+        self, sources: Sequence[Ids], options: SearchOptions, prefixes: Sequence[Ids], draws: Sequence[int] | None,
+        batch_tokens: int,
+    ) -> list[list[Hypothesis]]:  # fmt: skip
         device = self.device
         limits = output_limits(sources, options, prefixes, self.max_src_len, self.max_tgt_len, self.num_tags)
         src = collate_sources(sources, self.max_src_len).to(device)
         width = options.num_hypotheses if options.sample else options.beam_size
         is_beam = width > 1 and not options.sample
         width += is_beam  # one more row, for the hypothesis of greedy search
-        decoder = Decoder(self.models, src, max(limits), width, self.min_rows, self.recordings)
+        max_sentences = max(1, batch_tokens // max(SRC_MULTIPLE, src.size(1)))
+        num_first = len(src) if self.recordings is None else max_sentences
+        decoder = Decoder(self.models, src[:num_first], max(limits), width, self.min_rows, self.recordings)
+        if decoder.graph_step is not None:
+            decoder.graph_step.waiting = src[num_first:]
         if options.shortlist:
             outputs = self._shortlist.outputs
             kept = [source[: self.max_src_len - 1] for source in sources]
             decoder.restrict([outputs(source, prefix) for source, prefix in zip(kept, prefixes, strict=True)])
-        num_rows = decoder.num_sentences * width
+        num_rows = max(len(sources), decoder.num_sentences) * width
         row_prefixes = [prefix for prefix in prefixes for _ in range(width)] if any(prefixes) else ()
         constraints = Constraints(options, self.never_generated, row_prefixes, num_rows, device, self.num_tags)
         if is_beam:
             return beam_search(decoder, limits, constraints, options)
-        limits = [limit for limit in limits for _ in range(width)]
-        sampler = Sampler(options, sources, limits, num_rows, device, draws) if options.sample else None
-        found = greedy_search(decoder, limits, constraints, sampler)
+        if not options.sample:
+            return greedy_search(decoder, limits, constraints, scores=self.scores)
+        sampler = Sampler(options, sources, limits, num_rows, device, draws)
         best_first = partial(sorted, key=lambda h: -options.normalized(h.score, len(h.token_scores)))
-        return [best_first(found[i : i + width]) for i in range(0, len(found), width)]
+        return [best_first(found) for found in greedy_search(decoder, limits, constraints, sampler)]
 
     @torch.inference_mode()
     def score(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[list[float]]:
         """Implement `Engine.score`; the probabilities of an ensemble are the mean over its models."""
-        return self._within_memory(lambda rows: self._score(sources[rows], targets[rows]), slice(0, len(sources)))
+        return self._within_memory(lambda rows, _: self._score(sources[rows], targets[rows]), slice(0, len(sources)))
 
     def _score(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[list[float]]:
         device = self.device

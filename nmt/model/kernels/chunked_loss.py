@@ -6,8 +6,6 @@ token mean.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -22,12 +20,6 @@ from nmt.model.masks import sequence_mask
 CHUNK_ROWS = 1024  # rows of logits in memory at once on a CPU
 _GPU_CHUNK_NUMBERS = 1 << 28  # logits in memory at once on a GPU, which needs large chunks: 1 GiB in fp32
 _CACHED_NUMBERS = 1 << 18  # logits per block of a chunk on a CPU: 1 MiB in fp32, which fits its cache
-
-LossAndGradient = Callable[[Tensor, Tensor, bool], Tensor]
-"""Maps logits [n, V], targets [n, 1] and `with_gradient` to the sum of the loss, to which padding adds nothing.
-
-It may overwrite the logits; with `with_gradient`, by the gradient.
-"""
 
 
 def token_loss(
@@ -73,7 +65,7 @@ def projected_token_loss(
         if len(rows) != len(real):
             rows = rows.index_select(0, real)  # [N, D]
         targets = targets.index_select(0, real)  # [N]
-    loss_sum: Tensor = _ProjectedLoss.apply(rows, weight, targets, partial(_by_blocks, smoothing=label_smoothing))
+    loss_sum: Tensor = _ProjectedLoss.apply(rows, weight, targets, label_smoothing)
     return loss_sum
 
 
@@ -92,7 +84,7 @@ class _ProjectedLoss(torch.autograd.Function):
     """Sum a loss of the logits rows @ weight.T against targets, chunk by chunk."""
 
     @staticmethod
-    def forward(ctx: Any, rows: Tensor, weight: Tensor, targets: Tensor, loss_and_gradient: LossAndGradient) -> Tensor:
+    def forward(ctx: Any, rows: Tensor, weight: Tensor, targets: Tensor, smoothing: float) -> Tensor:
         with_gradient = any(ctx.needs_input_grad)
         by_onednn = with_gradient and is_faster(rows, weight)
         loss_sum = torch.zeros((), dtype=torch.float32, device=rows.device)
@@ -106,7 +98,7 @@ class _ProjectedLoss(torch.autograd.Function):
             chunk = slice(start, start + num_rows)
             products = product(rows[chunk], weight) if by_onednn else rows[chunk] @ weight.t()
             # The filler keeps its products, but has no effect: its rows are zeros, and their gradient is not used.
-            loss_sum += loss_and_gradient(products[: count - start], targets[chunk, None], with_gradient)
+            loss_sum += _by_blocks(products[: count - start], targets[chunk, None], with_gradient, smoothing)
             if not with_gradient:
                 continue
             if by_onednn:
@@ -136,7 +128,10 @@ def chunk_rows(weight: Tensor) -> int:
 
 
 def _by_blocks(products: Tensor, target: Tensor, with_gradient: bool, smoothing: float) -> Tensor:
-    """Sum the losses of the rows; on a CPU, in blocks of a few rows, which stay in its cache between operations."""
+    """Sum the losses of logits [n, V] for targets [n, 1]; padding adds nothing. With a gradient, it overwrites them.
+
+    On a CPU, they are computed in blocks of a few rows, which stay in its cache between operations.
+    """
     if products.device.type != "cpu":
         return _sum_of_losses(products, target, with_gradient, smoothing)
     num_rows = max(2, _CACHED_NUMBERS // products.size(1) // 2 * 2)  # even: sums in other blocks have other bits

@@ -31,7 +31,9 @@ class Dropout(nn.Module):
         """Drop elements of `states` in training; return them unchanged in evaluation."""
         if not self.drops:
             return states
-        return _Drop.apply(states, self.threshold) if states.device.type == "cpu" else F.dropout(states, self.rate)
+        if states.device.type == "cpu":
+            return states * _draw_mask(states, self.threshold)
+        return F.dropout(states, self.rate)
 
     @property
     def drops(self) -> bool:
@@ -74,19 +76,6 @@ def _draw_mask(like: Tensor, threshold: int) -> Tensor:
 def _scale(like: Tensor, threshold: int) -> float:
     """Return the factor of what stays, rounded to the dtype of `like`."""
     return float(torch.tensor(256 / (256 - threshold), dtype=like.dtype))
-
-
-class _Drop(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, states: Tensor, threshold: int) -> Tensor:
-        mask = _draw_mask(states, threshold)
-        ctx.save_for_backward(mask)
-        return states * mask
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
-        (mask,) = ctx.saved_tensors
-        return grads[0] * mask, None
 
 
 class _AddDropped(torch.autograd.Function):

@@ -28,8 +28,8 @@ class BlockShape(NamedTuple):
     def holding(cls, num_src: int, num_tgt: int, num_sentences: int, width: int) -> BlockShape:
         """Return the shape for batches of up to so many tokens and sentences, and a tenth more sentences."""
         num_src, num_tgt, width = (-(-count // ROW_MULTIPLE) * ROW_MULTIPLE for count in (num_src, num_tgt, width))
-        num_fillers = -(-max(num_src, num_tgt) // width)
-        return cls(num_src, num_tgt, num_sentences * 11 // 10 + num_fillers, width)
+        shape = cls(num_src, num_tgt, num_sentences * 11 // 10, width)
+        return shape._replace(num_sentences=shape.num_sentences + shape.num_fillers)
 
     @property
     def num_fillers(self) -> int:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import nmt.base.device as devices
 from nmt import Translator
@@ -42,6 +44,43 @@ def test_an_engine_says_what_it_computes_in(digits_run, precision):
 def test_int8_is_refused_with_the_engine_that_has_it(digits_run):
     with pytest.raises(NmtError, match=r"torch does not support the precision int8\n  .*the native engine"):
         Translator.load(digits_run, engine="torch", device="cpu", precision="int8")
+
+
+class Operations(TorchDispatchMode):
+    """Counts the softmaxes whose logarithm is computed."""
+
+    num_log_softmaxes = 0
+
+    def __torch_dispatch__(self, function, types, inputs=(), options=None):
+        self.num_log_softmaxes += "log_softmax" in str(function)
+        return function(*inputs, **(options or {}))
+
+
+@pytest.mark.parametrize("options", [SearchOptions(), SearchOptions(no_repeat_ngram=2, min_len=4)])
+def test_greedy_search_without_scores_computes_none_and_finds_the_same(translator, digits_run, options):
+    with_scores = translator.engine
+    without = Translator.load(digits_run, engine="torch", device="cpu", scores=False).engine
+    sources = sources_of(translator, MANY)
+    prefixes = [source[-1:] if i % 3 else [] for i, source in enumerate(sources)]
+    found, counts = [], []
+    for engine in (with_scores, without):
+        with Operations() as operations:
+            found.append(engine.search(sources, options, prefixes))
+        counts.append(operations.num_log_softmaxes)
+    assert [h.ids for (h,) in found[0]] == [h.ids for (h,) in found[1]]
+    assert all(math.isnan(h.score) and h.token_scores == [] for (h,) in found[1])
+    assert counts[0] > 0
+    assert counts[1] == 0
+    for searched in (SearchOptions(beam_size=2), SearchOptions(sample=True)):
+        assert with_scores.search(sources, searched) == without.search(sources, searched)
+
+
+def test_greedy_search_without_scores_refuses_a_model_whose_output_is_not_finite(digits_run):
+    engine = Translator.load(digits_run, engine="torch", device="cpu", scores=False).engine
+    with torch.no_grad():
+        engine.models[0].output_proj.weight[5] = float("nan")
+    with pytest.raises(NmtError, match="the model's output is not finite"):
+        engine.search([[4, 5]], SearchOptions())
 
 
 def test_forced_scores_of_weights_that_are_not_finite_are_refused(digits_run):
