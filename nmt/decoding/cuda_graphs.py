@@ -153,9 +153,8 @@ class StepRecordings:
                 self._free.remove(free)
         if free is None:
             return StaticStep(shape, sources)
-        places = torch.arange(shape.num_sentences, device=sources[0].bias.device)
         for cache, new in zip(free.caches, sources, strict=True):
-            cache.replace(places, new)
+            cache.replace(torch.arange(shape.num_sentences, device=new.bias.device), new)
         return free
 
     def give_back(self, step: StaticStep) -> None:
@@ -224,7 +223,9 @@ class CudaGraphStep:
         Rows at positions from `length` on compute something: nobody reads it.
         """
         if length > self.step.shape.capacity:
-            self._grow()
+            shape = self.step.shape
+            every = torch.arange(shape.num_sentences, device=last.device)
+            self._move(shape._replace(capacity=2 * shape.capacity), every)
         step = self.step
         for cache in step.caches:
             cache.move_to(positions, length)
@@ -262,11 +263,14 @@ class CudaGraphStep:
         for cache in self.step.caches:
             cache.copy_rows(source, target)
 
-    def _grow(self) -> None:
-        """Continue in caches of twice the capacity."""
+    def select_sentences(self, sentences: Tensor) -> None:
+        """Keep and reorder sentences with their hypotheses; `sentences` [B'] holds indices of current sentences."""
+        self._move(self.step.shape._replace(num_sentences=len(sentences)), sentences)
+
+    def _move(self, shape: Shape, sentences: Tensor) -> None:
+        """Continue in caches of `shape`, with `sentences`."""
         before = self.step
-        shape = before.shape._replace(capacity=2 * before.shape.capacity)
-        self._steps[0] = self.recordings.take(shape, [cache.sources for cache in before.caches])
+        self._steps[0] = self.recordings.take(shape, [cache.sources.select(sentences) for cache in before.caches])
         for cache, old in zip(self.step.caches, before.caches, strict=True):
-            cache.continue_from(old)
+            cache.continue_from(old, sentences)
         self.recordings.give_back(before)

@@ -24,7 +24,6 @@ from nmt.model.transformer import Memory, Transformer
 # order for odd lengths, so sources are padded to a multiple of this, and for few rows, so batches are padded too.
 SRC_MULTIPLE = 16
 CHECK_EVERY = 8  # steps, on a GPU, where seeing what has finished needs a synchronization
-MAX_SHARE = 0.9  # of the places in use, at which the others are dropped
 DEFAULT_MIN_ROWS = 16  # bit-exact on every machine tried
 
 
@@ -68,7 +67,7 @@ class Decoder:
 
     Each of B places in the batch has a sentence with W = `beam_size` hypotheses: R = B x W rows, grouped by sentence.
     Empty sentences pad the batch to `min_rows` rows, or to the rows of a recording. A recording works for one number of
-    rows only, so those that wait take the places that become free; without recordings, free places are dropped.
+    rows only, so those that wait take the places that become free. Free places are dropped if no sentence waits.
     """
 
     def __init__(
@@ -107,14 +106,16 @@ class Decoder:
         self.excluded: Tensor | None = None  # [.., V]: tokens that are not in the shortlist of each sentence
         compute = functools.partial(_compute_step, models)
         self.graph_step: CudaGraphStep | None = None
-        self._caches: list[PreallocatedKVCache] = []
+        self._caches: Sequence[PreallocatedKVCache | CudaGraphStep]
         if recordings is None:
-            for cross, bias in encode(src):
-                pairs = [(layer[0], layer[1]) for layer in cross]
-                self._caches.append(PreallocatedKVCache(pairs, AttentionMask(bias), max_len, beam_size=beam_size))
-            self._compute: Step = functools.partial(compute, self._caches)
+            self._caches = caches = [
+                PreallocatedKVCache(each.pairs, AttentionMask(each.bias), max_len, beam_size=beam_size)
+                for each in encode(src)
+            ]
+            self._compute: Step = functools.partial(compute, caches)
         else:
             self.graph_step = CudaGraphStep(recordings, compute, encode, src, max_len, beam_size)
+            self._caches = [self.graph_step]
 
     @property
     def num_sentences(self) -> int:
@@ -165,11 +166,9 @@ class Decoder:
         Return None if nothing changed, else the former row of each row, and the rows with new sentences.
         """
         free = np.flatnonzero(~self.running)
-        if self.graph_step is None:
-            return self._drop(self.num_sentences - len(free))
-        numbers = self.graph_step.admit(free)
+        numbers = free[:0] if self.graph_step is None else self.graph_step.admit(free)
         if not len(numbers):
-            return None
+            return self._drop(self.num_sentences - len(free))
         fresh = free[: len(numbers)]
         self.numbers[fresh], self.lengths[fresh], self.running[fresh] = numbers, 0, True
         rows = self._rows_of(fresh)
@@ -178,15 +177,17 @@ class Decoder:
 
     def _drop(self, num_running: int) -> tuple[Tensor, Tensor] | None:
         """Drop free places once they make up a share of the batch, but none of the minimum."""
-        num_kept = max(num_running, -(-self.min_rows // self.beam_size))
-        if num_kept > MAX_SHARE * self.num_sentences:
+        num_kept, max_share = max(num_running, -(-self.min_rows // self.beam_size)), 0.9
+        if self.graph_step is not None:  # a recording works for one number of rows only, so use few of them
+            num_kept, max_share = rounded_up(num_kept), 0.5
+        if num_kept > max_share * self.num_sentences:
             return None
         kept = np.arange(num_kept)
         moved = num_kept + np.flatnonzero(self.running[num_kept:])
         free = np.flatnonzero(~self.running[:num_kept])[: len(moved)]
         kept[free] = moved
         for cache in self._caches:
-            cache.drop_sentences(num_kept, *(torch.from_numpy(each).to(self.device) for each in (moved, free)))
+            cache.select_sentences(torch.from_numpy(kept).to(self.device))
         self.numbers, self.lengths, self.running = self.numbers[kept], self.lengths[kept], self.running[kept]
         rows = self._rows_of(kept)
         self.positions = self.positions[rows]
@@ -194,7 +195,7 @@ class Decoder:
 
     def copy_rows(self, source: Tensor, target: Tensor) -> None:
         """Copy the target positions of row `source[i]` to row `target[i]`."""
-        for cache in self._caches if self.graph_step is None else [self.graph_step]:
+        for cache in self._caches:
             cache.copy_rows(source, target)
 
 

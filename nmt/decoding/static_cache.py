@@ -17,6 +17,11 @@ class Sources(NamedTuple):
     cross: Tensor  # [layers, 2, B, H, S, K]
     bias: Tensor  # [B, 1, 1, S]
 
+    @property
+    def pairs(self) -> list[KeyValue]:
+        """The keys and values of each layer."""
+        return [(layer[0], layer[1]) for layer in self.cross]
+
     def select(self, sentences: Tensor) -> Sources:
         """Return the sources of `sentences` [B']."""
         return Sources(self.cross.index_select(2, sentences), self.bias.index_select(0, sentences))
@@ -32,8 +37,7 @@ class StaticKVCache(PreallocatedKVCache):
     def __init__(self, sources: Sources, capacity: int, *, beam_size: int = 1):
         """Allocate `capacity` target positions, and copy `sources`."""
         self.sources = Sources(sources.cross.clone(), sources.bias.clone())
-        cross = [(layer[0], layer[1]) for layer in self.sources.cross]
-        super().__init__(cross, AttentionMask(self.sources.bias), capacity, beam_size=beam_size)
+        super().__init__(self.sources.pairs, AttentionMask(self.sources.bias), capacity, beam_size=beam_size)
         num_layers, _, num_sentences, num_heads, _, head_size = sources.cross.shape
         num_rows = num_sentences * beam_size
         # Masked values must be finite.
@@ -63,9 +67,10 @@ class StaticKVCache(PreallocatedKVCache):
         self.sources.bias.index_copy_(0, places, sources.bias)
         self._buffer.index_fill_(2, rows_of(places, self.beam_size), 0.0)
 
-    def continue_from(self, other: StaticKVCache) -> None:
-        """Copy the targets of `other`, whose capacity is smaller."""
-        self._buffer[..., : other.max_len, :] = other._buffer
+    def continue_from(self, other: StaticKVCache, sentences: Tensor) -> None:
+        """Copy the targets of `sentences` [B] of `other`, whose capacity is not larger."""
+        rows = rows_of(sentences, self.beam_size)
+        self._buffer[..., : other.max_len, :] = other._buffer.index_select(2, rows)
 
     def self_mask(self, num_new: int, like: Tensor) -> AttentionMask:
         """Return the mask of the positions that are not decoded yet; its bias is [R, 1, 1, capacity]."""

@@ -123,10 +123,15 @@ class PreallocatedKVCache(KVCache):
         """Merge the rows of each sentence, which attend to the same source: [R, T, D] -> [B, W x T, D]."""
         return states if self.beam_size == 1 else states.reshape(-1, self.beam_size * states.size(1), states.size(2))
 
-    def drop_sentences(self, num_kept: int, source: Tensor, target: Tensor) -> None:
-        """Move sentence `source[i]` with its hypotheses to place `target[i]`, then keep the first `num_kept` only."""
+    def select_sentences(self, sentences: Tensor) -> None:
+        """Keep sentence `sentences[i]` with its hypotheses in place i: the one that is there, or one beyond the last.
+
+        Only those from beyond are copied.
+        """
         assert self.cross_mask.bias is not None
-        bias = self.cross_mask.bias
+        bias, num_kept = self.cross_mask.bias, len(sentences)
+        target = (sentences >= num_kept).nonzero()[:, 0]
+        source = sentences[target]
         for part in (bias, *chain.from_iterable(self.cross)):
             part.index_copy_(0, target, part.index_select(0, source))
         self.copy_rows(rows_of(source, self.beam_size), rows_of(target, self.beam_size))

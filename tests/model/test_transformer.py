@@ -164,7 +164,7 @@ def test_a_sentence_may_leave_the_batch_and_the_others_go_on():
         full = model(src, tgt_in)
         cache = model.start_cache(model.encode(src), max_len=4)
         model.decode(tgt_in[:, :2], cache)
-        cache.drop_sentences(2, torch.tensor([4]), torch.tensor([1]))
+        cache.select_sentences(kept)
         assert close(model.decode(tgt_in[kept, 2:], cache), full[kept, 2:])
 
 

@@ -37,9 +37,9 @@ def load_engine(
     precision, or a device other than the CPU, is asked for. Otherwise it is native on a CPU if it supports the models,
     else torch. If the native decoder was not built, a warning says so, and torch computes in fp32. The precision auto
     is int8 in the native engine, unless the measurement at the end of training found that int8 costs this run too much
-    quality; in torch it is bf16 on a GPU that is faster with it, else fp32. Without `scores`, they are computed only
-    if the search needs them. NmtError if there is no such engine, device or precision, or the
-    engine does not support this device, precision or model.
+    quality; in torch it is bf16 on a GPU that is faster with it, else fp32. Without `scores`, scores are computed only
+    if the search needs them. NmtError if there is no such engine, device or precision, or the engine does not support
+    this device, precision or model.
     """
     require_one_of("engine", engine, get_args(EngineName))
     require_one_of("device", device, get_args(DeviceName))

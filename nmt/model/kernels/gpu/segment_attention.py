@@ -26,6 +26,13 @@ def _places(rows, end, stride, head, SIZE: tl.constexpr, PADDED: tl.constexpr): 
 
 
 @triton.jit  # type: ignore[untyped-decorator]
+def _load(matrix, rows, end, stride, head, SIZE: tl.constexpr, PADDED: tl.constexpr):  # type: ignore[no-untyped-def]
+    """Load a head of `rows` of `matrix`, [rows, PADDED], with zeros where there are no numbers."""
+    places, exists = _places(rows, end, stride, head, SIZE, PADDED)
+    return tl.load(matrix + places, mask=exists, other=0.0)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
 def _scores(  # type: ignore[no-untyped-def]
     query, key, query_rows, key_rows, query_start, key_start, key_end, scale, CAUSAL: tl.constexpr
 ):
@@ -47,8 +54,7 @@ def _forward_kernel(  # type: ignore[no-untyped-def]
     key_start, key_end = tl.load(key_offsets + sentence), tl.load(key_offsets + sentence + 1)
     for first_query in range(query_start, query_end, TILE):
         query_rows = first_query + tl.arange(0, TILE)
-        places, exists = _places(query_rows, query_end, query_stride, head, SIZE, PADDED)
-        query = tl.load(queries + places, mask=exists, other=0.0)
+        query = _load(queries, query_rows, query_end, query_stride, head, SIZE, PADDED)
         largest = tl.full([TILE], -1e30, tl.float32)
         total = tl.zeros([TILE], tl.float32)
         summed = tl.zeros([TILE, PADDED], tl.float32)
@@ -57,10 +63,8 @@ def _forward_kernel(  # type: ignore[no-untyped-def]
             last_key = tl.minimum(key_end, key_start + first_query - query_start + TILE)
         for first_key in range(key_start, last_key, TILE):
             key_rows = first_key + tl.arange(0, TILE)
-            places, exists = _places(key_rows, key_end, key_stride, head, SIZE, PADDED)
-            key = tl.load(keys + places, mask=exists, other=0.0)
-            places, exists = _places(key_rows, key_end, value_stride, head, SIZE, PADDED)
-            value = tl.load(values + places, mask=exists, other=0.0)
+            key = _load(keys, key_rows, key_end, key_stride, head, SIZE, PADDED)
+            value = _load(values, key_rows, key_end, value_stride, head, SIZE, PADDED)
             scores = _scores(query, key, query_rows, key_rows, query_start, key_start, key_end, scale, CAUSAL)
             new_largest = tl.maximum(largest, tl.max(scores, 1))
             weights = tl.exp(scores - new_largest[:, None])
@@ -86,10 +90,8 @@ def _backward_kernel(  # type: ignore[no-untyped-def]
     # Once even without keys, because the gradient of the queries is zero then.
     for first_key in range(key_start, tl.maximum(key_end, key_start + 1), TILE):
         key_rows = first_key + tl.arange(0, TILE)
-        places, is_key = _places(key_rows, key_end, key_stride, head, SIZE, PADDED)
-        key = tl.load(keys + places, mask=is_key, other=0.0)
-        places, is_key = _places(key_rows, key_end, value_stride, head, SIZE, PADDED)
-        value = tl.load(values + places, mask=is_key, other=0.0)
+        key = _load(keys, key_rows, key_end, key_stride, head, SIZE, PADDED)
+        value = _load(values, key_rows, key_end, value_stride, head, SIZE, PADDED)
         key_grad = tl.zeros([TILE, PADDED], tl.float32)
         value_grad = tl.zeros([TILE, PADDED], tl.float32)
         begin = query_start
@@ -97,10 +99,8 @@ def _backward_kernel(  # type: ignore[no-untyped-def]
             begin = query_start + first_key - key_start  # earlier queries see none of these keys
         for first_query in range(begin, query_end, TILE):
             query_rows = first_query + tl.arange(0, TILE)
-            places, exists = _places(query_rows, query_end, query_stride, head, SIZE, PADDED)
-            query = tl.load(queries + places, mask=exists, other=0.0)
-            places, exists = _places(query_rows, query_end, grad_stride, head, SIZE, PADDED)
-            grad = tl.load(grads + places, mask=exists, other=0.0)
+            query = _load(queries, query_rows, query_end, query_stride, head, SIZE, PADDED)
+            grad = _load(grads, query_rows, query_end, grad_stride, head, SIZE, PADDED)
             places, exists = _places(query_rows, query_end, pooled_stride, head, SIZE, PADDED)
             output = tl.load(pooled + places, mask=exists, other=0.0)
             is_query = query_rows < query_end
