@@ -582,6 +582,7 @@ class CountedDecoder(Decoder):
         return super().step(last, normalized=normalized)
 
 
+@torch.inference_mode()
 def decode(
     model: Transformer, src: Tensor, limits: list[int], beam: int, recordings: StepRecordings, at_once: int = 1 << 20
 ) -> int:
