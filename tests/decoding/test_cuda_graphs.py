@@ -113,6 +113,30 @@ def test_a_sentence_that_takes_a_free_place_gets_the_steps_it_gets_alone():
 
 
 @torch.inference_mode()
+def test_free_places_are_dropped_only_when_no_sentence_waits_and_half_of_them_are_free():
+    model, record, src = long_model(), Tracer(), ids(9, 9)
+    decoder = Decoder([model], src[:8], 24, 1, 1, StepRecordings([model], record))
+    decoder.graph_step.waiting = src[8:]
+    alone = [decode(Decoder([model], src[i : i + 1], 24, min_rows=1), 24)[:, 0] for i in range(9)]
+    last = torch.full((8,), BOS_ID)
+    ended = {2: [0, 1, 2, 3, 4], 5: [5]}  # places, after a step
+    kept = {2: 8, 5: 3}
+    for step in range(20):
+        found = decoder.step(last)
+        for place in decoder.running.nonzero()[0]:
+            assert torch.allclose(found[place], alone[decoder.numbers[place]][decoder.lengths[place] - 1], atol=1e-4)
+        last = found.argmax(1)
+        if step in ended:
+            decoder.running[ended[step]] = False
+            changed = decoder.replace_finished()
+            if changed is not None:
+                rows, fresh = changed
+                last = last[rows].index_fill(0, fresh, BOS_ID)
+            assert decoder.num_sentences == kept[step]
+    assert sorted(decoder.numbers[decoder.running].tolist()) == [6, 7, 8]
+
+
+@torch.inference_mode()
 def test_short_outputs_are_not_recorded():
     num_steps = STEPS_BEFORE + MIN_STEPS_LEFT - 1
     _, recorded, record = both([long_model()], sources(), num_steps)
