@@ -51,7 +51,7 @@ def page_patterns() -> str:
     """Return the patterns of spans, symbols and numbers, for the page of `nmt export web`."""
     from nmt.data.text import spans
     from nmt.data.text.characters import AROUND
-    from nmt.data.text.numbers import NUMBER, UNIT
+    from nmt.data.text.numbers import AMOUNT, NUMBER, UNIT
 
     patterns = {
         "SPAN": "|".join(f"(?:{pattern})" for pattern in spans.PATTERNS.values()),
@@ -60,6 +60,7 @@ def page_patterns() -> str:
         "AROUND": AROUND,
         "NUMBER": NUMBER,
         "UNIT": UNIT,
+        "AMOUNT": AMOUNT,
     }
     texts = {name: getattr(spans, name) for name in ("PAIRS", "CHINESE_PAIRS", "CHINESE_QUOTES")}
     written = {name: _as_javascript(pattern) for name, pattern in patterns.items()} | texts

@@ -33,6 +33,11 @@ UNIT = (
 )
 _UNIT = lazy_pattern(UNIT)
 
+CURRENCIES = "$¢-¥֏؋৲৳૱௹฿៛\u20a0-\u20cf﷼﹩＄￠￡￥￦"
+# A single digit that measures something, which texts do not have as a word: $5, 5 %, 5 kg.
+AMOUNT = rf"(?<=[{CURRENCIES}])\s?\d(?![.,]?\d)|(?<![\w.,])\d(?:\s?[%‰°℃℉{CURRENCIES}]|{UNIT})"
+_AMOUNT = lazy_pattern(AMOUNT)
+
 
 def has_letters(text: str) -> bool:
     """Return whether `text` has a letter of any script. Digits, marks, symbols and emoji are no letters."""
@@ -101,9 +106,9 @@ def number_differences(source: Sequence[str], output: Sequence[str]) -> tuple[li
 def wrong_numbers(source: str, output: str, direction: Direction, *, keeps_digits: bool) -> list[str]:
     """Return the numbers that only one of source and output has as often, without those that the other has as a word.
 
-    A single digit of the source may be missing if the output writes none and the model has not learned to keep them
-    (`keeps_digits`), because nmt does not know all words for it; one that only the output has may be a word of the
-    source.
+    A single digit of the source that measures nothing may be missing if the output writes none and the model has not
+    learned to keep them (`keeps_digits`), because nmt does not know all words for it; one that only the output has may
+    be a word of the source.
     """
     if not (may_have_numbers(source) or may_have_numbers(output)):
         return []
@@ -113,7 +118,9 @@ def wrong_numbers(source: str, output: str, direction: Direction, *, keeps_digit
         return []
     missing, added = _without_words(missing, output, direction.tgt), _without_words(added, source, direction.src)
     writes_digits = any(map(is_digit, written if number_words(direction.tgt) else added))
-    missing = [each for each in missing if keeps_digits or writes_digits or not is_digit(each)]
+    if not (keeps_digits or writes_digits):
+        amounts = {_ascii(match[0]) for match in _AMOUNT.finditer(source)}
+        missing = [each for each in missing if each in amounts or not is_digit(each)]
     return missing + [each for each in added if missing or not is_digit(each)]
 
 

@@ -16,7 +16,7 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from nmt.base.patterns import lazy_pattern
-from nmt.data.text.numbers import has_letters
+from nmt.data.text.numbers import CURRENCIES, has_letters
 
 NUM_PLACEHOLDERS = 8
 PLACEHOLDERS = tuple(f"⟦{number}⟧" for number in range(1, NUM_PLACEHOLDERS + 1))
@@ -47,7 +47,6 @@ SYMBOL_RUN = (
     r"(?:[\ufe0e\ufe0f\u20e3\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]|\u200d\S)*)+"
 )
 # What a word, a number or a single letter beside it owns: currencies; degrees, operators, accents, units.
-_CURRENCIES = "$¢-¥֏؋৲৳૱௹฿៛\u20a0-\u20cf﷼﹩＄￠￡￥￦"
 _OWNED = "§°¬±×÷¨¯´¸˂-˅˒-˟˥-˫˭˯-˿⁄⁒⁺-⁼₊-₌؆؇℃℉№\u3200-\u33ff﹢﹤-﹦＋＜-＞｜～"
 PAIRS = "⁅⁆⌈⌉⌊⌋❨❩❪❫❬❭❰❱❲❳❴❵⟅⟆⟦⟧⟨⟩⟪⟫⟬⟭⟮⟯⦃⦄⦅⦆⦇⦈⦉⦊⦋⦌⦍⦎⦏⦐⦑⦒⦓⦔⦕⦖⦗⦘⧘⧙⧚⧛⧼⧽⸢⸣⸤⸥⸦⸧⸨⸩⹕⹖⹗⹘⹙⹚⹛⹜"
 CHINESE_PAIRS = "【】〔〕〖〗〘〙〚〛［］｛｝｟｠"
@@ -90,7 +89,7 @@ PATTERNS = {
     "bracket or quote": rf"(?P<mark>[{BRACKETS}{CHINESE_QUOTES}])",
     "symbol": rf"{SYMBOL_RUN}(?:(?<=[\u2190-\u23ff])(?:\s?\+\s?)?(?:[A-Z0-9]|F\d{{1,2}})(?!\w))?",  # ⌘ + S
     "symbol without a word": r"(?<!\w)(?<!\d\s)(?<!^[^\W\d_]\s)(?<![^\w][^\W\d_]\s)"
-    rf"(?:(?P<currency>[{_CURRENCIES}])|[{_OWNED}]|(?<!\S)(?:[+=|~<>]|[=!<>]=|<?[-=]{{1,2}}>|<[-=]{{1,2}})(?![^\s.,;!?]))"
+    rf"(?:(?P<currency>[{CURRENCIES}])|[{_OWNED}]|(?<!\S)(?:[+=|~<>]|[=!<>]=|<?[-=]{{1,2}}>|<[-=]{{1,2}})(?![^\s.,;!?]))"
     r"(?!\w|\s\d|\s[^\W\d_](?!\w))",
 }
 """What begins a span, by what it is called, in the order of trial; the names are for readers only."""
@@ -104,7 +103,7 @@ SIGN = (  # begins with one set of characters, which is faster to find than one 
 )
 # Every span contains one of these; finding them is fast, in classes within 16 bits and beyond.
 _SIGN = re.compile(SIGN)
-SYMBOL_SIGN = rf"[\ufe0f\u20e3{_WITHIN_16_BITS}{BRACKETS}{CHINESE_QUOTES}{_OWNED}{_CURRENCIES[1:]}\u2100-\u218f]"
+SYMBOL_SIGN = rf"[\ufe0f\u20e3{_WITHIN_16_BITS}{BRACKETS}{CHINESE_QUOTES}{_OWNED}{CURRENCIES[1:]}\u2100-\u218f]"
 SYMBOL_SIGN_BEYOND = f"[{_BEYOND_16_BITS}]"
 _SYMBOL_SIGN, _SYMBOL_SIGN_BEYOND = lazy_pattern(SYMBOL_SIGN), lazy_pattern(SYMBOL_SIGN_BEYOND)
 _BRACKETS = lazy_pattern(rf'"[{{}}]"|[{{}}()\[\]{BRACKETS}]')  # those in quotes are none

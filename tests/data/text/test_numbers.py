@@ -121,6 +121,23 @@ def test_a_missing_digit_is_wrong_if_the_model_learned_to_keep_digits():
     assert wrong_numbers("2 Hunde", "two dogs", DE_EN, keeps_digits=True) == []
 
 
+@pytest.mark.parametrize(
+    ("source", "output", "wrong"),
+    [
+        ("It costs $5.", "很贵。", ["5"]),
+        ("It costs 5 €.", "很贵。", ["5"]),
+        ("It is 5°C.", "很冷。", ["5"]),
+        ("He has 5% of it.", "他有一些。", ["5"]),
+        ("I want 5 kg of tea.", "我要茶。", ["5"]),
+        ("It costs $5.", "五美元。", []),
+        ("5 cats cost a lot.", "猫很贵。", []),
+        ("Version 1.5 % of 25", "25", ["1.5"]),
+    ],
+)
+def test_a_digit_that_measures_something_is_never_missing(source, output, wrong):
+    assert wrong_numbers(source, output, Direction("en", "zh"), keeps_digits=False) == wrong
+
+
 def test_words_count_in_languages_without_spaces_and_with_endings():
     assert wrong_numbers("2 dogs and 3 cats", "两只狗和3只猫", Direction("en", "zh-Hans"), keeps_digits=True) == []
     assert wrong_numbers("2 dogs and 3 cats", "3只猫", Direction("en", "zh"), keeps_digits=True) == ["2"]

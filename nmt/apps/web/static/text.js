@@ -1,6 +1,6 @@
 // Texts, as `nmt translate` reads them: sentences, protected spans, numbers, loops. Each part names the Python that it
 // follows; sentences alone are found in a simpler way, because the library that proposes them there is not for browsers.
-import { AROUND, CHINESE_PAIRS, CHINESE_QUOTES, NUMBER, PAIRS, SIGN, SPAN, SYMBOL_RUN, UNIT } from "./patterns.js";
+import { AMOUNT, AROUND, CHINESE_PAIRS, CHINESE_QUOTES, NUMBER, PAIRS, SIGN, SPAN, SYMBOL_RUN, UNIT } from "./patterns.js";
 
 const WHITE = "\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000"; // str.isspace
 export const LEADING = new RegExp(`^[${WHITE}]+`);
@@ -76,7 +76,7 @@ export function edges(text) {
 
 // ---- Protected spans: nmt/data/text/spans.py and nmt/translation/protect.py ----
 
-const SPANS = new RegExp(SPAN, "gu"), SIGNS = new RegExp(SIGN, "u"), UNITS = new RegExp(UNIT, "gu"), NUMBERS = new RegExp(NUMBER, "gu");
+const SPANS = new RegExp(SPAN, "gu"), SIGNS = new RegExp(SIGN, "u"), UNITS = new RegExp(UNIT, "gu"), NUMBERS = new RegExp(NUMBER, "gu"), AMOUNTS = new RegExp(AMOUNT, "gu");
 export const PLACEHOLDERS = [1, 2, 3, 4, 5, 6, 7, 8].map((number) => `\u27e6${number}\u27e7`);
 const ANY_PLACEHOLDER = /\u27e6[1-8]\u27e7/g;
 const withoutDoubleSpaces = (text) => trimmed(text.replace(/ {2,}/g, " "));
@@ -330,7 +330,8 @@ export function wrongNumbers(source, output, words, keepsDigits) {
   let missed = gone.filter((number) => !isWord(output, words[1])(number));
   const added = more.filter((number) => !isWord(source, words[0])(number));
   const writesDigits = (Object.keys(words[1].words).length ? written : added).some(isOneDigit);
-  missed = missed.filter((number) => keepsDigits || writesDigits || !isOneDigit(number));
+  const amounts = new Set([...source.matchAll(AMOUNTS)].map(([found]) => ascii(found)));
+  missed = missed.filter((number) => keepsDigits || writesDigits || amounts.has(number) || !isOneDigit(number));
   return [...missed, ...added.filter((number) => missed.length || !isOneDigit(number))];
 }
 
