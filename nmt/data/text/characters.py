@@ -55,7 +55,7 @@ class Reading(NamedTuple):
 
 @dataclass(frozen=True)
 class CharacterRule:
-    """How a text is rewritten: what `pattern` finds, then all in NFC; letters that a model has `learned` stay."""
+    """A way to rewrite texts: what `pattern` finds, then all in NFC; letters that a model has `learned` stay."""
 
     pattern: str
     learned: frozenset[str] = frozenset()

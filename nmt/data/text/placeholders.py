@@ -66,9 +66,8 @@ def insert_placeholders(pair: SentencePair, not_these: Collection[str] = ()) -> 
 def copy_with_placeholders(pair: SentencePair, direction: Direction, *, share: float, seed: int) -> SentencePair | None:
     """Return a copy of `pair` with placeholders if the pair is in the drawn `share`; None if not, or if it has some.
 
-    A placeholder replaces a number or name
-    that both sides share, or two placeholders enclose it or the sentence. Others are inserted at either end, or at the
-    same relative position of both sides.
+    A placeholder replaces a number or name that both sides share, or two placeholders enclose it or the sentence.
+    Others are inserted at either end, or at the same relative position of both sides.
     """
     key = f"{seed} {pair.line} {pair.src}".encode("utf-8", "surrogatepass")
     if zlib.crc32(key) >= share * 2**32 or ANY_PLACEHOLDER.search(pair.src + pair.tgt):

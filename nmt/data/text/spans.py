@@ -92,7 +92,7 @@ PATTERNS = {
     rf"(?:(?P<currency>[{CURRENCIES}])|[{_OWNED}]|(?<!\S)(?:[+=|~<>]|[=!<>]=|<?[-=]{{1,2}}>|<[-=]{{1,2}})(?![^\s.,;!?]))"
     r"(?!\w|\s\d|\s[^\W\d_](?!\w))",
 }
-"""What begins a span, by what it is called, in the order of trial; the names are for readers only."""
+"""The beginnings of spans, by their names, in the order of trial; the names are for readers only."""
 
 _SPAN = lazy_pattern("|".join(f"(?:{pattern})" for pattern in PATTERNS.values()))
 _SYMBOL_NAMES = "bracket or quote", "symbol", "symbol without a word"

@@ -146,7 +146,7 @@ class Tokenizer:
 
     @cached_property
     def _added_pattern(self) -> re.Pattern[str]:
-        """What finds the longest of the added tokens, in one group."""
+        """The pattern that finds the longest of the added tokens, in one group."""
         return re.compile(f"({'|'.join(map(re.escape, sorted(self._added, key=len, reverse=True)))})")
 
     @property

@@ -32,8 +32,8 @@ def token_loss(
 ) -> tuple[Tensor, Tensor]:
     """Return the sum of the cross-entropy over real target tokens, in nats, and the number of these tokens.
 
-    logits [..., T, V], tgt_out [..., T]; padding does not count, nor what follows `valid_len` [B]. Without `reduction`
-    (none), return the loss of each token [..., T], 0 for padding, and the number of each sequence [...]. Label
+    logits [..., T, V], tgt_out [..., T]; padding does not count, nor what follows `valid_len` [B]. With the `reduction`
+    none, return the loss of each token [..., T], 0 for padding, and the number of tokens of each sequence [...]. Label
     smoothing as in Szegedy et al. 2016, section 7: the target token keeps 1 - e of the probability, and e is spread
     evenly over all V tokens.
     """
