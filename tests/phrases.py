@@ -14,7 +14,8 @@ def phrases_config(folder: Path, num_train: int = 600) -> Config:
     """Return the configuration of a run with a single update, in whose data some words are names."""
     write_words(folder, num_train)
     training = {"max_updates": 1, "validate_every": 1, "log_every": 1, "warmup_updates": 0}
-    return words_config(folder, training=training)
+    tokenizer = {"type": "unigram", "vocab_size": 400, "user_symbols": ["<one>", "⟦1⟧"]}
+    return words_config(folder, training=training, tokenizer=tokenizer)
 
 
 def make_phrases_run(folder: Path) -> RunDir:

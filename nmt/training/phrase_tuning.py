@@ -21,8 +21,8 @@ Floats = NDArray[np.float64]
 _Lists = Sequence[dict[str, tuple[Floats, Floats]]]  # of each sentence: features and statistics by translation
 
 SENTENCES = 160  # to tune on, spread over the validation set
-_ROUNDS = 5
-_LIST = 25  # translations of a sentence in a round
+_ROUNDS = 4
+_LIST = 10  # translations of a sentence in a round
 _SIDE_BY_SIDE = 50
 _STEPS = np.array([-1, -0.5, -0.25, -0.1, 0.1, 0.25, 0.5, 1])
 _BEST_RATIO, _FREE_RATIO, _RATIO_PENALTY = 1.05, 0.03, 60.0  # words per word: other lengths cost points
@@ -54,8 +54,9 @@ def tune(
     lists: list[dict[str, tuple[Floats, Floats]]] = [{} for _ in sources]
     generator, weights = np.random.default_rng(0), table.weights
     best, best_value, reach = weights, -np.inf, 0.3
+    search = PhraseSearch(table)
     for number in range(_ROUNDS + 1):
-        search, first = PhraseSearch(table, weights), list[Floats]()
+        search.weights, first = weights, list[Floats]()
         for start in range(0, len(sources), _SIDE_BY_SIDE):
             found = search.search(sources[start : start + _SIDE_BY_SIDE], _LIST if number < _ROUNDS else 1)
             for row, outputs in enumerate(found, start):

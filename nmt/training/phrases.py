@@ -59,7 +59,7 @@ def learn_phrases(store: TokenStore, tokenizers: TokenizerPair, valid: DirectedP
             sides[1].append(tgt)
     lower, sizes = lower_case_of(tokenizers.tgt), (tokenizers.src.vocab_size, tokenizers.tgt.vocab_size)
     links = align(sides[0], [lower[np.array(tgt)].tolist() for tgt in sides[1]], sizes)
-    table = PhraseTable.learn(*sides, links, sizes)
+    table = PhraseTable.learn(*sides, links, sizes[1])
     places = np.unique(np.linspace(0, len(valid.sources) - 1, SENTENCES).astype(int)).tolist()
     sources = [folder.fold(ids) for ids in tokenizers.src.encode_batch(valid.sources[place] for place in places)]
     references = [valid.references[place] for place in places]

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmt.data.lexicon.aligner import TENSION
+from nmt.data.phrases.trie import Ints, padded
 
-Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Links = list[tuple[int, int]]  # source token, target token
 
@@ -168,7 +168,9 @@ def _batches(src: Sequence[Sequence[int]], tgt: Sequence[Sequence[int]], width: 
     batches = []
     for start in range(0, len(order), _BATCH_PAIRS):
         pairs = order[start : start + _BATCH_PAIRS]
-        src_ids, tgt_ids = (_padded([rows[pair] for pair in pairs]) for rows in (src, tgt))
+        src_ids, tgt_ids = (
+            padded([rows[pair] for pair in pairs], lengths[pairs, side].max()) for side, rows in enumerate((src, tgt))
+        )
         cells = src_ids[:, :, None] * width + tgt_ids[:, None, :]
         cells[(src_ids < 0)[:, :, None] | (tgt_ids < 0)[:, None, :]] = -1
         batches.append(_Batch(pairs, cells, src_ids, tgt_ids))
@@ -178,13 +180,6 @@ def _batches(src: Sequence[Sequence[int]], tgt: Sequence[Sequence[int]], width: 
         is_pair = batch.entries >= 0
         batch.entries[is_pair] = np.searchsorted(keys, batch.entries[is_pair])
     return batches, keys
-
-
-def _padded(rows: Sequence[Sequence[int]]) -> Ints:
-    padded = np.full((len(rows), max(map(len, rows))), -1)
-    for number, row in enumerate(rows):
-        padded[number, : len(row)] = row
-    return padded
 
 
 def _distances(entries: Ints) -> Floats:

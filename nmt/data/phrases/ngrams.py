@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmt.base.special_tokens import BOS_ID, EOS_ID
-from nmt.data.phrases.trie import Ints, build_trie, concatenate, find_children
+from nmt.data.phrases.trie import Ints, build_trie, concatenate, find_entries
 
 Floats = NDArray[np.float64]
 
@@ -63,18 +63,35 @@ class NgramModel(NamedTuple):
             states = np.where(continues[states], states, suffixes[states])
         return cls(keys, log_probs, backoffs, suffixes, states, vocab_size)
 
+    @classmethod
+    def checked(cls, keys: Ints, log_probs: Floats, backoffs: Floats, suffixes: Ints, vocab_size: int) -> NgramModel:
+        """Complete a model that was read from a file. Raises ValueError if it could fail or run on."""
+        if not len(keys) + 1 == len(log_probs) == len(backoffs) == len(suffixes):
+            raise ValueError("its parts do not fit together")
+        if not (np.isfinite(log_probs).all() and np.isfinite(backoffs).all()):
+            raise ValueError("it contains numbers that are not finite")
+        if not ((suffixes >= 0) & (suffixes < np.maximum(np.arange(len(suffixes)), 1))).all():
+            raise ValueError("its language model runs in a circle")
+        if not np.array_equal(keys[:vocab_size], np.arange(vocab_size)) or (np.diff(keys) <= 0).any():
+            raise ValueError("its keys are not in order")
+        return cls.from_arrays(keys, log_probs, backoffs, suffixes, vocab_size)
+
     def step(self, states: Ints, tokens: Ints) -> tuple[Floats, Ints]:
         """Return the log-probability of each of `tokens` [N] in its state, and the state after it."""
-        scores, after = np.zeros(len(states)), find_children(self.keys, states, tokens, self.vocab_size)
+        scores, after = np.zeros(len(states)), self._children(states, tokens)
         unknown = np.flatnonzero(after == 0)
         contexts = states[unknown]
         while len(unknown):
             scores[unknown] += self.backoffs[contexts]
             contexts = self.suffixes[contexts]
-            found = find_children(self.keys, contexts, tokens[unknown], self.vocab_size)
+            found = self._children(contexts, tokens[unknown])
             after[unknown] = found
             unknown, contexts = unknown[found == 0], contexts[found == 0]
         return scores + self.log_probs[after], self.states[after]
+
+    def _children(self, nodes: Ints, tokens: Ints) -> Ints:
+        """Return the node that follows each of `nodes` by its token; 0 if there is none."""
+        return find_entries(self.keys, nodes * self.vocab_size + tokens) + 1
 
     def follow(self, states: Ints, tokens: Ints, starts: Ints, lengths: Ints) -> tuple[Floats, Ints]:
         """Return the log-probability of tokens[start : start + length] after each state, and the state after them."""

@@ -22,6 +22,13 @@ def concatenate(rows: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:
     return tokens, np.repeat(np.arange(len(rows)), lengths)
 
 
+def padded(rows: Sequence[Sequence[int]], width: int) -> Ints:
+    """Return the tokens of all rows [N, width], padded by -1."""
+    cells = np.full((len(rows), width), -1)
+    cells[np.arange(width) < np.array([len(row) for row in rows])[:, None]] = concatenate(rows)[0]
+    return cells
+
+
 def build_trie(tokens: Ints, rows: Ints, vocab_size: int, longest: int) -> tuple[Ints, list[Ints]]:
     """Return the keys of all sequences of up to `longest` of `tokens` within a row, and their nodes.
 
@@ -49,8 +56,3 @@ def find_entries(keys: Ints, wanted: Ints) -> Ints:
         return np.full(wanted.shape, -1)
     places = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
     return np.where(keys[places] == wanted, places, -1)
-
-
-def find_children(keys: Ints, nodes: Ints, tokens: Ints, vocab_size: int) -> Ints:
-    """Return the node that follows each of `nodes` by its token; 0 if there is none."""
-    return find_entries(keys, nodes * vocab_size + tokens) + 1

@@ -118,11 +118,9 @@ class PhraseEngine:
     def cross_attention(self, source: Ids, target: Ids, layer: int = -1, head: int | None = None) -> Weights:
         """Implement `Engine.cross_attention` by the lexicon, for any layer and head."""
         check_layer_and_head(self._config, layer, head)
-        folded = self._folder.fold(source)
-        tokens, wanted = np.array(folded.tokens, np.int64), np.array(target, np.int64)
+        tokens, wanted = np.array(self._folder.fold(source).tokens, np.int64), np.array(target, np.int64)
         links = self.table.translations_of_tokens(tokens[None, :], wanted[:, None])
-        columns = [np.repeat(links[:, word.start : word.end].max(1)[:, None], word.length, 1) for word in folded.words]
-        weights: NDArray[np.float64] = np.concatenate([*columns, np.full((len(wanted), 1), 1e-6)], axis=1)
+        weights: NDArray[np.float64] = np.concatenate([links, np.full((len(wanted), 1), 1e-6)], axis=1)
         return (weights / weights.sum(1, keepdims=True)).tolist()
 
     def attention_weights(self, source: Ids, target: Ids) -> AttentionWeights:

@@ -5,9 +5,8 @@ Sentences are searched side by side, but no number depends on another sentence.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Sequence
-from itertools import chain
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,9 +14,9 @@ from numpy.typing import NDArray
 
 from nmt.base.special_tokens import EOS_ID
 from nmt.data.phrases.extraction import LONGEST
-from nmt.data.phrases.ngrams import ORDER, START
+from nmt.data.phrases.ngrams import START
 from nmt.data.phrases.table import FEATURES, PhraseTable
-from nmt.data.phrases.trie import Ints, find_children
+from nmt.data.phrases.trie import Ints, concatenate
 from nmt.data.phrases.words import FoldedSource
 from nmt.data.store.store import positions
 
@@ -25,9 +24,7 @@ Floats = NDArray[np.float64]
 
 BEAM = 10  # states of the language model at a place
 _MOST_OPTIONS = 10  # translations of a span, by an estimate
-_MOST_PATHS = 10  # that lead to a state, for an n-best list
-_TRIES = 20  # for each output of an n-best list: several ways lead to the same one
-_CONTEXT = ORDER - 1
+_WAYS = 4  # for an n-best list: a way that leads to a state, per that many outputs, is kept
 _LEAST = 1e-4  # probability of a token of a prefix that nothing explains
 _LM, _TO_TGT, _TOKENS, _PHRASES, _KNOWN, _UNKNOWN, _NAME, _DROP = map(
     FEATURES.index, ("lm", "to_tgt", "tokens", "phrases", "known_copy", "unknown_copy", "name_copy", "drop")
@@ -35,7 +32,7 @@ _LM, _TO_TGT, _TOKENS, _PHRASES, _KNOWN, _UNKNOWN, _NAME, _DROP = map(
 
 
 class Output(NamedTuple):
-    """A translation, and what its score is the weighted sum of."""
+    """A translation, and the features that its score is the weighted sum of."""
 
     tokens: list[int]
     score: float
@@ -52,275 +49,193 @@ class _Options(NamedTuple):
     tokens: Ints  # the tokens of all phrases and copies
     starts: Ints  # [options]: the first token of each option
     lengths: Ints  # [options]: their number
-    num_heads: Ints  # [options]: how many have a probability that depends on what precedes the option
-    tails: Floats  # [options]: the log-probability of the others
-    states: Ints  # [options]: the state of the language model after the option; -1: depends on what precedes
-
-
-class _Nodes(NamedTuple):
-    """States of the search: at a place of a source, with a state of the language model."""
-
-    sentences: Ints
-    states: Ints
-    scores: Floats
-    first_paths: Ints  # the paths to this state, best first; none: the search begins here
-    last_paths: Ints
+    judged: Ints  # [options]: how many of them the language model judges
+    copied: Ints  # [options]: the last token of a copy, else -1
 
 
 class _Paths(NamedTuple):
-    """Ways to a node: an option after an earlier node."""
+    """Ways from the start of a source to a place: an option after an earlier path."""
 
     sentences: Ints
-    states: Ints
+    states: Ints  # of the language model
     scores: Floats
-    lms: Floats  # log-probability of the option's tokens
-    previous: Ints  # number of the earlier node
+    lms: Floats  # log-probability of all tokens by the language model
+    previous: Ints  # number of the earlier path; -1: the search begins here
     options: Ints
 
 
 class PhraseSearch:
-    """Searches with one table, and its weights or others."""
+    """Searches with one table, and with `weights`, which may be changed between searches."""
 
-    def __init__(self, table: PhraseTable, weights: Floats | None = None):
-        self._table = table
-        self._weights = table.weights if weights is None else weights
+    def __init__(self, table: PhraseTable):
+        self._table, self.weights = table, table.weights
+        tokens, starts = table.src_tokens.tolist(), table.src_starts.tolist()
+        phrases = (tuple(tokens[start:end]) for start, end in pairwise(starts))
+        self._numbers = {phrase: number for number, phrase in enumerate(phrases)}
+        self._lengths = np.diff(table.tgt_starts)
+        nothing = np.zeros(len(self._lengths), np.int64)
+        self._estimates, _ = table.lm.follow(nothing, table.tgt_tokens, table.tgt_starts[:-1], self._lengths)
 
     def search(
         self, sources: Sequence[FoldedSource], count: int = 1, prefixes: Sequence[Sequence[int]] | None = None
     ) -> list[list[Output]]:
-        """Return up to `count` different translations of each source, best first; they begin with its prefix."""
+        """Return up to `count` different translations of each source, best first; they begin with its prefix.
+
+        The best one is the same for every `count`: more ways to a state are kept, not more states.
+        """
         sizes = np.array([len(source.tokens) for source in sources], np.int64)
-        offsets = np.cumsum(sizes) - sizes
-        options, beam = self._options(sources, sizes), max(BEAM, count)
-        roots = self._roots(sources, prefixes or [()] * len(sources))
-        nodes, paths, ends = list[_Nodes](), list[_Paths](), list[Ints]()
-        waiting: dict[int, list[_Paths]] = {}
-        num_nodes = num_paths = 0
+        options, offsets = self._options(sources), np.cumsum(sizes) - sizes
+        prefixes = prefixes or [()] * len(sources)
+        waiting = self._roots(sources, prefixes)
+        kept, ends, num_paths = list[_Paths](), list[Ints](), 0
         for place in range(int(sizes.max(initial=0)) + 1):
-            here = roots.get(place, _no_nodes())
-            if arrived := waiting.pop(place, []):
-                sorted_paths, found = _recombine(_joined(_Paths, arrived), beam, num_paths)
-                paths.append(sorted_paths)
-                num_paths += len(sorted_paths.scores)
-                here = _joined(_Nodes, [here, found])
-            nodes.append(here)
-            numbers = num_nodes + np.arange(len(here.scores))
-            num_nodes += len(here.scores)
-            is_end = sizes[here.sentences] == place
+            if place not in waiting:
+                continue
+            here = _best_paths(_joined(waiting.pop(place)), 1 + (count - 1) // _WAYS)
+            numbers, is_end = num_paths + np.arange(len(here.scores)), sizes[here.sentences] == place
+            num_paths += len(numbers)
+            kept.append(here)
             ends.append(numbers[is_end])
             going = np.flatnonzero(~is_end)
-            extended, lengths = self._extend(_picked(here, going), numbers[going], place, offsets, options)
-            for length in np.unique(lengths).tolist():
-                chosen = np.flatnonzero(lengths == length)
-                waiting.setdefault(place + length, []).append(_picked(extended, chosen))
-        no_paths = _Paths(*(np.zeros(0, kind) for kind in (int, int, float, float, int, int)))
-        lattice = _Lattice(_joined(_Nodes, nodes), _joined(_Paths, [no_paths, *paths]), options, self._weights[_LM])
-        last = np.concatenate(ends)
-        eos, _ = self._table.lm.step(lattice.nodes.states[last], np.full(len(last), EOS_ID))
-        return lattice.best(len(sources), last, eos, count, prefixes)
+            extended, places = self._extend(_picked(here, going), numbers[going], offsets, place, options)
+            for end in np.unique(places).tolist():
+                waiting.setdefault(end, []).append(_picked(extended, np.flatnonzero(places == end)))
+        return self._outputs(_joined(kept), np.concatenate(ends), options, count, prefixes)
 
-    def _roots(self, sources: Sequence[FoldedSource], prefixes: Sequence[Sequence[int]]) -> dict[int, _Nodes]:
-        """Return where searches begin, by place: after a prefix, at any place, the better the more it explains."""
-        made: dict[int, list[tuple[int, int, float]]] = {}
+    def _roots(self, sources: Sequence[FoldedSource], prefixes: Sequence[Sequence[int]]) -> dict[int, list[_Paths]]:
+        """Return where searches begin: after a prefix, at the place where what precedes best explains it."""
+        roots: dict[int, list[_Paths]] = {}
         for number, (source, prefix) in enumerate(zip(sources, prefixes, strict=True)):
-            state, scores = START, np.zeros(1)
-            if prefix:
-                ids = np.array(prefix, np.int64)
-                for token in ids:
-                    state = int(self._table.lm.step(np.array([state]), np.array([token]))[1][0])
+            state, place, ids = np.array([START]), 0, np.array(prefix, np.int64)
+            for token in ids:
+                _, state = self._table.lm.step(state, token[None])
+            if len(ids) and source.tokens:
                 links = self._table.translations_of_tokens(np.array(source.tokens, np.int64)[:, None], ids[None, :])
-                by_tgt = np.maximum.accumulate(np.concatenate([np.zeros((1, len(ids))), links]))
-                explained = np.log(links.max(1, initial=0) + _LEAST).cumsum()
-                scores = np.log(by_tgt + _LEAST).sum(1) + np.concatenate([[0.0], explained])
-            for place, score in enumerate(scores.tolist()):
-                made.setdefault(place, []).append((number, state, score))
-        roots = {}
-        for place, rows in made.items():
-            numbers, states, values = zip(*rows, strict=True)
-            nothing = np.zeros(len(rows), np.int64)
-            roots[place] = _Nodes(np.array(numbers), np.array(states), np.array(values), nothing, nothing)
+                by_tgt = np.log(np.maximum.accumulate(links) + _LEAST).sum(1)
+                explained = np.log(links.max(1) + _LEAST).cumsum()
+                place = 1 + int(np.argmax(by_tgt + explained))
+            nothing, none = np.zeros(1), np.array([-1])
+            root = _Paths(np.array([number]), state, nothing, nothing, none, none)
+            roots.setdefault(place, []).append(root)
         return roots
 
     def _extend(
-        self, nodes: _Nodes, numbers: Ints, place: int, offsets: Ints, options: _Options
+        self, paths: _Paths, numbers: Ints, offsets: Ints, place: int, options: _Options
     ) -> tuple[_Paths, Ints]:
-        """Return all paths that go on from `nodes`, and the length of their spans."""
-        here = offsets[nodes.sentences] + place
+        """Return all paths that go on from `paths`, and the places that they lead to."""
+        here = offsets[paths.sentences] + place
         counts = options.firsts[here + 1] - options.firsts[here]
         rows, used = np.repeat(np.arange(len(here)), counts), positions(options.firsts[here], counts)
         lms, states = self._table.lm.follow(
-            nodes.states[rows], options.tokens, options.starts[used], options.num_heads[used]
+            paths.states[rows], options.tokens, options.starts[used], options.judged[used]
         )
-        states = np.where(options.states[used] >= 0, options.states[used], states)
-        lms = lms + options.tails[used]
-        scores = nodes.scores[rows] + options.scores[used] + self._weights[_LM] * lms
-        paths = _Paths(nodes.sentences[rows], states, scores, lms, numbers[rows], used)
-        return paths, options.ends[used] - here[rows]
+        copied = options.copied[used]
+        states = np.where(copied >= 0, 1 + copied, states)
+        scores = paths.scores[rows] + options.scores[used] + self.weights[_LM] * lms
+        extended = _Paths(paths.sentences[rows], states, scores, paths.lms[rows] + lms, numbers[rows], used)
+        return extended, options.ends[used] - offsets[paths.sentences[rows]]
 
-    def _options(self, sources: Sequence[FoldedSource], sizes: Ints) -> _Options:
-        table, lm, size = self._table, self._table.lm, int(sizes.sum())
-        tokens = np.fromiter(chain.from_iterable(source.tokens for source in sources), np.int64, size)
-        offsets = np.cumsum(sizes) - sizes
-        words = [
-            (int(offset) + word.start, int(offset) + word.end, word)
-            for source, offset in zip(sources, offsets, strict=True)
-            for word in source.words
-        ]
-        is_symbol = np.zeros(size, bool)
-        for start, end, word in words:
-            is_symbol[start:end] = word.is_symbol
-        starts, ends, numbers, translated = self._find(tokens, np.repeat(offsets + sizes, sizes), is_symbol)
+    def _options(self, sources: Sequence[FoldedSource]) -> _Options:
+        table, offset = self._table, 0
+        spans, copies = list[tuple[int, int, int]](), list[tuple[int, int, int, tuple[int, ...]]]()
+        for source in sources:
+            tokens = source.tokens
+            translated = {
+                (start, end): number
+                for start in range(len(tokens))
+                for end in range(start + 1, min(start + LONGEST, len(tokens)) + 1)
+                if (number := self._numbers.get(tuple(tokens[start:end]))) is not None
+            }
+            spans += [(offset + start, offset + end, number) for (start, end), number in translated.items()]
+            for word in source.words:
+                kind = _KNOWN if (word.start, word.end) in translated else _NAME if word.is_name else _UNKNOWN
+                copies.append((offset + word.start, offset + word.end, kind, word.copy))
+                dropped = range(offset + word.start, offset + word.end) if not word.is_symbol else ()
+                copies += [(at, at + 1, _DROP, ()) for at in dropped]
+            offset += len(tokens)
+        starts, ends, found = np.array(spans, np.int64).reshape(-1, 3).T
+        counts = table.starts[found + 1] - table.starts[found]
+        numbers, starts, ends = (
+            positions(table.starts[found], counts),
+            np.repeat(starts, counts),
+            np.repeat(ends, counts),
+        )
         phrases = table.phrases[numbers]
-        phrase_lengths = table.tgt_starts[phrases + 1] - table.tgt_starts[phrases]
         features = np.zeros((len(numbers), len(FEATURES)))
         features[:, _TO_TGT : _TO_TGT + 4] = table.scores[numbers]
-        features[:, _TOKENS], features[:, _PHRASES] = phrase_lengths, 1
-        estimates = weighted(features, self._weights) + self._weights[_LM] * table.estimates[phrases]
+        features[:, _TOKENS], features[:, _PHRASES] = self._lengths[phrases], 1
+        estimates = weighted(features, self.weights) + self.weights[_LM] * self._estimates[phrases]
         order = np.lexsort((numbers, -estimates, ends, starts))
-        spans = (starts * (size + 1) + ends)[order]
-        kept = order[np.arange(len(order)) - np.searchsorted(spans, spans) < _MOST_OPTIONS]
-        num_phrases = len(kept)
-        copies = np.zeros((len(words), len(FEATURES)))
-        for row, (start, end, word) in enumerate(words):
-            copies[row, _KNOWN if (start, end) in translated else _NAME if word.is_name else _UNKNOWN] = 1
-            copies[row, _TOKENS] = len(word.copy)
-        copy_lengths = np.array([len(word.copy) for *_, word in words], np.int64)
-        dropped = np.flatnonzero(~is_symbol)
-        drops = np.zeros((len(dropped), len(FEATURES)))
-        drops[:, _DROP] = 1
-        nothing = np.zeros(len(dropped), np.int64)
-        copied = np.fromiter(chain.from_iterable(word.copy for *_, word in words), np.int64, int(copy_lengths.sum()))
-        tokens = np.concatenate([table.tgt_tokens, copied])
-        first_copied = len(table.tgt_tokens) + np.cumsum(copy_lengths) - copy_lengths
-        token_starts = np.concatenate([table.tgt_starts[phrases[kept]], first_copied, nothing])
-        lengths = np.concatenate([phrase_lengths[kept], copy_lengths, nothing])
-        features = np.concatenate([features[kept], copies, drops])
-        starts = np.concatenate([starts[kept], np.array([start for start, *_ in words], np.int64), dropped])
-        ends = np.concatenate([ends[kept], np.array([end for _, end, _ in words], np.int64), dropped + 1])
+        owners = (starts * (offset + 1) + ends)[order]
+        kept = order[np.arange(len(order)) - np.searchsorted(owners, owners) < _MOST_OPTIONS]
+        of_copies = np.zeros((len(copies), len(FEATURES)))
+        kinds = np.array([kind for _, _, kind, _ in copies], np.int64)
+        copied, rows = concatenate([copy for *_, copy in copies])
+        copy_lengths = np.bincount(rows, minlength=len(copies))
+        of_copies[np.arange(len(copies)), kinds], of_copies[:, _TOKENS] = 1, copy_lengths
+        copy_ends = np.cumsum(copy_lengths)
+        starts = np.concatenate([starts[kept], np.array([start for start, *_ in copies], np.int64)])
+        order = np.argsort(starts, kind="stable")
+        features = np.concatenate([features[kept], of_copies])[order]
+        lengths = self._lengths[phrases[kept]]
         # The language model does not judge copies: most of their tokens are new to it.
-        states, tails = np.full(len(starts), -1), np.zeros(len(starts))
-        is_copy = np.arange(len(starts)) >= num_phrases
-        ended = np.flatnonzero(is_copy & (lengths > 0))
-        states[ended] = 1 + tokens[token_starts[ended] + lengths[ended] - 1]
-        num_heads = np.where(is_copy, 0, np.minimum(lengths, _CONTEXT))
-        long = np.flatnonzero(~is_copy & (lengths >= _CONTEXT))
-        _, between = lm.follow(np.zeros(len(long), np.int64), tokens, token_starts[long], num_heads[long])
-        tails[long], states[long] = lm.follow(between, tokens, token_starts[long] + _CONTEXT, lengths[long] - _CONTEXT)
-        order = np.lexsort((np.arange(len(starts)), ends, starts))
+        nothing = np.zeros(len(copies), np.int64)
+        last = np.where(copy_lengths > 0, np.append(copied, -1)[copy_ends - 1], -1)
         return _Options(
-            np.searchsorted(starts[order], np.arange(size + 1)), ends[order], features[order],
-            weighted(features, self._weights)[order], tokens, token_starts[order], lengths[order],
-            num_heads[order], tails[order], states[order],
-        )  # fmt: skip
+            np.searchsorted(starts[order], np.arange(offset + 1)),
+            np.concatenate([ends[kept], np.array([end for _, end, *_ in copies], np.int64)])[order],
+            features,
+            weighted(features, self.weights),
+            np.concatenate([table.tgt_tokens, copied]),
+            np.concatenate([table.tgt_starts[phrases[kept]], len(table.tgt_tokens) + copy_ends - copy_lengths])[order],
+            np.concatenate([lengths, copy_lengths])[order],
+            np.concatenate([lengths, nothing])[order],
+            np.concatenate([np.full(len(kept), -1), last])[order],
+        )
 
-    def _find(
-        self, tokens: Ints, limits: Ints, is_symbol: NDArray[np.bool_]
-    ) -> tuple[Ints, Ints, Ints, set[tuple[int, int]]]:
-        """Return the start, the end and the number of each translation of a span, and the spans that have any.
-
-        `limits` [places] are the ends of the sentences. Spans with a symbol have no translations.
-        """
-        table = self._table
-        symbols_before = np.concatenate([[0], np.cumsum(is_symbol)])
-        starts, nodes = np.arange(len(tokens)), np.zeros(len(tokens), np.int64)
-        found = []
-        for length in range(1, LONGEST + 1):
-            fits = starts + length <= limits[starts]
-            starts, nodes = starts[fits], nodes[fits]
-            nodes = find_children(table.src_keys, nodes, tokens[starts + length - 1], table.src_vocab_size)
-            starts, nodes = starts[nodes > 0], nodes[nodes > 0]
-            found.append((starts, starts + length, nodes))
-        span_starts, span_ends, span_nodes = map(np.concatenate, zip(*found, strict=True))
-        counts = table.starts[span_nodes + 1] - table.starts[span_nodes]
-        counts[symbols_before[span_ends] > symbols_before[span_starts]] = 0
-        has_any = counts > 0
-        translated = set(zip(span_starts[has_any].tolist(), span_ends[has_any].tolist(), strict=True))
-        numbers = positions(table.starts[span_nodes], counts)
-        return np.repeat(span_starts, counts), np.repeat(span_ends, counts), numbers, translated
-
-
-class _Lattice:
-    """All paths of a finished search."""
-
-    def __init__(self, nodes: _Nodes, paths: _Paths, options: _Options, lm_weight: float):
-        self.nodes, self._paths, self._options, self._lm_weight = nodes, paths, options, lm_weight
-
-    def best(
-        self, num_sources: int, ends: Ints, eos: Floats, count: int, prefixes: Sequence[Sequence[int]] | None
+    def _outputs(
+        self, paths: _Paths, ends: Ints, options: _Options, count: int, prefixes: Sequence[Sequence[int]]
     ) -> list[list[Output]]:
-        """Return the best `count` different outputs of each source; `eos` are the log-probabilities after `ends`.
-
-        Partial paths from the end are taken by the score of the best whole path through them (Soong and Huang 1991).
-        """
-        scores, firsts, lasts = (part.tolist() for part in self.nodes[2:])
-        path_scores, path_lms = self._paths.scores.tolist(), self._paths.lms.tolist()
-        previous, used = self._paths.previous.tolist(), self._paths.options.tolist()
-        heaps: list[list[Any]] = [[] for _ in range(num_sources)]
-        for serial, (end, lm) in enumerate(zip(ends.tolist(), eos.tolist(), strict=True)):
-            rest = self._lm_weight * lm
-            heaps[self.nodes.sentences[end]].append((-(scores[end] + rest), serial, end, rest, lm, None))
-        most = 1 if count == 1 else _MOST_PATHS
-        results = []
-        for number, heap in enumerate(heaps):
-            heapq.heapify(heap)
-            prefix, outputs = list(prefixes[number]) if prefixes else [], dict[tuple[int, ...], Output]()
-            tries, serial = _TRIES * count, len(ends)
-            while heap and len(outputs) < count and tries:
-                score, _, node, rest, lm, chosen = heapq.heappop(heap)
-                if firsts[node] == lasts[node]:
-                    tries -= 1
-                    output = self._output(-score, lm, chosen, prefix)
-                    outputs.setdefault(tuple(output.tokens), output)
-                for path in range(firsts[node], min(lasts[node], firsts[node] + most)):
-                    before = previous[path]
-                    behind = rest + path_scores[path] - scores[before]
-                    serial += 1
-                    chain_ = (used[path], chosen)
-                    entry = (-(scores[before] + behind), serial, before, behind, lm + path_lms[path], chain_)
-                    heapq.heappush(heap, entry)
-            results.append([*outputs.values()])
-        return results
-
-    def _output(self, score: float, lm: float, chosen: Any, prefix: list[int]) -> Output:
-        options, tokens, used = self._options, prefix.copy(), []
-        while chosen is not None:
-            option, chosen = chosen
-            used.append(option)
-            start = options.starts[option]
-            tokens += options.tokens[start : start + options.lengths[option]].tolist()
-        features = options.features[used].sum(0) if used else np.zeros(len(FEATURES))
-        features[_LM] = lm
-        return Output(tokens, score, features)
+        """Return the best different outputs of each source; its paths end at `ends`."""
+        eos, _ = self._table.lm.step(paths.states[ends], np.full(len(ends), EOS_ID))
+        scores, lms = paths.scores[ends] + self.weights[_LM] * eos, paths.lms[ends] + eos
+        outputs: list[dict[tuple[int, ...], Output]] = [{} for _ in prefixes]
+        for row in np.lexsort((ends, -scores)).tolist():
+            number, path, used = int(paths.sentences[ends[row]]), int(ends[row]), list[int]()
+            if len(outputs[number]) == count:
+                continue
+            while paths.previous[path] >= 0:
+                used.append(int(paths.options[path]))
+                path = int(paths.previous[path])
+            tokens = list(prefixes[number])
+            for option in reversed(used):
+                start = options.starts[option]
+                tokens += options.tokens[start : start + options.lengths[option]].tolist()
+            features = options.features[used].sum(0)
+            features[_LM] = lms[row]
+            outputs[number].setdefault(tuple(tokens), Output(tokens, float(scores[row]), features))
+        return [[*of_source.values()] for of_source in outputs]
 
 
-def _recombine(paths: _Paths, beam: int, first_number: int) -> tuple[_Paths, _Nodes]:
-    """Return `paths` sorted, and the best `beam` of the nodes they lead to, for each sentence."""
-    order = np.lexsort((paths.options, paths.previous, -paths.scores, paths.states, paths.sentences))
-    paths = _picked(paths, order)
-    is_first = np.ones(len(order), bool)
-    is_first[1:] = (np.diff(paths.states) != 0) | (np.diff(paths.sentences) != 0)
+def _best_paths(paths: _Paths, ways: int) -> _Paths:
+    """Return the best `ways` to each of the best states, for each sentence."""
+    paths = _picked(paths, np.lexsort((paths.options, paths.previous, -paths.scores, paths.states, paths.sentences)))
+    is_first = np.append(True, (np.diff(paths.states) != 0) | (np.diff(paths.sentences) != 0))
     firsts = np.flatnonzero(is_first)
-    lasts = np.append(firsts[1:], len(order))
+    states = np.cumsum(is_first) - 1
     by_score = np.lexsort((firsts, -paths.scores[firsts], paths.sentences[firsts]))
     owners = paths.sentences[firsts][by_score]
-    kept = by_score[np.arange(len(owners)) - np.searchsorted(owners, owners) < beam]
-    firsts, lasts = firsts[kept], lasts[kept]
-    nodes = _Nodes(
-        paths.sentences[firsts], paths.states[firsts], paths.scores[firsts], firsts + first_number, lasts + first_number
-    )
-    return paths, nodes
+    is_kept = np.zeros(len(firsts), bool)
+    is_kept[by_score[np.arange(len(owners)) - np.searchsorted(owners, owners) < BEAM]] = True
+    return _picked(paths, np.flatnonzero(is_kept[states] & (np.arange(len(states)) - firsts[states] < ways)))
 
 
-def _joined(kind: Any, parts: Sequence[Any]) -> Any:
-    return kind(*map(np.concatenate, zip(*parts, strict=True)))
+def _joined(parts: Sequence[Any]) -> _Paths:
+    return _Paths(*map(np.concatenate, zip(*parts, strict=True)))
 
 
-def _picked(parts: Any, rows: Ints) -> Any:
-    return type(parts)(*(part[rows] for part in parts))
-
-
-def _no_nodes() -> _Nodes:
-    return _Nodes(*(np.zeros(0, kind) for kind in (int, int, float, int, int)))
+def _picked(paths: Any, rows: Ints) -> _Paths:
+    return _Paths(*(part[rows] for part in paths))
 
 
 def weighted(features: Floats, weights: Floats) -> Floats:

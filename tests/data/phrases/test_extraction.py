@@ -37,8 +37,9 @@ def test_phrases_are_all_pairs_of_spans_that_no_link_leaves(seed):
 
 def test_scores_are_the_discounted_shares_of_the_counts():
     src, tgt = [[4], [4], [4], [5]], [[6], [6], [7], [6]]
-    arrays = extract(src, tgt, [[(0, 0)]] * 4, (8, 8))
-    first, last = arrays["starts"][1 + 4], arrays["starts"][1 + 4 + 1]
+    arrays = extract(src, tgt, [[(0, 0)]] * 4, 8)
+    assert arrays["src_tokens"].tolist() == [4, 5]
+    first, last = arrays["starts"][:2]
     phrases = [arrays["tgt_tokens"][arrays["tgt_starts"][number]] for number in arrays["phrases"][first:last]]
     assert phrases == [6, 7]  # the more frequent one first
     to_tgt, to_src, lexical_to_tgt, _ = arrays["scores"][first]
@@ -48,6 +49,6 @@ def test_scores_are_the_discounted_shares_of_the_counts():
 
 
 def test_a_corpus_without_links_has_no_phrases():
-    arrays = extract([[4]], [[5]], [[]], (6, 6))
+    arrays = extract([[4]], [[5]], [[]], 6)
     assert len(arrays["phrases"]) == len(arrays["tgt_tokens"]) == 0
     assert not np.any(arrays["starts"])

@@ -87,6 +87,15 @@ def test_a_word_that_training_never_saw_is_copied_whole(run):
         assert "Zzuqqyx" in translator.translate(["bufa Zzuqqyx."])[0].text
 
 
+def test_symbols_are_copied_wherever_they_stand(engine, sources, tokenizers):
+    symbols = [tokenizers.src.id_of(symbol) for symbol in tokenizers.src.user_symbols]
+    assert symbols
+    source = [symbols[0], *sources[0], symbols[-1], symbols[0]]
+    for hypothesis in engine.search([source], SearchOptions(beam_size=4, num_hypotheses=4))[0]:
+        kept = [token for token in hypothesis.ids if token in symbols]
+        assert kept == [symbols[0], symbols[-1], symbols[0]]
+
+
 def test_outputs_end_at_the_limit(engine, sources):
     options = SearchOptions(max_len_factor=0, max_len_offset=3)
     for hypotheses in engine.search(sources, options):
@@ -165,13 +174,13 @@ def test_a_damaged_table_is_refused_with_its_path(run, tokenizers, tmp_path):
         path.write_bytes(damaged)
         with pytest.raises(RunError, match="not a phrase table, or it is damaged"):
             PhraseTable.load(path, tokenizers)
-    keys = table.src_keys
     for change in (
-        {"phrases": table.phrases + len(table.estimates)},
+        {"phrases": table.phrases + len(table.tgt_starts)},
         {"phrases": table.phrases[1:]},
         {"starts": table.starts[::-1]},
-        {"src_keys": keys[::-1]},
-        {"src_keys": keys[len(keys) // 2 :]},
+        {"src_starts": table.src_starts[::-1]},
+        {"src_starts": table.src_starts[1:]},
+        {"src_tokens": table.src_tokens[1:]},
         {"tgt_tokens": table.tgt_tokens + 10_000},
         {"tgt_starts": np.zeros_like(table.tgt_starts)},
         {"scores": table.scores * math.nan},
