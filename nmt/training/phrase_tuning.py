@@ -30,11 +30,18 @@ _CAUTION = 0.5  # points for leaving the weights of the round before
 
 
 def tune(
-    table: PhraseTable, sources: Sequence[FoldedSource], references: Sequence[str], tokenizer: Tokenizer, tgt_lang: str
-) -> PhraseTable:
+    table: PhraseTable,
+    sources: Sequence[FoldedSource],
+    references: Sequence[str],
+    tokenizer: Tokenizer,
+    tgt_lang: str,
+    rivals: Sequence[str] | None = None,
+) -> PhraseTable | None:
     """Return `table` with weights for the best sum of BLEU and chrF on `sources`, whose translations keep their length.
 
-    `tokenizer` is that of the target side. Each round translates by the weights of the one before.
+    `tokenizer` is that of the target side. Each round translates by the weights of the one before. None if the table
+    cannot win: with the first weights, even the best translation in the list of each sentence, chosen by its reference,
+    scores less than the `rivals`, other translations of `sources`.
     """
     scorers = [Scorer([[text]], tgt_lang, ("bleu", "chrf")) for text in references]
     bleu, chrf = Scorer([references], tgt_lang, ("bleu", "chrf")).metrics.values()
@@ -65,6 +72,11 @@ def tune(
                     if text not in lists[row]:
                         lists[row][text] = output.features, statistics(row, text)
                 first.append(lists[row][texts[0]][1])
+        if number == 0 and rivals is not None:
+            best_of_lists = [max((found[1] for found in one.values()), key=objective) for one in lists]
+            of_rivals = [statistics(row, text) for row, text in enumerate(rivals)]
+            if objective(np.sum(best_of_lists, axis=0)) < objective(np.sum(of_rivals, axis=0)):
+                return None
         value = objective(np.sum(first, axis=0))
         log.debug("phrase table: %.2f in round %d", value, number)
         if value > best_value:

@@ -43,8 +43,13 @@ def why_no_table(config: Config, tokenizers: TokenizerPair, num_pairs: int, num_
     return ""
 
 
-def learn_phrases(store: TokenStore, tokenizers: TokenizerPair, valid: DirectedPairs) -> PhraseTable:
-    """Learn a table from all pairs of `store`, and tune its weights on `valid`. RunError if the store is damaged."""
+def learn_phrases(
+    store: TokenStore, tokenizers: TokenizerPair, valid: DirectedPairs, rivals: Sequence[str] | None = None
+) -> PhraseTable | None:
+    """Learn a table from all pairs of `store`, and tune its weights on `valid`. RunError if the store is damaged.
+
+    None if it cannot surpass `rivals`, other translations of `valid`.
+    """
     folder, sides = SourceFolder(tokenizers), (list[list[int]](), list[list[int]]())
     symbols = {
         number
@@ -63,7 +68,8 @@ def learn_phrases(store: TokenStore, tokenizers: TokenizerPair, valid: DirectedP
     places = np.unique(np.linspace(0, len(valid.sources) - 1, SENTENCES).astype(int)).tolist()
     sources = [folder.fold(ids) for ids in tokenizers.src.encode_batch(valid.sources[place] for place in places)]
     references = [valid.references[place] for place in places]
-    return tune(table, sources, references, tokenizers.tgt, valid.direction.tgt)
+    others = None if rivals is None else [rivals[place] for place in places]
+    return tune(table, sources, references, tokenizers.tgt, valid.direction.tgt, others)
 
 
 def choose_engine(training: Training, translated: list[list[Translation]] | None) -> list[list[Translation]] | None:
@@ -79,13 +85,19 @@ def choose_engine(training: Training, translated: list[list[Translation]] | None
         return translated
     try:
         log.info("building a phrase table")
-        table = learn_phrases(training.store, training.tokenizers, sets[0])
+        rivals = None if translated is None else [each.text for each in translated[0]]
+        table = learn_phrases(training.store, training.tokenizers, sets[0], rivals)
+        if table is None:
+            log.info("no phrase table: on the validation set, even the best of its lists is worse than the network")
+            run.phrases.unlink(missing_ok=True)
+            run.write_json(run.index_file, run.index().model_copy(update={"phrases": None}))
+            return translated
         table.save(run.phrases, training.tokenizers)
         engine = PhraseEngine.load(run, training.tokenizers)
         _, by_table = training.validator.translate(engine)
         index, name = run.index(), run.best_checkpoint().stem
-    except NmtError as error:
-        log.warning("no phrase table was built: %s", error.message)
+    except (NmtError, OSError) as error:
+        log.warning("no phrase table was built: %s", error)
         return translated
     word_by_word = _by_words(table, training.tokenizers, sets[0].sources)
     scores = PhraseScores(

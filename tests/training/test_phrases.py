@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import pytest
+from typer.testing import CliRunner
 
 from nmt import Translator
+from nmt.apps.commands.export import app
 from nmt.apps.interop.sharing import pack
 from nmt.artifacts.run_records import PhraseScores, Quality
 from nmt.artifacts.rundir import RunDir
+from nmt.data.store.store import TokenStore
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.decoding.engines.selection import prefers_phrases
-from nmt.training.phrases import MAX_PAIRS, MIN_PAIRS, why_no_table
+from nmt.training.phrases import MAX_PAIRS, MIN_PAIRS, learn_phrases, why_no_table
 from nmt.training.run import resume_run, start_run
 from tests.phrases import make_phrases_run, phrases_config
 from tests.tiny import tiny_config, write_digits
@@ -48,6 +51,20 @@ def test_a_resumed_run_has_the_same_table(run, tmp_path):
     again.card.unlink()  # as if it had been stopped before the end
     assert resume_run(None, again.path)
     assert again.phrases.read_bytes() == content
+
+
+def test_no_weights_are_tuned_where_the_best_of_the_lists_would_lose(run):
+    tokenizers, (valid,) = TokenizerPair.load(run.tokenizer), run.read_sets("valid", run.config().data.directions[0])
+    (folder,) = (path for path in (run.path.parent / ".store").iterdir() if path.is_dir())
+    store = TokenStore(folder)
+    backward = valid._replace(references=[text[::-1] for text in valid.references])  # which no table can write
+    assert learn_phrases(store, tokenizers, backward, backward.references) is None
+    assert learn_phrases(store, tokenizers, valid, [""] * len(valid.sources)) is not None
+
+
+def test_an_export_says_that_it_leaves_the_table_out(run, tmp_path, caplog):
+    CliRunner().invoke(app, ["web", str(run.path), str(tmp_path / "page")])  # it may lack packages
+    assert "exporting the network only" in caplog.text
 
 
 def test_a_packed_model_translates_as_the_run(run, tmp_path):

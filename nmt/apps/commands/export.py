@@ -14,6 +14,7 @@ from nmt.apps.interop.export_folder import Quantization, refuse_existing_export
 from nmt.artifacts.find_model import find_run
 from nmt.artifacts.replacing import refuse_replacing
 from nmt.artifacts.rundir import RunDir
+from nmt.decoding.engines.selection import prefers_phrases
 
 log = logging.getLogger(__name__)
 
@@ -90,6 +91,8 @@ def _find(run: Path, out: Path) -> RunDir:
     """Return the run to export. NmtError if there is none, or if the export would replace it."""
     found = find_run(str(run))
     refuse_replacing([out], [], [found])
+    if prefers_phrases([found]):
+        log.warning("exporting the network only: nmt translates with the phrase table of this run, which is better")
     return found
 
 

@@ -1,6 +1,7 @@
 """Align the tokens of a small corpus: model 1, then an HMM of the jumps between links (Vogel et al. 1996).
 
-Both directions are learned by themselves, with a sparse prior (Mermer and Saraçlar 2011), and then joined.
+Both directions are learned alone, with a sparse prior (Mermer and Saraçlar 2011). A link is kept if they agree on it
+(posterior decoding; Liang et al. 2006, "Alignment by Agreement", section 3).
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from nmt.data.phrases.trie import Ints, padded
 Floats = NDArray[np.float64]
 Links = list[tuple[int, int]]  # source token, target token
 
-MODEL1_ITERATIONS, HMM_ITERATIONS = 5, 5
+MODEL1_ITERATIONS, HMM_ITERATIONS = 3, 4
+LEAST_SHARED = 0.25  # geometric mean of the probabilities of a link in both directions
 _BATCH_PAIRS = 32
 _NULL = 0.1  # prior probability that a token has no link
 _PRIOR = 0.01  # pseudo-count of each entry of the lexicon; below 1, it prefers few translations
 _MAX_JUMP = 7  # jumps of at least that length share a probability
 _LEAST = 1e-12
-_NEIGHBORS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
 
 
 class _Batch(NamedTuple):
@@ -125,38 +126,11 @@ def align(src: Sequence[Sequence[int]], tgt: Sequence[Sequence[int]], sizes: tup
         backward.maximize()
     links = [Links() for _ in src]
     for batch in batches:
-        to_src, no_src = forward.posteriors(batch.entries, batch.tgt, jumps=True)
-        to_tgt, no_tgt = backward.posteriors(batch.entries.transpose(0, 2, 1), batch.src, jumps=True)
-        best_src = np.where((to_src.max(1) > no_src) & (batch.tgt >= 0), to_src.argmax(1), -1)
-        best_tgt = np.where((to_tgt.max(1) > no_tgt) & (batch.src >= 0), to_tgt.argmax(1), -1)
-        for pair, sources, targets in zip(batch.pairs.tolist(), best_src.tolist(), best_tgt.tolist(), strict=True):
-            ahead = {(i, j) for j, i in enumerate(sources) if i >= 0}
-            behind = {(i, j) for i, j in enumerate(targets) if j >= 0}
-            links[pair] = sorted(symmetrized(ahead, behind))
-    return links
-
-
-def symmetrized(ahead: set[tuple[int, int]], behind: set[tuple[int, int]]) -> set[tuple[int, int]]:
-    """Join the links of both directions by grow-diag-final-and (Koehn et al. 2003, section 3)."""
-    links, union = ahead & behind, ahead | behind
-    sources, targets = {i for i, _ in links}, {j for _, j in links}
-
-    def add(link: tuple[int, int]) -> None:
-        links.add(link)
-        sources.add(link[0])
-        targets.add(link[1])
-
-    num_links = -1
-    while num_links != len(links):
-        num_links = len(links)
-        for i, j in sorted(links):
-            for by_src, by_tgt in _NEIGHBORS:
-                near = (i + by_src, j + by_tgt)
-                if near in union and near not in links and (near[0] not in sources or near[1] not in targets):
-                    add(near)
-    for link in sorted(union):
-        if link[0] not in sources and link[1] not in targets:
-            add(link)
+        to_src, _ = forward.posteriors(batch.entries, batch.tgt, jumps=True)
+        to_tgt, _ = backward.posteriors(batch.entries.transpose(0, 2, 1), batch.src, jumps=True)
+        shared = np.where(batch.entries >= 0, np.sqrt(to_src * to_tgt.transpose(0, 2, 1)), 0.0)
+        for row, i, j in np.argwhere(shared > LEAST_SHARED).tolist():
+            links[batch.pairs[row]].append((i, j))
     return links
 
 

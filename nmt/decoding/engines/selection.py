@@ -72,8 +72,16 @@ def prefers_phrases(runs: Sequence[RunDir], device: str = "auto", precision: str
     if len(runs) > 1 or device not in ("auto", "cpu") or precision != "auto":
         return False
     scores = runs[0].index().phrases
-    is_measured = scores is not None and scores.checkpoint == runs[0].usable_checkpoint().stem
-    return is_measured and scores is not None and scores.table_is_better
+    if scores is None or scores.checkpoint != runs[0].usable_checkpoint().stem or not scores.table_is_better:
+        return False
+    if not runs[0].phrases.is_file():
+        log.warning(
+            "%s is missing, so the network translates, which is worse; copy the file from where the run was trained, "
+            "or build it again with `nmt train --resume`",
+            runs[0].phrases,
+        )
+        return False
+    return True
 
 
 def _load_phrases(runs: Sequence[RunDir], tokenizers: TokenizerPair, device: str, precision: str) -> Engine:

@@ -1,10 +1,10 @@
-"""Alignments of a small corpus, and how both directions are joined."""
+"""Alignments of a small corpus."""
 
 from __future__ import annotations
 
 import random
 
-from nmt.data.phrases.alignment import align, symmetrized
+from nmt.data.phrases.alignment import align
 
 
 def make_pairs(count: int, num_words: int = 30) -> tuple[list[list[int]], list[list[int]], list[list[tuple[int, int]]]]:
@@ -37,10 +37,3 @@ def test_pairs_without_tokens_have_no_links():
 def test_the_same_corpus_gives_the_same_links():
     src, tgt, _ = make_pairs(40)
     assert align(src, tgt, (40, 140)) == align(src, tgt, (40, 140))
-
-
-def test_links_grow_from_those_of_both_directions_to_their_neighbors():
-    both, near, apart, taken = (0, 0), (1, 1), (3, 3), (0, 5)
-    assert symmetrized({both, near}, {both, apart}) == {both, near, apart}
-    assert symmetrized({both, taken}, {both, (5, 5)}) == {both, (5, 5), taken} - {taken}
-    assert symmetrized(set(), set()) == set()

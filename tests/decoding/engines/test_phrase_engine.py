@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 
 import numpy as np
 import pytest
@@ -165,6 +166,14 @@ def test_devices_and_precisions_are_refused(run, tokenizers, choice, what):
 def test_a_run_without_a_table_says_so(digits_run):
     with pytest.raises(NmtError, match="this run has no phrase table"):
         Translator.load(digits_run, engine="phrase")
+
+
+def test_a_run_that_lost_its_table_translates_with_the_network_and_says_so(run, tokenizers, tmp_path, caplog):
+    lost = RunDir(tmp_path / "run")
+    shutil.copytree(run.path, lost.path)
+    lost.phrases.unlink()
+    assert not isinstance(load_engine([lost], tokenizers, device="cpu"), PhraseEngine)
+    assert "phrases.safetensors is missing, so the network translates" in caplog.text
 
 
 def test_a_damaged_table_is_refused_with_its_path(run, tokenizers, tmp_path):
