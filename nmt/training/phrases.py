@@ -51,16 +51,13 @@ def learn_phrases(
     None if it cannot surpass `rivals`, other translations of `valid`.
     """
     folder, sides = SourceFolder(tokenizers), (list[list[int]](), list[list[int]]())
-    symbols = {
-        number
-        for tokenizer in (tokenizers.src, tokenizers.tgt)
-        for number in map(tokenizer.id_of, tokenizer.user_symbols)
-    }
     for number in range(len(store)):
         src, tgt = (side.concatenated(np.array([number])).tolist() for side in (store.src, store.tgt))
-        is_copy = not symbols.isdisjoint(src) or tokenizers.tgt.decode(tgt).isupper()  # as augmentation makes them
+        folded = folder.fold(src)
+        has_symbols = any(word.is_symbol for word in folded.words)
+        is_copy = has_symbols or tokenizers.tgt.decode(tgt).isupper()  # as augmentation makes them
         if src and tgt and max(len(src), len(tgt)) <= _LONGEST and not is_copy:
-            sides[0].append(folder.fold(src).tokens)
+            sides[0].append(folded.tokens)
             sides[1].append(tgt)
     lower, sizes = lower_case_of(tokenizers.tgt), (tokenizers.src.vocab_size, tokenizers.tgt.vocab_size)
     links = align(sides[0], [lower[np.array(tgt)].tolist() for tgt in sides[1]], sizes)

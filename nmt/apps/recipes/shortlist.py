@@ -18,6 +18,8 @@ from nmt.data.lexicon.model1 import Lexicon, learn_lexicon
 from nmt.data.lexicon.shortlist import Shortlist
 from nmt.data.store.store import Side, TokenStore
 from nmt.data.tokens.tokenizer import TokenizerPair
+from nmt.decoding.engines.interface import EngineName
+from nmt.decoding.engines.selection import prefers_phrases
 from nmt.evaluation import score_sets
 from nmt.training.corpus.prepare import find_store_root, prepare
 from nmt.translation import Translator
@@ -115,7 +117,8 @@ def _best_links(lexicon: Lexicon, src_vocab_size: int, excluded: NDArray[np.bool
 def compare_shortlist(run: RunDir) -> Comparison:
     """Translate the validation set of `run` with and without its shortlist, alternating, with the run's own options."""
     sets = run.read_sets("valid", run.config().data.directions[0])
-    with Translator.load(run, scores=False) as translator:
+    engine: EngineName = "native" if prefers_phrases([run]) else "auto"  # a phrase table has no shortlist
+    with Translator.load(run, engine=engine, scores=False) as translator:
         both = [translator.options.changed(shortlist=flag) for flag in (False, True)]
         for options in both:  # so that the setup of the first call is not measured
             translator.translate(sets[0].sources[:10], options, to=sets[0].direction.tgt)
