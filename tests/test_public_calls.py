@@ -79,9 +79,9 @@ def test_options_and_terms_may_be_mappings(translator):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"beem_size": 3}, "unknown option beem_size\n  did you mean 'beam_size'?"),
-        ({"beam_size": "wide"}, "beam_size: "),
-        ({"beam_size": 1, "num_hypotheses": 3}, "Value error, 3 hypotheses need a beam of that size; it is 1"),
+        ({"beem_size": 3}, "unknown option 'beem_size'\n  did you mean 'beam_size'?"),
+        ({"beam_size": "wide"}, "SearchOptions: beam_size: "),
+        ({"beam_size": 1, "num_hypotheses": 3}, "SearchOptions: 3 hypotheses need a beam of that size; it is 1"),
     ],
 )
 def test_options_that_cannot_be_used_are_refused_by_every_door(translator, options, message):
@@ -112,6 +112,38 @@ def test_a_constructor_refuses_what_a_configuration_file_may_not_contain(make, m
     with pytest.raises(nmt.NmtError) as error:
         make()
     assert str(error.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: nmt.translate(None, nmt.TINY_MODEL), "texts must be a list of str; it is None"),
+        (lambda: nmt.translate({"7": "8"}, nmt.TINY_MODEL), "texts must be a list of str, not a single dict"),
+        (lambda: nmt.translate("7", 5), "a model must be a path, a RunDir or a list of them; it is of type int"),
+        (lambda: nmt.translate("7", nmt.TINY_MODEL, glossary=["7"]), "glossary must be a Glossary, or a dict of terms"),
+        (lambda: nmt.translate("7", nmt.TINY_MODEL, glossary={"7": 8}), "each term must be a str; it is of type int"),
+        (lambda: nmt.train({"data": {}}, "run"), "a configuration must be the path of a YAML file; it is of type dict"),
+        (lambda: nmt.train("x.yaml", None), "run must be the path of a folder; it is None"),
+        (lambda: nmt.check(None), "a configuration must be the path of a YAML file; it is None"),
+        (lambda: nmt.adapt("old", None, "c.tsv"), "run must be the path of a folder; it is None"),
+        (lambda: nmt.distill("x.yaml", 5), "run must be the path of a folder; it is of type int"),
+        (lambda: nmt.synthesize(None, "pairs.tsv", nmt.TINY_MODEL), "input must be a path, or sentences; it is None"),
+        (lambda: nmt.synthesize(["7"], None, nmt.TINY_MODEL), "output must be the path of a file; it is None"),
+    ],
+)
+def test_a_value_of_another_kind_is_refused_with_the_kind_that_is_expected(tmp_path, monkeypatch, call, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "x.yaml").write_text("data: {src_lang: de, tgt_lang: en, train: {tsv: c.tsv}}")
+    with pytest.raises(nmt.NmtError) as error:
+        call()
+    assert str(error.value).startswith(message)
+    assert [path.name for path in tmp_path.iterdir()] == ["x.yaml"]
+
+
+@pytest.mark.parametrize("options", ["beam_size", ["beam_size"], 5])
+def test_options_that_are_no_mapping_are_refused(translator, options):
+    with pytest.raises(nmt.NmtError, match="options must be SearchOptions, or a dict of their fields"):
+        translator.translate(["7319"], options)
 
 
 def test_an_evaluation_takes_one_metric_by_name_and_refuses_unknown_sets_and_metrics(tmp_path):

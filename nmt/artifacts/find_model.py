@@ -9,7 +9,7 @@ from pathlib import Path
 from nmt.artifacts.hub import HUB_PREFIX, fetch
 from nmt.artifacts.packed import unpack
 from nmt.artifacts.rundir import RunDir
-from nmt.base.errors import RunError
+from nmt.base.errors import RunError, require_type
 from nmt.base.files import restore_replaced
 
 Models = str | Path | RunDir | Sequence[str | Path | RunDir]  # one model, or several that form an ensemble
@@ -44,6 +44,7 @@ def find_runs(models: Models | None) -> list[RunDir]:
     if models is None:
         return [find_run(None)]
     several = [models] if isinstance(models, str | Path | RunDir) else models
+    require_type("a model", several, Sequence, "a path, a RunDir or a list of them")
     return [model if isinstance(model, RunDir) else find_run(str(model)) for model in several]
 
 

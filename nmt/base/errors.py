@@ -70,9 +70,17 @@ def require_one_of(name: str, value: str, choices: Sequence[str]) -> None:
     if value not in choices:
         from difflib import get_close_matches  # only here, because a start should not pay for it
 
-        near = get_close_matches(str(value), choices, n=1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
+        by_first_word = {choice.partition("_")[0]: choice for choice in reversed(choices)}
+        near = [name for names in (choices, by_first_word) for name in get_close_matches(str(value), names, n=1)]
+        hint = f"did you mean {by_first_word.get(near[0], near[0])!r}? " if near else ""
         raise NmtError(f"unknown {name} {value!r}", hint=f"{hint}choose from {', '.join(choices)}")
+
+
+def require_type(name: str, value: object, types: type | tuple[type, ...], expected: str) -> None:
+    """Raise NmtError, with what is `expected`, unless `value`, of the argument `name`, is of one of `types`."""
+    if not isinstance(value, types):
+        given = "None" if value is None else f"of type {type(value).__name__}"
+        raise NmtError(f"{name} must be {expected}; it is {given}")
 
 
 def require(extra: str, package: str, user: str, *, otherwise: str = "", path: Path | str | None = None) -> Any:

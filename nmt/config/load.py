@@ -12,7 +12,7 @@ from typing import get_args, get_origin
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from nmt.base.errors import ConfigError
+from nmt.base.errors import ConfigError, require_type
 from nmt.base.files import read_at_most
 from nmt.config.base import Section
 from nmt.config.corpora import FORMS
@@ -54,6 +54,7 @@ def load_config(path: Path | str, overrides: Sequence[str] = (), *, stored: bool
     The configuration of a run is `stored`: it may have settings without effect. Raises `ConfigError` that lists all
     errors, each with file and line, or with its `--set`.
     """
+    require_type("a configuration", path, (str, Path), "the path of a YAML file")
     path = Path(path)
     return load_text(_read_text(path), path, overrides, stored=stored)
 

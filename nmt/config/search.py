@@ -106,8 +106,8 @@ class SearchOptions(Section):
         return self
 
     def changed(self, **changes: object) -> Self:
-        """Return these options with `changes`, by field; ValidationError if they conflict."""
-        return type(self).model_validate({**self.model_dump(), **changes})
+        """Return these options with `changes`, by field. ConfigError if they conflict, NmtError for an unknown one."""
+        return type(self)(**{**self.model_dump(), **changes})
 
     def greedy(self) -> Self:
         """Return these options with greedy search: one hypothesis, no sampling."""

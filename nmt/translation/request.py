@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 
-from pydantic import ValidationError
-
-from nmt.base.errors import NmtError
+from nmt.base.errors import NmtError, require_one_of, require_type
 from nmt.config import SearchOptions
-from nmt.config.faults import Location, unknown_key
 from nmt.data.text.glossary import Glossary
 
 
@@ -38,12 +35,7 @@ class Request:
 
 def changed_options(options: SearchOptions, changes: Mapping[str, object]) -> SearchOptions:
     """Return `options` with `changes`, by name, such as `beam_size`. NmtError if one is unknown, or they conflict."""
-    try:
-        return options.changed(**changes)
-    except ValidationError as error:
-        (first, *_) = error.errors()
-        name = ".".join(map(str, first["loc"]))
-        if first["type"] == "extra_forbidden":
-            hint = unknown_key(SearchOptions, ("decoding",), name, Location("", None)).hint
-            raise NmtError(f"unknown option {name}", hint=hint) from None
-        raise NmtError(f"{name}: {first['msg']}".removeprefix(": ")) from None
+    require_type("options", changes, Mapping, "SearchOptions, or a dict of their fields")
+    for name in changes:
+        require_one_of("option", name, [*SearchOptions.model_fields])
+    return options.changed(**changes)

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import NoneType
 from typing import TYPE_CHECKING, Any, Self, overload
 
 from nmt.artifacts.find_model import find_runs
 from nmt.artifacts.rundir import RunDir
-from nmt.base.errors import NmtError
+from nmt.base.errors import NmtError, require_type
 from nmt.base.languages import Direction
 from nmt.base.special_tokens import EOS_ID
 from nmt.config import SearchOptions
@@ -178,7 +179,8 @@ class Translator:
     def _request(self, options: Options, glossary: Glossary | Mapping[str, str] | None) -> Request:
         """Return a request with options and terms in one of the forms that `translate` takes."""
         if not isinstance(options, SearchOptions):
-            options = changed_options(self.options, options) if options else self.options
+            options = self.options if options is None else changed_options(self.options, options)
+        require_type("glossary", glossary, (Glossary, Mapping, NoneType), "a Glossary, or a dict of terms")
         return Request(options, glossary=Glossary(glossary) if isinstance(glossary, Mapping) else glossary)
 
     def translate_blocks(self, blocks: Blocks, request: Request, first: int = 1) -> Iterator[TranslatedBlock]:
@@ -306,6 +308,7 @@ def translate(
     to: str | None = None,
     from_: str | None = None,
     device: DeviceName = "auto",
+    glossary: Glossary | Mapping[str, str] | None = None,
     **options: Any,
 ) -> Translation | list[Translation]:
     """Translate one text, or several, with `model`: loaded as in `Translator.load`, and closed at the end.
@@ -320,15 +323,17 @@ def translate(
     ['你好。', '晚安。']
     """
     with Translator.load(model, device=device) as translator:
-        found = translator.translate([texts] if isinstance(texts, str) else texts, options, to=to, from_=from_)
+        several = [texts] if isinstance(texts, str) else texts
+        found = translator.translate(several, options, to=to, from_=from_, glossary=glossary)
     return found[0] if isinstance(texts, str) else found
 
 
 def _list_of_texts(name: str, values: Sequence[str]) -> list[str]:
     """Return `values` as a list. NmtError that mentions their `name` if they are not a sequence of str."""
-    if isinstance(values, str | bytes):
+    if isinstance(values, str | bytes | Mapping):
         hint = "put it into a list: [text]"
         raise NmtError(f"{name} must be a list of str, not a single {type(values).__name__}", hint=hint)
+    require_type(name, values, Iterable, "a list of str")
     values = list(values)
     for number, value in enumerate(values, 1):
         if not isinstance(value, str):

@@ -38,7 +38,7 @@ def test_the_section_of_a_configuration_is_what_a_search_is_asked_for():
 def test_changed_options_are_checked_and_the_others_stay():
     options = SearchOptions(beam_size=5, num_hypotheses=3, min_len=2)
     assert options.changed(beam_size=4) == SearchOptions(beam_size=4, num_hypotheses=3, min_len=2)
-    with pytest.raises(ValueError, match="3 hypotheses need a beam"):
+    with pytest.raises(ConfigError, match="3 hypotheses need a beam"):
         options.changed(beam_size=2)
 
 

@@ -117,5 +117,5 @@ def test_one_text_or_several_are_translated_in_one_call(digits_run):
     best = translate("12345", digits_run, device="cpu", beam_size=3, num_hypotheses=2)
     assert len(best.alternatives) == 1
     assert translate([], digits_run, device="cpu") == []
-    with pytest.raises(NmtError, match="unknown option beem\n  did you mean 'beam_size'"):
+    with pytest.raises(NmtError, match="unknown option 'beem'\n  did you mean 'beam_size'"):
         translate("1", digits_run, device="cpu", beem=3)

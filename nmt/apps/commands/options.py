@@ -197,7 +197,7 @@ class SearchFlags:
         if (max_length := changes.pop("max_length", None)) is not None:
             changes |= {"max_len_factor": 0.0, "max_len_offset": max_length}
         try:
-            return options.changed(**changes)
+            return SearchOptions.model_validate({**options.model_dump(), **changes})
         except ValidationError as error:
             fault = error.errors()[0]
             name = "".join(f"{SEARCH_FLAGS.get(str(key), f'decoding.{key}')}: " for key in fault["loc"])

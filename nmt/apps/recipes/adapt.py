@@ -17,7 +17,7 @@ from nmt.apps.recipes.defaults import MAX_LOSS
 from nmt.artifacts.find_model import find_run
 from nmt.artifacts.replacing import refuse_replacing
 from nmt.artifacts.rundir import DirectedPairs, RunDir, replaceable_run
-from nmt.base.errors import ConfigError, RunError
+from nmt.base.errors import ConfigError, RunError, require_type
 from nmt.base.files import flush, restore_replaced, write_text
 from nmt.base.languages import Direction
 from nmt.config import Config, DataConfig
@@ -122,6 +122,7 @@ def fixed_key(overrides: Sequence[str]) -> str | None:
 
 def real_path(run: str | Path) -> Path:
     """Return where a run is: the path itself, or what a link leads to, which stays."""
+    require_type("run", run, (str, Path), "the path of a folder")
     path = Path(run)
     return Path(os.path.realpath(path)) if path.is_symlink() or path.name in ("", "..") else path
 

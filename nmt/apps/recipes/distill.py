@@ -17,7 +17,7 @@ from nmt.apps.recipes.suggestion import count_pairs
 from nmt.artifacts.find_model import Models, find_runs
 from nmt.artifacts.replacing import refuse_replacing_parts
 from nmt.artifacts.rundir import RunDir, refuse_existing
-from nmt.base.errors import ConfigError, NmtError, RunError
+from nmt.base.errors import ConfigError, NmtError, RunError, require_type
 from nmt.base.partial_file import PartialFile
 from nmt.base.progress import Progress
 from nmt.config import Config, SearchOptions, load_config
@@ -82,6 +82,7 @@ def distill(
 
     NmtError for errors that the user can mend. Progress goes to Python's logging.
     """
+    require_type("run", run, (str, Path), "the path of a folder")
     path = Path(run)
     if reverse and (n_best > 1 or mix_original):
         raise ConfigError("translations of both sides (reverse) cannot be used with n_best and mix_original")

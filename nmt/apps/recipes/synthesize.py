@@ -17,6 +17,7 @@ from nmt.apps.recipes.synthesis import CandidateFile, CorpusWriter, form_of
 from nmt.artifacts.find_model import find_runs
 from nmt.artifacts.replacing import refuse_replacing
 from nmt.artifacts.rundir import RunDir
+from nmt.base.errors import require_type
 from nmt.base.languages import Direction
 from nmt.base.progress import Progress
 from nmt.config import Config, SearchOptions, load_config
@@ -93,6 +94,8 @@ def synthesize(
 
     NmtError for errors that the user can mend. Progress goes to Python's logging.
     """
+    require_type("input", input, (Iterable, Path), "a path, or sentences")
+    require_type("output", output, (str, Path), "the path of a file")
     path = Path(output)
     form = form_of(path)
     refuse_unknown(allow)

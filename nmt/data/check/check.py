@@ -34,8 +34,8 @@ def check(data: Config | DataConfig | str | Path, *, langid: bool = False, worke
 
     Returns the report, with examples by file and line. DataError if a file cannot be read. Changes no file.
     """
-    if isinstance(data, str | Path):
-        data = load_config(Path(data))
+    if not isinstance(data, Config | DataConfig):
+        data = load_config(data)
     section = data if isinstance(data, DataConfig) else with_filters(data.data)
     expected, chunks = check_corpus(section, langid=langid, workers=workers)
     held_out = {name: corpora for name in DATA_SETS[1:] if (corpora := section.corpora(name))}

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from nmt.base.errors import DataError
+from nmt.base.errors import DataError, require_type
 from nmt.base.languages import UNSPACED
 from nmt.base.patterns import lazy_pattern
 from nmt.data.read.lines import read_lines
@@ -115,6 +115,8 @@ class Glossary:
         self._terms: dict[int, list[Term]] = {}  # by the node where they end; they may differ in case
         self._targets: dict[str, str] = {}
         for source, target in pairs:
+            for text in (source, target):
+                require_type("each term", text, str, "a str")
             self.add(source, target)
 
     def __len__(self) -> int:

@@ -88,6 +88,7 @@ def test_a_run_is_resumed_then_evaluated_then_used(tmp_path, digits_run):
 def test_a_run_itself_is_described_with_its_state_and_the_next_command(tmp_path, digits_run):
     run = Path(shutil.copytree(digits_run, tmp_path / "runs" / "digits"))
     (run / "README.md").unlink(missing_ok=True)
+    shutil.rmtree(run / "eval", ignore_errors=True)
     lines = shown(tmp_path, "runs/digits")
     assert lines[1] == "kind       run"
     assert "state      not finished" in lines
