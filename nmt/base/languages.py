@@ -122,7 +122,10 @@ def bleu_tokenizer(code: str, written: str | None = None) -> str:
 
 
 # Texts in these languages are in one of several scripts; langcodes knows only the one that is used most.
-_IN_SEVERAL_SCRIPTS = {"az", "crh", "ha", "ks", "kr", "ku", "ms", "sh", "sr", "taq", "tk", "tzm", "uz"}
+_IN_SEVERAL_SCRIPTS = {
+    "az", "crh", "ff", "ha", "iu", "kk", "kok", "kr", "ks", "ku", "ky", "mn", "mni", "ms", "sat", "sd", "sh",
+    "shi", "sr", "taq", "tg", "tk", "tzm", "uz",
+}  # fmt: skip
 _SAME_SCRIPT = {"Hans": "Hani", "Hant": "Hani", "Hang": "Kore"}  # `chinese_form` tells the first two apart
 _TRADITIONAL_REGIONS = {"tw", "hk", "mo"}
 _SIMPLIFIED_REGIONS = {"cn", "sg"}
