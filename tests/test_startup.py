@@ -67,6 +67,16 @@ def test_a_model_of_common_languages_translates_without_the_package_of_all_other
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_a_plain_text_is_translated_without_the_readers_of_documents_and_corpora(digits_run):
+    names = ["nmt.apps.documents.blocks", "nmt.apps.documents.review", "nmt.data.read.pairs", "torch", "xml.etree"]
+    arguments = ["translate", "--model", str(digits_run), "123"]
+    command = f"from nmt.apps.cli import app; app({arguments}, prog_name='nmt', standalone_mode=False)"
+    check = f"import sys; {command}; sys.exit(' '.join({{*{names}}} & {{*sys.modules}}) or 0)"
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.strip()
+
+
 POSIX_ONLY = ("fcntl", "grp", "pwd", "resource", "termios")
 IMPORT_ALL = f"""
 import importlib, pkgutil, sys

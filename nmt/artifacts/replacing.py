@@ -10,7 +10,6 @@ from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError
 from nmt.base.partial_file import PARTIAL, PARTIAL_SETTINGS
 from nmt.config import Config
-from nmt.data.read.pairs import all_paths
 
 _PAGES = {".html", ".png", ".svg"}  # extensions of results that no model reads
 
@@ -49,6 +48,8 @@ def refuse_replacing(
 
 def refuse_replacing_parts(run: Path, settings: Config, models: Sequence[RunDir] = ()) -> None:
     """Raise NmtError if the new `run` would replace, or lie in, something that it is made from, such as `models`."""
+    from nmt.data.read.pairs import all_paths  # only here: a text is translated without the readers of corpora
+
     base, tokenizer = settings.training.init_from, settings.tokenizer.path
     refuse_replacing([run], [*all_paths(settings.data), *map(Path, filter(None, (base, tokenizer)))], models)
 

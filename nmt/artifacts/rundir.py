@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from itertools import groupby
 from pathlib import Path
 from threading import Lock, Thread
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from pydantic import ValidationError
 
@@ -39,8 +39,10 @@ from nmt.base.languages import Direction
 from nmt.config import Config, dump_config, load_config
 from nmt.config.base import Section, first_fault
 from nmt.data.read.lines import read_lines
-from nmt.data.read.pairs import SentencePair
 from nmt.data.text.text_statistics import TextStatistics
+
+if TYPE_CHECKING:
+    from nmt.data.read.pairs import SentencePair
 
 MAX_JSON_BYTES = 10_000_000
 AVERAGE = "average"  # the checkpoint computed from others at the end of training; the training state does not list it

@@ -103,10 +103,11 @@ def read_paragraphs(source: Path, column: str, records: deque[dict[str, object]]
 
 def review_file(path: Path | None) -> Path | None:
     """Return the name of a list of translations. typer.BadParameter if its extension is no format of such a list."""
-    from nmt.apps.documents.review import SUFFIXES as FORMATS
+    if path is not None:
+        from nmt.apps.documents.review import SUFFIXES as FORMATS  # only here: other translations need no documents
 
-    if path is not None and path.suffix.lower() not in FORMATS:
-        raise typer.BadParameter(f"{path}: the list of translations is one of {', '.join(FORMATS)}")
+        if path.suffix.lower() not in FORMATS:
+            raise typer.BadParameter(f"{path}: the list of translations is one of {', '.join(FORMATS)}")
     return path
 
 
