@@ -62,9 +62,6 @@ class DataConfig(Section):
         default=False,
         description="hold out pairs that share a source or a target together; false: only those that share a source",
     )
-    on_too_long: Literal["truncate", "drop"] = Field(
-        default="truncate", description="what to do with pairs longer than model.max_src_len or model.max_tgt_len"
-    )
     characters: Characters = Field(
         "normalized",
         description="normalized: read corpora in NFC, without invisible characters and unusual spaces, and sources "

@@ -38,6 +38,7 @@ REMOVED = {
     "exact": "beam search is: delete the line",
     "guided_alignment": "no gain was measured: delete the line",
     "glossary": "`--glossary` works with every model: delete the section",
+    "on_too_long": "longer pairs are truncated: delete the line; data.filters.too_long drops long lines",
     "compile": "GPUs train faster by recorded updates, and CPUs without: delete the line",
 }
 """Keys of earlier versions with a hint what to do. Runs that have them still load, without them."""

@@ -51,7 +51,6 @@ class UpdateBatches:
             batch_tokens=self.batch_tokens,
             max_src_len=model.max_src_len,
             max_tgt_len=model.max_tgt_len,
-            drop_too_long=config.data.on_too_long == "drop",
             both_directions=training.both_directions,
             redraw=redraw,
         )
@@ -114,17 +113,13 @@ def refuse_beyond_epoch(config: Config, store: TokenStore) -> None:
     sizes = store.sizes(len(config.data.corpora("train")))
     weights = corpus_weights(config.data, sizes)
     per_epoch = sizes if weights is None else quotas(sizes, weights)
-    may_be_empty = weights is not None and config.data.on_too_long == "drop"
     # Each pair has at least one token: eos.
-    if not may_be_empty and (config.training.batch_tokens == "auto" or tokens_per_update <= len(store)):
+    if config.training.batch_tokens == "auto" or tokens_per_update <= len(store):
         return
     tokens, start = 0.0, 0
     for size, quota in zip(sizes, per_epoch, strict=True):
         tokens += _num_tgt_tokens(config, store, start, start + size) * (quota / size if size else 0)
         start += size
-    if not tokens:
-        hint = "raise model.max_src_len and model.max_tgt_len, or set data.on_too_long to truncate"
-        raise ConfigError("every training pair of the corpora with a weight is too long", hint=hint)
     if tokens_per_update > (num_tokens := int(tokens)):
         fault = f"{tokens_per_update:,}, but an epoch has only {num_tokens:,} target tokens"
         raise ConfigError(f"training.tokens_per_update is {fault}", hint=f"set it to at most {num_tokens:,}")
@@ -132,12 +127,6 @@ def refuse_beyond_epoch(config: Config, store: TokenStore) -> None:
 
 def _num_tgt_tokens(config: Config, store: TokenStore, start: int, end: int) -> int:
     """Return how many real target tokens training sees in the pairs from `start` to `end`, on average over epochs."""
-    model, num_tokens = config.model, 0
-    directions = [(store.src, store.tgt), (store.tgt, store.src)][: 1 + config.training.both_directions]
-    for src, tgt in directions:
-        for src_lengths, lengths in zip(src.length_blocks(start, end), tgt.length_blocks(start, end), strict=True):
-            tgt_len = lengths + 1
-            if config.data.on_too_long == "drop":
-                tgt_len = tgt_len[(src_lengths + 1 <= model.max_src_len) & (tgt_len <= model.max_tgt_len)]
-            num_tokens += int(tgt_len.clip(max=model.max_tgt_len).sum())
-    return num_tokens // len(directions)
+    sides = [store.tgt, store.src][: 1 + config.training.both_directions]
+    blocks = (lengths + 1 for side in sides for lengths in side.length_blocks(start, end))
+    return sum(int(tgt_len.clip(max=config.model.max_tgt_len).sum()) for tgt_len in blocks) // len(sides)

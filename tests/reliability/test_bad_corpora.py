@@ -113,9 +113,6 @@ CASES = {
         PAIRS + b"5\t6\n", "the test set shares its sources with 1 training pair", 0
     ),
     "pairs over the limit, to be cut": tsv(PAIRS + b"1" * 99 + b"\t1\n", "truncated: 1 pair longer than 32 source", 0),
-    "every pair over the limit, to be dropped": tsv(
-        PAIRS, "every training pair is too long", data={"on_too_long": "drop"}, model={"max_src_len": 2}
-    ),
     "more held out than a tenth": tsv(
         PAIRS, "Holding out 3 source sentences for valid and test instead of 500", 0, data={"valid": None, "test": None}
     ),

@@ -158,20 +158,19 @@ def test_an_update_larger_than_an_epoch_is_refused_before_there_is_a_run(tmp_pat
 
 def test_an_update_may_have_all_tokens_of_an_epoch_and_no_more(tmp_path):
     folder = write_digits(tmp_path / "corpus", num_train=60)
-    for on_too_long in ("truncate", "drop"):
-        config = small_config(folder, data={"on_too_long": on_too_long}, model={"max_tgt_len": 6, "max_src_len": 6})
-        start_run(config, tmp_path / on_too_long)
-        store = TokenStore(tmp_path / ".store" / RunDir(tmp_path / on_too_long).info().data_fingerprint)
-        batches = UpdateBatches(store, config, ProcessGroup())
-        num_tokens = 0
-        while batches.sampler.position.epoch == 0:
-            rows = batches.sampler.next_indices()
-            num_tokens += rows.num_tgt_tokens if batches.sampler.position.epoch == 0 else 0
-        for tokens in (num_tokens, num_tokens + 1):
-            training = config.training.model_copy(update={"tokens_per_update": tokens})
-            wanted = config.model_copy(update={"training": training})
-            if tokens == num_tokens:
-                refuse_beyond_epoch(wanted, store)
-                continue
-            with pytest.raises(ConfigError, match=f"only {num_tokens:,} target tokens"):
-                refuse_beyond_epoch(wanted, store)
+    config = small_config(folder, model={"max_tgt_len": 6, "max_src_len": 6})
+    start_run(config, tmp_path / "run")
+    store = TokenStore(tmp_path / ".store" / RunDir(tmp_path / "run").info().data_fingerprint)
+    batches = UpdateBatches(store, config, ProcessGroup())
+    num_tokens = 0
+    while batches.sampler.position.epoch == 0:
+        rows = batches.sampler.next_indices()
+        num_tokens += rows.num_tgt_tokens if batches.sampler.position.epoch == 0 else 0
+    for tokens in (num_tokens, num_tokens + 1):
+        training = config.training.model_copy(update={"tokens_per_update": tokens})
+        wanted = config.model_copy(update={"training": training})
+        if tokens == num_tokens:
+            refuse_beyond_epoch(wanted, store)
+            continue
+        with pytest.raises(ConfigError, match=f"only {num_tokens:,} target tokens"):
+            refuse_beyond_epoch(wanted, store)

@@ -249,11 +249,3 @@ def test_a_named_tokenizer_without_the_tags_gets_them(two_corpora, digits_run, t
     assert not TokenizerPair.load(digits_run / "tokenizer").know(["<2de>"])
 
 
-def test_a_stage_whose_pairs_are_all_too_long_is_refused_before_it_would_wait_forever(two_corpora, tmp_path):
-    (tmp_path / "long.tsv").write_text(f"{'1' * 99}\t1\n" * 5)
-    values = two_values(two_corpora, data={"on_too_long": "drop"})
-    values["data"]["train"].append({"tsv": str(tmp_path / "long.tsv")})
-    values["training"]["stages"] = [{"max_updates": 6}, {"max_updates": 6, "weights": [0, 0, 1]}]
-    with pytest.raises(ConfigError, match="every training pair of the corpora with a weight is too long"):
-        start_run(Config.model_validate(values), tmp_path / "run")
-    assert not (tmp_path / "run").exists()

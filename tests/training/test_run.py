@@ -220,12 +220,6 @@ def test_a_tokenizer_with_two_vocabularies_is_refused_where_one_is_asked_for(dig
         start_run(small_config(digits, tokenizer={"path": str(tmp_path / "vocab")}), tmp_path / "run")
 
 
-def test_dropping_every_pair_is_refused(digits, tmp_path):
-    config = small_config(digits, data={"on_too_long": "drop"}, model={"max_src_len": 2})
-    with pytest.raises(DataError, match="every training pair is too long"):
-        start_run(config, tmp_path / "run")
-
-
 def test_a_run_in_training_is_not_overwritten(digits, run):
     with run.locked(), pytest.raises(RunError, match="another process is training this run"):
         start_run(small_config(digits), run.path, overwrite=True)

@@ -202,7 +202,6 @@ class TokenBudgetSampler:
     batch_tokens: int
     max_src_len: int
     max_tgt_len: int
-    drop_too_long: bool
     both_directions: bool = False
     redraw: Redraw | None = None  # redraws the pairs of each pool, before batches are cut by length
     position: DataPosition = field(default_factory=DataPosition)
@@ -231,8 +230,6 @@ class TokenBudgetSampler:
         start = self.position.pool * POOL_PAIRS
         ranks = np.arange(start, min(start + POOL_PAIRS, len(self.store)), dtype=np.int64)
         pool = self._read_pool(ranks)
-        if self.drop_too_long:
-            pool = pool.select((pool.src_len <= self.max_src_len) & (pool.tgt_len <= self.max_tgt_len))
         src_len, tgt_len = pool.src_len.clip(max=self.max_src_len), pool.tgt_len.clip(max=self.max_tgt_len)
         longest = np.maximum(src_len, tgt_len)
         order = np.lexsort((src_len, tgt_len, longest))

@@ -123,7 +123,6 @@ class CorpusReport:
 
     pairs: int
     too_long: int
-    on_too_long: Literal["truncate", "drop"]
     counts: CorpusCounts
     src: SideReport
     tgt: SideReport
@@ -145,8 +144,7 @@ class CorpusReport:
         yield from (f"  {line}" for line in self._unknown())
         if self.too_long:
             limits = f"{self.src.limit} source or {self.tgt.limit} target tokens"
-            done = {"truncate": "truncated", "drop": "dropped"}[self.on_too_long]
-            yield f"  {done}: {counted(self.too_long, 'pair')} longer than {limits}"
+            yield f"  truncated: {counted(self.too_long, 'pair')} longer than {limits}"
         if self.counts.empty_dropped:
             yield f"  dropped: {counted(self.counts.empty_dropped, 'pair')} with an empty side"
         yield from (f"  {line}" for line in self.counts.describe_filtered())

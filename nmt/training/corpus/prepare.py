@@ -100,9 +100,6 @@ def prepare(config: Config, run: RunDir, store_root: Path, expected: str | None 
     if not run.lexicon.exists():  # for alignments of translations
         TermLexicon.learn(store, TENSION, LEXICON_PAIRS).save(run.lexicon, tokenizers)
     report = _report(corpus, run, tokenizers, store)
-    if report.too_long == len(store) and config.data.on_too_long == "drop":
-        hint = "raise model.max_src_len and model.max_tgt_len, or set data.on_too_long to truncate"
-        raise DataError("every training pair is too long, so all would be dropped", path=corpus.files()[0], hint=hint)
     run.write_json(run.report_file, asdict(report))
     record_statistics(run, corpus, len(store), tokenizers.src, store_root / f"statistics-{fingerprint}.json")
     record_twins(run, corpus, store_root / f"twins-{fingerprint}.txt")
@@ -316,7 +313,6 @@ def _report(corpus: Corpus, run: RunDir, tokenizers: TokenizerPair, store: Token
     return CorpusReport(
         pairs=len(store),
         too_long=too_long,
-        on_too_long=data.on_too_long,
         counts=counts,
         src=SideReport.from_counts(src_counts, counts.src_words, model.max_src_len, sources),
         tgt=SideReport.from_counts(tgt_counts, counts.tgt_words, model.max_tgt_len, targets),

@@ -35,7 +35,7 @@ def pairs():
 
 
 def sampler(pairs, seed=5, **options):
-    settings = {"batch_tokens": 200, "max_src_len": 25, "max_tgt_len": 31, "drop_too_long": False}
+    settings = {"batch_tokens": 200, "max_src_len": 25, "max_tgt_len": 31}
     return TokenBudgetSampler(pairs, ShuffledOrder(len(pairs), seed), **{**settings, **options})
 
 
@@ -83,13 +83,6 @@ def test_a_sampler_goes_on_from_any_position(pairs, pool, num_before, monkeypatc
     assert [whole.next_indices().indices.tolist() for _ in range(40)] == [
         resumed.next_indices().indices.tolist() for _ in range(40)
     ]
-
-
-def test_pairs_that_are_too_long_are_dropped_when_asked(pairs):
-    kept = [i for batch in epoch_of(sampler(pairs, drop_too_long=True)) for i in batch.tolist()]
-    short = [i for i in range(501) if len(pairs.src[i]) < 25 and len(pairs.tgt[i]) < 31]
-    assert sorted(kept) == short
-    assert len(short) < 501
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 64, 65, 1000])
@@ -152,20 +145,16 @@ def test_in_both_directions_half_of_the_pairs_are_swapped_in_an_epoch_and_the_ot
     assert rows.swapped.tolist() == [swapped[1][i] for i in rows.indices.tolist()]
 
 
-@pytest.mark.parametrize("drop_too_long", [False, True])
-def test_a_batch_with_swapped_pairs_equals_the_collated_sentences(pairs, drop_too_long):
+def test_a_batch_with_swapped_pairs_equals_the_collated_sentences(pairs):
     draw = np.random.default_rng(8)
     for side in (pairs.src, pairs.tgt):
         side.tokens[:] = draw.integers(4, 1000, len(side.tokens))
-    one = in_both_directions(pairs, drop_too_long=drop_too_long)
+    one = in_both_directions(pairs)
     for _ in range(30):
         rows = one.next_indices().share(0, 2)
         chosen = zip(rows.indices.tolist(), rows.swapped.tolist(), strict=True)
         both = [(pairs.tgt[i], pairs.src[i]) if swap else (pairs.src[i], pairs.tgt[i]) for i, swap in chosen]
         sources, targets = ([side.tolist() for side in sides] for sides in zip(*both, strict=True))
-        if drop_too_long:
-            assert max(map(len, sources)) < 25
-            assert max(map(len, targets)) < 31
         found = batching.read_batch(pairs, rows)[:5]
         for read, collated in zip(found, collate(sources, targets, 25, 31)[:5], strict=True):
             assert torch.equal(torch.as_tensor(read), torch.as_tensor(collated))

@@ -29,7 +29,7 @@ def pairs():
 
 def sampler(pairs, order):
     limits = {"batch_tokens": 200, "max_src_len": 25, "max_tgt_len": 31}
-    return TokenBudgetSampler(pairs, order, **limits, drop_too_long=False)
+    return TokenBudgetSampler(pairs, order, **limits)
 
 
 def corpus_of(index):

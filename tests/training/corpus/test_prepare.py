@@ -279,7 +279,7 @@ def test_the_report_counts_what_was_cut_dropped_and_shared(tmp_path):
     prepare(tiny_config(folder), RunDir(tmp_path / "run"), tmp_path / "store")
     report = report_of(tmp_path / "run")
     assert report.pairs == 22
-    assert (report.too_long, report.on_too_long) == (1, "truncate")
+    assert report.too_long == 1
     assert (report.counts.empty_dropped, report.counts.sources_in_test) == (1, 1)
     assert report.src.length_longest > 40
     lines = "\n".join([*report.describe(), *report.warnings()])
