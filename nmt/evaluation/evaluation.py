@@ -122,17 +122,7 @@ def _score_as_json(score: MetricScore) -> dict[str, object]:
 
 
 def _comparison_as_json(compared: ComparedSystem) -> dict[str, object]:
-    differences = {
-        each.name: {
-            "value": round(each.value, 2),
-            "other": round(each.other, 2),
-            "p_value": each.p_value,
-            "significant": each.is_significant,
-            "verdict": each.verdict(),
-            "signature": each.signature,
-        }
-        for each in compared.differences
-    }
+    differences = {each.name: each.as_json() for each in compared.differences}
     return {"other": compared.system.name, "differences": differences}
 
 

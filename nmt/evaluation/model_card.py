@@ -25,7 +25,7 @@ from nmt.evaluation.scorings import num_scorings
 
 _HEADING = "## Test scores"
 _MAX_CARD_BYTES = 1_000_000
-_LICENSE = re.compile(r"^license:[ \t]*[\"']?([A-Za-z0-9][A-Za-z0-9._-]{0,60})[\"']?[ \t]*$", re.MULTILINE)
+_LICENSE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,60}")
 _ABSOLUTE = re.compile(r"(?<![\w:/.\\~])(?:~?/|[A-Za-z]:[/\\])(?:[^\s/\\`'\"<>|()]+[/\\])+([^\s/\\`'\"<>|()]+)")
 _MODEL_OPTION = re.compile(r"(nmt [a-z]+ --model) [^\s`]+")
 
@@ -170,9 +170,8 @@ def update_card(run: RunDir) -> None:
 
 def license_of(card: Path) -> str | None:
     """Return the license in the README.md at `card`, such as apache-2.0; None if there is none."""
-    text = _read(card)
-    found = _LICENSE.search(text[4:].partition("\n---")[0]) if text.startswith("---\n") else None
-    return found[1] if found else None
+    named = _split(_read(card))[0].get("license")
+    return named if isinstance(named, str) and _LICENSE.fullmatch(named) else None
 
 
 def front_matter(name: str | None) -> str:

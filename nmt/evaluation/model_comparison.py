@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from nmt.artifacts.rundir import DirectedPairs
+from nmt.base.tables import aligned
 from nmt.evaluation.significance import Difference, Scorer, compare_systems
 
 METRICS = ("bleu", "chrf")
@@ -34,30 +35,18 @@ def compare_on(name: str, each: DirectedPairs, first: Sequence[str], second: Seq
 
 def render_table(comparisons: Sequence[SetComparison], first: str, second: str) -> list[str]:
     """Return the lines of a table; `first` and `second` are the column titles of the two models."""
-    names = [f"{each.name} ({each.direction})" for each in comparisons]
-    width = max(map(len, names), default=0)
-    lines = [f"{'test set':<{width}}  {'sentences':>9}  {'':<5}  {first:>8}  {second:>8}  difference"]
-    for name, each in zip(names, comparisons, strict=True):
-        begin = f"{name:<{width}}  {each.sentences:>9,}"
+    rows, verdicts = [["test set", "", "sentences", first, second, "difference"]], [""]
+    for each in comparisons:
         for difference in each.differences:
             before, after = difference.other, difference.value
-            values = f"{before:8.2f}  {after:8.2f}  {after - before:+10.2f}"
-            verdict = f"{difference.verdict()} (p = {difference.p_value:.3f})"
-            lines.append(f"{begin}  {difference.name:<5}  {values}  {verdict}")
-            begin = " " * len(begin)  # a set is named once
-    return lines
+            scores = f"{before:.2f}", f"{after:.2f}", f"{after - before:+.2f}"
+            rows.append([f"{each.name} ({each.direction})", difference.name, f"{each.sentences:,}", *scores])
+            verdicts.append(f"{difference.verdict()} (p = {difference.p_value:.3f})")
+    lines = zip(aligned(rows, texts=2), verdicts, strict=True)
+    return [f"{line}  {verdict}".rstrip() for line, verdict in lines]
 
 
 def as_json(comparison: SetComparison) -> dict[str, object]:
     """Return a comparison as JSON values."""
-    scores = {
-        each.name: {
-            "first": round(each.other, 2),
-            "second": round(each.value, 2),
-            "p_value": round(each.p_value, 4),
-            "significant": each.is_significant,
-            "signature": each.signature,
-        }
-        for each in comparison.differences
-    }
-    return {**comparison._asdict(), "differences": scores}
+    differences = {each.name: each.as_json() for each in comparison.differences}
+    return {**comparison._asdict(), "differences": differences}

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
 from html import escape
 from importlib.resources import files
 from pathlib import PurePath
-from statistics import mean
 from string import Template
 
 from nmt.base.errors import printable
+from nmt.base.tables import aligned
 from nmt.data.text.words import DIFF_TOKEN
 from nmt.evaluation.details import FLAGS, Details, Grouping, TestSentence, rounded_chrf
 from nmt.evaluation.evaluation import Evaluation
@@ -66,10 +66,9 @@ def render_comparison(name: str, compared: ComparedSystem) -> Iterator[str]:
 def render_details(details: Details) -> Iterator[str]:
     """Yield the lines of groups of sentences, of flags, and of the worst sentences."""
     for grouping in details.groupings:
-        yield ""
-        yield from _group_lines(grouping)
+        yield from ("", f"by {grouping.property}", *_group_lines(grouping))
     yield ""
-    flags = ", ".join(_flag(flag, count, details) for flag, count in details.flags.items())
+    flags = ", ".join(f"{count:,} {flag}" for flag, count in details.flags.items())
     yield f"outputs that look wrong: {flags or 'none'}"
     worst = details.worst()
     yield ""
@@ -78,24 +77,12 @@ def render_details(details: Details) -> Iterator[str]:
         yield from _sentence_lines(sentence)
 
 
-def _flag(flag: str, count: int, details: Details) -> str:
-    """Return how many outputs have a flag, with the mean of their expected and true chrF if they are known."""
-    flagged = [each for each in details.sentences if flag in each.flags]
-    expected = [each.expected_chrf for each in flagged if each.expected_chrf is not None]
-    if len(expected) < count:
-        return f"{count:,} {flag}"
-    return f"{count:,} {flag} (expected chrF {mean(expected):.1f}, chrF {mean(each.chrf for each in flagged):.1f})"
-
-
 def _group_lines(grouping: Grouping) -> Iterator[str]:
-    names = list(grouping.groups[0].scores)
-    size = max(7, *map(len, names))
-    width = max(len(group.label) for group in grouping.groups)
-    yield f"by {grouping.property}"
-    yield f"{'':<{width}} {'sentences':>10} " + " ".join(f"{name:>{size}}" for name in names)
-    for group in grouping.groups:
-        scores = " ".join(f"{group.scores[name]:{size}.2f}" for name in names)
-        yield f"{group.label:<{width}} {group.sentences:>10,} {scores}"
+    rows = [
+        [group.label, f"{group.sentences:,}", *(f"{score:.2f}" for score in group.scores.values())]
+        for group in grouping.groups
+    ]
+    return aligned([["", "sentences", *grouping.groups[0].scores], *rows], texts=1)
 
 
 def _sentence_lines(sentence: TestSentence) -> Iterator[str]:
@@ -123,8 +110,7 @@ def render_html(title: str, scores: Sequence[MetricScore], details: Details, com
         title=escape(printable(title)),
         figures="\n".join(f"<div><b>{number}</b>{label}</div>" for number, label in numbers),
         signatures="\n".join(f"<li>{score.name}: <code>{escape(score.signature)}</code></li>" for score in scores),
-        comparisons="\n".join(_comparisons(details, compared)),
-        groupings="\n".join(_groupings(details)),
+        sections="\n".join(_sections(details, compared)),
         left_out=f"{left_out:,} better sentences are left out." if left_out else "",
         options="".join(f'<option value="{flag}">{flag} ({count:,})</option>' for flag, count in counts),
         numbers="".join(f'<th class="number">{head}</th>' for head in _heads(order[0], others)),
@@ -142,31 +128,17 @@ def _heads(sentence: TestSentence, others: Sequence[tuple[str, Sequence[str], Se
         yield f'<button type="button" data-key="{key}">{_html_text(label)}</button>'
 
 
-def _comparisons(details: Details, systems: Sequence[ComparedSystem]) -> Iterator[str]:
+def _sections(details: Details, systems: Sequence[ComparedSystem]) -> Iterator[str]:
+    """Yield comparisons and groups of sentences: the tables of the terminal, under headings."""
     for compared in systems:
-        yield f"<h2>Compared with {_html_text(compared.system.name)}</h2>"
-        yield f"<p>Tested by {TEST}. p is the probability that chance alone makes as large"
-        yield f"a difference, in favor of either system; from {LEVEL} on, it may be chance.</p>"
-        rows = []
-        for each in compared.differences:
-            shown = (f"{each.value:.2f}", f"{each.other:.2f}", f"{each.value - each.other:+.2f}", f"{each.p_value:.4f}")
-            rows.append((each.name, *shown, each.verdict()))
-        heads = ("metric", "this system", "the other", "difference", "p", "this system is")
-        yield _html_table(heads, rows, numbers=range(1, 5))
-        pairs = list(zip((each.chrf for each in details.sentences), rounded_chrf(compared.system), strict=True))
-        better, worse = sum(ours > other for ours, other in pairs), sum(ours < other for ours, other in pairs)
-        yield f"<p>By chrF, {better:,} sentences are better than the other's, and {worse:,} worse.</p>"
-
-
-def _groupings(details: Details) -> Iterator[str]:
+        yield _section(f"Compared with {compared.system.name}", render_comparison("this system", compared))
     for grouping in details.groupings:
-        names = list(grouping.groups[0].scores)
-        rows = (
-            (group.label, f"{group.sentences:,}", *(f"{group.scores[name]:.2f}" for name in names))
-            for group in grouping.groups
-        )
-        yield f"<h2>By {grouping.property}</h2>"
-        yield _html_table(("", "sentences", *names), rows, numbers=range(1, 2 + len(names)))
+        yield _section(f"By {grouping.property}", _group_lines(grouping))
+
+
+def _section(title: str, lines: Iterable[str]) -> str:
+    text = "\n".join(_html_text(line) for line in lines)
+    return f"<h2>{_html_text(title)}</h2>\n<pre>{text}</pre>"
 
 
 def _row(sentence: TestSentence, others: Sequence[tuple[str, str, float]]) -> str:
@@ -215,14 +187,3 @@ def _marked(parts: Sequence[tuple[str, bool]], kind: str = "extra") -> str:
 def _html_text(text: str) -> str:
     """Return untrusted text as HTML: escaped, with control characters made visible, and a note if it is empty."""
     return escape(printable(text)) or "<i>empty</i>"
-
-
-def _html_table(heads: Sequence[str], rows: Iterable[Sequence[str]], numbers: Container[int]) -> str:
-    """Return a table of HTML cells; `numbers` are the columns of numbers, from 0."""
-
-    def row(cells: Sequence[str], tag: str) -> str:
-        opened = (f'<{tag} class="number">' if column in numbers else f"<{tag}>" for column in range(len(cells)))
-        return f"<tr>{''.join(f'{tag_}{cell}</{tag}>' for tag_, cell in zip(opened, cells, strict=True))}</tr>"
-
-    body = "\n".join(row(cells, "td") for cells in rows)
-    return f"<table><thead>{row(heads, 'th')}</thead><tbody>{body}</tbody></table>"

@@ -89,15 +89,10 @@ def other_seeds(run: RunDir) -> list[str]:
 
 
 def _differing(summaries: Sequence[RunSummary]) -> list[str]:
-    """Return the keys of settings that differ between the models that have them."""
+    """Return the keys of settings that differ between the models; a stage that one does not have is null there."""
     keys = dict.fromkeys(key for each in summaries for key in each.settings if key not in _NOT_SETTINGS)
-    values = {key: {_comparable(each.settings.get(key)) for each in summaries if _has(each, key)} for key in keys}
+    values = {key: {_comparable(each.settings.get(key)) for each in summaries} for key in keys}
     return [key for key in keys if len(values[key]) > 1]
-
-
-def _has(summary: RunSummary, key: str) -> bool:
-    """Return whether a model has a setting; a run without a stage has its settings, with no value."""
-    return key in summary.settings or (key.startswith(_OF_STAGES) and _OF_STAGES[:-1] in summary.settings)
 
 
 def _compare_test_sets(summaries: Sequence[RunSummary]) -> Iterator[str]:

@@ -126,6 +126,17 @@ class Difference(NamedTuple):
             return f"{better}, but it may be chance: few sentences differ ({self.num_differing})"
         return f"{better}: the difference is significant" if self.is_significant else f"{better}, but it may be chance"
 
+    def as_json(self) -> dict[str, object]:
+        """Return the difference as JSON values; it is stored by its name."""
+        return {
+            "value": round(self.value, 2),
+            "other": round(self.other, 2),
+            "p_value": self.p_value,
+            "significant": self.is_significant,
+            "verdict": self.verdict(),
+            "signature": self.signature,
+        }
+
 
 def with_interval(statistics: SentenceStatistics) -> MetricScore:
     """Return the corpus score with its 95% confidence interval, by bootstrap resampling (Koehn 2004)."""

@@ -32,9 +32,9 @@ def test_groups_flags_and_the_worst_are_listed():
     assert list(render_details(examine(SYSTEM, TWO_SOURCES, "de"))) == [
         "",
         "by number of words of the source",
-        "         sentences   chrF2 chrF2++",
-        f"1 to 5           1 {SYSTEM.measured[0].score([0]):7.2f} {SYSTEM.measured[1].score([0]):7.2f}",
-        "6 to 10          1    0.00    0.00",
+        "         sentences  chrF2  chrF2++",
+        f"1 to 5           1  {SYSTEM.measured[0].score([0]):5.2f}  {SYSTEM.measured[1].score([0]):7.2f}",
+        "6 to 10          1   0.00     0.00",
         "",
         "outputs that look wrong: 1 empty",
         "",
@@ -114,7 +114,7 @@ def test_identical_outputs_are_neither_better_nor_worse():
     scorer, outputs = Scorer([texts], "en", ["chrf"]), worsen(texts, 0.3)
     ours, same = scorer.measure("ours", outputs), scorer.measure("same", outputs)
     page = render_html("it", [], examine(ours, None, "de"), [compare_systems(ours, same)])
-    assert "0 sentences are better than the other's, and 0 worse" in page
+    assert "no difference" in page
     assert page.count('data-gain1="+0.00"') == 40
 
 
@@ -190,17 +190,15 @@ def test_a_browser_sorts_and_filters_the_sentences(page, tmp_path):
     assert title[1].split("|") == [by_chrf, by_line, by_line[::-1], by_gain, "4", by_gain, "2", "1 of 4 sentences"]
 
 
-def test_the_page_has_expected_beside_true_chrf_and_the_flags_have_both():
+def test_the_page_has_expected_beside_true_chrf():
     texts = ["dog " * n for n in range(20)]
     system = Scorer([["dog " * 20] * 20], "en", ["chrf"]).measure("it", texts)
     details = examine(system, None, "de", None, [5.0 * n for n in range(20)])
     page = render_html("it", [], details, [])
     assert "<h2>By expected chrF (correlation " in page
-    assert ">expected<" in page
     assert 'data-expected="95.00"' in page
     lines = list(render_details(details))
     (head,) = [number for number, line in enumerate(lines) if line.startswith("by expected chrF (correlation ")]
     assert lines[head + 1].split() == ["sentences", "expected", "chrF"]
     assert len(lines[head + 1]) == len(lines[head + 2])
-    assert any("1 empty (expected chrF 0.0, chrF 0.0)" in line for line in lines)
     assert any(line.startswith("line 1: chrF 0.00, expected 0.00") for line in lines)

@@ -247,5 +247,3 @@ def test_a_named_tokenizer_without_the_tags_gets_them(two_corpora, digits_run, t
     tokenizers = prepare(Config.model_validate(values), RunDir(tmp_path / "run"), tmp_path / "store").tokenizers
     assert tokenizers.know(["<2de>"])
     assert not TokenizerPair.load(digits_run / "tokenizer").know(["<2de>"])
-
-
