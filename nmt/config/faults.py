@@ -147,10 +147,7 @@ def unknown_key(section: type[Section], loc: Loc, key: str, place: Location) -> 
         return Fault((*loc, key), place, f"{dotted((*loc, key))}: keys cannot be merged", hint)
     places = [at for at, other in every_section() if at and key in other.model_fields]
     homes = [dotted(at) for at in places if at[:-1] not in places]
-    first_words = {field.partition("_")[0]: field for field in reversed(section.model_fields)}
-    close = difflib.get_close_matches(key, section.model_fields, n=1)
-    close = close or [first_words[word] for word in difflib.get_close_matches(key, first_words, n=1, cutoff=0.7)]
-    near = [f"'{match}'" for match in close]
+    near = [f"'{match}'" for match in difflib.get_close_matches(key, section.model_fields, n=1)]
     if homes:
         fault = f"{dotted(loc)} has no '{name}'" if loc else f"'{name}' is not a section"
         belongs = f"{', '.join(homes[:-1])} or {homes[-1]}" if homes[1:] else homes[0]

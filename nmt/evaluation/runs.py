@@ -133,16 +133,13 @@ def _test_scores(run: RunDir, shown: str, warnings: list[str]) -> dict[str, floa
     if best is None:
         warnings.append(f"{shown}: no scores; this run has no checkpoint yet")
         return {}
-    if not run.evaluation_file.exists():
-        warnings.append(f"{shown}: no test scores; {hint}")
-        return {}
     try:
-        evaluation = run.evaluation(best)
+        evaluation = run.evaluation(best) if run.evaluation_file.exists() else None
     except RunError as error:
         warnings.append(f"{str(error).splitlines()[0]}; delete this file and run `nmt eval`")
         return {}
     if evaluation is None:
-        warnings.append(f"{shown}/eval/test.json: these scores are not from the best checkpoint; run `nmt eval` again")
+        warnings.append(f"{shown}: no test scores of its best checkpoint; {hint}")
         return {}
     scores = {name: round(score.value, 2) for name, score in evaluation.scores.items()}
     if missing := [name for name in _TEST if name not in scores]:

@@ -360,26 +360,32 @@ def _set_threads(config: Config) -> None:
 
 def _refuse_changes(old: Config, new: Config, path: Path) -> None:
     """Raise RunError listing all differences if `new` differs from the run's configuration beyond `_MAY_CHANGE`."""
-    before, after = old.model_dump(), new.model_dump()
+    before, after = _fixed_settings(old), _fixed_settings(new)
     differences = [
-        f"{section}.{key} was {before[section][key]!r} when the run was started and is {value!r} now"
-        for section, values in after.items()
-        for key, value in values.items()
-        if value != before[section][key] and key not in (*_MAY_CHANGE.get(section, ()), "stages")
+        f"{key} was {before[key]!r} when the run was started and is {value!r} now"
+        for key, value in after.items()
+        if value != before[key]
     ]
-    for key in ("weight", "name"):
-        was, now = ([getattr(files, key) for files in config.data.corpora("train")] for config in (old, new))
-        if was != now:
-            differences.append(f"the {key}s of data.train were {was} when the run was started and are {now} now")
-    if bool(new.training.stages) != bool(old.training.stages):
-        started, resumed = ("with" if config.training.stages else "without" for config in (old, new))
-        differences.append(f"the run was started {started} training.stages and is resumed {resumed} them")
     if differences:
         keys = [f"{section}.{key}" for section, keys in _MAY_CHANGE.items() for key in sorted(keys)]
         if old.training.stages:
             keys[keys.index(_MAX_UPDATES)] = "training.stages that have not begun, max_updates of the present one"
         hint = f"a resumed run may only change {', '.join(keys)}; start a new run for other changes"
         raise RunError("; ".join(differences), path=path / "config.yaml", hint=hint)
+
+
+def _fixed_settings(config: Config) -> dict[str, object]:
+    """Return, by key, the settings that a resumed run must keep."""
+    settings: dict[str, object] = {
+        f"{section}.{key}": value
+        for section, values in config.model_dump().items()
+        for key, value in values.items()
+        if key not in _MAY_CHANGE.get(section, ())
+    }
+    corpora = config.data.corpora("train")
+    settings |= {f"{key}s of data.train": [getattr(files, key) for files in corpora] for key in ("weight", "name")}
+    # Stages that have not begun may change.
+    return settings | {"training.stages": "some" if config.training.stages else "none"}
 
 
 def _refuse_changes_of_the_past(old: Config, training: Training) -> None:

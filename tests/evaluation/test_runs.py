@@ -122,7 +122,7 @@ def test_scores_of_other_weights_or_of_another_test_set_are_not_compared_silentl
     comparison = compare_runs([stale, other])
     assert "test BLEU" not in comparison.runs[0].scores
     assert comparison.warnings == [
-        f"{stale.evaluations / 'test.json'}: these scores are not from the best checkpoint; run `nmt eval` again"
+        f"{stale.path}: no test scores of its best checkpoint; `nmt eval --model {stale.path}` saves them"
     ]
     third = variant(tmp_path, "third", test=30.0)
     (third.data / "test.src").write_text("1\n" * len(third.read_pairs("test")[0]))

@@ -157,7 +157,7 @@ def test_a_resumed_mixture_ends_as_an_uninterrupted_one(two_corpora, tmp_path):
         parts.checkpoint(name).read_bytes() for name in names
     ]
     other = two_directions(two_corpora, train=({"weight": 1.0, "tag": "<web>"}, {"weight": 2.0}))
-    with pytest.raises(RunError, match=r"the weights of data.train were \[1.0, 2.5\] when the run was started"):
+    with pytest.raises(RunError, match=r"weights of data.train was \[1.0, 2.5\] when the run was started"):
         resume_run(other, parts.path)
 
 

@@ -119,8 +119,8 @@ def test_missing_test_scores_are_said(runs, tmp_path, messages):
     pack(RunDir(runs / "a"), tmp_path / "a.zip")
     assert compare(runs / "a", "a.zip").exit_code == 0
     assert [line for line in messages if line.startswith("warning")] == [
-        f"warning: {runs / 'a'}: no test scores; `nmt eval --model {runs / 'a'}` saves them",
-        "warning: a.zip: no test scores; pack the run after `nmt eval`",
+        f"warning: {runs / 'a'}: no test scores of its best checkpoint; `nmt eval --model {runs / 'a'}` saves them",
+        "warning: a.zip: no test scores of its best checkpoint; pack the run after `nmt eval`",
     ]
 
 
