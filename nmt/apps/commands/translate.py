@@ -332,6 +332,5 @@ def _draw_attention(translator: BlockTranslator, translation: Translation, path:
     weights = translator.translators[-1].cross_attention(segment)
     src_tokens = [*tokenizers.src.tokens(segment.src_ids), "</s>"]
     tgt_tokens = [*tokenizers.tgt.tokens(segment.tgt_ids), "</s>"][: len(weights)]
-    for warning in draw_attention(weights, src_tokens, tgt_tokens, path):
-        log.warning(warning)
+    draw_attention(weights, src_tokens, tgt_tokens, path)
     log.info("attention: %s", path)
