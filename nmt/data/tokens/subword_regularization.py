@@ -9,86 +9,36 @@ from __future__ import annotations
 import math
 import re
 from array import array
-from collections.abc import Sequence
-from itertools import islice
+from collections.abc import Mapping, Sequence
+from itertools import accumulate, islice
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nmt.base.special_tokens import UNK_ID
+from nmt.data.tokens.sentencepiece_model import BYTE, NORMAL, USER_DEFINED, Piece
+
 Ints = NDArray[np.int64]
 
-_UNKNOWN_PENALTY = 10.0  # as in SentencePiece: a character without a token scores this much below the worst token
 _TINY, _HUGE = 2.0**-300, 2.0**300  # powers of two: scaling by them is exact
 _ONE = 1 << 32  # probabilities are fractions of it
-
 _NO_MERGE = np.iinfo(np.int64).max
 
 SPACE = "▁"  # the character that SentencePiece writes for a space
+_FIRST_LETTER = 0xD800  # surrogates, which no text contains
 _MAX_UNIT_LENGTH = 1000  # characters; longer units are cut, because the time of a draw grows with the square
 MAX_KEPT = 1_000_000  # characters of the cached units: about 200 MB of lattices
-
-
-class SubwordVocabulary:
-    """The V tokens of a SentencePiece model, and codes of a segmentation.
-
-    A code below V is a token id; codes from V on are characters without a token, which are spelled as bytes.
-    """
-
-    def __init__(
-        self,
-        tokens: dict[str, int],
-        scores: Sequence[float],
-        user_symbols: dict[str, int],
-        byte_ids: Sequence[int],
-        unknown_id: int,
-    ):
-        """Take the ids of the `tokens` that spell text and of the `user_symbols`, which are never split.
-
-        `scores` [V]: unigram: log-probabilities; bpe: earlier merges score higher. `byte_ids` [256] is empty if the
-        model has no byte fallback.
-        """
-        self.tokens, self.scores, self.user_symbols = tokens, scores, user_symbols
-        self._byte_ids, self._unknown_id = byte_ids, unknown_id
-        self._codes = {**tokens, **user_symbols}
-        self._spellings: list[Sequence[int]] = []  # of the characters without a token
-
-    def code_of(self, text: str) -> int:
-        """Return the code of a token or a character."""
-        code = self._codes.get(text)
-        if code is None:
-            code = self._codes[text] = len(self.scores) + len(self._spellings)
-            spelling = [self._byte_ids[value] for value in text.encode("utf-8")] if self._byte_ids else []
-            self._spellings.append(spelling or [self._unknown_id])
-        return code
-
-    def ids(self, codes: Ints) -> tuple[Ints, Ints]:
-        """Return the token ids for `codes` [C], concatenated, and the number of ids per code [C]."""
-        widths, first = np.ones(len(codes), dtype=np.int64), len(self.scores)
-        places = np.flatnonzero(codes >= first)
-        if len(places) == 0:
-            return codes, widths
-        spellings = [self._spellings[code - first] for code in codes[places]]
-        widths[places] = [len(spelling) for spelling in spellings]
-        ids = np.repeat(codes, widths)
-        ids[ids >= first] = [i for spelling in spellings for i in spelling]
-        return ids, widths
 
 
 class UnigramSampler:
     """Draws a segmentation with its probability to the power of `alpha`, normalized over all segmentations."""
 
-    def __init__(self, vocabulary: SubwordVocabulary, alpha: float):
-        self._vocabulary = vocabulary
-        scores = [vocabulary.scores[i] for i in vocabulary.tokens.values()]
+    def __init__(self, ids: Mapping[str, int], scores: Mapping[str, float], alpha: float):
+        self._ids = ids
         # In single precision, so that the last bit of a platform's exp does not matter.
-        self._weights = [float(np.float32(math.exp(alpha * score))) for score in vocabulary.scores]
-        self._unknown_weight = float(np.float32(math.exp(alpha * (min(scores, default=0.0) - _UNKNOWN_PENALTY))))
-        self._max_length = max(map(len, vocabulary.tokens), default=1)
-        self._suffixes: dict[str, int] = {}  # of tokens: the id if a suffix is a token, else -1
-        for token in vocabulary.tokens:
-            self._suffixes.update({token[start:]: -1 for start in range(len(token))})
-        self._suffixes.update(vocabulary.tokens)
+        self._weights = {token: float(np.float32(math.exp(alpha * score))) for token, score in scores.items()}
+        self._max_length = max(map(len, ids), default=1)
         self.forget()
 
     def forget(self) -> None:
@@ -97,75 +47,52 @@ class UnigramSampler:
         self._begins, self._ends = array("q"), array("q")
         # Edges are sorted by their end node. The key of an edge contains that node and, in its lower 32 bits, the
         # cumulative probability of the node's edges before this one.
-        self._keys, self._starts, self._edge_codes = array("q"), array("q"), array("q")
+        self._keys, self._starts, self._edge_ids = array("q"), array("q"), array("q")
 
     def read(self, units: Sequence[str]) -> None:
         """Add the lattices of `units`, numbered consecutively, for `draw` to segment."""
         for unit in units:
             self._begins.append(self._ends[-1] + 1 if self._ends else 0)
             self._ends.append(self._begins[-1] + len(unit))
-            self._add_lattice(unit)
+            self._add_lattice(unit, self._begins[-1])
 
     def draw(self, which: Ints, bits: np.random.PCG64) -> tuple[Ints, Ints]:
         """Draw a segmentation for each unit number in `which` [U].
 
-        Returns all codes, concatenated, and the number of codes per unit [U].
+        Returns all ids, concatenated, and the number of ids per unit [U].
         """
         begins, nodes = np.asarray(self._begins)[which], np.asarray(self._ends)[which]
-        keys, starts, edge_codes = map(np.asarray, (self._keys, self._starts, self._edge_codes))  # without copies
+        keys, starts, edge_ids = map(np.asarray, (self._keys, self._starts, self._edge_ids))  # without copies
         counts = np.zeros(len(which), dtype=np.int64)
         active = np.flatnonzero(nodes > begins)
         steps = []
         while len(active):
-            drawn = (bits.random_raw(len(active)) >> np.uint64(32)).astype(np.int64)
-            edges = np.searchsorted(keys, nodes[active] * _ONE + drawn, side="right") - 1
-            steps.append((active, edge_codes[edges]))
+            edges = np.searchsorted(keys, nodes[active] * _ONE + _random(bits, len(active)), side="right") - 1
+            steps.append((active, edge_ids[edges]))
             counts[active] += 1
             nodes[active] = starts[edges]
             active = active[nodes[active] > begins[active]]
-        codes = np.zeros(int(counts.sum()), dtype=np.int64)
+        ids = np.zeros(int(counts.sum()), dtype=np.int64)
         ends = counts.cumsum()
-        for step, (rows, step_codes) in enumerate(steps):  # from the end of each unit to its beginning
-            codes[ends[rows] - 1 - step] = step_codes
-        return codes, counts
+        for step, (rows, step_ids) in enumerate(steps):  # from the end of each unit to its beginning
+            ids[ends[rows] - 1 - step] = step_ids
+        return ids, counts
 
-    def _add_lattice(self, unit: str) -> None:
-        """Append the edges of `unit`, the last one."""
-        first, keys, starts, codes = self._begins[-1], self._keys, self._starts, self._edge_codes
-        if unit in self._vocabulary.user_symbols:
-            keys.append(self._ends[-1] * _ONE)
-            starts.append(first)
-            codes.append(self._vocabulary.code_of(unit))
-            return
+    def _add_lattice(self, unit: str, first: int) -> None:
+        """Append the edges of `unit`, whose first node is `first`."""
         forward = [1.0]  # for each node: the scaled sum of the weights of all paths to it
         for end in range(1, len(unit) + 1):
-            edges = self._edges_to(unit, end)
-            weights = [forward[start] * weight for start, _, weight in edges]
-            total = before = 0.0
-            for weight in weights:  # not sum(), which rounds differently in newer Python versions
-                total += weight
-            for (start, code, _), weight in zip(edges, weights, strict=True):
-                keys.append((first + end) * _ONE + min(int(before / total * _ONE), _ONE - 1))
-                starts.append(first + start)
-                codes.append(code)
-                before += weight
+            begins = range(end - 1, max(0, end - self._max_length) - 1, -1)
+            starts = [start for start in begins if unit[start:end] in self._ids]
+            tokens = [unit[start:end] for start in starts]
+            weights = [forward[start] * self._weights[token] for start, token in zip(starts, tokens, strict=True)]
+            *before, total = accumulate(weights, initial=0.0)
+            self._keys.extend((first + end) * _ONE + min(int(sum_ / total * _ONE), _ONE - 1) for sum_ in before)
+            self._starts.extend(first + start for start in starts)
+            self._edge_ids.extend(self._ids[token] for token in tokens)
             forward.append(total)
             if total < _TINY:
-                for node in range(max(0, end + 1 - self._max_length), end + 1):
-                    forward[node] *= _HUGE
-
-    def _edges_to(self, unit: str, end: int) -> list[tuple[int, int, float]]:
-        """Return (start, code, weight) of each token of `unit` that ends at `end`, or else of the character there."""
-        edges = []
-        for start in range(end - 1, max(0, end - self._max_length) - 1, -1):
-            token = self._suffixes.get(unit[start:end])
-            if token is None:
-                break
-            if token >= 0:
-                edges.append((start, token, self._weights[token]))
-        if not edges or edges[0][0] != end - 1:
-            edges.insert(0, (end - 1, self._vocabulary.code_of(unit[end - 1]), self._unknown_weight))
-        return edges
+                forward = [each * _HUGE for each in forward]
 
 
 class BpeDropoutSampler:
@@ -174,82 +101,79 @@ class BpeDropoutSampler:
     A unit is finished when no merge is possible, or all possible merges are dropped.
     """
 
-    def __init__(self, vocabulary: SubwordVocabulary, alpha: float):
-        self._vocabulary = vocabulary
-        self._dropped_below = int(alpha * _ONE)
-        tokens, scores = vocabulary.tokens, vocabulary.scores
+    def __init__(self, ids: Mapping[str, int], scores: Mapping[str, float], alpha: float):
+        self._ids, self._dropped_below = ids, int(alpha * _ONE)
+        by_rank = sorted(ids, key=lambda token: (-scores[token], ids[token]))
         merges = sorted(
-            (tokens[token[:cut]] * _ONE + tokens[token[cut:]], merged)
-            for token, merged in tokens.items()
+            (ids[token[:cut]] * _ONE + ids[token[cut:]], rank)
+            for rank, token in enumerate(by_rank)
             for cut in range(1, len(token))
-            if token[:cut] in tokens and token[cut:] in tokens
+            if token[:cut] in ids and token[cut:] in ids
         )
-        by_score = sorted(tokens.values(), key=lambda i: (-scores[i], i))
-        rank = np.zeros(len(scores) + 1, dtype=np.int64)
-        rank[by_score] = np.arange(len(by_score))
-        self._pairs = np.array([pair for pair, _ in merges] or [-1], dtype=np.int64)  # sorted
-        self._merged = np.array([merged for _, merged in merges] or [0], dtype=np.int64)
-        self._ranks = rank[self._merged]  # the lower, the earlier
+        self._pairs, self._ranks = np.array([(-1, 0), *merges], dtype=np.int64).T
+        self._merged = np.array([ids[token] for token in by_rank], dtype=np.int64)  # by rank
         self.forget()
 
     def forget(self) -> None:
         """Drop all units."""
-        self._ends, self._characters = array("q"), array("q")  # the codes of all units, and where each unit ends
+        self._ends, self._letters = array("q"), array("q")  # the ids of all letters, and where each unit ends
 
     def read(self, units: Sequence[str]) -> None:
-        """Add `units`, spelled in characters and numbered consecutively, for `draw` to segment."""
+        """Add `units`, numbered consecutively, for `draw` to segment."""
         for unit in units:
-            whole = unit in self._vocabulary.user_symbols
-            self._characters.extend(map(self._vocabulary.code_of, (unit,) if whole else unit))
-            self._ends.append(len(self._characters))
+            self._letters.extend(map(self._ids.__getitem__, unit))
+            self._ends.append(len(self._letters))
 
     def draw(self, which: Ints, bits: np.random.PCG64) -> tuple[Ints, Ints]:
         """Draw a segmentation for each unit number in `which` [U].
 
-        Returns all codes, concatenated, and the number of codes per unit [U].
+        Returns all ids, concatenated, and the number of ids per unit [U].
         """
         lengths = np.diff(np.asarray(self._ends), prepend=0)[which]
-        starts, characters = np.asarray(self._ends)[which] - lengths, np.asarray(self._characters)
+        starts, letters = np.asarray(self._ends)[which] - lengths, np.asarray(self._letters)
         counts = np.zeros(len(which), dtype=np.int64)
         done: list[tuple[Ints, Ints]] = []
-        units, codes = np.zeros(0, dtype=np.int64), np.zeros((0, int(lengths.max(initial=0))), dtype=np.int64)
-        for width in range(codes.shape[1], 0, -1):  # every merge makes a unit shorter by one
+        units, ids = np.zeros(0, dtype=np.int64), np.zeros((0, int(lengths.max(initial=0))), dtype=np.int64)
+        for width in range(ids.shape[1], 0, -1):  # every merge makes a unit shorter by one
             new = np.flatnonzero(lengths == width)
             units = np.concatenate([units, new])
-            codes = np.concatenate([codes, characters[starts[new][:, None] + np.arange(width)]])
-            places, merged = self._best_merges(codes, bits)
-            going_on = places >= 0
-            done.append((units[~going_on], codes[~going_on]))
+            ids = np.concatenate([ids, letters[starts[new][:, None] + np.arange(width)]])
+            places, ranks = self._best_merges(ids, bits)
+            going_on = ranks != _NO_MERGE
+            done.append((units[~going_on], ids[~going_on]))
             counts[units[~going_on]] = width
-            units, codes = units[going_on], _merge(codes[going_on], places[going_on], merged[going_on])
+            units = units[going_on]
+            ids = _merge(ids[going_on], places[going_on], self._merged[ranks[going_on]])
         drawn = np.zeros(int(counts.sum()), dtype=np.int64)
         begins = counts.cumsum() - counts
-        for rows, row_codes in done:
-            drawn[begins[rows][:, None] + np.arange(row_codes.shape[1])] = row_codes
+        for rows, row_ids in done:
+            drawn[begins[rows][:, None] + np.arange(row_ids.shape[1])] = row_ids
         return drawn, counts
 
-    def _best_merges(self, codes: Ints, bits: np.random.PCG64) -> tuple[Ints, Ints]:
-        """Return the position of the best remaining merge per row of `codes` [R, width] (-1: none), and its result."""
-        num_rows, width = codes.shape
-        if width == 1 or num_rows == 0:
-            return np.full(num_rows, -1), np.zeros(num_rows, dtype=np.int64)
-        pairs = codes[:, :-1] * _ONE + codes[:, 1:]
-        found = np.minimum(np.searchsorted(self._pairs, pairs), len(self._pairs) - 1)
-        ranks = np.where(self._pairs[found] == pairs, self._ranks[found], _NO_MERGE)
-        drawn = (bits.random_raw(ranks.size) >> np.uint64(32)).astype(np.int64).reshape(ranks.shape)
-        ranks[drawn < self._dropped_below] = _NO_MERGE
+    def _best_merges(self, ids: Ints, bits: np.random.PCG64) -> tuple[Ints, Ints]:
+        """Return the position and the rank of the best remaining merge per row of `ids` [R, width]."""
+        num_rows, width = ids.shape
+        ranks = np.full((num_rows, width), _NO_MERGE)  # of a merge with what follows
+        pairs = ids[:, :-1] * _ONE + ids[:, 1:]
+        found = np.searchsorted(self._pairs, pairs, side="right") - 1
+        is_kept = _random(bits, pairs.size).reshape(pairs.shape) >= self._dropped_below
+        ranks[:, :-1] = np.where(is_kept & (self._pairs[found] == pairs), self._ranks[found], _NO_MERGE)
         places = ranks.argmin(axis=1)
-        rows = np.arange(num_rows)
-        return np.where(ranks[rows, places] == _NO_MERGE, -1, places), self._merged[found[rows, places]]
+        return places, ranks[np.arange(num_rows), places]
 
 
-def _merge(codes: Ints, places: Ints, merged: Ints) -> Ints:
-    """Replace two codes by one at a position in each row: [R, width] -> [R, width - 1]."""
-    num_rows, width = codes.shape
+def _random(bits: np.random.PCG64, count: int) -> Ints:
+    """Return numbers from 0 up to `_ONE`."""
+    return (bits.random_raw(count) >> np.uint64(32)).astype(np.int64)
+
+
+def _merge(ids: Ints, places: Ints, merged: Ints) -> Ints:
+    """Replace two ids by one at a position in each row: [R, width] -> [R, width - 1]."""
+    num_rows, width = ids.shape
     rows = np.arange(num_rows)
-    codes[rows, places] = merged
-    second = rows * width + places + 1  # in the flattened codes
-    return np.delete(codes, second).reshape(num_rows, width - 1)
+    ids[rows, places] = merged
+    second = rows * width + places + 1  # in the flattened ids
+    return np.delete(ids, second).reshape(num_rows, width - 1)
 
 
 class Segmentations(NamedTuple):
@@ -262,25 +186,37 @@ class Segmentations(NamedTuple):
 class SubwordSampler:
     """Draws segmentations of texts, determined by the seeds of a draw.
 
-    Texts are cut into independent units: user-defined symbols, and words with the space before them (if no token
-    crosses a space).
+    Texts are cut into independent units: words with the space before them, if no token crosses a space. A user-defined
+    symbol, and each byte of a character without a token, is a letter of its own, which no other token contains.
     """
 
-    def __init__(self, vocabulary: SubwordVocabulary, model_type: str, alpha: float):
-        """Create a sampler for the `model_type` unigram or bpe; ValueError for others, with only one segmentation."""
+    def __init__(self, pieces: Sequence[Piece], model_type: str, alpha: float):
+        """Draw tokens of a SentencePiece model, of `model_type` unigram or bpe; ValueError for others.
+
+        Their scores are, of unigram, log-probabilities; of bpe, those of earlier merges are higher.
+        """
         if model_type not in ("unigram", "bpe"):
             raise ValueError(f"a tokenizer of type {model_type} has only one segmentation per text")
-        self._vocabulary = vocabulary
-        kind = UnigramSampler if model_type == "unigram" else BpeDropoutSampler
-        self._sampler: UnigramSampler | BpeDropoutSampler = kind(vocabulary, alpha)
-        self._numbers: dict[str, int] = {}  # of the distinct units that `_sampler` has read
-        self._num_kept = 0  # their characters
-        symbols = sorted(vocabulary.user_symbols, key=len, reverse=True)
-        self._symbols = re.compile(f"({'|'.join(map(re.escape, symbols)) or '(?!)'})")
+        ids = {piece.text: i for i, piece in enumerate(pieces) if piece.type == NORMAL}
+        symbols = {piece.text: i for i, piece in enumerate(pieces) if piece.type == USER_DEFINED}
+        byte_ids = {int(piece.text[3:5], 16): i for i, piece in enumerate(pieces) if piece.type == BYTE}
+        letters = {i: chr(_FIRST_LETTER + n) for n, i in enumerate([UNK_ID, *symbols.values(), *byte_ids.values()])}
+        self._symbols = {symbol: letters[i] for symbol, i in symbols.items()}
+        self._bytes = [letters[byte_ids.get(byte, UNK_ID)] for byte in range(256 if byte_ids else 0)]
+        self._unknown = letters[UNK_ID]
+        any_symbol = "|".join(map(re.escape, sorted(symbols, key=len, reverse=True)))
+        self._symbol = re.compile(any_symbol or "(?!)")
         longest = _MAX_UNIT_LENGTH
         word = f"{SPACE}[^{SPACE}]{{0,{longest - 1}}}|[^{SPACE}]{{1,{longest}}}"
-        crosses_spaces = any(SPACE in token[1:] for token in vocabulary.tokens)
+        crosses_spaces = any(SPACE in token[1:] for token in ids)
         self._words = re.compile(f".{{1,{longest}}}" if crosses_spaces else word, re.DOTALL)
+        scores = {token: pieces[i].score for token, i in ids.items()} | dict.fromkeys(letters.values(), 0.0)
+        ids |= {letter: i for i, letter in letters.items()}
+        self._known = frozenset(ids)
+        kind = UnigramSampler if model_type == "unigram" else BpeDropoutSampler
+        self._sampler: UnigramSampler | BpeDropoutSampler = kind(ids, scores, alpha)
+        self._numbers: dict[str, int] = {}  # of the distinct units that `_sampler` has read
+        self._num_kept = 0  # their characters
 
     def draw(self, texts: Sequence[str], *seeds: int) -> Segmentations:
         """Draw a segmentation of each of `texts`, which must be normalized, with "▁" for each space."""
@@ -288,9 +224,8 @@ class SubwordSampler:
         units = self._read(texts)
         which = np.fromiter((unit for text_units in units for unit in text_units), dtype=np.int64)
         text_of_unit = np.repeat(np.arange(len(texts)), [len(text_units) for text_units in units])
-        codes, counts = self._sampler.draw(which, bits)
-        ids, widths = self._vocabulary.ids(codes)
-        lengths = np.bincount(np.repeat(text_of_unit, counts), weights=widths, minlength=len(texts))
+        ids, counts = self._sampler.draw(which, bits)
+        lengths = np.bincount(text_of_unit, weights=counts, minlength=len(texts))
         return Segmentations(ids, lengths.astype(np.int64))
 
     def _read(self, texts: Sequence[str]) -> list[list[int]]:
@@ -304,14 +239,17 @@ class SubwordSampler:
             self._sampler.forget()
             self._num_kept = 0
         numbers, num_known = self._numbers, len(self._numbers)
-        units = [[numbers.setdefault(unit, len(numbers)) for unit in self._units(text)] for text in texts]
+        plain = (self._symbol.sub(lambda match: self._symbols[match[0]], text) for text in texts)
+        words = map(self._words.findall, plain)
+        units = [[numbers.setdefault(unit, len(numbers)) for unit in of_text] for of_text in words]
         new = list(islice(numbers, num_known, None))
         self._num_kept += sum(map(len, new))
-        self._sampler.read(new)
+        self._sampler.read([*map(self._in_letters, new)])
         return units
 
-    def _units(self, text: str) -> list[str]:
-        units: list[str] = []
-        for number, part in enumerate(self._symbols.split(text)):  # symbols stand between the other parts
-            units += [part] if number % 2 else self._words.findall(part)
-        return units
+    def _in_letters(self, unit: str) -> str:
+        """Return a unit with letters for its characters without a token."""
+        for unknown in {*unit} - self._known:
+            spelling = [self._bytes[byte] for byte in unknown.encode()] if self._bytes else [self._unknown]
+            unit = unit.replace(unknown, "".join(spelling))
+        return unit

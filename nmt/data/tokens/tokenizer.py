@@ -34,7 +34,6 @@ from nmt.base.special_tokens import EOS_ID, UNK_ID
 from nmt.data.read.lines import without_surrogates
 from nmt.data.tokens.sentencepiece_model import (
     ADDED_SCORE,
-    NORMAL,
     SPECIAL_IDS,
     USER_DEFINED,
     model_type,
@@ -161,15 +160,9 @@ class Tokenizer:
         drops each merge with probability `alpha` (Provilkov et al. 2020, section 3). Other types: ValueError.
         """
         # Imports numpy, which is not needed to translate.
-        from nmt.data.tokens.subword_regularization import SubwordSampler, SubwordVocabulary
+        from nmt.data.tokens.subword_regularization import SubwordSampler
 
-        pieces = read_pieces(self.model_bytes)
-        tokens, symbols = (
-            {piece.text: i for i, piece in enumerate(pieces) if piece.type == kind} for kind in (NORMAL, USER_DEFINED)
-        )
-        spelling = [self._byte_ids[value] for value in range(256)] if len(self._byte_ids) == 256 else []
-        vocabulary = SubwordVocabulary(tokens, [piece.score for piece in pieces], symbols, spelling, UNK_ID)
-        return SubwordSampler(vocabulary, self.type, alpha)
+        return SubwordSampler(read_pieces(self.model_bytes), self.type, alpha)
 
     def normalize_batch(self, texts: Iterable[str]) -> list[str]:
         """Return each text as it is segmented: normalized, with "▁" for each space and before the first word."""

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import subprocess
 import sys
 from collections import Counter
-from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from nmt.config import TokenizerConfig
 from nmt.data.tokens import subword_regularization
+from nmt.data.tokens.sentencepiece_model import UNKNOWN, Piece
 from nmt.data.tokens.sentencepiece_training import train_tokenizers
-from nmt.data.tokens.subword_regularization import SubwordSampler, SubwordVocabulary
+from nmt.data.tokens.subword_regularization import SubwordSampler
 from nmt.data.tokens.tokenizer import Tokenizer
 
 LINES = [
@@ -50,9 +51,8 @@ def segmentations(
 
 def sampler_of(tokens: dict[str, float], model_type: str, alpha: float) -> tuple[SubwordSampler, list[str]]:
     """A sampler over `tokens` with their scores, and the tokens by id."""
-    names = list(tokens)
-    ids = {token: i for i, token in enumerate(names)}
-    return SubwordSampler(SubwordVocabulary(ids, list(tokens.values()), {}, (), 0), model_type, alpha), names
+    pieces = [Piece("<unk>", type=UNKNOWN), *itertools.starmap(Piece, tokens.items())]
+    return SubwordSampler(pieces, model_type, alpha), [piece.text for piece in pieces]
 
 
 def shares(sampler: SubwordSampler, names: list[str], text: str, count: int = 20_000) -> dict[tuple[str, ...], float]:
@@ -72,7 +72,7 @@ def test_every_draw_spells_its_text_and_leaves_user_symbols_whole(model_type):
     for draw in draws:
         assert [tokenizer.decode(ids) for ids in draw] == [tokenizer.decode(tokenizer.encode(text)) for text in texts]
         assert all(symbols <= set(ids) for ids in draw[: len(LINES)])
-    assert all(first != second for first, second in pairwise(draws))
+    assert all(first != second for first, second in itertools.pairwise(draws))
 
 
 @pytest.mark.parametrize("model_type", ["unigram", "bpe"])
