@@ -10,9 +10,9 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from itertools import chain
-from typing import IO, Any
+from tempfile import TemporaryFile
+from typing import Any
 
 import sentencepiece
 
@@ -67,9 +67,11 @@ def train_model(config: TokenizerConfig, sides: dict[str, Sentences], seed: int,
     log.info("training a tokenizer of type %s on %s sentences", config.type, num_sentences)
     num_characters = sum(characters for *_, characters in samples)
     options = _options(config, _num_reserved(config) + MAX_TOKEN_LENGTH * num_characters, threads)
+    text = chain.from_iterable(sentences for sentences, *_ in samples)
     try:
-        train = _learn_here if num_characters <= MAX_CHARACTERS_HERE else learn_in_process
-        model = train(chain.from_iterable(sentences for sentences, *_ in samples), options)
+        is_short = num_characters <= MAX_CHARACTERS_HERE
+        # As a list, because SentencePiece replaces exceptions of its input with its own.
+        model = learn([*text], options) if is_short else learn_in_process(text, options)
     except SentencePieceError as error:
         if needed := re.search(r"smaller than required_chars\. \d+ vs (\d+)", str(error)):
             raise _too_small(config, name, int(needed[1])) from None
@@ -140,23 +142,6 @@ def _is_too_long(text: str) -> bool:
     return len(text) * 4 > MAX_SENTENCE_BYTES and len(text.encode("utf-8", "replace")) > MAX_SENTENCE_BYTES
 
 
-def _learn_here(sentences: Iterator[str], options: dict[str, Any]) -> bytes:
-    """Learn in this process; raise exceptions of `sentences` as they are."""
-    fault: list[BaseException] = []  # SentencePiece replaces exceptions of its input with its own
-
-    def caught() -> Iterator[str]:
-        try:
-            yield from sentences
-        except (Exception, KeyboardInterrupt) as error:
-            fault.append(error)
-            raise
-
-    try:
-        return learn(caught(), options)
-    except SentencePieceError as error:
-        raise (fault[0] if fault else error) from None
-
-
 def _num_reserved(config: TokenizerConfig) -> int:
     """Count the tokens that do not depend on the text: special, user-defined and byte tokens."""
     return 4 + len(config.user_symbols) + (0 if config.type == "word" else _NUM_BYTE_TOKENS)
@@ -177,40 +162,18 @@ def _too_small(config: TokenizerConfig, name: str, smallest: int) -> DataError:
 def learn_in_process(sentences: Iterable[str], options: dict[str, Any]) -> bytes:
     """Return what `learn` does. SentencePieceError if no model can be learned; NmtError if the process fails."""
     # Not with multiprocessing, which imports the main module again, so a user's script would need a guard.
-    process = subprocess.Popen(
-        [sys.executable, "-P", sentencepiece_worker.__file__],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    try:
-        _send(process.stdin, options, sentences)
-        answer = process.stdout.read()
-        code = process.wait()
-    finally:
-        process.kill()
-        process.stdout.close()
-        with suppress(OSError):  # what the process has not read
-            process.stdin.close()
-        process.wait()
-    if code == REFUSED:
-        raise SentencePieceError(answer.decode())
-    if code != 0:
+    command = [sys.executable, "-P", sentencepiece_worker.__file__]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    with TemporaryFile() as file:
+        file.writelines(json.dumps(value).encode("ascii") + b"\n" for value in chain([options], sentences))
+        file.seek(0)
+        done = subprocess.run(
+            command, stdin=file, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, check=False
+        )
+    if done.returncode == REFUSED:
+        raise SentencePieceError(done.stdout.decode())
+    if done.returncode != 0:
         hint = "it may have run out of memory; lower tokenizer.max_sentences"
-        raise NmtError(f"the process that trains the tokenizer failed with exit code {code}", hint=hint)
-    return answer
-
-
-def _send(stream: IO[bytes], options: dict[str, Any], sentences: Iterable[str]) -> None:
-    """Send everything as lines of JSON, followed by an empty line, unless the process ends before."""
-    lines = (json.dumps(value).encode("ascii") + b"\n" for value in chain([options], sentences))
-    for line in chain(lines, [b"\n"]):
-        try:
-            stream.write(line)
-        except OSError:  # not in the loop's head, because faults of the text pass through
-            return
-    with suppress(OSError):
-        stream.flush()
+        message = f"the process that trains the tokenizer failed with exit code {done.returncode}"
+        raise NmtError(message, hint=hint)
+    return done.stdout

@@ -2,9 +2,8 @@
 
     python sentencepiece_worker.py
 
-reads a line of JSON with the options, one line per sentence, each a JSON string, and an empty line. It writes the
-model, or SentencePiece's error message and exits with code `REFUSED`. Standard input must stay open until then: its end
-tells the program that the process that started it has ended.
+reads a line of JSON with the options, and one line per sentence, each a JSON string. It writes the model, or
+SentencePiece's error message and exits with code `REFUSED`. It ends when the process that started it has ended.
 """
 
 from __future__ import annotations
@@ -15,7 +14,8 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Iterable
 from typing import Any
 
 REFUSED = 3  # exit code if SentencePiece cannot learn a model; no fault of the interpreter has it
@@ -40,9 +40,11 @@ def learn(sentences: Iterable[str], options: dict[str, Any]) -> bytes:
 def main() -> int:
     """Learn a model from standard input; return the exit code."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
-    options = json.loads(sys.stdin.buffer.readline())
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    lines = map(json.loads, sys.stdin.buffer)
+    options = next(lines)
     try:
-        answer, code = learn(_sentences(sys.stdin.buffer), options), 0
+        answer, code = learn(lines, options), 0
     except SentencePieceError as error:
         answer, code = str(error).encode(), REFUSED
     sys.stdout.buffer.write(answer)
@@ -50,19 +52,9 @@ def main() -> int:
     return code
 
 
-def _sentences(lines: Iterable[bytes]) -> Iterator[str]:
-    """Yield the sentences up to the empty line; end this process if they are incomplete."""
-    for line in lines:
-        if line == b"\n":
-            threading.Thread(target=_end_with_input, daemon=True).start()
-            return
-        yield json.loads(line)
-    os._exit(1)
-
-
-def _end_with_input() -> None:
-    # Not with sys.stdin, whose lock a thread must not hold when the interpreter ends.
-    os.read(0, 1)
+def _end_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(1)
     os._exit(1)
 
 
