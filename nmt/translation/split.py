@@ -10,6 +10,7 @@ import re
 import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -87,6 +88,7 @@ _ATTRIBUTION = lazy_pattern(r"と|って|[^，。！？\s]{1,6}[说說问問喊]
 _CONTEXT = 50  # characters looked at around a boundary
 _WINDOW_CHARACTERS = 4_000  # passed to sentencex at once, because it takes quadratic time on some texts
 _JOINER = "\u200d"
+_TOKEN_CHARACTERS = 32  # in the longest tokens: more are not tried
 
 
 class TextSpan(NamedTuple):
@@ -284,53 +286,38 @@ def lines_of(text: str, spans: Sequence[Span] = ()) -> Iterator[Range]:
     A line break inside one of `spans`, such as a placeholder of several lines, ends no line.
     """
     breaks = [match.span() for match in _LINE_END.finditer(text)] if "\n" in text else []  # most texts have none
-    if breaks and spans:
-        breaks = [each for each in breaks if _span_around(spans, each[0]) is None]
-    ends = [*breaks, (len(text), len(text))]
-    begin = 0
-    for end, following in ends:
+    free = [each for each in breaks if _span_around(spans, each[0]) is None]
+    for (_, begin), (end, _) in pairwise([(0, 0), *free, (len(text), len(text))]):
         start, stop = _stripped(text, begin, end)
         if start < stop:
             yield start, stop
-        begin = following
 
 
 class SplitPlan:
-    """The lines of a text, and the sentences of those lines that have too many: each is looked for once."""
+    """The lines of a text, and the sentences of those lines that have too many."""
 
     def __init__(self, text: str, spans: Sequence[Span], language: str, max_sentences: int | None):
         self.text = text
         self.spans = spans  # must not be split; in ascending order
         self.language = language
         self.units: list[Range] = []  # lines and sentences, whose sizes `split` asks for first
-        self._inside: dict[Range, list[Range]] = {}  # the sentences of a unit that is a line; empty: not looked for
         for line in lines_of(text, spans):
             sentences = self._sentences(line) if max_sentences is not None else []
-            if len(sentences) <= (max_sentences or 0):
-                self.units.append(line)
-                self._inside[line] = sentences
-            else:
-                self.units += sentences
+            self.units += [line] if len(sentences) <= (max_sentences or 0) else sentences
 
     def split(self, limit: int, size: Callable[[int, int], int]) -> Split:
         """Return the parts of the text, of up to `limit` tokens if possible; arguments as in `split_text`."""
-        if len(self.units) == 1 and size(*self.units[0]) <= limit:
-            (start, end), text = self.units[0], self.text  # most texts
-            return Split(text[:start], [TextSpan(start, end, text[end:])])
-        stretches: list[tuple[int, int, bool]] = []
+        pieces: list[tuple[int, int, bool]] = []
         for unit in self.units:
-            if size(*unit) <= limit:
-                stretches.append((*unit, False))
-                continue
-            is_line = unit in self._inside
-            for sentence in (self._inside[unit] or self._sentences(unit)) if is_line else [unit]:
-                stretches += _Sentences(self.text, self.spans, limit, size).cut(*sentence)
-        if not stretches:
+            for sentence in [unit] if size(*unit) <= limit else self._sentences(unit):
+                fits = size(*sentence) <= limit
+                pieces += [(*sentence, False)] if fits else self._cut(*sentence, limit, size)
+        if not pieces:
             return Split(self.text, [])
-        following = [start for start, _, _ in stretches[1:]] + [len(self.text)]
+        following = [start for start, _, _ in pieces[1:]] + [len(self.text)]
         parts = [
             TextSpan(start, end, self.text[end:after], cut)
-            for (start, end, cut), after in zip(stretches, following, strict=True)
+            for (start, end, cut), after in zip(pieces, following, strict=True)
         ]
         return Split(self.text[: parts[0].start], parts)
 
@@ -342,78 +329,48 @@ class SplitPlan:
         start, end = line
         plain = self.text[start:end]
         if self.spans:  # one may begin a sentence
-            first, last = (bisect_left(self.spans, at, key=lambda span: span.start) for at in line)
-            inside = [Span(span.start - start, span.end - start) for span in self.spans[first:last]]
+            inside = [Span(span.start - start, span.end - start) for span in self._spans_in(start, end)]
             first_letter = "x" if plain.islower() else "X"
             words = [first_letter + "x" * (span.end - span.start - 1) for span in inside]
             plain = replace_spans(plain, inside, words)
         starts = [start + at for at in sentence_starts(plain, self.language)]
-        if not starts:
-            return [line]
         stripped = [_stripped(self.text, *bounds) for bounds in pairwise([start, *starts, end])]
         return [(begin, stop) for begin, stop in stripped if begin < stop]
 
+    def _spans_in(self, start: int, end: int) -> Sequence[Span]:
+        first, last = (bisect_left(self.spans, at, key=lambda span: span.start) for at in (start, end))
+        return self.spans[first:last]
 
-class _Sentences(NamedTuple):
-    """The sentences of a text, and the limit of their parts."""
+    def _cut(
+        self, start: int, end: int, limit: int, size: Callable[[int, int], int]
+    ) -> Iterator[tuple[int, int, bool]]:
+        """Yield the parts of a sentence that exceeds the limit: up to a clause if one fits, else a word or character.
 
-    text: str
-    spans: Sequence[Span]
-    limit: int  # tokens
-    size: Callable[[int, int], int]  # number of tokens in a range
-
-    def cut(self, start: int, end: int) -> Iterator[tuple[int, int, bool]]:
-        """Yield a sentence, cut if it exceeds the limit: after a clause if one fits, else a word or character."""
-        cut = self.size(start, end) > self.limit
+        The clause must end beyond the first quarter of what fits.
+        """
+        within = {at for span in self._spans_in(start, end) for at in range(span.start + 1, span.end)}
+        free = [at for at in range(start, end) if at not in within and not _belongs_to_previous(self.text, at)]
+        words, clauses = (
+            sorted({match.end() for match in pattern.finditer(self.text, start, end)}.intersection(free))
+            for pattern in (_SPACES, _CLAUSE_END)
+        )
         while start < end:
-            longest = self._longest(start, end) if cut else end
-            if longest == end:
-                yield start, end, cut
-                return
-            at = self._last_boundary(start, longest)
+            reach = range(start + 1, min(end, start + limit * _TOKEN_CHARACTERS) + 1)
+            longest = start + max(1, bisect_right(reach, limit, key=partial(size, start)))
+            after_clause = _last(clauses, start + (longest - start) // 4, longest)
+            at = after_clause or _last(words, start, longest) or _last(free, start, longest)
+            if longest == end or not at:  # the rest, or the beginning of a span or of a character with many marks
+                span = _span_around(self.spans, longest)
+                at = longest if span is None else span.end
             first, last = _stripped(self.text, start, at)
             yield first, last, True
             start, _ = _stripped(self.text, at, end)
 
-    def _longest(self, start: int, end: int) -> int:
-        """Return the end of the longest range from `start` within the limit; at least one character or span."""
-        reach = start + self.limit
-        while reach < end and self.size(start, reach) <= self.limit:
-            reach = start + 2 * (reach - start)
-        if reach >= end and self.size(start, end) <= self.limit:
-            return end
-        low, high = start + 1, min(reach, end)  # `low` fits or is the minimum, `high` does not fit
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if self.size(start, middle) <= self.limit else (low, middle)
-        return self._not_within(start, low, end)
 
-    def _last_boundary(self, start: int, longest: int) -> int:
-        """Return where to split [start, longest): after a clause beyond the first quarter, else after a word."""
-        window = self.text[start : longest + 1]  # the white space after a mark may follow directly
-        least = (longest - start) // 4
-        for pattern, after in ((_CLAUSE_END, start + least), (_SPACES, start)):
-            ends = [start + match.end() for match in pattern.finditer(window)]
-            fitting = [at for at in ends if after < at <= longest and self._around(at) is None]
-            if fitting:
-                return fitting[-1]
-        return longest
-
-    def _around(self, at: int) -> Span | None:
-        return _span_around(self.spans, at)
-
-    def _not_within(self, start: int, at: int, end: int) -> int:
-        """Move `at` to the edge of the span, or of the character with its marks, that contains it."""
-        span = self._around(at)
-        if span is not None:
-            return span.start if span.start > start else span.end
-        moved = at
-        while moved > start + 1 and moved < end and at - moved < 16 and _belongs_to_previous(self.text, moved):
-            moved -= 1
-        if moved == start + 1 or at - moved == 16:
-            return at
-        span = self._around(moved)  # a span whose last character has marks after it
-        return moved if span is None else span.start if span.start > start else at
+def _last(places: Sequence[int], after: int, up_to: int) -> int:
+    """Return the last of `places` (ascending) in a range; 0 if there is none."""
+    number = bisect_right(places, up_to)
+    return places[number - 1] if number > 0 and places[number - 1] > after else 0
 
 
 def _span_around(spans: Sequence[Span], at: int) -> Span | None:
