@@ -12,7 +12,7 @@ from nmt.base.languages import Direction, written_without_spaces
 from nmt.data.text.glossary import Term
 from nmt.data.text.spans import Span, replace_spans
 from nmt.data.tokens.tokenizer import TokenizerPair
-from nmt.translation.terms import occurrences
+from nmt.translation.terms import occurrences, with_target
 
 if TYPE_CHECKING:
     from nmt.data.lexicon.aligner import Aligner
@@ -57,18 +57,25 @@ class RunLexicon:
         learned = self._run.config().data.directions
         return direction not in learned and Direction(direction.tgt, direction.src) in learned
 
-    def writes_terms(self, direction: Direction, translation: str) -> bool:
-        """Return whether `with_terms` can find words in a translation: one that is written without spaces."""
+    def is_joined(self, direction: Direction, translation: str) -> bool:
+        """Return whether a translation is written without spaces, and there is a lexicon to find words in it."""
         return written_without_spaces(direction.tgt, translation) and self._lexicon is not None
 
-    def with_terms(self, segment: Segment, translation: SegmentTranslation, missed: Sequence[Term]) -> str:
-        """Return the text of a translation with the targets of `missed` terms instead of its words for them.
+    def with_terms(self, segment: Segment, translation: SegmentTranslation, missed: Sequence[Term]) -> list[int]:
+        """Return the tokens of a translation with the targets of `missed` terms instead of its words for them.
 
         Terms whose translation the lexicon does not find are left out. RunError as `links`.
         """
+        ids, waiting = translation.tgt_ids, Counter(missed)
+        if not self.is_joined(segment.direction, translation.text):
+            end = len(ids)
+            for linked, term, _ in reversed(self.misplaced_terms(segment, translation)):
+                if waiting[term] > 0 and linked[-1] < end:
+                    ids, end = with_target(self._tokenizers.tgt, ids, linked, term.target), linked[0]
+                    waiting[term] -= 1
+            return ids
         places = self._term_places(segment.direction)
         edits = list[tuple[Span, str]]()
-        waiting = Counter(missed)
         for tokens, term in occurrences(self._tokenizers.src, translation.src_ids, dict(segment.terms)):
             taken = [span for span, _ in edits]
             span = places.find(translation.src_ids, tokens, translation.text, taken) if waiting[term] > 0 else None
@@ -76,7 +83,8 @@ class RunLexicon:
                 edits.append((span, term.target))
                 waiting[term] -= 1
         edits.sort()
-        return replace_spans(translation.text, [span for span, _ in edits], [target for _, target in edits])
+        text = replace_spans(translation.text, [span for span, _ in edits], [target for _, target in edits])
+        return self._tokenizers.tgt.encode(text)
 
     def _term_places(self, direction: Direction) -> TermPlaces:
         if direction not in self._places:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from os.path import commonprefix
 
 from nmt.base.errors import NmtError
 from nmt.config import SearchOptions
@@ -12,7 +13,7 @@ from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.translation.alignment import RunLexicon
 from nmt.translation.guards import find_loop
 from nmt.translation.segments import Candidate, Search, Segment, Segments, SegmentTranslation, untranslated
-from nmt.translation.terms import term_ids, with_target
+from nmt.translation.terms import term_ids
 from nmt.translation.verdicts import judge
 
 RETRY_BEAM_SIZE = 5  # of the search for a hypothesis without faults
@@ -39,12 +40,11 @@ class Retries:
             (self._loops, partial(self._without_repeats, ngram=2)),
             (self._lost_spans, self._with_all_spans),
             (self._lost_spans, self._around_spans),
-            (self._missed_words, self._with_terms_written),
+            (self._missed_terms, self._with_terms_written),
             (self._missed, partial(self._more, options=self._beam)),
-            (self._missed_required, self._with_terms_in_place),
             # Terms that the model chooses by itself would compete for the beam with those that must be forced.
-            (self._missed_required, partial(self._with_terms, size=TERM_BEAM_SIZES[0], only_missed=True)),
-            (self._missed_required, partial(self._with_terms, size=TERM_BEAM_SIZES[1], only_missed=False)),
+            (self._may_force, partial(self._with_terms, size=TERM_BEAM_SIZES[0], only_missed=True)),
+            (self._may_force, partial(self._with_terms, size=TERM_BEAM_SIZES[1], only_missed=False)),
         ]
         for is_faulty, strategy in strategies:
             faulty = [segment for segment in segments if is_faulty(segment)]
@@ -57,25 +57,22 @@ class Retries:
     def _lost_spans(self, segment: Segment) -> bool:
         return bool(segment.best.verdict.lost_spans) and not segment.best.is_pieced
 
-    def _missed_required(self, segment: Segment) -> bool:
-        is_missed = bool(segment.best.verdict.missed_terms) and not segment.best.is_pieced
-        return self.requires_terms and is_missed and not self._missed_words(segment)
+    def _missed_terms(self, segment: Segment) -> bool:
+        return bool(segment.best.verdict.missed_terms) and not segment.best.is_pieced
 
-    def _missed_words(self, segment: Segment) -> bool:
-        """Return whether terms are missed that are written over the words for them.
+    def _may_force(self, segment: Segment) -> bool:
+        """Return whether a search may find the missed terms.
 
         In languages without spaces, a search with a term that the model does not know ends in fragments of words.
         """
-        is_missed = bool(segment.best.verdict.missed_terms) and not segment.best.is_pieced
-        return (
-            is_missed and self.lexicon is not None and self.lexicon.writes_terms(segment.direction, segment.best.text)
-        )
+        is_joined = self.lexicon is not None and self.lexicon.is_joined(segment.direction, segment.best.text)
+        return self.requires_terms and self._missed_terms(segment) and not is_joined
 
     def _missed(self, segment: Segment) -> bool:
         verdict = segment.best.verdict
         # Samples keep their numbers: to replace them would change what is sampled.
         is_wrong = bool(verdict.missed_terms) or (not self.options.sample and bool(verdict.wrong_numbers))
-        return is_wrong and not segment.best.is_pieced and not self._missed_required(segment)
+        return is_wrong and not segment.best.is_pieced and not self._may_force(segment)
 
     def _rank(self, segment: Segment, candidates: Sequence[Candidate]) -> None:
         """Let `candidates`, if there are any, be those of `segment`: those with the fewest faults first.
@@ -180,51 +177,21 @@ class Retries:
 
     def _with_terms_written(self, segments: Segments) -> Found:
         """Write the targets of missed terms over the words that translate them, where these are found."""
+        if self.lexicon is None:
+            return
         for segment in segments:
             (translation,), verdict = segment.best.translations, segment.best.verdict
-            text = "" if self.lexicon is None else self.lexicon.with_terms(segment, translation, verdict.missed_terms)
-            ids = self.tokenizers.tgt.encode(text)
+            ids = self.lexicon.with_terms(segment, translation, verdict.missed_terms)
             if ids[: len(segment.prefix_ids)] == [*segment.prefix_ids]:
-                written = judge(segment, _rewritten(translation, text, ids))
-                placed = replace(written.verdict, misplaced_terms=[])
-                yield segment, [written._replace(verdict=placed), *segment.candidates]
-
-    def _with_terms_in_place(self, segments: Segments) -> Found:
-        """Put the target of a missed term where other words translate it, and search what follows; term after term.
-
-        If what follows translates the term a second time, keep what followed before.
-        """
-        beam = self.options.greedy().changed(beam_size=RETRY_BEAM_SIZE, num_hypotheses=RETRY_BEAM_SIZE, shortlist=False)
-        changed: Segments = segments if self.lexicon is not None else []
-        while changed:
-            tried = list[tuple[Segment, Candidate, list[list[int]]]]()
-            for segment in changed:
-                best = segment.candidates[0] = self._placed(segment, segment.best)
-                missed = {term.target for term in best.verdict.missed_terms}
-                movable = [each for each in best.verdict.misplaced_terms or [] if each[1].target in missed]
-                if movable and movable[0][0][0] >= len(segment.prefix_ids):
-                    places, term, _ = movable[0]
-                    ids = best.translations[0].tgt_ids
-                    tried.append((segment, best, with_target(self.tokenizers.tgt, ids, places, term.target)))
-            for number in (0, 1):
-                again = [
-                    (segment, replace(segment, prefix_ids=prefixes[number], draft_ids=()))
-                    for segment, before, prefixes in tried
-                    if segment.best is before or segment.best.is_misplaced
-                ]
-                found = self._more([begun for _, begun in again], beam)
-                for (segment, _), (_, candidates) in zip(again, found, strict=False):
-                    self._rank(segment, candidates)
-            changed = [segment for segment, before, _ in tried if segment.best is not before]
-        return ((segment, segment.candidates) for segment in segments)
+                written = judge(segment, _rewritten(translation, self.tokenizers.tgt.decode(ids), ids))
+                yield segment, [written, *segment.candidates]
 
 
 def _rewritten(translation: SegmentTranslation, text: str, ids: list[int]) -> SegmentTranslation:
     """Return `translation` with another text. Its new tokens are certain, because nmt was told to write them."""
     before, scores = translation.tgt_ids, [*translation.token_scores]
-    limit = min(len(before), len(ids))
-    start = next((i for i in range(limit) if before[i] != ids[i]), limit)
-    end = next((i for i in range(limit - start) if before[-1 - i] != ids[-1 - i]), limit - start)
+    start = len(commonprefix([before, ids]))
+    end = len(commonprefix([before[start:][::-1], ids[start:][::-1]]))
     if scores:
         scores = scores[:start] + [0.0] * (len(ids) - start - end) + scores[len(before) - end :]
     score = sum(scores) if scores else translation.score

@@ -41,15 +41,15 @@ def _without_space(tokenizer: Tokenizer, form: list[int]) -> list[list[int]]:
     return [form[1:]] if not first else [] if token is None else [[token, *form[1:]]]
 
 
-def with_target(tokenizer: Tokenizer, ids: Ids, places: Ids, target: str) -> list[list[int]]:
-    """Return `ids` up to `places`, with the target of a term in place of these; and the same with the rest of `ids`."""
+def with_target(tokenizer: Tokenizer, ids: Ids, places: Ids, target: str) -> list[int]:
+    """Return `ids` with the target of a term in place of those at `places`."""
     replaced = tokenizer.tokens([ids[places[0]]])[0]
     if places[0] == 0 and replaced.lstrip("▁")[:1].isupper():
         target = target[0].upper() + target[1:]
     form = tokenizer.encode(target)
     without = [] if replaced.startswith("▁") else _without_space(tokenizer, form)
-    begun = [*ids[: places[0]], *(without[0] if without else form)]
-    return [begun, begun + [ids[i] for i in range(places[0], len(ids)) if i not in places]]
+    rest = [ids[i] for i in range(places[0], len(ids)) if i not in places]
+    return [*ids[: places[0]], *(without[0] if without else form), *rest]
 
 
 def occurrences(tokenizer: Tokenizer, ids: Ids, terms: Mapping[str, str]) -> list[tuple[set[int], Term]]:

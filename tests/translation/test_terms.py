@@ -18,16 +18,16 @@ def tokenizer() -> Tokenizer:
     return train_tokenizers(config, lambda: iter(TEXTS * 20), lambda: iter(TEXTS * 20)).src
 
 
-def replaced(tokenizer: Tokenizer, text: str, old: str, new: str) -> list[str]:
+def replaced(tokenizer: Tokenizer, text: str, old: str, new: str) -> str:
     ids = tokenizer.encode(text)
     spelled = tokenizer.tokens(ids)
     start = "".join(spelled).index(old.replace(" ", "▁"))
-    return [tokenizer.decode(found) for found in with_target(tokenizer, ids, range(start, start + len(old)), new)]
+    return tokenizer.decode(with_target(tokenizer, ids, range(start, start + len(old)), new))
 
 
 def test_a_term_without_a_space_before_it_gets_none(tokenizer):
-    assert replaced(tokenizer, "我是中国人。", "中国", "好") == ["我是好", "我是好人。"]
+    assert replaced(tokenizer, "我是中国人。", "中国", "好") == "我是好人。"
 
 
 def test_a_term_behind_a_space_keeps_it(tokenizer):
-    assert replaced(tokenizer, "the cat sleeps", " cat", "dog") == ["the dog", "the dog sleeps"]
+    assert replaced(tokenizer, "the cat sleeps", " cat", "dog") == "the dog sleeps"
