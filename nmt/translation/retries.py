@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from os.path import commonprefix
 
 from nmt.base.errors import NmtError
 from nmt.config import SearchOptions
@@ -189,10 +188,13 @@ class Retries:
 
 def _rewritten(translation: SegmentTranslation, text: str, ids: list[int]) -> SegmentTranslation:
     """Return `translation` with another text. Its new tokens are certain, because nmt was told to write them."""
-    before, scores = translation.tgt_ids, [*translation.token_scores]
-    start = len(commonprefix([before, ids]))
-    end = len(commonprefix([before[start:][::-1], ids[start:][::-1]]))
+    from difflib import SequenceMatcher  # only here, because few translations need it
+
+    before, scores = translation.tgt_ids, translation.token_scores
     if scores:
-        scores = scores[:start] + [0.0] * (len(ids) - start - end) + scores[len(before) - end :]
+        known = [0.0] * len(ids)
+        for old, new, size in SequenceMatcher(None, before, ids, autojunk=False).get_matching_blocks():
+            known[new : new + size] = scores[old : old + size]
+        scores = [*known, *scores[len(before) :]]
     score = sum(scores) if scores else translation.score
     return translation._replace(text=text, tgt_ids=ids, score=score, token_scores=scores)
