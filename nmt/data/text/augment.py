@@ -10,12 +10,10 @@ from __future__ import annotations
 import random
 import re
 from bisect import bisect_left
-from collections.abc import Collection, Iterator, Sequence
-from itertools import accumulate
+from collections.abc import Collection, Sequence
 from typing import NamedTuple, TypeVar
 
 from nmt.base.languages import (
-    LANGUAGE_TAG,
     Direction,
     base_code,
     spaces_between_sentences,
@@ -49,18 +47,9 @@ def choose(options: Sequence[T], draw: random.Random) -> T:
 
 
 def neighbors(language: str) -> dict[str, str]:
-    """Return the neighboring keys of each lower-case letter, on a common keyboard layout for `language`."""
+    """Return the keys to the left and right of each lower-case letter, on a common keyboard layout for `language`."""
     rows = _LAYOUTS.get(base_code(language), _QWERTY)
-    beside: dict[str, str] = {}
-    for number, row in enumerate(rows):
-        # Each row is offset about half a key to the right of the one above it.
-        above = rows[number - 1] if number > 0 else ""
-        below = rows[number + 1] if number + 1 < len(rows) else ""
-        for column, letter in enumerate(row):
-            left = max(0, column - 1)
-            in_row = row[left:column] + row[column + 1 : column + 2]
-            beside[letter] = in_row + above[column : column + 2] + below[left : column + 1]
-    return beside
+    return {row[at]: row[max(0, at - 1) : at] + row[at + 1 : at + 2] for row in rows for at in range(len(row))}
 
 
 class Typist:
@@ -116,12 +105,8 @@ class Typist:
         following = words[word + 1] if word + 1 < len(words) else None
         kind = choose(("drop", "repeat", "swap", "space", "punctuation"), draw)
         is_short = len(written) <= _MAX_DROPPED and written.isalpha() and written.islower()
-        if kind == "drop" and is_short and len(words) >= _MIN_WORDS_TO_DROP and not self._without_spaces:
-            # Also drop the space before it, or after it if it is the first word.
-            before = start - 1 if start and text[start - 1] == " " else start
-            after = end + 1 if before == start and text[end : end + 1] == " " else end
-            if following is None or after <= following.start:
-                return {Span(before, after): ""}
+        if kind == "drop" and is_short and len(words) >= _MIN_WORDS_TO_DROP and text[:start].endswith(" "):
+            return {Span(start - 1, end): ""}
         if kind == "repeat" and not self._without_spaces:
             return {span: f"{written} {written}"}
         if kind == "swap" and following and not text[end : following.start].strip():
@@ -149,7 +134,7 @@ class TextPair(NamedTuple):
 class PairChanger:
     """Changes pairs of one direction. `symbols` are the user symbols of the tokenizer, which are never changed.
 
-    Symbols at the start of a source, such as <2de>, stay there. Without `rare_emoji`, only two dozen emoji are used.
+    Symbols at the start of a text, such as <2de>, stay there. Without `rare_emoji`, only two dozen emoji are used.
     """
 
     def __init__(self, direction: Direction, symbols: Collection[str], word_rate: float = 0.1, rare_emoji: bool = True):
@@ -157,62 +142,56 @@ class PairChanger:
         ordered = sorted(symbols, key=len, reverse=True)
         self._symbols = re.compile("|".join(map(re.escape, ordered)) or "(?!)")
         tags = "|".join(re.escape(symbol) for symbol in ordered if symbol not in PLACEHOLDERS)
-        self._tags = re.compile(rf"(?:(?:{tags})\s*)*" if tags else "")
-        language_tags = "|".join(re.escape(symbol) for symbol in ordered if LANGUAGE_TAG.fullmatch(symbol))
-        self._tgt_tags = re.compile(rf"(?:(?:{language_tags})\s*)?" if language_tags else "")
+        self._tags = re.compile(rf"\A(?:(?:{tags})\s*)*" if tags else "(?!)")
         self._typist = Typist(direction.src, word_rate)
 
     def change(self, kind: str, pair: TextPair, draw: random.Random) -> TextPair:
         """Return `pair` with one kind of change of `AugmentConfig`; unchanged if that kind does not apply to it."""
-        tags, src = _split_at(self._tags, pair.src)
-        tgt_tag, tgt = _split_at(self._tgt_tags, pair.tgt)
+        src, tgt = (self._tags.sub("", each) for each in pair)
         text = TextPair(src, tgt)
         match kind:
             case "upper" | "title":
                 text = self._in_case(text, kind)
-            case "typos":
-                text = TextPair(self._typist.add_typos(src, self._protected(src), draw), tgt)
-            case "noise":
-                text = TextPair(self._typist.add_noise(src, self._protected(src), draw), tgt)
+            case "typos" | "noise":
+                edit = self._typist.add_typos if kind == "typos" else self._typist.add_noise
+                text = TextPair(edit(src, self._protected(src), draw), tgt)
             case "no_final_punctuation":
                 text = self._without_end(text)
             case "emoji":
                 text = self._with_emoji(text, draw)
             case _:
                 raise ValueError(f"no kind of change: {kind}")
-        return TextPair(tags + text.src, tgt_tag + text.tgt) if text.src.strip() and text.tgt.strip() else pair
+        if not (text.src.strip() and text.tgt.strip()):
+            return pair
+        return TextPair(pair.src.removesuffix(src) + text.src, pair.tgt.removesuffix(tgt) + text.tgt)
 
     def _protected(self, text: str) -> list[Span]:
         """Return the spans that must not change, in order: URLs, tags, {name}, %s and the user symbols."""
-        found = sorted([*find_spans(text), *(Span(*match.span()) for match in self._symbols.finditer(text))])
-        merged: list[Span] = []
-        for span in found:
-            if merged and span.start < merged[-1].end:
-                merged[-1] = Span(merged[-1].start, max(span.end, merged[-1].end))
-            else:
-                merged.append(span)
-        return merged
-
-    def _pieces(self, text: str) -> Iterator[tuple[str, bool]]:
-        """Yield the pieces of the text, each with a flag that tells whether it is protected."""
-        end = 0
-        for span in self._protected(text):
-            yield text[end : span.start], False
-            yield text[span.start : span.end], True
-            end = span.end
-        yield text[end:], False
+        found = [*find_spans(text), *(Span(*match.span()) for match in self._symbols.finditer(text))]
+        kept: list[Span] = []
+        for span in sorted(found, key=lambda span: (span.start, -span.end)):
+            if not kept or span.start >= kept[-1].end:
+                kept.append(span)
+        return kept
 
     def _in_case(self, pair: TextPair, kind: str) -> TextPair:
         """Return both sides in upper or title case; the pair itself if most letters of the source have no case."""
-        free = "".join(piece for piece, is_protected in self._pieces(pair.src) if not is_protected)
+        gaps = [self._gaps(text) for text in pair]
+        free = "".join(pair.src[gap.start : gap.end] for gap in gaps[0])
         if 2 * sum(c.lower() != c.upper() for c in free) <= sum(map(str.isalpha, free)):
             return pair
         change = uppercase if kind == "upper" else _title
         sides = []
-        for text, language in zip(pair, self._direction, strict=True):
-            pieces = (piece if is_protected else change(piece, language) for piece, is_protected in self._pieces(text))
-            sides.append("".join(pieces))
+        for text, some, language in zip(pair, gaps, self._direction, strict=True):
+            changed = [change(text[gap.start : gap.end], language) for gap in some]
+            sides.append(replace_spans(text, some, changed))
         return TextPair(*sides)
+
+    def _gaps(self, text: str) -> list[Span]:
+        """Return what is between the protected spans."""
+        protected = self._protected(text)
+        begins, ends = [0, *(span.end for span in protected)], [*(span.start for span in protected), len(text)]
+        return [*map(Span, begins, ends)]
 
     def _without_end(self, pair: TextPair) -> TextPair:
         """Return the pair without its final punctuation, if both sides have some."""
@@ -243,33 +222,23 @@ class PairChanger:
         return chr(first + int(draw.random() * (last - first + 1)))
 
 
-def _split_at(tags: re.Pattern[str], text: str) -> tuple[str, str]:
-    """Return the tags at the start of `text`, with the spaces after them, and the rest."""
-    match = tags.match(text)
-    end = match.end() if match else 0
-    return text[:end], text[end:]
-
-
 class CopyMaker:
     """Makes changed copies of pairs for training a tokenizer, so that it covers their characters."""
 
     def __init__(self, config: AugmentConfig, changers: Sequence[PairChanger], seed: int):
         """`changers` has one entry per corpus. They must not draw rare emoji: each would take a token."""
-        shares = {kind: share for kind, share in config.shares().items() if share}
-        self._bounds = list(zip(accumulate(shares.values()), shares, strict=True))
-        self._changers, self._seed = changers, seed
+        shares = config.shares()
+        self._kinds, self._shares = [*shares, ""], [*shares.values(), 1 - sum(shares.values())]
+        self._is_on, self._changers, self._seed = config.is_on, changers, seed
 
     def copy_of(self, number: int, corpus: int, pair: TextPair) -> TextPair | None:
         """Return a changed copy of pair `number` of `corpus`, or None if the pair is not drawn for a change."""
-        if not self._bounds:  # seeding takes longer than reading a pair
+        if not self._is_on:  # seeding takes longer than reading a pair
             return None
         draw = random.Random((self._seed << 64) + number)
-        drawn = draw.random()
-        for bound, kind in self._bounds:
-            if drawn < bound:
-                changed = self._changers[corpus].change(kind, pair, draw)
-                return changed if changed != pair else None
-        return None
+        (kind,) = draw.choices(self._kinds, self._shares)
+        changed = self._changers[corpus].change(kind, pair, draw) if kind else pair
+        return changed if changed != pair else None
 
 
 def _title(text: str, language: str) -> str:

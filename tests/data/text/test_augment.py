@@ -155,7 +155,7 @@ def test_noise_swaps_repeats_and_drops_words_and_adds_spaces_and_punctuation():
     text = "one of the biggest dogs"
     seen = {Typist("en", 1e-9).add_noise(text, [], random.Random(seed)) for seed in range(400)}
     swapped, repeated, dropped = "of one the biggest dogs", "one of of the biggest dogs", "one the biggest dogs"
-    assert {swapped, repeated, dropped, "of the biggest dogs", "one  of the biggest dogs"} <= seen
+    assert {swapped, repeated, dropped, "one of biggest dogs", "one  of the biggest dogs"} <= seen
     assert any("," in other for other in seen)
     assert text not in seen
 
@@ -176,7 +176,7 @@ def test_text_without_words_stays():
 
 
 def test_neighbors_are_those_of_the_keyboard():
-    assert set(neighbors("en")["g"]) == set("fhtyvb")
+    assert neighbors("en")["g"] == "fh"
     assert "z" in neighbors("de-AT")["t"]
     assert "y" in neighbors("en")["t"]
-    assert set(neighbors("fr")["a"]) == set("zq")
+    assert neighbors("fr")["a"] == "z"
