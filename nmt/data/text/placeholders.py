@@ -11,7 +11,7 @@ import random
 import re
 import zlib
 from collections import Counter, defaultdict, deque
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from nmt.base.languages import Direction, written_without_spaces
@@ -29,16 +29,11 @@ _COUNTS = (1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 4, 5, 6, 7, 8)
 _KINDS = ("shared word", "around a shared word", "start", "end", "after the end", "around all", "within", "within")
 
 
-class _Edit(NamedTuple):
-    """Replace [start, end) of one side by a placeholder with `before` and `after` around it."""
+class _Slot(NamedTuple):
+    """What a placeholder replaces in the source and in the target, and its form "{}" with spaces around it."""
 
-    start: int
-    end: int
-    before: str
-    after: str
-
-
-_Slot = tuple[_Edit, _Edit]  # in the source, in the target
+    sides: tuple[Span, Span]
+    form: str = "{}"  # without its spaces where words are not separated by spaces
 
 
 def insert_placeholders(pair: SentencePair, not_these: Collection[str] = ()) -> SentencePair:
@@ -74,58 +69,59 @@ def copy_with_placeholders(pair: SentencePair, direction: Direction, *, share: f
         return None
     spaced = not written_without_spaces(direction.src, pair.src), not written_without_spaces(direction.tgt, pair.tgt)
     draw = random.Random(key)
-    places: list[_Slot] = []
+    slots: list[_Slot] = []
     wanted = draw.choice(_COUNTS)
     for _ in range(8 * wanted):  # some draws find no slot, or an occupied one
-        found = _draw_places(pair, spaced, draw)
-        if len(places) + len(found) <= wanted and not _clash(places, found):
-            places += found
-        if len(places) == wanted:
+        found = _draw_slots(pair, spaced, draw)
+        if len(slots) + len(found) <= wanted and not _clash(slots, found):
+            slots += found
+        if len(slots) == wanted:
             break
-    if not places:
+    if not slots:
         return None
-    places.sort(key=lambda place: place[0][:2])  # stable: insertions at one position keep their order
-    numbered = list(zip(places, PLACEHOLDERS, strict=False))
-    src = _apply(pair.src, [(edit, placeholder) for (edit, _), placeholder in numbered])
-    tgt = _apply(pair.tgt, [(edit, placeholder) for (_, edit), placeholder in numbered])
-    return pair._replace(src=src, tgt=tgt)
+    slots.sort(key=lambda slot: slot.sides[0])  # stable: insertions at one position keep their order
+    numbered = list(zip(slots, PLACEHOLDERS, strict=False))
+    sides = []
+    for side, text in enumerate(pair[:2]):
+        ordered = sorted(numbered, key=lambda item: item[0].sides[side])
+        symbols = [slot.form.format(symbol) if spaced[side] else symbol for slot, symbol in ordered]
+        sides.append(replace_spans(text, [slot.sides[side] for slot, _ in ordered], symbols))
+    return pair._replace(src=sides[0], tgt=sides[1])
 
 
-def _draw_places(pair: SentencePair, spaced: tuple[bool, bool], draw: random.Random) -> list[_Slot]:
+def _draw_slots(pair: SentencePair, spaced: tuple[bool, bool], draw: random.Random) -> list[_Slot]:
     """Draw one slot, or two that enclose something; empty if the pair has no slot of the drawn kind."""
     kind = draw.choice(_KINDS)
-    texts = (pair.src, pair.tgt)
-    before = tuple(" " if has_spaces else "" for has_spaces in spaced)
-    none = ("", "")
-    ends = tuple(len(text.rstrip(_END_MARKS)) for text in texts)
+    src, tgt = pair[:2]
+    start, end = (0, 0), (len(src.rstrip(_END_MARKS)), len(tgt.rstrip(_END_MARKS)))
     match kind:
         case "start":
-            return [_insertion((0, 0), none, before)]
+            return [_at(start, "{} ")]
         case "end":
-            return [_insertion(ends, before, none)]
+            return [_at(end, " {}")]
         case "after the end":
-            return [_insertion(tuple(map(len, texts)), before, none)]
+            return [_at((len(src), len(tgt)), " {}")]
         case "around all":
-            return [_insertion((0, 0), none, none), _insertion(ends, none, none)]
+            return [_at(start), _at(end)]
         case "within":
-            gaps = [_gaps(text, has_spaces) for text, has_spaces in zip(texts, spaced, strict=True)]
+            gaps = _gaps(src, spaced[0]), _gaps(tgt, spaced[1])
             proportion, glued = draw.random(), draw.random() < 0.25  # glued to the next word, like a tag
             if not all(gaps):
                 return []
-            at = tuple(places[int(proportion * len(places))] for places in gaps)
-            return [_insertion(at, none, none if glued else before)]
-    words = _shared_words(*texts)
+            places = [some[int(proportion * len(some))] for some in gaps]
+            return [_at(places, "{}" if glued else "{} ")]
+    words = _shared_words(src, tgt)
     if not words:
         return []
-    src, tgt = draw.choice(words)
+    word = draw.choice(words)
     if kind == "shared word":
-        return [(_Edit(*src, "", ""), _Edit(*tgt, "", ""))]
-    return [_insertion((src.start, tgt.start), none, none), _insertion((src.end, tgt.end), none, none)]
+        return [_Slot(word)]
+    return [_at([side.start for side in word]), _at([side.end for side in word])]
 
 
-def _insertion(at: tuple[int, ...], before: tuple[str, ...], after: tuple[str, ...]) -> _Slot:
-    src, tgt = (_Edit(at[side], at[side], before[side], after[side]) for side in (0, 1))
-    return src, tgt
+def _at(places: Sequence[int], form: str = "{}") -> _Slot:
+    src, tgt = places
+    return _Slot((Span(src, src), Span(tgt, tgt)), form)
 
 
 def _shared_words(src: str, tgt: str) -> list[tuple[Span, Span]]:
@@ -141,17 +137,7 @@ def _gaps(text: str, has_spaces: bool) -> list[int]:
     return [match.start() for match in _WORD_START.finditer(text)] if has_spaces else list(range(1, len(text)))
 
 
-def _clash(places: list[_Slot], found: list[_Slot]) -> bool:
-    """Return whether a slot of `found` overlaps one of `places` on either side; touching is allowed."""
-    return any(
-        old[side].start < new[side].end and new[side].start < old[side].end
-        for side in (0, 1)
-        for old in places
-        for new in found
-    )
-
-
-def _apply(text: str, edits: list[tuple[_Edit, str]]) -> str:
-    ordered = sorted(edits, key=lambda item: item[0][:2])
-    spans = [Span(*edit[:2]) for edit, _ in ordered]
-    return replace_spans(text, spans, [edit.before + symbol + edit.after for edit, symbol in ordered])
+def _clash(slots: list[_Slot], found: list[_Slot]) -> bool:
+    """Return whether a slot of `found` overlaps one of `slots` on either side; touching is allowed."""
+    sides = (both for old in slots for new in found for both in zip(old.sides, new.sides, strict=True))
+    return any(old.start < new.end and new.start < old.end for old, new in sides)
