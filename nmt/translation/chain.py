@@ -109,7 +109,7 @@ class Chain:
             segmented = translator.segment([ask.text for ask in some], request, first)
             for text, ask in zip(segmented, some, strict=True):
                 if ask.draft:
-                    translator.segmenter.add_draft(text, ask.draft, request.options)
+                    translator.segmenter.add_draft(text, ask.draft)
             translations = translator.translate_segmented(segmented, request)
             found |= {n: ask.finish(each) for n, ask, each in zip(numbers, some, translations, strict=True)}
         return [found[number] for number in range(len(asks))]

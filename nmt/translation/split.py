@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import pairwise
@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from nmt.base.patterns import lazy_pattern
 from nmt.data.read.lines import without_surrogates
-from nmt.data.text.spans import Span, replace_spans
+from nmt.data.text.spans import Span, replace_spans, within
 
 _LINE_END = re.compile(r"\r?\n")
 _SPACES = re.compile(r"\s+")
@@ -108,12 +108,6 @@ class Split(NamedTuple):
 
 
 Range = tuple[int, int]
-
-
-def whole(text: str) -> Split:
-    """Return `text` as one part, or as none if it is blank."""
-    start, end = _stripped(text, 0, len(text))
-    return Split(text[:start], [TextSpan(start, end, text[end:])] if start < end else [])
 
 
 def split_text(
@@ -329,17 +323,13 @@ class SplitPlan:
         start, end = line
         plain = self.text[start:end]
         if self.spans:  # one may begin a sentence
-            inside = [Span(span.start - start, span.end - start) for span in self._spans_in(start, end)]
+            inside = [span.shifted(-start) for span in within(self.spans, start, end)]
             first_letter = "x" if plain.islower() else "X"
             words = [first_letter + "x" * (span.end - span.start - 1) for span in inside]
             plain = replace_spans(plain, inside, words)
         starts = [start + at for at in sentence_starts(plain, self.language)]
         stripped = [_stripped(self.text, *bounds) for bounds in pairwise([start, *starts, end])]
         return [(begin, stop) for begin, stop in stripped if begin < stop]
-
-    def _spans_in(self, start: int, end: int) -> Sequence[Span]:
-        first, last = (bisect_left(self.spans, at, key=lambda span: span.start) for at in (start, end))
-        return self.spans[first:last]
 
     def _cut(
         self, start: int, end: int, limit: int, size: Callable[[int, int], int]
@@ -348,8 +338,8 @@ class SplitPlan:
 
         The clause must end beyond the first quarter of what fits.
         """
-        within = {at for span in self._spans_in(start, end) for at in range(span.start + 1, span.end)}
-        free = [at for at in range(start, end) if at not in within and not _belongs_to_previous(self.text, at)]
+        covered = {at for span in within(self.spans, start, end) for at in range(span.start + 1, span.end)}
+        free = [at for at in range(start, end) if at not in covered and not _belongs_to_previous(self.text, at)]
         words, clauses = (
             sorted({match.end() for match in pattern.finditer(self.text, start, end)}.intersection(free))
             for pattern in (_SPACES, _CLAUSE_END)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache, cached_property
@@ -15,7 +14,7 @@ from nmt.config import SearchOptions
 from nmt.data.read.lines import without_surrogates
 from nmt.data.text.characters import AS_READ, AS_WRITTEN, CharacterRule, edges, within_symbols
 from nmt.data.text.glossary import Glossary, Match
-from nmt.data.text.spans import NUM_PLACEHOLDERS, PLACEHOLDERS, Span, find_spans, is_symbol
+from nmt.data.text.spans import NUM_PLACEHOLDERS, PLACEHOLDERS, Span, find_spans, is_symbol, within
 from nmt.data.text.tags import output_tags
 from nmt.data.text.text_statistics import TextStatistics
 from nmt.data.tokens.tokenizer import TokenizerPair
@@ -23,7 +22,7 @@ from nmt.translation.languages import DirectedText, LanguagePair
 from nmt.translation.protect import Protected
 from nmt.translation.request import Request
 from nmt.translation.segments import Segment
-from nmt.translation.split import Range, SplitPlan, TextSpan, split_text, whole
+from nmt.translation.split import Range, SplitPlan, TextSpan
 
 _TEXTS_OF_A_THREAD = 128  # to tokenize; with fewer, starting the thread would cost more than it saves
 _TOO_MANY = 1 << 30  # tokens; reported for a part with more spans than placeholders, so that it is split
@@ -51,15 +50,11 @@ class SegmentedText(NamedTuple):
         `lead`, and then each translation with its white space, is the translation of the whole text.
         """
         texts: list[tuple[SegmentedText, str]] = []
-        spans, first = self.spans or [], 0
         for segment in self.segments:
             start, end, _, cut = segment.span
             symbols = segment.tags[0][len(self.tag) :]  # the user symbols of the text, repeated before each segment
             text = symbols + self.text[start:end]
-            last = bisect_right(spans, end, first, key=lambda span: span.end)
-            shift = len(symbols) - start
-            inside = [Span(span.start + shift, span.end + shift) for span in spans[first:last] if span.start >= start]
-            first = last
+            inside = [span.shifted(len(symbols) - start) for span in within(self.spans or [], start, end)]
             alone = replace(segment, span=TextSpan(0, len(text), "", cut), space="")
             of_segment = None if self.spans is None else inside
             texts.append((self._replace(text=text, lead="", segments=[alone], spans=of_segment), segment.space))
@@ -85,7 +80,7 @@ class TextSegmenter:
         self.languages = languages
         self.statistics = statistics
         self.limit = max_src_len - 1  # eos
-        self._max_sentences = 1 if statistics is None else statistics.max_sentences  # computed once
+        self.max_sentences = 1 if statistics is None else statistics.max_sentences  # computed once
         copies = statistics is None or statistics.copies_placeholders
         # The model was trained with data.protect, long enough to copy placeholders.
         self.knows_placeholders = copies and tokenizers.know(PLACEHOLDERS)
@@ -123,22 +118,13 @@ class TextSegmenter:
                 first.prefix_ids = self.tokenizers.tgt.encode(first.prefix)
         return segmented
 
-    def add_draft(self, text: SegmentedText, draft: str, options: SearchOptions) -> None:
-        """Give the segments of `text` their parts of `draft`, a translation to expect: in order, as far as they go."""
-        draft = without_surrogates(draft)
-
-        def size(start: int, end: int) -> int:
-            return len(self.tokenizers.tgt.encode(draft[start:end]))
-
+    def add_draft(self, text: SegmentedText, draft: str) -> None:
+        """Give a text of one segment a translation to expect."""
         if len(text.segments) == 1:
-            parts = whole(draft).parts
-        else:
-            parts = split_text(draft, [], text.direction.tgt, self.limit, size, self.max_sentences(options)).parts
-        for segment, part in zip(text.segments, parts, strict=False):
-            expected = draft[part.start : part.end]
+            (segment,) = text.segments
             for symbol, span in zip(PLACEHOLDERS, segment.protected.spans, strict=False):
-                expected = expected.replace(span, symbol, 1)
-            segment.draft_ids = self.tokenizers.tgt.encode(expected)
+                draft = draft.replace(span, symbol, 1)
+            segment.draft_ids = self.tokenizers.tgt.encode(without_surrogates(draft).strip())
 
     def tgt_tag(self, direction: Direction) -> Sequence[int]:
         """Return the tokens at the beginning of an output in `direction`: the tag of its language, if there is one."""
@@ -147,12 +133,6 @@ class TextSegmenter:
     def protects(self, options: SearchOptions) -> bool:
         """Return True if `options` protect spans, and the model was trained to copy their placeholders."""
         return options.protect and self.knows_placeholders
-
-    def max_sentences(self, options: SearchOptions) -> int | None:
-        """Return the largest number of sentences that one line may have without being split; None: any number."""
-        if options.split in ("long", "never"):
-            return None
-        return 1 if options.split == "always" else self._max_sentences
 
     def find_spans(self, text: str, request: Request) -> list[Span]:
         """Return the spans of `text` that `request` protects, in order."""
@@ -187,11 +167,14 @@ class _Plan:
         self.tgt_tag = segmenter.tgt_tag(self.direction)
         self.symbols = segmenter.leading_symbols(text)
         self.may_have_edges = request.prefix == "" and not self.symbols
-        self.is_split = options.split != "never"
         terms = (Span(match.start, match.end) for match in self.terms)
         unbroken = sorted([*terms, *(span for span in self.spans if span not in self.symbol_spans)])
-        self.plan = SplitPlan(text, unbroken, self.direction.src, segmenter.max_sentences(options))
-        self.units = self.plan.units if self.is_split else [part[:2] for part in whole(text).parts]
+        self.limit = segmenter.limit
+        if options.split == "never":
+            unbroken, self.limit = [Span(0, len(text))], _TOO_MANY
+        max_sentences = {"auto": segmenter.max_sentences, "always": 1}.get(options.split)
+        self.plan = SplitPlan(text, unbroken, self.direction.src, max_sentences)
+        self.units = self.plan.units
         self._kept: dict[Range, tuple[Protected, list[int]]] = {}  # of ranges, such as sentences
 
     def sources(self) -> list[str]:
@@ -204,7 +187,7 @@ class _Plan:
         """Return the text's segments; `rows` are the tokens of `sources`, and of texts after this one."""
         for unit in self.units:
             self._kept[unit] = self._kept[unit][0], next(rows)
-        lead, parts = self.plan.split(self.segmenter.limit, self._size) if self.is_split else whole(self.text)
+        lead, parts = self.plan.split(self.limit, self._size)
         segments = [self._segment(part) for part in parts]
         for segment in segments[:-1]:
             segment.space = self._space_between(segment.span.space)
@@ -213,7 +196,8 @@ class _Plan:
 
     def _size(self, start: int, end: int) -> int:
         """Return the number of tokens in a range; `_TOO_MANY` if it has more spans than there are placeholders."""
-        return _TOO_MANY if self._has_too_many_spans(start, end) else len(self._read(start, end)[1])
+        is_over = self.segmenter.knows_placeholders and len(self._inside(start, end)) > NUM_PLACEHOLDERS
+        return _TOO_MANY if is_over else len(self._read(start, end)[1])
 
     def _read(self, start: int, end: int) -> tuple[Protected, list[int]]:
         """Return a range of the text as the model reads it, and its tokens; keep them if they are within the limit."""
@@ -231,7 +215,7 @@ class _Plan:
         lead, tail = self._edges(span.start, span.end) if self.may_have_edges else ("", "")
         if is_within_edges := any(mark in "([{" or segmenter.lacks(mark) for mark in lead + tail):
             protected, ids = self._read(span.start + len(lead), span.end - len(tail))
-        terms = [match.term for match in self._terms_inside(span.start, span.end)] if self.terms else []
+        terms = [match.term for match in within(self.terms, span.start, span.end)]
         symbols = segmenter.leading_symbols(self.text, span.start)
         # Numbers and symbols alone are translated only by a model that was trained on such texts.
         is_translated = protected.has_words() or (
@@ -262,25 +246,18 @@ class _Plan:
 
     def _edges(self, start: int, end: int) -> tuple[str, str]:
         """Return the symbols and brackets around the words and the other spans of a range."""
-        if not self.symbol_spans:  # most texts
-            return edges(self._read(start, end)[0].text)
         others = [span for span in self._inside(start, end) if span not in self.symbol_spans]
         return edges(_masked(self.text, start, end, others).text)
 
-    def _inside(self, start: int, end: int) -> list[Span]:
+    def _inside(self, start: int, end: int) -> Sequence[Span]:
         """Return the spans of a range, but for the symbols around it."""
-        first = bisect_left(self.spans, start, key=lambda span: span.start)
-        inside = self.spans[first : bisect_right(self.spans, end, key=lambda span: span.end)]
+        inside = within(self.spans, start, end)
         if self.symbol_spans.isdisjoint(inside):
             return inside
-        within = within_symbols(self.text[start:end])
+        words = within_symbols(self.text[start:end])
         return [
-            span for span in inside if span not in self.symbol_spans or within.start <= span.start - start < within.end
+            span for span in inside if span not in self.symbol_spans or words.start <= span.start - start < words.end
         ]
-
-    def _terms_inside(self, start: int, end: int) -> list[Match]:
-        first = bisect_left(self.terms, start, key=lambda match: match.start)
-        return self.terms[first : bisect_right(self.terms, end, key=lambda match: match.end)]
 
     def _protect(self, start: int, end: int) -> Protected:
         """Return a range of the text with placeholders for its spans."""
@@ -298,10 +275,7 @@ class _Plan:
         no_spaces = spaces_between_sentences(*src) and not spaces_between_sentences(*tgt)
         return "" if no_spaces and not space.strip(" ") else space
 
-    def _has_too_many_spans(self, start: int, end: int) -> bool:
-        return self.segmenter.knows_placeholders and len(self._inside(start, end)) > NUM_PLACEHOLDERS
-
 
 def _masked(text: str, start: int, end: int, spans: Sequence[Span]) -> Protected:
     """Return a range of `text` with placeholders for those `spans` of it."""
-    return Protected.from_spans(text[start:end], [Span(span.start - start, span.end - start) for span in spans])
+    return Protected.from_spans(text[start:end], [span.shifted(-start) for span in spans])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from nmt import Translator
-from nmt.config import SearchOptions
 from nmt.translation.request import Request
 
 
@@ -24,21 +23,13 @@ def test_no_translation_depends_on_a_draft(translator, options):
     for drafts in (found, found[::-1], ["Xy zx. Yz xy."] * 5, [""] * 5, [text + "\ud800" for text in texts]):
         segmented = translator.segment(texts, request)
         for text, draft in zip(segmented, drafts, strict=True):
-            translator.segmenter.add_draft(text, draft, request.options)
+            translator.segmenter.add_draft(text, draft)
         assert translator.translate_segmented(segmented, request) == expected
-
-
-def test_the_segments_of_a_text_get_their_parts_of_the_draft(translator):
-    options = SearchOptions(split="always")
-    (text,) = translator.segment(["The dog runs. The cat sleeps. They eat."], Request(options))
-    translator.segmenter.add_draft(text, "A dog runs. A cat sleeps.", options)
-    decoded = [translator.tokenizers.tgt.decode(list(segment.draft_ids)) for segment in text.segments]
-    assert decoded == ["A dog runs.", "A cat sleeps.", ""]
 
 
 def test_a_span_of_the_draft_is_the_placeholder_that_the_model_writes(translator):
     (text,) = translator.segment(["a https://a.b/c b"], Request(translator.options))
-    translator.segmenter.add_draft(text, "x https://a.b/c y", translator.options)
+    translator.segmenter.add_draft(text, "x https://a.b/c y")
     tokens = translator.tokenizers.tgt.tokens(text.segments[0].draft_ids)
     assert text.segments[0].protected.spans == ["https://a.b/c"]
     assert "https" not in "".join(tokens)

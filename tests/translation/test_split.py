@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from nmt.data.text.spans import Span, find_spans
 from nmt.translation import split as split_module
-from nmt.translation.split import Split, count_sentences, lines_of, sentence_starts, split_text, whole
+from nmt.translation.split import Split, count_sentences, lines_of, sentence_starts, split_text
 
 
 def split(text: str, limit: int, language: str = "en") -> Split:
@@ -45,7 +45,6 @@ def test_the_parts_with_their_white_space_are_the_text(text, limit, language):
     assert together(text, made) == text
     assert all(part == part.strip() and part for part in texts_of(text, made))
     assert "".join(part.space for part in made.parts).strip() == ""
-    assert together(text, whole(text)) == text
 
 
 @given(any_text, st.integers(1, 40), languages)

@@ -350,7 +350,7 @@ class Service:
                 segmented += translator.segment([text.symbol + ask.text for ask, text in same], request)
             for (ask, _), each in zip(asks, segmented, strict=True):
                 if ask.draft:
-                    translator.segmenter.add_draft(each, ask.draft, translator.options)
+                    translator.segmenter.add_draft(each, ask.draft)
             # The translation of a text with a single segment includes the white space around it.
             return [
                 ("", [(each, "")])

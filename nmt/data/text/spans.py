@@ -12,8 +12,10 @@ patterns.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Sequence
-from typing import NamedTuple
+from operator import attrgetter
+from typing import NamedTuple, TypeVar
 
 from nmt.base.patterns import lazy_pattern
 from nmt.data.text.numbers import CURRENCIES, has_letters
@@ -124,6 +126,20 @@ class Span(NamedTuple):
 
     start: int
     end: int
+
+    def shifted(self, by: int) -> Span:
+        """Return the same stretch of a text with `by` characters more before it."""
+        return Span(self.start + by, self.end + by)
+
+
+Stretch = TypeVar("Stretch")
+"""A span, or something else with a start and an end, such as the match of a term."""
+
+
+def within(stretches: Sequence[Stretch], start: int, end: int) -> Sequence[Stretch]:
+    """Return those of `stretches`, which ascend, that are in [start, end) of their text."""
+    first = bisect_left(stretches, start, key=attrgetter("start"))
+    return stretches[first : bisect_right(stretches, end, key=attrgetter("end"))]
 
 
 def find_spans(text: str, not_these: Collection[str] = ()) -> list[Span]:
