@@ -115,18 +115,18 @@ class Protected(NamedTuple):
         Placeholders that are unknown or repeated are dropped. Spaces separate a span from its neighbor if the two would
         merge, such as a URL and the word after it.
         """
-        if self.unmasked is not None:
-            if ANY_PLACEHOLDER.search(translation) and not ANY_PLACEHOLDER.search(self.unmasked):
-                translation = _DOUBLE_SPACE.sub(" ", ANY_PLACEHOLDER.sub("", translation)).strip()
-            return translation, lost_spans(self.spans, translation)
         if not self.spans and not ANY_PLACEHOLDER.search(translation):
             return translation, []
-        found = Counter(ANY_PLACEHOLDER.findall(translation))
         known = dict(zip(PLACEHOLDERS, self.spans, strict=False))
+        if self.unmasked is not None:  # it may have some of its own
+            known = {symbol: symbol for symbol in ANY_PLACEHOLDER.findall(self.unmasked)}
+        found = Counter(ANY_PLACEHOLDER.findall(translation))
         if not (found.keys() <= known.keys() and max(found.values(), default=0) <= 1):
             unused = dict(zip(known, known, strict=True))
             translation = ANY_PLACEHOLDER.sub(lambda match: unused.pop(match[0], ""), translation)
             translation = _DOUBLE_SPACE.sub(" ", translation).strip()
+        if self.unmasked is not None:
+            return translation, lost_spans(self.spans, translation)
         translation = self._with_spaces(translation) if self.spans else translation
         text = ANY_PLACEHOLDER.sub(lambda match: known[match[0]], translation)
         lost = [span for symbol, span in known.items() if found[symbol] != 1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from nmt.base.errors import require
 from nmt.base.languages import Direction
@@ -130,6 +130,7 @@ class Segment:
         self.loop_retried = self.protected_retried = False
 
 
+Item = TypeVar("Item")
 Segments = Sequence[Segment]
 Search = Callable[[Segments, SearchOptions], list[list[SegmentTranslation]]]
 """A function from segments to their translations, best first."""
@@ -158,17 +159,21 @@ def translate_segments(
     """
     limit = engine.max_src_len - 1  # eos
     sources = [segment.src_ids[:limit] for segment in segments]
-    has_prefixes = any(segment.prefix_ids or segment.tgt_tag for segment in segments)
-    has_drafts = any(segment.draft_ids for segment in segments)
-    has_terms = any(segment.term_ids for segment in segments)
-    has_draws = options.sample and any(segment.draw for segment in segments)
 
     def search(batch: list[int]) -> list[list[Hypothesis]]:
-        prefixes = [[*segments[i].tgt_tag, *segments[i].prefix_ids] for i in batch] if has_prefixes else None
-        draws = [segments[i].draw for i in batch] if has_draws else None
-        drafts = [[*segments[i].tgt_tag, *segments[i].draft_ids] for i in batch] if has_drafts else None
-        terms = ([segments[i].term_ids for i in batch], word_boundaries(tokenizers.tgt)) if has_terms else None
-        return engine.search([sources[i] for i in batch], options, prefixes, draws, drafts, terms)
+        some = [segments[i] for i in batch]
+        prefixes = [[*segment.tgt_tag, *segment.prefix_ids] for segment in some]
+        draws = [segment.draw for segment in some] if options.sample else []
+        drafts = [[*segment.tgt_tag, *segment.draft_ids] if segment.draft_ids else [] for segment in some]
+        terms = [segment.term_ids for segment in some]
+        return engine.search(
+            [sources[i] for i in batch],
+            options,
+            _if_any(prefixes),
+            _if_any(draws),
+            _if_any(drafts),
+            (terms, word_boundaries(tokenizers.tgt)) if any(terms) else None,
+        )
 
     def decode(i: int, hypothesis: Hypothesis) -> SegmentTranslation:
         tag, source, truncated = segments[i].tgt_tag, sources[i], len(segments[i].src_ids) > limit
@@ -177,11 +182,13 @@ def translate_segments(
         return SegmentTranslation(text, hypothesis.score, source, ids, truncated, hypothesis.finished, scores, tag)
 
     translations = [[untranslated("")] for _ in segments]
-    batches = list(make_batches([len(source) for source in sources], engine, options.batch_tokens))
-    for batch, results in zip(batches, engine.map(search, batches), strict=True):
-        for i, hypotheses in zip(batch, results, strict=True):
-            translations[i] = [decode(i, hypothesis) for hypothesis in hypotheses]
+    for i, hypotheses in _in_batches(engine, [*map(len, sources)], options.batch_tokens, search):
+        translations[i] = [decode(i, hypothesis) for hypothesis in hypotheses]
     return translations
+
+
+def _if_any(values: Sequence[Item]) -> Sequence[Item] | None:
+    return values if any(values) else None
 
 
 def search_candidates(search: Search, segments: Segments, options: SearchOptions) -> list[list[SegmentTranslation]]:
@@ -226,13 +233,20 @@ def score_segments(
 
     # Even a pair of empty texts has a score: that of eos.
     lengths = [max(len(src), len(tgt), 1) for src, tgt in zip(src_ids, tgt_ids, strict=True)]
-    batches = list(make_batches(lengths, engine, batch_tokens))
     scores: dict[int, ForcedScore] = {}
-    for batch, results in zip(batches, engine.map(score, batches), strict=True):
-        for i, token_scores in zip(batch, results, strict=True):
-            truncated = len(src_ids[i]) > limit or len(tgt_ids[i]) >= len(token_scores)
-            scores[i] = ForcedScore(sum(token_scores), tgt_ids[i], token_scores, truncated)
+    for i, token_scores in _in_batches(engine, lengths, batch_tokens, score):
+        truncated = len(src_ids[i]) > limit or len(tgt_ids[i]) >= len(token_scores)
+        scores[i] = ForcedScore(sum(token_scores), tgt_ids[i], token_scores, truncated)
     return [scores[i] for i in range(len(sources))]
+
+
+def _in_batches(
+    engine: Engine, lengths: Sequence[int], batch_tokens: int, work: Callable[[list[int]], list[Item]]
+) -> Iterator[tuple[int, Item]]:
+    """Yield each index into `lengths` (tokens), except of empty texts, with what `work` returns for it in its batch."""
+    batches = list(make_batches(lengths, engine, batch_tokens))
+    for batch, results in zip(batches, engine.map(work, batches), strict=True):
+        yield from zip(batch, results, strict=True)
 
 
 def make_batches(lengths: Sequence[int], engine: Engine, batch_tokens: int) -> Iterator[list[int]]:

@@ -44,8 +44,8 @@ FLAGS = {
 Flags = dict[str, bool | list[str]]  # those flags that are set: True, or a list of what is missing
 
 
-_FIRST_FIELDS = ("truncated", "sentence_split", "loop_retried", "loop_unresolved")
-_LAST_FIELDS = ("num_segments", "num_protected", "protected_translated_around", "protected_lost", "numbers_missed",
+_FIELDS = ("truncated", "sentence_split", "loop_retried", "loop_unresolved", "copied_source", "wrong_language",
+    "num_segments", "num_protected", "protected_translated_around", "protected_lost", "numbers_missed",
     "unusual_source")  # fmt: skip
 
 Item = TypeVar("Item")
@@ -258,11 +258,9 @@ class Translation:
         fields = {
             **self._as_hypothesis(tokenizers),
             **({} if tokenizers is None else {"src_tokens": tokenizers.src.tokens(self.src_ids)}),
-            **{name: getattr(self, name) for name in _FIRST_FIELDS},
+            **{name: getattr(self, name) for name in _FIELDS},
             "length_ratio": round(self.length_ratio, 4),
-            **{name: getattr(self, name) for name in ("copied_source", "wrong_language")},
             "mean_log_prob": round(self.mean_log_prob, 6),
-            **{name: getattr(self, name) for name in _LAST_FIELDS},
         }
         if memory:
             fields["memory"] = self.memory and self.memory._asdict()
@@ -375,9 +373,6 @@ def _without_spans(text: SegmentedText, written: Sequence[str]) -> tuple[str, st
     source, output = [text.lead], [text.lead]
     for segment, translated in zip(text.segments, written, strict=True):
         start, end, space, _ = segment.span
-        original = text.text[start:end] + space
-        for span in sorted(segment.protected.spans, key=len, reverse=True):  # one may begin with another
-            original, translated = original.replace(span, " "), translated.replace(span, " ")
-        source.append(original)
-        output.append(translated)
+        source.append(segment.protected.without_spans(text.text[start:end] + space))
+        output.append(segment.protected.without_spans(translated))
     return "".join(source), "".join(output)
