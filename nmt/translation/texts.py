@@ -80,7 +80,7 @@ class TextSegmenter:
         self.languages = languages
         self.statistics = statistics
         self.limit = max_src_len - 1  # eos
-        self.max_sentences = 1 if statistics is None else statistics.max_sentences  # computed once
+        self._max_sentences = 1 if statistics is None else statistics.max_sentences  # computed once
         copies = statistics is None or statistics.copies_placeholders
         # The model was trained with data.protect, long enough to copy placeholders.
         self.knows_placeholders = copies and tokenizers.know(PLACEHOLDERS)
@@ -134,6 +134,10 @@ class TextSegmenter:
         """Return True if `options` protect spans, and the model was trained to copy their placeholders."""
         return options.protect and self.knows_placeholders
 
+    def max_sentences(self, options: SearchOptions) -> int | None:
+        """Return the largest number of sentences that one line may have without being split; None: any number."""
+        return {"auto": self._max_sentences, "always": 1}.get(options.split)
+
     def find_spans(self, text: str, request: Request) -> list[Span]:
         """Return the spans of `text` that `request` protects, in order."""
         return find_spans(text, self.languages.user_symbols) if request.options.protect else []
@@ -172,8 +176,7 @@ class _Plan:
         self.limit = segmenter.limit
         if options.split == "never":
             unbroken, self.limit = [Span(0, len(text))], _TOO_MANY
-        max_sentences = {"auto": segmenter.max_sentences, "always": 1}.get(options.split)
-        self.plan = SplitPlan(text, unbroken, self.direction.src, max_sentences)
+        self.plan = SplitPlan(text, unbroken, self.direction.src, segmenter.max_sentences(options))
         self.units = self.plan.units
         self._kept: dict[Range, tuple[Protected, list[int]]] = {}  # of ranges, such as sentences
 
