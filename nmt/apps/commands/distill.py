@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -14,9 +14,6 @@ from nmt.apps.commands.streams import print_text
 from nmt.apps.commands.train import exit_unfinished, log_next_steps, prepare_to_train, stopping
 from nmt.apps.recipes.defaults import BEAM_SIZE
 from nmt.config.search import MAX_BEAM_SIZE
-
-if TYPE_CHECKING:
-    from nmt.apps.recipes.distillation import Comparison
 
 Teachers = Annotated[
     list[Path], typer.Argument(help="Run to learn from; several form an ensemble.", show_default=False)
@@ -82,6 +79,7 @@ def distill(
     if n_best > beam:
         raise typer.BadParameter(f"{n_best} translations need a --beam of at least {n_best}")
     prepare_to_train()
+    from nmt.apps.recipes.distill import NAMES
     from nmt.apps.recipes.distill import distill as recipe
 
     arguments = [argument for argument in sys.argv[1:] if argument not in ("--overwrite", "--resume")]
@@ -102,18 +100,5 @@ def distill(
         )
     if result.comparison is None:
         exit_unfinished(interrupt, how_to_resume)
-    print_text("\n".join(_describe(result.comparison)))
+    print_text(result.comparison.render(NAMES))
     log_next_steps(run)
-
-
-def _describe(found: Comparison) -> list[str]:
-    from nmt.apps.recipes.distillation import ROUNDS
-    from nmt.evaluation.model_comparison import render_table
-
-    faster = found.teacher_seconds / max(found.student_seconds, 1e-9)
-    return [
-        *render_table(found.sets, "teacher", "student"),
-        f"decoding the test set: teacher {found.teacher_seconds:.2f} s ({found.precisions[0]}), student "
-        f"{found.student_seconds:.2f} s ({found.precisions[1]}), {faster:.2f} times as fast "
-        f"(median of {ROUNDS}, in turns)",
-    ]

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nmt.apps.recipes.defaults import BEAM_SIZE
-from nmt.apps.recipes.distillation import Comparison, Part, compare_with_teacher, write_distillation_text
+from nmt.apps.recipes.distillation import Part, compare_with_teacher, write_distillation_text
 from nmt.apps.recipes.presets import suggest_config
+from nmt.apps.recipes.side_by_side import Comparison
 from nmt.apps.recipes.suggestion import count_pairs
 from nmt.artifacts.find_model import Models, find_runs
 from nmt.artifacts.replacing import refuse_replacing_parts
@@ -32,6 +33,7 @@ from nmt.translation import LanguagePair, Translator
 log = logging.getLogger(__name__)
 
 BLOCK_LINES = 256  # sources that are translated and written at once: the most that are lost if the process is killed
+NAMES = ("teacher", "student")
 _FROM_TEACHER = ("src_lang", "tgt_lang", "train", "valid", "test", "holdout_size", "filters", "temperature")
 
 
@@ -114,7 +116,9 @@ def distill(
         return DistillResult(trained, finished=False)
     log.info("comparing the student with its teacher")
     comparison = compare_with_teacher(found, trained, device, precision)
-    trained.write_json(trained.distillation, {"teachers": [str(each.path) for each in found], **comparison.as_json()})
+    trained.write_json(
+        trained.distillation, {"teachers": [str(each.path) for each in found], **comparison.as_json(NAMES)}
+    )
     return DistillResult(trained, finished=True, comparison=comparison)
 
 

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
-from statistics import median
 from typing import NamedTuple
 
+from nmt.apps.recipes.side_by_side import Comparison, compare_in_turns
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import DataError
 from nmt.base.files import new_folder, sha256_of
@@ -29,12 +28,9 @@ from nmt.data.read.pairs import SentencePair
 from nmt.data.store.mixing import corpus_weights
 from nmt.data.store.report import SPLITS, Split
 from nmt.decoding.engines.interface import DeviceName, PrecisionName
-from nmt.evaluation.model_comparison import SetComparison, as_json, compare_on
-from nmt.evaluation.test_sets import translate_lines
 from nmt.training.corpus.corpus import Corpus, with_both_sides
 from nmt.translation import Translator
 
-ROUNDS = 3  # number of times that each model translates the test set, alternating, to measure the time
 _REPEATED = ".repeated"
 
 
@@ -184,44 +180,15 @@ def _write_pairs(corpus: Corpus, folder: Path) -> None:
         write(split, ("src", "tgt"), corpus.pairs(split))
 
 
-class Comparison(NamedTuple):
-    """Teacher and student side by side."""
-
-    sets: list[SetComparison]  # first: the teacher, second: the student
-    teacher_seconds: float  # for the test set, median of ROUNDS
-    student_seconds: float
-    precisions: tuple[str, str]
-
-    def as_json(self) -> dict[str, object]:
-        """Return the comparison as JSON values."""
-        seconds = {"teacher": round(self.teacher_seconds, 3), "student": round(self.student_seconds, 3)}
-        precisions = dict(zip(("teacher", "student"), self.precisions, strict=True))
-        return {"sets": [as_json(comparison) for comparison in self.sets], "seconds": seconds, "precisions": precisions}
-
-
 def compare_with_teacher(
     teachers: Sequence[RunDir], student: RunDir, device: DeviceName = "auto", precision: PrecisionName = "auto"
 ) -> Comparison:
     """Score teacher and student on the student's validation and test sets; time both, alternating, on the test set."""
     direction = student.config().data.directions[0]
-    valid, test = (student.read_sets(split, direction) for split in SPLITS)
+    valid, test = ([(split, pairs) for pairs in student.read_sets(split, direction)] for split in SPLITS)
     with ExitStack() as stack:
         both = [
             stack.enter_context(Translator.load(list(runs), device=device, precision=precision, scores=False))
             for runs in (teachers, [student])
         ]
-        on_valid = [[translate_lines(translator, pairs) for pairs in valid] for translator in both]  # sets up, too
-        on_test: list[list[list[str]]] = [[], []]
-        seconds: list[list[float]] = [[], []]
-        for _ in range(ROUNDS):
-            for i, translator in enumerate(both):
-                start = time.perf_counter()
-                on_test[i] = [translate_lines(translator, pairs) for pairs in test]
-                seconds[i].append(time.perf_counter() - start)
-        precisions = both[0].engine.precision, both[1].engine.precision
-    sets = [
-        compare_on(name, pairs, first, second)
-        for name, split, texts in (("valid", valid, on_valid), ("test", test, on_test))
-        for pairs, first, second in zip(split, *texts, strict=True)
-    ]
-    return Comparison(sets, median(seconds[0]), median(seconds[1]), precisions)
+        return compare_in_turns([(translator, None) for translator in both], test, valid)

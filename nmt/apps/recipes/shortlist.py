@@ -1,26 +1,22 @@
-"""Build a run's lexical shortlist from its training data, and measure its cost in BLEU and its speedup."""
+"""Build a run's lexical shortlist from its training data, and measure its cost in scores and its speedup."""
 
 from __future__ import annotations
 
 import logging
-import time
 from itertools import pairwise
-from statistics import median
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nmt.apps.recipes.side_by_side import Comparison, compare_in_turns
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import RunError
-from nmt.base.languages import Direction
 from nmt.data.lexicon.model1 import Lexicon, learn_lexicon
 from nmt.data.lexicon.shortlist import Shortlist
 from nmt.data.store.store import Side, TokenStore
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.decoding.engines.interface import EngineName
 from nmt.decoding.engines.selection import prefers_phrases
-from nmt.evaluation import score_sets
 from nmt.training.corpus.prepare import find_store_root, prepare
 from nmt.translation import Translator
 
@@ -28,18 +24,7 @@ log = logging.getLogger(__name__)
 
 MIN_SHARE = 1e-4  # a candidate has at least this share of the links of its source token
 MIN_LINKS = 0.02  # a candidate has at least this many links, as minimal evidence in the corpus
-ROUNDS = 3
 _BLOCK_TOKENS = 1 << 22
-
-
-class Comparison(NamedTuple):
-    """The validation set translated with all tokens and with the shortlist, by the same engine."""
-
-    sentences: int
-    precision: str
-    bleu: list[float]  # with all tokens, with the shortlist
-    tokens_per_second: list[float]  # output tokens, likewise
-    signature: str  # sacreBLEU signature
 
 
 def make_shortlist(run: RunDir, best: int, frequent: int) -> None:
@@ -115,24 +100,9 @@ def _best_links(lexicon: Lexicon, src_vocab_size: int, excluded: NDArray[np.bool
 
 
 def compare_shortlist(run: RunDir) -> Comparison:
-    """Translate the validation set of `run` with and without its shortlist, alternating, with the run's own options."""
-    sets = run.read_sets("valid", run.config().data.directions[0])
+    """Translate the validation set of `run` without and with its shortlist, in turns, with the run's own options."""
+    sets = [("validation", pairs) for pairs in run.read_sets("valid", run.config().data.directions[0])]
     engine: EngineName = "native" if prefers_phrases([run]) else "auto"  # a phrase table has no shortlist
     with Translator.load(run, engine=engine, scores=False) as translator:
-        both = [translator.options.changed(shortlist=flag) for flag in (False, True)]
-        for options in both:  # so that the setup of the first call is not measured
-            translator.translate(sets[0].sources[:10], options, to=sets[0].direction.tgt)
-        texts: list[dict[Direction, list[str]]] = [{}, {}]
-        rates: list[list[float]] = [[], []]
-        for _ in range(ROUNDS):
-            for i, options in enumerate(both):
-                num_tokens, start = 0, time.perf_counter()
-                for direction, sources, _ in sets:
-                    outputs = translator.translate(sources, options, to=direction.tgt, from_=direction.src)
-                    texts[i][direction] = [output.text.replace("\n", " ") for output in outputs]
-                    num_tokens += sum(len(output.tgt_ids) for output in outputs)
-                rates[i].append(num_tokens / (time.perf_counter() - start))
-        precision = translator.engine.precision
-    scores = [score_sets(sets, lambda pairs: by[pairs.direction], ["bleu"]).mean[0] for by in texts]  # noqa: B023
-    bleu, num_sentences = [score.value for score in scores], sum(len(pairs.sources) for pairs in sets)
-    return Comparison(num_sentences, precision, bleu, [median(each) for each in rates], scores[0].signature)
+        both = [(translator, translator.options.changed(shortlist=flag)) for flag in (False, True)]
+        return compare_in_turns(both, sets)
