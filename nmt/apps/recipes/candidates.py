@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
+
+from pydantic import Field, TypeAdapter
 
 from nmt.base.files import to_json
 from nmt.config.filters import THRESHOLDS
@@ -44,25 +45,19 @@ class Candidates(NamedTuple):
     """A given line with its outputs, best first. There is at least one, empty if the line was not translated."""
 
     text: str
-    outputs: list[Candidate]
+    outputs: Annotated[list[Candidate], Field(min_length=1)]
 
     def to_line(self) -> str:
         """Return a line of JSON. NmtError if a score is infinite."""
-        return to_json([self.text, *self.outputs]) + "\n"
+        return to_json(self) + "\n"
 
     @classmethod
     def from_line(cls, line: str | bytes) -> Candidates:
         """Read what `to_line` wrote. ValueError if it is damaged."""
-        try:
-            text, *outputs = json.loads(line)
-            candidates = [Candidate(output, score, tuple(faults)) for output, score, faults in outputs]
-            are_known = all({*candidate.faults} <= {*FAULTS} for candidate in candidates)
-        except (TypeError, RecursionError) as error:
-            raise ValueError(str(error)) from None
-        are_texts = all(isinstance(each, str) for each in (text, *(candidate.output for candidate in candidates)))
-        if not (candidates and are_known and are_texts):
-            raise ValueError("not a text with its outputs")
-        return cls(text, candidates)
+        return _STORED.validate_json(line)
+
+
+_STORED = TypeAdapter(Candidates)
 
 
 def filter_reason(text: str) -> str | None:
@@ -83,19 +78,18 @@ def candidates_of(text: str, translation: Translation) -> Candidates:
     for each in (translation, *translation.alternatives):
         output = each.text.translate(_LINE_BREAKS).strip()
         score = None if math.isnan(each.score) else round(each.mean_log_prob, 6)
-        outputs.append(Candidate(output, score, (*_faults(each, output), *(["duplicate"] if output in seen else []))))
+        outputs.append(Candidate(output, score, _faults(each, output, is_duplicate=output in seen)))
         seen.add(output)
     return Candidates(text, outputs)
 
 
-def _faults(translation: Translation, output: str) -> list[str]:
+def _faults(translation: Translation, output: str, *, is_duplicate: bool) -> tuple[str, ...]:
     """Return the faults of a translation, whose text on one line is `output`."""
-    faults = dict.fromkeys(translation.faults, True) if isinstance(translation, Answer) else {}
-    if not output:
-        return [*faults] or ["empty"]
-    faults |= {
+    found = set(translation.faults) if isinstance(translation, Answer) else set()
+    faults = {
         "unreadable": _UNREADABLE.search(output) is not None,
         "too_long": len(output) > MAX_CHARACTERS,
+        "empty": not output,
         "truncated": translation.truncated,
         "unfinished": not translation.finished,
         "looped": translation.loop_unresolved,
@@ -103,5 +97,6 @@ def _faults(translation: Translation, output: str) -> list[str]:
         "wrong_language": translation.wrong_language,
         "unusual": not _UNLIKE.isdisjoint(translation.unusual_source),
         "protected_lost": bool(translation.protected_lost),
+        "duplicate": is_duplicate,
     }
-    return [fault for fault in FAULTS if faults.get(fault)]
+    return tuple(fault for fault in FAULTS if fault in found or faults.get(fault))

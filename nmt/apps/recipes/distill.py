@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
-import sys
 from collections.abc import Sequence
-from itertools import islice
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,12 +14,12 @@ from nmt.apps.recipes.distillation import Part, compare_with_teacher, write_dist
 from nmt.apps.recipes.presets import suggest_config
 from nmt.apps.recipes.side_by_side import Comparison
 from nmt.apps.recipes.suggestion import count_pairs
+from nmt.apps.recipes.translated_lines import translate_into
 from nmt.artifacts.find_model import Models, find_runs
 from nmt.artifacts.replacing import refuse_replacing_parts
 from nmt.artifacts.rundir import RunDir, refuse_existing
 from nmt.base.errors import ConfigError, NmtError, RunError, require_type
 from nmt.base.partial_file import PartialFile
-from nmt.base.progress import Progress
 from nmt.config import Config, SearchOptions, load_config
 from nmt.config.corpora import ParallelFiles
 from nmt.config.dump import with_values
@@ -28,11 +27,11 @@ from nmt.config.nodes import read_tree
 from nmt.data.read.lines import read_lines
 from nmt.decoding.engines.interface import DeviceName, PrecisionName
 from nmt.training.interrupt import Interrupt
-from nmt.translation import LanguagePair, Translator
+from nmt.translation import LanguagePair, Translation, Translator
+from nmt.translation.request import Request
 
 log = logging.getLogger(__name__)
 
-BLOCK_LINES = 256  # sources that are translated and written at once: the most that are lost if the process is killed
 NAMES = ("teacher", "student")
 _FROM_TEACHER = ("src_lang", "tgt_lang", "train", "valid", "test", "holdout_size", "filters", "temperature")
 
@@ -199,38 +198,28 @@ def _translate_all(
     precision: PrecisionName,
 ) -> None:
     missing = [part for part in parts if not part.hyp.exists()]
-    if missing:
-        num_pairs = sum(part.size for part in missing)
-        log.info("translating %s training sources (beam %d) into %s", f"{num_pairs:,}", options.beam_size, folder)
-        with Translator.load(teachers, device=device, precision=precision, scores=False) as translator:
-            for part in missing:
-                _translate(part, translator, options)
+    if not missing:
+        return
+    num_pairs = sum(part.size for part in missing)
+    log.info("translating %s training sources (beam %d) into %s", f"{num_pairs:,}", options.beam_size, folder)
+    with Translator.load(teachers, device=device, precision=precision, scores=False) as translator:
+        settings = {**options.model_dump(), "precision": translator.precision}
+        for part in missing:
+            tag = f"{part.files.tag} " if part.files.tag and translator.tokenizers.know([part.files.tag]) else ""
+            request = Request(options, to=part.direction.tgt, from_=part.direction.src)
+            translate = partial(translator.translate_blocks, request=request)
+            lines = (tag + line for line in read_lines(part.src))
+            render = partial(_as_lines, options.num_hypotheses)
+            with PartialFile(part.hyp, settings, options.num_hypotheses, resume=True) as output:
+                translate_into(output, translate, lines, render, str(part.src), part.size)
 
 
-def _translate(part: Part, translator: Translator, options: SearchOptions) -> None:
-    tag = f"{part.files.tag} " if part.files.tag and translator.tokenizers.know([part.files.tag]) else ""
-    settings = {**options.model_dump(), "precision": translator.engine.precision}
-    with PartialFile(part.hyp, settings, options.num_hypotheses, resume=True) as output:
-        num_done = output.num_texts
-        if num_done:
-            log.info("resuming after %s of %s sources", f"{num_done:,}", f"{part.size:,}")
-        lines = islice(read_lines(part.src), num_done, None)
-        bar = sys.stderr.isatty()
-        with Progress(total=part.size, start=num_done, bar=bar, log_lines=not bar) as progress:
-            while block := list(islice(lines, BLOCK_LINES)):
-                output.write(_as_lines(translator, [tag + line for line in block], options, part))
-                progress.add(len(block))
-
-
-def _as_lines(translator: Translator, sources: list[str], options: SearchOptions, part: Part) -> str:
-    """Return the lines of each source: its translations, best first, and empty lines up to `num_hypotheses`.
+def _as_lines(num_lines: int, best: Translation) -> str:
+    """Return `num_lines` lines: the translations of a source, best first, and empty lines.
 
     The student never sees what repeats itself, and no other translation that is a duplicate or loses a protected span.
     """
-    lines: list[str] = []
-    for best in translator.translate(sources, options, to=part.direction.tgt, from_=part.direction.src):
-        found = [best, *(each for each in best.alternatives if not each.protected_lost)]
-        texts = [each.text.replace("\n", " ") for each in found if not each.loop_unresolved]
-        distinct = list(dict.fromkeys(texts))
-        lines += distinct + [""] * (options.num_hypotheses - len(distinct))
-    return "".join(line + "\n" for line in lines)
+    found = [best, *(each for each in best.alternatives if not each.protected_lost)]
+    texts = [each.text.replace("\n", " ") for each in found if not each.loop_unresolved]
+    distinct = list(dict.fromkeys(texts))
+    return "".join(line + "\n" for line in distinct + [""] * (num_lines - len(distinct)))

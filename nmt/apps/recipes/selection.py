@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
-from itertools import islice
+from itertools import islice, repeat
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nmt.apps.recipes.candidates import FAULTS, Candidate, Candidates
 from nmt.base.errors import NmtError, counted
@@ -42,7 +43,6 @@ class Kept(NamedTuple):
     """A pair that is kept."""
 
     line: int  # line number in the given text, from 1
-    rank: int  # rank of the output in its n-best list, from 0
     text: str
     candidate: Candidate
 
@@ -50,9 +50,8 @@ class Kept(NamedTuple):
 class Selection:
     """Selects the pairs to keep from candidates that can be read several times.
 
-    Reads the candidates to find outputs that are those of many lines, and the usual length ratio, in the first 100,000
-    sound pairs, and the lowest score in the best share, for which it keeps all scores in memory. `pairs` counts each
-    reason in `dropped`.
+    Reads the first 100,000 sound pairs to find outputs that are those of many lines, and the usual length ratio; for
+    the best share, it sorts the scores of all in memory. `pairs` counts each reason in `dropped`.
     """
 
     def __init__(self, read: Callable[[], Iterable[Candidates]], limits: Limits):
@@ -61,32 +60,30 @@ class Selection:
         self._read = read
         self.dropped: Counter[str] = Counter()
         self.num_lines = self.num_kept = 0
-        self._keeps_all = limits.keep >= 1 or "not_best" in limits.allowed
         self._model: LengthModel | None = None
         self._repeated: Collection[str] = ()
+        sample = list(islice(self._sound(), _SAMPLE_PAIRS))
         if "repeated" not in limits.allowed:
-            self._repeated = self._find_repeated()
-        if limits.length_ratio is not None:
-            self._model = self._learn_lengths()
-        self._lowest, self._num_lowest = (-math.inf, 0) if self._keeps_all else self._lowest_of_best()
+            self._repeated = _repeated_in(sample)
+        usual = [(len(text), len(each.output)) for text, each in sample if each.output not in self._repeated]
+        if limits.length_ratio is not None and len(usual) >= _MIN_SAMPLE_PAIRS:
+            self._model = LengthModel.from_lengths(*np.array(usual).T)
+        keeps_all = limits.keep >= 1 or "not_best" in limits.allowed
+        self._is_best: Iterator[bool] = repeat(True) if keeps_all else iter(self._in_best_share())
 
     def pairs(self) -> Iterator[Kept]:
         """Yield the pairs to keep, in order, and count the others by reason. Call this only once."""
-        room = self._num_lowest
         for line, (text, outputs) in enumerate(self._read(), 1):
             self.num_lines = line
-            for rank, candidate in enumerate(outputs):
+            for candidate in outputs:
                 fault = self._fault(text, candidate)
-                if fault is None and not self._keeps_all:
-                    is_lowest = _score(candidate) == self._lowest
-                    if _score(candidate) < self._lowest or (is_lowest and not room):
-                        fault = "not_best"
-                    room -= fault is None and is_lowest
-                if fault is not None:
+                if fault is None and not next(self._is_best):
+                    fault = "not_best"
+                if fault is None:
+                    self.num_kept += 1
+                    yield Kept(line, text, candidate)
+                else:
                     self.dropped[fault] += 1
-                    continue
-                self.num_kept += 1
-                yield Kept(line, rank, text, candidate)
 
     def describe(self) -> str:
         """Return a human-readable line with the number of pairs kept, and the number dropped for each reason."""
@@ -117,29 +114,19 @@ class Selection:
         for text, outputs in self._read():
             yield from ((text, each) for each in outputs if self._fault(text, each) is None)
 
-    def _find_repeated(self) -> frozenset[str]:
-        """Return the outputs that many lines of different words have."""
-        sample = islice(self._sound(), _SAMPLE_PAIRS)
-        distinct = {(" ".join(letter_runs(text)) or text, candidate.output) for text, candidate in sample}
-        counts = Counter(output for _, output in distinct)
-        least = max(_MIN_REPEATED, _REPEATED_SHARE * len(distinct))
-        return frozenset(output for output, count in counts.items() if count >= least)
-
-    def _learn_lengths(self) -> LengthModel | None:
-        sample = islice(self._sound(), _SAMPLE_PAIRS)
-        lengths = [(len(text), len(candidate.output)) for text, candidate in sample]
-        return LengthModel.from_lengths(*np.array(lengths).T) if len(lengths) >= _MIN_SAMPLE_PAIRS else None
-
-    def _lowest_of_best(self) -> tuple[float, int]:
-        """Return the lowest score in the best share, and how many pairs with that score belong to the share."""
-        scores = np.fromiter((_score(candidate) for _, candidate in self._sound()), np.float64)
-        count = round(self.limits.keep * len(scores))
-        if count == 0:
-            return math.inf, 0
-        scores.partition(len(scores) - count)
-        lowest = float(scores[-count])
-        return lowest, count - int((scores > lowest).sum())
+    def _in_best_share(self) -> NDArray[np.bool_]:
+        """Return whether each sound pair is in the best share; of equal scores, the first are."""
+        found = (-math.inf if candidate.score is None else candidate.score for _, candidate in self._sound())
+        scores = np.fromiter(found, np.float64)
+        best = np.argsort(-scores, kind="stable")[: round(self.limits.keep * len(scores))]
+        is_best = np.zeros(len(scores), np.bool_)
+        is_best[best] = True
+        return is_best
 
 
-def _score(candidate: Candidate) -> float:
-    return -math.inf if candidate.score is None else candidate.score
+def _repeated_in(sample: Iterable[tuple[str, Candidate]]) -> frozenset[str]:
+    """Return the outputs that many lines of different words have."""
+    distinct = {(" ".join(letter_runs(text)) or text, candidate.output) for text, candidate in sample}
+    counts = Counter(output for _, output in distinct)
+    least = max(_MIN_REPEATED, _REPEATED_SHARE * len(distinct))
+    return frozenset(output for output, count in counts.items() if count >= least)

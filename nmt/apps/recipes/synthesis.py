@@ -56,17 +56,6 @@ class CandidateFile(PartialFile):
             reader.detach()
             self._file.seek(0, io.SEEK_END)
 
-    def skip_finished(self, lines: Iterator[str], name: str) -> None:
-        """Skip the finished lines. DataError if they are not the lines that were translated."""
-        hint = f"resume with the same input, or delete {self.partial.name} to start over"
-        for number, candidates in enumerate(self.read(), 1):
-            line = next(lines, None)
-            if line is None:
-                message = f"only {number - 1:,} lines, but {self.num_texts:,} are translated already"
-                raise DataError(message, path=name, hint=hint)
-            if line != candidates.text:
-                raise DataError("not the line that was translated before", path=name, line=number, hint=hint)
-
     def finish(self) -> None:
         """Remove the candidates, because FILE is complete."""
         self._file.close()

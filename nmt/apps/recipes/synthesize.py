@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from itertools import tee
+from functools import partial
+from itertools import islice, tee
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -14,15 +14,14 @@ from nmt.apps.recipes.candidates import candidates_of, filter_reason
 from nmt.apps.recipes.language_model import LanguageModel, Prompt, Teacher
 from nmt.apps.recipes.selection import Limits, refuse_unknown
 from nmt.apps.recipes.synthesis import CandidateFile, CorpusWriter, form_of
+from nmt.apps.recipes.translated_lines import translate_into
 from nmt.artifacts.find_model import find_runs
 from nmt.artifacts.replacing import refuse_replacing
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import require_type
 from nmt.base.languages import Direction
-from nmt.base.progress import Progress
 from nmt.config import Config, SearchOptions, load_config
 from nmt.config.filters import THRESHOLDS
-from nmt.data.read.line_blocks import grow_blocks
 from nmt.data.read.lines import count_lines, open_text, read_text_file
 from nmt.translation import LanguagePair, Translator
 from nmt.translation.request import Request
@@ -183,19 +182,13 @@ def _translate(
     name: str,
     file: CandidateFile,
 ) -> None:
-    """Add the candidates of the lines that are not finished, with a bar on a terminal, and log lines elsewhere."""
+    """Add the candidates of the lines that are not finished."""
     total = None
     if isinstance(input, Path):
         total = count_lines(input) if input.is_file() else None
         input = read_text_file(input)
-    lines = iter(input)
-    if file.num_texts:
-        file.skip_finished(lines, name)
-        log.info("resuming after %s lines", f"{file.num_texts:,}")
-    given, read = tee(lines)
-    blocks = grow_blocks("" if filter_reason(line) else line for line in read)  # only what may become a pair
-    bar = sys.stderr.isatty()
-    with Progress(total=total, start=file.num_texts, bar=bar, log_lines=not bar) as progress:
-        for _, translations in translator.translate_blocks(blocks, request, file.num_texts + 1):
-            file.write("".join(candidates_of(next(given), each).to_line() for each in translations))
-            progress.add(len(translations))
+    given, read = tee(input)
+    unfinished = islice(given, file.num_texts, None)
+    lines = ("" if filter_reason(line) else line for line in read)  # only what may become a pair
+    translate = partial(translator.translate_blocks, request=request)
+    translate_into(file, translate, lines, lambda each: candidates_of(next(unfinished), each).to_line(), name, total)

@@ -7,7 +7,6 @@ import shlex
 import shutil
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -17,9 +16,8 @@ from nmt.apps.cli import app
 from nmt.apps.recipes import distill as distill_module
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import ConfigError, NmtError, RunError
-from nmt.base.languages import Direction
 from nmt.base.partial_file import PartialFile
-from nmt.config import SearchOptions
+from nmt.data.read import line_blocks
 from nmt.data.read.lines import read_lines
 from nmt.translation import Translation, Translator
 from tests.resumption import stop_after
@@ -28,6 +26,12 @@ from tests.tiny import TRAINING, tiny_values
 MODEL = {"d_model": 16, "num_heads": 2, "d_ff": 32, "encoder_layers": 1, "decoder_layers": 1}
 MODEL |= {"max_src_len": 32, "max_tgt_len": 32}
 SHORT = TRAINING | {"max_updates": 6, "validate_every": 3, "average_checkpoints": 0}
+
+
+def blocks_of(size: int, monkeypatch) -> None:
+    """Let `size` sources be translated and written at once."""
+    for name in ("FIRST_BLOCK_LINES", "MAX_BLOCK_LINES"):
+        monkeypatch.setattr(line_blocks, name, size)
 
 
 def nmt(*arguments: object):
@@ -99,12 +103,7 @@ def test_a_student_learns_from_several_translations_of_each_source(teacher, stud
 def test_translations_that_are_duplicates_or_loops_or_lose_a_span_are_left_out():
     others = [Translation("a"), Translation("b", protected_lost=["URL"]), Translation("c c c", loop_unresolved=True)]
     found = [Translation("a", alternatives=[*others, Translation("d")]), Translation("e", protected_lost=["URL"])]
-    lines = distill_module._as_lines(
-        SimpleNamespace(translate=lambda *_, **__: found),
-        ["1", "2"],
-        SearchOptions(beam_size=5, num_hypotheses=5),
-        SimpleNamespace(direction=Direction("de", "en")),
-    )
+    lines = "".join(distill_module._as_lines(5, each) for each in found)
     assert lines.split("\n") == ["a", "d", "", "", "", "e", "", "", "", "", ""]
 
 
@@ -112,7 +111,7 @@ def test_translations_that_are_duplicates_or_loops_or_lose_a_span_are_left_out()
 def test_a_distillation_that_was_killed_anywhere_ends_as_one_that_was_not(
     teacher, student, tmp_path, monkeypatch, num_best
 ):
-    monkeypatch.setattr(distill_module, "BLOCK_LINES", 64)
+    blocks_of(64, monkeypatch)
     command = ("distill", teacher, "--config", student, "--n-best", num_best, "--run")
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
@@ -286,7 +285,7 @@ def test_a_student_learns_from_the_corpus_and_its_translations_in_both_direction
 
 
 def test_a_diversification_that_was_killed_ends_as_one_that_was_not(teacher, tmp_path, monkeypatch):
-    monkeypatch.setattr(distill_module, "BLOCK_LINES", 128)
+    blocks_of(128, monkeypatch)
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     whole, stopped = tmp_path / "a" / "run", tmp_path / "b" / "run"

@@ -149,8 +149,8 @@ def test_an_output_is_not_resumed_with_other_options_input_or_weights(folder, di
     with pytest.raises(NmtError) as caught:
         synthesize(*arguments, "--resume")
     assert str(caught.value) == (
-        "mono:41: not the line that was translated before\n"
-        "  resume with the same input, or delete out.tsv.partial to start over"
+        "mono: its first 90 lines are not those that were translated\n"
+        "  resume with the same input, or delete the .partial file to start over"
     )
     (folder / "mono").write_text("\n".join(lines[:50]))
     with pytest.raises(NmtError, match="only 50 lines, but 90 are translated already"):

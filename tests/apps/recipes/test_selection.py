@@ -13,7 +13,8 @@ from nmt.apps.recipes.selection import Limits, Selection
 def select(candidates: list[Candidates], **limits) -> tuple[list[tuple[int, int]], Selection]:
     """Return (line, rank) of the pairs that are kept, and the selection."""
     selection = Selection(lambda: iter(candidates), Limits(**limits))
-    return [(pair.line, pair.rank) for pair in selection.pairs()], selection
+    kept = list(selection.pairs())
+    return [(pair.line, candidates[pair.line - 1].outputs.index(pair.candidate)) for pair in kept], selection
 
 
 def scored(*scores: float | None) -> list[Candidates]:
