@@ -68,14 +68,6 @@ def adapt(
     from nmt.apps.recipes import adapt as recipe
     from nmt.evaluation.model_comparison import render_table
 
-    has_corpus = any((src, tgt, corpus))
-    fixed = recipe.fixed_key(overrides)
-    if not (resume or base):
-        raise typer.BadParameter("give the run to adapt (or an adaptation to resume: --resume --run FOLDER)")
-    if not (resume or has_corpus):
-        raise typer.BadParameter("give the new corpus: --src and --tgt (two aligned files), or --corpus")
-    if fixed:
-        raise typer.BadParameter(f"--set {fixed}: an adaptation keeps the tokenizer of the run; omit it")
     prepare_to_train()
     run = recipe.real_path(run)
     how_to_resume = partial(recipe.resume_command, run, old_test or [])

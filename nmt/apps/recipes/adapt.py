@@ -8,23 +8,24 @@ import shlex
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from nmt.apps.recipes.adaptation import adapted_config, base_of, check_adaptation
-from nmt.apps.recipes.adaptation_corpus import Request, collect, read_texts
+from nmt.apps.recipes.adaptation_corpus import collect
 from nmt.apps.recipes.corpora import CorpusNames, Names, names
 from nmt.apps.recipes.defaults import MAX_LOSS
 from nmt.artifacts.find_model import find_run
 from nmt.artifacts.replacing import refuse_replacing
 from nmt.artifacts.rundir import DirectedPairs, RunDir, replaceable_run
-from nmt.base.errors import ConfigError, RunError, require_type
+from nmt.base.errors import ConfigError, DataError, RunError, require_type
 from nmt.base.files import flush, restore_replaced, write_text
 from nmt.base.languages import Direction
 from nmt.config import Config, DataConfig
 from nmt.config.corpora import ParallelFiles
 from nmt.config.dump import with_values
-from nmt.data.read.pairs import paths_of
+from nmt.data.read.pairs import paths_of, read_parallel
 from nmt.evaluation.model_comparison import SetComparison, render_table
+from nmt.training.corpus.corpus import with_both_sides
 from nmt.training.interrupt import Interrupt
 
 log = logging.getLogger(__name__)
@@ -40,16 +41,6 @@ class AdaptResult(NamedTuple):
     delivered: bool  # False: not finished, or the old test set lost more than `max_loss`
     sets: Sequence[SetComparison] = ()  # the scores on the new and the old test sets, first before, second after
     worst: SetComparison | None = None  # of the old test sets, the one with the greatest loss
-
-
-class _Task(NamedTuple):
-    """The place of the adapted model, and the sets that it is measured by."""
-
-    run: Path
-    candidate: Path  # where it is trained
-    old_test: list[str]  # files; none: those of the run
-    max_loss: float
-    how_to_resume: str
 
 
 def adapt(
@@ -94,30 +85,55 @@ def adapt(
 
     NmtError for errors that the user can mend: files, languages, a run that exists. Progress goes to Python's logging.
     """
-    path, old = real_path(run), names(old_test)
-    task = _Task(path, candidate_of(path), old, max_loss, resume_command(path, old, max_loss))
-    _refuse_existing(task, resume=resume, overwrite=overwrite)
-    if fixed := fixed_key(overrides):
-        raise ConfigError(f"{fixed} cannot be set: an adaptation keeps the tokenizer of the run")
+    path, old_names = real_path(run), names(old_test)
+    adapted, how_to_resume = RunDir(candidate_of(path)), resume_command(path, old_names, max_loss)
+    _refuse_existing(path, how_to_resume, resume=resume, overwrite=overwrite)
+    fixed = [each for each in overrides if each.startswith("tokenizer") and not each.startswith(_SETTABLE)]
+    if fixed:
+        raise ConfigError(f"{fixed[0]}: an adaptation keeps the tokenizer of the run", hint="omit it")
     found = base if base is None or isinstance(base, RunDir) else find_run(str(base))
+    if resume:
+        restore_replaced(adapted.path)
+        if not adapted.path.is_dir():
+            raise RunError("there is no adaptation to resume", path=path, hint="start it without --resume")
+        found, data = found or base_of(adapted), adapted.config().data
+    elif found is None:
+        raise ConfigError("give the run to adapt, or resume an adaptation (--resume --run FOLDER)")
+    else:
+        files = CorpusNames(names(src), names(tgt), names(corpus), src_lang, tgt_lang)
+        data = _new_data(found.config().data, files, names(test), overrides)
+    old_test_set = _OldTest.read(found, old_names, data.directions[0])
     with interrupt or Interrupt() as stop:
+        from nmt.training.run import resume_run, start_run
+
         if resume:
-            finished = _resume(task, found, overrides, stop)
-        elif found is None:
-            raise ConfigError("give the run to adapt, or resume an adaptation")
+            settings = with_values(adapted.config(), adapted.config_file, overrides) if overrides else None
+            finished = resume_run(settings, adapted.path, stop)
         else:
-            files = CorpusNames(names(src), names(tgt), names(corpus), src_lang, tgt_lang)
-            request = _request(found.config().data, files, names(test), task.old_test, mix, overrides)
-            finished = _start(found, task, request, overrides, stop, overwrite=overwrite)
+            config = _collected(found, path, data, mix, old_test_set, overrides)
+            finished = start_run(config, adapted.path, overwrite=overwrite, interrupt=stop)
     if not finished:
-        return AdaptResult(RunDir(task.candidate), finished=False, delivered=False)
-    return _check_and_deliver(task, found)
+        return AdaptResult(adapted, finished=False, delivered=False)
+    return _check_and_deliver(adapted, path, found, old_test_set.sets, max_loss)
 
 
-def fixed_key(overrides: Sequence[str]) -> str | None:
-    """Return the first of the changed keys that an adaptation cannot change, if any: those of the tokenizer."""
-    keys = (override.partition("=")[0].strip() for override in overrides)
-    return next((key for key in keys if key.startswith("tokenizer") and not key.startswith(_SETTABLE)), None)
+class _OldTest(NamedTuple):
+    """The test set of the old domain that the user names; none: the run's."""
+
+    files: tuple[ParallelFiles, ...]
+    sets: list[DirectedPairs]
+
+    @classmethod
+    def read(cls, base: RunDir, names: list[str], direction: Direction) -> Self:
+        """Read the files in the direction of the adaptation. DataError if they have no pair."""
+        if not names:
+            return cls((), [])
+        data = base.config().data
+        files = CorpusNames(src_lang=direction.src, tgt_lang=direction.tgt).for_files(names).corpora_of(data)
+        pairs = list(with_both_sides(read_parallel(files, data.characters)))
+        if not pairs:
+            raise DataError("no pair with text on both sides", path=paths_of(files)[0])
+        return cls(files, [DirectedPairs(direction, [pair.src for pair in pairs], [pair.tgt for pair in pairs])])
 
 
 def real_path(run: str | Path) -> Path:
@@ -140,30 +156,27 @@ def resume_command(run: Path, old_test: Sequence[str], max_loss: float) -> str:
     return f"nmt adapt {shlex.join(arguments)}"
 
 
-def _refuse_existing(task: _Task, *, resume: bool, overwrite: bool) -> None:
-    """Raise RunError if the run exists, unless `overwrite` is given."""
-    run = task.run
+def _refuse_existing(run: Path, how_to_resume: str, *, resume: bool, overwrite: bool) -> None:
+    """Raise RunError if the run exists, or an adaptation that was begun, unless `overwrite` is given."""
+    candidate = candidate_of(run)
     if not run.name:
         raise RunError("a run cannot be here", path=run, hint="choose another folder with --run")
-    if overwrite or not run.exists():
+    if overwrite:
         return
-    if resume and task.candidate.exists():
-        raise RunError("the adaptation would replace this run", path=run, hint=f"allow it: {task.how_to_resume}")
-    if resume:
+    if run.exists() and not resume:
+        raise RunError("this run already exists", path=run, hint="replace it with --overwrite, or choose another --run")
+    if run.exists() and candidate.exists():
+        raise RunError("the adaptation would replace this run", path=run, hint=f"allow it: {how_to_resume}")
+    if run.exists():
         hint = "to start over, give the model and the corpus, with --overwrite"
         raise RunError("this adaptation is finished", path=run, hint=hint)
-    raise RunError("this run already exists", path=run, hint="replace it with --overwrite, or choose another --run")
+    if candidate.exists() and not resume:
+        hint = f"continue it with --resume ({how_to_resume}), or start over with --overwrite"
+        raise RunError("an interrupted or rejected adaptation already exists", path=candidate, hint=hint)
 
 
-def _request(
-    data: DataConfig,
-    files: CorpusNames,
-    test: list[str],
-    old_test: list[str],
-    mix: float | None,
-    overrides: Sequence[str],
-) -> Request:
-    """Return the corpus and the test sets that are named, by default in the languages of the run, which has `data`."""
+def _new_data(data: DataConfig, files: CorpusNames, test: list[str], overrides: Sequence[str]) -> DataConfig:
+    """Return the data section of the new text, by default in the languages of the run, which has `data`."""
     corpora = files.corpora_of(data)
     direction = data.direction_of(corpora[0])
     if direction not in data.directions:
@@ -172,29 +185,20 @@ def _request(
         raise ConfigError(f"the run does not translate {direction}; it has {listed}", hint=hint)
     held_out = [override for override in overrides if override.startswith("data.holdout_size=")]
     named = with_values(Config(data=data), "configuration of the run", held_out).data
-    new_test = files.for_files(test).corpora_of(data) if test else ()
-    old = _old_test_files(old_test, data, direction) if old_test else ()
-    return Request(corpora, direction, new_test, old, mix, named.holdout_size)
+    new_test = files.for_files(test).corpora_of(data) if test else None
+    return named.model_copy(update={"train": corpora, "valid": None, "test": new_test, "temperature": 1.0})
 
 
-def _old_test_files(old_test: list[str], data: DataConfig, direction: Direction) -> tuple[ParallelFiles, ...]:
-    return CorpusNames(src_lang=direction.src, tgt_lang=direction.tgt).for_files(old_test).corpora_of(data)
-
-
-def _start(
-    base: RunDir, task: _Task, request: Request, overrides: Sequence[str], interrupt: Interrupt, *, overwrite: bool
-) -> bool:
-    """Collect the text and train the candidate; return whether the training ended."""
+def _collected(
+    base: RunDir, run: Path, new: DataConfig, mix: float | None, old_test: _OldTest, overrides: Sequence[str]
+) -> Config:
+    """Write the text of the adaptation beside `run`, and return its configuration."""
     from nmt.training.corpus.prepare import find_store_root
-    from nmt.training.run import start_run
 
-    if task.candidate.exists() and not overwrite:
-        hint = f"continue it with --resume ({task.how_to_resume}), or start over with --overwrite"
-        raise RunError("an interrupted or rejected adaptation already exists", path=task.candidate, hint=hint)
-    refuse_replacing([task.run], paths_of([*request.corpora, *request.test, *request.old_test]), [base])
-    corpus = collect(base, request)
-    data = corpus.write(find_store_root(base.config(), task.run))
-    config = adapted_config(base, corpus, data, overrides)
+    read = [*new.corpora("train"), *new.corpora("test"), *old_test.files]
+    refuse_replacing([run], paths_of(read), [base])
+    corpus = collect(base, new, mix, old_test.sets)
+    config = adapted_config(base, corpus, corpus.write(find_store_root(base.config(), run)), overrides)
     num_new, *old_sizes = (len(part.pairs) for part in corpus.train)
     num_old = sum(old_sizes)
     old = f"{num_old:,} old pairs as {corpus.mix:.0%} of the training data" if num_old else "no old pairs"
@@ -203,28 +207,14 @@ def _start(
         f"adapting {base.path} to {num_new:,} new pairs, with {old}; {sizes}\n"
         f"  {config.training.max_updates:,} updates, learning rate {config.training.lr:.2g}"
     )
-    return start_run(config, task.candidate, overwrite=overwrite, interrupt=interrupt)
+    return config
 
 
-def _resume(task: _Task, base: RunDir | None, overrides: Sequence[str], interrupt: Interrupt) -> bool:
-    from nmt.training.run import resume_run
-
-    adapted = RunDir(task.candidate)
-    restore_replaced(adapted.path)
-    if not adapted.path.is_dir():
-        raise RunError("there is no adaptation to resume", path=task.run, hint="start it without --resume")
-    if task.old_test:
-        _read_old_test(base or base_of(adapted), adapted, task.old_test)  # reports a faulty file before the training
-    settings = with_values(adapted.config(), adapted.config_file, overrides) if overrides else None
-    return resume_run(settings, adapted.path, interrupt)
-
-
-def _check_and_deliver(task: _Task, base: RunDir | None) -> AdaptResult:
+def _check_and_deliver(
+    adapted: RunDir, run: Path, base: RunDir, old_test: Sequence[DirectedPairs], max_loss: float
+) -> AdaptResult:
     """Score the candidate and its base, and deliver the candidate unless it lost too much."""
-    adapted = RunDir(task.candidate)
-    base = base or base_of(adapted)
-    old_test = _read_old_test(base, adapted, task.old_test)
-    comparisons, worst, is_acceptable = check_adaptation(base, adapted, task.max_loss, old_test)
+    comparisons, worst, is_acceptable = check_adaptation(base, adapted, max_loss, old_test)
     if worst is None:
         log.warning(
             "%s has no test set, so the loss on the old domain cannot be measured; give one with --old-test", base.path
@@ -232,19 +222,9 @@ def _check_and_deliver(task: _Task, base: RunDir | None) -> AdaptResult:
     result = AdaptResult(adapted, finished=True, delivered=is_acceptable, sets=comparisons, worst=worst)
     if not is_acceptable:
         return result
-    _complete_card(adapted, task.run, "\n".join(render_table(comparisons, "before", "after")))
-    _deliver(task.candidate, task.run)
-    return result._replace(run=RunDir(task.run))
-
-
-def _read_old_test(base: RunDir, adapted: RunDir, old_test: list[str]) -> list[DirectedPairs]:
-    """Return the old test set that the user names, if any, in the direction of the adaptation."""
-    if not old_test:
-        return []
-    direction = adapted.config().data.directions[0]
-    data = base.config().data
-    pairs = read_texts(_old_test_files(old_test, data, direction), data.characters)
-    return [DirectedPairs(direction, [src for src, _ in pairs], [tgt for _, tgt in pairs])]
+    _complete_card(adapted, run, "\n".join(render_table(comparisons, "before", "after")))
+    _deliver(adapted.path, run)
+    return result._replace(run=RunDir(run))
 
 
 def _complete_card(adapted: RunDir, run: Path, table: str) -> None:

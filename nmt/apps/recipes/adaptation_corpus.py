@@ -18,7 +18,6 @@ from nmt.base.files import new_folder
 from nmt.base.languages import Direction
 from nmt.config import Config, DataConfig
 from nmt.config.corpora import ParallelFiles
-from nmt.config.data import Characters
 from nmt.data.read.pairs import SentencePair, paths_of, read_parallel
 from nmt.data.store.report import SPLITS, CorpusCounts, CorpusReport, Split
 from nmt.data.text.tags import corpus_tags
@@ -35,25 +34,12 @@ _MIN_PAIRS = 50  # of a corpus in the sample
 _Texts = Sequence[tuple[str, str]]
 
 
-class Request(NamedTuple):
-    """The text to adapt a run to, and how much of its old text to replay."""
-
-    corpora: tuple[ParallelFiles, ...]  # the new text, with its languages
-    direction: Direction
-    test: tuple[ParallelFiles, ...] = ()  # empty: held out of the new text
-    old_test: tuple[ParallelFiles, ...] = ()  # empty: the run's
-    mix: float | None = None  # share of the old corpus in training; None: DEFAULT_MIX if the old corpus can be read
-    holdout_size: int = 500
-
-
 class Portion(NamedTuple):
-    """Pairs of one direction in two files; for old pairs, the corpus of the run and its share in an epoch of it."""
+    """Pairs of one direction, which become two files, and the other keys of their corpus in the configuration."""
 
     name: str
-    direction: Direction
     pairs: _Texts
-    origin: ParallelFiles | None = None
-    share: float = 1.0
+    keys: dict[str, object]
 
 
 class AdaptationCorpus(NamedTuple):
@@ -77,56 +63,60 @@ class AdaptationCorpus(NamedTuple):
                     for side, ending in enumerate(("src", "tgt")):
                         text = "".join(pair[side] + "\n" for pair in pairs)
                         (partial / f"{name}.{ending}").write_text(text, encoding="utf-8", newline="\n")
-        files = {split: tuple(self._files(folder, split, part) for part in parts) for split, parts in sets.items()}
+        files: dict[str, object] = {}
+        for split, parts in sets.items():
+            names = (str(folder / f"{split}-{part.name}") for part in parts)
+            files[split] = tuple(
+                ParallelFiles(src=f"{name}.src", tgt=f"{name}.tgt").model_copy(update=part.keys)
+                for name, part in zip(names, parts, strict=True)
+            )
         return self.data.model_copy(update={**files, "temperature": 1.0})
 
-    def _old_shares(self) -> dict[str, float]:
-        """Return the share of each old part among the old pairs of an epoch, raised to about two pairs."""
-        old, num_pairs = self.train[1:], sum(len(part.pairs) for part in self.train)
-        total, smallest = sum(part.share for part in old), 2 / (self.mix * num_pairs)
-        raised = {part.name: max(part.share / total, smallest) for part in old}
-        return {name: share / sum(raised.values()) for name, share in raised.items()}
 
-    def _files(self, folder: Path, split: str, part: Portion) -> ParallelFiles:
-        src, tgt = (str(folder / f"{split}-{part.name}.{ending}") for ending in ("src", "tgt"))
-        files = ParallelFiles(src=src, tgt=tgt, src_lang=part.direction.src, tgt_lang=part.direction.tgt)
-        if split != "train":
-            return files
-        changes: dict[str, object] = {"name": part.name}
-        if self.mix:
-            changes["weight"] = 1 - self.mix if part.origin is None else self.mix * self._old_shares()[part.name]
-        if part.origin is not None:
-            changes |= {"tag": part.origin.tag, "filters": self.data.filters_of(part.origin)}
-        return files.model_copy(update=changes)
-
-
-def collect(run: RunDir, request: Request) -> AdaptationCorpus:
+def collect(
+    run: RunDir, new: DataConfig, mix: float | None = None, old_test: Sequence[DirectedPairs] = ()
+) -> AdaptationCorpus:
     """Read the new corpus, hold sentences out of it, and draw the sample of the run's old corpus to replay.
+
+    `new` is the data section of the new text, in one direction; `mix` the share of the old corpus in training (None:
+    DEFAULT_MIX if it can be read); `old_test` the old test set, if it is not the run's.
 
     No sentence of a validation or test set, old or new, is used for training. The sample has the size that its share
     `mix` of the training requires. It is drawn by a seeded hash, so the same text gives the same corpus. DataError if
     the new corpus has too few pairs; RunError if the old corpus is required but cannot be read.
     """
-    data, old = run.config().data, old_sets(run)
-    new, held_out = _hold_out(run.config(), request)
-    tags = tuple(f"{tag} " for tag in corpus_tags(data))
-    sources = {text for texts in held_out.values() for text, _ in texts}
-    for pairs in chain.from_iterable(old.values()):
-        for text in pairs.sources:
-            sources.add(text.removeprefix(next((tag for tag in tags if text.startswith(tag)), "")))
-    sources |= {src for src, _ in read_texts(request.old_test, data.characters)}
-    train = [pair for pair in new if not _is_held_out(pair, sources, data)]
-    if num_left_out := len(new) - len(train):
+    data, old, direction = run.config().data, old_sets(run), new.directions[0]
+    pairs, held_out = _hold_out(run.config(), new)
+    tags = ("", *(f"{tag} " for tag in corpus_tags(data)))
+    sources = {src for texts in held_out.values() for src, _ in texts}
+    for each in chain(*old.values(), old_test):
+        sources |= {text.removeprefix(tag) for text in each.sources for tag in tags}
+    train = [pair for pair in pairs if not _is_held_out(pair, sources, data)]
+    if num_left_out := len(pairs) - len(train):
         log.info("%s new pairs are left out of training: a test or validation set contains them", num_left_out)
     if not train:
         hint = "choose a test set that does not contain all of them"
-        raise DataError("no new pair is left to train on", path=paths_of(request.corpora)[0], hint=hint)
-    replayed, mix = _replayed(run, request, len(train), sources)
-    new_train, new_valid, new_test = (
-        Portion(NEW, request.direction, pairs) for pairs in (train, held_out["valid"], held_out["test"])
-    )
-    old_valid = _sample_of_sets(old["valid"], len(held_out["valid"]))
-    return AdaptationCorpus(data, [new_train, *replayed], [new_valid, *old_valid], [new_test], mix)
+        raise DataError("no new pair is left to train on", path=paths_of(new.corpora("train"))[0], hint=hint)
+    replayed, mix = _replayed(run, mix, len(train), sources)
+    keys = _languages(direction)
+    first = Portion(NEW, train, keys | {"name": NEW})
+    valid, test = (Portion(NEW, held_out[split], keys) for split in SPLITS)
+    old_valid = _sample_of_sets(old["valid"], len(valid.pairs))
+    return AdaptationCorpus(data, weighted([first, *replayed], mix), [valid, *old_valid], [test], mix)
+
+
+def weighted(portions: Sequence[Portion], mix: float) -> list[Portion]:
+    """Return portions of a training corpus, new and old, with weights that give the old ones the share `mix`."""
+    first, *old = portions
+    sizes = [max(len(part.pairs), _MIN_PAIRS) for part in old]  # so that an epoch has some of each
+    weights = [1 - mix, *(mix * size / sum(sizes) for size in sizes)] if old else [None]
+    return [
+        part._replace(keys=part.keys | {"weight": weight}) for part, weight in zip([first, *old], weights, strict=True)
+    ]
+
+
+def _languages(direction: Direction) -> dict[str, object]:
+    return {"src_lang": direction.src, "tgt_lang": direction.tgt}
 
 
 def old_sets(run: RunDir) -> Mapping[Split, list[DirectedPairs]]:
@@ -136,34 +126,24 @@ def old_sets(run: RunDir) -> Mapping[Split, list[DirectedPairs]]:
     return {split: run.read_sets(split, run.config().data.directions[0]) for split in SPLITS}
 
 
-def read_texts(corpora: Sequence[ParallelFiles], characters: Characters) -> _Texts:
-    """Return the pairs with text on both sides, read as `data.characters`. DataError if corpora have none."""
-    pairs = _texts(read_parallel(corpora, characters))
-    if corpora and not pairs:
-        raise DataError("no pair with text on both sides", path=paths_of(corpora)[0])
-    return pairs
-
-
 def epochs_for(num_pairs: int) -> int:
     """Return the number of passes over `num_pairs` new pairs."""
     return next((epochs for limit, epochs in _EPOCHS if num_pairs <= limit), 1)
 
 
-def _hold_out(config: Config, request: Request) -> tuple[_Texts, Mapping[Split, _Texts]]:
+def _hold_out(config: Config, new: DataConfig) -> tuple[_Texts, Mapping[Split, _Texts]]:
     """Return the new pairs that the filters of the run keep, and the new validation and test sets.
 
-    The validation set is held out of the pairs, and so is the test set, unless one is requested.
+    The validation set is held out of the pairs, and so is the test set, unless `new` names one.
     """
-    named = {"train": request.corpora, "valid": None, "test": request.test or None, "temperature": 1.0}
-    data = config.data.model_copy(update=named | {"holdout_size": request.holdout_size})
-    corpus = Corpus(config.model_copy(update={"data": data}))
+    corpus = Corpus(config.model_copy(update={"data": new}))
     sets = {split: _texts(corpus.pairs(split)) for split in SPLITS}
-    new = _texts(corpus.train_pairs())
+    pairs = _texts(corpus.train_pairs())
     counts = CorpusCounts()
     corpus.count_filtered(counts)
     for line in counts.describe_filtered():
         log.info("new text: %s", line)
-    return new, sets
+    return pairs, sets
 
 
 def _texts(pairs: Iterator[SentencePair]) -> _Texts:
@@ -175,9 +155,11 @@ def _is_held_out(pair: tuple[str, str], held_out: Collection[str], data: DataCon
     return pair[0] in held_out or (len(data.directions) > 1 and pair[1] in held_out)
 
 
-def _replayed(run: RunDir, request: Request, num_new: int, held_out: Collection[str]) -> tuple[list[Portion], float]:
+def _replayed(
+    run: RunDir, wanted: float | None, num_new: int, held_out: Collection[str]
+) -> tuple[list[Portion], float]:
     """Return the sample of the old corpus, and its share in training; 0 if there is none."""
-    mix = DEFAULT_MIX if request.mix is None else request.mix
+    mix = DEFAULT_MIX if wanted is None else wanted
     is_alone = len(run.config().data.directions) == 1
     if not mix and is_alone:
         return [], 0.0
@@ -188,7 +170,7 @@ def _replayed(run: RunDir, request: Request, num_new: int, held_out: Collection[
         size = round(epochs_for(num_new) * num_new * mix / (1 - mix))
         return _sample(run, max(1, size), held_out), mix
     except NmtError as error:
-        if request.mix is not None or not is_alone:
+        if wanted is not None or not is_alone:
             hint = "put the files back where the run was trained on them, or adapt without them: --mix 0"
             raise RunError(f"its old corpus cannot be read: {error.message}", path=run.path, hint=hint) from error
         log.warning(
@@ -217,7 +199,8 @@ def _sample(run: RunDir, size: int, held_out: Collection[str]) -> list[Portion]:
         chosen = heapq.nsmallest(max(_MIN_PAIRS, round(size * share)), hashed(files)) if share else []
         pairs = [(src, tgt) for _, _, src, tgt in sorted(chosen, key=itemgetter(1))]  # in corpus order
         if pairs:
-            portions.append(Portion(f"{OLD}-{number}", data.direction_of(files), pairs, files, share))
+            keys = {"name": f"{OLD}-{number}", "tag": files.tag, "filters": data.filters_of(files)}
+            portions.append(Portion(f"{OLD}-{number}", pairs, _languages(data.direction_of(files)) | keys))
     if not portions:
         raise DataError("all its pairs are in a test or validation set", path=paths_of(corpora)[0])
     return portions
@@ -241,4 +224,4 @@ def _sample_of_sets(sets: Sequence[DirectedPairs], size: int) -> Iterator[Portio
     for number, (direction, sources, references) in enumerate(sets, start=1):
         count = min(len(sources), max(1, size * len(sources) // total))
         indices = [i * len(sources) // count for i in range(count)]
-        yield Portion(f"{OLD}-{number}", direction, [(sources[i], references[i]) for i in indices])
+        yield Portion(f"{OLD}-{number}", [(sources[i], references[i]) for i in indices], _languages(direction))

@@ -25,7 +25,8 @@ def translate_into(
 ) -> None:
     """Append what `render` makes of the translation of each line that is not finished.
 
-    `translate` is the `translate_blocks` of a translator, with its request. Shows a bar on a terminal, and log lines elsewhere. DataError if other lines of `name` were translated before.
+    `translate` is the `translate_blocks` of a translator, with its request. Shows a bar on a terminal, and log lines
+    elsewhere. DataError if other lines of `name` were translated before.
     """
     file.skip_finished(lines, name)
     if file.num_texts:

@@ -15,14 +15,14 @@ from nmt.apps.cli import app
 from nmt.apps.recipes import adaptation
 from nmt.apps.recipes.adapt import candidate_of
 from nmt.apps.recipes.adaptation import adapted_config
-from nmt.apps.recipes.adaptation_corpus import AdaptationCorpus, Portion, Request, collect
+from nmt.apps.recipes.adaptation_corpus import AdaptationCorpus, Portion, collect, weighted
 from nmt.apps.recipes.corpora import CorpusNames
-from nmt.artifacts.rundir import RunDir
-from nmt.base.errors import NmtError, RunError
+from nmt.artifacts.rundir import DirectedPairs, RunDir
+from nmt.base.errors import ConfigError, NmtError, RunError
 from nmt.base.languages import Direction
 from nmt.config import Config
 from nmt.config.corpora import ParallelFiles
-from nmt.config.data import AugmentConfig
+from nmt.config.data import AugmentConfig, DataConfig
 from nmt.data.read.pairs import read_parallel
 from nmt.data.store.mixing import corpus_weights, quotas
 from tests.resumption import stop_after
@@ -59,15 +59,19 @@ def client(tmp_path_factory) -> Path:
 def test_the_old_pairs_are_a_sample_as_large_as_the_training_needs(base, client, tmp_path):
     few = tmp_path / "few.tsv"
     few.write_text("".join(client.read_text().splitlines(keepends=True)[:60]))
-    found = [
-        collect(RunDir(base), Request((ParallelFiles(tsv=str(few)),), Direction("en", "th"), mix=mix))
-        for mix in (0.25, 0.25, 0.5)
-    ]
+    found = [collect(RunDir(base), new_data(base, few, "en", "th"), mix) for mix in (0.25, 0.25, 0.5)]
     samples = [corpus.train[1].pairs for corpus in found]
     num_new = len(found[0].train[0].pairs)
     assert [len(sample) for sample in samples] == [round(20 * num_new / 3), round(20 * num_new / 3), 20 * num_new]
     assert samples[0] == samples[1]
     assert {*samples[0]} < {*samples[2]}
+
+
+def new_data(run: Path, corpus: Path, src_lang: str, tgt_lang: str) -> DataConfig:
+    """The data section of the text in `corpus` for an adaptation of `run`."""
+    files = ParallelFiles(tsv=str(corpus), src_lang=src_lang, tgt_lang=tgt_lang)
+    changes = {"train": (files,), "valid": None, "test": None, "temperature": 1.0, "holdout_size": 500}
+    return RunDir(run).config().data.model_copy(update=changes)
 
 
 @pytest.fixture
@@ -213,9 +217,10 @@ def test_no_sentence_of_the_old_test_set_that_the_user_names_is_trained_on(base,
     old_rows = Path(RunDir(base).config().data.corpora("train")[0].tsv).read_text().splitlines(keepends=True)
     rows = client.read_text().splitlines(keepends=True)[40:60] + old_rows[:20]
     (tmp_path / "old.tsv").write_text("".join(rows))
-    old_test = (ParallelFiles(tsv=str(tmp_path / "old.tsv")),)
-    request = Request((ParallelFiles(tsv=str(client)),), Direction("en", "th"), old_test=old_test)
-    trained_on = {src for part in collect(RunDir(base), request).train for src, _ in part.pairs}
+    sides = [list(side) for side in zip(*(row.split() for row in rows), strict=True)]
+    old_test = [DirectedPairs(Direction("en", "th"), *sides)]
+    corpus = collect(RunDir(base), new_data(base, client, "en", "th"), old_test=old_test)
+    trained_on = {src for part in corpus.train for src, _ in part.pairs}
     assert not {row.split("\t")[0] for row in rows} & trained_on
 
 
@@ -223,22 +228,18 @@ def test_a_new_pair_with_a_held_out_sentence_as_its_target_is_not_trained_on(two
     held_out = RunDir(two_run).read_sets("test", Direction("en", "de"))[0].sources[0]
     rows = [line.split("\t")[0] for line in (two_corpora / "train.tsv").read_text().splitlines()[:100]]
     (tmp_path / "new.tsv").write_text("".join(f"9{row}\tx{row}\n" for row in rows) + f"999\t{held_out}\n")
-    request = Request((ParallelFiles(tsv=str(tmp_path / "new.tsv")),), Direction("en", "fr"))
-    assert "999" not in {src for src, _ in collect(RunDir(two_run), request).train[0].pairs}
+    corpus = collect(RunDir(two_run), new_data(two_run, tmp_path / "new.tsv", "en", "fr"))
+    assert "999" not in {src for src, _ in corpus.train[0].pairs}
 
 
 @pytest.mark.parametrize(
     ("mix", "num_new", "sizes"), [(0.1, 1000, (2218, 4)), (0.25, 1000, (6666, 1)), (0.5, 1000, (19_990, 4, 3, 2, 1))]
 )
 def test_every_old_corpus_gets_a_pair_of_each_epoch_however_small_it_is(base, tmp_path, mix, num_new, sizes):
-    data, direction = RunDir(base).config().data, Direction("en", "th")
-    corpora = [ParallelFiles(tsv=f"{number}.tsv") for number in range(len(sizes))]
-    old = [
-        Portion(f"old-{number}", direction, [("1", "2")] * size, files, float(size))
-        for number, (size, files) in enumerate(zip(sizes, corpora, strict=True))
-    ]
-    new = Portion("new", direction, [("3", "4")] * num_new)
-    written = AdaptationCorpus(data, [new, *old], [new], [new], mix).write(tmp_path)
+    old = [Portion(f"old-{number}", [("1", "2")] * size, {}) for number, size in enumerate(sizes)]
+    new = Portion("new", [("3", "4")] * num_new, {})
+    train = weighted([new, *old], mix)
+    written = AdaptationCorpus(RunDir(base).config().data, train, [new], [new], mix).write(tmp_path)
     counts = [num_new, *sizes]
     per_epoch = quotas(counts, corpus_weights(written, counts))
     assert min(per_epoch) >= 1
@@ -254,7 +255,7 @@ def test_an_adaptation_has_the_settings_of_the_last_stage(base, client, tmp_path
     values["training"] |= {"stages": stages, "max_updates": 10, "warmup_updates": 1, "lr": 5e-4}
     values["data"]["augment"]["upper"] = 0.1
     run.write_config(Config.model_validate(values))
-    corpus = collect(run, Request((ParallelFiles(tsv=str(client)),), Direction("en", "th")))
+    corpus = collect(run, new_data(run.path, client, "en", "th"))
     found = adapted_config(run, corpus, corpus.write(tmp_path))
     assert (found.training.lr, found.training.label_smoothing, found.model.dropout) == (3e-4, 0.0, 0.25)
     assert not found.training.stages
@@ -294,7 +295,6 @@ def test_a_link_keeps_leading_to_the_run_that_was_replaced(runs, client):
 
 FAULTS = {
     "no run": (("--corpus", "a"), "Missing option '--run'"),
-    "no base": (("--corpus", "a", "--run", "r"), "give the run to adapt"),
     "mix": (("{base}", "--corpus", "a", "--run", "r", "--mix", "1"), "Input should be less than or equal to 0.95"),
     "corpus": (
         ("--resume", "--run", "r", "--corpus", "a"),
@@ -321,7 +321,8 @@ def test_faults_leave_nothing_behind(runs, client):
     for arguments, kind in (
         ((runs / "base", "--corpus", runs / "gone.tsv", *run), NmtError),
         ((runs / "base", "--corpus", runs / "few.tsv", *run), NmtError),
-        ((runs / "base", *run), SystemExit),
+        ((runs / "base", *run), ConfigError),
+        (("--corpus", client, *run), ConfigError),
         ((runs / "base", "--corpus", client, "--run", runs / "base"), RunError),
         ((runs / "base", "--corpus", client, "--run", runs / "base", "--overwrite"), NmtError),
         (("--resume", *run), RunError),
