@@ -33,7 +33,7 @@ from nmt.translation.request import Request
 log = logging.getLogger(__name__)
 
 NAMES = ("teacher", "student")
-_FROM_TEACHER = ("src_lang", "tgt_lang", "train", "valid", "test", "holdout_size", "filters", "temperature")
+_OF_STUDENT = ("augment", "protect", "placeholder_share", "store_dir")  # keys of data that are not the teacher's
 
 
 class DistillResult(NamedTuple):
@@ -184,7 +184,7 @@ def _student_config(
     section = (given.get("data") or {}) if isinstance(given, dict) else None
     if not isinstance(section, dict) or "train" in section:
         return load_config(path, overrides)
-    values = data.model_dump(mode="json", exclude_defaults=True, include={*_FROM_TEACHER} - {*section})
+    values = data.model_dump(mode="json", exclude_defaults=True, exclude={*section, *_OF_STUDENT})
     filled = [f"data.{key}={json.dumps(value, ensure_ascii=False)}".replace("$", "$$") for key, value in values.items()]
     return load_config(path, [*filled, *overrides])
 

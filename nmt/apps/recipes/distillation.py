@@ -10,8 +10,6 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from itertools import groupby
-from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -162,18 +160,15 @@ def _write_pairs(corpus: Corpus, folder: Path) -> None:
     """Write a pair of files for each training corpus, and for each set held out of it."""
 
     def write(name: str, endings: tuple[str, str], pairs: Iterator[SentencePair]) -> None:
-        for number in range(1, len(corpus.train) + 1):
-            for ending in endings:
-                (folder / f"{name}-{number}.{ending}").touch()
-        for index, group in groupby(with_both_sides(pairs), key=attrgetter("corpus")):
-            first, second = (folder / f"{name}-{index + 1}.{ending}" for ending in endings)
-            with (
-                open(first, "a", encoding="utf-8", newline="\n") as sources,
-                open(second, "a", encoding="utf-8", newline="\n") as targets,
-            ):
-                for pair in group:
-                    sources.write(pair.src + "\n")
-                    targets.write(pair.tgt + "\n")
+        names = [folder / f"{name}-{number}" for number in range(1, len(corpus.train) + 1)]
+        with ExitStack() as stack:
+            first, second = (
+                [stack.enter_context(open(f"{file}.{ending}", "w", encoding="utf-8", newline="\n")) for file in names]
+                for ending in endings
+            )
+            for pair in with_both_sides(pairs):
+                first[pair.corpus].write(pair.src + "\n")
+                second[pair.corpus].write(pair.tgt + "\n")
 
     write("train", ("src", "ref"), corpus.train_pairs())
     for split in corpus.missing:

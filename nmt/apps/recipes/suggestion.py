@@ -7,6 +7,7 @@ import shlex
 import timeit
 from collections.abc import Iterator
 from itertools import chain
+from math import prod
 from typing import TYPE_CHECKING, Literal
 
 from nmt.apps.recipes.presets import reason_for, suggest_config
@@ -14,6 +15,7 @@ from nmt.base.errors import DataError, counted, in_words
 from nmt.base.machine import num_cores
 from nmt.config import Config, DataConfig, ModelConfig, TokenizerConfig, dump_config
 from nmt.config.corpora import DATA_SETS
+from nmt.model.shapes import parameter_shapes
 
 if TYPE_CHECKING:
     from nmt.data.read.pairs import SentencePair
@@ -21,7 +23,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MIN_PAIRS = 100
-_MATRIX = 1024  # rows and columns of a product of 2 billion operations
+_MATRIX = 512  # rows and columns of a product of 0.3 billion operations, a millisecond
+_TRIALS = 20  # the best of so short ones is hardly disturbed by other programs
 _EFFICIENCY = 0.6  # of training, compared to a large product; small models reach less
 
 
@@ -72,15 +75,13 @@ def minutes(config: Config) -> float:
     """Estimate how long the updates take on the processor of this machine, from the speed of a matrix product."""
     import numpy as np
 
-    model, training = config.model, config.training
-    attention, feed_forward = 4 * model.d_model**2, 2 * model.d_model * model.d_ff
-    layers = model.encoder_layers * (attention + feed_forward) + model.decoder_layers * (2 * attention + feed_forward)
-    weights = layers + model.d_model * config.tokenizer.vocab_size
-    num_tokens = training.tokens_per_update  # of an update
-    if training.batch_tokens != "auto":
-        num_tokens = max(num_tokens, training.batch_tokens)
+    training, size = config.training, config.tokenizer.vocab_size
+    model = config.model.model_copy(update={"tied_embeddings": "all"})  # to look up an embedding costs nothing
+    weights = sum(map(prod, parameter_shapes(model, size, size).values()))
+    batch_tokens = 0 if training.batch_tokens == "auto" else training.batch_tokens
+    num_tokens = max(training.tokens_per_update, batch_tokens)  # of an update
     matrix = np.ones((_MATRIX, _MATRIX), dtype=np.float32)
-    seconds = min(timeit.repeat(lambda: matrix @ matrix, number=1, repeat=5))
+    seconds = min(timeit.repeat(lambda: matrix @ matrix, number=1, repeat=_TRIALS))
     speed = 2.0 * _MATRIX**3 / seconds
     operations = 6 * weights * num_tokens * training.max_updates
     return operations / (_EFFICIENCY * speed) / 60  # 6: Kaplan et al. 2020, section 2.1
