@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+# Flags that name a fault of one line. The others are guesses, or say where a translation comes from.
+_WARNED_OF = ("truncated", "loop_unresolved", "protected_lost", "terms_misplaced", "numbers_missed")
+
 
 def _text_file(path: Path | None) -> Path | None:
     if path is not None and compression_of(path):
@@ -179,7 +182,7 @@ def translate(
     as_json = is_json(format, input)
     source, column = document_in(texts, output, as_json=as_json)
     # The objects that the fields of the output are added to, if the lines come from JSON or from a document.
-    records = deque[dict[str, object]]() if source is not None or is_json(None, input) else None
+    records = deque[dict[str, object]]()
     found, last = find_models(models, checkpoint), find_models([then]) if then is not None else ()
     read: list[Path | int] = [
         *filter(None, (source, Path(split_choice(str(input))[0]) if input else None, glossary, reviewed)),
@@ -220,46 +223,43 @@ def translate(
         else:
             render = partial(_as_text, num_lines)
         with open_output(output, recorded, num_lines, resume=resume) as file:
-            if source is not None and records is not None:
+            if source is not None:
                 lines, name = read_paragraphs(source, column, records), str(source)
             else:
                 lines, name = _read(texts, input, records)
             if isinstance(file, PartialFile):
                 file.skip_finished(lines, name)
-                (records or []).clear()
+                records.clear()
             if resume:
                 log.info("resuming after %s lines", f"{file.num_texts:,}")
             blocks = grow_blocks(lines) if texts or input else read_blocks(lines)  # a pipe may be slow
             with _progress(texts, input, output, file.num_texts) as progress:
                 for block, translations in translator.translate_blocks(blocks, request, progress.count + 1):
-                    _warn(translations, progress.count + 1, translator.max_src_len)
+                    _warn(translations, progress.count + 1)
                     file.write("".join(render(*pair) + "\n" for pair in zip(block, translations, strict=True)), block)
                     progress.add(len(block))
         if attention is not None:  # with the output in place: there is nothing to resume
             _draw_attention(translator, translations[0], attention)
 
 
-def _read(texts: list[str], path: Path | None, records: deque[dict[str, object]] | None) -> tuple[Iterator[str], str]:
+def _read(texts: list[str], path: Path | None, records: deque[dict[str, object]]) -> tuple[Iterator[str], str]:
     """Return the lines to translate, and the name of their file for messages."""
     if texts:
         return map(decode_argument, texts), "arguments"
     if path is None:
         return read_standard_input(), "standard input"
-    if records is not None:
-        return read_json_lines(path, records), str(path)
-    return read_text_file(path), str(path)
+    return read_json_lines(path, records) if is_json(None, path) else read_text_file(path), str(path)
 
 
 def _progress(texts: list[str], path: Path | None, output: Path | None, num_done: int) -> Progress:
     """Return a bar if the terminal shows only progress, log lines if standard error is a file."""
     is_typed = not texts and path is None and sys.stdin.isatty()
-    on_terminal = sys.stderr.isatty()
-    bar = on_terminal and not is_typed and not (output is None and sys.stdout.isatty())
-    log_lines = not on_terminal and path is not None
+    shows_only_progress = sys.stderr.isatty() and not is_typed and (output is not None or not sys.stdout.isatty())
+    log_lines = not sys.stderr.isatty() and path is not None
     total = len(texts) or None
-    if (bar or log_lines) and path is not None and path.is_file():
+    if (shows_only_progress or log_lines) and path is not None and path.is_file():
         total = count_lines(path)
-    return Progress(total=total, start=num_done, bar=bar, log_lines=log_lines)
+    return Progress(total=total, start=num_done, bar=shows_only_progress, log_lines=log_lines)
 
 
 def _as_text(num_lines: int, _source: str, best: Translation) -> str:
@@ -273,7 +273,7 @@ def _as_json(
     translator: BlockTranslator,
     request: Request,
     alignments: bool,
-    records: deque[dict[str, object]] | None,
+    records: deque[dict[str, object]],
     source: str,
     best: Translation,
 ) -> str:
@@ -297,22 +297,16 @@ def _as_json(
     return to_json({**(records.popleft() if records else {}), **fields})
 
 
-def _warn(translations: Sequence[Translation], first: int, limit: int) -> None:
-    """Warn of the flags of the lines from number `first` on; `limit` is the model's maximum source length."""
+def _warn(translations: Sequence[Translation], first: int) -> None:
+    """Warn of the flags of the lines from number `first` on."""
+    from nmt.translation.translation import FLAGS
+
     for number, each in enumerate(translations, first):
-        if each.truncated:
-            log.warning("line %d is longer than %d tokens; its end is not translated", number, limit)
-        faults = {
-            "protected text missing or changed in the translation": " ".join(each.protected_lost),
-            "glossary terms missing in the translation": ", ".join(map(str, each.terms_missed)),
-            "glossary terms not where their sources are translated": ", ".join(each.terms_misplaced),
-            "numbers missing or added in the translation": " ".join(each.numbers_missed),
-        }
-        for fault, texts in faults.items():
-            if texts:
-                log.warning("line %d: %s: %s", number, fault, texts)
-        if each.loop_unresolved:
-            log.warning("line %d: the translation repeats itself", number)
+        found = {FLAGS[name]: getattr(each, name) for name in _WARNED_OF}
+        for meaning, value in {**found, "glossary terms are missing": each.terms_missed}.items():
+            if value:
+                what = "" if value is True else f": {', '.join(map(str, value))}"
+                log.warning("line %d: %s%s", number, meaning, what)
 
 
 def _draw_attention(translator: BlockTranslator, translation: Translation, path: Path) -> None:

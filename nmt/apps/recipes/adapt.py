@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from nmt.apps.recipes.adaptation import adapted_config, base_of, check_adaptation
-from nmt.apps.recipes.adaptation_corpus import collect
+from nmt.apps.recipes.adaptation import adapted_config
+from nmt.apps.recipes.adaptation_corpus import NEW, OLD, collect, old_sets
 from nmt.apps.recipes.corpora import CorpusNames, Names, names
 from nmt.apps.recipes.defaults import MAX_LOSS
 from nmt.artifacts.find_model import find_run
@@ -24,9 +24,12 @@ from nmt.config import Config, DataConfig
 from nmt.config.corpora import ParallelFiles
 from nmt.config.dump import with_values
 from nmt.data.read.pairs import paths_of, read_parallel
-from nmt.evaluation.model_comparison import SetComparison, render_table
+from nmt.evaluation.evaluation import write_lines
+from nmt.evaluation.model_comparison import SetComparison, as_json, compare_on, render_table
+from nmt.evaluation.test_sets import translate_lines
 from nmt.training.corpus.corpus import with_both_sides
 from nmt.training.interrupt import Interrupt
+from nmt.translation import Translator
 
 log = logging.getLogger(__name__)
 
@@ -96,7 +99,7 @@ def adapt(
         restore_replaced(adapted.path)
         if not adapted.path.is_dir():
             raise RunError("there is no adaptation to resume", path=path, hint="start it without --resume")
-        found, data = found or base_of(adapted), adapted.config().data
+        found, data = found or _base_of(adapted), adapted.config().data
     elif found is None:
         raise ConfigError("give the run to adapt, or resume an adaptation (--resume --run FOLDER)")
     else:
@@ -214,17 +217,54 @@ def _check_and_deliver(
     adapted: RunDir, run: Path, base: RunDir, old_test: Sequence[DirectedPairs], max_loss: float
 ) -> AdaptResult:
     """Score the candidate and its base, and deliver the candidate unless it lost too much."""
-    comparisons, worst, is_acceptable = check_adaptation(base, adapted, max_loss, old_test)
+    comparisons = _compare(base, adapted, old_test or old_sets(base)["test"])
+    worst = min((each for each in comparisons if each.name == OLD), key=lambda each: each.bleu.gain, default=None)
     if worst is None:
         log.warning(
             "%s has no test set, so the loss on the old domain cannot be measured; give one with --old-test", base.path
         )
-    result = AdaptResult(adapted, finished=True, delivered=is_acceptable, sets=comparisons, worst=worst)
-    if not is_acceptable:
-        return result
-    _complete_card(adapted, run, "\n".join(render_table(comparisons, "before", "after")))
-    _deliver(adapted.path, run)
-    return result._replace(run=RunDir(run))
+    is_acceptable = worst is None or -worst.bleu.gain <= max_loss
+    record = {"base": str(base.path), "max_loss": max_loss, "accepted": is_acceptable}
+    adapted.write_json(adapted.adaptation, record | {"sets": [as_json(comparison) for comparison in comparisons]})
+    if is_acceptable:
+        _complete_card(adapted, run, "\n".join(render_table(comparisons, "before", "after")))
+        _deliver(adapted.path, run)
+    delivered = RunDir(run) if is_acceptable else adapted
+    return AdaptResult(delivered, finished=True, delivered=is_acceptable, sets=comparisons, worst=worst)
+
+
+def _compare(base: RunDir, adapted: RunDir, old_test: Sequence[DirectedPairs]) -> list[SetComparison]:
+    """Score both models on the new and the old test set, in fp32; write the translations into `adapted`.
+
+    RunError if an earlier check failed on an old test set, and there is none now.
+    """
+    has_failed = adapted.adaptation.exists() and not adapted.read_json(adapted.adaptation).get("accepted")
+    if has_failed and not old_test:
+        message = "not delivered: an earlier check found too great a loss on an old test set"
+        raise RunError(message, path=adapted.path, hint="give that set again: --old-test FILE")
+    new = adapted.read_sets("test", adapted.config().data.directions[0])
+    sets = [(NEW, pairs) for pairs in new] + [(OLD, pairs) for pairs in old_test]
+    translations = []
+    for model in (base, adapted):
+        with Translator.load(model, precision="fp32", scores=False) as translator:
+            translations.append([translate_lines(translator, pairs) for _, pairs in sets])
+    comparisons = []
+    for number, ((name, pairs), *both) in enumerate(zip(sets, *translations, strict=True), 1):
+        comparisons.append(compare_on(name, pairs, *both))
+        for when, lines in zip(("before", "after"), both, strict=True):
+            write_lines(adapted.evaluations / f"adaptation-{number}-{name}.{pairs.direction}.{when}.hyp", lines)
+    return comparisons
+
+
+def _base_of(run: RunDir) -> RunDir:
+    """Return the run that an adapted run started from. RunError if there is none, or it is missing."""
+    path = run.config().training.init_from
+    if path is None:
+        raise RunError("this run was not adapted from another", path=run.path)
+    if not Path(path).is_dir():
+        hint = "give the folder that it is in now: nmt adapt RUN --resume --run ..."
+        raise RunError(f"the run that it was adapted from is not at {path}", path=run.path, hint=hint)
+    return RunDir(Path(path))
 
 
 def _complete_card(adapted: RunDir, run: Path, table: str) -> None:

@@ -1,4 +1,4 @@
-"""Adapt a trained model to another domain: configure the training, and check its result.
+"""Configure the training that adapts a model to another domain.
 
 Training on new text alone makes a model forget the old (catastrophic forgetting: Thompson et al. 2019, "Overcoming
 Catastrophic Forgetting During Domain Adaptation of Neural Machine Translation"). Replaying a share of the old corpus
@@ -10,19 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import islice
-from pathlib import Path
 from statistics import mean
 
-from nmt.apps.recipes.adaptation_corpus import NEW, OLD, AdaptationCorpus, epochs_for, old_sets
-from nmt.artifacts.rundir import DirectedPairs, RunDir
-from nmt.base.errors import RunError
+from nmt.apps.recipes.adaptation_corpus import AdaptationCorpus, epochs_for
+from nmt.artifacts.rundir import RunDir
 from nmt.config import Config, DataConfig, TrainingConfig
 from nmt.config.dump import with_values
 from nmt.data.tokens.tokenizer import TokenizerPair
-from nmt.evaluation.evaluation import write_lines
-from nmt.evaluation.model_comparison import SetComparison, as_json, compare_on
-from nmt.evaluation.test_sets import translate_lines
-from nmt.translation import Translator
 
 LR_SHARE, MAX_LR = 0.3, 6e-4  # peak learning rate if old text is replayed: a fraction of the run's own, an upper limit
 LR_SHARE_ALONE, MAX_LR_ALONE = 0.1, 1e-4  # without old text, where nothing keeps the model from forgetting
@@ -98,45 +92,3 @@ def _tokens_per_pair(run: RunDir, corpus: AdaptationCorpus) -> float:
     sources = tokenizers.src.encode_batch(src for src, _ in first)
     targets = tokenizers.tgt.encode_batch(tgt for _, tgt in first)
     return mean(max(len(src), len(tgt)) + 1 for src, tgt in zip(sources, targets, strict=True))
-
-
-def check_adaptation(
-    base: RunDir, adapted: RunDir, max_loss: float, old_test: Sequence[DirectedPairs] = ()
-) -> tuple[list[SetComparison], SetComparison | None, bool]:
-    """Score both models on the new and the old test set, in fp32; write translations and scores into `adapted`.
-
-    The old test set is `old_test`, or else that of the run `base`. Returns all scores, those of the direction of the
-    old test set with the largest loss (None if there is no such set), and whether it is at most `max_loss` BLEU.
-    RunError if an earlier check failed on an old test set, and there is none now.
-    """
-    new = adapted.read_sets("test", adapted.config().data.directions[0])
-    sets = [(NEW, pairs) for pairs in new] + [(OLD, pairs) for pairs in (old_test or old_sets(base)["test"])]
-    has_failed = adapted.adaptation.exists() and not adapted.read_json(adapted.adaptation).get("accepted")
-    if has_failed and all(name == NEW for name, _ in sets):
-        message = "not delivered: an earlier check found too great a loss on an old test set"
-        raise RunError(message, path=adapted.path, hint="give that set again: --old-test FILE")
-    translations = []
-    for run in (base, adapted):
-        with Translator.load(run, precision="fp32", scores=False) as translator:
-            translations.append([translate_lines(translator, pairs) for _, pairs in sets])
-    comparisons = []
-    for number, ((name, pairs), before, after) in enumerate(zip(sets, *translations, strict=True), 1):
-        comparisons.append(compare_on(name, pairs, before, after))
-        for when, lines in (("before", before), ("after", after)):
-            write_lines(adapted.evaluations / f"adaptation-{number}-{name}.{pairs.direction}.{when}.hyp", lines)
-    worst = min((each for each in comparisons if each.name == OLD), key=lambda each: each.bleu.gain, default=None)
-    is_acceptable = worst is None or -worst.bleu.gain <= max_loss
-    record = {"base": str(base.path), "max_loss": max_loss, "accepted": is_acceptable}
-    adapted.write_json(adapted.adaptation, record | {"sets": [as_json(comparison) for comparison in comparisons]})
-    return comparisons, worst, is_acceptable
-
-
-def base_of(run: RunDir) -> RunDir:
-    """Return the run that an adapted run started from. RunError if there is none, or it is missing."""
-    path = run.config().training.init_from
-    if path is None:
-        raise RunError("this run was not adapted from another", path=run.path)
-    if not Path(path).is_dir():
-        hint = "give the folder that it is in now: nmt adapt RUN --resume --run ..."
-        raise RunError(f"the run that it was adapted from is not at {path}", path=run.path, hint=hint)
-    return RunDir(Path(path))

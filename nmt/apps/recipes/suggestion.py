@@ -15,6 +15,7 @@ from nmt.base.errors import DataError, counted, in_words
 from nmt.base.machine import num_cores
 from nmt.config import Config, DataConfig, ModelConfig, TokenizerConfig, dump_config
 from nmt.config.corpora import DATA_SETS
+from nmt.evaluation.model_card import direction_names, layers_of
 from nmt.model.shapes import parameter_shapes
 
 if TYPE_CHECKING:
@@ -115,10 +116,8 @@ def _header(config: Config, name: str, num_pairs: int, num_dropped: int, num_bla
 
 
 def _layers(model: ModelConfig) -> str:
-    layers = f"{model.encoder_layers}+{model.decoder_layers} layers"
     positions = f", {model.positions} positions" if model.positions != "sinusoidal" else ""
-    norms = ", norms of queries and keys" if model.qk_norm else ""
-    return f"d_model {model.d_model}, d_ff {model.d_ff}, {layers}, {model.num_heads} heads{positions}{norms}"
+    return layers_of(model) + positions + (", norms of queries and keys" if model.qk_norm else "")
 
 
 def _vocabulary(tokenizer: TokenizerConfig) -> str:
@@ -134,5 +133,4 @@ def summary(config: Config) -> str:
     sizes = f"{_layers(config.model)}, {vocabulary}"
     held_out = [name for name in DATA_SETS if not data.corpora(name)]
     holdout = f"; {' and '.join(held_out)} held out from train" if held_out else ""
-    languages = ", ".join(f"{direction.src} to {direction.tgt}" for direction in data.directions)
-    return f"{languages}, {sizes}, {config.training.max_updates:,} updates{holdout}"
+    return f"{direction_names(config)}, {sizes}, {config.training.max_updates:,} updates{holdout}"

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from nmt.apps.cli import app
-from nmt.apps.recipes import adaptation
+from nmt.apps.recipes import adapt as adapt_module
 from nmt.apps.recipes.adapt import candidate_of
 from nmt.apps.recipes.adaptation import adapted_config
 from nmt.apps.recipes.adaptation_corpus import AdaptationCorpus, Portion, collect, weighted
@@ -96,7 +96,7 @@ def test_a_model_that_forgets_is_not_delivered_and_its_weights_are_kept(runs, cl
     assert not json.loads((kept / "adaptation.json").read_text())["accepted"]
     assert isinstance(adapt(runs / "base", "--corpus", client, "--run", run).exception, RunError)
     with monkeypatch.context() as patch:
-        patch.setattr(adaptation, "old_sets", lambda _: {"test": []})
+        patch.setattr(adapt_module, "old_sets", lambda _: {"test": []})
         unmeasured = nmt("adapt", "--resume", "--run", run)
     assert "an earlier check found too great a loss on an old test set" in str(unmeasured.exception)
     assert kept.exists()

@@ -123,7 +123,7 @@ def test_standard_input_gives_as_many_lines_out_and_names_broken_ones(digits_run
     assert len(done.stdout.splitlines()) == 5
     assert done.stdout.splitlines()[:2] == ["21", ""]
     assert "warning: standard input:3: not valid UTF-8; the broken bytes are replaced" in done.stderr
-    assert "warning: line 4 is longer than 32 tokens; its end is not translated" in done.stderr
+    assert "warning: line 4: longer than the model's limit: its end is not translated" in done.stderr
 
 
 def test_the_model_is_named_by_the_environment_too(digits_run):

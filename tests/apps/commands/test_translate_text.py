@@ -31,7 +31,7 @@ def test_a_long_line_is_split_or_cut_as_asked(digits_run):
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines()[1] == "21"
     done = nmt("translate", "-m", digits_run, "--set", "decoding.split=never", stdin=text)
-    assert done.stderr == "warning: line 1 is longer than 32 tokens; its end is not translated\n"
+    assert done.stderr == "warning: line 1: longer than the model's limit: its end is not translated\n"
     assert len(done.stdout.splitlines()) == 2
 
 
@@ -73,7 +73,7 @@ def test_protected_spans_are_kept_unless_that_is_turned_off(letters_run):
 def test_what_is_lost_is_warned_of_with_its_line(letters_run):
     many = " ".join(f"{{n{i}}}" for i in range(9)) + " 12."
     done = nmt("translate", "-m", letters_run, "--precision", "fp32", "--set", "decoding.split=never", "12.", many)
-    assert done.stderr == "warning: line 2: protected text missing or changed in the translation: {n8}\n"
+    assert done.stderr == "warning: line 2: protected text is missing or changed: {n8}\n"
 
 
 def test_a_glossary_is_checked_line_by_line(words_run, tmp_path):
@@ -81,7 +81,7 @@ def test_a_glossary_is_checked_line_by_line(words_run, tmp_path):
     lines = f"{WORDS[1]}\n{WORDS[0]}\n".encode()
     command = ("translate", "-m", words_run, "--glossary", tmp_path / "terms.tsv", "--engine")
     done = nmt(*command, "torch", "--format", "jsonl", stdin=lines)  # it cannot require a term
-    assert f"warning: line 2: glossary terms missing in the translation: {WORDS[0]} = xyzzy\n" in done.stderr
+    assert f"warning: line 2: glossary terms are missing: {WORDS[0]} = xyzzy\n" in done.stderr
     without, with_term = map(json.loads, done.stdout.splitlines())
     assert (without["num_terms"], without["terms_missed"]) == (0, [])
     assert (with_term["num_terms"], with_term["terms_missed"]) == (1, [[WORDS[0], "xyzzy"]])
