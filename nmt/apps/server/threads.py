@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import _thread
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
-from threading import Thread
 from typing import TypeVar, TypeVarTuple
 
 Result = TypeVar("Result")
@@ -41,7 +41,7 @@ class Threads:
                 loop.call_soon_threadsafe(self._free.release)
 
         try:
-            Thread(target=work_and_release, name="nmt-documents", daemon=True).start()
+            _thread.start_new_thread(work_and_release, ())  # threading's start would wait until the thread runs
         except BaseException:
             self._free.release()  # `work_and_release` will not do it
             raise

@@ -30,7 +30,7 @@ def test_the_tags_of_a_long_page_are_placed_in_a_thread(running, monkeypatch):
     page = "<p>12 <b>34</b> 5</p>" * 60
     answer = running.translate(q=page, source="en", target="de", format="html")
     assert answer.json()["translatedText"].count("<b>") == 60
-    assert names == {"nmt-documents"}
+    assert all(name.startswith("Dummy-") for name in names), names  # a thread that `threading` did not start
 
 
 def test_the_other_pages_of_a_request_are_cancelled_if_one_fails(running, monkeypatch):
@@ -109,13 +109,13 @@ def test_work_that_nobody_waits_for_keeps_its_place_until_it_ends():
 
 
 def test_a_thread_that_does_not_start_keeps_no_place(monkeypatch):
-    def fail(thread):
+    def fail(function, arguments):
         raise RuntimeError("can't start new thread")
 
     async def main():
         threads = Threads(1)
         with monkeypatch.context() as exhausted:
-            exhausted.setattr(threading.Thread, "start", fail)
+            exhausted.setattr("_thread.start_new_thread", fail)
             with pytest.raises(RuntimeError, match="can't start"):
                 await threads.run(divmod, 7, 4)
         assert await asyncio.wait_for(threads.run(divmod, 7, 4), 120) == (1, 3)
