@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import islice
 from pathlib import Path
 
 from nmt.base.errors import DataError
@@ -71,10 +72,20 @@ def _missing(value: object, key: str, parent: str, path: Path, line: int) -> Dat
     """Return the error that `value`, the value of the field `parent`, has no field `key`."""
     hint = f"'{parent}' is {_kind(value)}"
     if isinstance(value, dict):
-        names = [name[:60] for name in list(value)[:_SHOWN_KEYS]]
-        hint = f"it has {', '.join(names)}{', …' * (len(value) > _SHOWN_KEYS)}" if names else "it has no fields"
+        paths = [path[:60] for path in islice(_paths(value), _SHOWN_KEYS)]
+        hint = f"it has {', '.join(paths)}{', …' * (len(value) > _SHOWN_KEYS)}" if paths else "it has no fields"
     within = f" in '{parent}'" if parent else ""
-    return DataError(f"no field '{key}'{within}", path=path, line=line, hint=f"{hint}; set fields")
+    hint += "; set fields, or name two of them after the file: FILE#SOURCE,TARGET"
+    return DataError(f"no field '{key}'{within}", path=path, line=line, hint=hint)
+
+
+def _paths(values: dict[str, object]) -> Iterator[str]:
+    """Yield the names of fields, and of those in an object: `translation.de` in the form of a dataset with both."""
+    for name, value in values.items():
+        if isinstance(value, dict) and value:
+            yield from (f"{name}.{inner}" for inner in value)
+        else:
+            yield name
 
 
 def _kind(value: object) -> str:

@@ -6,6 +6,8 @@ import pytest
 
 from tests.data.read.formats.reading import fault, read
 
+NAME_TWO = "set fields, or name two of them after the file: FILE#SOURCE,TARGET"
+
 
 def test_fields_are_read_and_a_dot_leads_into_objects_and_arrays(tmp_path):
     path = tmp_path / "a.jsonl"
@@ -31,8 +33,8 @@ def test_fields_are_read_and_a_dot_leads_into_objects_and_arrays(tmp_path):
         ("null", "null instead of an object"),
         ("[" * 100_000, "not readable as JSON: nested too deep"),
         ('{"src": ' + "1" * 5000 + "}", "not readable as JSON: nested too deep, or a number with too many digits"),
-        ('{"src": "a", "de": "b"}', "no field 'tgt'\n  it has src, de; set fields"),
-        ("{}", "no field 'src'\n  it has no fields; set fields"),
+        ('{"src": "a", "de": "b"}', f"no field 'tgt'\n  it has src, de; {NAME_TWO}"),
+        ("{}", f"no field 'src'\n  it has no fields; {NAME_TWO}"),
         ('{"src": 5, "tgt": "b"}', "the field 'src' is a number, not text"),
         ('{"src": {"en": "a"}, "tgt": "b"}', "the field 'src' is an object, not text"),
         ('{"src": true, "tgt": "b"}', "the field 'src' is true or false, not text"),
@@ -47,5 +49,6 @@ def test_what_is_wrong_with_a_line_is_said(tmp_path, line, message):
 def test_a_missing_field_inside_an_object_is_named_with_its_place(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text('{"t": {"en": "a"}, "u": "b"}\n')
-    assert fault(path, fields=("t.en", "t.de")) == "a.jsonl:1: no field 'de' in 't'\n  it has en; set fields"
-    assert fault(path, fields=("t.en", "u.de")) == "a.jsonl:1: no field 'de' in 'u'\n  'u' is text; set fields"
+    assert fault(path, fields=("t.en", "t.de")) == f"a.jsonl:1: no field 'de' in 't'\n  it has en; {NAME_TWO}"
+    assert fault(path, fields=("t.en", "u.de")) == f"a.jsonl:1: no field 'de' in 'u'\n  'u' is text; {NAME_TWO}"
+    assert fault(path, fields=("src", "tgt")) == f"a.jsonl:1: no field 'src'\n  it has t.en, u; {NAME_TWO}"
