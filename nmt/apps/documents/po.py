@@ -15,8 +15,9 @@ from nmt.base.errors import DataError
 
 _TEXT = r'(?:[ \t]*"(?:[^"\\\n]|\\.)*+"[ \t]*(?:\r?\n|$))+'
 _ENTRY = re.compile(
-    rf"(?P<ids>(?:^msgctxt{_TEXT})?^msgid(?P<id>{_TEXT})(?:^msgid_plural(?P<plural>{_TEXT}))?)"
-    rf"(?P<translated>(?:^msgstr(?:\[\d\])?{_TEXT})*)",
+    rf"(?=^#|^msg)(?P<comments>(?:^#[^\n]*\n)*+)"
+    rf"(?:(?P<ids>(?:^msgctxt{_TEXT})?^msgid(?P<id>{_TEXT})(?:^msgid_plural(?P<plural>{_TEXT}))?)"
+    rf"(?P<translated>(?:^msgstr(?:\[\d\])?{_TEXT})*))?",
     re.MULTILINE,
 )
 _FORM = re.compile(rf"^msgstr(\[\d\])?({_TEXT})", re.MULTILINE)
@@ -52,19 +53,21 @@ def read_po(text: str, template: Template) -> None:
 
     An entry gets as many plural forms as the header says. What has a translation, even a fuzzy one, stays.
     """
-    if not (found := list(_ENTRY.finditer(text))):
-        raise DataError("not a gettext catalog: no msgid")
     singular = _singular_forms(text)
-    written, at, line = list[str](), 0, 1
-    for entry in found:
-        start = entry.start()
-        while start > at and text.startswith("#", before := max(at, text.rfind("\n", at, start - 1) + 1)):
-            start = before
-        line += text.count("\n", at, start)
-        written += [text[at:start], _translated(entry, text[start : entry.start()], line, singular, template)]
-        line += text.count("\n", start, entry.end())
-        at = entry.end()
-    template.text = _CHARSET.sub(r"\g<1>UTF-8", "".join(written) + text[at:], count=1)
+    at, line, num_entries = 0, 1, 0
+
+    def translated(entry: re.Match[str]) -> str:
+        nonlocal at, line, num_entries
+        if not entry["ids"]:  # comments
+            return entry[0]
+        num_entries += 1
+        line += text.count("\n", at, entry.start())
+        at = entry.start()
+        return _translated(entry, line, singular, template)
+
+    template.text = _CHARSET.sub(r"\g<1>UTF-8", _ENTRY.sub(translated, text), count=1)
+    if not num_entries:
+        raise DataError("not a gettext catalog: no msgid")
 
 
 def encoding_of(content: bytes) -> str:
@@ -86,14 +89,15 @@ def _singular_forms(text: str) -> list[str]:
     return ["" if 1 not in numbers else "1" if numbers <= {0, 1} else "1+" for numbers in forms]
 
 
-def _translated(entry: re.Match[str], comments: str, line: int, singular: Sequence[str], template: Template) -> str:
-    """Return an entry and its `comments` with holes for translations and the flag fuzzy; as it is, if it has them."""
+def _translated(entry: re.Match[str], line: int, singular: Sequence[str], template: Template) -> str:
+    """Return an entry and its comments with holes for translations and the flag fuzzy; as it is, if it has them."""
+    comments = entry["comments"]
     flags = [flag.strip() for found in _FLAGS.findall(comments) for flag in found.split(",")]
     source, plural = _read(entry["id"]), _read(entry["plural"] or "")
     forms = {form or "[0]": text for form, text in _FORM.findall(entry["translated"])}
     wanted = [f"[{number}]" for number in range(len(singular) if plural else 1)]
     if not source or all(_read(forms.get(form, "")) for form in wanted):
-        return comments + entry[0]
+        return entry[0]
     line_end = "\r\n" if "\r\n" in entry["ids"] else "\n"
     written = comments + entry["ids"].rstrip("\r\n") + line_end
     for form, kind in zip(wanted, singular if plural else "1", strict=True):
