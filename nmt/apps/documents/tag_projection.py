@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, combinations
 from typing import NamedTuple
 
 from nmt.apps.documents.word_links import Details
@@ -25,15 +25,16 @@ class Tag(NamedTuple):
 
 @dataclass
 class _Element:
-    """An element in the source: characters [start, end). In the translation: words [first, last]."""
+    """An element: the numbers of its tags and, in the translation, of its first and its last word."""
 
-    start: int
-    end: int
-    opening: Tag
-    closing: Tag
-    depth: int
-    first: int = -1
-    last: int = -1
+    opening: int
+    closing: int
+    first: int
+    last: int
+    is_inner: bool = False
+
+    def encloses(self, other: _Element) -> bool:
+        return self.opening < other.opening and other.closing < self.closing
 
 
 def join_details(text: str, segments: Sequence[tuple[str, Details | None, str]]) -> Details | None:
@@ -62,30 +63,43 @@ def project(tags: Sequence[Tag], aligned: Details) -> list[str | Tag] | None:
 
     Also None if there are more than 500 tags.
     """
-    elements = _elements(tags) if len(tags) <= _MAX_TAGS else None
-    if elements is None:
+    ends, alone = pair_tags([tag.name for tag in tags]) or ({}, [0])
+    if alone or len(tags) > _MAX_TAGS:
         return None
-    ends = list(accumulate(map(len, aligned.source)))
-    starts = [0, *ends[:-1]]
-    linked: defaultdict[int, set[int]] = defaultdict(set)
+    word_ends = list(accumulate(map(len, aligned.source)))
+    word_starts = [0, *word_ends[:-1]]
+    linked = defaultdict[int, list[int]](list)
     for i, j in aligned.links:
-        linked[i].add(j)
-    for element in elements:
-        words = range(bisect_right(ends, element.start), bisect_left(starts, element.end))
+        linked[i].append(j)
+    elements = list[_Element]()
+    for opening, closing in sorted(ends.items()):
+        start, end = tags[opening].offset, tags[closing].offset
+        words = range(bisect_right(word_ends, start), bisect_left(word_starts, end))
         tgt_words = sorted({j for i in words for j in linked.get(i, ())})
         if not tgt_words and words:  # use its relative position in the source
-            tgt_words = [words[0] * len(aligned.target) // len(ends)]
-        if not tgt_words:
+            tgt_words = [words[0] * len(aligned.target) // len(aligned.source)]
+        if not tgt_words or start == end:
             return None
-        element.first, element.last = _largest_cluster(tgt_words)
+        elements.append(_Element(opening, closing, *_largest_cluster(tgt_words)))
     if not _nest(elements):
         return None
-    alone = defaultdict[int, list[Tag]](list)
+    before, after = defaultdict[int, list[str | Tag]](list), defaultdict[int, list[str | Tag]](list)
+    for element in elements:
+        before[element.first].append(tags[element.opening])
+        after[element.last].insert(0, tags[element.closing])
+    joined = list[str | Tag]()
     for tag in tags:
         if tag.name == "!":  # behind the last word that is linked with the nearest source word before it
-            before = next((i for i in reversed(range(bisect_left(starts, tag.offset))) if i in linked), None)
-            alone[-1 if before is None else max(linked[before])].append(tag)
-    return _join(elements, alone, aligned.target)
+            nearest = max((i for i in linked if word_starts[i] < tag.offset), default=None)
+            if nearest is None:
+                joined.append(tag)
+            else:
+                after[max(linked[nearest])] += [" ", tag]
+    for number, word in enumerate(aligned.target):
+        body = word.strip()
+        lead, _, tail = word.partition(body) if body else (word, "", "")
+        joined += [lead, *before[number], body, *after[number], tail]
+    return joined
 
 
 def pair_tags(tags: Sequence[str]) -> tuple[dict[int, int], list[int]] | None:
@@ -106,17 +120,6 @@ def pair_tags(tags: Sequence[str]) -> tuple[dict[int, int], list[int]] | None:
     return ends, alone + opened
 
 
-def _elements(tags: Sequence[Tag]) -> list[_Element] | None:
-    """Return the elements that `tags` form, outer ones first; None if they are not nested, or one is empty."""
-    ends, alone = pair_tags([tag.name for tag in tags]) or ({}, [0])
-    elements = []
-    for start, end in sorted(ends.items()):
-        first, last = tags[start], tags[end]
-        depth = sum(other < start and end < ends[other] for other in ends)
-        elements.append(_Element(first.offset, last.offset, first, last, depth))
-    return None if alone or any(each.start == each.end for each in elements) else elements
-
-
 def _largest_cluster(words: Sequence[int]) -> tuple[int, int]:
     """Return the first and the last word of the largest group without a large gap."""
     clusters = [[words[0]]]
@@ -132,31 +135,13 @@ def _nest(elements: Sequence[_Element]) -> bool:
     """Extend each element over its inner ones, and trim others that overlap; return whether each keeps a word."""
     for inner in reversed(elements):
         for outer in elements:
-            if outer.depth < inner.depth and outer.start <= inner.start and inner.end <= outer.end:
+            if outer.encloses(inner):
+                inner.is_inner = True
                 outer.first, outer.last = min(outer.first, inner.first), max(outer.last, inner.last)
-    for number, element in enumerate(elements):
-        for other in elements[number + 1 :]:
-            if element.depth < other.depth and element.start <= other.start and other.end <= element.end:
-                continue
-            left, right = (element, other) if element.first <= other.first else (other, element)
-            if left.last >= right.first:
-                if left.first == right.first or element.depth or other.depth:
-                    return False
-                left.last = right.first - 1
+    for one, other in combinations(elements, 2):
+        left, right = (one, other) if one.first <= other.first else (other, one)
+        if not one.encloses(other) and left.last >= right.first:
+            if left.first == right.first or one.is_inner or other.is_inner:
+                return False
+            left.last = right.first - 1
     return True
-
-
-def _join(elements: Sequence[_Element], alone: Mapping[int, Sequence[Tag]], words: Sequence[str]) -> list[str | Tag]:
-    opening, closing = defaultdict[int, list[Tag]](list), defaultdict[int, list[Tag]](list)  # by the number of a word
-    for element in elements:
-        opening[element.first].append(element.opening)
-        closing[element.last].insert(0, element.closing)
-    joined: list[str | Tag] = [*alone.get(-1, ())]
-    for number, word in enumerate(words):
-        body = word.strip()
-        lead, tail = word[: len(word) - len(word.lstrip())], word[len(word.rstrip()) :] if body else ""
-        joined += [lead, *opening[number], body, *closing[number]]
-        for tag in alone.get(number, ()):
-            joined += [" ", tag]
-        joined.append(tail)
-    return joined

@@ -37,21 +37,16 @@ def explain(translator: Translator, source: str, direction: Direction, translati
     spans.
     """
     if not translation.segments and translation.text.strip() == source.strip():  # there was nothing to translate
-        words = [word + " " for word in source.split()]
-        words[-1:] = [words[-1].rstrip()] if words else []
+        words = re.findall(r"\S+\s*", source.strip())
         return Details(words, words, [(i, i) for i in range(len(words))], [1.0] * len(words))
     if len(translation.segments) != 1:
         return None
     segment = translation.segments[0]
-    spans = [source[span.start : span.end] for span in find_spans(source)]
-    placeholders = dict(zip(PLACEHOLDERS, spans, strict=False))
-    surfaces = [[_surface(token, placeholders) for token in tokens] for tokens in _tokens(translator, segment)]
-    texts = source, translation.text
-    letters = [(_letters("".join(side))[0], _letters(text)[0]) for side, text in zip(surfaces, texts, strict=True)]
-    if any(_unspelled(spelled, written) for spelled, written in letters):
+    src, tgt = _surfaces(translator, source, [segment])
+    if not (_spell(src[0], source) and _spell(tgt[0], translation.text)):
         return None
-    src, tgt = (_words([side], *each) for side, each in zip(surfaces, zip(texts, direction, strict=True), strict=True))
-    (src_words, src_word_of), (tgt_words, tgt_word_of) = src, tgt
+    src_words, src_word_of = _words(src, source, direction.src)
+    tgt_words, tgt_word_of = _words(tgt, translation.text, direction.tgt)
     links = _between_words(translator.align(segment, direction), src_word_of, tgt_word_of)
     (scores,) = translator.engine.score([segment.src_ids], [[*segment.tgt_tag, *segment.tgt_ids]])
     least = [0.0] * len(tgt_words)
@@ -61,10 +56,10 @@ def explain(translator: Translator, source: str, direction: Direction, translati
     return Details(src_words, tgt_words, links, [round(exp(score), 3) for score in least])
 
 
-def _unspelled(spelled: str, written: str) -> bool:
-    """Return whether tokens do not spell the words of a text; around them may be symbols that the model did not see."""
-    before, found, after = written.partition(spelled or " ")
-    return not found or any(map(str.isalnum, before + after))
+def _spell(surfaces: Sequence[str], written: str) -> bool:
+    """Return whether tokens spell the words of a text; around them may be symbols that the model did not see."""
+    before, found, after = _letters(written)[0].partition(_letters("".join(surfaces))[0] or " ")
+    return bool(found) and not any(map(str.isalnum, before + after))
 
 
 def align_words(translator: Translator, source: str, translation: Translation) -> tuple[Links, Links]:
@@ -74,20 +69,14 @@ def align_words(translator: Translator, source: str, translation: Translation) -
     """
     if (direction := translation.direction) is None:
         return [], []
-    spans, links = (source[span.start : span.end] for span in find_spans(source)), list[tuple[int, int]]()
-    surfaces: tuple[list[list[str]], list[list[str]]] = [], []
-    num_src = num_tgt = 0
+    links, num_src, num_tgt = list[tuple[int, int]](), 0, 0
     for segment in translation.segments:
-        src, tgt = _tokens(translator, segment)
-        if tgt:
+        if segment.tgt_ids:
             links += [(num_src + i, num_tgt + j) for i, j in translator.align(segment, direction)]
-        num_src, num_tgt = num_src + len(src), num_tgt + len(tgt)
-        symbols = dict.fromkeys(symbol for token in src if (symbol := token.removeprefix("▁")) in PLACEHOLDERS)
-        placeholders = {symbol: next(spans, symbol) for symbol in symbols}
-        surfaces[0].append([_surface(token, placeholders) for token in src])
-        surfaces[1].append([_surface(token, placeholders) for token in tgt])
-    _, src_word_of = _words(surfaces[0], source, direction.src, SPACED_WORD)
-    _, tgt_word_of = _words(surfaces[1], translation.text, direction.tgt, SPACED_WORD)
+        num_src, num_tgt = num_src + len(segment.src_ids), num_tgt + len(segment.tgt_ids)
+    src, tgt = _surfaces(translator, source, translation.segments)
+    _, src_word_of = _words(src, source, direction.src, SPACED_WORD)
+    _, tgt_word_of = _words(tgt, translation.text, direction.tgt, SPACED_WORD)
     return _between_words(links, src_word_of, tgt_word_of), links
 
 
@@ -97,9 +86,20 @@ def _between_words(links: Links, src_word_of: Sequence[int], tgt_word_of: Sequen
     return sorted(link for link in by_word if min(link) >= 0)
 
 
-def _tokens(translator: Translator, segment: SegmentTranslation) -> tuple[list[str], list[str]]:
+def _surfaces(
+    translator: Translator, source: str, segments: Sequence[SegmentTranslation]
+) -> tuple[list[list[str]], list[list[str]]]:
+    """Return the texts of the tokens of each segment of `source`, and of each translation."""
     tokenizers = translator.tokenizers
-    return tokenizers.src.tokens(segment.src_ids), tokenizers.tgt.tokens(segment.tgt_ids)
+    spans = (source[span.start : span.end] for span in find_spans(source))
+    src, tgt = list[list[str]](), list[list[str]]()
+    for segment in segments:
+        tokens = tokenizers.src.tokens(segment.src_ids)
+        symbols = dict.fromkeys(symbol for token in tokens if (symbol := token.removeprefix("▁")) in PLACEHOLDERS)
+        placeholders = {symbol: next(spans, symbol) for symbol in symbols}
+        src.append([_surface(token, placeholders) for token in tokens])
+        tgt.append([_surface(token, placeholders) for token in tokenizers.tgt.tokens(segment.tgt_ids)])
+    return src, tgt
 
 
 def _words(
