@@ -8,8 +8,9 @@ same effect: a note as an item of a list, a formula as a comment.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from nmt.apps.documents.blocks import Block, Form, Item, Template
@@ -66,7 +67,7 @@ _KEPT = re.compile(
     # Links of wikis, highlighted text, links whose labels other files define: the marks stay around the text.
     r"|(?P<around>!?\[\[[^\[\]|\n]+\\?\|(?=[^\[\]\n]+\]\])|==(?=[^\s=][^=\n]*(?<=\S)==)|\[(?=[^\[\]\n*_`<\\]+\]\[[\w:/.-]*[:/.-]))"
     r"(?P<text>[^\[\]=\n*_`<\\]+)(?P<close>\]\]|==|\]\[[\w:/.-]+\])"
-    r"|(?P<hidden><!--(?:-?>|.{0,1000}?-->)|\{/\*.{0,500}?\*/\}|%%[^%]{1,500}%%"
+    r"|(?P<hidden>\A\[[ xX]\][ \t]+(?=\S)|<!--(?:-?>|.{0,1000}?-->)|\{/\*.{0,500}?\*/\}|%%[^%]{1,500}%%"
     r"|\{:?[ \t]*(?:[#.][\w:-]+|-|[\w-]+=(?:\"[^\"]*\"|[^\s{}\"]+))"
     r"(?:[ \t]+(?:[#.][\w:-]+|[\w-]+=(?:\"[^\"]*\"|[^\s{}\"]+)))*[ \t]*\})",
     re.DOTALL,
@@ -75,8 +76,7 @@ _KEPT = re.compile(
 _PROSE = re.compile(r"[^\W\d_]{3,}[ \t\n]+[^\W\d_]{3,}|\A\d[\d.,]*\s")
 _FORMULA = re.compile(r"[\\_^={}]")
 _RAW = re.compile(r"[ ]*<(?:script|pre|style|textarea|[!?])", re.IGNORECASE)
-_TASK = re.compile(r"\[[ xX]\][ \t]+")
-_HARD_BREAK = re.compile(r"(?:[ \t]*\\|[ \t]{2,})$")
+_HARD_BREAK = re.compile(r"(?:[ \t]*\\|[ \t]+)\n[ \t]*\Z")
 _STARTS = r"#{1,6}(?=\s|$)|[-+*](?=\s|$)|>|=+\s*$|-+\s*$|~~~|```|[|:]"
 _OPENS_BLOCK = re.compile(rf"{_STARTS}|\d{{1,9}}[.)](?=\s|$)|<[A-Za-z/!?]|!!!|\[[^\]]*\]:|\$\$|\{{[%{{:]|[*_-]{{3,}}")
 _START = re.compile(rf"\A(?:(?={_STARTS})|(\d{{1,9}})(?=[.)](?:\s|$)))")
@@ -112,7 +112,7 @@ class _Markdown:
     def read(self) -> None:
         """Find the blocks and set the text of the template."""
         tokens = _parser().parse(_as_commonmark(self._text), self._env)
-        before = last = ""  # the kinds of the tokens before
+        last = ""  # the kind of the token before
         tokens.reverse()
         while tokens:
             token = tokens.pop()  # a large file has many
@@ -121,8 +121,8 @@ class _Markdown:
             elif token.map and token.type == "inline" and last in ("td_open", "th_open"):
                 self._read_cell(token.content, token.map[0])
             elif token.map and token.type == "inline":
-                self._read_lines(token.content, token.map[0], is_item=before == "list_item_open")
-            before, last = last, token.type
+                self._read_lines(token.content, token.map[0])
+            last = token.type
         self._template.text = "".join(self._written) + self._text[self._at :]
 
     def _write(self, start: int, end: int, written: str) -> None:
@@ -150,41 +150,40 @@ class _Markdown:
                 self._write(*each, self._template.text)
 
     def _read_cell(self, content: str, number: int) -> None:
-        end = self._starts[number + 1]
-        for written in (content, content.replace("|", r"\|")):
-            start = self._text.find(written, max(self._at, self._starts[number]), end)
-            if content and start >= 0:
-                form = Form(self._escape(content), lambda text: self._finished(text, content).replace("|", r"\|"))
-                block = Block(_paired(_items(self._inline(content))), written, form, line=number + 1)
-                self._write(start, start + len(written), self._template.hole(block))
-                break
+        written = content.replace("|", r"\|")
+        start = self._text.find(written, max(self._at, self._starts[number]), self._starts[number + 1])
+        if content and start >= 0:
+            place = start, start + len(written)
+            self._add(content, self._inline(content), place, number, lambda text: text.replace("|", r"\|"))
 
-    def _read_lines(self, written: str, first: int, *, is_item: bool) -> None:
+    def _read_lines(self, content: str, number: int) -> None:
         """Read a paragraph or a heading; a hard line break outside of markup divides it."""
-        content = written.split("\n")
-        task = _TASK.match(content[0]) if is_item else None
-        content[0] = content[0][task.end() :] if task else content[0]
-        tokens = self._inline("\n".join(content))
-        breaks = list(_hard_breaks(tokens))
-        start = 0
-        for end in [*breaks, len(content)]:
-            lines = content[start:end]
-            lines[-1] = _HARD_BREAK.sub("", lines[-1]) if end < len(content) else lines[-1]
-            places = [self._place(first + start + number, line) for number, line in enumerate(lines)]
+        tokens = self._inline(content)
+        breaks = [token.meta["end"] for token in tokens if token.type == "hardbreak" and not token.level]
+        for start, end in pairwise([0, *breaks, len(content)]):
+            part = _HARD_BREAK.sub("", content[start:end]) if end < len(content) else content[start:end]
+            places = [self._place(line, text) for line, text in enumerate(part.split("\n"), number)]
             found = [place for place in places if place]
             if len(found) == len(places):
-                parts = self._inline("\n".join(lines)) if breaks else tokens
-                self._add("\n".join(lines), parts, found, first + start)
-            start = end
+                lines = self._lines[number : number + len(found)]
+                openings = [self._text[self._starts[line] : place[0]] for line, place in enumerate(found, number)]
+                wrap, line_break = wrapping(lines, openings, _OPENS_BLOCK), "\\\n" + "".join(openings[1:2])
+                of_part = self._inline(part) if breaks else tokens
+                self._add(part, of_part, (found[0][0], found[-1][1]), number, wrap, line_break)
+            number += content.count("\n", start, end)
 
-    def _add(self, content: str, tokens: Sequence[Token], places: list[tuple[int, int]], number: int) -> None:
-        start, end = places[0][0], places[-1][1]
-        openings = [self._text[self._starts[number + i] : place[0]] for i, place in enumerate(places)]
-        wrap = wrapping(self._lines[number : number + len(places)], openings, _OPENS_BLOCK)
-        line_break = "\\\n" + (openings[1] if len(openings) > 1 else "")
-        form = Form(self._escape(content), lambda written: wrap(self._finished(written, content)))
-        block = Block(_paired(_items(tokens, line_break)), self._text[start:end], form, line=number + 1)
-        self._write(start, end, self._template.hole(block))
+    def _add(
+        self,
+        content: str,
+        tokens: Sequence[Token],
+        place: tuple[int, int],
+        number: int,
+        finish: Callable[[str], str],
+        line_break: str = "\\\n",
+    ) -> None:
+        form = Form(self._escape(content), lambda written: finish(self._finished(written, content)))
+        block = Block(_paired(_items(tokens, line_break)), self._text[slice(*place)], form, line=number + 1)
+        self._write(*place, self._template.hole(block))
 
     def _escape(self, source: str) -> Callable[[str], str]:
         """Return a function that writes a text of a block so that none of it is read as a mark."""
@@ -239,15 +238,6 @@ def _as_commonmark(text: str) -> str:
     return "\n".join(written)
 
 
-def _hard_breaks(tokens: Sequence[Token]) -> Iterator[int]:
-    """Yield the numbers of the lines that begin after hard line breaks outside of markup."""
-    number = 0
-    for token in tokens:
-        number += token.type in ("softbreak", "hardbreak") or token.meta.get("written", token.content).count("\n")
-        if token.type == "hardbreak" and not token.level:
-            yield number
-
-
 @cache
 def _parser() -> MarkdownIt:
     from markdown_it import MarkdownIt, rules_inline
@@ -255,28 +245,29 @@ def _parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"maxNesting": _MAX_NESTING}).enable(["table", "strikethrough"])
     parser.core.ruler.enableOnly(["normalize", "block"])
     parser.inline.ruler.before("newline", "kept", _keep)
-    for name, rule in (("link", rules_inline.link), ("image", rules_inline.image)):
-        parser.inline.ruler.at(name, _with_marks(rule, len(name) - 4))
+    for rule in (rules_inline.newline, rules_inline.escape, rules_inline.link, rules_inline.image):
+        parser.inline.ruler.at(rule.__name__, _with_end(rule.__name__, rule))
     return parser
 
 
-def _with_marks(rule: Callable[[StateInline, bool], bool], num_marks: int) -> Callable[[StateInline, bool], bool]:
-    """Return a rule for links or images that also tells how the end of one is written."""
+def _with_end(name: str, rule: Callable[[StateInline, bool], bool]) -> Callable[[StateInline, bool], bool]:
+    """Return a rule that also tells where what it read ends, and how the end of a link or an image is written."""
 
-    def with_marks(state: StateInline, silent: bool) -> bool:
+    def with_end(state: StateInline, silent: bool) -> bool:
         start = state.pos
         is_found = rule(state, silent)
         if is_found and not silent:
-            opened = start + num_marks
-            end = state.md.helpers.parseLinkLabel(state, opened, not num_marks)
-            close = state.src[end : state.pos]
-            if close in ("]", "][]"):  # the text is the name of the link, too
-                close = f"][{state.src[opened + 1 : end]}]"
-            state.tokens[-1].meta["close"] = close
-            state.tokens[-1].meta["written"] = state.src[start : state.pos] if num_marks else close
+            state.tokens[-1].meta["end"] = state.pos
+            if name in ("link", "image"):
+                opened = start + len(name) - len("link")  # an image has a mark before
+                end = state.md.helpers.parseLinkLabel(state, opened, name == "link")
+                close = state.src[end : state.pos]
+                if close in ("]", "][]"):  # the text is the name of the link, too
+                    close = f"][{state.src[opened + 1 : end]}]"
+                state.tokens[-1].meta["close"] = close
         return is_found
 
-    return with_marks
+    return with_end
 
 
 def _keep(state: StateInline, silent: bool) -> bool:
