@@ -34,7 +34,7 @@ from nmt.config.faults import (
 )
 from nmt.config.nodes import Tree, read_tree
 from nmt.config.search import SearchOptions
-from nmt.config.sections import Config
+from nmt.config.sections import STORED, Config
 
 MAX_BYTES = 1_000_000
 
@@ -51,7 +51,7 @@ def load_config(path: Path | str, overrides: Sequence[str] = (), *, stored: bool
     """Load the configuration in the YAML file `path`, changed by `overrides` (each `section.key=value`, as YAML).
 
     In keys that hold a path, a leading `~`, `$NAME`, `${NAME}` and `${NAME:-default}` are expanded, and `$$` is `$`.
-    The configuration of a run is `stored`: it may have keys that were removed. Raises `ConfigError` that lists all
+    The configuration of a run is `stored`: it may have settings without effect. Raises `ConfigError` that lists all
     errors, each with file and line, or with its `--set`.
     """
     require_type("a configuration", path, (str, Path), "the path of a YAML file")
@@ -69,7 +69,7 @@ def load_text(text: str, path: Path, overrides: Sequence[str] = (), *, stored: b
             data.setdefault("characters", "as_written")  # of a run from before there was a rule
     for override in overrides:
         _apply(tree, given, override)
-    config = _validate(_section_values(Config, given, (), tree), tree)
+    config = _validate(_section_values(Config, given, (), tree), tree, stored=stored)
     if tree.faults or config is None:
         raise as_error(tree.faults)
     return config
@@ -220,10 +220,10 @@ def _expand(value: str, loc: Loc, tree: Tree) -> str:
     return path
 
 
-def _validate(values: dict[str, object], tree: Tree) -> Config | None:
+def _validate(values: dict[str, object], tree: Tree, *, stored: bool) -> Config | None:
     """Return the configuration, or None after adding the errors to the tree."""
     try:
-        return Config.model_validate(values)
+        return Config.model_validate(values, context={STORED: stored})
     except ValidationError as error:
         details = error.errors(include_url=False)
     known = {fault.loc for fault in tree.faults}

@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cached_property, partial
-from itertools import chain, zip_longest
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import Literal
 
@@ -22,9 +22,9 @@ from nmt.config.corpora import FORMS, ParallelFiles
 from nmt.config.data import DataConfig
 from nmt.config.filters import Filters
 from nmt.data.check.profile import expect
-from nmt.data.check.rules import REPORTED, VERSION
+from nmt.data.check.rules import REPORTED, VERSION, rules_in
 from nmt.data.check.scripts import identifier_version
-from nmt.data.check.stream import DroppedRows
+from nmt.data.check.stream import DroppedRows, check_pairs
 from nmt.data.check.summary import warn_of_losses
 from nmt.data.read.lines import open_text
 from nmt.data.read.pairs import SentencePair, paths_of, read_parallel, refuse_pipes
@@ -36,6 +36,8 @@ log = logging.getLogger(__name__)
 LOG_SECONDS = 30.0
 PAIRS_BETWEEN_LOOKS = 4096  # at the clock
 HELD_OUT_OF_KEPT = "held_out_of_kept_pairs"  # the key of an identity
+_SAMPLE_PAIRS = 20_000
+_OFTEN_HARMLESS = {"empty", "repeated_source", "punctuation_mismatch", "number_mismatch", "markup", "near_twin"}
 
 
 class Corpus:
@@ -180,6 +182,19 @@ class Corpus:
             "language_identifier": identifier_version() if identifies else "",
             **({HELD_OUT_OF_KEPT: True} if self.missing else {}),
         }
+
+    def log_check(self) -> None:
+        """Check the first training pairs that the filters keep, within about a second, and log their faults."""
+        sample = list(islice(self.train_pairs(), _SAMPLE_PAIRS))
+        held_out = chain.from_iterable(self.pairs(split) for split in SPLITS)
+        expected = expect(self.config.data, lambda: sample, held_out, identify_languages=False)
+        flags = chain.from_iterable(chunk.flags[chunk.flags != 0].tolist() for chunk in check_pairs(sample, expected))
+        counts = Counter(rule.name for of_pair in flags for rule in rules_in(of_pair))
+        faults = [f"{count:,} {name}" for name, count in counts.items() if name not in _OFTEN_HARMLESS]
+        if faults:
+            which = f"the first {len(sample):,}" if len(sample) == _SAMPLE_PAIRS else f"{len(sample):,}"
+            found = f"check of {which} training pairs: {', '.join(faults)}"
+            log.info(f"{found}; `nmt data check` shows them, data.filters drops them")
 
     def direction(self, split: Split | Literal["train"], pair: SentencePair) -> Direction:
         """Return the direction of a pair of a set."""

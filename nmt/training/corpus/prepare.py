@@ -93,6 +93,7 @@ def prepare(config: Config, run: RunDir, store_root: Path, expected: str | None 
     if folder.is_dir():
         store = TokenStore(folder)
     else:
+        corpus.log_check()
         log.info("tokenizing into %s", store_root)
         counts = CorpusCounts()
         store = build_store(folder, _counted(corpus, counts), tokenizers, counts)

@@ -44,8 +44,13 @@ def test_filters_drop_pairs_and_count_them_by_rule(tmp_path, messages):
     assert not any("scores will be too high" in line for line in messages)
 
 
-def test_without_filters_nothing_is_dropped(tmp_path):
-    assert len(prepared(write_corpus(tmp_path), "run").store) == 103
+def test_without_filters_nothing_is_dropped_but_the_log_says_what_is_wrong(tmp_path, messages):
+    result = prepared(write_corpus(tmp_path), "run")
+    assert len(result.store) == 103
+    (line,) = [line for line in messages if line.startswith("check of 104 training pairs: ")]
+    assert "1 duplicate" in line
+    assert "1 mojibake" in line
+    assert "1 overlap" in line
 
 
 def test_the_tokenizer_sees_no_dropped_pair(tmp_path):
