@@ -32,7 +32,7 @@ _MAKE_ONE = "make one: openssl rand -hex 16"
 
 
 class Key(NamedTuple):
-    """What is known of an API key: the file of its translation memory, if it has one, and its name in logs."""
+    """An API key: the file of its translation memory, if it has one, and its name in logs."""
 
     memory: str
     name: str

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import cache
 from importlib.resources import files
+from itertools import chain
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -21,13 +22,14 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from nmt.apps.server.access import KEY_NAME, Access, AccessLog, Key
-from nmt.apps.server.bodies import specification
+from nmt.apps.server.bodies import Fields
 from nmt.apps.server.deepl import DeepL
 from nmt.apps.server.files import Files
 from nmt.apps.server.libretranslate import LibreTranslate
 from nmt.apps.server.metrics import CONTENT_TYPE, Metrics
 from nmt.apps.server.models import Models
 from nmt.apps.server.openai import OpenAI, error_body
+from nmt.apps.server.operations import Operation, specification
 from nmt.apps.server.requests import CLIENT_GONE, RequestError, as_json
 from nmt.apps.server.service import Memories, Service
 from nmt.apps.server.settings import Settings
@@ -61,19 +63,24 @@ def make_app(models: Models, settings: Settings, keys: Mapping[bytes, Key], metr
     access_log = None if settings.access_log is None else AccessLog(settings.access_log)
     access = Access(keys, settings.rate_limit, metrics)
     service = Service(models, settings, metrics, keys)
-    openai = OpenAI(service, access)
+    openai = OpenAI(service)
 
-    async def answer_spec(request: Request) -> Response:
-        return as_json(specification(service.sources, service.targets, openai.names))
+    async def answer_spec(request: Request, body: Fields, client: bytes) -> dict[str, object]:
+        """Describe these operations, in OpenAPI 3.1."""
+        return specification(routes, service.sources, service.targets, openai.names)
 
-    async def answer_metrics(request: Request) -> Response:
-        access.check(request)
+    async def answer_metrics(request: Request, body: Fields, client: bytes) -> Response:
+        """Send metrics for Prometheus."""
         return Response(metrics.render(), media_type=CONTENT_TYPE)
 
-    documents = Files(service, access)
-    deepl = DeepL(service, access, documents)
-    routes = [*LibreTranslate(service, access).routes, *documents.routes, *openai.routes, *deepl.routes]
-    routes += [Route("/spec", answer_spec), Route("/metrics", answer_metrics), *map(_page_route, _PAGE)]
+    documents = Files(service)
+    apis = LibreTranslate(service, access), documents, openai, DeepL(service, documents)
+    own = [
+        Operation("/spec", answer_spec, is_public=True),
+        Operation("/metrics", answer_metrics, writes=["text/plain"]),
+    ]
+    operations = [*chain.from_iterable(api.operations for api in apis), *own]
+    routes = [(operation, operation.route(access, settings)) for operation in operations]
     middleware = [Middleware(_Watch, metrics=metrics, timeout=settings.timeout, access_log=access_log)]
     if settings.allow_origin:
         origins, headers = [settings.allow_origin], ["Authorization", "Content-Type"]
@@ -105,7 +112,8 @@ def make_app(models: Models, settings: Settings, keys: Mapping[bytes, Key], metr
         asyncio.get_running_loop().call_later(settings.timeout, gc.collect)  # the old models, if no request has them
 
     handlers = dict.fromkeys((HTTPException, ClientDisconnect, Exception), _answer_error)
-    app = Starlette(routes=routes, middleware=middleware, exception_handlers=handlers, lifespan=lifespan)
+    paths = [*(route for _, route in routes), *map(_page_route, _PAGE)]
+    app = Starlette(routes=paths, middleware=middleware, exception_handlers=handlers, lifespan=lifespan)
     app.state.reload = reload
     return app
 

@@ -1,4 +1,4 @@
-"""The bodies of requests and answers, and the OpenAPI 3.1 specification generated from them."""
+"""The bodies of requests and answers."""
 
 from __future__ import annotations
 
@@ -10,26 +10,12 @@ from typing import (
     Required,  # pydantic needs this one before Python 3.12
 )
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import AliasChoices, BaseModel, Field
 from typing_extensions import TypedDict
 
-from nmt import __version__
 from nmt.apps.server.settings import MAX_ALTERNATIVES, MAX_CODE, MAX_TERMS
 
-_NOT_EMPTY: dict[str, Any] = {"minLength": 1, "minItems": 1}
-_REF = "#/components/schemas/"
-_FAULTS = {
-    "400": "Invalid request",
-    "403": "The API key is missing or unknown",
-    "408": "The body arrived too slowly",
-    "413": "The body is too large",
-    "415": "The body has an unsupported content type",
-    "429": "Too many requests, or a full queue: see Retry-After",
-    "503": "Took longer than the limit, or out of memory: see Retry-After",
-}
-
 Code = Annotated[str, Field(min_length=1, max_length=MAX_CODE, description="language code")]
-Key = Annotated[str, Field(description="key, if the server asks for one")]
 Terms = Sequence[tuple[str, str]]
 Flags = Annotated[
     dict[str, bool | list[str]], Field(description="what looks wrong: true, or what is missing; absent if nothing does")
@@ -40,17 +26,26 @@ Pair = Annotated[
 ]
 
 
-class TranslateBody(BaseModel):
+class Fields(BaseModel):
+    """The fields of all bodies; others than those of a body are ignored."""
+
+    api_key: str = Field(
+        default="",
+        validation_alias=AliasChoices("api_key", "auth_key"),  # DeepL's name for it
+        description="key, if the server asks for one",
+    )
+
+
+class TranslateBody(Fields):
     """The body of /translate."""
 
-    q: str | list[str] = Field(description="text, or texts, to translate", json_schema_extra=_NOT_EMPTY)
+    q: str | list[str] = Field(description="text, or texts, to translate", min_length=1)
     source: Code = Field(description="source language, or auto")
     target: Code = Field(description="target language")
     format: Literal["text", "html"] = Field(
         default="text", description="html: translate the text between tags, keep the tags"
     )
     alternatives: int = Field(default=0, ge=0, le=MAX_ALTERNATIVES, description="other translations of each text")
-    api_key: Key = ""
     model: str = Field(default="", description="name of a model; default: the first one for the languages")
     stream: bool = Field(
         default=False, description="respond with one line of JSON per sentence, as soon as it is translated"
@@ -69,30 +64,28 @@ class TranslateBody(BaseModel):
     )
 
 
-class SuggestBody(BaseModel):
+class SuggestBody(Fields):
     """The body of /suggest."""
 
-    q: str = Field(description="text", json_schema_extra=_NOT_EMPTY)
+    q: str = Field(description="text", min_length=1)
     s: str = Field(min_length=1, description="its correct translation")
     source: Code
     target: Code
-    api_key: Key = ""
 
 
-class DetectBody(BaseModel):
+class DetectBody(Fields):
     """The body of /detect."""
 
-    q: str = Field(description="text", json_schema_extra=_NOT_EMPTY)
-    api_key: Key = ""
+    q: str = Field(description="text", min_length=1)
 
 
-class FileBody(BaseModel):
+class FileBody(Fields):
     """The form of /translate_file."""
 
     file: bytes = Field(description="document")
+    filename: str = Field(description="its name, with which a form sends it; the ending tells its format")
     source: Code = Field(description="source language, or auto")
     target: Code = Field(description="target language")
-    api_key: Key = ""
     glossary: str = Field(default="", description="terms: one per line, a tab, its translation; as text or as a file")
 
 
@@ -110,10 +103,8 @@ class Message(BaseModel):
     content: str | list[ContentPart] | None = None
 
 
-class ChatBody(BaseModel):
-    """The body of /v1/chat/completions; other fields, such as temperature, are ignored."""
-
-    model_config = ConfigDict(extra="ignore")
+class ChatBody(Fields):
+    """The body of /v1/chat/completions."""
 
     model: str = Field(description="a model or a direction of /v1/models", max_length=300)
     messages: list[Message] = Field(description="the last user message is translated", min_length=1)
@@ -125,25 +116,25 @@ class ChatBody(BaseModel):
     flags: bool | None = Field(default=None, description="check the translation; not a field of OpenAI's own")
 
 
-class PromptBody(BaseModel):
-    """The body of /v1/completions; other fields are ignored."""
+class PromptBody(Fields):
+    """The body of /v1/completions."""
 
     model: str = Field(max_length=300)
-    prompt: str | list[str] = Field(description="text, or texts, to translate", json_schema_extra=_NOT_EMPTY)
+    prompt: str | list[str] = Field(description="text, or texts, to translate", min_length=1)
     n: int | None = Field(default=None, ge=1, le=MAX_ALTERNATIVES + 1, description="translations of each, best first")
     stream: bool | None = None
 
 
-class ResponseBody(BaseModel):
-    """The body of /v1/responses; other fields are ignored."""
+class ResponseBody(Fields):
+    """The body of /v1/responses."""
 
     model: str = Field(max_length=300)
     input: str | list[Message] = Field(description="text, or a chat, whose last user message is translated")
     stream: bool | None = None
 
 
-class DeepLOptions(BaseModel):
-    """The fields of both texts and documents in DeepL's API; other fields, such as context, are ignored."""
+class DeepLOptions(Fields):
+    """The fields of both texts and documents in DeepL's API."""
 
     target_lang: Code
     source_lang: Code | None = Field(default=None, description="default: detected")
@@ -151,13 +142,12 @@ class DeepLOptions(BaseModel):
     glossary_id: str | None = Field(
         default=None, max_length=100, description="a glossary of /v2/glossaries; needs source_lang"
     )
-    auth_key: Key = ""
 
 
 class DeepLBody(DeepLOptions):
     """The body of /v2/translate."""
 
-    text: str | list[str] = Field(description="text, or texts, to translate", json_schema_extra=_NOT_EMPTY)
+    text: str | list[str] = Field(description="text, or texts, to translate", min_length=1)
     tag_handling: Literal["xml", "html"] | None = Field(
         default=None, description="keep the tags of texts that have some"
     )
@@ -174,15 +164,16 @@ class DeepLFile(DeepLOptions):
     """The form of /v2/document."""
 
     file: bytes = Field(description="document")
+    filename: str = Field(description="its name, with which a form sends it; the ending tells its format")
 
 
-class DeepLKey(BaseModel):
+class DeepLKey(Fields):
     """The body of /v2/document/{document_id} and its result."""
 
     document_key: str
 
 
-class DeepLGlossary(BaseModel):
+class DeepLGlossary(Fields):
     """The body of /v2/glossaries."""
 
     name: str = Field(min_length=1, max_length=1000)
@@ -190,6 +181,12 @@ class DeepLGlossary(BaseModel):
     target_lang: Code
     entries: str = Field(description="one term per line, and its translation")
     entries_format: Literal["tsv", "csv"] = "tsv"
+
+
+class DeepLLanguages(Fields):
+    """The fields of /v2/languages."""
+
+    type: Literal["source", "target"] = "source"
 
 
 class Detection(TypedDict):
@@ -227,72 +224,3 @@ class Language(TypedDict):
     code: Code
     name: str
     targets: list[Code]
-
-
-_FORMS = ("application/json", "application/x-www-form-urlencoded")
-_OPERATIONS: dict[str, tuple[str, Any, Any, Sequence[str]]] = {  # summary, body, answer, media types of the body
-    "/translate": ("Translate text or HTML", TranslateBody, Translated, _FORMS),
-    "/suggest": ("Correct a translation", SuggestBody, dict[str, bool], _FORMS),
-    "/detect": ("Detect the language of a text", DetectBody, list[Detection], _FORMS),
-    "/translate_file": ("Translate a document", FileBody, TranslatedFile, ["multipart/form-data"]),
-    "/languages": ("List the languages", None, list[Language], ()),
-    "/frontend/settings": ("Settings for the web page", None, dict[str, Any], ()),
-    "/health": ("Check that the server is running", None, dict[str, str], ()),
-    "/v1/models": ("List the models", None, dict[str, Any], ()),
-    "/v1/models/{model}": ("Describe a model", None, dict[str, Any], ()),
-    "/v1/chat/completions": ("Translate the last user message", ChatBody, dict[str, Any], ["application/json"]),
-    "/v1/completions": ("Translate prompts", PromptBody, dict[str, Any], ["application/json"]),
-    "/v1/responses": ("Translate an input", ResponseBody, dict[str, Any], ["application/json"]),
-    "/v2/translate": ("Translate texts, as DeepL does", DeepLBody, dict[str, Any], _FORMS),
-    "/v2/document": ("Translate a document, as DeepL does", DeepLFile, dict[str, Any], ["multipart/form-data"]),
-    "/v2/glossaries": ("Keep a glossary", DeepLGlossary, dict[str, Any], _FORMS),
-    "/v2/languages": ("List the languages, as DeepL does", None, list[dict[str, Any]], ()),
-    "/v2/usage": ("Count the characters translated", None, dict[str, int], ()),
-}
-_STREAMS = {"/translate": "application/x-ndjson", "/v1/chat/completions": "text/event-stream"}
-
-
-def specification(sources: Sequence[str], targets: Sequence[str], models: Sequence[str]) -> dict[str, Any]:
-    """Return the specification of a server with these languages and OpenAI models, as JSON values."""
-    schemas: dict[str, Any] = {}
-
-    def content(kind: Any, *media_types: str) -> dict[str, Any]:
-        """Return the content of a body or an answer; add the schemas that it refers to."""
-        schema = TypeAdapter(kind).json_schema(ref_template=_REF + "{model}")
-        schemas.update(schema.pop("$defs", {}))
-        if "title" in schema:
-            schemas[schema["title"]] = schema
-            schema = {"$ref": _REF + schema["title"]}
-        return {media: {"schema": schema} for media in media_types}
-
-    paths: dict[str, Any] = {}
-    for path, (summary, body, answer, media_types) in _OPERATIONS.items():
-        is_openai = path.startswith("/v1/")
-        faults = {status: text for status, text in _FAULTS.items() if body or status in ("403", "429")}
-        if is_openai:
-            faults["401"] = faults.pop("403")
-            faults["404"] = "There is no such model"
-        if path.startswith("/v2/") and body:
-            faults |= {"404": "There is no such glossary", "456": "Too many glossaries"}
-        error = content(dict[str, dict[str, str | None]] if is_openai else dict[str, str], "application/json")
-        responses: dict[str, Any] = {status: {"description": text, "content": error} for status, text in faults.items()}
-        responses["200"] = {"description": "The answer", "content": content(answer, "application/json")}
-        operation: dict[str, Any] = {"summary": summary, "responses": responses}
-        if body:
-            operation["requestBody"] = {"required": True, "content": content(body, *media_types)}
-        if path in _STREAMS:
-            responses["200"]["content"] |= content(str, _STREAMS[path])
-        if "{model}" in path:
-            operation["parameters"] = [{"name": "model", "in": "path", "required": True, "schema": {"type": "string"}}]
-        paths[path] = {"post" if body else "get": operation}
-    schemas["TranslateBody"]["properties"]["source"]["enum"] = ["auto", *sources]
-    schemas["TranslateBody"]["properties"]["target"]["enum"] = list(targets)
-    schemas["ChatBody"]["properties"]["model"]["enum"] = list(models)
-    description = "Machine translation, with the APIs of LibreTranslate, OpenAI and DeepL."
-    return {
-        "openapi": "3.1.0",
-        "info": {"title": "nmt", "version": __version__, "description": description},
-        "paths": paths,
-        "components": {"schemas": schemas, "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}}},
-        "security": [{}, {"key": []}],
-    }

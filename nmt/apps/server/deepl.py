@@ -15,20 +15,27 @@ from datetime import UTC, datetime
 from functools import partial
 from html import unescape
 from io import StringIO
-from pathlib import Path
-from urllib.parse import parse_qs
+from typing import Any
 from uuid import uuid4
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from nmt.apps.documents.markup import HtmlText, XmlText
-from nmt.apps.server.access import Access
 from nmt.apps.server.blocks import translate_pages
-from nmt.apps.server.bodies import DeepLBody, DeepLFile, DeepLGlossary, DeepLKey, DeepLOptions, FileBody
-from nmt.apps.server.files import Downloads, Files, read_form
-from nmt.apps.server.requests import RequestError, as_json, read_body, read_fields, unless_gone
+from nmt.apps.server.bodies import (
+    DeepLBody,
+    DeepLFile,
+    DeepLGlossary,
+    DeepLKey,
+    DeepLLanguages,
+    DeepLOptions,
+    Fields,
+    FileBody,
+)
+from nmt.apps.server.files import Downloads, Files
+from nmt.apps.server.operations import BYTES, FIELDS, Operation
+from nmt.apps.server.requests import MULTIPART, RequestError, as_json, unless_gone
 from nmt.apps.server.service import Routed, Service, with_signs
 from nmt.apps.server.settings import MAX_TERMS
 from nmt.apps.server.threads import Threads
@@ -42,6 +49,7 @@ MAX_GLOSSARIES, MAX_DOCUMENTS = 1000, 200  # in memory, of all clients
 _QUOTA_EXCEEDED = 456  # DeepL's status for it
 _NO_LIMIT = 1_000_000_000_000  # characters, as DeepL writes it
 _NUM_THREADS = 4  # for texts with tags
+_TABLE = "text/tab-separated-values"
 PATIENCE_SECONDS = 1.0  # that a question for the status waits for the end, since clients sleep for 5 seconds
 _FORMALITIES = {"more": "<formal> ", "less": "<informal> "}  # tags of a model that learned both
 _VARIANTS = {"EN": ("EN-GB", "EN-US"), "PT": ("PT-BR", "PT-PT")}  # clients refuse these targets without a variant
@@ -55,8 +63,8 @@ _Translating = asyncio.Task[str | RequestError]  # of a document; returns its ke
 class DeepL:
     """Handles requests from DeepL clients."""
 
-    def __init__(self, service: Service, access: Access, files: Files):
-        self._service, self._access, self._files = service, access, files
+    def __init__(self, service: Service, files: Files):
+        self._service, self._files = service, files
         self._threads = Threads(_NUM_THREADS)
         self._downloads = Downloads()
         self._documents: OrderedDict[tuple[str, str], tuple[int, _Translating]] = OrderedDict()  # bytes, by id and key
@@ -64,26 +72,26 @@ class DeepL:
         self._num_characters: Counter[bytes] = Counter()
 
     @property
-    def routes(self) -> list[Route]:
+    def operations(self) -> list[Operation]:
         """The paths, each with its handler."""
+        document, glossary, both = "/v2/document/{id}", "/v2/glossaries/{id}", ["GET", "POST"]
         return [
-            Route("/v2/translate", self.translate, methods=["POST"]),
-            Route("/v2/document", self.upload, methods=["POST"]),
-            Route("/v2/document/{id}", self.status, methods=["POST"]),
-            Route("/v2/document/{id}/result", self.download, methods=["POST"]),
-            Route("/v2/glossaries", self.create_glossary, methods=["POST"]),
-            Route("/v2/glossaries", self.list_glossaries),
-            Route("/v2/glossaries/{id}", self.glossary, methods=["GET", "DELETE"]),
-            Route("/v2/glossaries/{id}/entries", self.entries),
-            Route("/v2/glossary-language-pairs", self.glossary_pairs),
-            Route("/v2/languages", self.languages, methods=["GET", "POST"]),
-            Route("/v2/usage", self.usage, methods=["GET", "POST"]),
+            Operation("/v2/translate", self.translate, DeepLBody, reads=FIELDS),
+            Operation("/v2/document", self.upload, DeepLFile, reads=[MULTIPART]),
+            Operation(document, self.status, DeepLKey, reads=FIELDS),
+            Operation(f"{document}/result", self.download, DeepLKey, reads=FIELDS, writes=[BYTES]),
+            Operation("/v2/glossaries", self.create_glossary, DeepLGlossary, reads=FIELDS),
+            Operation("/v2/glossaries", self.list_glossaries),
+            Operation(glossary, self.glossary),
+            Operation(glossary, self.delete_glossary, methods=["DELETE"]),
+            Operation(f"{glossary}/entries", self.entries, writes=[_TABLE]),
+            Operation("/v2/glossary-language-pairs", self.glossary_pairs),
+            Operation("/v2/languages", self.languages, DeepLLanguages, list[dict[str, Any]], FIELDS, methods=both),
+            Operation("/v2/usage", self.usage, answer=dict[str, int], methods=both),
         ]
 
-    async def translate(self, request: Request) -> Response:
+    async def translate(self, request: Request, body: DeepLBody, client: bytes) -> dict[str, object]:
         """Translate a text, or several; with `tag_handling`, keep their tags."""
-        body = await read_fields(request, self._service.settings, DeepLBody)
-        client = self._access.check(request, body.auth_key)
         texts = [body.text] if isinstance(body.text, str) else body.text
         self._service.check_size(texts)
         glossary = self._glossary(client, body)
@@ -104,18 +112,14 @@ class DeepL:
         translated = await unless_gone(request, work)
         self._num_characters[client] += sum(map(len, texts))
         kind = {"model_type_used": body.model_type.removeprefix("prefer_")} if body.model_type else {}
-        return as_json({"translations": [
+        return {"translations": [
             {"detected_source_language": base_code(src).upper(), "text": each.text, "billed_characters": len(text)}
             | kind | with_signs(each.flags)
             for text, src, each in zip(texts, sources, translated, strict=True)
-        ]})  # fmt: skip
+        ]}  # fmt: skip
 
-    async def upload(self, request: Request) -> Response:
+    async def upload(self, request: Request, body: DeepLFile, client: bytes) -> dict[str, object]:
         """Start to translate a document, and return its id and its key."""
-        if not (limit := self._service.settings.file_limit):
-            raise RequestError(403, "this server does not translate documents")
-        name, body = await read_form(request, await read_body(request, self._service.settings, limit), DeepLFile)
-        client = self._access.check(request, body.auth_key)
         glossary = self._glossary(client, body)
         _symbol(body.formality, None)
         if body.source_lang:
@@ -126,37 +130,35 @@ class DeepL:
                 raise RequestError(429, "too many documents are being translated", retry_after=10)
             del self._documents[oldest]
         number, key = uuid4().hex.upper(), uuid4().hex + uuid4().hex
-        task = asyncio.create_task(self._translate_document(name, body, glossary, client))
+        task = asyncio.create_task(self._translate_document(body, glossary, client))
         self._documents[number, key] = len(body.file), task
         self._num_characters[client] += len(body.file)
-        return as_json({"document_id": number, "document_key": key})
+        return {"document_id": number, "document_key": key}
 
-    async def status(self, request: Request) -> Response:
+    async def status(self, request: Request, body: DeepLKey, client: bytes) -> dict[str, object]:
         """Tell whether a document is translated."""
-        num_characters, task = await self._find_document(request)
+        num_characters, task = self._find_document(request, body)
         await asyncio.wait([task], timeout=PATIENCE_SECONDS)
         answer: dict[str, object] = {"document_id": request.path_params["id"], "status": "translating"}
         if not task.done():
-            return as_json(answer | {"seconds_remaining": 5})
+            return answer | {"seconds_remaining": 5}
         if isinstance(result := task.result(), RequestError):
-            return as_json(answer | {"status": "error", "error_message": result.detail})
-        return as_json(answer | {"status": "done", "billed_characters": num_characters})
+            return answer | {"status": "error", "error_message": result.detail}
+        return answer | {"status": "done", "billed_characters": num_characters}
 
-    async def download(self, request: Request) -> Response:
+    async def download(self, request: Request, body: DeepLKey, client: bytes) -> Response:
         """Send a translated document."""
-        _, task = await self._find_document(request)
+        _, task = self._find_document(request, body)
         if not task.done():
             raise RequestError(503, "this document is still being translated", retry_after=5)
         if isinstance(result := task.result(), RequestError):
             raise result
         if (found := self._downloads.find(result)) is None:
             raise RequestError(404, "this document has expired")
-        return Response(found[1], media_type="application/octet-stream")
+        return Response(found[1], media_type=BYTES)
 
-    async def create_glossary(self, request: Request) -> Response:
+    async def create_glossary(self, request: Request, body: DeepLGlossary, client: bytes) -> Response:
         """Keep a glossary."""
-        body = await read_fields(request, self._service.settings, DeepLGlossary)
-        client = self._access.check(request)
         self._service.route("", body.source_lang, body.target_lang)
         if len(self._glossaries) >= MAX_GLOSSARIES:
             raise RequestError(_QUOTA_EXCEEDED, f"the limit is {MAX_GLOSSARIES:,} glossaries; delete some")
@@ -173,39 +175,35 @@ class DeepL:
         self._glossaries[client, number] = about, terms
         return as_json(about, 201)
 
-    async def list_glossaries(self, request: Request) -> Response:
+    async def list_glossaries(self, request: Request, body: Fields, client: bytes) -> dict[str, object]:
         """List the glossaries of the client."""
-        client = self._access.check(request)
-        return as_json(
-            {"glossaries": [about for (owner, _), (about, _) in self._glossaries.items() if owner == client]}
-        )
+        return {"glossaries": [about for (owner, _), (about, _) in self._glossaries.items() if owner == client]}
 
-    async def glossary(self, request: Request) -> Response:
-        """Describe a glossary, or delete it."""
-        about, _ = self._find_glossary(client := self._access.check(request), number := request.path_params["id"])
-        if request.method != "DELETE":
-            return as_json(about)
+    async def glossary(self, request: Request, body: Fields, client: bytes) -> dict[str, object]:
+        """Describe a glossary."""
+        return self._find_glossary(client, request.path_params["id"])[0]
+
+    async def delete_glossary(self, request: Request, body: Fields, client: bytes) -> Response:
+        """Delete a glossary."""
+        self._find_glossary(client, number := request.path_params["id"])
         del self._glossaries[client, number]
         return Response(status_code=204)
 
-    async def entries(self, request: Request) -> Response:
+    async def entries(self, request: Request, body: Fields, client: bytes) -> Response:
         """Send the terms of a glossary, one per line, with a tab before each translation."""
-        _, glossary = self._find_glossary(self._access.check(request), request.path_params["id"])
-        return Response("\n".join(map("\t".join, glossary.terms)), media_type="text/tab-separated-values")
+        _, glossary = self._find_glossary(client, request.path_params["id"])
+        return Response("\n".join(map("\t".join, glossary.terms)), media_type=_TABLE)
 
-    async def glossary_pairs(self, request: Request) -> Response:
+    async def glossary_pairs(self, request: Request, body: Fields, client: bytes) -> dict[str, object]:
         """List the directions for which there may be glossaries: all."""
-        self._access.check(request)
         pairs = dict.fromkeys((base_code(src), base_code(tgt)) for src, tgt in self._service.models.directions)
-        return as_json({"supported_languages": [{"source_lang": src, "target_lang": tgt} for src, tgt in pairs]})
+        return {"supported_languages": [{"source_lang": src, "target_lang": tgt} for src, tgt in pairs]}
 
-    async def languages(self, request: Request) -> Response:
+    async def languages(self, request: Request, body: DeepLLanguages, client: bytes) -> list[dict[str, object]]:
         """List the source languages, or of `type` target the target languages."""
-        self._access.check(request)
-        form = parse_qs((await read_body(request, self._service.settings)).decode("latin-1"))
-        if request.query_params.get("type", form.get("type", ["source"])[0]) == "source":
+        if body.type == "source":
             codes = [base_code(code).upper() for code in self._service.sources]
-            return as_json([{"language": code, "name": english_name(code.lower())} for code in dict.fromkeys(codes)])
+            return [{"language": code, "name": english_name(code.lower())} for code in dict.fromkeys(codes)]
         codes = [code.upper() for code in self._service.targets]
         codes = [variant for code in codes for variant in _VARIANTS.get(code, [code])]
         formal = {
@@ -213,34 +211,32 @@ class DeepL:
             for direction, model in self._service.models.directions.items()
             if model.translator.tokenizers.know(["<formal>", "<informal>"])
         }
-        return as_json([
+        return [
             {"language": code, "name": english_name(base_code(code)), "supports_formality": code[:2] in formal}
             for code in codes
-        ])  # fmt: skip
+        ]
 
-    async def usage(self, request: Request) -> Response:
+    async def usage(self, request: Request, body: Fields, client: bytes) -> dict[str, int]:
         """Count the characters that the client has sent since the server started."""
-        count = self._num_characters[self._access.check(request)]
-        return as_json({"character_count": count, "character_limit": _NO_LIMIT})
+        return {"character_count": self._num_characters[client], "character_limit": _NO_LIMIT}
 
     async def _translate_document(
-        self, path: Path, body: DeepLFile, glossary: Glossary | None, client: bytes
+        self, body: DeepLFile, glossary: Glossary | None, client: bytes
     ) -> str | RequestError:
         """Return the key of a translated document in the downloads."""
-        fields = FileBody(file=body.file, source=body.source_lang or "auto", target=body.target_lang)
+        source, target = body.source_lang or "auto", body.target_lang
+        fields = FileBody(file=body.file, filename=body.filename, source=source, target=target)
         try:
-            content, _ = await self._files.translate_document(path.suffix.lower(), fields, client, glossary)
+            content, _ = await self._files.translate_document(fields, client, glossary)
         except RequestError as error:
             return error
         except Exception:
             log.exception("cannot translate a document")
             return RequestError(500, "cannot translate this document")
-        return self._downloads.add(path.name, content)
+        return self._downloads.add(body.filename, content)
 
-    async def _find_document(self, request: Request) -> tuple[int, _Translating]:
+    def _find_document(self, request: Request, body: DeepLKey) -> tuple[int, _Translating]:
         """Return the document that a request names with its key. RequestError (404) if there is none."""
-        body = await read_fields(request, self._service.settings, DeepLKey)
-        self._access.check(request)
         if (document := self._documents.get((request.path_params["id"], body.document_key))) is None:
             raise RequestError(404, "there is no such document")
         return document

@@ -13,14 +13,13 @@ from uuid import uuid4
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from nmt.apps.documents.formats import Document, available_suffixes, read_document
 from nmt.apps.documents.translation import TranslatedBlock
-from nmt.apps.server.access import Access
 from nmt.apps.server.blocks import translate_blocks
-from nmt.apps.server.bodies import FileBody
-from nmt.apps.server.requests import Body, RequestError, as_json, form_fields, read_body, unless_gone, validate
+from nmt.apps.server.bodies import Fields, FileBody, TranslatedFile
+from nmt.apps.server.operations import BYTES, Operation
+from nmt.apps.server.requests import MULTIPART, RequestError, unless_gone
 from nmt.apps.server.service import Service, with_signs
 from nmt.apps.server.settings import MAX_TERMS
 from nmt.apps.server.threads import Threads
@@ -67,49 +66,42 @@ class Downloads:
 class Files:
     """Translates documents that are uploaded."""
 
-    def __init__(self, service: Service, access: Access):
+    def __init__(self, service: Service):
         self._service = service
-        self._access = access
         self._downloads = Downloads()
         self._threads = Threads(_NUM_THREADS)
 
     @property
-    def routes(self) -> list[Route]:
+    def operations(self) -> list[Operation]:
         """The paths, each with its handler."""
         return [
-            Route("/translate_file", self.translate, methods=["POST"]),
-            Route("/download_file/{key}", self.download),
+            Operation("/translate_file", self.translate, FileBody, TranslatedFile, [MULTIPART]),
+            Operation("/download_file/{key}", self.download, writes=[BYTES]),
         ]
 
-    async def translate(self, request: Request) -> Response:
+    async def translate(self, request: Request, body: FileBody, client: bytes) -> dict[str, object]:
         """Translate a document, and return its download URL."""
-        limit = self._service.settings.file_limit
-        if not limit:
-            raise RequestError(403, "this server does not translate documents")
-        name, body = await read_form(request, await read_body(request, self._service.settings, limit), FileBody)
-        client = self._access.check(request, body.api_key)
-        work = self.translate_document(name.suffix.lower(), body, client)
-        translated, blocks = await unless_gone(request, work)
+        translated, blocks = await unless_gone(request, self.translate_document(body, client))
+        name = Path(body.filename)
         key = self._downloads.add(_NOT_IN_NAMES.sub("_", f"{name.stem[:100]}.{body.target}{name.suffix}"), translated)
         answer: dict[str, object] = {"translatedFileUrl": f"{request.base_url}download_file/{key}"}
         missed = [term for block in blocks for term in block.terms_missed]
         flags = merge([block.flags for block in blocks])
-        return as_json(answer | ({"terms_missed": missed} if body.glossary else {}) | with_signs(flags))
+        return answer | ({"terms_missed": missed} if body.glossary else {}) | with_signs(flags)
 
-    async def download(self, request: Request) -> Response:
+    async def download(self, request: Request, body: Fields, client: bytes) -> Response:
         """Send a translated document."""
-        self._access.check(request)
         if (document := self._downloads.find(request.path_params["key"])) is None:
             raise RequestError(404, "this document does not exist or has expired")
         name, content = document
         headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(name)}"}
-        return Response(content, media_type="application/octet-stream", headers=headers)
+        return Response(content, media_type=BYTES, headers=headers)
 
     async def translate_document(
-        self, suffix: str, body: FileBody, client: bytes, stored: Glossary | None = None
+        self, body: FileBody, client: bytes, stored: Glossary | None = None
     ) -> tuple[bytes, list[TranslatedBlock]]:
         """Return a client's translated document and its blocks; a glossary that is `stored` replaces the body's."""
-        if suffix not in available_suffixes():
+        if (suffix := Path(body.filename).suffix.lower()) not in available_suffixes():
             raise RequestError(400, f"Invalid request: send one of {', '.join(available_suffixes())}")
         async with self._service.in_time():  # what waits for a thread, too
             document, glossary = await self._threads.run(_parse, body, suffix, self._service.settings.file_limit)
@@ -123,27 +115,6 @@ class Files:
                 return body.file, []
             translated = await translate_blocks(self._service, routed, blocks, threads=self._threads)
             return await self._threads.run(document.save, [block.written[0] for block in translated]), translated
-
-
-async def read_form(request: Request, content: bytes, kind: type[Body]) -> tuple[Path, Body]:
-    """Return the name of the file in a form, and its fields. RequestError (400, 415) if a field or all is invalid.
-
-    `kind` requires the field `file`.
-    """
-    if not request.headers.get("content-type", "").lower().startswith("multipart/form-data"):
-        raise RequestError(415, "send multipart/form-data")
-    fields = dict(await form_fields(request, content))
-    file = fields.pop("file", None)
-    name, document = file if isinstance(file, tuple) else ("", b"")
-    values: dict[str, object] = {key: value for key, value in fields.items() if isinstance(value, str)}
-    if name:  # a text is no file
-        values["file"] = document
-    if isinstance(glossary := fields.get("glossary"), tuple):
-        try:
-            values["glossary"] = glossary[1].decode("utf-8-sig")
-        except UnicodeDecodeError:
-            raise RequestError(400, "Invalid request: glossary: not UTF-8") from None
-    return Path(name), validate(values, kind)
 
 
 def _parse(body: FileBody, suffix: str, limit: int) -> tuple[Document, Glossary | None]:
@@ -163,7 +134,7 @@ def _parse(body: FileBody, suffix: str, limit: int) -> tuple[Document, Glossary 
 
 def _read_terms(text: str) -> Glossary:
     """Return the terms of a glossary. RequestError (400) if a line is not a term, or there are too many."""
-    lines = text.splitlines()
+    lines = text.removeprefix("\ufeff").splitlines()
     sources = {" ".join(line.partition("\t")[0].split()) for line in lines if line.strip() and line[0] != "#"}
     if len(sources) > MAX_TERMS:
         raise RequestError(400, f"{len(sources):,} terms in one glossary; the limit is {MAX_TERMS:,}")

@@ -8,13 +8,13 @@ from typing import Any, cast
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from nmt.apps.documents.formats import available_suffixes
 from nmt.apps.server.access import Access
 from nmt.apps.server.blocks import translate_pages
-from nmt.apps.server.bodies import DetectBody, Detection, Language, SuggestBody, TranslateBody, Translated
-from nmt.apps.server.requests import RequestError, as_json, dump, read_fields, stream, unless_gone
+from nmt.apps.server.bodies import DetectBody, Detection, Fields, Language, SuggestBody, TranslateBody, Translated
+from nmt.apps.server.operations import FIELDS, LINES, Operation
+from nmt.apps.server.requests import JSON, RequestError, dump, stream, unless_gone
 from nmt.apps.server.service import Routed, Service, TextTranslation, TranslatedSegment, with_signs
 from nmt.apps.server.threads import Threads
 from nmt.base.errors import DataError
@@ -35,21 +35,19 @@ class LibreTranslate:
         self._threads = Threads(_NUM_THREADS)
 
     @property
-    def routes(self) -> list[Route]:
+    def operations(self) -> list[Operation]:
         """The paths, each with its handler."""
         return [
-            Route("/translate", self.translate, methods=["POST"]),
-            Route("/suggest", self.suggest, methods=["POST"]),
-            Route("/detect", self.detect, methods=["POST"]),
-            Route("/languages", self.languages),
-            Route("/frontend/settings", self.settings),
-            Route("/health", self.health),
+            Operation("/translate", self.translate, TranslateBody, Translated, FIELDS, (JSON, LINES)),
+            Operation("/suggest", self.suggest, SuggestBody, dict[str, bool], FIELDS),
+            Operation("/detect", self.detect, DetectBody, list[Detection], FIELDS),
+            Operation("/languages", self.languages, answer=list[Language], is_public=True),
+            Operation("/frontend/settings", self.settings, is_public=True),
+            Operation("/health", self.health, answer=dict[str, str], is_public=True),
         ]
 
-    async def translate(self, request: Request) -> Response:
+    async def translate(self, request: Request, body: TranslateBody, client: bytes) -> Translated | Response:
         """Translate a text or a list of texts."""
-        body = await read_fields(request, self._service.settings, TranslateBody)
-        client = self._access.check(request, body.api_key)
         texts = [body.q] if isinstance(body.q, str) else body.q
         self._service.check_size(texts, body.glossary, body.draft)
         try:
@@ -69,38 +67,34 @@ class LibreTranslate:
             work = translate_pages(self._service, self._threads, routed, body.alternatives)
         else:
             work = self._service.translate(routed, body.alternatives)
-        return as_json(_answer(body, await unless_gone(request, work), detected))
+        return _answer(body, await unless_gone(request, work), detected)
 
-    async def suggest(self, request: Request) -> Response:
+    async def suggest(self, request: Request, body: SuggestBody, client: bytes) -> dict[str, bool]:
         """Keep a correction."""
-        body = await read_fields(request, self._service.settings, SuggestBody)
-        client = self._access.check(request, body.api_key)
         self._service.check_size([body.q, body.s])
         await self._service.correct(client, Direction(body.source, body.target), body.q, body.s)
-        return as_json({"success": True})
+        return {"success": True}
 
-    async def detect(self, request: Request) -> Response:
+    async def detect(self, request: Request, body: DetectBody, client: bytes) -> list[Detection]:
         """Detect the language of a text."""
-        body = await read_fields(request, self._service.settings, DetectBody)
-        self._access.check(request, body.api_key)
         self._service.check_size([body.q])
-        return as_json(self._service.detector.detect(body.q))
+        return self._service.detector.detect(body.q)
 
-    async def languages(self, request: Request) -> Response:
+    async def languages(self, request: Request, body: Fields, client: bytes) -> list[Language]:
         """List the source languages, each with its target languages."""
         directions = self._service.models.directions
         targets: dict[str, list[str]] = {}
         for direction in dict.fromkeys([*directions, *paths(directions, directions)]):
             targets.setdefault(direction.src, []).append(direction.tgt)
         codes = dict.fromkeys([*targets, *self._service.targets])
-        return as_json([Language(code=c, name=english_name(c), targets=targets.get(c, [])) for c in codes])
+        return [Language(code=c, name=english_name(c), targets=targets.get(c, [])) for c in codes]
 
-    async def settings(self, request: Request) -> Response:
+    async def settings(self, request: Request, body: Fields, client: bytes) -> dict[str, object]:
         """Return the settings for the web page."""
         directions, has_keys = self._service.models.directions, bool(self._access.keys)
         src, tgt = next(iter(directions))
         obeying = [direction for direction, model in directions.items() if model.translator.obeys_terms]
-        return as_json({
+        return {
             "charLimit": self._service.settings.char_limit,
             "frontendTimeout": 500,
             "apiKeys": has_keys,
@@ -114,11 +108,11 @@ class LibreTranslate:
                 "source": {"code": src, "name": english_name(src)},
                 "target": {"code": tgt, "name": english_name(tgt)},
             },
-        })  # fmt: skip
+        }
 
-    async def health(self, request: Request) -> Response:
+    async def health(self, request: Request, body: Fields, client: bytes) -> dict[str, str]:
         """Report that the server is running."""
-        return as_json({"status": "ok"})
+        return {"status": "ok"}
 
     async def _stream(
         self, request: Request, body: TranslateBody, routed: Sequence[Routed], detected: list[Detection] | None
@@ -139,7 +133,7 @@ class LibreTranslate:
         def refuse(refusal: RequestError) -> bytes:
             return dump({"error": refusal.detail}) + b"\n"
 
-        return await stream(request, lines(), refuse, "application/x-ndjson")
+        return await stream(request, lines(), refuse, LINES)
 
 
 def _line(segment: TranslatedSegment) -> dict[str, object]:

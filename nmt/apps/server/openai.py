@@ -14,12 +14,11 @@ from uuid import uuid4
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
-from nmt.apps.server.access import Access
-from nmt.apps.server.bodies import ChatBody, Message, PromptBody, ResponseBody
+from nmt.apps.server.bodies import ChatBody, Fields, Message, PromptBody, ResponseBody
 from nmt.apps.server.models import Models
-from nmt.apps.server.requests import RequestError, as_json, dump, read_fields, stream, unless_gone
+from nmt.apps.server.operations import EVENTS, Operation
+from nmt.apps.server.requests import JSON, RequestError, dump, stream, unless_gone
 from nmt.apps.server.service import Routed, Service, TextTranslation, TranslatedSegment, with_signs
 from nmt.translation.translation import Flags
 
@@ -30,9 +29,8 @@ _DONE = b"data: [DONE]\n\n"
 class OpenAI:
     """Handles requests from OpenAI clients."""
 
-    def __init__(self, service: Service, access: Access):
+    def __init__(self, service: Service):
         self._service = service
-        self._access = access
         self._created = int(time.time())
 
     @property
@@ -45,31 +43,28 @@ class OpenAI:
         return list(self._ids)
 
     @property
-    def routes(self) -> list[Route]:
+    def operations(self) -> list[Operation]:
         """The paths, each with its handler."""
+        reads, writes = [JSON], [JSON, EVENTS]
         return [
-            Route("/v1/models", self.models),
-            Route("/v1/models/{model:path}", self.model),
-            Route("/v1/chat/completions", self.complete, methods=["POST"]),
-            Route("/v1/completions", self.complete_prompt, methods=["POST"]),
-            Route("/v1/responses", self.respond, methods=["POST"]),
+            Operation("/v1/models", self.models),
+            Operation("/v1/models/{model:path}", self.model),
+            Operation("/v1/chat/completions", self.complete, ChatBody, reads=reads, writes=writes),
+            Operation("/v1/completions", self.complete_prompt, PromptBody, reads=reads, writes=writes),
+            Operation("/v1/responses", self.respond, ResponseBody, reads=reads, writes=writes),
         ]
 
-    async def models(self, request: Request) -> Response:
+    async def models(self, request: Request, body: Fields, client: bytes) -> dict[str, object]:
         """List the models: one per direction, by the name of its folder and by its languages."""
-        self._access.check(request)
-        return as_json({"object": "list", "data": [self._describe(name) for name in self._ids]})
+        return {"object": "list", "data": [self._describe(name) for name in self._ids]}
 
-    async def model(self, request: Request) -> Response:
+    async def model(self, request: Request, body: Fields, client: bytes) -> dict[str, object]:
         """Describe one model."""
-        self._access.check(request)
         self._find(name := request.path_params["model"])
-        return as_json(self._describe(name))
+        return self._describe(name)
 
-    async def complete(self, request: Request) -> Response:
+    async def complete(self, request: Request, body: ChatBody, client: bytes) -> dict[str, object] | Response:
         """Translate the last user message."""
-        client = self._access.check(request)
-        body = await read_fields(request, self._service.settings, ChatBody, forms=False)
         (routed,) = self._route(client, body.model, [_last_of_user(body.messages)])
         routed = routed._replace(flags=bool(body.flags))
         num_alternatives = (body.n or 1) - 1
@@ -77,12 +72,10 @@ class OpenAI:
             has_usage = bool((body.stream_options or {}).get("include_usage"))
             return await self._stream(request, body.model, routed, num_alternatives, has_usage=has_usage)
         (translated,) = await unless_gone(request, self._service.translate([routed], num_alternatives))
-        return as_json(self._completion(body.model, translated))
+        return self._completion(body.model, translated)
 
-    async def complete_prompt(self, request: Request) -> Response:
+    async def complete_prompt(self, request: Request, body: PromptBody, client: bytes) -> dict[str, object] | Response:
         """Translate one prompt or several."""
-        client = self._access.check(request)
-        body = await read_fields(request, self._service.settings, PromptBody, forms=False)
         routed = self._route(client, body.model, [body.prompt] if isinstance(body.prompt, str) else body.prompt)
         translated = await unless_gone(request, self._service.translate(routed, (body.n or 1) - 1))
         texts = [text for each in translated for text in (each.text, *each.alternatives)]
@@ -92,13 +85,11 @@ class OpenAI:
         segments = [segment for each in translated for segment in each.segments]
         answer = {**_head("text_completion", body.model), "choices": choices, "usage": _usage(segments)}
         if not body.stream:
-            return as_json(answer)
-        return Response(_sent(answer) + _DONE, media_type="text/event-stream")
+            return answer
+        return Response(_sent(answer) + _DONE, media_type=EVENTS)
 
-    async def respond(self, request: Request) -> Response:
+    async def respond(self, request: Request, body: ResponseBody, client: bytes) -> dict[str, object] | Response:
         """Translate the input, or the last user message in it."""
-        client = self._access.check(request)
-        body = await read_fields(request, self._service.settings, ResponseBody, forms=False)
         text = body.input if isinstance(body.input, str) else _last_of_user(body.input)
         (translated,) = await unless_gone(request, self._service.translate(self._route(client, body.model, [text])))
         part = {"type": "output_text", "text": translated.text, "annotations": []}
@@ -113,7 +104,7 @@ class OpenAI:
             "usage": _usage(translated.segments, "input", "output"),
         }
         if not body.stream:
-            return as_json(answer)
+            return answer
         begun = {**answer, "status": "in_progress", "output": [{**item, "content": [{**part, "text": ""}]}]}
         place = {"item_id": item["id"], "output_index": 0, "content_index": 0}
         events: list[dict[str, object]] = [
@@ -121,7 +112,7 @@ class OpenAI:
             {"type": "response.output_text.delta", **place, "delta": translated.text},
             {"type": "response.completed", "response": answer},
         ]
-        return Response(b"".join(map(_sent, events)), media_type="text/event-stream")
+        return Response(b"".join(map(_sent, events)), media_type=EVENTS)
 
     def _route(self, client: bytes, model: str, texts: Sequence[str]) -> list[Routed]:
         self._service.check_size(texts)
@@ -175,7 +166,7 @@ class OpenAI:
         def refuse(refusal: RequestError) -> bytes:
             return _sent(error_body(refusal.status_code, refusal.detail)) + _DONE
 
-        return await stream(request, events(), refuse, "text/event-stream")
+        return await stream(request, events(), refuse, EVENTS)
 
 
 def error_body(status: int, message: str) -> dict[str, object]:

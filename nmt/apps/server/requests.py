@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from math import ceil
 from typing import Any, TypeVar
@@ -22,7 +22,8 @@ CLIENT_GONE = 499
 
 _WATCH_AFTER = 0.01  # seconds; shorter work is finished even if the client has gone, because watching costs time, too
 _MAX_FIELDS = 1000
-_FORM, _MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data"
+_MISSING = ("missing", "too_short", "string_too_short")  # faults that clients know by one name
+JSON, FORM, MULTIPART = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
 
 Body = TypeVar("Body", bound=BaseModel)
 Result = TypeVar("Result")
@@ -55,78 +56,78 @@ async def read_body(request: Request, settings: Settings, limit: int = 0) -> byt
     return bytes(content)
 
 
-async def read_fields(request: Request, settings: Settings, kind: type[Body], *, forms: bool = True) -> Body:
-    """Return the fields of a request, in JSON or with `forms` in a form. RequestError (400, 415) if it has neither.
+async def read_fields(request: Request, settings: Settings, kind: type[Body], media: Sequence[str]) -> Body:
+    """Return the fields of a request, sent as one of `media`. RequestError (400, 415) if it has neither.
 
-    Null stands for an absent field.
-
+    Null stands for an absent field. Strings become numbers and flags where `kind` asks for them, and a file its
+    content; the field "filename" is the name of "file".
     A form may have some in the query string, as LibreOffice sends them, or all without a body, as deep-translator does.
     RequestError as `read_body`.
     """
-    content = await read_body(request, settings)
-    media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    query: bytes = request.scope["query_string"]
-    is_url_encoded = media in (_FORM, "") or bool(query and not content)
-    if not (media == "application/json" or (forms and (is_url_encoded or media == _MULTIPART))):
-        kinds = f"application/json{f', {_FORM} or {_MULTIPART}' if forms else ''}"
-        raise RequestError(415, f"send {kinds}, not {media or 'nothing'}"[:200])
-    if media == "application/json" and not (forms and is_url_encoded):
-        try:
-            values: Any = json.loads(content)
-        except (ValueError, RecursionError):
-            raise RequestError(400, "the body is not valid JSON in UTF-8") from None
-        if not isinstance(values, dict):
-            raise RequestError(400, "the body is not a JSON object")
-        values = {name: value for name, value in values.items() if value is not None}
-    else:
-        pairs = _url_encoded(query, content) if is_url_encoded else await form_fields(request, content)
-        values = {name: value.replace("\r\n", "\n") for name, value in pairs if isinstance(value, str)}
-        for name in {"text", "q"} & values.keys():  # DeepL's and LibreTranslate's, which may be repeated
-            repeated = [value for each, value in pairs if each == name and isinstance(value, str)]
-            if name == "text" or len(repeated) > 1:
-                values[name] = repeated
-    for name, empty in (("q", ("", [])), ("text", ([],))):
-        if values.get(name) in empty:
-            raise RequestError(400, f"Invalid request: missing {name} parameter")
-    return validate(values, kind)
-
-
-def _url_encoded(query: bytes, content: bytes) -> list[tuple[str, str]]:
-    try:
-        content = b"&".join(filter(None, (query, content)))
-        return parse_qsl(content.decode(), keep_blank_values=True, max_num_fields=_MAX_FIELDS, errors="strict")
-    except ValueError:
-        raise RequestError(400, "the body is not a form in UTF-8") from None
-
-
-async def form_fields(request: Request, content: bytes) -> list[tuple[str, str | tuple[str, bytes]]]:
-    """Return the fields of a multipart form: texts, and files with their names. RequestError (400) if it is none."""
-
-    async def replay() -> dict[str, object]:
-        return {"type": "http.request", "body": content, "more_body": False}
-
-    try:
-        async with Request(request.scope, replay).form(max_files=2, max_fields=_MAX_FIELDS) as form:
-            return [
-                (name, value if isinstance(value, str) else (value.filename or "", await value.read()))
-                for name, value in form.multi_items()
-            ]
-    except HTTPException as error:
-        raise RequestError(400, f"the body is not a form ({error.detail})"[:200]) from None
-
-
-def validate(values: dict[str, Any], kind: type[Body]) -> Body:
-    """Return the fields of a request as an object. RequestError (400) that describes the first invalid one.
-
-    Strings become numbers and flags where `kind` asks for them.
-    """
+    limit = 0
+    if JSON not in media and not (limit := settings.file_limit):
+        raise RequestError(403, "this server does not translate documents")
+    content = await read_body(request, settings, limit)
+    sent = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if FORM in media and not (sent and content):
+        sent = FORM
+    if sent not in media:
+        raise RequestError(415, f"send {' or '.join(media)}, not {sent or 'nothing'}"[:200])
+    values = _read_object(content) if sent == JSON else await _read_form(request, content, sent)
     try:
         return kind.model_validate(values)
     except ValidationError as error:
         fault = error.errors(include_input=False, include_url=False)[0]
         name = ".".join(str(each) for each in fault["loc"] if not str(each).startswith(("str", "list[")))
-        reason = f"missing {name} parameter" if fault["type"] == "missing" else f"{name}: {fault['msg']}"
+        reason = f"missing {name} parameter" if fault["type"] in _MISSING else f"{name}: {fault['msg']}"
         raise RequestError(400, f"Invalid request: {reason}"[:500]) from None
+
+
+def _read_object(content: bytes) -> dict[str, Any]:
+    try:
+        values = json.loads(content)
+    except (ValueError, RecursionError):
+        raise RequestError(400, "the body is not valid JSON in UTF-8") from None
+    if not isinstance(values, dict):
+        raise RequestError(400, "the body is not a JSON object")
+    return {name: value for name, value in values.items() if value is not None}
+
+
+async def _read_form(request: Request, content: bytes, media: str) -> dict[str, Any]:
+    pairs = await _multipart(request, content) if media == MULTIPART else _url_encoded(request, content)
+    values: dict[str, Any] = dict(pairs)
+    for name in {"text", "q"} & values.keys():  # DeepL's and LibreTranslate's, which may be repeated
+        repeated = [value for each, value in pairs if each == name]
+        if name == "text" or len(repeated) > 1:
+            values[name] = repeated
+    return values
+
+
+def _url_encoded(request: Request, content: bytes) -> list[tuple[str, str | bytes]]:
+    try:
+        content = b"&".join(filter(None, (request.scope["query_string"], content)))
+        pairs = parse_qsl(content.decode(), keep_blank_values=True, max_num_fields=_MAX_FIELDS, errors="strict")
+    except ValueError:
+        raise RequestError(400, "the body is not a form in UTF-8") from None
+    return [(name, value.replace("\r\n", "\n")) for name, value in pairs]
+
+
+async def _multipart(request: Request, content: bytes) -> list[tuple[str, str | bytes]]:
+
+    async def replay() -> dict[str, object]:
+        return {"type": "http.request", "body": content, "more_body": False}
+
+    pairs: list[tuple[str, str | bytes]] = []
+    try:
+        async with Request(request.scope, replay).form(max_files=2, max_fields=_MAX_FIELDS) as form:
+            for name, value in form.multi_items():
+                if isinstance(value, str):
+                    pairs.append((name, value.replace("\r\n", "\n")))
+                else:
+                    pairs += [(name, await value.read()), (f"{name}name", value.filename or "")]
+    except HTTPException as error:
+        raise RequestError(400, f"the body is not a form ({error.detail})"[:200]) from None
+    return pairs
 
 
 async def unless_gone(request: Request, work: Awaitable[Result]) -> Result:
@@ -177,7 +178,7 @@ async def stream(
 
 def as_json(value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """Return a JSON response."""
-    return Response(dump(value), status, headers, media_type="application/json")
+    return Response(dump(value), status, headers, media_type=JSON)
 
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode

@@ -132,8 +132,9 @@ def test_a_glossary_that_cannot_be_used_is_refused(running, glossary, message):
 
 def test_a_glossary_that_is_not_utf_8_is_refused_and_counts_for_the_limit(running):
     files = {"file": ("a.html", PAGE), "glossary": ("terms.tsv", b"\xff\tb")}
+    message = "Input should be a valid string, unable to parse raw data as a unicode string"
     answer = running.client.post("/translate_file", data={"source": "de", "target": "en"}, files=files)
-    assert (answer.status_code, answer.json()) == (400, {"error": "Invalid request: glossary: not UTF-8"})
+    assert (answer.status_code, answer.json()) == (400, {"error": f"Invalid request: glossary: {message}"})
 
 
 def test_a_small_file_of_too_many_elements_is_refused_before_it_is_parsed(running, monkeypatch):

@@ -1,0 +1,88 @@
+"""The operations of a server: paths, each with its handler and what it reads and answers, and their specification.
+
+An operation reads and checks a request before its handler is called, and writes what the handler returns as JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, NamedTuple
+
+from pydantic import TypeAdapter
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from nmt import __version__
+from nmt.apps.server.access import Access
+from nmt.apps.server.bodies import Fields
+from nmt.apps.server.requests import FORM, JSON, MULTIPART, as_json, read_fields
+from nmt.apps.server.settings import Settings
+
+EVENTS, LINES, BYTES = "text/event-stream", "application/x-ndjson", "application/octet-stream"
+FIELDS = (JSON, FORM, MULTIPART)  # as which most bodies may be sent
+
+
+class Operation(NamedTuple):
+    """A path of the server. The docstring of its handler opens with what it does."""
+
+    path: str
+    handle: Callable[[Request, Any, bytes], Awaitable[object]]  # of the fields of its body and its client
+    body: type[Fields] = Fields
+    answer: Any = dict[str, Any]  # its type in JSON
+    reads: Sequence[str] = ()  # media types of the body; none: there is no body
+    writes: Sequence[str] = (JSON,)  # media types of the answer
+    methods: Sequence[str] = ()  # default: POST with a body, else GET
+    is_public: bool = False  # needs no key
+
+    def route(self, access: Access, settings: Settings) -> Route:
+        """Return the route of requests within the limits of `access` and `settings`."""
+
+        async def answer(request: Request) -> Response:
+            body = await read_fields(request, settings, self.body, self.reads) if self.reads else Fields()
+            client = b"" if self.is_public else access.check(request, body.api_key)
+            answer = await self.handle(request, body, client)
+            return answer if isinstance(answer, Response) else as_json(answer)
+
+        return Route(self.path, answer, methods=[*(self.methods or ["POST" if self.reads else "GET"])])
+
+
+def specification(
+    routes: Sequence[tuple[Operation, Route]], sources: Sequence[str], targets: Sequence[str], models: Sequence[str]
+) -> dict[str, Any]:
+    """Return the OpenAPI 3.1 specification of a server with these languages and OpenAI models, as JSON values."""
+    kinds = [kind for operation, _ in routes for kind in (operation.body, operation.answer)]
+    found, definitions = TypeAdapter.json_schemas(
+        [(number, "validation", TypeAdapter(kind)) for number, kind in enumerate(kinds)],
+        ref_template="#/components/schemas/{model}",
+    )
+    paths: dict[str, dict[str, object]] = {}
+    for number, (operation, route) in enumerate(routes):
+        body, answer = (found[2 * number + each, "validation"] for each in range(2))
+        text = {"schema": {"type": "string"}}
+        written = {media: {"schema": answer} if media == JSON else text for media in operation.writes}
+        described: dict[str, object] = {
+            "summary": (operation.handle.__doc__ or "").partition("\n")[0].rstrip("."),
+            "parameters": [{"name": name, "in": "path", "required": True, **text} for name in route.param_convertors],
+            "responses": {
+                "200": {"description": "The answer", "content": written},
+                "default": {"description": "An error", "content": {JSON: {"schema": {"type": "object"}}}},
+            },
+        }
+        if operation.reads:
+            content = {media: {"schema": body} for media in operation.reads}
+            described["requestBody"] = {"required": True, "content": content}
+        for method in (route.methods or set()) - {"HEAD"}:
+            paths.setdefault(route.path_format, {})[method.lower()] = described
+    schemas = definitions["$defs"]
+    schemas["TranslateBody"]["properties"]["source"]["enum"] = ["auto", *sources]
+    schemas["TranslateBody"]["properties"]["target"]["enum"] = [*targets]
+    schemas["ChatBody"]["properties"]["model"]["enum"] = [*models]
+    description = "Machine translation, with the APIs of LibreTranslate, OpenAI and DeepL."
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "nmt", "version": __version__, "description": description},
+        "paths": paths,
+        "components": {"schemas": schemas, "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}}},
+        "security": [{}, {"key": []}],
+    }
