@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Generator, Sequence
-from typing import TypeVar, TypeVarTuple
+from functools import partial
 
 from nmt.apps.documents.blocks import Block, Template
 from nmt.apps.documents.markup import HtmlText
@@ -12,21 +12,14 @@ from nmt.apps.documents.tag_projection import join_details
 from nmt.apps.documents.translation import Answer, Ask, TranslatedBlock, rounds, with_losses
 from nmt.apps.server.requests import RequestError
 from nmt.apps.server.service import Routed, Service, TextTranslation
-from nmt.apps.server.threads import Threads
 from nmt.base.errors import DataError
 from nmt.base.rounds import together
 from nmt.translation.request import Request
 from nmt.translation.translation import merge
 
-_QUICK_CHARACTERS = 1000
-
-Result = TypeVar("Result")
-Arguments = TypeVarTuple("Arguments")
-
 
 async def translate_pages(
     service: Service,
-    threads: Threads,
     pages: Sequence[Routed],
     num_alternatives: int = 0,
     read: Callable[[str], Template] = HtmlText,
@@ -37,62 +30,48 @@ async def translate_pages(
     """
     try:
         async with service.in_time(), asyncio.TaskGroup() as group:
-            tasks = [
-                group.create_task(_translate_page(service, threads, page, num_alternatives, read)) for page in pages
-            ]
+            tasks = [group.create_task(_translate_page(service, page, num_alternatives, read)) for page in pages]
     except ExceptionGroup as errors:
         raise errors.exceptions[0] from None
     return [task.result() for task in tasks]
 
 
 async def _translate_page(
-    service: Service, threads: Threads, page: Routed, num_alternatives: int, read: Callable[[str], Template]
+    service: Service, page: Routed, num_alternatives: int, read: Callable[[str], Template]
 ) -> TextTranslation:
     if not page.path:
         return TextTranslation(page.text, [], [], [], {})
-    threads_for_long = threads if len(page.text) > _QUICK_CHARACTERS else None
     try:
-        html = await _run(threads_for_long, read, page.text)
+        html = await service.pages.run_if_long(len(page.text), read, page.text)
     except DataError as error:
         raise RequestError(400, f"Invalid request: line {error.line}: {error.message}") from None
-    blocks = await translate_blocks(service, page, html.blocks, num_alternatives, threads=threads_for_long)
+    blocks = await translate_blocks(service, page, html.blocks, num_alternatives)
 
     def join() -> list[str]:
         return [html.join([block.written[rank] for block in blocks]) for rank in range(num_alternatives + 1)]
 
-    best, *alternatives = await _run(threads_for_long, join)
+    best, *alternatives = await service.pages.run_if_long(len(page.text), join)
     missed = [term for block in blocks for term in block.terms_missed]
     flags = merge([block.flags for block in blocks]) if page.flags or len(page.path) > 1 else {}
     return TextTranslation(best, alternatives, [], missed, flags)
 
 
 async def translate_blocks(
-    service: Service,
-    routed: Routed,
-    blocks: Sequence[Block],
-    num_alternatives: int = 0,
-    *,
-    threads: Threads | None = None,
+    service: Service, routed: Routed, blocks: Sequence[Block], num_alternatives: int = 0
 ) -> list[TranslatedBlock]:
-    """Translate `blocks` in the direction of `routed`, whose text is ignored.
-
-    `threads` place the tags; None: the event loop does, which is for short pages. RequestError as `Service.translate`.
-    """
+    """Translate `blocks` in the direction of `routed`, whose text is ignored. RequestError as `Service.translate`."""
+    run_if_long = partial(service.pages.run_if_long, sum(len(block.plain()) for block in blocks))
     first, direction = routed.translators[0], routed.path[0][0]
     request = Request(first.options, to=direction.tgt, from_=direction.src, glossary=routed.glossary)
     work = together([rounds(blocks, routed.translators, request.options, num_alternatives + 1)])
-    asks, found = await _run(threads, _next_step, work, None, [])
+    asks, found = await run_if_long(_next_step, work, None, [])
     while asks:
         is_aligned = asks[0].aligned
         memory = None if is_aligned else routed.memory  # has no tags to place
         texts = [routed._replace(text=ask.text, memory=memory) for ask in asks]
         translated = await service.translate(texts, 0 if is_aligned else num_alternatives, details=is_aligned)
-        asks, found = await _run(threads, _next_step, work, asks, translated)
-    return await _run(threads, with_losses, blocks, found, first.segmenter, request)
-
-
-async def _run(threads: Threads | None, work: Callable[[*Arguments], Result], *arguments: *Arguments) -> Result:
-    return work(*arguments) if threads is None else await threads.run(work, *arguments)
+        asks, found = await run_if_long(_next_step, work, asks, translated)
+    return await run_if_long(with_losses, blocks, found, first.segmenter, request)
 
 
 def _next_step(

@@ -9,7 +9,7 @@ import asyncio
 import csv
 import logging
 import re
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -33,22 +33,21 @@ from nmt.apps.server.bodies import (
     Fields,
     FileBody,
 )
-from nmt.apps.server.files import Downloads, Files
+from nmt.apps.server.files import Files, Kept
 from nmt.apps.server.operations import BYTES, FIELDS, Operation
 from nmt.apps.server.requests import MULTIPART, RequestError, as_json, unless_gone
 from nmt.apps.server.service import Routed, Service, with_signs
 from nmt.apps.server.settings import MAX_TERMS
-from nmt.apps.server.threads import Threads
 from nmt.base.errors import DataError
 from nmt.base.languages import base_code, english_name
 from nmt.data.text.glossary import Glossary
 
 log = logging.getLogger(__name__)
 
-MAX_GLOSSARIES, MAX_DOCUMENTS = 1000, 200  # in memory, of all clients
+MAX_GLOSSARIES = 1000  # in memory, of all clients
+MAX_DOCUMENTS = 200  # that are being translated, of all clients
 _QUOTA_EXCEEDED = 456  # DeepL's status for it
 _NO_LIMIT = 1_000_000_000_000  # characters, as DeepL writes it
-_NUM_THREADS = 4  # for texts with tags
 _TABLE = "text/tab-separated-values"
 PATIENCE_SECONDS = 1.0  # that a question for the status waits for the end, since clients sleep for 5 seconds
 _FORMALITIES = {"more": "<formal> ", "less": "<informal> "}  # tags of a model that learned both
@@ -57,7 +56,7 @@ _VARIANTS = {"EN": ("EN-GB", "EN-US"), "PT": ("PT-BR", "PT-PT")}  # clients refu
 _DOCUMENT_TYPE = re.compile(r"\s*(?:<\?xml[^>]*\?>)?\s*<!DOCTYPE[^\[<>]*>", re.IGNORECASE)
 _NOT_XML = re.compile(r"&(?!(?:amp|lt|gt|quot|apos|#\d+|#x[\da-fA-F]+);)(?:\w{1,32};)?")
 
-_Translating = asyncio.Task[str | RequestError]  # of a document; returns its key in the downloads
+_Translating = asyncio.Task[bytes | RequestError]  # of a document
 
 
 class DeepL:
@@ -65,9 +64,8 @@ class DeepL:
 
     def __init__(self, service: Service, files: Files):
         self._service, self._files = service, files
-        self._threads = Threads(_NUM_THREADS)
-        self._downloads = Downloads()
-        self._documents: OrderedDict[tuple[str, str], tuple[int, _Translating]] = OrderedDict()  # bytes, by id and key
+        self._documents = Kept[tuple[int, _Translating]]()  # with the numbers of their bytes
+        self._running: set[_Translating] = set()
         self._glossaries: dict[tuple[bytes, str], tuple[dict[str, object], Glossary]] = {}  # by client and id
         self._num_characters: Counter[bytes] = Counter()
 
@@ -108,7 +106,7 @@ class DeepL:
         else:
             xml = partial(read_xml, splitting=_tags(body.splitting_tags), ignored=_tags(body.ignore_tags))
             read = xml if body.tag_handling == "xml" else HtmlText
-            work = translate_pages(self._service, self._threads, routed, read=read)
+            work = translate_pages(self._service, routed, read=read)
         translated = await unless_gone(request, work)
         self._num_characters[client] += sum(map(len, texts))
         kind = {"model_type_used": body.model_type.removeprefix("prefer_")} if body.model_type else {}
@@ -124,20 +122,19 @@ class DeepL:
         _symbol(body.formality, None)
         if body.source_lang:
             self._service.route("", body.source_lang, body.target_lang)
-        while len(self._documents) >= MAX_DOCUMENTS:
-            oldest = next(iter(self._documents))
-            if not self._documents[oldest][1].done():
-                raise RequestError(429, "too many documents are being translated", retry_after=10)
-            del self._documents[oldest]
-        number, key = uuid4().hex.upper(), uuid4().hex + uuid4().hex
+        if len(self._running) >= MAX_DOCUMENTS:
+            raise RequestError(429, "too many documents are being translated", retry_after=10)
         task = asyncio.create_task(self._translate_document(body, glossary, client))
-        self._documents[number, key] = len(body.file), task
-        self._num_characters[client] += len(body.file)
-        return {"document_id": number, "document_key": key}
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        size = len(body.file)
+        self._num_characters[client] += size
+        key = self._documents.add((size, task), size)
+        return {"document_id": uuid4().hex, "document_key": key}
 
     async def status(self, request: Request, body: DeepLKey, client: bytes) -> dict[str, object]:
         """Tell whether a document is translated."""
-        num_characters, task = self._find_document(request, body)
+        num_characters, task = self._documents.find(body.document_key)
         await asyncio.wait([task], timeout=PATIENCE_SECONDS)
         answer: dict[str, object] = {"document_id": request.path_params["id"], "status": "translating"}
         if not task.done():
@@ -148,14 +145,12 @@ class DeepL:
 
     async def download(self, request: Request, body: DeepLKey, client: bytes) -> Response:
         """Send a translated document."""
-        _, task = self._find_document(request, body)
+        _, task = self._documents.find(body.document_key)
         if not task.done():
             raise RequestError(503, "this document is still being translated", retry_after=5)
         if isinstance(result := task.result(), RequestError):
             raise result
-        if (found := self._downloads.find(result)) is None:
-            raise RequestError(404, "this document has expired")
-        return Response(found[1], media_type=BYTES)
+        return Response(result, media_type=BYTES)
 
     async def create_glossary(self, request: Request, body: DeepLGlossary, client: bytes) -> Response:
         """Keep a glossary."""
@@ -222,8 +217,8 @@ class DeepL:
 
     async def _translate_document(
         self, body: DeepLFile, glossary: Glossary | None, client: bytes
-    ) -> str | RequestError:
-        """Return the key of a translated document in the downloads."""
+    ) -> bytes | RequestError:
+        """Return a translated document."""
         source, target = body.source_lang or "auto", body.target_lang
         fields = FileBody(file=body.file, filename=body.filename, source=source, target=target)
         try:
@@ -233,13 +228,7 @@ class DeepL:
         except Exception:
             log.exception("cannot translate a document")
             return RequestError(500, "cannot translate this document")
-        return self._downloads.add(body.filename, content)
-
-    def _find_document(self, request: Request, body: DeepLKey) -> tuple[int, _Translating]:
-        """Return the document that a request names with its key. RequestError (404) if there is none."""
-        if (document := self._documents.get((request.path_params["id"], body.document_key))) is None:
-            raise RequestError(404, "there is no such document")
-        return document
+        return content
 
     def _glossary(self, client: bytes, options: DeepLOptions) -> Glossary | None:
         """Return the glossary of a request. RequestError if it does not fit."""

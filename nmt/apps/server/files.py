@@ -8,6 +8,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
+from typing import Generic, TypeVar
 from urllib.parse import quote
 from uuid import uuid4
 
@@ -35,28 +36,31 @@ _NOT_IN_NAMES = re.compile(r"[^\w.-]+")
 _KEPT_SECONDS = 600.0
 _KEPT_BYTES = 100_000_000  # of all documents; the oldest are dropped
 
+Item = TypeVar("Item")
 
-class Downloads:
-    """Translated documents, kept in memory for ten minutes by keys that nobody can guess."""
+
+class Kept(Generic[Item]):
+    """Documents of clients, kept in memory for ten minutes by keys that nobody can guess."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic):
         self._clock = clock
-        self._documents: OrderedDict[str, tuple[float, str, bytes]] = OrderedDict()  # time, name and content by key
+        self._documents: OrderedDict[str, tuple[float, int, Item]] = OrderedDict()  # time and bytes, by key
 
-    def add(self, name: str, content: bytes) -> str:
+    def add(self, document: Item, num_bytes: int) -> str:
         """Keep a document; return its key."""
         self._drop_expired()
         key = uuid4().hex
-        self._documents[key] = self._clock(), name, content
-        while len(self._documents) > 1 and sum(len(kept) for _, _, kept in self._documents.values()) > _KEPT_BYTES:
+        self._documents[key] = self._clock(), num_bytes, document
+        while len(self._documents) > 1 and sum(size for _, size, _ in self._documents.values()) > _KEPT_BYTES:
             self._documents.popitem(last=False)
         return key
 
-    def find(self, key: str) -> tuple[str, bytes] | None:
-        """Return the name and the content of a document; None if it does not exist or has expired."""
+    def find(self, key: str) -> Item:
+        """Return a document. RequestError (404) if it does not exist or has expired."""
         self._drop_expired()
-        document = self._documents.get(key)
-        return None if document is None else document[1:]
+        if key not in self._documents:
+            raise RequestError(404, "this document does not exist or has expired")
+        return self._documents[key][2]
 
     def _drop_expired(self) -> None:
         while self._documents and self._clock() - next(iter(self._documents.values()))[0] > _KEPT_SECONDS:
@@ -68,7 +72,7 @@ class Files:
 
     def __init__(self, service: Service):
         self._service = service
-        self._downloads = Downloads()
+        self._translated = Kept[tuple[str, bytes]]()  # names and contents
         self._threads = Threads(_NUM_THREADS)
 
     @property
@@ -83,7 +87,8 @@ class Files:
         """Translate a document, and return its download URL."""
         translated, blocks = await unless_gone(request, self.translate_document(body, client))
         name = Path(body.filename)
-        key = self._downloads.add(_NOT_IN_NAMES.sub("_", f"{name.stem[:100]}.{body.target}{name.suffix}"), translated)
+        new_name = _NOT_IN_NAMES.sub("_", f"{name.stem[:100]}.{body.target}{name.suffix}")
+        key = self._translated.add((new_name, translated), len(translated))
         answer: dict[str, object] = {"translatedFileUrl": f"{request.base_url}download_file/{key}"}
         missed = [term for block in blocks for term in block.terms_missed]
         flags = merge([block.flags for block in blocks])
@@ -91,9 +96,7 @@ class Files:
 
     async def download(self, request: Request, body: Fields, client: bytes) -> Response:
         """Send a translated document."""
-        if (document := self._downloads.find(request.path_params["key"])) is None:
-            raise RequestError(404, "this document does not exist or has expired")
-        name, content = document
+        name, content = self._translated.find(request.path_params["key"])
         headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(name)}"}
         return Response(content, media_type=BYTES, headers=headers)
 
@@ -113,7 +116,7 @@ class Files:
             routed = self._service.route("", source, body.target, client)._replace(glossary=glossary, flags=True)
             if not routed.path:
                 return body.file, []
-            translated = await translate_blocks(self._service, routed, blocks, threads=self._threads)
+            translated = await translate_blocks(self._service, routed, blocks)
             return await self._threads.run(document.save, [block.written[0] for block in translated]), translated
 
 

@@ -16,14 +16,11 @@ from nmt.apps.server.bodies import DetectBody, Detection, Fields, Language, Sugg
 from nmt.apps.server.operations import FIELDS, LINES, Operation
 from nmt.apps.server.requests import JSON, RequestError, dump, stream, unless_gone
 from nmt.apps.server.service import Routed, Service, TextTranslation, TranslatedSegment, with_signs
-from nmt.apps.server.threads import Threads
 from nmt.base.errors import DataError
 from nmt.base.languages import Direction, english_name
 from nmt.data.text.glossary import Glossary
 from nmt.translation.chain import paths
 from nmt.translation.translation import FLAGS
-
-_NUM_THREADS = 4  # for the HTML pages of all clients
 
 
 class LibreTranslate:
@@ -32,7 +29,6 @@ class LibreTranslate:
     def __init__(self, service: Service, access: Access):
         self._service = service
         self._access = access
-        self._threads = Threads(_NUM_THREADS)
 
     @property
     def operations(self) -> list[Operation]:
@@ -64,7 +60,7 @@ class LibreTranslate:
         if body.stream:
             return await self._stream(request, body, routed, detected)
         if body.format == "html":
-            work = translate_pages(self._service, self._threads, routed, body.alternatives)
+            work = translate_pages(self._service, routed, body.alternatives)
         else:
             work = self._service.translate(routed, body.alternatives)
         return _answer(body, await unless_gone(request, work), detected)

@@ -22,7 +22,7 @@ from nmt.apps.server.metrics import Metrics
 from nmt.apps.server.models import Models, ServedModel
 from nmt.apps.server.requests import RequestError
 from nmt.apps.server.settings import Settings
-from nmt.apps.server.threads import Threads
+from nmt.apps.server.threads import QUICK_CHARACTERS, Threads
 from nmt.base.errors import how_to_install, in_words
 from nmt.base.languages import Direction, base_code, chinese_form, english_name, script_of
 from nmt.base.rounds import await_together
@@ -38,7 +38,7 @@ from nmt.translation.translation import Flags, Match, merge, union
 
 log = logging.getLogger(__name__)
 
-_QUICK_CHARACTERS = 2000  # up to this total length, the event loop looks up and segments texts; longer ones, a thread
+_NUM_PAGE_THREADS = 4  # that read and write long HTML, XML and blocks of documents
 
 MAX_WAITING_CHARACTERS = 1_000_000  # of long texts that wait to be segmented; beyond it, requests get 429
 _RETRY_SECONDS = 5.0
@@ -133,6 +133,7 @@ class Service:
         path = settings.corrections
         self._corrections = None if path is None else Corrections(path)
         self.use(models, self.read_memories(models, keys))
+        self.pages = Threads(_NUM_PAGE_THREADS)
         self._thread, self._waiting_characters = Threads(1), 0  # one, so that the event loop gets half of Python's time
 
     def use(self, models: Models, memories: Memories) -> None:
@@ -367,7 +368,7 @@ class Service:
         RequestError (429) if too much waits for that thread.
         """
         size = sum(len(text.text) + len(text.draft) for text in texts)
-        if size <= _QUICK_CHARACTERS:
+        if size <= QUICK_CHARACTERS:
             return work()
         if self._waiting_characters and self._waiting_characters + size > MAX_WAITING_CHARACTERS:
             self.metrics.refused.labels("queue").inc()

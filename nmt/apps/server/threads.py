@@ -9,6 +9,8 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import TypeVar, TypeVarTuple
 
+QUICK_CHARACTERS = 2000  # that the event loop reads itself
+
 Result = TypeVar("Result")
 Arguments = TypeVarTuple("Arguments")
 
@@ -21,6 +23,12 @@ class Threads:
 
     def __init__(self, size: int):
         self._free = asyncio.Semaphore(size)
+
+    async def run_if_long(
+        self, num_characters: int, work: Callable[[*Arguments], Result], *arguments: *Arguments
+    ) -> Result:
+        """Return `work(*arguments)`, which reads so many characters; the event loop does it, if they are few."""
+        return work(*arguments) if num_characters <= QUICK_CHARACTERS else await self.run(work, *arguments)
 
     async def run(self, work: Callable[[*Arguments], Result], *arguments: *Arguments) -> Result:
         """Return `work(*arguments)`. If this is cancelled, the work goes on, and keeps its thread until it ends.

@@ -27,16 +27,16 @@ def test_the_tags_of_a_long_page_are_placed_in_a_thread(running, monkeypatch):
         return place(block, aligned)
 
     monkeypatch.setattr(Block, "from_links", note)
-    page = "<p>12 <b>34</b> 5</p>" * 60
+    page = "<p>12 <b>34</b> 5</p>" * 300
     answer = running.translate(q=page, source="en", target="de", format="html")
-    assert answer.json()["translatedText"].count("<b>") == 60
+    assert answer.json()["translatedText"].count("<b>") == 300
     assert all(name.startswith("Dummy-") for name in names), names  # a thread that `threading` did not start
 
 
 def test_the_other_pages_of_a_request_are_cancelled_if_one_fails(running, monkeypatch):
     ended, service = [], Service(running.models, running.settings, Metrics(), {})
 
-    async def translate(service, threads, page, *_):
+    async def translate(service, page, *_):
         if page == "full":
             raise RequestError(429, "full")
         try:
@@ -47,7 +47,7 @@ def test_the_other_pages_of_a_request_are_cancelled_if_one_fails(running, monkey
 
     async def main():
         with pytest.raises(RequestError, match="full"):
-            await blocks.translate_pages(service, Threads(1), ["a", "full", "b"], 0)
+            await blocks.translate_pages(service, ["a", "full", "b"], 0)
         assert sorted(ended) == ["a", "b"]
 
     monkeypatch.setattr(blocks, "_translate_page", translate)
@@ -56,13 +56,13 @@ def test_the_other_pages_of_a_request_are_cancelled_if_one_fails(running, monkey
 
 def test_a_page_that_waits_too_long_for_a_thread_gets_503(running):
     service = Service(running.models, Settings(timeout=0.1), Metrics(), {})
-    page, go = service.route("<p>12</p>" * 200, "en", "de"), threading.Event()
+    page, go = service.route("<p>12</p>" * 300, "en", "de"), threading.Event()
 
     async def main():
-        threads = Threads(1)
+        service.pages = threads = Threads(1)
         others = [asyncio.create_task(threads.run(go.wait, 120)) for _ in range(2)]
         with pytest.raises(RequestError, match=r"this took longer than 0\.1 seconds") as refused:
-            await asyncio.wait_for(blocks.translate_pages(service, threads, [page, page], 0), 120)
+            await asyncio.wait_for(blocks.translate_pages(service, [page, page], 0), 120)
         go.set()
         await asyncio.gather(*others)
         assert refused.value.status_code == 503

@@ -110,7 +110,7 @@ def test_deepls_client_translates_a_document(deepl, running, tmp_path):
 
     with pytest.raises(package.DeepLException, match="Bad request"):
         deepl.translate_document_download(handle)
-    with pytest.raises(package.DeepLException, match="there is no such document"):
+    with pytest.raises(package.DeepLException, match="this document does not exist"):
         deepl.translate_document_get_status(package.DocumentHandle(handle.document_id, "wrong"))
 
 

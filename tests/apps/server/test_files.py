@@ -11,7 +11,8 @@ import pytest
 from nmt.apps.documents import markup
 from nmt.apps.documents.blocks import Template
 from nmt.apps.server import files
-from nmt.apps.server.files import Downloads
+from nmt.apps.server.files import Kept
+from nmt.apps.server.requests import RequestError
 from tests.words import WORDS
 
 ONE, TWO, THREE, *_ = WORDS
@@ -171,11 +172,20 @@ def test_a_server_may_translate_no_documents(configure):
 
 def test_documents_are_forgotten_after_ten_minutes():
     now = 0.0
-    downloads = Downloads(clock=lambda: now)
-    key = downloads.add("a.html", b"1")
-    assert downloads.find(key) == ("a.html", b"1")
+    kept = Kept(clock=lambda: now)
+    key = kept.add("a", 60_000_000)
+    assert kept.find(key) == "a"
     now = 601.0
-    assert downloads.find(key) is None
+    with pytest.raises(RequestError, match="does not exist or has expired"):
+        kept.find(key)
+
+
+def test_the_oldest_documents_are_forgotten_if_all_are_too_large():
+    kept = Kept()
+    keys = [kept.add(number, 60_000_000) for number in range(2)]
+    assert kept.find(keys[1]) == 1
+    with pytest.raises(RequestError, match="does not exist or has expired"):
+        kept.find(keys[0])
 
 
 @pytest.mark.parametrize("encoding", ["Shift_JIS", "GB18030", "Big5", "EUC-KR", "nonsense", "UTF-7", "base64"])
