@@ -120,7 +120,7 @@ def evaluate(
 
     Evaluates on the run's test set or on your own files. Saves hypotheses and scores in the folder `eval` of the run.
     """
-    search = SearchFlags({"beam_size": beam}, settings)
+    search = SearchFlags(settings, beam_size=beam)
     refs, compared = ref or [], compare or []
     in_files = bool(refs or tsv)
     kinds = _names(augment, AUGMENT_KINDS, "kind of change") if augment else []

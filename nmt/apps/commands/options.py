@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from pydantic import ValidationError
 
 from nmt.apps.cli import RARE_PANEL
 from nmt.artifacts.find_model import find_run
 from nmt.artifacts.rundir import RunDir
+from nmt.base.errors import ConfigError
 from nmt.base.machine import request_exact_mkl
 from nmt.config import SearchOptions
 from nmt.config.load import load_search
-from nmt.config.search import MAX_BEAM_SIZE, MAX_HYPOTHESES, MAX_LENGTH_PENALTY
+from nmt.config.search import MAX_BEAM_SIZE, MAX_HYPOTHESES
 from nmt.decoding.engines.interface import DeviceName, EngineName, PrecisionName
 
 if TYPE_CHECKING:
@@ -124,15 +124,6 @@ RayWorkers = Annotated[
     ),
 ]
 
-SEARCH_FLAGS = {
-    "beam_size": "--beam",
-    "num_hypotheses": "--n-best",
-    "length_penalty": "--length-penalty",
-    "sample": "--sample/--no-sample",
-    "temperature": "--temperature",
-}
-"""Fields of `SearchOptions` to the flags that change them; --set changes any field."""
-
 
 def _search_option(*flags: str, **details: Any) -> Any:
     """Return an option of the search; without it, the value of the run counts."""
@@ -148,32 +139,17 @@ NBest = Annotated[
         min=1, max=MAX_HYPOTHESES, metavar="N", help="Number of translations per input, best first, one per line."
     ),
 ]
-LengthPenalty = Annotated[
-    float | None,
-    _search_option(
-        min=0.0, max=MAX_LENGTH_PENALTY, metavar="A", help="Rank hypotheses by log-probability / length^penalty."
-    ),
-]
 Sample = Annotated[
     bool | None,
     _search_option("--sample/--no-sample", help="Sample translations instead of searching; --n-best sets how many."),
-]
-Temperature = Annotated[
-    float | None,
-    _search_option(
-        min=0.01, max=100.0, metavar="T", help="With --sample: values below 1 make the output more conservative."
-    ),
-]
-MaxLength = Annotated[
-    int | None, _search_option(min=1, metavar="N", help="Maximum output length in tokens, end of sentence included.")
 ]
 SearchSettings = Annotated[
     list[str],
     _search_option(
         "--set",
         metavar="KEY=VALUE",
-        help="Set any key of the section decoding, such as decoding.split=never, seed, top_p, rerank, shortlist or "
-        "protect. May be repeated.",
+        help="Set any key of the section decoding, such as decoding.split=never, length_penalty, temperature, top_p, "
+        "rerank or shortlist. May be repeated.",
     ),
 ]
 
@@ -181,27 +157,20 @@ SearchSettings = Annotated[
 class SearchFlags:
     """The search options given on the command line."""
 
-    def __init__(self, given: Mapping[str, object], settings: Sequence[str] = ()):
-        """Keep the values given by flags, by field of `SearchOptions` (and `max_length`; None: not given) and by --set.
+    def __init__(self, settings: Sequence[str], **flags: object):
+        """Keep the values given by --set, and by flags, by field of `SearchOptions` (None: not given).
 
         ConfigError if a setting is malformed, or is not one of the section `decoding`.
         """
-        self.given = {name: value for name, value in given.items() if value is not None} | load_search(settings)
+        self.given = {name: value for name, value in flags.items() if value is not None} | load_search(settings)
 
     def change(self, options: SearchOptions) -> SearchOptions:
         """Return `options` changed by the given flags; typer.BadParameter if they conflict."""
-        changes: dict[str, object] = {}
-        if self.given.get("sample") is True:  # override the run's beam search
-            changes = {"beam_size": 1}
-        changes |= self.given
-        if (max_length := changes.pop("max_length", None)) is not None:
-            changes |= {"max_len_factor": 0.0, "max_len_offset": max_length}
+        without_beam = {"beam_size": 1} if self.given.get("sample") is True else {}  # whatever the run's search is
         try:
-            return SearchOptions.model_validate({**options.model_dump(), **changes})
-        except ValidationError as error:
-            fault = error.errors()[0]
-            name = "".join(f"{SEARCH_FLAGS.get(str(key), f'decoding.{key}')}: " for key in fault["loc"])
-            raise typer.BadParameter(name + fault["msg"].removeprefix("Value error, ")) from None
+            return options.changed(**without_beam | self.given)
+        except ConfigError as error:
+            raise typer.BadParameter(error.message) from None
 
 
 def find_models(models: list[str] | None, checkpoint: str | None = None) -> Sequence[RunDir]:

@@ -117,7 +117,7 @@ def synthesize(
     from nmt.apps.recipes.language_model import Teacher
     from nmt.apps.recipes.selection import Limits, refuse_unknown
 
-    search = SearchFlags({"beam_size": beam, "num_hypotheses": n_best, "sample": sample}, settings)
+    search = SearchFlags(settings, beam_size=beam, num_hypotheses=n_best, sample=sample)
     try:
         scores = recipe.needs_scores(output, Limits(min_score=min_score, keep=keep))
         refuse_unknown(allow or [])

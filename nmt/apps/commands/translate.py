@@ -140,10 +140,7 @@ def translate(
     format: Format = None,
     beam: shared.Beam = None,
     n_best: shared.NBest = None,
-    length_penalty: shared.LengthPenalty = None,
     sample: shared.Sample = None,
-    temperature: shared.Temperature = None,
-    max_length: shared.MaxLength = None,
     settings: shared.SearchSettings = [],  # noqa: B006 (typer reads it, nobody changes it)
     prefix: Prefix = None,
     glossary: GlossaryFile = None,
@@ -163,20 +160,8 @@ def translate(
     Each line of input gives one line of output (--n-best N: N lines). --output writes FILE.partial and renames it to
     FILE when complete; --resume continues a stopped command after the last line.
     """
-    search = SearchFlags(
-        {
-            "beam_size": beam,
-            "num_hypotheses": n_best,
-            "length_penalty": length_penalty,
-            "sample": sample,
-            "temperature": temperature,
-            "max_length": max_length,
-        },
-        settings,
-    )
+    search = SearchFlags(settings, beam_size=beam, num_hypotheses=n_best, sample=sample)
     texts = texts or []
-    if prefix and {*prefix} & {"\n", "\r"}:
-        raise typer.BadParameter("--prefix is one line: it must not contain line breaks")
     if input is not None and not is_json(None, input):
         refuse_corpus(input)
     as_json = is_json(format, input)

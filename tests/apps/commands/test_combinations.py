@@ -54,10 +54,7 @@ VALUES: dict[str, tuple[str, ...]] = {
     "--format": ("--format", "jsonl"),
     "--beam": ("--beam", "3"),
     "--n-best": ("--n-best", "2"),
-    "--length-penalty": ("--length-penalty", "0.5"),
     "--sample": ("--sample",),
-    "--temperature": ("--temperature", "0.5"),
-    "--max-length": ("--max-length", "9"),
     "--set": ("--set", "decoding.split=always"),
     "--prefix": ("--prefix", "a"),
     "--glossary": ("--glossary", "terms.tsv"),
@@ -70,11 +67,11 @@ VALUES: dict[str, tuple[str, ...]] = {
 }
 INPUTS = ("text", "lines", "records", "page", "table")
 SUFFIXES = {"page": ".html", "table": ".csv"}
-NEEDED = {"--temperature": "--sample", "--resume": "--output", "--alignments": "--format", "--attention": "text"}
+NEEDED = {"--resume": "--output", "--alignments": "--format", "--attention": "text"}
 REFUSED = {
     *((name, option) for name in ("page", "table") for option in ("--resume", "--n-best", "--prefix")),
     *((name, "--attention") for name in ("lines", "records", "page", "table", "--resume")),
-    *(("--beam", option) for option in ("--sample", "--temperature")),  # which needs --sample
+    ("--beam", "--sample"),
     ("--model", "--checkpoint"),
     ("--then", "--alignments"),
 }
@@ -153,7 +150,7 @@ def test_every_pair_that_is_not_in_the_table_gives_a_translation(folder, monkeyp
 
 def test_a_list_goes_with_every_option_of_a_document(folder, monkeypatch):
     monkeypatch.chdir(folder)
-    options = ("--then", "--to", "--from", "--beam", "--length-penalty", "--sample", "--set", "--glossary", "--tm")
+    options = ("--then", "--to", "--from", "--beam", "--sample", "--set", "--glossary", "--tm")
     for name in ("page", "table"):
         written = f"out{SUFFIXES[name]}"
         for option in options:

@@ -44,7 +44,8 @@ def test_a_text_with_line_breaks_is_one_line_of_text_and_keeps_them_in_json(nmt)
 
 def test_prefix_lengths_and_repeats_are_kept_to(nmt):
     assert nmt("translate", "--prefix", "77", "123").startswith("77")
-    row = json.loads(nmt("translate", "--format", "jsonl", "--max-length", 2, "12345"))
+    longest = ("--set", "decoding.max_len_factor=0", "--set", "decoding.max_len_offset=2")
+    row = json.loads(nmt("translate", "--format", "jsonl", *longest, "12345"))
     assert (len(row["tokens"]), row["finished"]) == (2, False)
     row = json.loads(
         nmt(
@@ -64,7 +65,17 @@ def test_prefix_lengths_and_repeats_are_kept_to(nmt):
 
 
 def test_samples_follow_the_seed(nmt):
-    flags = ("translate", "--sample", "--temperature", 5, "--set", "decoding.top_k=8", "--n-best", 4, "12345")
+    flags = (
+        "translate",
+        "--sample",
+        "--set",
+        "decoding.temperature=5",
+        "--set",
+        "decoding.top_k=8",
+        "--n-best",
+        4,
+        "12345",
+    )
     first, again, other = nmt(*flags), nmt(*flags), nmt(*flags, "--set", "decoding.seed=2")
     assert first == again != other
     assert first.count("\n") == 4
@@ -76,9 +87,7 @@ def test_samples_follow_the_seed(nmt):
         (("--n-best", "2"), "2 hypotheses need a beam of that size; it is 1"),
         (("--sample", "--beam", "2"), "sampling and beam search cannot be combined"),
         (("--set", "decoding.top_p=0.5"), "temperature, top_k and top_p are for sampling"),
-        (("--prefix", "a\nb"), "--prefix is one line: it must not contain line breaks"),
         (("--beam", "100000"), "--beam"),
-        (("--length-penalty", "1000"), "--length-penalty"),
         (("--resume",), "--resume needs --output: it continues a file"),
         (("--alignments",), "--alignments needs --format jsonl"),
     ],
