@@ -54,14 +54,7 @@ def compare(runs: Runs = None, json: AsJson = False, format: Format = "text") ->
 
 def _find_models(given: list[Path] | None) -> dict[str, RunDir]:
     """Return the models among the given paths, by name; RunError if there are none, or if a path does not exist."""
-    if given:
-        for path in given:
-            if not str(path).startswith(HUB_PREFIX) and not path.exists():
-                raise RunError("no such run", path=path, hint=_NAME_MODELS)
-        candidates = {str(path): _model_at(path) for path in given}
-    else:
-        folders = sorted(Path("runs").glob("[!.]*"))
-        candidates = {str(path): RunDir(path) if RunDir(path).config_file.is_file() else None for path in folders}
+    candidates = {str(path): _model_at(path) for path in given or sorted(Path("runs").glob("[!.]*"))}
     found = {name: model for name, model in candidates.items() if model is not None}
     if not found:
         raise RunError("no run to compare", hint=f"train one, or {_NAME_MODELS}")
@@ -71,8 +64,11 @@ def _find_models(given: list[Path] | None) -> dict[str, RunDir]:
 
 
 def _model_at(path: Path) -> RunDir | None:
+    """Return the run, packed model or model on the Hub; None for another file or folder."""
     if str(path).startswith(HUB_PREFIX) or is_packed(path):
         return find_run(str(path))
+    if not path.exists():
+        raise RunError("no such run", path=path, hint=_NAME_MODELS)
     return RunDir(path) if RunDir(path).config_file.is_file() else None
 
 

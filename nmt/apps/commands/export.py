@@ -10,7 +10,7 @@ import typer
 
 from nmt.apps.commands.options import ReplaceFile
 from nmt.apps.commands.outputs import refuse_existing
-from nmt.apps.interop.export_folder import Quantization, refuse_existing_export
+from nmt.apps.interop.export_folder import Quantization
 from nmt.artifacts.find_model import find_run
 from nmt.artifacts.replacing import refuse_replacing
 from nmt.artifacts.rundir import RunDir
@@ -35,7 +35,6 @@ def ctranslate2(
 ) -> None:
     """Export a run to CTranslate2, and check that it translates like the run."""
     found = _find(run, out)
-    refuse_existing_export(out, overwrite=overwrite)  # here too, so that the error comes before torch is imported
     from nmt.apps.interop.export import export_ctranslate2
 
     export_ctranslate2(found, out, quantization=quantization, overwrite=overwrite)
@@ -50,9 +49,8 @@ def hf(
 ) -> None:
     """Export a run to a Hugging Face folder, which the transformers library loads (as a Marian or Pegasus model)."""
     found = _find(run, out)
-    from nmt.apps.interop.hf_export import export_hf, refuse_existing_hf
+    from nmt.apps.interop.hf_export import export_hf
 
-    refuse_existing_hf(out, overwrite=overwrite)
     export_hf(found, out, overwrite=overwrite)
     _log_done(out, f"AutoModelForSeq2SeqLM.from_pretrained({str(out)!r}) reads it")
 
@@ -80,9 +78,8 @@ def web(
 ) -> None:
     """Export a run to a web page that translates in the reader's browser, without a server."""
     found = _find(run, out)
-    from nmt.apps.web.export import export_web, refuse_existing_web
+    from nmt.apps.web.export import export_web
 
-    refuse_existing_web(out, overwrite=overwrite)
     export_web(found, out, overwrite=overwrite)
     _log_done(out, f"try it: python -m http.server --directory {out}")
 

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Iterable
 from contextlib import suppress
 from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -38,23 +39,23 @@ def describe_folder(folder: Path) -> dict[str, Any]:
 
 def _corpora(folder: Path) -> Found:
     """Find files in formats with both languages, and aligned files with as many lines; the largest comes last."""
-    sizes: dict[tuple[str, ...], int] = {}
     files = sorted(path for path in folder.iterdir() if path.is_file() and path.name[0] != ".")
-    for path in files:
-        if format_of(path.name) and path.suffix != ".json":
-            sizes[(path.name,)] = path.stat().st_size
+    corpora = [[path] for path in files if format_of(path.name) and path.suffix != ".json"]
     languages = [(path.name.rpartition(f".{code}")[0], path) for path in files if (code := language_in(path.name))]
-    for _, group in groupby(sorted(languages), key=lambda entry: entry[0]):
+    for _, group in groupby(sorted(languages), key=itemgetter(0)):
         aligned = [path for _, path in group]
         with suppress(NmtError):  # it cannot be read
-            num_lines = set(map(count_lines, aligned))
-            if len(aligned) > 1 and len(num_lines) == 1 and num_lines != {0}:
-                sizes[tuple(path.name for path in aligned)] = sum(path.stat().st_size for path in aligned)
+            first, *others = map(count_lines, aligned)
+            if first and others and {first} == {*others}:
+                corpora.append(aligned)
+    sized = sorted((sum(path.stat().st_size for path in paths), paths) for paths in corpora)
     found: Found = {}
-    for names, size in sorted(sizes.items(), key=lambda entry: entry[1]):
-        first, *others = map(shlex.quote, names)
-        options = f"--src {first} --tgt {others[0]}" if others else f"--corpus {first} --src-lang LANG --tgt-lang LANG"
-        found[" + ".join(names)] = f"{size / 1e3:,.0f} kB", f"nmt train {options}"
+    for size, paths in sized:
+        first_name, *other_names = (shlex.quote(path.name) for path in paths)
+        options = f"--corpus {first_name} --src-lang LANG --tgt-lang LANG"
+        if other_names:
+            options = f"--src {first_name} --tgt {other_names[0]}"
+        found[" + ".join(path.name for path in paths)] = f"{size / 1e3:,.0f} kB", f"nmt train {options}"
     return found
 
 
@@ -87,20 +88,20 @@ def _by_age(files: Iterable[Path]) -> list[Path]:
 def _runs(folder: Path) -> Found:
     """Find runs in the folder and in its folder `runs`; the newest comes last."""
     found: Found = {}
-    files = [file for pattern in ("[!.]*", "runs/[!.]*") for file in folder.glob(f"{pattern}/run.json")]
-    for run in (RunDir(file.parent) for file in _by_age(files)):
+    for file in _by_age([*folder.glob("[!.]*/run.json"), *folder.glob("runs/[!.]*/run.json")]):
+        run = RunDir(file.parent)
         name = run.path.relative_to(folder).as_posix()
         try:
             index = run.index()
             tested = run.evaluation(index.best)
-            valid = index.checkpoints.get(index.best or "", {})
+            state, step = state_of(run, name)
         except NmtError as error:
             found[name] = f"damaged: {error.message}", ""
             continue
+        valid = index.checkpoints.get(index.best or "", {})
         scores = [f"valid {metric} {valid[key]:.2f}" for key, metric in _METRICS.items() if key in valid]
         if tested is not None:
             scores += [f"test {metric} {score.value:.2f}" for metric, score in tested.scores.items()]
-        state, step = state_of(run, name)
         found[name] = ", ".join([*(scores or ["no checkpoint yet"]), *state]), step
     return found
 

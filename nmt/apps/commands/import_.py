@@ -11,7 +11,6 @@ import typer
 
 from nmt.apps.commands.options import ReplaceRun
 from nmt.artifacts.replacing import refuse_replacing
-from nmt.artifacts.rundir import refuse_existing
 
 log = logging.getLogger(__name__)
 
@@ -43,8 +42,6 @@ def hf(
 ) -> None:
     """Import a Marian or M2M-100 model from a Hugging Face folder; use it with: nmt translate --model RUN"""
     refuse_replacing([run], [folder])
-    if not overwrite:
-        refuse_existing(run)  # here too, so that the error comes before torch is imported
     from nmt.apps.interop.hf_import import Languages, direction_options, import_hf
 
     languages = Languages(tuple(src_lang or ()), tuple(tgt_lang or ()))

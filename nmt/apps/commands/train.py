@@ -17,7 +17,7 @@ from nmt.apps.commands.corpus_options import CorpusFiles, Src, SrcLang, Tgt, Tgt
 from nmt.apps.commands.options import ConfigPath, Overrides, ReplaceRun
 from nmt.apps.recipes.corpora import CorpusNames
 from nmt.artifacts.replacing import refuse_replacing, refuse_replacing_parts
-from nmt.artifacts.rundir import RunDir, refuse_existing
+from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import ConfigError, require_torch
 from nmt.base.files import write_text
 from nmt.base.machine import environment_count, request_exact_mkl, request_sleeping_threads_if_busy
@@ -83,8 +83,6 @@ def train(
         if settings is None:
             raise typer.BadParameter("--engine phrase needs a configuration or a corpus: a run keeps its settings")
         settings = _only_phrases(settings)
-    if not (resume or overwrite):
-        refuse_existing(run)  # here too, so that the error comes before torch is imported
     if settings is not None and not resume:
         refuse_replacing_parts(run, settings)
     if num_processes > 1 and "WORLD_SIZE" not in os.environ:

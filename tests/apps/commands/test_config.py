@@ -91,7 +91,7 @@ def test_new_prints_a_commented_configuration_that_suits_the_data():
     assert result.stdout.split("\n")[:6] == [
         "# Train with: nmt train --config THIS-FILE.yaml",
         "# Found 131 sentence pairs (not counted: rows with an empty side: 1) in a.de and a.en.",
-        "# Suggested: d_model 128, d_ff 512, 2+2 layers, 4 heads,",
+        "# Suggested: 2+2 layers, d_model 128, d_ff 512, 4 heads,",
         "# one vocabulary of 8,000 tokens, dropout 0.1,",
         "# 1,800 updates (the first 800 on copies of the targets), a validation every 100.",
         "# Why: a decoder that copies, and source words that start as their translations, need few pairs to translate.",
@@ -275,7 +275,7 @@ def test_check_says_ok_and_sums_up():
     new("--src", "a.de", "--tgt", "a.en")
     assert succeed("check", "-c", "my.yaml", "--set", "data.valid.tsv=few.tsv").stdout == (
         "my.yaml: ok\n"
-        "  de to en, d_model 128, d_ff 512, 2+2 layers, 4 heads, one vocabulary of 8,000 tokens, 1,800 updates; "
+        "  de to en, 2+2 layers, d_model 128, d_ff 512, 4 heads, one vocabulary of 8,000 tokens, 1,800 updates; "
         "test held out from train\n"
     )
 

@@ -60,7 +60,7 @@ def test_configurations_are_checked_and_those_of_other_programs_left_out(tmp_pat
     (tmp_path / "my.yaml").write_text("data: {src_lang: de, tgt_lang: en, train: {tsv: a.tsv}}\n")
     lines = shown(tmp_path)
     assert lines[1] == "configurations:"
-    assert lines[2].startswith("  my.yaml: de to en, d_model ")
+    assert lines[2].startswith("  my.yaml: de to en, 3+3 layers, d_model ")
     assert lines[-1] == "next: nmt train --config my.yaml"
     (tmp_path / "my.yaml").write_text("data: {src_lang: de}\n")
     assert shown(tmp_path)[-3:] == ["  my.yaml: not valid", "runs: none", "next: nmt config check --config my.yaml"]

@@ -39,7 +39,7 @@ def test_one_command_writes_a_configuration_trains_scores_the_test_set_and_fills
     done = nmt("train", *FILES, *SETTINGS, cwd=here)
     assert done.returncode == 0, done.stderr
     assert done.stdout == ""
-    assert done.stderr.startswith("de-en.yaml: de to en, d_model 128, ")
+    assert done.stderr.startswith("de-en.yaml: de to en, 2+2 layers, d_model 128, ")
     suggested = nmt("config", "new", *FILES, "-o", "de-en.yaml", "--overwrite", cwd=here)
     assert suggested.returncode == 0
     assert nmt("train", *FILES, cwd=here).stderr.endswith(
