@@ -17,7 +17,6 @@ class Format(NamedTuple):
 
     endings: tuple[str, ...]
     keys: tuple[str, ...] = ()
-    names_languages: bool = False  # in the file, which may then hold more than two
 
 
 FORMATS = {
@@ -25,7 +24,7 @@ FORMATS = {
     "csv": Format(("csv",), ("columns", "header", "delimiter")),
     "xlsx": Format(("xlsx", "xlsm"), ("columns", "header", "sheet")),
     "jsonl": Format(("jsonl", "json", "ndjson"), ("fields",)),
-    "tmx": Format(("tmx",), names_languages=True),
+    "tmx": Format(("tmx",)),
 }
 """The formats by key. A new one also needs a field in `ParallelFiles` and a reader in `nmt.data.read.pairs`."""
 

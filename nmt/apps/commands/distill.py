@@ -76,8 +76,6 @@ def distill(
     and decoding time of both at the end. With --reverse, the student also learns from the original pairs and from
     translated targets.
     """
-    if n_best > beam:
-        raise typer.BadParameter(f"{n_best} translations need a --beam of at least {n_best}")
     prepare_to_train()
     from nmt.apps.recipes.distill import NAMES
     from nmt.apps.recipes.distill import distill as recipe

@@ -17,7 +17,7 @@ from nmt.apps.commands.corpus_options import CorpusFiles, Src, SrcLang, Tgt, Tgt
 from nmt.apps.commands.options import ConfigPath, Overrides, ReplaceRun
 from nmt.apps.recipes.corpora import CorpusNames
 from nmt.artifacts.replacing import refuse_replacing, refuse_replacing_parts
-from nmt.artifacts.rundir import RunDir
+from nmt.artifacts.rundir import RunDir, refuse_existing
 from nmt.base.errors import ConfigError, require_torch
 from nmt.base.files import write_text
 from nmt.base.machine import environment_count, request_exact_mkl, request_sleeping_threads_if_busy
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from nmt.training.interrupt import Interrupt
 
 log = logging.getLogger(__name__)
-
-How = Literal["start", "resume", "either"]  # start a run, resume it, or resume it if it exists
 
 
 def train(
@@ -83,6 +81,8 @@ def train(
         if settings is None:
             raise typer.BadParameter("--engine phrase needs a configuration or a corpus: a run keeps its settings")
         settings = _only_phrases(settings)
+    if not (resume or overwrite):
+        refuse_existing(run)  # before torch is imported
     if settings is not None and not resume:
         refuse_replacing_parts(run, settings)
     if num_processes > 1 and "WORLD_SIZE" not in os.environ:
@@ -90,8 +90,19 @@ def train(
 
         raise typer.Exit(launch(sys.argv[1:], num_processes))
     how_to_resume = f"nmt train --resume --run {shlex.quote(str(run))}"
-    how: How = "start" if not resume else "resume" if config is None else "either"
-    train_run(settings, run, how, how_to_resume, overwrite=overwrite)
+    if settings is None or settings.training.threads != 1:
+        request_sleeping_threads_if_busy()
+    with stopping(run, how_to_resume, overwrite=overwrite) as interrupt, interrupt:
+        from nmt.training.run import resume_run, start_or_resume_run, start_run
+
+        if settings is None or (resume and config is None):
+            finished = resume_run(settings, run, interrupt)
+        elif resume:
+            finished = start_or_resume_run(settings, run, interrupt)
+        else:
+            finished = start_run(settings, run, overwrite=overwrite, interrupt=interrupt)
+    if not finished:
+        exit_unfinished(interrupt, how_to_resume)
     log_next_steps(run)
 
 
@@ -204,23 +215,3 @@ def exit_unfinished(interrupt: Interrupt, how_to_resume: str) -> NoReturn:
     """Log how to resume a training that was stopped after an update, and exit."""
     log.info(f"stopped; the state is saved. Resume with: {how_to_resume}")
     raise typer.Exit(interrupt.exit_code)
-
-
-def train_run(settings: Config | None, run: Path, how: How, how_to_resume: str, *, overwrite: bool = False) -> None:
-    """Train to the end; typer.Exit after an interruption, after logging the command `how_to_resume`.
-
-    A run is resumed with its own configuration if `settings` is None.
-    """
-    if settings is None or settings.training.threads != 1:
-        request_sleeping_threads_if_busy()
-    with stopping(run, how_to_resume, overwrite=overwrite) as interrupt, interrupt:
-        from nmt.training.run import resume_run, start_or_resume_run, start_run
-
-        if settings is None or how == "resume":
-            finished = resume_run(settings, run, interrupt)
-        elif how == "either":
-            finished = start_or_resume_run(settings, run, interrupt)
-        else:
-            finished = start_run(settings, run, overwrite=overwrite, interrupt=interrupt)
-    if not finished:
-        exit_unfinished(interrupt, how_to_resume)

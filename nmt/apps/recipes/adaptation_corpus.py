@@ -212,9 +212,7 @@ def _shares(run: RunDir, num_corpora: int) -> list[float]:
         parts = CorpusReport.from_json(run.read_json(run.report_file)).corpora
     except (RunError, ValueError):
         parts = ()
-    counts = [part.pairs_per_epoch for part in parts]
-    if len(counts) != num_corpora or not sum(counts):
-        return [1 / num_corpora] * num_corpora
+    counts = [part.pairs_per_epoch for part in parts] or [1] * num_corpora
     return [count / sum(counts) for count in counts]
 
 

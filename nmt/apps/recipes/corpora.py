@@ -11,7 +11,6 @@ from typing import NamedTuple
 from nmt.base.errors import ConfigError
 from nmt.base.languages import code_named, english_name, language_of_country
 from nmt.config import DataConfig, ParallelFiles
-from nmt.config.corpora import FORMATS
 from nmt.config.filters import SAFE_FILTERS
 from nmt.data.read.lines import without_compression
 from nmt.data.read.table_names import corpus_named
@@ -96,9 +95,7 @@ def _language(key: str, given: str | None, files: ParallelFiles) -> str:
         return _checked(option, given)
     if (found := language_of(files, key)) is None:
         path = getattr(files, key.removesuffix("_lang"))
-        names_languages = files.form in FORMATS and FORMATS[files.form].names_languages
-        says = "can contain several languages" if names_languages else "do not name their languages"
-        unclear = f"the name {path} does not show its language" if path else f"{files.form} files {says}"
+        unclear = f"the name {path} does not show its language" if path else f"{files.form} files do not show theirs"
         raise ConfigError(f"{unclear}; {option} is missing", hint=f"such as {option} de")
     return found
 

@@ -21,7 +21,6 @@ from nmt.artifacts.rundir import RunDir, refuse_existing
 from nmt.base.errors import ConfigError, NmtError, RunError, require_type
 from nmt.base.partial_file import PartialFile
 from nmt.config import Config, SearchOptions, load_config
-from nmt.config.corpora import ParallelFiles
 from nmt.config.dump import with_values
 from nmt.config.nodes import read_tree
 from nmt.data.read.lines import read_lines
@@ -98,9 +97,8 @@ def distill(
     named = config if isinstance(config, str | Path) else None
     _check_student(student, found[0], named, mixes=bool(mix_original or opposite))
     if opposite:
-        turned = [ParallelFiles.reversed(files) for files in student.data.corpora("train")]
-        data = student.data.model_copy(update={"train": tuple(turned)})
-        _check_student(student.model_copy(update={"data": data}), opposite[0], named, mixes=True)
+        turned = student.model_copy(update={"data": student.data.reversed()})
+        _check_student(turned, opposite[0], named, mixes=True)
     refuse_replacing_parts(path, student, [*found, *opposite])
     options = found[0].config().decoding.greedy().changed(beam_size=beam_size, num_hypotheses=n_best)
     text = write_distillation_text(student, found, opposite, options, precision, find_store_root(student, path))

@@ -97,18 +97,13 @@ def _header(config: Config, name: str, num_pairs: int, num_dropped: int, num_bla
     listed = "; ".join(f"{what}: {number:,}" for what, number in not_counted if number)
     blank = f" (not counted: {listed})" if listed else ""
     several = f" for {in_words(list(map(str, directions)))}" if len(directions) > 1 else ""
-    first = ""
-    if training.stages:
-        copies = training.stages[0].copy_targets
-        how = "on copies of the targets" if copies else "in both directions: Ding et al. 2021"
-        first = f" (the first {training.stages[0].max_updates:,} {how})"
     return "\n".join(
         (
             f"Train with: nmt train --config {shlex.quote(name)}",
             f"Found {num_pairs:,} sentence pairs{several}{blank} in {in_words(files)}.",
             f"Suggested: {_layers(config.model)},",
             f"{_vocabulary(config.tokenizer)}, dropout {config.model.dropout},",
-            f"{training.max_updates:,} updates{first}, a validation every {training.validate_every:,}.",
+            f"{training.max_updates:,} updates, a validation every {training.validate_every:,}.",
             f"Why: {reason_for(config, num_pairs)}.",
             f"Filters: rules that hardly ever drop a good pair; see nmt data check --config {shlex.quote(name)}",
         )

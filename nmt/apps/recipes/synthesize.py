@@ -159,10 +159,8 @@ def _open(
 
 def _direction_of_teacher(config: Config, to: str | None, from_: str | None, *, forward: bool) -> Direction:
     """Return the direction to translate in for a model with `config`: the same with --forward, else the opposite."""
-    languages = LanguagePair.from_config(config)
-    if not forward:
-        opposite = tuple(Direction(tgt, src) for src, tgt in languages.directions)
-        languages = languages._replace(src=languages.tgt, tgt=languages.src, directions=opposite)
+    data = config.data if forward else config.data.reversed()
+    languages = LanguagePair.from_config(config.model_copy(update={"data": data}))
     return languages._replace(language_tags="source").direction(to, from_)
 
 

@@ -83,7 +83,7 @@ def test_a_student_is_trained_on_the_translations_of_its_teacher(teacher, studen
 
 def test_a_student_learns_from_several_translations_of_each_source(teacher, student, tmp_path, messages):
     command = ("distill", teacher, "--config", student, "--run", tmp_path / "run", "--n-best", 2)
-    assert "need a --beam of at least 2" in nmt(*command, "--beam", 1).stderr
+    assert "2 translations need a beam of at least 2" in str(nmt(*command, "--beam", 1).exception)
     done = nmt(*command, "--beam", 3, "--mix-original", 0.25)
     assert done.exit_code == 0, done.output
     run = RunDir(tmp_path / "run")
