@@ -15,7 +15,6 @@ from nmt.apps.commands.options import SearchFlags, find_models, open_translator,
 from nmt.apps.commands.streams import STANDARD_INPUT
 from nmt.apps.recipes.defaults import NUM_EXAMPLES, NUM_REQUESTS
 from nmt.artifacts.replacing import refuse_replacing
-from nmt.base.errors import NmtError
 from nmt.config import SearchOptions
 
 if TYPE_CHECKING:
@@ -115,14 +114,9 @@ def synthesize(
     """
     from nmt.apps.recipes import synthesize as recipe
     from nmt.apps.recipes.language_model import Teacher
-    from nmt.apps.recipes.selection import Limits, refuse_unknown
 
     search = SearchFlags(settings, beam_size=beam, num_hypotheses=n_best, sample=sample)
-    try:
-        scores = recipe.needs_scores(output, Limits(min_score=min_score, keep=keep))
-        refuse_unknown(allow or [])
-    except NmtError as error:
-        raise typer.BadParameter(error.message) from None
+    scores = recipe.needs_scores(output, min_score, keep)
     model: Sequence[RunDir] | Teacher
     if teacher is not None and config is not None:
         model = Teacher(teacher, config, models[0] if models else None, examples, requests)

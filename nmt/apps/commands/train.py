@@ -78,8 +78,6 @@ def train(
     # torchrun restarts the processes after one of them has died.
     resume |= environment_count("TORCHELASTIC_RESTART_COUNT", 0) > 0
     if engine == "phrase":
-        if settings is None:
-            raise typer.BadParameter("--engine phrase needs a configuration or a corpus: a run keeps its settings")
         settings = _only_phrases(settings)
     if not (resume or overwrite):
         refuse_existing(run)  # before torch is imported
@@ -106,8 +104,10 @@ def train(
     log_next_steps(run)
 
 
-def _only_phrases(config: Config) -> Config:
-    """Return `config` with a single update of the network. ConfigError if there would be no phrase table."""
+def _only_phrases(config: Config | None) -> Config:
+    """Return `config` with a single update of the network. NmtError if there would be no phrase table."""
+    if config is None:
+        raise ConfigError("--engine phrase needs a configuration or a corpus: a run keeps its settings")
     if len(config.data.directions) > 1:
         raise ConfigError("--engine phrase: phrase tables are for models with one direction")
     changes = {"max_updates": 1, "max_minutes": 0, "stages": (), "warmup_updates": 0, "average_checkpoints": 0}

@@ -78,8 +78,7 @@ class DistillationText(NamedTuple):
             versions = [(version, 1 / 3) for version in (original, forward, back)]
         train = [files for version, share in versions if share for files in _weighted(version, weights, share)]
         held_out: dict[str, object] = {split: self._held_out(split) for split in SPLITS if not self.data.corpora(split)}
-        corpora = train[0] if len(train) == 1 else tuple(train)
-        return self.data.model_copy(update={"train": corpora, "temperature": 1.0, **held_out})
+        return self.data.model_copy(update={"train": tuple(train), "temperature": 1.0, **held_out})
 
     def _held_out(self, split: Split) -> tuple[ParallelFiles, ...]:
         """Return the files of a set that was held out of the training corpora."""

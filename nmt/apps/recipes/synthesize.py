@@ -107,7 +107,9 @@ def synthesize(
     for run in runs:
         _warn_of_weak(run)
     refuse_replacing([path], [] if source is None else [source], runs)
-    opening = translator or _open(model, runs, options, to, from_, forward=forward, scores=needs_scores(path, limits))
+    opening = translator or _open(
+        model, runs, options, to, from_, forward=forward, scores=needs_scores(path, min_score, keep)
+    )
     with opening as opened:
         corpus = CorpusWriter(path, form, opened.languages.direction(to, from_), forward)
         _log_plan(name, corpus)
@@ -135,9 +137,9 @@ def _warn_of_weak(run: RunDir) -> None:
         )  # fmt: skip
 
 
-def needs_scores(output: Path, limits: Limits) -> bool:
+def needs_scores(output: Path, min_score: float | None, keep: float) -> bool:
     """Return whether pairs are chosen by their scores, or written with them."""
-    return form_of(output) == "jsonl" or limits.min_score is not None or limits.keep < 1
+    return form_of(output) == "jsonl" or min_score is not None or keep < 1
 
 
 def _open(

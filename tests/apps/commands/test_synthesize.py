@@ -175,8 +175,6 @@ def test_damaged_candidates_are_named_by_their_line(folder):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("-i", "mono", "-o", "out.txt"), "the name must end in .tsv, .jsonl, .tsv.gz or .jsonl.gz"),
-        (("-i", "mono", "-o", "out.tsv", "--allow", "ugly"), "--allow ugly: the reasons are blank, unreadable"),
         (("-i", "mono", "-o", "out.tsv", "--ray-workers", "2"), "--ray-workers needs --ray"),
         (("-i", "mono", "-o", "out.tsv", "--sample", "--beam", "3"), "sampling and beam search cannot be combined"),
     ],
