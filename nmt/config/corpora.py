@@ -152,8 +152,6 @@ def symbol_error(symbol: str) -> str:
     return ""
 
 
-NUMBERS_OF_CORPORA = ("one", "several")  # words that pydantic adds to the location of an error in a set of corpora
-
 Corpora = Annotated[
     Annotated[ParallelFiles, Tag("one")]
     | Annotated[tuple[ParallelFiles, ...], Field(min_length=1, max_length=1000), Tag("several")],

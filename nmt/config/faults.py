@@ -16,7 +16,7 @@ from pydantic_core import ErrorDetails
 
 from nmt.base.errors import ConfigError
 from nmt.config.base import Section
-from nmt.config.corpora import NUMBERS_OF_CORPORA, ONE_CORPUS_OR_MORE, ParallelFiles
+from nmt.config.corpora import ONE_CORPUS_OR_MORE, ParallelFiles
 from nmt.config.sections import Config
 
 Loc = tuple[str | int, ...]
@@ -155,9 +155,9 @@ def unknown_key(section: type[Section], loc: Loc, key: str, place: Location) -> 
         return Fault((*loc, key), place, f"{fault}; it belongs in {belongs}", hint)
     message = f"unknown key '{name}' in {dotted(loc)}" if loc else f"unknown section '{name}'"
     if ours := foreign_names().get(key.lower().replace("-", "_")):
-        field = field_at(tuple(ours.split(".")))
-        meaning = f" ({field.description})" if field is not None and field.description else ""
-        return Fault((*loc, key), place, message, f"in nmt: {ours}{meaning}")
+        *at, name = ours.split(".")
+        description = dict(every_section())[tuple(at)].model_fields[name].description
+        return Fault((*loc, key), place, message, f"in nmt: {ours}" + (f" ({description})" if description else ""))
     if not near:
         sections = [section for section in every_section() if section[0]]
         elsewhere = {field: at for at, other in reversed(sections) for field in other.model_fields}
@@ -198,56 +198,39 @@ def _limits(metadata: Sequence[object]) -> Iterator[str]:
                 yield f"{words} {bound:g}" if isinstance(bound, float) else f"{words} {bound}"
 
 
-def field_at(loc: Loc) -> FieldInfo | None:
-    """Return the field that a location leads to; for an item of a list, the field of the list."""
-    section: type[Section] | None = Config
-    field: FieldInfo | None = None
-    for part in loc:
-        if section is None:
-            break
-        if isinstance(part, int):
-            continue
-        field = section.model_fields.get(part)
-        section = None if field is None else section_in(field.annotation)
-    return field
-
-
-def invalid(error: ErrorDetails, places: Mapping[Loc, Location]) -> Fault:
-    """Turn one pydantic error into a fault."""
-    loc, value, kind = without_alternatives(error["loc"]), error["input"], error["type"]
-    field = field_at(loc)
-    if kind == "value_error":
-        complaint = str(error["ctx"]["error"])
-        if field is None or section_in(field.annotation) is not None:
-            return _contradiction(loc, complaint, places)
-        # For a text, the validator's message says what is allowed; for a list, it says what is wrong.
-        message = f" must be {complaint}, got {shown(value)}" if isinstance(value, str) else f": {complaint}"
-        return Fault(loc, nearest_location(loc, places), dotted(loc) + message)
-    if kind == "missing" and isinstance(loc[-1], str):
-        place, key = nearest_location(loc, places), loc[-1]
-        if not loc[:-1]:
-            return Fault(loc, place, f"section '{key}' is missing", "it names the languages and the parallel text")
-        assert field is not None
-        return Fault(loc, place, f"{dotted(loc[:-1])} lacks the key '{key}'", f"{key}: {field.description}")
-    if kind in ("missing", "too_long"):  # a list of the wrong length, not one of its items
-        loc = tuple(part for part in loc if isinstance(part, str))
-    assert field is not None
+def invalid(
+    section: type[Section], given: Mapping[str, object], loc: Loc, error: ErrorDetails, places: Mapping[Loc, Location]
+) -> Fault:
+    """Turn one pydantic error of `section`, which is at `loc` and has the values `given`, into a fault."""
+    kind = error["type"]
+    if not error["loc"]:
+        return _contradiction(loc, str(error["ctx"]["error"]), places)
+    key = str(error["loc"][0])
+    if key not in given:
+        if not loc:
+            hint = "it names the languages and the parallel text"
+            return Fault((key,), places[loc], f"section '{key}' is missing", hint)
+        hint = f"{key}: {section.model_fields[key].description}"
+        return Fault((*loc, key), places[loc], f"{dotted(loc)} lacks the key '{key}'", hint)
+    field, value = section.model_fields[key], given[key]
     annotation: object = field.annotation
-    if isinstance(loc[-1], int):  # an item of a list, which may be optional
+    # Between the numbers of items, pydantic names the alternative types of a field.
+    items = [part for part in error["loc"][1:] if isinstance(part, int)]
+    if kind in ("missing", "too_long"):  # a list of the wrong length, not one of its items
+        items = []
+    for item in items:
+        assert isinstance(value, list)
+        value = value[item]
         kinds = get_args(annotation)
         annotation = next((get_args(kind)[0] for kind in kinds if get_origin(kind) is tuple), kinds[0])
-    message = f"{dotted(loc)} must be {allowed(annotation, field.metadata)}, got {shown(value)}"
-    return Fault(loc, nearest_location(loc, places), message, _hint(annotation, value))
-
-
-def without_alternatives(loc: Loc) -> Loc:
-    """Return a location without the parts that pydantic adds for each alternative type of a field."""
-    loc = tuple(part for i, part in enumerate(loc) if not (i == 2 and loc[0] == "data" and part in NUMBERS_OF_CORPORA))
-    for end in range(1, len(loc)):
-        field = field_at(loc[:end])
-        if field is not None and section_in(field.annotation) is None:
-            return loc[:end] + tuple(part for part in loc[end:] if isinstance(part, int))
-    return loc
+    at = (*loc, key, *items)
+    if kind == "value_error":
+        complaint = str(error["ctx"]["error"])
+        # For a text, the validator's message says what is allowed; for a list, it says what is wrong.
+        message = f" must be {complaint}, got {shown(value)}" if isinstance(value, str) else f": {complaint}"
+        return Fault(at, places[at], dotted(at) + message)
+    message = f"{dotted(at)} must be {allowed(annotation, field.metadata)}, got {shown(value)}"
+    return Fault(at, places[at], message, _hint(annotation, value))
 
 
 def _hint(annotation: object, value: object) -> str:
@@ -274,15 +257,8 @@ def _contradiction(loc: Loc, message: str, places: Mapping[Loc, Location]) -> Fa
         keys = [*((*at, word[-1]) for word in words), at, *keys]
     named = [places[key] for key in keys if key in places]
     named.sort(key=lambda place: place.line is not None)
-    place = named[0] if named else nearest_location(loc, places)
+    place = named[0] if named else places[loc]
     return Fault(loc, place, f"{dotted(loc)}: {message}" if loc else message)
-
-
-def nearest_location(loc: Loc, places: Mapping[Loc, Location]) -> Location:
-    """Return the location of a key, or else of the innermost enclosing section that was written down."""
-    while loc not in places:
-        loc = loc[:-1]
-    return places[loc]
 
 
 @cache

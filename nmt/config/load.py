@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import NoneType
 from typing import get_args, get_origin
 
 from pydantic import ValidationError
-from pydantic_core import ErrorDetails
+from pydantic.fields import FieldInfo
 
 from nmt.base.errors import ConfigError, require_type
 from nmt.base.files import read_at_most
@@ -24,13 +24,11 @@ from nmt.config.faults import (
     Unusable,
     as_error,
     dotted,
-    field_at,
     invalid,
     section_in,
     shortened,
     shown,
     unknown_key,
-    without_alternatives,
 )
 from nmt.config.nodes import Tree, read_tree
 from nmt.config.search import SearchOptions
@@ -69,9 +67,10 @@ def load_text(text: str, path: Path, overrides: Sequence[str] = (), *, stored: b
             data.setdefault("characters", "as_written")  # of a run from before there was a rule
     for override in overrides:
         _apply(tree, given, override)
-    config = _validate(_section_values(Config, given, (), tree), tree, stored=stored)
-    if tree.faults or config is None:
+    config = _read_section(Config, given, (), tree, stored=stored)
+    if tree.faults:
         raise as_error(tree.faults)
+    assert isinstance(config, Config)
     return config
 
 
@@ -87,12 +86,12 @@ def load_search(overrides: Sequence[str]) -> dict[str, object]:
     for section in Config.model_fields.keys() & given.keys() - {"decoding"}:
         fault = f"{section} has no effect here"
         tree.faults.append(Fault((section,), tree.places[section,], fault, "only keys of decoding change a search"))
-    values = _section_values(Config, given, (), tree).get("decoding", {})
-    try:
-        SearchOptions.model_validate(values)
-    except ValidationError as error:
-        wrong = [detail for detail in error.errors(include_url=False) if detail["type"] != "value_error"]
-        tree.faults.extend(invalid({**detail, "loc": ("decoding", *detail["loc"])}, tree.places) for detail in wrong)
+    values = given.get("decoding") or {}
+    if isinstance(values, dict):
+        _read_section(SearchOptions, values, ("decoding",), tree, may_conflict=True)
+    else:
+        fault = f"decoding must be a mapping of keys to values, got {shown(values)}"
+        tree.faults.append(Fault(("decoding",), tree.places["decoding",], fault))
     if tree.faults:
         raise as_error(tree.faults)
     assert isinstance(values, dict)
@@ -165,32 +164,63 @@ def _apply(tree: Tree, given: dict[str, object], override: str) -> None:
     tree.places[loc] = place
 
 
-def _section_values(section: type[Section], given: dict[str, object], loc: Loc, tree: Tree) -> dict[str, object]:
-    """Return the known keys of one section, ready for validation, with paths expanded. Add errors to the tree."""
-    values: dict[str, object] = {}
+def _read_section(
+    section: type[Section],
+    given: Mapping[str, object],
+    loc: Loc,
+    tree: Tree,
+    *,
+    may_conflict: bool = False,
+    stored: bool = False,
+) -> Section | Unusable:
+    """Return the section with the values `given` and paths expanded. If it has errors, add them to the tree."""
+    values, num_faults = dict[str, object](), len(tree.faults)
     for key, value in given.items():
         here = (*loc, key)
-        field = section.model_fields.get(key)
-        if field is None:
-            tree.faults.append(unknown_key(section, loc, key, tree.places[here]))
-            continue
-        inner = section_in(field.annotation)
-        if inner is not None and value is None and NoneType not in get_args(field.annotation):
-            # A section whose keys, or a list whose items, are all commented out.
-            value = () if get_origin(field.annotation) is tuple else {}
-        if inner is not None and isinstance(value, dict):
-            values[key] = _section_values(inner, value, here, tree)
-        elif inner is not None and isinstance(value, list):
-            values[key] = [
-                _section_values(inner, item, (*here, i), tree) if isinstance(item, dict) else _without_booleans(item)
-                for i, item in enumerate(value)
-            ]
-        elif key in PATH_KEYS and isinstance(value, str):
-            values[key] = _expand(value, here, tree)
+        if field := section.model_fields.get(key):
+            values[key] = _read_value(key, field, value, here, tree)
         else:
-            takes_booleans = field.annotation is bool or bool in get_args(field.annotation)
-            values[key] = value if takes_booleans else _without_booleans(value)
-    return values
+            tree.faults.append(unknown_key(section, loc, key, tree.places[here]))
+    try:
+        return section.model_validate(values, context={STORED: stored})
+    except ValidationError as error:
+        details = error.errors(include_url=False)
+    unknown = tree.faults[num_faults:]
+    for detail in details:
+        is_conflict = not detail["loc"]
+        if is_conflict and (may_conflict or len(tree.faults) > num_faults):
+            continue  # conflicting values may stop conflicting once the other errors are fixed
+        fault = invalid(section, given, loc, detail, tree.places)
+        is_unusable = isinstance(detail["input"], Unusable)  # most often, this was found when the value was read
+        is_known = is_unusable and any(known.loc[: len(fault.loc)] == fault.loc for known in tree.faults)
+        if is_conflict or not (is_known or fault in tree.faults or _is_misnamed(fault.loc, unknown)):
+            tree.faults.append(fault)  # once, for all the types that a field may have
+    return Unusable("")
+
+
+def _is_misnamed(loc: Loc, unknown: Sequence[Fault]) -> bool:
+    """Return whether a key may be missing because it has an unknown name: `scr_lang` for `src_lang`."""
+    guesses = f"did you mean '{loc[-1]}'?", f"in nmt: {dotted(loc)}"
+    return any(fault.loc[:-1] == loc[:-1] and fault.hint.startswith(guesses) for fault in unknown)
+
+
+def _read_value(key: str, field: FieldInfo, value: object, loc: Loc, tree: Tree) -> object:
+    """Return the value of a key for validation, with its sections read."""
+    section = section_in(field.annotation)
+    if section is None:
+        if key in PATH_KEYS and isinstance(value, str):
+            return _expand(value, loc, tree)
+        takes_booleans = field.annotation is bool or bool in get_args(field.annotation)
+        return value if takes_booleans else _without_booleans(value)
+    if value is None and NoneType not in get_args(field.annotation):
+        # A section whose keys, or a list whose items, are all commented out.
+        value = () if get_origin(field.annotation) is tuple else {}
+    if isinstance(value, dict):
+        return _read_section(section, value, loc, tree)
+    if isinstance(value, list):
+        items = enumerate(value)
+        return [_read_section(section, item, (*loc, i), tree) if isinstance(item, dict) else item for i, item in items]
+    return value
 
 
 def _without_booleans(value: object) -> object:
@@ -218,35 +248,3 @@ def _expand(value: str, loc: Loc, tree: Tree) -> str:
         faults.append((" is an empty path", "give a file, or omit the key"))
     tree.faults.extend(Fault(loc, tree.places[loc], dotted(loc) + message, hint) for message, hint in faults)
     return path
-
-
-def _validate(values: dict[str, object], tree: Tree, *, stored: bool) -> Config | None:
-    """Return the configuration, or None after adding the errors to the tree."""
-    try:
-        return Config.model_validate(values, context={STORED: stored})
-    except ValidationError as error:
-        details = error.errors(include_url=False)
-    known = {fault.loc for fault in tree.faults}
-    # A value that is unusable as YAML was already reported when it was read.
-    unread = [d for d in details if not (isinstance(d["input"], Unusable) and without_alternatives(d["loc"]) in known)]
-    unknown_keys = [fault for fault in tree.faults if fault.loc and field_at(fault.loc) is None]
-    for detail in unread:
-        if not (unknown_keys and _follows_from(unknown_keys, detail)):
-            fault = invalid(detail, tree.places)
-            if fault not in tree.faults:  # once, for all the types that a field may have
-                tree.faults.append(fault)
-    return None
-
-
-def _follows_from(unknown_keys: Sequence[Fault], detail: ErrorDetails) -> bool:
-    """Return whether unknown keys may have caused an error: `scr_lang` for `src_lang` leaves `src_lang` missing."""
-    loc = detail["loc"]
-    if detail["type"] == "missing":
-        return any(
-            (unknown.loc[:-1] == loc[:-1] and f"did you mean '{loc[-1]}'?" in unknown.hint)
-            or unknown.hint.startswith(f"in nmt: {dotted(loc)}")
-            for unknown in unknown_keys
-        )
-    field = field_at(loc)
-    # Conflicting values may stop conflicting once the unknown keys are fixed.
-    return detail["type"] == "value_error" and (field is None or section_in(field.annotation) is not None)
