@@ -1,7 +1,7 @@
 """COMET (Rei et al. 2020, 2022), a neural metric, computed by its own package in a Python that the user names.
 
 The package unbabel-comet needs versions of numpy and protobuf that conflict with nmt's. `comet_worker.py` runs in that
-Python as a separate program, with which this module exchanges JSON lines.
+Python as a separate program, once for each set of translations.
 """
 
 from __future__ import annotations
@@ -10,10 +10,8 @@ import json
 import os
 import shutil
 import subprocess
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from typing import IO, Any
+from collections.abc import Sequence
+from typing import Any
 
 from sacrebleu.metrics.base import Score, Signature
 
@@ -27,88 +25,48 @@ _HINT = (
     "create one (`python -m venv comet; comet/bin/pip install unbabel-comet==2.2.7 'setuptools<81'`), and set "
     "$NMT_COMET_PYTHON to comet/bin/python"
 )
-_LAST_BYTES = 10_000
-
-
-@contextmanager
-def load_comet(model: str = DEFAULT_COMET_MODEL, device: str = "auto") -> Iterator[Comet]:
-    """Yield the COMET model `model`, as in `comet_worker`, which a worker process has loaded; end the process.
-
-    NmtError if $NMT_COMET_PYTHON names no Python, if there is no such model, or if it cannot be read.
-    """
-    name = os.environ.get("NMT_COMET_PYTHON", "")
-    if not name:
-        raise NmtError("COMET needs a Python environment of its own, with the package unbabel-comet", hint=_HINT)
-    python = shutil.which(os.path.expanduser(name))
-    if python is None:
-        raise NmtError(f"$NMT_COMET_PYTHON names no program: {name}", hint=_HINT)
-    with tempfile.TemporaryFile() as errors:
-        worker = subprocess.Popen(
-            [python, "-I", comet_worker.__file__, model, device],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            env={**os.environ, "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"},
-            text=True,
-            encoding="ascii",
-        )
-        try:
-            yield Comet(model, worker, errors)
-        finally:
-            worker.kill()
-            worker.communicate()
 
 
 class Comet:
-    """A COMET model in a worker process."""
+    """A COMET model, as named in `comet_worker`."""
 
-    def __init__(self, model: str, worker: subprocess.Popen[str], errors: IO[bytes]):
-        """Wait until `worker`, which writes to the file `errors`, has loaded `model`. Raises as `measure`."""
-        self._model, self._worker, self._errors = model, worker, errors
-        header = self._read("comet")
-        self.signature = {"model": str(header.get("model")), "version": str(header["comet"])}
+    def __init__(self, model: str = DEFAULT_COMET_MODEL, device: str = "auto"):
+        """Load the model once, so that its faults are known before there are translations.
+
+        NmtError if $NMT_COMET_PYTHON names no Python, if there is no such model, or if it cannot be read.
+        """
+        name = os.environ.get("NMT_COMET_PYTHON", "")
+        if not name:
+            raise NmtError("COMET needs a Python environment of its own, with the package unbabel-comet", hint=_HINT)
+        python = shutil.which(os.path.expanduser(name))
+        if python is None:
+            raise NmtError(f"$NMT_COMET_PYTHON names no program: {name}", hint=_HINT)
+        self._model = model
+        self._command = [python, "-I", comet_worker.__file__, model, device]
+        self._run([])
 
     def measure(
-        self,
-        sources: Sequence[str],
-        hypotheses: Sequence[str],
-        references: Sequence[str],
-        report: Callable[[int], None] = lambda count: None,
+        self, sources: Sequence[str], hypotheses: Sequence[str], references: Sequence[str]
     ) -> SentenceStatistics:
-        """Return sentence scores in the form of a metric's counts; call `report` as scores arrive.
-
-        NmtError if COMET cannot score them, or if the worker ends early.
-        """
+        """Return sentence scores in the form of a metric's counts. NmtError if COMET cannot score them."""
         texts = zip(sources, hypotheses, references, strict=True)
-        samples = [{"src": src, "mt": hypothesis, "ref": ref} for src, hypothesis, ref in texts]
-        assert self._worker.stdin is not None
-        with suppress(OSError):  # the worker ended; its last line tells why
-            self._worker.stdin.write(json.dumps(samples) + "\n")
-            self._worker.stdin.flush()
-        rows = list[list[float]]()
-        while len(rows) < len(samples):
-            scores = self._read("scores")["scores"]
-            rows += [[SCALE * score, 1.0] for score in scores]
-            report(len(scores))
-        return SentenceStatistics(COMET, CometMetric(self.signature), rows)
+        answer = self._run([{"src": src, "mt": hypothesis, "ref": ref} for src, hypothesis, ref in texts])
+        rows = [[SCALE * score, 1.0] for score in answer["scores"]]
+        return SentenceStatistics(COMET, CometMetric({"model": answer["model"], "version": answer["comet"]}), rows)
 
-    def _read(self, key: str) -> dict[str, Any]:
-        """Return the worker's next record, which must have `key`. NmtError if it lacks it, or the worker has ended."""
-        assert self._worker.stdout is not None
-        line = self._worker.stdout.readline()
-        if not line:
-            code = self._worker.wait()
-            self._errors.seek(max(0, self._errors.seek(0, os.SEEK_END) - _LAST_BYTES))
-            said = self._errors.read().decode("utf-8", "replace").strip().rpartition("\n")[2]
-            hint = "the system kills a process that runs out of memory" if code in (-9, 137) else ""
-            raise NmtError(f"COMET ended with code {code}" + (f": {said[:500]}" if said else ""), hint=hint)
+    def _run(self, samples: Sequence[dict[str, str]]) -> dict[str, Any]:
+        """Return the worker's answer for `samples`; what it reports meanwhile goes to the terminal."""
+        variables = {**os.environ, "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
+        given = json.dumps(samples).encode()
+        done = subprocess.run(self._command, input=given, stdout=subprocess.PIPE, env=variables, check=False)
         try:
-            record: dict[str, Any] = json.loads(line)
+            answer: dict[str, Any] = json.loads(done.stdout)
         except ValueError:
-            raise NmtError(f"cannot read a response of the COMET worker: {line[:200]!r}") from None
-        if key not in record:
-            raise NmtError(f"COMET cannot score with {self._model}: {record.get('error', line)}")
-        return record
+            hint = "the system kills a process that runs out of memory" if done.returncode in (-9, 137) else ""
+            raise NmtError(f"COMET ended with code {done.returncode}, without scores", hint=hint) from None
+        if "error" in answer:
+            raise NmtError(f"COMET cannot score with {self._model}: {answer['error']}")
+        return answer
 
 
 class CometMetric:

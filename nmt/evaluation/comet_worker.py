@@ -1,10 +1,10 @@
-"""A program for COMET's environment: JSON lines in, scores out. It is run as a file and imports nothing from nmt.
+"""A program for COMET's environment: samples in, scores out. It is run as a file and imports nothing from nmt.
 
     python comet_worker.py MODEL DEVICE
 
-writes {"comet": its version, "model": which one exactly}. Then it reads one set per line, [{"src": …, "mt": …, "ref":
-…}, …], and writes the scores of each block of the set in order, such as {"scores": [0.8512, …]}. MODEL is a checkpoint
-(.ckpt), its folder, or a name on the Hugging Face Hub. On errors, it writes {"error": …} and exits with code 1.
+reads one JSON list, [{"src": …, "mt": …, "ref": …}, …], and writes {"comet": its version, "model": which one exactly,
+"scores": [0.8512, …]}. MODEL is a checkpoint (.ckpt), its folder, or a name on the Hugging Face Hub. On errors, it
+writes {"error": …} and exits with code 1.
 """
 
 from __future__ import annotations
@@ -16,12 +16,10 @@ import os
 import shlex
 import sys
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 _BATCH_SIZE = 16  # as in the command comet-score
-_BLOCK = 32 * _BATCH_SIZE  # sentences between two reports
 
 
 class ProblemError(Exception):
@@ -34,8 +32,7 @@ def main() -> int:
     out = os.fdopen(os.dup(1), "w", encoding="ascii")
     os.dup2(2, 1)
     try:
-        for record in _score(*sys.argv[1:]):
-            print(json.dumps(record), file=out, flush=True)
+        print(json.dumps(_score(*sys.argv[1:])), file=out, flush=True)
     except Exception as error:
         text = str(error).strip().partition("\n")[0]
         if not isinstance(error, ProblemError):
@@ -45,8 +42,8 @@ def main() -> int:
     return 0
 
 
-def _score(name: str, device: str) -> Iterator[dict[str, object]]:
-    """Yield the records for all sets on standard input."""
+def _score(name: str, device: str) -> dict[str, object]:
+    """Return the scores of the samples on standard input."""
     from importlib.metadata import version
 
     # Lightning and transformers report many harmless things.
@@ -55,13 +52,9 @@ def _score(name: str, device: str) -> Iterator[dict[str, object]]:
         logging.getLogger(library).setLevel(logging.ERROR)
     model, label = _load(name)
     gpus = _num_gpus(device)
-    yield {"comet": version("unbabel-comet"), "model": label}
-    for line in sys.stdin:
-        samples = json.loads(line)
-        for first in range(0, len(samples), _BLOCK):
-            block = samples[first : first + _BLOCK]
-            predicted = model.predict(block, batch_size=_BATCH_SIZE, gpus=gpus, progress_bar=False)
-            yield {"scores": [float(score) for score in predicted.scores]}
+    samples = json.load(sys.stdin)
+    scores = model.predict(samples, batch_size=_BATCH_SIZE, gpus=gpus).scores if samples else []
+    return {"comet": version("unbabel-comet"), "model": label, "scores": [float(score) for score in scores]}
 
 
 def _load(name: str) -> tuple[Any, str]:

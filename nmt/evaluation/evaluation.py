@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import shlex
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -19,7 +18,6 @@ from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError, require_one_of
 from nmt.base.files import is_writable, to_json, write_text
 from nmt.base.languages import Direction
-from nmt.base.progress import Progress
 from nmt.config import SearchOptions
 from nmt.config.corpora import DATA_SETS
 from nmt.data.read.lines import open_text
@@ -347,8 +345,7 @@ def measure(name: str, hypotheses: Sequence[str], test_set: TestSet, metrics: Me
     if metrics.comet is None:
         return system
     texts = test_set.sets[0].sources, hypotheses, test_set.references[0]
-    with Progress(total=len(hypotheses), bar=sys.stderr.isatty(), log_lines=True, done="scored") as progress:
-        return replace(system, measured=[*system.measured, metrics.comet.measure(*texts, progress.add)])
+    return replace(system, measured=[*system.measured, metrics.comet.measure(*texts)])
 
 
 def _tokenizer_of(system: System) -> str:

@@ -17,7 +17,7 @@ class Model:
     def eval(self):
         print("a library writes to standard output")
 
-    def predict(self, samples, batch_size, gpus, progress_bar):
+    def predict(self, samples, batch_size, gpus):
         scores = []
         for sample in samples:
             if sample["mt"] == "fail":

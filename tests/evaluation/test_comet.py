@@ -11,7 +11,7 @@ import pytest
 
 from nmt.base.errors import NmtError
 from nmt.base.files import sha256_of
-from nmt.evaluation.comet import SCALE, Comet, load_comet
+from nmt.evaluation.comet import SCALE, Comet
 from nmt.evaluation.significance import NUM_SAMPLES, SEED, compare, with_interval
 from tests.evaluation.comet_environment import make_comet_environment, write_model
 from tests.evaluation.texts import write_lines
@@ -36,8 +36,7 @@ def _with_python(python, monkeypatch, request):
 @pytest.fixture
 def comet(tmp_path):
     checkpoint = write_model(tmp_path / "model")
-    with load_comet(str(checkpoint), "cpu") as comet:
-        yield comet
+    return Comet(str(checkpoint), "cpu")
 
 
 def score(comet: Comet, *texts: list[str]) -> list[float]:
@@ -45,18 +44,14 @@ def score(comet: Comet, *texts: list[str]) -> list[float]:
     return [value / SCALE for value, _ in comet.measure(*texts).rows]
 
 
-def test_each_sentence_gets_its_score_set_by_set_from_one_worker(comet):
+def test_each_sentence_gets_its_score(comet):
     assert score(comet, SOURCES, HYPOTHESES, REFERENCES) == SCORES
-    assert score(comet, SOURCES[1:], HYPOTHESES[1:], REFERENCES[1:]) == SCORES[1:]
     assert score(comet, [], [], []) == []
-    assert score(comet, SOURCES, HYPOTHESES, REFERENCES) == SCORES
 
 
-def test_more_sentences_than_a_pipe_holds_are_scored_and_counted_as_they_are(comet):
-    count, counts = 5000, []
-    rows = comet.measure(["a b c d"] * count, ["a"] * count, ["a"] * count, counts.append).rows
-    assert rows == [[100.0, 1.0]] * count
-    assert (sum(counts), len(counts) > 1) == (count, True)
+def test_more_sentences_than_a_pipe_holds_are_scored(comet):
+    count = 5000
+    assert comet.measure(["a b c d"] * count, ["a"] * count, ["a"] * count).rows == [[100.0, 1.0]] * count
 
 
 def test_the_score_is_the_mean_times_100_with_an_interval_of_resampled_sentences(comet):
@@ -83,23 +78,24 @@ def test_the_signature_names_the_weights_not_where_they_lie(tmp_path):
     signatures = set()
     for name in ("one", "two"):
         checkpoint = write_model(tmp_path / name)
-        with load_comet(str(checkpoint.parent.parent), "cpu") as comet:
-            signatures.add(comet.signature["model"])
-    assert signatures == {f"model.ckpt@{sha256_of(checkpoint)[:8]}"}
+        comet = Comet(str(checkpoint.parent.parent), "cpu")
+        signatures.add(comet.measure(SOURCES, HYPOTHESES, REFERENCES).signature())
+    (signature,) = signatures
+    assert f"model:model.ckpt@{sha256_of(checkpoint)[:8]}|" in signature
 
 
 def test_weights_that_comet_refuses_are_one_message(tmp_path):
     checkpoint = write_model(tmp_path)
     checkpoint.write_text("other")
-    with pytest.raises(NmtError, match=r"Exception: Invalid weights$"), load_comet(str(checkpoint), "cpu"):
-        pass
+    with pytest.raises(NmtError, match=r"Exception: Invalid weights$"):
+        Comet(str(checkpoint), "cpu")
 
 
 def test_without_the_encoder_the_message_names_the_command_that_downloads_it(python, tmp_path):
     checkpoint = write_model(tmp_path)
     checkpoint.write_text("no encoder")
-    with pytest.raises(NmtError) as caught, load_comet(str(checkpoint), "cpu"):
-        pass
+    with pytest.raises(NmtError) as caught:
+        Comet(str(checkpoint), "cpu")
     code = f"import comet; comet.load_from_checkpoint({str(checkpoint)!r})"
     assert str(caught.value) == (
         f"COMET cannot score with {checkpoint}: the model, or the tokenizer of its encoder, is not on this machine; "
@@ -111,7 +107,7 @@ def test_without_the_encoder_the_message_names_the_command_that_downloads_it(pyt
     ("hypothesis", "message"),
     [
         ("fail", "ValueError: this sample fails"),
-        ("die", "COMET ended with code 9: last words"),
+        ("die", "COMET ended with code 9, without scores"),
     ],
 )
 def test_a_failure_of_the_worker_is_one_message(comet, hypothesis, message):
@@ -127,24 +123,18 @@ def test_a_model_that_is_not_here_is_named(tmp_path):
         ("nothing.ckpt", "no such file or folder, and not a model name on the hub"),
         (str(tmp_path / "empty"), f"not a COMET model: {tmp_path / 'empty'} has no file checkpoints/*.ckpt"),
     ):
-        with pytest.raises(NmtError) as caught, load_comet(name):
-            pass
+        with pytest.raises(NmtError) as caught:
+            Comet(name)
         assert str(caught.value) == f"COMET cannot score with {name}: {message}"
 
 
 def test_a_program_that_is_not_there_is_named_with_how_to_make_one(monkeypatch):
     monkeypatch.setenv("NMT_COMET_PYTHON", "nowhere/python")
-    with (
-        pytest.raises(NmtError, match=r"NMT_COMET_PYTHON names no program: nowhere/python\n.*unbabel-comet==2"),
-        load_comet(),
-    ):
-        pass
+    with pytest.raises(NmtError, match=r"NMT_COMET_PYTHON names no program: nowhere/python\n.*unbabel-comet==2"):
+        Comet()
     monkeypatch.delenv("NMT_COMET_PYTHON")
-    with (
-        pytest.raises(NmtError, match=r"COMET needs a Python environment of its own.*\n.*unbabel-comet==2"),
-        load_comet(),
-    ):
-        pass
+    with pytest.raises(NmtError, match=r"COMET needs a Python environment of its own.*\n.*unbabel-comet==2"):
+        Comet()
 
 
 BUILD = """
@@ -195,9 +185,7 @@ def test_the_figure_is_that_of_the_command_of_comet(real_python, tmp_path):
         command += [f"-{name}", path]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=variables)
     theirs = [float(line.rpartition(" ")[2]) for line in done.stdout.splitlines() if "score:" in line]
-    with load_comet(str(checkpoint), "cpu") as comet:
-        ours = score(comet, *(lines * 15 for lines in texts.values()))
-        assert comet.signature["version"] == "2.2.7"
+    ours = score(Comet(str(checkpoint), "cpu"), *(lines * 15 for lines in texts.values()))
     assert len(set(ours)) > 1
     # The command computes in half precision and prints four digits.
     assert [*ours, sum(ours) / len(ours)] == pytest.approx(theirs, abs=1e-3)

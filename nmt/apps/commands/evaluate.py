@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -144,22 +143,21 @@ def evaluate(
         marks = [mark for mark in (checkpoint, engine, precision) if mark not in (None, "auto")]
         return Evaluator(model, translator, search.change(translator.options), marks, folder)
 
-    with ExitStack() as stack:
-        comet = None
-        if COMET.lower() in names:  # before the translation, so that errors come early
-            from nmt.evaluation.comet import load_comet
+    comet = None
+    if COMET.lower() in names:  # before the translation, so that errors come early
+        from nmt.evaluation.comet import Comet
 
-            comet = stack.enter_context(load_comet(comet_model or DEFAULT_COMET_MODEL, device))
-        chosen = Metrics([name for name in names if name in METRICS], comet)
-        others = [OtherSystem.find(name, test_set) for name in compared]  # first, so that a wrong name fails early
-        if hyp is not None:
-            evaluation = evaluate_file(hyp, test_set, chosen)
-        else:
-            assert found is not None
-            evaluation = _evaluate(load(found, None, checkpoint), test_set, chosen, kinds)
-        if others:
-            evaluation = compare_with(evaluation, others, test_set, chosen, load)
-            _name_other_seeds([*(found or []), *(other.model for other in others if other.model is not None)])
+        comet = Comet(comet_model or DEFAULT_COMET_MODEL, device)
+    chosen = Metrics([name for name in names if name in METRICS], comet)
+    others = [OtherSystem.find(name, test_set) for name in compared]  # first, so that a wrong name fails early
+    if hyp is not None:
+        evaluation = evaluate_file(hyp, test_set, chosen)
+    else:
+        assert found is not None
+        evaluation = _evaluate(load(found, None, checkpoint), test_set, chosen, kinds)
+    if others:
+        evaluation = compare_with(evaluation, others, test_set, chosen, load)
+        _name_other_seeds([*(found or []), *(other.model for other in others if other.model is not None)])
     examined = _examine(evaluation, test_set, found) if details or report else None
     _print(replace(evaluation, details=examined if details else None), format)
     if report is not None and examined is not None:
