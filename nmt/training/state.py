@@ -24,6 +24,7 @@ from nmt.artifacts.rundir import RunDir
 from nmt.base.checksum import find_corruption
 from nmt.base.errors import RunError
 from nmt.base.files import write_atomically
+from nmt.config.base import first_fault
 from nmt.data.store.batching import DataPosition, Number
 from nmt.training.checkpoints import CheckpointHistory
 from nmt.training.metrics import Window
@@ -141,15 +142,23 @@ class TrainState:
 
     def check_fits(self, optimizer: Optimizer) -> None:
         """Raise ValueError unless the tensors have the names, shapes and types of the trained ones."""
-        scale = {} if optimizer.loss_scale is None else optimizer.loss_scale.state()
-        _check_tensors("weights", self.weights, optimizer.master)
-        _check_tensors("loss_scale", self.loss_scale, scale)
         if unknown := self.moments.keys() - optimizer.master.keys():
             raise ValueError(f"the optimizer state belongs to another model: {min(unknown)}")
+        trained = dataclasses.replace(
+            self,
+            weights={**optimizer.master},
+            moments={name: optimizer.moments_like(name) for name in self.moments},
+            loss_scale={} if optimizer.loss_scale is None else optimizer.loss_scale.state(),
+        )
+        own, expected = self.to_tensors(), trained.to_tensors()
+        if odd := sorted(own.keys() ^ expected.keys()):
+            raise ValueError(f"{odd[0]}: {'missing' if odd[0] in expected else 'unknown'}")
+        for name, tensor in expected.items():
+            if own[name].shape != tensor.shape or own[name].dtype != tensor.dtype:
+                raise ValueError(f"{name}: not {tensor.dtype} of shape {tuple(tensor.shape)}")
         for name, moments in self.moments.items():
-            _check_tensors(f"adam {name}", moments, optimizer.moments_like(name))
-            if "step" in moments and not 0 <= float(moments["step"]) <= self.counters.update:
-                raise ValueError(f"adam {name} step is {float(moments['step'])}")
+            if not 0 <= float(moments["step"]) <= self.counters.update:
+                raise ValueError(f"adam.{name}.step is {float(moments['step'])}")
         for rank, states in enumerate(self.random):
             if "cpu" not in states or any(t.dtype != torch.uint8 or t.dim() != 1 for t in states.values()):
                 raise ValueError(f"the random state of rank {rank} is invalid")
@@ -161,17 +170,7 @@ def _read_counters(tensors: Mapping[str, Tensor]) -> Counters:
     try:
         return Counters.model_validate_json(tensors[_COUNTERS].numpy().tobytes(), strict=True)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        key = ".".join(map(str, first["loc"])) or _COUNTERS
-        raise ValueError(f"{key}: {first['msg']}") from None
-
-
-def _check_tensors(kind: str, tensors: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
-    if odd := sorted(tensors.keys() ^ expected.keys()):
-        raise ValueError(f"{kind} {odd[0]}: {'missing' if odd[0] in expected else 'unknown'}")
-    for name, parameter in expected.items():
-        if tensors[name].shape != parameter.shape or tensors[name].dtype != torch.float32:
-            raise ValueError(f"{kind} {name}: not an fp32 tensor of shape {tuple(parameter.shape)}")
+        raise ValueError(first_fault(error)) from None
 
 
 def newest_state(run: RunDir) -> tuple[TrainState, list[str]]:

@@ -13,6 +13,8 @@ from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import Literal
 
+from pydantic import TypeAdapter
+
 from nmt.base.errors import DataError
 from nmt.base.files import FileHashes, write_text
 from nmt.base.languages import Direction
@@ -35,6 +37,7 @@ log = logging.getLogger(__name__)
 
 LOG_SECONDS = 30.0
 PAIRS_BETWEEN_LOOKS = 4096  # at the clock
+_SAVED = TypeAdapter(dict[Split, list[SentencePair]])
 HELD_OUT_OF_KEPT = "held_out_of_kept_pairs"  # the key of an identity
 _SAMPLE_PAIRS = 20_000
 _OFTEN_HARMLESS = {"empty", "repeated_source", "punctuation_mismatch", "number_mismatch", "markup", "near_twin"}
@@ -247,15 +250,10 @@ class Corpus:
         if self._store_root is None or not self._store_root.is_dir():
             return None
         try:
-            saved = json.loads(self._held_out_file(self._store_root).read_text(encoding="utf-8"))
-            held_out = {
-                split: [SentencePair(str(src), str(tgt), *map(int, position)) for src, tgt, *position in saved[split]]
-                for split in self.missing
-            }
-            corpora = range(len(self.train))
-            return held_out if all(pair.corpus in corpora for pairs in held_out.values() for pair in pairs) else None
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            saved = _SAVED.validate_json(self._held_out_file(self._store_root).read_bytes())
+        except (OSError, ValueError):
             return None
+        return saved if saved.keys() == {*self.missing} else None
 
     def _held_out_file(self, store_root: Path) -> Path:
         identity = json.dumps(self.identity(store_root) | self.filter_identity(), sort_keys=True)
