@@ -65,14 +65,20 @@ class RunError(NmtError):
     """A run, export or packed model that is missing, damaged, in the way, or of an unsupported format."""
 
 
+def nearest(value: str, choices: Sequence[str]) -> str | None:
+    """Return the choice that looks like `value`, or whose first word does, such as beam_size for beem; None if none."""
+    from difflib import get_close_matches  # only here, because a start should not pay for it
+
+    by_first_word = {choice.partition("_")[0]: choice for choice in reversed(choices)}
+    near = get_close_matches(value, choices, n=1) or get_close_matches(value, by_first_word, n=1, cutoff=0.7)
+    return by_first_word.get(near[0], near[0]) if near else None
+
+
 def require_one_of(name: str, value: str, choices: Sequence[str]) -> None:
     """Raise NmtError unless `value`, of the argument `name`, is one of `choices`."""
     if value not in choices:
-        from difflib import get_close_matches  # only here, because a start should not pay for it
-
-        by_first_word = {choice.partition("_")[0]: choice for choice in reversed(choices)}
-        near = [name for names in (choices, by_first_word) for name in get_close_matches(str(value), names, n=1)]
-        hint = f"did you mean {by_first_word.get(near[0], near[0])!r}? " if near else ""
+        near = nearest(str(value), choices)
+        hint = f"did you mean {near!r}? " if near else ""
         raise NmtError(f"unknown {name} {value!r}", hint=f"{hint}choose from {', '.join(choices)}")
 
 

@@ -14,7 +14,7 @@ from typing import Annotated, Literal, NamedTuple, Union, get_args, get_origin
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from nmt.base.errors import ConfigError
+from nmt.base.errors import ConfigError, nearest
 from nmt.config.base import Section
 from nmt.config.corpora import ONE_CORPUS_OR_MORE, ParallelFiles
 from nmt.config.sections import Config
@@ -147,11 +147,12 @@ def unknown_key(section: type[Section], loc: Loc, key: str, place: Location) -> 
         return Fault((*loc, key), place, f"{dotted((*loc, key))}: keys cannot be merged", hint)
     places = [at for at, other in every_section() if at and key in other.model_fields]
     homes = [dotted(at) for at in places if at[:-1] not in places]
-    near = [f"'{match}'" for match in difflib.get_close_matches(key, section.model_fields, n=1)]
+    match = nearest(key, list(section.model_fields))
+    near = f"'{match}'" if match else ""
     if homes:
         fault = f"{dotted(loc)} has no '{name}'" if loc else f"'{name}' is not a section"
         belongs = f"{', '.join(homes[:-1])} or {homes[-1]}" if homes[1:] else homes[0]
-        hint = "" if loc else "".join(f"or did you mean {match}?" for match in near)
+        hint = f"or did you mean {near}?" if near and not loc else ""
         return Fault((*loc, key), place, f"{fault}; it belongs in {belongs}", hint)
     message = f"unknown key '{name}' in {dotted(loc)}" if loc else f"unknown section '{name}'"
     if ours := foreign_names().get(key.lower().replace("-", "_")):
@@ -161,9 +162,11 @@ def unknown_key(section: type[Section], loc: Loc, key: str, place: Location) -> 
     if not near:
         sections = [section for section in every_section() if section[0]]
         elsewhere = {field: at for at, other in reversed(sections) for field in other.model_fields}
-        matches = difflib.get_close_matches(key, elsewhere, n=1, cutoff=0.85)
-        near = [f"'{match}' in {dotted(elsewhere[match])}" for match in matches]
-    hint = "".join(f"did you mean {guess}? " for guess in near) + f"{_ALLOWED}{', '.join(section.model_fields)}"
+        near = "".join(
+            f"'{match}' in {dotted(elsewhere[match])}"
+            for match in difflib.get_close_matches(key, elsewhere, n=1, cutoff=0.85)
+        )
+    hint = (f"did you mean {near}? " if near else "") + f"{_ALLOWED}{', '.join(section.model_fields)}"
     return Fault((*loc, key), place, message, hint)
 
 
@@ -235,8 +238,8 @@ def invalid(
 
 def _hint(annotation: object, value: object) -> str:
     if get_origin(annotation) is Literal and isinstance(value, str):
-        near = difflib.get_close_matches(value, map(str, get_args(annotation)), n=1)
-        return f"did you mean '{near[0]}'?" if near else ""
+        near = nearest(value, [str(choice) for choice in get_args(annotation)])
+        return f"did you mean '{near}'?" if near else ""
     if section_in(annotation) is ParallelFiles:
         return f"name {ONE_CORPUS_OR_MORE}"
     takes_text = annotation is str or str in get_args(annotation)

@@ -83,9 +83,10 @@ def load_search(overrides: Sequence[str]) -> dict[str, object]:
     given: dict[str, object] = {}
     for override in overrides:
         _apply(tree, given, override)
-    for section in Config.model_fields.keys() & given.keys() - {"decoding"}:
-        fault = f"{section} has no effect here"
-        tree.faults.append(Fault((section,), tree.places[section,], fault, "only keys of decoding change a search"))
+    for name in given.keys() - {"decoding"}:
+        place = tree.places[name,]
+        no_effect = Fault((name,), place, f"{name} has no effect here", "only keys of decoding change a search")
+        tree.faults.append(no_effect if name in Config.model_fields else unknown_key(Config, (), name, place))
     values = given.get("decoding") or {}
     if isinstance(values, dict):
         _read_section(SearchOptions, values, ("decoding",), tree, may_conflict=True)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
 
 from nmt.base.languages import Direction
+from nmt.data.text.text_statistics import TextStatistics
 from nmt.data.text.words import counted_words
 from nmt.evaluation.significance import SentenceStatistics, System, correlation
 from nmt.translation.guards import find_loop, is_copy, is_in_wrong_language
@@ -21,7 +22,7 @@ FLAGS = ("empty", "copied", "wrong language", "looped", "too short", "too long")
 """Signs of a degenerate output, in reporting order."""
 
 _LENGTHS = (1, 6, 11, 21, 31, 51)  # words: the smallest length in each group
-_FREQUENCIES = (1, 10, 100, 1000)
+_FREQUENCIES = (2, 16, 128, 1024)  # powers of two, as the statistics of a training text have them
 _UNSEEN = (0, 1, 2)
 _MAX_RATIO = 2  # a length that differs by more than this factor from every reference is suspicious
 _MIN_CHARACTERS = 10  # smaller differences, which are common in short sentences, are ignored
@@ -74,13 +75,13 @@ def examine(
     system: System,
     sources: Sequence[str] | None,
     src_lang: str,
-    frequencies: Mapping[str, int] | None = None,
+    statistics: TextStatistics | None = None,
     expected_chrf: Sequence[float | None] = (),
 ) -> Details:
     """Examine the translations of `sources` (None: unknown) by a system.
 
-    `frequencies` has the number of occurrences of each source word in the training data, as `count_words` returns it.
-    Without it, sentences are not grouped by rare words. `expected_chrf` has the model's expectation for each sentence.
+    With the `statistics` of the training text, sentences are also grouped by rare words. `expected_chrf` has what the
+    model expects of each sentence.
     """
     direction = Direction(src_lang, system.tgt_lang)
     known = [None] * len(system.hypotheses) if sources is None else sources
@@ -93,7 +94,7 @@ def examine(
         for number, (source, text, refs, chrf, each) in enumerate(rows, 1)
     ]
     flags = Counter(flag for sentence in sentences for flag in sentence.flags)
-    groupings = [*_group_all(system, sources, frequencies), *_calibration(sentences)]
+    groupings = [*_group_all(system, sources, statistics), *_calibration(sentences)]
     return Details(sentences, groupings, {flag: flags[flag] for flag in FLAGS if flags[flag]})
 
 
@@ -126,28 +127,19 @@ def find_flags(source: str | None, hypothesis: str, references: Sequence[str], d
     return flags
 
 
-def count_words(texts: Iterable[str], wanted: Iterable[str]) -> Counter[str]:
-    """Return how often each word of the texts `wanted` occurs in `texts`, including words that do not occur (0)."""
-    counts = Counter(dict.fromkeys((word for text in wanted for word in counted_words(text)), 0))
-    for text in texts:
-        for word in counted_words(text):
-            if word in counts:
-                counts[word] += 1
-    return counts
-
-
-def _group_all(system: System, sources: Sequence[str] | None, frequencies: Mapping[str, int] | None) -> list[Grouping]:
+def _group_all(system: System, sources: Sequence[str] | None, statistics: TextStatistics | None) -> list[Grouping]:
     """Return the groupings of sentences by their sources, or by their references if there are no sources."""
     words = [counted_words(text) for text in (system.references[0] if sources is None else sources)]
     side = "reference" if sources is None else "source"
     groupings = [_group(system.measured, f"number of words of the {side}", list(map(len, words)), _LENGTHS)]
-    if frequencies is None or sources is None:
+    if statistics is None or not statistics.words or sources is None:
         return groupings
-    unseen = [sum(frequencies[word] == 0 for word in of_sentence) for of_sentence in words]
-    rarest = [min((frequencies[word] for word in of_sentence), default=-1) for of_sentence in words]
-    title = "number of words of the source that are not in the training data"
-    groupings.append(_group(system.measured, title, unseen, _UNSEEN))
-    title = "number of times that the rarest word of the source is in the training data"
+    octaves = statistics.octaves
+    frequencies = [[1 << octaves[word] if word in octaves else 0 for word in of_sentence] for of_sentence in words]
+    title = "number of words of the source that are in fewer than two training sources"
+    groupings.append(_group(system.measured, title, [each.count(0) for each in frequencies], _UNSEEN))
+    rarest = [min(each, default=-1) for each in frequencies]
+    title = "number of training sources that have the rarest word of the source"
     by_rarest = _group(system.measured, title, rarest, _FREQUENCIES)
     return [*groupings, by_rarest] if by_rarest.groups else groupings
 

@@ -22,7 +22,7 @@ from nmt.config import SearchOptions
 from nmt.config.corpora import DATA_SETS
 from nmt.data.read.lines import open_text
 from nmt.evaluation.model_card import update_card
-from nmt.evaluation.scores import SPBLEU_TOKENIZER, MetricScore, tokenization_fault, tokenizer_for
+from nmt.evaluation.scores import SPBLEU_TOKENIZER, MetricScore, mean_score, tokenization_fault, tokenizer_for
 from nmt.evaluation.scorings import count_scoring
 from nmt.evaluation.test_sets import TestSet, hash_of, on_lines, read_hypotheses, read_split, translate_set
 from nmt.translation import Translator
@@ -174,17 +174,15 @@ class Evaluator:
         return evaluation
 
     def _evaluate_directions(self, test_set: TestSet, metrics: Metrics) -> Evaluation:
-        from nmt.evaluation.significance import mean_with_interval
-
         sets = [TestSet(f"{test_set.name}.{each.direction}", [each]) for each in test_set.sets]
         directions = {str(each.sets[0].direction): self.evaluate(each, metrics) for each in sets}
-        measured = [each.system.measured for each in directions.values() if each.system is not None]
+        scores = [each.scores for each in directions.values()]
         return Evaluation(
             models=self._names,
             checkpoints=self._checkpoints,
             set=test_set.name,
             sentences=sum(len(each.sources) for each in test_set.sets),
-            scores=[mean_with_interval(each) for each in zip(*measured, strict=True)],
+            scores=[mean_score(of_metric) for of_metric in zip(*scores, strict=True)],
             directions=directions,
         )
 

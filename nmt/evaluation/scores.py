@@ -128,10 +128,10 @@ def score_sets(
     if len(sets) == 1:
         return DirectedScores(scores[0], {})
     by_direction = {str(each.direction): found for each, found in zip(sets, scores, strict=True)}
-    return DirectedScores([_mean(of_metric) for of_metric in zip(*scores, strict=True)], by_direction)
+    return DirectedScores([mean_score(of_metric) for of_metric in zip(*scores, strict=True)], by_direction)
 
 
-def _mean(scores: Sequence[MetricScore]) -> MetricScore:
+def mean_score(scores: Sequence[MetricScore]) -> MetricScore:
     """Return the mean of one metric over several directions, without an interval."""
     signatures = "; ".join(dict.fromkeys(each.signature for each in scores))
     value = sum(each.value for each in scores) / len(scores)

@@ -46,11 +46,11 @@ class SentenceStatistics:
         """Return the score of each sentence [N], like `sacrebleu --sentence-level` for chrF and TER."""
         return [value_of(self.metric._compute_score_from_stats(row)) for row in self.rows]
 
-    def signature(self, seed: int | None = SEED) -> str:
-        """Return sacreBLEU's signature of a score with an interval from samples that `seed` draws, if it is one."""
+    def signature(self) -> str:
+        """Return sacreBLEU's signature of a score with an interval."""
         signature = self.metric.get_signature()
         signature.update("bs", NUM_SAMPLES)
-        signature.update("seed", seed)
+        signature.update("seed", SEED)
         return signature.format()
 
 
@@ -146,39 +146,22 @@ def with_interval(statistics: SentenceStatistics) -> MetricScore:
     return MetricScore(statistics.name, statistics.score(), statistics.signature(), interval)
 
 
-def mean_with_interval(directions: Sequence[SentenceStatistics]) -> MetricScore:
-    """Return the mean over directions of one metric's corpus scores, with its 95% confidence interval.
-
-    The sentences of each direction are resampled separately, direction k (from 0) with the seed `SEED + k`, so that the
-    samples of different directions are independent. A sample of the mean is the mean of one sample per direction.
-    """
-    from sacrebleu.significance import estimate_ci
-
-    seeds = range(SEED, SEED + len(directions))
-    samples = [resampled_scores(each, seed) for each, seed in zip(directions, seeds, strict=True)]
-    interval = Interval(*map(float, estimate_ci(np.mean(samples, axis=0))))
-    joined = "; ".join(dict.fromkeys(each.signature(seed=None) for each in directions))
-    value = float(np.mean([each.score() for each in directions]))
-    which = f"mean of {len(directions)} directions, seeds {seeds[0]} to {seeds[-1]}"
-    return MetricScore(directions[0].name, value, f"{which}: {joined}", interval)
-
-
 def correlation(first: Sequence[float], second: Sequence[float]) -> float:
     """Return Pearson's correlation of two sequences; 0 if one of them does not vary."""
     return float(np.corrcoef(first, second)[0, 1]) if np.ptp(first) and np.ptp(second) else 0.0
 
 
-def resampled_scores(statistics: SentenceStatistics, seed: int = SEED) -> NDArray[Any]:
+def resampled_scores(statistics: SentenceStatistics) -> NDArray[Any]:
     """Return the scores [NUM_SAMPLES] of bootstrap samples of the sentences, drawn with replacement."""
     counts = np.array(statistics.rows, dtype=np.float64)  # [N, K]; all but TER's are integers, whose sums are exact
-    sums = np.concatenate([weights @ counts for weights in _bootstrap_weights(len(counts), seed)])
+    sums = np.concatenate([weights @ counts for weights in _bootstrap_weights(len(counts))])
     score = statistics.metric._compute_score_from_stats
     return np.array([score(row).score for row in sums.astype(np.float32)])  # sacreBLEU's precision
 
 
-def _bootstrap_weights(num_sentences: int, seed: int) -> Iterator[NDArray[np.float64]]:
+def _bootstrap_weights(num_sentences: int) -> Iterator[NDArray[np.float64]]:
     """Yield how often each sentence occurs in each sample, [samples of the block, sentences]."""
-    rng, block = np.random.default_rng(seed), max(1, BLOCK_NUMBERS // num_sentences)
+    rng, block = np.random.default_rng(SEED), max(1, BLOCK_NUMBERS // num_sentences)
     for start in range(0, NUM_SAMPLES, block):
         size = min(block, NUM_SAMPLES - start)
         drawn = rng.choice(num_sentences, size=(size, num_sentences), replace=True)

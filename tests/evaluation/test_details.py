@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from nmt.base.languages import Direction
-from nmt.evaluation.details import count_words, examine, find_flags
+from nmt.data.text.text_statistics import TextStatistics
+from nmt.evaluation.details import examine, find_flags
 from nmt.evaluation.significance import Scorer
 
 DE_EN = Direction("de", "en")
@@ -38,11 +39,6 @@ def test_a_language_copied_into_itself_is_no_fault():
     assert find_flags(text, text, ["Some dog is barking there."], Direction("en", "en")) == []
 
 
-def test_words_of_the_training_data_are_counted_in_lower_case_and_characters_of_chinese_alone():
-    training = ["The dog, the Dog!", "我喜欢狗。", "cat 12"]
-    assert count_words(training, ["the dog sleeps 12", "狗我"]) == {"the": 2, "dog": 2, "sleeps": 0, "狗": 1, "我": 1}
-
-
 SOURCES = ["der Hund", "der Hund und der Igel", "ein Hund, der mit dem Igel und dem Dachs spielt", "12"]
 OUTPUTS = ["the dog", "the dog", "a dog playing with the hedgehog and the badger", "12"]
 REFERENCES = ["the dog", "the dog and the hedgehog", "a dog that plays with the hedgehog and the badger", "12"]
@@ -50,16 +46,20 @@ REFERENCES = ["the dog", "the dog and the hedgehog", "a dog that plays with the 
 
 def test_sentences_are_grouped_by_length_by_unseen_and_by_rare_words():
     system = Scorer([REFERENCES], "en", ["chrf", "bleu"]).measure("it", OUTPUTS)
-    frequencies = {word: 0 if word in ("dachs", "igel") else 5 if word == "spielt" else 50 for word in
-                   ["der", "hund", "und", "igel", "ein", "mit", "dem", "dachs", "spielt"]}  # fmt: skip
-    details = examine(system, SOURCES, "de", frequencies)
+    words = ["", "spielt", "", "", "der hund und ein mit dem"]  # in 4 and more training sources, in 32 and more
+    statistics = TextStatistics(pairs=100, src_sentences=[100], tgt_sentences=[100], words=words)
+    details = examine(system, SOURCES, "de", statistics)
     groups = {each.property: [(g.label, g.sentences) for g in each.groups] for each in details.groupings}
     assert groups == {
         "number of words of the source": [("0", 1), ("1 to 5", 2), ("6 to 10", 1)],
-        "number of words of the source that are not in the training data": [("0", 2), ("1", 1), ("2 or more", 1)],
-        "number of times that the rarest word of the source is in the training data": [
+        "number of words of the source that are in fewer than two training sources": [
             ("0", 2),
-            ("10 to 99", 1),
+            ("1", 1),
+            ("2 or more", 1),
+        ],
+        "number of training sources that have the rarest word of the source": [
+            ("0 to 1", 2),
+            ("16 to 127", 1),
         ],  # the last source has no word
     }
     (alone,) = Scorer([REFERENCES[2:3]], "en", ["chrf"]).measure("it", OUTPUTS[2:3]).measured

@@ -64,7 +64,7 @@ def test_a_comparison_has_both_scores_and_a_verdict():
 def page() -> str:
     scorer = Scorer([REFERENCES], "en", ["bleu", "chrf"])
     ours, other = scorer.measure("runs/ours", OURS), scorer.measure("<other>", OTHER)
-    details = examine(ours, SOURCES, "de", dict.fromkeys(re.findall(r"\w+", " ".join(SOURCES).lower()), 3))
+    details = examine(ours, SOURCES, "de")
     scores = [with_interval(each) for each in ours.measured]
     return render_html("runs/ours on <test>", scores, details, [compare_systems(ours, other)])
 

@@ -22,7 +22,6 @@ from nmt.evaluation.significance import (
     System,
     compare,
     compare_systems,
-    mean_with_interval,
     with_interval,
 )
 from tests.evaluation.texts import english, worsen, write_lines
@@ -61,32 +60,6 @@ def test_intervals_are_those_of_the_sacrebleu_command(systems, sacrebleu):
         assert found == tuple(expected[name] for name in names)
 
 
-def test_the_interval_of_a_mean_over_directions_is_that_of_separate_resampling(systems):
-    first, second = (system.measured[1] for system in systems)
-    assert first.name == "chrF2"
-    found = mean_with_interval([first, second])
-    drawn = [np.random.default_rng(12345 + number).choice(60, size=(1000, 60), replace=True) for number in range(2)]
-    scores = [
-        [each.score(list(indices)) for indices in of_one] for each, of_one in zip((first, second), drawn, strict=True)
-    ]
-    means = sorted(np.mean(scores, axis=0))
-    assert found.value == pytest.approx((first.score() + second.score()) / 2)
-    assert found.interval.mean == pytest.approx(np.mean(means), abs=1e-3)
-    assert found.interval.half_width == pytest.approx((means[974] - means[25]) / 2, abs=1e-3)
-    assert found.interval.half_width < min(with_interval(each).interval.half_width for each in (first, second))
-    assert found.signature.startswith("mean of 2 directions, seeds 12345 to 12346: nrefs:2|bs:1000|case:")
-
-
-def test_the_interval_of_a_mean_of_unequal_directions_follows_their_own_sizes():
-    sizes = (4, 59)
-    measured = [
-        Scorer([REFERENCES[0][:size]], "en", ["chrf"]).measure("ours", OURS[:size]).measured[0] for size in sizes
-    ]
-    small, large = (with_interval(each).interval.half_width for each in measured)
-    mean = mean_with_interval(measured).interval.half_width
-    assert mean == pytest.approx((small**2 + large**2) ** 0.5 / 2, rel=0.1)  # of independent samples
-
-
 def test_scores_of_samples_are_those_of_sacrebleu_to_the_last_bit_in_blocks_of_any_size(systems, monkeypatch):
     metrics = {name.upper(): sacrebleu_metric(name, "en", REFERENCES) for name in METRICS[1:]}
     signatures, theirs = PairedTest([("ours", OURS), ("other", OTHER)], metrics, None, test_type="bs")()
@@ -103,9 +76,7 @@ def test_scores_of_samples_are_those_of_sacrebleu_to_the_last_bit_in_blocks_of_a
 def test_samples_of_a_large_set_stay_in_bounded_memory(monkeypatch):
     monkeypatch.setattr(significance, "BLOCK_NUMBERS", 50_000)
     for num_sentences in (700, 50_001):
-        shapes = (
-            weights.shape for weights in islice(significance._bootstrap_weights(num_sentences, significance.SEED), 20)
-        )
+        shapes = (weights.shape for weights in islice(significance._bootstrap_weights(num_sentences), 20))
         assert max(rows * columns for rows, columns in shapes) <= max(50_000, num_sentences)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -16,7 +16,7 @@ from nmt.apps.commands.options import SearchFlags, find_models, load_translator
 from nmt.apps.commands.outputs import refuse_unwritable
 from nmt.apps.commands.streams import print_text
 from nmt.artifacts.replacing import refuse_replacing
-from nmt.artifacts.rundir import DirectedPairs, RunDir
+from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import DataError, NmtError, counted
 from nmt.base.files import to_json, write_text
 from nmt.base.languages import Direction
@@ -81,7 +81,7 @@ ShowDetails = Annotated[
     bool,
     typer.Option(
         "--details",
-        help="Also print scores by sentence length, by rare words and by words that are not in the training data; the "
+        help="Also print scores by sentence length, by rare words and by words that the training text hardly has; the "
         "number of outputs that are empty, copied, in the wrong language, looped, too short or too long; and the 30 "
         "worst sentences.",
     ),
@@ -222,37 +222,14 @@ def _evaluate(evaluator: Evaluator, test_set: TestSet, metrics: Metrics, kinds: 
 
 
 def _examine(evaluation: Evaluation, test_set: TestSet, found: Sequence[RunDir] | None) -> Details:
-    """Return details on the errors of the translations; with the run's training data, also by rare words."""
+    """Return details on the errors of the translations; with the statistics of the (first) run, also by rare words."""
     from nmt.evaluation.details import examine
 
     (each,), system = test_set.sets, evaluation.system
     assert system is not None
     sources = each.sources if test_set.has_sources else None
-    frequencies = _count_training_words(found[0], each) if found is not None and sources is not None else None
-    return examine(system, sources, each.direction.src, frequencies, evaluation.expected_chrf)
-
-
-def _count_training_words(run: RunDir, test_set: DirectedPairs) -> Mapping[str, int] | None:
-    """Return how often the words of the test set's sources are in the sources that the run was trained on.
-
-    Only the corpora of the same direction count, without the pairs that the filters drop. None if there is no such
-    corpus, or if it cannot be read.
-    """
-    from nmt.evaluation.details import count_words
-    from nmt.training.corpus.corpus import Corpus, with_both_sides
-
-    direction = test_set.direction
-    if direction not in run.config().data.directions:
-        log.warning("no scores by rare words: %s has no training data from %s to %s", run.path, *direction)
-        return None
-    log.info("counting the words of the training data")
-    try:
-        corpus = Corpus(run.config())
-        pairs = (pair for pair in corpus.train_pairs() if corpus.direction("train", pair) == direction)
-        return count_words((pair.src for pair in with_both_sides(pairs)), test_set.sources)
-    except NmtError as error:
-        log.warning("no scores by rare words: the training data of %s cannot be read: %s", run.path, error)
-        return None
+    statistics = None if found is None else found[0].statistics()
+    return examine(system, sources, each.direction.src, statistics, evaluation.expected_chrf)
 
 
 def _write_report(path: Path, evaluation: Evaluation, details: Details) -> None:

@@ -80,9 +80,7 @@ def test_eval_scores_each_direction_and_their_mean(run):
     assert (result["set"], result["sentences"], list(result["directions"])) == ("test", 20, ["en-de", "en-fr"])
     values = [each["scores"]["chrF2"]["value"] for each in result["directions"].values()]
     assert result["scores"]["chrF2"]["value"] == pytest.approx(sum(values) / 2, abs=0.01)
-    widths = [each["scores"]["chrF2"]["interval"]["half_width"] for each in result["directions"].values()]
-    assert 0 < result["scores"]["chrF2"]["interval"]["half_width"] < max(widths)
-    assert all("±" in line for line in text)
+    assert ["±" in line for line in text] == [True] * 4 + [False] * 2
     one = json.loads(nmt("eval", "-m", run, "--to", "fr", "--format", "json", "--metrics", "chrf"))
     assert one == result["directions"]["en-fr"]
     program, *arguments = shlex.split(one["sacrebleu"])

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
 from typer.testing import CliRunner
@@ -20,13 +20,12 @@ from typer.testing import CliRunner
 from nmt.apps.cli import app
 from nmt.apps.commands.evaluate import ShowDetails
 from nmt.artifacts.rundir import RunDir
-from nmt.config import Config
+from nmt.data.text.text_statistics import TextStatistics
 from nmt.evaluation import score
 from nmt.evaluation.details import FLAGS
 from nmt.evaluation.evaluation import sacrebleu_command
 from nmt.evaluation.scores import describe_quality
 from tests.stored import add_last_checkpoint
-from tests.tiny import tiny_values
 
 FROZEN = Path(__file__).parents[2] / "frozen" / "format-1"
 
@@ -364,53 +363,14 @@ def test_details_name_the_worst_sentences_and_group_by_rare_words(run):
     result = json.loads(evaluate("-m", run.path, "--details", "--format", "json"))
     assert list(result["details"]) == ["groupings", "flags", "worst"]
     properties = [grouping["property"] for grouping in result["details"]["groupings"]]
-    assert len(properties) == 2  # the digits have no words, so none is the rarest
+    assert properties == ["number of words of the source"]  # this run has no statistics of its training text
     assert len(result["details"]["worst"]) == 30
     text = evaluate("-m", run.path, "--details")
     assert "by number of words of the source\n" in text
     assert "the 30 worst by chrF\nline " in text
-    (run.path / "config.yaml").write_text((run.path / "config.yaml").read_text().replace("train.tsv", "gone.tsv"))
-    (grouping,) = json.loads(evaluate("-m", run.path, "--details", "--format", "json"))["details"]["groupings"]
-    assert grouping["property"] == "number of words of the source"
-
-
-def several_directions(folder: Path, **data: Any) -> RunDir:
-    """A run of which only the configuration matters here: from German, French and English."""
-    run = RunDir(Path(shutil.copytree(FROZEN, folder / "several")))
-    de_en = lines_of(folder, "de-en.tsv", "der Hut\tthe hat")
-    fr_en = lines_of(folder, "fr-en.tsv", "le chapeau\tthe hat")
-    en_de = lines_of(folder, "en-de.tsv", "a dog\tein Hund", "a hedgehog that sleeps all day\tein Igel, der schläft")
-    train = [{"tsv": str(path), "src_lang": path.stem[:2], "tgt_lang": path.stem[3:]} for path in (de_en, fr_en, en_de)]
-    held_out = dict.fromkeys(("valid", "test"), train[-1])
-    sections = {"src_lang": "en", "tgt_lang": "de", "train": train, **held_out, **data}
-    run.write_config(Config.model_validate(tiny_values(folder, data=sections)))
-    return run
-
-
-def numbers_of_unseen_words(run: RunDir, folder: Path, *sources: str, from_: str = "en") -> dict[str, int]:
-    """Return the number of sentences by their number of unseen words; nothing if `nmt eval` does not count them."""
-    hyp, tsv = lines_of(folder, "hyp", *sources), lines_of(folder, "set.tsv", *(f"{text}\t{text}" for text in sources))
-    options = ("--to", "de", "--from", from_, "--details", "--format", "json")
-    result = json.loads(evaluate("--hyp", hyp, "-m", run.path, "--tsv", tsv, *options))
-    groupings = {each["property"]: each["groups"] for each in result["details"]["groupings"]}
-    groups = groupings.get("number of words of the source that are not in the training data", [])
-    return {group["label"]: group["sentences"] for group in groups}
-
-
-def test_a_word_is_seen_only_if_a_source_of_the_evaluated_direction_has_it(tmp_path):
-    run = several_directions(tmp_path)
-    assert numbers_of_unseen_words(run, tmp_path, "dog", "Hut", "hat", "Hund") == {"0": 1, "1": 3}
-
-
-def test_words_of_pairs_that_the_filters_drop_are_unseen(tmp_path):
-    run = several_directions(tmp_path, filters={"too_long": 25})
-    assert numbers_of_unseen_words(run, tmp_path, "dog", "hedgehog") == {"0": 1, "1": 1}
-
-
-def test_a_direction_without_training_data_has_no_scores_by_rare_words(tmp_path, messages):
-    run = several_directions(tmp_path)
-    assert numbers_of_unseen_words(run, tmp_path, "chapeau", from_="fr") == {}
-    assert f"warning: no scores by rare words: {run.path} has no training data from fr to de" in messages
+    statistics = TextStatistics(pairs=9, src_sentences=[9], tgt_sentences=[9], words=["der hund"])
+    run.write_json(run.statistics_file, statistics)
+    assert "by number of words of the source that are in fewer than two" in evaluate("-m", run.path, "--details")
 
 
 def test_the_help_of_details_names_every_flag():
