@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -159,13 +158,6 @@ def unknown_key(section: type[Section], loc: Loc, key: str, place: Location) -> 
         *at, name = ours.split(".")
         description = dict(every_section())[tuple(at)].model_fields[name].description
         return Fault((*loc, key), place, message, f"in nmt: {ours}" + (f" ({description})" if description else ""))
-    if not near:
-        sections = [section for section in every_section() if section[0]]
-        elsewhere = {field: at for at, other in reversed(sections) for field in other.model_fields}
-        near = "".join(
-            f"'{match}' in {dotted(elsewhere[match])}"
-            for match in difflib.get_close_matches(key, elsewhere, n=1, cutoff=0.85)
-        )
     hint = (f"did you mean {near}? " if near else "") + f"{_ALLOWED}{', '.join(section.model_fields)}"
     return Fault((*loc, key), place, message, hint)
 

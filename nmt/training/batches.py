@@ -105,28 +105,12 @@ def refuse_unfit_stages(stages: Iterable[StageSpan], config: Config, store: Toke
 
 
 def refuse_beyond_epoch(config: Config, store: TokenStore) -> None:
-    """Raise ConfigError if an update needs more tokens than an epoch has: gathering them would never end.
-
-    Also raise it if a corpus with a weight has no pairs.
-    """
-    tokens_per_update = config.training.tokens_per_update
+    """Raise ConfigError if an update needs more tokens than an epoch has, or a corpus with a weight has no pairs."""
     sizes = store.sizes(len(config.data.corpora("train")))
     weights = corpus_weights(config.data, sizes)
-    per_epoch = sizes if weights is None else quotas(sizes, weights)
-    # Each pair has at least one token: eos.
-    if config.training.batch_tokens == "auto" or tokens_per_update <= len(store):
-        return
-    tokens, start = 0.0, 0
-    for size, quota in zip(sizes, per_epoch, strict=True):
-        tokens += _num_tgt_tokens(config, store, start, start + size) * (quota / size if size else 0)
-        start += size
-    if tokens_per_update > (num_tokens := int(tokens)):
+    if weights is not None:
+        quotas(sizes, weights)
+    tokens_per_update, num_tokens = config.training.tokens_per_update, len(store.tgt.tokens) + len(store)  # eos
+    if config.training.batch_tokens != "auto" and tokens_per_update > num_tokens:
         fault = f"{tokens_per_update:,}, but an epoch has only {num_tokens:,} target tokens"
         raise ConfigError(f"training.tokens_per_update is {fault}", hint=f"set it to at most {num_tokens:,}")
-
-
-def _num_tgt_tokens(config: Config, store: TokenStore, start: int, end: int) -> int:
-    """Return how many real target tokens training sees in the pairs from `start` to `end`, on average over epochs."""
-    sides = [store.tgt, store.src][: 1 + config.training.both_directions]
-    blocks = (lengths + 1 for side in sides for lengths in side.length_blocks(start, end))
-    return sum(int(tgt_len.clip(max=config.model.max_tgt_len).sum()) for tgt_len in blocks) // len(sides)

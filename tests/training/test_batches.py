@@ -158,7 +158,7 @@ def test_an_update_larger_than_an_epoch_is_refused_before_there_is_a_run(tmp_pat
 
 def test_an_update_may_have_all_tokens_of_an_epoch_and_no_more(tmp_path):
     folder = write_digits(tmp_path / "corpus", num_train=60)
-    config = small_config(folder, model={"max_tgt_len": 6, "max_src_len": 6})
+    config = small_config(folder)
     start_run(config, tmp_path / "run")
     store = TokenStore(tmp_path / ".store" / RunDir(tmp_path / "run").info().data_fingerprint)
     batches = UpdateBatches(store, config, ProcessGroup())
