@@ -18,6 +18,9 @@ from nmt.evaluation.model_card import twins_line
 from nmt.evaluation.scores import MetricScore
 from nmt.evaluation.significance import LEVEL, TEST, ComparedSystem
 
+Output = tuple[str, str, float]
+"""The name of a system, its output for a sentence, and the chrF of the output."""
+
 MIN_NAME_WIDTH = 5  # width of the column with the names of scores
 MAX_ROWS = 5000  # a page with more sentences takes seconds to open; of larger test sets, it shows only the worst ones
 
@@ -104,7 +107,8 @@ def render_html(title: str, scores: Sequence[MetricScore], details: Details, com
     numbers = [(f"{len(details.sentences):,}", "sentences"), *((_value(score).strip(), score.name) for score in scores)]
     counts = [(flag, details.flags[flag]) for flag in FLAGS if flag in details.flags]
     texts = (["source"] if details.sentences[0].source is not None else []) + ["output", "reference"]
-    rows = ([(name, hyps[each.number - 1], chrf[each.number - 1]) for name, hyps, chrf in others] for each in order)
+    rows = [[(name, hyps[each.number - 1], chrf[each.number - 1]) for name, hyps, chrf in others] for each in order]
+    heads = [f'<button type="button">{_html_text(label)}</button>' for label, _ in _numbers(order[0], rows[0])]
     template = files("nmt.evaluation").joinpath("report.html").read_text("utf-8")
     return Template(template).safe_substitute(  # which leaves the `${…}` of the script
         title=escape(printable(title)),
@@ -113,19 +117,20 @@ def render_html(title: str, scores: Sequence[MetricScore], details: Details, com
         sections="\n".join(_sections(details, compared)),
         left_out=f"{left_out:,} better sentences are left out." if left_out else "",
         options="".join(f'<option value="{flag}">{flag} ({count:,})</option>' for flag, count in counts),
-        numbers="".join(f'<th class="number">{head}</th>' for head in _heads(order[0], others)),
+        numbers="".join(f'<th class="number">{head}</th>' for head in heads),
         texts="".join(f"<th>{head}</th>" for head in texts),
         rows="\n".join(map(_row, order, rows)),
     )
 
 
-def _heads(sentence: TestSentence, others: Sequence[tuple[str, Sequence[str], Sequence[float]]]) -> Iterator[str]:
-    """Yield the titles of the columns of numbers, which sort by them."""
-    names = ["line", "chrF", "length", *(["expected"] if sentence.expected_chrf is not None else [])]
-    labels = {name.lower(): name for name in names}
-    labels |= {f"gain{number}": f"gain over {PurePath(name).name}" for number, (name, *_) in enumerate(others, 1)}
-    for key, label in labels.items():
-        yield f'<button type="button" data-key="{key}">{_html_text(label)}</button>'
+def _numbers(sentence: TestSentence, others: Sequence[Output]) -> list[tuple[str, str]]:
+    """Return the numbers in the row of a sentence, each with the title of its column."""
+    numbers = [("line", f"{sentence.number}"), ("chrF", f"{sentence.chrf:.2f}")]
+    numbers.append(("length", f"{len(sentence.references[0])}"))
+    if sentence.expected_chrf is not None:
+        numbers.append(("expected", f"{sentence.expected_chrf:.2f}"))
+    gains = [(f"gain over {PurePath(name).name}", f"{sentence.chrf - chrf:+.2f}") for name, _, chrf in others]
+    return numbers + gains
 
 
 def _sections(details: Details, systems: Sequence[ComparedSystem]) -> Iterator[str]:
@@ -141,17 +146,10 @@ def _section(title: str, lines: Iterable[str]) -> str:
     return f"<h2>{_html_text(title)}</h2>\n<pre>{text}</pre>"
 
 
-def _row(sentence: TestSentence, others: Sequence[tuple[str, str, float]]) -> str:
-    """Return the row of a sentence; `others` has the name, output and chrF of each other system."""
+def _row(sentence: TestSentence, others: Sequence[Output]) -> str:
+    """Return the row of a sentence; `others` has what the other systems make of it."""
     output, reference = find_differences(sentence.hypothesis, sentence.references[0])
-    length = f"{len(sentence.references[0])}"
-    numbers = {"line": f"{sentence.number}", "chrf": f"{sentence.chrf:.2f}", "length": length}
-    if sentence.expected_chrf is not None:
-        numbers["expected"] = f"{sentence.expected_chrf:.2f}"
-    for number, (_, _, chrf) in enumerate(others, 1):
-        numbers[f"gain{number}"] = f"{sentence.chrf - chrf:+.2f}"
-    data = "".join(f' data-{key}="{value}"' for key, value in numbers.items())
-    cells = "".join(f'<td class="number">{value}</td>' for value in numbers.values())
+    cells = "".join(f'<td class="number">{value}</td>' for _, value in _numbers(sentence, others))
     flags = "".join(f'<div class="label">{flag}</div>' for flag in sentence.flags)
     more = "".join(
         f'<div><span class="label">{_html_text(name)}, chrF {chrf:.2f}</span><br>{_html_text(text)}</div>'
@@ -162,7 +160,7 @@ def _row(sentence: TestSentence, others: Sequence[tuple[str, str, float]]) -> st
     references += "".join(f"<div>{_html_text(other)}</div>" for other in sentence.references[1:])
     sources = [] if sentence.source is None else [_html_text(sentence.source)]
     texts = "".join(f'<td class="text" dir="auto">{text}</td>' for text in (*sources, outputs, references))
-    return f'<tr data-flags="{",".join(sentence.flags)}"{data}>{cells}{texts}</tr>'
+    return f'<tr data-flags="{",".join(sentence.flags)}">{cells}{texts}</tr>'
 
 
 def find_differences(first: str, second: str) -> tuple[list[tuple[str, bool]], list[tuple[str, bool]]]:

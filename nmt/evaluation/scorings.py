@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from contextlib import suppress
 from pathlib import Path
-from typing import Any
+
+from pydantic import TypeAdapter
 
 from nmt.base.files import write_text
 
@@ -20,12 +20,11 @@ def count_scoring(folder: Path, name: str) -> None:
 
 def num_scorings(folder: Path, name: str) -> int:
     """Return how often the test set `name` was scored, as counted in `folder`."""
-    count = _counts(folder).get(name)
-    return count if isinstance(count, int) else 0
+    return _counts(folder).get(name, 0)
 
 
-def _counts(folder: Path) -> dict[str, Any]:
-    with suppress(OSError, ValueError, RecursionError):
-        counts = json.loads((folder / _COUNTS).read_text(encoding="utf-8"))
-        return counts if isinstance(counts, dict) else {}
-    return {}
+def _counts(folder: Path) -> dict[str, int]:
+    try:
+        return TypeAdapter(dict[str, int]).validate_json((folder / _COUNTS).read_bytes())
+    except (OSError, ValueError):  # there are none, or they are damaged
+        return {}
