@@ -25,6 +25,7 @@ _MAX_CLIENTS = 100_000  # whose requests are counted; the least recent ones are 
 _MAX_BYTES = 10_000_000
 _MIN_KEY = 8
 _SECONDS = 60.0
+_ROUNDING = 1e-6  # of sums of these seconds
 KEY_NAME = "nmt_key"  # of a request, in its scope
 _SCHEMES = ("bearer", "deepl-auth-key")
 _COMMENT = re.compile(r"(?:^|\s)#.*")
@@ -79,7 +80,7 @@ class Access:
         self._rate_limit = rate_limit
         self._metrics = metrics
         self._clock = clock
-        self._clients: OrderedDict[bytes | str, tuple[float, float]] = OrderedDict()  # requests left, and when
+        self._full: OrderedDict[bytes | str, float] = OrderedDict()  # when the bucket of each client is full again
 
     def check(self, request: Request, key: str = "") -> bytes:
         """Check a request by the key in its body or header. RequestError (403, 429) if it is not allowed.
@@ -103,16 +104,14 @@ class Access:
 
     def _count(self, client: bytes | str) -> None:
         now = self._clock()
-        left, since = self._clients.pop(client, (float(self._rate_limit), now))
-        left = min(self._rate_limit, left + (now - since) * self._rate_limit / _SECONDS)
-        allowed = left >= 1
-        self._clients[client] = (left - 1 if allowed else left, now)
-        if len(self._clients) > _MAX_CLIENTS:
-            self._clients.popitem(last=False)
-        if not allowed:
+        full = max(now, self._full.pop(client, now)) + _SECONDS / self._rate_limit
+        if (wait := full - now - _SECONDS) > _ROUNDING:
+            self._full[client] = full - _SECONDS / self._rate_limit
             self._metrics.refused.labels("rate").inc()
-            message = f"more than {self._rate_limit} requests per minute"
-            raise RequestError(429, message, retry_after=(1 - left) * _SECONDS / self._rate_limit)
+            raise RequestError(429, f"more than {self._rate_limit} requests per minute", retry_after=wait)
+        self._full[client] = full
+        if len(self._full) > _MAX_CLIENTS:
+            self._full.popitem(last=False)
 
 
 class AccessLog:

@@ -94,6 +94,8 @@ def make_app(models: Models, settings: Settings, keys: Mapping[bytes, Key], metr
         yield
         service.models.close()
 
+    reloading = asyncio.Lock()
+
     async def reload(load: Load) -> None:
         """Use what `load` returns, and its translation memories, if all of it can be used."""
 
@@ -102,7 +104,8 @@ def make_app(models: Models, settings: Settings, keys: Mapping[bytes, Key], metr
             return new_models, new_keys, service.read_memories(new_models, new_keys)
 
         try:
-            new_models, access.keys, memories = await asyncio.to_thread(read)
+            async with reloading:
+                new_models, access.keys, memories = await asyncio.to_thread(read)
         except Exception as error:  # even a fault of nmt must not stop a server that works
             log.error("not reloaded, and all stays as it was: %s", error, exc_info=not isinstance(error, NmtError))
             return

@@ -119,8 +119,7 @@ class Batcher:
         self._num_busy = 0  # cores: a batch takes one per segment
         self._threads = ThreadPoolExecutor(self._num_cores, "nmt-serve")
         self._jobs: deque[Job] = deque()
-        self._queue_tokens = 0
-        self._large_tokens = 0  # part of the above: those of large jobs
+        self._tokens = {False: 0, True: 0}  # that wait, of small and of large jobs
         self._speed = 0.0  # source tokens per second
 
     def submit(self, segments: Sequence[QueuedSegment]) -> Job:
@@ -130,15 +129,15 @@ class Batcher:
         """
         cost = sum(segment.num_tokens for segment in segments)
         is_large = cost > QUEUE_TOKENS // _LARGE
-        waiting = self._large_tokens if is_large else self._queue_tokens - self._large_tokens
+        waiting = self._tokens[is_large]
         if waiting and waiting + cost > QUEUE_TOKENS:
             self._refused.inc()
-            wait = min(_LONGEST_WAIT, self._queue_tokens / (self._speed or _FIRST_GUESS))
+            wait = min(_LONGEST_WAIT, sum(self._tokens.values()) / (self._speed or _FIRST_GUESS))
             raise RequestError(429, "the server is busy: its queue is full", retry_after=wait)
         job = Job(segments, is_large)
         if segments:
             self._jobs.append(job)
-            self._count(cost, is_large * cost)
+            self._count(job, cost)
             self._pace.add(len(segments))
             if self._has_lone_text():
                 batch = self._take()
@@ -153,8 +152,7 @@ class Batcher:
         if job in self._jobs:
             self._jobs.remove(job)
             waiting = job.segments[job.num_taken :]
-            tokens = sum(segment.num_tokens for segment in waiting)
-            self._count(-tokens, -job.is_large * tokens)
+            self._count(job, -sum(segment.num_tokens for segment in waiting))
             self._pace.num_unfinished -= len(waiting)
         for segment in job.segments:
             segment.result.cancel()
@@ -163,10 +161,9 @@ class Batcher:
         """Stop the threads once they have finished."""
         self._threads.shutdown(wait=False)
 
-    def _count(self, tokens: int, large_tokens: int) -> None:
-        self._queue_tokens += tokens
-        self._large_tokens += large_tokens
-        self._waiting_tokens.set(self._queue_tokens)
+    def _count(self, job: Job, tokens: int) -> None:
+        self._tokens[job.is_large] += tokens
+        self._waiting_tokens.inc(tokens)
 
     def _has_lone_text(self) -> bool:
         """Return whether the event loop itself should translate what is waiting."""
@@ -184,20 +181,19 @@ class Batcher:
     def _take(self) -> list[QueuedSegment]:
         """Take segments up to the batch size, one from each job in turn."""
         batch: list[QueuedSegment] = []
-        tokens = large_tokens = 0
+        tokens = 0
         while self._jobs:
             job = self._jobs[0]
             segment = job.segments[job.num_taken]
             if batch and tokens + segment.num_tokens > self._batch_tokens:
                 break
             tokens += segment.num_tokens
-            large_tokens += job.is_large * segment.num_tokens
+            self._count(job, -segment.num_tokens)
             batch.append(segment)
             job.num_taken += 1
             self._jobs.popleft()
             if job.num_taken < len(job.segments):
                 self._jobs.append(job)
-        self._count(-tokens, -large_tokens)
         return batch
 
     def _work(self, loop: asyncio.AbstractEventLoop, batch: list[QueuedSegment]) -> None:

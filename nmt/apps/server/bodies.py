@@ -10,7 +10,7 @@ from typing import (
     Required,  # pydantic needs this one before Python 3.12
 )
 
-from pydantic import AliasChoices, BaseModel, Field
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 from typing_extensions import TypedDict
 
 from nmt.apps.server.settings import MAX_ALTERNATIVES, MAX_CODE, MAX_TERMS
@@ -29,46 +29,46 @@ Pair = Annotated[
 class Fields(BaseModel):
     """The fields of all bodies; others than those of a body are ignored."""
 
-    api_key: str = Field(
-        default="",
-        validation_alias=AliasChoices("api_key", "auth_key"),  # DeepL's name for it
-        description="key, if the server asks for one",
-    )
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+    api_key: str = Field(default="", validation_alias=AliasChoices("api_key", "auth_key"))
+    """Key, if the server asks for one."""
 
 
 class TranslateBody(Fields):
     """The body of /translate."""
 
-    q: str | list[str] = Field(description="text, or texts, to translate", min_length=1)
-    source: Code = Field(description="source language, or auto")
-    target: Code = Field(description="target language")
-    format: Literal["text", "html"] = Field(
-        default="text", description="html: translate the text between tags, keep the tags"
-    )
-    alternatives: int = Field(default=0, ge=0, le=MAX_ALTERNATIVES, description="other translations of each text")
-    model: str = Field(default="", description="name of a model; default: the first one for the languages")
-    stream: bool = Field(
-        default=False, description="respond with one line of JSON per sentence, as soon as it is translated"
-    )
-    glossary: dict[str, str] = Field(
-        default_factory=dict, max_length=MAX_TERMS, description="terms, each with its translation"
-    )
-    details: bool = Field(
-        default=False, description="in a stream: words, their alignment, and the model's confidence in each"
-    )
-    draft: str = Field(
-        default="", description="a translation to expect, if q is one text; saves time and changes no answer"
-    )
-    flags: bool = Field(
-        default=False, description="check the translation: the field flags of the answer says what looks wrong"
-    )
+    q: str | list[str] = Field(min_length=1)
+    """Text, or texts, to translate."""
+    source: Code
+    """Source language, or auto."""
+    target: Code
+    """Target language."""
+    format: Literal["text", "html"] = "text"
+    """Of HTML, the text between tags is translated, and the tags are kept."""
+    alternatives: int = Field(default=0, ge=0, le=MAX_ALTERNATIVES)
+    """Other translations of each text."""
+    model: str = ""
+    """Name of a model; default: the first one for the languages."""
+    stream: bool = False
+    """Respond with one line of JSON per sentence, as soon as it is translated."""
+    glossary: dict[str, str] = Field(default_factory=dict, max_length=MAX_TERMS)
+    """Terms, each with its translation."""
+    details: bool = False
+    """In a stream: words, their alignment, and the model's confidence in each."""
+    draft: str = ""
+    """A translation to expect, if q is one text; saves time and changes no answer."""
+    flags: bool = False
+    """Check the translation: the field flags of the answer says what looks wrong."""
 
 
 class SuggestBody(Fields):
     """The body of /suggest."""
 
-    q: str = Field(description="text", min_length=1)
-    s: str = Field(min_length=1, description="its correct translation")
+    q: str = Field(min_length=1)
+    """Text."""
+    s: str = Field(min_length=1)
+    """Its correct translation."""
     source: Code
     target: Code
 
@@ -76,17 +76,23 @@ class SuggestBody(Fields):
 class DetectBody(Fields):
     """The body of /detect."""
 
-    q: str = Field(description="text", min_length=1)
+    q: str = Field(min_length=1)
+    """Text."""
 
 
 class FileBody(Fields):
     """The form of /translate_file."""
 
-    file: bytes = Field(description="document")
-    filename: str = Field(description="its name, with which a form sends it; the ending tells its format")
-    source: Code = Field(description="source language, or auto")
-    target: Code = Field(description="target language")
-    glossary: str = Field(default="", description="terms: one per line, a tab, its translation; as text or as a file")
+    file: bytes
+    """Document."""
+    filename: str
+    """Its name, with which a form sends it; the ending tells its format."""
+    source: Code
+    """Source language, or auto."""
+    target: Code
+    """Target language."""
+    glossary: str = ""
+    """Terms: one per line, a tab, its translation; as text or as a file."""
 
 
 class ContentPart(BaseModel):
@@ -106,22 +112,28 @@ class Message(BaseModel):
 class ChatBody(Fields):
     """The body of /v1/chat/completions."""
 
-    model: str = Field(description="a model or a direction of /v1/models", max_length=300)
-    messages: list[Message] = Field(description="the last user message is translated", min_length=1)
-    n: int | None = Field(default=None, ge=1, le=MAX_ALTERNATIVES + 1, description="translations, best first")
-    stream: bool | None = Field(default=None, description="send the translation sentence by sentence")
-    stream_options: dict[str, Any] | None = Field(
-        default=None, description="include_usage: a last event with the numbers of tokens"
-    )
-    flags: bool | None = Field(default=None, description="check the translation; not a field of OpenAI's own")
+    model: str = Field(max_length=300)
+    """A model or a direction of /v1/models."""
+    messages: list[Message] = Field(min_length=1)
+    """The last user message is translated."""
+    n: int | None = Field(default=None, ge=1, le=MAX_ALTERNATIVES + 1)
+    """Translations, best first."""
+    stream: bool | None = None
+    """Send the translation sentence by sentence."""
+    stream_options: dict[str, Any] | None = None
+    """With include_usage, a last event has the numbers of tokens."""
+    flags: bool | None = None
+    """Check the translation; not a field of OpenAI's own."""
 
 
 class PromptBody(Fields):
     """The body of /v1/completions."""
 
     model: str = Field(max_length=300)
-    prompt: str | list[str] = Field(description="text, or texts, to translate", min_length=1)
-    n: int | None = Field(default=None, ge=1, le=MAX_ALTERNATIVES + 1, description="translations of each, best first")
+    prompt: str | list[str] = Field(min_length=1)
+    """Text, or texts, to translate."""
+    n: int | None = Field(default=None, ge=1, le=MAX_ALTERNATIVES + 1)
+    """Translations of each, best first."""
     stream: bool | None = None
 
 
@@ -129,7 +141,8 @@ class ResponseBody(Fields):
     """The body of /v1/responses."""
 
     model: str = Field(max_length=300)
-    input: str | list[Message] = Field(description="text, or a chat, whose last user message is translated")
+    input: str | list[Message]
+    """Text, or a chat, whose last user message is translated."""
     stream: bool | None = None
 
 
@@ -137,34 +150,39 @@ class DeepLOptions(Fields):
     """The fields of both texts and documents in DeepL's API."""
 
     target_lang: Code
-    source_lang: Code | None = Field(default=None, description="default: detected")
+    source_lang: Code | None = None
+    """Default: detected."""
     formality: Literal["default", "more", "less", "prefer_more", "prefer_less"] | None = None
-    glossary_id: str | None = Field(
-        default=None, max_length=100, description="a glossary of /v2/glossaries; needs source_lang"
-    )
+    glossary_id: str | None = Field(default=None, max_length=100)
+    """A glossary of /v2/glossaries; needs source_lang."""
 
 
 class DeepLBody(DeepLOptions):
     """The body of /v2/translate."""
 
-    text: str | list[str] = Field(description="text, or texts, to translate", min_length=1)
-    tag_handling: Literal["xml", "html"] | None = Field(
-        default=None, description="keep the tags of texts that have some"
-    )
-    ignore_tags: str | list[str] = Field(default="", description="XML elements that are not translated")
-    splitting_tags: str | list[str] = Field(default="", description="XML elements that end sentences")
-    split_sentences: Literal["0", "1", "nonewlines", 0, 1] | None = Field(default=None, description="has no effect")
-    model_type: Literal["quality_optimized", "prefer_quality_optimized", "latency_optimized"] | None = Field(
-        default=None, description="has no effect; the answer names it"
-    )
-    flags: bool = Field(default=False, description="check the translation; not a field of DeepL's own")
+    text: str | list[str] = Field(min_length=1)
+    """Text, or texts, to translate."""
+    tag_handling: Literal["xml", "html"] | None = None
+    """Keep the tags of texts that have some."""
+    ignore_tags: str | list[str] = ""
+    """XML elements that are not translated."""
+    splitting_tags: str | list[str] = ""
+    """XML elements that end sentences."""
+    split_sentences: Literal["0", "1", "nonewlines", 0, 1] | None = None
+    """Has no effect."""
+    model_type: Literal["quality_optimized", "prefer_quality_optimized", "latency_optimized"] | None = None
+    """Has no effect; the answer names it."""
+    flags: bool = False
+    """Check the translation; not a field of DeepL's own."""
 
 
 class DeepLFile(DeepLOptions):
     """The form of /v2/document."""
 
-    file: bytes = Field(description="document")
-    filename: str = Field(description="its name, with which a form sends it; the ending tells its format")
+    file: bytes
+    """Document."""
+    filename: str
+    """Its name, with which a form sends it; the ending tells its format."""
 
 
 class DeepLKey(Fields):
@@ -179,7 +197,8 @@ class DeepLGlossary(Fields):
     name: str = Field(min_length=1, max_length=1000)
     source_lang: Code
     target_lang: Code
-    entries: str = Field(description="one term per line, and its translation")
+    entries: str
+    """One term per line, and its translation."""
     entries_format: Literal["tsv", "csv"] = "tsv"
 
 

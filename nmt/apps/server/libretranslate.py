@@ -19,7 +19,6 @@ from nmt.apps.server.service import Routed, Service, TextTranslation, Translated
 from nmt.base.errors import DataError
 from nmt.base.languages import Direction, english_name
 from nmt.data.text.glossary import Glossary
-from nmt.translation.chain import paths
 from nmt.translation.translation import FLAGS
 
 
@@ -78,9 +77,8 @@ class LibreTranslate:
 
     async def languages(self, request: Request, body: Fields, client: bytes) -> list[Language]:
         """List the source languages, each with its target languages."""
-        directions = self._service.models.directions
         targets: dict[str, list[str]] = {}
-        for direction in dict.fromkeys([*directions, *paths(directions, directions)]):
+        for direction in self._service.ways:
             targets.setdefault(direction.src, []).append(direction.tgt)
         codes = dict.fromkeys([*targets, *self._service.targets])
         return [Language(code=c, name=english_name(c), targets=targets.get(c, [])) for c in codes]

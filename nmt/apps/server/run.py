@@ -92,25 +92,17 @@ class Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, reload: Callable[[], Coroutine[Any, Any, None]] | None = None):
         super().__init__(config)
         self._reload = reload
-        self._reloading: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start as uvicorn does."""
         await super().startup(sockets)
         if self._reload is not None and hasattr(signal, "SIGHUP"):
-            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._begin_reload)
+            loop, reload = asyncio.get_running_loop(), self._reload
 
-    def _begin_reload(self) -> None:
-        """Reload after those before."""
-        before, reload = self._reloading, self._reload
-        assert reload is not None
+            def begin() -> None:
+                self._reloading = loop.create_task(reload())
 
-        async def in_turn() -> None:
-            if before is not None:
-                await before
-            await reload()
-
-        self._reloading = asyncio.create_task(in_turn())
+            loop.add_signal_handler(signal.SIGHUP, begin)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Accept the connections that wait, read what they sent, and then stop as uvicorn does."""

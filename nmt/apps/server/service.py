@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from functools import lru_cache
 from importlib.util import find_spec
@@ -84,6 +84,12 @@ class Routed(NamedTuple):
         return rounds(self.text, self.path, match=match, glossary=self.glossary, draft=self.draft)
 
 
+def ways(directions: Collection[Direction]) -> dict[Direction, Sequence[Direction]]:
+    """Return `directions`, and those through a third language, each with the one or two that lead there."""
+    direct: dict[Direction, Sequence[Direction]] = {direction: [direction] for direction in directions}
+    return direct | {way: through for way, through in paths(directions, directions).items() if way not in direct}
+
+
 def _stays(text: str) -> Rounds[Step]:
     """Return the way of a text that is not translated."""
     yield from ()
@@ -139,6 +145,7 @@ class Service:
     def use(self, models: Models, memories: Memories) -> None:
         """Translate with these models and memories from the next request on; running ones keep those that they have."""
         self.models = models
+        self.ways = ways(models.directions)
         self.sources = list(dict.fromkeys(direction.src for direction in models.directions))
         self.targets = list(dict.fromkeys(direction.tgt for direction in models.directions))
         self.detector = Detector([*dict.fromkeys([*self.sources, *self.targets])])
@@ -150,7 +157,7 @@ class Service:
 
         That of all has the corrections, too, in place of what they correct.
         """
-        directions = [*models.directions, *paths(models.directions, models.directions)]
+        directions = [*ways(models.directions)]
         names = {key.memory for key in keys.values()} - {""}
         memories = {name: TranslationMemory.read_all([name], directions) for name in names}
         found = {client: memories[key.memory] for client, key in keys.items() if key.memory}
@@ -248,20 +255,16 @@ class Service:
     def _path(self, source: str, target: str, model: ServedModel | None) -> list[Step]:
         """Return the direction and its model, or two that lead through a third language."""
         directions = self.models.directions if model is None else dict.fromkeys(model.directions, model)
+        known = self.ways if model is None else ways(model.directions)
         if (tgt := _closest(target, [d.tgt for d in directions])) is None:
             raise RequestError(400, _unsupported(target, "into", self.targets))
         if (src := _closest(source, [d.src for d in directions])) is None:
             raise RequestError(400, _unsupported(source, "from", self.sources))
-        fitting = [d for d in directions if _fits(d.src, src) and _fits(d.tgt, tgt)]
+        fitting = [d for d in known if _fits(d.src, src) and _fits(d.tgt, tgt)]
         if not fitting:
-            through = [
-                path for d, path in paths(directions, directions).items() if _fits(d.src, src) and _fits(d.tgt, tgt)
-            ]
-            if not through:
-                raise RequestError(400, f"{_named(tgt)} is not available as a target language from {_named(src)}")
-            return [(direction, directions[direction]) for direction in through[0]]
-        direction = next((d for d in fitting if d == (src, tgt)), fitting[0])
-        return [(direction, directions[direction])]
+            raise RequestError(400, f"{_named(tgt)} is not available as a target language from {_named(src)}")
+        closest = min(fitting, key=lambda d: (len(known[d]), d != (src, tgt)))
+        return [(direction, directions[direction]) for direction in known[closest]]
 
     async def segments(
         self, texts: Sequence[Routed], num_alternatives: int = 0, *, details: bool = False

@@ -147,7 +147,7 @@ def test_a_large_request_is_accepted_if_no_other_waits_and_small_ones_need_not_w
         assert {"before", "l0", *(f"s{number}" for number in range(9))} == set(gate.batches[NUM_CORES])
         batcher.cancel(large)
         await texts_of(before)
-        assert (batcher._queue_tokens, batcher._large_tokens) == (0, 0)
+        assert batcher._tokens == {False: 0, True: 0}
 
     run(test, batch_tokens=13)
 
@@ -157,7 +157,7 @@ def test_what_is_cancelled_leaves_the_queue():
         await fill_cores(batcher, gate)
         gone, stays = batcher.submit(segments("g1", "g2")), batcher.submit(segments("s"))
         batcher.cancel(gone)
-        assert batcher._queue_tokens == 1
+        assert batcher._tokens[False] == 1
         gate.go.set()
         assert await texts_of(stays) == ["S"]
         assert gate.batches[NUM_CORES:] == [["s"]]
