@@ -216,8 +216,8 @@ def open_translator(
 
     A model `last` translates what the others translated.
     """
+    row = [models, last] if last else [models]
     if ray is None:
-        row = [models, last] if last else [models]
         translators = [load_translator(each, engine, device, precision, scores=scores) for each in row]
         from nmt.translation.chain import Chain
 
@@ -226,6 +226,7 @@ def open_translator(
     from nmt.apps.ray.ray_translator import RayTranslator, connected, share_out
     from nmt.apps.ray.ray_worker import ModelPaths
 
-    paths = ModelPaths.from_runs(models, last, engine=engine, device=device, precision=precision, scores=scores)
+    options = {"engine": engine, "device": device, "precision": precision, "scores": scores}
+    paths = [ModelPaths.from_runs(runs, **options) for runs in row]
     with connected(ray, ray_workers) as cluster:
-        yield RayTranslator(cluster, models, paths, share_out(cluster, ray_workers, device), last)
+        yield RayTranslator(cluster, row, paths, share_out(cluster, ray_workers, device))

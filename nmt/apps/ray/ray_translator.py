@@ -46,18 +46,16 @@ class RayTranslator:
     def __init__(
         self,
         ray: Any,
-        models: Sequence[RunDir],
-        paths: ModelPaths,
+        row: Sequence[Sequence[RunDir]],
+        paths: Sequence[ModelPaths],
         shares: tuple[int, int, int],
-        last: Sequence[RunDir] = (),
     ):
         """Start the workers, with `shares` as of `share_out`, and wait until each has loaded the models from `paths`.
 
-        `last` translates what `models` translated. NmtError if a worker cannot load them.
+        There are one or two in a `row`, each with one run or an ensemble. NmtError if a worker cannot load them.
         """
         from nmt import __version__
 
-        row = [models, last] if last else [models]
         self.languages = languages_of([LanguagePair.from_config(runs[0].config()) for runs in row])
         self.tokenizers, self.options = shared_tokenizers(row[-1]), row[-1][0].config().decoding
         self._ray = ray

@@ -27,18 +27,16 @@ class ModelPaths(NamedTuple):
     checkpoints: tuple[str, ...]  # one for each run
     checksums: tuple[str, ...]  # of the weights
     options: dict[str, Any]  # of `Translator.load`
-    last: ModelPaths | None = None  # the model that translates what these translated
 
     @classmethod
-    def from_runs(cls, models: Sequence[RunDir], last: Sequence[RunDir] = (), **options: Any) -> ModelPaths:
-        """Return the paths of `models`, and of those in a row after them, to be loaded with `options`."""
+    def from_runs(cls, models: Sequence[RunDir], **options: Any) -> ModelPaths:
+        """Return the paths of `models`, one or an ensemble, to be loaded with `options`."""
         sources = [run.source for run in models]  # the names of models on the hub hold on every node
         return cls(
             tuple(str(path if str(path).startswith(HUB_PREFIX) else path.resolve()) for path in sources),
             tuple(run.usable_checkpoint().stem for run in models),
             checksums_of_weights(models),
             options,
-            cls.from_runs(last, **options) if last else None,
         )
 
 
@@ -48,8 +46,8 @@ class Worker:
     If the process dies, Ray restarts it and calls the unfinished methods again. The model is loaded when first needed.
     """
 
-    def __init__(self, paths: ModelPaths, num_threads: int, version: str):
-        self._paths = paths
+    def __init__(self, row: Sequence[ModelPaths], num_threads: int, version: str):
+        self._row = row  # one model, or two, the last of which translates what the first translated
         self._num_threads = num_threads
         self._version = version  # nmt's version in the process that collects the translations
 
@@ -79,7 +77,7 @@ class Worker:
             raise NmtError(message, hint="install the same version on every node")
         limit_cores(self._num_threads)
         request_exact_mkl()
-        return Chain([_load(paths) for paths in (self._paths, self._paths.last) if paths is not None])
+        return Chain([_load(paths) for paths in self._row])
 
 
 def _load(paths: ModelPaths) -> Translator:

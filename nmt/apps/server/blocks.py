@@ -14,8 +14,9 @@ from nmt.apps.server.requests import RequestError
 from nmt.apps.server.service import Routed, Service, TextTranslation
 from nmt.base.errors import DataError
 from nmt.base.rounds import together
+from nmt.data.text.glossary import Term
 from nmt.translation.request import Request
-from nmt.translation.translation import merge
+from nmt.translation.translation import Flags, merge
 
 
 async def translate_pages(
@@ -51,9 +52,13 @@ async def _translate_page(
         return [html.join([block.written[rank] for block in blocks]) for rank in range(num_alternatives + 1)]
 
     best, *alternatives = await service.pages.run_if_long(len(page.text), join)
-    missed = [term for block in blocks for term in block.terms_missed]
-    flags = merge([block.flags for block in blocks]) if page.flags or len(page.path) > 1 else {}
-    return TextTranslation(best, alternatives, [], missed, flags)
+    missed, flags = faults_of(blocks)
+    return TextTranslation(best, alternatives, [], missed, flags if page.flags or len(page.path) > 1 else {})
+
+
+def faults_of(blocks: Sequence[TranslatedBlock]) -> tuple[list[Term], Flags]:
+    """Return the terms that the translations of `blocks` miss, and the flags of all together."""
+    return [term for block in blocks for term in block.terms_missed], merge([block.flags for block in blocks])
 
 
 async def translate_blocks(

@@ -17,7 +17,7 @@ from starlette.responses import Response
 
 from nmt.apps.documents.formats import Document, available_suffixes, read_document
 from nmt.apps.documents.translation import TranslatedBlock
-from nmt.apps.server.blocks import translate_blocks
+from nmt.apps.server.blocks import faults_of, translate_blocks
 from nmt.apps.server.bodies import Fields, FileBody, TranslatedFile
 from nmt.apps.server.operations import BYTES, Operation
 from nmt.apps.server.requests import MULTIPART, RequestError, unless_gone
@@ -26,7 +26,6 @@ from nmt.apps.server.settings import MAX_TERMS
 from nmt.apps.server.threads import Threads
 from nmt.base.errors import DataError, NmtError
 from nmt.data.text.glossary import Glossary, parse_glossary
-from nmt.translation.translation import merge
 
 log = logging.getLogger(__name__)
 
@@ -90,8 +89,7 @@ class Files:
         new_name = _NOT_IN_NAMES.sub("_", f"{name.stem[:100]}.{body.target}{name.suffix}")
         key = self._translated.add((new_name, translated), len(translated))
         answer: dict[str, object] = {"translatedFileUrl": f"{request.base_url}download_file/{key}"}
-        missed = [term for block in blocks for term in block.terms_missed]
-        flags = merge([block.flags for block in blocks])
+        missed, flags = faults_of(blocks)
         return answer | ({"terms_missed": missed} if body.glossary else {}) | with_signs(flags)
 
     async def download(self, request: Request, body: Fields, client: bytes) -> Response:
@@ -137,12 +135,11 @@ def _parse(body: FileBody, suffix: str, limit: int) -> tuple[Document, Glossary 
 
 def _read_terms(text: str) -> Glossary:
     """Return the terms of a glossary. RequestError (400) if a line is not a term, or there are too many."""
-    lines = text.removeprefix("\ufeff").splitlines()
-    sources = {" ".join(line.partition("\t")[0].split()) for line in lines if line.strip() and line[0] != "#"}
-    if len(sources) > MAX_TERMS:
-        raise RequestError(400, f"{len(sources):,} terms in one glossary; the limit is {MAX_TERMS:,}")
     try:
-        return parse_glossary(lines)
+        glossary = parse_glossary(text.removeprefix("\ufeff").splitlines())
     except DataError as error:
         line = f"line {error.line}: " if error.line else ""
         raise RequestError(400, f"Invalid request: glossary: {line}{error.message}"[:500]) from None
+    if len(glossary) > MAX_TERMS:
+        raise RequestError(400, f"{len(glossary):,} terms in one glossary; the limit is {MAX_TERMS:,}")
+    return glossary

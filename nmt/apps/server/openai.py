@@ -19,7 +19,7 @@ from nmt.apps.server.bodies import ChatBody, Fields, Message, PromptBody, Respon
 from nmt.apps.server.models import Models
 from nmt.apps.server.operations import EVENTS, Operation
 from nmt.apps.server.requests import JSON, RequestError, dump, stream, unless_gone
-from nmt.apps.server.service import Routed, Service, TextTranslation, TranslatedSegment, with_signs
+from nmt.apps.server.service import Routed, Service, Step, TextTranslation, TranslatedSegment, with_signs
 from nmt.translation.translation import Flags
 
 _TEXTS = ("text", "input_text", "output_text")  # types of parts of a message
@@ -34,7 +34,7 @@ class OpenAI:
         self._created = int(time.time())
 
     @property
-    def _ids(self) -> dict[str, Routed]:
+    def _ids(self) -> dict[str, Step]:
         return _ids(self._service.models)
 
     @property
@@ -116,11 +116,11 @@ class OpenAI:
 
     def _route(self, client: bytes, model: str, texts: Sequence[str]) -> list[Routed]:
         self._service.check_size(texts)
-        found = self._find(model)
-        found = found._replace(memory=self._service.memory(client, found.direction))
-        return [found._replace(text=text) for text in texts]
+        direction, served = self._find(model)
+        memory = self._service.memory(client, direction)
+        return [Routed(text, [(direction, served)], memory=memory) for text in texts]
 
-    def _find(self, model: str) -> Routed:
+    def _find(self, model: str) -> Step:
         if model not in self._ids:
             raise RequestError(404, f"there is no model {model}; /v1/models lists them"[:300])
         return self._ids[model]
@@ -177,15 +177,15 @@ def error_body(status: int, message: str) -> dict[str, object]:
 
 
 @lru_cache(1)
-def _ids(models: Models) -> dict[str, Routed]:
+def _ids(models: Models) -> dict[str, Step]:
     """Return the models by name: the folder, with the direction if it has several; then each direction."""
     ids = {}
     for served in models.served:
         for direction in served.directions:
             name = served.name if len(served.directions) == 1 else f"{served.name}:{direction}"
-            ids[name] = Routed("", [(direction, served)])
+            ids[name] = direction, served
     for direction, first in models.directions.items():
-        ids.setdefault(str(direction), Routed("", [(direction, first)]))
+        ids.setdefault(str(direction), (direction, first))
     return ids
 
 

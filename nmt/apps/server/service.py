@@ -67,11 +67,6 @@ class Routed(NamedTuple):
     symbol: str = ""  # a user symbol to read before the text, and a space
 
     @property
-    def direction(self) -> Direction:
-        """From the language of the text to that of its translation."""
-        return Direction(self.path[0][0].src, self.path[-1][0].tgt)
-
-    @property
     def translators(self) -> list[Translator]:
         """The models."""
         return [model.translator for _, model in self.path]

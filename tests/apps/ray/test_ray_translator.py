@@ -23,9 +23,9 @@ ROOT = Path(__file__).parents[3]
 TEXTS = [str(1000 + 37 * number) for number in range(200)]
 
 
-def paths_of(run: Path, **changes) -> ModelPaths:
+def paths_of(run: Path, **changes) -> list[ModelPaths]:
     paths = ModelPaths.from_runs([RunDir(run)], device="cpu", precision="fp32")
-    return paths._replace(**changes)
+    return [paths._replace(**changes)]
 
 
 class TestWithoutRay:
@@ -145,7 +145,7 @@ class TestWithRay:
     def translator(self, cluster, digits_run):
         from nmt.apps.ray.ray_translator import RayTranslator
 
-        return RayTranslator(cluster, [RunDir(digits_run)], paths_of(digits_run), (2, 1, 0))
+        return RayTranslator(cluster, [[RunDir(digits_run)]], paths_of(digits_run), (2, 1, 0))
 
     @pytest.fixture(scope="class")
     def local(self, digits_run):
@@ -169,9 +169,10 @@ class TestWithRay:
         from nmt.translation.chain import Chain
         from nmt.translation.memory import TranslationMemory
 
-        runs, options = [RunDir(letters_run)], {"precision": "fp32", "device": "cpu"}
-        paths = ModelPaths.from_runs(runs, [RunDir(two_run)], **options)
-        translator = RayTranslator(cluster, runs, paths, (1, 1, 0), [RunDir(two_run)])
+        options = {"precision": "fp32", "device": "cpu"}
+        runs = [[RunDir(run)] for run in (letters_run, two_run)]
+        paths = [ModelPaths.from_runs(each, **options) for each in runs]
+        translator = RayTranslator(cluster, runs, paths, (1, 1, 0))
         row = [Translator.load(run, **options) for run in (letters_run, two_run)]
         local = Chain(row, TranslationMemory([("12", "connu")]))
         assert (translator.languages, translator.precision) == (local.languages, local.precision)
@@ -209,12 +210,12 @@ class TestWithRay:
         from nmt.apps.ray import ray_translator
 
         class Deadly(Worker):
-            def translate(self, texts, request, first):
+            def translate(self, texts, request, first, memory=None):
                 os._exit(1)
 
         monkeypatch.setattr(ray_translator, "Worker", Deadly)
         monkeypatch.setattr(ray_translator, "MAX_RETRIES", 1)
-        translator = ray_translator.RayTranslator(cluster, [RunDir(digits_run)], paths_of(digits_run), (1, 0, 0))
+        translator = ray_translator.RayTranslator(cluster, [[RunDir(digits_run)]], paths_of(digits_run), (1, 0, 0))
         with pytest.raises(NmtError, match="a Ray worker failed while it translated the lines 1 to 16"):
             list(translator.translate_blocks(grow_blocks(TEXTS), Request(translator.options)))
 
@@ -222,7 +223,7 @@ class TestWithRay:
         from nmt.apps.ray.ray_translator import RayTranslator
 
         with pytest.raises(NmtError, match="finds no such model"):
-            RayTranslator(cluster, [RunDir(digits_run)], paths_of(digits_run, folders=("/nowhere",)), (1, 0, 0))
+            RayTranslator(cluster, [[RunDir(digits_run)]], paths_of(digits_run, folders=("/nowhere",)), (1, 0, 0))
 
 
 @pytest.mark.slow
