@@ -102,7 +102,7 @@ def test_the_command_reads_the_units_with_its_languages(two_run, tmp_path):
     [
         ('<!DOCTYPE tmx [<!ENTITY a "b">]><tmx><body/></tmx>', "the file contains a DTD"),
         ("<tmx><body><tu></body></tmx>", "not well-formed XML"),
-        ("<html/>", "this is not TMX"),
+        ("<html/>", "this is neither TMX nor TBX"),
         ("<tmx><body/></tmx>", "no translation unit"),
     ],
 )

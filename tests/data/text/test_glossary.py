@@ -228,8 +228,8 @@ def test_terms_are_read_from_workbooks(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("<tbx><text></text></tbx>", "no <termEntry> or <conceptEntry> in this file"),
-        ("<html></html>", "this is not TBX: the file starts with <html>"),
+        ("<tbx><text></text></tbx>", "no translation unit (<tu>, in a TBX <termEntry> or <conceptEntry>)"),
+        ("<html></html>", "this is neither TMX nor TBX: the file starts with <html>"),
         (TBX_3.replace("pump<", "pump"), "not well-formed XML: mismatched tag"),
         ('<!DOCTYPE tbx [<!ENTITY a "b">]>' + TBX_3, "the file contains a DTD"),
         (TBX_3.replace("pump", "&a;"), "not well-formed XML: undefined entity"),

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import unescape
 from itertools import count
 from pathlib import Path
+from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
 from nmt.base.errors import ConfigError, DataError, counted
@@ -26,7 +27,7 @@ MAX_DEPTH = 200
 MAX_PAIRS = 10_000  # pairs from one unit, in which each source variant is paired with each target variant
 _CHUNK_BYTES = 1 << 16
 _SHOWN_LANGUAGES = 20
-_MAX_LANGUAGES = 1000  # counted
+_MAX_KINDS = 1000  # of units, by their languages
 _REPAIR = "export the file again, or repair it: xmllint --noout FILE shows the error"
 _NO_ENTITIES = "write plain text instead; nmt reads neither DTDs nor entities"
 _BLANK = "\n"  # `on_one_line` makes one space of it and of those around it
@@ -41,11 +42,11 @@ _BLANK_CODE = re.compile(r"\s*<\s*/?\s*(?:\w+:)?(?:br|p|div|li|tr|td|th|h\d|tab)
 _CODES = frozenset({"bpt", "ept", "it", "ph", "ut"})
 _PAIRED = frozenset({"bpt", "ept"})  # around text, as bold is; the others stand alone
 _PAIRED_MARK, _ALONE_MARK = "\1", "\2"  # in place of codes that stand for nothing known; XML has no such characters
-_IN_WORD = re.compile(rf"(?<=[^\W\d_])([{_PAIRED_MARK}{_ALONE_MARK}]+)(?=[^\W\d_])")
-_MARKS = re.compile(f"[{_PAIRED_MARK}{_ALONE_MARK}]")
+_MARKS = re.compile(f"[{_PAIRED_MARK}{_ALONE_MARK}]+")
+_IN_WORD = re.compile(rf"(?<=[^\W\d_]){_MARKS.pattern}(?=[^\W\d_])")
 
 _ROOTS = frozenset({"tmx", "martif", "tbx"})
-_NAMES_IN_TBX = {"termEntry": "tu", "conceptEntry": "tu", "langSet": "tuv", "langSec": "tuv", "term": "seg"}
+_NAMES_OF_TBX = {"termEntry": "tu", "conceptEntry": "tu", "langSet": "tuv", "langSec": "tuv", "term": "seg"}
 """The elements that stand for the units, variants and segments of a TMX in TBX (ISO 30042), version 2 or 3."""
 
 
@@ -101,25 +102,17 @@ class _Units:
 
     def __init__(self, path: Path, languages: tuple[str, str]):
         self.records: list[Record] = []
-        self.kinds: set[frozenset[str]] = set()  # the languages of each unit, the first thousand kinds
+        self.kinds: Counter[tuple[str, ...]] = Counter()  # the languages of each unit, the first thousand kinds
         self._path, self._languages = path, languages
-        self._languages_found: Counter[str] = Counter()  # the first thousand
-        self._num_units = self._num_without = 0
-        self._depth = self._bytes_since_event = 0
-        self._names: dict[str, str] = {}  # in place of other names
+        self._num_units = self._num_without = self._num_within_words = 0
+        self._depth = self._num_bytes = 0
+        self._unit: TreeBuilder | None = None  # None outside of units, which are not nested
         self._unit_line = self._unit_chars = 0
-        self._variants: list[tuple[str, str]] = []
-        self._language = ""
-        self._segment: list[str] | None = None  # parts of its text; None outside of segments, which are not nested
-        self._depth_in_code = 0
-        self._code, self._mark = "", ""
-        self._num_within_words = 0  # units with a pair of codes in a word
         parser = self._parser = expat.ParserCreate()
         parser.buffer_text = True
         parser.StartElementHandler = self._start
         parser.EndElementHandler = self._end
         parser.CharacterDataHandler = self._text
-        parser.CommentHandler = parser.ProcessingInstructionHandler = self._progress
         parser.StartDoctypeDeclHandler = self._doctype
         parser.EntityDeclHandler = parser.ExternalEntityRefHandler = parser.SkippedEntityHandler = self._entity
 
@@ -130,7 +123,7 @@ class _Units:
 
     def feed(self, chunk: bytes) -> None:
         """Parse a part of the file; b"" marks its end."""
-        self._bytes_since_event += len(chunk)
+        self._num_bytes += len(chunk)
         try:
             self._parser.Parse(chunk, not chunk)
         except expat.ExpatError as error:
@@ -138,20 +131,22 @@ class _Units:
             raise DataError(message, path=self._path, line=error.lineno, hint=_REPAIR) from None
         except (LookupError, ValueError) as error:  # an encoding that Python does not know, or a multi-byte one
             raise self._fault(f"not readable as XML: {error}", _REPAIR) from None
-        if self._bytes_since_event > MAX_TAG_BYTES:
+        if self._num_bytes - self._parser.CurrentByteIndex > MAX_TAG_BYTES:
             raise self._fault(f"a tag or comment longer than {MAX_TAG_BYTES:,} bytes", _REPAIR)
 
     def finish(self) -> None:
         """Log the units that were skipped. Raises DataError if no unit had both languages."""
         src, tgt = self._languages
         if self._num_units == 0:
-            name = "<termEntry> or <conceptEntry>" if self._names else "translation unit (<tu>)"
-            raise DataError(f"no {name} in this file", path=self._path)
+            raise DataError("no translation unit (<tu>, in a TBX <termEntry> or <conceptEntry>)", path=self._path)
         if self._num_without == self._num_units:
-            found = self._languages_found.most_common(_SHOWN_LANGUAGES)
-            listed = ", ".join(f"{name[:60]} ({count:,})" for name, count in found)
-            more = ", …" if len(self._languages_found) > _SHOWN_LANGUAGES else ""
-            hint = f"languages in the file: {listed}{more}; set src_lang and tgt_lang of this corpus"
+            found = Counter[str]()
+            for kind, count in self.kinds.items():
+                found.update(dict.fromkeys(kind, count))
+            listed = [f"{code[:60] or 'none given'} ({count:,})" for code, count in found.most_common()]
+            more = ", …" * (len(listed) > _SHOWN_LANGUAGES)
+            shown = ", ".join(listed[:_SHOWN_LANGUAGES])
+            hint = f"languages in the file: {shown}{more}; set src_lang and tgt_lang of this corpus"
             raise DataError(f"no unit has both {src} and {tgt}", path=self._path, hint=hint)
         if self._num_within_words:
             num = counted(self._num_within_words, "time")
@@ -161,87 +156,57 @@ class _Units:
             say_once(f"{self._path}: {lacking}")
 
     def _start(self, name: str, attributes: Mapping[str, str]) -> None:
-        self._bytes_since_event = 0
         self._depth += 1
-        local = name.rpartition(":")[2]
+        local = _local(name)
         if self._depth == 1 and local not in _ROOTS:
-            kind = "TBX" if self._path.suffix.lower() == ".tbx" else "TMX"
-            raise self._fault(f"this is not {kind}: the file starts with <{name[:60]}>")
-        if self._depth == 1 and local != "tmx":
-            self._names = _NAMES_IN_TBX
-        local = self._names.get(local, local)
+            raise self._fault(f"this is neither TMX nor TBX: the file starts with <{name[:60]}>")
         if self._depth > MAX_DEPTH:
             raise self._fault(f"elements nested more than {MAX_DEPTH} deep")
-        if self._segment is not None:
-            if not self._depth_in_code:
-                self._code, self._mark = "", _PAIRED_MARK if local in _PAIRED else _ALONE_MARK
-            self._depth_in_code += self._depth_in_code > 0 or local in _CODES
-            if _BLANK_TYPE.fullmatch(attributes.get("type", "")):
-                self._add(_BLANK)
-        elif local == "tu":
-            self._unit_line, self._unit_chars, self._variants = self.line, 0, []
-        elif local == "tuv":
-            self._language = attributes.get("xml:lang") or attributes.get("lang") or ""
-            if self._language in self._languages_found or len(self._languages_found) < _MAX_LANGUAGES:
-                self._languages_found[self._language or "none given"] += 1
-        elif local == "seg":
-            self._segment, self._depth_in_code = [], 0
-            self._add(" ")  # stripped in the end; it makes an empty segment count
+        if local == "tu":
+            self._unit, self._unit_line, self._unit_chars = TreeBuilder(), self.line, 0
+        if self._unit is not None:
+            self._unit.start(local, dict(attributes))
 
     def _end(self, name: str) -> None:
-        self._bytes_since_event = 0
         self._depth -= 1
-        local = name.rpartition(":")[2]
-        local = self._names.get(local, local)
-        if self._segment is None:
-            if local == "tu":
-                self._end_unit()
-        elif local == "seg":
-            text = _IN_WORD.sub(self._between_letters, "".join(self._segment))
-            text = on_one_line(_MARKS.sub("", text), self._path, self._unit_line)
-            self._variants.append((self._language, text))
-            self._segment = None
-        elif self._depth_in_code:
-            self._depth_in_code -= 1
-            if not self._depth_in_code:
-                self._add(_text_of_code(self._code, self._mark))
+        if self._unit is not None:
+            element = self._unit.end(_local(name))
+            if element.tag == "tu":
+                self._unit = None
+                self._add_records(element)
 
     def _text(self, text: str) -> None:
-        self._bytes_since_event = 0
-        if not self._depth_in_code:
-            self._add(text)
-        elif self._depth_in_code == 1:  # not that of a sub-flow
-            self._code += text[: _MAX_CODE - len(self._code)]
-
-    def _add(self, text: str) -> None:
-        """Add text to the segment, if there is one."""
-        if self._segment is not None:
-            self._segment.append(text)
+        if self._unit is not None:
+            self._unit.data(text)
             self._unit_chars += len(text)
             if self._unit_chars > MAX_RECORD_CHARS:
                 raise too_long(self._path, self._unit_line)
 
-    def _between_letters(self, marks: re.Match[str]) -> str:
-        """Return what separates two letters between which are codes: a blank for one that stands alone."""
-        is_alone = _ALONE_MARK in marks[1]
-        self._num_within_words += not is_alone
-        return _BLANK if is_alone else ""
-
-    def _end_unit(self) -> None:
+    def _add_records(self, unit: Element) -> None:
         self._num_units += 1
-        languages = [language for language, _ in self._variants]
-        if len(self.kinds) < _MAX_LANGUAGES:
-            self.kinds.add(frozenset(languages))
+        languages, texts = [], []
+        for variant in unit.iter("tuv"):
+            language = variant.get("xml:lang") or variant.get("lang") or ""
+            for segment in variant.iter("seg"):
+                text = _IN_WORD.sub(self._between_letters, _text_in(segment))
+                languages.append(language)
+                texts.append(on_one_line(_MARKS.sub("", text), self._path, self._unit_line))
+        kind = tuple(dict.fromkeys(languages))
+        if kind in self.kinds or len(self.kinds) < _MAX_KINDS:
+            self.kinds[kind] += 1
         sources, targets = (_best_fits(language, languages) for language in self._languages)
         if len(sources) * len(targets) > MAX_PAIRS:
             message = f"a unit with more than {MAX_PAIRS:,} pairs of variants"
             raise DataError(message, path=self._path, line=self._unit_line)
         pairs = [(i, j) for i in sources for j in targets if i != j]
-        self.records += [(self._variants[i][1], self._variants[j][1], self._unit_line) for i, j in pairs]
+        self.records += [(texts[i], texts[j], self._unit_line) for i, j in pairs]
         self._num_without += not pairs
 
-    def _progress(self, *_: str) -> None:
-        self._bytes_since_event = 0
+    def _between_letters(self, marks: re.Match[str]) -> str:
+        """Return what separates two letters between which are codes: a blank for one that stands alone."""
+        is_alone = _ALONE_MARK in marks[0]
+        self._num_within_words += not is_alone
+        return _BLANK if is_alone else ""
 
     def _doctype(self, name: str, system: str | None, public: str | None, has_internal_subset: int) -> None:
         if has_internal_subset:
@@ -254,8 +219,27 @@ class _Units:
         return DataError(message, path=self._path, line=self.line, hint=hint)
 
 
-def _text_of_code(code: str, mark: str) -> str:
-    """Return what an inline code stands for in the text: itself if a translation keeps it, a blank, or its `mark`."""
+def _local(name: str) -> str:
+    """Return the name of an element without its prefix; that of its counterpart in a TMX if it is one of TBX."""
+    local = name.rpartition(":")[2]
+    return _NAMES_OF_TBX.get(local, local)
+
+
+def _text_in(element: Element) -> str:
+    """Return the text of a segment or of an element in it, with a mark for each code that stands for nothing known."""
+    parts = [element.text or ""]
+    for child in element:
+        if _BLANK_TYPE.fullmatch(child.get("type", "")):
+            parts.append(_BLANK)
+        parts.append(_text_of_code(child) if child.tag in _CODES else _text_in(child))
+        parts.append(child.tail or "")
+    return "".join(parts)
+
+
+def _text_of_code(element: Element) -> str:
+    """Return what an inline code stands for in the text: itself if a translation keeps it, a blank, or its mark."""
+    mark = _PAIRED_MARK if element.tag in _PAIRED else _ALONE_MARK
+    code = "".join([element.text or "", *(sub_flow.tail or "" for sub_flow in element)])[:_MAX_CODE]
     text = code.strip()
     if _BLANK_CODE.match(code) or unescape(code).isspace():
         return _BLANK
