@@ -22,6 +22,7 @@ _MIN_ROWS = 8
 _MAX_LOSS = 4.0  # of a row, by its length, so that one odd pair cannot outweigh its neighbors
 _NUMBERS_DIFFER = 2.0
 _QUESTION_DIFFERS = 1.0
+_END = float("inf")  # the loss after the last row, with which every run ends
 
 
 class RowFeatures(NamedTuple):
@@ -69,19 +70,14 @@ def _scores(rows: RowFeatures, lengths: LengthModel, offset: int) -> NDArray[np.
 
 def _runs(gain: NDArray[np.float64], offset: int) -> Iterator[tuple[float, Shift]]:
     """Yield (rise, run) of each stretch over which the cumulative sum of `gain` rises enough without falling back."""
-    total = np.concatenate(([0.0], np.cumsum(gain)))
-    start = 0
-    while start < len(gain):
-        low = np.minimum.accumulate(total[start:])
-        over = np.flatnonzero(total[start:] - low >= _MIN_RISE)
-        if not len(over):
-            return
-        first = start + int(over[0])
-        begin = start + int(np.flatnonzero(total[start : first + 1] == low[over[0]])[-1])
-        high = np.maximum.accumulate(total[first:])
-        fallen = np.flatnonzero(high - total[first:] >= _MIN_RISE / 2)
-        stop = first + int(fallen[0]) if len(fallen) else len(gain)
-        end = first + int(np.argmax(total[first : stop + 1]))
-        if end - begin >= _MIN_ROWS:
-            yield float(total[end] - total[begin]), Shift(begin, end, offset)
-        start = stop if stop > start else start + 1
+    begin = end = 0
+    total = rise = 0.0  # up to this row, and at the most
+    for row, value in enumerate([*gain.tolist(), -_END]):
+        total += value
+        if total > rise:
+            rise, end = total, row + 1
+        has_ended = total <= rise - _MIN_RISE / 2 if rise >= _MIN_RISE else total <= 0
+        if has_ended:
+            if rise >= _MIN_RISE and end - begin >= _MIN_ROWS:
+                yield rise, Shift(begin, end, offset)
+            begin, total, rise = row + 1, 0.0, 0.0
