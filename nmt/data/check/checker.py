@@ -56,8 +56,6 @@ class Checked(NamedTuple):
     """The rules that each pair of a chunk breaks, as bits, and the values that are compared between chunks."""
 
     flags: NDArray[np.int64]
-    src_len: NDArray[np.int64]  # characters
-    tgt_len: NDArray[np.int64]
     near_hashes: NDArray[np.uint64]  # of only the letters; 0: no letters
     shifts: list[Shift]
 
@@ -118,7 +116,7 @@ class Checker:
         shifts = find_shifts(rows, self.lengths) if self.bits & BIT["shifted"] else []
         for shift in shifts:
             flags[shift.start : shift.end] |= BIT["shifted"]
-        return Checked(flags, src_len, tgt_len, np.frombuffer(b"".join(near_hashes), dtype="<u8"), shifts)
+        return Checked(flags, np.frombuffer(b"".join(near_hashes), dtype="<u8"), shifts)
 
     def _check_pair(self, src: Side, tgt: Side) -> Iterator[str]:
         """Yield the rules that a pair with text on both sides breaks, except those on lengths and numbers."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from unicodedata import is_normalized
 
 import numpy as np
@@ -14,64 +15,71 @@ from nmt.base.languages import written_without_spaces
 
 _APOSTROPHE = re.compile(r"['’ʼꞌ`´‘ʻ′＇](?<=[^\W\d_].)(?=[^\W\d_])")  # between letters, where it is no quotation mark
 _ALIKE = ("şș", "ţț", "ɛεԑ", "ɔͻ", "ŋη", "ɩι", "əǝә", "ɖđ", "ʋυ", "ɣγ")  # letters of one language, by two keyboards
-_LETTER = re.compile(f"[{''.join(_ALIKE)}]")
 _WORD = re.compile(r"[^\W\d_]+")
 _RARE = 0.01  # share of a character among those like it
 _MANY_UNKNOWN = 0.1  # share of the words of a set
 _OTHER_LENGTH = 2.0
+_MAX_LENGTH = 2000  # characters; longer texts count as this long
 
 
 class SideText:
-    """What the texts of one language in one set look like."""
+    """Counts of the texts of one language in one set: their lengths, words, apostrophes and letters."""
 
-    def __init__(self, language: str, wanted: Mapping[str, int] | None = None):
-        """Keep all words, or only whether there are those of `wanted`."""
+    def __init__(self, language: str, wanted: set[str] | None = None):
+        """Count all words, or find only which of those `wanted` there are."""
         self.language = language
         self._by_character = any(map(written_without_spaces, language.split("/")))
         self._wanted = wanted
-        self.words = Counter[str]()
-        self.apostrophes, self.letters = Counter[str](), Counter[str]()
-        self.num_texts = self.num_decomposed = 0
+        self.words, self.apostrophes, self.letters = Counter[str](), Counter[str](), Counter[str]()
+        self.lengths = np.zeros(_MAX_LENGTH + 1, dtype=np.int64)  # the number of texts with 0, 1, 2, … characters
+        self.num_decomposed = 0
 
     def add(self, texts: Sequence[str]) -> None:
         """Add texts."""
         joined = "\n".join(texts)
-        self.num_texts += len(texts)
+        lengths = np.fromiter(map(len, texts), dtype=np.int64)
+        self.lengths += np.bincount(np.minimum(lengths, _MAX_LENGTH), minlength=len(self.lengths))
         self.apostrophes.update(_APOSTROPHE.findall(joined))
-        if not joined.isascii():
-            self.letters.update(_LETTER.findall(joined))
-            if not is_normalized("NFC", joined):
-                self.num_decomposed += sum(not is_normalized("NFC", text) for text in texts)
+        self.letters.update({letter: joined.count(letter) for letter in chain.from_iterable(_ALIKE)})
+        if not is_normalized("NFC", joined):
+            self.num_decomposed += sum(not is_normalized("NFC", text) for text in texts)
         if self._wanted is None or len(self.words) < len(self._wanted):
             words = [*joined] if self._by_character else _WORD.findall(joined.lower())
-            self.words.update(words if self._wanted is None else self._wanted.keys() & set(words))
+            self.words.update(words if self._wanted is None else self._wanted.intersection(words))
+
+    def length(self, share: float) -> int:
+        """Return the length in characters that a share of the texts does not exceed."""
+        return int(np.searchsorted(self.lengths.cumsum(), share * self.lengths.sum()))
 
     def spellings(self) -> Iterator[str]:
         """Yield a remark on each character that is written in several ways."""
-        groups = [self.apostrophes, *({char: self.letters[char] for char in group} for group in _ALIKE)]
-        for counts in groups:
-            frequent = [each for each in Counter(counts).most_common() if each[1] > _RARE * sum(counts.values())]
+        for counts in (self.apostrophes, *(Counter({char: self.letters[char] for char in group}) for group in _ALIKE)):
+            frequent = [(char, count) for char, count in counts.most_common() if count > _RARE * counts.total()]
             if len(frequent) > 1:
                 ways = ", ".join(f"{char} ({count:,})" for char, count in frequent)
                 yield f"{self.language}: one character is written in {len(frequent)} ways: {ways}"
         if self.num_decomposed:
             yield f"{self.language}: {counted(self.num_decomposed, 'text')} not in NFC: letters and accents are apart"
 
-    def differences(self, other: SideText, median: int, usual: int) -> Iterator[str]:
-        """Yield how the texts of `other`, with its `median` length, differ from these, which have a `usual` one."""
-        if not other.num_texts:
-            return
+    def differences(self, other: SideText) -> Iterator[str]:
+        """Yield how the texts of `other`, which has some, differ from these."""
         unknown = sum(count for word, count in other.words.items() if word not in self.words)
         share = unknown / max(1, other.words.total())
         if share > _MANY_UNKNOWN:
             yield f"{share:.0%} of its {'characters' if self._by_character else 'words'} are not in train"
+        usual, median = self.length(0.5), other.length(0.5)
         if max(median, usual) > _OTHER_LENGTH * max(1, min(median, usual)):
             yield f"{median} characters in the median, train has {usual}"
         mine, theirs = (side.apostrophes.most_common(1) for side in (self, other))
         if mine and theirs and mine[0][0] != theirs[0][0]:
             yield f"its apostrophe is {theirs[0][0]}, that of train {mine[0][0]}"
-        if (2 * other.num_decomposed > other.num_texts) != (2 * self.num_decomposed > self.num_texts):
+        if other.is_decomposed != self.is_decomposed:
             yield "only one of it and train is in NFC"
+
+    @property
+    def is_decomposed(self) -> bool:
+        """Whether most texts are not in NFC."""
+        return bool(2 * self.num_decomposed > self.lengths.sum())
 
 
 class Remarks:
@@ -79,28 +87,18 @@ class Remarks:
 
     def __init__(self, languages: tuple[str, str], held_out: Mapping[str, Sequence[tuple[str, str]]]):
         """Read the pairs of the sets that are held out, by name."""
-        self._sets: dict[str, list[tuple[SideText, int]]] = {}
-        for name, pairs in held_out.items():
-            sides = [SideText(language) for language in languages]
-            texts = list(zip(*pairs, strict=True)) or [(), ()]
-            for side, own in zip(sides, texts, strict=True):
-                side.add(own)
-            self._sets[name] = [(side, _median(own)) for side, own in zip(sides, texts, strict=True)]
-        wanted = [Counter[str](), Counter[str]()]
-        for number, words in enumerate(wanted):
-            for measured in self._sets.values():
-                words.update(measured[number][0].words)
-        self.train = [SideText(language, words) for language, words in zip(languages, wanted, strict=True)]
+        self._sets = {name: list(map(SideText, languages)) for name, pairs in held_out.items() if pairs}
+        for name, sides in self._sets.items():
+            for side, texts in zip(sides, zip(*held_out[name], strict=True), strict=True):
+                side.add(texts)
+        wanted = [set[str]().union(*(sides[number].words for sides in self._sets.values())) for number in (0, 1)]
+        self.train = list(map(SideText, languages, wanted))
 
-    def lines(self, medians: Sequence[int]) -> Iterator[str]:
-        """Yield the remarks; `medians`: the median length of each side of the training text, in characters."""
+    def lines(self) -> Iterator[str]:
+        """Yield the remarks."""
         for side in self.train:
             yield from side.spellings()
-        for name, measured in self._sets.items():
-            for train, (side, median), usual in zip(self.train, measured, medians, strict=True):
-                if differences := list(train.differences(side, median, usual)):
+        for name, sides in self._sets.items():
+            for train, side in zip(self.train, sides, strict=True):
+                if differences := list(train.differences(side)):
                     yield f"{name}, {side.language}: {'; '.join(differences)}"
-
-
-def _median(texts: Sequence[str]) -> int:
-    return int(np.median([len(text) for text in texts])) if texts else 0

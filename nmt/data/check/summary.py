@@ -6,7 +6,6 @@ import logging
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 
 import numpy as np
 
@@ -26,8 +25,6 @@ log = logging.getLogger(__name__)
 MAX_EXAMPLES = 3
 MAX_SHIFTS = 1000
 _EXAMPLE_CHARACTERS = 300
-_MAX_COUNTED = 2000  # characters; longer sentences count as this long in medians
-
 _MAX_TEXT = 100  # columns of an example
 _NEEDS = {
     "wrong_language": "needs data.filters.wrong_language",
@@ -104,22 +101,21 @@ class Summary:
         self,
         expected: Sequence[Expectations],
         corpora: Sequence[ParallelFiles],
-        held_out: Mapping[str, Sequence[tuple[str, str]]] = MappingProxyType({}),
+        held_out: Mapping[str, Sequence[tuple[str, str]]],
     ):
         """Start a summary of the pairs of `corpora`; `expected` has the expectations for each.
 
         `held_out`: the pairs of the validation and test sets, by name.
         """
         codes = zip(*((each.src_lang, each.tgt_lang) for each in expected), strict=True)
-        self._languages = tuple("/".join(dict.fromkeys(languages)) for languages in codes)
-        self._remarks = Remarks((self._languages[0], self._languages[1]), held_out)
+        src_lang, tgt_lang = ("/".join(dict.fromkeys(languages)) for languages in codes)
+        self._remarks = Remarks((src_lang, tgt_lang), held_out)
         self._expected = expected
         self._corpora = corpora
         self._num_pairs = self._num_dropped = 0
         self._found, self._only = dict.fromkeys(RULES, 0), dict.fromkeys(RULES, 0)
         self._examples: dict[Rule, list[tuple[int, SentencePair]]] = {rule: [] for rule in RULES}
         self._shifts: list[ShiftReport] = []
-        self._lengths = np.zeros((2, _MAX_COUNTED + 1), dtype=np.int64)
 
     def add(self, chunk: CheckedPairs) -> None:
         """Add a chunk; call it in corpus order."""
@@ -139,27 +135,21 @@ class Summary:
         for side, texts in zip(self._remarks.train, texts_of(chunk.pairs), strict=True):
             side.add(texts)
         self._add_shifts(chunk.pairs, chunk.result.shifts)
-        for counts, lengths in zip(self._lengths, (chunk.result.src_len, chunk.result.tgt_len), strict=True):
-            counts += np.bincount(np.minimum(lengths, _MAX_COUNTED), minlength=_MAX_COUNTED + 1)
 
     def report(self) -> CheckReport:
         """Return the report on all chunks added."""
-        sides = []
-        for language, counts in zip(self._languages, self._lengths, strict=True):
-            up_to = counts.cumsum() / max(1, counts.sum())
-            median, percent_99 = (int(np.searchsorted(up_to, share)) for share in (0.5, 0.99))
-            sides.append(LengthReport(language, median, percent_99))
-        src_len, tgt_len = (float(counts @ np.arange(len(counts))) for counts in self._lengths)
+        src, tgt = (LengthReport(side.language, side.length(0.5), side.length(0.99)) for side in self._remarks.train)
+        src_len, tgt_len = (float(side.lengths @ np.arange(len(side.lengths))) for side in self._remarks.train)
         return CheckReport(
             files=list(map(str, paths_of(self._corpora))),
             pairs=self._num_pairs,
             dropped=self._num_dropped,
             rules=list(map(self._rule_report, RULES)),
             shifts=self._shifts,
-            src=sides[0],
-            tgt=sides[1],
+            src=src,
+            tgt=tgt,
             ratio=round(tgt_len / max(1.0, src_len), 3),
-            remarks=list(self._remarks.lines([side.median for side in sides])),
+            remarks=list(self._remarks.lines()),
         )
 
     def _rule_report(self, rule: Rule) -> RuleReport:

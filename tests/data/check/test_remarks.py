@@ -15,8 +15,7 @@ def remarks(train: list[tuple[str, str]], languages: tuple[str, str] = ("de", "e
         half = len(texts) // 2
         side.add(texts[:half])
         side.add(texts[half:])
-    medians = [sorted(map(len, texts))[len(texts) // 2] for texts in zip(*train, strict=True)]
-    return list(found.lines(medians))
+    return list(found.lines())
 
 
 def test_nothing_is_said_of_a_corpus_that_is_written_in_one_way():

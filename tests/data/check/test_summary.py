@@ -20,7 +20,7 @@ FILTERS = Filters(duplicate=True, mojibake=True)
 
 def report_on(pairs: list[tuple[str, str]]) -> CheckReport:
     expected = Expectations("de", "en", filters=FILTERS)
-    summary = Summary([expected] * 2, [ParallelFiles(tsv="first.tsv"), ParallelFiles(src="a<b>.de", tgt="a.en")])
+    summary = Summary([expected] * 2, [ParallelFiles(tsv="first.tsv"), ParallelFiles(src="a<b>.de", tgt="a.en")], {})
     for chunk in check_pairs(
         (SentencePair(*pair, line, 1) for line, pair in enumerate(pairs, start=1)), [expected] * 2
     ):
