@@ -15,7 +15,7 @@ from typing_extensions import TypedDict
 
 from nmt.apps.server.settings import MAX_ALTERNATIVES, MAX_CODE, MAX_TERMS
 
-Code = Annotated[str, Field(min_length=1, max_length=MAX_CODE, description="language code")]
+Code = Annotated[str, Field(min_length=1, max_length=MAX_CODE)]
 Terms = Sequence[tuple[str, str]]
 Flags = Annotated[
     dict[str, bool | list[str]], Field(description="what looks wrong: true, or what is missing; absent if nothing does")

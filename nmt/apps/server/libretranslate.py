@@ -93,7 +93,7 @@ class LibreTranslate:
             "frontendTimeout": 500,
             "apiKeys": has_keys,
             "keyRequired": has_keys,
-            "suggestions": self._service.takes_corrections,
+            "suggestions": self._service.settings.corrections is not None,
             "filesTranslation": bool(self._service.settings.file_limit),
             "flags": FLAGS,
             "glossaryDirections": obeying,

@@ -167,11 +167,6 @@ class Service:
             found[b""] = TranslationMemory.read_all([tm] if tm else [], directions, growing)
         return found
 
-    @property
-    def takes_corrections(self) -> bool:
-        """True if there is a file for corrections."""
-        return self._corrections is not None
-
     async def correct(self, client: bytes, languages: Direction, text: str, correct: str) -> None:
         """Keep the correct translation of a text on the disk, then use it. RequestError if it cannot be kept.
 

@@ -28,6 +28,7 @@ def test_the_page_is_small():
 def test_the_specification_has_every_interface(running):
     spec = running.client.get("/spec").json()
     body = spec["components"]["schemas"]["TranslateBody"]["properties"]
+    assert body["source"]["description"] == "Source language, or auto."
     assert (body["source"]["enum"], body["target"]["enum"]) == (["auto", "en", "de"], ["de", "fr", "en"])
     for path, methods in spec["paths"].items():
         for method in methods:
