@@ -124,8 +124,9 @@ def translate_document(
 
     `review` is a list of the translations to write. `reviewed` is such a list, of which the translations are taken.
     """
-    from nmt.apps.documents.formats import open_document, save_document, translate_file
+    from nmt.apps.documents.formats import open_document, save_document
     from nmt.apps.documents.review import entry_of, read_reviewed, write_review
+    from nmt.apps.documents.translation import translate_blocks
     from nmt.translation.translation import FLAGS, merge
 
     document = open_document(source, column)
@@ -136,8 +137,12 @@ def translate_document(
     on_terminal = sys.stderr.isatty()
     total = len(document.blocks)
     with Progress(total=total, bar=on_terminal, log_lines=not on_terminal, unit="paragraphs") as progress:
-        translations = translate_file(chain, document, source, output, request, progress.add)
-    pairs = [*zip(document.blocks, translations, strict=True)]
+        translated = translate_blocks(chain, document.blocks, request)
+        pairs = []
+        for pair in zip(document.blocks, translated, strict=True):
+            pairs.append(pair)
+            progress.add(1)
+        save_document(document, [each.written[0] for _, each in pairs], direction.tgt, source, output)
     if review is not None:
         write_review(review, [entry_of(number, *pair) for number, pair in enumerate(pairs, 1)], direction)
     faulty = [(block.line, each) for block, each in pairs if each.flags or each.terms_missed]

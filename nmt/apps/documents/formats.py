@@ -1,4 +1,4 @@
-"""Read, translate and write documents in the format given by their extension."""
+"""Read and write documents in the format given by their extension."""
 
 from __future__ import annotations
 
@@ -17,12 +17,9 @@ from nmt.apps.documents.markup import Reader, check_xml, dialect, encoding_of_pa
 from nmt.apps.documents.plain import read_text
 from nmt.apps.documents.subtitles import read_subtitles
 from nmt.apps.documents.tables import Table
-from nmt.apps.documents.translation import TranslatedBlock, translate_blocks
 from nmt.base.errors import DataError, require
 from nmt.base.files import read_at_most, write_atomically
 from nmt.base.languages import base_code
-from nmt.translation.chain import Chain
-from nmt.translation.request import Request
 
 log = logging.getLogger(__name__)
 
@@ -147,30 +144,11 @@ def open_document(path: Path, column: str = "") -> Document:
     return read_document(content, str(path), column=column)
 
 
-def translate_file(
-    chain: Chain,
-    document: Document,
-    source: Path,
-    output: Path,
-    request: Request,
-    advance: Callable[[int], None],
-) -> list[TranslatedBlock]:
-    """Translate a document into `output`, which appears only when complete.
-
-    Calls `advance` with the number of blocks that have been translated since. Returns the translations of its blocks.
-    Raises as `Translator.translate`.
-    """
-    translations = []
-    for translated in translate_blocks(chain, document.blocks, request):
-        translations.append(translated)
-        advance(1)
-    tgt = chain.languages.direction(request.to, request.from_).tgt
-    save_document(document, [each.written[0] for each in translations], tgt, source, output)
-    return translations
-
-
 def save_document(document: Document, written: list[str], tgt: str, source: Path, output: Path) -> None:
-    """Write the translation of the document `source` into the language `tgt`, and warn if it asks for another one."""
+    """Write the translation of the document `source` into the language `tgt`, and warn if it asks for another one.
+
+    `output` appears only when complete.
+    """
     named = document.name_language(tgt)
     if named and base_code(named) != base_code(tgt):
         log.warning("%s asks for translations into %s; this model translates into %s", source, named, tgt)

@@ -118,15 +118,18 @@ def check_xml(text: str, root: str = "") -> None:
         raise DataError(f"not a file of this format: it starts with <{starts[0][:50]}>, not <{root}>")
 
 
+@dataclass
 class Frame:
     """An element that is being read."""
 
-    def __init__(self, name: str, start: str, *, is_block: bool = False, is_kept: bool = False):
-        self.name, self.start, self.is_block, self.is_kept = name, start, is_block, is_kept
-        self.depth = 1
-        self.raw: list[str] = []  # its content as it is in the file, since the last block that ended
-        self.items: list[Item] = []  # of the block
-        self.parts: list[str] = []  # holes and markup before
+    name: str
+    start: str
+    is_block: bool = False
+    is_kept: bool = False
+    depth: int = 1
+    raw: list[str] = field(default_factory=list)  # its content as it is in the file, since the last block that ended
+    items: list[Item] = field(default_factory=list)  # of the block
+    parts: list[str] = field(default_factory=list)  # holes and markup before
 
 
 class Reader:

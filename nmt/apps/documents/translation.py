@@ -152,13 +152,14 @@ def _translate_aligned(translator: Translator, texts: Sequence[str], request: Re
     translations = iter(translator.translate_segmented(segments, request))
     answers = []
     for text, whole, parts in zip(texts, segmented, separated, strict=True):
-        before, written, details, of_parts = whole.lead, "", [], list[Answer]()
+        before, details, of_parts = whole.lead, [], list[Answer]()
         for segment, space in parts:
             translation = next(translations)
             details.append((before, explain(translator, segment.text, segment.direction, translation), space))
             of_parts.append(_answer(translation))
-            written, before = f"{written}{before}{translation.text}{space}", ""
-        answers.append(_merged(of_parts, written, join_details(text, details)))
+            before = ""
+        aligned = join_details(text, details)
+        answers.append(_merged(of_parts, "".join(aligned.target) if aligned else "", aligned))
     return answers
 
 

@@ -61,7 +61,7 @@ def read_xliff(text: str, template: Template) -> None:
                 line += text.count("\n", at, start.start())
                 num_before = len(template.blocks)
                 unit = text[start.end() : found.start()]
-                written += [text[at : start.start()], _translated(start[0], unit, template, is_preserved=is_preserved)]
+                written += [text[at : start.start()], _translated(start, unit, template, is_preserved=is_preserved)]
                 for block in template.blocks[num_before:]:
                     block.line = line
                 line += text.count("\n", start.start(), found.start())
@@ -69,12 +69,12 @@ def read_xliff(text: str, template: Template) -> None:
     template.text = "".join(written) + text[at:]
 
 
-def _translated(tag: str, unit: str, template: Template, *, is_preserved: bool) -> str:
+def _translated(start: re.Match[str], unit: str, template: Template, *, is_preserved: bool) -> str:
     """Return the tag and the content of a unit or a segment, with holes for what has no translation.
 
     `is_preserved` says that its white space counts.
     """
-    is_segment = tag.partition(":")[2].startswith("segment") or tag.startswith("<segment")
+    tag, is_segment = start[0], start[3] == "segment"
     others = _ALTERNATIVES.search(unit)
     end = others.start() if others else len(unit)
     source, target, segmented = (pattern.search(unit, 0, end) for pattern in (_SOURCE, _TARGET, _SEGMENTED))
@@ -91,9 +91,8 @@ def _translated(tag: str, unit: str, template: Template, *, is_preserved: bool) 
 
     def read(segment: re.Match[str]) -> str:
         done = filled.get(segment[2], "")
-        return (
-            segment[1] + (done if is_done(done, segment[3]) else _read(segment[3], template, is_preserved)) + segment[4]
-        )
+        new = done if is_done(done, segment[3]) else _read(segment[3], template, is_preserved)
+        return segment[1] + new + segment[4]
 
     num_before = len(template.blocks)
     if is_done(held, content) and not filled:
@@ -108,8 +107,9 @@ def _translated(tag: str, unit: str, template: Template, *, is_preserved: bool) 
         tag = f'{_STATE.sub("", tag)[:-1]} state="translated">'
     else:
         opening = _STATE.sub("", opening) + ' state="needs-review-translation" state-qualifier="mt-suggestion"'
-    start, end = target.span() if target else ((segmented or source).end(),) * 2
-    return f"{tag}{unit[:start]}{opening}>{new}</{prefix}target>{unit[end:]}"
+    place = target or segmented or source
+    kept = unit[: target.start() if target else place.end()]
+    return f"{tag}{kept}{opening}>{new}</{prefix}target>{unit[place.end() :]}"
 
 
 def _plain(content: str) -> str:
