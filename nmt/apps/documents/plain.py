@@ -54,7 +54,7 @@ def opening_of(line: str) -> str:
 
 def _parts(lines: list[str], *, is_page: bool) -> list[list[str]]:
     """Return the lines in groups that were one line each before an editor broke them."""
-    texts = [line[len(opening_of(line)) :].rstrip() if not n else line.strip() for n, line in enumerate(lines)]
+    texts = [line[len(opening_of(line)) :].strip() for line in lines]
     sizes = [len(line.rstrip()) + len(_WIDE.findall(line)) for line in lines]
     width = max(sizes, default=0)
     is_list = sum(map(bool, map(_RECORD.match, texts))) >= len(texts) * _MOST or not any(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from html import escape
-from io import BytesIO
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
@@ -16,10 +15,12 @@ from nmt.apps.documents.translation import TranslatedBlock
 from nmt.base.errors import DataError, require
 from nmt.base.files import write_atomically
 from nmt.base.languages import Direction
+from nmt.data.read.formats.xlsx import open_sheet
 from nmt.translation.translation import FLAGS
 
 SUFFIXES = (".xlsx", ".html", ".tmx", ".xlf")
 _COLUMNS = ("number", "place", "source", "translation", "review", "expected chrF", "origin")
+_READ_COLUMNS = ("number", "source", "translation")
 _TEXTS = ("seg", "source", "target")  # elements
 _WIDTHS = {"B": 14, "C": 60, "D": 60, "E": 40, "F": 14, "G": 16}
 # Of a file: its head, a row, its tail.
@@ -151,19 +152,15 @@ def read_reviewed(path: Path, blocks: Sequence[Block]) -> list[str]:
 
 def _rows(path: Path) -> Iterator[tuple[str, ...]]:
     """Yield numbers, sources and translations."""
-    content = path.read_bytes()
     if path.suffix.lower() == ".xlsx":
-        openpyxl = require("xlsx", "openpyxl", "reading .xlsx files", path=path)
-        try:
-            rows = openpyxl.load_workbook(BytesIO(content), read_only=True).active.iter_rows(values_only=True)
-            names = [str(cell) for cell in next(rows, ())]
-            places = [names.index(name) for name in ("number", "source", "translation")]
-            for row in rows:
+        with open(path, "rb") as file, open_sheet(file, None, path) as sheet:
+            rows = sheet.iter_rows(values_only=True)
+            names = next(rows, ())
+            places = [names.index(name) for name in _READ_COLUMNS if name in names]
+            for row in rows if len(places) == len(_READ_COLUMNS) else ():
                 yield tuple("" if row[place] is None else str(row[place]) for place in places)
-        except Exception as error:  # openpyxl raises many types
-            raise DataError(f"not a list of translations ({str(error)[:80]})", path=path) from None
         return
-    check_xml(text := decode(content))
+    check_xml(text := decode(path.read_bytes()))
     for unit in ElementTree.fromstring(text).iter():
         number = unit.get("tuid") or unit.get("id")
         texts = ["".join(each.itertext()) for each in unit.iter() if each.tag.rpartition("}")[2] in _TEXTS]

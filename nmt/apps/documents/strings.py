@@ -12,7 +12,7 @@ from nmt.base.errors import DataError
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"|[{}\[\],]')
 CHOICE = re.compile(r"\{\s*\w+\s*,\s*(?:plural|select|selectordinal)\s*,\s*(?:offset:\d+)?")
-_BRANCH = re.compile(r"\s*(?:=?\w+)\s*\{")
+_BRACE = re.compile(r"[{}]")
 _WORDS = re.compile(r"[A-ZÀ-ÞΑ-ΫЀ-Я][^\W\d_]*(?:[-/][^\W\d_]+)+")  # `E-Mail-Adresse`, `Ja/Nein`; not `btn-ok`, `en-US`
 _CODE = re.compile(r"https?://\S+|[#.@$/\\]\S*|[\w.-]+(?:[./_:-][\w-]+)+|[a-z]+[A-Z]\w*")  # addresses, paths, names
 _ANDROID = re.compile(r"""\\(?:u([0-9a-fA-F]{4})|(.))|\"""", re.DOTALL)
@@ -54,22 +54,18 @@ def read_json(text: str, template: Template) -> None:
     template.text = "".join(written) + text[at:]
 
 
-def find_choice(text: str, start: int = 0) -> tuple[list[str], int]:
-    """Return the parts of the first choice between branches, and its end; each second part is a branch."""
-    choice = CHOICE.search(text, start)
-    end = choice.end() if choice else 0
-    parts = [text[start:end]]
-    while branch := _BRANCH.match(text, end):
-        close, opened = branch.end(), 1
-        while opened and close < len(text):
-            opened += {"{": 1, "}": -1}.get(text[close], 0)
-            close += 1
-        parts[-1] += branch[0]
-        parts += [text[branch.end() : close - (not opened)], "" if opened else "}"]
-        end = close
-    close = text.find("}", end) + 1 or len(text)
-    parts[-1] += text[end:close]
-    return parts, close
+def find_choice(choice: re.Match[str]) -> tuple[list[str], int]:
+    """Return the parts of a choice between branches, and its end; each second part is a branch."""
+    text, parts, at, depth = choice.string, list[str](), choice.start(), 0
+    for brace in _BRACE.finditer(text, at):
+        depth += 1 if brace[0] == "{" else -1
+        if not depth:
+            return [*parts, text[at : brace.end()]], brace.end()
+        if len(parts) % 2 == (depth == 1):  # a branch begins, or ends
+            end = brace.end() if depth > 1 else brace.start()
+            parts.append(text[at:end])
+            at = end
+    return [*parts, text[at:]], len(text)
 
 
 def _message(text: str, template: Template, depth: int = 0) -> Block:
@@ -77,7 +73,7 @@ def _message(text: str, template: Template, depth: int = 0) -> Block:
     items, at = list[Item](), 0
     while (choice := CHOICE.search(text, at)) and depth < _MAX_DEPTH:
         items.append(Item(text[at : choice.start()]))
-        parts, at = find_choice(text, choice.start())
+        parts, at = find_choice(choice)
         inner = (
             template.hole(_message(part, template, depth + 1)) if n % 2 else _quoted(part)
             for n, part in enumerate(parts)

@@ -72,9 +72,7 @@ class Table:
                 at = end
         except csv.Error as error:
             raise DataError(f"not readable as a table: {error}", line=at + 1) from None
-        first = next((cells for cells, _, _ in rows if any(cells)), [])
-        width = max((len(cells) for cells, _, _ in rows), default=0)
-        index, has_names = _find_column(first, width, column)
+        width, index, names = _find_column([cells for cells, _, _ in rows], column)
 
         def write(text: str) -> str:
             if is_plain:
@@ -86,7 +84,7 @@ class Table:
             raw = "".join(lines[start:end])
             filled = raw.rstrip("\r\n")
             text = cells[index] if index < len(cells) else ""
-            new = self._hole(text, start + 1, write, has_names and cells is first)
+            new = self._hole(text, start + 1, write, cells is names)
             added = [delimiter * (width - len(cells) + 1), new] if filled.strip() else []
             parts += [filled, *added, raw[len(filled) :]]
         return parts
@@ -98,9 +96,7 @@ class Table:
             self._sheet = opened._worksheet_path
         from openpyxl.utils import get_column_letter  # `open_sheet` says if it is missing
 
-        first = next((row for row in rows if any(row)), ())
-        width = max(map(len, rows), default=0)
-        index, has_names = _find_column(["" if cell is None else str(cell) for cell in first], width, column)
+        width, index, names = _find_column(rows, column)
         if width >= _MAX_COLUMNS:
             raise DataError("its last possible column is in use: there is no place for another")
         letters = get_column_letter(width + 1)
@@ -116,7 +112,7 @@ class Table:
             if isinstance(text, str) and text.strip():
                 start, prefix = re.sub(r'\sspans="[^"]*"', "", xml[row.start() : row.start(3)]), row[1]
                 cell = f'<{prefix}c r="{letters}{number}" t="inlineStr"><{prefix}is><{prefix}t>'
-                new = self._hole(text, number, escape_text, has_names and cells is first)
+                new = self._hole(text, number, escape_text, cells is names)
                 end = f"</{prefix}t></{prefix}is></{prefix}c>"
                 parts += [xml[at : row.start()], start, row[3], cell, new, end]
                 at = row.end()
@@ -125,14 +121,17 @@ class Table:
         return parts
 
 
-def _find_column(first: Sequence[str], width: int, column: str) -> tuple[int, bool]:
-    """Return the index of a column, and whether the `first` row has names."""
-    names = [cell.strip() for cell in first]
+def _find_column(rows: Sequence[Sequence[object]], column: str) -> tuple[int, int, Sequence[object] | None]:
+    """Return the number of columns, the index of the chosen one, and the row of their names, if there is one."""
+    first = next(filter(any, rows), ())
+    names = ["" if cell is None else str(cell).strip() for cell in first]
+    width = max(map(len, rows), default=0)
     is_number = column.isdecimal() and 1 <= int(column[:6]) <= width
     if column in names and not is_number:
-        return names.index(column), True
+        return width, names.index(column), first
     if not is_number:
         hint = f"the columns are 1 to {width}, or by name: {', '.join(map(repr, names[:20]))}"
         raise DataError(f"no column {column!r}", hint=hint)
     index = int(column) - 1
-    return index, index < len(names) and looks_like_column_name(names[index])
+    has_names = index < len(names) and looks_like_column_name(names[index])
+    return width, index, first if has_names else None

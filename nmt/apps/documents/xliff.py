@@ -11,15 +11,17 @@ from nmt.apps.documents.strings import CHOICE, find_choice
 
 _PREFIX = r"((?:[\w.-]+:)?)"
 _LEVEL = re.compile(rf"<(/?){_PREFIX}(xliff|file|body|group|unit|trans-unit|segment)\b([^>]*)>")
-_SOURCE = re.compile(rf"<{_PREFIX}source\b[^>]*(?<!/)>(.*?)</\1source\s*>", re.DOTALL)
-_SEGMENTED = re.compile(rf"<{_PREFIX}seg-source\b[^>]*(?<!/)>(.*?)</\1seg-source\s*>", re.DOTALL)
-_TARGET = re.compile(rf"(<{_PREFIX}target\b[^>]*?)(?:/>|>(.*?)</\2target\s*>)", re.DOTALL)
+# The texts of a unit; only a target may be an empty element.
+_CHILD = re.compile(
+    rf"(<{_PREFIX}(target|(?:seg-)?source(?=\s[^>]*(?<!/)>|>))\b[^>]*?)(?:/>|>(.*?)</\2\3\s*>)", re.DOTALL
+)
 _ALTERNATIVES = re.compile(rf"<{_PREFIX}(?:alt-trans|note|notes|matches)\b")
 _TRANSLATE = re.compile(r"""\stranslate\s*=\s*["'](yes|no)""")
 _SPACE = re.compile(r"""\sxml:space\s*=\s*["'](preserve|default)""")
 _STATE = re.compile(r"""\sstate(?:-qualifier)?\s*=\s*["']([^"']*)["']""")
 _UNTRANSLATED = ("new", "needs-translation", "initial")  # states of targets that may be copies of their sources
 _HEAD = re.compile(rf"<{_PREFIX}(xliff|file)\b[^>]*>")
+_CHOICE = re.compile(rf"\s*{CHOICE.pattern}")
 _IS_NEW = re.compile(r"""\sversion\s*=\s*["']2""")
 _LANGUAGE = re.compile(r"""\s(?:target-language|trgLang)\s*=\s*["']([^"']*)["']""")
 # A segment, with its opening tag, its name, what is in it, and its closing tag; others of these elements may be in it.
@@ -76,11 +78,11 @@ def _translated(start: re.Match[str], unit: str, template: Template, *, is_prese
     """
     tag, is_segment = start[0], start[3] == "segment"
     others = _ALTERNATIVES.search(unit)
-    end = others.start() if others else len(unit)
-    source, target, segmented = (pattern.search(unit, 0, end) for pattern in (_SOURCE, _TARGET, _SEGMENTED))
+    children = {child[3]: child for child in _CHILD.finditer(unit, 0, others.start() if others else len(unit))}
+    source, target = children.get("seg-source", children.get("source")), children.get("target")
     if source is None:
         return tag + unit
-    content, held = (segmented or source)[2], (target[3] or "") if target else ""
+    content, held = source[4], (target[4] or "") if target else ""
     state = _STATE.search(target[1] if target and not is_segment else tag)
     may_be_copy = state is not None and state[1] in _UNTRANSLATED
     filled = {segment[2]: segment[3] for segment in _SEGMENT.finditer(held)}
@@ -102,12 +104,12 @@ def _translated(start: re.Match[str], unit: str, template: Template, *, is_prese
         new = _read(content, template, is_preserved)
     elif len(template.blocks) == num_before:
         return tag + unit
-    opening, prefix = (target[1], target[2]) if target else (f"<{source[1]}target", source[1])
+    opening, prefix = (target[1], target[2]) if target else (f"<{source[2]}target", source[2])
     if is_segment:
         tag = f'{_STATE.sub("", tag)[:-1]} state="translated">'
     else:
         opening = _STATE.sub("", opening) + ' state="needs-review-translation" state-qualifier="mt-suggestion"'
-    place = target or segmented or source
+    place = target or source
     kept = unit[: target.start() if target else place.end()]
     return f"{tag}{kept}{opening}>{new}</{prefix}target>{unit[place.end() :]}"
 
@@ -129,8 +131,8 @@ class _UnitReader(Reader):
 
 def _read(content: str, template: Template, is_preserved: bool) -> str:
     """Return the content of a source with holes; each branch of a message of ICU is read by itself."""
-    if CHOICE.match(content.strip()):
-        parts, end = find_choice(content)
+    if choice := _CHOICE.match(content):
+        parts, end = find_choice(choice)
         inner = (part if n % 2 == 0 else _read(part, template, is_preserved) for n, part in enumerate(parts))
         return "".join(inner) + content[end:]
     breaks = _PRESERVED_BREAKS if is_preserved else _BREAKS
