@@ -30,6 +30,7 @@ _ENCODINGS = re.compile(
     re.IGNORECASE,
 )
 _SPACES = re.compile(r"[ \t\r\n\f]+")
+_WORDS = re.compile(r"\S(?:.*\S)?", re.DOTALL)  # a text without the white space around it
 _IDEOGRAPHS = r"\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef"
 _IDEOGRAPH = re.compile(f"[{_IDEOGRAPHS}]")
 _LINE_END = re.compile(rf"(?<=[{_IDEOGRAPHS}])[ \t\r]*\n[ \t]*(?=[{_IDEOGRAPHS}])")  # which stands for no space
@@ -179,14 +180,11 @@ class Block:
     def from_texts(self, translations: Sequence[str]) -> str:
         """Return the block with the `translations` of its `texts`."""
         rest = iter(translations)
-        items = []
-        for item in self.items:
-            if item.tag or not item.text.strip():
-                items.append(item if item.tag else Item(" "))
-                continue
-            lead, tail = (" " if end.isspace() else "" for end in (item.text[0], item.text[-1]))
-            items.append(Item(lead + next(rest) + tail))
-        return self._around(items)
+
+        def translated(text: str) -> str:
+            return _WORDS.sub(lambda _: next(rest), _SPACES.sub(" ", text))
+
+        return self._around([item if item.tag else Item(translated(item.text)) for item in self.items])
 
     def _around(self, items: Sequence[Item]) -> str:
         """Return the block with other `items`; verbatim, if they are its own."""
@@ -282,12 +280,11 @@ def decode(content: bytes, declared: str = "") -> str:
     `declared` is what the format declares by other means than XML. All line ends stay in the text. DataError for other
     encodings.
     """
-    text = None
     for encoding in (_encoding_of(content, declared), "utf-8"):
         with suppress(UnicodeDecodeError):
             text = content.decode(encoding).removeprefix("\ufeff")
             break
-    if text is None:
+    else:
         raise DataError("neither UTF-8 nor UTF-16", hint="convert it: iconv -f ENCODING -t UTF-8")
     if "\0" in text:
         raise DataError("not a text: it holds null characters")

@@ -148,7 +148,7 @@ class Reader:
             self.text(text[at : match.start()])
             written, name, at = match[0], match[2], match.end()
             if name is None:
-                if written.startswith("<![CDATA[") and not dialect.is_html:
+                if written.startswith("<![CDATA[") and not dialect.is_html and self.frames[-1].is_block:
                     self._read_characters(written)
                 elif written[0] == "&":  # an entity of the file
                     self.add(written, Item(written, "!"))
@@ -176,10 +176,7 @@ class Reader:
 
     def _read_characters(self, written: str) -> None:
         """Read a section of characters, which may be HTML."""
-        frame, dialect_ = self.frames[-1], self.dialect
-        if not frame.is_block:
-            frame.raw.append(written)
-            return
+        dialect_ = self.dialect
         is_markup = _HAS_MARKUP.search(written, 9)
 
         def write(text: str) -> str:

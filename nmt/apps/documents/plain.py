@@ -100,21 +100,17 @@ def join_lines(texts: Sequence[str]) -> str:
 
 
 def _paragraph(lines: list[str], template: Template) -> list[str]:
-    """Return the opening of the first line, a hole, and the end of the last one."""
+    """Return the opening of the first line, holes for the lines or the columns of one, and the end of the last one."""
     openings = [opening_of(line) for line in lines]
-    raw = "".join(lines)[len(openings[0]) :] if lines else ""
-    end = raw[len(raw.rstrip()) :]
-    raw = raw[: len(raw) - len(end)]
-    if len(lines) == 1 and _COLUMNS.search(raw):
+    written = "".join(lines)[len(openings[0]) :]
+    raw = written.rstrip()
+    if len(lines) > 1:
+        text = join_lines([line[len(opening) :].strip() for opening, line in zip(openings, lines, strict=True)])
+        holes = [template.hole(Block([Item(text)], raw, Form(str, wrapping(lines, openings, _OPENS_ITEM))))]
+    else:
         cells = enumerate(_COLUMNS.split(raw))
-        holes = (cell if n % 2 else template.hole(Block([Item(cell)], cell, Form(str))) for n, cell in cells)
-        return [*openings, *holes, end]
-    text = join_lines([line[len(opening) :].strip() for opening, line in zip(openings, lines, strict=True)])
-    return [
-        *openings[:1],
-        template.hole(Block([Item(text)], raw, Form(str, wrapping(lines, openings, _OPENS_ITEM)))),
-        end,
-    ]
+        holes = [cell if n % 2 else template.hole(Block([Item(cell)], cell, Form(str))) for n, cell in cells]
+    return [openings[0], *holes, written[len(raw) :]]
 
 
 _OPENS_ITEM = re.compile(r"(?:[-+*#>=]|\d+[.)])(?:\s|$)")

@@ -22,6 +22,7 @@ _ENTRY = re.compile(
 )
 _FORM = re.compile(rf"^msgstr(\[\d\])?({_TEXT})", re.MULTILINE)
 _FLAGS = re.compile(r"^#,([^\r\n]*)", re.MULTILINE)
+_FLAG = re.compile(r"^#,|(?=^#[|~])|\Z", re.MULTILINE)  # where a flag is written, before the former message
 _LINE_BREAKS = re.compile(r"(\n+)")
 _ESCAPE = re.compile(r"\\([abfnrtv\"\\])")
 _CHARACTERS = dict(zip('abfnrtv"\\', '\a\b\f\n\r\t\v"\\', strict=True))
@@ -99,6 +100,8 @@ def _translated(entry: re.Match[str], line: int, singular: Sequence[str], templa
     if not source or all(_read(forms.get(form, "")) for form in wanted):
         return entry[0]
     line_end = "\r\n" if "\r\n" in entry["ids"] else "\n"
+    if "fuzzy" not in flags:
+        comments = _FLAG.sub(lambda mark: "#, fuzzy" + ("," if mark[0] else line_end), comments, count=1)
     written = comments + entry["ids"].rstrip("\r\n") + line_end
     for form, kind in zip(wanted, singular if plural else "1", strict=True):
         if _read(forms.get(form, "")):
@@ -111,12 +114,7 @@ def _translated(entry: re.Match[str], line: int, singular: Sequence[str], templa
         lines = [f'"{part}{end}"' for part, end in zip(holes[::2], [*holes[1::2], ""], strict=True) if part or end]
         first = ['""'] if len(lines) > 1 else []
         written += f"msgstr{form if plural else ''} {line_end.join([*first, *lines])}{line_end}"
-    if "fuzzy" in flags:
-        return written
-    if flags:
-        return _FLAGS.sub(r"#, fuzzy,\1", written, count=1)
-    place = len("".join(re.findall(r"^#[^|~][^\n]*\n|^#\r?\n", comments, re.MULTILINE)))
-    return f"{written[:place]}#, fuzzy{line_end}{written[place:]}"
+    return written
 
 
 def _read(text: str) -> str:
