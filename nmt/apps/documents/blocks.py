@@ -126,9 +126,7 @@ class Block:
 
     def with_marks(self) -> str:
         """Return the text with a mark for each tag: {h0}, {h1}, …"""
-        numbers = count()
-        parts = [f"{{h{next(numbers)}}}" if item.tag else item.text for item in self.items]
-        return _SPACES.sub(" ", "".join(parts)).strip()
+        return _SPACES.sub(" ", self.marked().raw).strip()
 
     def marked(self) -> Block:
         """Return a block like this one whose tags are written as their marks."""

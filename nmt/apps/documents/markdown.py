@@ -224,7 +224,7 @@ def _as_commonmark(text: str) -> str:
 
     front = _FRONT_MATTER.match(text)
     if front:
-        text = "".join("\n" for _ in _LINE.findall(front[0])) + text[front.end() :]
+        text = "\n" * len(_LINE.findall(front[0])) + text[front.end() :]
     text = re.sub(r"\r\n?", "\n", text)
     text = _REGION.sub(as_comment, text)
     written = []

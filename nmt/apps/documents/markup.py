@@ -75,7 +75,7 @@ class Dialect:
     is_html: bool = False
     divides: bool = False
     is_fragment: bool = False
-    divider: re.Pattern[str] | None = None
+    divider: str = ""  # a regular expression
     characters: Mapping[str, str] = field(default_factory=dict)
     read: Callable[[str], str] = unescape
     write: Callable[[str], str] = escape_text
@@ -90,11 +90,10 @@ def descriptions() -> dict[str, dict[str, Any]]:
 @cache
 def dialect(name: str, **functions: Callable[[str], str]) -> Dialect:
     """Return the dialect of this name, whose texts `functions` read and write."""
-    keys = dict(descriptions()[name])
-    keys = {**descriptions().get(keys.pop("like", ""), {}), **keys}
-    for key in ("texts", "inline", "kept", "hidden", "breaks", "attributes", "void", "raw"):
-        keys[key] = frozenset(keys.get(key, "").split())
-    return Dialect(**{**keys, "divider": re.compile(keys["divider"]) if "divider" in keys else None, **functions})
+    given = dict(descriptions()[name])
+    given = {**descriptions().get(given.pop("like", ""), {}), **given}
+    meanings = {key: frozenset(value) if isinstance(value, list) else value for key, value in given.items()}
+    return Dialect(**{**meanings, **functions})
 
 
 def check_xml(text: str, root: str = "") -> None:
@@ -188,8 +187,8 @@ class Reader:
 
     def text(self, data: str) -> None:
         """Read text."""
-        divider = self.dialect.divider if self.frames[-1].is_block else None
-        for number, part in enumerate(divider.split(data) if divider else [data]):
+        divider = self.dialect.divider if self.frames[-1].is_block else ""
+        for number, part in enumerate(re.split(divider, data) if divider else [data]):
             if number % 2:
                 self.divide(part)
             elif part:

@@ -33,8 +33,8 @@ _SEGMENT = re.compile(
 )
 # Translators of strings write a line break as \n, and editors break a line without indenting it.
 _WRITTEN_BREAKS = r"(?:\\r)?\\n(?![a-z])|(?<=[.!?:;,])\\n|\n(?!\s)"
-_BREAKS = re.compile(rf"((?:{_WRITTEN_BREAKS})+)")
-_PRESERVED_BREAKS = re.compile(rf"((?:{_WRITTEN_BREAKS}|\r?\n[ \t]*)+)")
+_BREAKS = rf"((?:{_WRITTEN_BREAKS})+)"
+_PRESERVED_BREAKS = rf"((?:{_WRITTEN_BREAKS}|\r?\n[ \t]*)+)"
 
 
 _OPENING, _CLOSING = ("bpt", "bx", "sc"), ("ept", "ex", "ec")  # codes
