@@ -88,12 +88,11 @@ def descriptions() -> dict[str, dict[str, Any]]:
 
 
 @cache
-def dialect(name: str, **functions: Callable[[str], str]) -> Dialect:
-    """Return the dialect of this name, whose texts `functions` read and write."""
+def dialect(name: str) -> Dialect:
+    """Return the dialect of this name."""
     given = dict(descriptions()[name])
     given = {**descriptions().get(given.pop("like", ""), {}), **given}
-    meanings = {key: frozenset(value) if isinstance(value, list) else value for key, value in given.items()}
-    return Dialect(**{**meanings, **functions})
+    return Dialect(**{key: frozenset(value) if isinstance(value, list) else value for key, value in given.items()})
 
 
 def check_xml(text: str, root: str = "") -> None:

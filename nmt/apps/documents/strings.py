@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from html import escape, unescape
 
 from nmt.apps.documents.blocks import Block, Form, Item, Template
@@ -98,7 +99,7 @@ def name_language(template: Template, code: str) -> None:
 
 def read_android(text: str, template: Template) -> None:
     """Read the `strings.xml` of an app; references to other strings stay."""
-    Reader(text, dialect("android", read=_from_android, write=_to_android), template)
+    Reader(text, replace(dialect("android"), read=_from_android, write=_to_android), template)
 
 
 def _from_android(text: str) -> str:
