@@ -189,7 +189,7 @@ class Block:
         items = [item if item.tag else Item(_CONTROL.sub("", item.text)) for item in items]
         for end, strip in ((0, str.lstrip), (-1, str.rstrip)):  # the white space there is around them
             if items and not items[end].tag:
-                items[end] = Item(strip(items[end].text, " "))
+                items[end] = Item(strip(items[end].text))
         spaced = {
             tag for tag, text in pairwise(self.items) if tag.tag == "!" and not text.tag and text.text[0].isspace()
         }

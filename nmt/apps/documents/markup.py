@@ -92,7 +92,10 @@ def dialect(name: str) -> Dialect:
     """Return the dialect of this name."""
     given = dict(descriptions()[name])
     given = {**descriptions().get(given.pop("like", ""), {}), **given}
-    return Dialect(**{key: frozenset(value) if isinstance(value, list) else value for key, value in given.items()})
+    fields: dict[str, Any] = {}
+    for key, value in given.items():
+        fields[key] = frozenset(value) if isinstance(value, list) else value
+    return Dialect(**fields)
 
 
 def check_xml(text: str, root: str = "") -> None:

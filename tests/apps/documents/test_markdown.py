@@ -144,3 +144,8 @@ def test_the_time_for_marks_that_do_not_end_grows_with_their_number(text):
     document = read_document(text.encode(), "a.md")
     document.save([in_capitals(block) for block in document.blocks])
     assert time.process_time() - started < 8
+
+
+def test_a_formula_does_not_begin_in_code_and_end_after_it():
+    text = "```\n$$ a\n```\nb $$\n\nc\n"
+    assert capitals(text.encode(), "a.md").decode() == "```\n$$ a\n```\nB $$\n\nC\n"
