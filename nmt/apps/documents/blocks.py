@@ -30,6 +30,7 @@ _ENCODINGS = re.compile(
     re.IGNORECASE,
 )
 _SPACES = re.compile(r"[ \t\r\n\f]+")
+_EDGE = re.compile(r"\A\s+|(?<!\s)\s+\Z")
 _WORDS = re.compile(r"\S(?:.*\S)?", re.DOTALL)  # a text without the white space around it
 _IDEOGRAPHS = r"\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef"
 _IDEOGRAPH = re.compile(f"[{_IDEOGRAPHS}]")
@@ -180,7 +181,7 @@ class Block:
         rest = iter(translations)
 
         def translated(text: str) -> str:
-            return _WORDS.sub(lambda _: next(rest), _SPACES.sub(" ", text))
+            return _WORDS.sub(lambda _: next(rest), _EDGE.sub(" ", text))
 
         return self._around([item if item.tag else Item(translated(item.text)) for item in self.items])
 
@@ -189,7 +190,7 @@ class Block:
         items = [item if item.tag else Item(_CONTROL.sub("", item.text)) for item in items]
         for end, strip in ((0, str.lstrip), (-1, str.rstrip)):  # the white space there is around them
             if items and not items[end].tag:
-                items[end] = Item(strip(items[end].text))
+                items[end] = Item(strip(items[end].text, " "))
         spaced = {
             tag for tag, text in pairwise(self.items) if tag.tag == "!" and not text.tag and text.text[0].isspace()
         }

@@ -115,9 +115,3 @@ def test_a_script_that_is_not_closed_stays(source):
 
 def test_a_number_of_a_character_may_be_of_any_length():
     assert marked("1 &#" + "9" * 5000 + "; 2") == ["1 \ufffd 2"]
-
-
-def test_a_no_break_space_between_texts_that_are_translated_apart_stays_once():
-    page = HtmlText("<p>a\u00a0<b>b</b>\u00a0<i>c</i>\u00a0</p>")
-    (block,) = page.blocks
-    assert page.join([block.from_texts(["x", "y", "z"])]) == "<p>x\u00a0<b>y</b>\u00a0<i>z</i>\u00a0</p>"
