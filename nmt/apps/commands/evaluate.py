@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 UNKNOWN_LANGUAGE = "und"  # ISO 639's code for an undetermined language
-_CODE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]+)*")  # of ISO 639, with script or region
 
 Source = Annotated[Path | None, typer.Option(help="Source sentences to translate. Default: the run's test set.")]
 Reference = Annotated[
@@ -200,8 +198,6 @@ def _read_test_set(
     elif languages is not None:
         test_set = read_files(*files, languages.direction(to, from_))
     elif to is not None:
-        if not _CODE.fullmatch(to):
-            log.warning("--to %s is not a language code, such as zh, so BLEU uses its default tokenizer (13a)", to)
         test_set = read_files(*files, Direction(from_ or UNKNOWN_LANGUAGE, to))
     else:
         hint = "give the language of the translations with --to, or their model with --model"

@@ -64,39 +64,45 @@ class CorpusNames(NamedTuple):
         is_aligned = len(names) == 2
         return self._replace(src=names[:1] * is_aligned, tgt=names[1:], corpus=[] if is_aligned else names)
 
+    def languages(self) -> dict[str, str | None]:
+        """Return the languages that are given, by the key of a corpus. ConfigError if one is no code."""
+        given = {"src_lang": self.src_lang, "tgt_lang": self.tgt_lang}
+        for key, code in given.items():
+            if code is not None and not _GIVEN.fullmatch(code):
+                raise ConfigError(f"{_option(key)} {code}: not a language code", hint="such as de, zh or pt-BR")
+        return given
+
     def corpora_of(self, data: DataConfig) -> tuple[ParallelFiles, ...]:
         """Return the corpora, with the languages of `data` unless an option names them. ConfigError if invalid."""
-        given = (("--src-lang", self.src_lang, data.src_lang), ("--tgt-lang", self.tgt_lang, data.tgt_lang))
-        languages = [default if code is None else _checked(name, code) for name, code, default in given]
-        named = {"src_lang": languages[0], "tgt_lang": languages[1]}
+        named = {key: code or getattr(data, key) for key, code in self.languages().items()}
         return tuple(files.model_copy(update=named) for files in self.corpora())
 
     def data_section(self) -> DataConfig:
         """Return the data section for the corpora, with the safe filters. ConfigError if invalid."""
-        corpora = self.corpora()
-        given = {"src_lang": self.src_lang, "tgt_lang": self.tgt_lang}
-        first = {key: _language(key, code, corpora[0]) for key, code in given.items()}
+        corpora, given = self.corpora(), self.languages()
+        first = {key: code or _shown_language(corpora[0], key) for key, code in given.items()}
         for code in first.values():
             if (meant := language_of_country(code)) is not None:
                 log.warning("%s is no code of a language; nmt takes it for %s (%s)", code, meant, english_name(meant))
-        own = [{key: language_of(files, key) for key, code in given.items() if code is None} for files in corpora]
-        train = tuple(
-            files.model_copy(update={key: code for key, code in codes.items() if code not in (None, first[key])})
-            for files, codes in zip(corpora, own, strict=True)
-        )
-        data = DataConfig(**first, train=train if len(train) > 1 else train[0], filters=SAFE_FILTERS)
+        train = []
+        for files in corpora:
+            own = {key: language_of(files, key) for key, code in given.items() if code is None}
+            others = {key: code for key, code in own.items() if code not in (None, first[key])}
+            train.append(files.model_copy(update=others))
+        data = DataConfig(**first, train=tuple(train) if len(train) > 1 else train[0], filters=SAFE_FILTERS)
         return data.model_copy(update={"temperature": TEMPERATURE}) if len(data.directions) > 1 else data
 
 
-def _language(key: str, given: str | None, files: ParallelFiles) -> str:
-    """Return the language given by an option, or else shown by the first corpus. ConfigError if there is none."""
-    option = f"--{key.replace('_', '-')}"
-    if given is not None:
-        return _checked(option, given)
+def _option(key: str) -> str:
+    return f"--{key.replace('_', '-')}"
+
+
+def _shown_language(files: ParallelFiles, key: str) -> str:
+    """Return the language of a side that a corpus shows. ConfigError if it shows none."""
     if (found := language_of(files, key)) is None:
         path = getattr(files, key.removesuffix("_lang"))
         unclear = f"the name {path} does not show its language" if path else f"{files.form} files do not show theirs"
-        raise ConfigError(f"{unclear}; {option} is missing", hint=f"such as {option} de")
+        raise ConfigError(f"{unclear}; {_option(key)} is missing", hint=f"such as {_option(key)} de")
     return found
 
 
@@ -116,9 +122,3 @@ def language_in(name: str) -> str | None:
     """Return the language that the extension of a file's name shows, as in a.de and a.pt-BR.gz; None if it does not."""
     ending = without_compression(Path(name)).suffix.removeprefix(".")
     return ending if _GUESSED.fullmatch(ending) and ending.lower() not in _NOT_LANGUAGES else None
-
-
-def _checked(option: str, code: str) -> str:
-    if not _GIVEN.fullmatch(code):
-        raise ConfigError(f"{option} {code}: not a language code", hint="such as de, zh or pt-BR")
-    return code
