@@ -169,10 +169,11 @@ def _direction_of_teacher(config: Config, to: str | None, from_: str | None, *, 
 def _log_plan(name: str, corpus: CorpusWriter) -> None:
     """Log which side of the pairs is the given text, called `name`."""
     src, tgt = corpus.languages
-    given, output = f"a line of {Path(name).name}", "the model's output"
-    kind, other = ("self-training", "") if corpus.forward else ("back-translation", "; --forward swaps them")
-    sides = (given, output) if corpus.forward else (output, given)
-    log.info("%s: src (%s) is %s, tgt (%s) is %s%s", kind, src, sides[0], tgt, sides[1], other)
+    given = f"a line of {Path(name).name}"
+    if corpus.forward:
+        log.info(f"self-training: src ({src}) is {given}, tgt ({tgt}) is the model's output")
+    else:
+        log.info(f"back-translation: src ({src}) is the model's output, tgt ({tgt}) is {given}; --forward swaps them")
 
 
 def _translate(
