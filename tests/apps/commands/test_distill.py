@@ -47,6 +47,7 @@ def teacher(digits_run, digits, tmp_path_factory) -> Path:
     run = Path(shutil.copytree(digits_run, folder / "teacher"))
     config = yaml.safe_load((run / "config.yaml").read_text())
     config["data"] |= {"train": {"tsv": str(folder / "train.tsv")}, "valid": None, "test": None, "holdout_size": 20}
+    config["data"]["holdout_groups"] = True
     (run / "config.yaml").write_text(yaml.safe_dump(config))
     return run
 
@@ -68,6 +69,7 @@ def test_a_student_is_trained_on_the_translations_of_its_teacher(teacher, studen
     with Translator.load(teacher, scores=False) as translator:
         options = translator.options.greedy().changed(beam_size=3)
         assert [each.text for each in translator.translate(sources, options)] == targets
+    assert run.config().data.holdout_groups  # so that the same sentences are held out
     corpus = dict(line.split("\t") for line in (teacher.parent / "train.tsv").read_text().splitlines())
     for split in ("valid", "test"):  # real translations, of sentences that the student does not see
         held_out = dict(zip(*run.read_pairs(split), strict=True))
