@@ -80,7 +80,7 @@ def start(work: str, folder: Path) -> subprocess.Popen[bytes]:
 
 def hashes(folder: Path) -> dict[str, str]:
     """Return the hashes of the files in `folder/out`, including hidden ones, except files that contain clocks."""
-    clocks = {"metrics.jsonl", "run.json", "index.json", "training.safetensors", "hashes.json", "README.md"}
+    clocks = {"metrics.jsonl", "run.json", "index.json", "training.safetensors", "README.md"}
     found = {}
     for path in sorted((folder / "out").rglob("*")):
         if path.is_file() and path.name not in clocks:

@@ -317,13 +317,11 @@ def _is_empty_folder(path: Path) -> bool:
     return path.is_dir() and next(path.iterdir(), None) is None
 
 
-@contextmanager
-def replaceable_run(path: Path) -> Iterator[None]:
-    """Lock the run at `path` so that it can be replaced. RunError if it is not a run, or is being trained."""
-    if not (path / "config.yaml").is_file():
-        raise RunError("not a run, so nmt does not overwrite it", path=path, hint="choose another name with --run")
+def refuse_trained(path: Path) -> None:
+    """Raise RunError if the run at `path`, which is to be replaced, is no run, or is being trained."""
+    refuse_other_folder(path)
     with RunDir(path).locked():
-        yield
+        pass
 
 
 @contextmanager
@@ -334,17 +332,13 @@ def new_run(path: Path, *, overwrite: bool) -> Iterator[RunDir]:
     empty folder, or a run that is not being trained and `overwrite` is given.
     """
 
-    @contextmanager
-    def guard(existing: Path) -> Iterator[None]:
-        if _is_empty_folder(existing):
-            yield
-            return
+    def refuse(existing: Path) -> None:
         if not overwrite:
             refuse_existing(existing)
-        with replaceable_run(existing):
-            yield
+        elif not _is_empty_folder(existing):
+            refuse_trained(existing)
 
-    with new_folder(path, replace=guard) as folder:
+    with new_folder(path, replace=refuse) as folder:
         yield RunDir(folder)
         with suppress(OSError):  # remove an empty folder; unlike a rename, this spares a run that has just appeared
             Path(os.path.realpath(path)).rmdir()

@@ -16,7 +16,7 @@ import secrets
 import shutil
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
@@ -28,8 +28,8 @@ _LOCK_NAME = re.compile(r"\.(?P<name>.+)\.(?P<token>[0-9a-f]{8})\.lock", re.DOTA
 _NO_WAITING = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # in case a lock's name is a link or a pipe
 FULL_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # raised by a write, without a file name
 
-Guard = Callable[[Path], AbstractContextManager[object]]
-"""Raises if the folder at a path must not be replaced; entered while it is moved out of the way."""
+Guard = Callable[[Path], object]
+"""Raises if the folder at a path must not be replaced."""
 
 
 def to_json(value: object, *, indent: int | None = None) -> str:
@@ -122,12 +122,9 @@ def _set_aside(path: Path, old: Path | None, replace: Guard | None) -> None:
         raise NmtError("cannot replace the current folder", path=path, hint="run the command in another folder")
     if replace is None:
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
-    with ExitStack() as stack:
-        stack.enter_context(replace(path))
-        if os.name == "nt":
-            stack.close()  # a folder with an open file in it, such as a lock, cannot be renamed there: by nobody else
-        if old is not None:
-            os.rename(path, old)
+    replace(path)
+    if old is not None:
+        os.rename(path, old)
 
 
 def _give_name(partial: Path, path: Path) -> None:
@@ -288,34 +285,6 @@ def refuse_special_files(root: Path, kind: str) -> None:
                 raise RunError(f"a link that points outside the {kind}", path=path, hint=hint)
             if not (stat.S_ISLNK(mode) or stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
                 raise RunError("neither a file nor a folder", path=path, hint=hint)
-
-
-class FileHashes:
-    """A cache of SHA-256 hashes of files, by size and time of change, so that a large corpus is not read each time."""
-
-    def __init__(self, path: Path):
-        """Store the cache in the JSON file `path`; unreadable entries are recomputed."""
-        self.path = path
-        try:
-            entries = dict(json.loads(path.read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError, RecursionError):
-            entries = {}
-        self.known: dict[str, list[object]] = {
-            name: entry for name, entry in entries.items() if isinstance(entry, list)
-        }
-
-    def sha256(self, file: Path) -> str:
-        """Return the SHA-256 of `file`, as hex."""
-        status = file.stat()
-        # The change time (ctime) too: copying may set the modification time back (rsync -t), but not the change time.
-        state = [status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns]
-        name = str(file.resolve())
-        *known, digest = self.known.get(name) or [""]
-        if known != state:
-            digest = sha256_of(file)
-            self.known[name] = [*state, digest]
-            write_text(self.path, json.dumps(self.known, indent=1))
-        return str(digest)
 
 
 def read_at_most(path: Path, limit: int) -> bytes:

@@ -191,6 +191,8 @@ def _read_section(
         is_conflict = not detail["loc"]
         if is_conflict and (may_conflict or len(tree.faults) > num_faults):
             continue  # conflicting values may stop conflicting once the other errors are fixed
+        if detail["type"] == "missing" and "<<" in given:
+            continue  # a merge key, which is an error itself, should have brought it
         fault = invalid(section, given, loc, detail, tree.places)
         is_unusable = isinstance(detail["input"], Unusable)  # most often, this was found when the value was read
         is_known = is_unusable and any(known.loc[: len(fault.loc)] == fault.loc for known in tree.faults)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import stat
 import subprocess
 import sys
-import time
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -17,7 +15,6 @@ from safetensors.numpy import save_file
 
 from nmt.base.errors import NmtError, RunError
 from nmt.base.files import (
-    FileHashes,
     new_folder,
     read_at_most,
     remove_leftovers,
@@ -63,30 +60,6 @@ def test_the_checksum_is_sha256(tmp_path):
     assert sha256_of(tmp_path / "a") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
 
 
-def test_the_hash_of_a_file_is_remembered_until_the_file_changes(tmp_path):
-    file, memory = tmp_path / "corpus", tmp_path / "hashes.json"
-    file.write_text("one", encoding="utf-8")
-    before = FileHashes(memory).sha256(file)
-    assert before == sha256_of(file)
-    assert [entry[-1] for entry in json.loads(memory.read_text(encoding="utf-8")).values()] == [before]
-    file.write_text("two", encoding="utf-8")
-    os.utime(file, ns=(0, 0))
-    assert FileHashes(memory).sha256(file) == sha256_of(file) != before
-    assert len(json.loads(memory.read_text(encoding="utf-8"))) == 1  # nothing of the earlier state
-
-
-@pytest.mark.skipif(os.name == "nt", reason="the system keeps no time of the last change")
-def test_an_edit_is_noticed_though_size_and_time_of_modification_are_as_before(tmp_path):
-    file, memory = tmp_path / "corpus", tmp_path / "hashes.json"
-    file.write_text("one", encoding="utf-8")
-    status = file.stat()
-    before = FileHashes(memory).sha256(file)
-    time.sleep(0.02)  # longer than the clock of a file system takes to tick
-    file.write_text("two", encoding="utf-8")
-    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
-    assert FileHashes(memory).sha256(file) == sha256_of(file) != before
-
-
 def test_a_small_file_takes_little_memory_whatever_the_limit(tmp_path):
     (tmp_path / "a").write_bytes(b"12")
     assert read_at_most(tmp_path / "a", 10**15) == read_at_most(tmp_path / "a", 2) == b"12"
@@ -100,23 +73,6 @@ def test_the_root_folder_is_not_replaced(tmp_path):
     for path in (Path("/"), tmp_path / "link"):
         with pytest.raises(NmtError, match="the root folder cannot be replaced"), new_folder(path, replace=print):
             pass
-
-
-@pytest.mark.parametrize(
-    "damaged",
-    [
-        '["not", "a dict"',
-        "[" * 200_000,
-        '{"a": ' + "[" * 200_000,
-        '{"a": ' + "[" * 800 + "]" * 800 + "}",
-        '{"corpus": []}',
-    ],
-)
-def test_a_damaged_memory_of_hashes_is_made_anew(damaged, tmp_path):
-    file, memory = tmp_path / "corpus", tmp_path / "hashes.json"
-    file.write_text("one", encoding="utf-8")
-    memory.write_text(damaged, encoding="utf-8")
-    assert FileHashes(memory).sha256(file) == sha256_of(file)
 
 
 def test_a_file_is_on_the_disk_before_it_has_its_name_and_the_name_after(tmp_path, monkeypatch):
@@ -202,12 +158,10 @@ def test_a_fault_while_a_folder_is_made_leaves_the_old_one_and_nothing_else(tmp_
 def test_a_folder_is_replaced_only_with_leave_and_the_leave_is_asked_for_at_both_ends(tmp_path):
     asked = []
 
-    @contextmanager
     def refuse(path: Path):
         asked.append(path)
         if (path / "precious").exists():
             raise RunError("precious")
-        yield
 
     (tmp_path / "out").mkdir()
     with pytest.raises(FileExistsError), new_folder(tmp_path / "out"):

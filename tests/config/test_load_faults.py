@@ -338,6 +338,20 @@ def test_an_unknown_key_hides_its_own_echo_but_no_other_fault(complaint):
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("data:\n  <<: {src_lang: de, tgt_lang: en}\n  train: {tsv: a}\n", "data.<<"),
+        ("data:\n  <<: 3\n", "data.<<"),
+        ("<<: {data: {src_lang: de}}\n", "<<"),
+    ],
+)
+def test_a_merge_key_hides_the_keys_that_it_should_have_brought(complaint, text, key):
+    hint = "YAML 1.2 has no merge keys: write the keys here, or give a whole section an alias (key: *name)"
+    line = 2 if key == "data.<<" else 1
+    assert complaint(text) == f"x.yaml:{line}: {key}: keys cannot be merged\n  {hint}"
+
+
 def test_a_long_list_of_faults_is_cut_and_says_what_is_allowed_once(complaint):
     lines = complaint(DATA + "model:\n" + "".join(f"  x{i}: 1\n" for i in range(31))).split("\n")
     assert lines[:3] == [

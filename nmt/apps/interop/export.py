@@ -16,12 +16,12 @@ from nmt import __version__
 from nmt.apps.interop.agreement import NUM_SENTENCES, compare, describe, require_agreement
 from nmt.apps.interop.ctranslate2 import write_ctranslate2
 from nmt.apps.interop.ctranslate2_engine import CTranslate2Engine
-from nmt.apps.interop.export_folder import Quantization, new_or_replaced, refuse_existing_export
+from nmt.apps.interop.export_folder import Quantization, refuse_existing_export
 from nmt.apps.interop.supported import refuse_unsupported
 from nmt.artifacts.checkpoint import load_model
 from nmt.artifacts.rundir import DirectedPairs, RunDir
 from nmt.base.errors import RunError, counted, require
-from nmt.base.files import to_json, write_text
+from nmt.base.files import new_folder, to_json, write_text
 from nmt.base.special_tokens import EOS_ID
 from nmt.config import Config
 from nmt.data.text.tags import language_prefix
@@ -47,7 +47,7 @@ def export_ctranslate2(run: RunDir, out: Path, *, quantization: Quantization = "
     require("ctranslate2", "ctranslate2", "this export")
     config = run.config()
     refuse_unsupported(config.model, run.config_file, "CTranslate2")
-    with new_or_replaced(out, refuse_existing_export, overwrite=overwrite) as folder:
+    with new_folder(out, replace=partial(refuse_existing_export, overwrite=overwrite)) as folder:
         tokenizers = TokenizerPair.load(run.tokenizer)
         model = load_model(run, tokenizers, torch.device("cpu"))
         write_ctranslate2(model, tokenizers, folder, quantization)

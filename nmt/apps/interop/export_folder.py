@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Literal
 
 from nmt.base.errors import RunError
-from nmt.base.files import new_folder
 
 Quantization = Literal["none", "int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16", "float16", "bfloat16"]
 """The data type of the weights of an export to CTranslate2; none: fp32."""
@@ -29,13 +27,3 @@ def refuse_existing(path: Path, is_kind: Callable[[Path], bool], kind: str, *, o
         raise RunError("this path already exists", path=path, hint=hint)
     if not is_kind(path):
         raise RunError(f"not {kind}, so nmt does not overwrite it", path=path, hint="choose another folder")
-
-
-def new_or_replaced(path: Path, refuse: Callable[..., None], *, overwrite: bool) -> AbstractContextManager[Path]:
-    """Yield an empty folder that becomes `path`, as `new_folder` does, unless `refuse` raises for what is there."""
-
-    def guard(existing: Path) -> AbstractContextManager[None]:
-        refuse(existing, overwrite=overwrite)
-        return nullcontext()
-
-    return new_folder(path, replace=guard)

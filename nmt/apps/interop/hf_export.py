@@ -7,13 +7,14 @@ files are written without `transformers`, in the layout that its models and its 
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
+from torch.nn.functional import pad
 
-from nmt.apps.interop.export_folder import new_or_replaced, refuse_existing
-from nmt.apps.interop.hf_folder import HfConfig, HfFolder, M2M100Config, MarianConfig, PegasusConfig
+from nmt.apps.interop.export_folder import refuse_existing
+from nmt.apps.interop.hf_folder import ACTIVATIONS, HfConfig, HfFolder, M2M100Config, MarianConfig, PegasusConfig
 from nmt.apps.interop.hf_vocabulary import hf_tokens
 from nmt.apps.interop.hf_weights import to_hf
 from nmt.apps.interop.supported import refuse_unsupported
@@ -21,7 +22,7 @@ from nmt.artifacts.checkpoint import Weights, check_size, read_weights, write_te
 from nmt.artifacts.rundir import RunDir
 from nmt.base.checksum import NO_CHECKSUM
 from nmt.base.errors import RunError
-from nmt.base.files import write_text
+from nmt.base.files import new_folder, write_text
 from nmt.base.special_tokens import BOS_ID, EOS_ID, PAD_ID
 from nmt.config import Config
 from nmt.config.model import ModelConfig
@@ -56,7 +57,7 @@ def export_hf(run: RunDir, out: Path, *, overwrite: bool = False) -> None:
     kind, names = _ARCHITECTURES[config.model.norm_position]
     hf = _hf_config(kind, config.model, vocab_size)
     weights = to_hf(_with_rows(read_weights(path), vocab_size), hf, config.model)
-    with new_or_replaced(out, refuse_existing_hf, overwrite=overwrite) as made:
+    with new_folder(out, replace=partial(refuse_existing_hf, overwrite=overwrite)) as made:
         folder = HfFolder(made)
         write_tensors(folder.safetensors, weights, {**NO_CHECKSUM, "format": "pt"})  # required by transformers
         _write_json(folder.config_file, {**_FIXED, **names, **hf.model_dump(), "activation_dropout": hf.dropout})
@@ -95,8 +96,8 @@ def _with_rows(weights: Weights, num_rows: int) -> Weights:
     """Return `weights` with rows of zeros for unused tokens."""
     grown = dict(weights)
     for name in {*VOCABULARIES, "output_proj.bias"} & weights.keys():
-        rows = weights[name].new_zeros((num_rows - len(weights[name]), *weights[name].shape[1:]))
-        grown[name] = torch.cat([weights[name], rows])
+        other_axes = (0, 0) * (weights[name].dim() - 1)
+        grown[name] = pad(weights[name], (*other_axes, 0, num_rows - len(weights[name])))
     return grown
 
 
@@ -109,7 +110,7 @@ def _hf_config(kind: type[HfConfig], model: ModelConfig, vocab_size: int) -> HfC
         decoder_attention_heads=model.num_heads,
         encoder_ffn_dim=model.d_ff,
         decoder_ffn_dim=model.d_ff,
-        activation_function="swish" if model.activation == "silu" else model.activation,
+        activation_function=next(name for name, ours in ACTIVATIONS.items() if ours == model.activation),
         max_position_embeddings=max(model.max_src_len, model.max_tgt_len),
         dropout=model.dropout,
         attention_dropout=model.attention_dropout,

@@ -23,7 +23,8 @@ from nmt.config.model import ModelConfig, NumLayers
 MAX_JSON_BYTES = 50_000_000
 """Largest JSON file that is read; a vocab.json of 256,000 tokens has 6 million bytes."""
 
-ACTIVATIONS = {"swish": "silu", "silu": "silu", "relu": "relu", "gelu": "gelu"}
+HfActivation = Literal["swish", "silu", "relu", "gelu"]
+ACTIVATIONS: dict[HfActivation, str] = {"swish": "silu", "silu": "silu", "relu": "relu", "gelu": "gelu"}
 """Values of `activation_function`, with those of nmt's `model.activation`."""
 
 NOT_IMPORTED = "nmt imports folders with a config.json whose model_type is marian (OPUS-MT) or m2m_100 (M2M-100, NLLB)"
@@ -36,7 +37,7 @@ _OTHER_FOLDERS = {
     "tf_model.h5": "its weights are for TensorFlow; nmt reads model.safetensors and pytorch_model.bin",
     "flax_model.msgpack": "its weights are for Flax; nmt reads model.safetensors and pytorch_model.bin",
 }
-"""What to do with a folder that has a file of this name, but no model that can be imported."""
+"""The advice for a folder that has a file of this name, but no model that can be imported."""
 
 _NESTED = ("*/config.json", "snapshots/*/config.json")  # a trainer's checkpoints, the cache of the hub
 
@@ -59,7 +60,7 @@ class HfConfig(BaseModel):
     decoder_attention_heads: Count = 16
     encoder_ffn_dim: int = Field(default=4096, ge=1, le=262_144)
     decoder_ffn_dim: int = Field(default=4096, ge=1, le=262_144)
-    activation_function: str = "gelu"
+    activation_function: HfActivation = "gelu"
     max_position_embeddings: int = Field(default=1024, ge=2, le=32_768)
     dropout: Rate = 0.1
     attention_dropout: Rate = 0.0
@@ -84,8 +85,6 @@ class HfConfig(BaseModel):
             size, other = getattr(self, f"encoder_{part}"), getattr(self, f"decoder_{part}")
             if size != other:
                 raise ValueError(f"decoder_{part} is {other}; nmt imports models with {size}")
-        if self.activation_function not in ACTIVATIONS:
-            raise ValueError(f"activation_function is {self.activation_function}; nmt has {', '.join(ACTIVATIONS)}")
         if self.d_model % 2 or self.d_model % self.encoder_attention_heads:
             raise ValueError("d_model must be even, and a multiple of encoder_attention_heads")
         if self.share_encoder_decoder_embeddings and self.tgt_vocab_size != self.vocab_size:
@@ -126,7 +125,7 @@ class M2M100Config(HfConfig):
     name = "M2M-100"
     tokenizer_files = ("sentencepiece.bpe.model",)  # M2M-100 also has vocab.json, NLLB does not
 
-    activation_function: str = "relu"
+    activation_function: HfActivation = "relu"
     d_model: int = Field(default=1024, ge=4, le=16_384)
     vocab_size: int = Field(default=128_112, ge=4, le=1_000_000)
     attention_dropout: Rate = 0.1

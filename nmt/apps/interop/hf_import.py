@@ -103,12 +103,11 @@ def _m2m100_data(folder: HfFolder, known: list[str], languages: Languages) -> di
     pairs = list(dict.fromkeys((src, tgt) for src in languages.src for tgt in languages.tgt if src != tgt))
     if not pairs:
         raise RunError("the languages of both sides are the same", path=folder.path, hint=hint)
-    corpora = [{"src": NO_CORPUS, "tgt": NO_CORPUS, "src_lang": src, "tgt_lang": tgt} for src, tgt in pairs]
-    return {"src_lang": pairs[0][0], "tgt_lang": pairs[0][1], "train": corpora if len(pairs) > 1 else corpora[0]}
+    return _data(pairs)
 
 
 def _marian_data(folder: HfFolder, targets: list[str], languages: Languages) -> dict[str, Any]:
-    """Return the section `data`: the languages, and placeholders for the corpora that the model was trained on."""
+    """Return the section `data` with the languages of the model."""
     settings = folder.tokenizer_settings()
     if max(len(languages.src), len(languages.tgt)) > 1:
         raise RunError("a Marian model has one source language and, unless it has tags, one target", path=folder.path)
@@ -123,9 +122,14 @@ def _marian_data(folder: HfFolder, targets: list[str], languages: Languages) -> 
     if not src or not tgt:
         hint = "set them with --from and --to"
         raise RunError("tokenizer_config.json does not name the languages", path=folder.path, hint=hint)
-    corpus = {"src": NO_CORPUS, "tgt": NO_CORPUS}
-    several = [{**corpus, "tgt_lang": target} for target in dict.fromkeys([tgt, *targets])]
-    return {"src_lang": src, "tgt_lang": tgt, "train": several if targets else corpus}
+    return _data([(src, target) for target in dict.fromkeys([tgt, *targets])])
+
+
+def _data(directions: list[tuple[str, str]]) -> dict[str, Any]:
+    """Return the section `data` with these directions, and placeholders for the corpora of the training."""
+    corpora = [{"src": NO_CORPUS, "tgt": NO_CORPUS, "src_lang": src, "tgt_lang": tgt} for src, tgt in directions]
+    src, tgt = directions[0]
+    return {"src_lang": src, "tgt_lang": tgt, "train": corpora if len(corpora) > 1 else corpora[0]}
 
 
 def direction_options(config: Config) -> str:

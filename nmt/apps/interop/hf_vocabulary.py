@@ -8,7 +8,6 @@ use the row of the unknown token. Ids added this way are muted: their logits are
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -79,10 +78,10 @@ def read_vocabularies(folder: HfFolder, config: HfConfig) -> HfVocabularies:
     tags = _tags_of(src_vocab)
     src_names = ["▁" + language_tag(tags[token]) if token in tags else token for token in by_id(src_vocab)]
     if separate:
-        src = in_order(src_names, src_specials, missing, folder.vocab_file)
-        tgt = in_order(by_id(tgt_vocab), tgt_specials, missing_bytes, folder.tgt_vocab_file)
+        src = in_order(src_names, src_specials, missing)
+        tgt = in_order(by_id(tgt_vocab), tgt_specials, missing_bytes)
     else:
-        src = tgt = in_order(src_names, tgt_specials, [*dict.fromkeys(missing + missing_bytes)], folder.vocab_file)
+        src = tgt = in_order(src_names, tgt_specials, [*dict.fromkeys(missing + missing_bytes)])
 
     known_src = {piece.text: piece for piece in (*src_pieces, *added) if piece.type in SEGMENTED}
     src_tokenizer = make_tokenizer(folder.source_spm, src, known_src, UNUSED)
@@ -114,10 +113,9 @@ def _read_vocabs(
     symbols = added_symbols(folder, range(max(len(src_ids), len(tgt_ids))), config.vocab_size, "▁")
     src_vocab = with_all_rows(src_ids, symbols, config.vocab_size)
     tgt_vocab = with_all_rows(tgt_ids, symbols, config.tgt_vocab_size) if separate else src_vocab
-    for vocabulary, names in ((src_vocab, ("<unk>", "<pad>", "</s>")), (tgt_vocab, ("<unk>",))):
-        for name in names:
-            if name not in vocabulary:
-                raise RunError(f"the vocabulary has no {name}", path=folder.vocab_file)
+    for name in ("<unk>", "<pad>", "</s>"):
+        if name not in src_vocab or name not in tgt_vocab:
+            raise RunError(f"the vocabulary has no {name}", path=folder.vocab_file)
     return src_vocab, tgt_vocab, list(symbols.values())
 
 
@@ -183,17 +181,14 @@ def _tags_of(vocabulary: Mapping[str, int]) -> dict[str, str]:
     return found if len(found) > 1 else {}
 
 
-def in_order(names: Sequence[str], specials: Specials, extra: Sequence[str], path: Path) -> Vocabulary:
+def in_order(names: Sequence[str], specials: Specials, extra: Sequence[str]) -> Vocabulary:
     """Return the tokens in nmt's order: special ones, the others of `names`, and `extra` ones, which are unknown.
 
-    `names` are nmt's names for the folder's tokens, by id. RunError about `path` if a token occurs twice.
+    `names` are nmt's names for the folder's tokens, by id.
     """
     others = [number for number in range(len(names)) if number not in specials]
     own = (f"{names[number]}*" if names[number] in SPECIAL_TOKENS else names[number] for number in others)
     tokens = [*SPECIAL_TOKENS, *own, *extra]
-    twice = next((token for token, count in Counter(tokens).items() if count > 1), None)
-    if twice is not None:
-        raise RunError(f"the token {twice!r} occurs twice", path=path)
     rows = [*specials, *others, *[specials.unk] * len(extra)]
     muted = [BOS_ID] if specials.start in (specials.unk, specials.pad, specials.eos) else []
     return Vocabulary(tokens, rows, [*muted, *range(len(rows) - len(extra), len(rows))])

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,7 +25,7 @@ from nmt.artifacts.checkpoint import Weights
 from nmt.base.errors import RunError
 from nmt.config.model import ModelConfig
 from nmt.model.positions import sinusoidal_positions
-from nmt.model.shapes import Shapes, parameter_shapes
+from nmt.model.shapes import VOCABULARIES, Shapes, parameter_shapes
 
 MUTED_BY = 100.0
 """Subtracted from a logit that shares the row of another one, so that its probability is 0 in fp32."""
@@ -55,11 +55,18 @@ _THEIR_NAMES = {
 
 
 class _Entry(NamedTuple):
-    """A tensor of nmt's layers, and the tensors of Marian's that it concatenates."""
+    """A tensor of nmt's model, and the tensors of the folder's model that it concatenates."""
 
     name: str
     parts: tuple[str, ...]
     state_axis: int | None  # the axis of D numbers that are in the order of a state
+
+
+class _Stored(NamedTuple):
+    """A tensor in a file."""
+
+    shape: tuple[int, ...]
+    read: Callable[[], Tensor]
 
 
 def state_order(d_model: int) -> Tensor:
@@ -68,9 +75,12 @@ def state_order(d_model: int) -> Tensor:
     return torch.stack([half, half + d_model // 2], 1).flatten()
 
 
-def _entries(config: ModelConfig) -> Iterator[_Entry]:
+def _entries(hf: HfConfig, config: ModelConfig) -> Iterator[_Entry]:
+    tables = _embedding_names(hf)
     for name in parameter_shapes(config, 1, 1):
-        if name.startswith(("encoder_", "decoder_")):
+        if name in tables:
+            yield _Entry(name, (tables[name],), 1)
+        elif name.startswith(("encoder_", "decoder_")):
             theirs = f"model.{name}"
             for own, other in _THEIR_NAMES.items():
                 theirs = theirs.replace(own, other)
@@ -79,34 +89,51 @@ def _entries(config: ModelConfig) -> Iterator[_Entry]:
             yield _Entry(name, tuple(parts), 0 if makes_states else 1 if name.endswith("weight") else None)
 
 
+def _embedding_names(hf: HfConfig) -> dict[str, str]:
+    """Return the name in a file of each of nmt's `VOCABULARIES`; safetensors requires a single name for tied ones."""
+    src, tgt = "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"
+    if hf.share_encoder_decoder_embeddings:
+        src = tgt = "model.shared.weight"
+    output = tgt if hf.tie_word_embeddings else "lm_head.weight"
+    return dict(zip(VOCABULARIES, (src, tgt, output), strict=True))
+
+
 def from_hf(folder: HfFolder, hf: HfConfig, config: ModelConfig, src: Vocabulary, tgt: Vocabulary) -> Weights:
     """Read the weights of a folder as those of nmt's `Transformer(config, …)`, by name, in fp32.
 
-    Each tensor is read once, and freed before the next. RunError if the file is damaged, or if a tensor is missing, has
-    another shape, or is not finite.
+    RunError if the file is damaged, or if a tensor is missing, has another shape, or is not finite.
     """
-    paths, order = folder.weights_files(), _order(config)
+    paths = folder.weights_files()
     path = paths[0] if len(paths) == 1 else folder.path
-    with _opened(paths) as (shapes, read):
-        names = _names_in_file(shapes, hf, config, path)
+    stored = {name: tensor for each in paths for name, tensor in _tensors_in(each).items()}
+    names = _names_in_file(stored, hf, config, path)
 
-        def tensor(name: str) -> Tensor:
-            found = read(names[name]).float()
-            if not found.isfinite().all():
-                raise RunError(f"{name} contains numbers that are not finite", path=path, hint=_DAMAGED)
-            return found
+    def read(name: str) -> Tensor:
+        try:
+            found = stored[name].read().float()
+        except (OSError, SafetensorError) as error:
+            raise RunError(f"cannot read {name} ({error})", path=path, hint=_DAMAGED) from None
+        if not found.isfinite().all():
+            raise RunError(f"{name} contains numbers that are not finite", path=path, hint=_DAMAGED)
+        return found
 
-        weights = {
-            entry.name: _reordered(torch.cat([tensor(part) for part in entry.parts]), entry.state_axis, order)
-            for entry in _entries(config)
-        }
-        weights |= _embeddings(hf, config, tensor, src, tgt)
-        for name in filter(shapes.__contains__, POSITIONS):
-            fits = shapes[name] == (hf.max_position_embeddings, hf.d_model)
-            if not fits or (read(name).float() - _sinusoids(hf)).abs().amax() > MAX_ROUNDING:
-                hint = "transformers changes them in fine-tuning unless you freeze them (requires_grad_(False))"
-                raise RunError(f"{name} does not contain the sinusoids of {hf.name}", path=path, hint=hint)
-        bias = torch.zeros(hf.vocab_size) if isinstance(hf, M2M100Config) else tensor("final_logits_bias").flatten()
+    order = state_order(config.d_model) if config.positions == "sinusoidal" else None
+    weights = {}
+    for entry in _entries(hf, config):
+        tensor = torch.cat([read(names[part]) for part in entry.parts])
+        weights[entry.name] = _reordered(tensor, entry.state_axis, order)
+    for name in VOCABULARIES:
+        if name in weights:
+            rows = src.rows if name.startswith("src") else tgt.rows
+            weights[name] = weights[name][torch.tensor(rows)]
+            if "embedding" in name and not hf.scale_embedding:
+                weights[name] *= config.d_model**-0.5  # nmt always multiplies by sqrt(D)
+    for name in filter(stored.__contains__, POSITIONS):
+        fits = stored[name].shape == (hf.max_position_embeddings, hf.d_model)
+        if not fits or (read(name) - _sinusoids(hf)).abs().amax() > MAX_ROUNDING:
+            hint = "transformers changes them in fine-tuning unless you freeze them (requires_grad_(False))"
+            raise RunError(f"{name} does not contain the sinusoids of {hf.name}", path=path, hint=hint)
+    bias = torch.zeros(hf.vocab_size) if isinstance(hf, M2M100Config) else read("final_logits_bias").flatten()
     bias = bias[torch.tensor(tgt.rows)]
     bias[tgt.muted] -= MUTED_BY
     if config.positions == "learned":
@@ -132,32 +159,8 @@ def m2m100_positions(config: ModelConfig, hf: HfConfig) -> Tensor:
     return torch.cat([angles.sin(), angles.cos()], dim=1)
 
 
-def _order(config: ModelConfig) -> Tensor | None:
-    """Return the index in the states of the folder's model of each number in nmt's states, [D]; None: the same."""
-    return state_order(config.d_model) if config.positions == "sinusoidal" else None
-
-
 def _reordered(tensor: Tensor, axis: int | None, order: Tensor | None) -> Tensor:
     return tensor if axis is None or order is None else tensor.index_select(axis, order)
-
-
-def _embeddings(
-    hf: HfConfig, config: ModelConfig, read: Callable[[str], Tensor], src: Vocabulary, tgt: Vocabulary
-) -> Weights:
-    """Return the embedding tables, with the rows of nmt's tokens."""
-    names, order = _embedding_names(hf), _order(config)
-    tables = {name: read(name) for name in set(names.values())}
-    scale = 1.0 if hf.scale_embedding else config.d_model**-0.5  # nmt always multiplies by sqrt(D)
-
-    def table(key: str, vocabulary: Vocabulary) -> Tensor:
-        return _reordered(tables[names[key]][torch.tensor(vocabulary.rows)], 1, order)
-
-    weights = {"src_embedding.tokens.weight": table("src", src).mul_(scale)}
-    if config.tied_embeddings != "all":
-        weights["tgt_embedding.tokens.weight"] = table("tgt", tgt).mul_(scale)
-    if config.tied_embeddings == "none":
-        weights["output_proj.weight"] = table("output", tgt)
-    return weights
 
 
 def to_hf(weights: Mapping[str, Tensor], hf: HfConfig, config: ModelConfig) -> Weights:
@@ -167,40 +170,25 @@ def to_hf(weights: Mapping[str, Tensor], hf: HfConfig, config: ModelConfig) -> W
     """
     order = state_order(config.d_model).argsort()
     found: Weights = {}
-    for entry in _entries(config):
+    for entry in _entries(hf, config):
         tensor = _reordered(weights[entry.name], entry.state_axis, order)
         found |= dict(zip(entry.parts, tensor.chunk(len(entry.parts)), strict=True))
-    source = weights["src_embedding.tokens.weight"]
-    target = weights.get("tgt_embedding.tokens.weight", source)
-    tables = {"src": source, "tgt": target, "output": weights.get("output_proj.weight", target)}
-    found |= {name: tables[key][:, order] for key, name in _embedding_names(hf).items()}
     if isinstance(hf, PegasusConfig):  # transformers computes the same, but warns that they are missing
         found |= {name: _sinusoids(hf) for name in POSITIONS}
     bias = weights.get("output_proj.bias", torch.zeros(hf.tgt_vocab_size))
     return {**found, "final_logits_bias": bias[None]}
 
 
-def _embedding_names(hf: HfConfig) -> dict[str, str]:
-    """Return the name of each embedding table in a file; safetensors requires a single name for tied ones."""
-    if hf.share_encoder_decoder_embeddings:
-        names = {"src": "model.shared.weight", "tgt": "model.shared.weight"}
-    else:
-        names = {side: f"model.{part}.embed_tokens.weight" for side, part in (("src", "encoder"), ("tgt", "decoder"))}
-    return {**names, "output": names["tgt"] if hf.tie_word_embeddings else "lm_head.weight"}
-
-
-def _names_in_file(shapes: Shapes, hf: HfConfig, config: ModelConfig, path: Path) -> dict[str, str]:
+def _names_in_file(stored: Mapping[str, _Stored], hf: HfConfig, config: ModelConfig, path: Path) -> dict[str, str]:
     """Return the name in the file of each tensor that the model needs; tied embeddings may have any of their names.
 
-    RunError if one is missing, or its shape in `shapes` is another.
+    RunError if one is missing, or has another shape.
     """
     own = parameter_shapes(config, hf.vocab_size, hf.tgt_vocab_size)
     expected: Shapes = {}
-    for entry in _entries(config):
+    for entry in _entries(hf, config):
         rows, *others = own[entry.name]
         expected |= {part: (rows // len(entry.parts), *others) for part in entry.parts}
-    sizes = {"src": hf.vocab_size, "tgt": hf.tgt_vocab_size, "output": hf.tgt_vocab_size}
-    expected |= {name: (sizes[key], config.d_model) for key, name in _embedding_names(hf).items()}
     if not isinstance(hf, M2M100Config):
         expected["final_logits_bias"] = (1, hf.tgt_vocab_size)
     hint = "config.json and weights must belong to the same model"
@@ -209,43 +197,31 @@ def _names_in_file(shapes: Shapes, hf: HfConfig, config: ModelConfig, path: Path
     tied = (*shared, *decoder) if hf.share_encoder_decoder_embeddings else decoder
     names = {}
     for name, shape in expected.items():
-        found = next((other for other in (name, *(tied if name in tied else ())) if other in shapes), None)
+        found = next((other for other in (name, *(tied if name in tied else ())) if other in stored), None)
         if found is None:
             raise RunError(f"these weights have no {name}", path=path, hint=hint)
-        if shapes[found] != shape:
-            raise RunError(f"{found} has shape {shapes[found]}, but should have {shape}", path=path, hint=hint)
+        if stored[found].shape != shape:
+            raise RunError(f"{found} has shape {stored[found].shape}, but should have {shape}", path=path, hint=hint)
         names[name] = found
     return names
 
 
-@contextmanager
-def _opened(paths: Sequence[Path]) -> Iterator[tuple[Shapes, Callable[[str], Tensor]]]:
-    """Yield the shapes of the tensors in all files, by name, and a function that reads one. RunError as below."""
-    with ExitStack() as files:
-        shapes: Shapes = {}
-        readers: dict[str, Callable[[str], Tensor]] = {}
-        for path in paths:
-            found, read = files.enter_context(_opened_file(path))
-            shapes |= found
-            readers |= dict.fromkeys(found, read)
-        yield shapes, lambda name: readers[name](name)
-
-
-@contextmanager
-def _opened_file(path: Path) -> Iterator[tuple[Shapes, Callable[[str], Tensor]]]:
-    """Yield the shapes of the tensors in a file, by name, and a function that reads one.
+def _tensors_in(path: Path) -> dict[str, _Stored]:
+    """Return the tensors in a file by name, without reading those of safetensors.
 
     RunError if the file is damaged, or contains anything but tensors.
     """
     if path.suffix == ".bin":
         tensors = _load_pickle(path)
-        yield {name: tuple(tensor.shape) for name, tensor in tensors.items()}, tensors.__getitem__
-        return
+        return {
+            name: _Stored(tuple(tensor.shape), partial(tensors.__getitem__, name)) for name, tensor in tensors.items()
+        }
     try:
-        with safe_open(path, framework="pt") as file:  # checks the header against the size of the file
-            yield {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}, file.get_tensor  # noqa: SIM118
+        file = safe_open(path, framework="pt")  # checks the header against the size of the file
+        shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
     except (OSError, SafetensorError) as error:
         raise RunError(f"cannot read these weights ({error})", path=path, hint=_DAMAGED) from None
+    return {name: _Stored(shape, partial(file.get_tensor, name)) for name, shape in shapes.items()}
 
 
 def _load_pickle(path: Path) -> Weights:

@@ -58,7 +58,7 @@ def read_m2m100_vocabularies(folder: HfFolder, config: M2M100Config) -> HfVocabu
     tags = {"▁" + language_tag(code): number for code, number in languages.items()}
     names = by_id(with_all_rows(ids | tags, symbols, config.vocab_size))
     specials = Specials(_FAIRSEQ["<unk>"], config.pad_token_id, config.decoder_start_token_id, config.eos_token_id)
-    vocabulary = in_order(names, specials, missing, folder.path)
+    vocabulary = in_order(names, specials, missing)
     known = {p.text: p for p in (*pieces, *symbols.values()) if p.type in (*SEGMENTED, UNUSED)}
     # A token that the SentencePiece model lacks is never generated, because it would change the segmentation of BPE.
     tokenizer = make_tokenizer(folder.joint_spm, vocabulary, known, CONTROL)

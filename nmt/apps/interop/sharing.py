@@ -111,17 +111,8 @@ def _copy(source: Path, target: Path) -> None:
 def _index(run: RunDir, best: str) -> CheckpointIndex:
     """Return the index of a run with only the checkpoint `best`."""
     index = run.index()
-    int8 = index.int8 if index.int8 is not None and index.int8.checkpoint == best else None
-    phrases = index.phrases if index.phrases is not None and index.phrases.checkpoint == best else None
     scores = {best: index.checkpoints.get(best, {})}
-    changes = {
-        "checkpoints": scores,
-        "best": best,
-        "last": best,
-        "int8": int8,
-        "phrases": phrases,
-        "validations_since_best": 0,
-    }
+    changes = {"checkpoints": scores, "best": best, "last": best, "validations_since_best": 0}
     return index.model_copy(update=changes)
 
 

@@ -124,7 +124,7 @@ def write_distillation_text(
     """
     corpus = Corpus(config, store_root)
     identity = {
-        "corpus": corpus.identity(store_root),
+        "corpus": corpus.identity(),
         "languages": [config.data.src_lang, config.data.tgt_lang],
         "teachers": [sha256_of(run.usable_checkpoint()) for run in teachers],
         **({"reverse": [sha256_of(run.usable_checkpoint()) for run in reverse]} if reverse else {}),

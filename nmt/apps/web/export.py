@@ -12,13 +12,14 @@ import sys
 import tempfile
 from base64 import b64encode
 from collections.abc import Sequence
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from nmt.apps.interop.export_folder import new_or_replaced, refuse_existing
+from nmt.apps.interop.export_folder import refuse_existing
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError, RunError, require
 from nmt.base.files import new_folder, to_json, write_text
@@ -74,7 +75,7 @@ def export_web(run: RunDir, out: Path, *, overwrite: bool = False) -> None:
     _refuse(run, config, tokenizers)
     if prefers_fp32(run):
         log.warning("int8 costs this model quality, so `nmt translate` uses fp32; a page is always int8")
-    with new_or_replaced(out, refuse_existing_web, overwrite=overwrite) as folder:
+    with new_folder(out, replace=partial(refuse_existing_web, overwrite=overwrite)) as folder:
         for source in [*_SERVER.iterdir(), *_STATIC.iterdir(), *build_modules()]:
             shutil.copyfile(source, folder / source.name)
         html = (_SERVER / "index.html").read_text("utf-8")
@@ -218,9 +219,9 @@ def build_modules() -> list[Path]:
     folder = Path(home) / "nmt-web" / key
     if not folder.is_dir():
         log.info("compiling the decoder for browsers, once; this takes about half a minute …")
-        with new_folder(folder) as partial:
+        with new_folder(folder) as made:
             for name, path in MODULES.items():
-                _compile(path, partial / f"{name}.wasm")
+                _compile(path, made / f"{name}.wasm")
     return [folder / f"{name}.wasm" for name in MODULES]
 
 

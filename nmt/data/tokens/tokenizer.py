@@ -17,10 +17,9 @@ import logging
 import os
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -291,19 +290,13 @@ class TokenizerPair:
 
         RunError if `folder` exists, unless it is empty, or `overwrite` is given and it contains only a tokenizer.
         """
-
-        @contextmanager
-        def guard(existing: Path) -> Iterator[None]:
-            refuse_existing_tokenizer(existing, overwrite=overwrite)
-            yield
-
         prefix = "joint-" if self.joint else ""
         models = {f"{prefix}src": self.src, f"{prefix}tgt": self.tgt}
         if self.joint and self.src.model_bytes == self.tgt.model_bytes:
             models = {"joint": self.src}
-        with new_folder(folder, replace=guard) as partial:
+        with new_folder(folder, replace=partial(refuse_existing_tokenizer, overwrite=overwrite)) as made:
             for name, tokenizer in models.items():
-                (partial / f"{name}.model").write_bytes(tokenizer.model_bytes)
+                (made / f"{name}.model").write_bytes(tokenizer.model_bytes)
 
     @classmethod
     def load(cls, folder: Path, *, foreign: bool = False) -> Self:

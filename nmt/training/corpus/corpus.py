@@ -16,7 +16,7 @@ from typing import Literal
 from pydantic import TypeAdapter
 
 from nmt.base.errors import DataError
-from nmt.base.files import FileHashes, write_text
+from nmt.base.files import sha256_of, write_text
 from nmt.base.languages import Direction
 from nmt.base.machine import bounded, num_cores
 from nmt.config import Config
@@ -73,16 +73,17 @@ class Corpus:
         """Return all files of the corpus."""
         return [path for corpora in (self.train, *self.named.values()) for path in paths_of(corpora)]
 
-    def identity(self, store_root: Path) -> dict[str, object]:
-        """Return everything that determines the text of each set; hashes of files are cached in `store_root`.
+    @cached_property
+    def _hashes(self) -> list[str]:
+        return [sha256_of(path) for path in self.files()]
 
-        DataError if a file cannot be opened.
-        """
+    def identity(self) -> dict[str, object]:
+        """Return everything that determines the text of each set. DataError if a file cannot be opened."""
         for path in self.files():
             open_text(path).close()  # a resumed run has not opened them before
-        hashes, data = FileHashes(store_root / "hashes.json"), self.config.data
+        data = self.config.data
         return {
-            "files": [hashes.sha256(path) for path in self.files()],
+            "files": self._hashes,
             "columns": [files.columns for corpora in (self.train, *self.named.values()) for files in corpora],
             **self._forms(),
             "held_out": [self.missing, data.holdout_size, HOLDOUT_SEED] if self.missing else [],
@@ -256,7 +257,7 @@ class Corpus:
         return saved if saved.keys() == {*self.missing} else None
 
     def _held_out_file(self, store_root: Path) -> Path:
-        identity = json.dumps(self.identity(store_root) | self.filter_identity(), sort_keys=True)
+        identity = json.dumps(self.identity() | self.filter_identity(), sort_keys=True)
         return store_root / f"held-out-{hashlib.sha256(identity.encode()).hexdigest()[:24]}.json"
 
 

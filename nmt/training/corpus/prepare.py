@@ -79,8 +79,8 @@ def prepare(config: Config, run: RunDir, store_root: Path, expected: str | None 
     corpus = Corpus(config, store_root)
     _write_splits(corpus, run)
     tokenizers = _tokenizers(config, run, corpus, base)
-    fingerprint = fingerprint_of(corpus, tokenizers, store_root)
-    earlier = fingerprint_of(corpus, tokenizers, store_root, HELD_OUT_OF_KEPT)
+    fingerprint = fingerprint_of(corpus, tokenizers)
+    earlier = fingerprint_of(corpus, tokenizers, HELD_OUT_OF_KEPT)
     if expected == earlier and (store_root / earlier).is_dir():  # sentences were held out before the filters
         fingerprint = earlier
     if expected not in (None, fingerprint):
@@ -241,13 +241,13 @@ def _placeholders_of(config: Config) -> Callable[[SentencePair], SentencePair]:
     return (lambda pair: insert_placeholders(pair, symbols)) if config.data.protect else (lambda pair: pair)
 
 
-def fingerprint_of(corpus: Corpus, tokenizers: TokenizerPair, store_root: Path, without: str = "") -> str:
+def fingerprint_of(corpus: Corpus, tokenizers: TokenizerPair, without: str = "") -> str:
     """Return a hash of everything that determines the contents of a store, except for the key `without`."""
     data = corpus.config.data
     placeholders = [PLACEHOLDERS_VERSION, data.placeholder_share, corpus.config.tokenizer.user_symbols]
     parts = {
         "format": FORMAT,
-        "corpus": corpus.identity(store_root),
+        "corpus": corpus.identity(),
         "languages": [data.src_lang, data.tgt_lang],
         "tokenizers": [tokenizers.src.fingerprint, tokenizers.tgt.fingerprint],
         "placeholders": placeholders if data.protect else [],

@@ -310,7 +310,7 @@ HOSTILE: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda folder: (folder / "sentencepiece.bpe.model").unlink(),
         r"model of M2M-100: it has no sentencepiece\.bpe\.model",
     ),
-    "another width": (config_of(d_model=48), r"has shape \(24, 24\), but should have \(48, 48\)"),
+    "another width": (config_of(d_model=48), r"has shape \(237, 24\), but should have \(237, 48\)"),
     "more rows than weights": (config_of(vocab_size=9_000), r"but should have \(9000, 24\)"),
     "fewer rows than tokens": (config_of(vocab_size=90), r"tokens, but config\.json has a vocab_size of 90"),
     "fewer rows than languages": (config_of(vocab_size=170), r"the token of \w+ has the id 170"),

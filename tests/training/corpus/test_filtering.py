@@ -212,7 +212,7 @@ def test_near_twins_of_sets_that_are_held_out_are_dropped(tmp_path):
 def test_a_run_whose_sets_were_held_out_before_the_filters_goes_on_with_its_store(tmp_path):
     new, run = prepared_with_held_out(held_out_corpus(tmp_path), "run", duplicate=True)
     run_config, root = config_of_held_out(tmp_path, duplicate=True), tmp_path / "store"
-    earlier = fingerprint_of(Corpus(run_config, root), new.tokenizers, root, HELD_OUT_OF_KEPT)
+    earlier = fingerprint_of(Corpus(run_config, root), new.tokenizers, HELD_OUT_OF_KEPT)
     assert earlier != new.fingerprint
     with pytest.raises(RunError, match="the corpus has changed"):
         prepare(run_config, run, root, earlier)
