@@ -25,7 +25,7 @@ def test_the_command_prints_cost_and_speed_and_translate_uses_the_list(digits_ru
     assert done.exit_code == 0, done.output
     lines = done.stdout.splitlines()
     assert lines[0].split() == ["test", "set", "sentences", "without", "with", "difference"]
-    assert re.match(r"validation \(\w+-\w+\) +40  BLEU +([0-9.]+) +\1 +[+-]0\.00 ", lines[1])
+    assert re.match(r"validation \(\w+-\w+\)  BLEU +40 +([0-9.]+) +\1 +[+-]0\.00 ", lines[1])
     assert re.match(r"decoding the validation set: without [0-9.]+ s \(", lines[-1])
     assert lines[-1].endswith(" times as fast (median of 3, in turns)")
     translated = [
