@@ -1,4 +1,4 @@
-"""The command line. `main` is the one place that turns an `NmtError` into a message and exit code 1."""
+"""The command line. `main` is the one place that turns an `NmtError` into a message and an exit code."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from nmt.apps.commands.streams import discard_output, exit_code_of, prepare_streams, print_text, stop_on_sigterm
-from nmt.base.errors import NmtError, missing_torch, printable
+from nmt.base.errors import NmtError, UsageError, missing_torch, printable
 
 log = logging.getLogger(__name__)
 
@@ -204,4 +204,4 @@ def _fail(error: NmtError) -> None:
         sys.stdout.flush()
     except OSError:
         discard_output()
-    sys.exit(1)
+    sys.exit(2 if isinstance(error, UsageError) else 1)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError
+from nmt.base.partial_file import PARTIAL, PARTIAL_SETTINGS
 from nmt.config import Config
 
 _PAGES = {".html", ".png", ".svg"}  # extensions of results that no model reads
@@ -27,7 +28,7 @@ def refuse_replacing(
     are followed; pipes and devices are allowed as outputs.
     """
     read = {_identity(path): path for path in (*inputs, *(model.source for model in models))}
-    written = set()
+    written: dict[object, Path] = {}  # the outputs, by their own names and by those that they have until finished
     for path in outputs:
         real = Path(os.path.realpath(path))
         if os.path.exists(real) and not (os.path.isfile(real) or os.path.isdir(real)):
@@ -36,9 +37,13 @@ def refuse_replacing(
             what = "folder" if os.path.isdir(real) else "file"
             raise NmtError(f"this {what} is the input", path=path, hint="choose another name for the output")
         _refuse_place(path, real, read, draws_curves=draws_curves)
-        if _identity(real) in written:
-            raise NmtError("two outputs have this name", path=path, hint="choose another name for one of them")
-        written.add(_identity(real))
+        names = {_identity(name): name for name in (real, Path(f"{real}{PARTIAL}"), Path(f"{real}{PARTIAL_SETTINGS}"))}
+        if clashing := next((name for key, name in names.items() if key in read or key in written), None):
+            if written.get(_identity(real)) == real:
+                raise NmtError("two outputs have this name", path=path, hint="choose another name for one of them")
+            message = f"this output clashes with {clashing}, a name that is in use while outputs are unfinished"
+            raise NmtError(message, path=path, hint="choose another name for it")
+        written |= dict.fromkeys(names, real)
 
 
 def refuse_replacing_parts(run: Path, settings: Config, models: Sequence[RunDir] = ()) -> None:

@@ -57,6 +57,10 @@ class ConfigError(NmtError):
     """An invalid configuration file, `--set` option or environment variable."""
 
 
+class UsageError(ConfigError):
+    """Arguments that are missing or cannot be used together; a command ends with exit code 2."""
+
+
 class DataError(NmtError):
     """Parallel text or a tokenizer that cannot be used."""
 

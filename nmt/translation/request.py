@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 
-from nmt.base.errors import NmtError, require_one_of, require_type
+from nmt.base.errors import NmtError, UsageError, require_one_of, require_type
 from nmt.config import SearchOptions
 from nmt.data.text.glossary import Glossary
 
@@ -29,7 +29,7 @@ class Request:
             hint = 'pass "" for a text without a prefix'
             raise NmtError(f"{num_texts} texts but {len(prefixes)} prefixes", hint=hint)
         if any("\n" in prefix or "\r" in prefix for prefix in prefixes):
-            raise NmtError("a prefix must not contain line breaks")
+            raise UsageError("a prefix must not contain line breaks")
         return prefixes
 
 

@@ -8,9 +8,10 @@ from nmt.artifacts.replacing import refuse_replacing
 from nmt.base.errors import NmtError
 
 
-def test_an_output_with_the_name_of_another_one_or_of_the_input_is_refused(tmp_path):
-    out = tmp_path / "out"
-    for outputs, inputs in (([out, out], []), ([out], [out])):
+@pytest.mark.parametrize("name", ["out", "out.partial", "out.partial.json"])
+def test_an_output_with_the_name_of_another_unfinished_one_or_its_input_is_refused(name, tmp_path):
+    out, other = tmp_path / "out", tmp_path / name
+    for outputs, inputs in (([out, other], []), ([other, out], []), ([out], [other])):
         with pytest.raises(NmtError, match="choose another name"):
             refuse_replacing(outputs, inputs)
     refuse_replacing([out, tmp_path / "pairs"], [tmp_path / "in"])

@@ -18,7 +18,7 @@ from nmt.apps.commands.options import ConfigPath, Overrides, ReplaceRun
 from nmt.apps.recipes.corpora import CorpusNames
 from nmt.artifacts.replacing import refuse_replacing, refuse_replacing_parts
 from nmt.artifacts.rundir import RunDir, refuse_existing
-from nmt.base.errors import ConfigError, require_torch
+from nmt.base.errors import ConfigError, UsageError, require_torch
 from nmt.base.files import write_text
 from nmt.base.machine import environment_count, request_exact_mkl, request_sleeping_threads_if_busy
 from nmt.config import Config, load_config
@@ -107,7 +107,7 @@ def train(
 def _only_phrases(config: Config | None) -> Config:
     """Return `config` with a single update of the network. NmtError if there would be no phrase table."""
     if config is None:
-        raise ConfigError("--engine phrase needs a configuration or a corpus: a run keeps its settings")
+        raise UsageError("--engine phrase needs a configuration or a corpus: a run keeps its settings")
     if len(config.data.directions) > 1:
         raise ConfigError("--engine phrase: phrase tables are for models with one direction")
     changes = {"max_updates": 1, "max_minutes": 0, "stages": (), "warmup_updates": 0, "average_checkpoints": 0}

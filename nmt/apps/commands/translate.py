@@ -37,6 +37,7 @@ log = logging.getLogger(__name__)
 
 # Flags that name a fault of one line. The others are guesses, or say where a translation comes from.
 _WARNED_OF = ("truncated", "loop_unresolved", "protected_lost", "terms_misplaced", "numbers_missed")
+_GUESSES = ("empty", "copied_source", "wrong_language", "unusual_source", "doubtful")  # of texts that are arguments
 
 
 def _text_file(path: Path | None) -> Path | None:
@@ -220,7 +221,7 @@ def translate(
             blocks = grow_blocks(lines) if texts or input else read_blocks(lines)  # a pipe may be slow
             with _progress(texts, input, output, file.num_texts) as progress:
                 for block, translations in translator.translate_blocks(blocks, request, progress.count + 1):
-                    _warn(translations, progress.count + 1)
+                    _warn(translations, progress.count + 1, (*_WARNED_OF, *_GUESSES) if texts else _WARNED_OF)
                     file.write("".join(render(*pair) + "\n" for pair in zip(block, translations, strict=True)), block)
                     progress.add(len(block))
         if attention is not None:  # with the output in place: there is nothing to resume
@@ -282,12 +283,12 @@ def _as_json(
     return to_json({**(records.popleft() if records else {}), **fields})
 
 
-def _warn(translations: Sequence[Translation], first: int) -> None:
-    """Warn of the flags of the lines from number `first` on."""
+def _warn(translations: Sequence[Translation], first: int, names: Sequence[str]) -> None:
+    """Warn of those flags of the lines from number `first` on that are among `names`."""
     from nmt.translation.translation import FLAGS
 
     for number, each in enumerate(translations, first):
-        found = {FLAGS[name]: getattr(each, name) for name in _WARNED_OF}
+        found = {FLAGS[name]: getattr(each, name) for name in names}
         for meaning, value in {**found, "glossary terms are missing": each.terms_missed}.items():
             if value:
                 what = "" if value is True else f": {', '.join(map(str, value))}"

@@ -17,7 +17,7 @@ from nmt.apps.recipes.defaults import MAX_LOSS
 from nmt.artifacts.find_model import find_run
 from nmt.artifacts.replacing import refuse_replacing
 from nmt.artifacts.rundir import DirectedPairs, RunDir, refuse_trained
-from nmt.base.errors import ConfigError, DataError, RunError, require_type
+from nmt.base.errors import ConfigError, DataError, RunError, UsageError, require_type
 from nmt.base.files import flush, restore_replaced, write_text
 from nmt.base.languages import Direction
 from nmt.config import Config, DataConfig
@@ -93,7 +93,7 @@ def adapt(
     _refuse_existing(path, how_to_resume, resume=resume, overwrite=overwrite)
     fixed = [each for each in overrides if each.startswith("tokenizer") and not each.startswith(_SETTABLE)]
     if fixed:
-        raise ConfigError(f"{fixed[0]}: an adaptation keeps the tokenizer of the run", hint="omit it")
+        raise UsageError(f"{fixed[0]}: an adaptation keeps the tokenizer of the run", hint="omit it")
     found = base if base is None or isinstance(base, RunDir) else find_run(str(base))
     if resume:
         restore_replaced(adapted.path)
@@ -101,7 +101,7 @@ def adapt(
             raise RunError("there is no adaptation to resume", path=path, hint="start it without --resume")
         found, data = found or _base_of(adapted), adapted.config().data
     elif found is None:
-        raise ConfigError("give the run to adapt, or resume an adaptation (--resume --run FOLDER)")
+        raise UsageError("give the run to adapt, or resume an adaptation (--resume --run FOLDER)")
     else:
         files = CorpusNames(names(src), names(tgt), names(corpus), src_lang, tgt_lang)
         data = _new_data(found.config().data, files, names(test), overrides)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from nmt.base.errors import ConfigError
+from nmt.base.errors import ConfigError, UsageError
 from nmt.base.languages import code_named, english_name, language_of_country
 from nmt.config import DataConfig, ParallelFiles
 from nmt.config.filters import SAFE_FILTERS
@@ -52,7 +52,7 @@ class CorpusNames(NamedTuple):
         named = [*sources, *targets, *others]
         if not named or not all(named) or len(sources) != len(targets):
             hint = "such as --src a.de --tgt a.en, or --corpus a.tsv --src-lang de --tgt-lang en"
-            raise ConfigError("give --src and --tgt (two aligned files), or --corpus (one file with both)", hint=hint)
+            raise UsageError("give --src and --tgt (two aligned files), or --corpus (one file with both)", hint=hint)
         aligned = [ParallelFiles(src=src, tgt=tgt) for src, tgt in zip(sources, targets, strict=True)]
         return aligned + list(map(corpus_named, others))
 

@@ -18,7 +18,7 @@ from nmt.apps.recipes.translated_lines import translate_into
 from nmt.artifacts.find_model import Models, find_runs
 from nmt.artifacts.replacing import refuse_replacing_parts
 from nmt.artifacts.rundir import RunDir, refuse_existing
-from nmt.base.errors import ConfigError, NmtError, RunError, require_type
+from nmt.base.errors import ConfigError, NmtError, RunError, UsageError, require_type
 from nmt.base.partial_file import PartialFile
 from nmt.config import Config, SearchOptions, load_config
 from nmt.config.dump import with_values
@@ -85,9 +85,9 @@ def distill(
     require_type("run", run, (str, Path), "the path of a folder")
     path = Path(run)
     if reverse and (n_best > 1 or mix_original):
-        raise ConfigError("translations of both sides (reverse) cannot be used with n_best and mix_original")
+        raise UsageError("translations of both sides (reverse) cannot be used with n_best and mix_original")
     if n_best > beam_size:
-        raise ConfigError(f"{n_best} translations need a beam of at least {n_best}")
+        raise UsageError(f"{n_best} translations need a beam of at least {n_best}")
     if not (resume or overwrite):
         refuse_existing(path)
     from nmt.training.corpus.prepare import find_store_root
@@ -132,7 +132,7 @@ def _check_student(student: Config, teacher: RunDir, path: str | Path | None, *,
     """Raise ConfigError if the teacher does not translate a direction of the student, or the stages allow no mixing."""
     if mixes and any(stage.weights or stage.corpora for stage in student.training.stages):
         hint = "omit it, or weights and corpora in training.stages"
-        raise ConfigError("--mix-original or --reverse adds corpora that the student's stages leave out", hint=hint)
+        raise UsageError("--mix-original or --reverse adds corpora that the student's stages leave out", hint=hint)
     languages = LanguagePair.from_config(teacher.config())
     for src, tgt in student.data.directions:
         try:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmt.apps.recipes.candidates import FAULTS, Candidate, Candidates
-from nmt.base.errors import NmtError, counted
+from nmt.base.errors import UsageError, counted
 from nmt.config.filters import THRESHOLDS
 from nmt.data.check.profile import LengthModel
 from nmt.data.text.words import letter_runs
@@ -36,7 +36,7 @@ def refuse_unknown(reasons: Collection[str]) -> None:
     """Raise NmtError for a reason that is none of `FAULTS`."""
     for reason in reasons:
         if reason not in FAULTS:
-            raise NmtError(f"--allow {reason}: the reasons are {', '.join(FAULTS)}")
+            raise UsageError(f"--allow {reason}: the reasons are {', '.join(FAULTS)}")
 
 
 class Kept(NamedTuple):

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, cast
 
 from nmt.apps.recipes.candidates import Candidates
 from nmt.apps.recipes.selection import Kept, Limits, Selection
-from nmt.base.errors import DataError, NmtError
+from nmt.base.errors import DataError, NmtError, UsageError
 from nmt.base.files import flush, to_json
 from nmt.base.languages import Direction
 from nmt.base.partial_file import PartialFile, Settings
@@ -28,7 +28,7 @@ def form_of(path: Path) -> Form:
     for form in FORMS:
         if name.endswith(f".{form}"):
             return form
-    raise NmtError(f"--output {path}: the name must end in .tsv, .jsonl, .tsv.gz or .jsonl.gz")
+    raise UsageError(f"--output {path}: the name must end in .tsv, .jsonl, .tsv.gz or .jsonl.gz")
 
 
 class CandidateFile(PartialFile):

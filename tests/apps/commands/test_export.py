@@ -28,7 +28,7 @@ def test_an_export_is_made_refused_the_second_time_and_replaced_if_asked(digits_
     out = str(tmp_path / "out")
     code, printed, said = invoke(monkeypatch, capsys, "export", "ctranslate2", str(digits_run), out)
     assert (code, printed) == (0, "")
-    assert re.match(r"\d+ of 80 translations equal; scores differ by at most \S+\n", said)
+    assert re.match(r"\d+ of 80 translations equal, \d near-ties; scores differ by at most \S+\n", said)
     assert f"ctranslate2.Translator({out!r}) loads it" in said
     code, _, said = invoke(monkeypatch, capsys, "export", "ctranslate2", str(digits_run), out)
     assert (code, said) == (

@@ -73,7 +73,17 @@ def test_protected_spans_are_kept_unless_that_is_turned_off(letters_run):
 def test_what_is_lost_is_warned_of_with_its_line(letters_run):
     many = " ".join(f"{{n{i}}}" for i in range(9)) + " 12."
     done = nmt("translate", "-m", letters_run, "--precision", "fp32", "--set", "decoding.split=never", "12.", many)
-    assert done.stderr == "warning: line 2: protected text is missing or changed: {n8}\n"
+    lost = "warning: line 2: protected text is missing or changed: {n8}\n"
+    assert done.stderr == f"{lost}warning: line 2: the text is unlike the model's training text: noise\n"
+    options = ("--precision", "fp32", "--set", "decoding.split=never")
+    assert nmt("translate", "-m", letters_run, *options, stdin=f"12.\n{many}\n".encode()).stderr == lost
+
+
+def test_what_nmt_guesses_of_a_text_is_said_of_arguments_but_not_of_each_line_of_a_file(letters_run):
+    foreign = "我来自中国，这是一个很长的句子。"
+    guess = "warning: line 1: the text is unlike the model's training text: language"
+    assert nmt("translate", "-m", letters_run, foreign).stderr.startswith(guess)
+    assert guess not in nmt("translate", "-m", letters_run, stdin=f"{foreign}\n".encode()).stderr
 
 
 def test_a_glossary_is_checked_line_by_line(words_run, tmp_path):

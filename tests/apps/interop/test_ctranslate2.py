@@ -98,14 +98,14 @@ def test_every_supported_option_agrees_in_scores_and_translations(options, token
     made = export(model, tokenizers, tmp_path)
     found = compare(TorchEngine([model], tokenizers), made, some_sources(tokenizers, model.config.max_src_len))
     assert found.largest_score_difference < 1e-3
-    assert found.sentences == 18
-    assert found.equal >= 17  # two tokens may be equally probable
+    assert found.equal + found.near_ties == found.sentences == 18
+    assert found.near_ties <= 1
 
 
 def test_separate_vocabularies_agree(separate, tmp_path):
     model = random_model(separate, tied_embeddings="target")
     found = compare(TorchEngine([model], separate), export(model, separate, tmp_path), some_sources(separate, 19))
-    assert (found.equal, found.largest_score_difference < 1e-3) == (18, True)
+    assert (found.equal + found.near_ties, found.largest_score_difference < 1e-3) == (18, True)
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "config.json",
         "model.bin",
