@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterable, Iterator
 from functools import cache
 from hashlib import sha256
 from importlib import import_module
+from itertools import accumulate, chain, islice
 from pathlib import Path
 from typing import Any, Self
 
@@ -31,23 +31,13 @@ class TranslationMemory:
 
     def __init__(self, pairs: Iterable[tuple[str, str]]):
         """Index `pairs`; of several with the same source, the last one counts."""
-        read = ((AS_READ(source).strip(), target.strip()) for source, target in pairs)
-        target_of = {source: target for source, target in read if source and target}
-        self._added: dict[str, str] = {}
-        self._sources, self._targets = list(target_of), list(target_of.values())
-        self._exact = dict(zip(self._sources, range(len(self._sources)), strict=True))
-        self._lengths = np.fromiter(map(len, self._sources), np.int64, len(self._sources))
-        self._words: dict[str, int] = {}
-        occurrences, counts = array("i"), array("i")
-        for source in self._sources:
-            numbers = {self._words.setdefault(word, len(self._words)) for word in TERM_WORD.findall(source.casefold())}
-            occurrences.extend(numbers)
-            counts.append(len(numbers))
-        words = np.asarray(occurrences, np.int32)
-        owners = np.repeat(np.arange(len(counts), dtype=np.int32), np.asarray(counts, np.int32))
-        self._postings = owners[np.argsort(words, kind="stable")]  # the sources with each word, word by word
-        self._ends = np.cumsum(np.bincount(words, minlength=len(self._words)))
-        texts = "\n".join([*self._sources, *self._targets])
+        self._targets: dict[str, str] = {}  # by source
+        self._sources: list[str] = []
+        self._postings: dict[str, list[int]] = {}  # the numbers of the sources with each word
+        for source, target in pairs:
+            if source.strip() and target.strip():
+                self.add(source, target)
+        texts = "\n".join([*self._targets, *self._targets.values()])
         self.checksum = sha256(texts.encode("utf-8", "surrogatepass")).hexdigest()
         _rapidfuzz("process")  # an error if it is missing
 
@@ -80,15 +70,18 @@ class TranslationMemory:
         return len(self._sources)
 
     def add(self, source: str, target: str) -> None:
-        """Add a pair, or replace that with the same source. Meant for some hundreds: they have no index."""
-        self._added[AS_READ(source).strip()] = target.strip()
+        """Add a pair, or replace that with the same source."""
+        source = AS_READ(source).strip()
+        if source not in self._targets:
+            for word in {*TERM_WORD.findall(source.casefold())}:
+                self._postings.setdefault(word, []).append(len(self._sources))
+            self._sources.append(source)
+        self._targets[source] = target.strip()
 
     def find_same(self, text: str) -> Match | None:
         """Return the pair whose source is `text`, but for white space around it; None if there is none."""
         text = AS_READ(text).strip()
-        target = self._added.get(text)
-        if target is None and (number := self._exact.get(text)) is not None:
-            target = self._targets[number]
+        target = self._targets.get(text)
         return None if target is None else Match(text, target, 1.0)
 
     def find(self, text: str) -> Match | None:
@@ -99,25 +92,21 @@ class TranslationMemory:
         text = AS_READ(text).strip()
         if (same := self.find_same(text)) is not None:
             return same
-        candidates = [*self._added, *(self._sources[i] for i in self._candidates(text))]
-        scorer = _rapidfuzz("distance.Levenshtein").normalized_similarity
+        scorer, candidates = _rapidfuzz("distance.Levenshtein").normalized_similarity, self._candidates(text)
         best = _rapidfuzz("process").extractOne(text, candidates, scorer=scorer, score_cutoff=MIN_SIMILARITY)
-        similar = None if best is None else self.find_same(best[0])
-        return None if best is None or similar is None else similar._replace(similarity=best[1])
+        return None if best is None else Match(best[0], self._targets[best[0]], best[1])
 
-    def _candidates(self, text: str) -> np.ndarray[Any, Any]:
+    def _candidates(self, text: str) -> list[str]:
         """Return the sources of a suitable length that share the most words with `text`, up to `_MAX_CANDIDATES`."""
-        known = {self._words[word] for word in TERM_WORD.findall(text.casefold()) if word in self._words}
-        postings = [self._postings[self._ends[i - 1] if i else 0 : self._ends[i]] for i in known]
-        postings.sort(key=len)
-        total = np.cumsum([len(each) for each in postings])
+        known = self._postings.keys() & TERM_WORD.findall(text.casefold())
+        postings = sorted((self._postings[word] for word in known), key=len)
+        total = accumulate(map(len, postings))
         chosen = [each for each, end in zip(postings, total, strict=True) if end <= MAX_POSTINGS]
-        chosen = chosen or [each[-MAX_POSTINGS:] for each in postings[:1]]
-        found, shared = np.unique(np.concatenate([*chosen, np.empty(0, np.int32)]), return_counts=True)
-        lengths = self._lengths[found]
-        fits = (lengths >= MIN_SIMILARITY * len(text)) & (MIN_SIMILARITY * lengths <= len(text))
-        found, shared = found[fits], shared[fits]
-        return found[np.argsort(-shared, kind="stable")[:_MAX_CANDIDATES]]
+        numbers = chain.from_iterable(chosen or [each[-MAX_POSTINGS:] for each in postings[:1]])
+        found, shared = np.unique(np.fromiter(numbers, np.int64), return_counts=True)
+        sources = (self._sources[number] for number in found[np.argsort(-shared, kind="stable")].tolist())
+        longest, shortest = len(text) / MIN_SIMILARITY, len(text) * MIN_SIMILARITY
+        return [*islice((each for each in sources if shortest <= len(each) <= longest), _MAX_CANDIDATES)]
 
 
 def _pairs(name: str, direction: Direction) -> Iterator[tuple[str, str]]:
