@@ -132,15 +132,15 @@ class Glossary:
 
         No match starts or ends inside a word, and none overlaps the spans in `taken` (ascending).
         """
+        characters = list(text)
+        for start, end in taken:
+            characters[start:end] = "\0" * (end - start)  # which no term contains
+        text = "".join(characters)
         words = list(term_words(text))
         matches: list[Match] = []
-        number, next_taken = 0, 0
+        number = 0
         while number < len(words):
-            start = words[number].start
-            while next_taken < len(taken) and taken[next_taken].end <= start:
-                next_taken += 1
-            limit = taken[next_taken].start if next_taken < len(taken) else len(text)
-            length, match = self._longest(text, words, number, limit)
+            length, match = self._longest(text, words[number : number + MAX_WORDS])
             if match is not None:
                 matches.append(match)
             number += max(1, length)
@@ -160,14 +160,13 @@ class Glossary:
                 node = self._nodes.setdefault((node, word.text.casefold()), len(self._nodes) + 1)
             self._terms.setdefault(node, []).append(Term(spelling, target))
 
-    def _longest(self, text: str, words: Sequence[Word], number: int, limit: int) -> tuple[int, Match | None]:
-        """Return the longest term from word `number` on, before the position `limit`, and its number of words."""
+    def _longest(self, text: str, words: Sequence[Word]) -> tuple[int, Match | None]:
+        """Return the longest term that begins with the first of `words`, and its number of words."""
         found: tuple[int, Match | None] = (0, None)
-        node, start = 0, words[number].start
-        for length in range(1, len(words) - number + 1):
-            word = words[number + length - 1]
+        node, start = 0, words[0].start
+        for length, word in enumerate(words, 1):
             node = self._nodes.get((node, word.text.casefold()), -1)
-            if node < 0 or word.end > limit:
+            if node < 0:
                 break
             if (terms := self._terms.get(node)) and may_end(text, start, word.end):
                 written = " ".join(text[start : word.end].split())
