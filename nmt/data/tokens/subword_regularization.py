@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 import re
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import accumulate, islice
 from typing import NamedTuple
 
@@ -39,10 +40,6 @@ class UnigramSampler:
         # In single precision, so that the last bit of a platform's exp does not matter.
         self._weights = {token: float(np.float32(math.exp(alpha * score))) for token, score in scores.items()}
         self._max_length = max(map(len, ids), default=1)
-        self.forget()
-
-    def forget(self) -> None:
-        """Drop all units."""
         # A node is a position between two characters: of each unit, the first and the last.
         self._begins, self._ends = array("q"), array("q")
         # Edges are sorted by their end node. The key of an edge contains that node and, in its lower 32 bits, the
@@ -112,32 +109,26 @@ class BpeDropoutSampler:
         )
         self._pairs, self._ranks = np.array([(-1, 0), *merges], dtype=np.int64).T
         self._merged = np.array([ids[token] for token in by_rank], dtype=np.int64)  # by rank
-        self.forget()
-
-    def forget(self) -> None:
-        """Drop all units."""
-        self._ends, self._letters = array("q"), array("q")  # the ids of all letters, and where each unit ends
+        self._units: list[list[int]] = []  # in letters
 
     def read(self, units: Sequence[str]) -> None:
         """Add `units`, numbered consecutively, for `draw` to segment."""
-        for unit in units:
-            self._letters.extend(map(self._ids.__getitem__, unit))
-            self._ends.append(len(self._letters))
+        self._units += [[self._ids[letter] for letter in unit] for unit in units]
 
     def draw(self, which: Ints, bits: np.random.PCG64) -> tuple[Ints, Ints]:
         """Draw a segmentation for each unit number in `which` [U].
 
         Returns all ids, concatenated, and the number of ids per unit [U].
         """
-        lengths = np.diff(np.asarray(self._ends), prepend=0)[which]
-        starts, letters = np.asarray(self._ends)[which] - lengths, np.asarray(self._letters)
+        lengths = np.array([len(unit) for unit in self._units], dtype=np.int64)[which]
         counts = np.zeros(len(which), dtype=np.int64)
         done: list[tuple[Ints, Ints]] = []
         units, ids = np.zeros(0, dtype=np.int64), np.zeros((0, int(lengths.max(initial=0))), dtype=np.int64)
         for width in range(ids.shape[1], 0, -1):  # every merge makes a unit shorter by one
             new = np.flatnonzero(lengths == width)
             units = np.concatenate([units, new])
-            ids = np.concatenate([ids, letters[starts[new][:, None] + np.arange(width)]])
+            letters = [self._units[number] for number in which[new]]
+            ids = np.concatenate([ids, np.array(letters, dtype=np.int64).reshape(-1, width)])
             places, ranks = self._best_merges(ids, bits)
             going_on = ranks != _NO_MERGE
             done.append((units[~going_on], ids[~going_on]))
@@ -214,9 +205,9 @@ class SubwordSampler:
         ids |= {letter: i for i, letter in letters.items()}
         self._known = frozenset(ids)
         kind = UnigramSampler if model_type == "unigram" else BpeDropoutSampler
-        self._sampler: UnigramSampler | BpeDropoutSampler = kind(ids, scores, alpha)
+        self._make: Callable[[], UnigramSampler | BpeDropoutSampler] = partial(kind, ids, scores, alpha)
+        self._sampler = self._make()
         self._numbers: dict[str, int] = {}  # of the distinct units that `_sampler` has read
-        self._num_kept = 0  # their characters
 
     def draw(self, texts: Sequence[str], *seeds: int) -> Segmentations:
         """Draw a segmentation of each of `texts`, which must be normalized, with "▁" for each space."""
@@ -234,17 +225,14 @@ class SubwordSampler:
         The units of one call are always in memory together; if there are too many cached ones, they are dropped first.
         Draws do not depend on the cache.
         """
-        if self._num_kept > MAX_KEPT:
+        if sum(map(len, self._numbers)) > MAX_KEPT:
             self._numbers.clear()
-            self._sampler.forget()
-            self._num_kept = 0
+            self._sampler = self._make()
         numbers, num_known = self._numbers, len(self._numbers)
         plain = (self._symbol.sub(lambda match: self._symbols[match[0]], text) for text in texts)
         words = map(self._words.findall, plain)
         units = [[numbers.setdefault(unit, len(numbers)) for unit in of_text] for of_text in words]
-        new = list(islice(numbers, num_known, None))
-        self._num_kept += sum(map(len, new))
-        self._sampler.read([*map(self._in_letters, new)])
+        self._sampler.read([self._in_letters(unit) for unit in islice(numbers, num_known, None)])
         return units
 
     def _in_letters(self, unit: str) -> str:
