@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     from nmt.data.lexicon.aligner import Aligner
     from nmt.data.lexicon.term_lexicon import TermLexicon
     from nmt.data.lexicon.term_places import TermPlaces
-    from nmt.translation.segments import MisplacedTerm, Segment, SegmentTranslation
+    from nmt.translation.segments import Segment, SegmentTranslation
 
 Links = list[tuple[int, int]]
+MisplacedTerm = tuple[list[int], Term, bool]
+"""The target tokens that are linked to the source of a term, and whether its target is elsewhere."""
 
 
 class RunLexicon:
@@ -68,11 +70,14 @@ class RunLexicon:
         """
         ids, waiting = translation.tgt_ids, Counter(missed)
         if not self.is_joined(segment.direction, translation.text):
-            end = len(ids)
-            for linked, term, _ in reversed(self.misplaced_terms(segment, translation)):
-                if waiting[term] > 0 and linked[-1] < end:
-                    ids, end = with_target(self._tokenizers.tgt, ids, linked, term.target), linked[0]
-                    waiting[term] -= 1
+            while movable := [
+                (linked, term)
+                for linked, term, _ in self.misplaced_terms(segment, translation._replace(tgt_ids=ids))
+                if waiting[term] > 0
+            ]:
+                linked, term = movable[0]
+                ids = with_target(self._tokenizers.tgt, ids, linked, term.target)
+                waiting[term] -= 1
             return ids
         places = self._term_places(segment.direction)
         edits = list[tuple[Span, str]]()

@@ -49,6 +49,12 @@ class Retries:
             faulty = [segment for segment in segments if is_faulty(segment)]
             for segment, candidates in strategy(faulty) if faulty else ():
                 self._rank(segment, candidates)
+        for segment in segments:
+            if self.lexicon is not None and segment.terms:
+                best = segment.best
+                found = self.lexicon.misplaced_terms(segment, best.translations[0])
+                misplaced = [term for _, term, is_elsewhere in found if is_elsewhere]
+                segment.candidates[0] = best._replace(verdict=replace(best.verdict, misplaced_terms=misplaced))
 
     def _loops(self, segment: Segment) -> bool:
         return self.options.retry_loops and segment.best.verdict.loop
@@ -76,8 +82,7 @@ class Retries:
     def _rank(self, segment: Segment, candidates: Sequence[Candidate]) -> None:
         """Let `candidates`, if there are any, be those of `segment`: those with the fewest faults first.
 
-        Of numbers, all must be right: a hypothesis with fewer wrong ones is not a better translation. Of equally good
-        ones, one is best that has its terms where they belong.
+        Of numbers, all must be right: a hypothesis with fewer wrong ones is not a better translation.
         """
 
         def faults(candidate: Candidate) -> tuple[int, int, int]:
@@ -90,21 +95,7 @@ class Retries:
         for candidate in candidates:
             distinct.setdefault(tuple(candidate.translations[0].tgt_ids), candidate)
         ranked = sorted(distinct.values(), key=faults)  # stable: the better ones stay first
-        for position, candidate in enumerate(ranked):
-            if faults(candidate) > faults(ranked[0]):
-                break
-            ranked[position] = placed = self._placed(segment, candidate)
-            if not placed.is_misplaced:
-                ranked.insert(0, ranked.pop(position))
-                break
         segment.candidates = ranked[: self.options.num_hypotheses] or segment.candidates
-
-    def _placed(self, segment: Segment, candidate: Candidate) -> Candidate:
-        """Return the candidate with its misplaced terms in the verdict."""
-        if self.lexicon is None or candidate.verdict.misplaced_terms is not None or not segment.terms:
-            return candidate
-        found = self.lexicon.misplaced_terms(segment, candidate.translations[0])
-        return candidate._replace(verdict=replace(candidate.verdict, misplaced_terms=found))
 
     def _search(self, segments: Segments, options: SearchOptions) -> Found:
         """Search with other options; find nothing if the engine does not support them."""

@@ -37,10 +37,6 @@ class SegmentTranslation(NamedTuple):
     tgt_tag: Sequence[int] = ()  # the tag before `tgt_ids`; it has no score
 
 
-MisplacedTerm = tuple[list[int], Term, bool]
-"""The target tokens that are linked to the source of a term, and whether its target is elsewhere."""
-
-
 @dataclass(frozen=True)
 class Verdict:
     """What is wrong with an output for a segment; see `verdicts.judge`."""
@@ -49,7 +45,7 @@ class Verdict:
     lost_spans: list[str]
     missed_terms: list[Term]
     wrong_numbers: list[str]  # that are in only one of source and output
-    misplaced_terms: list[MisplacedTerm] | None = None  # None: not looked for
+    misplaced_terms: Sequence[Term] = ()  # whose targets are not where their sources are translated
 
     @property
     def is_clean(self) -> bool:
@@ -68,11 +64,6 @@ class Candidate(NamedTuple):
     def is_pieced(self) -> bool:
         """True if the text between the spans was translated piece by piece."""
         return len(self.translations) > 1
-
-    @property
-    def is_misplaced(self) -> bool:
-        """True if a term is known to be where it does not belong."""
-        return any(is_elsewhere for *_, is_elsewhere in self.verdict.misplaced_terms or ())
 
 
 _NO_TEXT, _NO_SPAN, _NO_DIRECTION = Protected("", []), TextSpan(0, 0, ""), Direction("", "")

@@ -19,7 +19,7 @@ from nmt.translation.guards import (
     is_in_wrong_language,
     is_mostly_copied,
 )
-from nmt.translation.segments import MisplacedTerm, SegmentTranslation
+from nmt.translation.segments import SegmentTranslation
 from nmt.translation.texts import SegmentedText
 
 USABLE_CHRF = 30.0  # below this, `nmt eval` calls translations unusable
@@ -315,7 +315,7 @@ def put_together(text: SegmentedText) -> Translation:
 def _assemble(text: SegmentedText, rank: int) -> Translation:
     written, segments = list[str](), list[SegmentTranslation]()
     around, lost, numbers = list[str](), list[str](), list[str]()
-    terms, misplaced = list[Term](), list[MisplacedTerm]()
+    terms, misplaced = list[Term](), list[Term]()
     sentence_split = loop_retried = loop_unresolved = protected_retried = False
     num_protected = 0
     is_in_source = "\ufffd" in text.text  # the replacement character
@@ -330,7 +330,7 @@ def _assemble(text: SegmentedText, rank: int) -> Translation:
             lost += verdict.lost_spans
         numbers += verdict.wrong_numbers
         terms += segment.terms
-        misplaced += verdict.misplaced_terms or []
+        misplaced += verdict.misplaced_terms
         sentence_split = sentence_split or segment.span.cut
         loop_retried = loop_retried or segment.loop_retried
         loop_unresolved = loop_unresolved or verdict.loop
@@ -351,7 +351,7 @@ def _assemble(text: SegmentedText, rank: int) -> Translation:
         protected_lost=lost,
         num_terms=len(terms),
         terms_missed=missed_terms(terms, output) if terms else [],
-        terms_misplaced=[str(term) for _, term, is_elsewhere in misplaced if is_elsewhere],
+        terms_misplaced=[*map(str, misplaced)],
         numbers_missed=numbers,
         without_spans=_without_spans(text, written) if num_protected else (text.text, output),
         direction=text.direction,
