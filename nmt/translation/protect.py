@@ -36,9 +36,8 @@ def lost_spans(spans: Sequence[str], text: str) -> list[str]:
     if lost := [span for span, starts in places.items() if len(starts) != counts[span]]:
         return lost
     written = [span for _, span in sorted((start, span) for span, starts in places.items() for start in starts)]
-    moved = {_kind(before) for before, after in zip(spans, written, strict=True) if before != after}
-    for kind in moved - {""}:
-        before, after = ([span for span in side if _kind(span) == kind] for side in (spans, written))
+    for kind in dict.fromkeys(map(_kind, spans)):
+        before, after = ([span for span in side if kind and _kind(span) == kind] for side in (spans, written))
         lost += before if before != after else []
     return list(dict.fromkeys(lost))
 

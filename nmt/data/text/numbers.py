@@ -95,7 +95,7 @@ def number_differences(source: Sequence[str], output: Sequence[str]) -> tuple[li
     values = [*map(_value, source)], [*map(_value, output)]
     if values[0] == values[1]:
         return [], []
-    rests = _rest(source, values[0], values[1]), _rest(output, values[1], values[0])
+    rests = _rest(source, output), _rest(output, source)
     if not any(rests):
         return _reordered(*values), []
     parts = [[part for number in rest for part in number.split(".")] for rest in rests]
@@ -140,14 +140,10 @@ def _value(number: str) -> str:
     return number.rstrip("0").rstrip(".") if "." in number else number
 
 
-def _rest(numbers: Sequence[str], values: Sequence[str], others: Sequence[str]) -> list[str]:
-    """Return those `numbers`, of these `values`, that are not among `others` as often."""
-    rest, found = Counter(others), list[str]()
-    for number, value in zip(numbers, values, strict=True):
-        rest[value] -= 1
-        if rest[value] < 0:
-            found.append(number)
-    return found
+def _rest(numbers: Sequence[str], others: Sequence[str]) -> list[str]:
+    """Return those `numbers` whose values are not among `others` as often."""
+    written = dict(zip(map(_value, numbers), numbers, strict=True))
+    return [written[value] for value in (Counter(map(_value, numbers)) - Counter(map(_value, others))).elements()]
 
 
 def _reordered(source: Sequence[str], output: Sequence[str]) -> list[str]:

@@ -26,7 +26,7 @@ from nmt.data.tokens.tokenizer import Tokenizer, TokenizerPair
 
 log = logging.getLogger(__name__)
 
-DEFAULT_THREADS = 4  # fixed, not the number of cores: the last digits and so the order of unigram scores depend on it
+NUM_THREADS = 4  # fixed, not the number of cores: the last digits and so the order of unigram scores depend on it
 MAX_SENTENCE_BYTES = 16_384  # longer lines are skipped here: they are not sentences, and cost much memory
 MAX_TOKEN_LENGTH = 16  # maximum characters in a learned token: SentencePiece's default
 MAX_CHARACTERS_HERE = 2_000_000  # a longer text is learned in a separate process: it takes over 20 bytes per character
@@ -35,24 +35,22 @@ _NUM_BYTE_TOKENS = 256
 Sentences = Callable[[], Iterable[str]]  # each call starts a new pass over the sentences of one side
 
 
-def train_tokenizers(
-    config: TokenizerConfig, src: Sentences, tgt: Sentences, seed: int = 1, threads: int = DEFAULT_THREADS
-) -> TokenizerPair:
+def train_tokenizers(config: TokenizerConfig, src: Sentences, tgt: Sentences, seed: int = 1) -> TokenizerPair:
     """Train one joint tokenizer, or one per side, according to `config`.
 
     Each call of `src` and `tgt` starts a new pass over the sentences of their side (two passes each). The same
-    sentences, seed and threads give the same bytes. A vocabulary smaller than requested is logged as a warning.
+    sentences and seed give the same bytes. A vocabulary smaller than requested is logged as a warning.
     Raises DataError if a side has no text or the requested vocabulary is too small; the message gives the minimum.
     """
     if config.joint:
-        joint = Tokenizer(train_model(config, {"source": src, "target": tgt}, seed, threads))
+        joint = Tokenizer(train_model(config, {"source": src, "target": tgt}, seed))
         return TokenizerPair(joint, joint, joint=True)
-    src_model = train_model(config, {"source": src}, seed, threads)
-    tgt_model = train_model(config, {"target": tgt}, seed, threads)
+    src_model = train_model(config, {"source": src}, seed)
+    tgt_model = train_model(config, {"target": tgt}, seed)
     return TokenizerPair(Tokenizer(src_model), Tokenizer(tgt_model), joint=False)
 
 
-def train_model(config: TokenizerConfig, sides: dict[str, Sentences], seed: int, threads: int) -> bytes:
+def train_model(config: TokenizerConfig, sides: dict[str, Sentences], seed: int) -> bytes:
     """Train one SentencePiece model on all `sides` ({"source": sentences, ...}); return it serialized.
 
     At most `config.max_sentences` of each side are used, sampled uniformly with `seed`; each side is read twice, as a
@@ -66,7 +64,7 @@ def train_model(config: TokenizerConfig, sides: dict[str, Sentences], seed: int,
     num_sentences = in_words([f"{size:,} {side}" for side, (_, size, _) in zip(sides, samples, strict=True)])
     log.info("training a tokenizer of type %s on %s sentences", config.type, num_sentences)
     num_characters = sum(characters for *_, characters in samples)
-    options = _options(config, _num_reserved(config) + MAX_TOKEN_LENGTH * num_characters, threads)
+    options = _options(config, _num_reserved(config) + MAX_TOKEN_LENGTH * num_characters)
     text = chain.from_iterable(sentences for sentences, *_ in samples)
     try:
         is_short = num_characters <= MAX_CHARACTERS_HERE
@@ -83,12 +81,12 @@ def train_model(config: TokenizerConfig, sides: dict[str, Sentences], seed: int,
     return model
 
 
-def _options(config: TokenizerConfig, max_vocab_size: int, threads: int) -> dict[str, Any]:
+def _options(config: TokenizerConfig, max_vocab_size: int) -> dict[str, Any]:
     """Return SentencePiece's options, with a limit on the vocabulary, because it allocates memory for any size."""
     is_word = config.type == "word"
     return {
         "model_type": config.type,
-        "num_threads": threads,
+        "num_threads": NUM_THREADS,
         "vocab_size": min(config.vocab_size, max_vocab_size),
         "hard_vocab_limit": False,
         "byte_fallback": not is_word,

@@ -67,7 +67,7 @@ def tokenizers() -> TokenizerPair:
 @pytest.fixture(scope="module")
 def separate() -> TokenizerPair:
     config = TokenizerConfig(type="char", vocab_size=290, joint=False)
-    return train_tokenizers(config, lambda: iter(["abc abd"]), lambda: iter(["xyz xuv w"]), threads=1)
+    return train_tokenizers(config, lambda: iter(["abc abd"]), lambda: iter(["xyz xuv w"]))
 
 
 def random_model(tokenizers: TokenizerPair, **options: object) -> Transformer:

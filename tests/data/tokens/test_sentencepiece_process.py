@@ -50,7 +50,7 @@ def peak():  # in MB; not of getrusage, whose peak includes that of the process 
 for _ in text():
     pass
 before = peak()
-train_model(config, {"source": text}, 1, 4)
+train_model(config, {"source": text}, 1)
 print(peak() - before)
 """
 
@@ -62,7 +62,7 @@ def in_process(monkeypatch):
 
 def trained(**keys):
     config = TokenizerConfig(**{"vocab_size": 340, **keys})
-    return train_tokenizers(config, lambda: iter(LINES), lambda: iter(LINES[:7]), threads=2).src
+    return train_tokenizers(config, lambda: iter(LINES), lambda: iter(LINES[:7])).src
 
 
 @pytest.mark.parametrize("kind", ["unigram", "bpe", "char", "word"])
@@ -95,7 +95,7 @@ def test_a_fault_in_the_text_comes_through_as_it_is(fault):
             raise fault
 
     with pytest.raises(type(fault)) as caught:
-        train_tokenizers(TokenizerConfig(), failing, lambda: iter(LINES), threads=1)
+        train_tokenizers(TokenizerConfig(), failing, lambda: iter(LINES))
     assert caught.value is fault
 
 
@@ -128,7 +128,7 @@ def is_running(group):
 @pytest.mark.skipif(sys.platform == "win32", reason="sends signals")
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
 def test_a_process_that_is_stopped_does_not_leave_the_other_behind(sent):
-    command = [sys.executable, "-c", SCRIPT + 'train_model(config, {"source": text}, 1, 4)']
+    command = [sys.executable, "-c", SCRIPT + 'train_model(config, {"source": text}, 1)']
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
     with process:
         assert process.stdout is not None

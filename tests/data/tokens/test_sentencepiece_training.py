@@ -19,9 +19,9 @@ LOOKALIKES = ["<pad>", "</s>", "<s>", "<unk>", "<0x41>", "<0x0A>", "⁇", " ⁇ 
 KINDS = ["unigram", "bpe", "char", "word"]
 
 
-def trained(src=GERMAN, tgt=CHINESE, seed=1, threads=1, **keys):
+def trained(src=GERMAN, tgt=CHINESE, seed=1, **keys):
     config = TokenizerConfig(**{"vocab_size": 340, **keys})
-    return train_tokenizers(config, lambda: iter(src), lambda: iter(tgt), seed=seed, threads=threads)
+    return train_tokenizers(config, lambda: iter(src), lambda: iter(tgt), seed=seed)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -91,8 +91,8 @@ def test_training_writes_nothing_to_the_terminal(capfd):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_same_text_seed_and_threads_give_the_same_bytes(kind):
-    first, second = (trained(type=kind, threads=2).src.model_bytes for _ in range(2))
+def test_the_same_text_and_seed_give_the_same_bytes(kind):
+    first, second = (trained(type=kind).src.model_bytes for _ in range(2))
     assert first == second
 
 
@@ -138,7 +138,7 @@ def test_a_fault_in_the_text_comes_through_as_it_is(fault, fails_on_pass):
             raise fault
 
     with pytest.raises(type(fault)) as caught:
-        train_tokenizers(TokenizerConfig(), failing, lambda: iter(CHINESE), threads=1)
+        train_tokenizers(TokenizerConfig(), failing, lambda: iter(CHINESE))
     assert caught.value is fault
 
 

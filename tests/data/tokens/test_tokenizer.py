@@ -26,9 +26,9 @@ LOOKALIKES = ["<pad>", "</s>", "<s>", "<unk>", "<0x41>", "<0x0A>", "⁇", " ⁇ 
 SPECIAL_NAMES = ("⁇", "\ufffd", "<unk>", "<pad>", "<s>", "</s>", "<0x")
 
 
-def trained(src=GERMAN, tgt=CHINESE, seed=1, threads=1, **keys):
+def trained(src=GERMAN, tgt=CHINESE, seed=1, **keys):
     config = TokenizerConfig(**{"vocab_size": 340, **keys})
-    return train_tokenizers(config, lambda: iter(src), lambda: iter(tgt), seed=seed, threads=threads)
+    return train_tokenizers(config, lambda: iter(src), lambda: iter(tgt), seed=seed)
 
 
 @pytest.fixture(scope="module")
