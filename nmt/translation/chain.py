@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import product
+from itertools import groupby, product
 from typing import TYPE_CHECKING
 
 from nmt.base.errors import NmtError, in_words
 from nmt.base.languages import Direction, base_code
 from nmt.base.rounds import answer_together
-from nmt.data.text.glossary import Glossary
 from nmt.translation.languages import LanguagePair
 from nmt.translation.request import Request
 from nmt.translation.rounds import Ask, rounds
@@ -98,18 +97,15 @@ class Chain:
         return [to_pivot, replace(request, to=out.tgt, from_=out.src)]
 
     def _answer(self, requests: Sequence[Request], first: int, asks: Sequence[Ask[int]]) -> list[Translation]:
-        """Return the translations, finished; those by one model with the same glossary are made together."""
-        alike: dict[tuple[int, Glossary | None], list[int]] = {}
-        for number, ask in enumerate(asks):
-            alike.setdefault((ask.model, ask.glossary), []).append(number)
-        found: dict[int, Translation] = {}
-        for (model, glossary), numbers in alike.items():
-            translator, some = self.translators[model], [asks[number] for number in numbers]
+        """Return the translations, finished; those in a row by one model with the same glossary are made together."""
+        found = list[Translation]()
+        for (model, glossary), same in groupby(asks, key=lambda ask: (ask.model, ask.glossary)):
+            translator, some = self.translators[model], [*same]
             request = replace(requests[model], glossary=glossary, prefix=[ask.prefix for ask in some])
             segmented = translator.segment([ask.text for ask in some], request, first)
             for text, ask in zip(segmented, some, strict=True):
                 if ask.draft:
                     translator.segmenter.add_draft(text, ask.draft)
             translations = translator.translate_segmented(segmented, request)
-            found |= {n: ask.finish(each) for n, ask, each in zip(numbers, some, translations, strict=True)}
-        return [found[number] for number in range(len(asks))]
+            found += [ask.finish(each) for ask, each in zip(some, translations, strict=True)]
+        return found
