@@ -89,7 +89,6 @@ class Segment:
     prefix: str = ""
     terms: Sequence[Term] = ()  # glossary terms in the source
     direction: Direction = _NO_DIRECTION
-    restores_spans: bool = True  # False: spans are not protected
     edges: tuple[str, str] = ("", "")  # the symbols and brackets around its words
     is_within_edges: bool = False  # the search does not see them
     is_verbatim: bool = False  # there is nothing to translate, so the text is its own translation

@@ -235,7 +235,6 @@ class _Plan:
             tags=(self._tag_before(span.start), self.tag + (symbols or self.symbols)),
             terms=terms,
             direction=self.direction,
-            restores_spans=self.options.protect,
             is_verbatim=not (terms or is_translated),
             keeps_numbers=segmenter.keeps_numbers,
             keeps_digits=segmenter.keeps_digits,
@@ -266,7 +265,7 @@ class _Plan:
         """Return a range of the text with placeholders for its spans."""
         text = self.text[start:end]
         if not self.spans:
-            return Protected(text, [])
+            return Protected(text, [], None if self.options.protect else text)
         protected = _masked(self.text, start, end, self._inside(start, end))
         return protected if self.segmenter.knows_placeholders else protected._replace(unmasked=text)
 

@@ -17,13 +17,9 @@ def judge(segment: Segment, *translations: SegmentTranslation) -> Candidate:
     if len(translations) > 1:
         text = _after_prefix(segment, segment.protected.join([each.text for each in translations]))
         lost = lost_spans(segment.protected.spans, text)
-    elif segment.is_verbatim:
-        text, lost = segment.protected.restore(translations[0].text)
-        text = _after_prefix(segment, text)
-    elif segment.restores_spans:
-        text, lost = segment.protected.restore(translations[0].text)
     else:
-        text, lost = translations[0].text, []
+        text, lost = segment.protected.restore(translations[0].text)
+        text = _after_prefix(segment, text) if segment.is_verbatim else text
     text = segment.with_edges(text)
     is_compared = segment.keeps_numbers and not segment.is_verbatim
     loop = any(map(has_loop, translations))

@@ -228,10 +228,12 @@ def read_glossary(path: Path, languages: Callable[[], tuple[str, str]] | None = 
     from nmt.config.corpora import ParallelFiles  # only here, because most glossaries are tab-separated
     from nmt.data.read.pairs import READERS
 
-    if form in ("csv", "xlsx"):
-        return _add_rows(READERS[form](ParallelFiles.model_validate({form: str(path)}), path), path)
-    src_lang, tgt_lang = languages() if languages is not None else (None, None)
-    rows = READERS["tmx"](ParallelFiles(tmx=str(path), src_lang=src_lang, tgt_lang=tgt_lang), path)
+    key = form if form in ("csv", "xlsx") else "tmx"
+    src_lang, tgt_lang = languages() if languages is not None and key == "tmx" else (None, None)
+    files = ParallelFiles.model_validate({key: str(path), "src_lang": src_lang, "tgt_lang": tgt_lang})
+    rows = READERS[key](files, path)
+    if key != "tmx":
+        return _add_rows(rows, path)
     first: dict[str, tuple[str, str, int]] = {}
     for row in rows:
         first.setdefault(row[0], row)

@@ -67,20 +67,10 @@ def model_type(model_bytes: bytes) -> str:
     return _MODEL_TYPES.get(spec.get(3, 1), "unknown")
 
 
-def with_user_symbols(model_bytes: bytes, symbols: Iterable[str]) -> bytes:
-    """Return a serialized model with user-defined `symbols` after its other tokens."""
+def with_more(model_bytes: bytes, pieces: Iterable[Piece]) -> bytes:
+    """Return a serialized model with `pieces` after its other tokens."""
     # A repeated field of a protocol buffer can be appended.
-    pieces = (protobuf_field(1, symbol.encode()) + protobuf_field(3, USER_DEFINED) for symbol in symbols)
-    return model_bytes + b"".join(protobuf_field(_PIECES, piece) for piece in pieces)
-
-
-def with_characters(model_bytes: bytes, characters: Iterable[str]) -> bytes:
-    """Return a serialized model with `characters`, which no token contains, after its other tokens.
-
-    They get the lowest score of all tokens, so that the penalty of unknown characters, which depends on it, stays.
-    """
-    score = min((piece.score for piece in read_pieces(model_bytes) if piece.type == NORMAL), default=0.0)
-    return model_bytes + b"".join(Piece(text, score).serialized() for text in characters)
+    return model_bytes + b"".join(piece.serialized() for piece in pieces)
 
 
 def with_pieces(model_bytes: bytes, pieces: Sequence[Piece]) -> bytes:

@@ -177,7 +177,7 @@ class Segmentations(NamedTuple):
 class SubwordSampler:
     """Draws segmentations of texts, determined by the seeds of a draw.
 
-    Texts are cut into independent units: words with the space before them, if no token crosses a space. A user-defined
+    Texts are cut into independent units: words with the space before them, which no drawn token crosses. A user-defined
     symbol, and each byte of a character without a token, is a letter of its own, which no other token contains.
     """
 
@@ -199,8 +199,7 @@ class SubwordSampler:
         self._symbol = re.compile(any_symbol or "(?!)")
         longest = _MAX_UNIT_LENGTH
         word = f"{SPACE}[^{SPACE}]{{0,{longest - 1}}}|[^{SPACE}]{{1,{longest}}}"
-        crosses_spaces = any(SPACE in token[1:] for token in ids)
-        self._words = re.compile(f".{{1,{longest}}}" if crosses_spaces else word, re.DOTALL)
+        self._words = re.compile(word)
         scores = {token: pieces[i].score for token, i in ids.items()} | dict.fromkeys(letters.values(), 0.0)
         ids |= {letter: i for i, letter in letters.items()}
         self._known = frozenset(ids)

@@ -33,14 +33,15 @@ from nmt.base.special_tokens import EOS_ID, UNK_ID
 from nmt.data.read.lines import without_surrogates
 from nmt.data.tokens.sentencepiece_model import (
     ADDED_SCORE,
+    NORMAL,
     SPECIAL_IDS,
     USER_DEFINED,
+    Piece,
     model_type,
     read_pieces,
     special_ids,
-    with_characters,
+    with_more,
     with_special_tokens,
-    with_user_symbols,
 )
 
 if TYPE_CHECKING:
@@ -222,7 +223,8 @@ class Tokenizer:
         if not missing:
             return self
         prefix = "▁" if self.type == "word" else ""
-        return Tokenizer(with_user_symbols(self.model_bytes, [prefix + symbol for symbol in missing]))
+        pieces = [Piece(prefix + symbol, type=USER_DEFINED) for symbol in missing]
+        return Tokenizer(with_more(self.model_bytes, pieces))
 
     def lacks(self, character: str) -> bool:
         """Return whether a visible character is spelled in bytes or unknown, and normalization keeps it."""
@@ -240,8 +242,14 @@ class Tokenizer:
         return [piece.removeprefix("▁") for piece, i in zip(pieces, ids, strict=True) if i == UNK_ID]
 
     def with_characters(self, characters: Sequence[str]) -> Tokenizer:
-        """Return a tokenizer that also has `characters` that it lacks, as the last tokens; other text keeps its ids."""
-        return Tokenizer(with_characters(self.model_bytes, characters)) if characters else self
+        """Return a tokenizer that also has `characters` that it lacks, as the last tokens; other text keeps its ids.
+
+        They get the lowest score of all tokens, so that the penalty of unknown characters, which depends on it, stays.
+        """
+        if not characters:
+            return self
+        score = min((piece.score for piece in read_pieces(self.model_bytes) if piece.type == NORMAL), default=0.0)
+        return Tokenizer(with_more(self.model_bytes, [Piece(character, score) for character in characters]))
 
     def _find_never_generated(self) -> tuple[int, ...]:
         """Return ids that a search must not choose: tokens without text (except eos) or with a line end or NUL."""
