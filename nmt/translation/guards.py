@@ -11,7 +11,7 @@ from nmt.base.languages import base_code, chinese_form, script_of
 from nmt.config.filters import THRESHOLDS
 from nmt.data.check import scripts
 from nmt.data.check.features import Side, is_more_than_names
-from nmt.data.text.text_statistics import TextStatistics
+from nmt.data.text.text_statistics import UNKNOWN, TextStatistics
 from nmt.data.text.words import counted_words
 
 MAX_UNIT = 4
@@ -123,15 +123,15 @@ def find_unusual(text: str, num_tokens: int, language: str, statistics: TextStat
     there. The text is given without protected spans. Only the statistics of the training text show capitals, noise and
     vocabulary.
     """
+    known = statistics or UNKNOWN
     is_loud = is_in_capitals(text)  # and takes many tokens, also of a model that has learned capitals
     reasons = {
         "language": is_in_wrong_language(text, language),
-        "capitals": statistics is not None and not statistics.knows_capitals and is_loud,
+        "capitals": is_loud and not known.knows_capitals,
         "repetition": longest_run(counted_words(text))[1] >= _UNUSUAL_REPEATS,
-        "noise": statistics is not None
-        and not (is_loud and statistics.knows_capitals)
+        "noise": not (is_loud and known.knows_capitals)
         and num_tokens >= _MIN_TOKENS
-        and len(text.strip()) < _NOISE * statistics.chars_per_token * num_tokens,
-        "vocabulary": statistics is not None and not statistics.knows_words(text),
+        and len(text.strip()) < _NOISE * known.chars_per_token * num_tokens,
+        "vocabulary": not known.knows_words(text),
     }
     return [reason for reason, is_true in reasons.items() if is_true]

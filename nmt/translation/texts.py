@@ -16,7 +16,7 @@ from nmt.data.text.characters import AS_READ, AS_WRITTEN, CharacterRule, edges, 
 from nmt.data.text.glossary import Glossary, Match
 from nmt.data.text.spans import NUM_PLACEHOLDERS, PLACEHOLDERS, Span, find_spans, is_symbol, within
 from nmt.data.text.tags import output_tags
-from nmt.data.text.text_statistics import TextStatistics
+from nmt.data.text.text_statistics import UNKNOWN, TextStatistics
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.translation.languages import DirectedText, LanguagePair
 from nmt.translation.protect import Protected
@@ -80,17 +80,16 @@ class TextSegmenter:
         self.languages = languages
         self.statistics = statistics
         self.limit = max_src_len - 1  # eos
-        self._max_sentences = 1 if statistics is None else statistics.max_sentences  # computed once
-        copies = statistics is None or statistics.copies_placeholders
+        known = statistics or UNKNOWN
+        self._max_sentences = known.max_sentences  # computed once
         # The model was trained with data.protect, long enough to copy placeholders.
-        self.knows_placeholders = copies and tokenizers.know(PLACEHOLDERS)
-        self.translates_numbers_alone = statistics is not None and statistics.translates_numbers_alone
-        self.keeps_numbers = statistics is None or statistics.keeps_numbers
-        self.keeps_digits = statistics is not None and statistics.keeps_digits
-        symbols = "|".join(re.escape(symbol) for symbol in sorted(languages.user_symbols, key=len, reverse=True))
+        self.knows_placeholders = known.copies_placeholders and tokenizers.know(PLACEHOLDERS)
+        self.translates_numbers_alone = known.translates_numbers_alone
+        self.keeps_numbers, self.keeps_digits = known.keeps_numbers, known.keeps_digits
+        ordered = sorted(languages.user_symbols, key=len, reverse=True)
+        symbol = "|".join(map(re.escape, ordered)) or "(?!)"
+        self._symbol, self._leading_symbols = re.compile(symbol), re.compile(rf"\s*(?:(?:{symbol})\s*)+")
         self.output_tags = output_tags(tokenizers.tgt, languages.language_tags)
-        self._leading_symbols = re.compile(rf"\s*(?:(?:{symbols})\s*)+") if symbols else None
-        self._symbol = re.compile(symbols) if symbols else None
         self.lacks = cache(lambda character: tokenizers.src.lacks(character) or tokenizers.tgt.lacks(character))
 
     @cached_property
@@ -144,12 +143,12 @@ class TextSegmenter:
 
     def find_terms(self, text: str, spans: Sequence[Span], glossary: Glossary) -> list[Match]:
         """Return the terms in `text` that are not inside any of `spans` or a user symbol."""
-        symbols = (Span(*match.span()) for match in self._symbol.finditer(text)) if self._symbol else ()
+        symbols = (Span(*match.span()) for match in self._symbol.finditer(text))
         return glossary.find(text, sorted([*spans, *symbols]))
 
     def leading_symbols(self, text: str, start: int = 0) -> str:
         """Return the user symbols at position `start` of `text`, with the white space after them."""
-        match = self._leading_symbols.match(text, start) if self._leading_symbols else None
+        match = self._leading_symbols.match(text, start)
         return match[0].lstrip() if match else ""
 
 

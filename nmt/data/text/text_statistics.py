@@ -172,3 +172,7 @@ class TextStatistics(Section, strict=True, extra="ignore"):
     def copies_placeholders(self) -> bool:
         """True unless the model, measured after its training, loses the placeholders of most validation sources."""
         return self.placeholders_copied is None or self.placeholders_copied >= _KEPT
+
+
+UNKNOWN = TextStatistics(pairs=1, src_sentences=[1], tgt_sentences=[1], in_capitals=1)
+"""Statistics that no text is unlike, of a model whose training text is unknown."""
