@@ -142,8 +142,12 @@ def _value(number: str) -> str:
 
 def _rest(numbers: Sequence[str], others: Sequence[str]) -> list[str]:
     """Return those `numbers` whose values are not among `others` as often."""
-    written = dict(zip(map(_value, numbers), numbers, strict=True))
-    return [written[value] for value in (Counter(map(_value, numbers)) - Counter(map(_value, others))).elements()]
+    rest, found = Counter(map(_value, others)), list[str]()
+    for number in numbers:
+        rest[_value(number)] -= 1
+        if rest[_value(number)] < 0:
+            found.append(number)
+    return found
 
 
 def _reordered(source: Sequence[str], output: Sequence[str]) -> list[str]:
