@@ -81,12 +81,12 @@ def count_copied(source: str, output: str) -> tuple[int, int]:
     return (words & of_source).total(), words.total()
 
 
-def is_in_wrong_language(text: str, language: str) -> bool:
+def is_in_wrong_language(text: str, language: str, *, identify: bool = True) -> bool:
     """Return whether `text`, an output without protected spans, is in a script or language other than `language`.
 
     The script is always checked: that of most letters, or for zh-Hans and zh-Hant the form of the characters. Names are
     exempt. The language is checked as in `nmt data check`, if the extra `langid` is installed and the text is longer
-    than a name.
+    than a name, unless it is not to be identified: the first time takes half a second.
     """
     side = Side(text)
     codes, expected = scripts.script_codes(text), scripts.codes_of(script_of(language))
@@ -96,7 +96,7 @@ def is_in_wrong_language(text: str, language: str) -> bool:
     if form is not None and scripts.form_of_chinese(text) not in (None, form):
         return True
     has_own_script = expected and expected not in scripts.SHARED_SCRIPTS
-    if has_own_script or not is_more_than_names(side) or not scripts.can_identify_languages():
+    if not identify or has_own_script or not is_more_than_names(side) or not scripts.can_identify_languages():
         return False
     return _identifier(base_code(language)).margin(text, 1) > THRESHOLDS["wrong_language"]
 
@@ -113,12 +113,14 @@ def _identifier(language: str) -> scripts.LanguageIdentifier:
     return scripts.LanguageIdentifier(language, language)
 
 
-def find_unusual(text: str, num_tokens: int, language: str, statistics: TextStatistics | None) -> list[str]:
+def find_unusual(
+    text: str, num_tokens: int, language: str, statistics: TextStatistics | None, *, identify: bool = True
+) -> list[str]:
     """Return the reasons why `text`, of `num_tokens` tokens, is unlike the training text; empty if there are none.
 
-    "language": it is in another script or, with the extra langid, in another language than `language`. "capitals": it
-    is in capital letters, which under 1% of the training sources were. "repetition": a word or a few words occur six
-    times and more in a row. "noise": it has far more tokens for its characters than nearly all training sources.
+    "language": it is in another script or language than `language`, as `is_in_wrong_language` says. "capitals": it is
+    in capital letters, which under 1% of the training sources were. "repetition": a word or a few words occur six times
+    and more in a row. "noise": it has far more tokens for its characters than nearly all training sources.
     "vocabulary": none of its words was in the training sources, or, in a longer text, hardly any that is frequent
     there. The text is given without protected spans. Only the statistics of the training text show capitals, noise and
     vocabulary.
@@ -126,7 +128,7 @@ def find_unusual(text: str, num_tokens: int, language: str, statistics: TextStat
     known = statistics or UNKNOWN
     is_loud = is_in_capitals(text)  # and takes many tokens, also of a model that has learned capitals
     reasons = {
-        "language": is_in_wrong_language(text, language),
+        "language": is_in_wrong_language(text, language, identify=identify),
         "capitals": is_loud and not known.knows_capitals,
         "repetition": longest_run(counted_words(text))[1] >= _UNUSUAL_REPEATS,
         "noise": not (is_loud and known.knows_capitals)

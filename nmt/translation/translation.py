@@ -183,12 +183,16 @@ class Translation:
     @cached_property
     def unusual_source(self) -> list[str]:
         """Reasons why the source is unlike the text that the model was trained on: see `find_unusual`."""
+        return self.find_unusual()
+
+    def find_unusual(self, *, identify: bool = True) -> list[str]:
+        """Return the reasons of `unusual_source`; unless told to `identify` languages, by scripts and words alone."""
         if self.through is not None:
-            return self.through.unusual_source
+            return self.through.find_unusual(identify=identify)
         if self.without_spans is None or self.direction is None:
             return []
         num_tokens = len(self.src_ids) - _TAG_TOKENS * len(self.segments)
-        return find_unusual(self.without_spans[0], num_tokens, self.direction.src, self.statistics)
+        return find_unusual(self.without_spans[0], num_tokens, self.direction.src, self.statistics, identify=identify)
 
     @property
     def length_ratio(self) -> float:

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 # Flags that name a fault of one line. The others are guesses, or say where a translation comes from.
 _WARNED_OF = ("truncated", "loop_unresolved", "protected_lost", "terms_misplaced", "numbers_missed")
-_GUESSES = ("empty", "copied_source", "wrong_language", "unusual_source", "doubtful")  # of texts that are arguments
+_GUESSES = ("empty", "copied_source")  # are told of texts that are arguments
 
 
 def _text_file(path: Path | None) -> Path | None:
@@ -221,7 +221,7 @@ def translate(
             blocks = grow_blocks(lines) if texts or input else read_blocks(lines)  # a pipe may be slow
             with _progress(texts, input, output, file.num_texts) as progress:
                 for block, translations in translator.translate_blocks(blocks, request, progress.count + 1):
-                    _warn(translations, progress.count + 1, (*_WARNED_OF, *_GUESSES) if texts else _WARNED_OF)
+                    _warn(translations, progress.count + 1, guess=bool(texts))
                     file.write("".join(render(*pair) + "\n" for pair in zip(block, translations, strict=True)), block)
                     progress.add(len(block))
         if attention is not None:  # with the output in place: there is nothing to resume
@@ -283,12 +283,15 @@ def _as_json(
     return to_json({**(records.popleft() if records else {}), **fields})
 
 
-def _warn(translations: Sequence[Translation], first: int, names: Sequence[str]) -> None:
-    """Warn of those flags of the lines from number `first` on that are among `names`."""
+def _warn(translations: Sequence[Translation], first: int, *, guess: bool) -> None:
+    """Warn of the flags of the lines from number `first` on; if asked, also of those that are a `guess`."""
     from nmt.translation.translation import FLAGS
 
     for number, each in enumerate(translations, first):
-        found = {FLAGS[name]: getattr(each, name) for name in names}
+        names = (*_WARNED_OF, *_GUESSES) if guess else _WARNED_OF
+        found: dict[str, Any] = {FLAGS[name]: getattr(each, name) for name in names}
+        if guess:
+            found[FLAGS["unusual_source"]] = each.find_unusual(identify=False)  # half a second would be too long
         for meaning, value in {**found, "glossary terms are missing": each.terms_missed}.items():
             if value:
                 what = "" if value is True else f": {', '.join(map(str, value))}"
