@@ -120,15 +120,15 @@ GUARDS = [
     Guard(
         "translations come in the order of their sources",
         "nmt/translation/segments.py",
-        "        for i, hypotheses in zip(batch, ",
-        "        for i, hypotheses in zip(sorted(batch), ",
+        "        yield from zip(batch, results",
+        "        yield from zip(sorted(batch), results",
         "tests/translation/test_translator.py::test_the_order_of_the_input_is_kept",
     ),
     Guard(
         "a synthetic corpus is resumed with the lines that it was begun with",
-        "nmt/apps/recipes/synthesis.py",
-        "            if line != candidates.text:\n",
-        "            if False:\n",
+        "nmt/base/partial_file.py",
+        "self._num_sources == num_checked and self._checksum() != self.sources",
+        "False",
         "tests/apps/commands/test_synthesize.py::test_an_output_is_not_resumed_with_other_options_input_or_weights",
     ),
     Guard(
@@ -232,8 +232,8 @@ GUARDS = [
     Guard(
         "of pairs with one source in a memory, the last counts",
         "nmt/translation/memory.py",
-        "for source, target in read if source and target",
-        "for source, target in reversed([*read]) if source and target",
+        "        for source, target in pairs:\n            if source.strip()",
+        "        for source, target in reversed([*pairs]):\n            if source.strip()",
         "tests/translation/test_memory.py::test_the_same_source_is_found_with_its_last_target",
     ),
     Guard(

@@ -47,6 +47,7 @@ _NAMES = re.compile("|".join(_STEM.join(map(re.escape, pattern.split("*"))) for 
 _REQUIRED = ("config.yaml", PACK_INFO, "checkpoints/index.json")
 _MAX_MEMBERS = 16
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip file can hold
+_ENCRYPTED = 0x1
 _BLOCK_BYTES = 1 << 20
 _unpacked = dict[tuple[str, int, int, int], Path]()
 """The folders of the packed models that this process has unpacked, by path, size, time and inode."""
@@ -208,6 +209,7 @@ def _check_members(members: list[zipfile.ZipInfo], path: Path) -> None:
     for member in members:
         is_stored = member.compress_type == zipfile.ZIP_STORED and member.compress_size == member.file_size
         faults = {
+            "is encrypted": member.flag_bits & _ENCRYPTED,
             "is compressed; packed models are stored uncompressed": not is_stored,
             "is a link or a special file": stat.S_IFMT(member.external_attr >> 16) not in (0, stat.S_IFREG),
         }

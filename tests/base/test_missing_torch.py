@@ -32,6 +32,9 @@ for arguments in json.loads(sys.argv[1]):
         main()
     except SystemExit as stop:
         said.append((stop.code or 0, sys.stdout.getvalue(), sys.stderr.getvalue()))
+    except BaseException:
+        sys.stderr = sys.__stderr__
+        raise
 assert not any(name.startswith("torch.") for name in sys.modules)
 json.dump(said, sys.__stdout__)
 """

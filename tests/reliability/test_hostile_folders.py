@@ -314,17 +314,17 @@ CASES = {
     "training state: weights of another shape": Case(
         edit_state(lambda state: state.update({"weights.decoder_norm.weight": torch.ones(17)})),
         "resume",
-        "weights decoder_norm.weight: not an fp32 tensor of shape (16,)",
+        "weights.decoder_norm.weight: not torch.float32 of shape (16,)",
     ),
     "training state: weights of another type": Case(
         edit_state(lambda state: state.update({"weights.decoder_norm.weight": torch.ones(16).double()})),
         "resume",
-        "weights decoder_norm.weight: not an fp32 tensor of shape (16,)",
+        "weights.decoder_norm.weight: not torch.float32 of shape (16,)",
     ),
     "training state: a moment of another shape": Case(
         edit_state(lambda state: state.update({"adam.decoder_norm.weight.exp_avg": torch.ones(3)})),
         "resume",
-        "adam decoder_norm.weight exp_avg",
+        "adam.decoder_norm.weight.exp_avg: not torch.float32 of shape (16,)",
     ),
     "training state: a random state of 3 bytes": Case(
         edit_state(lambda state: state.update({"random.0.cpu": torch.zeros(3, dtype=torch.uint8)})),

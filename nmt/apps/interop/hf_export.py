@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from torch.nn.functional import pad
+import torch
 
 from nmt.apps.interop.export_folder import refuse_existing
 from nmt.apps.interop.hf_folder import ACTIVATIONS, HfConfig, HfFolder, M2M100Config, MarianConfig, PegasusConfig
@@ -97,7 +97,7 @@ def _with_rows(weights: Weights, num_rows: int) -> Weights:
     grown = dict(weights)
     for name in {*VOCABULARIES, "output_proj.bias"} & weights.keys():
         other_axes = (0, 0) * (weights[name].dim() - 1)
-        grown[name] = pad(weights[name], (*other_axes, 0, num_rows - len(weights[name])))
+        grown[name] = torch.nn.functional.pad(weights[name], (*other_axes, 0, num_rows - len(weights[name])))
     return grown
 
 
