@@ -62,6 +62,7 @@ class Evaluation:
     system: System | None = None
     expected_chrf: Sequence[float | None] = ()  # of each sentence; empty for translations in a file
     options: SearchOptions | None = None  # None for translations in a file
+    engine: str | None = None
     precision: str | None = None
     hypotheses: Path | None = None
     sacrebleu: str | None = None  # command that prints the same scores; None without files that sacreBLEU can read
@@ -91,6 +92,7 @@ class Evaluation:
             values |= {
                 "beam_size": self.options and self.options.beam_size,
                 "length_penalty": self.options and self.options.length_penalty,
+                "engine": self.engine,
                 "precision": self.precision,
                 "scores": scores,
                 "hypotheses": str(self.hypotheses),
@@ -202,6 +204,7 @@ class Evaluator:
             system=system,
             expected_chrf=[translation.expected_chrf for translation in translations],
             options=self.options,
+            engine=self.translator.engine.name,
             precision=self.translator.engine.precision,
             hypotheses=path,
             sacrebleu=sacrebleu_command(path, references, metrics.names, _tokenizer_of(system)),

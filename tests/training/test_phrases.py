@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 from typer.testing import CliRunner
 
-from nmt import Translator
+from nmt import Translator, evaluate
 from nmt.apps.commands.export import app
 from nmt.apps.interop.sharing import pack
 from nmt.artifacts.run_records import PhraseScores, Quality
@@ -37,6 +39,13 @@ def test_the_scores_are_recorded_and_the_table_is_chosen(run):
     assert scores.copies.bleu < scores.table.bleu
     assert prefers_phrases([run])
     assert "phrase table: BLEU" in run.card.read_text(encoding="utf-8")
+
+
+def test_scores_by_the_table_say_so(run, tmp_path):
+    copy = RunDir(shutil.copytree(run.path, tmp_path / "run"))
+    assert evaluate(copy, "valid").engine == "phrase"
+    (copy.path / "phrases.safetensors").unlink()
+    assert evaluate(copy, "valid").engine in ("native", "torch")
 
 
 def test_two_runs_have_the_same_table(run, tmp_path):

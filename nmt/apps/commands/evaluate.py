@@ -254,7 +254,9 @@ def _print(evaluation: Evaluation, format: str) -> None:
         how = ""
         if each.options is not None:
             how = f", translated in {each.precision} with beam size {each.options.beam_size}"
-            if each.set.split(".")[0] == "valid" and each.precision != "fp32":
+            if each.engine == "phrase":
+                how = ", translated with the phrase table"
+            elif each.set.split(".")[0] == "valid" and each.precision != "fp32":
                 how += " (nmt train, nmt plot and index.json have scores in fp32; for these, add --precision fp32)"
         log.info("%s%s; hypotheses in %s", counted(each.sentences, "sentence"), how, each.hypotheses)
         if each.sacrebleu is not None:

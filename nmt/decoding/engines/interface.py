@@ -32,6 +32,7 @@ class Engine(Protocol):
     Several threads may use an engine at once, and a forked process may use its parent's.
     """
 
+    name: str  # as `--engine` names it
     max_src_len: int  # in tokens, eos included
     num_threads: int  # concurrent calls of `map`
     takes_terms: bool  # whether a search can be made to find `terms`

@@ -106,6 +106,7 @@ class _Inputs(NamedTuple):
 class NativeEngine:
     """Translates token ids with one model. Several threads may use it at once."""
 
+    name = "native"
     num_threads = 1  # calls that `map` makes at once; each call already uses all threads
     forms_batches = False
     takes_terms = True

@@ -39,6 +39,7 @@ class PhraseEngine:
     probability of a token is the mean of those by the language model and by the tokens of the source.
     """
 
+    name = "phrase"
     num_threads = 1
     forms_batches = False
     takes_terms = False

@@ -38,6 +38,7 @@ BATCHES_PER_RECORDING = 16  # those after the first wait for free rows
 class TorchEngine:
     """Translates batches of token ids with one model or an ensemble."""
 
+    name = "torch"
     takes_terms = False
 
     def __init__(self, models: Sequence[Transformer], tokenizers: TokenizerPair, num_threads: int | None = None):
