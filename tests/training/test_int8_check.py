@@ -10,9 +10,10 @@ import pytest
 import typer
 
 from nmt import Translator
-from nmt.apps.commands.train import train_run
+from nmt.apps.commands.train import train
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError
+from nmt.config import dump_config
 from nmt.decoding.engines import native_engine
 from nmt.decoding.engines.torch_engine import TorchEngine
 from nmt.evaluation import score
@@ -148,6 +149,8 @@ def test_a_training_asked_to_stop_while_it_is_measured_says_how_to_go_on(
         tmp_path / "run",
         final_weights._translate,
     )
+    file = tmp_path / "config.yaml"
+    file.write_text(dump_config(config), encoding="utf-8")
 
     def stopped(training, run, precision):
         if precision == "int8":
@@ -159,11 +162,11 @@ def test_a_training_asked_to_stop_while_it_is_measured_says_how_to_go_on(
         with monkeypatch.context() as patch:
             patch.setattr(final_weights, "_translate", stopped)
             with pytest.raises(typer.Exit) as caught:
-                train_run(config, path, "start", "nmt train --resume")
+                train(config=file, run=path)
     finally:
         signal.signal(number, before)
     assert caught.value.exit_code == code
-    assert messages[-1] == "stopped; the state is saved. Resume with: nmt train --resume"
+    assert messages[-1] == f"stopped; the state is saved. Resume with: nmt train --resume --run {path}"
     assert not RunDir(path).card.exists()
     assert resume_run(None, path)
     assert RunDir(path).card.exists()

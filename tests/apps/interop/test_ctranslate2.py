@@ -59,9 +59,7 @@ OPTIONS = [
 def tokenizers() -> TokenizerPair:
     words = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven"]
     texts = [" ".join(random.Random(i).choices(words, k=6)) for i in range(60)]
-    return train_tokenizers(
-        TokenizerConfig(type="bpe", vocab_size=320), lambda: iter(texts), lambda: iter(texts), threads=1
-    )
+    return train_tokenizers(TokenizerConfig(type="bpe", vocab_size=320), lambda: iter(texts), lambda: iter(texts))
 
 
 @pytest.fixture(scope="module")
