@@ -232,8 +232,8 @@ GUARDS = [
     Guard(
         "of pairs with one source in a memory, the last counts",
         "nmt/translation/memory.py",
-        "        for source, target in pairs:\n            if source.strip()",
-        "        for source, target in reversed([*pairs]):\n            if source.strip()",
+        "        for source, target in pairs:\n            self.add(",
+        "        for source, target in reversed([*pairs]):\n            self.add(",
         "tests/translation/test_memory.py::test_the_same_source_is_found_with_its_last_target",
     ),
     Guard(

@@ -7,7 +7,7 @@ import logging
 import os
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import groupby
 from pathlib import Path
 from threading import Lock, Thread
@@ -317,13 +317,6 @@ def _is_empty_folder(path: Path) -> bool:
     return path.is_dir() and next(path.iterdir(), None) is None
 
 
-def refuse_trained(path: Path) -> None:
-    """Raise RunError if the run at `path`, which is to be replaced, is no run, or is being trained."""
-    refuse_other_folder(path)
-    with RunDir(path).locked():
-        pass
-
-
 @contextmanager
 def new_run(path: Path, *, overwrite: bool) -> Iterator[RunDir]:
     """Yield a run in an empty folder beside `path`; on success flush its files to disk and rename it to `path`.
@@ -332,11 +325,13 @@ def new_run(path: Path, *, overwrite: bool) -> Iterator[RunDir]:
     empty folder, or a run that is not being trained and `overwrite` is given.
     """
 
-    def refuse(existing: Path) -> None:
+    def refuse(existing: Path) -> AbstractContextManager[None] | None:
         if not overwrite:
             refuse_existing(existing)
-        elif not _is_empty_folder(existing):
-            refuse_trained(existing)
+        if _is_empty_folder(existing):
+            return None
+        refuse_other_folder(existing)
+        return RunDir(existing).locked()
 
     with new_folder(path, replace=refuse) as folder:
         yield RunDir(folder)

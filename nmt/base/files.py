@@ -16,7 +16,7 @@ import secrets
 import shutil
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
@@ -28,8 +28,8 @@ _LOCK_NAME = re.compile(r"\.(?P<name>.+)\.(?P<token>[0-9a-f]{8})\.lock", re.DOTA
 _NO_WAITING = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # in case a lock's name is a link or a pipe
 FULL_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # raised by a write, without a file name
 
-Guard = Callable[[Path], object]
-"""Raises if the folder at a path must not be replaced."""
+Guard = Callable[[Path], AbstractContextManager[None] | None]
+"""Raises if the folder at a path must not be replaced. What it returns, such as a lock, is held until it is moved."""
 
 
 def to_json(value: object, *, indent: int | None = None) -> str:
@@ -122,8 +122,10 @@ def _set_aside(path: Path, old: Path | None, replace: Guard | None) -> None:
         raise NmtError("cannot replace the current folder", path=path, hint="run the command in another folder")
     if replace is None:
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
-    replace(path)
-    if old is not None:
+    with replace(path) or nullcontext():
+        if old is not None and os.name != "nt":
+            os.rename(path, old)
+    if old is not None and os.name == "nt":  # where a folder with an open file in it, such as a lock, cannot be renamed
         os.rename(path, old)
 
 

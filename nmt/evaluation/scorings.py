@@ -1,4 +1,4 @@
-"""How often each test set was scored: `counts.json` in the folder of the results."""
+"""Count how often each test set was scored: `counts.json` in the folder of the results."""
 
 from __future__ import annotations
 

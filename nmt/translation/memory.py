@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Iterator
 from functools import cache
 from hashlib import sha256
 from importlib import import_module
-from itertools import accumulate, chain, islice
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any, Self
 
@@ -33,10 +34,9 @@ class TranslationMemory:
         """Index `pairs`; of several with the same source, the last one counts."""
         self._targets: dict[str, str] = {}  # by source
         self._sources: list[str] = []
-        self._postings: dict[str, list[int]] = {}  # the numbers of the sources with each word
+        self._postings: dict[str, array[int]] = {}  # the numbers of the sources with each word
         for source, target in pairs:
-            if source.strip() and target.strip():
-                self.add(source, target)
+            self.add(source, target)
         texts = "\n".join([*self._targets, *self._targets.values()])
         self.checksum = sha256(texts.encode("utf-8", "surrogatepass")).hexdigest()
         _rapidfuzz("process")  # an error if it is missing
@@ -70,13 +70,17 @@ class TranslationMemory:
         return len(self._sources)
 
     def add(self, source: str, target: str) -> None:
-        """Add a pair, or replace that with the same source."""
-        source = AS_READ(source).strip()
+        """Add a pair, or replace that with the same source; leave out a pair with a blank side."""
+        source, target = AS_READ(source).strip(), target.strip()
+        if not (source and target):
+            return
         if source not in self._targets:
             for word in {*TERM_WORD.findall(source.casefold())}:
-                self._postings.setdefault(word, []).append(len(self._sources))
+                if word not in self._postings:
+                    self._postings[word] = array("i")  # 4 bytes an occurrence, where a list has 8
+                self._postings[word].append(len(self._sources))
             self._sources.append(source)
-        self._targets[source] = target.strip()
+        self._targets[source] = target
 
     def find_same(self, text: str) -> Match | None:
         """Return the pair whose source is `text`, but for white space around it; None if there is none."""
@@ -102,8 +106,9 @@ class TranslationMemory:
         postings = sorted((self._postings[word] for word in known), key=len)
         total = accumulate(map(len, postings))
         chosen = [each for each, end in zip(postings, total, strict=True) if end <= MAX_POSTINGS]
-        numbers = chain.from_iterable(chosen or [each[-MAX_POSTINGS:] for each in postings[:1]])
-        found, shared = np.unique(np.fromiter(numbers, np.int64), return_counts=True)
+        chosen = chosen or [each[-MAX_POSTINGS:] for each in postings[:1]]
+        copies = [np.array(each, np.int32) for each in chosen]  # a view would keep `add` from growing them
+        found, shared = np.unique(np.concatenate([*copies, np.empty(0, np.int32)]), return_counts=True)
         sources = (self._sources[number] for number in found[np.argsort(-shared, kind="stable")].tolist())
         longest, shortest = len(text) / MIN_SIMILARITY, len(text) * MIN_SIMILARITY
         return [*islice((each for each in sources if shortest <= len(each) <= longest), _MAX_CANDIDATES)]

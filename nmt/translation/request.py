@@ -1,4 +1,4 @@
-"""What is asked of a translator: everything but the texts."""
+"""A request to a translator: everything but the texts."""
 
 from __future__ import annotations
 

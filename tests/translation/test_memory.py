@@ -36,6 +36,15 @@ def test_the_same_source_is_found_with_its_last_target():
     assert memory.find("  Good morning!\t") == Match("Good morning!", "Guten Morgen!", 1.0)
 
 
+@pytest.mark.parametrize("blank", ["", " \t", "\u00ad", "\ufeff \u200e"])
+def test_a_pair_with_a_side_that_is_blank_as_it_is_read_is_left_out(blank):
+    memory = TranslationMemory([(blank, "Guten Tag!")])
+    memory.add(blank, "Guten Tag!")
+    memory.add("Good day!", " ")
+    assert len(memory) == 0
+    assert memory.find("") is None
+
+
 def test_the_most_similar_source_is_found_and_none_that_differs_too_much():
     memory = TranslationMemory(PAIRS)
     found = memory.find("The cat sleeps on our old sofa.")

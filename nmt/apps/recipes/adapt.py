@@ -16,7 +16,7 @@ from nmt.apps.recipes.corpora import CorpusNames, Names, names
 from nmt.apps.recipes.defaults import MAX_LOSS
 from nmt.artifacts.find_model import find_run
 from nmt.artifacts.replacing import refuse_replacing
-from nmt.artifacts.rundir import DirectedPairs, RunDir, refuse_trained
+from nmt.artifacts.rundir import DirectedPairs, RunDir, refuse_other_folder
 from nmt.base.errors import ConfigError, DataError, RunError, UsageError, require_type
 from nmt.base.files import flush, restore_replaced, write_text
 from nmt.base.languages import Direction
@@ -279,7 +279,9 @@ def _deliver(candidate: Path, run: Path) -> None:
     """Rename the candidate to its final name, then remove the run that it replaces."""
     replaced = run.with_name(f".{run.name}.replaced")
     if run.exists():
-        refuse_trained(run)
+        refuse_other_folder(run)
+        with RunDir(run).locked():  # an error if it is being trained
+            pass
         shutil.rmtree(replaced, ignore_errors=True)
         os.replace(run, replaced)
     os.replace(candidate, run)

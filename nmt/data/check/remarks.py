@@ -78,7 +78,7 @@ class SideText:
 
     @property
     def is_decomposed(self) -> bool:
-        """Whether most texts are not in NFC."""
+        """True if most texts are not in NFC."""
         return bool(2 * self.num_decomposed > self.lengths.sum())
 
 

@@ -30,7 +30,7 @@ _KINDS = ("shared word", "around a shared word", "start", "end", "after the end"
 
 
 class _Slot(NamedTuple):
-    """What a placeholder replaces in the source and in the target, and its form "{}" with spaces around it."""
+    """The texts on both sides that a placeholder replaces, and its form "{}" with the spaces around it."""
 
     sides: tuple[Span, Span]
     form: str = "{}"  # without its spaces where words are not separated by spaces

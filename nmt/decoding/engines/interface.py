@@ -39,7 +39,7 @@ class Engine(Protocol):
 
     @property
     def forms_batches(self) -> int:
-        """How many batches of sources a search takes; 0: any number of sources of any lengths."""
+        """The number of batches of sources that a search takes; 0: any number of sources of any lengths."""
 
     @property
     def precision(self) -> str:

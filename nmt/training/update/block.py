@@ -47,7 +47,7 @@ class BlockShape(NamedTuple):
 
 
 class Contents(NamedTuple):
-    """What the model reads in a block."""
+    """The inputs of the model in a block."""
 
     src: Tensor  # [1, Ns]
     tgt_in: Tensor  # [1, Nt]
