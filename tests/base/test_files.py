@@ -7,7 +7,7 @@ import os
 import stat
 import subprocess
 import sys
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -321,3 +321,20 @@ def test_a_file_in_place_of_a_folder_is_named(tmp_path):
     with pytest.raises(NotADirectoryError) as caught:
         write_text(tmp_path / "a" / "b" / "c.txt", "text")
     assert caught.value.filename in (str(tmp_path / "a"), str(tmp_path / "a" / "b"))
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a folder with an open file in it cannot be renamed there")
+def test_what_a_guard_returns_is_held_until_the_old_folder_is_moved(tmp_path):
+    path = tmp_path / "folder"
+    path.mkdir()
+    (path / "old").touch()
+    was_there = []
+
+    @contextmanager
+    def lock(existing):
+        yield
+        was_there.append((existing / "old").exists())
+
+    with new_folder(path, replace=lock):
+        pass
+    assert was_there == [True, False]  # asked before the block, and moved after it

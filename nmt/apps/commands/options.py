@@ -170,7 +170,7 @@ class SearchFlags:
         try:
             return options.changed(**without_beam | self.given)
         except ConfigError as error:
-            raise typer.BadParameter(error.message) from None
+            raise typer.BadParameter(error.message.removeprefix("SearchOptions: ")) from None
 
 
 def find_models(models: list[str] | None, checkpoint: str | None = None) -> Sequence[RunDir]:
