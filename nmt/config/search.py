@@ -100,7 +100,7 @@ class SearchOptions(Section):
         if self.sample and self.beam_size > 1:
             raise ValueError("sampling and beam search cannot be combined")
         if not self.sample and (self.top_k or self.top_p < 1 or self.temperature != 1):
-            raise ValueError("temperature, top_k and top_p are for sampling (--sample, or sample: true)")
+            raise ValueError("temperature, top_k and top_p are for sampling (decoding.sample=true)")
         if not self.sample and self.rerank == "none" and self.num_hypotheses > self.beam_size:
             raise ValueError(f"{self.num_hypotheses} hypotheses need a beam of that size; it is {self.beam_size}")
         return self

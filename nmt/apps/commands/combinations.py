@@ -72,7 +72,7 @@ RULES = (
         "synthesize",
         "--teacher",
         "excludes",
-        ("--ray", "--min-score", "--keep", "--device", "--beam", "--set of the search"),
+        ("--ray", "--keep", "--device", "--beam", "--set of the search"),
         "a server decides how its model runs and searches, and returns no scores",
     ),
     Rule("eval", "--src", "needs", ("--ref",), "a score compares translations with references"),

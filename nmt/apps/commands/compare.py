@@ -6,11 +6,10 @@ import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from nmt.apps.commands.options import AsJson
 from nmt.apps.commands.streams import print_text
 from nmt.artifacts.find_model import find_run
 from nmt.artifacts.hub import HUB_PREFIX
@@ -31,25 +30,26 @@ _MAX_VALUE = 24  # characters of a setting in the table
 Runs = Annotated[list[Path] | None, typer.Argument(help="Runs or packed models. Default: all runs in ./runs.")]
 
 
-Format = Annotated[TableFormat, typer.Option(help="Format of the tables: for reading, for a page, for a paper.")]
+Format = Annotated[
+    Literal["text", "markdown", "latex", "json"],
+    typer.Option(help="Tables for reading, for a page or for a paper, or one JSON object with whole settings."),
+]
 
 
-def compare(runs: Runs = None, json: AsJson = False, format: Format = "text") -> None:
+def compare(runs: Runs = None, format: Format = "text") -> None:
     """Compare models: scores, size, minutes, settings that differ.
 
     For each run or packed model: BLEU and chrF of its best checkpoint on the validation set, and the test-set
     scores that `nmt eval` saved. For runs that differ only in their seeds: mean and standard deviation.
     Of two such groups, it tests the difference.
     """
-    if json and format != "text":
-        raise typer.BadParameter("--json has no --format")
     from nmt.evaluation.runs import compare_runs
 
     found = _find_models(runs)
     comparison = compare_runs(list(found.values()), list(found))
     for warning in comparison.warnings:
         log.warning(warning)
-    print_text(to_json(asdict(comparison), indent=2) if json else "\n".join(_render(comparison, format)))
+    print_text(to_json(asdict(comparison), indent=2) if format == "json" else "\n".join(_render(comparison, format)))
 
 
 def _find_models(given: list[Path] | None) -> dict[str, RunDir]:
@@ -113,6 +113,6 @@ def _row(number: int, run: RunSummary, names: Sequence[str]) -> list[str]:
 
 
 def _value(value: object) -> str:
-    """Return a setting, shortened at its start, because the end of a path says more. --json prints all of it."""
+    """Return a setting, shortened at its start, because the end of a path says more. --format json prints all of it."""
     text = value if isinstance(value, str) else to_json(value)
     return text if len(text) <= _MAX_VALUE else "…" + text[1 - _MAX_VALUE :]

@@ -139,16 +139,12 @@ NBest = Annotated[
         min=1, max=MAX_HYPOTHESES, metavar="N", help="Number of translations per input, best first, one per line."
     ),
 ]
-Sample = Annotated[
-    bool | None,
-    _search_option("--sample/--no-sample", help="Sample translations instead of searching; --n-best sets how many."),
-]
 SearchSettings = Annotated[
     list[str],
     _search_option(
         "--set",
         metavar="KEY=VALUE",
-        help="Set any key of the section decoding, such as decoding.split=never, length_penalty, temperature, top_p, "
+        help="Set any key of the section decoding, such as decoding.split=never, length_penalty, sample, temperature, "
         "rerank or shortlist. May be repeated.",
     ),
 ]

@@ -44,14 +44,6 @@ Forward = Annotated[
         "back-translation: src is the model's output, tgt the given text.",
     ),
 ]
-MinScore = Annotated[
-    float | None,
-    typer.Option(
-        max=0.0,
-        metavar="X",
-        help="Drop outputs whose mean log-probability per token, in nats, is below X, such as -1.5.",
-    ),
-]
 Keep = Annotated[
     float, typer.Option(min=0.0, max=1.0, metavar="SHARE", help="Share of the valid pairs to keep, best scores first.")
 ]
@@ -95,9 +87,7 @@ def synthesize(
     from_: shared.From = None,
     beam: shared.Beam = None,
     n_best: shared.NBest = None,
-    sample: shared.Sample = None,
     settings: shared.SearchSettings = [],  # noqa: B006 (typer reads it, nobody changes it)
-    min_score: MinScore = None,
     keep: Keep = 1.0,
     allow: Allow = None,
     examples: Examples = NUM_EXAMPLES,
@@ -115,8 +105,8 @@ def synthesize(
     from nmt.apps.recipes import synthesize as recipe
     from nmt.apps.recipes.language_model import Teacher
 
-    search = SearchFlags(settings, beam_size=beam, num_hypotheses=n_best, sample=sample)
-    scores = recipe.needs_scores(output, min_score, keep)
+    search = SearchFlags(settings, beam_size=beam, num_hypotheses=n_best)
+    scores = recipe.needs_scores(output, keep)
     model: Sequence[RunDir] | Teacher
     if teacher is not None and config is not None:
         model = Teacher(teacher, config, models[0] if models else None, examples, requests)
@@ -140,7 +130,6 @@ def synthesize(
         to=to,
         from_=from_,
         options=options,
-        min_score=min_score,
         keep=keep,
         allow=allow or (),
         name="standard input",

@@ -141,7 +141,6 @@ def translate(
     format: Format = None,
     beam: shared.Beam = None,
     n_best: shared.NBest = None,
-    sample: shared.Sample = None,
     settings: shared.SearchSettings = [],  # noqa: B006 (typer reads it, nobody changes it)
     prefix: Prefix = None,
     glossary: GlossaryFile = None,
@@ -161,7 +160,7 @@ def translate(
     Each line of input gives one line of output (--n-best N: N lines). --output writes FILE.partial and renames it to
     FILE when complete; --resume continues a stopped command after the last line.
     """
-    search = SearchFlags(settings, beam_size=beam, num_hypotheses=n_best, sample=sample)
+    search = SearchFlags(settings, beam_size=beam, num_hypotheses=n_best)
     texts = texts or []
     if input is not None and not is_json(None, input):
         refuse_corpus(input)

@@ -17,7 +17,7 @@ MAX_CHARACTERS = int(THRESHOLDS["too_long"])  # the maximum length of a text in 
 FAULTS = (
     "blank", "unreadable", "too_long", "failed", "refused", "explained", "empty", "truncated", "unfinished", "looped",
     "copied", "wrong_language", "unusual", "protected_lost", "duplicate", "repeated",
-    "length_ratio", "low_score", "not_best",
+    "length_ratio", "not_best",
 )  # fmt: skip
 """The reasons to drop a pair, in the order in which they are tested; docs/how-to/monolingual.md explains each."""
 

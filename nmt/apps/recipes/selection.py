@@ -27,7 +27,6 @@ class Limits(NamedTuple):
     """The conditions for keeping a pair."""
 
     length_ratio: float | None = THRESHOLDS["length_ratio"]  # standard deviations; None: any
-    min_score: float | None = None  # mean log-probability per token
     keep: float = 1.0  # share, by score, of the pairs that meet all other conditions
     allowed: Collection[str] = ()  # faults to ignore; a pair with an empty side is dropped all the same
 
@@ -106,8 +105,6 @@ class Selection:
             lengths = np.array([[len(text)], [len(candidate.output)]], dtype=np.float64)
             if abs(float(self._model.deviations(*lengths)[0])) > self.limits.length_ratio:
                 yield "length_ratio"
-        if self.limits.min_score is not None and (candidate.score is None or candidate.score < self.limits.min_score):
-            yield "low_score"
 
     def _sound(self) -> Iterator[tuple[str, Candidate]]:
         """Yield the pairs without a fault; before lengths are learned, their ratio is none."""

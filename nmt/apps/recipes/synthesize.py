@@ -63,7 +63,6 @@ def synthesize(
     to: str | None = None,
     from_: str | None = None,
     options: SearchOptions | None = None,
-    min_score: float | None = None,
     keep: float = 1.0,
     length_ratio: float | None = THRESHOLDS["length_ratio"],
     allow: Collection[str] = (),
@@ -84,7 +83,6 @@ def synthesize(
         to: The target language, if the model has several.
         from_: The source language, if it matters.
         options: How to search; None: as the model does.
-        min_score: The lowest mean log-probability per token, in nats.
         keep: The share of the sound pairs to keep, best scores first.
         length_ratio: The greatest deviation from the usual ratio of lengths, in standard deviations; None: any.
         allow: Reasons for which no pair is dropped.
@@ -98,7 +96,7 @@ def synthesize(
     path = Path(output)
     form = form_of(path)
     refuse_unknown(allow)
-    limits = Limits(length_ratio or None, min_score, keep, frozenset(allow))
+    limits = Limits(length_ratio or None, keep, frozenset(allow))
     source = Path(input) if isinstance(input, str | Path) else None
     name = name if source is None else str(input)
     runs = [] if isinstance(model, Teacher) else find_runs(model)
@@ -107,9 +105,7 @@ def synthesize(
     for run in runs:
         _warn_of_weak(run)
     refuse_replacing([path], [] if source is None else [source], runs)
-    opening = translator or _open(
-        model, runs, options, to, from_, forward=forward, scores=needs_scores(path, min_score, keep)
-    )
+    opening = translator or _open(model, runs, options, to, from_, forward=forward, scores=needs_scores(path, keep))
     with opening as opened:
         corpus = CorpusWriter(path, form, opened.languages.direction(to, from_), forward)
         _log_plan(name, corpus)
@@ -137,9 +133,9 @@ def _warn_of_weak(run: RunDir) -> None:
         )  # fmt: skip
 
 
-def needs_scores(output: Path, min_score: float | None, keep: float) -> bool:
+def needs_scores(output: Path, keep: float) -> bool:
     """Return whether pairs are chosen by their scores, or written with them."""
-    return form_of(output) == "jsonl" or min_score is not None or keep < 1
+    return form_of(output) == "jsonl" or keep < 1
 
 
 def _open(

@@ -54,7 +54,7 @@ VALUES: dict[str, tuple[str, ...]] = {
     "--format": ("--format", "jsonl"),
     "--beam": ("--beam", "3"),
     "--n-best": ("--n-best", "2"),
-    "--sample": ("--sample",),
+    "sampling": ("--set", "decoding.sample=true"),
     "--set": ("--set", "decoding.split=always"),
     "--prefix": ("--prefix", "a"),
     "--glossary": ("--glossary", "terms.tsv"),
@@ -71,7 +71,7 @@ NEEDED = {"--resume": "--output", "--alignments": "--format", "--attention": "te
 REFUSED = {
     *((name, option) for name in ("page", "table") for option in ("--resume", "--n-best", "--prefix")),
     *((name, "--attention") for name in ("lines", "records", "page", "table", "--resume")),
-    ("--beam", "--sample"),
+    ("--beam", "sampling"),
     ("--model", "--checkpoint"),
     ("--then", "--alignments"),
 }
@@ -97,7 +97,7 @@ def arguments_of(*options: str) -> list[str]:
     wanted = dict.fromkeys(options)
     for option in options:
         wanted |= dict.fromkeys([NEEDED[option]] if option in NEEDED else [])
-    if "--n-best" in wanted and "--sample" not in wanted:
+    if "--n-best" in wanted and "sampling" not in wanted:
         wanted["--beam"] = None
     if not wanted.keys() & {*INPUTS}:
         wanted["text"] = None
@@ -113,7 +113,7 @@ def arguments_of(*options: str) -> list[str]:
 def test_the_values_are_those_of_all_options_but_rays_and_lists():
     """Lists need a document: `test_a_list_goes_with_every_option_of_a_document` has them."""
     tested = VALUES.keys() | {"texts", "--input", "--ray", "--ray-workers", "--review", "--reviewed"}
-    assert {parameter.opts[0] for parameter in COMMANDS["translate"].params} == tested - {*INPUTS}
+    assert {parameter.opts[0] for parameter in COMMANDS["translate"].params} == tested - {*INPUTS, "sampling"}
 
 
 def test_every_pair_that_is_not_in_the_table_gives_a_translation(folder, monkeypatch):
@@ -150,7 +150,7 @@ def test_every_pair_that_is_not_in_the_table_gives_a_translation(folder, monkeyp
 
 def test_a_list_goes_with_every_option_of_a_document(folder, monkeypatch):
     monkeypatch.chdir(folder)
-    options = ("--then", "--to", "--from", "--beam", "--sample", "--set", "--glossary", "--tm")
+    options = ("--then", "--to", "--from", "--beam", "sampling", "--set", "--glossary", "--tm")
     for name in ("page", "table"):
         written = f"out{SUFFIXES[name]}"
         for option in options:

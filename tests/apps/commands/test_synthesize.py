@@ -26,7 +26,7 @@ from nmt.config import ParallelFiles
 from nmt.data.read.pairs import read_parallel
 
 ROOT = Path(__file__).parents[3]
-SAMPLING = ("--sample", "--n-best", "2", "--keep", "0.7", "--allow", "copied")
+SAMPLING = ("--set", "decoding.sample=true", "--n-best", "2", "--keep", "0.7", "--allow", "copied")
 
 
 @pytest.fixture
@@ -94,7 +94,8 @@ def test_jsonl_has_scores_and_lines_and_gz_is_compressed(folder):
 def test_equal_lines_get_samples_of_their_own(folder):
     (folder / "same").write_text("1234567\n" * 40)
     options = (
-        "--sample",
+        "--set",
+        "decoding.sample=true",
         "--set",
         "decoding.temperature=2",
         "--set",
@@ -176,7 +177,10 @@ def test_damaged_candidates_are_named_by_their_line(folder):
     ("arguments", "message"),
     [
         (("-i", "mono", "-o", "out.tsv", "--ray-workers", "2"), "--ray-workers needs --ray"),
-        (("-i", "mono", "-o", "out.tsv", "--sample", "--beam", "3"), "sampling and beam search cannot be combined"),
+        (
+            ("-i", "mono", "-o", "out.tsv", "--set", "decoding.sample=true", "--beam", "3"),
+            "sampling and beam search cannot be combined",
+        ),
     ],
 )
 def test_options_that_make_no_sense_are_usage_errors(arguments, message, folder):
@@ -240,7 +244,7 @@ def test_a_command_killed_again_and_again_is_resumed_to_the_same_bytes(folder):
 
 def check_kills(folder: Path, count: int) -> None:
     """Kill the command `count` times while it works, and compare its output with an uninterrupted one."""
-    arguments = [*SAMPLING, "--min-score", "-3"]
+    arguments = [*SAMPLING]
     synthesize(*arguments, "-i", "mono", "-o", "whole.tsv")
     command = [sys.executable, "-m", "nmt", "synthesize", *arguments, "-i", "-", "-o", "killed.tsv"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}

@@ -221,7 +221,7 @@ def test_a_parameter_that_the_model_does_not_take_is_left_out(folder, chat, para
 
 def test_sampling_asks_for_several_answers_with_a_seed_for_each_line(folder, chat):
     settings = ("--set", "decoding.temperature=0.7", "--set", "decoding.top_p=0.9", "--set", "decoding.seed=5")
-    options = ("--sample", "--n-best", "2", *settings)
+    options = ("--set", "decoding.sample=true", "--n-best", "2", *settings)
     synthesize(chat, "-o", "out.tsv", *options)
     wanted = {"n": 2, "temperature": 0.7, "top_p": 0.9}
     assert all(wanted.items() <= body.items() for body in chat.bodies)

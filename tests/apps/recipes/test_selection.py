@@ -87,10 +87,9 @@ def test_a_phrase_that_is_frequent_in_a_large_corpus_may_be_the_output_of_severa
 def test_lengths_and_scores_may_be_allowed_like_faults():
     usual = [Candidates("x" * n, [Candidate("y" * n, -1.0)]) for n in range(20, 60)]
     candidates = [*usual, Candidates("x" * 50, [Candidate("y" * 400, -3.0)])]
-    limits = {"min_score": -2.0, "keep": 0.5}
-    assert select(candidates, **limits)[1].dropped == {"length_ratio": 1, "not_best": 20}
-    assert select(candidates, **limits, allowed={"length_ratio"})[1].dropped == {"low_score": 1, "not_best": 20}
-    assert len(select(candidates, **limits, allowed={"length_ratio", "low_score", "not_best"})[0]) == 41
+    assert select(candidates, keep=0.5)[1].dropped == {"length_ratio": 1, "not_best": 20}
+    assert select(candidates, keep=0.5, allowed={"length_ratio"})[1].dropped == {"not_best": 21}
+    assert len(select(candidates, keep=0.5, allowed={"length_ratio", "not_best"})[0]) == 41
 
 
 def test_lengths_that_differ_from_the_usual_ratio():
@@ -102,12 +101,6 @@ def test_lengths_that_differ_from_the_usual_ratio():
     assert selection.dropped == {"length_ratio": 2}
     assert len(select([*usual, *odd], length_ratio=None)[0]) == 102
     assert len(select([*usual[:10], *odd])[0]) == 12  # too few to say what is usual
-
-
-def test_improbable_outputs_are_dropped():
-    kept, selection = select(scored(-0.5, -1.0, -1.1, None), min_score=-1.0)
-    assert kept == [(1, 0), (2, 0)]
-    assert selection.dropped == {"low_score": 2}
 
 
 @pytest.mark.parametrize("share", [0.0, 0.25, 0.5, 0.77, 0.999])
