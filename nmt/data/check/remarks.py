@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
 from unicodedata import is_normalized
 
 import numpy as np
@@ -14,12 +13,15 @@ from nmt.base.errors import counted
 from nmt.base.languages import written_without_spaces
 
 _APOSTROPHE = re.compile(r"['’ʼꞌ`´‘ʻ′＇](?<=[^\W\d_].)(?=[^\W\d_])")  # between letters, where it is no quotation mark
-_ALIKE = ("şș", "ţț", "ɛεԑ", "ɔͻ", "ŋη", "ɩι", "əǝә", "ɖđ", "ʋυ", "ɣγ")  # letters of one language, by two keyboards
 _WORD = re.compile(r"[^\W\d_]+")
 _RARE = 0.01  # share of a character among those like it
 _MANY_UNKNOWN = 0.1  # share of the words of a set
 _OTHER_LENGTH = 2.0
 _MAX_LENGTH = 2000  # characters; longer texts count as this long
+_MAX_SAMPLE = 20_000  # texts whose words are compared for other spellings
+_MAX_WORDS = 2000  # the most frequent ones
+_MAX_LETTERS = 60  # the same, so that a syllabary takes no longer than an alphabet
+_MIN_WORDS = 10  # with a letter; that many are no pairs like the French ou and où
 
 
 class SideText:
@@ -30,7 +32,8 @@ class SideText:
         self.language = language
         self._by_character = any(map(written_without_spaces, language.split("/")))
         self._wanted = wanted
-        self.words, self.apostrophes, self.letters = Counter[str](), Counter[str](), Counter[str]()
+        self.words, self.apostrophes = Counter[str](), Counter[str]()
+        self.sample = Counter[str]()  # the words of the first texts
         self.lengths = np.zeros(_MAX_LENGTH + 1, dtype=np.int64)  # the number of texts with 0, 1, 2, … characters
         self.num_decomposed = 0
 
@@ -40,12 +43,14 @@ class SideText:
         lengths = np.fromiter(map(len, texts), dtype=np.int64)
         self.lengths += np.bincount(np.minimum(lengths, _MAX_LENGTH), minlength=len(self.lengths))
         self.apostrophes.update(_APOSTROPHE.findall(joined))
-        self.letters.update({letter: joined.count(letter) for letter in chain.from_iterable(_ALIKE)})
         if not is_normalized("NFC", joined):
             self.num_decomposed += sum(not is_normalized("NFC", text) for text in texts)
-        if self._wanted is None or len(self.words) < len(self._wanted):
+        is_sampled = self.lengths.sum() <= _MAX_SAMPLE
+        if is_sampled or self._wanted is None or len(self.words) < len(self._wanted):
             words = [*joined] if self._by_character else _WORD.findall(joined.lower())
             self.words.update(words if self._wanted is None else self._wanted.intersection(words))
+            if is_sampled:
+                self.sample.update(words)
 
     def length(self, share: float) -> int:
         """Return the length in characters that a share of the texts does not exceed."""
@@ -53,13 +58,30 @@ class SideText:
 
     def spellings(self) -> Iterator[str]:
         """Yield a remark on each character that is written in several ways."""
-        for counts in (self.apostrophes, *(Counter({char: self.letters[char] for char in group}) for group in _ALIKE)):
-            frequent = [(char, count) for char, count in counts.most_common() if count > _RARE * counts.total()]
-            if len(frequent) > 1:
-                ways = ", ".join(f"{char} ({count:,})" for char, count in frequent)
-                yield f"{self.language}: one character is written in {len(frequent)} ways: {ways}"
+        least = _RARE * self.apostrophes.total()
+        frequent = [f"{char} ({count:,})" for char, count in self.apostrophes.most_common() if count > least]
+        if len(frequent) > 1:
+            yield f"{self.language}: one character is written in {len(frequent)} ways: {', '.join(frequent)}"
+        for letter, other, both, num_words in self._second_letters():
+            examples = ", ".join(f"{word} and {word.replace(letter, other)}" for word in both[:3])
+            of = f"{len(both)} of {num_words} frequent words with {letter} are also written with {other}"
+            yield f"{self.language}: {of}: {examples}"
         if self.num_decomposed:
             yield f"{self.language}: {counted(self.num_decomposed, 'text')} not in NFC: letters and accents are apart"
+
+    def _second_letters(self) -> Iterator[tuple[str, str, list[str], int]]:
+        """Yield letters in place of which most words have a more frequent one, too: two habits of writing.
+
+        With each: the other letter, the words that occur with either, and the number of those with the first one.
+        """
+        frequent = [word for word, count in self.sample.most_common(_MAX_WORDS) if count > 2 and len(word) > 2]
+        letters = [letter for letter, _ in Counter("".join(frequent)).most_common(_MAX_LETTERS)]
+        for number, letter in enumerate(letters):
+            words = [word for word in frequent if letter in word]
+            for other in letters[:number] if len(words) >= _MIN_WORDS else ():
+                both = [word for word in words if word.replace(letter, other) in self.sample]
+                if 2 * len(both) > len(words):
+                    yield letter, other, both, len(words)
 
     def differences(self, other: SideText) -> Iterator[str]:
         """Yield how the texts of `other`, which has some, differ from these."""

@@ -33,7 +33,8 @@ class CorpusCounts:
     copies_with_placeholders: int = 0
     src_unknown: int = 0  # tokens
     tgt_unknown: int = 0
-    unknown_characters: dict[str, int] = field(default_factory=dict)  # of both sides, the most frequent first
+    src_unknown_characters: dict[str, int] = field(default_factory=dict)  # the most frequent first
+    tgt_unknown_characters: dict[str, int] = field(default_factory=dict)
     filtered: int = 0
     swapped_back: int = 0  # pairs whose sides were swapped
     dropped_by_rule: dict[str, int] = field(default_factory=dict)  # a pair counts for each rule that it breaks
@@ -156,9 +157,13 @@ class CorpusReport:
 
     def _unknown(self, min_share: float = 0.0) -> Iterator[str]:
         """Yield a line on the unknown tokens of each side in which they have more than a share of all tokens."""
-        for side, number in ((self.src, self.counts.src_unknown), (self.tgt, self.counts.tgt_unknown)):
+        counts = self.counts
+        for side, number, unknown in (
+            (self.src, counts.src_unknown, counts.src_unknown_characters),
+            (self.tgt, counts.tgt_unknown, counts.tgt_unknown_characters),
+        ):
             if number > min_share * side.tokens:
-                characters = ", ".join(f"{char} ({count:,})" for char, count in self.counts.unknown_characters.items())
+                characters = ", ".join(f"{char} ({count:,})" for char, count in unknown.items())
                 of = f"; unknown characters: {printable(characters)}" if characters else ""
                 yield f"{side.language}: {counted(number, 'unknown token')} ({number / side.tokens:.2%}){of}"
 

@@ -199,7 +199,8 @@ def build_store(
                     sizes += [0] * (block[0].corpus + 1 - len(sizes))  # a corpus may have no pairs
                     sizes[block[0].corpus] += len(block)
             counts.src_unknown, counts.tgt_unknown = src.num_unknown, tgt.num_unknown
-            counts.unknown_characters = dict((src.unknown + tgt.unknown).most_common(MAX_NAMED))
+            counts.src_unknown_characters = dict(src.unknown.most_common(MAX_NAMED))
+            counts.tgt_unknown_characters = dict(tgt.unknown.most_common(MAX_NAMED))
             info = StoreInfo(
                 num_pairs=sum(sizes),
                 corpora=tuple(sizes) if len(sizes) > 1 else (),

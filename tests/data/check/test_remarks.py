@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import unicodedata
 
+import pytest
+
 from nmt.data.check.remarks import Remarks
 
 SOUND = [(f"das ist der Satz {word}", f"it's the sentence {word}") for word in ("eins", "zwei", "drei", "vier") * 30]
@@ -27,11 +29,6 @@ def test_characters_that_are_written_in_several_ways_are_counted():
     assert remarks(pairs) == ["en: one character is written in 5 ways: ' (24), ’ (24), ʼ (24), ꞌ (24), ` (24)"]
     quoted = [(src, f"‘{tgt}’ `so`") for src, tgt in SOUND]
     assert remarks(quoted) == []  # they are no apostrophes
-    letters = [(src, f"{tgt} k{'ɛε'[number % 3 == 0]}b{'şș'[number % 2]}") for number, (src, tgt) in enumerate(SOUND)]
-    assert remarks(letters, ("de", "bm")) == [
-        "bm: one character is written in 2 ways: ş (60), ș (60)",
-        "bm: one character is written in 2 ways: ɛ (80), ε (40)",
-    ]
     rare = [(src, tgt.replace("'", "’") if number == 0 else tgt) for number, (src, tgt) in enumerate(SOUND)]
     assert remarks(rare) == []  # a slip
 
@@ -57,3 +54,19 @@ def test_words_of_a_language_without_spaces_are_its_characters():
     ]
     (line, _) = remarks(pairs, ("zh", "en"), test=[("你是老师吗？", "you are")])
     assert line == "test, zh: 100% of its characters are not in train"
+
+
+@pytest.mark.parametrize(("letter", "other"), [("ç", "c"), ("ё", "е"), ("ã", "a"), ("q", "k"), ("ε", "ɛ"), ("ș", "ş"), ("ι", "ɩ")])
+def test_a_letter_that_half_of_the_texts_write_otherwise_is_named(letter, other):
+    words = [f"{start}{letter}{end}" for start in ("mo", "li", "ta") for end in ("nd", "rsu", "ve", "lu")]
+    written = [[word.replace(letter, other) for word in words], words]
+    pairs = [("so", " ".join(written[number % 3 == 0])) for number in range(12)]
+    examples = ", ".join(f"{word} and {word.replace(letter, other)}" for word in words[:3])
+    said = f"xx: 12 of 12 frequent words with {letter} are also written with {other}: {examples}"
+    assert remarks(pairs, ("de", "xx")) == [said]
+
+
+def test_some_words_that_differ_in_one_letter_are_no_second_spelling():
+    words = [f"{start}ç{end}" for start in ("mo", "li", "ta") for end in ("nd", "rsu", "ve", "lu")]
+    pairs = [("so", " ".join([*words, "mocnd", "licve", "tacnd"]))] * 5
+    assert remarks(pairs, ("de", "xx")) == []

@@ -104,7 +104,7 @@ class _Units:
         self.records: list[Record] = []
         self.kinds: Counter[tuple[str, ...]] = Counter()  # the languages of each unit, the first thousand kinds
         self._path, self._languages = path, languages
-        self._num_units = self._num_without = self._num_within_words = 0
+        self._num_units = self._num_without = self._num_within_words = self._num_codes = 0
         self._depth = self._num_bytes = 0
         self._unit: TreeBuilder | None = None  # None outside of units, which are not nested
         self._unit_line = self._unit_chars = 0
@@ -151,6 +151,9 @@ class _Units:
         if self._num_within_words:
             num = counted(self._num_within_words, "time")
             say_once(f"{self._path}: {num}, formatting begins or ends between two letters; they stay one word")
+        if self._num_codes:
+            num = counted(self._num_codes, "inline code")
+            say_once(f"{self._path}: {num} left out, for which nmt knows no text: images, fields, notes")
         if self._num_without:
             lacking = f"{self._num_without:,} of {self._num_units:,} units lack {src} or {tgt} and are skipped"
             say_once(f"{self._path}: {lacking}")
@@ -189,6 +192,7 @@ class _Units:
             language = variant.get("xml:lang") or variant.get("lang") or ""
             for segment in variant.iter("seg"):
                 text = _IN_WORD.sub(self._between_letters, _text_in(segment))
+                self._num_codes += text.count(_ALONE_MARK)
                 languages.append(language)
                 texts.append(on_one_line(_MARKS.sub("", text), self._path, self._unit_line))
         kind = tuple(dict.fromkeys(languages))
@@ -229,8 +233,6 @@ def _text_in(element: Element) -> str:
     """Return the text of a segment or of an element in it, with a mark for each code that stands for nothing known."""
     parts = [element.text or ""]
     for child in element:
-        if _BLANK_TYPE.fullmatch(child.get("type", "")):
-            parts.append(_BLANK)
         parts.append(_text_of_code(child) if child.tag in _CODES else _text_in(child))
         parts.append(child.tail or "")
     return "".join(parts)
@@ -241,7 +243,7 @@ def _text_of_code(element: Element) -> str:
     mark = _PAIRED_MARK if element.tag in _PAIRED else _ALONE_MARK
     code = "".join([element.text or "", *(sub_flow.tail or "" for sub_flow in element)])[:_MAX_CODE]
     text = code.strip()
-    if _BLANK_CODE.match(code) or unescape(code).isspace():
+    if _BLANK_TYPE.fullmatch(element.get("type", "")) or _BLANK_CODE.match(code) or unescape(code).isspace():
         return _BLANK
     is_kept = mark == _ALONE_MARK and text[:1] not in ("<", "\\") and find_spans(text)[:1] == [(0, len(text))]
     return text if is_kept else mark

@@ -83,6 +83,17 @@ def test_formatting_that_begins_within_a_word_is_counted(tmp_path, messages):
     ]
 
 
+def test_codes_without_a_known_text_are_left_out_and_counted(tmp_path, messages):
+    image = "<ph type='image'>&lt;img src='a.png' alt='<sub>Start</sub>'></ph>"
+    note = "<ph x='1'>1<sub>The note.</sub></ph>"
+    segment = f"Click {image} to start{note}, <ph x='2'>{{0}}</ph>.<ph type='lb'/>Now<ut>&lt;br></ut>or<x/> never"
+    read_text = [("Click  to start, {0}. Now or never", "x", 3)]
+    assert read(tmp_path / "a.tmx", tmx(tu(("en", segment), ("de", "x")))) == read_text
+    assert messages == [
+        f"{tmp_path / 'a.tmx'}: 2 inline codes left out, for which nmt knows no text: images, fields, notes"
+    ]
+
+
 def test_languages_fit_by_the_nearest_tag(tmp_path):
     path = tmp_path / "a.tmx"
     unit = tu(("en-US", "color"), ("EN_gb", "colour"), ("de-AT", "Farbe"), ("pt", "cor"))
