@@ -23,7 +23,6 @@ from nmt.evaluation.plots.curves import read_metrics
 SEED_KEY = "training.seed"
 _OF_STAGES = "training.stages."
 _NOT_SETTINGS = (SEED_KEY, "data.store_dir")  # may differ between runs of the same configuration
-_NO_SEED = dict.fromkeys(_NOT_SETTINGS)
 _VALID = {"bleu": "valid BLEU", "chrf": "valid chrF2"}
 _TEST = ("BLEU", "chrF2")  # saved by `nmt eval` with default options
 
@@ -82,15 +81,15 @@ def other_seeds(run: RunDir) -> list[str]:
     for path in sorted(run.path.absolute().parent.glob("[!.]*")):
         with suppress(NmtError):  # not a run, or a damaged one
             other = RunDir(path).config()
-            same = [_comparable({**_settings(each), **_NO_SEED}) for each in (run.config(), other)]
-            if same[0] == same[1] and other.training.seed != run.config().training.seed:
+            is_same = _without_seed(_settings(other)) == _without_seed(_settings(run.config()))
+            if is_same and other.training.seed != run.config().training.seed:
                 found.append(str(run.path.parent / path.name))
     return found
 
 
 def _differing(summaries: Sequence[RunSummary]) -> list[str]:
     """Return the keys of settings that differ between the models; a stage that one does not have is null there."""
-    keys = dict.fromkeys(key for each in summaries for key in each.settings if key not in _NOT_SETTINGS)
+    keys = dict.fromkeys(key for each in summaries for key in _without_seed(each.settings))
     values = {key: {_comparable(each.settings.get(key)) for each in summaries} for key in keys}
     return [key for key in keys if len(values[key]) > 1]
 
@@ -177,6 +176,10 @@ def _flatten(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
+def _without_seed(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in settings.items() if key not in _NOT_SETTINGS}
+
+
 def _comparable(value: object) -> str:
     return json.dumps(value, sort_keys=True)
 
@@ -188,8 +191,7 @@ def _summarize_seeds(summaries: Sequence[RunSummary], warnings: list[str]) -> li
     """
     groups: dict[str, list[RunSummary]] = {}
     for each in summaries:
-        settings = {key: value for key, value in each.settings.items() if key not in _NOT_SETTINGS}
-        groups.setdefault(_comparable([settings, each.test_set]), []).append(each)
+        groups.setdefault(_comparable([_without_seed(each.settings), each.test_set]), []).append(each)
     seeds = []
     for group in groups.values():
         firsts: dict[int, RunSummary] = {}
