@@ -36,11 +36,12 @@ setup: $(DEV)  ## make .venv and install nmt into it, with what check and test n
 demo: $(RUNTIME)  ## train a small English-Mandarin model on the pairs in data/, and translate with it
 	$(BIN)/python scripts/demo.py
 
-check: $(DEV)  ## lint, formatting and types: ruff and mypy
+check: $(DEV)  ## lint, formatting and types: ruff, mypy, and basedpyright on programs as users write them
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy nmt scripts benchmarks
 	MYPYPATH=. $(BIN)/mypy --config-file= --strict --follow-imports silent tests/public_examples.py
+	$(BIN)/basedpyright --pythonpath $(BIN)/python
 
 test: $(DEV)  ## run the tests that take seconds, in one process per core
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --dist loadfile --no-loadscope-reorder $(TEST_ARGS)

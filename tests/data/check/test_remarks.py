@@ -56,8 +56,9 @@ def test_words_of_a_language_without_spaces_are_its_characters():
     assert line == "test, zh: 100% of its characters are not in train"
 
 
-@pytest.mark.parametrize(("letter", "other"), [("ç", "c"), ("ё", "е"), ("ã", "a"), ("q", "k"), ("ε", "ɛ"), ("ș", "ş"), ("ι", "ɩ")])
-def test_a_letter_that_half_of_the_texts_write_otherwise_is_named(letter, other):
+@pytest.mark.parametrize("letters", ["çc", "ёе", "ãa", "qk", "εɛ", "șş", "ιɩ"])
+def test_a_letter_that_some_of_the_texts_write_otherwise_is_named(letters):
+    letter, other = letters
     words = [f"{start}{letter}{end}" for start in ("mo", "li", "ta") for end in ("nd", "rsu", "ve", "lu")]
     written = [[word.replace(letter, other) for word in words], words]
     pairs = [("so", " ".join(written[number % 3 == 0])) for number in range(12)]
