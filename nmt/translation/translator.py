@@ -146,8 +146,9 @@ class Translator:
         according to `options`: the decoding section of the run, changed by a mapping such as `{"beam_size": 5}`, or
         other `SearchOptions`. If `num_hypotheses` exceeds 1, the rest of the n-best list is in
         `Translation.alternatives`. The translation of text i begins with `prefixes[i]`.
-        In sampling, equal texts get equal samples. The native engine, and models trained with data.glossary, follow
-        `glossary`, also given as a mapping from terms to their translations; `Translation.terms_missed` has the rest.
+        In sampling, equal texts get equal samples. The native engine follows `glossary`, also given as a mapping from
+        terms to their translations; other engines choose the output of a beam that has most of them.
+        `Translation.terms_missed` has the rest.
         NmtError for a text that is no str, a prefix with a line break, or an option that does not exist.
         """
         prefix = "" if prefixes is None else _list_of_texts("prefixes", prefixes)
