@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeVar
 from nmt.base.errors import require
 from nmt.base.languages import Direction
 from nmt.config import SearchOptions
+from nmt.data.text.characters import with_marker
 from nmt.data.text.glossary import Term
 from nmt.data.text.numbers import has_words
 from nmt.data.tokens.tokenizer import TokenizerPair
@@ -91,6 +92,7 @@ class Segment:
     direction: Direction = _NO_DIRECTION
     edges: tuple[str, str] = ("", "")  # the symbols and brackets around its words
     is_within_edges: bool = False  # the search does not see them
+    list_marker: str = ""  # at its beginning, as in "1. First"; a model may leave it out
     is_verbatim: bool = False  # there is nothing to translate, so the text is its own translation
     keeps_numbers: bool = False  # the numbers of the translation must be those of the source
     keeps_digits: bool = False  # so must single digits, which other models write as words
@@ -110,6 +112,9 @@ class Segment:
 
     def with_edges(self, text: str) -> str:
         """Return an output with the symbols around the source, unless the model has seen them and written some."""
+        if not text.strip():
+            return text  # so that an empty output is found
+        text = with_marker(self.list_marker, text) if self.list_marker else text
         lead, tail = self.edges
         seen = "" if self.is_within_edges else "".join((lead + tail).split())
         return text if any(symbol in text for symbol in seen) else f"{lead}{text}{tail}"

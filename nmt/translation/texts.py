@@ -12,7 +12,7 @@ from nmt.base.languages import Direction, spaces_between_sentences, written_with
 from nmt.base.machine import num_cores
 from nmt.config import SearchOptions
 from nmt.data.read.lines import without_surrogates
-from nmt.data.text.characters import AS_READ, AS_WRITTEN, CharacterRule, edges, within_symbols
+from nmt.data.text.characters import AS_READ, AS_WRITTEN, CharacterRule, edges, list_marker, within_symbols
 from nmt.data.text.glossary import Glossary, Match
 from nmt.data.text.spans import NUM_PLACEHOLDERS, PLACEHOLDERS, Span, find_spans, is_symbol, within
 from nmt.data.text.tags import output_tags
@@ -231,6 +231,7 @@ class _Plan:
             space=span.space,
             edges=(lead, tail),
             is_within_edges=is_within_edges,
+            list_marker=list_marker(protected.source) if self.may_have_edges else "",
             tags=(self._tag_before(span.start), self.tag + (symbols or self.symbols)),
             terms=terms,
             direction=self.direction,

@@ -50,7 +50,7 @@ _TOKEN = re.compile(r"\\U000[0-9a-f]{5}|\\.|\[\^?|\]|\(\?P<|\(\?P=\w+\)|.", re.D
 def page_patterns() -> str:
     """Return the patterns of spans, symbols and numbers, for the page of `nmt export web`."""
     from nmt.data.text import spans
-    from nmt.data.text.characters import AROUND
+    from nmt.data.text.characters import AROUND, DASHES, LIST_MARKER
     from nmt.data.text.numbers import AMOUNT, NUMBER, UNIT
 
     patterns = {
@@ -58,11 +58,13 @@ def page_patterns() -> str:
         "SIGN": f"{spans.SIGN}|{spans.SYMBOL_SIGN}|{spans.SYMBOL_SIGN_BEYOND}",
         "SYMBOL_RUN": spans.SYMBOL_RUN,
         "AROUND": AROUND,
+        "LIST_MARKER": LIST_MARKER,
         "NUMBER": NUMBER,
         "UNIT": UNIT,
         "AMOUNT": AMOUNT,
     }
     texts = {name: getattr(spans, name) for name in ("PAIRS", "CHINESE_PAIRS", "CHINESE_QUOTES")}
+    texts["DASHES"] = DASHES
     written = {name: _as_javascript(pattern) for name, pattern in patterns.items()} | texts
     lines = [f"export const {name} = {json.dumps(text)};" for name, text in written.items()]
     return "\n".join(["// Written by scripts/docs/reference.py, from spans.py, characters.py, numbers.py.", *lines])

@@ -9,6 +9,7 @@ import pytest
 from nmt import Translator
 from nmt.apps.documents.word_links import explain
 from nmt.config import SearchOptions
+from nmt.data.text.characters import list_marker
 from nmt.data.text.glossary import Glossary
 from nmt.translation.languages import LanguagePair
 from nmt.translation.memory import TranslationMemory
@@ -87,6 +88,22 @@ def test_symbols_stay_around_each_sentence_and_in_an_n_best_list(translator, tex
     assert translated(translator, f"♪ {text} ♪\n\n• {text}\n") == [f"♪ {first} ♪\n\n• {first}\n"]
     (found,) = translator.translate([f"✓ {text}"], SearchOptions(beam_size=3, num_hypotheses=3))
     assert all(each.text.startswith("✓ ") for each in (found, *found.alternatives))
+
+
+@pytest.mark.parametrize("marker", ["1. ", "12) ", "2.1. ", "(a) ", "iv. ", "- ", "– "])
+def test_the_marker_of_a_list_is_put_before_an_output_without_it(translator, text, marker):
+    (segmented,) = translator.segment([marker + text], Request(SearchOptions()))
+    (segment,) = segmented.segments
+    assert segment.with_edges("out") == f"{marker}out"
+    assert segment.with_edges(f"{marker}out") == f"{marker}out"
+    assert segment.with_edges("") == ""
+    (found,) = translated(translator, marker + text)
+    assert found.startswith(marker) or marker.strip("(). ") in found
+
+
+@pytest.mark.parametrize("text", ["A. Haus", "3.5 Haus", "-5 Haus", "I. Haus", "Haus 1. Hund", "1."])
+def test_what_only_looks_like_the_marker_of_a_list_is_none(text):
+    assert list_marker(text) == ""
 
 
 def test_a_symbol_that_a_model_has_seen_and_lost_is_put_back(translator, text):

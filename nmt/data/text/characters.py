@@ -100,6 +100,12 @@ AS_WRITTEN = CharacterRule(f"{JOINERS}|{INVISIBLE}|(?!{_TYPOGRAPHIC}){SPACES}|{H
 
 AROUND = rf"(?![⟦⟧])(?:{SYMBOL}|[ \t\r\n*|~§¶·•‣⁃\u20e3\ufe0e\ufe0f\u200d\U000e0020-\U000e007f])"
 _AROUND = lazy_pattern(rf"\A(?:{AROUND})*")
+# A dash, a number or a letter at the beginning of a line of a list: "- ", "1. ", "2.1) ", "(a) ", "iv. ".
+DASHES = "-\u2013\u2014"
+LIST_MARKER = (
+    rf"(?:[{DASHES}]|[(（]?(?:\d{{1,3}}(?:\.\d{{1,3}})*[.)）]|(?:[ivx]{{2,5}}|[IVX]{{2,5}})[.)）]|[^\W\d_][)）]))\s+"
+)
+_LIST_MARKER = lazy_pattern(LIST_MARKER)
 _BRACKETS = ("()", "[]", "{}", "（）", "［］", "｛｝", "【】", "〔〕")  # quotation marks belong to the words
 
 
@@ -113,6 +119,22 @@ def edges(text: str) -> tuple[str, str]:
         inner = within[slice(*within_symbols(within))]
     start = text.find(inner)
     return (text[:start], text[start + len(inner) :]) if has_words(inner) else ("", "")
+
+
+def list_marker(text: str) -> str:
+    """Return the marker of a list, with the space after it, at the beginning of a text; "" if there is none."""
+    match = _LIST_MARKER.match(text)
+    return match[0] if match and has_words(text[match.end() :]) else ""
+
+
+def with_marker(marker: str, output: str) -> str:
+    """Return an output after the marker of its source, unless it has that, perhaps in another form: "1" of "1."."""
+    core = marker.strip().lstrip("(（")
+    if core in DASHES:
+        is_written = output[:1] in DASHES
+    else:
+        is_written = (core.rstrip(".)）") if core[0].isdigit() else core) in output
+    return output if is_written else marker + output
 
 
 def within_symbols(text: str) -> Span:

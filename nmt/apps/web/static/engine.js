@@ -1,7 +1,7 @@
 // A model in the browser: its decoder in WebAssembly, and the rules of `nmt translate` around it. Runs in a worker of
 // nmt.js, and in node.
 import { Tokenizer, clean } from "./tokenizer.js";
-import { LEADING, PLACEHOLDERS, Protected, edges, findSpans, hasWords, isCopy, isSymbol, lineStarts, loopIn, missing, readWith, split, stripped, trimmed, unusual, withinSymbols, wrongNumbers } from "./text.js";
+import { LEADING, PLACEHOLDERS, Protected, edges, findSpans, hasWords, isCopy, isSymbol, lineStarts, listMarker, loopIn, missing, readWith, split, stripped, trimmed, unusual, withMarker, withinSymbols, wrongNumbers } from "./text.js";
 
 const EOS = 3;
 const RETRY_BEAM = 5;
@@ -182,7 +182,9 @@ export class Engine {
       const guarded = protect(first, last), space = text.slice(to, i + 1 < parts.length ? parts[i + 1][0] : text.length);
       const translated = guarded.hasWords() || (!guarded.isOnlySpans() && (manifest.translates_numbers_alone || !!leading(from)));
       const hypotheses = [{ source: [], ids: [], scores: [], score: 0, finished: true, text: guarded.source }];
-      const withEdges = (output) => (!isHidden && [...before + after].some((mark) => trimmed(mark) && output.includes(mark)) ? output : before + output + after);
+      const marker = symbols ? "" : listMarker(guarded.source), marked = (output) => (marker && trimmed(output) ? withMarker(marker, output) : output);
+      const edged = (output) => (!trimmed(output) || (!isHidden && [...before + after].some((mark) => trimmed(mark) && output.includes(mark))) ? output : before + output + after);
+      const withEdges = (output) => edged(marked(output));
       return { ids: encode(first, last), withEdges, direction, protected: guarded, space: i + 1 < parts.length ? between(space) : space, cut: wasCut, verbatim: !translated, tags: [tag(from), direction.tag + (leading(from) || symbols)], hypotheses };
     });
     return { lead: text.slice(0, parts[0][0]), segments, spans: options.protect ? spans.map(([from, to]) => text.slice(from, to)) : null, text: source, direction };

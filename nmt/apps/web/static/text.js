@@ -1,6 +1,6 @@
 // Texts, as `nmt translate` reads them: sentences, protected spans, numbers, loops. Each part names the Python that it
 // follows; sentences alone are found in a simpler way, because the library that proposes them there is not for browsers.
-import { AMOUNT, AROUND, CHINESE_PAIRS, CHINESE_QUOTES, NUMBER, PAIRS, SIGN, SPAN, SYMBOL_RUN, UNIT } from "./patterns.js";
+import { AMOUNT, AROUND, CHINESE_PAIRS, CHINESE_QUOTES, DASHES, LIST_MARKER, NUMBER, PAIRS, SIGN, SPAN, SYMBOL_RUN, UNIT } from "./patterns.js";
 
 const WHITE = "\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000"; // str.isspace
 export const LEADING = new RegExp(`^[${WHITE}]+`);
@@ -72,6 +72,21 @@ export function edges(text) {
   if (BRACKETS.includes(around) && ![...around].some((mark) => within.includes(mark))) inner = within.slice(...withinSymbols(within));
   const start = text.indexOf(inner);
   return hasWords(inner) ? [text.slice(0, start), text.slice(start + inner.length)] : ["", ""];
+}
+
+const MARKER = new RegExp(`^${LIST_MARKER}`, "u");
+
+// The marker of a list at the beginning of a text.
+export function listMarker(text) {
+  const [marker] = MARKER.exec(text) ?? [""];
+  return marker && hasWords(text.slice(marker.length)) ? marker : "";
+}
+
+// An output after the marker of its source, unless it has that already.
+export function withMarker(marker, output) {
+  const core = trimmed(marker).replace(/^[(（]+/, "");
+  const isWritten = DASHES.includes(core) ? DASHES.includes(output.slice(0, 1)) : output.includes(/^\p{Nd}/u.test(core) ? core.replace(/[.)）]+$/, "") : core);
+  return isWritten ? output : marker + output;
 }
 
 // ---- Protected spans: nmt/data/text/spans.py and nmt/translation/protect.py ----
