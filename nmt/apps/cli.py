@@ -93,6 +93,13 @@ class _Commands(TyperGroup):
         lazy = {name: _Lazy(name, help=text) for name, (_, text) in COMMANDS.items()}
         super().__init__(**{**attributes, "commands": lazy})
 
+    def make_context(self, *arguments: Any, **options: Any) -> Any:
+        try:
+            return super().make_context(*arguments, **options)
+        except KeyboardInterrupt as stop:  # while typer imports what reads arguments
+            sys.stderr.write("stopped\n")
+            raise typer.Exit(exit_code_of(stop)) from None
+
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
@@ -128,7 +135,13 @@ _HINTS = {  # by the error of the system
     errno.EROFS: "choose a path that can be written to",
     errno.ENAMETOOLONG: "choose a shorter name",
 }
-_LACKS_MEMORY = ("failed to map segment", "annot allocate memory", "can't allocate memory")  # of libraries, and torch
+_LACKS_MEMORY = (  # what libraries, torch and Python say
+    "failed to map segment",
+    "annot allocate memory",
+    "can't allocate memory",
+    "can't start new thread",
+    "error return without exception set",
+)
 _MORE_MEMORY = "close other programs, or raise the limit (`ulimit -v` shows the one of the shell)"
 
 
@@ -189,7 +202,7 @@ def main() -> None:
         _fail(error)
     except ModuleNotFoundError as error:
         _fail(missing_torch(error))
-    except (MemoryError, ImportError, RuntimeError) as error:
+    except (MemoryError, ImportError, RuntimeError, SystemError) as error:
         if not (isinstance(error, MemoryError) or any(words in str(error) for words in _LACKS_MEMORY)):
             raise
         _fail(NmtError("there is not enough memory", hint=_MORE_MEMORY))

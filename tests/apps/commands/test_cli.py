@@ -308,6 +308,7 @@ UNIX = pytest.mark.skipif(os.name == "nt", reason="sends signals")
     ("module", "number", "code"),
     [
         ("typer", int(signal.SIGTERM), 143),
+        ("pydantic", int(signal.SIGTERM), 143),
         ("nmt.apps.commands.info", int(signal.SIGINT), 130),
         ("nmt.apps.interop.describe", int(signal.SIGTERM), 143),
         ("torch", int(signal.SIGINT), 130),
@@ -352,6 +353,8 @@ def test_a_lack_of_memory_while_modules_are_imported_is_one_message(tmp_path):
         MemoryError(),
         ImportError("libtorch_cpu.so: failed to map segment from shared object"),
         RuntimeError("[enforce fail at alloc_cpu.cpp:118] . DefaultCPUAllocator: can't allocate memory: you tried to"),
+        RuntimeError("can't start new thread"),
+        SystemError("error return without exception set"),
     ],
 )
 def test_a_lack_of_memory_is_one_message(error, monkeypatch, capsys):
