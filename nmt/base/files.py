@@ -114,6 +114,13 @@ def new_folder(path: Path, *, replace: Guard | None = None) -> Iterator[Path]:
         _give_name(partial, path)
 
 
+def move_folder(folder: Path, path: Path, *, replace: Guard) -> None:
+    """Rename `folder`, whose files are on disk, to `path` beside it; what is there is replaced as by `new_folder`."""
+    with _temporary_names(path) as (_, old, _):
+        _set_aside(path, old, replace)
+        _give_name(folder, path)
+
+
 def _set_aside(path: Path, old: Path | None, replace: Guard | None) -> None:
     """If `path` exists, ask `replace` whether it may be replaced, and rename it to `old`, if given."""
     if not os.path.lexists(path):

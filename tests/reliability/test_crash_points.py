@@ -9,20 +9,27 @@ import logging
 import os
 import shutil
 import sys
+from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
+from nmt.apps.documents.formats import open_document, save_document
+from nmt.apps.documents.review import Entry, read_reviewed, write_review
 from nmt.apps.interop.sharing import pack
+from nmt.apps.recipes.adapt import candidate_of, deliver
 from nmt.apps.server.corrections import Corrections
 from nmt.apps.server.requests import RequestError
 from nmt.artifacts.find_model import find_run
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError
-from nmt.base.files import new_folder, write_text
+from nmt.base.files import new_folder, remove_leftovers, restore_replaced, write_text
 from nmt.base.languages import Direction
 from nmt.base.partial_file import PartialFile
+from nmt.data.read.pairs import SentencePair
+from nmt.data.store.report import CorpusCounts
+from nmt.data.store.store import TokenStore, build_store
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.training.run import resume_run, start_run
 from nmt.training.state import newest_state
@@ -141,7 +148,105 @@ class Pack:
         return "new"
 
 
-KINDS = [TextFile(), Folder(), CorrectionsFile(), Output(), Tokenizer(), Pack()]
+class Store:
+    """The token ids of a corpus. There is no older one: a store is never replaced."""
+
+    PAIRS = tuple(SentencePair(f"{number} 2", f"2 {number}", number) for number in range(1, 9))
+
+    def before(self, here: Path) -> None:
+        pass
+
+    def save(self, here: Path) -> None:
+        build_store(here / "store", iter(self.PAIRS), TokenizerPair.load(FROZEN / "tokenizer"), CorpusCounts())
+
+    def read(self, here: Path) -> str:
+        if not (here / "store").exists():
+            return "old"
+        assert len(TokenStore(here / "store")) == len(self.PAIRS)
+        return "new"
+
+
+class Delivery:
+    """An adapted model, which replaces the run of another one and must not be lost: training it took hours."""
+
+    def before(self, here: Path) -> None:
+        self._write(here / "run", "old")
+        self._write(candidate_of(here / "run"), "new")
+
+    def _write(self, run: Path, text: str) -> None:
+        (run / "weights").mkdir(parents=True)
+        (run / "weights" / "a").write_text(text)
+        (run / "config.yaml").write_text(text)
+
+    def save(self, here: Path) -> None:
+        if candidate_of(here / "run").exists():  # else `nmt adapt --resume` says that the adaptation is finished
+            deliver(candidate_of(here / "run"), here / "run")
+        restore_replaced(here / "run")
+        remove_leftovers(here)  # as the next training does
+
+    def read(self, here: Path) -> str:
+        found = {self._text(here / "run"), self._text(candidate_of(here / "run"))}
+        assert "new" in found
+        return self._text(here / "run")
+
+    def _text(self, run: Path) -> str:
+        if not run.exists():
+            return ""
+        (text,) = {(run / name).read_text() for name in ("config.yaml", "weights/a")}
+        return text
+
+
+class Review:
+    """The list of a document's translations that a person is to review."""
+
+    def before(self, here: Path) -> None:
+        self._write(here, "old")
+
+    def save(self, here: Path) -> None:
+        self._write(here, "new")
+
+    def _write(self, here: Path, text: str) -> None:
+        entries = [Entry(1, "", "12", text, "", None, "machine")]
+        write_review(here / "list.tmx", entries, Direction("en", "de"))
+
+    def read(self, here: Path) -> str:
+        (here / "a.txt").write_text("12\n")
+        (text,) = read_reviewed(here / "list.tmx", open_document(here / "a.txt").blocks)
+        (here / "a.txt").unlink()
+        return text
+
+
+class Reviewed:
+    """A document with the translations of a reviewed list."""
+
+    def before(self, here: Path) -> None:
+        (here / "source.md").write_text("# 12\n")
+        (here / "out.md").write_text("old")
+        entries = [Entry(1, "", "12", "new", "", None, "machine")]
+        write_review(here / "list.tmx", entries, Direction("en", "de"))
+
+    def save(self, here: Path) -> None:
+        document = open_document(here / "source.md")
+        written = read_reviewed(here / "list.tmx", document.blocks)
+        save_document(document, written, "de", here / "source.md", here / "out.md")
+
+    def read(self, here: Path) -> str:
+        return (here / "out.md").read_text().removeprefix("# ").strip()
+
+
+KINDS = [
+    TextFile(),
+    Folder(),
+    CorrectionsFile(),
+    Output(),
+    Tokenizer(),
+    Pack(),
+    Store(),
+    Delivery(),
+    Review(),
+    Reviewed(),
+]
+RESTORED = Folder | Tokenizer | Delivery  # by the next command, if the name of the old one is gone
 
 
 @pytest.fixture(autouse=True)
@@ -167,7 +272,7 @@ def test_after_a_crash_at_any_point_the_old_or_the_new_is_there_and_the_command_
     for number, tree in enumerate(recording.trees):
         crashed = tmp_path / f"{number}"
         write_tree(crashed, tree)
-        if not isinstance(kind, Folder | Tokenizer):  # of which the next command restores the name
+        if not isinstance(kind, RESTORED):
             assert kind.read(crashed) in ("old", "new"), (number, os.listdir(crashed))
         kind.save(crashed)
         assert kind.read(crashed) == "new"
@@ -207,14 +312,44 @@ def test_whichever_operation_fails_once_the_old_or_the_new_is_there_and_a_second
     assert num_failed >= 3
 
 
-def test_a_training_continues_after_a_crash_at_any_point_with_the_same_result(tmp_path):
+@pytest.fixture
+def training(tmp_path):
+    """The configuration of a training that ends after four updates."""
     write_digits(tmp_path, num_train=40, num_held_out=4)
-    training = {"max_updates": 4, "validate_every": 2, "log_every": 1}
-    config = small_config(tmp_path, training=training)
+    return small_config(tmp_path, training={"max_updates": 4, "validate_every": 2, "log_every": 1})
+
+
+def test_a_training_continues_after_a_failed_operation_with_the_same_result(training, tmp_path):
+    counted = itertools.count()
+    with watched(lambda: next(counted)):
+        start_run(training, tmp_path / "whole")
+    num_operations, whole = next(counted), RunDir(tmp_path / "whole")
+    last = whole.index().last
+    failing_ones = range(1, num_operations, num_operations // 6)  # a whole training takes half a second
+    for failing in failing_ones:
+        path, counted = tmp_path / f"{failing}", itertools.count(1)
+
+        def fail(failing: int = failing, counted: Iterator[int] = counted) -> None:
+            if next(counted) == failing:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        try:
+            with watched(fail):
+                start_run(training, path)
+        except (OSError, NmtError):
+            if path.exists():
+                assert resume_run(training, path)
+            else:
+                start_run(training, path)
+        assert RunDir(path).checkpoint(last).read_bytes() == whole.checkpoint(last).read_bytes(), failing
+    log.info("training: %d of %d operations failed", len(failing_ones), num_operations)
+
+
+def test_a_training_continues_after_a_crash_at_any_point_with_the_same_result(training, tmp_path):
     here = tmp_path / "here"
     here.mkdir()
     recording = Recording(here)
-    recording.record(lambda: start_run(config, here / "run"))
+    recording.record(lambda: start_run(training, here / "run"))
     last = RunDir(here / "run").index().last
     weights = RunDir(here / "run").checkpoint(last).read_bytes()
     num_states = num_resumed = 0
@@ -229,7 +364,7 @@ def test_a_training_continues_after_a_crash_at_any_point_with_the_same_result(tm
             newest_state(run)
             num_states += 1
         if number % 20 == 0:  # a whole training takes half a second
-            assert resume_run(config, run.path)
+            assert resume_run(training, run.path)
             assert (run.index().last, run.checkpoint(last).read_bytes()) == (last, weights)
             num_resumed += 1
         shutil.rmtree(crashed)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import shlex
-import shutil
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -18,7 +18,7 @@ from nmt.artifacts.find_model import find_run
 from nmt.artifacts.replacing import refuse_replacing
 from nmt.artifacts.rundir import DirectedPairs, RunDir, refuse_other_folder
 from nmt.base.errors import ConfigError, DataError, RunError, UsageError, require_type
-from nmt.base.files import flush, restore_replaced, write_text
+from nmt.base.files import move_folder, restore_replaced, write_text
 from nmt.base.languages import Direction
 from nmt.config import Config, DataConfig
 from nmt.config.corpora import ParallelFiles
@@ -228,7 +228,7 @@ def _check_and_deliver(
     adapted.write_json(adapted.adaptation, record | {"sets": [as_json(comparison) for comparison in comparisons]})
     if is_acceptable:
         _complete_card(adapted, run, "\n".join(render_table(comparisons, "before", "after")))
-        _deliver(adapted.path, run)
+        deliver(adapted.path, run)
     delivered = RunDir(run) if is_acceptable else adapted
     return AdaptResult(delivered, finished=True, delivered=is_acceptable, sets=comparisons, worst=worst)
 
@@ -275,15 +275,14 @@ def _complete_card(adapted: RunDir, run: Path, table: str) -> None:
     write_text(adapted.card, f"{card.rstrip()}\n\n## Adaptation\n\nBefore and after the adaptation:\n\n{indented}\n")
 
 
-def _deliver(candidate: Path, run: Path) -> None:
-    """Rename the candidate to its final name, then remove the run that it replaces."""
-    replaced = run.with_name(f".{run.name}.replaced")
-    if run.exists():
-        refuse_other_folder(run)
-        with RunDir(run).locked():  # an error if it is being trained
-            pass
-        shutil.rmtree(replaced, ignore_errors=True)
-        os.replace(run, replaced)
-    os.replace(candidate, run)
-    flush(run.parent)
-    shutil.rmtree(replaced, ignore_errors=True)
+def deliver(candidate: Path, run: Path) -> None:
+    """Rename the candidate to its final name, and remove the run that it replaces.
+
+    RunError if that is no run, or is being trained.
+    """
+
+    def refuse(existing: Path) -> AbstractContextManager[None]:
+        refuse_other_folder(existing)
+        return RunDir(existing).locked()
+
+    move_folder(candidate, run, replace=refuse)
