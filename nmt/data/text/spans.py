@@ -24,17 +24,21 @@ NUM_PLACEHOLDERS = 8
 PLACEHOLDERS = tuple(f"⟦{number}⟧" for number in range(1, NUM_PLACEHOLDERS + 1))
 ANY_PLACEHOLDER = re.compile("|".join(PLACEHOLDERS))
 
-# Characters of names: not \w, because in Chinese a name and the words around it are not separated by spaces. Every
-# repetition is bounded, or of characters that cannot start what follows it, so matching takes linear time.
-_L = r"A-Za-z_\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u0370-\u052f"
-_W = _L + "0-9"
-_NAME = rf"[{_L}][{_W}]{{0,63}}"
+# In the patterns, \i stands for the characters that begin a name, \c for those of a name, as in XML Schema: not \w,
+# because in Chinese a name and the words around it are not separated by spaces. Every repetition is bounded, or of
+# characters that cannot start what follows it, so matching takes linear time.
+_BEGIN_NAMES = r"A-Za-z_\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u0370-\u052f"
+_NAME = r"[\i][\c]{0,63}"
 _AFTER_NUMBER = r"(?<!\d)(?<!\d[ \u00a0\u202f])"  # 50 %der Leute, 20 $US
 _BEGINS = r"(?<![^\s(\[{\"'“„«‹>,;¿¡\u2e80-\u9fff\uac00-\ud7af\u0e00-\u0e7f])"
-_OPERAND = rf"(?:\d(?:[\d.,]{{0,20}}\d)?|\d{{0,9}}(?<![A-Za-z])[A-Za-z]{{1,2}})[²³⁰-₉]{{0,9}}(?![{_L}])"
+_OPERAND = r"(?:\d(?:[\d.,]{0,20}\d)?|\d{0,9}(?<![A-Za-z])[A-Za-z]{1,2})[²³⁰-₉]{0,9}(?![\i])"
 _OPERATOR = r"\s?[-+*/×÷·−]\s?"
-_ATTRIBUTE = rf"""\s{{1,8}}[{_W}:@.-]{{1,64}}\s?=\s?(?:"[^"<\n]{{0,500}}"|'[^'<\n]{{0,500}}'|[^\s"'<>=]{{1,500}})"""
-_PART = rf"[{_W}@%+~-]"
+_ATTRIBUTE = r"""\s{1,8}[\c:@.-]{1,64}\s?=\s?(?:"[^"<\n]{0,500}"|'[^'<\n]{0,500}'|[^\s"'<>=]{1,500})"""
+_ARGUMENTS = (  # of a call, and of what it returns
+    r"(?:\((?:[^()\s]{0,64}|[^()\n]{0,100}[$'\"][^()\n]{0,100}|[^()\s]{0,64}\(\)[^()\n]{0,64})\))?"
+    r"(?:(?:->)?(?:\[[^\[\]\n]{1,64}\]|\{[^{}\n]{1,64}\})){0,4}"
+)
+_PART = r"[\c@%+~-]"
 
 # Blocks of symbols, and single ones. In the first block, what is a letter or digit belongs to words.
 _WITHIN_16_BITS = (
@@ -55,44 +59,65 @@ CHINESE_PAIRS = "【】〔〕〖〗〘〙〚〛［］｛｝｟｠"
 CHINESE_QUOTES = "〈〉《》「」『』｢｣"  # and of titles
 BRACKETS = PAIRS + CHINESE_PAIRS  # each opening one before its closing one, other than those of ASCII
 
-PATTERNS = {
+_PATTERNS = {
     "url": r"(?:(?<![A-Za-z0-9])[A-Za-z][A-Za-z0-9+.-]{1,15}://|(?<![A-Za-z0-9])www\.(?=[A-Za-z0-9]))"
     r"[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=%{}]+",
     "e-mail": r"(?<![A-Za-z0-9._%+-])[A-Za-z0-9._%+-]{1,64}@(?:[A-Za-z0-9-]{1,63}\.){1,8}[A-Za-z]{2,63}",
     "formula in dollars": r"\$\$[^$\n]{1,500}\$\$|"
     r"(?<![A-Za-z0-9$])\$(?![\s$])[^$\n]{0,200}?[\\^_={}][^$\n]{0,200}(?<!\s)\$(?![A-Za-z0-9$])",
-    "bracket": r"(?P<open>(?:@:|[$#%@&!])?\{|\$\w{0,32}\(|\[|\(\(|<%(?!\w+>)|<\?|<!--|\\[(\[])",
-    "tag": rf"(?<!<)<(?:/?\d{{1,9}}\s?/?|/?[{_L}][{_W}:.-]*\s?/?|[{_L}][{_W}:.-]*(?:{_ATTRIBUTE}){{1,16}}\s?/?"
-    rf"|[{_L}][^<>\n]*[^\s<>]|[@#!$&%][^<>\s]+)>|</>|<<[{_W}]+>>",
+    "interpolation": r"\\\((?:[^()\\\n]|\([^()\\\n]{0,200}\)){1,200}\)",
+    "regular expression": r"\[\^?[^\[\]\s]{0,64}\w-\w[^\[\]\s]{0,64}\](?:[*+?]|\{\d{1,4}(?:,\d{0,4})?\})"
+    r"|\^\S{1,200}\$(?!\w)|\(\?(?:[:=!>]|<[=!]|P?<\w{1,64}>)[^()\n]{0,200}\)[*+?]?|\[\w{1,64}\](?:\.\[\w{1,64}\]){1,8}",
+    "bracket": r"(?P<open>(?:@:|\$!|[$#%@&!*])?\{|[$@]\w{0,32}\(|\$\[|\[|\(\(|<%(?!\w+>)|<\?|<!--|\\[(\[])",
+    "tag": rf"(?<!<)<(?:/?\d{{1,9}}\s?/?|/?[\i][\c:.-]*\s?/?|[\i][\c:.-]*(?:{_ATTRIBUTE}){{1,16}}\s?/?"
+    r"|[\i][^<>\n]*[^\s<>]|/?[@#!$&%:][^<>\n]{0,200}[^<>\s])>|</>|<<(?:[\c]+|[^<>\n]{1,200}[$=:][^<>\n]{0,200})>>",
     "entity": r"&(?:#\d{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});",
     "code": r"(?P<ticks>`{2,3})(?!`)[^\n]{1,500}?(?<!\s)(?P=ticks)(?!`)|`(?![`\s])[^`\n]{1,500}(?<!\s)`(?!`)",
-    "name between signs": rf"(?<![{_W}$%#@~^|:])(?P<sign>[$%#@~^|:]{{1,2}}|__)[{_L}][{_W}.-]{{0,63}}(?P=sign)"
-    rf"(?![{_W}%])|\*\|[^|*\n]{{1,64}}\|\*",
-    "conversion": rf"%%|(?<![\d%])%(?:[1-9]|L\d{{1,2}})(?![%${_W}]|[.,]\d)"
-    rf"|(?<!%){_AFTER_NUMBER}%(?:\d{{1,2}}\$|\(\w{{1,64}}\)|<\w{{1,64}}>)?[-+#0]{{0,4}}(?:\d{{0,4}}|\*)"
-    r"(?:\.(?:\d{1,3}|\*))?"
-    rf"(?:(?:hh?|ll?|[LzZjt])[diouxX]|[A-Za-z@])(?![A-Za-z]{{2}})"
-    rf"|(?<=\d[ \u00a0\u202f])%(?:\d\$)?(?:\.\d)?(?:ll?|z)?[diufgxs](?![{_W}’'])",  # 12 %d, but not 12 %ige
-    "name after a sign": rf"(?<![{_W}$%#@&/]){_AFTER_NUMBER}(?:[$%#]|@(?:\.?[{_W}]{{0,32}}:)?)"
-    rf"{_NAME}(?:[.-]{_NAME}){{0,8}}"
-    rf"|{_BEGINS}(?:[:!]|--)[a-z_][{_W}]{{1,63}}(?:[.-]{_NAME}){{0,8}}(?![{_W}!:])",
-    "path": rf"(?<![{_W}])(?:[A-Za-z]:[\\/]|\\\\\w){_PART}*(?:[.\\/]{{1,3}}{_PART}+)*[\\/]?"
-    rf"|(?<![{_W}/.<])(?:~|\.{{1,2}})?/\.?{_PART}+(?:[./]{{1,3}}{_PART}+)*/?"
-    rf"|(?<![{_W}/.@-])(?:(?:{_PART}{{1,64}}/){{1,20}}|[{_W}-])[{_W}-]{{1,64}}(?:\.[{_W}-]{{1,64}}){{0,3}}"
-    rf"\.[a-z][a-z0-9]{{1,3}}(?![{_W}(-]|\.[{_W}])",
-    "escape": r"\\(?:[A-Za-z]{1,32}\*?(?:\[[^\[\]\n]{0,200}\]|\{[^{}\n]{0,200}\}){1,4}|u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2}"
-    r"|[nrt]|[A-Za-z]{1,32}(?!/)|\d{1,3}|[^\w\s])",
-    "name of a program": rf"(?<![{_W}])(?:[A-Za-z0-9]{{2,64}}_[{_W}]+|[A-Za-z0-9]_[{_W}]{{2,64}}|_{{3,}}"
-    rf"|[A-Za-z_][A-Za-z0-9_.]{{0,63}}(?:\(\)|(?:::|->){_NAME}(?:\(\))?|=[{_W}\"'.²³/+*^-]{{0,200}}[{_W}\"'²³]))",
-    "formula": rf"(?<![{_W}.])(?:{_OPERAND}{_OPERATOR}){{0,8}}{_OPERAND}\s?[=≤≥≈]\s?{_OPERAND}"
+    "name between signs": r"(?<![\c$%#@~^|:])(?P<sign>[$%#@~^|:&]{1,2}|__|==|\+\+|--|!)"
+    r"[\i][\c.-]{0,63}(?P=sign)(?![\c%])|\*\|[^|*\n]{1,64}\|\*",
+    "conversion": r"%%(?:\d(?!\d)|[A-Za-z](?!\w))?"
+    rf"|(?<![\d%])%(?:[1-9]|L\d{{1,2}})(?![%$\c]|[.,]\d)|(?<!%){_AFTER_NUMBER}%"
+    r"(?:(?:\d\$)?#@\w{1,64}@|~\w{1,9}|\"\s?\w{1,32}\s?\")"
+    rf"|(?<!%){_AFTER_NUMBER}%(?:(?:\d{{1,2}}|m)\$|\(\w{{1,64}}\)|<\w{{1,64}}>)?[-+#0']{{0,4}}(?:\[\d\])?"
+    r"(?:\d{0,4}|\*(?:\d\$)?)(?:\.(?:\d{1,3}|\*))?(?:\[\d\])?"
+    r"(?:(?:hh?|ll?|[LzZjt])[diouxX]|l[cs]|t[A-Za-z]|[A-Za-z@])(?![A-Za-z]{2})"
+    r"|(?<=\d[ \u00a0\u202f])%(?:\d\$)?(?:\.\d)?(?:ll?|z)?[diufgxs](?![\c’'])",  # 12 %d, but not 12 %ige
+    "name after a sign": rf"(?<![\c$%#@&/]){_AFTER_NUMBER}"
+    r"(?:@@?[a-z]{2,16}/|\$!?|&&|[%#]|@@?(?:\.?[\c]{0,32}:)?)"
+    rf"{_NAME}(?:(?:[.-]|->|::|:(?=[A-Z]))(?:\$?{_NAME})|\$(?=[A-Z]){_NAME}){{0,8}}{_ARGUMENTS}"
+    rf"|{_BEGINS}(?:(?:[:!]|--)[a-z_][\c]{{1,63}}(?:[.-]{_NAME}){{0,8}}(?![\c!:])"
+    rf"(?:(?<=[\c])=[^\s,;]{{0,200}}[^\s.,;:!?])?|{_AFTER_NUMBER}\$[@*#](?!\w)|\?[a-z]{{2,16}}/{_NAME}"
+    r"|[?^&]\d(?![\c]|[.,]\d)|-[A-Za-z](?![\c'’/-])|\|(?:[a-z]|c[0-9A-Fa-f]{8})(?![\c])"
+    r"|~(?:[A-Za-z](?![\c])|%)(?:~(?:[A-Za-z](?![\c])|%)){0,8})",
+    "path": rf"(?<![\c])(?:[A-Za-z]:[\\/]|\\\\\w){_PART}*(?:[.\\/]{{1,3}}{_PART}+)*[\\/]?"
+    rf"|(?<![\c/.<])(?:~|\.{{1,2}})?/\.?{_PART}+(?:[./]{{1,3}}{_PART}+)*/?"
+    rf"|(?<![\c/.@-])(?:(?:{_PART}{{1,64}}/){{1,20}}|[\c-])[\c-]{{1,64}}(?:\.[\c-]{{1,64}}){{0,3}}"
+    r"\.[a-z][a-z0-9]{1,3}(?![\c(-]|\.[\c])|(?<![\c*])\*\.[a-z][a-z0-9]{1,4}(?![\c])"
+    r"|(?<![\c:])(?=[0-9a-fA-F]{0,4}:[0-9a-fA-F]{0,4}:)(?=[0-9:]*(?:[a-fA-F]|::))"
+    r"(?:[0-9a-fA-F]{0,4}:){2,7}[0-9a-fA-F]{1,4}(?:%\w{1,16})?(?![\c:])"
+    r"|(?<![\c.:/])[a-z][a-z0-9]{1,15}:(?=\S{0,64}\d)(?:[A-Za-z0-9_]{0,64}[:/.+-]){1,20}[\c-]{0,64}[\c]"
+    r"|(?<![\w.])(?=\d{1,3}\.\d{1,3}\.\d)(?!\d{1,3}(?:\.\d{3})+(?!\.?\d))\d{1,3}(?:\.\d{1,3}){3}(?![\w.]\w)"
+    r"|(?<![\c/])[ru]/[\i][\c]{2,32}(?![\c/])",
+    "escape": r"~?\\(?:[A-Za-z]{1,32}\*?(?:\[[^\[\]\n]{0,200}\]|\{[^{}\n]{0,200}\}){1,4}|u[0-9A-Fa-f]{4}"
+    r"|x[0-9A-Fa-f]{2}|[nrt]|[A-Za-z]{1,32}(?!/)|\d{1,3}|[^\w\s])|\x1b\[[\d;]{0,32}[A-Za-z]|~{3,5}(?!\w)",
+    "macro": r"(?<![\c])[a-z]{2,16}::?[^\s\[\]]{0,64}\[[^\[\]\n]{0,200}\]|(?<!\S)\.\. \w{1,32}::(?!\S)",
+    "name of a program": r"(?<![\c])(?:[A-Za-z0-9]{2,64}_[\c]+|[A-Za-z0-9]_[\c]{2,64}|_{3,}"
+    rf"|[A-Za-z_][A-Za-z0-9_.]{{0,63}}(?:\(\)|(?:::|->){_NAME}(?:\(\))?|=[\c\"'.²³/+*^-]{{0,200}}[\c\"'²³]))",
+    "formula": rf"(?<![\c.])(?:{_OPERAND}{_OPERATOR}){{0,8}}{_OPERAND}\s?[=≤≥≈]\s?{_OPERAND}"
     rf"(?:(?:{_OPERATOR}|\s?=\s?){_OPERAND}){{0,8}}",
-    "code word": rf"(?<![{_W}-])[A-Z]{{1,4}}-?\d[A-Z0-9]*(?:-[A-Z0-9]+)*(?![{_W}])"
-    rf"|(?<![{_W}])#[0-9A-Fa-f]{{6}}(?![{_W}])",
+    "code word": r"(?<![\c-])[A-Z]{1,4}-?\d[A-Z0-9]*(?:-[A-Z0-9]+)*(?![\c])"
+    r"|(?<![\c])(?:#[0-9A-Fa-f]{6}|0x[0-9A-Fa-f]{1,16}|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+    r"|v?\d{1,4}(?:\.\d{1,4}){1,3}-[a-z]{1,8}\.?\d{0,4}|v\d{1,4}(?:\.\d{1,4}){1,3})(?![\c])"
+    r"|(?<![\c-])(?:(?:[A-Za-z]{1,9}\d{1,9}){2,9}[A-Za-z]{0,9}|(?:\d{1,9}[A-Za-z]{1,9}){2,9}\d{1,9})(?![\c])",
     "bracket or quote": rf"(?P<mark>[{BRACKETS}{CHINESE_QUOTES}])",
     "symbol": rf"{SYMBOL_RUN}(?:(?<=[\u2190-\u23ff])(?:\s?\+\s?)?(?:[A-Z0-9]|F\d{{1,2}})(?!\w))?",  # ⌘ + S
     "symbol without a word": r"(?<!\w)(?<!\d\s)(?<!^[^\W\d_]\s)(?<![^\w][^\W\d_]\s)"
-    rf"(?:(?P<currency>[{CURRENCIES}])|[{_OWNED}]|(?<!\S)(?:[+=|~<>]|[=!<>]=|<?[-=]{{1,2}}>|<[-=]{{1,2}})(?![^\s.,;!?]))"
-    r"(?!\w|\s\d|\s[^\W\d_](?!\w))",
+    rf"(?:§[a-z](?!\w)|\d?>&\d(?!\w)|(?:(?P<currency>[{CURRENCIES}])|[{_OWNED}]|(?<!\S)(?:[+=|~<>^]|[=!<>]=|<>|[|&]{{2}}"
+    r"|\|>|<?[-=]{1,2}>|<[-=]{1,2})(?![^\s.,;!?]))(?!\w|\s\d|\s[^\W\d_](?!\w)))",
+}
+PATTERNS = {
+    name: pattern.replace(r"\i", _BEGIN_NAMES).replace(r"\c", _BEGIN_NAMES + "0-9")
+    for name, pattern in _PATTERNS.items()
 }
 """The beginnings of spans, by their names, in the order of trial; the names are for readers only."""
 
@@ -100,8 +125,9 @@ _SPAN = lazy_pattern("|".join(f"(?:{pattern})" for pattern in PATTERNS.values())
 _SYMBOL_NAMES = "bracket or quote", "symbol", "symbol without a word"
 _SYMBOL_SPAN = lazy_pattern("|".join(f"(?:{PATTERNS[name]})" for name in _SYMBOL_NAMES) + "|(?P<open>(?!))")
 SIGN = (  # begins with one set of characters, which is faster to find than one of several patterns
-    r"[@<&{%⟦\[`$\\#_~^|=≤≥≈:/!.(\d+>-](?:(?<=[@<&{%⟦\[`$\\#_~^|=≤≥≈])|(?<=[:/!])[\w.~]|(?<=\.)[a-z/]|(?<=-)(?:-\w|>)"
-    r"|(?<=\()[()]|(?<=[A-Z]\d)|(?<=[A-Z]-\d)|(?<=[+>])(?!\S))"
+    r"[@<&{%⟦\[`$\\#_~^|=≤≥≈:/!?.(\d+>-](?:(?<=[@<&{%⟦\[`$\\#_~^|=≤≥≈])|(?<=[:/!])[\w.~+-]|(?<=:):|(?<=\.)[a-z/]"
+    r"|(?<=-)(?:-\w|>|[A-Za-z](?!\w))|(?<=\()[()]|(?<=[A-Zv]\d)|(?<=[A-Z]-\d)|(?<=[+>])(?!\S)|(?<=\+)\+"
+    r"|(?<=\?)[a-z\d]|(?<=\d)(?:[A-Za-z]{1,9}|\.\d{1,4}\.)\d|(?<=\()\?|(?<=0)x[0-9A-Fa-f])"
 )
 # Every span contains one of these; finding them is fast, in classes within 16 bits and beyond.
 _SIGN = re.compile(SIGN)
@@ -247,7 +273,7 @@ def _end_of_mark(text: str, start: int, end: int, *, is_chinese: bool) -> int:
 def _is_prose_in_angles(found: str) -> bool:
     """Return whether <…> quotes prose: more than three words, or a sentence; a tag with attributes is none."""
     inside = found[1:-1]
-    return " " in inside and "=" not in inside and (inside.count(" ") > 2 or inside[-1] in ".!?…")
+    return " " in inside and set("=$").isdisjoint(inside) and (inside.count(" ") > 2 or inside[-1] in ".!?…")
 
 
 def _without_tail(url: str) -> str:

@@ -154,7 +154,7 @@ function endOfMark(text, start, end, isChinese) {
 
 function isProseInAngles(found) {
   const inside = found.slice(1, -1);
-  return inside.includes(" ") && !inside.includes("=") && (inside.split(" ").length > 3 || ".!?…".includes(inside.at(-1)));
+  return inside.includes(" ") && !/[=$]/.test(inside) && (inside.split(" ").length > 3 || ".!?…".includes(inside.at(-1)));
 }
 
 export function findSpans(text, symbols = []) {
