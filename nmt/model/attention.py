@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from nmt.base.errors import NmtError
-from nmt.model.kernels.attention_kernels import attend_by_kernel
+from nmt.model.kernels.attention_kernels import attend_by_kernel, halves
 from nmt.model.kernels.dropout import Dropout
 from nmt.model.kernels.linear import Linear
 from nmt.model.masks import AttentionMask, length_mask
@@ -105,7 +105,7 @@ class MultiHeadAttention(nn.Module):
 
         `offset` is the position of the first state, or a tensor [S] with the position of each.
         """
-        key, value = (self._split_heads(half) for half in self.key_value_proj(states).chunk(2, dim=-1))
+        key, value = (self._split_heads(half) for half in halves(self.key_value_proj(states)))
         if self.key_norm is not None:
             key = self.key_norm(key)
         return (key if self.rotary is None else self.rotary(key, offset)), value

@@ -216,3 +216,31 @@ def test_torchs_kernel_with_the_mask_of_a_cache_equals_plain_attention(num_cache
     query, *key_value = heads
     plain, _ = attend(query, *key_value, mask)
     assert torch.allclose(sdpa(query, tuple(key_value), mask), plain, atol=1e-6)
+
+
+@pytest.mark.parametrize("side_by_side", [True, False])
+@pytest.mark.parametrize("shape", [(1, 7), (2, 5)])
+def test_gradients_of_keys_and_values_that_lie_side_by_side_are_joined_without_a_copy(shape, side_by_side):
+    """As the kernel for a GPU writes them, and as others do."""
+    attention = MultiHeadAttention(8, 2)
+    states = torch.randn(*shape, 8, requires_grad=True)
+    drawn = torch.randn(*shape, 2, 2, 4)  # keys and values, heads, features
+    parts = drawn.unbind(2) if side_by_side else [part.clone() for part in drawn.unbind(2)]
+    with torch.profiler.profile() as seen:
+        ours = torch.autograd.grad(
+            attention.project_key_value(states), states, [part.transpose(1, 2) for part in parts]
+        )[0]
+    assert ("aten::cat" in {event.name for event in seen.events()}) != side_by_side
+    plain = torch.autograd.grad(attention.key_value_proj(states), states, drawn.flatten(2))[0]
+    assert torch.allclose(ours, plain, atol=1e-6)
+
+
+def test_gradients_that_only_look_side_by_side_are_joined_in_their_order():
+    attention = MultiHeadAttention(8, 2)
+    states = torch.randn(1, 7, 8, requires_grad=True)
+    drawn = torch.randn(1, 7, 2, 2, 4)
+    swapped = [part.transpose(1, 2) for part in drawn.flip(2).unbind(2)], drawn.unbind(2)[::-1]
+    for parts in (swapped[0], [part.transpose(1, 2) for part in swapped[1]]):
+        ours = torch.autograd.grad(attention.project_key_value(states), states, parts)[0]
+        plain = torch.autograd.grad(attention.key_value_proj(states), states, drawn.flip(2).flatten(2))[0]
+        assert torch.allclose(ours, plain, atol=1e-6)

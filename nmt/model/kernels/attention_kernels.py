@@ -90,6 +90,28 @@ def segments_may_serve(head_size: int, dropout: Dropout) -> bool:
     return has_triton() and head_size <= MAX_HEAD_SIZE and not dropout.drops
 
 
+def halves(states: Tensor) -> tuple[Tensor, Tensor]:
+    """Return both halves of states [..., 2D], [..., D] each, which must not be overwritten."""
+    return _Halves.apply(states)
+
+
+class _Halves(torch.autograd.Function):
+    """Gradients that already lie side by side, as the kernel for segments writes them, are joined without a copy."""
+
+    @staticmethod
+    def forward(ctx: Any, states: Tensor) -> tuple[Tensor, ...]:
+        return states.chunk(2, dim=-1)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Tensor:
+        first, second = grads
+        size, stride = first.size(-1), first.stride()
+        same_rows = second.stride() == stride and stride[-2:] == (2 * size, 1)
+        if same_rows and second.data_ptr() == first.data_ptr() + size * first.itemsize:
+            return first.as_strided((*first.shape[:-1], 2 * size), stride)
+        return torch.cat(grads, -1)
+
+
 def rotate(heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
     """Turn feature k of heads [B, H, T, K] with feature k + K/2, by the angles of `cosine` and `sine` [T, K].
 
