@@ -42,7 +42,7 @@ _PART = r"[\c@%+~-]"
 
 # Blocks of symbols, and single ones. In the first block, what is a letter or digit belongs to words.
 _WITHIN_16_BITS = (
-    "¦©®\u058d\u058e\u0fd5-\u0fd8†‡※⁂\u2190-\u2bff\u2e50\u2e51\u2ff0-\u2ffb〄〒〓"
+    "¦©®¹²³⁰⁴-⁹₀-₉\u058d\u058e\u0fd5-\u0fd8†‡※⁂\u2190-\u2bff\u2e50\u2e51\u2ff0-\u2ffb〄〒〓"
     "\u3020\u3036\u3037\u303e\u303f\u31c0-\u31e3\u4dc0-\u4dff\uffe2\uffe4\uffe8-\uffee\ufffc"
 )
 _BEYOND_16_BITS = "\U00010137-\U000101fc\U0001cf50-\U0001d37f𝛁𝛛𝛻𝜕𝜵𝝏𝝯𝞉𝞩𝟃\U0001f000-\U0001fbff"
@@ -110,7 +110,8 @@ _PATTERNS = {
     r"|v?\d{1,4}(?:\.\d{1,4}){1,3}-[a-z]{1,8}\.?\d{0,4}|v\d{1,4}(?:\.\d{1,4}){1,3})(?![\c])"
     r"|(?<![\c-])(?:(?:[A-Za-z]{1,9}\d{1,9}){2,9}[A-Za-z]{0,9}|(?:\d{1,9}[A-Za-z]{1,9}){2,9}\d{1,9})(?![\c])",
     "bracket or quote": rf"(?P<mark>[{BRACKETS}{CHINESE_QUOTES}])",
-    "symbol": rf"{SYMBOL_RUN}(?:(?<=[\u2190-\u23ff])(?:\s?\+\s?)?(?:[A-Z0-9]|F\d{{1,2}})(?!\w))?",  # ⌘ + S
+    "symbol": r"(?<![\i])(?:[A-Za-zµ]{1,3}[²³]|[A-Z][A-Za-z()]{0,32}[₀-₉][\c₀-₉()]{0,32}[⁺⁻]?)(?![\i])"  # m², H₂O
+    rf"|{SYMBOL_RUN}(?:(?<=[\u2190-\u23ff])(?:\s?\+\s?)?(?:[A-Z0-9]|F\d{{1,2}})(?!\w))?",  # ⌘ + S
     "symbol without a word": r"(?<!\w)(?<!\d\s)(?<!^[^\W\d_]\s)(?<![^\w][^\W\d_]\s)"
     rf"(?:§[a-z](?!\w)|\d?>&\d(?!\w)|(?:(?P<currency>[{CURRENCIES}])|[{_OWNED}]|(?<!\S)(?:[+=|~<>^]|[=!<>]=|<>|[|&]{{2}}"
     r"|\|>|<?[-=]{1,2}>|<[-=]{1,2})(?![^\s.,;!?]))(?!\w|\s\d|\s[^\W\d_](?!\w)))",
