@@ -19,6 +19,13 @@ MACHINES ?=
 BIN := .venv/bin
 PIP_INSTALL = $(BIN)/python -m pip install $(PIP_ARGS) -c constraints.txt
 NATIVE := $(wildcard nmt/decoding/native/*.[ch])
+# Tests wait for the disk some ten thousand times; in memory, where there is room for 4 GB, no wait takes time. The files
+# are removed at the end; TEST_ARGS="--basetemp FOLDER" keeps them.
+MEMORY = $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000 { print "/dev/shm" }')
+IN_MEMORY = $(if $(MEMORY),folder=$$(mktemp -d $(MEMORY)/nmt-tests.XXXXXX); trap 'rm -rf "$$folder"' EXIT INT TERM; TMPDIR=$$folder)
+PYTEST = $(IN_MEMORY) OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --dist loadfile --no-loadscope-reorder
+# Even if the environment forbids it, Python keeps what it compiles: the tests start hundreds of processes of nmt.
+unexport PYTHONDONTWRITEBYTECODE
 # Stamps: newer than pyproject.toml, constraints.txt and the C sources when what these ask for is installed and built.
 RUNTIME := .venv/.installed
 DEV := .venv/.installed-dev
@@ -44,10 +51,10 @@ check: $(DEV)  ## lint, formatting and types: ruff, mypy, and basedpyright on pr
 	$(BIN)/basedpyright --pythonpath $(BIN)/python
 
 test: $(DEV)  ## run the tests that take seconds, in one process per core
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --dist loadfile --no-loadscope-reorder $(TEST_ARGS)
+	$(PYTEST) $(TEST_ARGS)
 
-test-slow: $(DEV)  ## run the tests that take minutes
-	$(BIN)/python -m pytest -m slow $(TEST_ARGS)
+test-slow: $(DEV)  ## run the tests that take minutes, and those of properties with many examples
+	NMT_TEST_EXAMPLES=many $(BIN)/python -m pytest -m "slow or hypothesis" $(TEST_ARGS)
 
 test-kernels: $(DEV)  ## run the GPU's kernels in Triton's interpreter, and compile them for an H100; installs 1 GB into build/triton
 	$(BIN)/python -m pip install --quiet --upgrade --target build/triton --no-deps $(PIP_ARGS) triton
@@ -58,8 +65,7 @@ test-machines: $(DEV)  ## run the tests on emulated machines: no AVX-512, AVX2 o
 	$(BIN)/python scripts/machines.py $(MACHINES) -- $(TEST_ARGS)
 
 coverage: $(DEV)  ## run the tests with coverage; fails below the floor in pyproject.toml
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --dist loadfile --no-loadscope-reorder --cov --cov-report=term:skip-covered \
-		--cov-report=xml:build/coverage.xml $(TEST_ARGS)
+	$(PYTEST) --cov --cov-report=term:skip-covered --cov-report=xml:build/coverage.xml $(TEST_ARGS)
 
 torture: $(RUNTIME)  ## kill trainings at random moments, damage their files, and check that nothing is lost
 	$(BIN)/python scripts/torture.py

@@ -18,11 +18,12 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from tests.quick import examples
 from tests.stored import copy_run
 from tests.tiny import write_digits
 from tests.two_directions import write_two_directions
 
-settings.register_profile("nmt", deadline=None)  # a machine may be busy
+settings.register_profile("nmt", deadline=None, max_examples=examples(25, 100))  # a machine may be busy
 settings.load_profile("nmt")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what runs in the background
@@ -141,7 +142,7 @@ def stored_run(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path
 @pytest.fixture(scope="session")
 def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a corpus of digit strings and their reverse."""
-    return write_digits(tmp_path_factory.mktemp("digits"), num_train=600, num_held_out=10)
+    return write_digits(tmp_path_factory.mktemp("digits"), num_train=240, num_held_out=10)
 
 
 @pytest.fixture(scope="session")

@@ -79,6 +79,7 @@ def test_the_gpu_script_measures_what_it_can_on_a_tiny_model(tmp_path):
     assert all(row["tokens_per_s"] > 0 for row in (*result["training"], *result["decoding"]))
 
 
+@pytest.mark.slow
 def test_a_dry_run_of_the_plan_for_a_gpu_does_every_item_and_no_operation_depends_on_the_batch(tmp_path):
     kept = tmp_path / "plan.json"
     command = [sys.executable, BENCH / "gpu.py", "--plan", "--dry-run", "--json", kept]

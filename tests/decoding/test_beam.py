@@ -11,6 +11,7 @@ from nmt.base.errors import RunError
 from nmt.config import SearchOptions
 from nmt.decoding.beam import _places, _top
 from tests.decoding.naive import all_outputs, naive_beam, random_model, random_sources, rank, search
+from tests.quick import examples
 
 SEEDS = st.integers(0, 2**31)
 
@@ -21,7 +22,7 @@ def same(found, expected, tolerance=1e-4):
     assert [h.score for h in found] == pytest.approx([h.score for h in expected], abs=tolerance)
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(4, 32), deadline=None)
 @given(
     seed=SEEDS,
     width=st.integers(1, 5),
@@ -36,7 +37,7 @@ def test_cached_search_in_a_batch_equals_full_decoding_of_each_sentence(seed, wi
         same(found, naive_beam([model], source, most, options))
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=examples(3, 24), deadline=None)
 @given(seed=SEEDS, usable=st.integers(2, 6), limit=st.integers(1, 4), penalty=st.sampled_from([0.0, 0.7, 1.0]))
 def test_a_wide_beam_finds_the_best_of_all_outputs(seed, usable, limit, penalty):
     width = usable ** (limit - 1)
@@ -48,7 +49,7 @@ def test_a_wide_beam_finds_the_best_of_all_outputs(seed, usable, limit, penalty)
     same(found[:1], expected[:1], tolerance=1e-5)
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(4, 32), deadline=None)
 @given(seed=SEEDS, width=st.integers(1, 5), limit=st.integers(1, 20), penalty=st.sampled_from([0.6, 1.0]))
 def test_a_beam_finds_nothing_worse_than_greedy_search_does(seed, width, limit, penalty):
     model, sources = random_model(seed, 30), random_sources(seed, 9, 30)
@@ -60,7 +61,7 @@ def test_a_beam_finds_nothing_worse_than_greedy_search_does(seed, width, limit, 
 
 def test_a_sentence_goes_on_while_a_hypothesis_that_has_not_ended_may_be_better():
     gains, options = [], SearchOptions(beam_size=3)
-    for seed in range(12):
+    for seed in range(5):
         model, sources = random_model(seed), random_sources(seed, 4)
         for (found,), source in zip(search([model], sources, [15] * 4, options), sources, strict=True):
             (hasty,) = naive_beam([model], source, 15, options, free_tokens=0)
@@ -69,7 +70,7 @@ def test_a_sentence_goes_on_while_a_hypothesis_that_has_not_ended_may_be_better(
     assert max(gains) > 0.01
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=examples(3, 24), deadline=None)
 @given(seed=SEEDS, limit=st.integers(1, 20))
 def test_a_beam_of_one_is_at_least_as_good_as_greedy_search(seed, limit):
     model, sources = random_model(seed, 30), random_sources(seed, 9, 30)
@@ -81,7 +82,7 @@ def test_a_beam_of_one_is_at_least_as_good_as_greedy_search(seed, limit):
         assert one.ids[: len(other.ids)] == other.ids or not one.finished
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=examples(3, 24), deadline=None)
 @given(seed=SEEDS, min_len=st.integers(0, 6), size=st.integers(0, 3), width=st.integers(1, 4))
 def test_shortest_length_repeats_and_prefixes_are_kept_to(seed, min_len, size, width):
     model, sources = random_model(seed), random_sources(seed, 4)
@@ -97,11 +98,11 @@ def test_shortest_length_repeats_and_prefixes_are_kept_to(seed, min_len, size, w
 @pytest.mark.parametrize("width", [1, 4])
 def test_a_sentence_alone_gives_the_same_bits_as_among_others(dtype, width):
     model = random_model(3, 200, d_model=64, num_heads=2, d_ff=96).to(dtype)
-    sources = random_sources(5, 64, 200)
+    sources = random_sources(5, 24, 200)
     limits = [2 * len(source) + 1 for source in sources]
     options = SearchOptions(beam_size=width, num_hypotheses=width)
     many = search([model], sources, limits, options)
-    for source, limit, found in zip(sources[:5], limits, many, strict=False):
+    for source, limit, found in zip(sources[:3], limits, many, strict=False):
         assert search([model], [source], [limit], options) == [found]
 
 
@@ -131,7 +132,7 @@ def test_a_beam_search_asks_the_device_only_where_the_host_looks(monkeypatch):
     assert counts[1] - counts[0] == 4
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(6, 48), deadline=None)
 @given(
     seed=SEEDS,
     width=st.integers(1, 5),

@@ -34,6 +34,7 @@ from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.training.run import resume_run, start_run
 from nmt.training.state import newest_state
 from tests.apps.server.test_corrections import pairs
+from tests.quick import quick_and_slow
 from tests.reliability.crashes import Recording, watched, write_tree
 from tests.stored import MODELS
 from tests.tiny import small_config, write_digits
@@ -282,7 +283,10 @@ def test_after_a_crash_at_any_point_the_old_or_the_new_is_there_and_the_command_
     assert len(recording.trees) >= 2
 
 
-@pytest.mark.parametrize("fault", [errno.ENOSPC, errno.EIO, errno.EACCES], ids=["full", "broken", "forbidden"])
+FAULTS = {"full": errno.ENOSPC, "broken": errno.EIO, "forbidden": errno.EACCES}
+
+
+@pytest.mark.parametrize("fault", quick_and_slow(FAULTS, lambda _, name: name == "full"))
 def test_whichever_operation_fails_once_the_old_or_the_new_is_there_and_a_second_try_succeeds(kind, tmp_path, fault):
     num_failed = 0
     for failing in itertools.count(1):
@@ -363,7 +367,7 @@ def test_a_training_continues_after_a_crash_at_any_point_with_the_same_result(tr
         if run.state.exists() or run.previous_state.exists():
             newest_state(run)
             num_states += 1
-        if number % 20 == 0:  # a whole training takes half a second
+        if number % 30 == 0:  # a whole training takes half a second
             assert resume_run(training, run.path)
             assert (run.index().last, run.checkpoint(last).read_bytes()) == (last, weights)
             num_resumed += 1

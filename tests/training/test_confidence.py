@@ -19,6 +19,7 @@ from tests.resumption import stop_and_resume
 from tests.tiny import small_config
 
 NUM_VALID = 60
+SHORT = {"model": {"max_src_len": 20, "max_tgt_len": 20}, "training": {"max_updates": 6, "validate_every": 3}}
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +36,7 @@ def words(tmp_path_factory):
 @pytest.fixture(scope="module")
 def words_run(words, tmp_path_factory):
     path = tmp_path_factory.mktemp("run") / "words"
-    start_run(small_config(words), path)
+    start_run(small_config(words, **SHORT), path)
     return RunDir(path)
 
 
@@ -53,15 +54,18 @@ def fitted_anew(run):
     return fit_confidence(translations, chrf.sentence_scores())
 
 
-@pytest.mark.parametrize("decoding", [{}, {"beam_size": 3}], ids=["greedy", "beam"])
-def test_the_default_search_is_what_is_calibrated(words, tmp_path, decoding):
-    start_run(small_config(words, decoding=decoding), tmp_path / "run")
-    run = RunDir(tmp_path / "run")
+@pytest.mark.parametrize("beam_size", [1, 3], ids=["greedy", "beam"])
+def test_the_default_search_is_what_is_calibrated(words, words_run, tmp_path, beam_size):
+    run = words_run if beam_size == 1 else RunDir(tmp_path / "run")
+    if beam_size > 1:
+        start_run(small_config(words, **SHORT, decoding={"beam_size": beam_size}), run.path)
+    assert run.config().decoding.beam_size == beam_size
     assert run.statistics().confidence == fitted_anew(run) is not None
 
 
+@pytest.mark.slow
 def test_a_resumed_run_is_calibrated_like_an_uninterrupted_one(words, words_run, tmp_path):
-    resumed = stop_and_resume(small_config(words), tmp_path / "resumed", 5)
+    resumed = stop_and_resume(small_config(words, **SHORT), tmp_path / "resumed", 4)
     assert words_run.statistics().confidence is not None
     assert resumed.statistics() == words_run.statistics()
 

@@ -60,14 +60,14 @@ def test_a_training_of_some_minutes_ends_in_time_before_its_first_line_of_the_lo
 def test_stages_share_the_minutes_in_proportion_and_each_schedule_ends_with_its_stage(digits, tmp_path, monkeypatch):
     slow_clock(monkeypatch)
     stages = [{"max_updates": 600, "schedule": "constant"}, {"max_updates": 400, "warmup_updates": 0}]
-    training = {"max_minutes": 1.6, "max_updates": 1000, "schedule": "linear", "average_checkpoints": 0, "log_every": 1}
+    training = {"max_minutes": 0.8, "max_updates": 1000, "schedule": "linear", "average_checkpoints": 0, "log_every": 1}
     training |= {"validate_every": 100}
     config = small_config(digits, training=training | {"stages": stages, "warmup_updates": 2})
     assert start_run(config, tmp_path / "whole")
     whole = RunDir(tmp_path / "whole")
     train = [record for record in read_metrics(whole.metrics) if record["kind"] == "train"]
     num_updates, first = train[-1]["update"], [record["lr"] for record in train if record["stage"] == 1]
-    assert 15 < num_updates < 50
+    assert 8 < num_updates < 25
     assert abs(len(first) - 0.6 * num_updates) <= 2
     assert set(first[2:]) == {3e-3}
     assert train[-1]["lr"] == 0.0
@@ -96,8 +96,11 @@ def short_ends(digits, tmp_path_factory):
     return first, end
 
 
-@pytest.mark.parametrize("stop", [0, 2], ids=["at the end of the first stage", "in the second stage"])
-@pytest.mark.parametrize("minutes", [3.2, 0.0])
+@pytest.mark.parametrize(
+    ("minutes", "stop"),
+    [(3.2, 0), (0.0, 2), pytest.param(3.2, 2, marks=pytest.mark.slow), pytest.param(0.0, 0, marks=pytest.mark.slow)],
+    ids=lambda value: {0: "at the end of the first stage", 2: "in the second stage"}.get(value, f"{value} minutes"),
+)
 def test_a_finished_stage_keeps_its_end_if_there_is_more_time_for_the_next(
     digits, short_ends, tmp_path, monkeypatch, minutes, stop
 ):
@@ -115,8 +118,8 @@ def test_a_finished_stage_keeps_its_end_if_there_is_more_time_for_the_next(
 
 def test_a_stage_that_the_time_cut_short_goes_on_if_there_is_more_time(digits, tmp_path, monkeypatch):
     slow_clock(monkeypatch)
-    stages = [{"max_updates": 40}, {"max_updates": 40}]
-    training = {"max_minutes": 0.2, "max_updates": 80, "average_checkpoints": 0, "log_every": 50, "stages": stages}
+    stages = [{"max_updates": 15}, {"max_updates": 15}]
+    training = {"max_minutes": 0.2, "max_updates": 30, "average_checkpoints": 0, "log_every": 50, "stages": stages}
     training |= {"validate_every": 100}
     config = small_config(digits, training=training | {"warmup_updates": 1})
     run = RunDir(tmp_path / "run")
@@ -125,7 +128,7 @@ def test_a_stage_that_the_time_cut_short_goes_on_if_there_is_more_time(digits, t
     assert first == end < 10
     longer = config.training.model_copy(update={"max_minutes": 10.0})
     assert resume_run(config.model_copy(update={"training": longer}), run.path)
-    assert TrainState.load(run.state).counters.plan.ends == (40, 80)
+    assert TrainState.load(run.state).counters.plan.ends == (15, 30)
 
 
 def test_a_whole_last_stage_keeps_its_end_if_another_stage_is_added(digits, tmp_path):
@@ -183,15 +186,22 @@ def test_training_stops_early_when_patience_runs_out(digits, tmp_path, messages)
 
 
 @pytest.mark.parametrize(
-    ("schedule", "jumps"), [("linear", True), ("cosine", True), ("wsd", True), ("constant", False)]
+    ("schedule", "jumps"),
+    [
+        ("linear", True),
+        ("constant", False),
+        pytest.param("cosine", True, marks=pytest.mark.slow),
+        pytest.param("wsd", True, marks=pytest.mark.slow),
+    ],
 )
 def test_a_rate_that_jumps_because_training_goes_on_after_its_end_is_said(schedule, jumps, digits, tmp_path, messages):
-    training = {"max_updates": 10, "warmup_updates": 2, "schedule": schedule, "average_checkpoints": 0}
+    training = {"max_updates": 6, "warmup_updates": 2, "schedule": schedule, "average_checkpoints": 0}
+    training |= {"validate_every": 20}
     config = small_config(digits, training=training)
     assert start_run(config, tmp_path / "run")
     assert resume_run(config, tmp_path / "run")
     assert not any("the learning rate jumps" in line for line in messages)
-    longer = config.model_copy(update={"training": config.training.model_copy(update={"max_updates": 20})})
+    longer = config.model_copy(update={"training": config.training.model_copy(update={"max_updates": 12})})
     assert resume_run(longer, tmp_path / "run")
     warnings = [line for line in messages if "the learning rate jumps from 0 to " in line]
     assert len(warnings) == jumps

@@ -32,21 +32,21 @@ def words(tmp_path_factory):
     """A corpus of digits with spaces between them, so that BLEU is not 0, to copy."""
     folder = tmp_path_factory.mktemp("words")
     draw = random.Random(3)
-    for split, count in (("train", 2000), ("valid", 40), ("test", 4)):
+    for split, count in (("train", 1000), ("valid", 20), ("test", 4)):
         rows = [" ".join(draw.choices("0123456789", k=draw.randint(5, 9))) for _ in range(count)]
         (folder / f"{split}.tsv").write_text("".join(f"{row}\t{row}\n" for row in rows), encoding="utf-8")
     return folder
 
 
 FEW = {"max_updates": 4, "average_checkpoints": 2, "validate_every": 2}
-TRAINING = {"max_updates": 60, "warmup_updates": 20, "validate_every": 20, "average_checkpoints": 2, "log_every": 20}
+TRAINING = {"max_updates": 40, "warmup_updates": 10, "validate_every": 20, "average_checkpoints": 2, "log_every": 20}
 
 
 @pytest.fixture(scope="module")
 def words_run(words, tmp_path_factory):
     """A run that has learned a part of copying."""
     path = tmp_path_factory.mktemp("run") / "words"
-    start_run(small_config(words, training=TRAINING), path)
+    start_run(small_config(words, model={"max_src_len": 20, "max_tgt_len": 20}, training=TRAINING), path)
     return path
 
 

@@ -145,6 +145,7 @@ def test_sentences_held_out_of_one_direction_are_trained_on_in_none(tmp_path):
         assert not {src.split()[-1], tgt} & texts
 
 
+@pytest.mark.slow
 def test_a_resumed_mixture_ends_as_an_uninterrupted_one(two_corpora, tmp_path):
     train = ({"weight": 1.0, "tag": "<web>"}, {"weight": 2.5})
     training = {"max_updates": 6, "warmup_updates": 2, "validate_every": 3, "average_checkpoints": 0}

@@ -81,6 +81,7 @@ def test_old_directions_are_translated_as_before_the_first_update(corpora, two_r
     assert not after[name][ids[0]].equal(after[name][ids[1]])
 
 
+@pytest.mark.slow
 def test_a_resumed_training_equals_an_uninterrupted_one(corpora, two_run, grown, tmp_path):
     resumed = stop_and_resume(Config.model_validate(values(corpora, two_run)), tmp_path / "run", 4)
     assert_equal_runs(grown, resumed)

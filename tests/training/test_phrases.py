@@ -54,8 +54,8 @@ def test_two_runs_have_the_same_table(run, tmp_path):
 
 
 def test_a_resumed_run_has_the_same_table(run, tmp_path):
-    again = make_phrases_run(tmp_path)
-    content = again.phrases.read_bytes()
+    shutil.copytree(run.path.parent, tmp_path, dirs_exist_ok=True)
+    again, content = RunDir(tmp_path / run.path.name), run.phrases.read_bytes()
     again.phrases.unlink()
     again.card.unlink()  # as if it had been stopped before the end
     assert resume_run(None, again.path)

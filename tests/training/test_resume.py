@@ -15,6 +15,7 @@ from nmt.evaluation.plots import read_metrics
 from nmt.training import loop, memory_limits
 from nmt.training.run import resume_run, start_or_resume_run, start_run
 from nmt.training.state import TrainState
+from tests.quick import quick_and_slow
 from tests.resumption import assert_equal_runs, stop_after, stop_and_resume
 from tests.tiny import small_config, write_digits
 from tests.traced_updates import record_trainings
@@ -23,14 +24,17 @@ DROPOUT = {"dropout": 0.1, "embedding_dropout": 0.1}
 ACCUMULATED = {"tokens_per_update": 500, "log_every": 5, "max_updates": 8, "validate_every": 3}
 WSD = {"precision": "bf16", "schedule": "wsd", "max_updates": 8}
 CASES = {
-    "fp32": ({"model": DROPOUT, "training": ACCUMULATED}, [1, 5, 6]),
+    "fp32": ({"model": DROPOUT, "training": ACCUMULATED}, [5]),
+    "fp32, stopped after the first update and a validation": ({"model": DROPOUT, "training": ACCUMULATED}, [1, 6]),
     "bf16": ({"model": DROPOUT, "training": ACCUMULATED | {"precision": "bf16"}}, [5]),
     "wsd": ({"model": {"dropout": 0.1, "qk_norm": True, "activation": "relu2"}, "training": WSD}, [5]),
     "batches of automatic size": ({"training": {"batch_tokens": "auto", "tokens_per_update": 800}}, [5]),
 }
 
 
-@pytest.mark.parametrize(("sections", "stops"), CASES.values(), ids=CASES)
+@pytest.mark.parametrize(
+    ("sections", "stops"), quick_and_slow(CASES, lambda _, name: name in ("fp32", "wsd", "batches of automatic size"))
+)
 def test_a_resumed_run_equals_the_uninterrupted_one_bit_for_bit(digits, tmp_path, monkeypatch, sections, stops):
     monkeypatch.setattr(memory_limits, "FASTEST_ON_CPU", 300)  # several micro-batches, if their size is automatic
     config, whole = small_config(digits, **sections), RunDir(tmp_path / "whole")
@@ -48,7 +52,7 @@ RECORDED = {  # updates before the stop, and the recordings of each training and
 }
 
 
-@pytest.mark.parametrize(("training", "stop", "made"), RECORDED.values(), ids=RECORDED)
+@pytest.mark.parametrize(("training", "stop", "made"), quick_and_slow(RECORDED, lambda _, name: "stages" in name))
 def test_a_resumed_run_with_recorded_updates_equals_the_uninterrupted_one(
     digits, tmp_path, monkeypatch, training, stop, made
 ):

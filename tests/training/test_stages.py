@@ -23,6 +23,7 @@ from nmt.training.stages import stage_spans
 from nmt.training.state import TrainState
 from nmt.training.update.optimizer import learning_rate
 from nmt.training.update.step import Step
+from tests.quick import quick_and_slow
 from tests.resumption import assert_equal_runs, stop_after, stop_and_resume
 from tests.tiny import tiny_values
 from tests.two_directions import two_directions, two_values
@@ -212,7 +213,10 @@ def test_moments_are_kept_from_stage_to_stage(whole):
     assert steps == {9.0}
 
 
-@pytest.mark.parametrize("stop_at", [2, 3, 5, 7], ids=["inside 1", "end of 1", "inside 2", "end of 2"])
+STOPS = {"inside 1": 2, "end of 1": 3, "inside 2": 5, "end of 2": 7}
+
+
+@pytest.mark.parametrize("stop_at", quick_and_slow(STOPS, lambda _, name: name in ("end of 1", "inside 2")))
 def test_a_training_stopped_in_a_stage_or_at_its_border_ends_as_one_that_was_not(two_corpora, whole, tmp_path, stop_at):
     assert_equal_runs(stop_and_resume(staged(two_corpora), tmp_path / "run", stop_at), whole)
 

@@ -51,6 +51,7 @@ def test_the_file_holds_the_figures_of_the_log(digits, tmp_path):
             assert shown.pop((f"{group}/{name}", record["update"])) == pytest.approx(record[name], rel=1e-6)
 
 
+@pytest.mark.slow
 def test_a_resumed_training_continues_the_curves_of_each_direction(two_corpora, tmp_path, monkeypatch):
     training = {"tensorboard": True, "max_updates": 6, "validate_every": 2, "average_checkpoints": 0, "log_every": 1}
     config = two_directions(two_corpora, training=training)

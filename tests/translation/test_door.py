@@ -179,13 +179,13 @@ def test_a_segment_with_its_symbols_is_within_the_limit(digits_run):
     assert not translation.truncated
 
 
-@pytest.mark.parametrize("options", [SearchOptions(), SearchOptions(beam_size=3, num_hypotheses=2)])
+@pytest.mark.parametrize("options", [SearchOptions(), SearchOptions(beam_size=2, num_hypotheses=2)])
 def test_eight_threads_may_use_one_translator_at_once(digits_run, options):
     many = [*RunDir(digits_run).read_pairs("test")[0], *TEXTS]
     translator = with_threads(digits_run, 2)
     expected = translator.translate(many, options)
     with ThreadPoolExecutor(8) as callers:
-        found = list(callers.map(lambda _: translator.translate(many, options), range(16)))
+        found = list(callers.map(lambda _: translator.translate(many, options), range(8)))
     assert all(each == expected for each in found)
 
 

@@ -25,9 +25,11 @@ def translator(stored_run, request):
         yield translator
 
 
-def test_no_placeholder_of_a_text_is_lost_without_a_flag(translator):
-    outputs = translator.translate([text for _, text in FRAMED])
-    for (placeholder, text), found in zip(FRAMED, outputs, strict=True):
+@pytest.mark.parametrize("step", [pytest.param(1, id="all", marks=pytest.mark.slow), pytest.param(5, id="a fifth")])
+def test_no_placeholder_of_a_text_is_lost_without_a_flag(translator, step):
+    framed = FRAMED[::step]
+    outputs = translator.translate([text for _, text in framed])
+    for (placeholder, text), found in zip(framed, outputs, strict=True):
         assert placeholder in found.text or placeholder in found.protected_lost, (text, found.text)
 
 
@@ -48,8 +50,9 @@ def document_of(form: str, texts: list[str]) -> str:
 
 
 @pytest.mark.parametrize("form", ["json", "po", "xlf", "html"])
-def test_no_placeholder_of_a_document_is_lost_without_a_flag(translator, form):
-    framed = FRAMED[::3]
+@pytest.mark.parametrize("step", [pytest.param(3, id="a third", marks=pytest.mark.slow), pytest.param(13, id="few")])
+def test_no_placeholder_of_a_document_is_lost_without_a_flag(translator, form, step):
+    framed = FRAMED[::step]
     if form == "json":  # its reader translates the branches of a plural, whose signs are its own
         framed = [(each, text) for each, text in framed if each not in FAMILIES["ICU plurals"]]
     document = read_document(document_of(form, [text for _, text in framed]).encode(), f"a.{form}")

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from nmt.data.text.spans import Span, find_spans
 from nmt.translation import split as split_module
 from nmt.translation.split import Split, count_sentences, lines_of, sentence_starts, split_text
+from tests.quick import examples
 
 
 def split(text: str, limit: int, language: str = "en") -> Split:
@@ -39,7 +40,7 @@ languages = st.sampled_from(["en", "de", "zh", "ja", "th", "ru", "hi", "ar", "xx
 
 
 @given(any_text, st.integers(1, 40), languages)
-@settings(max_examples=400)
+@settings(max_examples=examples(60, 400))
 def test_the_parts_with_their_white_space_are_the_text(text, limit, language):
     made = split(text, limit, language)
     assert together(text, made) == text
@@ -49,7 +50,7 @@ def test_the_parts_with_their_white_space_are_the_text(text, limit, language):
 
 @given(any_text, st.integers(1, 40), languages)
 @example("000:%@\u200d", 3, "en")
-@settings(max_examples=200)
+@settings(max_examples=examples(40, 200))
 def test_parts_keep_within_the_limit_and_no_span_is_cut(text, limit, language):
     spans = find_spans(text)
     for part in split(text, limit, language).parts:
@@ -130,7 +131,7 @@ def test_splitting_takes_work_in_proportion_to_the_length(unit, monkeypatch):
         assert together(text, made) == text
         return work.total()
 
-    assert work_of(80_000) < 2.2 * work_of(40_000)
+    assert work_of(32_000) < 2.2 * work_of(16_000)
 
 
 @given(st.text())
@@ -206,7 +207,7 @@ two_sentences = st.tuples(
 
 
 @given(any_text | sentence_pieces | two_sentences, languages | st.sampled_from(["el", "hy", "my", "fr"]))
-@settings(max_examples=1000)
+@settings(max_examples=examples(100, 1000))
 def test_texts_without_a_mark_before_their_last_word_have_no_second_sentence(text, language):
     """The quick look that spares single sentences the search never changes its result."""
     starts = sentence_starts(text, language)
@@ -238,7 +239,7 @@ def test_finding_sentences_takes_work_in_proportion_to_the_length(unit, monkeypa
         assert starts == sorted(set(starts))
         return work.total()
 
-    assert work_of(80_000) < 2.2 * work_of(40_000)
+    assert work_of(32_000) < 2.2 * work_of(16_000)
 
 
 def count_characters_read(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:

@@ -42,8 +42,10 @@ def adapt(*arguments: object, settings: tuple[str, ...] = FAST):
 def base(digits_run, tmp_path_factory) -> Path:
     """A run that reverses digits, with a target language whose BLEU counts characters."""
     run = Path(shutil.copytree(digits_run, tmp_path_factory.mktemp("base") / "base"))
-    config = run / "config.yaml"
-    config.write_text(config.read_text().replace("tgt_lang: en", "tgt_lang: th"))
+    config, old = run / "config.yaml", Path(RunDir(run).config().data.corpora("train")[0].tsv)
+    few = run.parent / "train.tsv"
+    few.write_text("".join(old.read_text().splitlines(keepends=True)[:1300]))
+    config.write_text(config.read_text().replace("tgt_lang: en", "tgt_lang: th").replace(str(old), str(few)))
     return run
 
 
@@ -81,7 +83,8 @@ def runs(tmp_path, base) -> Path:
 
 
 def test_a_model_that_forgets_is_not_delivered_and_its_weights_are_kept(runs, client, monkeypatch):
-    run, settings = runs / "client", (*FAST, "training.max_updates=30", "training.lr=1e-2")
+    run = runs / "client"
+    settings = (*FAST, "training.max_updates=30", "training.validate_every=30", "training.lr=1e-2")
     done = adapt(runs / "base", "--corpus", client, "--run", run, "--mix", "0", settings=settings)
     assert isinstance(done.exception, RunError)
     kept = candidate_of(run)

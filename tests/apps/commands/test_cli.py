@@ -29,7 +29,7 @@ def work(digits, tmp_path_factory) -> Path:
     done = nmt("train", "--config", "digits.yaml", cwd=folder)
     assert done.returncode == 0, done.stderr
     assert done.stdout == ""
-    assert "corpus: 600 training pairs" in done.stderr
+    assert "corpus: 240 training pairs" in done.stderr
     assert "update 12/12" in done.stderr
     assert "nmt translate --model runs/digits" in done.stderr
     return folder
@@ -329,7 +329,10 @@ def test_a_signal_before_the_command_is_known_ends_in_one_line(tmp_path):
 @UNIX
 @pytest.mark.parametrize(
     ("command", "process", "number", "code"),
-    [("check", "-os.getpgrp()", int(signal.SIGINT), 130), ("clean", "os.getpid()", int(signal.SIGTERM), 143)],
+    [
+        ("check", "-os.getpgrp()", int(signal.SIGINT), 130),
+        pytest.param("clean", "os.getpid()", int(signal.SIGTERM), 143, marks=pytest.mark.slow),
+    ],
 )
 def test_a_signal_while_a_corpus_is_checked_by_processes_ends_in_one_line(tmp_path, command, process, number, code):
     (tmp_path / "a.tsv").write_text("".join(f"{n} a b c\t{n} d e f\n" for n in range(40_000)))

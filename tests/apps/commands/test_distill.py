@@ -287,7 +287,7 @@ def test_a_student_learns_from_the_corpus_and_its_translations_in_both_direction
 
 
 def test_a_diversification_that_was_killed_ends_as_one_that_was_not(teacher, tmp_path, monkeypatch):
-    blocks_of(128, monkeypatch)
+    blocks_of(48, monkeypatch)
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     whole, stopped = tmp_path / "a" / "run", tmp_path / "b" / "run"
@@ -305,7 +305,7 @@ def test_a_diversification_that_was_killed_ends_as_one_that_was_not(teacher, tmp
         patch.setattr(PartialFile, "write", killed)
         assert nmt(*command, stopped).exit_code == 130
         assert nmt(*command, stopped, "--resume").exit_code == 130
-    num_blocks = (len(versions_of(whole)[0]) + 127) // 128
+    num_blocks = (len(versions_of(whole)[0]) + 47) // 48
     assert len(calls) == 8 > num_blocks + 1
     assert nmt(*command, stopped, "--resume").exit_code == 0
     assert versions_of(whole) == versions_of(stopped)

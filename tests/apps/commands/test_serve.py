@@ -19,6 +19,7 @@ from nmt.apps.commands import serve
 from nmt.apps.server.run import bind, listen
 from nmt.apps.server.settings import Settings
 from nmt.base.errors import NmtError
+from tests.command_line import nmt
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="sends SIGTERM")
 ROOT = Path(__file__).parents[3]
@@ -121,8 +122,8 @@ def test_a_check_says_whether_all_can_be_served_and_sighup_loads_it_anew(two_run
     keys, access = tmp_path / "keys", tmp_path / "access.json"
     keys.write_text("first-key # Ann\n")
     options = ["--api-keys", keys, "--access-log", access]
-    command = [sys.executable, "-m", "nmt", "serve", "--model", two_run, "--check", *options]
-    done = subprocess.run([*map(str, command)], capture_output=True, text=True, cwd=ROOT)
+    command = ["serve", "--model", two_run, "--check", *options]
+    done = nmt(*command)
     assert (done.returncode, done.stderr.splitlines()[-1]) == (0, "all of this can be served, with 1 key")
     server = Server("--model", two_run, *options)
     with httpx.Client(base_url=server.url) as client:
@@ -145,7 +146,7 @@ def test_a_check_says_whether_all_can_be_served_and_sighup_loads_it_anew(two_run
     assert server.stop()[0] == 0
     assert len(access.read_text().splitlines()) == 6
     keys.write_text("short\n")
-    done = subprocess.run([*map(str, command)], capture_output=True, text=True, cwd=ROOT)
+    done = nmt(*command)
     assert (done.returncode, "a key needs at least 8 characters" in done.stderr) == (1, True)
 
 

@@ -25,10 +25,13 @@ def client(tmp_path_factory) -> Path:
 
 
 @pytest.fixture
-def base(digits_run, tmp_path) -> Path:
+def base(digits_run, tmp_path, tmp_path_factory) -> Path:
     run = Path(shutil.copytree(digits_run, tmp_path / "base"))
-    config = run / "config.yaml"
-    config.write_text(config.read_text().replace("tgt_lang: en", "tgt_lang: th"))  # its BLEU counts characters
+    config, old = run / "config.yaml", nmt.RunDir(run).config().data.corpora("train")[0].tsv
+    few = tmp_path_factory.mktemp("old") / "train.tsv"
+    few.write_text("".join(Path(old).read_text().splitlines(keepends=True)[:400]))
+    text = config.read_text().replace("tgt_lang: en", "tgt_lang: th")  # its BLEU counts characters
+    config.write_text(text.replace(str(old), str(few)))
     return run
 
 
@@ -43,7 +46,7 @@ def test_an_adapted_model_is_delivered_with_its_scores_and_nothing_is_printed(ba
 
 
 def test_a_model_that_forgets_is_kept_beside_its_place(base, client, tmp_path):
-    forgets = (*FAST, "training.max_updates=30", "training.lr=1e-2")
+    forgets = (*FAST, "training.max_updates=30", "training.validate_every=30", "training.lr=1e-2")
     result = nmt.adapt(str(base), tmp_path / "client", client, mix=0, overrides=forgets)
     assert (result.finished, result.delivered) == (True, False)
     assert result.run.path == candidate_of(tmp_path / "client")

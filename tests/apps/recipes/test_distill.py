@@ -10,17 +10,17 @@ import nmt
 from nmt.config import ModelConfig, TokenizerConfig
 from nmt.config.training import TrainingConfig
 from tests.resumption import stop_after
-from tests.tiny import TRAINING
+from tests.tiny import TRAINING, tiny_config
 
 SHORT = TRAINING | {"max_updates": 6, "validate_every": 3, "average_checkpoints": 0}
 MODEL = {"d_model": 16, "num_heads": 2, "d_ff": 32, "encoder_layers": 1, "decoder_layers": 1}
 
 
 @pytest.fixture
-def student(digits_run) -> nmt.Config:
-    """The configuration of a tiny student, with the teacher's data."""
+def student(digits) -> nmt.Config:
+    """The configuration of a tiny student, with data of the teacher's kind."""
     return nmt.Config(
-        data=nmt.RunDir(digits_run).config().data,
+        data=tiny_config(digits).data,
         tokenizer=TokenizerConfig(type="char"),
         model=ModelConfig.model_validate(MODEL | {"max_src_len": 32, "max_tgt_len": 32}),
         training=TrainingConfig.model_validate(SHORT),

@@ -91,13 +91,14 @@ def test_what_is_found_is_in_the_text_in_order_and_nothing_lies_over_another(ter
         end = match.end
 
 
-def test_a_hundred_thousand_terms_are_each_found():
+@pytest.mark.parametrize("count", [10_000, pytest.param(100_000, marks=pytest.mark.slow)])
+def test_each_of_very_many_terms_is_found(count):
     draw = random.Random(1)
     words = ["".join(draw.choices(string.ascii_lowercase, k=6)) for _ in range(20_000)]
-    terms = {" ".join(draw.choices(words, k=2 + number % 3)): f"t{number}" for number in range(100_000)}
+    terms = {" ".join(draw.choices(words, k=2 + number % 3)): f"t{number}" for number in range(count)}
     glossary = Glossary(terms)
-    assert len(glossary) == len(terms) > 95_000
-    for term in list(terms)[::400]:
+    assert len(glossary) == len(terms) > 0.95 * count
+    for term in list(terms)[:: count // 250]:
         (match,) = [match for match in glossary.find(f"({term}).") if match.term.source == term]
         assert match.term.target == terms[term]
 

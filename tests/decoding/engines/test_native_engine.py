@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import math
 import os
 import random
@@ -36,6 +37,7 @@ from tests.decoding.engines.native import (
     random_model,
     rounded,
 )
+from tests.quick import quick_and_slow
 
 pytestmark = pytest.mark.skipif(not native_engine.is_available(), reason="built without a C compiler")
 
@@ -57,6 +59,9 @@ SEARCHES = [
     {"sample": True, "top_p": 0.7, "temperature": 1.5, "num_hypotheses": 2},
     {"sample": True, "top_k": 10, "top_p": 0.5, "seed": 9},
 ]
+# In `make test`, each search has one of two, and each model.
+SEARCHES_AND_PREFIXES = quick_and_slow([*itertools.product(SEARCHES, (False, True))], lambda n, _: n % 4 in (0, 3))
+MODELS_AND_PRECISIONS = quick_and_slow([*itertools.product(MODELS, ("int8", "fp32"))], lambda n, _: n % 4 in (0, 3))
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +79,8 @@ def test_scores_and_translations_are_those_of_torch_for_every_option_of_the_mode
     model = random_model(**MODELS[name])
     native, reference = model.native(), model.torch()
     assert all_close(native.score(SOURCES, TARGETS), reference.score(SOURCES, TARGETS), 1e-4)
-    found, expected = native.search(SOURCES, SearchOptions()), reference.search(SOURCES, SearchOptions())
+    sources = SOURCES[:15]
+    found, expected = native.search(sources, SearchOptions()), reference.search(sources, SearchOptions())
     assert [h.ids for (h,) in found] == [h.ids for (h,) in expected]
 
 
@@ -89,20 +95,19 @@ def test_int8_rounds_inputs_and_weights_row_by_row(name):
     assert differences[len(differences) * 99 // 100] < 1.0
 
 
-@pytest.mark.parametrize("prefixed", [False, True], ids=["", "with prefixes"])
-@pytest.mark.parametrize("options", SEARCHES, ids=str)
+@pytest.mark.parametrize(("options", "prefixed"), SEARCHES_AND_PREFIXES, ids=str)
 def test_every_search_finds_what_torch_finds(model, options, prefixed):
-    prefixes = random_ids(len(SOURCES), 0, 6, seed=4) if prefixed else None
+    sources = SOURCES[:16]
+    prefixes = random_ids(len(sources), 0, 6, seed=4) if prefixed else None
     search = SearchOptions(**options)
-    found, expected = (engine.search(SOURCES, search, prefixes) for engine in (model.native(), model.torch()))
+    found, expected = (engine.search(sources, search, prefixes) for engine in (model.native(), model.torch()))
     for ours, theirs in zip(found, expected, strict=True):
         assert [(h.ids, h.finished) for h in ours] == [(h.ids, h.finished) for h in theirs]
         assert [h.score for h in ours] == pytest.approx([h.score for h in theirs], abs=1e-3)
         assert all_close([h.token_scores for h in ours], [h.token_scores for h in theirs], 1e-4)
 
 
-@pytest.mark.parametrize("precision", ["int8", "fp32"])
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(("name", "precision"), MODELS_AND_PRECISIONS)
 def test_all_kernels_compute_the_same_bits(name, precision):
     model = random_model(**MODELS[name])
     sources, targets = SOURCES[:5], TARGETS[:5]
@@ -256,7 +261,7 @@ def test_a_forked_process_may_use_its_parents_engine(large, sources):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits the memory of a process as Linux does")
-@pytest.mark.parametrize("num_threads", [1, 2])
+@pytest.mark.parametrize("num_threads", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_a_search_that_memory_does_not_suffice_for_is_one_error(num_threads):
     code = f"""
 import resource

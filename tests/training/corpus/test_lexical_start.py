@@ -17,6 +17,7 @@ from nmt.data.tokens.sentencepiece_training import train_tokenizers
 from nmt.training.corpus.lexical_start import start_lexically
 from nmt.training.parts import Training
 from nmt.training.run import start_run
+from tests.quick import quick_and_slow
 from tests.resumption import stop_and_resume
 from tests.tiny import TRAINING, tiny_values
 
@@ -69,7 +70,7 @@ def copied(training):
     return {name: weight.clone() for name, weight in training.optimizer.master.items()}
 
 
-@pytest.mark.parametrize("stop_at", [2, 4, 5])
+@pytest.mark.parametrize("stop_at", quick_and_slow([2, 4, 5], lambda _, stop_at: stop_at == 4))
 def test_a_training_that_starts_lexically_with_copies_ends_as_one_that_was_not_stopped(digits, tmp_path, stop_at):
     config = configuration(digits)
     assert start_run(config, tmp_path / "whole")

@@ -216,6 +216,7 @@ def train_on_blocks(group):
     return [weights.detach() for weights in step.optimizer.master.values()]
 
 
+@pytest.mark.slow
 def test_processes_on_blocks_make_the_updates_of_one_whoevers_batches_fit(tmp_path):
     """No process waits for one that has nothing to ask, and all of them change the weights alike."""
     script = tmp_path / "blocks.py"
@@ -320,6 +321,7 @@ main()
 """
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_takes_the_others_down_and_says_how_to_go_on(config_file, tmp_path):
     config = config_file()
     script = tmp_path / "dies.py"

@@ -19,9 +19,16 @@ from nmt.training.update.distributed import ProcessGroup
 from nmt.training.update.loss import BatchLoss
 from nmt.training.update.optimizer import Optimizer
 from nmt.training.update.step import Step
-from tests.model.test_transformer import every_kind, make
+from tests.model.test_transformer import KINDS, make
+from tests.quick import quick_and_slow
 from tests.traced_updates import Tracer, drop_as_a_gpu
 
+# In `make test`, every attention, kind of positions, norm and place of a norm once or more, and the last three.
+every_kind = pytest.mark.parametrize(
+    "kind",
+    quick_and_slow(KINDS, lambda number, _: number % 5 == 0 or number >= len(KINDS) - 3),
+    ids=lambda kind: "-".join(map(str, kind.values())),
+)
 SHAPE = BlockShape.holding(num_src=100, num_tgt=120, num_sentences=9, width=10)
 
 
