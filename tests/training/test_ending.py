@@ -71,10 +71,9 @@ def test_stages_share_the_minutes_in_proportion_and_each_schedule_ends_with_its_
     assert abs(len(first) - 0.6 * num_updates) <= 2
     assert set(first[2:]) == {3e-3}
     assert train[-1]["lr"] == 0.0
-    for stop in (5, len(first), len(first) + 3):
-        stopped = stop_and_resume(config, tmp_path / f"stopped-{stop}", stop)
-        assert same(state_of(whole), state_of(stopped))
-        assert whole.index() == stopped.index()
+    stopped = stop_and_resume(config, tmp_path / "stopped", len(first))
+    assert same(state_of(whole), state_of(stopped))
+    assert whole.index() == stopped.index()
 
 
 SHORT_STAGES = {

@@ -64,7 +64,7 @@ def test_a_character_that_only_resembles_letters_is_not_folded(mark):
     assert AS_READ(f"a{mark}b") == f"a{mark}b"
 
 
-@pytest.mark.parametrize("zero", [c for c in map(chr, range(0x110000)) if unicodedata.decimal(c, None) == 0])
+@pytest.mark.parametrize("zero", [c for c in map(chr, range(0x20000)) if unicodedata.decimal(c, None) == 0])
 def test_digits_of_every_script_are_numbers(zero):
     digits = "".join(chr(ord(zero) + digit) for digit in (1, 2, 0))
     assert numbers_in(f"x {digits} y") == ["120"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,8 +33,10 @@ from tests.apps.interop.hf_folders import make_folder, sentences
 from tests.apps.interop.m2m100_folders import make_m2m100_folder
 from tests.apps.interop.post_norm_run import make_run
 
-pytest.importorskip("transformers", reason="needs the package transformers")
-pytestmark = pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses")
+pytestmark = [
+    pytest.mark.skipif(find_spec("transformers") is None, reason="needs the package transformers"),
+    pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses"),
+]
 
 TAGS = (">>fra<<", ">>cmn_Hans<<")
 ADDED = ("ꞌ", "qx", "<term>")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ from tests.apps.interop.hf_hostile import HOSTILE_WEIGHTS, change, config_of, li
 from tests.apps.interop.m2m100_folders import make_m2m100_folder
 from tests.tiny import TRAINING
 
-pytest.importorskip("transformers", reason="needs the package transformers")
+pytestmark = pytest.mark.skipif(find_spec("transformers") is None, reason="needs the package transformers")
 
 PAIR = Languages(("en",), ("fr",))
 NLLB = Languages(("eng_Latn",), ("fra_Latn", "deu_Latn"))

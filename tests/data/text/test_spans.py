@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import random
 import sys
@@ -166,11 +167,15 @@ def is_of_a_script(symbol: str) -> bool:
     """Return whether the name of `symbol` begins with a script that has letters, or with a piece of one."""
     name = unicodedata.name(symbol)
     script = name.split()[0]
-    has_letters = any(f"{script} {kind}" in LETTER_NAMES for kind in ("LETTER", "SYLLABLE", "CAPITAL", "SMALL"))
+    has_letters = any(f"{script} {kind}" in letter_names() for kind in ("LETTER", "SYLLABLE", "CAPITAL", "SMALL"))
     return has_letters or name.startswith(OF_A_SCRIPT)
 
 
-LETTER_NAMES = {" ".join(unicodedata.name(chr(code), "").split()[:2]) for code in range(0x20000) if chr(code).isalpha()}
+@functools.cache
+def letter_names() -> set[str]:
+    """Return how the names of letters begin: their script and what they are."""
+    letters = filter(str.isalpha, map(chr, range(0x20000)))
+    return {" ".join(unicodedata.name(letter, "").split()[:2]) for letter in letters}
 
 
 def test_every_symbol_of_no_script_is_a_span_within_a_sentence():
