@@ -95,6 +95,7 @@ for module in pkgutil.walk_packages(nmt.__path__, "nmt."):
 """
 
 
+@pytest.mark.slow
 def test_every_module_can_be_imported_without_what_windows_lacks():
     done = subprocess.run([sys.executable, "-c", IMPORT_ALL], capture_output=True, text=True)
     assert (done.returncode, done.stderr.strip()) == (0, "")

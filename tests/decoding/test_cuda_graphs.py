@@ -77,7 +77,7 @@ def sources():
     [
         pytest.param("scaled_dot_product", "sinusoidal", marks=pytest.mark.slow),
         ("scaled_dot_product", "rotary"),
-        ("additive", "learned"),
+        pytest.param("additive", "learned", marks=pytest.mark.slow),
         pytest.param("gaussian", "learned", marks=pytest.mark.slow),
     ],
 )
@@ -213,7 +213,7 @@ def test_if_recording_fails_one_warning_says_so_and_steps_are_computed_as_they_a
     assert [record.message[: len(message)] for record in caplog.records] == [message]
 
 
-@pytest.mark.parametrize("num_models", [1, 2])
+@pytest.mark.parametrize("num_models", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_greedy_search_with_recorded_steps_finds_what_it_finds_without(num_models):
     models, limits = [long_model() for _ in range(num_models)], [40, 7, 40, 23, 40]
     found = []

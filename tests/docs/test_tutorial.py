@@ -83,6 +83,7 @@ class Prompt(code.InteractiveConsole):
             assert not self.push("")
 
 
+@pytest.mark.slow
 def test_every_code_block_can_be_pasted_at_the_prompt_and_prints_what_the_page_says(prompt):
     session = Prompt()
     for page in PAGES:

@@ -38,9 +38,15 @@ DRAWN = {
 
 
 @pytest.fixture(scope="module")
-def batches(digits, tmp_path_factory):
+def more_digits(tmp_path_factory):
+    """A corpus with several sentences of each length, so that batches have several rows."""
+    return write_digits(tmp_path_factory.mktemp("more"), num_train=600, num_held_out=10)
+
+
+@pytest.fixture(scope="module")
+def batches(more_digits, tmp_path_factory):
     """Return what gives the batches of a rank; each has a store of its own, as processes do."""
-    config = small_config(digits, **DRAWN, training={"tokens_per_update": 900})
+    config = small_config(more_digits, **DRAWN, training={"tokens_per_update": 900})
     corpus = Corpus(config)
     tokenizers = train_on_corpus(config, corpus)
     folder = tmp_path_factory.mktemp("batches")

@@ -54,7 +54,7 @@ def fitted_anew(run):
     return fit_confidence(translations, chrf.sentence_scores())
 
 
-@pytest.mark.parametrize("beam_size", [1, 3], ids=["greedy", "beam"])
+@pytest.mark.parametrize("beam_size", [1, pytest.param(3, marks=pytest.mark.slow)], ids=["greedy", "beam"])
 def test_the_default_search_is_what_is_calibrated(words, words_run, tmp_path, beam_size):
     run = words_run if beam_size == 1 else RunDir(tmp_path / "run")
     if beam_size > 1:

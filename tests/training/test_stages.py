@@ -266,7 +266,9 @@ def test_a_stage_of_copies_trains_on_each_target_and_itself_and_the_next_does_no
     assert [all(copies) for copies in are_copies] == [True] * 4 + [False] * 3
 
 
-@pytest.mark.parametrize(("stops", "per_epoch"), [((2, 4), False), ((3,), True)])
+@pytest.mark.parametrize(
+    ("stops", "per_epoch"), quick_and_slow([((2, 4), False), ((3,), True)], lambda _, case: case[1])
+)
 def test_a_training_stopped_in_both_directions_ends_as_one_that_was_not(two_corpora, tmp_path, stops, per_epoch):
     drawn = {"type": "unigram", "vocab_size": 290, "subword_regularization": {"per_epoch": True}}
     config = in_both_directions(two_corpora, **({"tokenizer": drawn} if per_epoch else {}))

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from nmt.data.text.spans import Span, find_spans
 from nmt.translation import split as split_module
 from nmt.translation.split import Split, count_sentences, lines_of, sentence_starts, split_text
-from tests.quick import examples
+from tests.quick import examples, quick_and_slow
 
 
 def split(text: str, limit: int, language: str = "en") -> Split:
@@ -116,7 +116,13 @@ def test_full_stops_in_a_url_end_no_sentence():
     assert texts_of(text, split(text, 40)) == ["Look at http://a.org/B.html?c=D.", "Then go home now."]
 
 
-@pytest.mark.parametrize("unit", ["a", "a. ", "A.\u00a0B ", "1. ", '"', "。", "(", "w" * 40 + " ", "%s ", "e\u0301"])
+@pytest.mark.parametrize(
+    "unit",
+    quick_and_slow(
+        ["a", "a. ", "A.\u00a0B ", "1. ", '"', "。", "(", "w" * 40 + " ", "%s ", "e\u0301"],
+        lambda number, _: number % 3 == 0,
+    ),
+)
 def test_splitting_takes_work_in_proportion_to_the_length(unit, monkeypatch):
     work = count_characters_read(monkeypatch)
 
@@ -228,7 +234,13 @@ def test_sentences_are_counted():
     assert [count_sentences(text, "en") for text in ("", " \n", "...", "One", "One. Two! Three?")] == [0, 0, 1, 1, 3]
 
 
-@pytest.mark.parametrize("unit", ["word ", "A sentence ends. ", "! 😀 ", "1. ", "“Hi.” he ", "我来。", "3.5 ", "a. "])
+@pytest.mark.parametrize(
+    "unit",
+    quick_and_slow(
+        ["word ", "A sentence ends. ", "! 😀 ", "1. ", "“Hi.” he ", "我来。", "3.5 ", "a. "],
+        lambda number, _: number % 2 == 0,
+    ),
+)
 def test_finding_sentences_takes_work_in_proportion_to_the_length(unit, monkeypatch):
     work = count_characters_read(monkeypatch)
 

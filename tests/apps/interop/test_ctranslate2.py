@@ -20,6 +20,7 @@ from nmt.data.tokens.sentencepiece_training import train_tokenizers
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.decoding.engines.torch_engine import TorchEngine
 from nmt.model.transformer import Transformer
+from tests.quick import quick_and_slow
 
 pytest.importorskip("ctranslate2", reason="needs the extra ctranslate2")
 
@@ -90,7 +91,11 @@ def some_sources(tokenizers: TokenizerPair, longest: int) -> list[list[int]]:
     return [draw.choices(range(4, tokenizers.src.vocab_size), k=k) for k in [1, 2, 3, 5, 8, longest - 1] * 3]
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=lambda options: ",".join(map(str, options.values())) or "default")
+@pytest.mark.parametrize(
+    "options",
+    quick_and_slow(OPTIONS, lambda number, _: number % 2 == 0),
+    ids=lambda options: ",".join(map(str, options.values())) or "default",
+)
 def test_every_supported_option_agrees_in_scores_and_translations(options, tokenizers, tmp_path):
     model = random_model(tokenizers, **options)
     made = export(model, tokenizers, tmp_path)

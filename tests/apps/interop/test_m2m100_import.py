@@ -31,6 +31,7 @@ from nmt.translation import LanguagePair
 from tests.apps.interop.hf_folders import sentences, train_spm
 from tests.apps.interop.hf_hostile import HOSTILE_WEIGHTS, change, config_of, link_to, spoil_weights, to_pickle
 from tests.apps.interop.m2m100_folders import make_m2m100_folder
+from tests.quick import quick_and_slow
 from tests.tiny import TRAINING
 
 pytestmark = pytest.mark.skipif(find_spec("transformers") is None, reason="needs the package transformers")
@@ -117,7 +118,11 @@ def test_the_tag_of_an_output_has_no_score_and_no_place_in_it(runs, engine):
         assert min(len(each.tgt_ids) for each in shortest) >= 9
 
 
-@pytest.mark.parametrize("options", [{}, {"beam_size": 3}, {"sample": True, "num_hypotheses": 2}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    quick_and_slow([{}, {"beam_size": 3}, {"sample": True, "num_hypotheses": 2}], lambda number, _: number == 1),
+    ids=str,
+)
 def test_both_engines_and_batches_of_any_size_find_the_same(runs, options):
     search = SearchOptions(max_len_offset=12, max_len_factor=0, **options)
     texts, prefixes = sentences(20, 3), ["ba "] * 10 + [""] * 10

@@ -24,6 +24,7 @@ from tests.apps.web.scripts import copied_scripts, needs_node, run_script
 from tests.data.text.placeholder_families import FAMILIES, FRAMES
 from tests.stored import MODELS
 
+pytestmark = pytest.mark.slow  # CI runs them on every change, too, where it has a browser
 DATA = Path(__file__).parents[3] / "data"
 MARKED_SENTENCES = Path(__file__).parents[2] / "translation" / "sentences.tsv"
 SCRIPTS = ((0x20, 0x7E), (0xC0, 0x24F), (0x370, 0x3FF), (0x400, 0x4FF), (0x600, 0x6FF), (0x900, 0x97F), (0xE00, 0xE7F),

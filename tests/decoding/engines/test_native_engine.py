@@ -261,7 +261,8 @@ def test_a_forked_process_may_use_its_parents_engine(large, sources):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits the memory of a process as Linux does")
-@pytest.mark.parametrize("num_threads", [pytest.param(1, marks=pytest.mark.slow), 2])
+@pytest.mark.slow
+@pytest.mark.parametrize("num_threads", [1, 2])
 def test_a_search_that_memory_does_not_suffice_for_is_one_error(num_threads):
     code = f"""
 import resource

@@ -88,6 +88,7 @@ def test_a_loaded_state_goes_on_as_the_one_it_was_copied_from():
     assert second.state == {}
 
 
+@pytest.mark.slow
 def test_no_update_imports_pytorchs_compiler():
     code = (
         "import sys, torch\n"

@@ -57,7 +57,7 @@ def config_file(digits, tmp_path):
     ("precision", "batch_tokens", "options"),
     [
         pytest.param("fp32", 512, {}, marks=pytest.mark.slow),
-        ("bf16", 512, {}),
+        pytest.param("bf16", 512, {}, marks=pytest.mark.slow),
         pytest.param("fp32", "auto", {"schedule": "wsd"}, marks=pytest.mark.slow),
     ],
 )
