@@ -52,6 +52,8 @@ class RunInfo(Environment):
     resumed: list[Resumption] = Field(default_factory=list)
 
 
+COPIES, WORDS = "copied sources", "word by word"  # systems that need no training
+_CONTROL = "with the references of other sentences"
 _MAX_DIFFERENCE = 0.01  # rounding gives some 0.00001
 
 
@@ -84,12 +86,10 @@ class Quality(Section, strict=True):
     chrf: float = Field(ge=0.0)
 
 
-class PhraseScores(Section, strict=True):
-    """Scores on the validation set of the phrase table, and of what it has to surpass."""
+class PhraseScores(Section, strict=True, extra="ignore"):
+    """Scores of the phrase table and of the network on the validation set."""
 
     checkpoint: str = Field(description="the best one, when the network was scored")
-    copies: Quality = Field(description="of the sources as they are")
-    words: Quality = Field(description="of the most probable translation of each token")
     table: Quality
     network: Quality = Field(description="by greedy search, in fp32")
 
@@ -98,13 +98,43 @@ class PhraseScores(Section, strict=True):
         """True if the sum of BLEU and chrF of the table is higher than that of the network."""
         return self.table.bleu + self.table.chrf > self.network.bleu + self.network.chrf
 
+
+class JudgedQuality(Quality):
+    """Scores with half of their 95% intervals, and chrF with the references of other sentences."""
+
+    bleu_interval: float = Field(ge=0.0)
+    chrf_interval: float = Field(ge=0.0)
+    control: float = Field(ge=0.0)
+
+
+class Verdict(Section, strict=True):
+    """Scores on the validation set of the translations that nmt gives, and of what they have to surpass."""
+
+    checkpoint: str = Field(description="the best one, when they were measured")
+    delivered: str = Field(description="the system whose translations nmt gives")
+    directions: dict[str, dict[str, JudgedQuality]] = Field(description="of each system, by direction, such as de-en")
+
     def describe(self) -> list[str]:
-        """Return the scores in words, a line for each, and what nmt translates with."""
-        names = {"copied sources": self.copies, "word by word": self.words}
-        names |= {"phrase table": self.table, "network": self.network}
-        lines = [f"{name}: BLEU {found.bleu:.2f}, chrF {found.chrf:.2f}" for name, found in names.items()]
-        better = "phrase table" if self.table_is_better else "network"
-        return [*lines, f"nmt translates with the {better}, which is better on the validation set"]
+        """Return the scores in words, a line for each system, and what nmt translates with."""
+        lines = []
+        for direction, systems in self.directions.items():
+            of_direction = f"{direction}, " if len(self.directions) > 1 else ""
+            for name, found in systems.items():
+                bleu = f"BLEU {found.bleu:.2f} ± {found.bleu_interval:.2f}"
+                chrf = f"chrF {found.chrf:.2f} ± {found.chrf_interval:.2f}"
+                lines.append(f"{of_direction}{name}: {bleu}, {chrf}, control {found.control:.2f}")
+        return [*lines, f"nmt translates with: {self.delivered}"]
+
+    def unsurpassed(self) -> str:
+        """Describe what nmt's translations do not surpass in chrF, by more than both intervals; else return ""."""
+        for direction, systems in self.directions.items():
+            ours, copies = systems[self.delivered], systems[COPIES]
+            highest = {COPIES: copies.chrf + copies.chrf_interval, _CONTROL: ours.control}
+            name, most = max(highest.items(), key=lambda found: found[1])
+            if ours.chrf - ours.chrf_interval <= most:
+                of_direction = f" ({direction})" if len(self.directions) > 1 else ""
+                return f"no better than {name}{of_direction}"
+        return ""
 
 
 class CheckpointIndex(Section, strict=True, extra="ignore", allow_inf_nan=True):
@@ -121,6 +151,7 @@ class CheckpointIndex(Section, strict=True, extra="ignore", allow_inf_nan=True):
     signatures: dict[str, str] = Field(default_factory=dict, description="sacreBLEU signatures of the scores")
     int8: Int8Scores | None = Field(default=None, description="measured at the end of training; null: not measured")
     phrases: PhraseScores | None = Field(default=None, description="scores of the phrase table; null: there is none")
+    verdict: Verdict | None = Field(default=None, description="measured at the end of training; null: not measured")
 
 
 class DirectionSize(Section):

@@ -24,6 +24,9 @@ from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.evaluation.scorings import num_scorings
 
 _HEADING = "## Test scores"
+VERDICT_TITLE = (
+    "On the validation set, with 95% intervals, and as a control chrF with the references of other sentences"
+)
 _MAX_CARD_BYTES = 1_000_000
 _LICENSE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,60}")
 _ABSOLUTE = re.compile(r"(?<![\w:/.\\~])(?:~?/|[A-Za-z]:[/\\])(?:[^\s/\\`'\"<>|()]+[/\\])+([^\s/\\`'\"<>|()]+)")
@@ -109,8 +112,9 @@ def _valid_scores(run: RunDir, cpu_precision: str) -> list[str]:
     if directions:
         of_each = (f"- {name}: BLEU {best[f'bleu.{name}']:.2f}, chrF {best[f'chrf.{name}']:.2f}" for name in directions)
         paragraphs += ["BLEU and chrF are means over the directions:", "\n".join(of_each)]
-    if index.phrases is not None:
-        paragraphs.append("On the same set:\n\n" + "\n".join(f"- {line}" for line in index.phrases.describe()))
+    if index.verdict is not None:
+        lines = "\n".join(f"- {line}" for line in index.verdict.describe())
+        paragraphs.append(f"{VERDICT_TITLE}:\n\n{lines}")
     if index.int8 is not None:
         chosen = f"uses {cpu_precision} there unless you set `--precision`"
         if index.int8.differs:

@@ -9,11 +9,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from nmt.artifacts.rundir import RunDir
-from nmt.base.errors import NmtError
 from nmt.data.text.text_statistics import Confidence, bent_features
 from nmt.evaluation.significance import Scorer, correlation
 from nmt.training.parts import Training
-from nmt.translation import Translation, Translator
+from nmt.translation import Translation
 
 log = logging.getLogger(__name__)
 
@@ -22,26 +21,15 @@ _RIDGE = 10.0  # in sentences: how many more of mean quality, at one standard de
 _RARE = 1e-6  # standard deviation of a feature that does not vary
 
 
-def record_confidence(training: Training, translated: Sequence[Sequence[Translation]] | None) -> None:
+def record_confidence(training: Training, translated: Sequence[Sequence[Translation]]) -> None:
     """Fit the confidence of the best checkpoint on the validation set, and save it in the run's statistics.
 
-    `translated` are greedy translations of the set. They are used if `nmt translate` searches like that by default;
-    else, or if they are None, the set is translated by the default search. Sets of fewer than 50 sentences tell too
-    little. A failure is only a warning, because the training itself is complete.
+    `translated` are translations of the set as `nmt translate` makes them by default. Sets of fewer than 50 sentences
+    tell too little.
     """
-    run, validator, options = RunDir(training.run.path), training.validator, training.config.decoding
+    run, validator = RunDir(training.run.path), training.validator
     statistics = run.statistics()
     if statistics is None or sum(len(pairs.sources) for pairs in validator.sets) < MIN_SENTENCES:
-        return
-    try:
-        if translated is None or options != options.greedy().changed(shortlist=False):
-            with Translator.load(run) as translator:
-                translated = [
-                    translator.translate(pairs.sources, to=pairs.direction.tgt, from_=pairs.direction.src)
-                    for pairs in validator.sets
-                ]
-    except NmtError as error:
-        log.warning("the confidence was not calibrated: %s", error.message)
         return
     translations, chrf = list[Translation](), list[float]()
     for pairs, of_set in zip(validator.sets, translated, strict=True):

@@ -69,17 +69,17 @@ def learn_phrases(
     return tune(table, sources, references, tokenizers.tgt, valid.direction.tgt, others)
 
 
-def choose_engine(training: Training, translated: list[list[Translation]] | None) -> list[list[Translation]] | None:
+def build_table(training: Training, translated: list[list[Translation]] | None) -> list[list[Translation]] | None:
     """Build the phrase table, and score it beside the network on the validation set; save the scores in index.json.
 
-    Return the translations of the set by the better one: `translated` are those by the network. A failure is only a
-    warning: the training itself is complete.
+    Return the translations of the set by the table, None without one; `translated` are those by the network. A failure
+    is only a warning: the training itself is complete.
     """
     run, sets = RunDir(training.run.path), training.validator.sets
     if reason := why_no_table(training.config, training.tokenizers, len(training.store), len(sets[0].sources)):
         log.debug("no phrase table: %s", reason)
         run.phrases.unlink(missing_ok=True)
-        return translated
+        return None
     try:
         log.info("building a phrase table")
         rivals = None if translated is None else [each.text for each in translated[0]]
@@ -88,41 +88,16 @@ def choose_engine(training: Training, translated: list[list[Translation]] | None
             log.info("no phrase table: on the validation set, even the best of its lists is worse than the network")
             run.phrases.unlink(missing_ok=True)
             run.write_json(run.index_file, run.index().model_copy(update={"phrases": None}))
-            return translated
+            return None
         table.save(run.phrases, training.tokenizers)
         engine = PhraseEngine.load(run, training.tokenizers)
         _, by_table = training.validator.translate(engine)
         index, name = run.index(), run.best_checkpoint().stem
     except (NmtError, OSError) as error:
         log.warning("no phrase table was built: %s", error)
-        return translated
-    word_by_word = _by_words(table, training.tokenizers, sets[0].sources)
-    scores = PhraseScores(
-        checkpoint=name,
-        copies=_quality(sets, [pairs.sources for pairs in sets]),
-        words=_quality(sets, [word_by_word]),
-        table=_quality(sets, [[each.text for each in of_set] for of_set in by_table]),
-        network=Quality(bleu=index.checkpoints[name]["bleu"], chrf=index.checkpoints[name]["chrf"]),
-    )
+        return None
+    bleu, chrf = score_sets(sets, lambda _: [each.text for each in by_table[0]], ("bleu", "chrf")).mean
+    of_network = Quality(bleu=index.checkpoints[name]["bleu"], chrf=index.checkpoints[name]["chrf"])
+    scores = PhraseScores(checkpoint=name, table=Quality(bleu=bleu.value, chrf=chrf.value), network=of_network)
     run.write_json(run.index_file, index.model_copy(update={"phrases": scores}))
-    for line in scores.describe():
-        log.info(line)
-    return by_table if scores.table_is_better else translated
-
-
-def _quality(sets: Sequence[DirectedPairs], texts: Sequence[list[str]]) -> Quality:
-    outputs = iter(texts)
-    bleu, chrf = score_sets(sets, lambda _: next(outputs), ("bleu", "chrf")).mean
-    return Quality(bleu=bleu.value, chrf=chrf.value)
-
-
-def _by_words(table: PhraseTable, tokenizers: TokenizerPair, texts: Sequence[str]) -> list[str]:
-    """Translate each token by its most probable translation, or copy it."""
-    width, best = tokenizers.tgt.vocab_size, dict[int, int]()
-    for entry in np.lexsort((table.lexicon, table.lexicon_keys // width)).tolist():  # the last of a token is the best
-        best[int(table.lexicon_keys[entry]) // width] = int(table.lexicon_keys[entry]) % width
-    folder = SourceFolder(tokenizers)
-    return [
-        tokenizers.tgt.decode([best[token] for token in folder.fold(ids).tokens if token in best])
-        for ids in tokenizers.src.encode_batch(texts)
-    ]
+    return by_table

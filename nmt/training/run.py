@@ -25,7 +25,7 @@ from nmt.base.errors import NmtError, RunError, counted, require_type
 from nmt.base.files import FULL_DISK, remove_leftovers, restore_replaced
 from nmt.base.machine import bounded, num_cores
 from nmt.config import Config, SearchOptions, dump_config, load_config
-from nmt.decoding.engines.selection import prefers_fp32
+from nmt.decoding.engines.selection import prefers_fp32, prefers_phrases
 from nmt.evaluation.evaluation import evaluate
 from nmt.evaluation.model_card import write_card
 from nmt.evaluation.render import render_evaluation
@@ -42,10 +42,11 @@ from nmt.training.interrupt import Interrupt
 from nmt.training.memory_limits import fit_into_memory, refuse_stages_beyond_memory
 from nmt.training.metrics import TrainRecord, ValidRecord, require_tensorboard
 from nmt.training.parts import ONLY_LATER_STAGES, Training
-from nmt.training.phrases import choose_engine
+from nmt.training.phrases import build_table
 from nmt.training.processes import joined_process_group, local_world_size
 from nmt.training.stages import stage_lengths, stage_spans
 from nmt.training.update.distributed import ProcessGroup
+from nmt.training.verdict import record_verdict, translate_by_default
 
 log = logging.getLogger(__name__)
 
@@ -280,7 +281,7 @@ def _train(training: Training, interrupt: Interrupt | None, resumed: Config | No
             return True
         finished = loop.train(training, entered)
         if finished and group.is_main:
-            record_confidence(training, choose_engine(training, check_int8(training)))
+            _judge(training)
             measure_placeholders(RunDir(training.run.path))
             finished = not entered.requested
             if finished:
@@ -288,6 +289,17 @@ def _train(training: Training, interrupt: Interrupt | None, resumed: Config | No
                     _score_test_set(RunDir(training.run.path))
                 _write_card(training)
     return finished
+
+
+def _judge(training: Training) -> None:
+    """Build the phrase table, choose what nmt translates with, and measure it; save all that in the run."""
+    run, by_network = RunDir(training.run.path), check_int8(training)
+    by_table = build_table(training, by_network)
+    by_better = by_table if prefers_phrases([run]) else by_network
+    delivered = translate_by_default(training, by_better)
+    if delivered is not None:
+        record_confidence(training, delivered)
+        record_verdict(training, {"phrase table": by_table, "network": by_network}, delivered)
 
 
 def _score_test_set(run: RunDir) -> None:

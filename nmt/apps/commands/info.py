@@ -75,6 +75,7 @@ def _table(found: ModelInfo, state: dict[str, str]) -> str:
         **{name: said for name, said in state.items() if said},
     }
     lines = [f"{name:<11}{value}" for name, value in rows.items()]
+    lines += [f"{'verdict' if not number else '':<11}{line}" for number, line in enumerate(found.verdict)]
     return "\n".join([*lines, *(f"{name:<24}{why or 'possible'}" for name, why in found.can_become.items())])
 
 

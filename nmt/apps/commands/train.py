@@ -180,7 +180,9 @@ def log_next_steps(run: Path) -> None:
         scores, by = index.checkpoints[index.best], "fp32"
         if index.phrases is not None and index.phrases.table_is_better:
             scores, by = index.phrases.table.model_dump(), "phrase table"
-        log.info(f"validation BLEU {scores['bleu']:.2f} ({by}): {describe_quality(scores['bleu'], scores['chrf'])}")
+        rival = index.verdict.unsurpassed() if index.verdict is not None else ""
+        meaning = f"nothing usable yet: {rival}" if rival else describe_quality(scores["bleu"], scores["chrf"])
+        log.info(f"validation BLEU {scores['bleu']:.2f} ({by}): {meaning}")
     log.info(f"done: {run}\n  nmt translate --model {name}{to} 'text'\n  nmt eval --model {name} --details")
 
 

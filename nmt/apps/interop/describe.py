@@ -35,6 +35,7 @@ class ModelInfo:
     architecture: str
     vocabulary: dict[str, int]  # number of tokens, by side
     scores: dict[str, float] = field(default_factory=dict)  # by set and metric, such as "valid bleu"
+    verdict: list[str] = field(default_factory=list)  # a line for each system on the validation set
     license: str | None = None
     can_become: dict[str, str] = field(default_factory=dict)  # by command: empty, or why not
 
@@ -51,6 +52,7 @@ def describe_model(model: str | None) -> ModelInfo:
         return _describe_hf(folder)
     run = find_run(model)
     config, weights, tokenizers = run.config(), run.best_checkpoint(), TokenizerPair.load(run.tokenizer)
+    verdict = run.index().verdict
     return ModelInfo(
         path=str(run.path) if model is None else model,
         kind="packed model" if (run.path / PACK_INFO).is_file() else "run",
@@ -60,6 +62,7 @@ def describe_model(model: str | None) -> ModelInfo:
         architecture=_architecture(config.model) + ("; the phrase table translates" if prefers_phrases([run]) else ""),
         vocabulary={name: side.vocab_size for name, side in tokenizers.vocabularies().items()},
         scores=_scores(run, weights.stem),
+        verdict=verdict.describe() if verdict is not None and verdict.checkpoint == weights.stem else [],
         license=license_of(run.card),
         can_become={
             "nmt export ctranslate2": _obstacle(run, "CTranslate2"),
@@ -95,8 +98,6 @@ def _scores(run: RunDir, checkpoint: str) -> dict[str, float]:
     """Return the scores of a checkpoint on the validation set, and on the test set if `nmt eval` saved them."""
     valid = run.index().checkpoints.get(checkpoint, {})
     scores = {f"valid {name}": value for name, value in valid.items() if math.isfinite(value)}
-    if (phrases := run.index().phrases) is not None and phrases.checkpoint == checkpoint:
-        scores |= {f"phrase table {name}": value for name, value in phrases.table.model_dump().items()}
     if (evaluation := run.evaluation(checkpoint)) is not None:
         scores |= {f"test {name}": score.value for name, score in evaluation.scores.items()}
     return scores
