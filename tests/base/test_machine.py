@@ -145,6 +145,7 @@ def test_nothing_is_asked_of_threads_once_torch_is_there_or_of_one_core(before_t
     assert "OMP_WAIT_POLICY" not in os.environ
 
 
+@pytest.mark.slow
 def test_training_asks_for_sleeping_threads_before_it_imports_torch(tmp_path):
     code = f"""
 import os, sys

@@ -323,6 +323,7 @@ def training(tmp_path):
     return small_config(tmp_path, training={"max_updates": 4, "validate_every": 2, "log_every": 1})
 
 
+@pytest.mark.slow
 def test_a_training_continues_after_a_failed_operation_with_the_same_result(training, tmp_path):
     counted = itertools.count()
     with watched(lambda: next(counted)):

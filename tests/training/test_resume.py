@@ -32,9 +32,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize(
-    ("sections", "stops"), quick_and_slow(CASES, lambda _, name: name in ("fp32", "wsd", "batches of automatic size"))
-)
+@pytest.mark.parametrize(("sections", "stops"), quick_and_slow(CASES, lambda _, name: name in ("fp32", "wsd")))
 def test_a_resumed_run_equals_the_uninterrupted_one_bit_for_bit(digits, tmp_path, monkeypatch, sections, stops):
     monkeypatch.setattr(memory_limits, "FASTEST_ON_CPU", 300)  # several micro-batches, if their size is automatic
     config, whole = small_config(digits, **sections), RunDir(tmp_path / "whole")

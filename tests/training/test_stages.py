@@ -351,6 +351,7 @@ def test_a_stage_that_has_not_begun_may_change_or_go(two_corpora, whole, tmp_pat
     assert RunDir(path).checkpoint(name).read_bytes() == whole.checkpoint(name).read_bytes()
 
 
+@pytest.mark.slow
 def test_a_stage_that_has_begun_may_become_shorter_but_not_than_what_it_has_had(two_corpora, tmp_path, messages):
     path, options = (
         tmp_path / "run",

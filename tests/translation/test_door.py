@@ -179,7 +179,9 @@ def test_a_segment_with_its_symbols_is_within_the_limit(digits_run):
     assert not translation.truncated
 
 
-@pytest.mark.parametrize("options", [SearchOptions(), SearchOptions(beam_size=2, num_hypotheses=2)])
+@pytest.mark.parametrize(
+    "options", [SearchOptions(), pytest.param(SearchOptions(beam_size=2, num_hypotheses=2), marks=pytest.mark.slow)]
+)
 def test_eight_threads_may_use_one_translator_at_once(digits_run, options):
     many = [*RunDir(digits_run).read_pairs("test")[0], *TEXTS]
     translator = with_threads(digits_run, 2)

@@ -283,6 +283,7 @@ def test_an_adaptation_that_replaces_a_run_is_resumed_by_the_command_that_it_pri
     assert RunDir(runs / "client").adaptation.exists()
 
 
+@pytest.mark.slow
 def test_a_link_keeps_leading_to_the_run_that_was_replaced(runs, client):
     shutil.copytree(runs / "base", runs / "disk" / "client")
     (runs / "client").symlink_to(runs / "disk" / "client")

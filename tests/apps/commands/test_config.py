@@ -68,6 +68,7 @@ def test_new_suggests_a_student_if_asked():
     assert (model.encoder_layers, model.decoder_layers) == (3, 1)
 
 
+@pytest.mark.slow
 def test_new_for_hf_suggests_a_model_that_export_hf_takes_and_says_what_that_costs():
     Path("many.tsv").write_text("".join(f"Satz {number}.\tSentence {number}.\n" for number in range(10_500)))
     many = ("--corpus", "many.tsv", "--src-lang", "de", "--tgt-lang", "en")
@@ -358,6 +359,7 @@ def test_new_takes_corpora_of_different_languages_into_one_model():
     assert given.directions == (("xx", "yy"),)
 
 
+@pytest.mark.slow
 def test_a_suggestion_for_several_languages_can_be_trained():
     write_languages()
     new("--corpus", "a.jsonl#translation.fr,translation.wol", "--corpus", "b.tsv#German,French")

@@ -286,6 +286,7 @@ def test_a_student_learns_from_the_corpus_and_its_translations_in_both_direction
     assert (ours.model, ours.tokenizer) == (its.model, its.tokenizer)
 
 
+@pytest.mark.slow
 def test_a_diversification_that_was_killed_ends_as_one_that_was_not(teacher, tmp_path, monkeypatch):
     blocks_of(48, monkeypatch)
     (tmp_path / "a").mkdir()

@@ -189,13 +189,13 @@ def test_a_server_that_stops_answering_ends_the_command_which_is_resumed(folder,
 
 
 @pytest.mark.skipif(os.name == "nt", reason="sends signals")
-@pytest.mark.parametrize("kills", [(12,), pytest.param((1, 12), marks=pytest.mark.slow)], ids=["once", "twice"])
-def test_a_killed_command_is_resumed_without_a_lost_or_doubled_line(folder, chat, kills):
+@pytest.mark.slow
+def test_a_killed_command_is_resumed_without_a_lost_or_doubled_line(folder, chat):
     synthesize(chat, "-o", "whole.tsv")
     chat.asked.clear()
     command = [sys.executable, "-m", "nmt", "synthesize", "--teacher", chat.url, "-c", "my.yaml", "-i", "mono"]
     partial = folder / "killed.tsv.partial"
-    for number, least in enumerate(kills):
+    for number, least in enumerate((1, 12)):
         arguments = ["-o", "killed.tsv", "--requests", "2", *(["--resume"] if number else [])]
         hold = LINES[least + 3]
         chat.faults = {hold: ["hang"]}  # until it is asked for again, after the kill

@@ -109,6 +109,7 @@ def test_sources_over_the_limit_of_the_model_do_not_end_in_an_error(package, run
     assert len(ctranslate2_as_argos(package, tmp_path / "x", ["12" * MAX_TOKENS])) == 1
 
 
+@pytest.mark.slow
 def test_separate_tokenizers_work_with_the_one_file_that_a_package_has(tmp_path):
     from nmt.training.run import start_run
 

@@ -45,6 +45,7 @@ def test_an_adapted_model_is_delivered_with_its_scores_and_nothing_is_printed(ba
     assert capfd.readouterr().out == ""
 
 
+@pytest.mark.slow
 def test_a_model_that_forgets_is_kept_beside_its_place(base, client, tmp_path):
     forgets = (*FAST, "training.max_updates=30", "training.validate_every=30", "training.lr=1e-2")
     result = nmt.adapt(str(base), tmp_path / "client", client, mix=0, overrides=forgets)
