@@ -86,7 +86,9 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "max_minutes": 1000.0,
         "model": {"qk_norm": True, "activation": "relu2"},
     },
+    "fp32, phrase table": {"precision": "fp32", "words": True},
 }
+WORDS = ["bufa", "dole", "fika", "gemo", "hilu", "kane", "lomi", "mute", "nora", "pasi", "rube", "savo"]
 
 
 class Reference(NamedTuple):
@@ -104,24 +106,32 @@ def say(line: str) -> None:
 
 
 def write_corpus(folder: Path) -> None:
-    """Write digits and their reverse: 150 pairs, so that a training has several epochs; and 40 copied digits."""
+    """Write digits and their reverse: 150 pairs, so that a training has several epochs; 40 copied digits; and words."""
     draw = random.Random(7)
     for split, count in (("train", 150), ("valid", 8), ("test", 8), ("copies", 40)):
         rows = ["".join(draw.choices("0123456789", k=draw.randint(2, 6))) for _ in range(count)]
         pairs = [(row, row if split == "copies" else row[::-1]) for row in rows]
         (folder / f"{split}.tsv").write_text("".join(f"{src}\t{tgt}\n" for src, tgt in pairs), encoding="utf-8")
+    for split, count in (("train", 600), ("valid", 24), ("test", 8)):  # enough for a phrase table
+        sentences = [draw.choices(WORDS, k=draw.randint(2, 5)) for _ in range(count)]
+        lines = [f"{' '.join(words)}\t{' '.join(word[::-1] for word in words)}\n" for words in sentences]
+        (folder / f"words-{split}.tsv").write_text("".join(lines), encoding="utf-8")
 
 
 def write_config(folder: Path, name: str, training: dict[str, Any]) -> Path:
     """Write a configuration for the corpus in `folder`, and return its path."""
-    data: dict[str, Any] = {split: {"tsv": str(folder / f"{split}.tsv")} for split in ("train", "valid", "test")}
+    has_words = training.get("words", False)
+    prefix = "words-" if has_words else ""
+    data: dict[str, Any] = {
+        split: {"tsv": str(folder / f"{prefix}{split}.tsv")} for split in ("train", "valid", "test")
+    }
     if "stages" in training:
         data["train"] = [data["train"], {"tsv": str(folder / "copies.tsv"), "tag": "<copy>"}]
     values = {
         "data": {"src_lang": "en", "tgt_lang": "en", **data},
-        "tokenizer": {"type": "char", "vocab_size": 300},
+        "tokenizer": {"type": "bpe" if has_words else "char", "vocab_size": 300},
         "model": MODEL | training.get("model", {}),
-        "training": TRAINING | {key: value for key, value in training.items() if key != "model"},
+        "training": TRAINING | {key: value for key, value in training.items() if key not in ("model", "words")},
     }
     path = folder / f"{name}.yaml"
     path.write_text(yaml.safe_dump(values), encoding="utf-8")
@@ -165,6 +175,9 @@ def differences(reference: RunDir, run: RunDir) -> list[str]:
         path = run.checkpoint(name)
         if not path.exists() or path.read_bytes() != reference.checkpoint(name).read_bytes():
             found.append(path.name)
+    tables = [each.phrases.read_bytes() if each.phrases.exists() else None for each in (reference, run)]
+    if tables[0] != tables[1]:
+        found.append("phrases.safetensors")
     if without_clocks(read_metrics(reference.metrics)) != without_clocks(read_metrics(run.metrics)):
         found.append("metrics.jsonl")
     if not same(state_of(reference), state_of(run)):
