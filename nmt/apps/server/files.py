@@ -103,7 +103,7 @@ class Files:
     ) -> tuple[bytes, list[TranslatedBlock]]:
         """Return a client's translated document and its blocks; a glossary that is `stored` replaces the body's."""
         if (suffix := Path(body.filename).suffix.lower()) not in available_suffixes():
-            raise RequestError(400, f"Invalid request: send one of {', '.join(available_suffixes())}")
+            raise RequestError(400, f"Invalid file extension: send one of {', '.join(available_suffixes())}")
         async with self._service.in_time():  # what waits for a thread, too
             document, glossary = await self._threads.run(_parse, body, suffix, self._service.settings.file_limit)
             glossary = stored or glossary

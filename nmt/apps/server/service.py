@@ -487,4 +487,5 @@ def _named(code: str) -> str:
 
 def _unsupported(code: str, preposition: str, codes: Sequence[str]) -> str:
     listed = in_words([_named(code) for code in codes])
-    return f"{_named(code)} is not supported; this server translates {preposition} {listed}"
+    field = "target or target_lang" if preposition == "into" else "source or source_lang"
+    return f"{field}: {_named(code)} is not supported; this server translates {preposition} {listed}"

@@ -1,0 +1,240 @@
+"""Run the test suites of clients, unchanged, against `nmt serve`: python scripts/client_suites.py [SUITE ...]
+
+deepl-python and deepl-node are cloned at a tag, because their packages come without tests; LibreTranslate is
+the sdist of the package index. `--sources FOLDER` takes clones that are there, FOLDER/deepl-python and so on. The
+server has a model for each direction between English and the languages of the suites, all of them that of the tests
+which reverses digits, and a translation memory with the sentences whose translations the suites know.
+
+A test counts as passed, as failed, or as not applicable: skipped by the suite without DeepL's mock server, or listed in
+NOT_APPLICABLE with the reason. The exit code is 1 if a test failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+from xml.etree import ElementTree
+from xml.sax.saxutils import escape
+
+ROOT = Path(__file__).resolve().parents[1]
+KEY = "a-key-of-the-suites"
+CODES = [
+    *("ar", "bg", "cs", "da", "de", "el", "es", "et", "fi", "fr", "he", "hu", "id", "it", "ja", "ko"),
+    *("lt", "lv", "nb", "nl", "pl", "pt", "ro", "ru", "sk", "sl", "sv", "th", "tr", "uk", "vi", "zh"),
+]
+PIP = ("{python}", "-m", "pip", "install", "--quiet", "pytest>=8,<9", "requests>=2.32.5")
+PYTEST = ("{python}", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "addopts=", "--junitxml={report}")
+
+
+class Suite(NamedTuple):
+    """Where the tests of a client come from, and how they are run."""
+
+    source: str  # URL of a repository and its tag, or a requirement of the package index
+    setup: tuple[tuple[str, ...], ...]  # commands, in the folder of the sources; {python} is that of an environment
+    run: tuple[str, ...]  # writes {report}, as JUnit does
+    keys: bool = True  # whether the server asks for a key
+
+
+SUITES = {
+    "deepl-python": Suite(
+        "https://github.com/DeepLcom/deepl-python v1.30.0",
+        ((*PIP, "pydantic<2", "click>=8", "keyring", "."),),
+        (*PYTEST, "tests"),
+    ),
+    "deepl-node": Suite(
+        "https://github.com/DeepLcom/deepl-node v1.27.0",
+        (("npm", "install", "--silent", "--no-audit", "--no-fund"), ("npm", "run", "--silent", "build")),
+        # Without what asks no server: the client's own work on files.
+        (*("npx", "jest", "--silent", "--forceExit", "--reporters=default", "--reporters=jest-junit"),
+         *("--maxWorkers=2", "--testPathIgnorePatterns", "documentMinification", "fsHelper",
+          "translationMemories", "styleRules", "rephraseText")),  # and what is DeepL's product alone
+    ),
+    "libretranslate": Suite(
+        "libretranslate==1.9.6",
+        (PIP,),
+        (*PYTEST, "api"),
+        keys=False,
+    ),
+}
+
+NOT_APPLICABLE: dict[str, dict[str, str]] = {}
+"""For each suite, patterns of tests and why they ask for what is DeepL's or LibreTranslate's own product."""
+
+# LibreTranslate's tests call its application; here, a server.
+CONFTEST = '''
+import os
+
+import pytest
+import requests
+
+
+class Answer:
+    def __init__(self, response):
+        self.status_code, self.data, self.headers = response.status_code, response.content, response.headers
+        self.json = response.json() if "json" in response.headers.get("content-type", "") else None
+
+
+class Client:
+    def get(self, path, **options):
+        return Answer(requests.get(os.environ["NMT_URL"] + path, **options))
+
+    def post(self, path, **options):
+        return Answer(requests.post(os.environ["NMT_URL"] + path, **options))
+
+
+@pytest.fixture
+def client():
+    return Client()
+'''
+
+
+def main() -> None:
+    """Run the suites; exit with 1 if a test failed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("suites", nargs="*", metavar="SUITE", help=f"{', '.join(SUITES)} (default: all)")
+    parser.add_argument("--sources", type=Path, help="folder with the sources, which are copied")
+    parser.add_argument("--work", type=Path, default=ROOT / "build" / "client-suites", help="folder to work in")
+    options = parser.parse_args()
+    if unknown := set(options.suites) - SUITES.keys():
+        parser.error(f"there is no suite {', '.join(sorted(unknown))}")
+    names = options.suites or [*SUITES]
+    failed = [name for name in names if not run_suite(name, options.work.resolve(), options.sources)]
+    sys.exit(f"failed: {', '.join(failed)}" if failed else 0)
+
+
+def run_suite(name: str, work: Path, sources: Path | None) -> bool:
+    """Set a suite up, run it, and print how many of its tests passed; return whether none failed."""
+    suite, folder = SUITES[name], work / name
+    if not folder.is_dir():
+        fetch(suite.source, folder, sources and sources / name)
+    python = work / f"{name}-python" / "bin" / "python"
+    if not python.is_file():
+        subprocess.run([sys.executable, "-m", "venv", str(python.parents[1])], check=True)
+    report = work / f"{name}.xml"
+    report.unlink(missing_ok=True)
+    places = {"python": python, "report": report}
+    stamp = folder / ".set-up"
+    if not stamp.exists():
+        for command in suite.setup:
+            subprocess.run([part.format(**places) for part in command], cwd=folder, check=True)
+        stamp.touch()
+    if name == "libretranslate":
+        shutil.copytree(folder / "libretranslate" / "tests" / "test_api", folder / "api", dirs_exist_ok=True)
+        (folder / "api" / "conftest.py").write_text(CONFTEST)
+    with serving(work / "models", sentences(folder), keys=suite.keys) as url:
+        environment = {
+            **os.environ,
+            "NMT_URL": url,
+            "DEEPL_SERVER_URL": url,
+            "DEEPL_AUTH_KEY": KEY,
+            "JEST_JUNIT_OUTPUT_FILE": str(report),
+        }
+        with (work / f"{name}.log").open("wb") as log:
+            command = [part.format(**places) for part in suite.run]
+            subprocess.run(command, cwd=folder, env=environment, stdout=log, stderr=log, check=False)
+    outcomes = read_report(report, NOT_APPLICABLE.get(name, {}))
+    counts = Counter(outcomes.values())
+    print(f"{name}: {counts['passed']} passed, {counts['failed']} failed, {counts['not applicable']} not applicable")
+    for test, outcome in outcomes.items():
+        if outcome == "failed":
+            print(f"  {test}")
+    return bool(outcomes) and not counts["failed"]
+
+
+def fetch(source: str, folder: Path, known: Path | None) -> None:
+    """Put the sources of a suite into `folder`: a copy of `known`, or what `source` names."""
+    if known is not None and known.is_dir():
+        shutil.copytree(known, folder)
+        return
+    url, _, tag = source.partition(" ")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    if tag:
+        clone = ["git", "clone", "--quiet", "--depth", "1", "--branch", tag, url, str(folder)]
+        subprocess.run(clone, check=True)
+        return
+    archives = folder.with_name(f"{folder.name}-sdist")
+    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", ":all:", "--dest"]
+    subprocess.run([*pip, str(archives), source], check=True)
+    (archive,) = archives.iterdir()
+    shutil.unpack_archive(archive, archives / "unpacked", filter="data")
+    (unpacked,) = (archives / "unpacked").iterdir()
+    unpacked.rename(folder)
+
+
+def sentences(folder: Path) -> dict[str, str]:
+    """Return the sentence of deepl-python's or deepl-node's tests in each language; none of other suites."""
+    python, node = folder / "tests" / "conftest.py", folder / "tests" / "core.ts"
+    if python.is_file():
+        for statement in ast.parse(python.read_text("utf-8")).body:
+            if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "example_text":
+                return {code.lower(): text for code, text in ast.literal_eval(statement.value).items()}
+    if node.is_file():
+        table = re.search(r"internalExampleText[^{]*\{(.*?)\n\};", node.read_text("utf-8"), re.DOTALL)
+        rows = re.findall(r"'?([\w-]+)'?: '(.*)',", table[1] if table else "")
+        return {code.lower(): text for code, text in rows}
+    return {}
+
+
+@contextmanager
+def serving(models: Path, known: Mapping[str, str], *, keys: bool) -> Iterator[str]:
+    """Serve all directions of the suites, with a memory of what is `known`; yield the URL."""
+    names = []
+    for pair in [pair for code in CODES for pair in (("en", code), (code, "en"))]:
+        run = models / "-".join(pair)
+        if not run.is_dir():
+            shutil.copytree(ROOT / "tests" / "models" / "digits", run)
+            config = run / "config.yaml"
+            text = config.read_text("utf-8").replace("src_lang: en", f"src_lang: {pair[0]}", 1)
+            config.write_text(text.replace("tgt_lang: en", f"tgt_lang: {pair[1]}", 1), "utf-8")
+        names += ["--model", str(run)]
+    units = "".join(
+        f'<tu><tuv xml:lang="en"><seg>{escape(known["en"])}</seg></tuv>'
+        f'<tuv xml:lang="{code}"><seg>{escape(known[code])}</seg></tuv></tu>\n'
+        for code in CODES
+        if code in known
+    )
+    memory, key_file = models / "memory.tmx", models / "keys.txt"
+    memory.write_text(f'<tmx version="1.4"><header/><body>\n{units}</body></tmx>\n', "utf-8")
+    key_file.write_text(f"{KEY}\n", "utf-8")
+    command = [sys.executable, "-m", "nmt", "serve", "--port", "0", *names]
+    command += ["--api-keys", str(key_file)] if keys else []
+    command += ["--tm", str(memory)] if units else []
+    with (models / "server.log").open("w+") as log:
+        server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+        assert server.stderr is not None
+        try:
+            url = next(line.split()[2].rstrip(";") for line in server.stderr if line.startswith("serving at "))
+            yield url
+        except StopIteration:
+            sys.exit("nmt serve did not start")
+        finally:
+            server.terminate()
+            log.write(server.communicate()[1])
+
+
+def read_report(path: Path, not_applicable: Mapping[str, str]) -> dict[str, str]:
+    """Return the outcome of each test in a report of JUnit's format."""
+    outcomes = {}
+    for case in ElementTree.parse(path).iter("testcase") if path.is_file() else ():
+        test = f"{case.get('classname')} {case.get('name')}"
+        is_excused = any(re.search(pattern, test) for pattern in not_applicable)
+        if case.find("skipped") is not None or is_excused:
+            outcomes[test] = "not applicable"
+        else:
+            is_faulty = case.find("failure") is not None or case.find("error") is not None
+            outcomes[test] = "failed" if is_faulty else "passed"
+    return outcomes
+
+
+if __name__ == "__main__":
+    main()
