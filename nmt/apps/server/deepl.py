@@ -93,7 +93,7 @@ class DeepL:
     @property
     def operations(self) -> list[Operation]:
         """The paths, each with its handler."""
-        document, both, change = "/v2/document/{id}", ["GET", "POST"], ["GET", "PATCH", "DELETE"]
+        document, both = "/v2/document/{id}", ["GET", "POST"]
         older, newer = "/v2/glossaries", "/v3/glossaries"
         dictionaries = f"{newer}/{{id}}/dictionaries"
         return [
@@ -105,8 +105,8 @@ class DeepL:
             Operation(newer, self.create_glossary, DeepLGlossaries, reads=FIELDS),
             *(Operation(path, self.list_glossaries) for path in (older, newer)),
             *(
-                Operation(f"{path}/{{id}}", self.glossary, DeepLGlossaries, reads=FIELDS, methods=change)
-                for path in (older, newer)
+                Operation(f"{path}/{{id}}", self.glossary, DeepLGlossaries, reads=FIELDS, methods=methods)
+                for path, methods in ((older, ["GET", "DELETE"]), (newer, ["GET", "PATCH", "DELETE"]))
             ),
             Operation(f"{older}/{{id}}/entries", self.entries, writes=[_TABLE]),
             Operation(f"{newer}/{{id}}/entries", self.dictionary),

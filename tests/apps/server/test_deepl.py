@@ -166,7 +166,11 @@ def test_fields_in_the_query_string_count_as_those_of_the_form_as_libreoffice_se
         ({"target_lang": "DE"}, 400, "Invalid request: missing text parameter"),
         ({"text": [], "target_lang": "DE"}, 400, "Invalid request: missing text parameter"),
         ({"text": ["1"]}, 400, "Invalid request: missing target_lang parameter"),
-        ({"text": ["1"], "target_lang": "XX"}, 400, "target or target_lang: XX is not supported; this server translates into German (de)"),
+        (
+            {"text": ["1"], "target_lang": "XX"},
+            400,
+            "target or target_lang: XX is not supported; this server translates into German (de)",
+        ),
         ({"text": ["1"], "target_lang": "DE", "formality": "more"}, 400, "'formality' is not supported for given"),
         ({"text": ["1"], "target_lang": "DE", "tag_handling": "pdf"}, 400, "Invalid request: tag_handling: Input"),
         (
@@ -208,7 +212,9 @@ def test_a_glossary_of_several_directions_is_kept_changed_and_used(running):
     one, number = f"{at}/{made['glossary_id']}", made["glossary_id"]
     listed = {version: client.get(f"/{version}/glossaries").json()["glossaries"] for version in ("v2", "v3")}
     assert [number in [each["glossary_id"] for each in found] for found in listed.values()] == [False, True]
-    more = client.patch(one, json={"name": "more", "dictionaries": [terms | {"entries": "#34\tmoon\n5 6\tplugh"}]}).json()
+    more = client.patch(
+        one, json={"name": "more", "dictionaries": [terms | {"entries": "#34\tmoon\n5 6\tplugh"}]}
+    ).json()
     assert (more["name"], [each["entry_count"] for each in more["dictionaries"]]) == ("more", [2, 1])
     query = {"source_lang": "de", "target_lang": "en"}
     (found,) = client.get(f"{one}/entries", params=query).json()["dictionaries"]

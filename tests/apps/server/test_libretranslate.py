@@ -157,7 +157,9 @@ def test_html_keeps_its_tags_and_escapes_its_text(running):
     assert written.count("<b>") == written.count("</b>") == 1
 
 
-INTO = "target or target_lang: xx is not supported; this server translates into German (de), French (fr) and English (en)"
+INTO = (
+    "target or target_lang: xx is not supported; this server translates into German (de), French (fr) and English (en)"
+)
 FROM = "source or source_lang: French (fr) is not supported; this server translates from English (en) and German (de)"
 
 

@@ -305,11 +305,22 @@ async function translateFile() {
 
 async function suggest() {
   try {
-    await backend.suggest({ q: text.value, s: $("correction").value, source: sourceCode(), target: target.value });
-    say("Thank you for the correction");
+    const done = await backend.suggest({ q: text.value, s: $("correction").value, source: sourceCode(), target: target.value });
+    say(typeof done === "string" ? done : "Thank you for the correction");
+    offer();
   } catch (error) {
     say(error.message || "The server is not responding", true);
   }
+}
+
+// Offers the corrections that the page keeps itself, as a file.
+function offer() {
+  const collected = backend.collected?.() || null;
+  $("collected-row").hidden = !collected;
+  if (!collected) return;
+  URL.revokeObjectURL($("collected").href);
+  $("collected").href = URL.createObjectURL(new Blob([collected.tmx], { type: "application/x-tmx+xml" }));
+  $("collected").textContent = `Save the corrections on this device as a TMX file (${collected.count})`;
 }
 
 async function start() {
@@ -332,6 +343,7 @@ async function start() {
   $("swap").addEventListener("click", swap);
   $("copy").addEventListener("click", copy);
   $("suggest").addEventListener("click", suggest);
+  $("forget").addEventListener("click", () => { backend.forget(); offer(); });
   $("clear").addEventListener("click", () => { text.value = ""; changed(0); text.focus(); });
   for (const kind of ["mouseover", "click"]) {
     output.addEventListener(kind, (event) => point(event.target.closest(".word")));
@@ -354,6 +366,8 @@ async function start() {
     flags = settings.flags;
     $("documents").hidden = !settings.filesTranslation;
     $("correction-box").hidden = !settings.suggestions;
+    if (backend.collected) $("correction-label").textContent = "The translation as it should be; it stays on this device until you save it";
+    offer();
     $("file").accept = settings.supportedFilesFormat.join(",");
     $("key-row").hidden = !settings.keyRequired;
     const codes = sources().map((language) => language.code);

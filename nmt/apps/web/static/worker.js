@@ -29,8 +29,8 @@ async function load(folder) {
     return content;
   };
   engine = await Engine.load(read);
-  const { name, license, card, directions, flags } = engine.manifest;
-  return { name, license, card, directions, flags, kernel: engine.kernel };
+  const { name, license, card, directions, flags, options } = engine.manifest;
+  return { name, license, card, directions, flags, kernel: engine.kernel, splits: options.split !== "never" };
 }
 
 onmessage = async ({ data: { id, task, value } }) => {
