@@ -191,27 +191,15 @@ class DeepLKey(Fields):
     document_key: str
 
 
-class DeepLTerms(Fields):
-    """The terms of a glossary in one direction; the body of /v3/glossaries/{id}/dictionaries."""
+class DeepLGlossary(Fields):
+    """The body of /v2/glossaries."""
 
+    name: str = Field(min_length=1, max_length=1000)
     source_lang: Code
     target_lang: Code
     entries: str
     """One term per line, and its translation."""
     entries_format: Literal["tsv", "csv"] = "tsv"
-
-
-class DeepLGlossary(DeepLTerms):
-    """The body of /v2/glossaries, with one direction."""
-
-    name: str = Field(min_length=1, max_length=1000)
-
-
-class DeepLGlossaries(Fields):
-    """The body of /v3/glossaries; in a change, what is empty stays as it is."""
-
-    name: str = Field(default="", max_length=1000)
-    dictionaries: list[DeepLTerms] = Field(default_factory=list, max_length=1000)
 
 
 class DeepLLanguages(Fields):

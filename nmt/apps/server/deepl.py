@@ -1,4 +1,4 @@
-"""DeepL's API, version 2, for tools that translators have; of version 3, the glossaries.
+"""DeepL's API, version 2, for tools that translators have: texts, documents, glossaries, languages and usage.
 
 Glossaries, translated documents and the count of characters are in memory, and end with the server.
 """
@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from functools import partial
 from html import unescape
 from io import StringIO
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import uuid4
 
 from starlette.requests import Request
@@ -26,12 +26,10 @@ from nmt.apps.server.blocks import translate_pages
 from nmt.apps.server.bodies import (
     DeepLBody,
     DeepLFile,
-    DeepLGlossaries,
     DeepLGlossary,
     DeepLKey,
     DeepLLanguages,
     DeepLOptions,
-    DeepLTerms,
     Fields,
     FileBody,
 )
@@ -39,14 +37,14 @@ from nmt.apps.server.files import Files, Kept
 from nmt.apps.server.operations import BYTES, FIELDS, Operation
 from nmt.apps.server.requests import MULTIPART, RequestError, as_json, unless_gone
 from nmt.apps.server.service import Routed, Service, with_signs
-from nmt.base.errors import DataError, in_words
+from nmt.base.errors import DataError
 from nmt.base.languages import base_code, english_name
 from nmt.data.text.glossary import Glossary
 
 log = logging.getLogger(__name__)
 
 MAX_GLOSSARIES = 1000  # in memory, of all clients
-_MAX_TERMS = 10_000  # of a glossary, in one direction
+_MAX_TERMS = 10_000  # of a glossary
 MAX_DOCUMENTS = 200  # that are being translated, of all clients
 _QUOTA_EXCEEDED = 456  # DeepL's status for it
 _NO_LIMIT = 1_000_000_000_000  # characters, as DeepL writes it
@@ -58,25 +56,6 @@ _VARIANTS = {"EN": ("EN-GB", "EN-US"), "PT": ("PT-BR", "PT-PT")}  # clients refu
 _DOCUMENT_TYPE = re.compile(r"\s*(?:<\?xml[^>]*\?>)?\s*<!DOCTYPE[^\[<>]*>", re.IGNORECASE)
 _NOT_XML = re.compile(r"&(?!(?:amp|lt|gt|quot|apos|#\d+|#x[\da-fA-F]+);)(?:\w{1,32};)?")
 
-
-class _Kept(NamedTuple):
-    """A glossary with the terms of each direction."""
-
-    facts: dict[str, object]
-    terms: dict[tuple[str, str], Glossary]
-
-    def about(self) -> dict[str, object]:
-        """Describe it for both versions of the API; version 2 knows one direction, in `source_lang` and so on."""
-        dictionaries = [_about(*each) for each in self.terms.items()]
-        first = dictionaries[0] if len(dictionaries) == 1 else {}
-        return self.facts | first | {"dictionaries": dictionaries}
-
-
-def _about(direction: tuple[str, str], terms: Glossary) -> dict[str, object]:
-    source, target = direction
-    return {"source_lang": source, "target_lang": target, "entry_count": len(terms)}
-
-
 _Translating = asyncio.Task[bytes | RequestError]  # of a document
 
 
@@ -87,31 +66,23 @@ class DeepL:
         self._service, self._files = service, files
         self._documents = Kept[tuple[int, _Translating]]()  # with the numbers of their bytes
         self._running: set[_Translating] = set()
-        self._glossaries: dict[tuple[bytes, str], _Kept] = {}  # by client and id
+        self._glossaries: dict[tuple[bytes, str], tuple[dict[str, object], Glossary]] = {}  # by client and id
         self._num_characters: Counter[bytes] = Counter()
 
     @property
     def operations(self) -> list[Operation]:
         """The paths, each with its handler."""
-        document, both = "/v2/document/{id}", ["GET", "POST"]
-        older, newer = "/v2/glossaries", "/v3/glossaries"
-        dictionaries = f"{newer}/{{id}}/dictionaries"
+        document, glossary, both = "/v2/document/{id}", "/v2/glossaries/{id}", ["GET", "POST"]
         return [
             Operation("/v2/translate", self.translate, DeepLBody, reads=FIELDS),
             Operation("/v2/document", self.upload, DeepLFile, reads=[MULTIPART]),
             Operation(document, self.status, DeepLKey, reads=FIELDS),
             Operation(f"{document}/result", self.download, DeepLKey, reads=FIELDS, writes=[BYTES]),
-            Operation(older, self.create_glossary, DeepLGlossary, reads=FIELDS),
-            Operation(newer, self.create_glossary, DeepLGlossaries, reads=FIELDS),
-            *(Operation(path, self.list_glossaries) for path in (older, newer)),
-            *(
-                Operation(f"{path}/{{id}}", self.glossary, DeepLGlossaries, reads=FIELDS, methods=methods)
-                for path, methods in ((older, ["GET", "DELETE"]), (newer, ["GET", "PATCH", "DELETE"]))
-            ),
-            Operation(f"{older}/{{id}}/entries", self.entries, writes=[_TABLE]),
-            Operation(f"{newer}/{{id}}/entries", self.dictionary),
-            Operation(dictionaries, self.dictionary, methods=["DELETE"]),
-            Operation(dictionaries, self.replace_dictionary, DeepLTerms, reads=FIELDS, methods=["PUT"]),
+            Operation("/v2/glossaries", self.create_glossary, DeepLGlossary, reads=FIELDS),
+            Operation("/v2/glossaries", self.list_glossaries),
+            Operation(glossary, self.glossary),
+            Operation(glossary, self.delete_glossary, methods=["DELETE"]),
+            Operation(f"{glossary}/entries", self.entries, writes=[_TABLE]),
             Operation("/v2/glossary-language-pairs", self.glossary_pairs),
             Operation("/v2/languages", self.languages, DeepLLanguages, list[dict[str, Any]], FIELDS, methods=both),
             Operation("/v2/usage", self.usage, answer=dict[str, int], methods=both),
@@ -181,60 +152,42 @@ class DeepL:
             raise result
         return Response(result, media_type=BYTES)
 
-    async def create_glossary(self, request: Request, body: DeepLGlossary | DeepLGlossaries, client: bytes) -> Response:
+    async def create_glossary(self, request: Request, body: DeepLGlossary, client: bytes) -> Response:
         """Keep a glossary."""
+        self._service.route("", body.source_lang, body.target_lang)
         if len(self._glossaries) >= MAX_GLOSSARIES:
             raise RequestError(_QUOTA_EXCEEDED, f"the limit is {MAX_GLOSSARIES:,} glossaries; delete some")
-        terms = self._read_dictionaries([body] if isinstance(body, DeepLGlossary) else body.dictionaries)
-        facts: dict[str, object] = {
+        terms = _read_terms(body)
+        about: dict[str, object] = {
             "glossary_id": (number := str(uuid4())),
             "name": body.name,
             "ready": True,
+            "source_lang": body.source_lang.lower(),
+            "target_lang": body.target_lang.lower(),
             "creation_time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "entry_count": len(terms),
         }
-        kept = self._glossaries[client, number] = _Kept(facts, terms)
-        return as_json(kept.about(), 201)
+        self._glossaries[client, number] = about, terms
+        return as_json(about, 201)
 
     async def list_glossaries(self, request: Request, body: Fields, client: bytes) -> dict[str, object]:
-        """List the glossaries of the client; for version 2, those of one direction."""
-        most = 1 if request.url.path.startswith("/v2/") else MAX_GLOSSARIES
-        return {"glossaries": [
-            kept.about() for (owner, _), kept in self._glossaries.items() if owner == client and len(kept.terms) <= most
-        ]}  # fmt: skip
+        """List the glossaries of the client."""
+        return {"glossaries": [about for (owner, _), (about, _) in self._glossaries.items() if owner == client]}
 
-    async def glossary(self, request: Request, body: DeepLGlossaries, client: bytes) -> dict[str, object] | Response:
-        """Describe a glossary, rename it or add terms to it, or delete it."""
-        kept = self._find_glossary(client, number := request.path_params["id"])
-        if request.method == "DELETE":
-            del self._glossaries[client, number]
-            return Response(status_code=204)
-        for direction, terms in self._read_dictionaries(body.dictionaries).items():
-            known = kept.terms.get(direction, terms)
-            kept.terms[direction] = Glossary(dict(known.terms) | dict(terms.terms))
-        kept.facts["name"] = body.name or kept.facts["name"]
-        return kept.about()
+    async def glossary(self, request: Request, body: Fields, client: bytes) -> dict[str, object]:
+        """Describe a glossary."""
+        return self._find_glossary(client, request.path_params["id"])[0]
 
-    async def replace_dictionary(self, request: Request, body: DeepLTerms, client: bytes) -> dict[str, object]:
-        """Replace the terms of a glossary in one direction."""
-        kept, terms = self._find_glossary(client, request.path_params["id"]), self._read_dictionaries([body])
-        kept.terms.update(terms)
-        return _about(*terms.popitem())
+    async def delete_glossary(self, request: Request, body: Fields, client: bytes) -> Response:
+        """Delete a glossary."""
+        self._find_glossary(client, number := request.path_params["id"])
+        del self._glossaries[client, number]
+        return Response(status_code=204)
 
     async def entries(self, request: Request, body: Fields, client: bytes) -> Response:
         """Send the terms of a glossary, one per line, with a tab before each translation."""
-        kept = self._find_glossary(client, request.path_params["id"])
-        return Response("\n".join(map(_table, kept.terms.values())), media_type=_TABLE)
-
-    async def dictionary(self, request: Request, body: Fields, client: bytes) -> dict[str, object] | Response:
-        """Send the terms of a glossary in the direction that the query names, or delete them."""
-        kept, query = self._find_glossary(client, request.path_params["id"]), request.query_params
-        direction = query.get("source_lang", "").lower(), query.get("target_lang", "").lower()
-        if (terms := kept.terms.get(direction)) is None:
-            raise RequestError(404, f"this glossary has no dictionary for {'-'.join(direction)}")
-        if request.method == "DELETE":
-            del kept.terms[direction]
-            return Response(status_code=204)
-        return {"dictionaries": [_about(direction, terms) | {"entries": _table(terms), "entries_format": "tsv"}]}
+        _, glossary = self._find_glossary(client, request.path_params["id"])
+        return Response("\n".join(map("\t".join, glossary.terms)), media_type=_TABLE)
 
     async def glossary_pairs(self, request: Request, body: Fields, client: bytes) -> dict[str, object]:
         """List the directions for which there may be glossaries: all."""
@@ -283,23 +236,16 @@ class DeepL:
             return None
         if options.source_lang is None:
             raise RequestError(400, "a glossary needs source_lang")
-        kept = self._find_glossary(client, options.glossary_id)
-        wanted = base_code(options.source_lang), base_code(options.target_lang)
-        for (source, target), terms in kept.terms.items():
-            if (base_code(source), base_code(target)) == wanted:
-                return terms
-        raise RequestError(400, f"this glossary is for {in_words(['-'.join(each) for each in kept.terms])}")
+        about, terms = self._find_glossary(client, options.glossary_id)
+        known = str(about["source_lang"]), str(about["target_lang"])
+        if [*map(base_code, known)] != [base_code(options.source_lang), base_code(options.target_lang)]:
+            raise RequestError(400, f"this glossary is for {'-'.join(known)}")
+        return terms
 
-    def _find_glossary(self, client: bytes, number: str) -> _Kept:
+    def _find_glossary(self, client: bytes, number: str) -> tuple[dict[str, object], Glossary]:
         if (found := self._glossaries.get((client, number))) is None:
             raise RequestError(404, "there is no such glossary")
         return found
-
-    def _read_dictionaries(self, dictionaries: Sequence[DeepLTerms]) -> dict[tuple[str, str], Glossary]:
-        """Return the terms of each direction. RequestError (400) if it cannot be translated, or for a wrong term."""
-        for each in dictionaries:
-            self._service.route("", each.source_lang, each.target_lang)
-        return {(each.source_lang.lower(), each.target_lang.lower()): _read_terms(each) for each in dictionaries}
 
 
 def read_xml(text: str, splitting: Collection[str], ignored: Collection[str]) -> XmlText:
@@ -338,11 +284,7 @@ def _tags(names: str | Sequence[str]) -> list[str]:
     return [name.strip() for name in parts if name.strip()]
 
 
-def _table(terms: Glossary) -> str:
-    return "\n".join(map("\t".join, terms.terms))
-
-
-def _read_terms(body: DeepLTerms) -> Glossary:
+def _read_terms(body: DeepLGlossary) -> Glossary:
     """Return the terms of a glossary. RequestError (400) if one cannot be used, or there are too many."""
     dialect = {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if body.entries_format == "tsv" else {}
     glossary = Glossary()

@@ -203,36 +203,6 @@ def test_a_glossary_that_cannot_be_used_is_refused(running, entries, message):
     assert f"Invalid glossary entries provided: {message}" in answer.json()["message"]
 
 
-def test_a_glossary_of_several_directions_is_kept_changed_and_used(running):
-    terms = {"source_lang": "DE", "target_lang": "EN", "entries": "#34\txyzzy", "entries_format": "tsv"}
-    back = terms | {"source_lang": "EN", "target_lang": "DE", "entries": "a,b", "entries_format": "csv"}
-    client, at = running.client, "/v3/glossaries"
-    made = client.post(at, json={"name": "two", "dictionaries": [terms, back]}).json()
-    assert [each["entry_count"] for each in made["dictionaries"]] == [1, 1]
-    one, number = f"{at}/{made['glossary_id']}", made["glossary_id"]
-    listed = {version: client.get(f"/{version}/glossaries").json()["glossaries"] for version in ("v2", "v3")}
-    assert [number in [each["glossary_id"] for each in found] for found in listed.values()] == [False, True]
-    more = client.patch(
-        one, json={"name": "more", "dictionaries": [terms | {"entries": "#34\tmoon\n5 6\tplugh"}]}
-    ).json()
-    assert (more["name"], [each["entry_count"] for each in more["dictionaries"]]) == ("more", [2, 1])
-    query = {"source_lang": "de", "target_lang": "en"}
-    (found,) = client.get(f"{one}/entries", params=query).json()["dictionaries"]
-    assert found["entries"] == "#34\tmoon\n5 6\tplugh"
-    assert ask(running, "translate", text=["#34"], glossary_id=number, **query).status_code == 200
-    assert client.put(f"{one}/dictionaries", json=terms).json()["entry_count"] == 1
-    assert client.delete(f"{one}/dictionaries", params=query).status_code == 204
-    for answer in (
-        client.delete(f"{one}/dictionaries", params=query),
-        client.get(f"{one}/entries"),
-        client.patch(f"{one}x", json={"name": "no"}),
-    ):
-        assert answer.status_code == 404
-    assert client.patch(one, json={"dictionaries": [terms | {"target_lang": "xx"}]}).status_code == 400
-    assert client.get(one).json()["source_lang"] == "en"  # of the one direction that is left, for version 2
-    assert client.delete(one).status_code == 204
-
-
 def test_more_glossaries_than_fit_are_a_quota_exceeded(running, monkeypatch):
     monkeypatch.setattr("nmt.apps.server.deepl.MAX_GLOSSARIES", 0)
     answer = ask(running, "glossaries", name="x", source_lang="en", target_lang="de", entries="a\tb")
