@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import subprocess
@@ -130,14 +131,31 @@ def test_workers_that_would_wait_forever_are_refused(ray, num_workers, message, 
 
 @pytest.fixture(scope="module")
 def cluster():
-    """A cluster of this machine with two CPUs."""
+    """A cluster of this machine with a CPU for each worker that lives at one time: two, and one of a single test."""
     pytest.importorskip("ray", reason="needs the extra ray")
-    with connected("local", 2) as ray:
+    with connected("local", 3) as ray:
         yield ray
+
+
+class NoWaiting(logging.Handler):
+    """Fails a test whose workers wait for a CPU: those that have it may never give it back."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.getMessage().startswith("waiting for free CPUs"):
+            pytest.fail(record.getMessage())
+
+
+@pytest.fixture
+def no_waiting():
+    logger, handler = logging.getLogger("nmt.apps.ray.ray_translator"), NoWaiting()
+    logger.addHandler(handler)
+    yield
+    logger.removeHandler(handler)
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.usefixtures("no_waiting")
 class TestWithRay:
     """Two workers on this machine."""
 
