@@ -36,7 +36,17 @@ def by_langchain(url: str) -> str:
     return str(package.ChatOpenAI(base_url=f"{url}/v1", api_key="any", model="en-de").invoke(TEXT).content)
 
 
-@pytest.mark.parametrize("ask", [by_deepl, by_libretranslatepy, by_deep_translator, by_openai, by_langchain])
+def by_litellm(url: str) -> str:
+    package = pytest.importorskip("litellm", reason="needs litellm")
+    said = [{"role": "user", "content": TEXT}]
+    answer = package.completion(model="openai/en-de", api_base=f"{url}/v1", api_key="any", messages=said)
+    return str(answer.choices[0].message.content)
+
+
+CLIENTS = [by_deepl, by_libretranslatepy, by_deep_translator, by_openai, by_langchain, by_litellm]
+
+
+@pytest.mark.parametrize("ask", CLIENTS)
 def test_a_client_gets_what_the_translator_gives(running, two_run, ask):
     with Translator.load(two_run, device="cpu", precision="fp32") as translator:
         (expected,) = translator.translate([TEXT], to="de")
