@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from nmt.apps.cli import COMMANDS
+from nmt.artifacts.rundir import RunDir
 
 ROOT = Path(__file__).parents[1]
 HEAVY = ("torch", "numpy", "matplotlib", "sacrebleu", "sentencepiece")
@@ -70,6 +72,18 @@ def test_a_model_of_common_languages_translates_without_the_package_of_all_other
 def test_a_plain_text_is_translated_without_the_readers_of_documents_and_corpora(digits_run):
     names = ["nmt.apps.documents.blocks", "nmt.apps.documents.review", "nmt.data.read.pairs", "torch", "xml.etree"]
     arguments = ["translate", "--model", str(digits_run), "123"]
+    command = f"from nmt.apps.cli import app; app({arguments}, prog_name='nmt', standalone_mode=False)"
+    check = f"import sys; {command}; sys.exit(' '.join({{*{names}}} & {{*sys.modules}}) or 0)"
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.strip()
+
+
+def test_a_text_is_translated_without_reading_the_configuration_of_its_training(digits_run, tmp_path):
+    run = RunDir(shutil.copytree(digits_run, tmp_path / "run"))
+    run.write_config(run.config())
+    names = ["yaml", "nmt.config.load", "nmt.config.sections", "nmt.config.training"]
+    arguments = ["translate", "--model", str(run.path), "123"]
     command = f"from nmt.apps.cli import app; app({arguments}, prog_name='nmt', standalone_mode=False)"
     check = f"import sys; {command}; sys.exit(' '.join({{*{names}}} & {{*sys.modules}}) or 0)"
     done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True)

@@ -103,7 +103,7 @@ def average_weights(paths: Sequence[Path]) -> Weights:
 
 def load_model(run: RunDir, tokenizers: TokenizerPair, device: torch.device) -> Transformer:
     """Load the best undamaged weights of a run into a model on `device`, in evaluation mode."""
-    path, config = run.usable_checkpoint(), run.config().model
+    path, config = run.usable_checkpoint(), run.essentials().model
     check_size(config, tokenizers, path)
     model = Transformer(config, tokenizers.src.vocab_size, tokenizers.tgt.vocab_size)
     load_weights(model, read_tensors(path))

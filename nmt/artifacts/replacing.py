@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError
 from nmt.base.partial_file import PARTIAL, PARTIAL_SETTINGS
-from nmt.config import Config
+
+if TYPE_CHECKING:
+    from nmt.config import Config
 
 _PAGES = {".html", ".png", ".svg"}  # extensions of results that no model reads
 

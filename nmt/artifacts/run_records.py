@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import Field
 
-from nmt.config.base import Section
+from nmt.base.languages import Direction
+from nmt.config.base import Characters, Section
+from nmt.config.model import ModelConfig
+from nmt.config.search import SearchOptions
+
+if TYPE_CHECKING:
+    from nmt.config import Config
 
 FORMAT = 1  # version of the run directory's format, recorded in each run
 
@@ -50,6 +56,28 @@ class RunInfo(Environment):
     )
     packed_reason: str = ""
     resumed: list[Resumption] = Field(default_factory=list)
+
+
+class Essentials(Section):
+    """The contents of essentials.json: what translating needs of the configuration, which takes longer to read."""
+
+    config_sha256: str = Field(default="", description="of config.yaml; if it is that of another, the file is not used")
+    directions: tuple[Direction, ...] = Field(min_length=1)
+    user_symbols: tuple[str, ...]
+    characters: Characters
+    model: ModelConfig
+    decoding: SearchOptions
+
+    @classmethod
+    def of(cls, config: Config) -> Self:
+        """Return the essentials of `config`."""
+        from nmt.data.text.tags import user_symbols
+
+        symbols, data = user_symbols(config), config.data
+        return cls(
+            directions=data.directions, user_symbols=symbols, characters=data.characters, model=config.model,
+            decoding=config.decoding,
+        )  # fmt: skip
 
 
 COPIES, WORDS = "copied sources", "word by word"  # systems that need no training

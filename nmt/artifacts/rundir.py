@@ -19,6 +19,7 @@ from nmt.artifacts.run_records import (
     FORMAT,
     CheckpointIndex,
     DirectionSize,
+    Essentials,
     RunInfo,
     SavedEvaluation,
     SplitInfo,
@@ -36,12 +37,12 @@ from nmt.base.files import (
     write_text,
 )
 from nmt.base.languages import Direction
-from nmt.config import Config, dump_config, load_config
 from nmt.config.base import Section, first_fault
 from nmt.data.read.lines import read_lines
 from nmt.data.text.text_statistics import TextStatistics
 
 if TYPE_CHECKING:
+    from nmt.config import Config
     from nmt.data.read.pairs import SentencePair
 
 MAX_JSON_BYTES = 10_000_000
@@ -68,6 +69,7 @@ class RunDir:
     def __init__(self, path: Path | str):
         self.path = path = Path(path)
         self.config_file = path / "config.yaml"
+        self.essentials_file = path / "essentials.json"
         self.info_file = path / "run.json"
         self.report_file = path / "report.json"
         self.statistics_file = path / "statistics.json"
@@ -94,6 +96,7 @@ class RunDir:
         self._usable: Path | None = None
         self._verifying = Lock()
         self._config: Config | None = None
+        self._essentials: Essentials | None = None
 
     def checkpoint(self, name: str) -> Path:
         """Return the path of the weights `name` (step-00000500, average). RunError if it could be outside the run."""
@@ -104,9 +107,23 @@ class RunDir:
     def config(self) -> Config:
         """`check` the folder and return the run's resolved configuration, which is read once per object."""
         if self._config is None:
+            from nmt.config.load import load_config  # only here: most texts are translated without
+
             self.check()
             self._config = load_config(self.config_file, stored=True)
         return self._config
+
+    def essentials(self) -> Essentials:
+        """Return what translating needs of the configuration: from its file, if that is not older or damaged."""
+        if self._essentials is None:
+            self.check()
+            with suppress(RunError, ValidationError, OSError):
+                found = Essentials.model_validate(self.read_json(self.essentials_file))
+                if found.config_sha256 == short_sha256(self.config_file):
+                    self._essentials = found
+        if self._essentials is None:
+            self._essentials = Essentials.of(self.config())
+        return self._essentials
 
     def info(self) -> RunInfo:
         """Read run.json. RunError if it is missing, damaged, or not written by a training."""
@@ -122,9 +139,13 @@ class RunDir:
                 raise RunError(f"the run has format {number!r}", path=self.info_file, hint=hint)
 
     def write_config(self, config: Config) -> None:
-        """Write the resolved configuration."""
-        self._config = None
+        """Write the resolved configuration, and what translating needs of it."""
+        from nmt.config.dump import dump_config
+
+        self._config = self._essentials = None
         write_text(self.config_file, dump_config(config))
+        checksum = short_sha256(self.config_file)
+        self.write_json(self.essentials_file, Essentials.of(config).model_copy(update={"config_sha256": checksum}))
 
     def read_json(self, path: Path) -> dict[str, Any]:
         """Read one of the run's JSON files. RunError if it is missing, damaged, too large, or not an object."""

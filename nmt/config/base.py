@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -14,6 +14,7 @@ Portion = Annotated[float, Field(gt=0.0, le=1.0)]
 UpToMillion = Annotated[int, Field(ge=0, le=1_000_000)]
 BatchTokens = Annotated[int, Field(ge=16, le=100_000_000)]
 TokensPerUpdate = Annotated[int, Field(ge=0, le=100_000_000)]
+Characters = Literal["normalized", "as_written"]
 MAX_SEED = 2**31 - 1  # the largest that every library accepts
 
 

@@ -8,11 +8,10 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from nmt.base.languages import Direction, is_variant
-from nmt.config.base import Count, Rate, Section
+from nmt.config.base import Characters, Count, Rate, Section
 from nmt.config.corpora import DATA_SETS, ONE_CORPUS_OR_MORE, Corpora, LanguageCode, ParallelFiles
 from nmt.config.filters import Filters
 
-Characters = Literal["normalized", "as_written"]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 
 

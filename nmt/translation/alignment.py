@@ -56,7 +56,7 @@ class RunLexicon:
 
     def _is_swapped(self, direction: Direction) -> bool:
         """Return whether the lexicon was learned from pairs of the opposite direction only."""
-        learned = self._run.config().data.directions
+        learned = self._run.essentials().directions
         return direction not in learned and Direction(direction.tgt, direction.src) in learned
 
     def is_joined(self, direction: Direction, translation: str) -> bool:

@@ -8,7 +8,6 @@ from functools import cache
 from operator import eq
 
 from nmt.base.languages import base_code, chinese_form, script_of
-from nmt.config.filters import THRESHOLDS
 from nmt.data.check import scripts
 from nmt.data.check.features import Side, is_more_than_names
 from nmt.data.text.text_statistics import UNKNOWN, TextStatistics
@@ -98,6 +97,8 @@ def is_in_wrong_language(text: str, language: str, *, identify: bool = True) -> 
     has_own_script = expected and expected not in scripts.SHARED_SCRIPTS
     if not identify or has_own_script or not is_more_than_names(side) or not scripts.can_identify_languages():
         return False
+    from nmt.config.filters import THRESHOLDS  # only here: few texts come this far
+
     return _identifier(base_code(language)).margin(text, 1) > THRESHOLDS["wrong_language"]
 
 

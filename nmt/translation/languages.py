@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
+from nmt.artifacts.run_records import Essentials
 from nmt.base.errors import NmtError, in_words
 from nmt.base.languages import Direction, language_tag
-from nmt.config import Config
-from nmt.config.data import Characters
-from nmt.config.model import LanguageTags
-from nmt.data.text.tags import user_symbols
+
+if TYPE_CHECKING:
+    from nmt.config import Config
+    from nmt.config.base import Characters
+    from nmt.config.model import LanguageTags
 
 
 class DirectedText(NamedTuple):
@@ -38,9 +40,14 @@ class LanguagePair(NamedTuple):
     @classmethod
     def from_config(cls, config: Config) -> Self:
         """Return the languages of a model trained with `config`."""
-        learned = config.data.directions
+        return cls.of(Essentials.of(config))
+
+    @classmethod
+    def of(cls, known: Essentials) -> Self:
+        """Return the languages of a run."""
+        learned = known.directions
         several = learned if len(learned) > 1 else ()
-        return cls(*learned[0], user_symbols(config), several, config.model.language_tags, config.data.characters)
+        return cls(*learned[0], known.user_symbols, several, known.model.language_tags, known.characters)
 
     @property
     def pairs(self) -> tuple[Direction, ...]:

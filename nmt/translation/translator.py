@@ -112,10 +112,10 @@ class Translator:
         from nmt.decoding.engines.selection import load_engine
 
         tokenizers = shared_tokenizers(runs)
-        config = runs[0].config()
+        known = runs[0].essentials()
         loaded = load_engine(runs, tokenizers, engine, device, precision, scores=scores)
         statistics = runs[0].statistics(confidence=len(runs) == 1)  # that of one model does not fit an ensemble
-        made = cls(tokenizers, loaded, LanguagePair.from_config(config), config.decoding, statistics)
+        made = cls(tokenizers, loaded, LanguagePair.of(known), known.decoding, statistics)
         made.lexicon = RunLexicon(runs[0], tokenizers)
         return made
 

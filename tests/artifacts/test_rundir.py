@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
+from nmt.artifacts.run_records import Essentials
 from nmt.artifacts.rundir import RunDir, new_run, refuse_existing
-from nmt.base.errors import RunError
+from nmt.base.errors import ConfigError, RunError
+from nmt.config import Config
 from nmt.data.read.pairs import SentencePair
 
 
@@ -160,7 +163,7 @@ def test_a_run_json_with_an_odd_value_is_one_error(tmp_path, key, value):
 def test_the_configuration_of_a_run_is_read_once(digits_run, monkeypatch):
     run = RunDir(digits_run)
     config = run.config()
-    monkeypatch.setattr("nmt.artifacts.rundir.load_config", None)
+    monkeypatch.setattr("nmt.config.load.load_config", None)
     assert run.config() is config
 
 
@@ -195,3 +198,70 @@ def test_scores_of_the_test_set_with_an_odd_value_are_one_error(tmp_path, scores
     run.write_json(run.evaluation_file, EVALUATION | {"scores": scores})
     with pytest.raises(RunError, match=r"test\.json: scores"):
         run.evaluation("step-00000002")
+
+
+@pytest.fixture
+def configured(tmp_path):
+    """A run that was only configured."""
+    run = RunDir(tmp_path)
+    run.write_config(two_directions())
+    return run
+
+
+def two_directions():
+    corpus = {"train": [{"tsv": "a.tsv"}, {"tsv": "b.tsv", "tgt_lang": "fr", "tag": "<web>"}]}
+    return Config.model_validate({"data": {"src_lang": "en", "tgt_lang": "de", **corpus}, "decoding": {"beam_size": 3}})
+
+
+def test_the_essentials_of_a_run_are_those_of_its_configuration(configured):
+    stored = json.loads(configured.essentials_file.read_text())
+    assert stored["config_sha256"]
+    known, config = RunDir(configured.path).essentials(), configured.config()
+    assert known.model_copy(update={"config_sha256": ""}) == Essentials.of(config)
+    assert (known.model, known.decoding) == (config.model, config.decoding)
+    assert known.directions == config.data.directions == (("en", "de"), ("en", "fr"))
+    assert known.directions[1].tgt == "fr"
+    assert known.user_symbols == ("<2de>", "<2fr>", "<web>")
+
+
+def changed(**values):
+    return lambda text: json.dumps(json.loads(text) | values)
+
+
+DAMAGES = {
+    "missing": None,
+    "empty": lambda text: "",
+    "no JSON": lambda text: text[:-20],
+    "a list": lambda text: "[]",
+    "of no configuration": lambda text: "{}",
+    "of another configuration": changed(config_sha256="0123456789abcdef"),
+    "of another version of nmt": changed(other=1),
+    "of another type": changed(model=[]),
+    "no directions": changed(directions=[]),
+    "no numbers": changed(decoding={"beam_size": "many"}),
+    "too large": lambda text: text + " " * 10_000_001,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_essentials_that_are_damaged_or_of_another_configuration_are_read_from_the_configuration(configured, damage):
+    file = configured.essentials_file
+    expected = Essentials.of(configured.config())
+    if damage is None:
+        file.unlink()
+    else:
+        file.write_text(damage(file.read_text()))
+    assert RunDir(configured.path).essentials() == expected
+
+
+def test_an_option_that_was_changed_in_the_configuration_by_hand_has_effect(configured):
+    text = configured.config_file.read_text()
+    assert "beam_size: 3" in text
+    configured.config_file.write_text(text.replace("beam_size: 3", "beam_size: 4"))
+    assert RunDir(configured.path).essentials().decoding.beam_size == 4
+
+
+def test_essentials_do_not_hide_that_the_configuration_is_gone(configured):
+    configured.config_file.unlink()
+    with pytest.raises(ConfigError, match="no such file"):
+        RunDir(configured.path).essentials()

@@ -192,7 +192,7 @@ def _read_test_set(
     from nmt.evaluation.test_sets import read_files, read_split
     from nmt.translation import LanguagePair
 
-    languages = None if found is None else LanguagePair.from_config(found[0].config())
+    languages = None if found is None else LanguagePair.of(found[0].essentials())
     if found is not None and languages is not None and not any(files):
         test_set = read_split(found, split, Direction(languages.src, languages.tgt), to, from_)
     elif languages is not None:

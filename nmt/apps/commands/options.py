@@ -16,7 +16,6 @@ from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import ConfigError
 from nmt.base.machine import request_exact_mkl
 from nmt.config import SearchOptions
-from nmt.config.load import load_search
 from nmt.config.search import MAX_BEAM_SIZE, MAX_HYPOTHESES
 from nmt.decoding.engines.interface import DeviceName, EngineName, PrecisionName
 
@@ -158,7 +157,11 @@ class SearchFlags:
 
         ConfigError if a setting is malformed, or is not one of the section `decoding`.
         """
-        self.given = {name: value for name, value in flags.items() if value is not None} | load_search(settings)
+        self.given = {name: value for name, value in flags.items() if value is not None}
+        if settings:
+            from nmt.config.load import load_search
+
+            self.given |= load_search(settings)
 
     def change(self, options: SearchOptions) -> SearchOptions:
         """Return `options` changed by the given flags; typer.BadParameter if they conflict."""

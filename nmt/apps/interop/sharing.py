@@ -17,6 +17,7 @@ from nmt.artifacts.run_records import CheckpointIndex
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError
 from nmt.base.files import FULL_DISK, write_text
+from nmt.config import dump_config
 from nmt.config.base import Section
 from nmt.config.load import PATH_KEYS
 from nmt.data.tokens.tokenizer import TokenizerPair
@@ -90,7 +91,7 @@ def write_shareable(run: RunDir, folder: Path, names: tuple[str, str], precision
     if (statistics := run.statistics()) is not None:
         shared.write_json(shared.statistics_file, statistics)
     shared.write_json(shared.index_file, _index(run, weights.stem))
-    shared.write_config(without_folders(config))
+    write_text(shared.config_file, dump_config(without_folders(config)))
     if (evaluation := run.evaluation(weights.stem)) is not None:
         shared.evaluations.mkdir()
         shared.write_json(shared.evaluation_file, evaluation.model_dump(exclude_unset=True))

@@ -56,8 +56,8 @@ class RayTranslator:
         """
         from nmt import __version__
 
-        self.languages = languages_of([LanguagePair.from_config(runs[0].config()) for runs in row])
-        self.tokenizers, self.options = shared_tokenizers(row[-1]), row[-1][0].config().decoding
+        self.languages = languages_of([LanguagePair.of(runs[0].essentials()) for runs in row])
+        self.tokenizers, self.options = shared_tokenizers(row[-1]), row[-1][0].essentials().decoding
         self._ray = ray
         count, num_cpus, num_gpus = shares
         remote = ray.remote(num_cpus=num_cpus, num_gpus=num_gpus, max_restarts=-1, max_task_retries=MAX_RETRIES)(Worker)

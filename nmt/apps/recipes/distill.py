@@ -133,7 +133,7 @@ def _check_student(student: Config, teacher: RunDir, path: str | Path | None, *,
     if mixes and any(stage.weights or stage.corpora for stage in student.training.stages):
         hint = "omit it, or weights and corpora in training.stages"
         raise UsageError("--mix-original or --reverse adds corpora that the student's stages leave out", hint=hint)
-    languages = LanguagePair.from_config(teacher.config())
+    languages = LanguagePair.of(teacher.essentials())
     for src, tgt in student.data.directions:
         try:
             languages.direction(tgt, src)

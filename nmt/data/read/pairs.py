@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 from nmt.base.errors import DataError
 from nmt.config import DataConfig
+from nmt.config.base import Characters
 from nmt.config.corpora import DATA_SETS, FORMATS, ParallelFiles
-from nmt.config.data import Characters
 from nmt.data.read.formats.delimited import read_csv, read_tsv
 from nmt.data.read.formats.jsonl import read_jsonl
 from nmt.data.read.formats.records import Record

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from nmt.base.languages import LANGUAGE_TAG, Direction, language_tag
-from nmt.config.corpora import DATA_SETS
-from nmt.config.data import DataConfig
 from nmt.config.model import LanguageTags
-from nmt.config.sections import Config
 from nmt.data.tokens.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from nmt.config import Config, DataConfig
 
 
 class OutputTags(NamedTuple):
@@ -48,6 +48,8 @@ def language_tags(config: Config) -> tuple[str, ...]:
 
 def corpus_tags(data: DataConfig) -> tuple[str, ...]:
     """Return the tags of the corpora."""
+    from nmt.config.corpora import DATA_SETS  # only here: a text is translated without the configuration of corpora
+
     corpora = (files for name in DATA_SETS for files in data.corpora(name))
     return tuple(dict.fromkeys(files.tag for files in corpora if files.tag is not None))
 

@@ -161,7 +161,7 @@ class NativeEngine:
         num_threads: int | None = None, scores: bool = True,
     ) -> NativeEngine:  # fmt: skip
         """Load the best model of `run`. RunError if its weights are damaged or do not match its configuration."""
-        config = run.config().model
+        config = run.essentials().model
         path = run.usable_checkpoint()
         arrays = arrays_in_order(config, tokenizers, read_arrays(path), path)
         engine = cls(config, arrays, tokenizers, precision, kernel=kernel, num_threads=num_threads)

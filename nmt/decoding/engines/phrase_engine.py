@@ -56,7 +56,7 @@ class PhraseEngine:
         if not run.phrases.is_file():
             hint = "use the engine auto: `nmt train` builds tables for one direction and 500 to 16,000 pairs"
             raise NmtError("this run has no phrase table", hint=hint)
-        return cls(PhraseTable.load(run.phrases, tokenizers), tokenizers, run.config().model)
+        return cls(PhraseTable.load(run.phrases, tokenizers), tokenizers, run.essentials().model)
 
     def map(self, function: Callable[[Input], Output], inputs: Sequence[Input]) -> list[Output]:
         """Implement `Engine.map` sequentially."""

@@ -130,7 +130,7 @@ def obstacle_to_native(runs: Sequence[RunDir], device: str, precision: str) -> s
             f"formulas other than those it was compiled with: it and PyTorch differ by up to {scores.difference:.2f} "
             "in the log-probability of a token"
         )
-    return native_engine.unsupported(runs[0].config().model) or ("" if native_engine.is_available() else NOT_BUILT)
+    return native_engine.unsupported(runs[0].essentials().model) or ("" if native_engine.is_available() else NOT_BUILT)
 
 
 def has_gpu() -> bool:

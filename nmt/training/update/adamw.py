@@ -23,20 +23,19 @@ class AdamW:
         self.state: dict[str, dict[str, Tensor]] = {}
 
     @torch.no_grad()
-    def step(self, grads: Mapping[str, Tensor], lr: float | Tensor, is_finite: Tensor) -> None:
-        """Update the parameters that have one of `grads`, by name, unless `is_finite` [] is False.
+    def step(self, grads: list[Tensor], lr: float | Tensor, is_finite: Tensor) -> None:
+        """Update the parameters by `grads`, in their order, unless `is_finite` [] is False.
 
         On CPUs and CUDA devices, only the device reads `is_finite`.
         """
         if not self.fused and not is_finite:
             return
-        trained = {name: p for name, p in self.parameters.items() if name in grads}
-        for name in trained.keys() - self.state.keys():
-            self.state[name] = self.initial_state(trained[name])
-        states = [self.state[name] for name in trained]
+        for name in self.parameters.keys() - self.state.keys():
+            self.state[name] = self.initial_state(self.parameters[name])
+        states = [self.state[name] for name in self.parameters]
         adamw(
-            list(trained.values()),
-            [grads[name] for name in trained],
+            list(self.parameters.values()),
+            grads,
             [state["exp_avg"] for state in states],
             [state["exp_avg_sq"] for state in states],
             [],
@@ -60,8 +59,7 @@ class AdamW:
 
     def load(self, state: Mapping[str, Mapping[str, Tensor]]) -> None:
         """Copy the state of the parameters that `state` has; forget that of others."""
-        parameters = {name: p for name, p in self.parameters.items() if name in state}
-        self.state = {name: self.initial_state(parameter) for name, parameter in parameters.items()}
+        self.state = {name: self.initial_state(self.parameters[name]) for name in state}
         for name, tensors in self.state.items():
             for key, tensor in tensors.items():
                 tensor.copy_(state[name][key])

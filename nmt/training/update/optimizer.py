@@ -148,7 +148,7 @@ class Optimizer:
         norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(self._views)))
         self.gradients.mul_((self.max_norm / (norm + 1e-6)).clamp(max=1.0))
         is_finite = torch.isfinite(norm if loss is None else norm + loss)
-        self.adam.step(dict(zip(self.master, self._views, strict=True)), lr, is_finite)
+        self.adam.step(self._views, lr, is_finite)
         if self.keeps_zeros:
             self.gradients.zero_()
         self._is_empty = True

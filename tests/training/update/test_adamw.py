@@ -16,9 +16,7 @@ BETAS, EPS, LR = (0.9, 0.98), 1e-9, 1e-2
 
 def make_parameters(seed=1):
     torch.manual_seed(seed)
-    return {
-        name: nn.Parameter(torch.randn(shape)) for name, shape in (("matrix", (5, 7)), ("bias", (7,)), ("idle", (3,)))
-    }
+    return {name: nn.Parameter(torch.randn(shape)) for name, shape in (("matrix", (5, 7)), ("bias", (7,)))}
 
 
 def make_adamw(parameters):
@@ -27,12 +25,12 @@ def make_adamw(parameters):
 
 def set_gradients(parameters, update):
     torch.manual_seed(100 + update)
-    for name, parameter in parameters.items():
-        parameter.grad = None if name == "idle" else torch.randn(parameter.shape)
+    for parameter in parameters.values():
+        parameter.grad = torch.randn(parameter.shape)
 
 
 def gradients(parameters):
-    return {name: parameter.grad for name, parameter in parameters.items() if parameter.grad is not None}
+    return [parameter.grad for parameter in parameters.values()]
 
 
 FINITE = torch.tensor(True)
