@@ -7,7 +7,7 @@ the source, in capitals: the same tree, each text once, code and addresses as th
 format differ, and their names. Nothing of the files is kept.
 
 Other parsers: Markdown: marko, with GFM, if installed, else markdown-it. HTML and EPUB: html.parser. PO: polib.
-XLIFF, ODT, Android: ElementTree. DOCX: python-docx. SRT: srt. JSON: json.
+XLIFF, OpenDocument, Android: ElementTree. DOCX: python-docx. PPTX: python-pptx. SRT: srt. VTT: webvtt-py. JSON: json.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import sysconfig
 import zipfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from html import unescape
 from html.parser import HTMLParser
 from importlib import import_module
 from io import BytesIO
@@ -33,12 +34,25 @@ from nmt.apps.documents.formats import read_document
 from nmt.base.errors import DataError
 
 MAX_BYTES = 100_000
+ARCHIVES = (".odt", ".odp", ".epub", ".docx", ".pptx")
 FOLDERS = (sysconfig.get_paths()["purelib"], "/usr/share", "/usr/lib/node_modules", "/usr/lib/python3")
 KEPT = {"code", "kbd", "math", "pre", "rp", "rt", "samp", "script", "style", "svg", "template", "textarea", "var"}
 READ = {"alt", "title", "aria-label", "aria-description", "placeholder", "label"}
 NAMES = {"METADATA": ".md", "strings.xml": ".xml"}
 ADDRESS = re.compile(r"((?:https?://|www\.)[^\s<>]+|[\w.+-]+@[\w-]+[\w.-]*|(?<![\w:]):[a-z][\w+-]*:(?![\w:])|\$Id\$)")
-Parts = list[tuple[str, Any]]  # ("text", what is translated) or (another kind, what stays)
+PROSE = re.compile(r"[a-z]{2,}[ \n]+[a-z]{2,}")
+# ("text", what is translated), ("kept", a text that stays, where others are translated),
+# ("any", what becomes capitals in parts), or (another kind, what stays).
+# Marks that other renderers do not know, or give texts of their own; with what has the same effect on what follows.
+UNKNOWN = (
+    (re.compile(r"^([ >]*> ?)\[!(\w+)\][ \t]*$", re.MULTILINE), r"\1:\2:"),
+    (re.compile(r"^([ >]*)(?::{3,}|\?\?\?\+?|!!!)[^\n]*", re.MULTILINE), r"\1"),
+    (re.compile(r"^([ ]*):([ ]{1,3})(?=\S)", re.MULTILINE), r"\1-\2"),
+    (re.compile(r"<([a-z][\w+.-]{1,31}):([^\s<>/]+)>"), r"<https://\1/\2>"),
+    (re.compile(r"\{[^{}\n]*=[^{}\n]*\}"), ""),
+    (re.compile(r"\$[^$\n]*\\[^$\n]*\$(?!\w)"), "1"),
+)
+Parts = list[tuple[str, Any]]
 
 
 class Page(HTMLParser):
@@ -80,6 +94,8 @@ def markdown(content: bytes) -> Parts:
     """Return the parts of what Markdown is rendered as, without the front matter."""
     text = re.sub(r"\A---\n.*?\n---\n", "", content.decode().replace("\r\n", "\n"), flags=re.DOTALL)
     try:
+        for pattern, same in UNKNOWN:
+            text = pattern.sub(same, text)
         rendered = import_module("marko.ext.gfm").gfm.convert(text)
     except ImportError:
         from markdown_it import MarkdownIt
@@ -90,24 +106,69 @@ def markdown(content: bytes) -> Parts:
 
 def catalog(content: bytes) -> Parts:
     """Return the messages of a catalog, with their translations, or what they should become."""
-    return [
-        (kind, value)
-        for entry in import_module("polib").pofile(content.decode())
-        for kind, value in (
-            ("id", (entry.msgctxt, entry.msgid, entry.msgid_plural)),
-            ("text", entry.msgstr or ("" if entry.msgid_plural else entry.msgid)),
-        )
-    ]
+    polib = import_module("polib")
+    declared = re.search(rb"charset=([\w-]+)", content[:10_000])
+    encoding = "utf-8" if declared is None or declared[1] == b"CHARSET" else declared[1].decode()
+    parts: Parts = []
+    for entry in polib.pofile(content.decode(encoding).removeprefix("\ufeff")):
+        parts.append(("id", (entry.msgctxt, entry.msgid, entry.msgid_plural)))
+        if entry.msgid_plural:
+            parts.append(("plural", ""))
+        elif entry.msgid:
+            parts.append(("kept", entry.msgstr) if entry.msgstr.strip('"') else ("text", entry.msgid))
+    return parts
+
+
+def local(element: ElementTree.Element) -> str:
+    """Return the name of an element without its namespace."""
+    return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
+
+
+def units(content: bytes) -> Parts:
+    """Return the units of XLIFF: their translations, or what they should become."""
+    parts: Parts = []
+
+    def walk(element: ElementTree.Element, is_wanted: bool) -> None:
+        name = local(element)
+        is_wanted = element.get("translate", "yes" if is_wanted else "no") == "yes"
+        if name not in ("trans-unit", "segment"):
+            for child in element:
+                walk(child, is_wanted)
+            return
+        found = {local(child): child for child in element}
+        texts = {name: "".join(found[name].itertext()) for name in ("source", "seg-source", "target") if name in found}
+        source, target = texts.get("seg-source") or texts.get("source", ""), texts.get("target", "")
+        state = element.get("state") or (found["target"].get("state") if "target" in found else "")
+        is_copy = target.strip() == source.strip() and state in ("new", "needs-translation", "initial")
+        is_new = is_wanted and (not target.strip() or is_copy)
+        parts.extend([("source", texts.get("source", "")), ("any" if is_new else "kept", source if is_new else target)])
+
+    walk(ElementTree.fromstring(content.decode().encode()), True)
+    return parts
 
 
 def elements(content: bytes) -> Parts:
     """Return the elements and the texts of XML."""
-    return [
-        part
-        for element in ElementTree.fromstring(content.decode().encode()).iter()
-        if element.tag.rpartition("}")[2] not in ("target", "note")
-        for part in (("tag", element.tag), ("any", element.text or ""), ("any", element.tail or ""))
-    ]
+    parts: Parts = []
+    kept = ("tracked-changes", "ruby-text", "math", "creator", "date", "g", "script", "scripts", "initial-creator")
+
+    def walk(element: ElementTree.Element, is_text: bool) -> None:
+        name = local(element)
+        stays = name in kept or element.get("translatable") == "false" or name.endswith(("-ref", "integer-array"))
+        is_text = is_text or name in ("p", "h", "title", "desc", "string", "item")
+        kind = "any" if is_text and not stays else "value"
+        texts = [element.text, *(child.tail for child in element)]
+        written = [re.sub(r"\\u0020|[\\\"]", "", text or "") for text in texts]
+        parts.extend([("tag", element.tag), (kind, written[0])])
+        for child, after in zip(element, written[1:], strict=True):
+            if local(child) in ("s", "soft-page-break"):  # a space, and what shows nothing
+                parts.append((kind, " "))
+            elif isinstance(child.tag, str):
+                walk(child, is_text and not stays)
+            parts.append((kind, after))
+
+    walk(ElementTree.fromstring(content.decode().encode()), False)
+    return parts
 
 
 def archive(content: bytes) -> Parts:
@@ -119,51 +180,91 @@ def archive(content: bytes) -> Parts:
 
 def word(content: bytes) -> Parts:
     """Return the paragraphs of a Word document."""
-    return [("text", paragraph.text) for paragraph in import_module("docx").Document(BytesIO(content)).paragraphs]
+    paragraphs = (
+        import_module("docx")
+        .Document(BytesIO(content))
+        .element.body.iter("{http://schemas.openxmlformats.org/wordprocessingml/2006/main}p")
+    )
+    return [part for paragraph in paragraphs for part in (("tag", "p"), ("any", paragraph.text.replace("\u2011", "-")))]
+
+
+def slides(content: bytes) -> Parts:
+    """Return the paragraphs of slides and their notes."""
+    main = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
+    parts: Parts = []
+    for slide in import_module("pptx").Presentation(BytesIO(content)).slides:
+        for each in [slide, *([slide.notes_slide] if slide.has_notes_slide else [])]:
+            for paragraph in each.element.iter(f"{main}p"):
+                texts = [
+                    text.text or "" for run in paragraph.iter(f"{main}r", f"{main}br") for text in run.iter(f"{main}t")
+                ]
+                parts.extend([("tag", "p"), ("any", "".join(texts))])
+    return parts
 
 
 def subtitles(content: bytes) -> Parts:
     """Return the times and texts of subtitles."""
-    found = import_module("srt").parse(content.decode("utf-8-sig"))
-    return [part for each in found for part in (("time", (each.start, each.end)), ("text", each.content))]
+    encoding = "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    found = import_module("srt").parse(content.decode(encoding))
+    return [
+        part
+        for each in found
+        for part in (("time", (each.start, each.end)), ("text", unescape(re.sub("<[^<>]*>", "", each.content))))
+    ]
+
+
+def captions(content: bytes) -> Parts:
+    """Return the times and texts of WebVTT."""
+    found = import_module("webvtt").from_buffer(BytesIO(content), format="vtt")
+    return [
+        part for each in found.captions for part in (("time", (each.start, each.end)), ("text", unescape(each.text)))
+    ]
 
 
 def tree(content: bytes) -> Parts:
     """Return the keys and values of JSON."""
 
-    def walk(value: Any) -> Iterator[tuple[str, Any]]:
+    def walk(value: Any, stays: bool) -> Iterator[tuple[str, Any]]:
         if isinstance(value, dict):
             for key, inner in value.items():
                 yield "key", key
-                yield from walk(inner)
+                yield from walk(inner, stays or key[:1] in ("@", "$"))
         elif isinstance(value, list):
             for inner in value:
-                yield from walk(inner)
+                yield from walk(inner, stays)
         else:
-            yield ("any" if isinstance(value, str) else "value"), value
+            yield ("any" if isinstance(value, str) and not stays else "value"), value
 
-    return list(walk(json.loads(content)))
+    return list(walk(json.loads(content), False))
 
 
 PARSERS: dict[str, Callable[[bytes], Parts]] = {
-    ".md": markdown, ".html": page, ".htm": page, ".po": catalog, ".pot": catalog, ".xlf": elements,
-    ".xliff": elements, ".xml": elements, ".odt": archive, ".odp": archive, ".epub": archive, ".docx": word,
-    ".srt": subtitles, ".arb": tree, ".json": tree,
+    ".md": markdown, ".html": page, ".htm": page, ".po": catalog, ".pot": catalog, ".xlf": units,
+    ".xliff": units, ".xml": elements, ".odt": archive, ".odp": archive, ".epub": archive, ".docx": word,
+    ".pptx": slides, ".srt": subtitles, ".vtt": captions, ".arb": tree, ".json": tree,
 }  # fmt: skip
 
 
 def flat(parts: Parts, *, is_source: bool) -> Parts:
-    """Return the parts with joined texts: those of a source in capitals, those of any kind in small letters."""
+    """Return the parts with joined texts: those of a source in capitals."""
     joined: Parts = []
     for kind, value in parts:
-        written = " ".join(value.split()) if isinstance(value, str) and kind in ("text", "any") else value
+        written = " ".join(value.split()) if isinstance(value, str) and kind in ("text", "kept", "any") else value
         written = capitals(written) if kind == "text" and is_source else written
-        written = written.casefold() if kind == "any" else written
-        if joined and joined[-1][0] == kind == "text":
+        kind = "text" if kind == "kept" else kind
+        if joined and joined[-1][0] == kind and kind in ("text", "any"):
             joined[-1] = (kind, f"{joined[-1][1]} {written}")
         elif written:
             joined.append((kind, written))
-    return [(kind, "".join(value.split()) if kind in ("text", "any") else value) for kind, value in joined]
+    return [(kind, "".join(value.split()) if kind == "text" else value) for kind, value in joined]
+
+
+def is_translated(first: tuple[str, Any], second: tuple[str, Any]) -> bool:
+    """Return whether the second part is what should become of the first."""
+    if first[0] != "any":
+        return first == (first[0], second[1]) if second[0] in ("any", "text") else first == second
+    before, after = ("".join(str(value).split()).upper().casefold() for value in (first[1], second[1]))
+    return before == after and not (first[1] == second[1] and PROSE.search(ADDRESS.sub("", first[1])))
 
 
 def capitals(text: str) -> str:
@@ -185,16 +286,14 @@ def fault_of(content: bytes, name: str) -> str:
     document = read_document(content, name)
     blocks = document.blocks
     same = document.save([block.from_marks(block.with_marks()) or block.from_texts(block.texts()) for block in blocks])
-    if suffix not in (".po", ".pot", ".xlf", ".xliff", ".odt", ".odp", ".epub", ".docx") and same != content:
+    if suffix not in (".po", ".pot", ".xlf", ".xliff", *ARCHIVES) and same != content:
         return "the identity changes it"
     document = read_document(content, name)
     written = document.save([in_capitals(block) for block in document.blocks])
     parse = PARSERS[suffix]
     before, after = flat(parse(content), is_source=True), flat(parse(written), is_source=False)
-    if suffix in (".po", ".pot"):  # what was translated stays as it was
-        before, after = ([(kind, str(value).upper()) for kind, value in parts] for parts in (before, after))
     for number, (first, second) in enumerate(zip(before, after, strict=False)):
-        if first != second:
+        if not is_translated(first, second):
             return f"part {number}: {str(first)[:60]} -> {str(second)[:60]}"
     return "" if len(before) == len(after) else f"{len(before)} parts -> {len(after)}"
 
@@ -208,8 +307,9 @@ def collect(folders: list[str], most: int) -> dict[str, list[Path]]:
             for name in sorted(files):
                 path = Path(root, name)
                 suffix = NAMES.get(name, path.suffix.lower())
+                most_bytes = MAX_BYTES * (10 if suffix in ARCHIVES else 1)
                 is_wanted = suffix in PARSERS and (suffix not in (".xml", ".json") or name in NAMES)
-                if is_wanted and path.is_file() and not path.is_symlink() and path.stat().st_size < MAX_BYTES:
+                if is_wanted and path.is_file() and not path.is_symlink() and path.stat().st_size < most_bytes:
                     found[suffix].append(path)
     return {suffix: paths[:: max(1, len(paths) // most)][:most] for suffix, paths in sorted(found.items())}
 

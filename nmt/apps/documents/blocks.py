@@ -191,11 +191,9 @@ class Block:
         for end, strip in ((0, str.lstrip), (-1, str.rstrip)):  # the white space there is around them
             if items and not items[end].tag:
                 items[end] = Item(strip(items[end].text, " "))
-        spaced = {
-            tag for tag, text in pairwise(self.items) if tag.tag == "!" and not text.tag and text.text[0].isspace()
-        }
+        spaced = {id(tag) for tag, text in pairwise(self.items) if tag.tag == "!" and text.text[:1].isspace()}
         for number, (tag, text) in enumerate(pairwise(items), 1):  # a space after markup that stands for a word stays
-            if tag in spaced and text.text[:1].isalnum() and not _IDEOGRAPH.match(text.text):
+            if id(tag) in spaced and text.text[:1].isalnum() and not _IDEOGRAPH.match(text.text):
                 items[number] = Item(f" {text.text}")
         if _key(items) == _key(self.items):
             return self.raw

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from functools import cache
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
 from nmt.apps.documents.blocks import Block, Form, Item, Template
@@ -58,7 +58,7 @@ _OPENINGS = (
 )
 # Inline markup that CommonMark does not know; of limited length, so that the time for unclosed marks is.
 _KEPT = re.compile(
-    r"\$\$.{1,1000}?\$\$|\$(?=\S)(?!\$)(?P<math>[^$]{1,500}?)(?<=[^\s\\])\$(?!\d)|\\\((?=[^\n]*?\\\))(?P<paren>.{1,500}?)"
+    r"\$\$.{1,1000}?\$\$|\$(?=\S)(?!\$)(?P<math>[^$]{1,500}?)(?<=[^\s\\])\$(?!\w)|\\\((?=[^\n]*?\\\))(?P<paren>.{1,500}?)"
     r"\\\)|\\\[(?=[^\n]*?(?:[\^=]|\\[a-zA-Z]))[^\n]{1,500}?\\\]|\\begin\{(\w+\*?)\}.{1,2000}?\\end\{\3\}"
     r"|\{\{.{1,500}?\}\}|\{%.{1,500}?%\}|\{#[^{}\n]*?#\}|\[\^[^\]\s]+\](?!\()|\[-?@[^\[\]]{1,200}\](?![(\[])"
     r"|(?<![\w:]):[a-z][\w+-]*:(?![\w:])|\+\+[\w+-]+\+\+"
@@ -105,9 +105,7 @@ class _Markdown:
         self._env: dict[str, Any] = {}
         self._at = 0  # of `text`: what is before it is written
         self._written = list[str]()
-        self._starts = [0]  # of the lines, in `text`
-        for line in self._lines:
-            self._starts.append(self._starts[-1] + len(line))
+        self._starts = [0, *accumulate(map(len, self._lines))]  # of the lines, in `text`
 
     def read(self) -> None:
         """Find the blocks and set the text of the template."""

@@ -78,15 +78,17 @@ def encoding_of(content: bytes) -> str:
 
 
 def _singular_forms(text: str) -> list[str]:
-    """Return, for each plural form, the kinds of numbers that it is for: `1`, `1+` or empty for those without 1."""
-    header = _PLURALS.search(text)
+    """Return, for each plural form, the kinds of numbers that it is for: `1`, `1+` or empty for those without 1.
+
+    Without a rule, there are no forms.
+    """
+    count, rule = next(iter(_PLURALS.findall(text)), ("", ""))
     try:
-        form_of = c2py(header[2] if header else "n != 1")
-        forms = [set[int]() for _ in range(int(header[1]) if header else 2)]
+        form_of, forms = c2py(rule), [set[int]() for _ in range(int(count))]
         for number in range(200):
             forms[form_of(number)].add(number)
-    except (IndexError, OverflowError, RecursionError, ValueError):
-        return ["1", ""]
+    except (ArithmeticError, IndexError, RecursionError, ValueError):
+        return []
     return ["" if 1 not in numbers else "1" if numbers <= {0, 1} else "1+" for numbers in forms]
 
 
@@ -96,9 +98,12 @@ def _translated(entry: re.Match[str], line: int, singular: Sequence[str], templa
     flags = [flag.strip() for found in _FLAGS.findall(comments) for flag in found.split(",")]
     source, plural = _read(entry["id"]), _read(entry["plural"] or "")
     forms = {form or "[0]": text for form, text in _FORM.findall(entry["translated"])}
-    wanted = [f"[{number}]" for number in range(len(singular) if plural else 1)]
+    wanted = [f"[{number}]" for number in range(len(singular or forms or "?") if plural else 1)]
     if not source or all(_read(forms.get(form, "")) for form in wanted):
         return entry[0]
+    if plural and not singular:
+        hint = 'such as "Plural-Forms: nplurals=2; plural=n != 1;\\n"; msginit --locale=CODE writes it for a language'
+        raise DataError("a text with plural forms, but no rule for them in the header", line=line, hint=hint)
     line_end = "\r\n" if "\r\n" in entry["ids"] else "\n"
     if "fuzzy" not in flags:
         comments = _FLAG.sub(lambda mark: "#, fuzzy" + ("," if mark[0] else line_end), comments, count=1)
@@ -137,7 +142,7 @@ def name_language(template: Template, code: str) -> str | None:
         return language[2]
     else:
         named = _LANGUAGE.sub(rf"\g<1>{code}\g<3>", header[0])
-    template.text = template.text[: header.start()] + named + template.text[header.end() :]
+    template.text = template.text.replace(header[0], named, 1)
     return None
 
 

@@ -16,7 +16,8 @@ CHOICE = re.compile(r"\{\s*\w+\s*,\s*(?:plural|select|selectordinal)\s*,\s*(?:of
 _BRACE = re.compile(r"[{}]")
 _WORDS = re.compile(r"[A-ZÀ-ÞΑ-ΫЀ-Я][^\W\d_]*(?:[-/][^\W\d_]+)+")  # `E-Mail-Adresse`, `Ja/Nein`; not `btn-ok`, `en-US`
 _CODE = re.compile(r"https?://\S+|[#.@$/\\]\S*|[\w.-]+(?:[./_:-][\w-]+)+|[a-z]+[A-Z]\w*")  # addresses, paths, names
-_ANDROID = re.compile(r"""\\(?:u([0-9a-fA-F]{4})|(.))|\"""", re.DOTALL)
+_ANDROID = re.compile(r"""\\(?:u([0-9a-fA-F]{4})|(.))|(\A"\s+|\s+"\Z)|\"""", re.DOTALL)
+_KEPT_SPACE = "\x1f"  # at the edge of a text in quotes
 _REFERENCE = re.compile(r"\s*[@?](?:[\w.]+:)?\w+/[\w.]+\s*")
 _MAX_DEPTH = 50
 
@@ -104,11 +105,11 @@ def read_android(text: str, template: Template) -> None:
 
 def _from_android(text: str) -> str:
     def character(match: re.Match[str]) -> str:
-        return chr(int(match[1], 16)) if match[1] else match[2] or ""
+        return chr(int(match[1], 16)) if match[1] else match[2] or _KEPT_SPACE * bool(match[3])
 
     return "" if _REFERENCE.fullmatch(text) else _ANDROID.sub(character, unescape(text))
 
 
 def _to_android(text: str) -> str:
-    written = re.sub(r"([\"'\\])", r"\\\1", escape(text, quote=False))
+    written = re.sub(r"([\"'\\])", r"\\\1", escape(text, quote=False)).replace(_KEPT_SPACE, r"\u0020")
     return "\\" + written if written[:1] in ("@", "?") else written

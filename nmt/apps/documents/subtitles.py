@@ -69,7 +69,7 @@ def _hole(text: str, template: Template, is_vtt: bool) -> str:
         ends = [*lines[1::2][: len(broken) - 1], ""]
         return "".join(line + end for line, end in zip(broken, ends, strict=True))
 
-    form = Form(escape_text if is_vtt else str, finish)
+    form = Form(escape_text if is_vtt or unescape(raw) != raw else str, finish)
     return template.hole(Block([*items, Item(unescape(joined[at:]))], raw, form)) + text[len(raw) :]
 
 

@@ -116,7 +116,7 @@ def _merged(answers: Sequence[Answer], text: str, aligned: Details | None = None
 
 def _ranked(answer: Answer, num_ranks: int) -> list[str]:
     """Return one output per rank; repeat the last one if there are too few."""
-    return [answer.outputs[min(rank, len(answer.outputs) - 1)] for rank in range(num_ranks)]
+    return (answer.outputs + answer.outputs[-1:] * num_ranks)[:num_ranks]
 
 
 def translate_blocks(chain: Chain, blocks: Sequence[Block], request: Request) -> Iterator[TranslatedBlock]:

@@ -47,18 +47,15 @@ def read_xliff(text: str, template: Template) -> None:
 
     So are sources whose targets are copies of them, in the state of a text that is not translated.
     """
-    levels, written, at, line = [(True, False)], list[str](), 0, 1
-    opened = list[re.Match[str]]()
+    levels, written, at, line = list[tuple[re.Match[str], bool, bool]](), list[str](), 0, 1
     for found in _LEVEL.finditer(text):
-        is_wanted, is_preserved = levels[-1]
+        start, is_wanted, is_preserved = levels[-1] if levels else (None, True, False)
         if not found[1] and not found[0].endswith("/>"):
             wanted, space = _TRANSLATE.search(found[0]), _SPACE.search(found[0])  # the innermost one decides
             is_wanted = wanted[1] == "yes" if wanted else is_wanted
-            levels.append((is_wanted, space[1] == "preserve" if space else is_preserved))
-            opened.append(found)
-        elif found[1] and opened:
+            levels.append((found, is_wanted, space[1] == "preserve" if space else is_preserved))
+        elif found[1] and start:
             levels.pop()
-            start = opened.pop()
             if is_wanted and found[3] in ("trans-unit", "segment") and start.start() >= at:
                 line += text.count("\n", at, start.start())
                 num_before = len(template.blocks)

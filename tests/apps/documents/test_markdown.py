@@ -74,6 +74,8 @@ def test_what_is_no_prose_stays_and_all_prose_behind_it_is_translated(kind, line
         ("a [@b2020] c :smile: d\n", "A [@b2020] C :smile: D\n"),
         ("press <kbd>a</kbd> b\n", "PRESS <kbd>a</kbd> B\n"),
         ("a [b](<c d> 'e') f\n", "A [B](<c d> 'e') F\n"),
+        ("a ($b ($c) d $e$f $g$\n", "A ($B ($C) D $E$F $g$\n"),
+        ("==a b== c ==d==\n", "==A B== C ==D==\n"),
         ("a [b][c.d] e\n", "A [B][c.d] E\n"),
         ("a [b] c [d][] ![e]\n\n[b]: x\n[d]: y\n[e]: z\n", "A [B][b] C [D][d] ![E][e]\n\n[b]: x\n[d]: y\n[e]: z\n"),
         ("*a*b un*c*d **e f**\n", "*A*B UN*C*D **E F**\n"),

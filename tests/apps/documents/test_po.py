@@ -13,6 +13,7 @@ from nmt.apps.cli import app
 from nmt.apps.documents.formats import read_document
 from nmt.apps.documents.po import changed_placeholders
 from nmt.apps.documents.translation import TranslatedBlock, with_losses
+from nmt.base.errors import DataError
 from nmt.translation.request import Request
 from tests.apps.documents.written import capitals
 
@@ -47,7 +48,10 @@ def test_a_placeholder_that_is_lost_or_invented_is_found(flag, source, output, c
     assert changed_placeholders(source, output, ["fuzzy", flag]) == changed
 
 
-CATALOG = """msgid "12 %d"
+CATALOG = r"""msgid ""
+msgstr "Plural-Forms: nplurals=2; plural=n != 1;\n"
+
+msgid "12 %d"
 msgstr ""
 
 #, no-c-format
@@ -72,7 +76,7 @@ def test_the_losses_of_a_catalog_are_those_of_each_entry(letters_run):
         unflagged = with_losses(blocks, found, translator.segmenter, Request(unprotected))
     lost = [["%d"], None, None, ["%n", "%1"]]
     assert [each.flags.get("protected_lost") for each in reports] == lost
-    assert [block.line for block in blocks] == [1, 4, 8, 8]
+    assert [block.line for block in blocks] == [4, 7, 11, 11]
     assert [each.flags.get("protected_lost") for each in unflagged] == [None, None, None, ["%n", "%1"]]
 
 
@@ -87,7 +91,7 @@ def test_a_model_trained_without_protection_does_not_lose_placeholders_in_silenc
     assert "%d" in written  # nmt translates around it, and around %1
     assert "%1" in written
     # A format that only the entry's flag names.
-    assert "protected text is missing or changed: %n (line 8 of " in said
+    assert "protected text is missing or changed: %n (line 11 of " in said
     assert written.count("fuzzy") == 3
 
 
@@ -112,8 +116,6 @@ PLURAL = 'msgid "{}"\nmsgid_plural "%d b"\n'
             "a",
             ["%D B", "A", *["%D B"] * 4],
         ),
-        ("nplurals=2; plural=__import__('os')", "a", ["A", "%D B"]),
-        ("nplurals=INTEGER; plural=EXPRESSION", "a", ["A", "%D B"]),
     ],
 )
 def test_an_entry_gets_the_plural_forms_of_the_header(rule, singular, forms, tmp_path):
@@ -121,10 +123,29 @@ def test_an_entry_gets_the_plural_forms_of_the_header(rule, singular, forms, tmp
     text = HEADER.format("UTF-8") + f'"Plural-Forms: {rule};\\n"\n\n' + PLURAL.format(singular) + 'msgstr[0] ""\n'
     entry = polib.pofile(capitals(text.encode(), "a.po").decode())[0]
     assert [entry.msgstr_plural[number] for number in sorted(entry.msgstr_plural)] == forms
-    if shutil.which("msgfmt") and "plural=__" not in rule and "INTEGER" not in rule:
+    if shutil.which("msgfmt"):
         (tmp_path / "a.po").write_bytes(capitals(text.encode(), "a.po"))
         checked = subprocess.run(["msgfmt", "-c", "-o", "-", tmp_path / "a.po"], capture_output=True, check=False)
         assert checked.returncode == 0, checked.stderr
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "",
+        "nplurals=2; plural=__import__('os')",
+        "nplurals=INTEGER; plural=EXPRESSION",
+        "nplurals=1; plural=n != 1",
+        "nplurals=2; plural=n/0",
+    ],
+)
+def test_a_text_with_plural_forms_is_refused_if_the_header_has_no_rule_for_them(rule):
+    header = HEADER.format("UTF-8") + (f'"Plural-Forms: {rule};\\n"\n' if rule else "") + "\n"
+    with pytest.raises(DataError, match=r"^a\.po:\d: a text with plural forms, but no rule for them in the header"):
+        capitals((header + PLURAL.format("a") + 'msgstr[0] ""\nmsgstr[1] ""\n').encode(), "a.po")
+    translated = header + PLURAL.format("a") + 'msgstr[0] "y"\nmsgstr[1] "z"\n'
+    assert capitals(translated.encode(), "a.po").decode() == translated
+    assert 'msgstr "B"' in capitals((header + 'msgid "b"\nmsgstr ""\n').encode(), "a.po").decode()
 
 
 @pytest.mark.parametrize("charset", ["CHARSET", "ASCII", "ISO-8859-1", "EUC-JP", "UTF-8"])
@@ -141,5 +162,10 @@ def test_a_catalog_is_written_in_utf_8_and_says_so(charset):
 def test_what_a_person_translated_stays_fuzzy_or_not(entry):
     text = HEADER.format("UTF-8") + "\n" + entry
     assert capitals(text.encode(), "a.po").decode() == text
-    half = HEADER.format("UTF-8") + "\n" + PLURAL.format("a") + 'msgstr[0] "z"\nmsgstr[1] ""\n'
+    half = (
+        HEADER.format("UTF-8")
+        + '"Plural-Forms: nplurals=2; plural=n != 1;\\n"\n\n'
+        + PLURAL.format("a")
+        + 'msgstr[0] "z"\nmsgstr[1] ""\n'
+    )
     assert 'msgstr[0] "z"\nmsgstr[1] "%D B"\n' in capitals(half.encode(), "a.po").decode()

@@ -23,6 +23,8 @@ CUE = "1\n00:00:01,000 --> 00:00:02,000\n{}\n\n2\n00:00:03,000 --> 00:00:04,000\
         ("{Y:i}a b", "{Y:i}A B"),
         (r"{\an8}{\i1}a{\i0} b", r"{\an8}{\i1}A{\i0} B"),
         ("a b\n\nc d", "A B\n\nC D"),
+        ("2 &lt; 3 &amp; a", "2 &lt; 3 &amp; A"),
+        ("2 < 3 & a", "2 < 3 & A"),
         ("中文中文\n文中文中", "中文中文\n文中文中"),
     ],
 )
@@ -86,6 +88,15 @@ def test_words_with_hyphens_and_slashes_are_text_and_names_of_code_are_not(value
 
 
 ANDROID = '<?xml version="1.0"?>\n{}<resources><string name="a">{}</string></resources>'
+
+
+def test_quotes_keep_the_spaces_at_the_edges_of_a_text_of_an_app():
+    texts = ['"b: "', '"  d"', '"f" ', r"\"g\" "]
+    strings = "".join(f'<string name="a">{each}</string>' for each in texts)
+    text = f"<resources>{strings}</resources>"
+    assert unchanged(text.encode(), "strings.xml").decode() == text
+    written = capitals(text.encode(), "strings.xml").decode()
+    assert re.findall(">([^<]+)<", written) == [r"B:\u0020", r"\u0020D", "F ", r"\"G\" "]
 
 
 def test_the_texts_of_an_app_may_be_sections_and_name_entities():
