@@ -13,7 +13,7 @@ from nmt.base.errors import NmtError
 from nmt.config import Config
 from nmt.data.phrases.alignment import align
 from nmt.data.phrases.table import PhraseTable
-from nmt.data.phrases.words import SourceFolder, lower_case_of
+from nmt.data.phrases.words import SourceFolder, stem_of
 from nmt.data.store.store import TokenStore
 from nmt.data.text.tags import corpus_tags, language_tags
 from nmt.data.tokens.tokenizer import TokenizerPair
@@ -59,8 +59,12 @@ def learn_phrases(
         if src and tgt and max(len(src), len(tgt)) <= _LONGEST and not is_copy:
             sides[0].append(folded.tokens)
             sides[1].append(tgt)
-    lower, sizes = lower_case_of(tokenizers.tgt), (tokenizers.src.vocab_size, tokenizers.tgt.vocab_size)
-    links = align(sides[0], [lower[np.array(tgt)].tolist() for tgt in sides[1]], sizes)
+    src_stems, tgt_stems = (
+        [of_token[np.array(ids)].tolist() for ids in side]
+        for side, of_token in zip(sides, map(stem_of, (tokenizers.src, tokenizers.tgt)), strict=True)
+    )
+    sizes = (tokenizers.src.vocab_size, tokenizers.tgt.vocab_size)
+    links = align(src_stems, tgt_stems, sizes)
     table = PhraseTable.learn(*sides, links, sizes[1])
     places = np.unique(np.linspace(0, len(valid.sources) - 1, SENTENCES).astype(int)).tolist()
     sources = [folder.fold(ids) for ids in tokenizers.src.encode_batch(valid.sources[place] for place in places)]

@@ -12,6 +12,8 @@ from nmt.base.languages import written_without_spaces
 from nmt.data.lexicon.aligner import WordStarts
 from nmt.data.tokens.tokenizer import Tokenizer, TokenizerPair
 
+_STEM = 5  # characters of a stem, the space before a word included
+
 
 class Word(NamedTuple):
     """A word of a source."""
@@ -68,3 +70,14 @@ def lower_case_of(tokenizer: Tokenizer) -> NDArray[np.int64]:
     """Return for each token the one that spells it in lower case; the token itself if there is none."""
     numbers = {token: number for number, token in enumerate(tokenizer.vocabulary)}
     return np.array([numbers.get(token.lower(), number) for number, token in enumerate(tokenizer.vocabulary)])
+
+
+def stem_of(tokenizer: Tokenizer) -> NDArray[np.int64]:
+    """Return for each token the first one that begins with the same letters, up to `_STEM`, in lower case.
+
+    Alignments of stems need fewer pairs: most forms of a word are rare in a small corpus.
+    """
+    firsts = dict[str, int]()
+    return np.array(
+        [firsts.setdefault(token.lower()[:_STEM], number) for number, token in enumerate(tokenizer.vocabulary)]
+    )
