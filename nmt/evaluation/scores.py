@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from unicodedata import normalize
 
 from nmt.artifacts.rundir import DirectedPairs
-from nmt.base.errors import DataError, NmtError
+from nmt.base.errors import DataError, NmtError, require_type
 from nmt.base.languages import bleu_tokenizer
 from nmt.data.check.scripts import script_of_texts
 
@@ -75,7 +75,11 @@ def score(
 
 
 def check_lengths(hypotheses: Sequence[str], references: Sequence[str]) -> None:
-    """Raise DataError unless there are as many `hypotheses` as `references`, and at least one."""
+    """Raise DataError unless there are as many `hypotheses` as `references`, and at least one; NmtError for no texts."""
+    for name, texts in (("translations", hypotheses), ("references", references)):
+        require_type(name, texts, (list, tuple), "a list of texts")
+        for text in texts:
+            require_type(f"each of the {name}", text, str, "a text")
     if len(hypotheses) != len(references):
         hint = "line n of one must correspond to line n of the other"
         raise DataError(f"{len(hypotheses)} translations but {len(references)} references", hint=hint)

@@ -82,7 +82,7 @@ class Scorer:
 
     def __init__(self, references: Sequence[Sequence[str]], tgt_lang: str, metrics: Sequence[str]):
         """Keep `references` [R][N], R per sentence, and `metrics` (of `METRICS`). Raises as `score`."""
-        for others in references[1:]:
+        for others in references:
             check_lengths(others, references[0])
         self.references, self.tgt_lang = [composed(texts) for texts in references], tgt_lang
         self.metrics = {name: sacrebleu_metric(name, tgt_lang, self.references) for name in metrics}

@@ -37,3 +37,7 @@ def __getattr__(name: str) -> object:
             if hasattr(module := import_module(home), name):
                 return getattr(module, name)
     raise AttributeError(f"module 'nmt.model' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

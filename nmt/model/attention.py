@@ -78,7 +78,7 @@ class MultiHeadAttention(nn.Module):
     """
 
     def __init__(
-        self, d_model: int, num_heads: int, *, attention: str = "scaled_dot_product", dropout: float = 0.0,
+        self, d_model: int, num_heads: int, dropout: float = 0.0, *, attention: str = "scaled_dot_product",
         rotary: Rotary | None = None, norm_eps: float | None = None,
     ):  # fmt: skip
         super().__init__()

@@ -14,6 +14,7 @@ import pytest
 from nmt.base.errors import DataError, NmtError
 from nmt.evaluation import MetricScore, score
 from nmt.evaluation.scores import METRICS, describe_quality, tokenization_fault
+from nmt.evaluation.significance import Scorer
 
 ENGLISH = (
     ["Two young men are outside.", "A dog runs through the snow .", "", "The children play football, don't they?"],
@@ -99,6 +100,25 @@ def test_metrics_come_in_the_order_asked_for():
 def test_unequal_lengths_are_refused():
     with pytest.raises(DataError, match="2 translations but 1 references"):
         score(["a", "b"], ["a"], "en")
+
+
+@pytest.mark.parametrize(
+    ("hypotheses", "references", "message"),
+    [
+        ("abc", "abd", "translations must be a list of texts; it is of type str"),
+        (["abc"], "a", "references must be a list of texts; it is of type str"),
+        (["abc"], [["abd"]], "each of the references must be a text; it is of type list"),
+        ([None], ["abd"], "each of the translations must be a text; it is None"),
+    ],
+)
+def test_what_is_no_list_of_texts_is_refused(hypotheses, references, message):
+    with pytest.raises(NmtError, match=message):
+        score(hypotheses, references, "en")
+    if isinstance(references, list) and isinstance(references[0], str):
+        with pytest.raises(NmtError, match=message):
+            Scorer([references], "en", ["bleu"]).measure("ours", hypotheses)
+    with pytest.raises(NmtError, match="must be a list of texts; it is of type str"):
+        Scorer(["abc"], "en", ["bleu"]).measure("ours", ["abc"])
 
 
 def test_nothing_to_score_is_refused():

@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import nn
 
+import nmt.model
 from nmt.base.errors import NmtError
 from nmt.model import (
     BOS_ID,
@@ -21,8 +22,10 @@ from nmt.model import (
     EncoderLayer,
     GaussianScore,
     ModelConfig,
+    MultiHeadAttention,
     Transformer,
     attend,
+    causal_mask,
     masked_softmax,
     sequence_mask,
     token_loss,
@@ -47,6 +50,18 @@ def test_what_follows_the_valid_lengths_is_replaced():
     for lengths in ([1, 2, 3], torch.tensor([1.0, 2.0]), 2, [[1, 2, 3], [2, 3, 3]]):
         with pytest.raises(NmtError, match=r"integer lengths \[B\]"):
             sequence_mask(ids, lengths)
+
+
+def test_the_names_of_the_parts_are_listed():
+    assert dir(nmt.model) == sorted(nmt.model.__all__)
+
+
+def test_sizes_and_a_rate_are_given_by_place():
+    states = torch.ones(2, 4, 100)
+    output, _ = MultiHeadAttention(100, 5, 0.5)(states, torch.ones(2, 6, 100), torch.tensor([3, 2]))
+    assert output.shape == states.shape
+    assert MultiHeadAttention(100, 5, 0.5).dropout.rate == 0.5
+    assert causal_mask(3).tolist() == [[True, False, False], [True, True, False], [True, True, True]]
 
 
 def test_lengths_may_be_a_list():
