@@ -229,6 +229,7 @@ class SavedEvaluation(_Saved):
     sentences: int | None = None
     beam_size: int | None = None
     length_penalty: float | None = None
+    engine: str | None = None
     precision: str | None = None
     checkpoints: list[str]
     near_twins: SavedTwins | None = None

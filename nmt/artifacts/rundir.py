@@ -198,14 +198,15 @@ class RunDir:
             return None
         return TextStatistics.from_few(zip(*self.read_pairs("valid"), strict=True))
 
-    def evaluation(self, checkpoint: str | None) -> SavedEvaluation | None:
-        """Read the scores of the test set that `nmt eval` saved; None if there are none of `checkpoint`.
+    def evaluation(self, checkpoint: str | None, name: str = "test") -> SavedEvaluation | None:
+        """Read the scores of the test set that `nmt eval` saved as `name`; None if there are none of `checkpoint`.
 
         RunError if the file is damaged.
         """
-        if not self.evaluation_file.is_file():
+        path = self.evaluation_file.with_stem(name)
+        if not path.is_file():
             return None
-        evaluation = self._read_record(self.evaluation_file, SavedEvaluation)
+        evaluation = self._read_record(path, SavedEvaluation)
         return evaluation if evaluation.checkpoints == [checkpoint] else None
 
     def best_checkpoint(self) -> Path:

@@ -63,6 +63,16 @@ def compare_groups(
     return GroupComparison([*first], [*second], differences)
 
 
+def saved_name(run: RunDir, checkpoint: str | None) -> str:
+    """Return the name of the evaluation to compare: that of the network, if the phrase table made the usual one.
+
+    RunError if one of them is damaged.
+    """
+    saved, of_network = run.evaluation(checkpoint), "test-native"
+    is_of_table = saved is not None and saved.engine == "phrase"
+    return of_network if is_of_table and run.evaluation(checkpoint, of_network) else "test"
+
+
 def _welch(name: str, groups: Sequence[Sequence[float]], of_sentences: float, is_resampled: bool) -> GroupDifference:
     """Test a difference of means by Welch's t (1947), with another variance that is known well added to the seeds'."""
     value = fmean(groups[0]) - fmean(groups[1])
@@ -82,7 +92,7 @@ def _resampled(runs: Mapping[str, RunDir]) -> dict[str, dict[str, NDArray[Any]]]
     found = {}
     for name, run in runs.items():
         directions = run.config().data.directions
-        path = run.evaluations / "test.hyp"
+        path = run.evaluations / f"{saved_name(run, run.index().best)}.hyp"
         if run.data.is_dir() and path.is_file() and len(directions) == 1:
             (each,) = run.read_sets("test", directions[0])
             scorer = Scorer([each.references], each.direction.tgt, METRICS)

@@ -17,7 +17,7 @@ from nmt.base.checksum import count_parameters
 from nmt.base.errors import NmtError, RunError
 from nmt.config import Config
 from nmt.config.training import Stage
-from nmt.evaluation.groups import GroupComparison, compare_groups
+from nmt.evaluation.groups import GroupComparison, compare_groups, saved_name
 from nmt.evaluation.plots.curves import read_metrics
 
 SEED_KEY = "training.seed"
@@ -133,7 +133,7 @@ def _test_scores(run: RunDir, shown: str, warnings: list[str]) -> dict[str, floa
         warnings.append(f"{shown}: no scores; this run has no checkpoint yet")
         return {}
     try:
-        evaluation = run.evaluation(best) if run.evaluation_file.exists() else None
+        evaluation = run.evaluation(best, saved_name(run, best))
     except RunError as error:
         warnings.append(f"{str(error).splitlines()[0]}; delete this file and run `nmt eval`")
         return {}
@@ -141,6 +141,11 @@ def _test_scores(run: RunDir, shown: str, warnings: list[str]) -> dict[str, floa
         warnings.append(f"{shown}: no test scores of its best checkpoint; {hint}")
         return {}
     scores = {name: round(score.value, 2) for name, score in evaluation.scores.items()}
+    if evaluation.engine == "phrase":
+        warnings.append(
+            f"{shown}: its test scores are those of the phrase table, which translates, its validation scores those of "
+            f"the network; `nmt eval --model {shown} --engine native` saves the network's"
+        )
     if missing := [name for name in _TEST if name not in scores]:
         names = " and ".join(missing)
         warnings.append(f"{shown}: no test {names}, because the last `nmt eval` had other --metrics; {hint}")

@@ -75,7 +75,10 @@ def score(
 
 
 def check_lengths(hypotheses: Sequence[str], references: Sequence[str]) -> None:
-    """Raise DataError unless there are as many `hypotheses` as `references`, and at least one; NmtError for no texts."""
+    """Raise DataError unless there are as many `hypotheses` as `references`, and at least one.
+
+    NmtError if one of them is no text.
+    """
     for name, texts in (("translations", hypotheses), ("references", references)):
         require_type(name, texts, (list, tuple), "a list of texts")
         for text in texts:

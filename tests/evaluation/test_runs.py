@@ -130,6 +130,24 @@ def test_scores_of_other_weights_or_of_another_test_set_are_not_compared_silentl
     assert warning == "the runs have different test sets, so their test scores are not comparable"
 
 
+def test_scores_of_a_phrase_table_give_way_to_those_of_the_network(tmp_path):
+    run = variant(tmp_path, "a", bleu=3.0, test=26.0)
+    record = json.loads(run.evaluation_file.read_text())
+    run.write_json(run.evaluation_file, {**record, "engine": "phrase"})
+    first = compare_runs([run])
+    assert first.runs[0].scores["test BLEU"] == 26
+    (warning,) = first.warnings
+    assert "its test scores are those of the phrase table" in warning
+    assert f"`nmt eval --model {run.path} --engine native`" in warning
+    of_network = {**record, "engine": "native", "scores": {name: {"value": 2.5} for name in ("BLEU", "chrF2")}}
+    run.write_json(run.evaluations / "test-native.json", of_network)
+    second = compare_runs([run])
+    assert second.runs[0].scores["test BLEU"] == 2.5
+    assert second.warnings == []
+    run.write_json(run.evaluations / "test-native.json", {**of_network, "checkpoints": ["other"]})
+    assert compare_runs([run]).runs[0].scores["test BLEU"] == 26
+
+
 def test_a_run_without_a_checkpoint_has_its_settings_alone(tmp_path):
     run = variant(tmp_path, "a")
     run.index_file.unlink()
