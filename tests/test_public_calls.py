@@ -124,6 +124,11 @@ def test_a_constructor_refuses_what_a_configuration_file_may_not_contain(make, m
         (lambda: nmt.translate("7", nmt.TINY_MODEL, glossary={"7": 8}), "each term must be a str; it is of type int"),
         (lambda: nmt.train({"data": {}}, "run"), "a configuration must be the path of a YAML file; it is of type dict"),
         (lambda: nmt.train("x.yaml", None), "run must be the path of a folder; it is None"),
+        (lambda: nmt.load_config("x.yaml", "training.lr=1"), "overrides must be a list of str, not a single str"),
+        (
+            lambda: nmt.load_config("x.yaml", ["training.lr=1", 3]),
+            "overrides must be a list of str; number 2 is of type",
+        ),
         (lambda: nmt.check(None), "a configuration must be the path of a YAML file; it is None"),
         (lambda: nmt.adapt("old", None, "c.tsv"), "run must be the path of a folder; it is None"),
         (lambda: nmt.distill("x.yaml", 5), "run must be the path of a folder; it is of type int"),
@@ -144,6 +149,17 @@ def test_a_value_of_another_kind_is_refused_with_the_kind_that_is_expected(tmp_p
 def test_options_that_are_no_mapping_are_refused(translator, options):
     with pytest.raises(nmt.NmtError, match="options must be SearchOptions, or a dict of their fields"):
         translator.translate(["7319"], options)
+
+
+def test_what_is_no_text_or_segment_is_refused(translator):
+    for text in (["7319"], None, b"7319"):
+        with pytest.raises(nmt.NmtError, match="text must be a str; it is"):
+            list(translator.stream(text))
+    (translation,) = translator.translate(["7319"])
+    for look in (translator.cross_attention, translator.attention_weights):
+        for segment in (translation, "7319", None):
+            with pytest.raises(nmt.NmtError, match=r"segment must be one of translation\.segments; it is"):
+                look(segment)
 
 
 def test_an_evaluation_takes_one_metric_by_name_and_refuses_unknown_sets_and_metrics(tmp_path):

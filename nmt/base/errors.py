@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -91,6 +91,19 @@ def require_type(name: str, value: object, types: type | tuple[type, ...], expec
     if not isinstance(value, types):
         given = "None" if value is None else f"of type {type(value).__name__}"
         raise NmtError(f"{name} must be {expected}; it is {given}")
+
+
+def require_texts(name: str, values: Sequence[str]) -> list[str]:
+    """Return the texts `values`, of the argument `name`, as a list. NmtError if they are no sequence of str."""
+    if isinstance(values, str | bytes | Mapping):
+        hint = "put it into a list: [text]"
+        raise NmtError(f"{name} must be a list of str, not a single {type(values).__name__}", hint=hint)
+    require_type(name, values, Iterable, "a list of str")
+    values = list(values)
+    for number, value in enumerate(values, 1):
+        if not isinstance(value, str):
+            raise NmtError(f"{name} must be a list of str; number {number} is of type {type(value).__name__}")
+    return values
 
 
 def require(extra: str, package: str, user: str, *, otherwise: str = "", path: Path | str | None = None) -> Any:

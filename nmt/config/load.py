@@ -12,7 +12,7 @@ from typing import get_args, get_origin
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
-from nmt.base.errors import ConfigError, require_type
+from nmt.base.errors import ConfigError, require_texts, require_type
 from nmt.base.files import read_at_most
 from nmt.config.base import Section
 from nmt.config.corpora import FORMS
@@ -54,7 +54,7 @@ def load_config(path: Path | str, overrides: Sequence[str] = (), *, stored: bool
     """
     require_type("a configuration", path, (str, Path), "the path of a YAML file")
     path = Path(path)
-    return load_text(_read_text(path), path, overrides, stored=stored)
+    return load_text(_read_text(path), path, require_texts("overrides", overrides), stored=stored)
 
 
 def load_text(text: str, path: Path, overrides: Sequence[str] = (), *, stored: bool = False) -> Config:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from unicodedata import normalize
 
 from nmt.artifacts.rundir import DirectedPairs
-from nmt.base.errors import DataError, NmtError, require_type
+from nmt.base.errors import DataError, NmtError, require_texts
 from nmt.base.languages import bleu_tokenizer
 from nmt.data.check.scripts import script_of_texts
 
@@ -80,9 +80,7 @@ def check_lengths(hypotheses: Sequence[str], references: Sequence[str]) -> None:
     NmtError if one of them is no text.
     """
     for name, texts in (("translations", hypotheses), ("references", references)):
-        require_type(name, texts, (list, tuple), "a list of texts")
-        for text in texts:
-            require_type(f"each of the {name}", text, str, "a text")
+        require_texts(name, texts)
     if len(hypotheses) != len(references):
         hint = "line n of one must correspond to line n of the other"
         raise DataError(f"{len(hypotheses)} translations but {len(references)} references", hint=hint)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, overload
 
 from nmt.artifacts.find_model import find_runs
 from nmt.artifacts.rundir import RunDir
-from nmt.base.errors import NmtError, require_type
+from nmt.base.errors import NmtError, require_texts, require_type
 from nmt.base.languages import Direction
 from nmt.base.special_tokens import EOS_ID
 from nmt.config import SearchOptions
@@ -151,7 +151,7 @@ class Translator:
         `Translation.terms_missed` has the rest.
         NmtError for a text that is no str, a prefix with a line break, or an option that does not exist.
         """
-        prefix = "" if prefixes is None else _list_of_texts("prefixes", prefixes)
+        prefix = "" if prefixes is None else require_texts("prefixes", prefixes)
         request = self._request(options, glossary)
         return self.translate_block(texts, replace(request, to=to, from_=from_, prefix=prefix))
 
@@ -169,6 +169,7 @@ class Translator:
         Joined without anything between them, their texts are that of `translate`, which the arguments are for.
         To cancel, or when a limit of time has passed, stop taking more: a sentence is translated when it is asked for.
         """
+        require_type("text", text, str, "a str")
         request = replace(self._request(options, glossary), to=to, from_=from_)
         (segmented,) = self.segment([text], request)
         before = segmented.lead
@@ -206,7 +207,7 @@ class Translator:
         if request.glossary is not None and not (self.obeys_terms or self._has_warned):
             self._has_warned = True
             log.warning("only the native engine can require terms; this one chooses among the outputs of a beam")
-        segmented = self.segmenter.segment(_list_of_texts("texts", texts), request)
+        segmented = self.segmenter.segment(require_texts("texts", texts), request)
         if request.draw_by_line:
             for line, text in enumerate(segmented, first):
                 for segment in text.segments:
@@ -240,7 +241,7 @@ class Translator:
         A model with several target languages requires `to`, and one that reads tags of the source language requires
         `from_`, as in `translate`. NmtError unless there are as many targets as sources.
         """
-        sources, targets = _list_of_texts("sources", sources), _list_of_texts("targets", targets)
+        sources, targets = require_texts("sources", sources), require_texts("targets", targets)
         if len(sources) != len(targets):
             raise NmtError(f"{len(sources)} sources but {len(targets)} targets")
         directed = [self.languages.direct(text, to, from_) for text in sources]
@@ -255,8 +256,7 @@ class Translator:
         S counts the source's eos. `layer` is the decoder layer (negative: from the last), `head` one of its heads
         (None: average over heads); NmtError if there is no such layer or head.
         """
-        target = [*segment.tgt_tag, *segment.tgt_ids, *[EOS_ID] * segment.finished]
-        look = partial(self.engine.cross_attention, target=target, layer=layer, head=head)
+        look = partial(self.engine.cross_attention, target=_target_of(segment), layer=layer, head=head)
         return self.engine.map(look, [segment.src_ids])[0][len(segment.tgt_tag) :]
 
     def align(self, segment: SegmentTranslation, direction: Direction) -> Links:
@@ -284,7 +284,7 @@ class Translator:
         `encoder` [L, 1, H, S, S], `decoder` [L, 1, H, T, T] and `cross` [L, 1, H, T, S]; S counts the source's eos. Not
         to be called while other threads translate. NmtError unless the engine is torch.
         """
-        target = [*segment.tgt_tag, *segment.tgt_ids, *[EOS_ID] * segment.finished]
+        target = _target_of(segment)
         return self.engine.attention_weights(segment.src_ids, target)
 
     def close(self) -> None:
@@ -329,17 +329,9 @@ def translate(
     return found[0] if isinstance(texts, str) else found
 
 
-def _list_of_texts(name: str, values: Sequence[str]) -> list[str]:
-    """Return `values` as a list. NmtError that mentions their `name` if they are not a sequence of str."""
-    if isinstance(values, str | bytes | Mapping):
-        hint = "put it into a list: [text]"
-        raise NmtError(f"{name} must be a list of str, not a single {type(values).__name__}", hint=hint)
-    require_type(name, values, Iterable, "a list of str")
-    values = list(values)
-    for number, value in enumerate(values, 1):
-        if not isinstance(value, str):
-            raise NmtError(f"{name} must be a list of str; number {number} is of type {type(value).__name__}")
-    return values
+def _target_of(segment: SegmentTranslation) -> list[int]:
+    require_type("segment", segment, SegmentTranslation, "one of translation.segments")
+    return [*segment.tgt_tag, *segment.tgt_ids, *[EOS_ID] * segment.finished]
 
 
 def shared_tokenizers(runs: Sequence[RunDir]) -> TokenizerPair:

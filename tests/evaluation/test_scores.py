@@ -105,10 +105,10 @@ def test_unequal_lengths_are_refused():
 @pytest.mark.parametrize(
     ("hypotheses", "references", "message"),
     [
-        ("abc", "abd", "translations must be a list of texts; it is of type str"),
-        (["abc"], "a", "references must be a list of texts; it is of type str"),
-        (["abc"], [["abd"]], "each of the references must be a text; it is of type list"),
-        ([None], ["abd"], "each of the translations must be a text; it is None"),
+        ("abc", "abd", "translations must be a list of str, not a single str"),
+        (["abc"], "a", "references must be a list of str, not a single str"),
+        (["abc"], [["abd"]], "references must be a list of str; number 1 is of type list"),
+        ([None], ["abd"], "translations must be a list of str; number 1 is of type NoneType"),
     ],
 )
 def test_what_is_no_list_of_texts_is_refused(hypotheses, references, message):
@@ -117,7 +117,7 @@ def test_what_is_no_list_of_texts_is_refused(hypotheses, references, message):
     if isinstance(references, list) and isinstance(references[0], str):
         with pytest.raises(NmtError, match=message):
             Scorer([references], "en", ["bleu"]).measure("ours", hypotheses)
-    with pytest.raises(NmtError, match="must be a list of texts; it is of type str"):
+    with pytest.raises(NmtError, match="must be a list of str, not a single str"):
         Scorer(["abc"], "en", ["bleu"]).measure("ours", ["abc"])
 
 
