@@ -64,13 +64,11 @@ def compare_groups(
 
 
 def saved_name(run: RunDir, checkpoint: str | None) -> str:
-    """Return the name of the evaluation to compare: that of the network, if the phrase table made the usual one.
+    """Return the name of the evaluation to compare: of the network, if `nmt eval --engine native` made one.
 
-    RunError if one of them is damaged.
+    A phrase table may have made the usual one. RunError if the file is damaged.
     """
-    saved, of_network = run.evaluation(checkpoint), "test-native"
-    is_of_table = saved is not None and saved.engine == "phrase"
-    return of_network if is_of_table and run.evaluation(checkpoint, of_network) else "test"
+    return "test-native" if run.evaluation(checkpoint, "test-native") else "test"
 
 
 def _welch(name: str, groups: Sequence[Sequence[float]], of_sentences: float, is_resampled: bool) -> GroupDifference:

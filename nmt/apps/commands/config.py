@@ -18,7 +18,7 @@ from nmt.apps.recipes.corpora import CorpusNames
 from nmt.apps.recipes.suggestion import minutes, suggestion, summary
 from nmt.artifacts.hub import HUB_PREFIX
 from nmt.artifacts.replacing import refuse_replacing
-from nmt.base.errors import ConfigError
+from nmt.base.errors import ConfigError, counted
 from nmt.base.files import restore_replaced, write_text
 from nmt.config import dump_config, load_config
 from nmt.config.corpora import DATA_SETS
@@ -80,10 +80,10 @@ def new(
         print_text(text.removesuffix("\n"))
     else:
         write_text(output, text)
-        about = minutes(load_config(output))
-        time = f"about {about:.0f} minutes" if about >= 1 else "less than a minute"
+        about = counted(max(1, round(minutes(load_config(output)))), "minute")
         log.info(
-            f"done: {output}; training takes {time} on this processor\n  nmt train --config {shlex.quote(str(output))}"
+            f"done: {output}; training takes about {about} on this processor\n"
+            f"  nmt train --config {shlex.quote(str(output))}"
         )
 
 

@@ -62,26 +62,19 @@ class SideText:
         frequent = [f"{char} ({count:,})" for char, count in self.apostrophes.most_common() if count > least]
         if len(frequent) > 1:
             yield f"{self.language}: one character is written in {len(frequent)} ways: {', '.join(frequent)}"
-        for letter, other, both, num_words in self._second_letters():
-            examples = ", ".join(f"{word} and {word.replace(letter, other)}" for word in both[:3])
-            of = f"{len(both)} of {num_words} frequent words with {letter} are also written with {other}"
-            yield f"{self.language}: {of}: {examples}"
+        # Most words with a letter also occur with a more frequent one in its place: two habits of writing.
+        words = [word for word, count in self.sample.most_common(_MAX_WORDS) if count > 2 and len(word) > 2]
+        letters = [letter for letter, _ in Counter("".join(words)).most_common(_MAX_LETTERS)]
+        for number, letter in enumerate(letters):
+            having = [word for word in words if letter in word]
+            for other in letters[:number] if len(having) >= _MIN_WORDS else ():
+                both = [word for word in having if word.replace(letter, other) in self.sample]
+                if 2 * len(both) > len(having):
+                    examples = ", ".join(f"{word} and {word.replace(letter, other)}" for word in both[:3])
+                    of = f"{len(both)} of {len(having)} frequent words with {letter} are also written with {other}"
+                    yield f"{self.language}: {of}: {examples}"
         if self.num_decomposed:
             yield f"{self.language}: {counted(self.num_decomposed, 'text')} not in NFC: letters and accents are apart"
-
-    def _second_letters(self) -> Iterator[tuple[str, str, list[str], int]]:
-        """Yield letters in place of which most words have a more frequent one, too: two habits of writing.
-
-        With each: the other letter, the words that occur with either, and the number of those with the first one.
-        """
-        frequent = [word for word, count in self.sample.most_common(_MAX_WORDS) if count > 2 and len(word) > 2]
-        letters = [letter for letter, _ in Counter("".join(frequent)).most_common(_MAX_LETTERS)]
-        for number, letter in enumerate(letters):
-            words = [word for word in frequent if letter in word]
-            for other in letters[:number] if len(words) >= _MIN_WORDS else ():
-                both = [word for word in words if word.replace(letter, other) in self.sample]
-                if 2 * len(both) > len(words):
-                    yield letter, other, both, len(words)
 
     def differences(self, other: SideText) -> Iterator[str]:
         """Yield how the texts of `other`, which has some, differ from these."""

@@ -116,7 +116,7 @@ def test_new_counts_the_pairs_that_its_filters_keep_and_says_minutes():
         load_config(Path("doubled.yaml")).training.max_updates
         == new("--src", "a.de", "--tgt", "a.en").training.max_updates
     )
-    assert re.search(r"training takes (about \d+ minutes|less than a minute) on this processor", result.stderr)
+    assert re.search(r"training takes about \d+ minutes? on this processor", result.stderr)
 
 
 def test_new_names_the_validation_and_test_sets_that_it_is_given():

@@ -143,10 +143,9 @@ class _Units:
             found = Counter[str]()
             for kind, count in self.kinds.items():
                 found.update(dict.fromkeys(kind, count))
-            listed = [f"{code[:60] or 'none given'} ({count:,})" for code, count in found.most_common()]
-            more = ", …" * (len(listed) > _SHOWN_LANGUAGES)
-            shown = ", ".join(listed[:_SHOWN_LANGUAGES])
-            hint = f"languages in the file: {shown}{more}; set src_lang and tgt_lang of this corpus"
+            frequent = found.most_common(_SHOWN_LANGUAGES)
+            shown = ", ".join(f"{code[:60] or 'none given'} ({count:,})" for code, count in frequent)
+            hint = f"languages in the file: {shown}; set src_lang and tgt_lang of this corpus"
             raise DataError(f"no unit has both {src} and {tgt}", path=self._path, hint=hint)
         if self._num_within_words:
             num = counted(self._num_within_words, "time")
