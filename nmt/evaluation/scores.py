@@ -79,8 +79,8 @@ def check_lengths(hypotheses: Sequence[str], references: Sequence[str]) -> None:
 
     NmtError if one of them is no text.
     """
-    for name, texts in (("translations", hypotheses), ("references", references)):
-        require_texts(name, texts)
+    require_texts("translations", hypotheses)
+    require_texts("references", references)
     if len(hypotheses) != len(references):
         hint = "line n of one must correspond to line n of the other"
         raise DataError(f"{len(hypotheses)} translations but {len(references)} references", hint=hint)

@@ -21,7 +21,7 @@ _MAX_LENGTH = 2000  # characters; longer texts count as this long
 _MAX_SAMPLE = 20_000  # texts whose words are compared for other spellings
 _MAX_WORDS = 2000  # the most frequent ones
 _MAX_LETTERS = 60  # the same, so that a syllabary takes no longer than an alphabet
-_MIN_WORDS = 10  # with a letter; that many are no pairs like the French ou and où
+_FEW_WORDS = 5  # with either of two letters; more are no pairs like the French ou and où
 
 
 class SideText:
@@ -67,9 +67,9 @@ class SideText:
         letters = [letter for letter, _ in Counter("".join(words)).most_common(_MAX_LETTERS)]
         for number, letter in enumerate(letters):
             having = [word for word in words if letter in word]
-            for other in letters[:number] if len(having) >= _MIN_WORDS else ():
+            for other in letters[:number]:
                 both = [word for word in having if word.replace(letter, other) in self.sample]
-                if 2 * len(both) > len(having):
+                if len(both) > max(_FEW_WORDS, len(having) / 2):
                     examples = ", ".join(f"{word} and {word.replace(letter, other)}" for word in both[:3])
                     of = f"{len(both)} of {len(having)} frequent words with {letter} are also written with {other}"
                     yield f"{self.language}: {of}: {examples}"

@@ -143,16 +143,19 @@ class _Units:
             found = Counter[str]()
             for kind, count in self.kinds.items():
                 found.update(dict.fromkeys(kind, count))
-            frequent = found.most_common(_SHOWN_LANGUAGES)
-            shown = ", ".join(f"{code[:60] or 'none given'} ({count:,})" for code, count in frequent)
+            shown = ", ".join(
+                f"{code[:60] or 'none given'} ({count:,})" for code, count in found.most_common(_SHOWN_LANGUAGES)
+            )
             hint = f"languages in the file: {shown}; set src_lang and tgt_lang of this corpus"
             raise DataError(f"no unit has both {src} and {tgt}", path=self._path, hint=hint)
         if self._num_within_words:
             num = counted(self._num_within_words, "time")
             say_once(f"{self._path}: {num}, formatting begins or ends between two letters; they stay one word")
         if self._num_codes:
-            num = counted(self._num_codes, "inline code")
-            say_once(f"{self._path}: {num} left out, for which nmt knows no text: images, fields, notes")
+            say_once(
+                f"{self._path}: {counted(self._num_codes, 'inline code')} left out, for which nmt knows no text: "
+                "images, fields, notes"
+            )
         if self._num_without:
             lacking = f"{self._num_without:,} of {self._num_units:,} units lack {src} or {tgt} and are skipped"
             say_once(f"{self._path}: {lacking}")
