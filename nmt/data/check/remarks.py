@@ -21,7 +21,6 @@ _MAX_LENGTH = 2000  # characters; longer texts count as this long
 _MAX_SAMPLE = 20_000  # texts whose words are compared for other spellings
 _MAX_WORDS = 2000  # the most frequent ones
 _MAX_LETTERS = 60  # the same, so that a syllabary takes no longer than an alphabet
-_FEW_WORDS = 5  # with either of two letters; more are no pairs like the French ou and où
 
 
 class SideText:
@@ -69,7 +68,7 @@ class SideText:
             having = [word for word in words if letter in word]
             for other in letters[:number]:
                 both = [word for word in having if word.replace(letter, other) in self.sample]
-                if len(both) > max(_FEW_WORDS, len(having) / 2):
+                if len(both) > max(5, len(having) / 2):  # more than pairs like the French ou and où
                     examples = ", ".join(f"{word} and {word.replace(letter, other)}" for word in both[:3])
                     of = f"{len(both)} of {len(having)} frequent words with {letter} are also written with {other}"
                     yield f"{self.language}: {of}: {examples}"
