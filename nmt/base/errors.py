@@ -96,8 +96,8 @@ def require_type(name: str, value: object, types: type | tuple[type, ...], expec
 def require_texts(name: str, values: Sequence[str]) -> list[str]:
     """Return the texts `values`, of the argument `name`, as a list. NmtError if they are no sequence of str."""
     if isinstance(values, str | bytes | Mapping):
-        hint = "put it into a list: [text]"
-        raise NmtError(f"{name} must be a list of str, not a single {type(values).__name__}", hint=hint)
+        message = f"{name} must be a list of str, not a single {type(values).__name__}"
+        raise NmtError(message, hint="put it into a list: [text]")
     require_type(name, values, Iterable, "a list of str")
     values = list(values)
     for number, value in enumerate(values, 1):

@@ -19,8 +19,6 @@ _MANY_UNKNOWN = 0.1  # share of the words of a set
 _OTHER_LENGTH = 2.0
 _MAX_LENGTH = 2000  # characters; longer texts count as this long
 _MAX_SAMPLE = 20_000  # texts whose words are compared for other spellings
-_MAX_WORDS = 2000  # the most frequent ones
-_MAX_LETTERS = 60  # the same, so that a syllabary takes no longer than an alphabet
 
 
 class SideText:
@@ -62,8 +60,9 @@ class SideText:
         if len(frequent) > 1:
             yield f"{self.language}: one character is written in {len(frequent)} ways: {', '.join(frequent)}"
         # Most words with a letter also occur with a more frequent one in its place: two habits of writing.
-        words = [word for word, count in self.sample.most_common(_MAX_WORDS) if count > 2 and len(word) > 2]
-        letters = [letter for letter, _ in Counter("".join(words)).most_common(_MAX_LETTERS)]
+        words = [word for word, count in self.sample.most_common(2000) if count > 2 and len(word) > 2]
+        # A syllabary takes no longer than an alphabet.
+        letters = [letter for letter, _ in Counter("".join(words)).most_common(60)]
         for number, letter in enumerate(letters):
             having = [word for word in words if letter in word]
             for other in letters[:number]:
