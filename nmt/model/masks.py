@@ -58,13 +58,12 @@ def length_mask(lengths: Tensor, shape: torch.Size) -> Tensor:
     return torch.arange(shape[-1], device=lengths.device) < lengths
 
 
-def causal_mask(num_queries: int, num_keys: int | None = None, device: torch.device | None = None) -> Tensor:
+def causal_mask(num_queries: int, num_keys: int, device: torch.device | None = None) -> Tensor:
     """Return which keys each query may see, [num_queries, num_keys]: its own and those before it.
 
-    By default, there are as many keys as queries. The last query is aligned with the last key, so a chunk decoded with
+    The last query is aligned with the last key, so a chunk decoded with
     a cache sees everything in the cache.
     """
-    num_keys = num_keys or num_queries
     return torch.ones(num_queries, num_keys, dtype=torch.bool, device=device).tril(num_keys - num_queries)
 
 

@@ -169,7 +169,6 @@ class Translator:
         Joined without anything between them, their texts are that of `translate`, which the arguments are for.
         To cancel, or when a limit of time has passed, stop taking more: a sentence is translated when it is asked for.
         """
-        require_type("text", text, str, "a str")
         request = replace(self._request(options, glossary), to=to, from_=from_)
         (segmented,) = self.segment([text], request)
         before = segmented.lead

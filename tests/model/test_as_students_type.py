@@ -25,7 +25,6 @@ from nmt.model import (
     MultiHeadAttention,
     Transformer,
     attend,
-    causal_mask,
     masked_softmax,
     sequence_mask,
     token_loss,
@@ -61,7 +60,6 @@ def test_sizes_and_a_rate_are_given_by_place():
     output, _ = MultiHeadAttention(100, 5, 0.5)(states, torch.ones(2, 6, 100), torch.tensor([3, 2]))
     assert output.shape == states.shape
     assert MultiHeadAttention(100, 5, 0.5).dropout.rate == 0.5
-    assert causal_mask(3).tolist() == [[True, False, False], [True, True, False], [True, True, True]]
 
 
 def test_lengths_may_be_a_list():

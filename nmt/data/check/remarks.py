@@ -86,13 +86,6 @@ class SideText:
         mine, theirs = (side.apostrophes.most_common(1) for side in (self, other))
         if mine and theirs and mine[0][0] != theirs[0][0]:
             yield f"its apostrophe is {theirs[0][0]}, that of train {mine[0][0]}"
-        if other.is_decomposed != self.is_decomposed:
-            yield "only one of it and train is in NFC"
-
-    @property
-    def is_decomposed(self) -> bool:
-        """True if most texts are not in NFC."""
-        return bool(2 * self.num_decomposed > self.lengths.sum())
 
 
 class Remarks:
