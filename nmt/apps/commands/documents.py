@@ -154,7 +154,7 @@ def translate_document(
         if not flagged:
             continue
         lines = sorted({line for line, _ in flagged if line is not None})[:_MAX_LISTED]
-        where = f" (line{'s' * (len(lines) > 1)} {', '.join(map(str, lines))} of {source})" if lines else ""
+        where = f" ({source}:{', '.join(map(str, lines))})" if lines else ""
         value = merge([each.flags for _, each in flagged])[name]
         what = f": {', '.join(value[:_MAX_LISTED])}" if isinstance(value, list) else ""
         log.warning("%s: %s: %s%s%s", output, counted(len(flagged), "paragraph"), meaning, what, where)

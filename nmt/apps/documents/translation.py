@@ -140,7 +140,7 @@ def translate_blocks(chain: Chain, blocks: Sequence[Block], request: Request) ->
 
 
 def _answer(translation: Translation) -> Answer:
-    similarity = translation.memory.similarity if translation.memory is not None else 0.0
+    similarity = translation.memory.similarity if translation.memory else 0.0
     return Answer([translation.text], translation.flags, None, translation.expected_chrf, similarity)
 
 
