@@ -121,12 +121,19 @@ def bleu_tokenizer(code: str, written: str | None = None) -> str:
     return "char" if script in _WITHOUT_SPACES else "13a"
 
 
-# Texts in these languages are in one of several scripts; langcodes knows only the one that is used most.
+# Languages whose texts are in one of several scripts, beside those in whose data langcodes counts who writes in each.
 _IN_SEVERAL_SCRIPTS = {
-    "az", "crh", "ff", "ha", "iu", "kk", "kok", "kr", "ks", "ku", "ky", "mn", "mni", "ms", "sat", "sd", "sh",
-    "shi", "sr", "taq", "tg", "tk", "tzm", "uz",
+    "ace", "arc", "bax", "crh", "ctd", "ff", "gom", "hnj", "kaa", "kok", "kr", "ks", "lad", "mni", "rif", "sat", "sh",
+    "swb", "taq", "tk", "tt", "tzm", "zdj",
 }  # fmt: skip
-_SAME_SCRIPT = {"Hans": "Hani", "Hant": "Hani", "Hang": "Kore"}  # `chinese_form` tells the first two apart
+_SAME_SCRIPT = {
+    "Hans": "Hani",
+    "Hant": "Hani",
+    "Bopo": "Hani",
+    "Hang": "Kore",
+    "Hira": "Jpan",
+    "Kana": "Jpan",
+}  # `chinese_form` tells the first two apart
 _TRADITIONAL_REGIONS = {"tw", "hk", "mo"}
 _SIMPLIFIED_REGIONS = {"cn", "sg"}
 
@@ -139,7 +146,7 @@ def script_of(code: str) -> str | None:
     """
     base, *subtags = _subtags(code)
     named = next((tag.title() for tag in subtags if len(tag) == 4 and tag.isalpha()), None)
-    if named is None and base not in _IN_SEVERAL_SCRIPTS:
+    if named is None:
         common = _common_languages().get(base)
         named = common.script if common else _usual_script(code)
     return _SAME_SCRIPT.get(named, named) if named else None
@@ -153,11 +160,23 @@ def _usual_script(code: str) -> str | None:
     if (language := _language(code)) is None:
         return None
     name = language.language or ""
-    if name not in LIKELY_SUBTAGS:  # of which langcodes would say that it is in Latin
-        name = MACROLANGUAGES.get(name, "")
-    if not name or name in _IN_SEVERAL_SCRIPTS:
-        return None
-    return language.update_dict({"language": name}).maximize().script
+    if (common := _common_languages().get(name)) is not None:
+        return common.script
+    names = [name, MACROLANGUAGES.get(name, "")]
+    if any(map(_is_in_several_scripts, names)):
+        likely = LIKELY_SUBTAGS.get(f"{name}-{language.territory}")  # pa-PK, but not pa
+        return likely.split("-")[1] if likely else None
+    known = [each for each in names if each in LIKELY_SUBTAGS]  # langcodes says of others that they are in Latin
+    return language.update_dict({"language": known[0]}).maximize().script if known else None
+
+
+def _is_in_several_scripts(name: str) -> bool:
+    """Return whether people write in several scripts in a language, given by its current code."""
+    from language_data.population_data import LANGUAGE_WRITING_POPULATION as WRITERS
+
+    tags = [key.split("-") for key, number in WRITERS.items() if number and key.startswith(f"{name}-")]
+    scripts = {rest[0] for _, *rest in tags if len(rest) == 1 and len(rest[0]) == 4}
+    return name in _IN_SEVERAL_SCRIPTS or len(scripts - {"Hans", "Hant"}) > 1
 
 
 def _language(code: str) -> Language | None:

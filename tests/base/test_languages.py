@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from language_data.population_data import LANGUAGE_WRITING_POPULATION
 
 from nmt.base import languages
 from nmt.base.languages import (
@@ -140,14 +141,34 @@ def test_the_code_of_a_country_stands_for_its_language_unless_it_is_one_of_a_lan
         ("acm", "Arab", "Mesopotamian Arabic"),  # part of Arabic
         ("uzn", None, "Northern Uzbek"),  # part of Uzbek, which has several scripts
         ("grc", "Grek", "Ancient Greek"),
-        ("pa", "Guru", "Punjabi"),
+        ("pa", None, "Punjabi"),  # in Gurmukhi and Arabic
         ("pa-PK", "Arab", "Punjabi (pa-PK)"),
+        ("pa_Guru", "Guru", "Punjabi (pa_Guru)"),
+        ("pnb", "Arab", "Western Panjabi"),
+        ("ug", None, "Uyghur"),  # in Arabic and Cyrillic
+        ("bos", None, "Bosnian"),
+        ("ckb", None, "Central Kurdish"),  # part of Kurdish
+        ("lad", None, "Ladino"),
+        ("ja_Hira", "Jpan", "Japanese (ja_Hira)"),
+        ("zh-Bopo", "Hani", "Chinese (zh-Bopo)"),
+        ("uz-AF", "Arab", "Uzbek (uz-AF)"),
+        ("ind", "Latn", "Indonesian"),  # part of Malay, but common
         ("zh-TW", "Hani", "Chinese (zh-TW)"),
         ("sr-Latn", "Latn", "Serbian (sr-Latn)"),
     ],
 )
 def test_old_codes_rare_ones_and_those_of_three_letters_have_a_script_and_a_name(code, script, name):
     assert (script_of(code), english_name(code)) == (script, name)
+
+
+def test_no_script_is_expected_of_a_language_in_which_people_write_in_several():
+    """The data of langcodes counts them, which knows more than the list of nmt."""
+    tags = [key.split("-") for key, number in LANGUAGE_WRITING_POPULATION.items() if number]
+    scripts = {(name, rest[0]) for name, *rest in tags if len(rest) == 1 and len(rest[0]) == 4}
+    several = [name for name, script in scripts if script not in ("Hans", "Hant")]
+    several = sorted({name for name in several if several.count(name) > 1} - {"hi", "en"})  # 0.2% of hi
+    assert {"pa", "uz", "ug", "bm", "pnt", "unr"} <= {*several}
+    assert [name for name in several if script_of(name) is not None] == []
 
 
 @pytest.mark.parametrize("code", ["xx", "qaa", "x", "digits", "zxx", "und", "lus", "a b", ""])

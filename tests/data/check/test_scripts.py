@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nmt.data.check.scripts import LanguageIdentifier, identification_model
+from nmt.data.check.scripts import LanguageIdentifier, identification_model, script_codes, script_of_texts
 
 
 def test_languages_are_ranked_as_by_the_package_itself() -> None:
@@ -20,3 +20,14 @@ def test_a_language_is_compared_under_its_old_code_and_that_of_three_letters(cod
     identifier = LanguageIdentifier(code, "en")
     assert identifier.margin("זה הבית שאחי בנה.", 0) == 0
     assert identifier.margin("Das ist das Haus, das mein Bruder gebaut hat.", 0) > 5
+
+
+@pytest.mark.parametrize("text", ["𞤀𞤣𞤤𞤢𞤥", "Ꭰꮳꮃꭹ", "ⰃⰎⰀⰃⱁⰾ", "𐐔𐐯𐑅𐐨𐑉", "𐓏𐓘𐓻𐓘", "ⲕⲟⲡⲧ", "ꦗꦮ", "ⵣⵣⵣ", "ᏣᎳᎩ"])
+def test_letters_of_scripts_that_have_no_code_are_letters_whether_they_have_case_or_not(text):
+    assert script_of_texts([f"{text} {text} {text} a"]) != "Latn"
+    assert set(script_codes(text)) - {"j"} <= {"?"}
+
+
+@pytest.mark.parametrize("sign", "ℓµΩK𝐀𝒜ⅆⒶʰ")
+def test_signs_that_resemble_letters_are_of_no_other_script(sign):
+    assert script_codes(sign) in (" ", "L", "G")
