@@ -162,21 +162,20 @@ def _usual_script(code: str) -> str | None:
     name = language.language or ""
     if (common := _common_languages().get(name)) is not None:
         return common.script
-    names = [name, MACROLANGUAGES.get(name, "")]
-    if any(map(_is_in_several_scripts, names)):
+    macro = MACROLANGUAGES.get(name, "")
+    if _is_in_several_scripts(name) or _is_in_several_scripts(macro):
         likely = LIKELY_SUBTAGS.get(f"{name}-{language.territory}")  # pa-PK, but not pa
         return likely.split("-")[1] if likely else None
-    known = [each for each in names if each in LIKELY_SUBTAGS]  # langcodes says of others that they are in Latin
-    return language.update_dict({"language": known[0]}).maximize().script if known else None
+    name = name if name in LIKELY_SUBTAGS else macro  # langcodes says of others that they are in Latin
+    return language.update_dict({"language": name}).maximize().script if name else None
 
 
 def _is_in_several_scripts(name: str) -> bool:
     """Return whether people write in several scripts in a language, given by its current code."""
     from language_data.population_data import LANGUAGE_WRITING_POPULATION as WRITERS
 
-    tags = [key.split("-") for key, number in WRITERS.items() if number and key.startswith(f"{name}-")]
-    scripts = {rest[0] for _, *rest in tags if len(rest) == 1 and len(rest[0]) == 4}
-    return name in _IN_SEVERAL_SCRIPTS or len(scripts - {"Hans", "Hant"}) > 1
+    tags = {key.split("-")[1] for key, number in WRITERS.items() if number and key.startswith(f"{name}-")}
+    return name in _IN_SEVERAL_SCRIPTS or sum(len(tag) == 4 for tag in tags - {"Hans", "Hant"}) > 1
 
 
 def _language(code: str) -> Language | None:

@@ -20,6 +20,7 @@ _NEIGHBORS = re.compile(r"(?<=(.))(⟦[1-8]⟧)(?=(.))", re.DOTALL)
 _SPACED = rf"[^\W{UNSPACED}]"  # a letter or digit of a script that separates words by spaces
 _IS_UNSPACED = lazy_pattern(f"[{UNSPACED}]")
 _END_MARKS = " .,;:!?…،؛؟۔।。，、；：！？"
+_FINAL = (".", "!", "?", "…")
 _MARKS = rf"\s{_END_MARKS}\"'“”„‚‘’«»‹›()\[\]{{}}<>/|+=*—–\-（）「」『』"
 _PIECE = lazy_pattern(rf"(?s)\A([{_MARKS}]*)(.*?)([{_MARKS}]*)\Z")
 
@@ -128,12 +129,13 @@ class Protected(NamedTuple):
             return translation, lost_spans(self.spans, translation)
         translation = self._with_spaces(translation) if self.spans else translation
         text = ANY_PLACEHOLDER.sub(lambda match: known[match[0]], translation)
-        lost = [span for symbol, span in known.items() if found[symbol] != 1]
-        if lost or not lost_spans(self.spans, text):
+        unplaced = [span for symbol, span in known.items() if found[symbol] != 1]
+        lost = unplaced or lost_spans(self.spans, text)
+        if unplaced or not lost:
             return text, lost
         apart = ANY_PLACEHOLDER.sub(lambda match: f" {known[match[0]]} ", translation)
         apart = _DOUBLE_SPACE.sub(" ", apart).strip()
-        return (apart, []) if not lost_spans(self.spans, apart) else (text, lost_spans(self.spans, text))
+        return (text, lost) if lost_spans(self.spans, apart) else (apart, [])
 
     def _with_spaces(self, translation: str) -> str:
         """Separate the placeholders of `translation` from words where spaces separate them in the source.
@@ -150,15 +152,19 @@ class Protected(NamedTuple):
     def pieces(self) -> list[Piece]:
         """Return the text before, between and after the spans: n + 1 pieces for n spans.
 
-        The marks at both ends of the whole are translated, because they end a sentence; those beside spans are not.
+        The marks at both ends of the whole are translated, because they end a sentence; those beside spans are not. One
+        that ends the whole behind a span is translated with the piece before the span.
         """
-        first, *others = [Piece(*_PIECE.findall(part)[0]) for part in self.between()]
-        if first.core:
-            first = first._replace(lead="", core=first.lead.lstrip() + first.core)
-        if others and others[-1].core:
-            lead, core, tail = others.pop()
-            others.append(Piece(lead, core + tail.rstrip(), ""))
-        return [first, *others]
+        pieces = [Piece(*_PIECE.findall(part)[0]) for part in self.between()]
+        lead, core, tail = pieces[0]
+        if core:
+            pieces[0] = Piece("", lead.lstrip() + core, tail)
+        lead, core, tail = pieces[-1]
+        if core and self.spans:
+            pieces[-1] = Piece(lead, core + tail.rstrip(), "")
+        elif lead in _FINAL and self.spans and pieces[-2].core:
+            pieces[-2] = pieces[-2]._replace(core=pieces[-2].core + lead)
+        return pieces
 
     def join(self, translations: Sequence[str]) -> str:
         """Join the spans, in source order, with translations of the `pieces` between them.
@@ -169,7 +175,10 @@ class Protected(NamedTuple):
         for number, (piece, translation) in enumerate(zip(pieces, translations, strict=True)):
             text = ANY_PLACEHOLDER.sub("", translation).strip()
             if piece.core and number < len(pieces) - 1:  # a model ends what it reads as a sentence
-                text = text.rstrip(_END_MARKS) or text
+                bare = text.rstrip(_END_MARKS) or text
+                if number == len(pieces) - 2 and pieces[-1].lead in _FINAL:
+                    pieces[-1] = pieces[-1]._replace(lead=text[len(bare) :] or pieces[-1].lead)
+                text = bare
             span = self.spans[number] if number < len(self.spans) else ""
             written += [piece.lead, text, piece.tail, span]
             apart += [text, span]

@@ -3,6 +3,8 @@
 | list | where | what is not in it | tests |
 |---|---|---|---|
 | languages, their scripts and names | base/languages.txt | langcodes; else unknown | test_languages |
+| languages in several scripts | base/languages.py | the people whom langcodes counts | test_languages |
+| letters of scripts | data/check/scripts.py | are letters of an unknown script | test_scripts |
 | scripts without spaces | base/languages.py | the text tells, if the script is unknown | test_languages |
 | languages with a dotted capital I | base/languages.py | a text that has ı tells | here |
 | regions of Chinese | base/languages.py | no form is expected | here |
@@ -50,7 +52,8 @@ def test_reading_deletes_only_what_nobody_sees():
         character = chr(code)
         if unicodedata.category(character) in ("Cf", "Cs", "Cn", "Cc", "Zs", "Zl", "Zp"):
             continue
-        if 0xFE00 <= code <= 0xFE0F or 0xE0100 <= code <= 0xE01EF or code == 0x34F:  # selectors and a joiner
+        is_selector = 0xFE00 <= code <= 0xFE0F or 0xE0100 <= code <= 0xE01EF or 0x180B <= code <= 0x180F
+        if is_selector or code in (0x34F, 0x3164, 0xFFA0):  # a joiner, and fillers
             continue
         for rule in (AS_READ, AS_WRITTEN):
             read = rule(f"x{character}x")

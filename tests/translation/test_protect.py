@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -50,3 +51,19 @@ def test_spans_are_kept_from_running_into_their_neighbors():
     assert masked.restore("⟦1⟧⟦2⟧") == ("http://a.org %d", [])
     assert masked.restore("x⟦1⟧word, ⟦2⟧") == ("x http://a.org word, %d", [])
     assert masked.restore("⟦1⟧, ⟦2⟧。") == ("http://a.org, %d。", [])
+
+
+@pytest.mark.parametrize(
+    ("source", "core", "translation", "joined"),
+    [
+        ("I am from China™.", "I am from China.", "我来自中国。", "我来自中国™。"),
+        ("Do you drink ☕?", "Do you drink?", "你喝吗？", "你喝吗 ☕？"),
+        ("I see {x}!", "I see!", "Ich sehe", "Ich sehe {x}!"),
+        ("♪ ™.", "", "", "♪ ™."),
+    ],
+)
+def test_the_mark_that_ends_a_text_behind_a_span_is_that_of_the_translation(source, core, translation, joined):
+    protected = Protected.from_spans(source, find_spans(source))
+    pieces = protected.pieces()
+    assert pieces[-2].core == core
+    assert protected.join([*("" for _ in pieces[:-2]), translation, ""]) == joined

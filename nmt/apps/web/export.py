@@ -35,7 +35,7 @@ from nmt.evaluation.model_card import license_of, share_card
 from nmt.model.shapes import parameter_shapes
 from nmt.translation import LanguagePair
 from nmt.translation.texts import TextSegmenter
-from nmt.translation.translation import FLAGS
+from nmt.translation.translation import FLAGS, USABLE_CHRF
 
 log = logging.getLogger(__name__)
 
@@ -131,9 +131,10 @@ def _facts(run: RunDir, config: Config, segmenter: TextSegmenter) -> dict[str, A
         "never_generated": list(segmenter.tokenizers.tgt.never_generated),
         "statistics": statistics
         and {
-            **statistics.model_dump(include={"words", "usual_octave", "chars_per_token"}),
+            **statistics.model_dump(include={"words", "usual_octave", "chars_per_token", "confidence"}),
             "knows_capitals": statistics.knows_capitals,
         },
+        "usable_chrf": USABLE_CHRF,
         "max_sentences": segmenter.max_sentences(options),
         "keeps_numbers": segmenter.keeps_numbers,
         "keeps_digits": segmenter.keeps_digits,

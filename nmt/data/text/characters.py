@@ -20,9 +20,9 @@ _JOINED = (
     "\u0600-\u109f\u1700-\u1cff\u2190-\u2bff\u20e3\ua800-\uabff\ufb50-\ufdff\ufe0f\ufe70-\ufefc"
     "\U00010a00-\U00011fff\U0001e900-\U0001e95f\U0001f000-\U0001faff\U000e0020-\U000e007f"
 )
-JOINERS = f"(?<![{_JOINED}])[\u034f\u200b-\u200d\ufe00-\ufe0f]+(?![{_JOINED}])"
-INVISIBLE = "[\u00ad\u061c\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0100-\U000e01ef]+"
-SPACES = "[\t\u0085\u00a0\u2000-\u200a\u2028\u2029\u202f\u205f]"
+JOINERS = f"(?<![{_JOINED}])[\u034f\u180b-\u180f\u200b-\u200d\ufe00-\ufe0f]+(?![{_JOINED}])"
+INVISIBLE = "[\u00ad\u061c\u3164\uffa0\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0100-\U000e01ef]+"
+SPACES = "[\t\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f]"
 HYPHENS = "[\u2010\u2011]"
 LIGATURES = "[\u0132\u0133\u01c4-\u01cc\u01f1-\u01f3\ufb00-\ufb4f\ufb50-\ufc5d\ufc64-\ufd3d\ufd50-\ufdef\ufe80-\ufefc]"
 FORMS = (
@@ -33,8 +33,8 @@ _TYPOGRAPHIC = "[\u00a0\u2007\u202f](?=[?!:;»%€])|(?<=«)[\u00a0\u2007\u202f]
 
 # All that may be rewritten, in two searches: a class within 16 bits takes a fraction of the time of one beyond.
 _CHANGEABLE = lazy_pattern(
-    "[\t\u0085\u00a0\u00ad\u0132\u0133\u017f\u01c4-\u01cc\u01f1-\u01f3\u034f\u061c\u2000-\u2011\u2028-\u202f\u205f-\u206f"
-    "\u3000\ufb00-\ufdef\ufe00-\ufe0f\ufe80-\ufeff\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\uff66-\uff9f\ufff9-\ufffb]"
+    "[\t\u0085\u00a0\u00ad\u0132\u0133\u017f\u01c4-\u01cc\u01f1-\u01f3\u034f\u061c\u1680\u180b-\u180f\u2000-\u2011\u2028-\u202f\u205f-\u206f"
+    "\u3000\u3164\ufb00-\ufdef\ufe00-\ufe0f\ufe80-\ufeff\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\uff66-\uffa0\ufff9-\ufffb]"
 )
 _CHANGEABLE_BEYOND = lazy_pattern("[\U0001d400-\U0001d7ff\U000e0100-\U000e01ef]")
 _UNCHANGED = lazy_pattern("[ -~\u00a1-\u00ac\u00ae-\u0131\u0134-\u017e\u2013\u2014\u2018-\u201e\u2026]*")  # most texts

@@ -26,26 +26,26 @@ ANY_PLACEHOLDER = re.compile("|".join(PLACEHOLDERS))
 
 # In the patterns, \i stands for the characters that begin a name, \c for those of a name, as in XML Schema: not \w,
 # because in Chinese a name and the words around it are not separated by spaces. Every repetition is bounded, or of
-# characters that cannot start what follows it, so matching takes linear time.
+# characters that cannot start what follows it, so matching takes linear time. «name» stands for the part of that name.
 _BEGIN_NAMES = r"A-Za-z_\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u0370-\u052f"
-_NAME = r"[\i][\c]{0,63}"
-_AFTER_NUMBER = r"(?<!\d)(?<!\d[ \u00a0\u202f])"  # 50 %der Leute, 20 $US
-_BEGINS = r"(?<![^\s(\[{\"'“„«‹>,;¿¡\u2e80-\u9fff\uac00-\ud7af\u0e00-\u0e7f])"
-_OPERAND = r"(?:\d(?:[\d.,]{0,20}\d)?|\d{0,9}(?<![A-Za-z])[A-Za-z]{1,2})[²³⁰-₉]{0,9}(?![\i])"
-_OPERATOR = r"\s?[-+*/×÷·−]\s?"
-_ATTRIBUTE = r"""\s{1,8}[\c:@.-]{1,64}\s?=\s?(?:"[^"<\n]{0,500}"|'[^'<\n]{0,500}'|[^\s"'<>=]{1,500})"""
-_ARGUMENTS = (  # of a call, and of what it returns
-    r"(?:\((?:[^()\s]{0,64}|[^()\n]{0,100}[$'\"][^()\n]{0,100}|[^()\s]{0,64}\(\)[^()\n]{0,64})\))?"
-    r"(?:(?:->)?(?:\[[^\[\]\n]{1,64}\]|\{[^{}\n]{1,64}\})){0,4}"
-)
-_PART = r"[\c@%+~-]"
+_PARTS = {
+    "name": r"[\i][\c]{0,63}",
+    "not after a number": r"(?<!\d)(?<!\d[ \u00a0\u202f])",  # 50 %der Leute, 20 $US
+    "begins": r"(?<![^\s(\[{\"'“„«‹>,;¿¡\u2e80-\u9fff\uac00-\ud7af\u0e00-\u0e7f])",
+    "operand": r"(?:\d(?:[\d.,]{0,20}\d)?|\d{0,9}(?<![A-Za-z])[A-Za-z]{1,2})[²³⁰-₉]{0,9}(?![\i])",
+    "operator": r"\s?[-+*/×÷·−]\s?",
+    "attribute": r"""\s{1,8}[\c:@.-]{1,64}\s?=\s?(?:"[^"<\n]{0,500}"|'[^'<\n]{0,500}'|[^\s"'<>=]{1,500})""",
+    "arguments": r"(?:\((?:[^()\s]{0,64}|[^()\n]{0,100}[$'\"][^()\n]{0,100}|[^()\s]{0,64}\(\)[^()\n]{0,64})\))?"
+    r"(?:(?:->)?(?:\[[^\[\]\n]{1,64}\]|\{[^{}\n]{1,64}\})){0,4}",
+    "part": r"[\c@%+~-]",
+}
 
-# Blocks of symbols, and single ones. In the first block, what is a letter or digit belongs to words.
+# Blocks of symbols and of icons, and single ones. In the first block, what is a letter or digit belongs to words.
 _WITHIN_16_BITS = (
     "¦©®¹²³⁰⁴-⁹₀-₉\u058d\u058e\u0fd5-\u0fd8†‡※⁂\u2190-\u2bff\u2e50\u2e51\u2ff0-\u2ffb〄〒〓"
-    "\u3020\u3036\u3037\u303e\u303f\u31c0-\u31e3\u4dc0-\u4dff\uffe2\uffe4\uffe8-\uffee\ufffc"
+    "\u3020\u3036\u3037\u303e\u303f\u31c0-\u31e3\u4dc0-\u4dff\uffe2\uffe4\uffe8-\uffee\ufffc\ue000-\uf8ff"
 )
-_BEYOND_16_BITS = "\U00010137-\U000101fc\U0001cf50-\U0001d37f𝛁𝛛𝛻𝜕𝜵𝝏𝝯𝞉𝞩𝟃\U0001f000-\U0001fbff"
+_BEYOND_16_BITS = "\U00010137-\U000101fc\U0001cf50-\U0001d37f𝛁𝛛𝛻𝜕𝜵𝝏𝝯𝞉𝞩𝟃\U0001f000-\U0001fbff\U000f0000-\U0010fffd"
 SYMBOL = rf"[{_WITHIN_16_BITS}{_BEYOND_16_BITS}]|[\u2100-\u218f](?<![\w℃℉№])"
 _EMOJI_OF_TWO = "[‼⁉ℹ〰〽㊗㊙]\ufe0f|[0-9#*]\ufe0f?\u20e3"  # in one character, they are words or punctuation
 SYMBOL_RUN = (
@@ -69,29 +69,29 @@ _PATTERNS = {
     "regular expression": r"\[\^?[^\[\]\s]{0,64}\w-\w[^\[\]\s]{0,64}\](?:[*+?]|\{\d{1,4}(?:,\d{0,4})?\})"
     r"|\^\S{1,200}\$(?!\w)|\(\?(?:[:=!>]|<[=!]|P?<\w{1,64}>)[^()\n]{0,200}\)[*+?]?|\[\w{1,64}\](?:\.\[\w{1,64}\]){1,8}",
     "bracket": r"(?P<open>(?:@:|\$!|[$#%@&!*])?\{|[$@]\w{0,32}\(|\$\[|\[|\(\(|<%(?!\w+>)|<\?|<!--|\\[(\[])",
-    "tag": rf"(?<!<)<(?:/?\d{{1,9}}\s?/?|/?[\i][\c:.-]*\s?/?|[\i][\c:.-]*(?:{_ATTRIBUTE}){{1,16}}\s?/?"
+    "tag": r"(?<!<)<(?:/?\d{1,9}\s?/?|/?[\i][\c:.-]*\s?/?|[\i][\c:.-]*(?:«attribute»){1,16}\s?/?"
     r"|[\i][^<>\n]*[^\s<>]|/?[@#!$&%:][^<>\n]{0,200}[^<>\s])>|</>|<<(?:[\c]+|[^<>\n]{1,200}[$=:][^<>\n]{0,200})>>",
     "entity": r"&(?:#\d{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});",
     "code": r"(?P<ticks>`{2,3})(?!`)[^\n]{1,500}?(?<!\s)(?P=ticks)(?!`)|`(?![`\s])[^`\n]{1,500}(?<!\s)`(?!`)",
     "name between signs": r"(?<![\c$%#@~^|:])(?P<sign>[$%#@~^|:&]{1,2}|__|==|\+\+|--|!)"
     r"[\i][\c.-]{0,63}(?P=sign)(?![\c%])|\*\|[^|*\n]{1,64}\|\*",
     "conversion": r"%%(?:\d(?!\d)|[A-Za-z](?!\w))?"
-    rf"|(?<![\d%])%(?:[1-9]|L\d{{1,2}})(?![%$\c]|[.,]\d)|(?<!%){_AFTER_NUMBER}%"
+    r"|(?<![\d%])%(?:[1-9]|L\d{1,2})(?![%$\c]|[.,]\d)|(?<!%)«not after a number»%"
     r"(?:(?:\d\$)?#@\w{1,64}@|~\w{1,9}|\"\s?\w{1,32}\s?\")"
-    rf"|(?<!%){_AFTER_NUMBER}%(?:(?:\d{{1,2}}|m)\$|\(\w{{1,64}}\)|<\w{{1,64}}>)?[-+#0']{{0,4}}(?:\[\d\])?"
+    r"|(?<!%)«not after a number»%(?:(?:\d{1,2}|m)\$|\(\w{1,64}\)|<\w{1,64}>)?[-+#0']{0,4}(?:\[\d\])?"
     r"(?:\d{0,4}|\*(?:\d\$)?)(?:\.(?:\d{1,3}|\*))?(?:\[\d\])?"
     r"(?:(?:hh?|ll?|[LzZjt])[diouxX]|l[cs]|t[A-Za-z]|[A-Za-z@])(?![A-Za-z]{2})"
     r"|(?<=\d[ \u00a0\u202f])%(?:\d\$)?(?:\.\d)?(?:ll?|z)?[diufgxs](?![\c’'])",  # 12 %d, but not 12 %ige
-    "name after a sign": rf"(?<![\c$%#@&/]){_AFTER_NUMBER}"
+    "name after a sign": r"(?<![\c$%#@&/])«not after a number»"
     r"(?:@@?[a-z]{2,16}/|\$!?|&&|[%#]|@@?(?:\.?[\c]{0,32}:)?)"
-    rf"{_NAME}(?:(?:[.-]|->|::|:(?=[A-Z]))(?:\$?{_NAME})|\$(?=[A-Z]){_NAME}){{0,8}}{_ARGUMENTS}"
-    rf"|{_BEGINS}(?:(?:[:!]|--)[a-z_][\c]{{1,63}}(?:[.-]{_NAME}){{0,8}}(?![\c!:])"
-    rf"(?:(?<=[\c])=[^\s,;]{{0,200}}[^\s.,;:!?])?|{_AFTER_NUMBER}\$[@*#](?!\w)|\?[a-z]{{2,16}}/{_NAME}"
+    r"«name»(?:(?:[.-]|->|::|:(?=[A-Z]))(?:\$?«name»)|\$(?=[A-Z])«name»){0,8}«arguments»"
+    r"|«begins»(?:(?:[:!]|--)[a-z_][\c]{1,63}(?:[.-]«name»){0,8}(?![\c!:])"
+    r"(?:(?<=[\c])=[^\s,;]{0,200}[^\s.,;:!?])?|«not after a number»\$[@*#](?!\w)|\?[a-z]{2,16}/«name»"
     r"|[?^&]\d(?![\c]|[.,]\d)|-[A-Za-z](?![\c'’/-])|\|(?:[a-z]|c[0-9A-Fa-f]{8})(?![\c])"
     r"|~(?:[A-Za-z](?![\c])|%)(?:~(?:[A-Za-z](?![\c])|%)){0,8})",
-    "path": rf"(?<![\c])(?:[A-Za-z]:[\\/]|\\\\\w){_PART}*(?:[.\\/]{{1,3}}{_PART}+)*[\\/]?"
-    rf"|(?<![\c/.<])(?:~|\.{{1,2}})?/\.?{_PART}+(?:[./]{{1,3}}{_PART}+)*/?"
-    rf"|(?<![\c/.@-])(?:(?:{_PART}{{1,64}}/){{1,20}}|[\c-])[\c-]{{1,64}}(?:\.[\c-]{{1,64}}){{0,3}}"
+    "path": r"(?<![\c])(?:[A-Za-z]:[\\/]|\\\\\w)«part»*(?:[.\\/]{1,3}«part»+)*[\\/]?"
+    r"|(?<![\c/.<])(?:~|\.{1,2})?/\.?«part»+(?:[./]{1,3}«part»+)*/?"
+    r"|(?<![\c/.@-])(?:(?:«part»{1,64}/){1,20}|[\c-])[\c-]{1,64}(?:\.[\c-]{1,64}){0,3}"
     r"\.[a-z][a-z0-9]{1,3}(?![\c(-]|\.[\c])|(?<![\c*])\*\.[a-z][a-z0-9]{1,4}(?![\c])"
     r"|(?<![\c:])(?=[0-9a-fA-F]{0,4}:[0-9a-fA-F]{0,4}:)(?=[0-9:]*(?:[a-fA-F]|::))"
     r"(?:[0-9a-fA-F]{0,4}:){2,7}[0-9a-fA-F]{1,4}(?:%\w{1,16})?(?![\c:])"
@@ -102,9 +102,9 @@ _PATTERNS = {
     r"|x[0-9A-Fa-f]{2}|[nrt]|[A-Za-z]{1,32}(?!/)|\d{1,3}|[^\w\s])|\x1b\[[\d;]{0,32}[A-Za-z]|~{3,5}(?!\w)",
     "macro": r"(?<![\c])[a-z]{2,16}::?[^\s\[\]]{0,64}\[[^\[\]\n]{0,200}\]|(?<!\S)\.\. \w{1,32}::(?!\S)",
     "name of a program": r"(?<![\c])(?:[A-Za-z0-9]{2,64}_[\c]+|[A-Za-z0-9]_[\c]{2,64}|_{3,}"
-    rf"|[A-Za-z_][A-Za-z0-9_.]{{0,63}}(?:\(\)|(?:::|->){_NAME}(?:\(\))?|=[\c\"'.²³/+*^-]{{0,200}}[\c\"'²³]))",
-    "formula": rf"(?<![\c.])(?:{_OPERAND}{_OPERATOR}){{0,8}}{_OPERAND}\s?[=≤≥≈]\s?{_OPERAND}"
-    rf"(?:(?:{_OPERATOR}|\s?=\s?){_OPERAND}){{0,8}}",
+    r"|[A-Za-z_][A-Za-z0-9_.]{0,63}(?:\(\)|(?:::|->)«name»(?:\(\))?|=[\c\"'.²³/+*^-]{0,200}[\c\"'²³]))",
+    "formula": r"(?<![\c.])(?:«operand»«operator»){0,8}«operand»\s?[=≤≥≈]\s?«operand»"
+    r"(?:(?:«operator»|\s?=\s?)«operand»){0,8}",
     "code word": r"(?<![\c-])[A-Z]{1,4}-?\d[A-Z0-9]*(?:-[A-Z0-9]+)*(?![\c])"
     r"|(?<![\c])(?:#[0-9A-Fa-f]{6}|0x[0-9A-Fa-f]{1,16}|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
     r"|v?\d{1,4}(?:\.\d{1,4}){1,3}-[a-z]{1,8}\.?\d{0,4}|v\d{1,4}(?:\.\d{1,4}){1,3})(?![\c])"
@@ -117,7 +117,9 @@ _PATTERNS = {
     r"|\|>|<?[-=]{1,2}>|<[-=]{1,2})(?![^\s.,;!?]))(?!\w|\s\d|\s[^\W\d_](?!\w)))",
 }
 PATTERNS = {
-    name: pattern.replace(r"\i", _BEGIN_NAMES).replace(r"\c", _BEGIN_NAMES + "0-9")
+    name: re.sub("«(.*?)»", lambda match: _PARTS[match[1]], pattern)
+    .replace(r"\i", _BEGIN_NAMES)
+    .replace(r"\c", _BEGIN_NAMES + "0-9")
     for name, pattern in _PATTERNS.items()
 }
 """The beginnings of spans, by their names, in the order of trial; the names are for readers only."""

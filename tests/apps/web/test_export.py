@@ -91,10 +91,12 @@ def test_a_page_translates_as_the_command_does_on_every_path(pages, model, kerne
 
 
 @needs_node
-def test_a_page_flags_unknown_words_and_an_empty_translation(pages, tmp_path):
+def test_a_page_flags_unknown_words_doubtful_and_empty_translations(pages, tmp_path):
     run = RunDir(Path(shutil.copytree(MODELS / "words", tmp_path / "run")))
     statistics = json.loads(run.statistics_file.read_text("utf-8"))
-    statistics |= {"words": ["rar", "haus", "eins hund"], "usual_octave": 2.5}
+    confidence = {"usual_ratio": -0.1, "intercept": 0.0, "probability": 100.0, "short": -20.0, "long": -10.0}
+    confidence |= {"repetition": -20.0, "copied": -50.0}
+    statistics |= {"words": ["rar", "haus", "eins hund"], "usual_octave": 2.5, "confidence": confidence}
     run.statistics_file.write_text(json.dumps(statistics), "utf-8")
     export_web(run, tmp_path / "page")
     lines = ["Haus", "Katze", "Haus Katze", "rar " * 8, "haus " * 4 + "eins " * 4, "", "12", "{name} Katze", "Katze ★"]
@@ -102,6 +104,7 @@ def test_a_page_flags_unknown_words_and_an_empty_translation(pages, tmp_path):
     with Translator.load(run, engine="native", precision="int8") as translator:
         expected = [flags_of_a_page(each.flags) for each in translator.translate(lines)]
     assert [each["flags"] for each in found["translations"]] == expected
+    assert ["doubtful" in flags for flags in expected[:2]] == [False, True]
     assert ["vocabulary"] in [flags.get("unusual_source") for flags in expected]
     assert "unusual_source" not in expected[0]
     written, blank = run_script(tmp_path / "page", "empty", {"line": "Haus"})

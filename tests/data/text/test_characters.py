@@ -22,9 +22,10 @@ PLAIN = "Ein Mädchen läuft über grünes Gras, und fünf Männer schaffen es."
         PLAIN.replace(" ", "\u2009"),
         PLAIN.replace(" ", "\t"),
         PLAIN.replace(" ", "\u3000"),
+        PLAIN.replace(" ", "\u1680"),
         *(
             PLAIN.replace("ä", f"ä{mark}")
-            for mark in "\u00ad\u200b\u200c\u200d\u2060\u2063\ufeff\u200e\u202a\u2066\u034f\ufe0f"
+            for mark in "\u00ad\u180e\u3164\uffa0\u200b\u200c\u200d\u2060\u2063\ufeff\u200e\u202a\u2066\u034f\ufe0f"
         ),
         f"\ufeff\u200e{PLAIN}\u200f",
         "".join(chr(ord(c) + 0xFEE0) if c.isascii() and c.isalnum() else c for c in PLAIN),
@@ -44,6 +45,7 @@ def test_what_looks_like_plain_text_is_read_as_plain_text(text):
         "क्\u200dष क्\u200cष",  # Hindi
         "ក\u200bខ",  # Khmer
         "ไทย\u200bไทย",
+        "ᠨᠠᠭᠤᠷ\u180eᠠ",  # Mongolian
         "👨\u200d👩\u200d👧 ❤\ufe0f 1\ufe0f\u20e3 🏴\U000e0067\U000e007f",
         "我来自中国，你呢？（是）《书》「好」！：；、。…ー",
         "½ mc² H₂O Ⅳ ① ㎏ ™ ”—…",

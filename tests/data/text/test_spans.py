@@ -121,6 +121,7 @@ def test_prose_has_no_spans(text):
     ("text", "spans"),
     [
         ("I ❤ China and 🐱 cats.", ["❤", "🐱"]),
+        ("Klick \ue001 oder \U000f0001, dann", ["\ue001", "\U000f0001"]),  # icons of fonts
         ("Two 👨\u200d👩\u200d👧 and 👍🏽👍🏽, 🇩🇪!", ["👨\u200d👩\u200d👧", "👍🏽👍🏽", "🇩🇪"]),
         ("A room of 20 m² or 5m³, see above.² And there³", ["m²", "m³", "²", "³"]),
         ("CO₂ and H₂O, not C₆H₁₂O₆; Fe₂(SO₄)₃ is Ca²⁺", ["CO₂", "H₂O", "C₆H₁₂O₆", "Fe₂(SO₄)₃", "Ca²"]),

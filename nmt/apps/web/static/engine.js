@@ -1,7 +1,7 @@
 // A model in the browser: its decoder in WebAssembly, and the rules of `nmt translate` around it. Runs in a worker of
 // nmt.js, and in node.
 import { Tokenizer, clean } from "./tokenizer.js";
-import { LEADING, PLACEHOLDERS, Protected, edges, findSpans, hasWords, isCopy, isSymbol, lineStarts, listMarker, loopIn, missing, readWith, split, stripped, trimmed, unusual, withMarker, withinSymbols, wrongNumbers } from "./text.js";
+import { LEADING, PLACEHOLDERS, Protected, countCopied, edges, expectedChrf, findSpans, hasWords, isCopy, isSymbol, lineStarts, listMarker, loopIn, missing, readWith, split, stripped, trimmed, unusual, withMarker, withinSymbols, wrongNumbers } from "./text.js";
 
 const EOS = 3;
 const RETRY_BEAM = 5;
@@ -263,12 +263,14 @@ export class Engine {
         lost.push(...new Set(spans.filter((span) => count(text, span) !== count(source, span))));
       const outside = segments.map((segment, i) => segment.protected.withoutSpans(written[i])).join("");
       const searched = parts.filter((part) => part.source.length), numTokens = searched.reduce((sum, part) => sum + part.source.length, 0) - 2 * searched.length;
+      const copied = countCopied(segments.map((segment) => segment.protected.outside() + segment.space).join(""), outside), confidence = this.manifest.statistics?.confidence;
       const found = {
         empty: !trimmed(text),
         truncated: segments.some((segment) => segment.ids.length >= this.manifest.max_src_len),
         loop_unresolved: parts.some(({ ids, source: from }) => !!loopIn(ids, from)),
-        copied_source: direction.src.code !== direction.tgt.code && isCopy(segments.map((segment) => segment.protected.outside() + segment.space).join(""), outside),
+        copied_source: direction.src.code !== direction.tgt.code && isCopy(copied),
         protected_lost: lost, numbers_missed: numbers, unusual_source: unusual(plain, numTokens, this.manifest.statistics, this.octaves),
+        doubtful: !!confidence && searched.length > 0 && expectedChrf(confidence, searched, copied) < this.manifest.usable_chrf,
       };
       const flags = Object.fromEntries(Object.entries(found).filter(([, value]) => value === true || value.length));
       return { text, score: parts.reduce((sum, part) => sum + part.score, 0), finished: parts.every((part) => part.finished), flags };

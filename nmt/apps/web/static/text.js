@@ -20,12 +20,12 @@ export function stripped(text, start, end) {
 const JOINED = "\\u0600-\\u109f\\u1700-\\u1cff\\u2190-\\u2bff\\u20e3\\ua800-\\uabff\\ufb50-\\ufdff\\ufe0f\\ufe70-\\ufefc" +
   "\\u{10a00}-\\u{11fff}\\u{1e900}-\\u{1e95f}\\u{1f000}-\\u{1faff}\\u{e0020}-\\u{e007f}";
 const REWRITTEN = new RegExp([
-  "(?<space>[\\t\\u0085\\u00a0\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f])",
+  "(?<space>[\\t\\u0085\\u00a0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f])",
   "(?<hyphen>[\\u2010\\u2011])",
   "(?<letters>[\\u0132\\u0133\\u01c4-\\u01cc\\u01f1-\\u01f3\\ufb00-\\ufb4f\\ufb50-\\ufc5d\\ufc64-\\ufd3d\\ufd50-\\ufdef\\ufe80-\\ufefc]|" +
     "[\\u017f\\u3000\\uff10-\\uff19\\uff21-\\uff3a\\uff41-\\uff5a\\uff66-\\uff9f\\u{1d400}-\\u{1d7ff}])",
-  "[\\u00ad\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2060-\\u206f\\ufeff\\ufff9-\\ufffb\\u{e0100}-\\u{e01ef}]+",
-  `(?<![${JOINED}])[\\u034f\\u200b-\\u200d\\ufe00-\\ufe0f]+(?![${JOINED}])`,
+  "[\\u00ad\\u061c\\u3164\\uffa0\\u200e\\u200f\\u202a-\\u202e\\u2060-\\u206f\\ufeff\\ufff9-\\ufffb\\u{e0100}-\\u{e01ef}]+",
+  `(?<![${JOINED}])[\\u034f\\u180b-\\u180f\\u200b-\\u200d\\ufe00-\\ufe0f]+(?![${JOINED}])`,
 ].join("|"), "gu");
 
 // `learned`: the characters that a model knows, if it was trained on text as it was written; else none.
@@ -213,7 +213,7 @@ export function missing(spans, text) {
 const UNSPACED = "\\u0e00-\\u0fff\\u1000-\\u109f\\u1780-\\u17ff\\u2e80-\\u2fdf\\u3005-\\u3007\\u3040-\\u30ff\\u3100-\\u312f\\u31a0-\\u31ff\\u3400-\\u4dbf\\u4e00-\\u9fff\\uf900-\\ufaff\\uff66-\\uff9f\\u{20000}-\\u{3ffff}";
 const SPACED = `(?![${UNSPACED}])[\\p{L}\\p{N}_]`, IS_UNSPACED = new RegExp(`[${UNSPACED}]`, "u"), IS_SPACE = new RegExp(`[${WHITE}]`);
 const END_MARKS = " .,;:!?…،؛؟۔।。，、；：！？", MARKS = `${WHITE}${END_MARKS}"'“”„‚‘’«»‹›()[\\]{}<>/|+=*—–\\-（）「」『』`;
-const PIECE = new RegExp(`^([${MARKS}]*)(.*?)([${MARKS}]*)$`, "su"), ENDING = new RegExp(`[${END_MARKS}]+$`, "u");
+const PIECE = new RegExp(`^([${MARKS}]*)(.*?)([${MARKS}]*)$`, "su"), ENDING = new RegExp(`[${END_MARKS}]+$`, "u"), LAST_MARKS = [".", "!", "?", "…"];
 
 export class Protected {
   constructor(text, spans, copies) { // `copies`: whether the model was trained with placeholders
@@ -268,6 +268,7 @@ export class Protected {
   // The text before, between and after the spans, each as [marks before, text to translate, marks after].
   pieces() {
     const pieces = this.text.split(ANY_PLACEHOLDER).map((part) => PIECE.exec(part).slice(1)), first = pieces[0], last = pieces.at(-1);
+    if (LAST_MARKS.includes(last[0]) && pieces.at(-2)?.[1]) pieces.at(-2)[1] += last[0];
     if (first[1]) [first[0], first[1]] = ["", first[0].replace(LEADING, "") + first[1]];
     if (pieces.length > 1 && last[1]) [last[1], last[2]] = [last[1] + last[2].replace(TRAILING, ""), ""];
     return pieces;
@@ -277,7 +278,11 @@ export class Protected {
     const written = [], apart = [], pieces = this.pieces();
     pieces.forEach(([lead, core, tail], i) => {
       let text = trimmed(translations[i].replace(ANY_PLACEHOLDER, ""));
-      if (core && i < pieces.length - 1) text = text.replace(ENDING, "") || text;
+      if (core && i < pieces.length - 1) {
+        const bare = text.replace(ENDING, "") || text;
+        if (i === pieces.length - 2 && LAST_MARKS.includes(pieces.at(-1)[0])) pieces.at(-1)[0] = text.slice(bare.length) || pieces.at(-1)[0];
+        text = bare;
+      }
       const span = this.spans[i] ?? "";
       written.push(lead, text, tail, span);
       apart.push(text, span);
@@ -356,11 +361,24 @@ const WORDS = /[\u2e80-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1000-\u109f]|(?:(?![\p{
 
 const countedWords = (text) => (text.match(WORDS) || []).map((word) => word.toLowerCase());
 
-export function isCopy(source, output) {
+// How many words of the output come from the source, and how many there are.
+export function countCopied(source, output) {
   const left = new Map(), written = countedWords(output);
   for (const word of countedWords(source)) left.set(word, (left.get(word) || 0) + 1);
-  const copied = written.filter((word) => left.get(word) > 0 && left.set(word, left.get(word) - 1)).length;
-  return written.length >= 3 && copied > written.length / 2;
+  return [written.filter((word) => left.get(word) > 0 && left.set(word, left.get(word) - 1)).length, written.length];
+}
+
+export const isCopy = ([copied, words]) => words >= 3 && copied > words / 2;
+
+// The chrF that such a translation had on average: Confidence of nmt/data/text/text_statistics.py. `parts` were searched.
+export function expectedChrf(weights, parts, [copied, words]) {
+  const joined = (name) => parts.flatMap((part) => [...part[name]]), repeated = (ids) => 1 - new Set(ids).size / Math.max(1, ids.length);
+  const [ids, source] = [joined("ids"), joined("source")], sum = (count) => parts.reduce((total, part) => total + count(part), 0);
+  const mean = sum(({ score }) => score) / Math.max(1, sum((part) => part.ids.length + part.finished));
+  const longer = Math.log((ids.length + 1) / (source.length + 1)) - weights.usual_ratio;
+  const expected = weights.intercept + weights.probability * Math.exp(Math.min(mean, 0)) + weights.short * Math.max(0, -longer) + weights.long * Math.max(0, longer) +
+    weights.repetition * Math.max(0, repeated(ids) - repeated(source)) + weights.copied * copied / Math.max(1, words);
+  return Math.min(Math.max(expected, 0), 100);
 }
 
 function longestRun(ids) {
