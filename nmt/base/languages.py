@@ -121,19 +121,13 @@ def bleu_tokenizer(code: str, written: str | None = None) -> str:
     return "char" if script in _WITHOUT_SPACES else "13a"
 
 
-# Languages whose texts are in one of several scripts, beside those in whose data langcodes counts who writes in each.
+# Texts in these languages are in one of several scripts; langcodes knows only the one that is used most.
 _IN_SEVERAL_SCRIPTS = {
-    "ace", "arc", "bax", "crh", "ctd", "ff", "gom", "hnj", "kaa", "kok", "kr", "ks", "lad", "mni", "rif", "sat", "sh",
-    "swb", "taq", "tk", "tt", "tzm", "zdj",
+    "ace", "arc", "az", "bax", "bm", "bs", "crh", "ctd", "ff", "ha", "hnj", "iu", "kaa", "kk", "kok", "kr", "ks", "ku",
+    "ky", "lad", "lzz", "man", "mn", "mni", "ms", "pa", "pnt", "rif", "sat", "sd", "sh", "shi", "sr", "swb", "taq",
+    "tg", "tk", "tt", "tzm", "ug", "unr", "uz", "zdj",
 }  # fmt: skip
-_SAME_SCRIPT = {
-    "Hans": "Hani",
-    "Hant": "Hani",
-    "Bopo": "Hani",
-    "Hang": "Kore",
-    "Hira": "Jpan",
-    "Kana": "Jpan",
-}  # `chinese_form` tells the first two apart
+_SAME_SCRIPT = {"Hans": "Hani", "Hant": "Hani", "Hang": "Kore"}  # `chinese_form` tells the first two apart
 _TRADITIONAL_REGIONS = {"tw", "hk", "mo"}
 _SIMPLIFIED_REGIONS = {"cn", "sg"}
 
@@ -160,22 +154,13 @@ def _usual_script(code: str) -> str | None:
     if (language := _language(code)) is None:
         return None
     name = language.language or ""
-    if (common := _common_languages().get(name)) is not None:
-        return common.script
-    macro = MACROLANGUAGES.get(name, "")
-    if _is_in_several_scripts(name) or _is_in_several_scripts(macro):
-        likely = LIKELY_SUBTAGS.get(f"{name}-{language.territory}")  # pa-PK, but not pa
-        return likely.split("-")[1] if likely else None
-    name = name if name in LIKELY_SUBTAGS else macro  # langcodes says of others that they are in Latin
-    return language.update_dict({"language": name}).maximize().script if name else None
-
-
-def _is_in_several_scripts(name: str) -> bool:
-    """Return whether people write in several scripts in a language, given by its current code."""
-    from language_data.population_data import LANGUAGE_WRITING_POPULATION as WRITERS
-
-    tags = {key.split("-")[1] for key, number in WRITERS.items() if number and key.startswith(f"{name}-")}
-    return name in _IN_SEVERAL_SCRIPTS or sum(len(tag) == 4 for tag in tags - {"Hans", "Hant"}) > 1
+    if name not in LIKELY_SUBTAGS:  # of which langcodes would say that it is in Latin
+        name = MACROLANGUAGES.get(name, "")
+    if name in _IN_SEVERAL_SCRIPTS:  # the region may tell, as in pa-PK
+        return LIKELY_SUBTAGS.get(f"{name}-{language.territory}", "--").split("-")[1] or None
+    if not name:
+        return None
+    return language.update_dict({"language": name}).maximize().script
 
 
 def _language(code: str) -> Language | None:

@@ -20,7 +20,7 @@ _NEIGHBORS = re.compile(r"(?<=(.))(⟦[1-8]⟧)(?=(.))", re.DOTALL)
 _SPACED = rf"[^\W{UNSPACED}]"  # a letter or digit of a script that separates words by spaces
 _IS_UNSPACED = lazy_pattern(f"[{UNSPACED}]")
 _END_MARKS = " .,;:!?…،؛؟۔।。，、；：！？"
-_FINAL = (".", "!", "?", "…")
+_FINAL = frozenset(".!?…")
 _MARKS = rf"\s{_END_MARKS}\"'“”„‚‘’«»‹›()\[\]{{}}<>/|+=*—–\-（）「」『』"
 _PIECE = lazy_pattern(rf"(?s)\A([{_MARKS}]*)(.*?)([{_MARKS}]*)\Z")
 
@@ -177,7 +177,7 @@ class Protected(NamedTuple):
             if piece.core and number < len(pieces) - 1:  # a model ends what it reads as a sentence
                 bare = text.rstrip(_END_MARKS) or text
                 if number == len(pieces) - 2 and pieces[-1].lead in _FINAL:
-                    pieces[-1] = pieces[-1]._replace(lead=text[len(bare) :] or pieces[-1].lead)
+                    pieces[-1] = Piece(text[len(bare) :] or pieces[-1].lead, "", "")
                 text = bare
             span = self.spans[number] if number < len(self.spans) else ""
             written += [piece.lead, text, piece.tail, span]

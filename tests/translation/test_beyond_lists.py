@@ -3,7 +3,7 @@
 | list | where | what is not in it | tests |
 |---|---|---|---|
 | languages, their scripts and names | base/languages.txt | langcodes; else unknown | test_languages |
-| languages in several scripts | base/languages.py | the people whom langcodes counts | test_languages |
+| languages in several scripts | base/languages.py | compared with the people whom langcodes counts | test_languages |
 | letters of scripts | data/check/scripts.py | are letters of an unknown script | test_scripts |
 | scripts without spaces | base/languages.py | the text tells, if the script is unknown | test_languages |
 | languages with a dotted capital I | base/languages.py | a text that has ı tells | here |

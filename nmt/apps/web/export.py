@@ -35,7 +35,7 @@ from nmt.evaluation.model_card import license_of, share_card
 from nmt.model.shapes import parameter_shapes
 from nmt.translation import LanguagePair
 from nmt.translation.texts import TextSegmenter
-from nmt.translation.translation import FLAGS, USABLE_CHRF
+from nmt.translation.translation import FLAGS
 
 log = logging.getLogger(__name__)
 
@@ -134,7 +134,6 @@ def _facts(run: RunDir, config: Config, segmenter: TextSegmenter) -> dict[str, A
             **statistics.model_dump(include={"words", "usual_octave", "chars_per_token", "confidence"}),
             "knows_capitals": statistics.knows_capitals,
         },
-        "usable_chrf": USABLE_CHRF,
         "max_sentences": segmenter.max_sentences(options),
         "keeps_numbers": segmenter.keeps_numbers,
         "keeps_digits": segmenter.keeps_digits,

@@ -51,7 +51,7 @@ class _Codes(dict[int, str | None]):
     def __missing__(self, char: int) -> str | None:
         category = unicodedata.category(chr(char))
         name = _WIDTH.sub("", unicodedata.name(chr(char), ""))
-        is_letter = category == "Lo" or (category[0] == "L" and re.match(r"(?!MODIFIER)[A-Z ]+ LETTER ", name))
+        is_letter = category == "Lo" or re.match(r"(?!MODIFIER)[A-Z ]+ LETTER ", name)
         code = None if category[0] == "M" else _CODES.get(re.split("[ -]", name)[0], _OTHER if is_letter else " ")
         self[char] = code if category[0] in "LM" else " "
         return self[char]

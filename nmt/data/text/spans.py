@@ -118,15 +118,14 @@ _PATTERNS = {
 }
 PATTERNS = {
     name: re.sub("«(.*?)»", lambda match: _PARTS[match[1]], pattern)
+    .replace(r"\c", r"\i0-9")
     .replace(r"\i", _BEGIN_NAMES)
-    .replace(r"\c", _BEGIN_NAMES + "0-9")
     for name, pattern in _PATTERNS.items()
 }
 """The beginnings of spans, by their names, in the order of trial; the names are for readers only."""
 
 _SPAN = lazy_pattern("|".join(f"(?:{pattern})" for pattern in PATTERNS.values()))
-_SYMBOL_NAMES = "bracket or quote", "symbol", "symbol without a word"
-_SYMBOL_SPAN = lazy_pattern("|".join(f"(?:{PATTERNS[name]})" for name in _SYMBOL_NAMES) + "|(?P<open>(?!))")
+_SYMBOL_SPAN = lazy_pattern("|".join(f"(?:{PATTERNS[name]})" for name in [*PATTERNS][-3:]) + "|(?P<open>(?!))")
 SIGN = (  # begins with one set of characters, which is faster to find than one of several patterns
     r"[@<&{%⟦\[`$\\#_~^|=≤≥≈:/!?.(\d+>-](?:(?<=[@<&{%⟦\[`$\\#_~^|=≤≥≈])|(?<=[:/!])[\w.~+-]|(?<=:):|(?<=\.)[a-z/]"
     r"|(?<=-)(?:-\w|>|[A-Za-z](?!\w))|(?<=\()[()]|(?<=[A-Zv]\d)|(?<=[A-Z]-\d)|(?<=[+>])(?!\S)|(?<=\+)\+"
@@ -178,7 +177,7 @@ def find_spans(text: str, not_these: Collection[str] = ()) -> list[Span]:
     it. `not_these` are symbols of the model (user-defined ones, such as <de>), which are not spans.
     """
     has_signs = _SIGN.search(text)
-    if not (has_signs or _has_symbols(text)):
+    if not has_signs and (text.isascii() or not (_SYMBOL_SIGN.search(text) or _SYMBOL_SIGN_BEYOND.search(text))):
         return []
     pattern = _SPAN if has_signs else _SYMBOL_SPAN  # the same spans in a third of the time
     spans, at = list[Span](), 0
@@ -251,10 +250,6 @@ def _end_of_bracket(text: str, start: int, opened: int, ends: dict[int, int]) ->
     else:  # a remark stands before or after a sentence: [Applause] Thank you!
         is_prose = not (after[:1].islower() or after[:1] == ",")
     return start if is_prose else end
-
-
-def _has_symbols(text: str) -> bool:
-    return not text.isascii() and bool(_SYMBOL_SIGN.search(text) or _SYMBOL_SIGN_BEYOND.search(text))
 
 
 def _end_of_mark(text: str, start: int, end: int, *, is_chinese: bool) -> int:

@@ -4,6 +4,7 @@ import { Tokenizer, clean } from "./tokenizer.js";
 import { LEADING, PLACEHOLDERS, Protected, countCopied, edges, expectedChrf, findSpans, hasWords, isCopy, isSymbol, lineStarts, listMarker, loopIn, missing, readWith, split, stripped, trimmed, unusual, withMarker, withinSymbols, wrongNumbers } from "./text.js";
 
 const EOS = 3;
+const USABLE_CHRF = 30; // of nmt/translation/translation.py
 const RETRY_BEAM = 5;
 const MAX_SOURCES = 256; // per call of the decoder
 const KERNELS = ["wasm-dot", "wasm-fours", "wasm-pairs"];
@@ -270,7 +271,7 @@ export class Engine {
         loop_unresolved: parts.some(({ ids, source: from }) => !!loopIn(ids, from)),
         copied_source: direction.src.code !== direction.tgt.code && isCopy(copied),
         protected_lost: lost, numbers_missed: numbers, unusual_source: unusual(plain, numTokens, this.manifest.statistics, this.octaves),
-        doubtful: !!confidence && searched.length > 0 && expectedChrf(confidence, searched, copied) < this.manifest.usable_chrf,
+        doubtful: !!confidence && searched.length > 0 && expectedChrf(confidence, searched, copied) < USABLE_CHRF,
       };
       const flags = Object.fromEntries(Object.entries(found).filter(([, value]) => value === true || value.length));
       return { text, score: parts.reduce((sum, part) => sum + part.score, 0), finished: parts.every((part) => part.finished), flags };
