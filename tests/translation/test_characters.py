@@ -38,6 +38,8 @@ def test_marks_that_nobody_sees_and_unusual_spaces_change_no_translation(transla
     changed = [
         "\ufeff" + text,
         text.replace(" ", "\u00a0"),
+        text.replace(" ", "  "),
+        text.replace(" ", " \u00a0 "),
         text.replace(" ", "\u2009"),
         text[:2] + "\u00ad" + text[2:],
         text[:2] + "\u200b" + text[2:],

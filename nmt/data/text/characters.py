@@ -23,6 +23,8 @@ _JOINED = (
 JOINERS = f"(?<![{_JOINED}])[\u034f\u180b-\u180f\u200b-\u200d\ufe00-\ufe0f]+(?![{_JOINED}])"
 INVISIBLE = "[\u00ad\u061c\u3164\uffa0\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0100-\U000e01ef]+"
 SPACES = "[\t\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f]"
+# Several spaces within a sentence; those after it, and at the ends of a line, stay.
+SPACE_RUN = rf"(?<=[^\s.!?…。！？”»\"')\]])[ {SPACES[1:-1]}]{{2,}}(?=\S|\Z)"
 HYPHENS = "[\u2010\u2011]"
 LIGATURES = "[\u0132\u0133\u01c4-\u01cc\u01f1-\u01f3\ufb00-\ufb4f\ufb50-\ufc5d\ufc64-\ufd3d\ufd50-\ufdef\ufe80-\ufefc]"
 FORMS = (
@@ -41,7 +43,7 @@ _UNCHANGED = lazy_pattern("[ -~\u00a1-\u00ac\u00ae-\u0131\u0134-\u017e\u2013\u20
 _MARKS = r"[^\w\s\x00-\xbf\u2010-\u2027\u2030-\u205e\u2070-\u20cf\u2100-\u2cee\u3001-\u3029]*"
 # A character with all that may combine with it, and what is behind a joiner.
 _CLUSTER = lazy_pattern(
-    rf"[\u1100-\u11ff\uac00-\ud7ff]+|.{_MARKS}(?:(?<=[\u034f\u200b-\u200d\ufe00-\ufe0f])\S{_MARKS})*[\uff9e\uff9f]?|\n"
+    rf"(?P<run>{SPACE_RUN})|[\u1100-\u11ff\uac00-\ud7ff]+|.{_MARKS}(?:(?<=[\u034f\u200b-\u200d\ufe00-\ufe0f])\S{_MARKS})*[\uff9e\uff9f]?|\n"
 )
 
 
@@ -62,9 +64,10 @@ class CharacterRule:
 
     def __call__(self, text: str) -> str:
         """Return `text` rewritten."""
-        if (text.isascii() and "\t" not in text) or _UNCHANGED.fullmatch(text):
+        has_run = "  " in text
+        if not has_run and ((text.isascii() and "\t" not in text) or _UNCHANGED.fullmatch(text)):
             return text
-        if _CHANGEABLE.search(text) or _CHANGEABLE_BEYOND.search(text):
+        if has_run or _CHANGEABLE.search(text) or _CHANGEABLE_BEYOND.search(text):
             text = re.sub(self.pattern, self._replacement, text)
         composed, knows = normalize("NFC", text), self.learned.issuperset
         return text if composed != text and knows(text) and not knows(composed) else composed
@@ -75,9 +78,9 @@ class CharacterRule:
             return Reading(text, spans, range(len(text) + 1))
         parts, places, moved, at = list[str](), list[int](), list[Span](), 0
         for span in (*spans, Span(len(text), len(text) + 1)):  # the last one stands for the end
-            for cluster in _CLUSTER.finditer(text, at, span.start):
-                parts.append(self(cluster[0]))
-                places += [cluster.start()] * len(parts[-1])
+            for cluster in _CLUSTER.finditer(text[at : span.start]):
+                parts.append(" " if cluster["run"] else self(cluster[0]))
+                places += [at + cluster.start()] * len(parts[-1])
             moved.append(Span(len(places), len(places) + span.end - span.start))
             parts.append(text[span.start : span.end])
             places += range(*span)
@@ -93,7 +96,7 @@ class CharacterRule:
         return " " if found.isspace() else ""
 
 
-AS_READ = CharacterRule(f"{JOINERS}|{INVISIBLE}|{SPACES}|{HYPHENS}|(?P<letters>{LIGATURES}|{FORMS})")
+AS_READ = CharacterRule(f"{SPACE_RUN}|{JOINERS}|{INVISIBLE}|{SPACES}|{HYPHENS}|(?P<letters>{LIGATURES}|{FORMS})")
 """The rule for sources."""
 AS_WRITTEN = CharacterRule(f"{JOINERS}|{INVISIBLE}|(?!{_TYPOGRAPHIC}){SPACES}|{HYPHENS}|(?P<letters>{LIGATURES})")
 """The rule for targets, which keep letters and digits in full width, and the spaces of their typography."""

@@ -131,6 +131,7 @@ def test_javascript_reads_characters_as_nmt_does(learned, tmp_path):
     )
     framed = [mark.format(unicodedata.normalize("NFD", "Mädchen fährt")) for mark in around]
     lines = [*SPECIAL, *drawn, *framed, "a\u0308 {na\u0308me} o\u0308", "１２\u00a0３", "می\u200cخواهم a\u200cb"]
+    lines += ["a  b", "a.  b  c  ", "  a  {x  y}  b", "a \u00a0 b\n  c  \nd", "{a}  b", "a  {b}"]
     texts = [(line, find_spans(line)) for line in lines]
     in_units = [
         (line, [[len(line[:at].encode("utf-16-le")) // 2 for at in span] for span in spans]) for line, spans in texts
