@@ -99,6 +99,24 @@ def test_a_dry_run_of_the_plan_for_a_gpu_does_every_item_and_no_operation_depend
     assert "==" not in begun.stderr  # every item has a result
 
 
+def test_a_plan_that_was_cut_goes_on_with_the_items_that_have_no_result(tmp_path):
+    kept = tmp_path / "plan.json"
+
+    def run(items: str) -> list[str]:
+        command = [sys.executable, BENCH / "gpu.py", "--plan", "--dry-run", "--json", kept, "--items", items]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stderr.splitlines()
+
+    first, contract = run("contract"), json.loads(kept.read_text())["contract"]
+    assert contract["differ"] == [0, 0, 0]
+    second = run("contract,tests")
+    assert [line.split()[1] for line in (*first, *second) if line.startswith("==")] == ["contract", "tests"]
+    assert json.loads(kept.read_text())["contract"] == contract
+    assert first[-1] == second[-1]
+    assert "0, 0, 0 of" in second[-1]
+
+
 @pytest.mark.slow
 def test_the_gpu_script_runs_only_the_parts_that_are_asked_for(tmp_path):
     kept = tmp_path / "result.json"
