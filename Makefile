@@ -20,9 +20,9 @@ BIN := .venv/bin
 PIP_INSTALL = $(BIN)/python -m pip install $(PIP_ARGS) -c constraints.txt
 NATIVE := $(wildcard nmt/decoding/native/*.[ch])
 # Tests wait for the disk some ten thousand times; in memory, where there is room for 4 GB, no wait takes time. The files
-# are removed at the end; TEST_ARGS="--basetemp FOLDER" keeps them.
+# are removed at the end, and other users may pass through the folder, as one of a test does; TEST_ARGS="--basetemp FOLDER" keeps them.
 MEMORY = $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000 { print "/dev/shm" }')
-IN_MEMORY = $(if $(MEMORY),folder=$$(mktemp -d $(MEMORY)/nmt-tests.XXXXXX); trap 'rm -rf "$$folder"' EXIT INT TERM; TMPDIR=$$folder)
+IN_MEMORY = $(if $(MEMORY),folder=$$(mktemp -d $(MEMORY)/nmt-tests.XXXXXX) && chmod 711 "$$folder"; trap 'rm -rf "$$folder"' EXIT INT TERM; TMPDIR=$$folder)
 PYTEST = $(IN_MEMORY) OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --dist loadfile --no-loadscope-reorder
 # Even if the environment forbids it, Python keeps what it compiles: the tests start hundreds of processes of nmt.
 unexport PYTHONDONTWRITEBYTECODE

@@ -163,6 +163,20 @@ def _usual_script(code: str) -> str | None:
     return language.update_dict({"language": name}).maximize().script
 
 
+@cache
+def scripts_of(code: str) -> tuple[str, ...]:
+    """Return the script of a language, or all in which people write it; none if they are unknown."""
+    if (script := script_of(code)) is not None:
+        return (script,)
+    from language_data.population_data import LANGUAGE_WRITING_POPULATION as WRITERS
+
+    language = _language(code)
+    name = language.language if language else None
+    tags = [tag.split("-") for tag, number in WRITERS.items() if number]
+    found = sorted({tag[1] for tag in tags if tag[0] == name and len(tag) == 2 and len(tag[1]) == 4})
+    return tuple(found) if len(found) > 1 else ()
+
+
 def _language(code: str) -> Language | None:
     """Return what langcodes knows of a code, with the current code for an old one; None if it is not a code."""
     from langcodes import Language  # it takes 60 ms, so `import nmt` does without

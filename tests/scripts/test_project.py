@@ -76,6 +76,7 @@ def test_every_package_that_nmt_imports_is_asked_for():
         "typing_extensions": "pydantic",
         "prometheus_client": "prometheus-client",
         "huggingface_hub": "huggingface-hub",
+        "language_data": "langcodes",  # langcodes[data]
     }  # import: distribution
     imported = set()
     for path in (ROOT / "nmt").rglob("*.py"):

@@ -149,3 +149,19 @@ def test_a_search_that_writes_nothing_is_flagged_but_a_blank_text_is_not():
     assert Translation(" ", -1.0, [segment]).empty
     assert "empty" not in Translation("").flags
     assert "empty" not in Translation("a", -1.0, [segment]).flags
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "is_wrong"),
+    [
+        ("Это совсем другой язык, а не перевод.", "bam", True),  # in Latin and N'Ko
+        ("I ni ce, i ka kɛnɛ wa? N bɛ taa so.", "bam", False),
+        ("ߊ߬ ߞߵߊ߬ ߝߐ߫ ߞߏ ߊ߬ ߕߍ߫ ߛߐ߲߬", "bam", False),
+        ("这是一个中文句子，不是翻译。", "sr", True),
+        ("Это совсем другой язык, а не перевод.", "sr", False),
+        ("Ovo je sasvim drugi jezik.", "sr", False),
+        ("Это совсем другой язык, а не перевод.", "qaa", False),  # nobody knows
+    ],
+)
+def test_of_a_language_in_several_scripts_others_are_wrong(text, language, is_wrong):
+    assert is_in_wrong_language(text, language, identify=False) is is_wrong

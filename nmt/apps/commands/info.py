@@ -100,6 +100,7 @@ def plot(
     (first, *_) = runs.values()
     picture = output or first.curves
     refuse_replacing([picture], [], [*runs.values()], draws_curves=True)
-    records = {name: read_metrics(run.metrics) for name, run in runs.items()}
+    common = f"{first.path.parent}/"  # a legend has no room for long paths
+    records = {name.removeprefix(common): read_metrics(run.metrics) for name, run in runs.items()}
     draw_curves(records, picture)
     log.info("learning curves: %s", picture)

@@ -31,7 +31,7 @@ Java:j:JAVANESE Bali:b:BALINESE Yiii:y:YI
 _ROWS = [row.split(":") for row in _SCRIPTS.split()]
 _CODES = {name: code for _, code, name in _ROWS}
 _NAMES = {code: script for script, code, _ in _ROWS[::-1]}
-_OTHER = "?"  # letters of the scripts that are not listed
+OTHER = "?"  # letters of the scripts that are not listed
 _OF_SCRIPTS = {script: code for script, code, _ in _ROWS} | {"Jpan": "KH", "Kore": "NH"}
 SHARED_SCRIPTS = ("L", "C", "A", "D", "B", "W", "I")  # several languages use each; others identify the language
 _WIDTH = re.compile(r"^(?:FULL|HALF)WIDTH ")
@@ -52,7 +52,7 @@ class _Codes(dict[int, str | None]):
         category = unicodedata.category(chr(char))
         name = _WIDTH.sub("", unicodedata.name(chr(char), ""))
         is_letter = category == "Lo" or re.match(r"(?!MODIFIER)[A-Z ]+ LETTER ", name)
-        code = None if category[0] == "M" else _CODES.get(re.split("[ -]", name)[0], _OTHER if is_letter else " ")
+        code = None if category[0] == "M" else _CODES.get(re.split("[ -]", name)[0], OTHER if is_letter else " ")
         self[char] = code if category[0] in "LM" else " "
         return self[char]
 

@@ -30,7 +30,7 @@ from nmt.data.store.report import MAX_NAMED, CorpusCounts
 from nmt.data.tokens.tokenizer import Tokenizer, TokenizerPair
 
 Ints = NDArray[np.int64]
-FORMAT: Literal[3] = 3
+FORMAT: Literal[2] = 2
 _MAX_INFO_BYTES = 1_000_000
 BLOCK_PAIRS = 20_000  # pairs in memory at once while building
 _BLOCK_LENGTHS = 1 << 20
@@ -39,7 +39,7 @@ _BLOCK_LENGTHS = 1 << 20
 class StoreInfo(Section):
     """The contents of store.json."""
 
-    format: Literal[3] = FORMAT
+    format: Literal[2] = FORMAT
     num_pairs: int = Field(ge=0)
     dtype: Literal["uint16", "uint32"]
     src_vocab_size: int = Field(ge=1)
