@@ -79,16 +79,12 @@ SUITES = {
 _DETECTED = "DeepL detects the language of two words; here they are in too few for 32 languages"
 _MODEL = "compares with what DeepL's model writes"
 _PRODUCT = "rephrasing, style rules, custom instructions: DeepL's product"
-_VERSION_3 = "asks for glossaries of version 3, which the server does not have"
 _FORMALITY = "needs a model that was trained with formality"
 NOT_APPLICABLE = {
     "deepl-python": {
         r"test_cli test_(text|text_stdin|text_preserve_formatting|document)$": _DETECTED,
         r"test_translate_text test_(single_text|string_list|string_generator|source_lang|target_lang)$": _DETECTED,
         r"test_translate_text test_(mixed_case_languages|extra_body_params)$": _DETECTED,
-        r"test_multilingual_glossary|glossary test_glossary_create(_csv|_invalid)?$|test_cli test_glossary_create$": (
-            _VERSION_3
-        ),
         r"test_general test_language$": _FORMALITY,
         r"test_translate_(text|document) test_(translate_document_)?formality$": _FORMALITY,
         r"glossary test_glossary_translate_(text_basic|document)$": _MODEL,

@@ -84,9 +84,8 @@ def make_app(models: Models, settings: Settings, keys: Mapping[bytes, Key], metr
     middleware = [Middleware(_Watch, metrics=metrics, timeout=settings.timeout, access_log=access_log)]
     if settings.allow_origin:
         origins, headers = [settings.allow_origin], ["Authorization", "Content-Type"]
-        cors = Middleware(
-            CORSMiddleware, allow_origins=origins, allow_methods=["GET", "POST", "DELETE"], allow_headers=headers
-        )
+        methods = ["GET", "POST", "PUT", "PATCH", "DELETE"]
+        cors = Middleware(CORSMiddleware, allow_origins=origins, allow_methods=methods, allow_headers=headers)
         middleware.append(cors)
 
     @asynccontextmanager

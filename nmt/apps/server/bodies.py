@@ -191,15 +191,35 @@ class DeepLKey(Fields):
     document_key: str
 
 
-class DeepLGlossary(Fields):
-    """The body of /v2/glossaries."""
+class DeepLTerms(Fields):
+    """The terms of a glossary in one direction; the body of /v3/glossaries/{id}/dictionaries."""
 
-    name: str = Field(min_length=1, max_length=1000)
     source_lang: Code
     target_lang: Code
     entries: str
     """One term per line, and its translation."""
     entries_format: Literal["tsv", "csv"] = "tsv"
+
+
+class DeepLGlossary(DeepLTerms):
+    """The body of /v2/glossaries, with one direction."""
+
+    name: str = Field(min_length=1, max_length=1000)
+
+
+class DeepLChange(Fields):
+    """A change of /v3/glossaries/{id}; what is empty stays as it is."""
+
+    name: str = Field(default="", max_length=1000)
+    dictionaries: list[DeepLTerms] = Field(default_factory=list)
+    """Terms to add; those of the same source replace older ones."""
+
+
+class DeepLGlossaries(DeepLChange):
+    """The body of /v3/glossaries, with several directions."""
+
+    name: str = Field(min_length=1, max_length=1000)
+    dictionaries: list[DeepLTerms] = Field(min_length=1)
 
 
 class DeepLLanguages(Fields):

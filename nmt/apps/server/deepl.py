@@ -1,4 +1,4 @@
-"""DeepL's API, version 2, for tools that translators have: texts, documents, glossaries, languages and usage.
+"""DeepL's API, version 2, for tools that translators have; of version 3, the glossaries.
 
 Glossaries, translated documents and the count of characters are in memory, and end with the server.
 """
@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from functools import partial
 from html import unescape
 from io import StringIO
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 from starlette.requests import Request
@@ -25,11 +25,14 @@ from nmt.apps.documents.markup import HtmlText, XmlText
 from nmt.apps.server.blocks import translate_pages
 from nmt.apps.server.bodies import (
     DeepLBody,
+    DeepLChange,
     DeepLFile,
+    DeepLGlossaries,
     DeepLGlossary,
     DeepLKey,
     DeepLLanguages,
     DeepLOptions,
+    DeepLTerms,
     Fields,
     FileBody,
 )
@@ -37,14 +40,14 @@ from nmt.apps.server.files import Files, Kept
 from nmt.apps.server.operations import BYTES, FIELDS, Operation
 from nmt.apps.server.requests import MULTIPART, RequestError, as_json, unless_gone
 from nmt.apps.server.service import Routed, Service, with_signs
-from nmt.base.errors import DataError
+from nmt.base.errors import DataError, in_words
 from nmt.base.languages import base_code, english_name
 from nmt.data.text.glossary import Glossary
 
 log = logging.getLogger(__name__)
 
-MAX_GLOSSARIES = 1000  # in memory, of all clients
-_MAX_TERMS = 10_000  # of a glossary
+MAX_GLOSSARIES = 1000  # in memory, of all clients; each direction of one counts
+_MAX_TERMS = 10_000  # of a glossary, in one direction
 MAX_DOCUMENTS = 200  # that are being translated, of all clients
 _QUOTA_EXCEEDED = 456  # DeepL's status for it
 _NO_LIMIT = 1_000_000_000_000  # characters, as DeepL writes it
@@ -56,6 +59,28 @@ _VARIANTS = {"EN": ("EN-GB", "EN-US"), "PT": ("PT-BR", "PT-PT")}  # clients refu
 _DOCUMENT_TYPE = re.compile(r"\s*(?:<\?xml[^>]*\?>)?\s*<!DOCTYPE[^\[<>]*>", re.IGNORECASE)
 _NOT_XML = re.compile(r"&(?!(?:amp|lt|gt|quot|apos|#\d+|#x[\da-fA-F]+);)(?:\w{1,32};)?")
 
+
+_Terms = dict[tuple[str, str], Glossary]  # by language codes without region
+
+
+class _Kept(NamedTuple):
+    """A glossary with the terms of each direction."""
+
+    facts: dict[str, object]
+    terms: _Terms
+
+    def about(self) -> dict[str, object]:
+        """Describe it for both versions of the API; version 2 knows one direction, in `source_lang` and so on."""
+        dictionaries = [_about(*each) for each in self.terms.items()]
+        first = dictionaries[0] if len(dictionaries) == 1 else {}
+        return self.facts | first | {"dictionaries": dictionaries}
+
+
+def _about(direction: tuple[str, str], terms: Glossary) -> dict[str, object]:
+    source, target = direction
+    return {"source_lang": source, "target_lang": target, "entry_count": len(terms)}
+
+
 _Translating = asyncio.Task[bytes | RequestError]  # of a document
 
 
@@ -66,23 +91,30 @@ class DeepL:
         self._service, self._files = service, files
         self._documents = Kept[tuple[int, _Translating]]()  # with the numbers of their bytes
         self._running: set[_Translating] = set()
-        self._glossaries: dict[tuple[bytes, str], tuple[dict[str, object], Glossary]] = {}  # by client and id
+        self._glossaries: dict[tuple[bytes, str], _Kept] = {}  # by client and id
         self._num_characters: Counter[bytes] = Counter()
 
     @property
     def operations(self) -> list[Operation]:
         """The paths, each with its handler."""
-        document, glossary, both = "/v2/document/{id}", "/v2/glossaries/{id}", ["GET", "POST"]
+        document, both = "/v2/document/{id}", ["GET", "POST"]
+        older, old = "/v2/glossaries", "/v2/glossaries/{id}"
+        newer, new, dictionaries = "/v3/glossaries", "/v3/glossaries/{id}", "/v3/glossaries/{id}/dictionaries"
         return [
             Operation("/v2/translate", self.translate, DeepLBody, reads=FIELDS),
             Operation("/v2/document", self.upload, DeepLFile, reads=[MULTIPART]),
             Operation(document, self.status, DeepLKey, reads=FIELDS),
             Operation(f"{document}/result", self.download, DeepLKey, reads=FIELDS, writes=[BYTES]),
-            Operation("/v2/glossaries", self.create_glossary, DeepLGlossary, reads=FIELDS),
-            Operation("/v2/glossaries", self.list_glossaries),
-            Operation(glossary, self.glossary),
-            Operation(glossary, self.delete_glossary, methods=["DELETE"]),
-            Operation(f"{glossary}/entries", self.entries, writes=[_TABLE]),
+            Operation(older, self.create_glossary, DeepLGlossary, reads=FIELDS),
+            Operation(newer, self.create_glossary, DeepLGlossaries, reads=FIELDS),
+            *(Operation(path, self.list_glossaries) for path in (older, newer)),
+            *(Operation(path, self.glossary) for path in (old, new)),
+            *(Operation(path, self.delete_glossary, methods=["DELETE"]) for path in (old, new)),
+            Operation(new, self.change_glossary, DeepLChange, reads=FIELDS, methods=["PATCH"]),
+            Operation("/v2/glossaries/{id}/entries", self.entries, writes=[_TABLE]),
+            Operation("/v3/glossaries/{id}/entries", self.dictionary),
+            Operation(dictionaries, self.dictionary, methods=["DELETE"]),
+            Operation(dictionaries, self.replace_dictionary, DeepLTerms, reads=FIELDS, methods=["PUT"]),
             Operation("/v2/glossary-language-pairs", self.glossary_pairs),
             Operation("/v2/languages", self.languages, DeepLLanguages, list[dict[str, Any]], FIELDS, methods=both),
             Operation("/v2/usage", self.usage, answer=dict[str, int], methods=both),
@@ -152,31 +184,27 @@ class DeepL:
             raise result
         return Response(result, media_type=BYTES)
 
-    async def create_glossary(self, request: Request, body: DeepLGlossary, client: bytes) -> Response:
+    async def create_glossary(self, request: Request, body: DeepLGlossary | DeepLGlossaries, client: bytes) -> Response:
         """Keep a glossary."""
-        self._service.route("", body.source_lang, body.target_lang)
-        if len(self._glossaries) >= MAX_GLOSSARIES:
-            raise RequestError(_QUOTA_EXCEEDED, f"the limit is {MAX_GLOSSARIES:,} glossaries; delete some")
-        terms = _read_terms(body)
-        about: dict[str, object] = {
+        terms = self._with_terms({}, [body] if isinstance(body, DeepLGlossary) else body.dictionaries)
+        facts: dict[str, object] = {
             "glossary_id": (number := str(uuid4())),
             "name": body.name,
             "ready": True,
-            "source_lang": body.source_lang.lower(),
-            "target_lang": body.target_lang.lower(),
             "creation_time": datetime.now(UTC).isoformat(timespec="milliseconds"),
-            "entry_count": len(terms),
         }
-        self._glossaries[client, number] = about, terms
-        return as_json(about, 201)
+        kept = self._glossaries[client, number] = _Kept(facts, terms)
+        return as_json(kept.about(), 201)
 
     async def list_glossaries(self, request: Request, body: Fields, client: bytes) -> dict[str, object]:
-        """List the glossaries of the client."""
-        return {"glossaries": [about for (owner, _), (about, _) in self._glossaries.items() if owner == client]}
+        """List the glossaries of the client; for version 2, those of one direction."""
+        is_older = request.url.path.startswith("/v2/")
+        own = [kept.about() for (owner, _), kept in self._glossaries.items() if owner == client]
+        return {"glossaries": [about for about in own if not is_older or "source_lang" in about]}
 
     async def glossary(self, request: Request, body: Fields, client: bytes) -> dict[str, object]:
         """Describe a glossary."""
-        return self._find_glossary(client, request.path_params["id"])[0]
+        return self._find_glossary(client, request.path_params["id"]).about()
 
     async def delete_glossary(self, request: Request, body: Fields, client: bytes) -> Response:
         """Delete a glossary."""
@@ -184,10 +212,34 @@ class DeepL:
         del self._glossaries[client, number]
         return Response(status_code=204)
 
+    async def change_glossary(self, request: Request, body: DeepLChange, client: bytes) -> dict[str, object]:
+        """Rename a glossary, or add terms to it."""
+        kept = self._find_glossary(client, request.path_params["id"])
+        kept.terms.update(self._with_terms(kept.terms, body.dictionaries))
+        kept.facts["name"] = body.name or kept.facts["name"]
+        return kept.about()
+
+    async def replace_dictionary(self, request: Request, body: DeepLTerms, client: bytes) -> dict[str, object]:
+        """Replace the terms of a glossary in one direction."""
+        kept, terms = self._find_glossary(client, request.path_params["id"]), self._with_terms({}, [body])
+        kept.terms.update(terms)
+        return _about(*terms.popitem())
+
     async def entries(self, request: Request, body: Fields, client: bytes) -> Response:
         """Send the terms of a glossary, one per line, with a tab before each translation."""
-        _, glossary = self._find_glossary(client, request.path_params["id"])
-        return Response("\n".join(map("\t".join, glossary.terms)), media_type=_TABLE)
+        kept = self._find_glossary(client, request.path_params["id"])
+        return Response("\n".join(map(_table, kept.terms.values())), media_type=_TABLE)
+
+    async def dictionary(self, request: Request, body: Fields, client: bytes) -> dict[str, object] | Response:
+        """Send the terms of a glossary in the direction that the query names, or delete them."""
+        kept, query = self._find_glossary(client, request.path_params["id"]), request.query_params
+        direction = base_code(query.get("source_lang", "")), base_code(query.get("target_lang", ""))
+        if (terms := kept.terms.get(direction)) is None:
+            raise RequestError(404, "this glossary has no dictionary for source_lang and target_lang of the query")
+        if request.method == "DELETE":
+            del kept.terms[direction]
+            return Response(status_code=204)
+        return {"dictionaries": [_about(direction, terms) | {"entries": _table(terms), "entries_format": "tsv"}]}
 
     async def glossary_pairs(self, request: Request, body: Fields, client: bytes) -> dict[str, object]:
         """List the directions for which there may be glossaries: all."""
@@ -236,16 +288,32 @@ class DeepL:
             return None
         if options.source_lang is None:
             raise RequestError(400, "a glossary needs source_lang")
-        about, terms = self._find_glossary(client, options.glossary_id)
-        known = str(about["source_lang"]), str(about["target_lang"])
-        if [*map(base_code, known)] != [base_code(options.source_lang), base_code(options.target_lang)]:
-            raise RequestError(400, f"this glossary is for {'-'.join(known)}")
-        return terms
+        kept = self._find_glossary(client, options.glossary_id)
+        if terms := kept.terms.get((base_code(options.source_lang), base_code(options.target_lang))):
+            return terms
+        raise RequestError(400, f"this glossary is for {in_words([*map('-'.join, kept.terms)]) or 'none: no terms'}")
 
-    def _find_glossary(self, client: bytes, number: str) -> tuple[dict[str, object], Glossary]:
+    def _find_glossary(self, client: bytes, number: str) -> _Kept:
         if (found := self._glossaries.get((client, number))) is None:
             raise RequestError(404, "there is no such glossary")
         return found
+
+    def _with_terms(self, known: _Terms, dictionaries: Sequence[DeepLTerms]) -> _Terms:
+        """Return the terms of each direction: those `known`, and those of `dictionaries`, which replace them.
+
+        RequestError (400) if a direction cannot be translated, or for a wrong term; if there are too many (400, 456).
+        """
+        terms = {**known}
+        sent = {(base_code(each.source_lang), base_code(each.target_lang)): each for each in dictionaries}
+        if len(sent) < len(dictionaries):
+            raise RequestError(400, "Invalid request: dictionaries: two are for the same languages")
+        for direction, each in sent.items():
+            self._service.route("", each.source_lang, each.target_lang)
+            terms[direction] = _read_terms(each, terms.get(direction, Glossary()))
+        num_kept = sum(max(1, len(kept.terms)) for kept in self._glossaries.values())
+        if num_kept + len(terms) - len(known) > MAX_GLOSSARIES:
+            raise RequestError(_QUOTA_EXCEEDED, f"the limit is {MAX_GLOSSARIES:,} glossaries; delete some")
+        return terms
 
 
 def read_xml(text: str, splitting: Collection[str], ignored: Collection[str]) -> XmlText:
@@ -284,8 +352,15 @@ def _tags(names: str | Sequence[str]) -> list[str]:
     return [name.strip() for name in parts if name.strip()]
 
 
-def _read_terms(body: DeepLGlossary) -> Glossary:
-    """Return the terms of a glossary. RequestError (400) if one cannot be used, or there are too many."""
+def _table(terms: Glossary) -> str:
+    return "\n".join(map("\t".join, terms.terms))
+
+
+def _read_terms(body: DeepLTerms, older: Glossary) -> Glossary:
+    """Return the terms of `body`, and the `older` ones that it does not replace.
+
+    RequestError (400) if one cannot be used, or there are too many.
+    """
     dialect = {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if body.entries_format == "tsv" else {}
     glossary = Glossary()
     try:
@@ -297,6 +372,7 @@ def _read_terms(body: DeepLGlossary) -> Glossary:
             glossary.add(row[0], row[1])
     except (DataError, csv.Error) as error:
         raise RequestError(400, f"Invalid glossary entries provided: {error}"[:500]) from None
+    glossary = Glossary(dict(older.terms) | dict(glossary.terms))
     if not 0 < len(glossary) <= _MAX_TERMS:
         raise RequestError(400, f"Invalid glossary entries provided: {len(glossary):,} terms; 1 to {_MAX_TERMS:,} fit")
     return glossary

@@ -203,6 +203,72 @@ def test_a_glossary_that_cannot_be_used_is_refused(running, entries, message):
     assert f"Invalid glossary entries provided: {message}" in answer.json()["message"]
 
 
+def test_a_glossary_of_several_directions_is_kept_changed_and_used(running):
+    terms = {"source_lang": "DE", "target_lang": "EN", "entries": "#34\txyzzy", "entries_format": "tsv"}
+    back = terms | {"source_lang": "EN", "target_lang": "DE", "entries": "a,b", "entries_format": "csv"}
+    client, at = running.client, "/v3/glossaries"
+    made = client.post(at, json={"name": "two", "dictionaries": [terms, back]}).json()
+    assert [each["entry_count"] for each in made["dictionaries"]] == [1, 1]
+    one, number = f"{at}/{made['glossary_id']}", made["glossary_id"]
+    listed = {version: client.get(f"/{version}/glossaries").json()["glossaries"] for version in ("v2", "v3")}
+    assert [number in [each["glossary_id"] for each in found] for found in listed.values()] == [False, True]
+    more = client.patch(
+        one, json={"name": "more", "dictionaries": [terms | {"entries": "#34\tmoon\n5 6\tplugh"}]}
+    ).json()
+    assert (more["name"], [each["entry_count"] for each in more["dictionaries"]]) == ("more", [2, 1])
+    query = {"source_lang": "de", "target_lang": "en"}
+    (found,) = client.get(f"{one}/entries", params=query).json()["dictionaries"]
+    assert found["entries"] == "#34\tmoon\n5 6\tplugh"
+    assert ask(running, "translate", text=["#34"], glossary_id=number, **query).status_code == 200
+    assert client.put(f"{one}/dictionaries", json=terms).json()["entry_count"] == 1
+    assert client.delete(f"{one}/dictionaries", params=query).status_code == 204
+    for answer in (
+        client.delete(f"{one}/dictionaries", params=query),
+        client.get(f"{one}/entries"),
+        client.patch(f"{one}x", json={"name": "no"}),
+    ):
+        assert answer.status_code == 404
+    assert client.patch(one, json={"dictionaries": [terms | {"target_lang": "xx"}]}).status_code == 400
+    assert client.get(one).json()["source_lang"] == "en"  # of the one direction that is left, for version 2
+    assert client.delete(one).status_code == 204
+
+
+def test_changes_of_a_glossary_stay_within_the_limits(running, monkeypatch):
+    client, at = running.client, "/v3/glossaries"
+    terms = {"source_lang": "de", "target_lang": "en", "entries": "a\tb\nc\td"}
+    one = f"{at}/{client.post(at, json={'name': 'small', 'dictionaries': [terms]}).json()['glossary_id']}"
+    monkeypatch.setattr("nmt.apps.server.deepl._MAX_TERMS", 2)
+    for change, message in (
+        ({"entries": "e\tf"}, "3 terms; 1 to 2 fit"),
+        ({"entries": ""}, None),
+        ({"source_lang": "xx"}, "xx is not supported"),
+        ({"target_lang": "EN-GB", "entries": "a\tx"}, None),  # a region makes no other direction
+    ):
+        answer = client.patch(one, json={"dictionaries": [terms | change]})
+        assert (answer.status_code == 400) == (message is not None), answer.text
+        assert message is None or message in answer.json()["message"]
+    (found,) = client.get(f"{one}/entries?source_lang=DE&target_lang=EN").json()["dictionaries"]
+    assert (found["entries"], found["entry_count"]) == ("a\tx\nc\td", 2)
+    monkeypatch.setattr("nmt.apps.server.deepl.MAX_GLOSSARIES", 1)
+    back = terms | {"source_lang": "en", "target_lang": "de"}
+    assert client.patch(one, json={"dictionaries": [back]}).status_code == 456
+    assert client.put(f"{one}/dictionaries", json=back).status_code == 456
+    twice = [terms, terms | {"target_lang": "en-us"}]
+    for body in (
+        {"dictionaries": [terms]},
+        {"name": "x"},
+        {"name": "x", "dictionaries": twice},
+        {"name": "", "dictionaries": [terms]},
+    ):
+        assert client.post(at, json=body).status_code == 400
+    assert client.delete(f"{one}/dictionaries?source_lang=de&target_lang=en").status_code == 204
+    number = one.rpartition("/")[2]
+    refused = ask(running, "translate", text=["1"], source_lang="de", target_lang="en", glossary_id=number)
+    assert (refused.status_code, "none: no terms" in refused.json()["message"]) == (400, True)
+    assert client.post(at, json={"name": "more", "dictionaries": [terms]}).status_code == 456
+    assert client.delete(one).status_code == 204
+
+
 def test_more_glossaries_than_fit_are_a_quota_exceeded(running, monkeypatch):
     monkeypatch.setattr("nmt.apps.server.deepl.MAX_GLOSSARIES", 0)
     answer = ask(running, "glossaries", name="x", source_lang="en", target_lang="de", entries="a\tb")
@@ -223,6 +289,9 @@ def test_keys_are_asked_for_and_tell_the_glossaries_of_clients_apart(configure, 
         headers = {"Authorization": f"DeepL-Auth-Key {key}"}
         assert server.client.get(f"/v2/glossaries/{number}", headers=headers).status_code == status
         assert len(server.client.get("/v2/glossaries", headers=headers).json()["glossaries"]) == (status == 200)
+        at = f"/v3/glossaries/{number}"
+        for method, path, body in (("PATCH", at, {}), ("PUT", f"{at}/dictionaries", terms), ("GET", at, None)):
+            assert server.client.request(method, path, json=body, headers=headers).status_code == status
 
 
 def test_a_document_is_not_sent_before_it_is_translated_and_too_many_wait(running, monkeypatch):
