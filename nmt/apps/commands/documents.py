@@ -149,6 +149,9 @@ def translate_document(
     log.info("%s: %s paragraphs, cells or lines translated", output, f"{total:,}")
     for term, count in Counter(term for _, each in faulty for term in each.terms_missed).most_common(_MAX_LISTED):
         log.warning("%s: glossary term missing in the translation: %s (%d times)", output, term, count)
+    if foreign := list(dict.fromkeys(number for _, each in pairs for number in each.foreign_numbers)):
+        shown = ", ".join(foreign[:_MAX_LISTED])
+        log.warning("%s: %d numbers are not written as in %s: %s", output, len(foreign), direction.tgt, shown)
     for name, meaning in FLAGS.items():
         flagged = [(line, each) for line, each in faulty if name in each.flags]
         if not flagged:

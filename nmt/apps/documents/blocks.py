@@ -21,7 +21,7 @@ from nmt.base.errors import DataError
 MAX_CHARACTERS = 1_000_000  # maximum length of a block; translating more at once takes gigabytes of memory
 RUN = "run:"  # the tag of items that change the formatting of the runs of a Word document or a slide
 _MARK = re.compile(r"\{h(\d{1,4})\}")
-_HOLE = re.compile(r"\0(s?)(\d+)\0")
+_HOLE = re.compile(r"\0([sn]?)(\d+)\0")
 _DECLARED = re.compile(rb"""<\?xml[^>]{0,99}?\sencoding\s*=\s*["']([\w.:-]+)""")
 # Those that every byte of a text has a meaning in, or a pair of bytes; others may stand for more than characters.
 _ENCODINGS = re.compile(
@@ -88,6 +88,7 @@ class Block:
         """
         self._form = form or Form()
         self.line, self.formats = line, self._form.formats
+        self.note = ""  # what to look at in its translation
         items = _fuse(join_texts(items))
         self.is_blank = not any(item.text.strip() for item in items if not item.tag)
         self.raw = self._written(items) if raw is None else raw
@@ -191,10 +192,14 @@ class Block:
         for end, strip in ((0, str.lstrip), (-1, str.rstrip)):  # the white space there is around them
             if items and not items[end].tag:
                 items[end] = Item(strip(items[end].text, " "))
-        spaced = {id(tag) for tag, text in pairwise(self.items) if tag.tag == "!" and text.text[:1].isspace()}
-        for number, (tag, text) in enumerate(pairwise(items), 1):  # a space after markup that stands for a word stays
-            if id(tag) in spaced and text.text[:1].isalnum() and not _IDEOGRAPH.match(text.text):
-                items[number] = Item(f" {text.text}")
+        # The spaces around markup that stands for a word stay.
+        before = {id(tag) for text, tag in pairwise(self.items) if tag.tag == "!" and text.text[-1:].isspace()}
+        after = {id(tag) for tag, text in pairwise(self.items) if tag.tag == "!" and text.text[:1].isspace()}
+        for number, (item, following) in enumerate(pairwise(items), 1):
+            if id(item) in after and not following.tag and _is_spaced(following.text[:1]):
+                items[number] = Item(f" {following.text}")
+            elif id(following) in before and not item.tag and _is_spaced(item.text[-1:]):
+                items[number - 1] = Item(f"{item.text} ")
         if _key(items) == _key(self.items):
             return self.raw
         return self._form.finish(self._written(join_texts([*self._before, *items, *self._after])))
@@ -208,6 +213,11 @@ class Block:
             elif item.text:
                 written += [run[0], self._form.write(item.text), run[1]]
         return "".join(written)
+
+
+def _is_spaced(character: str) -> bool:
+    """Return whether it belongs to a word that spaces separate from others."""
+    return character.isalnum() and not _IDEOGRAPH.match(character)
 
 
 def _key(items: Iterable[Item]) -> str:
@@ -241,6 +251,7 @@ class Template:
         self.text = ""
         self.blocks: list[Block] = []  # those with words in them
         self._split: list[tuple[str, str]] = []
+        self._notes: list[tuple[int, str]] = []
 
     def hole(self, block: Block) -> str:
         """Return the hole of a block; its text if it is blank."""
@@ -254,6 +265,14 @@ class Template:
         self._split.append((raw, parts))
         return f"\0s{len(self._split) - 1}\0"
 
+    def note(self, start: int, form: str) -> str:
+        """Return a hole for the notes of blocks, from number `start` to where those of the next hole begin.
+
+        They are written in the place of `{}` in `form`; nothing is if there are none.
+        """
+        self._notes.append((start, form))
+        return f"\0n{len(self._notes) - 1}\0"
+
     def join(self, translations: Sequence[str]) -> str:
         """Return the text with the `translations` of its blocks."""
         return self._fill(self.text, translations, [block.raw for block in self.blocks])
@@ -263,6 +282,10 @@ class Template:
             number = int(hole[2])
             if not hole[1]:
                 return _HOLE.sub(fill, written[number])
+            if hole[1] == "n":
+                (start, form), (end, _) = [*self._notes, (len(self.blocks), "")][number : number + 2]
+                notes = "; ".join(block.note for block in self.blocks[start:end] if block.note)
+                return form.format(escape_text(notes)) if notes else ""
             raw, parts = self._split[number]
             filled = _HOLE.sub(fill, parts)
             is_same = written is originals or filled == self._fill(parts, originals, originals)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from functools import cache
+from html import unescape
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -75,6 +76,15 @@ _KEPT = re.compile(
 # Two words, or an amount; formulas without commands have none.
 _PROSE = re.compile(r"[^\W\d_]{3,}[ \t\n]+[^\W\d_]{3,}|\A\d[\d.,]*\s")
 _FORMULA = re.compile(r"[\\_^={}]")
+# Ends of links, definitions of links, each around a title.
+_TITLE = r"((?<=\")(?:[^\"\\]|\\.){1,999}(?=\")|(?<=')(?:[^'\\]|\\.){1,999}(?=')|(?<=\()(?:[^()\\]|\\.){1,999}(?=\)))"
+_CLOSE_LINK = re.compile(rf"(.*[ \t\n>][\"'(]){_TITLE}(.\s*\))", re.DOTALL)
+_DEFINITION = re.compile(
+    r"^([ \t>]*\[(?:[^\[\]\\]|\\.){1,999}\]:\s*(?:<[^<>\n]*>|[^\s<]\S*)[ \t]*(?:\r?\n[ \t>]*)?(?<=[ \t\n])[\"'(])"
+    rf"{_TITLE}(.)(?=[ \t]*\r?$)",
+    re.MULTILINE | re.DOTALL,
+)
+_TAG = re.compile(r"\A<[A-Za-z][^<>]*>\Z")
 _RAW = re.compile(r"[ ]*<(?:script|pre|style|textarea|[!?])", re.IGNORECASE)
 _HARD_BREAK = re.compile(r"(?:[ \t]*\\|[ \t]+)\n[ \t]*\Z")
 _STARTS = r"#{1,6}(?=\s|$)|[-+*](?=\s|$)|>|=+\s*$|-+\s*$|~~~|```|[|:]"
@@ -103,6 +113,7 @@ class _Markdown:
         self._text, self._template = text, template
         self._lines: list[str] = _LINE.findall(text)
         self._env: dict[str, Any] = {}
+        self._html = Reader("", dialect("html"), template)
         self._at = 0  # of `text`: what is before it is written
         self._written = list[str]()
         self._starts = [0, *accumulate(map(len, self._lines))]  # of the lines, in `text`
@@ -116,16 +127,21 @@ class _Markdown:
             token = tokens.pop()  # a large file has many
             if token.map and token.type == "html_block":
                 self._read_html(token.content, token.map[0])
+            elif token.map and token.type in ("fence", "code_block"):
+                start, end = (self._starts[line] for line in token.map)
+                self._write(start, end, self._text[start:end])
             elif token.map and token.type == "inline" and last in ("td_open", "th_open"):
                 self._read_cell(token.content, token.map[0])
             elif token.map and token.type == "inline":
                 self._read_lines(token.content, token.map[0])
             last = token.type
-        self._template.text = "".join(self._written) + self._text[self._at :]
+        self._write(len(self._text), len(self._text), "")
+        self._template.text = "".join(self._written)
 
     def _write(self, start: int, end: int, written: str) -> None:
         """Write instead of the text from `start` to `end`."""
-        self._written += [self._text[self._at : start], written]
+        between = _DEFINITION.sub(self._with_title, self._text[self._at : start])
+        self._written += [between, written]
         self._at = end
 
     def _place(self, number: int, content: str) -> tuple[int, int] | None:
@@ -180,8 +196,27 @@ class _Markdown:
         line_break: str = "\\\n",
     ) -> None:
         form = Form(self._escape(content), lambda written: finish(self._finished(written, content)))
-        block = Block(_paired(_items(tokens, line_break)), self._text[slice(*place)], form, line=number + 1)
+        items, raw = self._with_titles(_paired(_items(tokens, line_break)), self._text[slice(*place)])
+        block = Block(items, raw, form, line=number + 1)
         self._write(*place, self._template.hole(block))
+
+    def _with_titles(self, items: list[Item], raw: str) -> tuple[list[Item], str]:
+        """Return markup, and a block as it is in the file, with holes for attributes that people read."""
+        for number, item in enumerate(items):
+            written = _CLOSE_LINK.sub(self._with_title, item.text) if item.tag[-1:] == "[" else item.text
+            written = _TAG.sub(lambda tag: self._html.with_attributes(tag[0]), written)
+            if written != item.text:
+                as_it_is = r"[\s>]+".join(map(re.escape, item.text.split()))  # its lines may be quoted
+                raw = re.sub(as_it_is, lambda found: self._template.split(found[0], written), raw, count=1)  # noqa: B023
+                items[number] = item._replace(text=written)
+        return items, raw
+
+    def _with_title(self, link: re.Match[str]) -> str:
+        """Return the end of a link, or the definition of one, with a hole for its title."""
+        before, raw, after = link.groups()
+        text = unescape(re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", raw))
+        form = Form(lambda text: re.sub(r"[\\\"'()]", r"\\\g<0>", " ".join(text.split())))
+        return before + self._template.hole(Block([Item(text)], raw, form)) + after
 
     def _escape(self, source: str) -> Callable[[str], str]:
         """Return a function that writes a text of a block so that none of it is read as a mark."""

@@ -163,9 +163,9 @@ class Reader:
             if match[1]:
                 self.end(name, written)
             elif written.endswith("/>") or name in dialect.void:
-                self.standalone(name, *[self._with_attributes(written)] * 2)
+                self.standalone(name, *[self.with_attributes(written)] * 2)
             else:
-                self.start(name, self._with_attributes(written))
+                self.start(name, self.with_attributes(written))
                 if name in dialect.raw:
                     close = re.compile(rf"</{name}\b", re.IGNORECASE).search(text, at)
                     close_at = close.start() if close else len(text)
@@ -274,7 +274,7 @@ class Reader:
             self.divide("", frame)
         return "".join(frame.parts or frame.raw)
 
-    def _with_attributes(self, written: str) -> str:
+    def with_attributes(self, written: str) -> str:
         """Return a tag with holes for its attributes that people read."""
         if not self.dialect.attributes or self.frames[-1].is_kept or _UNTRANSLATED.search(written):
             return written

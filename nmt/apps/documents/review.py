@@ -16,7 +16,6 @@ from nmt.base.errors import DataError, require
 from nmt.base.files import write_atomically
 from nmt.base.languages import Direction
 from nmt.data.read.formats.xlsx import open_sheet
-from nmt.translation.translation import FLAGS
 
 SUFFIXES = (".xlsx", ".html", ".tmx", ".xlf")
 _COLUMNS = ("number", "place", "source", "translation", "review", "expected chrF", "origin")
@@ -81,16 +80,12 @@ class Entry(NamedTuple):
 
 def entry_of(number: int, block: Block, translated: TranslatedBlock) -> Entry:
     """Return the entry of a block."""
-    faults = [f"glossary term missing: {term}" for term in translated.terms_missed]
-    for name, value in translated.flags.items():
-        if name != "from_memory":
-            faults.append(f"{FLAGS[name]}: {', '.join(value)}" if isinstance(value, list) else FLAGS[name])
     place = f"paragraph {number}" if block.line is None else f"line {block.line}"
     origin = "machine"
     if translated.similarity:
         origin = "memory, exact" if translated.similarity == 1 else f"machine; memory {translated.similarity:.0%}"
     quality = translated.expected_chrf and round(translated.expected_chrf, 1)
-    return Entry(number, place, block.with_marks(), translated.marked, "\n".join(faults), quality, origin)
+    return Entry(number, place, block.with_marks(), translated.marked, "\n".join(translated.faults), quality, origin)
 
 
 def write_review(path: Path, entries: Sequence[Entry], direction: Direction) -> None:

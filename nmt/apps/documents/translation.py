@@ -7,6 +7,7 @@ text between the tags is translated separately.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -16,16 +17,30 @@ from nmt.apps.documents.blocks import Block
 from nmt.apps.documents.po import changed_placeholders, is_excluded
 from nmt.apps.documents.tag_projection import join_details
 from nmt.apps.documents.word_links import Details, explain
+from nmt.base.languages import base_code
 from nmt.base.rounds import answer_together
 from nmt.config import SearchOptions
 from nmt.data.read.line_blocks import grow_blocks
 from nmt.data.text.glossary import Term, missed_terms
+from nmt.data.text.numbers import CURRENCIES, UNIT
 from nmt.translation import Translator
 from nmt.translation.chain import Chain
 from nmt.translation.protect import lost_spans
 from nmt.translation.request import Request
 from nmt.translation.texts import TextSegmenter
-from nmt.translation.translation import Flags, Translation, merge
+from nmt.translation.translation import FLAGS, Flags, Translation, merge
+
+# The decimal mark of other languages, with the languages that have another one, as in CLDR; the rest is unknown.
+_OTHER_MARKS = {
+    ",": "am bn cy en fil ga gu he hi ja kn ko ml mr ms mt my ne pa si sw ta te th ur yo zh zu",
+    ".": "af az be bg bs ca cs da de el es et eu fi fr gl hr hu hy id is it ka kk ky lt lv mk mn nb nl nn no pl pt ro"
+    " ru sk sl sq sr sv tr uk uz vi",
+}
+# Decimals with the mark § and digits in groups, or of an amount; others may be dates or versions.
+_DECIMALS = (
+    rf"(?<![\w.,])(?:\d{{1,3}}(?:[.,\s]\d{{3}})+[§]\d+|\d+[§](?!\d{{3}}\b)\d+(?=\s?[%‰{CURRENCIES}]|{UNIT})"
+    rf"|(?:(?<=[{CURRENCIES}])|(?<=[{CURRENCIES}]\s))\d+[§](?!\d{{3}}\b)\d+)(?![.,]?\d)"
+)
 
 
 class Ask(NamedTuple):
@@ -55,6 +70,16 @@ class TranslatedBlock(NamedTuple):
     marked: str = ""  # the text with the marks of its tags
     expected_chrf: float | None = None
     similarity: float = 0.0
+    foreign_numbers: Sequence[str] = ()  # in the format of the source's language
+
+    @property
+    def faults(self) -> list[str]:
+        """What to look at, in words."""
+        faults = [f"glossary term missing: {term}" for term in self.terms_missed]
+        for name, value in self.flags.items():
+            if name != "from_memory":
+                faults.append(f"{FLAGS[name]}: {', '.join(value)}" if isinstance(value, list) else FLAGS[name])
+        return faults + [f"not written as in this language: {number}" for number in self.foreign_numbers]
 
 
 Rounds = Generator[list[Ask], list[Answer], list[TranslatedBlock]]  # yields texts, receives answers, returns blocks
@@ -124,7 +149,8 @@ def translate_blocks(chain: Chain, blocks: Sequence[Block], request: Request) ->
 
     Of `request`, the options, the languages and the glossary count.
     """
-    request = replace(request, options=request.options.changed(num_hypotheses=1))
+    to = chain.languages.direction(request.to, request.from_).tgt
+    request = replace(request, options=request.options.changed(num_hypotheses=1), to=to)
 
     def answer(asks: Sequence[Ask]) -> list[Answer]:
         texts = [ask.text for ask in asks]
@@ -187,5 +213,14 @@ def with_losses(
             plain = block.plain()
             matches = segmenter.find_terms(plain, segmenter.find_spans(plain, request), request.glossary)
             missed = missed_terms([match.term for match in matches], each.text)
-        checked.append(each._replace(flags=flags, terms_missed=missed))
+        foreign = foreign_numbers(source, each.text, request.to or "")
+        checked.append(each._replace(flags=flags, terms_missed=missed, foreign_numbers=foreign))
+        block.note = "; ".join(checked[-1].faults)
     return checked
+
+
+def foreign_numbers(source: str, output: str, language: str) -> list[str]:
+    """Return the numbers of `source` that are as they were in `output`, but are not written so in its `language`."""
+    mark = next((mark for mark, codes in _OTHER_MARKS.items() if base_code(language) in codes.split()), "")
+    found = re.findall(_DECIMALS.replace("§", mark), output) if mark else []
+    return [number for number in dict.fromkeys(found) if number in source]

@@ -20,6 +20,12 @@ _TRANSLATE = re.compile(r"""\stranslate\s*=\s*["'](yes|no)""")
 _SPACE = re.compile(r"""\sxml:space\s*=\s*["'](preserve|default)""")
 _STATE = re.compile(r"""\sstate(?:-qualifier)?\s*=\s*["']([^"']*)["']""")
 _UNTRANSLATED = ("new", "needs-translation", "initial")  # states of targets that may be copies of their sources
+# What may be before the notes of a unit, and their opening tag.
+_NOTES = re.compile(
+    rf"(?:<{_PREFIX}matches\b.{{0,20000}}?</\1matches\s*>|(?!</?{_PREFIX}(?:notes|originalData|segment|ignorable|unit)\b).)*+"
+    rf"(<{_PREFIX}notes\b[^>]*(?<!/)>)?",
+    re.DOTALL,
+)
 _HEAD = re.compile(rf"<{_PREFIX}(xliff|file)\b[^>]*>")
 _CHOICE = re.compile(rf"\s*{CHOICE.pattern}")
 _IS_NEW = re.compile(r"""\sversion\s*=\s*["']2""")
@@ -54,6 +60,12 @@ def read_xliff(text: str, template: Template) -> None:
             wanted, space = _TRANSLATE.search(found[0]), _SPACE.search(found[0])  # the innermost one decides
             is_wanted = wanted[1] == "yes" if wanted else is_wanted
             levels.append((found, is_wanted, space[1] == "preserve" if space else is_preserved))
+            if found[3] == "unit" and (place := _NOTES.match(text, found.end())):
+                note = f'<{found[2]}note appliesTo="target" category="nmt">{{}}</{found[2]}note>'
+                note = note if place[3] else f"<{found[2]}notes>{note}</{found[2]}notes>"
+                written += [text[at : place.end()], template.note(len(template.blocks), note)]
+                line += text.count("\n", at, place.end())
+                at = place.end()
         elif found[1] and start:
             levels.pop()
             if is_wanted and found[3] in ("trans-unit", "segment") and start.start() >= at:
@@ -108,7 +120,12 @@ def _translated(start: re.Match[str], unit: str, template: Template, *, is_prese
         opening = _STATE.sub("", opening) + ' state="needs-review-translation" state-qualifier="mt-suggestion"'
     place = target or source
     kept = unit[: target.start() if target else place.end()]
-    return f"{tag}{kept}{opening}>{new}</{prefix}target>{unit[place.end() :]}"
+    note = (
+        ""
+        if is_segment
+        else template.note(num_before, f'<{prefix}note from="nmt" annotates="target">{{}}</{prefix}note>')
+    )
+    return f"{tag}{kept}{opening}>{new}</{prefix}target>{note}{unit[place.end() :]}"
 
 
 def _plain(content: str) -> str:

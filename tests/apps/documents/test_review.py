@@ -9,7 +9,7 @@ from nmt.apps.cli import app
 from nmt.apps.documents.blocks import Block, Item
 from nmt.apps.documents.formats import read_document
 from nmt.apps.documents.review import SUFFIXES, Entry, entry_of, read_reviewed, write_review
-from nmt.apps.documents.translation import TranslatedBlock
+from nmt.apps.documents.translation import TranslatedBlock, foreign_numbers
 from nmt.base.errors import DataError
 from nmt.base.languages import Direction
 
@@ -100,3 +100,31 @@ def test_the_command_writes_the_list_and_the_document_that_it_gives(letters_run,
         assert CliRunner().invoke(app, [*command, str(tmp_path / "c.html"), *wrong]).exit_code == 2
     text = ["translate", "12", "-m", str(letters_run), "--review", str(tmp_path / "c.tmx")]
     assert CliRunner().invoke(app, text).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "found"),
+    [
+        ("12.450,50 € and 3,5 % on 3.5.2020", "en", ["12.450,50", "3,5"]),
+        ("€ 3,50, 12 450,50 zł, 1.000 km", "zh", ["3,50", "12 450,50"]),
+        ("12.450,50 €, 3,5 %", "de", []),
+        ("$12,450.50, 3.5 kg, 1,000 km, Python 3.11 at 7.30", "fr", ["12,450.50", "3.5"]),
+        ("1,000.5 m", "en", []),
+        ("3,5 %", "tlh", []),
+    ],
+)
+def test_numbers_that_stay_in_the_format_of_another_language_are_found(text, language, found):
+    assert foreign_numbers(text, text, language) == found
+    assert foreign_numbers("", text, language) == []
+
+
+def test_the_command_names_numbers_in_the_format_of_the_source_once(two_run, tmp_path):
+    price = "12,450.50 €"
+    (tmp_path / "in.html").write_text(f"<p>{price}</p><p>{price}</p>")
+    (tmp_path / "tm.tsv").write_text(f"{price}\t{price}\n")
+    command = ["translate", str(tmp_path / "in.html"), "-m", str(two_run), "--device", "cpu", "--to", "de"]
+    written = ["-o", str(tmp_path / "a.html"), "--review", str(tmp_path / "b.html"), "--tm", str(tmp_path / "tm.tsv")]
+    done = CliRunner().invoke(app, [*command, *written])
+    assert done.exit_code == 0, done.output
+    assert done.stderr.count("1 numbers are not written as in de: 12,450.50") == 1
+    assert (tmp_path / "b.html").read_text().count("not written as in this language: 12,450.50") == 2

@@ -103,7 +103,47 @@ def test_an_encoding_that_is_not_known_is_named(name):
         read_document(f'<?xml version="1.0" encoding="{name}"?>{unit("<source>a</source>")}'.encode(), "a.xlf")
 
 
-def test_a_word_that_follows_a_placeholder_keeps_the_space_of_the_source():
+def test_a_word_beside_a_placeholder_keeps_the_space_of_the_source():
     (block,) = read_document(unit('<source><x id="1"/> dogs, <x id="2"/>s</source>').encode(), "a.xlf").blocks
     assert block.from_marks("{h0}Hunde, {h1}n") == '<x id="1"/> Hunde, <x id="2"/>n'
+    (block,) = read_document(unit('<source>for <x id="1"/> of (<x id="2"/>)</source>').encode(), "a.xlf").blocks
+    assert block.from_marks("für{h0}von({h1})") == 'für <x id="1"/> von(<x id="2"/>)'
+    assert block.from_marks("为{h0}的（{h1}）") == '为<x id="1"/>的（<x id="2"/>）'
+    (block,) = read_document(unit('<source><x id="1"/> dogs, <x id="2"/>s</source>').encode(), "a.xlf").blocks
     assert block.from_marks("{h0}狗，{h1}") == '<x id="1"/>狗，<x id="2"/>'
+
+
+NOTE = '<note appliesTo="target" category="nmt">{}</note>'
+
+
+@pytest.mark.parametrize(
+    ("content", "written"),
+    [
+        ("", f"<notes>{NOTE}</notes>"),
+        ("<originalData/>", f"<notes>{NOTE}</notes><originalData/>"),
+        ("<notes><note>a</note></notes>", f"<notes>{NOTE}<note>a</note></notes>"),
+        (
+            '<m:matches xmlns:m="x"><m:match><originalData/></m:match></m:matches><originalData/>',
+            '<m:matches xmlns:m="x"><m:match><originalData/></m:match></m:matches>'
+            f"<notes>{NOTE}</notes><originalData/>",
+        ),
+    ],
+)
+def test_what_to_look_at_is_a_note_of_its_unit(content, written):
+    segments = "<segment><source>a</source></segment><segment><source>b</source></segment>"
+    units = f'<unit id="1">{content}{segments}</unit><unit id="2"><segment><source>c</source></segment></unit>'
+    text = f'<xliff version="2.0" srcLang="en"><file id="f">{units}</file></xliff>'
+    document = read_document(text.encode(), "a.xlf")
+    assert "<note>" not in document.save(["A", "B", "C"]).decode().replace(content, "")
+    for block, note in zip(document.blocks, ["1 < 2", "3", ""], strict=True):
+        block.note = note
+    saved = document.save(["A", "B", "C"]).decode()
+    assert f'<unit id="1">{written.format("1 &lt; 2; 3")}<segment state="translated">' in saved
+    assert '<unit id="2"><segment' in saved
+
+
+def test_the_notes_of_xliff_1_follow_the_targets():
+    document = read_document(unit("<source>a</source><note>b</note>").encode(), "a.xlf")
+    document.blocks[0].note = "numbers are missing or added: 1"
+    saved = document.save(["A"]).decode()
+    assert '>A</target><note from="nmt" annotates="target">numbers are missing or added: 1</note><note>b' in saved
