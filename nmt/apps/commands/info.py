@@ -100,7 +100,8 @@ def plot(
     (first, *_) = runs.values()
     picture = output or first.curves
     refuse_replacing([picture], [], [*runs.values()], draws_curves=True)
-    common = f"{first.path.parent}/"  # a legend has no room for long paths
-    records = {name.removeprefix(common): read_metrics(run.metrics) for name, run in runs.items()}
+    names = [run.path.name for run in runs.values()]  # a legend has no room for long paths
+    labels = names if len({*names}) == len(names) else [*runs]
+    records = {label: read_metrics(run.metrics) for label, run in zip(labels, runs.values(), strict=True)}
     draw_curves(records, picture)
     log.info("learning curves: %s", picture)
