@@ -99,6 +99,7 @@ def test_the_marker_of_a_list_is_put_before_an_output_without_it(translator, tex
     assert segment.with_edges("out") == f"{marker}out"
     assert segment.with_edges(f"{marker}out") == f"{marker}out"
     assert segment.with_edges("") == ""
+    assert segment.with_edges("out 121210") == f"{marker}out 121210"  # a part of a number is none
     (found,) = translated(translator, marker + text)
     assert found.startswith(marker) or marker.strip("(). ") in found
 

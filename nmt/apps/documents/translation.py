@@ -74,7 +74,7 @@ class TranslatedBlock(NamedTuple):
 
     @property
     def faults(self) -> list[str]:
-        """What to look at, in words."""
+        """The faults to look at, in words."""
         faults = [f"glossary term missing: {term}" for term in self.terms_missed]
         for name, value in self.flags.items():
             if name != "from_memory":

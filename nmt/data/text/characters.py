@@ -135,8 +135,11 @@ def with_marker(marker: str, output: str) -> str:
     core = marker.strip().lstrip("(（")
     if core in DASHES:
         is_written = output[:1] in DASHES
+    elif core[0].isdigit():
+        number = re.escape(core.rstrip(".)）"))
+        is_written = re.search(rf"(?<!\d){number}(?!\d)", output) is not None  # the 1 of 10 is another number
     else:
-        is_written = (core.rstrip(".)）") if core[0].isdigit() else core) in output
+        is_written = core in output
     return output if is_written else marker + output
 
 

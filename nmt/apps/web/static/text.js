@@ -86,7 +86,8 @@ export function listMarker(text) {
 // An output after the marker of its source, unless it has that already.
 export function withMarker(marker, output) {
   const core = trimmed(marker).replace(/^[(（]+/, "");
-  const isWritten = DASHES.includes(core) ? DASHES.includes(output.slice(0, 1)) : output.includes(/^\p{Nd}/u.test(core) ? core.replace(/[.)）]+$/, "") : core);
+  const number = /^\p{Nd}/u.test(core) && new RegExp(`(?<!\\p{Nd})${core.replace(/[.)）]+$/, "").replaceAll(".", "\\.")}(?!\\p{Nd})`, "u");
+  const isWritten = DASHES.includes(core) ? DASHES.includes(output.slice(0, 1)) : number ? number.test(output) : output.includes(core);
   return isWritten ? output : marker + output;
 }
 
