@@ -82,7 +82,7 @@ class Essentials(Section):
 
 COPIES, WORDS = "copied sources", "word by word"  # systems that need no training
 _CONTROL = "with the references of other sentences"
-_MAX_DIFFERENCE = 0.01  # rounding gives some 0.00001
+MAX_DIFFERENCE = 0.01  # between two engines; rounding gives some 0.00001
 
 
 class Int8Scores(Section, strict=True):
@@ -99,7 +99,7 @@ class Int8Scores(Section, strict=True):
     @property
     def differs(self) -> bool:
         """True if the native engine computes something else than PyTorch."""
-        return self.difference > _MAX_DIFFERENCE
+        return self.difference > MAX_DIFFERENCE
 
     @property
     def loss(self) -> float:

@@ -6,7 +6,6 @@ import copy
 import logging
 import time
 from collections.abc import Mapping
-from itertools import chain
 
 from torch import Tensor
 
@@ -26,8 +25,6 @@ from nmt.training.validation import is_untrained
 from nmt.translation import Translation
 
 log = logging.getLogger(__name__)
-
-_COMPARED_PAIRS = 32  # of each direction
 
 
 def score_and_write(training: Training, name: str, weights: Mapping[str, Tensor]) -> None:
@@ -94,17 +91,9 @@ def check_int8(training: Training) -> list[list[Translation]] | None:
 
 
 def _difference(training: Training, run: RunDir) -> float:
-    """Return the largest difference between both engines in the log-probability of a validation token, in fp32.
-
-    The native engine has formulas of its own, in C: it does not know of a change of those in `nmt.model`.
-    """
+    """Return the largest difference between both engines, in fp32."""
     engines = NativeEngine.load(run, training.tokenizers, "fp32"), TorchEngine.load([run], training.tokenizers, "cpu")
-    largest = 0.0
-    for pairs in training.validator.sets:
-        sides = training.validator.encode(pairs, _COMPARED_PAIRS)
-        sources = [ids[: engines[0].max_src_len - 1] for ids in sides[0]]
-        scores = [chain.from_iterable(engine.score(sources, sides[1])) for engine in engines]
-        largest = max([largest, *(abs(ours - other) for ours, other in zip(*scores, strict=True))])
+    largest = training.validator.difference(*engines)
     for engine in engines:
         engine.close()
     return largest

@@ -64,6 +64,23 @@ def test_the_scores_are_those_of_the_native_engine_in_both_precisions(words_run)
     assert (scores.int8_bleu, scores.fp32_bleu) == (bleu["int8"], bleu["fp32"])
 
 
+def test_validation_on_a_cpu_translates_with_the_native_engine(words_run):
+    index = RunDir(words_run).index()
+    assert index.checkpoints[index.best]["bleu"] == index.int8.fp32_bleu
+
+
+def test_validation_of_an_edited_formula_translates_with_pytorch(words, tmp_path, monkeypatch):
+    plain_softmax, run = attention.masked_softmax, RunDir(tmp_path / "run")
+    monkeypatch.setattr(attention, "masked_softmax", lambda scores, mask: plain_softmax(3 * scores, mask))
+    start_run(small_config(words, model={"max_src_len": 20, "max_tgt_len": 20}, training=TRAINING), run.path)
+    sources, references = run.read_pairs("valid")
+    with Translator.load(run, engine="torch") as translator:
+        texts = [t.text for t in translator.translate(sources, run.config().decoding.greedy())]
+    index = run.index()
+    assert index.checkpoints[index.best]["bleu"] == score(texts, references, "en", ("bleu",))[0].value
+    assert index.int8.differs
+
+
 def test_the_model_card_holds_both_scores_and_the_default(words_run):
     run = RunDir(words_run)
     scores = run.index().int8
