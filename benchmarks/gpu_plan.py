@@ -23,6 +23,7 @@ from itertools import cycle
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from harness import HERE, ROOT, say
@@ -441,16 +442,21 @@ def attention_kernels(
 
     offsets = torch.arange(0, num_tokens + 1, length, dtype=torch.int32, device=device)
     if device.type == "cuda":
-        from torch.nn.attention.varlen import varlen_attn
+        from torch.nn.attention import varlen
 
         window = (-1, 0 if causal else -1)
-        yield (
-            "varlen",
-            both(
-                lambda q, k, v: varlen_attn(q, k, v, offsets, offsets, 64, 64, window_size=window),
-                num_tokens, heads, size,
-            ),
+        by_flash = both(
+            lambda q, k, v: varlen.varlen_attn(q, k, v, offsets, offsets, 64, 64, window_size=window),
+            num_tokens, heads, size,
         )  # fmt: skip
+        yield "varlen", by_flash
+
+        def by_cudnn() -> object:
+            # torch has a second backend of varlen, which its own choice never takes.
+            with patch.object(varlen, "_should_use_cudnn", lambda _: True):
+                return by_flash()
+
+        yield "varlen by cuDNN", by_cudnn
         from nmt.model.kernels.gpu.segment_attention import segment_attention
 
         positions = torch.arange(num_tokens, device=device) % length
