@@ -23,6 +23,7 @@ from nmt.config.training import Stage, TrainingConfig
 TOKENS_PER_PAIR = 18  # of the longer side, padding included: measured on Multi30k (docs/log)
 MIN_UPDATES = 1000
 MIN_VALIDATE_EVERY, MAX_VALIDATE_EVERY = 100, 5000  # updates
+VALIDATE_EVERY_WITH_COPIES = 400  # of few pairs, a validation takes longer than a hundred updates
 MIN_VOCAB_WITH_MANY_CHARACTERS = 6000  # tokens: the vocabulary must first hold the characters
 SMALL_DATA = 300_000  # pairs
 SCRIPTS_WITH_CASE = ("Latn", "Grek", "Cyrl", "Armn")
@@ -157,7 +158,8 @@ def _training(preset: Preset, num_pairs: int, with_copies: int) -> TrainingConfi
     epochs = EPOCHS_WITH_BOTH if preset.both_first else preset.epochs
     max_updates = preset.updates or max(MIN_UPDATES, _hundreds(epochs * updates_an_epoch))
     max_updates += with_copies if preset.copies_first else 0
-    every = min(max(MIN_VALIDATE_EVERY, _hundreds(updates_an_epoch)), MAX_VALIDATE_EVERY)
+    least = VALIDATE_EVERY_WITH_COPIES if preset.copies_first else MIN_VALIDATE_EVERY
+    every = min(max(least, _hundreds(updates_an_epoch)), MAX_VALIDATE_EVERY)
     if preset.copies_first:
         first = Stage(max_updates=with_copies, augment=False, copy_targets=True, schedule="constant")
     else:

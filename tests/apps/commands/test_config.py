@@ -94,7 +94,7 @@ def test_new_prints_a_commented_configuration_that_suits_the_data():
         "# Found 131 sentence pairs (not counted: rows with an empty side: 1) in a.de and a.en.",
         "# Suggested: 2+2 layers, d_model 128, d_ff 512, 4 heads,",
         "# one vocabulary of 8,000 tokens, dropout 0.1,",
-        "# 1,800 updates, a validation every 100.",
+        "# 1,800 updates, a validation every 400.",
         "# Why: a decoder that copies, and source words that start as their translations, need few pairs to translate.",
     ]
     assert result.stderr == ""

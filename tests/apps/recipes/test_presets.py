@@ -117,7 +117,7 @@ def test_other_corpora_of_that_size_and_students_are_learnt_as_before(data):
 
 
 @pytest.mark.parametrize(
-    ("num_pairs", "updates", "every"), [(10, 1800, 100), (29_000, 12_200, 500), (10**6, 10**5, 1500)]
+    ("num_pairs", "updates", "every"), [(10, 1800, 400), (29_000, 12_200, 500), (10**6, 10**5, 1500)]
 )
 def test_updates_and_validations_follow_the_pairs(num_pairs, updates, every):
     training = suggest_config(num_pairs, DATA).training
@@ -129,7 +129,7 @@ def test_any_number_of_pairs_gives_a_consistent_schedule(num_pairs):
     training = suggest_config(num_pairs, DATA).training
     assert training.warmup_updates * 10 <= training.max_updates
     assert 100 <= training.validate_every <= training.max_updates
-    assert training.max_updates // training.validate_every >= 10
+    assert training.max_updates // training.validate_every >= (10 if num_pairs > 10_000 else 4)
 
 
 @pytest.mark.parametrize("num_pairs", [5000, 10_000, 30_000, 50_000, 100_000, 300_000])
