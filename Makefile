@@ -1,6 +1,6 @@
 # The targets of this project: the same on a laptop and in CI. `make` lists them.
 #
-# PYTHON      the Python that .venv is made with, 3.11 to 3.13: make setup PYTHON=python3.12
+# PYTHON      the Python that .venv is made with, 3.11 to 3.14: make setup PYTHON=python3.12
 # PIP_ARGS    further arguments for pip, for example the index of another torch build: make setup PIP_ARGS="--extra-index-url ..."
 # TEST_ARGS   further arguments for pytest in test, test-slow, test-machines and coverage: make test TEST_ARGS=tests/model
 # BENCH_ARGS  further arguments for bench-train, bench-translate and bench-compare: make bench-train BENCH_ARGS="--json OUT"
@@ -102,7 +102,7 @@ clean:  ## remove .venv, caches and build output; runs/ stays
 	find nmt tests scripts benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
-	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; (3, 11) <= v <= (3, 13) or sys.exit("$(PYTHON) is Python %d.%d, and nmt needs 3.11 to 3.13: make setup PYTHON=python3.12" % v)'
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; (3, 11) <= v <= (3, 14) or sys.exit("$(PYTHON) is Python %d.%d, and nmt needs 3.11 to 3.14: make setup PYTHON=python3.12" % v)'
 	$(PYTHON) -m venv .venv
 
 $(RUNTIME): pyproject.toml constraints.txt $(NATIVE) | $(BIN)/python

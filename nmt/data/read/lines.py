@@ -11,6 +11,7 @@ import importlib
 import io
 import logging
 import re
+import sys
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -23,11 +24,12 @@ log = logging.getLogger(__name__)
 
 MAX_LINE_BYTES = 1_000_000  # longer lines are rejected before they fill the memory: it is not text, or has no line ends
 
+_ZSTD = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
 COMPRESSIONS = {
     ".gz": ("gzip", "gzip", ""),
     ".bz2": ("bzip2", "bz2", "this Python was built without it; unpack the file with bunzip2"),
     ".xz": ("xz", "lzma", "this Python was built without it; unpack the file with unxz"),
-    ".zst": ("Zstandard", "backports.zstd", f"{how_to_install('zst')}, or unpack the file with unzstd"),
+    ".zst": ("Zstandard", _ZSTD, f"{how_to_install('zst')}, or unpack the file with unzstd"),
 }
 """The compressions by file extension: the name, the module, and a hint if the module is missing."""
 

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from nmt.apps.cli import app
 from nmt.base.errors import ConfigError, DataError, NmtError
 from nmt.data.check.scripts import can_identify_languages
+from nmt.data.read.lines import COMPRESSIONS
 
 SOUND = [
     (f"Das ist der Satz {'xyz'[n % 3] * (n + 3)}.", f"This is sentence {'xyz'[n % 3] * (n + 3)}.") for n in range(40)
@@ -123,7 +124,7 @@ def test_clean_writes_compressed_files_that_are_clean():
 
 @pytest.mark.parametrize("ending", [".xz", ".zst"])
 def test_clean_writes_what_the_ending_of_a_name_says(ending):
-    pytest.importorskip({".xz": "lzma", ".zst": "backports.zstd"}[ending])
+    pytest.importorskip(COMPRESSIONS[ending][1])
     first = run("clean", *FILES, "-o", f"kept.tsv{ending}")
     assert first.exit_code == 0, first.output
     again = run("clean", "--corpus", f"kept.tsv{ending}", *LANGUAGES, "-o", "again.tsv")

@@ -11,6 +11,7 @@ import tarfile
 
 import pytest
 
+from nmt.data.read.lines import COMPRESSIONS
 from tests.data.read.formats.reading import fault, read
 
 QUOTED = 'one\teins\n"He said ""hi""."\t"Er sagte ""hallo""."\ntwo\tzwei\n'
@@ -115,7 +116,7 @@ def test_text_of_every_form_may_be_compressed(tmp_path):
 
 
 def test_zstandard_is_read_and_its_damage_named(tmp_path):
-    zstd = pytest.importorskip("backports.zstd", reason="needs the extra zst")
+    zstd = pytest.importorskip(COMPRESSIONS[".zst"][1], reason="needs the extra zst")
     content = b"one,eins\ntwo,zwei\n"
     packed = zstd.compress(content)
     assert read(tmp_path / "a.csv.zst", packed + zstd.compress(b"three,drei\n"), "csv") == [
@@ -157,8 +158,9 @@ def test_archives_and_parquet_are_named_with_what_makes_text_of_them(tmp_path):
 
 
 def test_a_package_that_is_missing_is_named_with_its_extra(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "backports.zstd", None)
+    module = COMPRESSIONS[".zst"][1]
+    monkeypatch.setitem(sys.modules, module, None)
     assert fault(tmp_path / "a.zst", b"x", "csv") == (
-        "a.zst: .zst files need the module backports.zstd\n"
+        f"a.zst: .zst files need the module {module}\n"
         '  in the checkout of nmt: pip install ".[zst]", or unpack the file with unzstd'
     )
