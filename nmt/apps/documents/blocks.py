@@ -79,15 +79,14 @@ class Form(NamedTuple):
 class Block:
     """Text and inline tags that are translated together."""
 
-    def __init__(
-        self, items: Iterable[Item], raw: str | None = None, form: Form | None = None, *, line: int | None = None
-    ):
+    def __init__(self, items: Iterable[Item], raw: str | None = None, form: Form | None = None):
         """Separate the tags and white space around the text, which stay in place.
 
-        `raw` is the block as it is in the file, and `line` the number of its line, if known.
+        `raw` is the block as it is in the file.
         """
         self._form = form or Form()
-        self.line, self.formats = line, self._form.formats
+        self.formats = self._form.formats
+        self.line: int | None = None  # in the file, if known
         self.note = ""  # what to look at in its translation
         items = _fuse(join_texts(items))
         self.is_blank = not any(item.text.strip() for item in items if not item.tag)
@@ -244,11 +243,25 @@ def _fuse(items: list[Item]) -> list[Item]:
     return [item for number, item in enumerate(fused) if number not in outer]
 
 
+def line_counter(text: str) -> Callable[[int], int]:
+    """Return a function that returns the number of the line of a place in `text`; no place is before the last one."""
+    line, at = 1, 0
+
+    def line_of(place: int) -> int:
+        nonlocal line, at
+        line += text.count("\n", at, place)
+        at = place
+        return line
+
+    return line_of
+
+
 class Template:
     """The text of a file with holes; `text` is to be set when all blocks are known."""
 
     def __init__(self) -> None:
         self.text = ""
+        self.line: int | None = None  # of the blocks that follow, if known
         self.blocks: list[Block] = []  # those with words in them
         self._split: list[tuple[str, str]] = []
         self._notes: list[tuple[int, str]] = []
@@ -257,6 +270,7 @@ class Template:
         """Return the hole of a block; its text if it is blank."""
         if block.is_blank:
             return block.raw
+        block.line = self.line
         self.blocks.append(block)
         return f"\0{len(self.blocks) - 1}\0"
 

@@ -197,8 +197,9 @@ class _Markdown:
     ) -> None:
         form = Form(self._escape(content), lambda written: finish(self._finished(written, content)))
         items, raw = self._with_titles(_paired(_items(tokens, line_break)), self._text[slice(*place)])
-        block = Block(items, raw, form, line=number + 1)
-        self._write(*place, self._template.hole(block))
+        self._template.line = number + 1
+        self._write(*place, self._template.hole(Block(items, raw, form)))
+        self._template.line = None
 
     def _with_titles(self, items: list[Item], raw: str) -> tuple[list[Item], str]:
         """Return markup, and a block as it is in the file, with holes for attributes that people read."""

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from gettext import c2py
 
-from nmt.apps.documents.blocks import Block, Form, Item, Template
+from nmt.apps.documents.blocks import Block, Form, Item, Template, line_counter
 from nmt.base.errors import DataError
 
 _TEXT = r'(?:[ \t]*"(?:[^"\\\n]|\\.)*+"[ \t]*(?:\r?\n|$))+'
@@ -54,20 +54,16 @@ def read_po(text: str, template: Template) -> None:
 
     An entry gets as many plural forms as the header says. What has a translation, even a fuzzy one, stays.
     """
-    singular = _singular_forms(text)
-    at, line, num_entries = 0, 1, 0
+    singular, line_of = _singular_forms(text), line_counter(text)
 
     def translated(entry: re.Match[str]) -> str:
-        nonlocal at, line, num_entries
         if not entry["ids"]:  # comments
             return entry[0]
-        num_entries += 1
-        line += text.count("\n", at, entry.start())
-        at = entry.start()
-        return _translated(entry, line, singular, template)
+        template.line = line_of(entry.start())
+        return _translated(entry, singular, template)
 
     template.text = _CHARSET.sub(r"\g<1>UTF-8", _ENTRY.sub(translated, text), count=1)
-    if not num_entries:
+    if template.line is None:
         raise DataError("not a gettext catalog: no msgid")
 
 
@@ -92,7 +88,7 @@ def _singular_forms(text: str) -> list[str]:
     return ["" if 1 not in numbers else "1" if numbers <= {0, 1} else "1+" for numbers in forms]
 
 
-def _translated(entry: re.Match[str], line: int, singular: Sequence[str], template: Template) -> str:
+def _translated(entry: re.Match[str], singular: Sequence[str], template: Template) -> str:
     """Return an entry and its comments with holes for translations and the flag fuzzy; as it is, if it has them."""
     comments = entry["comments"]
     flags = [flag.strip() for found in _FLAGS.findall(comments) for flag in found.split(",")]
@@ -103,7 +99,7 @@ def _translated(entry: re.Match[str], line: int, singular: Sequence[str], templa
         return entry[0]
     if plural and not singular:
         hint = 'such as "Plural-Forms: nplurals=2; plural=n != 1;\\n"; msginit --locale=CODE writes it for a language'
-        raise DataError("a text with plural forms, but no rule for them in the header", line=line, hint=hint)
+        raise DataError("a text with plural forms, but no rule for them in the header", line=template.line, hint=hint)
     line_end = "\r\n" if "\r\n" in entry["ids"] else "\n"
     if "fuzzy" not in flags:
         comments = _FLAG.sub(lambda mark: "#, fuzzy" + ("," if mark[0] else line_end), comments, count=1)
@@ -115,7 +111,7 @@ def _translated(entry: re.Match[str], line: int, singular: Sequence[str], templa
         # Without its number, `one file` is wrong for 21 files.
         message = source if kind == "1" or (kind and _COUNTED.search(source)) else plural
         written_as = Form(_written, formats=flags)
-        holes = [template.hole(Block([Item(part)], form=written_as, line=line)) for part in _LINE_BREAKS.split(message)]
+        holes = [template.hole(Block([Item(part)], form=written_as)) for part in _LINE_BREAKS.split(message)]
         lines = [f'"{part}{end}"' for part, end in zip(holes[::2], [*holes[1::2], ""], strict=True) if part or end]
         first = ['""'] if len(lines) > 1 else []
         written += f"msgstr{form if plural else ''} {line_end.join([*first, *lines])}{line_end}"

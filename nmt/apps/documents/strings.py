@@ -11,7 +11,7 @@ from nmt.apps.documents.blocks import Block, Form, Item, Template
 from nmt.apps.documents.markup import Reader, dialect
 from nmt.base.errors import DataError
 
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"|[{}\[\],]')
+_STRING = re.compile(r'"((?:[^"\\]|\\.)*+)"(\s*:\s*)?')  # a text, or a key
 CHOICE = re.compile(r"\{\s*\w+\s*,\s*(?:plural|select|selectordinal)\s*,\s*(?:offset:\d+)?")
 _BRACE = re.compile(r"[{}]")
 _WORDS = re.compile(r"[A-ZÀ-ÞΑ-ΫЀ-Я][^\W\d_]*(?:[-/][^\W\d_]+)+")  # `E-Mail-Adresse`, `Ja/Nein`; not `btn-ok`, `en-US`
@@ -33,26 +33,18 @@ def read_json(text: str, template: Template) -> None:
     except (RecursionError, ValueError) as error:
         line = error.lineno if isinstance(error, json.JSONDecodeError) else None
         raise DataError(f"not JSON ({str(error)[:80]})", line=line) from None
-    written, at, depth, kept, is_kept_key = list[str](), 0, 0, 0, False
-    for token in _TOKEN.finditer(text):
-        kind = token[0]
-        if kind in "{[":
-            depth += 1
-            kept = kept or depth * is_kept_key
-        elif kind in "}]":
-            kept = 0 if kept == depth else kept
-            depth -= 1
-        elif kind == ",":
-            is_kept_key = False
-        elif re.compile(r"\s*:").match(text, token.end()):
-            is_kept_key = kind[1] in "@$"
-        else:
-            value = json.loads(kind)
-            is_code = _CODE.fullmatch(value) and not _WORDS.fullmatch(value)
-            if not (kept or is_kept_key or is_code) and any(map(str.isalpha, value)):
-                holes = (template.hole(_message(line, template)) for line in re.split(r"(\n+)", value))
-                written += [text[at : token.start() + 1], template.split(kind[1:-1], "".join(holes))]
-                at = token.end() - 1
+    decoder, written, at, end = json.JSONDecoder(), list[str](), 0, 0
+    while token := _STRING.search(text, end):
+        raw, end = token[1], token.end()
+        if token[2]:  # a key
+            end = decoder.raw_decode(text, end)[1] if raw[:1] in ("@", "$") else end
+            continue
+        value = json.loads(f'"{raw}"')
+        is_code = _CODE.fullmatch(value) and not _WORDS.fullmatch(value)
+        if not is_code and any(map(str.isalpha, value)):
+            holes = (template.hole(_message(line, template)) for line in re.split(r"(\n+)", value))
+            written += [text[at : token.start(1)], template.split(raw, "".join(holes))]
+            at = token.end(1)
     template.text = "".join(written) + text[at:]
 
 
@@ -73,20 +65,21 @@ def find_choice(choice: re.Match[str]) -> tuple[list[str], int]:
 def _message(text: str, template: Template, depth: int = 0) -> Block:
     """Return a message as a block; each choice between branches is one item, which has holes for the branches."""
     items, at = list[Item](), 0
+
+    def add(plain: str) -> None:
+        for part in re.split("(#)", plain) if depth else [plain]:  # the number, in a branch
+            items.append(Item(part, "!" * (part == "#"), part == "#"))
+
     while (choice := CHOICE.search(text, at)) and depth < _MAX_DEPTH:
-        items.append(Item(text[at : choice.start()]))
+        add(text[at : choice.start()])
         parts, at = find_choice(choice)
         inner = (
             template.hole(_message(part, template, depth + 1)) if n % 2 else _quoted(part)
             for n, part in enumerate(parts)
         )
         items.append(Item("".join(inner), "!"))
-    items.append(Item(text[at:]))
-    divided = list[Item]()
-    for item in items:
-        parts = re.split("(#)", item.text) if depth and not item.tag else []  # the number
-        divided += [Item(part, "!" * (part == "#"), part == "#") for part in parts] or [item]
-    return Block(divided, form=Form(_quoted))
+    add(text[at:])
+    return Block(items, form=Form(_quoted))
 
 
 def _quoted(text: str) -> str:

@@ -51,7 +51,8 @@ class Table:
         return repack(self._content, {self._sheet: written}) if self._sheet else written
 
     def _hole(self, text: str, line: int, write: Callable[[str], str], is_name: bool) -> str:
-        return _HEADER if is_name else self._template.hole(Block([Item(text)], write(text), Form(write), line=line))
+        self._template.line = line
+        return _HEADER if is_name else self._template.hole(Block([Item(text)], write(text), Form(write)))
 
     def _read_rows(self, path: Path, column: str) -> list[str]:
         lines = split_lines(decode(self._content))

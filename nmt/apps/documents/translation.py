@@ -91,43 +91,39 @@ def rounds(blocks: Sequence[Block], models: Sequence[Translator], options: Searc
     The first of the `models`, one or two in a row, decides whether marks are tried; only one aligns. If an alternative
     of a block loses a mark, the block's best translation replaces it.
     """
+    found = dict[int, TranslatedBlock]()
+
+    def keep(number: int, written: Sequence[str | None], marked: str | None, answer: Answer) -> None:
+        """Keep the translations of a block, unless the best one lost a mark."""
+        if written[0] is not None:
+            text = blocks[number].without_marks(answer.outputs[0])
+            ranked = [each or written[0] for each in written]
+            quality, similarity = answer.expected_chrf, answer.similarity
+            found[number] = TranslatedBlock(ranked, text, answer.flags, (), marked or "", quality, similarity)
+
+    def left() -> list[int]:
+        return [number for number in range(len(blocks)) if number not in found]
+
     keeps_marks = models[0].segmenter.protects(options)
-    written: list[list[str | None]] = [[None] * num_ranks for _ in blocks]
-    best = [Answer([""], {})] * len(blocks)
-    marked = [""] * len(blocks)
     whole = [number for number, block in enumerate(blocks) if keeps_marks or not block.has_tags]
     answers = yield [Ask(blocks[number].with_marks()) for number in whole]
     for number, answer in zip(whole, answers, strict=True):
-        written[number] = [blocks[number].from_marks(output) for output in _ranked(answer, num_ranks)]
-        best[number], marked[number] = answer, answer.outputs[0]
-    unplaced = [number for number, outputs in enumerate(written) if outputs[0] is None]
-    if unplaced and len(models) == 1:
+        outputs = _ranked(answer, num_ranks)
+        keep(number, [blocks[number].from_marks(output) for output in outputs], outputs[0], answer)
+    if len(models) == 1 and (unplaced := left()):
         answers = yield [Ask(blocks[number].plain(), aligned=True) for number in unplaced]
         for number, answer in zip(unplaced, answers, strict=True):
-            best[number] = answer
             if answer.aligned is not None:
-                written[number][0] = blocks[number].from_links(answer.aligned)
-                marked[number] = blocks[number].marked().from_links(answer.aligned) or ""
-    unplaced = [number for number in unplaced if written[number][0] is None]
-    if unplaced:
+                marked = blocks[number].marked().from_links(answer.aligned)
+                keep(number, [blocks[number].from_links(answer.aligned)] * num_ranks, marked, answer)
+    if unplaced := left():
         rest = iter((yield [Ask(text) for number in unplaced for text in blocks[number].texts()]))
         for number in unplaced:
             answers = [next(rest) for _ in blocks[number].texts()]
-            ranked = [_ranked(answer, num_ranks) for answer in answers]
-            written[number] = [blocks[number].from_texts([each[r] for each in ranked]) for r in range(num_ranks)]
-            best[number] = _merged(answers, " ".join(each[0] for each in ranked))
-            marked[number] = blocks[number].marked().from_texts([each[0] for each in ranked])
-    return [
-        TranslatedBlock(
-            [output or outputs[0] or "" for output in outputs],
-            block.without_marks(answer.outputs[0]),
-            answer.flags,
-            marked=with_marks,
-            expected_chrf=answer.expected_chrf,
-            similarity=answer.similarity,
-        )
-        for block, outputs, answer, with_marks in zip(blocks, written, best, marked, strict=True)
-    ]
+            by_rank = [*zip(*(_ranked(answer, num_ranks) for answer in answers), strict=True)]
+            marked = blocks[number].marked().from_texts(by_rank[0])
+            keep(number, list(map(blocks[number].from_texts, by_rank)), marked, _merged(answers, " ".join(by_rank[0])))
+    return [found[number] for number in range(len(blocks))]
 
 
 def _merged(answers: Sequence[Answer], text: str, aligned: Details | None = None) -> Answer:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from typing import NamedTuple
 
-from nmt.apps.documents.blocks import Item, Template
+from nmt.apps.documents.blocks import Item, Template, line_counter
 from nmt.apps.documents.markup import Reader, dialect
 from nmt.apps.documents.strings import CHOICE, find_choice
 
@@ -16,9 +17,8 @@ _CHILD = re.compile(
     rf"(<{_PREFIX}(target|(?:seg-)?source(?=\s[^>]*(?<!/)>|>))\b[^>]*?)(?:/>|>(.*?)</\2\3\s*>)", re.DOTALL
 )
 _ALTERNATIVES = re.compile(rf"<{_PREFIX}(?:alt-trans|note|notes|matches)\b")
-_TRANSLATE = re.compile(r"""\stranslate\s*=\s*["'](yes|no)""")
-_SPACE = re.compile(r"""\sxml:space\s*=\s*["'](preserve|default)""")
-_STATE = re.compile(r"""\sstate(?:-qualifier)?\s*=\s*["']([^"']*)["']""")
+_ATTRIBUTE = re.compile(r"""\s([\w:.-]+)\s*=\s*["']([^"']*)["']""")
+_STATE = re.compile(r"""\sstate(?:-qualifier)?\s*=\s*["'][^"']*["']""")
 _UNTRANSLATED = ("new", "needs-translation", "initial")  # states of targets that may be copies of their sources
 # What may be before the notes of a unit, and their opening tag.
 _NOTES = re.compile(
@@ -44,8 +44,13 @@ _PRESERVED_BREAKS = rf"((?:{_WRITTEN_BREAKS}|\r?\n[ \t]*)+)"
 
 
 _OPENING, _CLOSING = ("bpt", "bx", "sc"), ("ept", "ex", "ec")  # codes
-_PARTNER = re.compile(r"""\s(?:rid|startRef)\s*=\s*["']([^"']*)""")
-_ID = re.compile(r"""\sid\s*=\s*["']([^"']*)""")
+
+
+class _Level(NamedTuple):
+    """An element that is being read: its opening tag, and its attributes and those of the elements around it."""
+
+    start: re.Match[str] | None
+    given: dict[str, str]
 
 
 def read_xliff(text: str, template: Template) -> None:
@@ -53,31 +58,31 @@ def read_xliff(text: str, template: Template) -> None:
 
     So are sources whose targets are copies of them, in the state of a text that is not translated.
     """
-    levels, written, at, line = list[tuple[re.Match[str], bool, bool]](), list[str](), 0, 1
+    levels = [_Level(None, {})]
+    written, at, line_of = list[str](), 0, line_counter(text)
     for found in _LEVEL.finditer(text):
-        start, is_wanted, is_preserved = levels[-1] if levels else (None, True, False)
+        start, given = levels[-1]
         if not found[1] and not found[0].endswith("/>"):
-            wanted, space = _TRANSLATE.search(found[0]), _SPACE.search(found[0])  # the innermost one decides
-            is_wanted = wanted[1] == "yes" if wanted else is_wanted
-            levels.append((found, is_wanted, space[1] == "preserve" if space else is_preserved))
+            levels.append(_Level(found, {**given, **_attributes(found[0])}))  # the innermost one decides
             if found[3] == "unit" and (place := _NOTES.match(text, found.end())):
                 note = f'<{found[2]}note appliesTo="target" category="nmt">{{}}</{found[2]}note>'
                 note = note if place[3] else f"<{found[2]}notes>{note}</{found[2]}notes>"
                 written += [text[at : place.end()], template.note(len(template.blocks), note)]
-                line += text.count("\n", at, place.end())
                 at = place.end()
         elif found[1] and start:
             levels.pop()
-            if is_wanted and found[3] in ("trans-unit", "segment") and start.start() >= at:
-                line += text.count("\n", at, start.start())
-                num_before = len(template.blocks)
-                unit = text[start.end() : found.start()]
-                written += [text[at : start.start()], _translated(start, unit, template, is_preserved=is_preserved)]
-                for block in template.blocks[num_before:]:
-                    block.line = line
-                line += text.count("\n", start.start(), found.start())
+            is_unit = found[3] in ("trans-unit", "segment") and given.get("translate") != "no"
+            if is_unit and start.start() >= at:
+                template.line = line_of(start.start())
+                is_preserved = given.get("xml:space") == "preserve"
+                unit = _translated(start, text[start.end() : found.start()], template, is_preserved=is_preserved)
+                written += [text[at : start.start()], unit]
                 at = found.start()
     template.text = "".join(written) + text[at:]
+
+
+def _attributes(tag: str) -> dict[str, str]:
+    return dict(_ATTRIBUTE.findall(tag))
 
 
 def _translated(start: re.Match[str], unit: str, template: Template, *, is_preserved: bool) -> str:
@@ -92,13 +97,12 @@ def _translated(start: re.Match[str], unit: str, template: Template, *, is_prese
     if source is None:
         return tag + unit
     content, held = source[4], (target[4] or "") if target else ""
-    state = _STATE.search(target[1] if target and not is_segment else tag)
-    may_be_copy = state is not None and state[1] in _UNTRANSLATED
+    state = _attributes(target[1] if target and not is_segment else tag).get("state")
     filled = {segment[2]: segment[3] for segment in _SEGMENT.finditer(held)}
 
     def is_done(written: str, original: str) -> bool:
         plain = _plain(written)
-        return bool(plain) and not (may_be_copy and plain == _plain(original))
+        return bool(plain) and not (state in _UNTRANSLATED and plain == _plain(original))
 
     def read(segment: re.Match[str]) -> str:
         done = filled.get(segment[2], "")
@@ -136,9 +140,10 @@ class _UnitReader(Reader):
     """Reads the content of a source; two codes that belong together are tags around the text between them."""
 
     def standalone(self, name: str, whole: str, start: str) -> None:
-        partner = _PARTNER.search(start) or _ID.search(start)
+        given = _attributes(start)
+        partner = given.get("rid") or given.get("startRef") or given.get("id")
         if partner and self.frames[-1].is_block and name in (*_OPENING, *_CLOSING):
-            self.add(whole, Item(whole, f"{'/' * (name in _CLOSING)}code:{partner[1]}"))
+            self.add(whole, Item(whole, f"{'/' * (name in _CLOSING)}code:{partner}"))
         else:
             super().standalone(name, whole, start)
 

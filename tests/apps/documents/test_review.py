@@ -48,7 +48,9 @@ def test_what_most_needs_a_review_comes_first_with_its_faults_in_words(tmp_path)
     assert "=e &lt; f" in rows[1]
     assert "90.0" in rows[2]
     assert "machine" in rows[2]
-    similar = entry_of(1, Block([Item("a")], line=3), TranslatedBlock(["x"], "x", {}, similarity=0.853))
+    block = Block([Item("a")])
+    block.line = 3
+    similar = entry_of(1, block, TranslatedBlock(["x"], "x", {}, similarity=0.853))
     assert (similar.origin, similar.place) == ("machine; memory 85%", "line 3")
 
 
