@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import shlex
 import sys
-from collections import Counter, deque
+from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,7 +27,7 @@ SUFFIXES = (
     ".arb", ".docx", ".epub", ".htm", ".html", ".json", ".md", ".odp", ".odt", ".pdf", ".po", ".pot", ".pptx", ".srt",
     ".txt", ".vtt", ".xlf", ".xliff", ".xml",
 )  # fmt: skip
-_MAX_LISTED = 20  # missing terms
+_MAX_LISTED = 20  # lines, and parts of texts, in a warning
 
 
 def is_document(texts: Sequence[str]) -> bool:
@@ -126,8 +126,8 @@ def translate_document(
     """
     from nmt.apps.documents.formats import open_document, save_document
     from nmt.apps.documents.review import entry_of, read_reviewed, write_review
-    from nmt.apps.documents.translation import translate_blocks
-    from nmt.translation.translation import FLAGS, merge
+    from nmt.apps.documents.translation import translate_blocks, with_parts
+    from nmt.translation.translation import union
 
     document = open_document(source, column)
     direction = chain.languages.direction(request.to, request.from_)
@@ -145,19 +145,13 @@ def translate_document(
         save_document(document, [each.written[0] for _, each in pairs], direction.tgt, source, output)
     if review is not None:
         write_review(review, [entry_of(number, *pair) for number, pair in enumerate(pairs, 1)], direction)
-    faulty = [(block.line, each) for block, each in pairs if each.flags or each.terms_missed]
     log.info("%s: %s paragraphs, cells or lines translated", output, f"{total:,}")
-    for term, count in Counter(term for _, each in faulty for term in each.terms_missed).most_common(_MAX_LISTED):
-        log.warning("%s: glossary term missing in the translation: %s (%d times)", output, term, count)
-    if foreign := list(dict.fromkeys(number for _, each in pairs for number in each.foreign_numbers)):
-        shown = ", ".join(foreign[:_MAX_LISTED])
-        log.warning("%s: %d numbers are not written as in %s: %s", output, len(foreign), direction.tgt, shown)
-    for name, meaning in FLAGS.items():
-        flagged = [(line, each) for line, each in faulty if name in each.flags]
-        if not flagged:
-            continue
-        lines = sorted({line for line, _ in flagged if line is not None})[:_MAX_LISTED]
+    signs = defaultdict[str, list[tuple[int | None, list[str]]]](list)
+    for block, each in pairs:
+        for sign, parts in each.signs.items():
+            signs[sign].append((block.line, parts))
+    for sign, found in signs.items():
+        lines = sorted({line for line, _ in found if line is not None})[:_MAX_LISTED]
         where = f" ({source}:{', '.join(map(str, lines))})" if lines else ""
-        value = merge([each.flags for _, each in flagged])[name]
-        what = f": {', '.join(value[:_MAX_LISTED])}" if isinstance(value, list) else ""
-        log.warning("%s: %s: %s%s%s", output, counted(len(flagged), "paragraph"), meaning, what, where)
+        said = with_parts(sign, union(*(parts for _, parts in found))[:_MAX_LISTED])
+        log.warning("%s: %s: %s%s", output, counted(len(found), "paragraph"), said, where)

@@ -127,7 +127,7 @@ class Block:
 
     def with_marks(self) -> str:
         """Return the text with a mark for each tag: {h0}, {h1}, …"""
-        return _SPACES.sub(" ", self.marked().raw).strip()
+        return _squeezed(self.marked().raw)
 
     def marked(self) -> Block:
         """Return a block like this one whose tags are written as their marks."""
@@ -152,7 +152,7 @@ class Block:
 
     def plain(self) -> str:
         """Return the text without its tags."""
-        return _SPACES.sub(" ", "".join(item.text for item in self.items if not item.tag)).strip()
+        return _squeezed("".join(item.text for item in self.items if not item.tag))
 
     def from_links(self, aligned: Details) -> str | None:
         """Return the translated block, with tags projected along the links; None if that is impossible."""
@@ -174,7 +174,7 @@ class Block:
 
     def texts(self) -> list[str]:
         """Return the texts between the tags, without blank ones."""
-        return [_SPACES.sub(" ", item.text).strip() for item in self.items if not item.tag and item.text.strip()]
+        return [_squeezed(item.text) for item in self.items if not item.tag and item.text.strip()]
 
     def from_texts(self, translations: Sequence[str]) -> str:
         """Return the block with the `translations` of its `texts`."""
@@ -214,6 +214,11 @@ class Block:
         return "".join(written)
 
 
+def _squeezed(text: str) -> str:
+    """Return a text with one space for each white space in it, and none around it."""
+    return _SPACES.sub(" ", text).strip()
+
+
 def _is_spaced(character: str) -> bool:
     """Return whether it belongs to a word that spaces separate from others."""
     return character.isalnum() and not _IDEOGRAPH.match(character)
@@ -221,7 +226,7 @@ def _is_spaced(character: str) -> bool:
 
 def _key(items: Iterable[Item]) -> str:
     """Return a text that tells the items apart, but for the amount of white space."""
-    return _SPACES.sub(" ", "".join(f"\0{item}\0" if item.tag else item.text for item in items)).strip()
+    return _squeezed("".join(f"\0{item}\0" if item.tag else item.text for item in items))
 
 
 def _fuse(items: list[Item]) -> list[Item]:

@@ -325,7 +325,7 @@ def _items(tokens: Sequence[Token], line_break: str = "\\\n") -> list[Item]:
     """Return the text and the inline markup that tokens stand for."""
     items = list[Item]()
     for token in tokens:
-        kind, _, side = token.type.rpartition("_")
+        is_open = token.nesting > 0
         if token.type in ("text", "text_special"):
             items.append(Item(token.content))
         elif token.type == "softbreak":
@@ -334,11 +334,10 @@ def _items(tokens: Sequence[Token], line_break: str = "\\\n") -> list[Item]:
             items.append(Item(line_break, "!"))
         elif token.type == "image":
             items += [Item("![", "!["), *_items(token.children or []), Item(token.meta["close"], "/![")]
-        elif kind in _EMPHASIS:
-            is_open = side == "open"
+        elif token.tag in _EMPHASIS:
             items.append(Item((_OPEN if is_open else _CLOSE) + token.markup, ("" if is_open else "/") + token.markup))
-        elif kind == "link":
-            items.append(Item("[", "[") if side == "open" else Item(token.meta["close"].replace("\n", " "), "/["))
+        elif token.tag == "a":
+            items.append(Item("[", "[") if is_open else Item(token.meta["close"].replace("\n", " "), "/["))
         else:
             items.append(_markup(token))
     return items

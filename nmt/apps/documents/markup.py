@@ -140,7 +140,12 @@ class Reader:
         self.dialect, self.template = dialect, template
         self.frames = [Frame("", "", is_block=not dialect.texts)]
         self._read(_HUGE_NUMBER.sub("\ufffd", text) if dialect.is_html else text)
-        template.text = self.content(self.frames[0])
+        template.text = self.content(self.frame)
+
+    @property
+    def frame(self) -> Frame:
+        """The innermost element that is being read by itself."""
+        return self.frames[-1]
 
     def _read(self, text: str) -> None:
         dialect = self.dialect
@@ -149,7 +154,7 @@ class Reader:
             self.text(text[at : match.start()])
             written, name, at = match[0], match[2], match.end()
             if name is None:
-                if written.startswith("<![CDATA[") and not dialect.is_html and self.frames[-1].is_block:
+                if written.startswith("<![CDATA[") and not dialect.is_html and self.frame.is_block:
                     self._read_characters(written)
                 elif written[0] == "&":  # an entity of the file
                     self.add(written, Item(written, "!"))
@@ -169,7 +174,7 @@ class Reader:
                 if name in dialect.raw:
                     close = re.compile(rf"</{name}\b", re.IGNORECASE).search(text, at)
                     close_at = close.start() if close else len(text)
-                    self.frames[-1].raw.append(text[at:close_at])
+                    self.frame.raw.append(text[at:close_at])
                     at = close_at
         self.text(text[at:])
         while len(self.frames) > 1:  # not closed
@@ -189,7 +194,7 @@ class Reader:
 
     def text(self, data: str) -> None:
         """Read text."""
-        divider = self.dialect.divider if self.frames[-1].is_block else ""
+        divider = self.dialect.divider if self.frame.is_block else ""
         for number, part in enumerate(re.split(divider, data) if divider else [data]):
             if number % 2:
                 self.divide(part)
@@ -198,7 +203,7 @@ class Reader:
 
     def start(self, name: str, written: str) -> None:
         """Read an opening tag."""
-        dialect, frame = self.dialect, self.frames[-1]
+        dialect, frame = self.dialect, self.frame
         is_untranslated = not dialect.is_fragment and _UNTRANSLATED.search(written)
         if not frame.is_kept and (name in dialect.kept or is_untranslated):
             self.open(Frame(name, written, is_kept=True))
@@ -220,7 +225,7 @@ class Reader:
 
     def standalone(self, name: str, whole: str, start: str) -> None:
         """Read an element as a whole; `start` is its opening tag."""
-        dialect, frame = self.dialect, self.frames[-1]
+        dialect, frame = self.dialect, self.frame
         if not frame.is_block:
             frame.raw.append(whole)
         elif name in dialect.characters:
@@ -233,7 +238,7 @@ class Reader:
 
     def end(self, name: str, written: str) -> None:
         """Read a closing tag."""
-        frame = self.frames[-1]
+        frame = self.frame
         frame.depth -= name == frame.name
         if not frame.depth:
             self.close(written)
@@ -254,14 +259,14 @@ class Reader:
 
     def add(self, raw: str, item: Item) -> None:
         """Add a text or markup to the block that is being read; `raw` is how it is written."""
-        frame = self.frames[-1]
+        frame = self.frame
         frame.raw.append(raw)
         if frame.is_block:
             frame.items.append(item)
 
     def divide(self, markup: str, frame: Frame | None = None) -> None:
         """End a block at markup that is not part of it."""
-        frame = frame or self.frames[-1]
+        frame = frame or self.frame
         if frame.raw:
             block = Block(frame.items, "".join(frame.raw), Form(self.dialect.write))
             frame.parts.append(self.template.hole(block))
@@ -276,7 +281,7 @@ class Reader:
 
     def with_attributes(self, written: str) -> str:
         """Return a tag with holes for its attributes that people read."""
-        if not self.dialect.attributes or self.frames[-1].is_kept or _UNTRANSLATED.search(written):
+        if not self.dialect.attributes or self.frame.is_kept or _UNTRANSLATED.search(written):
             return written
         readable = "content" if _SUMMARY.match(written) else "value" if _BUTTON.match(written) else ""
 

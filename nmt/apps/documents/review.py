@@ -149,11 +149,10 @@ def _rows(path: Path) -> Iterator[tuple[str, ...]]:
     """Yield numbers, sources and translations."""
     if path.suffix.lower() == ".xlsx":
         with open(path, "rb") as file, open_sheet(file, None, path) as sheet:
-            rows = sheet.iter_rows(values_only=True)
-            names = next(rows, ())
-            places = [names.index(name) for name in _READ_COLUMNS if name in names]
-            for row in rows if len(places) == len(_READ_COLUMNS) else ():
-                yield tuple("" if row[place] is None else str(row[place]) for place in places)
+            names, *rows = sheet.iter_rows(values_only=True)
+            for row in rows:
+                cells = {name: str(cell) for name, cell in zip(names, row, strict=True) if cell is not None}
+                yield tuple(cells.get(name, "") for name in _READ_COLUMNS)
         return
     check_xml(text := decode(path.read_bytes()))
     for unit in ElementTree.fromstring(text).iter():

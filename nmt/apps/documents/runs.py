@@ -32,21 +32,21 @@ class RunReader(Reader):
 
     def text(self, data: str) -> None:
         """Read text; it is text to translate only in the element for it, and in a category of a chart."""
-        frame = self.frames[-1]
+        frame = self.frame
         frame.raw.append(data)
         if frame.is_block and frame.name == "v":
             frame.items.append(Item(unescape(data)))
 
     def start(self, name: str, written: str) -> None:
         """Read an opening tag; each element in a run is read by itself."""
-        if _is_run(self.frames[-1]):
+        if _is_run(self.frame):
             self.open(Frame(name, written, is_kept=name == "r" or name in self.dialect.kept))
         else:
             super().start(name, written)
 
     def standalone(self, name: str, whole: str, start: str) -> None:
         """Read an element as a whole; in a run, add it to the paragraph as if it were all of the run."""
-        run, dialect = self.frames[-1], self.dialect
+        run, dialect = self.frame, self.dialect
         if not _is_run(run):
             if run.is_block and name in ("r", *dialect.breaks):
                 run.raw.append(whole)
@@ -73,7 +73,7 @@ class RunReader(Reader):
 
     def divide(self, markup: str, frame: Frame | None = None) -> None:
         """End a block at markup that is not part of it."""
-        frame = frame or self.frames[-1]
+        frame = frame or self.frame
         self._limit -= len(markup)
         frame.parts += [self.template.hole(self._block(frame.items, None)), markup]
         frame.items = []

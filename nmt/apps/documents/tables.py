@@ -62,14 +62,14 @@ class Table:
         delimiter = given[1] if given else find_delimiter(head, path) if head and is_csv else "\t"
         is_plain = not is_csv and not is_quoted(head)
         num_given = int(given is not None)
-        rows, at = list[tuple[list[str], int, int]](), num_given  # cells, first line, last line
+        rows, at = list[tuple[list[str], str, int]](), num_given  # cells, as they are written, first line
         reader = csv.reader(
             lines[at:], delimiter=delimiter, quoting=csv.QUOTE_NONE if is_plain else csv.QUOTE_MINIMAL, strict=True
         )
         try:
             for cells in reader:
                 end = reader.line_num + num_given
-                rows.append((cells, at, end))
+                rows.append((cells, "".join(lines[at:end]), at + 1))
                 at = end
         except csv.Error as error:
             raise DataError(f"not readable as a table: {error}", line=at + 1) from None
@@ -81,11 +81,10 @@ class Table:
             return f'"{text.replace(chr(34), chr(34) * 2)}"' if re.search(rf'["\r\n{delimiter}]', text) else text
 
         parts = lines[:num_given]
-        for cells, start, end in rows:
-            raw = "".join(lines[start:end])
+        for cells, raw, line in rows:
             filled = raw.rstrip("\r\n")
             text = cells[index] if index < len(cells) else ""
-            new = self._hole(text, start + 1, write, cells is names)
+            new = self._hole(text, line, write, cells is names)
             added = [delimiter * (width - len(cells) + 1), new] if filled.strip() else []
             parts += [filled, *added, raw[len(filled) :]]
         return parts

@@ -41,6 +41,7 @@ _DECIMALS = (
     rf"(?<![\w.,])(?:\d{{1,3}}(?:[.,\s]\d{{3}})+[§]\d+|\d+[§](?!\d{{3}}\b)\d+(?=\s?[%‰{CURRENCIES}]|{UNIT})"
     rf"|(?:(?<=[{CURRENCIES}])|(?<=[{CURRENCIES}]\s))\d+[§](?!\d{{3}}\b)\d+)(?![.,]?\d)"
 )
+_MISSED, _FOREIGN = "glossary terms are missing", "numbers are not written as in this language"
 
 
 class Ask(NamedTuple):
@@ -73,13 +74,23 @@ class TranslatedBlock(NamedTuple):
     foreign_numbers: Sequence[str] = ()  # in the format of the source's language
 
     @property
+    def signs(self) -> dict[str, list[str]]:
+        """What a person should know of the translation, in words, each with the parts concerned, if they are known."""
+        signs = {FLAGS[name]: value if isinstance(value, list) else [] for name, value in self.flags.items()}
+        for sign, parts in ((_MISSED, self.terms_missed), (_FOREIGN, self.foreign_numbers)):
+            if parts:
+                signs[sign] = list(map(str, parts))
+        return signs
+
+    @property
     def faults(self) -> list[str]:
-        """The faults to look at, in words."""
-        faults = [f"glossary term missing: {term}" for term in self.terms_missed]
-        for name, value in self.flags.items():
-            if name != "from_memory":
-                faults.append(f"{FLAGS[name]}: {', '.join(value)}" if isinstance(value, list) else FLAGS[name])
-        return faults + [f"not written as in this language: {number}" for number in self.foreign_numbers]
+        """The signs that are faults, each with its parts."""
+        return [with_parts(*sign) for sign in self.signs.items() if sign[0] != FLAGS["from_memory"]]
+
+
+def with_parts(sign: str, parts: Sequence[str]) -> str:
+    """Return a sign with the parts of the text that it concerns."""
+    return f"{sign}: {', '.join(parts)}" if parts else sign
 
 
 Rounds = Generator[list[Ask], list[Answer], list[TranslatedBlock]]  # yields texts, receives answers, returns blocks

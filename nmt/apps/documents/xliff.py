@@ -142,7 +142,7 @@ class _UnitReader(Reader):
     def standalone(self, name: str, whole: str, start: str) -> None:
         given = _attributes(start)
         partner = given.get("rid") or given.get("startRef") or given.get("id")
-        if partner and self.frames[-1].is_block and name in (*_OPENING, *_CLOSING):
+        if partner and self.frame.is_block and name in (*_OPENING, *_CLOSING):
             self.add(whole, Item(whole, f"{'/' * (name in _CLOSING)}code:{partner}"))
         else:
             super().standalone(name, whole, start)

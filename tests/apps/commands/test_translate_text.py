@@ -100,7 +100,7 @@ def test_a_glossary_is_checked_line_by_line(words_run, tmp_path):
     page = tmp_path / "page.html"
     page.write_text(f"<p>{WORDS[0]} <b>{WORDS[1]}</b></p>", encoding="utf-8")
     done = nmt(*command, "torch", page, "-o", tmp_path / "out.html")
-    assert f"glossary term missing in the translation: {WORDS[0]} = xyzzy (1 times)" in done.stderr
+    assert f"1 paragraph: glossary terms are missing: {WORDS[0]} = xyzzy" in done.stderr
     assert (tmp_path / "out.html").is_file()
 
 

@@ -128,5 +128,5 @@ def test_the_command_names_numbers_in_the_format_of_the_source_once(two_run, tmp
     written = ["-o", str(tmp_path / "a.html"), "--review", str(tmp_path / "b.html"), "--tm", str(tmp_path / "tm.tsv")]
     done = CliRunner().invoke(app, [*command, *written])
     assert done.exit_code == 0, done.output
-    assert done.stderr.count("1 numbers are not written as in de: 12,450.50") == 1
+    assert done.stderr.count("2 paragraphs: numbers are not written as in this language: 12,450.50") == 1
     assert (tmp_path / "b.html").read_text().count("not written as in this language: 12,450.50") == 2
