@@ -33,8 +33,10 @@ def longest_run(ids: Sequence[Hashable]) -> tuple[int, int]:
     best = (0, 0)
     for unit in range(1, MAX_UNIT + 1):
         same = bytes(map(eq, ids[unit:], ids))  # whether each id equals the one `unit` positions before
+        if b"\1" * unit not in same:
+            continue  # of most outputs
         repeats = max(map(len, same.split(b"\0"))) // unit + 1
-        if repeats > max(best[1], 1):
+        if repeats > best[1]:
             best = (unit, repeats)
     return best if best[1] else (min(1, len(ids)), min(1, len(ids)))
 
@@ -48,6 +50,8 @@ def find_loop(output: Sequence[Hashable], source: Sequence[Hashable]) -> int | N
     if len(output) - len(set(output)) < MIN_REPEATS - 1:  # fast path: in most outputs no token repeats that often
         return None
     unit, repeats = longest_run(output)
+    if repeats < MIN_REPEATS:
+        return None
     in_source = longest_run(source)[1]
     allowed = MIN_REPEATS - 1 if in_source < MIN_REPEATS else 2 * in_source
     if repeats <= allowed:

@@ -31,7 +31,7 @@ _END_MARKS = (
     r"\u2e2e-\u2e54\u3002\u17d4\ua4ff-\uabeb\ufe52-\ufe57\uff01\uff0e\uff1f\uff61\U00010a56-\U0001da88"
 )
 _FULL_STOPS = "。！？｡।॥۔։።။។"  # end a sentence without white space after them, too
-_MARK = re.compile(rf"[.)•{_END_MARKS}](?:(?<![.)])|(?<=\.)(?![a-z\d])|(?<=\s\w\)))")
+_MARK = lazy_pattern(rf"[.)•{_END_MARKS}](?:(?<![.)])|(?<=\.)(?![a-z\d])|(?<=\s\w\)))")
 _TRAILING = ".!?…。！？।؟۔ \t\r\n\"'”’“»)）」』"  # the most usual characters after the last letter
 _HIDDEN = lazy_pattern(r"[\s“”„‟‘‚‛\"«»‹›「」『』《》（）()\[\]<>{}`]")
 _DASHES = "—–-"

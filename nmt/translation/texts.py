@@ -26,6 +26,12 @@ from nmt.translation.split import Range, SplitPlan, TextSpan
 
 _TEXTS_OF_A_THREAD = 128  # to tokenize; with fewer, starting the thread would cost more than it saves
 _TOO_MANY = 1 << 30  # tokens; reported for a part with more spans than placeholders, so that it is split
+_LETTERS = "A-Za-zÀ-ÖØ-öø-ıĴ-žЀ-џ"
+PLAIN = re.compile(
+    rf"[{_LETTERS}](?:[{_LETTERS} ,]++|-(?=[{_LETTERS}]{{2}})|(?<=[{_LETTERS}])['’](?=[{_LETTERS}])"
+    rf"|(?<= )\d{{1,4}}(?=[ ,]))*+(?<=[{_LETTERS}])[.!?]?"
+)
+"""One sentence of words, in which no rule for texts finds anything, unless it has two spaces in a row: most texts."""
 
 
 class SegmentedText(NamedTuple):
@@ -105,7 +111,7 @@ class TextSegmenter:
         The tag of a text and the user symbols at its beginning are prepended to each of its segments.
         """
         directed = [self.languages.direct(text, request.to, request.from_) for text in texts]
-        plans = [_Plan(self, text, request) for text in directed]
+        plans = [self._plan(text, request) for text in directed]
         threads = min(num_cores(), len(texts) // _TEXTS_OF_A_THREAD) if len(texts) >= 2 * _TEXTS_OF_A_THREAD else 1
         rows = iter(self.tokenizers.src.encode_batch((part for plan in plans for part in plan.sources()), threads))
         segmented = [plan.segmented(rows) for plan in plans]
@@ -116,6 +122,11 @@ class TextSegmenter:
                 first.prefix = AS_WRITTEN(without_surrogates(prefix))
                 first.prefix_ids = self.tokenizers.tgt.encode(first.prefix)
         return segmented
+
+    def _plan(self, directed: DirectedText, request: Request) -> _Plan | _PlainPlan:
+        text = directed.text
+        is_plain = PLAIN.fullmatch(text) is not None and "  " not in text and not self.leading_symbols(text)
+        return (_PlainPlan if is_plain and request.glossary is None else _Plan)(self, directed, request)
 
     def add_draft(self, text: SegmentedText, draft: str) -> None:
         """Give a text of one segment a translation to expect."""
@@ -150,6 +161,41 @@ class TextSegmenter:
         """Return the user symbols at position `start` of `text`, with the white space after them."""
         match = self._leading_symbols.match(text, start)
         return match[0].lstrip() if match else ""
+
+
+class _PlainPlan(NamedTuple):
+    """The way from a plain text to its segment, which is that of `_Plan`, in a quarter of the time."""
+
+    segmenter: TextSegmenter
+    directed: DirectedText
+    request: Request
+
+    def sources(self) -> list[str]:
+        """Return what the model reads."""
+        return [self.directed.tag + self.directed.text]
+
+    def segmented(self, rows: Iterator[list[int]]) -> SegmentedText:
+        """Return the text with its segment; the first of `rows` are the tokens of `sources`."""
+        ids, segmenter, (text, direction, tag) = next(rows), self.segmenter, self.directed
+        if len(ids) > segmenter.limit:
+            plan = _Plan(segmenter, self.directed, self.request)
+            plan.sources()
+            return plan.segmented(iter([ids]))
+        protects = self.request.options.protect
+        segment = Segment(
+            ids,
+            tgt_tag=segmenter.tgt_tag(direction),
+            protected=Protected(text, [], None if protects else text),
+            span=TextSpan(0, len(text), ""),
+            tags=(tag, tag),
+            terms=[],
+            direction=direction,
+            keeps_numbers=segmenter.keeps_numbers,
+            keeps_digits=segmenter.keeps_digits,
+            needs_words=not segmenter.translates_numbers_alone,
+        )
+        spans = list[Span]() if protects else None
+        return SegmentedText(text, "", [segment], spans, direction, tag, segmenter.statistics)
 
 
 class _Plan:

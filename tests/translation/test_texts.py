@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import time
 import unicodedata
 
@@ -16,7 +17,7 @@ from nmt.data.text.glossary import Match
 from nmt.translation import Glossary, LanguagePair, SearchOptions
 from nmt.translation.request import Request
 from nmt.translation.segments import untranslated
-from nmt.translation.texts import TextSegmenter
+from nmt.translation.texts import PLAIN, TextSegmenter
 from nmt.translation.translation import put_together
 from nmt.translation.verdicts import judge
 from tests.protected_lines import make_lines, measure
@@ -58,6 +59,23 @@ def test_many_texts_are_tokenized_by_several_threads_as_one_by_one(reverse, monk
     request = Request(reverse.options)
     alone = [reverse.segment([text], request)[0].segments for text in texts]
     assert [text.segments for text in reverse.segment(texts, request)] == alone
+
+
+PARTS = (*" ,-'’", ", ", " 12 ", " 7, ", "T-Shirt", "Ein Mann", "l'eau", "km", "Dr", "ad")
+LETTERS = [character for character in map(chr, range(0x500)) if PLAIN.fullmatch(character)]
+
+
+def test_plain_texts_get_the_segments_that_all_rules_together_give(letters, monkeypatch):
+    draw = random.Random(0)
+    drawn = ["".join(draw.choices((*PARTS, *draw.choices(LETTERS, k=8)), k=draw.randint(1, 12))) for _ in range(3000)]
+    texts = [text + draw.choice(("", ".", "!", "?")) for text in drawn if PLAIN.fullmatch(text)]
+    texts += [f"a{letter}, {letter}b" for letter in LETTERS] + ["so many words " * 20 + "end."]
+    for changes in ({}, {"protect": False}, {"split": "never"}):
+        request = Request(letters.options.changed(**changes), prefix="b")
+        plain = letters.segmenter.segment(texts, request)
+        with monkeypatch.context() as patched:
+            patched.setattr("nmt.translation.texts.PLAIN", re.compile("(?!)"))
+            assert letters.segmenter.segment(texts, request) == plain
 
 
 def test_without_splitting_its_end_is_lost_and_flagged(digits_translator):

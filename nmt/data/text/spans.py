@@ -127,12 +127,12 @@ PATTERNS = {
 _SPAN = lazy_pattern("|".join(f"(?:{pattern})" for pattern in PATTERNS.values()))
 _SYMBOL_SPAN = lazy_pattern("|".join(f"(?:{PATTERNS[name]})" for name in [*PATTERNS][-3:]) + "|(?P<open>(?!))")
 SIGN = (  # begins with one set of characters, which is faster to find than one of several patterns
-    r"[@<&{%⟦\[`$\\#_~^|=≤≥≈:/!?.(\d+>-](?:(?<=[@<&{%⟦\[`$\\#_~^|=≤≥≈])|(?<=[:/!])[\w.~+-]|(?<=:):|(?<=\.)[a-z/]"
-    r"|(?<=-)(?:-\w|>|[A-Za-z](?!\w))|(?<=\()[()]|(?<=[A-Zv]\d)|(?<=[A-Z]-\d)|(?<=[+>])(?!\S)|(?<=\+)\+"
+    r"[@<&{%⟦\[`$\\#_~^|=≤≥≈:/!?.(\d+>-](?:(?<=[@<&{%⟦\[`$\\_~^|=≤≥≈])|(?<=#)\S|(?<=[:/!])[\w.~+-]|(?<=:):|(?<=\.)[a-z/]"
+    r"|(?<=-)(?:-\w|>|[A-Za-z](?![\w'’/-]))|(?<=\()[()]|(?<=[A-Zv]\d)|(?<=[A-Z]-\d)|(?<=[+>])(?!\S)|(?<=\+)\+"
     r"|(?<=\?)[a-z\d]|(?<=\d)(?:[A-Za-z]{1,9}|\.\d{1,4}\.)\d|(?<=\()\?|(?<=0)x[0-9A-Fa-f])"
 )
 # Every span contains one of these; finding them is fast, in classes within 16 bits and beyond.
-_SIGN = re.compile(SIGN)
+_SIGN = lazy_pattern(SIGN)
 SYMBOL_SIGN = rf"[\ufe0f\u20e3{_WITHIN_16_BITS}{BRACKETS}{CHINESE_QUOTES}{_OWNED}{CURRENCIES[1:]}\u2100-\u218f]"
 SYMBOL_SIGN_BEYOND = f"[{_BEYOND_16_BITS}]"
 _SYMBOL_SIGN, _SYMBOL_SIGN_BEYOND = lazy_pattern(SYMBOL_SIGN), lazy_pattern(SYMBOL_SIGN_BEYOND)
@@ -181,7 +181,7 @@ def find_spans(text: str, not_these: Collection[str] = ()) -> list[Span]:
         return []
     pattern = _SPAN if has_signs else _SYMBOL_SPAN  # the same spans in a third of the time
     spans, at = list[Span](), 0
-    is_chinese = _CHINESE.search(text) is not None
+    is_chinese = max(text) > "\u303f" and _CHINESE.search(text) is not None  # which takes long to compile
     ends: dict[int, int] | None = None
     while match := pattern.search(text, at):
         start, end = match.span()
