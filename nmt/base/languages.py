@@ -191,14 +191,14 @@ def _language(code: str) -> Language | None:
 @cache
 def language_of_country(code: str) -> str | None:
     """Return the usual language of a country whose code is none of a language: `zh` for `cn`; None for all others."""
+    base = base_code(code)
+    if base in _common_languages():
+        return None
     from langcodes import Language
     from langcodes.data_dicts import LIKELY_SUBTAGS
 
-    base = base_code(code)
     likely = LIKELY_SUBTAGS.get(f"und-{base.upper()}")
-    return (
-        base_code(likely) if likely and base not in _common_languages() and not Language.get(base).is_valid() else None
-    )
+    return base_code(likely) if likely and not Language.get(base).is_valid() else None
 
 
 def chinese_form(code: str) -> Literal["simplified", "traditional"] | None:

@@ -67,7 +67,6 @@ def check(
     """
     from nmt.data.check.check import check as recipe
     from nmt.data.check.rules import RULES
-    from nmt.data.check.summary import render_report
 
     known = [rule.name for rule in RULES]
     for name in fail_on or []:
@@ -75,6 +74,8 @@ def check(
             raise typer.BadParameter(f"--fail-on {name}: no such rule; the rules are {', '.join(known)}")
     wanted = _wanted(config, CorpusNames(src, tgt, corpus, src_lang, tgt_lang), overrides)
     report = recipe(wanted.data, workers=bounded(wanted.training.threads))
+    from nmt.data.check.summary import render_report
+
     print_text(to_json(asdict(report), indent=2) if json else "\n".join(render_report(report)))
     if broken := [rule.name for rule in report.rules if rule.found and rule.name in (fail_on or [])]:
         log.info("failed on: %s", ", ".join(broken))

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nmt.base.machine import num_cores
 from nmt.base.progress import Progress
@@ -15,9 +16,11 @@ from nmt.config import Config, DataConfig, load_config
 from nmt.config.corpora import DATA_SETS
 from nmt.config.filters import SAFE_FILTERS, Filters
 from nmt.data.check.profile import Expectations, expect
-from nmt.data.check.stream import CheckedPairs, check_pairs
-from nmt.data.check.summary import CheckReport, Summary
 from nmt.data.read.pairs import read_parallel
+
+if TYPE_CHECKING:
+    from nmt.data.check.stream import CheckedPairs
+    from nmt.data.check.summary import CheckReport
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +46,8 @@ def check(data: Config | DataConfig | str | Path, *, langid: bool = False, worke
         name: [pair[:2] for pair in read_parallel(corpora, section.characters) if pair.src and pair.tgt]
         for name, corpora in held_out.items()
     }
+    from nmt.data.check.summary import Summary  # with numpy, after the corpus is found to be there
+
     summary = Summary(expected, section.corpora("train"), texts)
     for chunk in chunks:
         summary.add(chunk)
@@ -66,6 +71,8 @@ def check_corpus(
     expected = expect(data, lambda: read(corpora), held_out, identify_languages=True if langid else None)
 
     def chunks() -> Iterator[CheckedPairs]:
+        from nmt.data.check.stream import check_pairs
+
         num_rows = sum({id(each.profile): each.profile.num_rows for each in expected}.values())
         with Progress(total=num_rows, bar=sys.stderr.isatty()) as progress:
             for chunk in check_pairs(read(corpora), expected, workers=workers or num_cores()):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nmt.data.store.store import Ints, positions
+from nmt.data.store.positions import Ints, positions
 
 SIMILARITY = 0.5  # of two sets of 4-grams (Jaccard index); in a sentence of ten words, two may differ
 _N = 4

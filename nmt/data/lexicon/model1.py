@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nmt.data.store.store import Ints, TokenStore, positions
+from nmt.data.store.positions import Ints, positions
+from nmt.data.store.store import TokenStore
 
 ITERATIONS = 5
 MAX_PAIRS = 500_000  # default maximum of sentence pairs to learn from; a larger corpus is subsampled, every n-th pair

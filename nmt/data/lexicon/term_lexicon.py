@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from nmt.data.lexicon.model1 import MAX_PAIRS, learn_lexicon
 from nmt.data.lexicon.stored_table import entry_data, load_table, save_table
-from nmt.data.store.store import Ints, TokenStore
+from nmt.data.store.positions import Ints
+from nmt.data.store.store import TokenStore
 from nmt.data.tokens.tokenizer import TokenizerPair
 
 MIN_SIMILARITY = 0.05  # token pairs below it are dropped

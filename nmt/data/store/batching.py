@@ -15,8 +15,9 @@ from torch import Tensor
 from nmt.base.device import to_device
 from nmt.base.special_tokens import BOS_ID, EOS_ID, PAD_ID
 from nmt.data.store.mixing import Order, halved
+from nmt.data.store.positions import Ints
 from nmt.data.store.redraw import Redraw
-from nmt.data.store.store import Ints, Side, TokenStore
+from nmt.data.store.store import Side, TokenStore
 
 Number = Annotated[int, Field(ge=0, le=1 << 40)]  # checked when a training state is read
 

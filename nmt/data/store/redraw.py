@@ -18,7 +18,8 @@ from nmt.base.special_tokens import UNK_ID
 from nmt.config.data import AUGMENT_KINDS, AugmentConfig
 from nmt.config.sections import Config
 from nmt.data.store.mixing import permute
-from nmt.data.store.store import Ints, Side, TokenStore
+from nmt.data.store.positions import Ints
+from nmt.data.store.store import Side, TokenStore
 from nmt.data.text.augment import PairChanger, TextPair
 from nmt.data.tokens.tokenizer import TokenizerPair
 

@@ -26,10 +26,10 @@ from nmt.base.machine import num_cores
 from nmt.base.special_tokens import UNK_ID
 from nmt.config.base import Section, first_fault
 from nmt.data.read.pairs import SentencePair
+from nmt.data.store.positions import Ints, positions
 from nmt.data.store.report import MAX_NAMED, CorpusCounts
 from nmt.data.tokens.tokenizer import Tokenizer, TokenizerPair
 
-Ints = NDArray[np.int64]
 FORMAT: Literal[2] = 2
 _MAX_INFO_BYTES = 1_000_000
 BLOCK_PAIRS = 20_000  # pairs in memory at once while building
@@ -91,12 +91,6 @@ class Side:
             block[: len(counts)] += counts
             counts = block
         return counts
-
-
-def positions(starts: Ints, lengths: Ints) -> Ints:
-    """Return the concatenated ranges starts[i], …, starts[i] + lengths[i] - 1, in the type of `starts`."""
-    ends = lengths.cumsum(dtype=starts.dtype)
-    return np.repeat(starts - ends + lengths, lengths) + np.arange(ends[-1] if len(ends) else 0, dtype=starts.dtype)
 
 
 def damaged(what: str, folder: Path) -> RunError:

@@ -18,7 +18,7 @@ from nmt.data.phrases.ngrams import START
 from nmt.data.phrases.table import FEATURES, PhraseTable
 from nmt.data.phrases.trie import Ints, concatenate
 from nmt.data.phrases.words import FoldedSource
-from nmt.data.store.store import positions
+from nmt.data.store.positions import positions
 
 Floats = NDArray[np.float64]
 
