@@ -24,11 +24,11 @@ BUSY = 0.25  # if other processes use this share of the cores' time or more, thr
 _limit: int | None = None
 
 
-def num_cores(cgroups: Path = CGROUPS, own: Path = OWN_CGROUP) -> int:
+def num_cores() -> int:
     """Return the number of CPU cores that this process may use; a quota of one and a half counts as two."""
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    quotas = [math.ceil(quota / period) for quota, period in _cpu_quotas(cgroups, own) if quota > 0 and period > 0]
-    return min([count, *quotas, *([] if _limit is None else [_limit])])
+    quotas = [math.ceil(quota / period) for quota, period in _cpu_quotas() if quota > 0 and period > 0]
+    return min([count, *quotas, _limit or count])
 
 
 def bounded(threads: int) -> int:
@@ -42,18 +42,18 @@ def limit_cores(count: int | None) -> None:
     _limit = count
 
 
-def _cpu_quotas(cgroups: Path, own: Path) -> Iterator[tuple[int, int]]:
+def _cpu_quotas() -> Iterator[tuple[int, int]]:
     """Yield the microseconds of CPU time that the control groups of this process have in a period, and the period."""
-    for group in _control_groups("cpu", cgroups, own):
+    for group in _control_groups("cpu"):
         quota, _, period = _text_of(group / "cpu.max").partition(" ")  # version 2; "max" means no limit
         yield _number(quota), _number(period)
         yield _number(_text_of(group / "cpu.cfs_quota_us")), _number(_text_of(group / "cpu.cfs_period_us"))
 
 
-def free_in_cgroups(cgroups: Path = CGROUPS, own: Path = OWN_CGROUP) -> int | None:
+def free_in_cgroups() -> int | None:
     """Return how many bytes of memory the control groups of this process leave to it; None without a limit."""
     free = []
-    for group in _control_groups("memory", cgroups, own):
+    for group in _control_groups("memory"):
         lines = map(str.split, _text_of(group / "memory.stat").splitlines())
         stat = {line[0]: line[1] for line in lines if len(line) == 2}
         # The kernel drops cached files when memory is short. Version 1 counts those of groups below in `total_`.
@@ -66,9 +66,9 @@ def free_in_cgroups(cgroups: Path = CGROUPS, own: Path = OWN_CGROUP) -> int | No
     return min(free, default=None)
 
 
-def available_bytes(cgroups: Path = CGROUPS, own: Path = OWN_CGROUP) -> int | None:
+def available_bytes() -> int | None:
     """Return the free memory of this machine or container in bytes; None if it is unknown."""
-    free = [known for known in (_free_on_machine(), free_in_cgroups(cgroups, own)) if known is not None]
+    free = [known for known in (_free_on_machine(), free_in_cgroups()) if known is not None]
     return min(free, default=None)
 
 
@@ -85,15 +85,15 @@ def own_bytes() -> int:
     return int((_proc("self/status", "RssAnon") or "0").removesuffix("kB")) << 10
 
 
-def _control_groups(controller: str, cgroups: Path, own: Path) -> Iterator[Path]:
+def _control_groups(controller: str) -> Iterator[Path]:
     """Yield the folders of this process's control group and of those above it, which limit it too.
 
-    In a container, the file `own` may name a group that is not visible there; the topmost folder is then its group.
+    In a container, `OWN_CGROUP` may name a group that is not visible there; the topmost folder is then its group.
     """
-    for line in _text_of(own).splitlines():
+    for line in _text_of(OWN_CGROUP).splitlines():
         names, _, path = line.partition(":")[2].partition(":")
         if not names or controller in names.split(","):
-            top = cgroups / controller if names else cgroups  # versions 1 and 2
+            top = CGROUPS / controller if names else CGROUPS  # versions 1 and 2
             parts = [part for part in path.split("/") if part not in ("", "..")]
             yield from (top.joinpath(*parts[:depth]) for depth in range(len(parts), -1, -1))
 
@@ -159,11 +159,11 @@ def request_sleeping_threads_if_busy() -> None:
         log.info(f"other processes use {share:.0%} of this machine: threads sleep while they wait for each other")
 
 
-def busy_share(seconds: float = 0.1) -> float:
-    """Measure for `seconds` and return the share of this process's cores that others use; 0.0 if unknown."""
+def busy_share() -> float:
+    """Measure for a tenth of a second and return the share of this process's cores that others use; 0.0 if unknown."""
     if (before := _core_ticks()) is None:
         return 0.0
-    time.sleep(seconds)  # during which this process uses no core
+    time.sleep(0.1)  # during which this process uses no core
     busy, idle = (now - then for now, then in zip(_core_ticks() or before, before, strict=True))
     return busy / (busy + idle) if busy + idle > 0 else 0.0
 

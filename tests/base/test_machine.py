@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
@@ -23,6 +23,15 @@ def test_cores_that_other_processes_use_are_busy():
             assert spinning.stdout is not None
             assert spinning.stdout.readline()
         assert 0.5 < busy_share() <= 1.0
+
+
+@contextmanager
+def limited_by(folder):
+    """Read the control groups in `folder`, and the file `own` in it, instead of those of this process."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(machine, "CGROUPS", folder)
+        patch.setattr(machine, "OWN_CGROUP", folder / "own")
+        yield
 
 
 def write_files(folder, files):
@@ -47,14 +56,16 @@ CPU_QUOTAS = {
 @pytest.mark.parametrize(("own", "files"), CPU_QUOTAS.values(), ids=CPU_QUOTAS)
 def test_a_quota_of_cpu_time_limits_the_cores(tmp_path, own, files):
     write_files(tmp_path, {"own": own, **files})
-    assert num_cores(tmp_path, tmp_path / "own") == 1
+    with limited_by(tmp_path):
+        assert num_cores() == 1
 
 
 def test_a_quota_is_rounded_up_and_one_beyond_the_cores_does_not_matter(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1, 2, 3}, raising=False)
     for quota, expected in (("150000 100000", 2), ("900000 100000", 4), ("1 100000", 1)):
         write_files(tmp_path, {"own": "0::/\n", "cpu.max": quota})
-        assert num_cores(tmp_path, tmp_path / "own") == expected
+        with limited_by(tmp_path):
+            assert num_cores() == expected
 
 
 MEMORY_LIMITS = {
@@ -84,7 +95,8 @@ MEMORY_LIMITS = {
 @pytest.mark.parametrize(("own", "files", "free"), MEMORY_LIMITS.values(), ids=MEMORY_LIMITS)
 def test_a_limit_leaves_the_memory_that_is_not_used_up_or_can_be_freed(tmp_path, own, files, free):
     write_files(tmp_path, {"own": own, **files})
-    assert free_in_cgroups(tmp_path, tmp_path / "own") == free
+    with limited_by(tmp_path):
+        assert free_in_cgroups() == free
 
 
 ODD_GROUPS = {
@@ -100,8 +112,11 @@ ODD_GROUPS = {
 @pytest.mark.parametrize("files", ODD_GROUPS.values(), ids=ODD_GROUPS)
 def test_control_groups_that_set_no_limit_or_cannot_be_read_set_none(tmp_path, files):
     write_files(tmp_path, files)
-    assert free_in_cgroups(tmp_path, tmp_path / "own") is None
-    assert num_cores(tmp_path, tmp_path / "own") == num_cores(tmp_path / "none", tmp_path / "none")
+    with limited_by(tmp_path):
+        assert free_in_cgroups() is None
+        found = num_cores()
+    with limited_by(tmp_path / "none"):
+        assert num_cores() == found
 
 
 def test_nothing_is_said_of_a_system_that_does_not_tell(monkeypatch):

@@ -7,6 +7,7 @@ import torch
 
 from nmt.artifacts.checkpoint import read_weights
 from nmt.artifacts.rundir import RunDir
+from nmt.base import machine
 from nmt.base.device import Precision
 from nmt.base.errors import RunError
 from nmt.base.machine import available_bytes, own_bytes
@@ -86,12 +87,16 @@ def test_the_estimate_grows_with_the_batch_and_with_the_longest_sentence(digits)
     assert available is None or available > 1 << 20
 
 
-def test_the_limit_of_a_container_counts_if_it_is_less_than_the_memory_of_the_machine(tmp_path):
+def test_the_limit_of_a_container_counts_if_it_is_less_than_the_memory_of_the_machine(tmp_path, monkeypatch):
     (tmp_path / "own").write_text("0::/\n")
     (tmp_path / "memory.current").write_text("5000\n")
-    for limit, expected in (("1005000", 1_000_000), ("max", available_bytes(tmp_path / "none", tmp_path / "none"))):
+    monkeypatch.setattr(machine, "CGROUPS", tmp_path / "none")
+    unlimited = available_bytes()
+    monkeypatch.setattr(machine, "CGROUPS", tmp_path)
+    monkeypatch.setattr(machine, "OWN_CGROUP", tmp_path / "own")
+    for limit, expected in (("1005000", 1_000_000), ("max", unlimited)):
         (tmp_path / "memory.max").write_text(f"{limit}\n")
-        free = available_bytes(tmp_path, tmp_path / "own")
+        free = available_bytes()
         assert free == expected or abs(free - expected) < 1 << 30  # other processes use the memory of the machine
 
 
