@@ -77,10 +77,7 @@ class ModelConfig(Section):
             sizes = f"d_model {self.d_model}, d_ff {self.d_ff} and the numbers of layers"
             raise ValueError(f"{sizes} make a model of {size}")
         if self.d_model % self.num_heads:
-            fits = [n for n in range(1, self.d_model + 1) if self.d_model % n == 0]
-            near = sorted(sorted(fits, key=lambda n: abs(n - self.num_heads))[:2])
-            fitting = f"{near[0]} or {near[-1]} would"
-            raise ValueError(f"num_heads {self.num_heads} does not divide d_model {self.d_model}; {fitting}")
+            raise ValueError(f"num_heads {self.num_heads} does not divide d_model {self.d_model}")
         if self.positions == "rotary" and self.attention != "scaled_dot_product":
             raise ValueError(f"rotary positions need dot products; {self.attention} attention has none")
         if self.positions == "rotary" and (head_size := self.d_model // self.num_heads) % 2:

@@ -78,10 +78,8 @@ def read_tree(text: str, source: str, *, at: Loc = (), numbered: bool = True) ->
         line = text.count("\n", 0, error.position) + 1
     except RecursionError:  # in PyYAML, hundreds deep
         problem = f"not readable as YAML: {_TOO_DEEP}"
-    except (yaml.YAMLError, ValueError, OverflowError) as error:
-        # PyYAML passes the number of an escape to chr(), whose error message differs between Python versions.
-        beyond_unicode = isinstance(error, OverflowError) or "chr()" in str(error)
-        problem = f"not readable as YAML: {'an escape names no character' if beyond_unicode else error}"
+    except (ValueError, OverflowError):  # from chr(), to which PyYAML passes the number of an escape
+        problem = "not readable as YAML: an escape names no character"
     else:
         return Tree(data, reading.places, reading.faults)
     raise ConfigError(problem, path=source, line=line if numbered else None, hint=hint)
