@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nmt.base.errors import DataError
 
@@ -42,16 +43,8 @@ def choose_holdout(sources: Iterable[str], counts: Mapping[str, int]) -> Holdout
     if not counts:
         return Holdout({})
     hashes = np.unique(np.fromiter(map(_hash, filter(None, sources)), dtype=np.uint64))
-    _refuse_few(len(hashes), counts)
-    most = len(hashes) // _MAX_HOLDOUT_DIVISOR
-    chosen: dict[int, str] = {}
-    start = 0
-    # In alphabetical order, so that the test set does not depend on whether valid is held out too.
-    for name in sorted(counts):
-        end = start + min(counts[name], most)
-        chosen.update(dict.fromkeys(hashes[start:end].tolist(), name))
-        start = end
-    return Holdout(chosen)
+    names = _named(np.ones_like(hashes, dtype=np.int64), _limits(len(hashes), counts))
+    return Holdout({int(hashes[number]): name for number, name in names.items()})
 
 
 def choose_groups(pairs: Iterable[tuple[str, str]], counts: Mapping[str, int]) -> Holdout:
@@ -65,8 +58,7 @@ def choose_groups(pairs: Iterable[tuple[str, str]], counts: Mapping[str, int]) -
         return Holdout({})
     hashes = np.fromiter(map(_hash, chain.from_iterable(pairs)), dtype=np.uint64).reshape(-1, 2)
     (sources, src), (targets, tgt) = (np.unique(side, return_inverse=True) for side in hashes.T)
-    num_distinct = min(len(sources), len(targets))
-    _refuse_few(num_distinct, counts)
+    limits = _limits(min(len(sources), len(targets)), counts)
 
     src_groups, tgt_groups = sources.copy(), targets.copy()
     while not np.array_equal(src_groups[src], tgt_groups[tgt]):  # pass the smallest hash on, until a group agrees
@@ -77,29 +69,39 @@ def choose_groups(pairs: Iterable[tuple[str, str]], counts: Mapping[str, int]) -
     num_targets = np.bincount(np.searchsorted(groups, tgt_groups))
     sizes = np.maximum(np.bincount(group_of_source), num_targets)
 
-    most = num_distinct // _MAX_HOLDOUT_DIVISOR
-    limits = {name: min(count, most) for name, count in sorted(counts.items())}
-    usual_size = max(min(limits.values()) // _GROUP_DIVISOR, np.median(sizes))
-    (fits,) = np.nonzero(sizes <= min(most, usual_size))
-    ends = sizes[fits].cumsum()
-    names: dict[int, str] = {}  # of groups
-    start = 0
-    for name, limit in limits.items():
-        if start >= len(fits):
-            hint = "set data.holdout_groups to false, or data.valid and data.test"
-            raise DataError(f"the sentences repeat too often to hold out {' and '.join(counts)} in groups", hint=hint)
-        num_before = ends[start - 1] if start else 0
-        end = int(np.searchsorted(ends, num_before + limit)) + 1
-        names.update(dict.fromkeys(fits[start:end].tolist(), name))
-        start = end
+    names = _named(sizes, limits)
     of_sources = zip(sources.tolist(), group_of_source.tolist(), strict=True)
     return Holdout({source: names[group] for source, group in of_sources if group in names})
 
 
-def _refuse_few(num_distinct: int, counts: Mapping[str, int]) -> None:
+def _limits(num_distinct: int, counts: Mapping[str, int]) -> dict[str, int]:
+    """Return how many sentences each set gets, in alphabetical order, so that test does not depend on valid."""
     if num_distinct < _MAX_HOLDOUT_DIVISOR:
         message = f"{num_distinct} distinct source sentences are too few to hold out {' and '.join(counts)}"
         raise DataError(message, hint=f"give at least {_MAX_HOLDOUT_DIVISOR}, or set data.valid and data.test")
+    most = num_distinct // _MAX_HOLDOUT_DIVISOR
+    return {name: min(count, most) for name, count in sorted(counts.items())}
+
+
+def _named(sizes: NDArray[np.int64], limits: Mapping[str, int]) -> dict[int, str]:
+    """Return the set of each chosen group: the first that fit, whose `sizes` reach the limit of the set."""
+    usual_size = max(min(limits.values()) // _GROUP_DIVISOR, np.median(sizes))
+    (fits,) = np.nonzero(sizes <= min(max(limits.values()), usual_size))
+    ends = sizes[fits].cumsum()
+    names: dict[int, str] = {}
+    start = 0
+    for name, limit in limits.items():
+        if start >= len(fits):
+            hint = "set data.holdout_groups to false, or data.valid and data.test"
+            raise DataError(
+                f"the sentences repeat too often to hold out {' and '.join(sorted(limits, reverse=True))} in groups",
+                hint=hint,
+            )
+        num_before = ends[start - 1] if start else 0
+        end = int(np.searchsorted(ends, num_before + limit)) + 1
+        names.update(dict.fromkeys(fits[start:end].tolist(), name))
+        start = end
+    return names
 
 
 def _hash(src: str) -> int:

@@ -77,11 +77,10 @@ class Side:
         self.check(ids)
         return ids.astype(np.int64)
 
-    def length_blocks(self, start: int = 0, end: int | None = None) -> Iterator[Ints]:
+    def length_blocks(self) -> Iterator[Ints]:
         """Yield the number of tokens of each sentence, in blocks, because the corpus may be larger than memory."""
-        end = len(self.offsets) - 1 if end is None else end
-        for first in range(start, end, _BLOCK_LENGTHS):
-            yield np.diff(self.offsets[first : min(first + _BLOCK_LENGTHS, end) + 1])
+        for first in range(0, len(self.offsets) - 1, _BLOCK_LENGTHS):
+            yield np.diff(self.offsets[first : first + _BLOCK_LENGTHS + 1])
 
     def length_counts(self) -> Ints:
         """Return the number of sentences with 0, 1, 2, … tokens, up to the longest."""
