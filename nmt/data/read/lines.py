@@ -114,16 +114,19 @@ def read_fault(error: Exception, path: Path | str, line: int) -> DataError:
 
 
 def read_raw_lines(file: BinaryIO, path: Path | str) -> Iterator[bytes]:
-    """Yield the lines of an open file, each with its line end. `path` is the name for error messages.
+    """Yield the lines of an open file, each with its line end, without a byte order mark. `path`: for error messages.
 
     Raises DataError with the path and the line: a line over `MAX_LINE_BYTES`; damaged or truncated compressed data; a
-    disk or a pipe that cannot be read.
+    disk or a pipe that cannot be read; what is no text at all, such as UTF-16 or a zip archive.
     """
     number = 1
     try:
         while raw := file.readline(MAX_LINE_BYTES + 1):
             if len(raw) > MAX_LINE_BYTES:
                 raise DataError("this line is longer than 1 MB", path=path, line=number, hint=ONE_SENTENCE_PER_LINE)
+            if number == 1:
+                check_beginning(raw, Path(path))
+                raw = raw.removeprefix(UTF8_MARK)
             yield raw
             number += 1
     except DataError:
@@ -141,9 +144,6 @@ def read_lines(path: Path) -> Generator[str, None, None]:
     number = 0
     with open_text(path) as file:
         for number, raw in enumerate(read_raw_lines(file, path), start=1):
-            if number == 1:
-                check_beginning(raw, path)
-                raw = raw.removeprefix(UTF8_MARK)
             if b"\0" in raw:
                 hint = (
                     f"text files contain no NUL characters; this may be UTF-16 or a binary file. S{_SAVE_AS_UTF8[1:]}"
@@ -169,15 +169,11 @@ def read_text_file(path: Path) -> Iterator[str]:
 def decode_lines(stream: BinaryIO, name: str) -> Iterator[str]:
     """Yield lines as text; bytes that are not UTF-8 become U+FFFD, with warnings that name the first such lines.
 
-    DataError if the lines are no text at all, such as UTF-16 or a zip archive.
+    DataError as `read_raw_lines`.
     """
     num_broken = 0
     for number, raw in enumerate(read_raw_lines(stream, name), start=1):
         line = without_line_end(raw)
-        if number == 1:
-            line = line.removeprefix(UTF8_MARK)
-            if line:
-                check_beginning(raw, Path(name))
         try:
             yield line.decode("utf-8")
         except UnicodeDecodeError:

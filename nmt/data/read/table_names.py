@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nmt.base.errors import ConfigError
 from nmt.config.corpora import FORMAT_OF_ENDING, FORMATS, ParallelFiles
-from nmt.data.read.lines import check_beginning, open_text, read_raw_lines, without_compression
+from nmt.data.read.lines import open_text, read_raw_lines, without_compression
 
 _NUMBER = re.compile(r"[1-9][0-9]{0,5}")
 _TWO_NUMBERS = re.compile(rf"{_NUMBER.pattern}\s*,\s*{_NUMBER.pattern}")
@@ -37,7 +37,7 @@ def corpus_named(name: str, usual: str | None = None) -> ParallelFiles:
     if form is None:
         if os.path.isfile(path):
             with open_text(Path(path)) as file:
-                check_beginning(next(read_raw_lines(file, path), b" "), Path(path))
+                next(read_raw_lines(file, path), None)
         hint = f"the name must end in .{', .'.join(FORMAT_OF_ENDING)}; rename the file, or name it in a configuration"
         raise ConfigError(f"--corpus {name}: unknown file extension", hint=hint)
     keys = {} if choice is None else _keys(name, form, choice)

@@ -44,14 +44,14 @@ def read_table(rows: Iterator[Row], files: ParallelFiles, path: Path) -> Iterato
     for a row with more cells than the first, and for a chosen column of numbers or IDs while another one contains text.
     """
     blank_lines: list[int] = []  # above the table
-    while True:
-        head = list(islice(rows, HEAD_ROWS))
-        first = _first_full_row(head)
-        if first < len(head):
+    for row in rows:
+        if _num_filled(row):
+            head = [row, *islice(rows, HEAD_ROWS - 1)]
             break
-        blank_lines += [line for line, _ in head]
-        if len(head) < HEAD_ROWS:
-            return _blank_records(blank_lines)
+        blank_lines.append(row[0])
+    else:
+        return _blank_records(blank_lines)
+    first = next((i for i, row in enumerate(head) if _num_filled(row) > 1), 0)
     line, cells = head[first]
     if len(cells) > len(files.columns) and "columns" not in files.model_fields_set:
         say_once(f"{path}: reading columns 1 and 2 of {len(cells)}; columns chooses others")
@@ -107,10 +107,9 @@ def _records(rows: Iterator[Row], form: str, columns: tuple[int, int], width: in
         say_once(message, logging.WARNING)
 
 
-def _first_full_row(head: Sequence[Row]) -> int:
-    """Return the index of the first row with two filled cells, else of the first with one, else the number of rows."""
-    filled = [sum(map(bool, map(str.strip, cells))) for _, cells in head]
-    return next((i for least in (2, 1) for i, count in enumerate(filled) if count >= least), len(head))
+def _num_filled(row: Row) -> int:
+    """Return the number of cells of a row that are not blank."""
+    return sum(map(bool, map(str.strip, row[1])))
 
 
 def _find_columns(files: ParallelFiles, line: int, cells: list[str], path: Path) -> tuple[int, int, bool]:
