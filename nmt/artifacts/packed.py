@@ -195,13 +195,10 @@ def _unpack_into(folder: Path, path: Path) -> None:
                 target.parent.mkdir(exist_ok=True)
                 with archive.open(member) as source, open(target, "xb") as file:
                     shutil.copyfileobj(source, file, _BLOCK_BYTES)
-    except (zipfile.BadZipFile, struct.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
-        raise RunError(f"not a packed model, or it is damaged ({error})", path=path, hint=_PACK_AGAIN) from None
-    except OSError as error:
-        if error.errno != errno.EINVAL:
+    except (zipfile.BadZipFile, struct.error, EOFError, RuntimeError, ValueError, OSError) as error:
+        if isinstance(error, OSError) and error.errno != errno.EINVAL:  # which a place before the file's start gives
             raise
-        message = "not a packed model, or it is damaged (it refers to data before the start of the file)"
-        raise RunError(message, path=path, hint=_PACK_AGAIN) from None
+        raise RunError(f"not a packed model, or it is damaged ({error})", path=path, hint=_PACK_AGAIN) from None
 
 
 def _check_members(members: list[zipfile.ZipInfo], path: Path) -> None:

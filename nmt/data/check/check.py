@@ -41,14 +41,13 @@ def check(data: Config | DataConfig | str | Path, *, langid: bool = False, worke
         data = load_config(data)
     section = data if isinstance(data, DataConfig) else with_filters(data.data)
     expected, chunks = check_corpus(section, langid=langid, workers=workers)
-    held_out = {name: corpora for name in DATA_SETS[1:] if (corpora := section.corpora(name))}
-    texts: dict[str, list[tuple[str, str]]] = {
-        name: [pair[:2] for pair in read_parallel(corpora, section.characters) if pair.src and pair.tgt]
-        for name, corpora in held_out.items()
+    held_out: dict[str, list[tuple[str, str]]] = {
+        name: [pair[:2] for pair in read_parallel(section.corpora(name), section.characters) if pair.src and pair.tgt]
+        for name in DATA_SETS[1:]
     }
     from nmt.data.check.summary import Summary  # with numpy, after the corpus is found to be there
 
-    summary = Summary(expected, section.corpora("train"), texts)
+    summary = Summary(expected, section.corpora("train"), held_out)
     for chunk in chunks:
         summary.add(chunk)
     return summary.report()

@@ -75,11 +75,10 @@ class Checker:
         self.scripts = tuple(
             codes_of(script_of(code)) or scripts_in(texts) for code, texts in zip(languages, sides, strict=True)
         )
-        self.forms = tuple(chinese_form(code) for code in languages)
-        self.has_form = any(self.forms)
+        self.forms = tuple(map(chinese_form, languages))  # plain `zh` excludes no form
         held_out = sorted(expected.held_out_folded) if bits & BIT["near_twin"] else []
         self.twins = TwinFinder(held_out) if held_out else None
-        self.names = tuple(names_of(code) for code in languages)
+        self.names = tuple(map(names_of, languages))
         self.identifier = LanguageIdentifier(*languages) if expected.identify_languages else None
         self.words_tell_language = self.identifier is not None and all(
             self.identifier.is_usual([pair[side] for pair in expected.profile.typical], side) for side in (0, 1)
@@ -171,8 +170,8 @@ class Checker:
             if fits_swapped and not _is_foreign(tgt, tgt_codes, self.scripts[0]):
                 yield "sides_swapped"
                 return
-        in_other_form = self.has_form and any(  # plain `zh` excludes no form
-            form is not None and form_of_chinese(side.text) not in (None, form)
+        in_other_form = any(
+            form and form_of_chinese(side.text) not in (None, form)
             for side, form in zip((src, tgt), self.forms, strict=True)
         )
         if src_foreign or tgt_foreign or in_other_form:

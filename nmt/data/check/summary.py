@@ -110,8 +110,7 @@ class Summary:
         codes = zip(*((each.src_lang, each.tgt_lang) for each in expected), strict=True)
         src_lang, tgt_lang = ("/".join(dict.fromkeys(languages)) for languages in codes)
         self._remarks = Remarks((src_lang, tgt_lang), held_out)
-        self._expected = expected
-        self._corpora = corpora
+        self._expected, self._corpora = expected, corpora
         self._num_pairs = self._num_dropped = 0
         self._found, self._only = dict.fromkeys(RULES, 0), dict.fromkeys(RULES, 0)
         self._examples: dict[Rule, list[tuple[int, SentencePair]]] = {rule: [] for rule in RULES}

@@ -56,16 +56,7 @@ class NgramModel(NamedTuple):
     def from_arrays(
         cls, keys: Ints, log_probs: Floats, backoffs: Floats, suffixes: Ints, vocab_size: int
     ) -> NgramModel:
-        """Complete a model."""
-        states, continues = np.arange(len(suffixes)), np.zeros(len(suffixes), bool)
-        continues[np.minimum(keys // vocab_size, len(suffixes) - 1)] = True
-        for _ in range(ORDER - 1):
-            states = np.where(continues[states], states, suffixes[states])
-        return cls(keys, log_probs, backoffs, suffixes, states, vocab_size)
-
-    @classmethod
-    def checked(cls, keys: Ints, log_probs: Floats, backoffs: Floats, suffixes: Ints, vocab_size: int) -> NgramModel:
-        """Complete a model that was read from a file. Raises ValueError if it could fail or run on."""
+        """Complete a model. Raises ValueError if it could fail or run on."""
         if not len(keys) + 1 == len(log_probs) == len(backoffs) == len(suffixes):
             raise ValueError("its parts do not fit together")
         if not (np.isfinite(log_probs).all() and np.isfinite(backoffs).all()):
@@ -74,7 +65,11 @@ class NgramModel(NamedTuple):
             raise ValueError("its language model runs in a circle")
         if not np.array_equal(keys[:vocab_size], np.arange(vocab_size)) or (np.diff(keys) <= 0).any():
             raise ValueError("its keys are not in order")
-        return cls.from_arrays(keys, log_probs, backoffs, suffixes, vocab_size)
+        states, continues = np.arange(len(suffixes)), np.zeros(len(suffixes), bool)
+        continues[np.minimum(keys // vocab_size, len(suffixes) - 1)] = True
+        for _ in range(ORDER - 1):
+            states = np.where(continues[states], states, suffixes[states])
+        return cls(keys, log_probs, backoffs, suffixes, states, vocab_size)
 
     def step(self, states: Ints, tokens: Ints) -> tuple[Floats, Ints]:
         """Return the log-probability of each of `tokens` [N] in its state, and the state after it."""

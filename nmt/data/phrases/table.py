@@ -80,7 +80,7 @@ class PhraseTable(NamedTuple):
                 for name in names
             }
             of_lm = {name[3:]: arrays.pop(name) for name in [*arrays] if name.startswith("lm_")}
-            scores, lm = arrays.pop("scores").reshape(-1, 4), NgramModel.checked(**of_lm, vocab_size=len(tgt))
+            scores, lm = arrays.pop("scores").reshape(-1, 4), NgramModel.from_arrays(**of_lm, vocab_size=len(tgt))
             table = cls(**arrays, scores=scores, lm=lm)
             table.check()
             return table
