@@ -18,19 +18,17 @@ _RARE = 0.01  # share of a character among those like it
 _MANY_UNKNOWN = 0.1  # share of the words of a set
 _OTHER_LENGTH = 2.0
 _MAX_LENGTH = 2000  # characters; longer texts count as this long
-_MAX_SAMPLE = 20_000  # texts whose words are compared for other spellings
+_MAX_SAMPLE = 20_000  # texts of a set whose words are counted
 
 
 class SideText:
     """Counts of the texts of one language in one set: their lengths, words, apostrophes and letters."""
 
-    def __init__(self, language: str, wanted: set[str] | None = None):
-        """Count all words, or find only which of those `wanted` there are."""
+    def __init__(self, language: str):
         self.language = language
         self._by_character = any(map(written_without_spaces, language.split("/")))
-        self._wanted = wanted
-        self.words, self.apostrophes = Counter[str](), Counter[str]()
-        self.sample = Counter[str]()  # the words of the first texts
+        self.words, self.apostrophes = Counter[str](), Counter[str]()  # the words: of the first texts
+        self.unseen: set[str] = set()  # words that are looked for in all texts
         self.lengths = np.zeros(_MAX_LENGTH + 1, dtype=np.int64)  # the number of texts with 0, 1, 2, … characters
         self.num_decomposed = 0
 
@@ -43,11 +41,11 @@ class SideText:
         if not is_normalized("NFC", joined):
             self.num_decomposed += sum(not is_normalized("NFC", text) for text in texts)
         is_sampled = self.lengths.sum() <= _MAX_SAMPLE
-        if is_sampled or self._wanted is None or len(self.words) < len(self._wanted):
+        if is_sampled or self.unseen:
             words = [*joined] if self._by_character else _WORD.findall(joined.lower())
-            self.words.update(words if self._wanted is None else self._wanted.intersection(words))
+            self.unseen.difference_update(words)
             if is_sampled:
-                self.sample.update(words)
+                self.words.update(words)
 
     def length(self, share: float) -> int:
         """Return the length in characters that a share of the texts does not exceed."""
@@ -60,13 +58,13 @@ class SideText:
         if len(frequent) > 1:
             yield f"{self.language}: one character is written in {len(frequent)} ways: {', '.join(frequent)}"
         # Most words with a letter also occur with a more frequent one in its place: two habits of writing.
-        words = [word for word, count in self.sample.most_common(2000) if count > 2 and len(word) > 2]
+        words = [word for word, count in self.words.most_common(2000) if count > 2 and len(word) > 2]
         # A syllabary takes no longer than an alphabet.
         letters = [letter for letter, _ in Counter("".join(words)).most_common(60)]
         for number, letter in enumerate(letters):
             having = [word for word in words if letter in word]
             for other in letters[:number]:
-                both = [word for word in having if word.replace(letter, other) in self.sample]
+                both = [word for word in having if word.replace(letter, other) in self.words]
                 if len(both) > max(5, len(having) / 2):  # more than pairs like the French ou and où
                     examples = ", ".join(f"{word} and {word.replace(letter, other)}" for word in both[:3])
                     of = f"{len(both)} of {len(having)} frequent words with {letter} are also written with {other}"
@@ -76,7 +74,7 @@ class SideText:
 
     def differences(self, other: SideText) -> Iterator[str]:
         """Yield how the texts of `other`, which has some, differ from these."""
-        unknown = sum(count for word, count in other.words.items() if word not in self.words)
+        unknown = sum(count for word, count in other.words.items() if word in self.unseen)
         share = unknown / max(1, other.words.total())
         if share > _MANY_UNKNOWN:
             yield f"{share:.0%} of its {'characters' if self._by_character else 'words'} are not in train"
@@ -97,8 +95,10 @@ class Remarks:
         for name, sides in self._sets.items():
             for side, texts in zip(sides, zip(*held_out[name], strict=True), strict=True):
                 side.add(texts)
-        wanted = [set[str]().union(*(sides[number].words for sides in self._sets.values())) for number in (0, 1)]
-        self.train = list(map(SideText, languages, wanted))
+        self.train = list(map(SideText, languages))
+        for sides in self._sets.values():
+            for train, side in zip(self.train, sides, strict=True):
+                train.unseen.update(side.words)
 
     def lines(self) -> Iterator[str]:
         """Yield the remarks."""

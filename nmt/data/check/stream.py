@@ -47,6 +47,16 @@ class CheckedPairs(NamedTuple):
     bits_on: int
     bit_swapped: int
 
+    @property
+    def broken(self) -> NDArray[np.int64]:
+        """The rules that drop each pair; 0 if it is kept."""
+        return self.flags & self.bits_on
+
+    @property
+    def is_swapped(self) -> NDArray[np.bool_]:
+        """Whether each pair is kept with its sides exchanged."""
+        return (self.flags & self.bit_swapped != 0) & (self.broken & ~_EMPTY == 0)
+
 
 def check_pairs(
     pairs: Iterable[SentencePair], expected: Sequence[Expectations], *, workers: int = 1, only_active: bool = False
@@ -117,10 +127,9 @@ class DroppedRows:
         states, counts, num_kept = bytearray(), dict.fromkeys(RULES, 0), 0
         by_corpus, examples = [0] * len(expected), defaultdict[str, list[SentencePair]](list)
         for chunk in check_pairs(pairs, expected, workers=workers, only_active=True):
-            broken = chunk.flags & chunk.bits_on
+            broken = chunk.broken
             dropped = (broken & ~_EMPTY) != 0
-            swapped = (chunk.flags & chunk.bit_swapped != 0) & ~dropped
-            states += (dropped * _DROPPED + swapped * _SWAPPED).astype(np.uint8).tobytes()
+            states += (dropped * _DROPPED + chunk.is_swapped * _SWAPPED).astype(np.uint8).tobytes()
             num_kept += int(np.count_nonzero(broken == 0))
             for row in np.flatnonzero(dropped).tolist():
                 by_corpus[chunk.pairs[row].corpus] += 1
@@ -163,10 +172,9 @@ def write_pairs(
         rejected_file = None if rejected is None else open_new_text(stack, rejected)
         for chunk in chunks:
             num_pairs += len(chunk.pairs)
-            for pair, found in zip(chunk.pairs, chunk.flags.tolist(), strict=True):
-                flags = found & chunk.bits_on
+            columns = chunk.pairs, chunk.broken.tolist(), chunk.is_swapped.tolist()
+            for pair, flags, is_swapped in zip(*columns, strict=True):
                 if not flags:
-                    is_swapped = found & chunk.bit_swapped != 0
                     src, tgt, *_ = pair.swapped() if is_swapped else pair
                     num_kept, num_swapped = num_kept + 1, num_swapped + is_swapped
                     kept_file.write(f"{as_cell(src)}\t{as_cell(tgt)}\n")
