@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from nmt.data.check.checker import Checked
 from nmt.data.check.rules import BIT
+from nmt.data.phrases.trie import find_entries
 
 Hashes = NDArray[np.uint64]
 
@@ -31,7 +32,7 @@ class SeenHashes:
         distinct, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
         known = np.zeros(len(distinct), dtype=np.bool_)
         for run in self._runs:
-            known |= run[np.minimum(np.searchsorted(run, distinct), len(run) - 1)] == distinct
+            known |= find_entries(run, distinct) >= 0
         seen: NDArray[np.bool_] = known[inverse] | (np.arange(len(hashes)) != first[inverse])
         if not known.all():
             self._runs.append(distinct[~known])

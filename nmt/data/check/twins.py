@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nmt.data.phrases.trie import find_entries
 from nmt.data.store.positions import Ints, positions
 
 SIMILARITY = 0.5  # of two sets of 4-grams (Jaccard index); in a sentence of ten words, two may differ
@@ -57,8 +58,8 @@ class TwinFinder:
     def _find(self, folded: Sequence[str]) -> tuple[Ints, Ints]:
         rows, grams = _grams(folded)
         sizes = np.bincount(rows, minlength=len(folded))
-        ids, is_known = _look_up(self._known, grams)
-        rows, ids = rows[is_known], ids[is_known]
+        ids = find_entries(self._known, grams)
+        rows, ids = rows[ids >= 0], ids[ids >= 0]
         texts, held_out = self._candidates(rows, ids, len(folded))
         shared = self._count_shared(rows, ids, texts, held_out)
         num_of_both = sizes[texts] + self._sizes[held_out] - shared
@@ -79,15 +80,9 @@ class TwinFinder:
         firsts, ends = np.searchsorted(rows, texts), np.searchsorted(rows, texts, side="right")
         counts = ends - firsts
         pairs = ids[positions(firsts, counts)] * self._num + np.repeat(held_out, counts)
-        _, is_shared = _look_up(self._pairs, pairs)
+        is_shared = find_entries(self._pairs, pairs) >= 0
         candidates = np.repeat(np.arange(len(texts)), counts)
         return np.bincount(candidates[is_shared], minlength=len(texts))
-
-
-def _look_up(known: Ints, wanted: Ints) -> tuple[Ints, NDArray[np.bool_]]:
-    """Return where each of `wanted` is in the ascending `known`, which is not empty, and whether it is there."""
-    places = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
-    return places, known[places] == wanted
 
 
 def _grams(folded: Sequence[str]) -> tuple[Ints, Ints]:

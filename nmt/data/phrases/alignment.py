@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmt.data.lexicon.aligner import TENSION
-from nmt.data.phrases.trie import Ints, padded
+from nmt.data.phrases.trie import Ints, padded, pair_keys
 
 Floats = NDArray[np.float64]
 Links = list[tuple[int, int]]  # source token, target token
@@ -145,9 +145,7 @@ def _batches(src: Sequence[Sequence[int]], tgt: Sequence[Sequence[int]], width: 
         src_ids, tgt_ids = (
             padded([rows[pair] for pair in pairs], lengths[pairs, side].max()) for side, rows in enumerate((src, tgt))
         )
-        cells = src_ids[:, :, None] * width + tgt_ids[:, None, :]
-        cells[(src_ids < 0)[:, :, None] | (tgt_ids < 0)[:, None, :]] = -1
-        batches.append(_Batch(pairs, cells, src_ids, tgt_ids))
+        batches.append(_Batch(pairs, pair_keys(src_ids, tgt_ids, width), src_ids, tgt_ids))
     keys = np.unique(np.concatenate([np.zeros(0, np.int64), *(np.unique(batch.entries) for batch in batches)]))
     keys = keys[keys >= 0]
     for batch in batches:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nmt.data.phrases.trie import Ints, concatenate, find_entries, padded
+from nmt.data.phrases.trie import Ints, concatenate, find_entries, padded, pair_keys
 
 Floats = NDArray[np.float64]
 Links = Sequence[tuple[int, int]]
@@ -73,23 +73,20 @@ def extract(
     to_tgt = link_counts / np.bincount(src_tokens)[keys // width]
     to_src = link_counts / np.bincount(tgt_tokens)[keys % width]
     src_padded, tgt_padded = padded([*src_numbers], LONGEST)[sources], padded(tgt_phrases, LONGEST)[phrases]
-    cells = src_padded[:, :, None] * width + tgt_padded[:, None, :]
-    cells[(src_padded < 0)[:, :, None] | (tgt_padded < 0)[:, None, :]] = -1
-    entries = find_entries(keys, cells)
+    entries = find_entries(keys, pair_keys(src_padded, tgt_padded, width))
     scores = [
         np.log(seen / of_source[sources]),
         np.log(seen / of_target[targets]),
         _explain(entries, to_tgt, 1, tgt_padded >= 0),
         _explain(entries, to_src, 2, src_padded >= 0),
     ]
-    lengths = {"src": [*map(len, src_numbers)], "tgt": [*map(len, tgt_phrases)]}
     return {
-        "src_starts": np.cumsum([0, *lengths["src"]]),
+        "src_starts": np.cumsum([0, *map(len, src_numbers)]),
         "src_tokens": concatenate([*src_numbers])[0],
         "starts": np.searchsorted(sources, np.arange(len(src_numbers) + 1)),
         "phrases": phrases,
         "scores": np.stack(scores, axis=1),
-        "tgt_starts": np.cumsum([0, *lengths["tgt"]]),
+        "tgt_starts": np.cumsum([0, *map(len, tgt_phrases)]),
         "tgt_tokens": concatenate(tgt_phrases)[0],
         "lexicon_keys": keys,
         "lexicon": to_tgt,

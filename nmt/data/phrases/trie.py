@@ -50,6 +50,13 @@ def build_trie(tokens: Ints, rows: Ints, vocab_size: int, longest: int) -> tuple
     return np.concatenate(keys), ends
 
 
+def pair_keys(src: Ints, tgt: Ints, width: int) -> Ints:
+    """Return the key of each pair of tokens of padded rows [N, S, T]: source x `width` + target; -1 with padding."""
+    keys = src[:, :, None] * width + tgt[:, None, :]
+    keys[(src < 0)[:, :, None] | (tgt < 0)[:, None, :]] = -1
+    return keys
+
+
 def find_entries(keys: Ints, wanted: Ints) -> Ints:
     """Return the place of each of `wanted` in `keys`, which ascend; -1 if it is not there."""
     if not len(keys):
