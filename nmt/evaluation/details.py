@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import numpy as np
 
@@ -111,11 +111,12 @@ def find_flags(source: str | None, hypothesis: str, references: Sequence[str], d
     """
     if not hypothesis.strip():
         return ["empty"] if all(reference.strip() for reference in references) else []
-    flags = []
-    if source is not None and direction.src != direction.tgt and is_copy(source, hypothesis):
-        flags += ["copied"] * (not any(is_copy(source, reference) for reference in references))
-    if not flags and is_in_wrong_language(hypothesis, direction.tgt):
-        flags += ["wrong language"] * (not any(is_in_wrong_language(each, direction.tgt) for each in references))
+    signs: dict[str, Callable[[str], bool]] = {
+        "copied": lambda text: source is not None and direction.src != direction.tgt and is_copy(source, text),
+        "wrong language": lambda text: is_in_wrong_language(text, direction.tgt),
+    }
+    found = (name for name, has in signs.items() if has(hypothesis) and not any(map(has, references)))
+    flags = [*islice(found, 1)]
     known = [counted_words(text) for text in (source or "", *references)]
     if all(find_loop(counted_words(hypothesis), words) for words in known):
         flags.append("looped")

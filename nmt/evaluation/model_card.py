@@ -27,6 +27,7 @@ _HEADING = "## Test scores"
 VERDICT_TITLE = (
     "On the validation set, with 95% intervals, and as a control chrF with the references of other sentences"
 )
+_OLD_SCORES = re.compile(rf"\n{_HEADING}\n.*?(?=\n## |\Z)", re.DOTALL)
 _MAX_CARD_BYTES = 1_000_000
 _LICENSE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,60}")
 _ABSOLUTE = re.compile(r"(?<![\w:/.\\~])(?:~?/|[A-Za-z]:[/\\])(?:[^\s/\\`'\"<>|()]+[/\\])+([^\s/\\`'\"<>|()]+)")
@@ -158,18 +159,17 @@ def twins_line(num_twins: int, num_sentences: int, others: Mapping[str, float]) 
 
 
 def update_card(run: RunDir) -> None:
-    """Replace or add the test scores in the run's card, if it has one; the rest of its text stays."""
+    """Put the test scores into the run's card, if it has one: before the section on use, or at its end.
+
+    They replace older ones; the rest of its text stays.
+    """
     section = _scores_section(run)
     if not section or not run.card.is_file():
         return
     with suppress(OSError, UnicodeDecodeError):  # of a card that the user has replaced
-        before, found, old = run.card.read_text(encoding="utf-8").partition(_HEADING)
-        if found:
-            _, mark, after = old.partition("\n## ")
-        else:  # a card without scores gets them before the section on use, or at its end
-            before, mark, after = before.partition("\n## Use\n")
-            after = f"Use\n{after}" if mark else ""
-        write_text(run.card, f"{before.rstrip()}\n\n{section}\n" + (f"\n## {after}" if mark else ""))
+        old = _OLD_SCORES.sub("", run.card.read_text(encoding="utf-8"))
+        before, mark, after = old.partition("\n## Use\n")
+        write_text(run.card, f"{before.rstrip()}\n\n{section}\n{mark}{after}")
 
 
 def license_of(card: Path) -> str | None:

@@ -47,11 +47,6 @@ class TestSet(NamedTuple):
         return TestSet(f"{self.name}-{kind}", sets)
 
 
-def translate_lines(translator: Translator, pairs: DirectedPairs) -> list[str]:
-    """Return the translation of each source of `pairs` on one line; warn about sources that are too long."""
-    return on_lines(translate_set(translator, pairs))
-
-
 def on_lines(translations: Sequence[Translation]) -> list[str]:
     """Return the text of each translation on one line."""
     return [translation.text.replace("\n", " ") for translation in translations]

@@ -26,7 +26,7 @@ from nmt.config.dump import with_values
 from nmt.data.read.pairs import paths_of, read_parallel
 from nmt.evaluation.evaluation import write_lines
 from nmt.evaluation.model_comparison import SetComparison, as_json, compare_on, render_table
-from nmt.evaluation.test_sets import translate_lines
+from nmt.evaluation.test_sets import on_lines, translate_set
 from nmt.training.corpus.corpus import with_both_sides
 from nmt.training.interrupt import Interrupt
 from nmt.translation import Translator
@@ -247,7 +247,7 @@ def _compare(base: RunDir, adapted: RunDir, old_test: Sequence[DirectedPairs]) -
     translations = []
     for model in (base, adapted):
         with Translator.load(model, precision="fp32", scores=False) as translator:
-            translations.append([translate_lines(translator, pairs) for _, pairs in sets])
+            translations.append([on_lines(translate_set(translator, pairs)) for _, pairs in sets])
     comparisons = []
     for number, ((name, pairs), *both) in enumerate(zip(sets, *translations, strict=True), 1):
         comparisons.append(compare_on(name, pairs, *both))

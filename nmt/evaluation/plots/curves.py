@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Points = list[tuple[int, float]]  # (update, value), by update
 Records = list[dict[str, Any]]  # of a metrics.jsonl
 _MAX_DRAWN = 1e12  # training writes no larger numbers, and matplotlib cannot scale an axis to 1e308
-_TRAIN, _VALID, _BLEU, _CHRF = "#9db8d2", "#1f4e79", "#1f4e79", "#c8641e"
+_TRAIN, _VALID, _CHRF = "#9db8d2", "#1f4e79", "#c8641e"
 _OF_RUNS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")  # Okabe and Ito (2008)
 
 
@@ -83,18 +83,16 @@ def _figure(runs: Mapping[str, Records]) -> Figure:
     figure = Figure(figsize=(10, 4), layout="constrained")
     figure.get_layout_engine().set(w_pad=0.1, h_pad=0.08, wspace=0.06)  # type: ignore[union-attr, call-arg]
     losses, scores = figure.subplots(1, 2)
+    of_several = len(runs) > 1
     for number, (name, records) in enumerate(runs.items()):
         loss, bleu = (_series(records, "valid", key) for key in ("loss", "bleu"))
-        if len(runs) > 1:
-            color = _OF_RUNS[number % len(_OF_RUNS)]
-            _curve(losses, loss, name, color, best=min, digits=3)
-            _curve(scores, bleu, name, color, best=max, digits=1)
-            continue
-        losses.plot(*_columns(_series(records, "train", "loss")), color=_TRAIN, linewidth=1.2, label="training")
-        _curve(losses, loss, "validation", _VALID, best=min, digits=3)
-        _curve(scores, bleu, "BLEU", _BLEU, best=max, digits=1)
-        _curve(scores, _series(records, "valid", "chrf"), "chrF", _CHRF, best=max, digits=1)
-    of_several = len(runs) > 1
+        color, label = (_OF_RUNS[number % len(_OF_RUNS)], name) if of_several else (_VALID, "")
+        if not of_several:
+            losses.plot(*_columns(_series(records, "train", "loss")), color=_TRAIN, linewidth=1.2, label="training")
+        _curve(losses, loss, label or "validation", color, best=min, digits=3)
+        _curve(scores, bleu, label or "BLEU", color, best=max, digits=1)
+        if not of_several:
+            _curve(scores, _series(records, "valid", "chrf"), "chrF", _CHRF, best=max, digits=1)
     _finish(losses, "Validation loss" if of_several else "Loss", "nats per target token")
     _finish(scores, "Validation BLEU (fp32)" if of_several else "Validation scores (fp32)", "score, 0-100")
     return figure
