@@ -138,12 +138,12 @@ def every_section(section: type[Section] = Config, loc: Loc = ()) -> Iterator[tu
 
 def unknown_key(section: type[Section], loc: Loc, key: str, place: Location) -> Fault:
     """Return the error for a key that `section` (at `loc`) does not have, with the section or name probably meant."""
-    name = shortened(key)
+    name, here = shortened(key), (*loc, key)
     if key in REMOVED:
-        return Fault((*loc, key), place, f"{dotted((*loc, key))} was removed", REMOVED[key])
+        return Fault(here, place, f"{dotted(here)} was removed", REMOVED[key])
     if key == "<<":
         hint = "YAML 1.2 has no merge keys: write the keys here, or give a whole section an alias (key: *name)"
-        return Fault((*loc, key), place, f"{dotted((*loc, key))}: keys cannot be merged", hint)
+        return Fault(here, place, f"{dotted(here)}: keys cannot be merged", hint)
     places = [at for at, other in every_section() if at and key in other.model_fields]
     homes = [dotted(at) for at in places if at[:-1] not in places]
     match = nearest(key, list(section.model_fields))
@@ -152,14 +152,14 @@ def unknown_key(section: type[Section], loc: Loc, key: str, place: Location) -> 
         fault = f"{dotted(loc)} has no '{name}'" if loc else f"'{name}' is not a section"
         belongs = f"{', '.join(homes[:-1])} or {homes[-1]}" if homes[1:] else homes[0]
         hint = f"or did you mean {near}?" if near and not loc else ""
-        return Fault((*loc, key), place, f"{fault}; it belongs in {belongs}", hint)
+        return Fault(here, place, f"{fault}; it belongs in {belongs}", hint)
     message = f"unknown key '{name}' in {dotted(loc)}" if loc else f"unknown section '{name}'"
     if ours := foreign_names().get(key.lower().replace("-", "_")):
         *at, name = ours.split(".")
         description = dict(every_section())[tuple(at)].model_fields[name].description
-        return Fault((*loc, key), place, message, f"in nmt: {ours}" + (f" ({description})" if description else ""))
+        return Fault(here, place, message, f"in nmt: {ours}" + (f" ({description})" if description else ""))
     hint = (f"did you mean {near}? " if near else "") + f"{_ALLOWED}{', '.join(section.model_fields)}"
-    return Fault((*loc, key), place, message, hint)
+    return Fault(here, place, message, hint)
 
 
 def allowed(annotation: object, metadata: Sequence[object] = ()) -> str:

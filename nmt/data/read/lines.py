@@ -173,7 +173,7 @@ def decode_lines(stream: BinaryIO, name: str) -> Iterator[str]:
     """
     num_broken = 0
     for number, raw in enumerate(read_raw_lines(stream, name), start=1):
-        line = without_line_end(raw)
+        line = raw.removesuffix(b"\n").removesuffix(b"\r")
         try:
             yield line.decode("utf-8")
         except UnicodeDecodeError:
@@ -209,11 +209,6 @@ def check_beginning(raw: bytes, path: Path, *, xml: bool = False) -> None:
         raise DataError("this is a tar archive, not text", path=path, line=1, hint="unpack it with tar -xf")
     if b"\0" in raw and not xml and "\ufffd" in raw.decode("utf-8", "replace"):  # a lone NUL may be a slip in a text
         raise DataError("this is binary data, not text", path=path, line=1, hint=ONE_SENTENCE_PER_LINE)
-
-
-def without_line_end(raw: bytes) -> bytes:
-    """Return the line `raw` without its LF or CR LF."""
-    return raw.removesuffix(b"\n").removesuffix(b"\r")
 
 
 def without_surrogates(text: str) -> str:
