@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from nmt.artifacts.packed import PACK_INFO, PATTERNS, check_names, is_name, restore_precision, temporary_model
+from nmt.artifacts.packed import PACK_INFO, PATTERNS, check_names, files_in, is_name, restore_precision, temporary_model
 from nmt.base.errors import NmtError, RunError, require
 from nmt.base.files import FULL_DISK
 
@@ -131,8 +131,7 @@ def fetch(text: str) -> Path:
     api = hub_api()
     with hub_errors(model, "download"):
         snapshot = Path(api.snapshot_download(model.repository, revision=model.revision, allow_patterns=list(PATTERNS)))
-    names = sorted(path.relative_to(snapshot).as_posix() for path in snapshot.rglob("*") if path.is_file())
-    names = [name for name in names if is_name(name)]  # of an older cache, or of other programs
+    names = [name for name in files_in(snapshot) if is_name(name)]  # of an older cache, or of other programs
     if PACK_INFO not in names:
         hint = (
             "nmt can use models uploaded with `nmt push`; if this is a Marian or M2M-100 model, import it: "

@@ -68,15 +68,20 @@ class PackInfo(Section):
 
 def write_packed(folder: Path, out: Path) -> None:
     """Write the files of `folder` as the packed model `out`, atomically. Identical files give identical bytes."""
-    check_names((path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()), folder)
+    check_names(files_in(folder), folder)
     zip_folder(folder, out)
+
+
+def files_in(folder: Path) -> dict[str, Path]:
+    """Return all files of a folder by their names in it, in order."""
+    files = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
+    return dict(sorted(files.items()))
 
 
 def zip_folder(folder: Path, out: Path) -> None:
     """Write the files of `folder` uncompressed into the zip file `out`, atomically and reproducibly."""
-    files = sorted((path.relative_to(folder).as_posix(), path) for path in folder.rglob("*") if path.is_file())
     with write_atomically(out) as partial, zipfile.ZipFile(partial, "w", zipfile.ZIP_STORED) as archive:
-        for name, path in files:
+        for name, path in files_in(folder).items():
             info = zipfile.ZipInfo(name, _EPOCH)
             info.create_system, info.external_attr = 3, (stat.S_IFREG | 0o644) << 16  # 3: Unix, on every system
             info.file_size = path.stat().st_size

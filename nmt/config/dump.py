@@ -61,14 +61,12 @@ def _section_lines(section: Section, indent: str, comments: bool) -> Iterator[st
 
 def _entry(name: str, value: object, field: FieldInfo, indent: str, comments: bool) -> Iterator[str]:
     """Yield the lines of one key: its value, or the keys below it."""
-    if isinstance(value, Section):
+    sections = value if isinstance(value, tuple) else (value,)
+    if sections and isinstance(sections[0], Section):
+        write = _item_lines if isinstance(value, tuple) else _section_lines
         yield f"{indent}{name}:"
-        yield from _section_lines(value, indent + "  ", comments)
-        return
-    if isinstance(value, tuple) and value and isinstance(value[0], Section):
-        yield f"{indent}{name}:"
-        for section in value:
-            yield from _item_lines(section, indent + "  ", comments)
+        for section in sections:
+            yield from write(section, indent + "  ", comments)
         return
     line = f"{indent}{name}: {_value(value)}"
     choices = " | ".join(map(_value, get_args(field.annotation))) if get_origin(field.annotation) is Literal else ""

@@ -153,15 +153,14 @@ class Summary:
 
     def _rule_report(self, rule: Rule) -> RuleReport:
         pairs = sorted((pair for _, pair in self._examples[rule]), key=lambda pair: (pair.corpus, pair.line))
-        needed = {
-            "wrong_language": any(each.identify_languages for each in self._expected),
-            **dict.fromkeys(("overlap", "near_overlap", "near_twin"), bool(self._expected[0].held_out)),
-        }
+        has_input = any(
+            each.identify_languages if rule.name == "wrong_language" else each.held_out for each in self._expected
+        )
         return RuleReport(
             name=rule.name,
             description=rule.description,
             is_on=any(rule.bit & bits_switched_on(each.filters) for each in self._expected),
-            was_checked=needed.get(rule.name, True),
+            was_checked=rule.name not in _NEEDS or has_input,
             found=self._found[rule],
             only=self._only[rule],
             examples=[_example_of(pair, self._corpora) for pair in pairs],
