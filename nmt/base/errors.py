@@ -22,9 +22,9 @@ def printable(text: str, *, but: str = "") -> str:
     return text.translate({ord(c): c.encode("unicode_escape", "surrogatepass").decode("ascii") for c in hidden})
 
 
-def in_words(names: Sequence[str]) -> str:
-    """Join `names` into a list for a sentence: "a", "a and b", "a, b and c"."""
-    return " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
+def in_words(names: Sequence[str], last: str = "and") -> str:
+    """Join `names` into a list for a sentence: "a", "a and b", "a, b and c"; `last` comes before the last one."""
+    return f" {last} ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
 
 
 def counted(number: int, noun: str) -> str:

@@ -6,6 +6,7 @@ from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, field_validator, model_validator
 
+from nmt.base.errors import in_words
 from nmt.config.base import Count, Section
 from nmt.config.filters import Filters
 
@@ -30,7 +31,7 @@ FORMATS = {
 
 FORMAT_OF_ENDING = {ending: key for key, each in FORMATS.items() for ending in each.endings}
 
-ANY_FORMAT = " or ".join((", ".join([*FORMATS][:-1]), [*FORMATS][-1]))  # the keys of all formats, for messages
+ANY_FORMAT = in_words([*FORMATS], "or")  # the keys of all formats, for messages
 FORMS = ("src", *FORMATS)  # the keys that name a corpus, one per format; `src` comes with `tgt`
 ONE_CORPUS_OR_MORE = f"src and tgt (two aligned files), or one file: {ANY_FORMAT}; or a list of such corpora"
 

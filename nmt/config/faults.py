@@ -13,7 +13,7 @@ from typing import Annotated, Literal, NamedTuple, Union, get_args, get_origin
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from nmt.base.errors import ConfigError, nearest
+from nmt.base.errors import ConfigError, in_words, nearest
 from nmt.config.base import Section
 from nmt.config.corpora import ONE_CORPUS_OR_MORE, ParallelFiles
 from nmt.config.sections import Config
@@ -150,9 +150,8 @@ def unknown_key(section: type[Section], loc: Loc, key: str, place: Location) -> 
     near = f"'{match}'" if match else ""
     if homes:
         fault = f"{dotted(loc)} has no '{name}'" if loc else f"'{name}' is not a section"
-        belongs = f"{', '.join(homes[:-1])} or {homes[-1]}" if homes[1:] else homes[0]
         hint = f"or did you mean {near}?" if near and not loc else ""
-        return Fault(here, place, f"{fault}; it belongs in {belongs}", hint)
+        return Fault(here, place, f"{fault}; it belongs in {in_words(homes, 'or')}", hint)
     message = f"unknown key '{name}' in {dotted(loc)}" if loc else f"unknown section '{name}'"
     if ours := foreign_names().get(key.lower().replace("-", "_")):
         *at, name = ours.split(".")

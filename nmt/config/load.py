@@ -32,7 +32,7 @@ from nmt.config.faults import (
 )
 from nmt.config.nodes import Tree, read_tree
 from nmt.config.search import SearchOptions
-from nmt.config.sections import Config
+from nmt.config.sections import STORED, Config
 
 MAX_BYTES = 1_000_000
 
@@ -49,7 +49,7 @@ def load_config(path: Path | str, overrides: Sequence[str] = (), *, stored: bool
     """Load the configuration in the YAML file `path`, changed by `overrides` (each `section.key=value`, as YAML).
 
     In keys that hold a path, a leading `~`, `$NAME`, `${NAME}` and `${NAME:-default}` are expanded, and `$$` is `$`.
-    The configuration of a run is `stored`: it may have keys of earlier versions. Raises `ConfigError` that lists all
+    The configuration of a run is `stored`: it may have settings without effect. Raises `ConfigError` that lists all
     errors, each with file and line, or with its `--set`.
     """
     require_type("a configuration", path, (str, Path), "the path of a YAML file")
@@ -67,7 +67,7 @@ def load_text(text: str, path: Path, overrides: Sequence[str] = (), *, stored: b
             data.setdefault("characters", "as_written")  # of a run from before there was a rule
     for override in overrides:
         _apply(tree, given, override)
-    config = _read_section(Config, given, (), tree)
+    config = _read_section(Config, given, (), tree, stored=stored)
     if tree.faults:
         raise as_error(tree.faults)
     assert isinstance(config, Config)
@@ -166,7 +166,13 @@ def _apply(tree: Tree, given: dict[str, object], override: str) -> None:
 
 
 def _read_section(
-    section: type[Section], given: Mapping[str, object], loc: Loc, tree: Tree, *, may_conflict: bool = False
+    section: type[Section],
+    given: Mapping[str, object],
+    loc: Loc,
+    tree: Tree,
+    *,
+    may_conflict: bool = False,
+    stored: bool = False,
 ) -> Section | Unusable:
     """Return the section with the values `given` and paths expanded. If it has errors, add them to the tree."""
     values, num_faults = dict[str, object](), len(tree.faults)
@@ -177,7 +183,7 @@ def _read_section(
         else:
             tree.faults.append(unknown_key(section, loc, key, tree.places[here]))
     try:
-        return section.model_validate(values)
+        return section.model_validate(values, context={STORED: stored})
     except ValidationError as error:
         details = error.errors(include_url=False)
     unknown = tree.faults[num_faults:]

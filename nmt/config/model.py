@@ -77,7 +77,7 @@ class ModelConfig(Section):
             sizes = f"d_model {self.d_model}, d_ff {self.d_ff} and the numbers of layers"
             raise ValueError(f"{sizes} make a model of {size}")
         if self.d_model % self.num_heads:
-            raise ValueError(f"num_heads {self.num_heads} does not divide d_model {self.d_model}")
+            raise ValueError(f"num_heads {self.num_heads} does not divide d_model {self.d_model}; choose one that does")
         if self.positions == "rotary" and self.attention != "scaled_dot_product":
             raise ValueError(f"rotary positions need dot products; {self.attention} attention has none")
         if self.positions == "rotary" and (head_size := self.d_model // self.num_heads) % 2:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationInfo, model_validator
 
 from nmt.config.base import Section
 from nmt.config.data import AugmentConfig, DataConfig
@@ -12,6 +12,9 @@ from nmt.config.model import ModelConfig
 from nmt.config.search import SearchOptions
 from nmt.config.tokenizer import TokenizerConfig
 from nmt.config.training import TrainingConfig
+
+STORED = "stored"
+"""Key of a validation context: true for the configuration of a run, which stays valid whatever checks are added."""
 
 
 class Config(Section):
@@ -48,6 +51,21 @@ class Config(Section):
                 known = f"its corpora with a name are {', '.join(names)}" if names else "none of its corpora has a name"
                 fault = f"names the corpus {unknown[0]}, unknown in data.train; {known}"
                 raise ValueError(f"training.stages: stage {number} {fault}")
+        return self
+
+    @model_validator(mode="after")
+    def _stages_have_effect(self, info: ValidationInfo) -> Self:
+        if (info.context or {}).get(STORED):
+            return self
+        for number, stage in enumerate(self.training.stages, start=1):
+            fault = ""
+            if stage.augment and not self.data.augment.is_on:
+                fault = "augment true changes no pairs; set shares in data.augment, or omit augment"
+            elif stage.draw_segmentations and not self.tokenizer.subword_regularization.per_epoch:
+                fault = "draw_segmentations true draws none; set tokenizer.subword_regularization.per_epoch to true, "
+                fault += "or omit draw_segmentations"
+            if fault:
+                raise ValueError(f"training.stages: stage {number}: {fault}")
         return self
 
     @model_validator(mode="after")

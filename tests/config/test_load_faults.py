@@ -246,12 +246,22 @@ STAGES = {
     "training:\n  warmup_updates: 400\n  stages:\n  - max_updates: 500\n  - lr: 1\n    max_updates: 300": 10,
     "training:\n  warmup_updates: 4\n  stages:\n  - max_updates: 500\n    warmup_updates: 500": 9,
     "training:\n  stages:\n  - max_updates: 500\n  - max_updates: 500\n    weights: [1, 2]": 9,
+    "training:\n  stages:\n  - max_updates: 500\n    augment: true": 8,
+    "training:\n  stages:\n  - max_updates: 500\n    draw_segmentations: true": 8,
 }
 
 
 @pytest.mark.parametrize("text", STAGES)
 def test_a_fault_of_a_stage_is_located_in_that_stage(complaint, text):
     assert complaint(DATA + text).startswith(at(STAGES[text]))
+
+
+def test_settings_without_effect_do_not_keep_a_run_from_loading(tmp_path):
+    path = tmp_path / "config.yaml"
+    path.write_text(DATA + "training:\n  stages:\n  - max_updates: 500\n    augment: true")
+    assert load_config(path, stored=True).training.stages[0].augment
+    with pytest.raises(ConfigError, match="augment true changes no pairs"):
+        load_config(path)
 
 
 def test_a_fault_of_a_stage_that_a_set_brings_is_blamed_on_the_set(complaint):

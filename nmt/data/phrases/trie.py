@@ -8,6 +8,7 @@ one search in the keys finds a child.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,7 +58,7 @@ def pair_keys(src: Ints, tgt: Ints, width: int) -> Ints:
     return keys
 
 
-def find_entries(keys: Ints, wanted: Ints) -> Ints:
+def find_entries(keys: NDArray[Any], wanted: NDArray[Any]) -> Ints:
     """Return the place of each of `wanted` in `keys`, which ascend; -1 if it is not there."""
     if not len(keys):
         return np.full(wanted.shape, -1)

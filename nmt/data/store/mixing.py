@@ -92,12 +92,10 @@ def quotas(sizes: Sequence[int], weights: Sequence[float]) -> list[int]:
     for corpus in by_remainder[: num_pairs - sum(shares)]:
         shares[corpus] += 1
     for corpus, (size, weight, share) in enumerate(zip(sizes, weights, shares, strict=True)):
-        if weight and not size:
-            hint = "omit it, or check what its filters drop"
-            raise ConfigError(f"corpus {corpus + 1} of data.train has a weight, but no pairs to train on", hint=hint)
-        if weight and not share:
+        if weight and not (size and share):
             message = f"corpus {corpus + 1} of data.train gets none of the {num_pairs:,} pairs of an epoch"
-            raise ConfigError(message, hint="raise its weight, or omit it")
+            hint = "raise its weight, omit it, or check what its filters drop"
+            raise ConfigError(message, hint=hint)
     return shares
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import random
 import re
-from bisect import bisect_left
 from collections.abc import Collection, Sequence
 from typing import NamedTuple, TypeVar
 
@@ -117,11 +116,9 @@ class Typist:
 
 
 def _find_words(pattern: re.Pattern[str], text: str, protected: Sequence[Span]) -> list[Span]:
-    """Return the words that overlap none of the `protected` spans, which are sorted and disjoint."""
+    """Return the words that overlap none of the `protected` spans."""
     words = [Span(*match.span()) for match in pattern.finditer(text)]
-    starts = [span.start for span in protected]
-    before = ((word, bisect_left(starts, word.end) - 1) for word in words)  # the last span that starts before its end
-    return [word for word, span in before if span < 0 or protected[span].end <= word.start]
+    return [word for word in words if not any(map(word.overlaps, protected))]
 
 
 class TextPair(NamedTuple):

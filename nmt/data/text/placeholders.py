@@ -140,4 +140,4 @@ def _gaps(text: str, has_spaces: bool) -> list[int]:
 def _clash(slots: list[_Slot], found: list[_Slot]) -> bool:
     """Return whether a slot of `found` overlaps one of `slots` on either side; touching is allowed."""
     sides = (both for old in slots for new in found for both in zip(old.sides, new.sides, strict=True))
-    return any(old.start < new.end and new.start < old.end for old, new in sides)
+    return any(old.overlaps(new) for old, new in sides)

@@ -159,6 +159,10 @@ class Span(NamedTuple):
         """Return the same stretch of a text with `by` characters more before it."""
         return Span(self.start + by, self.end + by)
 
+    def overlaps(self, other: Span) -> bool:
+        """Return whether both have a character in common, or one is within the other."""
+        return self.start < other.end and other.start < self.end
+
 
 Stretch = TypeVar("Stretch")
 """A span, or something else with a start and an end, such as the match of a term."""

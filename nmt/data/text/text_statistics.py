@@ -121,8 +121,7 @@ class TextStatistics(Section, strict=True, extra="ignore"):
             tgt_sentences=[len(some)],
             without_letters=sum(not has_letters(src) for src, _ in some),
             in_capitals=len(some),  # not known to be unusual
-            **numbers,
-        )
+        ).model_copy(update=numbers)
 
     @property
     def max_sentences(self) -> int:

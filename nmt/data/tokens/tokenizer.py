@@ -255,9 +255,7 @@ class Tokenizer:
         """Return ids that a search must not choose: tokens without text (except eos) or with a line end or NUL."""
         spm = self._processor  # an unused token has text, although `encode` never yields it
         without_text = (i for i in range(self.vocab_size) if i != EOS_ID and spm.is_control(i))
-        line_ends: Iterable[int] = ()
-        if not _FORBIDDEN_CHARACTERS.isdisjoint("".join(self.vocabulary)):
-            line_ends = (i for i, token in enumerate(self.vocabulary) if not _FORBIDDEN_CHARACTERS.isdisjoint(token))
+        line_ends = (i for i, token in enumerate(self.vocabulary) if not _FORBIDDEN_CHARACTERS.isdisjoint(token))
         line_end_bytes = (i for i, value in self._byte_values.items() if chr(value) in _FORBIDDEN_CHARACTERS)
         return tuple(sorted({UNK_ID, *without_text, *line_ends, *line_end_bytes}))
 

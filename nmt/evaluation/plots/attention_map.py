@@ -17,13 +17,11 @@ if TYPE_CHECKING:
 
 # Lengths in inches, font sizes in points.
 _CELL = 0.34  # side of a cell
-_MAX_SIDE = 40.0  # of the map; in larger maps, cells and labels shrink
 _FONT_SIZE = 10.0
 _ANGLE = 55  # degrees, of source tokens
 _MARGIN, _BAR_GAP, _BAR_WIDTH = 0.12, 0.2, 0.14
 _MIN_BAR_HEIGHT = 1.2  # of the color bar, if the map is lower
 _WIDENED = 0.065  # how much wider a Chinese character at _FONT_SIZE is than the box that stands for it here
-_MAX_DRAWN = 16_384  # maximum number of cells drawn one by one; larger maps are images, to save tens of MB
 
 
 def draw_attention(weights: ArrayLike, src_tokens: list[str], tgt_tokens: list[str], path: Path | str) -> None:
@@ -35,12 +33,11 @@ def draw_attention(weights: ArrayLike, src_tokens: list[str], tgt_tokens: list[s
     require_svg(path)
     matrix = np.asarray(weights, dtype=float)
     src, tgt = [printable(token) for token in src_tokens], [printable(token) for token in tgt_tokens]
-    scale = min(1.0, _MAX_SIDE / (_CELL * max(len(src), len(tgt))))
     with drawing():
-        figure = _draw_map(matrix, _CELL * scale)
+        figure = _draw_map(matrix)
         axes = figure.axes[0]
         text: dict[str, Any] = {
-            "fontsize": _FONT_SIZE * scale,
+            "fontsize": _FONT_SIZE,
             "fontfamily": ["sans-serif"],
             "parse_math": False,  # `$` stays a dollar sign
         }
@@ -49,18 +46,17 @@ def draw_attention(weights: ArrayLike, src_tokens: list[str], tgt_tokens: list[s
         axes.set_yticks(np.arange(len(tgt)) + 0.5, tgt, **text)
         # The reader may have a font with wide characters, where the fonts here have narrow boxes.
         num_wide = max(sum(east_asian_width(char) in "WF" for char in token) for token in (*src, *tgt))
-        save_picture(figure, path, margin=_MARGIN + _WIDENED * scale * num_wide)
+        save_picture(figure, path, margin=_MARGIN + _WIDENED * num_wide)
 
 
-def _draw_map(matrix: np.ndarray, cell: float) -> Figure:
+def _draw_map(matrix: np.ndarray) -> Figure:
     """Return a figure that the map fills, with its color bar, which is outside of it on the right."""
     from matplotlib.figure import Figure
 
-    height, width = cell * matrix.shape[0], cell * matrix.shape[1]
+    height, width = _CELL * matrix.shape[0], _CELL * matrix.shape[1]
     figure = Figure(figsize=(width, height))
     axes = figure.add_axes((0, 0, 1, 1))
     mesh = axes.pcolormesh(matrix, cmap="Blues", vmin=0.0, vmax=matrix.max() or 1.0, edgecolors="white", linewidth=0.6)
-    mesh.set_rasterized(matrix.size > _MAX_DRAWN)
     axes.invert_yaxis()  # first target token on top
     axes.xaxis.tick_top()
     axes.tick_params(length=0, pad=4)

@@ -125,7 +125,3 @@ def _finish(axes: Axes, title: str, unit: str) -> None:
     axes.spines[["left", "bottom"]].set_color("0.6")
     if axes.get_legend_handles_labels()[0]:
         axes.legend(frameon=False, fontsize=9)
-    else:
-        axes.set_xticks([])
-        axes.set_yticks([])
-        axes.text(0.5, 0.5, "no validation yet", transform=axes.transAxes, ha="center", va="center", color="0.5")

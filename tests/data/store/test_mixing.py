@@ -48,7 +48,7 @@ def test_quotas_are_the_exact_shares_rounded_by_largest_remainder():
 def test_a_weight_that_gives_a_corpus_nothing_is_an_error():
     with pytest.raises(ConfigError, match=r"corpus 2 of data.train gets none of the 10 pairs of an epoch"):
         quotas([5, 5], [1000.0, 1.0])
-    with pytest.raises(ConfigError, match=r"corpus 2 of data.train has a weight, but no pairs to train on"):
+    with pytest.raises(ConfigError, match=r"corpus 2 of data.train gets none of the 5 pairs of an epoch"):
         quotas([5, 0], [1.0, 1.0])
     assert quotas([5, 5], [1.0, 0.0]) == [10, 0]
 

@@ -62,11 +62,6 @@ def test_source_tokens_are_slanted(tmp_path):
     assert "rotate(-55" in (tmp_path / "attention.svg").read_text(encoding="utf-8")
 
 
-def test_the_labels_of_a_large_map_shrink(tmp_path):
-    draw_attention(np.ones((1, 251)), ["x"] * 251, ["y"], tmp_path / "attention.svg")
-    assert "4.687" in (tmp_path / "attention.svg").read_text(encoding="utf-8")  # points
-
-
 @pytest.mark.parametrize("name", ["attention.png", "attention"])
 def test_other_suffixes_are_refused(tmp_path, name):
     with pytest.raises(NmtError, match=rf"{name}: plots are written as \.svg"):

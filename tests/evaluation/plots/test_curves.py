@@ -60,7 +60,7 @@ def test_the_command_draws_several_runs_where_it_is_told(digits_run, letters_run
 @pytest.mark.parametrize("records", [TRAIN, TRAIN[:1]])
 def test_before_the_first_validation_the_training_loss_is_drawn(tmp_path, records):
     draw_curves(records, tmp_path / "curves.svg")
-    assert "no validation yet" in texts(tmp_path / "curves.svg")
+    assert "training" in texts(tmp_path / "curves.svg")
 
 
 def test_of_a_repeated_update_the_later_record_counts(tmp_path):
