@@ -201,9 +201,10 @@ def _unpack_into(folder: Path, path: Path) -> None:
                 with archive.open(member) as source, open(target, "xb") as file:
                     shutil.copyfileobj(source, file, _BLOCK_BYTES)
     except (zipfile.BadZipFile, struct.error, EOFError, RuntimeError, ValueError, OSError) as error:
-        if isinstance(error, OSError) and error.errno != errno.EINVAL:  # which a place before the file's start gives
+        if isinstance(error, OSError) and error.errno != errno.EINVAL:
             raise
-        raise RunError(f"not a packed model, or it is damaged ({error})", path=path, hint=_PACK_AGAIN) from None
+        fault = "it refers to data before the start of the file" if isinstance(error, OSError) else error
+        raise RunError(f"not a packed model, or it is damaged ({fault})", path=path, hint=_PACK_AGAIN) from None
 
 
 def _check_members(members: list[zipfile.ZipInfo], path: Path) -> None:
