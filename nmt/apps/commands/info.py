@@ -45,7 +45,7 @@ def info(
     found = describe_model(model)
     state, step = state_of(RunDir(folder), model) if (folder / "run.json").is_file() else ([], "")
     if as_json:
-        print_text(to_json({**found.as_json(), "state": state, "next": step or None}))
+        print_text(to_json({**found._asdict(), "state": state, "next": step or None}))
     else:
         print_text(_table(found, {"state": ", ".join(state), "next": step}))
 
@@ -62,12 +62,11 @@ def _listing(described: dict[str, Any]) -> str:
 
 
 def _table(found: ModelInfo, state: dict[str, str]) -> str:
-    parameters = f"{found.parameters:,} parameters, " if found.parameters is not None else ""
     rows = {
         "path": found.path,
         "kind": found.kind,
         "languages": ", ".join(found.languages),
-        "size": f"{parameters}{found.megabytes:,.1f} MB",
+        "size": f"{found.parameters:,} parameters, {found.megabytes:,.1f} MB",
         "model": found.architecture,
         "vocabulary": ", ".join(f"{size:,} tokens ({side})" for side, size in found.vocabulary.items()),
         "scores": ", ".join(f"{name} {value:.2f}" for name, value in found.scores.items()) or "none",

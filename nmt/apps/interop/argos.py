@@ -6,7 +6,6 @@ CTranslate2 model in `model/`, and `sentencepiece.model` for both sides.
 
 from __future__ import annotations
 
-import json
 import tempfile
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from nmt.artifacts.checkpoint import load_model
 from nmt.artifacts.packed import zip_folder
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import RunError
-from nmt.base.files import write_text
+from nmt.base.files import to_json, write_text
 from nmt.config import Config
 from nmt.data.text.tags import language_tags
 from nmt.data.tokens.tokenizer import TokenizerPair
@@ -62,7 +61,7 @@ def export_argos(run: RunDir, out: Path, quantization: Quantization = "int8") ->
             "to_name": direction.tgt,
             "links": [],
         }
-        write_text(folder / "metadata.json", json.dumps(metadata, indent=2, ensure_ascii=False))
+        write_text(folder / "metadata.json", to_json(metadata, indent=2))
         write_text(folder / "README.md", share_card(run, config, out.stem, out.name))
         zip_folder(folder.parent, out)
 

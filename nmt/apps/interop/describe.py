@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 from nmt.apps.interop.hf_folder import HfFolder, M2M100Config, model_config
 from nmt.apps.interop.m2m100_vocabulary import read_m2m100_vocabularies
@@ -23,8 +22,7 @@ from nmt.evaluation.model_card import layers_of, license_of
 from nmt.model.shapes import parameter_shapes
 
 
-@dataclass(frozen=True)
-class ModelInfo:
+class ModelInfo(NamedTuple):
     """Facts about a model folder."""
 
     path: str
@@ -34,14 +32,10 @@ class ModelInfo:
     parameters: int
     architecture: str
     vocabulary: dict[str, int]  # number of tokens, by side
-    scores: dict[str, float] = field(default_factory=dict)  # by set and metric, such as "valid bleu"
-    verdict: list[str] = field(default_factory=list)  # a line for each system on the validation set
-    license: str | None = None
-    can_become: dict[str, str] = field(default_factory=dict)  # by command: empty, or why not
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the facts as JSON values; commands that are possible have the obstacle null."""
-        return {**asdict(self), "can_become": {name: why or None for name, why in self.can_become.items()}}
+    scores: dict[str, float]  # by set and metric, such as "valid bleu"
+    verdict: list[str]  # a line for each system on the validation set
+    license: str | None
+    can_become: dict[str, str | None]  # by command: why not; None if it is possible
 
 
 def describe_model(model: str | None) -> ModelInfo:
@@ -89,8 +83,10 @@ def _describe_hf(folder: HfFolder) -> ModelInfo:
         parameters=sum(map(math.prod, shapes.values())),
         architecture=_architecture(config),
         vocabulary={"source": hf.vocab_size, "target": hf.tgt_vocab_size},
+        scores={},
+        verdict=[],
         license=license_of(folder.card),
-        can_become={"nmt import hf": ""},
+        can_become={"nmt import hf": None},
     )
 
 
@@ -107,13 +103,13 @@ def _architecture(model: ModelConfig) -> str:
     return f"{layers_of(model)}, {model.norm_position}-norm, {model.activation}"
 
 
-def _obstacle(run: RunDir, toolkit: Toolkit) -> str:
-    """Return the reason why `toolkit` does not support the model of `run`; empty if it does."""
+def _obstacle(run: RunDir, toolkit: Toolkit) -> str | None:
+    """Return the reason why `toolkit` does not support the model of `run`; None if it does."""
     try:
         refuse_unsupported(run.config().model, run.config_file, toolkit)
     except NmtError as error:
         return error.message
-    return ""
+    return None
 
 
 def _megabytes(*paths: Path) -> float:

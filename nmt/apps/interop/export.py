@@ -19,7 +19,7 @@ from nmt.apps.interop.ctranslate2_engine import CTranslate2Engine
 from nmt.apps.interop.export_folder import Quantization, refuse_existing_export
 from nmt.apps.interop.supported import refuse_unsupported
 from nmt.artifacts.checkpoint import load_model
-from nmt.artifacts.rundir import DirectedPairs, RunDir
+from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import RunError, counted, require
 from nmt.base.files import new_folder, to_json, write_text
 from nmt.base.special_tokens import EOS_ID
@@ -29,6 +29,7 @@ from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.decoding.engines.torch_engine import TorchEngine
 from nmt.evaluation import score_sets
 from nmt.evaluation.model_card import share_card
+from nmt.evaluation.test_sets import translate_lines
 from nmt.translation import LanguagePair, Translator
 
 log = logging.getLogger(__name__)
@@ -104,7 +105,7 @@ def _check(
         options = options.greedy()
     languages, statistics = LanguagePair.from_config(config), run.statistics()
     translators = [Translator(tokenizers, engine, languages, options, statistics) for engine in engines]
-    before, after = (score_sets(sets, partial(_translate, each), ["bleu"]).mean[0] for each in translators)
+    before, after = (score_sets(sets, partial(translate_lines, each), ["bleu"]).mean[0] for each in translators)
     difference = after.value - before.value
     log.info(
         f"BLEU on the test set: {before.value:.2f} in the run, {after.value:.2f} in the export ({difference:+.2f})"
@@ -113,11 +114,6 @@ def _check(
         log.warning("this precision costs a lot of quality; int16, float16 or none may cost less")
     bleu = {"run": round(before.value, 2), "export": round(after.value, 2), "difference": round(difference, 2)}
     return {**agreement, "bleu": {"sentences": num_sentences, **bleu, "signature": before.signature}}
-
-
-def _translate(translator: Translator, each: DirectedPairs) -> list[str]:
-    translations = translator.translate(each.sources, to=each.direction.tgt, from_=each.direction.src)
-    return [translation.text for translation in translations]
 
 
 def _sources(run: RunDir, config: Config, tokenizers: TokenizerPair) -> list[list[int]]:

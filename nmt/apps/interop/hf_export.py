@@ -6,7 +6,6 @@ files are written without `transformers`, in the layout that its models and its 
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from nmt.artifacts.checkpoint import Weights, check_size, read_weights, write_te
 from nmt.artifacts.rundir import RunDir
 from nmt.base.checksum import NO_CHECKSUM
 from nmt.base.errors import RunError
-from nmt.base.files import new_folder, write_text
+from nmt.base.files import new_folder, to_json, write_text
 from nmt.base.special_tokens import BOS_ID, EOS_ID, PAD_ID
 from nmt.config import Config
 from nmt.config.model import ModelConfig
@@ -155,7 +154,7 @@ def _tokenizer_config(config: Config, tokenizers: TokenizerPair) -> dict[str, An
 
 
 def _write_json(path: Path, value: dict[str, Any]) -> None:
-    write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+    write_text(path, to_json(value, indent=2) + "\n")
 
 
 def _card(name: str, run: RunDir, config: Config) -> str:

@@ -80,15 +80,15 @@ def test_a_description_says_what_each_folder_is_and_what_it_can_become(run, tmp_
     assert found.license == folder.license == "apache-2.0"
     assert found.parameters == folder.parameters
     assert found.scores == {"valid bleu": 12.5}
-    assert found.can_become == {"nmt export ctranslate2": "", "nmt export hf": ""}
+    assert found.can_become == {"nmt export ctranslate2": None, "nmt export hf": None}
     other = describe_model(str(make_run(tmp_path / "other", norm="rms").path))
     assert other.can_become["nmt export hf"] == "transformers has no post-norm translation model with model.norm: rms"
-    assert json.loads(json.dumps(other.as_json()))["can_become"]["nmt export ctranslate2"] is None
+    assert json.loads(json.dumps(other._asdict()))["can_become"]["nmt export ctranslate2"] is None
     pre = make_run(tmp_path / "pre", norm_position="pre")
     export_hf(pre, tmp_path / "pegasus")
     folder = describe_model(str(tmp_path / "pegasus"))
     assert (folder.kind, folder.languages) == ("Hugging Face folder (Pegasus)", ["en-de"])
     assert (folder.architecture, folder.can_become) == (
         describe_model(str(pre.path)).architecture,
-        {"nmt import hf": ""},
+        {"nmt import hf": None},
     )
