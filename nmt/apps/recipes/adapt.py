@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from nmt.apps.recipes.adaptation import adapted_config
 from nmt.apps.recipes.adaptation_corpus import NEW, OLD, collect, old_sets
@@ -105,7 +105,7 @@ def adapt(
     else:
         files = CorpusNames(names(src), names(tgt), names(corpus), src_lang, tgt_lang)
         data = _new_data(found.config().data, files, names(test), overrides)
-    old_test_set = _OldTest.read(found, old_names, data.directions[0])
+    old_files, old_pairs = _read_old_test(found, old_names, data.directions[0])
     with interrupt or Interrupt() as stop:
         from nmt.training.run import resume_run, start_run
 
@@ -113,30 +113,29 @@ def adapt(
             settings = with_values(adapted.config(), adapted.config_file, overrides) if overrides else None
             finished = resume_run(settings, adapted.path, stop)
         else:
-            config = _collected(found, path, data, mix, old_test_set, overrides)
+            refuse_replacing([path], paths_of([*data.corpora("train"), *data.corpora("test"), *old_files]), [found])
+            config = _collected(found, path, data, mix, old_pairs, overrides)
             finished = start_run(config, adapted.path, overwrite=overwrite, interrupt=stop)
     if not finished:
         return AdaptResult(adapted, finished=False, delivered=False)
-    return _check_and_deliver(adapted, path, found, old_test_set.sets, max_loss)
+    return _check_and_deliver(adapted, path, found, old_pairs, max_loss)
 
 
-class _OldTest(NamedTuple):
-    """The test set of the old domain that the user names; none: the run's."""
+def _read_old_test(
+    base: RunDir, names: list[str], direction: Direction
+) -> tuple[tuple[ParallelFiles, ...], list[DirectedPairs]]:
+    """Return the files of the old test set that the user names, and their pairs; none: the run's set counts.
 
-    files: tuple[ParallelFiles, ...]
-    sets: list[DirectedPairs]
-
-    @classmethod
-    def read(cls, base: RunDir, names: list[str], direction: Direction) -> Self:
-        """Read the files in the direction of the adaptation. DataError if they have no pair."""
-        if not names:
-            return cls((), [])
-        data = base.config().data
-        files = CorpusNames(src_lang=direction.src, tgt_lang=direction.tgt).for_files(names).corpora_of(data)
-        pairs = list(with_both_sides(read_parallel(files, data.characters)))
-        if not pairs:
-            raise DataError("no pair with text on both sides", path=paths_of(files)[0])
-        return cls(files, [DirectedPairs(direction, [pair.src for pair in pairs], [pair.tgt for pair in pairs])])
+    They are read in the direction of the adaptation. DataError if they have no pair.
+    """
+    if not names:
+        return (), []
+    data = base.config().data
+    files = CorpusNames(src_lang=direction.src, tgt_lang=direction.tgt).for_files(names).corpora_of(data)
+    pairs = list(with_both_sides(read_parallel(files, data.characters)))
+    if not pairs:
+        raise DataError("no pair with text on both sides", path=paths_of(files)[0])
+    return files, [DirectedPairs(direction, [pair.src for pair in pairs], [pair.tgt for pair in pairs])]
 
 
 def real_path(run: str | Path) -> Path:
@@ -193,14 +192,17 @@ def _new_data(data: DataConfig, files: CorpusNames, test: list[str], overrides: 
 
 
 def _collected(
-    base: RunDir, run: Path, new: DataConfig, mix: float | None, old_test: _OldTest, overrides: Sequence[str]
+    base: RunDir,
+    run: Path,
+    new: DataConfig,
+    mix: float | None,
+    old_test: Sequence[DirectedPairs],
+    overrides: Sequence[str],
 ) -> Config:
     """Write the text of the adaptation beside `run`, and return its configuration."""
     from nmt.training.corpus.prepare import find_store_root
 
-    read = [*new.corpora("train"), *new.corpora("test"), *old_test.files]
-    refuse_replacing([run], paths_of(read), [base])
-    corpus = collect(base, new, mix, old_test.sets)
+    corpus = collect(base, new, mix, old_test)
     config = adapted_config(base, corpus, corpus.write(find_store_root(base.config(), run)), overrides)
     num_new, *old_sizes = (len(part.pairs) for part in corpus.train)
     num_old = sum(old_sizes)

@@ -91,6 +91,7 @@ def distill(
     if not (resume or overwrite):
         refuse_existing(path)
     from nmt.training.corpus.prepare import find_store_root
+    from nmt.training.run import start_or_resume_run, start_run
 
     found, opposite = find_runs(teachers), find_runs(reverse)
     student = _student_config(found[0], config, overrides, as_teacher=bool(opposite))
@@ -109,7 +110,12 @@ def distill(
     for models, parts in ((found, text.parts), (opposite, text.reversed)):
         _translate_all(models, parts, text.folder, options, device, precision)
     trained = RunDir(path)
-    if not _train(checked, path, interrupt, resume=resume, overwrite=overwrite):
+    with interrupt or Interrupt() as stop:
+        if resume:
+            finished = start_or_resume_run(checked, path, stop)
+        else:
+            finished = start_run(checked, path, overwrite=overwrite, interrupt=stop)
+    if not finished:
         return DistillResult(trained, finished=False)
     log.info("comparing the student with its teacher")
     comparison = compare_with_teacher(found, trained, device, precision)
@@ -117,15 +123,6 @@ def distill(
         trained.distillation, {"teachers": [str(each.path) for each in found], **comparison.as_json(NAMES)}
     )
     return DistillResult(trained, finished=True, comparison=comparison)
-
-
-def _train(config: Config, run: Path, interrupt: Interrupt | None, *, resume: bool, overwrite: bool) -> bool:
-    from nmt.training.run import start_or_resume_run, start_run
-
-    with interrupt or Interrupt() as stop:
-        if resume:
-            return start_or_resume_run(config, run, stop)
-        return start_run(config, run, overwrite=overwrite, interrupt=stop)
 
 
 def _check_student(student: Config, teacher: RunDir, path: str | Path | None, *, mixes: bool) -> None:
