@@ -21,7 +21,6 @@ from nmt.base.languages import Direction
 from nmt.config import SearchOptions
 from nmt.config.corpora import DATA_SETS
 from nmt.data.read.lines import open_text
-from nmt.evaluation.model_card import update_card
 from nmt.evaluation.scores import SPBLEU_TOKENIZER, MetricScore, mean_score, tokenization_fault, tokenizer_for
 from nmt.evaluation.scorings import count_scoring
 from nmt.evaluation.test_sets import TestSet, hash_of, on_lines, read_hypotheses, read_split, translate_set
@@ -172,6 +171,8 @@ class Evaluator:
         path = self.folder / f"{test_set.name}{self.suffix()}.json"
         write_text(path, to_json(evaluation.as_json(), indent=2) + "\n")
         if test_set.name == "test" and self.folder == self._run.evaluations:
+            from nmt.evaluation.model_card import update_card  # with YAML, after the translation
+
             update_card(self._run)
         return evaluation
 

@@ -14,9 +14,7 @@ from nmt.base.errors import DataError, RunError
 from nmt.base.languages import Direction
 from nmt.config import SearchOptions
 from nmt.data.read.lines import read_lines
-from nmt.data.read.pairs import read_named
 from nmt.data.read.table_names import split_choice
-from nmt.data.text.augment import PairChanger, TextPair
 from nmt.translation import Translation, Translator
 
 log = logging.getLogger(__name__)
@@ -38,6 +36,8 @@ class TestSet(NamedTuple):
 
     def changed(self, kind: str, symbols: Collection[str]) -> TestSet:
         """Return the set with every pair changed in one way of `data.augment`, which leaves `symbols` as they are."""
+        from nmt.data.text.augment import PairChanger, TextPair
+
         sets = []
         for each in self.sets:
             changer = PairChanger(each.direction, symbols)
@@ -93,6 +93,8 @@ def read_files(src: Path | None, refs: Sequence[Path], tsv: Path | None, directi
     read once for each.
     """
     if tsv is not None:
+        from nmt.data.read.pairs import read_named
+
         name, columns = split_choice(str(tsv))
         first, *others = (columns or "1,2").split(",")
         tables = [list(read_named(f"{name}#{first},{other}" if others[1:] else str(tsv))) for other in others or [""]]

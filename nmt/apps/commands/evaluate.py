@@ -19,7 +19,6 @@ from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import DataError, NmtError, counted
 from nmt.base.files import to_json, write_text
 from nmt.base.languages import Direction
-from nmt.config.data import AUGMENT_KINDS
 from nmt.evaluation.scores import COMET, DEFAULT_COMET_MODEL, METRICS, describe_quality
 
 if TYPE_CHECKING:
@@ -120,7 +119,11 @@ def evaluate(
     search = SearchFlags(settings, beam_size=beam)
     refs, compared = ref or [], compare or []
     in_files = bool(refs or tsv)
-    kinds = _names(augment, AUGMENT_KINDS, "kind of change") if augment else []
+    kinds = []
+    if augment:
+        from nmt.config.data import AUGMENT_KINDS
+
+        kinds = _names(augment, AUGMENT_KINDS, "kind of change")
     names = _names(metrics, (*METRICS, COMET.lower()), "metric")
     found = find_models(models, checkpoint) if hyp is None or models or not in_files else None
     if report is not None:

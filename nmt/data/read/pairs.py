@@ -12,10 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from itertools import zip_longest
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from nmt.base.errors import DataError
-from nmt.config import DataConfig
 from nmt.config.base import Characters
 from nmt.config.corpora import DATA_SETS, FORMATS, ParallelFiles
 from nmt.data.read.formats.delimited import read_csv, read_tsv
@@ -26,6 +25,9 @@ from nmt.data.read.formats.xlsx import read_xlsx
 from nmt.data.read.lines import read_lines
 from nmt.data.read.table_names import corpus_named
 from nmt.data.text.characters import AS_READ, AS_WRITTEN
+
+if TYPE_CHECKING:
+    from nmt.config import DataConfig
 
 READERS: dict[str, Callable[[ParallelFiles, Path], Iterator[Record]]] = {
     "tsv": read_tsv,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Collection, Sequence
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from nmt.base.languages import (
     Direction,
@@ -19,9 +19,11 @@ from nmt.base.languages import (
     uppercase,
     written_without_spaces,
 )
-from nmt.config.data import AugmentConfig
 from nmt.data.text.spans import PLACEHOLDERS, Span, find_spans, replace_spans
 from nmt.data.text.words import SPACED_WORD, TITLE_WORD, TYPED_CHARACTERS, TYPED_WORD
+
+if TYPE_CHECKING:
+    from nmt.config.data import AugmentConfig
 
 T = TypeVar("T")
 
