@@ -29,7 +29,8 @@ from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.decoding.engines.torch_engine import TorchEngine
 from nmt.evaluation import score_sets
 from nmt.evaluation.model_card import share_card
-from nmt.evaluation.test_sets import translate_lines
+from nmt.evaluation.scores import MetricScore
+from nmt.evaluation.test_sets import on_lines, translate_set
 from nmt.translation import LanguagePair, Translator
 
 log = logging.getLogger(__name__)
@@ -105,7 +106,11 @@ def _check(
         options = options.greedy()
     languages, statistics = LanguagePair.from_config(config), run.statistics()
     translators = [Translator(tokenizers, engine, languages, options, statistics) for engine in engines]
-    before, after = (score_sets(sets, partial(translate_lines, each), ["bleu"]).mean[0] for each in translators)
+
+    def score(translator: Translator) -> MetricScore:
+        return score_sets(sets, lambda pairs: on_lines(translate_set(translator, pairs)), ["bleu"]).mean[0]
+
+    before, after = map(score, translators)
     difference = after.value - before.value
     log.info(
         f"BLEU on the test set: {before.value:.2f} in the run, {after.value:.2f} in the export ({difference:+.2f})"
