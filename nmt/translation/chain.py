@@ -65,8 +65,8 @@ class Chain:
         """Translate `texts`, the lines from number `first` on.
 
         Texts that the memory has are not translated; `Translation.memory` is the most similar pair. Of two translators,
-        both get the options that differ from those of the second. The score of a translation is then the sum of both,
-        and `Translation.through` is the translation by the first.
+        the first gets its own options, with what `request` changes in those of the second. The score of a translation
+        is then the sum of both, and `Translation.through` is the translation by the first.
         """
         if len(self.translators) == 1 and self.memory is None:
             return self.translators[0].translate_block(texts, request, first)

@@ -51,7 +51,7 @@ class LanguagePair(NamedTuple):
 
     @property
     def pairs(self) -> tuple[Direction, ...]:
-        """The directions, of a model with only one, too."""
+        """All directions, also of a model with only one."""
         return self.directions or (Direction(self.src, self.tgt),)
 
     @property

@@ -12,7 +12,7 @@ from nmt.data.text.glossary import Glossary
 
 @dataclass(frozen=True)
 class Request:
-    """How to translate texts. The doors make it; all that is below them reads it by name."""
+    """How to translate texts. Commands, the server and the Python API make one; the layers below read its fields."""
 
     options: SearchOptions
     _: KW_ONLY

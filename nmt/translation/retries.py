@@ -11,39 +11,39 @@ from nmt.config import SearchOptions
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.translation.alignment import RunLexicon
 from nmt.translation.guards import find_loop
-from nmt.translation.segments import Candidate, Search, Segment, Segments, SegmentTranslation, untranslated
+from nmt.translation.segments import Candidate, SearchSegments, Segment, Segments, SegmentTranslation, untranslated
 from nmt.translation.terms import term_ids
 from nmt.translation.verdicts import judge
 
 RETRY_BEAM_SIZE = 5  # of the search for a hypothesis without faults
 TERM_BEAM_SIZES = (8, 16)  # of the search that must find the missed terms, and of the next one, which must find all
 
-Found = Iterable[tuple[Segment, list[Candidate]]]
-Strategy = Callable[[Segments], Found]
+Retried = Iterable[tuple[Segment, list[Candidate]]]
+Strategy = Callable[[Segments], Retried]
 
 
 @dataclass(frozen=True)
 class Retries:
     """Strategies for each fault of the best candidate of a segment, in order."""
 
-    search: Search
+    search: SearchSegments
     tokenizers: TokenizerPair
     options: SearchOptions
-    requires_terms: bool = False  # by the engine
+    takes_terms: bool = False  # whether the engine can be made to write terms
     lexicon: RunLexicon | None = None  # tells where terms belong
 
     def run(self, segments: Segments) -> None:
         """Replace the candidates of each of `segments` by those of the strategies, if these find any."""
         strategies: list[tuple[Callable[[Segment], bool], Strategy]] = [
-            (self._loops, self._without_the_loop),
-            (self._loops, partial(self._without_repeats, ngram=2)),
-            (self._lost_spans, self._with_all_spans),
-            (self._lost_spans, self._around_spans),
-            (self._missed_terms, self._with_terms_written),
-            (self._missed, partial(self._more, options=self._beam)),
+            (self._has_loop, self._without_the_loop),
+            (self._has_loop, partial(self._without_repeats, ngram=2)),
+            (self._has_lost_spans, self._with_all_spans),
+            (self._has_lost_spans, self._between_spans),
+            (self._has_missed_terms, self._with_terms_written),
+            (self._needs_beam, partial(self._with_more, options=self._beam_options)),
             # Terms that the model chooses by itself would compete for the beam with those that must be forced.
-            (self._may_force, partial(self._with_terms, size=TERM_BEAM_SIZES[0], only_missed=True)),
-            (self._may_force, partial(self._with_terms, size=TERM_BEAM_SIZES[1], only_missed=False)),
+            (self._may_require_terms, partial(self._with_terms, size=TERM_BEAM_SIZES[0], only_missed=True)),
+            (self._may_require_terms, partial(self._with_terms, size=TERM_BEAM_SIZES[1], only_missed=False)),
         ]
         for is_faulty, strategy in strategies:
             faulty = [segment for segment in segments if is_faulty(segment)]
@@ -56,28 +56,28 @@ class Retries:
                 misplaced = [term for _, term, is_elsewhere in found if is_elsewhere]
                 segment.candidates[0] = best._replace(verdict=replace(best.verdict, misplaced_terms=misplaced))
 
-    def _loops(self, segment: Segment) -> bool:
+    def _has_loop(self, segment: Segment) -> bool:
         return self.options.retry_loops and segment.best.verdict.loop
 
-    def _lost_spans(self, segment: Segment) -> bool:
+    def _has_lost_spans(self, segment: Segment) -> bool:
         return bool(segment.best.verdict.lost_spans) and not segment.best.is_pieced
 
-    def _missed_terms(self, segment: Segment) -> bool:
+    def _has_missed_terms(self, segment: Segment) -> bool:
         return bool(segment.best.verdict.missed_terms) and not segment.best.is_pieced
 
-    def _may_force(self, segment: Segment) -> bool:
+    def _may_require_terms(self, segment: Segment) -> bool:
         """Return whether a search may find the missed terms.
 
         In languages without spaces, a search with a term that the model does not know ends in fragments of words.
         """
         is_joined = self.lexicon is not None and self.lexicon.is_joined(segment.direction, segment.best.text)
-        return self.requires_terms and self._missed_terms(segment) and not is_joined
+        return self.takes_terms and self._has_missed_terms(segment) and not is_joined
 
-    def _missed(self, segment: Segment) -> bool:
+    def _needs_beam(self, segment: Segment) -> bool:
         verdict = segment.best.verdict
         # Samples keep their numbers: to replace them would change what is sampled.
         is_wrong = bool(verdict.missed_terms) or (not self.options.sample and bool(verdict.wrong_numbers))
-        return is_wrong and not segment.best.is_pieced and not self._may_force(segment)
+        return is_wrong and not segment.best.is_pieced and not self._may_require_terms(segment)
 
     def _rank(self, segment: Segment, candidates: Sequence[Candidate]) -> None:
         """Let `candidates`, if there are any, be those of `segment`: those with the fewest faults first.
@@ -87,9 +87,10 @@ class Retries:
 
         def faults(candidate: Candidate) -> tuple[int, int, int]:
             verdict = candidate.verdict
+            # A search for terms goes on until it has all of them, or reaches the maximum length.
             is_cut = bool(segment.term_ids) and not candidate.translations[0].finished
-            degenerate = len(verdict.lost_spans) + verdict.loop + is_cut
-            return degenerate, len(verdict.missed_terms), bool(verdict.wrong_numbers)
+            num_failures = len(verdict.lost_spans) + verdict.loop + is_cut
+            return num_failures, len(verdict.missed_terms), bool(verdict.wrong_numbers)
 
         distinct: dict[tuple[int, ...], Candidate] = {}
         for candidate in candidates:
@@ -97,7 +98,7 @@ class Retries:
         ranked = sorted(distinct.values(), key=faults)  # stable: the better ones stay first
         segment.candidates = ranked[: self.options.num_hypotheses] or segment.candidates
 
-    def _search(self, segments: Segments, options: SearchOptions) -> Found:
+    def _search(self, segments: Segments, options: SearchOptions) -> Retried:
         """Search with other options; find nothing if the engine does not support them."""
         try:
             found = self.search(segments, options) if segments else []
@@ -107,16 +108,16 @@ class Retries:
             (segment, [judge(segment, each) for each in some]) for segment, some in zip(segments, found, strict=True)
         ]
 
-    def _more(self, segments: Segments, options: SearchOptions) -> Found:
+    def _with_more(self, segments: Segments, options: SearchOptions) -> Retried:
         """Return the candidates of each segment, and those of a search with other options."""
         return [(segment, [*segment.candidates, *more]) for segment, more in self._search(segments, options)]
 
     @property
-    def _beam(self) -> SearchOptions:
+    def _beam_options(self) -> SearchOptions:
         size = RETRY_BEAM_SIZE
         return self.options.greedy().changed(beam_size=size, num_hypotheses=size)
 
-    def _without_the_loop(self, segments: Segments) -> Found:
+    def _without_the_loop(self, segments: Segments) -> Retried:
         """Forbid repeats of n-grams of the loop's size."""
         by_size: dict[int, list[Segment]] = {}
         for segment in segments:
@@ -126,18 +127,18 @@ class Retries:
         for size, looping in sorted(by_size.items()):
             yield from self._without_repeats(looping, size)
 
-    def _without_repeats(self, segments: Segments, ngram: int) -> Found:
+    def _without_repeats(self, segments: Segments, ngram: int) -> Retried:
         found = self._search(segments, self.options.changed(no_repeat_ngram=ngram))
         return [(segment, [each for each in some if not each.verdict.loop]) for segment, some in found]
 
-    def _with_all_spans(self, segments: Segments) -> Found:
+    def _with_all_spans(self, segments: Segments) -> Retried:
         """Find hypotheses with all spans."""
         for segment in segments:
             segment.protected_retried = True
-        for segment, candidates in self._more(segments, self._beam):
+        for segment, candidates in self._with_more(segments, self._beam_options):
             yield segment, [each for each in candidates if not (each.verdict.lost_spans or each.verdict.loop)]
 
-    def _around_spans(self, segments: Segments) -> Found:
+    def _between_spans(self, segments: Segments) -> Retried:
         """Translate the text between the spans."""
         between = [[piece.core for piece in segment.protected.pieces()] for segment in segments]
         firsts, parts = list[int](), list[Segment]()
@@ -158,14 +159,16 @@ class Retries:
                 pieces[first] = pieces[first]._replace(text=self.tokenizers.tgt.decode(rest))
             yield segment, [judge(segment, *pieces)]
 
-    def _with_terms(self, segments: Segments, size: int, *, only_missed: bool) -> Found:
+    def _with_terms(self, segments: Segments, size: int, *, only_missed: bool) -> Retried:
         """Require terms: those that the best candidate missed, or all."""
         for segment in segments:
             required = segment.best.verdict.missed_terms if only_missed else segment.terms
             segment.term_ids = term_ids(self.tokenizers.tgt, required)
-        return self._more(segments, self._beam.changed(beam_size=size, num_hypotheses=size, shortlist=False))
+        return self._with_more(
+            segments, self._beam_options.changed(beam_size=size, num_hypotheses=size, shortlist=False)
+        )
 
-    def _with_terms_written(self, segments: Segments) -> Found:
+    def _with_terms_written(self, segments: Segments) -> Retried:
         """Write the targets of missed terms over the words that translate them, where these are found."""
         if self.lexicon is None:
             return

@@ -127,7 +127,7 @@ class Segment:
 
 Item = TypeVar("Item")
 Segments = Sequence[Segment]
-Search = Callable[[Segments, SearchOptions], list[list[SegmentTranslation]]]
+SearchSegments = Callable[[Segments, SearchOptions], list[list[SegmentTranslation]]]
 """A function from segments to their translations, best first."""
 
 
@@ -186,7 +186,9 @@ def _if_any(values: Sequence[Item]) -> Sequence[Item] | None:
     return values if any(values) else None
 
 
-def search_candidates(search: Search, segments: Segments, options: SearchOptions) -> list[list[SegmentTranslation]]:
+def search_candidates(
+    search: SearchSegments, segments: Segments, options: SearchOptions
+) -> list[list[SegmentTranslation]]:
     """Search, rerank the hypotheses of each segment by `options.rerank`, and return the best `num_hypotheses`.
 
     Minimum Bayes risk: candidates are ranked by their mean chrF against all candidates, which serve as samples of the
@@ -247,8 +249,8 @@ def _in_batches(
 def make_batches(lengths: Sequence[int], engine: Engine, batch_tokens: int) -> Iterator[list[int]]:
     """Yield batches of indices into `lengths` (tokens), without empty texts: similar lengths together, longest first.
 
-    A batch has at most `batch_tokens` tokens, padding included, and is small enough to give every thread work; a search
-    may take several. An engine that does not form batches gets all sources at once, in order.
+    A batch has at most `batch_tokens` tokens, padding included, and is small enough to give every thread work. An
+    engine that takes several batches per search gets a multiple of that; one that forms none gets all sources, in order.
     """
     if not engine.forms_batches:
         if all_sources := [i for i, length in enumerate(lengths) if length]:
@@ -261,7 +263,7 @@ def make_batches(lengths: Sequence[int], engine: Engine, batch_tokens: int) -> I
     for i in indices:
         longest = min(lengths[batch[0] if batch else i] + 1, engine.max_src_len)
         is_full = (len(batch) + 1) * longest > engine.forms_batches * batch_tokens or len(batch) == max_sentences
-        # Sources that wait for a place get the width of the first one.
+        # Sources that wait for a place in a search are padded to the width of the first one.
         is_narrow = engine.forms_batches > 1 and 2 * max(NARROW, lengths[i] + 1) < longest
         if batch and (is_full or is_narrow):
             yield batch

@@ -257,7 +257,8 @@ class Translation:
     ) -> dict[str, object]:
         """Return the fields of docs/reference/jsonl.md, with the tokens if the model's `tokenizers` are given.
 
-        The others tell whether there are a memory, a glossary and several hypotheses, and give the fields of links.
+        `memory`, `terms` and `hypotheses` add the fields of a translation memory, a glossary and an n-best list;
+        `alignments` are fields to add.
         """
         fields = {
             **self._as_hypothesis(tokenizers),

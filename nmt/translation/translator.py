@@ -112,12 +112,12 @@ class Translator:
         from nmt.decoding.engines.selection import load_engine
 
         tokenizers = shared_tokenizers(runs)
-        known = runs[0].essentials()
+        essentials = runs[0].essentials()
         loaded = load_engine(runs, tokenizers, engine, device, precision, scores=scores)
         statistics = runs[0].statistics(confidence=len(runs) == 1)  # that of one model does not fit an ensemble
-        made = cls(tokenizers, loaded, LanguagePair.of(known), known.decoding, statistics)
-        made.lexicon = RunLexicon(runs[0], tokenizers)
-        return made
+        translator = cls(tokenizers, loaded, LanguagePair.of(essentials), essentials.decoding, statistics)
+        translator.lexicon = RunLexicon(runs[0], tokenizers)
+        return translator
 
     @property
     def obeys_terms(self) -> bool:
@@ -164,10 +164,10 @@ class Translator:
         from_: str | None = None,
         glossary: Glossary | Mapping[str, str] | None = None,
     ) -> Iterator[Translation]:
-        """Yield the translation of each sentence of `text` as soon as it is there.
+        """Yield the translation of each segment of `text`, most often a sentence, as soon as it is there.
 
-        Joined without anything between them, their texts are that of `translate`, which the arguments are for.
-        To cancel, or when a limit of time has passed, stop taking more: a sentence is translated when it is asked for.
+        Concatenated, their texts are that of `translate`, which takes the same arguments. To cancel, stop iterating: a
+        segment is translated when it is asked for.
         """
         request = replace(self._request(options, glossary), to=to, from_=from_)
         (segmented,) = self.segment([text], request)
@@ -324,8 +324,8 @@ def translate(
     """
     with Translator.load(model, device=device) as translator:
         several = [texts] if isinstance(texts, str) else texts
-        found = translator.translate(several, options, to=to, from_=from_, glossary=glossary)
-    return found[0] if isinstance(texts, str) else found
+        translations = translator.translate(several, options, to=to, from_=from_, glossary=glossary)
+    return translations[0] if isinstance(texts, str) else translations
 
 
 def _target_of(segment: SegmentTranslation) -> list[int]:

@@ -13,7 +13,7 @@ _CLEAN = Verdict(loop=False, lost_spans=[], missed_terms=[], wrong_numbers=[])  
 
 
 def judge(segment: Segment, *translations: SegmentTranslation) -> Candidate:
-    """Return the output of one search as a candidate for `segment`; or one for each piece of text between its spans."""
+    """Return a candidate for `segment`: the output of one search, or of one per piece of text between its spans."""
     if len(translations) > 1:
         text = _after_prefix(segment, segment.protected.join([each.text for each in translations]))
         lost = lost_spans(segment.protected.spans, text)
@@ -43,10 +43,10 @@ def _wrong_numbers(segment: Segment, output: str) -> list[str]:
 
 
 def _after_prefix(segment: Segment, output: str) -> str:
-    """Return `output` after the prefix of a segment whose beginning no search has written."""
+    """Return `output` with the prefix of `segment` before it, if no search has written the prefix."""
     prefix = segment.prefix
     if not (prefix and (segment.is_verbatim or segment.protected.begins_with_span())):
         return output
     without_spaces = written_without_spaces(segment.direction.tgt, output)
-    is_apart = prefix[-1].isspace() or (without_spaces and not prefix[-1].isascii())
-    return prefix + ("" if is_apart else " ") + output
+    needs_no_space = prefix[-1].isspace() or (without_spaces and not prefix[-1].isascii())
+    return prefix + ("" if needs_no_space else " ") + output
