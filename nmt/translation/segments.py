@@ -250,7 +250,7 @@ def make_batches(lengths: Sequence[int], engine: Engine, batch_tokens: int) -> I
     """Yield batches of indices into `lengths` (tokens), without empty texts: similar lengths together, longest first.
 
     A batch has at most `batch_tokens` tokens, padding included, and is small enough to give every thread work. An
-    engine that takes several batches per search gets a multiple of that; one that forms none gets all sources, in order.
+    engine that takes several batches per search gets a multiple of that; one that forms none gets all sources.
     """
     if not engine.forms_batches:
         if all_sources := [i for i, length in enumerate(lengths) if length]:
