@@ -70,19 +70,17 @@ def _parts(lines: list[str], *, is_page: bool) -> list[list[str]]:
         first = following.split(maxsplit=1)[0]
         room = 2 if _WIDE.match(first) else len(first)
         is_full = size + room + (not _WIDE.match(first)) > width - 2 * bool(_WIDE.match(first))
-        goes_on = following[:1].islower() and not _PAUSE.search(text)
+        is_lower = following[:1].islower()
+        goes_on = is_lower and not _PAUSE.search(text)
+        is_end = _END.search(text) and not is_lower
         is_broken = _DIVIDED.search(text) or (
-            size > width * (0.5 if is_page else 0.7) and (is_full or goes_on or is_page) and not _ends(text, following)
+            size > width * (0.5 if is_page else 0.7) and (is_full or goes_on or is_page) and not is_end
         )
         if is_broken:
             parts[-1].append(line)
         else:
             parts.append([line])
     return parts
-
-
-def _ends(text: str, following: str) -> bool:
-    return bool(_END.search(text)) and not following[:1].islower()
 
 
 def join_lines(texts: Sequence[str]) -> str:

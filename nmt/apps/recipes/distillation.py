@@ -175,7 +175,7 @@ def _write_pairs(corpus: Corpus, folder: Path) -> None:
 
 
 def compare_with_teacher(
-    teachers: Sequence[RunDir], student: RunDir, device: DeviceName = "auto", precision: PrecisionName = "auto"
+    teachers: Sequence[RunDir], student: RunDir, device: DeviceName, precision: PrecisionName
 ) -> Comparison:
     """Score teacher and student on the student's validation and test sets; time both, alternating, on the test set."""
     direction = student.config().data.directions[0]

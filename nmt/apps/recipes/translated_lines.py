@@ -21,7 +21,7 @@ def translate_into(
     lines: Iterator[str],
     render: Callable[[Translation], str],
     name: str,
-    total: int | None = None,
+    total: int | None,
 ) -> None:
     """Append what `render` makes of the translation of each line that is not finished.
 
