@@ -85,7 +85,7 @@ _ORDINAL = lazy_pattern(r"(?<![.:,])(?<!\.\s)(?:\d{1,2}|[IVX]+)\.")
 _ORDINAL_LANGUAGES = ("de", "hu", "lb", "tr")  # where a capital letter may follow an ordinal number
 _PARENTHESIS = lazy_pattern(r"[^\s.!?…。！？]\s*[(（][^(（]*[)）]\s*\Z")  # within a sentence
 _ATTRIBUTION = lazy_pattern(r"と|って|[^，。！？\s]{1,6}[说說问問喊]")  # 「はい」と言った; “好。”他说
-_CONTEXT = 50  # characters looked at around a boundary
+_CONTEXT = 50  # characters looked at around a boundary; such limits, here and below, keep the time linear
 _WINDOW_CHARACTERS = 4_000  # passed to sentencex at once, because it takes quadratic time on some texts
 _JOINER = "\u200d"
 _TOKEN_CHARACTERS = 32  # in the longest tokens: more are not tried
@@ -318,7 +318,7 @@ class SplitPlan:
     def _sentences(self, line: Range) -> list[Range]:
         """Return the sentences of a line, without the white space around them.
 
-        Punctuation inside of spans ends no sentence.
+        Punctuation inside spans ends no sentence.
         """
         start, end = line
         plain = self.text[start:end]
@@ -338,17 +338,17 @@ class SplitPlan:
 
         The clause must end beyond the first quarter of what fits.
         """
-        covered = {at for span in within(self.spans, start, end) for at in range(span.start + 1, span.end)}
-        free = [at for at in range(start, end) if at not in covered and not _belongs_to_previous(self.text, at)]
+        inside_spans = {at for span in within(self.spans, start, end) for at in range(span.start + 1, span.end)}
+        allowed = [at for at in range(start, end) if at not in inside_spans and not _belongs_to_previous(self.text, at)]
         words, clauses = (
-            sorted({match.end() for match in pattern.finditer(self.text, start, end)}.intersection(free))
+            sorted({match.end() for match in pattern.finditer(self.text, start, end)}.intersection(allowed))
             for pattern in (_SPACES, _CLAUSE_END)
         )
         while start < end:
             reach = range(start + 1, min(end, start + limit * _TOKEN_CHARACTERS) + 1)
             longest = start + max(1, bisect_right(reach, limit, key=partial(size, start)))
             after_clause = _last(clauses, start + (longest - start) // 4, longest)
-            at = after_clause or _last(words, start, longest) or _last(free, start, longest)
+            at = after_clause or _last(words, start, longest) or _last(allowed, start, longest)
             if longest == end or not at:  # the rest, or the beginning of a span or of a character with many marks
                 span = _span_around(self.spans, longest)
                 at = longest if span is None else span.end

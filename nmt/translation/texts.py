@@ -25,7 +25,8 @@ from nmt.translation.segments import Segment
 from nmt.translation.split import Range, SplitPlan, TextSpan
 
 _TEXTS_OF_A_THREAD = 128  # to tokenize; with fewer, starting the thread would cost more than it saves
-_TOO_MANY = 1 << 30  # tokens; reported for a part with more spans than placeholders, so that it is split
+# Tokens: the size of a part with more spans than placeholders, so that it is split; without splitting, the limit.
+_TOO_MANY = 1 << 30
 _LETTERS = "A-Za-zÀ-ÖØ-öø-ıĴ-žЀ-џ"
 PLAIN = re.compile(
     rf"[{_LETTERS}](?:[{_LETTERS} ,]++|-(?=[{_LETTERS}]{{2}})|(?<=[{_LETTERS}])['’](?=[{_LETTERS}])"
@@ -93,7 +94,7 @@ class TextSegmenter:
         self.translates_numbers_alone = known.translates_numbers_alone
         self.keeps_numbers, self.keeps_digits = known.keeps_numbers, known.keeps_digits
         ordered = sorted(languages.user_symbols, key=len, reverse=True)
-        symbol = "|".join(map(re.escape, ordered)) or "(?!)"
+        symbol = "|".join(map(re.escape, ordered)) or "(?!)"  # which matches nothing
         self._symbol, self._leading_symbols = re.compile(symbol), re.compile(rf"\s*(?:(?:{symbol})\s*)+")
         self.output_tags = output_tags(tokenizers.tgt, languages.language_tags)
         self.lacks = cache(lambda character: tokenizers.src.lacks(character) or tokenizers.tgt.lacks(character))
@@ -112,9 +113,9 @@ class TextSegmenter:
         """
         directed = [self.languages.direct(text, request.to, request.from_) for text in texts]
         plans = [self._plan(text, request) for text in directed]
-        threads = min(num_cores(), len(texts) // _TEXTS_OF_A_THREAD) if len(texts) >= 2 * _TEXTS_OF_A_THREAD else 1
-        rows = iter(self.tokenizers.src.encode_batch((part for plan in plans for part in plan.sources()), threads))
-        segmented = [plan.segmented(rows) for plan in plans]
+        threads = max(1, min(num_cores(), len(texts) // _TEXTS_OF_A_THREAD))
+        encoded = iter(self.tokenizers.src.encode_batch((part for plan in plans for part in plan.sources()), threads))
+        segmented = [plan.segmented(encoded) for plan in plans]
         prefixes = request.prefixes(len(texts)) if request.prefix != "" else ()
         for text, prefix in zip(segmented, prefixes, strict=bool(prefixes)):
             if text.segments and prefix:
@@ -164,7 +165,7 @@ class TextSegmenter:
 
 
 class _PlainPlan(NamedTuple):
-    """The way from a plain text to its segment, which is that of `_Plan`, in a quarter of the time."""
+    """How a plain text becomes a segment: the same one as by `_Plan`, in a quarter of the time."""
 
     segmenter: TextSegmenter
     directed: DirectedText
@@ -174,12 +175,12 @@ class _PlainPlan(NamedTuple):
         """Return what the model reads."""
         return [self.directed.tag + self.directed.text]
 
-    def segmented(self, rows: Iterator[list[int]]) -> SegmentedText:
-        """Return the text with its segment; the first of `rows` are the tokens of `sources`."""
-        ids, segmenter, (text, direction, tag) = next(rows), self.segmenter, self.directed
+    def segmented(self, encoded: Iterator[list[int]]) -> SegmentedText:
+        """Return the text with its segment; `encoded` begins with the tokens of `sources`."""
+        ids, segmenter, (text, direction, tag) = next(encoded), self.segmenter, self.directed
         if len(ids) > segmenter.limit:
             plan = _Plan(segmenter, self.directed, self.request)
-            plan.sources()
+            plan.sources()  # one, whose tokens are known
             return plan.segmented(iter([ids]))
         protects = self.request.options.protect
         segment = Segment(
@@ -199,7 +200,7 @@ class _PlainPlan(NamedTuple):
 
 
 class _Plan:
-    """The way from one text to its segments: it asks for the tokens of ranges of the text until it knows its parts."""
+    """How a text becomes segments: it asks for the tokens of ranges of the text until it knows the parts."""
 
     def __init__(self, segmenter: TextSegmenter, directed: DirectedText, request: Request):
         self.segmenter = segmenter
@@ -223,18 +224,18 @@ class _Plan:
             unbroken, self.limit = [Span(0, len(text))], _TOO_MANY
         self.plan = SplitPlan(text, unbroken, self.direction.src, segmenter.max_sentences(options))
         self.units = self.plan.units
-        self._kept: dict[Range, tuple[Protected, list[int]]] = {}  # of ranges, such as sentences
+        self._encoded: dict[Range, tuple[Protected, list[int]]] = {}  # by range, as the model reads it
 
     def sources(self) -> list[str]:
-        """Return what the model reads of each line or sentence."""
+        """Return what the model reads of each line or sentence; call this before `segmented`."""
         for unit in self.units:
-            self._kept[unit] = self._protect(*unit), []
-        return [self._tag_before(unit[0]) + self._kept[unit][0].source for unit in self.units]
+            self._encoded[unit] = self._protect(*unit), []
+        return [self._tag_before(unit[0]) + self._encoded[unit][0].source for unit in self.units]
 
-    def segmented(self, rows: Iterator[list[int]]) -> SegmentedText:
-        """Return the text's segments; `rows` are the tokens of `sources`, and of texts after this one."""
+    def segmented(self, encoded: Iterator[list[int]]) -> SegmentedText:
+        """Return the text's segments; `encoded` are the tokens of `sources`, and of texts after this one."""
         for unit in self.units:
-            self._kept[unit] = self._kept[unit][0], next(rows)
+            self._encoded[unit] = self._encoded[unit][0], next(encoded)
         lead, parts = self.plan.split(self.limit, self._size)
         segments = [self._segment(part) for part in parts]
         for segment in segments[:-1]:
@@ -249,12 +250,12 @@ class _Plan:
 
     def _read(self, start: int, end: int) -> tuple[Protected, list[int]]:
         """Return a range of the text as the model reads it, and its tokens; keep them if they are within the limit."""
-        if (kept := self._kept.get((start, end))) is None:
+        if (read := self._encoded.get((start, end))) is None:
             protected = self._protect(start, end)
-            kept = protected, self.segmenter.tokenizers.src.encode(self._tag_before(start) + protected.source)
-            if len(kept[1]) <= self.segmenter.limit:
-                self._kept[start, end] = kept
-        return kept
+            read = protected, self.segmenter.tokenizers.src.encode(self._tag_before(start) + protected.source)
+            if len(read[1]) <= self.segmenter.limit:
+                self._encoded[start, end] = read
+        return read
 
     def _segment(self, span: TextSpan) -> Segment:
         """Return the segment for a part of the text."""
@@ -298,7 +299,7 @@ class _Plan:
         return edges(_masked(self.text, start, end, others).text)
 
     def _inside(self, start: int, end: int) -> Sequence[Span]:
-        """Return the spans of a range, but for the symbols around it."""
+        """Return the spans of a range, except for the symbols around it."""
         inside = within(self.spans, start, end)
         if self.symbol_spans.isdisjoint(inside):
             return inside

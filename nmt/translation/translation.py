@@ -312,26 +312,27 @@ def put_together(text: SegmentedText) -> Translation:
     """
     if not text.segments:
         return Translation("")
-    ranks = max(len(segment.candidates) for segment in text.segments)
-    best, *others = [_assemble(text, rank) for rank in range(ranks)]
+    num_outputs = max(len(segment.candidates) for segment in text.segments)
+    best, *others = [_assemble(text, position) for position in range(num_outputs)]
     return replace(best, alternatives=others) if others else best
 
 
-def _assemble(text: SegmentedText, rank: int) -> Translation:
+def _assemble(text: SegmentedText, position: int) -> Translation:
+    """Join the candidates at `position` of each segment, or the last one of a segment that has fewer."""
     written, segments = list[str](), list[SegmentTranslation]()
-    around, lost, numbers = list[str](), list[str](), list[str]()
+    translated_around, lost, numbers = list[str](), list[str](), list[str]()
     terms, misplaced = list[Term](), list[Term]()
     sentence_split = loop_retried = loop_unresolved = protected_retried = False
     num_protected = 0
     is_in_source = "\ufffd" in text.text  # the replacement character
     for segment in text.segments:  # one loop, because it runs for every text
-        candidate = segment.candidates[min(rank, len(segment.candidates) - 1)]
+        candidate = segment.candidates[min(position, len(segment.candidates) - 1)]
         verdict, spans = candidate.verdict, segment.protected.spans
         written.append((candidate.text if is_in_source else candidate.text.replace("\ufffd", "")) + segment.space)
         segments += [translation for translation in candidate.translations if translation.src_ids]
         if spans:
             num_protected += len(spans)
-            around += spans if candidate.is_pieced else []
+            translated_around += spans if candidate.is_pieced else []
             lost += verdict.lost_spans
         numbers += verdict.wrong_numbers
         terms += segment.terms
@@ -352,7 +353,7 @@ def _assemble(text: SegmentedText, rank: int) -> Translation:
         loop_unresolved=loop_unresolved,
         num_protected=num_protected,
         protected_retried=protected_retried,
-        protected_translated_around=around,
+        protected_translated_around=translated_around,
         protected_lost=lost,
         num_terms=len(terms),
         terms_missed=missed_terms(terms, output) if terms else [],
