@@ -19,7 +19,8 @@ from nmt.decoding.search import Search
 
 _BLOCK_TOKENS = 16
 _NONE = float("-inf")  # score of an absent hypothesis
-# A bound at the maximum length costs half of the time more, and found nothing more (docs/log/quality.md, 2026-11-28).
+# In the bound on the score of a running hypothesis: tokens of probability 1 that it may still get. With as many as the
+# maximum length allows, a search takes 1.5 times as long, and found nothing better (docs/log/quality.md, 2026-11-28).
 _FREE_TOKENS = 4
 
 
@@ -34,9 +35,9 @@ def beam_search(
     first of the W + 1 rows per sentence of `decoder` is greedy search, so its output is always collected. `limits` has
     the maximum length in tokens, eos counted, for each of the first sentences; hypotheses that reach it are truncated
     and ranked with the others. A sentence is done when no running hypothesis would be among the `num_hypotheses` best
-    with four more tokens of probability 1; or, with a prefix, which may be improbable so that the mean log-probability
-    rises with the length, when W have ended; the host looks for that every `decoder.check_every` steps. RunError if the
-    model's probabilities are not numbers.
+    with four more tokens of probability 1. With a prefix, it is done when W have ended: a prefix may be improbable, so
+    that the mean log-probability rises with the length. The host looks for that every `decoder.check_every` steps.
+    RunError if the model's probabilities are not numbers.
     """
     beam = _Beam(decoder, limits, constraints, options)
     beam.run()
@@ -62,9 +63,9 @@ def _best(log_probs: Tensor, live: Tensor) -> _Candidates:
     token_scores, tokens = (part.view(len(live), -1) for part in _top(log_probs, few))  # [B, (W + 1) x few]
     totals = token_scores + live.repeat_interleave(few, 1)
     in_beam = totals[:, few:].topk(2 * live.size(1) - 2).indices + few
-    places = torch.cat([torch.zeros_like(in_beam[:, :1]), in_beam], 1)
-    scores, tokens, token_scores = (part.gather(1, places) for part in (totals, tokens, token_scores))
-    return _Candidates(scores, places.div(few, rounding_mode="floor"), tokens, token_scores)
+    chosen = torch.cat([torch.zeros_like(in_beam[:, :1]), in_beam], 1)
+    scores, tokens, token_scores = (part.gather(1, chosen) for part in (totals, tokens, token_scores))
+    return _Candidates(scores, chosen.div(few, rounding_mode="floor"), tokens, token_scores)
 
 
 def _top(log_probs: Tensor, count: int) -> tuple[Tensor, Tensor]:
@@ -83,15 +84,15 @@ def _top(log_probs: Tensor, count: int) -> tuple[Tensor, Tensor]:
     tokens = (blocks + torch.arange(0, whole, num_blocks, device=device)[:, None]).flatten(1)
     rest = torch.arange(whole, num_tokens, device=device).expand(len(tokens), -1)
     tokens = torch.cat([tokens, rest], 1)
-    scores, places = log_probs.gather(1, tokens).topk(count)
-    return scores, tokens.gather(1, places)
+    scores, columns = log_probs.gather(1, tokens).topk(count)
+    return scores, tokens.gather(1, columns)
 
 
 def _survivors(candidates: _Candidates) -> _Candidates:
     """Return the best candidate of greedy search, and the W best ones of the beam that do not end, by future row."""
     ends = candidates.tokens == EOS_ID
     going_on = ends[:, 1:].to(torch.uint8).argsort(dim=1, stable=True)[:, : ends.size(1) // 2] + 1
-    rows = _places(candidates.parents.gather(1, going_on) - 1)
+    rows = _assign_rows(candidates.parents.gather(1, going_on) - 1)
     going_on = torch.cat([torch.zeros_like(rows[:, :1]), going_on.gather(1, rows)], 1)
     running = candidates._replace(scores=candidates.scores.masked_fill(ends, _NONE))
     return _Candidates(*(part.gather(1, going_on) for part in running))
@@ -155,24 +156,24 @@ class _Beam(Search):
         check_finite(float(best_live[running].sum()))
         at_limit = self.limits[numbers] == lengths
         ends = (scores > _NONE) & ((tokens == EOS_ID) | at_limit[:, None]) & running[:, None]
-        for place in map(tuple, np.argwhere(ends).tolist()):
-            sentence, token = place[0], int(tokens[place])
+        for index in map(tuple, np.argwhere(ends).tolist()):
+            place, token = index[0], int(tokens[index])
             finished = token == EOS_ID
-            past_ids, past_scores = self._past(sentence, parents[place], lengths[sentence] - 1)
+            past_ids, past_scores = self._past(place, parents[index], lengths[place] - 1)
             ids = past_ids + ([] if finished else [token])
-            ended = self.ended[numbers[sentence]]
+            ended = self.ended[numbers[place]]
             if all(ids != other.ids for other in ended):  # greedy search may be in the beam, too
-                score, token_score = float(scores[place]), float(token_scores[place])
+                score, token_score = float(scores[index]), float(token_scores[index])
                 ended.append(Hypothesis(ids, score, finished, [*past_scores, token_score]))
-        for sentence in np.flatnonzero(running).tolist():
-            running[sentence] = not at_limit[sentence] and self._may_improve(
-                numbers[sentence], float(best_live[sentence]), lengths[sentence]
+        for place in np.flatnonzero(running).tolist():
+            running[place] = not at_limit[place] and self._may_improve(
+                numbers[place], float(best_live[place]), lengths[place]
             )
 
-    def _past(self, sentence: int, row: float, length: int) -> tuple[list[int], list[float]]:
-        """Return the ids and scores of the hypothesis of `length` tokens in `row` of a sentence."""
+    def _past(self, place: int, row: float, length: int) -> tuple[list[int], list[float]]:
+        """Return the ids and scores of the hypothesis of `length` tokens in `row` of the sentence at `place`."""
         ids, scores = list[int](), list[float]()
-        for rows in reversed(self.past[sentence, :length].tolist()):
+        for rows in reversed(self.past[place, :length].tolist()):
             row, token, score = rows[int(row)]
             ids.append(int(token))
             scores.append(score)
@@ -182,7 +183,10 @@ class _Beam(Search):
         return self.options.normalized(hypothesis.score, len(hypothesis.token_scores))
 
     def _may_improve(self, number: int, best_live: float, length: int) -> bool:
-        """Return whether a hypothesis of `length` tokens may still be among the best; their best score: `best_live`."""
+        """Return whether a running hypothesis of sentence `number` may still be among its best.
+
+        `length` is the number of their tokens, `best_live` the score of the best of them.
+        """
         ended = self.ended[number]
         if best_live == _NONE:  # no continuation is allowed
             return False
@@ -207,7 +211,7 @@ class _Beam(Search):
         return [sorted(ended, key=self._rank, reverse=True)[: self.options.num_hypotheses] for ended in self.ended]
 
 
-def _places(parents: Tensor) -> Tensor:
+def _assign_rows(parents: Tensor) -> Tensor:
     """Assign the new hypotheses to rows such that the cache needs the fewest copies; return the one per row, [B, W].
 
     parents [B, W] is the row that each hypothesis continues. The first child of a parent takes over its row without a
@@ -217,6 +221,6 @@ def _places(parents: Tensor) -> Tensor:
     same = parents[:, :, None] == parents[:, None, :]  # [B, W, W]
     is_later = same.tril(-1).any(2)  # not the first child of its parent
     childless = torch.ones_like(is_later).scatter_(1, parents, False)
-    free_places = (~childless).to(torch.uint8).argsort(dim=1, stable=True)  # childless ones first
+    free_rows = (~childless).to(torch.uint8).argsort(dim=1, stable=True)  # childless ones first
     nth_later = (is_later.cumsum(1) - 1).clamp(0, width - 1)
-    return torch.where(is_later, free_places.gather(1, nth_later), parents).argsort(1)
+    return torch.where(is_later, free_rows.gather(1, nth_later), parents).argsort(1)

@@ -42,12 +42,12 @@ class Constraints:
         self.prefixes = torch.full((num_rows, longest + 1), PAD_ID, device=device)
         if longest:
             self.prefixes[: len(rows)] = torch.tensor(rows, device=device)
-        self._prefixes = self.prefixes  # of the rows of the batch
+        self._prefix_of_rows = self.prefixes  # of the rows in the batch
 
     def apply(self, log_probs: Tensor, positions: Tensor, ids: Tensor) -> None:
         """Constrain log_probs [R, V] of the tokens at `positions` [R], in place; ids [R, T] are those before."""
-        longest = self._prefixes.size(1) - 1
-        tokens = self._prefixes.gather(1, positions.clamp(max=longest)[:, None])
+        longest = self._prefix_of_rows.size(1) - 1
+        tokens = self._prefix_of_rows.gather(1, positions.clamp(max=longest)[:, None])
         forced = log_probs.gather(1, tokens) if longest else None
         eos = log_probs[:, EOS_ID].clone() if self.min_len else None
         log_probs.index_fill_(1, self.banned, _NEVER)
@@ -71,8 +71,8 @@ class Constraints:
         return (self.prefixes[:, self.num_tags :] != PAD_ID).any(1).tolist()
 
     def select_rows(self, rows: Tensor) -> None:
-        """Constrain the `rows` [R] of those that there are prefixes for."""
-        self._prefixes = self.prefixes[rows]
+        """Constrain only the given `rows` [R] from now on, in this order."""
+        self._prefix_of_rows = self.prefixes[rows]
 
 
 def _ban_repeats(log_probs: Tensor, positions: Tensor, ids: Tensor, size: int) -> None:

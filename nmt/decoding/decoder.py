@@ -119,7 +119,7 @@ class Decoder:
 
     @property
     def num_sentences(self) -> int:
-        """The number of places, B."""
+        """The number of places in the batch, B, the free ones included."""
         return len(self.numbers)
 
     @property

@@ -60,7 +60,7 @@ class _Greedy(Search):
         lengths = decoder.lengths.repeat(decoder.beam_size)
         columns = (lengths - num_steps)[:, None] + np.arange(num_steps)
         rows = np.arange(len(lengths))[:, None]
-        self.seen[rows, columns.clip(max=self.seen.shape[1] - 1)] = chosen.swapaxes(0, 1)  # free rows go on and on
+        self.seen[rows, columns.clip(max=self.seen.shape[1] - 1)] = chosen.swapaxes(0, 1)  # free places have no end
         limits = self.limits[decoder.numbers]
         self.ended |= (chosen[:, :, 0] == EOS_ID).any(0) | (lengths >= limits.repeat(decoder.beam_size))
         done = decoder.running & self.ended.reshape(-1, decoder.beam_size).all(1)
@@ -86,9 +86,9 @@ def _most_probable(log_probs: Tensor) -> tuple[Tensor, Tensor]:
     return log_probs.gather(1, ids[:, None])[:, 0], ids
 
 
-def _hypothesis(numbers: list[float], scores: list[float]) -> Hypothesis:
-    """Return the output with the ids `numbers` and `scores`, up to its first eos."""
-    ids = [int(number) for number in numbers]
+def _hypothesis(ids_as_floats: list[float], scores: list[float]) -> Hypothesis:
+    """Return the output with these ids and `scores`, up to its first eos."""
+    ids = [int(number) for number in ids_as_floats]
     finished = EOS_ID in ids
     length = ids.index(EOS_ID) if finished else len(ids)
     scores = scores[: length + finished]

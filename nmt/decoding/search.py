@@ -61,4 +61,4 @@ class Search(ABC):
 
     @abstractmethod
     def select_rows(self, rows: Tensor, fresh: Tensor) -> None:
-        """Continue with only the `rows` [R'] of the former ones, of which those at `fresh` begin a sentence."""
+        """Keep the former rows `rows` [R'], in this order; those that are then at `fresh` begin another sentence."""

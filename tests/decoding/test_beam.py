@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from nmt.base.errors import RunError
 from nmt.config import SearchOptions
-from nmt.decoding.beam import _places, _top
+from nmt.decoding.beam import _assign_rows, _top
 from tests.decoding.naive import all_outputs, naive_beam, random_model, random_sources, rank, search
 from tests.quick import examples
 
@@ -169,7 +169,7 @@ def test_an_ensemble_takes_the_mean_of_the_probabilities():
 @given(st.lists(st.lists(st.integers(0, 4), min_size=5, max_size=5), min_size=1, max_size=4))
 def test_a_parent_keeps_its_place_and_no_row_is_copied_from_one_that_changes(parents):
     matrix = torch.tensor(parents)
-    places = _places(matrix)
+    places = _assign_rows(matrix)
     assert torch.equal(places.sort(1).values, torch.arange(5).expand_as(places))
     for row, source in zip(parents, matrix.gather(1, places).tolist(), strict=True):
         changed = {place for place in range(5) if source[place] != place}
