@@ -67,5 +67,9 @@ def tiny_config(folder: Path, **sections: dict[str, Any]) -> Config:
 
 
 def small_config(folder: Path, **sections: dict[str, Any]) -> Config:
-    """As `tiny_config`, with one layer on each side and outputs of few tokens, for tests that need no good model."""
-    return tiny_config(folder, **{**sections, "model": SMALL | sections.get("model", {})})
+    """As `tiny_config`, with one layer on each side and outputs of few tokens, for tests that need no good model.
+
+    The tokenized corpus is kept in `folder`, so that runs with the same corpus share it, as runs of one folder do.
+    """
+    data = {"store_dir": str(folder / ".store")} | sections.get("data", {})
+    return tiny_config(folder, **{**sections, "data": data, "model": SMALL | sections.get("model", {})})

@@ -18,7 +18,7 @@ from nmt.data.store.report import CorpusCounts
 from nmt.data.store.store import TokenStore, build_store
 from nmt.training.batches import UpdateBatches, refuse_beyond_epoch
 from nmt.training.corpus.corpus import Corpus
-from nmt.training.corpus.prepare import prepare, train_on_corpus
+from nmt.training.corpus.prepare import find_store_root, prepare, train_on_corpus
 from nmt.training.environment import Setup
 from nmt.training.parts import Training
 from nmt.training.run import start_run
@@ -116,7 +116,8 @@ def test_a_rank_may_have_no_rows_of_a_batch(batches):
 
 
 def test_a_resumed_run_with_drawn_pairs_equals_the_uninterrupted_one(digits, tmp_path):
-    config = small_config(digits, **DRAWN, training={"max_updates": 6, "average_checkpoints": 0})
+    sections = {**DRAWN, "data": {**DRAWN["data"], "store_dir": str(tmp_path / ".store")}}
+    config = small_config(digits, **sections, training={"max_updates": 6, "average_checkpoints": 0})
     assert start_run(config, tmp_path / "whole")
     stop_and_resume(config, tmp_path / "stopped", 3)
     whole, stopped = (RunDir(tmp_path / name).checkpoint("step-00000006") for name in ("whole", "stopped"))
@@ -167,7 +168,8 @@ def test_an_update_may_have_all_tokens_of_an_epoch_and_no_more(tmp_path):
     folder = write_digits(tmp_path / "corpus", num_train=60)
     config = small_config(folder)
     start_run(config, tmp_path / "run")
-    store = TokenStore(tmp_path / ".store" / RunDir(tmp_path / "run").info().data_fingerprint)
+    run = RunDir(tmp_path / "run")
+    store = TokenStore(find_store_root(config, run.path) / run.info().data_fingerprint)
     batches = UpdateBatches(store, config, ProcessGroup())
     num_tokens = 0
     while batches.sampler.position.epoch == 0:

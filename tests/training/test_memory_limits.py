@@ -14,7 +14,7 @@ from nmt.base.machine import available_bytes, own_bytes
 from nmt.config import ModelConfig
 from nmt.model.transformer import Transformer
 from nmt.training import memory_limits
-from nmt.training.corpus.prepare import Prepared
+from nmt.training.corpus.prepare import Prepared, find_store_root
 from nmt.training.environment import Setup
 from nmt.training.memory_limits import MemoryNeeds, fit_into_memory, memory_needs, num_micro_batches_on_cpu
 from nmt.training.parts import Training
@@ -35,7 +35,7 @@ def finished(digits, tmp_path_factory):
 
 
 def open_training(run, group=None):
-    prepared = Prepared.open(run, run.path.parent / ".store", run.info().data_fingerprint)
+    prepared = Prepared.open(run, find_store_root(run.config(), run.path), run.info().data_fingerprint)
     setup = Setup(torch.device("cpu"), Precision("fp32", 1e9), group or ProcessGroup())
     return Training(run, run.config(), prepared, setup)
 

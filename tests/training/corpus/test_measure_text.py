@@ -16,6 +16,7 @@ from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.training.corpus import measure_text
 from nmt.training.corpus.corpus import Corpus
 from nmt.training.corpus.measure_text import count_texts, record_statistics
+from nmt.training.corpus.prepare import find_store_root
 from nmt.training.run import start_run
 from nmt.translation import Translator
 from tests.tiny import tiny_config
@@ -73,7 +74,7 @@ def test_a_corpus_with_one_number_has_statistics_that_can_be_read(run, tmp_path)
 def test_a_large_corpus_is_counted_at_even_distances(run, monkeypatch):
     assert measure_text.MAX_PAIRS == 100_000  # as documented: counting a whole corpus of millions takes minutes
     monkeypatch.setattr("nmt.training.corpus.measure_text.MAX_PAIRS", 20)
-    corpus = Corpus(run.config(), run.path.parent / ".store")
+    corpus = Corpus(run.config(), find_store_root(run.config(), run.path))
     found = count_texts(corpus, 140, Translator.load(run, device="cpu").tokenizers.src)
     assert found.pairs == 20
     assert found.src_sentences == [20]  # every seventh pair is the first of seven
@@ -82,7 +83,7 @@ def test_a_large_corpus_is_counted_at_even_distances(run, monkeypatch):
 def test_capitals_that_augmentation_adds_are_learned(run, tmp_path):
     config = run.config()
     augmented = config.data.model_copy(update={"augment": config.data.augment.model_copy(update={"upper": 0.1})})
-    corpus = Corpus(config.model_copy(update={"data": augmented}), run.path.parent / ".store")
+    corpus = Corpus(config.model_copy(update={"data": augmented}), find_store_root(config, run.path))
     shutil.copytree(run.path, tmp_path / "run")
     other = RunDir(tmp_path / "run")
     other.statistics_file.unlink()
@@ -173,7 +174,7 @@ def test_an_old_run_tells_by_its_validation_set_whether_it_translates_numbers_al
 def test_statistics_that_are_kept_for_other_runs_are_counted_anew_if_they_cannot_be_read(run, tmp_path: Path):
     expected, tokenizer = run.statistics(), TokenizerPair.load(run.tokenizer).src
     assert expected is not None
-    corpus = Corpus(run.config(), run.path.parent / ".store")
+    corpus = Corpus(run.config(), find_store_root(run.config(), run.path))
     for number, kept in enumerate(("", "{", "[]", '{"pairs": 0}', "[" * 100_000)):
         other, known = RunDir(tmp_path / str(number)), tmp_path / f"known-{number}.json"
         other.path.mkdir()
