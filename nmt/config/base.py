@@ -9,8 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from nmt.base.errors import ConfigError, require_one_of
 
 Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
-Rate = Annotated[float, Field(ge=0.0, lt=1.0)]
-Portion = Annotated[float, Field(gt=0.0, le=1.0)]
+Rate = Annotated[float, Field(ge=0.0, lt=1.0)]  # not 1: dropping everything, for example, leaves nothing to learn
+Portion = Annotated[float, Field(gt=0.0, le=1.0)]  # not 0: that would leave nothing
 UpToMillion = Annotated[int, Field(ge=0, le=1_000_000)]
 BatchTokens = Annotated[int, Field(ge=16, le=100_000_000)]
 TokensPerUpdate = Annotated[int, Field(ge=0, le=100_000_000)]

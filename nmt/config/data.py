@@ -12,7 +12,7 @@ from nmt.config.base import Characters, Count, Rate, Section
 from nmt.config.corpora import DATA_SETS, ONE_CORPUS_OR_MORE, Corpora, LanguageCode, ParallelFiles
 from nmt.config.filters import Filters
 
-Share = Annotated[float, Field(ge=0.0, le=1.0)]
+Share = Annotated[float, Field(ge=0.0, le=1.0)]  # none and all included
 
 
 class AugmentConfig(Section):

@@ -79,7 +79,7 @@ class Config(Section):
         return self
 
     def _why_targets_are_no_sources(self, key: str) -> str:
-        """Return what must be so that training may use targets as sources, for `key`; empty if it is so."""
+        """Return why targets cannot serve as sources for `key`; empty if they can."""
         if not self.tokenizer.joint:
             return "tokenizer.joint must be true"
         if len(self.data.directions) > 1 and (key == "both_directions" or self.model.language_tags == "both"):

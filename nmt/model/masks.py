@@ -61,8 +61,7 @@ def length_mask(lengths: Tensor, shape: torch.Size) -> Tensor:
 def causal_mask(num_queries: int, num_keys: int, device: torch.device | None = None) -> Tensor:
     """Return which keys each query may see, [num_queries, num_keys]: its own and those before it.
 
-    The last query is aligned with the last key, so a chunk decoded with
-    a cache sees everything in the cache.
+    The last query is aligned with the last key, so a chunk decoded with a cache sees everything in the cache.
     """
     return torch.ones(num_queries, num_keys, dtype=torch.bool, device=device).tril(num_keys - num_queries)
 

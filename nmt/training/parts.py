@@ -35,7 +35,7 @@ class Training:
     """The training of one run on one rank: its parts, and everything that changes from update to update."""
 
     def __init__(self, run: RunDir, config: Config, prepared: Prepared, setup: Setup):
-        self.bytes_before = own_bytes()
+        self.bytes_before = own_bytes()  # memory of this process without the training
         self.run, self.config, self.settings, self.setup = run, config, config.training, setup
         self.tokenizers = prepared.tokenizers
         torch.manual_seed(self.settings.seed)

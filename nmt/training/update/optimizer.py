@@ -100,7 +100,7 @@ class Optimizer:
         for parameter, view in zip(self.master.values(), self._views, strict=True):
             parameter.grad = view
         self._is_empty = True  # nothing was added since the last update
-        self.keeps_zeros = False  # recorded updates always add, to zeros at first; others need not write them
+        self.keeps_zeros = False  # for recorded updates, which only add; others copy their first gradients
         self.loss_scale = LossScale(model.device) if dtype == torch.float16 else None
         self.adam = AdamW(self.master, config.betas, config.eps)
 
@@ -139,7 +139,7 @@ class Optimizer:
     def step(self, lr: float | Tensor, loss: Tensor | None = None) -> Tensor:
         """Clip, apply and clear the gradients; return their norm before clipping.
 
-        If the norm or `loss` (summed over all processes) is not finite, weights and moments do not change. The device
+        If the norm or `loss` (summed over all ranks) is not finite, weights and moments do not change. The device
         decides that, so that the host does not wait for it.
         """
         if self.loss_scale is not None:

@@ -48,9 +48,9 @@ class Step:
     def _on_block(
         self, recorded: RecordedUpdate, batches: Sequence[Batch], num_tokens: int, lr: float, label_smoothing: float
     ) -> tuple[Tensor, Tensor]:
-        """Do the update on a block, and without it what does not fit.
+        """Compute the batches that fit the block on it, and the others as without a block.
 
-        Another rank's batches may fit, so this rank launches its own without asking, and fills a block in any case.
+        Each rank decides for itself, because other ranks' batches may fit. Each fills the block: it has the learning rate.
         """
         fits = recorded.block.shape.fits
         rest = [batch for batch in batches if not fits(batch)]
