@@ -50,7 +50,8 @@ class Step:
     ) -> tuple[Tensor, Tensor]:
         """Compute the batches that fit the block on it, and the others as without a block.
 
-        Each rank decides for itself, because other ranks' batches may fit. Each fills the block: it has the learning rate.
+        Each rank decides for itself, because other ranks' batches may fit. Each fills the block, which has the learning
+        rate.
         """
         fits = recorded.block.shape.fits
         rest = [batch for batch in batches if not fits(batch)]
