@@ -65,9 +65,6 @@ class LanguagePair(NamedTuple):
         A text that begins with the tag of a target language, such as `<2fr>`, is translated into that language,
         whatever `to` is.
         """
-        is_usual = to in (None, self.tgt) and from_ in (None, self.src)
-        if is_usual and not self.directions and self.language_tags != "both":
-            return DirectedText(text, Direction(self.src, self.tgt))  # at once: every text passes here
         if self.language_tags == "both":
             direction = self.direction(to, from_) if text.strip() else Direction(from_ or self.src, to or self.tgt)
             return DirectedText(text, direction, f"{language_tag(direction.src)} ")

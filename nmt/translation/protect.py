@@ -24,6 +24,31 @@ _FINAL = frozenset(".!?…")
 _MARKS = rf"\s{_END_MARKS}\"'“”„‚‘’«»‹›()\[\]{{}}<>/|+=*—–\-（）「」『』"
 _PIECE = lazy_pattern(rf"(?s)\A([{_MARKS}]*)(.*?)([{_MARKS}]*)\Z")
 
+# Marks that stand where prose has none: beside a word, alone, doubled. A sign of a sum, a price, a percentage or of
+# "and/or" is none, nor are the marks around and within sentences.
+ODD_MARK = (
+    r"['.:;!?*/&@+_#=^\\`{}\[\]|<>~%$-](?:(?<=')'|(?<=[#=^\\`{}\[\]|])|(?<=[<>~])(?!\s?\d|=|\s)"
+    r"|(?<=%)(?<!\d%)(?<!\d\s%)|(?<=\$)(?<!\d\$)(?<!\d\s\$)(?<![A-Z]\$)(?!\s?\d|[A-Z])"
+    r"|(?<=[*/&@+_])(?:(?<![^\W_].)|(?![^\W_]))(?:(?<!\s[&+/@])|(?!\s))(?:(?<=[*/&@_])|(?!\s?\d))"
+    r"|(?<![^\s(\"'].)(?:(?<=\.)[^\W\d_][\w.]*|(?<=-)[^\W_]+-(?![^\W_])"
+    r"|(?<=[:;])[^\w\s\"“„«]+|(?<=[!?;])\w))"
+)
+QUOTED_WORD = r"[\"“”„«»‹›]\s?[^\W\d_]+\s?[\"“”«»‹›]"
+QUOTE = r"[\"“”„«»‹›「」『』《》‘‚]|(?<![^\W\d_])['’]|['’](?![^\W\d_])"  # not that of "it's"
+
+
+def lost_marks(source: str, output: str) -> list[str]:
+    """Return the words of `source`, without spans, beside marks that prose does not have and `output` lacks.
+
+    A word alone in quotation marks is one if the output has no such mark.
+    """
+    odd, quoted = re.findall(ODD_MARK, source), re.findall(QUOTED_WORD, source)
+    if not (odd or quoted):
+        return []  # most texts
+    lost = Counter(odd) - Counter(re.findall(ODD_MARK, output))
+    words = [word.rstrip(".,!?") for word in source.split() if any(mark in word for mark in lost)]
+    return words if re.search(QUOTE, output) else quoted + words
+
 
 def lost_spans(spans: Sequence[str], text: str) -> list[str]:
     """Return the spans that `text` does not contain exactly as often as `spans` does, as a whole.
@@ -121,10 +146,10 @@ class Protected(NamedTuple):
         if self.unmasked is not None:  # it may have some of its own
             known = {symbol: symbol for symbol in ANY_PLACEHOLDER.findall(self.unmasked)}
         found = Counter(ANY_PLACEHOLDER.findall(translation))
-        if not (found.keys() <= known.keys() and max(found.values(), default=0) <= 1):
-            unused = dict(zip(known, known, strict=True))
-            translation = ANY_PLACEHOLDER.sub(lambda match: unused.pop(match[0], ""), translation)
-            translation = _DOUBLE_SPACE.sub(" ", translation).strip()
+        unused = dict(zip(known, known, strict=True))
+        without = ANY_PLACEHOLDER.sub(lambda match: unused.pop(match[0], ""), translation)
+        if without != translation:
+            translation = _DOUBLE_SPACE.sub(" ", without).strip()
         if self.unmasked is not None:
             return translation, lost_spans(self.spans, translation)
         translation = self._with_spaces(translation) if self.spans else translation
@@ -172,14 +197,13 @@ class Protected(NamedTuple):
         Spaces separate a span from its neighbors if it would merge with them.
         """
         written, apart, pieces = list[str](), list[str](), self.pieces()
-        for number, (piece, translation) in enumerate(zip(pieces, translations, strict=True)):
+        for number, (piece, translation, span) in enumerate(zip(pieces, translations, [*self.spans, ""], strict=True)):
             text = ANY_PLACEHOLDER.sub("", translation).strip()
             if piece.core and number < len(pieces) - 1:  # a model ends what it reads as a sentence
                 bare = text.rstrip(_END_MARKS) or text
                 if number == len(pieces) - 2 and pieces[-1].lead in _FINAL:
                     pieces[-1] = Piece(text[len(bare) :] or pieces[-1].lead, "", "")
                 text = bare
-            span = self.spans[number] if number < len(self.spans) else ""
             written += [piece.lead, text, piece.tail, span]
             apart += [text, span]
         output = "".join(written)

@@ -14,7 +14,7 @@ from nmt.config import SearchOptions
 from nmt.data.read.lines import without_surrogates
 from nmt.data.text.characters import AS_READ, AS_WRITTEN, CharacterRule, edges, list_marker, within_symbols
 from nmt.data.text.glossary import Glossary, Match
-from nmt.data.text.spans import NUM_PLACEHOLDERS, PLACEHOLDERS, Span, find_spans, is_symbol, within
+from nmt.data.text.spans import NUM_PLACEHOLDERS, OWNED_SIGN, PLACEHOLDERS, Span, find_spans, is_symbol, within
 from nmt.data.text.tags import output_tags
 from nmt.data.text.text_statistics import UNKNOWN, TextStatistics
 from nmt.data.tokens.tokenizer import TokenizerPair
@@ -150,8 +150,13 @@ class TextSegmenter:
         return {"auto": self._max_sentences, "always": 1}.get(options.split)
 
     def find_spans(self, text: str, request: Request) -> list[Span]:
-        """Return the spans of `text` that `request` protects, in order."""
-        return find_spans(text, self.languages.user_symbols) if request.options.protect else []
+        """Return the spans of `text` that `request` protects, in order, with the signs that the vocabulary lacks."""
+        if not request.options.protect:
+            return []
+        spans = find_spans(text, self.languages.user_symbols)
+        signs = {Span(*match.span()): match["sign"] for match in re.finditer(OWNED_SIGN, text)}
+        lacking = [each for each, sign in signs.items() if self.lacks(sign) and not any(map(each.overlaps, spans))]
+        return sorted(spans + lacking)
 
     def find_terms(self, text: str, spans: Sequence[Span], glossary: Glossary) -> list[Match]:
         """Return the terms in `text` that are not inside any of `spans` or a user symbol."""

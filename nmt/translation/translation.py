@@ -19,6 +19,7 @@ from nmt.translation.guards import (
     is_in_wrong_language,
     is_mostly_copied,
 )
+from nmt.translation.protect import lost_marks, lost_spans
 from nmt.translation.segments import SegmentTranslation
 from nmt.translation.texts import SegmentedText
 
@@ -342,8 +343,12 @@ def _assemble(text: SegmentedText, position: int) -> Translation:
         loop_unresolved = loop_unresolved or verdict.loop
         protected_retried = protected_retried or segment.protected_retried
     output = text.lead + "".join(written)
-    if len(text.spans or ()) != num_protected:
-        lost += _lost_without_placeholder(text, output)
+    if len(text.spans or ()) != num_protected:  # some had no placeholder, which is possible only without splitting
+        spans = [text.text[span.start : span.end] for span in text.spans or ()]
+        lost += lost_spans(spans, output)
+    without_spans = _without_spans(text, written) if num_protected else (text.text, output)
+    if text.spans is not None and (marks := lost_marks(*without_spans)):
+        lost = union(lost, marks)
     return Translation(
         output,
         sum([segment.score for segment in segments]),
@@ -359,16 +364,10 @@ def _assemble(text: SegmentedText, position: int) -> Translation:
         terms_missed=missed_terms(terms, output) if terms else [],
         terms_misplaced=[*map(str, misplaced)],
         numbers_missed=numbers,
-        without_spans=_without_spans(text, written) if num_protected else (text.text, output),
+        without_spans=without_spans,
         direction=text.direction,
         statistics=text.statistics,
     )
-
-
-def _lost_without_placeholder(text: SegmentedText, output: str) -> list[str]:
-    """Return spans that had no placeholder (possible only without splitting) and are missing from `output`."""
-    spans = [text.text[span.start : span.end] for span in text.spans or []]
-    return [span for span in dict.fromkeys(spans) if output.count(span) != text.text.count(span)]
 
 
 def _without_spans(text: SegmentedText, written: Sequence[str]) -> tuple[str, str]:

@@ -52,11 +52,17 @@ def page_patterns() -> str:
     from nmt.data.text import spans
     from nmt.data.text.characters import AROUND, DASHES, LIST_MARKER
     from nmt.data.text.numbers import AMOUNT, NUMBER, UNIT
+    from nmt.translation.protect import ODD_MARK, QUOTE, QUOTED_WORD
 
     patterns = {
         "SPAN": "|".join(f"(?:{pattern})" for pattern in spans.PATTERNS.values()),
         "SIGN": f"{spans.SIGN}|{spans.SYMBOL_SIGN}|{spans.SYMBOL_SIGN_BEYOND}",
         "SYMBOL_RUN": spans.SYMBOL_RUN,
+        "NUMBERED": spans.PATTERNS["number after a sign"],
+        "OWNED_SIGN": spans.OWNED_SIGN,
+        "ODD_MARK": ODD_MARK,
+        "QUOTED_WORD": QUOTED_WORD,
+        "QUOTE": QUOTE,
         "AROUND": AROUND,
         "LIST_MARKER": LIST_MARKER,
         "NUMBER": NUMBER,
@@ -67,13 +73,16 @@ def page_patterns() -> str:
     texts["DASHES"] = DASHES
     written = {name: _as_javascript(pattern) for name, pattern in patterns.items()} | texts
     lines = [f"export const {name} = {json.dumps(text)};" for name, text in written.items()]
-    return "\n".join(["// Written by scripts/docs/reference.py, from spans.py, characters.py, numbers.py.", *lines])
+    return "\n".join(
+        ["// Written by scripts/docs/reference.py, from spans.py, characters.py, numbers.py, protect.py.", *lines]
+    )
 
 
 def _as_javascript(pattern: str) -> str:
     """Return a pattern of Python's re as JavaScript writes it with the flag u."""
     written, is_in_class = list[str](), False
     letters = pattern.replace(r"[^\W\d_.]", r"[\p{L}.]").replace(r"[^\W\d_]", r"\p{L}")
+    letters = letters.replace(r"[^\W_]", r"[\p{L}\p{N}]")
     for match in _TOKEN.finditer(letters):
         token = match[0]
         if token == r"\S":

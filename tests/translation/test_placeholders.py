@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from html import escape, unescape
 
 import pytest
@@ -11,6 +12,7 @@ from nmt import Translator
 from nmt.apps.documents.formats import read_document
 from nmt.apps.documents.translation import translate_blocks
 from nmt.translation.chain import Chain
+from nmt.translation.protect import lost_marks
 from nmt.translation.request import Request
 from tests.data.text.placeholder_families import FAMILIES, FRAMES
 
@@ -31,6 +33,60 @@ def test_no_placeholder_of_a_text_is_lost_without_a_flag(translator, step):
     outputs = translator.translate([text for _, text in framed])
     for (placeholder, text), found in zip(framed, outputs, strict=True):
         assert placeholder in found.text or placeholder in found.protected_lost, (text, found.text)
+
+
+# Marks that may also be of prose: they are kept, or their loss is reported.
+MARKED = [
+    *("$1", "${1}", r"\1", "$2 $1", "$3 $1 $2"),
+    *("-name-", "-x-", "-erste-", "-Vorname-"),
+    *("'''bold'''", "'''''both'''''", "''italic''", "*really*", "**fett**", "_so_", "+neu+", "=wert="),
+    *("![alt](x.png)", "[alt](a/b)", "![a b](#x)", "![](y.svg)"),
+    *(".input", ".NET", ".gitignore", ".TH", ".env"),
+    *("#ifdef", "#1", "#", "#'name", "#pragma once"),
+    *("«name»", "»name«", "“name”", '"name"', "‹name›", "« name »", "„name“"),
+    *("*", "**", "(*)", "Hund*", "*1", "Hund**", "†", "¹"),
+    *("5 €", "€ 5", "№ 5", "5 #", "5 ₽", "₿ 5", "§ 5", "№5", "5*", "@1", "!1", "&name", "a|b", "^x", "a\\b"),
+    *("C++", ":-)", ";-)", "%ige", "~name", "@ x@", "<<", "{", "}"),
+]
+
+
+def test_marks_of_programs_that_are_no_spans_are_kept_or_reported(translator):
+    texts = [(mark, frame.replace("{}", mark)) for mark in MARKED for frame, _ in FRAMES]
+    for (mark, text), found in zip(texts, translator.translate([text for _, text in texts]), strict=True):
+        pieces = [*filter(None, re.split(r"[\w ]+", mark))]
+        is_kept = all(found.text.count(piece) >= mark.count(piece) for piece in pieces)
+        reported = found.protected_lost + found.numbers_missed
+        assert is_kept or reported, (text, found.text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Es kostet 5 €, $5, US$ 5 oder 20 %; +49, ~5 und <5.",
+        "R&D und/oder Tom & Anna, km/h, A / B, 4*4, Schüler*innen, s/he",
+        "Nord-, Süd- und -ost; Hund -- Katze – Maus — Ende ...",
+        "Er rief: „Komm!“ und ging (nicht?), z.B. heute. 'Ja.'",
+        "Oui ! Non ? Bien : voilà ; « peut-être qu'il dort »",
+        "他说：“你好！”（两只狗）《书》……",
+        "It's the dogs' ball, rock 'n' roll, a.m., 10:30, 3:2.",
+    ],
+)
+def test_marks_of_prose_are_never_missed(text):
+    assert lost_marks(text, "A dog runs in the park.") == []
+
+
+@pytest.mark.parametrize("output", ["A “dog” runs.", "a 「dog」", "a 'dog' runs"])
+def test_a_word_in_quotation_marks_may_have_those_of_another_language(output):
+    assert lost_marks("Ein «Hund» läuft.", output) == []
+    assert lost_marks("Ein «Hund» läuft.", "A dog's run.") == ["«Hund»"]
+
+
+def test_a_sign_that_the_vocabulary_lacks_is_kept_with_its_number(translator):
+    texts = ["Das kostet 5 ₽.", "Er wohnt in № 7.", "Es hat 20 ℃ hier."]
+    for text, found in zip(texts, translator.translate(texts), strict=True):
+        (span,) = re.findall(r"[₽№℃\d][ ₽№℃\d]+(?=[ .])", text)
+        assert span.strip() in found.text
+        assert not found.flags.get("protected_lost")
 
 
 def document_of(form: str, texts: list[str]) -> str:

@@ -34,8 +34,9 @@ UNIT = (
 _UNIT = lazy_pattern(UNIT)
 
 CURRENCIES = "$¢-¥֏؋৲৳૱௹฿៛\u20a0-\u20cf﷼﹩＄￠￡￥￦"
-# A single digit that measures something, which texts do not have as a word: $5, 5 %, 5 kg.
-AMOUNT = rf"(?<=[{CURRENCIES}])\s?\d(?![.,]?\d)|(?<![\w.,])\d(?:\s?[%‰°℃℉{CURRENCIES}]|{UNIT})"
+_SIGNS = rf"#%&*+<=>@\\^|~§±×÷°\u2030\u2031\u2100-\u22ff{CURRENCIES}"
+# A single digit beside a sign or a unit, which texts do not have as a word: $5, № 5, 5 %, 5 kg.
+AMOUNT = rf"(?<=[{_SIGNS}])\s?\d(?![.,]?\d)|(?<![\w.,])\d(?:\s?[{_SIGNS}]|{UNIT})"
 _AMOUNT = lazy_pattern(AMOUNT)
 
 

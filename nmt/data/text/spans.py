@@ -54,6 +54,11 @@ SYMBOL_RUN = (
 )
 # What a word, a number or a single letter beside it owns: currencies; degrees, operators, accents, units.
 _OWNED = "§°¬±×÷¨¯´¸˂-˅˒-˟˥-˫˭˯-˿⁄⁒⁺-⁼₊-₌؆؇℃℉№\u3200-\u33ff﹢﹤-﹦＋＜-＞｜～"
+# A sign that a vocabulary may lack, with its number, or as in °C. In small classes, which are compiled at once.
+OWNED_SIGN = (
+    r"(?:(?<!\w)\d(?:[\d.,]{0,20}\d)?\s?)?(?P<sign>[$¢-¥§°±×÷]|[\u20a0-\u20cf]|[\u2100-\u218f]|[֏؋৲৳૱௹฿៛﷼])"
+    r"(?:(?:\s?\d(?:[\d.,]{0,20}\d)?|[A-Z])(?!\w))?"
+)
 PAIRS = "⁅⁆⌈⌉⌊⌋❨❩❪❫❬❭❰❱❲❳❴❵⟅⟆⟦⟧⟨⟩⟪⟫⟬⟭⟮⟯⦃⦄⦅⦆⦇⦈⦉⦊⦋⦌⦍⦎⦏⦐⦑⦒⦓⦔⦕⦖⦗⦘⧘⧙⧚⧛⧼⧽⸢⸣⸤⸥⸦⸧⸨⸩⹕⹖⹗⹘⹙⹚⹛⹜"
 CHINESE_PAIRS = "【】〔〕〖〗〘〙〚〛［］｛｝｟｠"
 CHINESE_QUOTES = "〈〉《》「」『』｢｣"  # and of titles
@@ -69,12 +74,14 @@ _PATTERNS = {
     "regular expression": r"\[\^?[^\[\]\s]{0,64}\w-\w[^\[\]\s]{0,64}\](?:[*+?]|\{\d{1,4}(?:,\d{0,4})?\})"
     r"|\^\S{1,200}\$(?!\w)|\(\?(?:[:=!>]|<[=!]|P?<\w{1,64}>)[^()\n]{0,200}\)[*+?]?|\[\w{1,64}\](?:\.\[\w{1,64}\]){1,8}",
     "bracket": r"(?P<open>(?:@:|\$!|[$#%@&!*])?\{|[$@]\w{0,32}\(|\$\[|\[|\(\(|<%(?!\w+>)|<\?|<!--|\\[(\[])",
+    # In <…>, more than three words, or a sentence, are prose, unless they are attributes.
     "tag": r"(?<!<)<(?:/?\d{1,9}\s?/?|/?[\i][\c:.-]*\s?/?|[\i][\c:.-]*(?:«attribute»){1,16}\s?/?"
-    r"|[\i][^<>\n]*[^\s<>]|/?[@#!$&%:][^<>\n]{0,200}[^<>\s])>|</>|<<(?:[\c]+|[^<>\n]{1,200}[$=:][^<>\n]{0,200})>>",
+    r"|[\i](?:(?=[^<>\n]*[=$])[^<>\n]*[^\s<>]|[^\s<>]*(?:(?:[ \u00a0][^\s<>]+){1,2}(?<![.!?…]))?)"
+    r"|/?[@#!$&%:][^<>\n]{0,200}[^<>\s])>|</>|<<(?:[\c]+|[^<>\n]{1,200}[$=][^<>\n]{0,200}|[^\s<>]{1,200}:[^\s<>]{0,200})>>",
     "entity": r"&(?:#\d{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});",
     "code": r"(?P<ticks>`{2,3})(?!`)[^\n]{1,500}?(?<!\s)(?P=ticks)(?!`)|`(?![`\s])[^`\n]{1,500}(?<!\s)`(?!`)",
     "name between signs": r"(?<![\c$%#@~^|:])(?P<sign>[$%#@~^|:&]{1,2}|__|==|\+\+|--|!)"
-    r"[\i][\c.-]{0,63}(?P=sign)(?![\c%])|\*\|[^|*\n]{1,64}\|\*",
+    r"[\i][\c.-]{0,63}(?P=sign)(?![\c%])|\*\|[^|*\n]{1,64}\|\*|'{3,}",
     "conversion": r"%%(?:\d(?!\d)|[A-Za-z](?!\w))?"
     r"|(?<![\d%])%(?:[1-9]|L\d{1,2})(?![%$\c]|[.,]\d)|(?<!%)«not after a number»%"
     r"(?:(?:\d\$)?#@\w{1,64}@|~\w{1,9}|\"\s?\w{1,32}\s?\")"
@@ -82,6 +89,7 @@ _PATTERNS = {
     r"(?:\d{0,4}|\*(?:\d\$)?)(?:\.(?:\d{1,3}|\*))?(?:\[\d\])?"
     r"(?:(?:hh?|ll?|[LzZjt])[diouxX]|l[cs]|t[A-Za-z]|[A-Za-z@])(?![A-Za-z]{2})"
     r"|(?<=\d[ \u00a0\u202f])%(?:\d\$)?(?:\.\d)?(?:ll?|z)?[diufgxs](?![\c’'])",  # 12 %d, but not 12 %ige
+    "number after a sign": r"(?<![\w$])\$[1-9](?![\w%]|[.,]\d)",
     "name after a sign": r"(?<![\c$%#@&/])«not after a number»"
     r"(?:@@?[a-z]{2,16}/|\$!?|&&|[%#]|@@?(?:\.?[\c]{0,32}:)?)"
     r"«name»(?:(?:[.-]|->|::|:(?=[A-Z]))(?:\$?«name»)|\$(?=[A-Z])«name»){0,8}«arguments»"
@@ -89,7 +97,8 @@ _PATTERNS = {
     r"(?:(?<=[\c])=[^\s,;]{0,200}[^\s.,;:!?])?|«not after a number»\$[@*#](?!\w)|\?[a-z]{2,16}/«name»"
     r"|[?^&]\d(?![\c]|[.,]\d)|-[A-Za-z](?![\c'’/-])|\|(?:[a-z]|c[0-9A-Fa-f]{8})(?![\c])"
     r"|~(?:[A-Za-z](?![\c])|%)(?:~(?:[A-Za-z](?![\c])|%)){0,8})",
-    "path": r"(?<![\c])(?:[A-Za-z]:[\\/]|\\\\\w)«part»*(?:[.\\/]{1,3}«part»+)*[\\/]?"
+    "path": r"(?<=\]\()(?=[^\s()]{0,500}[./#_])[^\s()]{1,500}(?=\))"  # of a link
+    r"|(?<![\c])(?:[A-Za-z]:[\\/]|\\\\\w)«part»*(?:[.\\/]{1,3}«part»+)*[\\/]?"
     r"|(?<![\c/.<])(?:~|\.{1,2})?/\.?«part»+(?:[./]{1,3}«part»+)*/?"
     r"|(?<![\c/.@-])(?:(?:«part»{1,64}/){1,20}|[\c-])[\c-]{1,64}(?:\.[\c-]{1,64}){0,3}"
     r"\.[a-z][a-z0-9]{1,3}(?![\c(-]|\.[\c])|(?<![\c*])\*\.[a-z][a-z0-9]{1,4}(?![\c])"
@@ -124,12 +133,12 @@ PATTERNS = {
 }
 """The beginnings of spans, by their names, in the order of trial; the names are for readers only."""
 
+_NUMBERED = lazy_pattern(PATTERNS["number after a sign"])
 _SPAN = lazy_pattern("|".join(f"(?:{pattern})" for pattern in PATTERNS.values()))
-_SYMBOL_SPAN = lazy_pattern("|".join(f"(?:{PATTERNS[name]})" for name in [*PATTERNS][-3:]) + "|(?P<open>(?!))")
 SIGN = (  # begins with one set of characters, which is faster to find than one of several patterns
-    r"[@<&{%⟦\[`$\\#_~^|=≤≥≈:/!?.(\d+>-](?:(?<=[@<&{%⟦\[`$\\_~^|=≤≥≈])|(?<=#)\S|(?<=[:/!])[\w.~+-]|(?<=:):|(?<=\.)[a-z/]"
+    r"[@<&{%⟦\[`$\\#_~^|=≤≥≈:/!?.(\d+>'-](?:(?<=[@<&{%⟦\[`$\\_~^|=≤≥≈])|(?<=#)\S|(?<=[:/!])[\w.~+-]|(?<=:):|(?<=\.)[a-z/]"
     r"|(?<=-)(?:-\w|>|[A-Za-z](?![\w'’/-]))|(?<=\()[()]|(?<=[A-Zv]\d)|(?<=[A-Z]-\d)|(?<=[+>])(?!\S)|(?<=\+)\+"
-    r"|(?<=\?)[a-z\d]|(?<=\d)(?:[A-Za-z]{1,9}|\.\d{1,4}\.)\d|(?<=\()\?|(?<=0)x[0-9A-Fa-f])"
+    r"|(?<=')''|(?<=\?)[a-z\d]|(?<=\d)(?:[A-Za-z]{1,9}|\.\d{1,4}\.)\d|(?<=\()\?|(?<=0)x[0-9A-Fa-f])"
 )
 # Every span contains one of these; finding them is fast, in classes within 16 bits and beyond.
 _SIGN = lazy_pattern(SIGN)
@@ -180,31 +189,28 @@ def find_spans(text: str, not_these: Collection[str] = ()) -> list[Span]:
     A URL or a path does not include the punctuation that ends a sentence, nor a closing bracket that was opened before
     it. `not_these` are symbols of the model (user-defined ones, such as <de>), which are not spans.
     """
-    has_signs = _SIGN.search(text)
-    if not has_signs and (text.isascii() or not (_SYMBOL_SIGN.search(text) or _SYMBOL_SIGN_BEYOND.search(text))):
+    has_symbols = not text.isascii() and (_SYMBOL_SIGN.search(text) or _SYMBOL_SIGN_BEYOND.search(text))
+    if not (has_symbols or _SIGN.search(text)):
         return []
-    pattern = _SPAN if has_signs else _SYMBOL_SPAN  # the same spans in a third of the time
     spans, at = list[Span](), 0
     is_chinese = max(text) > "\u303f" and _CHINESE.search(text) is not None  # which takes long to compile
-    ends: dict[int, int] | None = None
-    while match := pattern.search(text, at):
+    numbered = {*_NUMBERED.findall(text)}  # placeholders, if they count from 1
+    prices = () if "$1$2$3$4$5$6$7$8$9".startswith("".join(sorted(numbered))) else numbered
+    ends = _ends_of_brackets(text)
+    while match := _SPAN.search(text, at):
         start, end = match.span()
         found = match[0]
-        if match["currency"] and _NUMBER_BEFORE.search(text[max(0, start - 16) : start]):
+        if found in prices or (match["currency"] and _NUMBER_BEFORE.search(text[max(0, start - 16) : start])):
             end = start
         elif match["mark"]:
-            ends = _ends_of_brackets(text) if ends is None else ends
             end = _end_of_mark(text, start, ends.get(start, start + 1), is_chinese=is_chinese)
         elif match["open"] is None:
-            if found[0] == "<" and _is_prose_in_angles(found):
-                end = start
-            elif "/" in found[:17] or found.startswith("www."):
+            if "/" in found[:17] or found.startswith("www."):
                 end = start + len(_without_tail(found))
         elif found in _ENDS:
             closed = text.find(_ENDS[found], end, end + _REACH)
             end = closed + len(_ENDS[found]) if closed >= 0 else end if found[0] == "\\" else start
         else:
-            ends = _ends_of_brackets(text) if ends is None else ends
             end = _end_of_bracket(text, start, end, ends)
         at = max(end, start + 1)
         if end > start and text[start:end] not in not_these:
@@ -270,12 +276,6 @@ def _end_of_mark(text: str, start: int, end: int, *, is_chinese: bool) -> int:
     is_sentence = inside.count(" ") > (0 if is_line else 2) or inside.endswith((".", "!", "?", "…"))
     is_foreign = has_letters(inside) and inside.lower() == inside.upper()  # no placeholder is in a script without case
     return start + 1 if is_sentence or is_foreign or end - start > _MOST_INSIDE else end
-
-
-def _is_prose_in_angles(found: str) -> bool:
-    """Return whether <…> quotes prose: more than three words, or a sentence; a tag with attributes is none."""
-    inside = found[1:-1]
-    return " " in inside and set("=$").isdisjoint(inside) and (inside.count(" ") > 2 or inside[-1] in ".!?…")
 
 
 def _without_tail(url: str) -> str:

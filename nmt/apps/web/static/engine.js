@@ -1,7 +1,7 @@
 // A model in the browser: its decoder in WebAssembly, and the rules of `nmt translate` around it. Runs in a worker of
 // nmt.js, and in node.
 import { Tokenizer, clean } from "./tokenizer.js";
-import { LEADING, PLACEHOLDERS, Protected, countCopied, edges, expectedChrf, findSpans, hasWords, isCopy, isSymbol, lineStarts, listMarker, loopIn, missing, readWith, split, stripped, trimmed, unusual, withMarker, withinSymbols, wrongNumbers } from "./text.js";
+import { LEADING, PLACEHOLDERS, Protected, countCopied, edges, expectedChrf, findSpansOfModel, hasWords, isCopy, isSymbol, lineStarts, listMarker, loopIn, lostMarks, missing, readWith, split, stripped, trimmed, unusual, withMarker, withinSymbols, wrongNumbers } from "./text.js";
 
 const EOS = 3;
 const USABLE_CHRF = 30; // of nmt/translation/translation.py
@@ -147,7 +147,7 @@ export class Engine {
   // nmt/translation/texts.py
   _segments(source, direction) {
     const { manifest } = this, { options } = manifest, copies = manifest.placeholders.length > 0, limit = manifest.max_src_len - 1;
-    const [text, spans] = readWith(this.learned, source, options.protect ? findSpans(source, manifest.symbols) : []), [start, end] = stripped(text, 0, text.length);
+    const [text, spans] = readWith(this.learned, source, options.protect ? findSpansOfModel(source, manifest.symbols, (sign) => this.src.lacks(sign) || this.tgt.lacks(sign)) : []), [start, end] = stripped(text, 0, text.length);
     if (start === end) return { lead: text, segments: [] };
     const symbolSpans = new Set(spans.filter((span) => isSymbol(text.slice(...span)))), unbroken = spans.filter((span) => !symbolSpans.has(span));
     const inside = (from, to) => { // but for the symbols around it
@@ -263,6 +263,7 @@ export class Engine {
       if ((spans || []).length !== segments.reduce((sum, segment) => sum + segment.protected.spans.length, 0))
         lost.push(...new Set(spans.filter((span) => count(text, span) !== count(source, span))));
       const outside = segments.map((segment, i) => segment.protected.withoutSpans(written[i])).join("");
+      if (spans !== null) lost.push(...lostMarks(plain, outside).filter((mark) => !lost.includes(mark)));
       const searched = parts.filter((part) => part.source.length), numTokens = searched.reduce((sum, part) => sum + part.source.length, 0) - 2 * searched.length;
       const copied = countCopied(segments.map((segment) => segment.protected.outside() + segment.space).join(""), outside), confidence = this.manifest.statistics?.confidence;
       const found = {

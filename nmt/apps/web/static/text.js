@@ -1,10 +1,10 @@
 // Texts, as `nmt translate` reads them: sentences, protected spans, numbers, loops. Each part names the Python that it
 // follows; sentences alone are found in a simpler way, because the library that proposes them there is not for browsers.
-import { AMOUNT, AROUND, CHINESE_PAIRS, CHINESE_QUOTES, DASHES, LIST_MARKER, NUMBER, PAIRS, SIGN, SPAN, SYMBOL_RUN, UNIT } from "./patterns.js";
+import { AMOUNT, AROUND, CHINESE_PAIRS, CHINESE_QUOTES, DASHES, LIST_MARKER, NUMBER, NUMBERED, ODD_MARK, OWNED_SIGN, PAIRS, QUOTE, QUOTED_WORD, SIGN, SPAN, SYMBOL_RUN, UNIT } from "./patterns.js";
 
 const WHITE = "\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000"; // str.isspace
 export const LEADING = new RegExp(`^[${WHITE}]+`);
-const TRAILING = new RegExp(`[${WHITE}]+$`);
+const TRAILING = new RegExp(`[${WHITE}]+$`), WHITES = new RegExp(`[${WHITE}]+`);
 export const trimmed = (text) => text.replace(LEADING, "").replace(TRAILING, "");
 export const hasLetters = (text) => /\p{L}/u.test(text);
 const isLower = (text) => /\p{Lowercase}/u.test(text) && !/[\p{Uppercase}\p{Lt}]/u.test(text);
@@ -104,6 +104,8 @@ const ALL_CLOSING = { ...CLOSING, ...Object.fromEntries((PAIRS + CHINESE_PAIRS).
 const EVERY_BRACKET = new RegExp(`"[{}]"|[{}()[\\]${PAIRS}${CHINESE_PAIRS}]`, "gu"), ONLY_SYMBOLS = new RegExp(`^(?:${SYMBOL_RUN})$`, "u");
 const CHINESE = /[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]/;
 const NUMBER_BEFORE = new RegExp(`\\p{Nd}[${WHITE}]?(?:(?!\\p{Nd})[\\p{L}\\p{N}_]){1,9}\\.?[${WHITE}]$`, "u"); // 5 Mio. €
+const NUMBERS_OF_PLACEHOLDERS = new RegExp(NUMBERED, "gu"), SIGNS_OF_NUMBERS = new RegExp(OWNED_SIGN, "gu");
+const ODD_MARKS = new RegExp(ODD_MARK, "gu"), QUOTED_WORDS = new RegExp(QUOTED_WORD, "gu"), QUOTES = new RegExp(QUOTE, "u");
 export const isSymbol = (span) => ONLY_SYMBOLS.test(span);
 
 function withoutTail(url) {
@@ -154,24 +156,25 @@ function endOfMark(text, start, end, isChinese) {
   return isSentence || isForeign || end - start > MOST_INSIDE ? start + 1 : end;
 }
 
-function isProseInAngles(found) {
-  const inside = found.slice(1, -1);
-  return inside.includes(" ") && !/[=$]/.test(inside) && (inside.split(" ").length > 3 || ".!?…".includes(inside.at(-1)));
+// The spans of a text, with the signs that `lacks` says the model cannot write.
+export function findSpansOfModel(text, symbols, lacks) {
+  const spans = findSpans(text, symbols), signs = [...text.matchAll(SIGNS_OF_NUMBERS)].filter(({ groups }) => lacks(groups.sign)).map(({ 0: sign, index }) => [index, index + sign.length]);
+  return [...spans, ...signs.filter(([start, end]) => !spans.some((span) => span[0] < end && start < span[1]))].sort((a, b) => a[0] - b[0]);
 }
 
 export function findSpans(text, symbols = []) {
   if (!SIGNS.test(text)) return [];
-  const spans = [], isChinese = CHINESE.test(text);
+  const spans = [], isChinese = CHINESE.test(text), numbered = [...new Set(text.match(NUMBERS_OF_PLACEHOLDERS))].sort(), prices = "$1$2$3$4$5$6$7$8$9".startsWith(numbered.join("")) ? [] : numbered;
   let ends = null, match;
   SPANS.lastIndex = 0;
   while ((match = SPANS.exec(text))) {
     const start = match.index, found = match[0];
     let end = start + found.length;
-    if (match.groups.currency && NUMBER_BEFORE.test(text.slice(Math.max(0, start - 16), start))) end = start;
+    if (prices.includes(found)) end = start;
+    else if (match.groups.currency && NUMBER_BEFORE.test(text.slice(Math.max(0, start - 16), start))) end = start;
     else if (match.groups.mark) end = endOfMark(text, start, (ends ??= endsOfBrackets(text)).get(start) ?? start + 1, isChinese);
     else if (match.groups.open === undefined) {
-      if (found[0] === "<" && isProseInAngles(found)) end = start;
-      else if (found.slice(0, 17).includes("/") || found.startsWith("www.")) end = start + withoutTail(found).length;
+      if (found.slice(0, 17).includes("/") || found.startsWith("www.")) end = start + withoutTail(found).length;
     } else if (CLOSED_BY[found]) {
       const closed = text.slice(end, end + REACH).indexOf(CLOSED_BY[found]);
       end = closed >= 0 ? end + closed + CLOSED_BY[found].length : found[0] === "\\" ? end : start;
@@ -195,6 +198,13 @@ function places(span, count, text, others) {
   const longer = others.filter(([start, end]) => end - start > span.length);
   const starts = [...text.matchAll(new RegExp(escaped(span), "gu"))].map(({ index }) => index);
   return starts.filter((at) => !longer.some(([start, end]) => start < at + span.length && at < end)).slice(0, count);
+}
+
+// The words of a source beside marks that prose does not have and the output lacks; and a word in quotation marks, if it has none.
+export function lostMarks(source, output) {
+  const left = (output.match(ODD_MARKS) ?? []).slice(), lost = new Set((source.match(ODD_MARKS) ?? []).filter((mark) => !left.includes(mark) || !left.splice(left.indexOf(mark), 1)));
+  const words = source.split(WHITES).filter((word) => [...lost].some((mark) => word.includes(mark))).map((word) => word.replace(/[.,!?]+$/, ""));
+  return QUOTES.test(output) ? words : [...source.match(QUOTED_WORDS) ?? [], ...words];
 }
 
 export function missing(spans, text) {
