@@ -114,8 +114,6 @@ _BRACKETS = ("()", "[]", "{}", "（）", "［］", "｛｝", "【】", "〔〕")
 
 def edges(text: str) -> tuple[str, str]:
     """Return the symbols and brackets before and after the words of a text, such as ♪ and (); empty if it has none."""
-    if text[:1].isalpha() and (text[-1:].isalpha() or text[-1:] in ".!?。"):  # most texts
-        return "", ""
     inner = text[slice(*within_symbols(text))]
     around, within = inner[:1] + inner[-1:], inner[1:-1]
     if around in _BRACKETS and not any(mark in within for mark in around):
