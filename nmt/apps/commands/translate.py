@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# Flags that name a fault of one line. The others are guesses, or say where a translation comes from.
+# Flags that name a fault of one line. The others are guesses, or name the origin of a translation.
 _WARNED_OF = ("truncated", "loop_unresolved", "protected_lost", "terms_misplaced", "numbers_missed")
-_GUESSES = ("empty", "copied_source")  # are told of texts that are arguments
+_GUESSES = ("empty", "copied_source")  # of which nmt warns only if the texts are arguments
 
 
 def _text_file(path: Path | None) -> Path | None:
@@ -283,7 +283,7 @@ def _as_json(
 
 
 def _warn(translations: Sequence[Translation], first: int, *, guess: bool) -> None:
-    """Warn of the flags of the lines from number `first` on; if asked, also of those that are a `guess`."""
+    """Warn of the flags of lines, from line number `first` on; with `guess`, also of those that are guesses."""
     from nmt.translation.translation import FLAGS
 
     for number, each in enumerate(translations, first):
@@ -300,7 +300,7 @@ def _warn(translations: Sequence[Translation], first: int, *, guess: bool) -> No
 def _draw_attention(translator: BlockTranslator, translation: Translation, path: Path) -> None:
     """Draw a heat map of the first segment: the attention of the last decoder layer, averaged over its heads.
 
-    Of two models in a row, it is that of the second.
+    With two models, it is that of the second.
     """
     from nmt.evaluation.plots import draw_attention
     from nmt.translation.chain import Chain

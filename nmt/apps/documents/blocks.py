@@ -23,7 +23,7 @@ RUN = "run:"  # the tag of items that change the formatting of the runs of a Wor
 _MARK = re.compile(r"\{h(\d{1,4})\}")
 _HOLE = re.compile(r"\0([sn]?)(\d+)\0")
 _DECLARED = re.compile(rb"""<\?xml[^>]{0,99}?\sencoding\s*=\s*["']([\w.:-]+)""")
-# Those that every byte of a text has a meaning in, or a pair of bytes; others may stand for more than characters.
+# Encodings of text alone. Others that Python knows, such as zlib or unicode_escape, do more than decode characters.
 _ENCODINGS = re.compile(
     r"(?:iso[-_]?8859|windows|cp|ibm|latin|mac|koi8|euc|gb|big5|iso-2022|tis)[-_]?\w*(?:-hkscs|-\d+)?|us-ascii|ascii"
     r"|shift[-_]?jis|sjis|ms_kanji|johab|hz(?:-gb-2312)?|utf-?8",

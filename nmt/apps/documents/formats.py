@@ -100,7 +100,7 @@ def available_suffixes() -> list[str]:
 def read_document(content: bytes, name: str, limit: int = 0, column: str = "") -> Document:
     """Return the document in `content`, in the format given by the extension of `name`.
 
-    `limit` is the maximum size in bytes of documents from strangers; `Archive` derives others from it. 0: no limit.
+    `limit` is the maximum size in bytes of an untrusted document; `Archive` derives others from it. 0: no limit.
     `column` is that of a table, as in `Table`. DataError if it is not in that format; NmtError if a package is missing.
     """
     suffix = Path(name).suffix.lower()

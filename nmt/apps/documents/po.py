@@ -29,7 +29,7 @@ _CHARACTERS = dict(zip('abfnrtv"\\', '\a\b\f\n\r\t\v"\\', strict=True))
 _LETTERS = {character: letter for letter, character in _CHARACTERS.items()}
 _CHARSET = re.compile(r"(Content-Type:[^\n]{0,99}?charset=)([\w.:-]+)")
 _PLURALS = re.compile(r"Plural-Forms:[ ]*nplurals[ ]*=[ ]*(\d{1,2})[ ]*;[ ]*plural[ ]*=[ ]*([^;\"\\\n]{1,999})")
-_COUNTED = re.compile(r"%|\{")
+_COUNTED = re.compile(r"%|\{")  # the beginning of a placeholder, for the number
 _HEADER = re.compile(rf'^msgid ""\s+msgstr{_TEXT}', re.MULTILINE)
 _LANGUAGE = re.compile(r'("Language:[ ]*)([^\\"]*?)[ ]*(\\n")')
 # `%%` and doubled braces stand for a character; a bare % or brace is an error at run time, so it counts.
@@ -81,7 +81,7 @@ def _singular_forms(text: str) -> list[str]:
     count, rule = next(iter(_PLURALS.findall(text)), ("", ""))
     try:
         form_of, forms = c2py(rule), [set[int]() for _ in range(int(count))]
-        for number in range(200):
+        for number in range(200):  # most rules look at the last two digits
             forms[form_of(number)].add(number)
     except (ArithmeticError, IndexError, RecursionError, ValueError):
         return []
@@ -94,7 +94,7 @@ def _translated(entry: re.Match[str], singular: Sequence[str], template: Templat
     flags = [flag.strip() for found in _FLAGS.findall(comments) for flag in found.split(",")]
     source, plural = _read(entry["id"]), _read(entry["plural"] or "")
     forms = {form or "[0]": text for form, text in _FORM.findall(entry["translated"])}
-    wanted = [f"[{number}]" for number in range(len(singular or forms or "?") if plural else 1)]
+    wanted = [f"[{number}]" for number in range(max(1, len(singular or forms)) if plural else 1)]
     if not source or all(_read(forms.get(form, "")) for form in wanted):
         return entry[0]
     if plural and not singular:

@@ -30,7 +30,7 @@ from nmt.translation.request import Request
 from nmt.translation.texts import TextSegmenter
 from nmt.translation.translation import FLAGS, Flags, Translation, merge
 
-# The decimal mark of other languages, with the languages that have another one, as in CLDR; the rest is unknown.
+# Each decimal mark, with the languages that do not write it, as in CLDR; of other languages, nothing is known.
 _OTHER_MARKS = {
     ",": "am bn cy en fil ga gu he hi ja kn ko ml mr ms mt my ne pa si sw ta te th ur yo zh zu",
     ".": "af az be bg bs ca cs da de el es et eu fi fr gl hr hu hy id is it ka kk ky lt lv mk mn nb nl nn no pl pt ro"
@@ -99,8 +99,8 @@ Rounds = Generator[list[Ask], list[Answer], list[TranslatedBlock]]  # yields tex
 def rounds(blocks: Sequence[Block], models: Sequence[Translator], options: SearchOptions, num_ranks: int = 1) -> Rounds:
     """Translate `blocks` as HTML in up to three rounds: with marks, by alignment, text by text.
 
-    The first of the `models`, one or two in a row, decides whether marks are tried; only one aligns. If an alternative
-    of a block loses a mark, the block's best translation replaces it.
+    The first of the `models`, one or a chain of two, decides whether marks are tried; a chain cannot align. If an
+    alternative of a block loses a mark, the block's best translation replaces it.
     """
     found = dict[int, TranslatedBlock]()
 
@@ -138,7 +138,7 @@ def rounds(blocks: Sequence[Block], models: Sequence[Translator], options: Searc
 
 
 def _merged(answers: Sequence[Answer], text: str, aligned: Details | None = None) -> Answer:
-    """Return an answer for a text whose parts were translated apart; its quality is that of the worst part."""
+    """Return an answer for a text whose parts were translated separately; its quality is that of the worst part."""
     expected = [answer.expected_chrf for answer in answers if answer.expected_chrf is not None]
     flags = merge([answer.flags for answer in answers])
     return Answer(
@@ -204,8 +204,8 @@ def with_losses(
 ) -> list[TranslatedBlock]:
     """Return the translated blocks with the protected spans and the glossary terms that the whole translations lack.
 
-    Models that were trained without data.protect lose spans, too. The placeholders of a gettext entry are those of its
-    format flags.
+    The faults become the note of each block. Models that were trained without data.protect lose spans, too. The
+    placeholders of a gettext entry are those of its format flags.
     """
     checked = []
     for block, each in zip(blocks, translated, strict=True):
@@ -227,7 +227,7 @@ def with_losses(
 
 
 def foreign_numbers(source: str, output: str, language: str) -> list[str]:
-    """Return the numbers of `source` that are as they were in `output`, but are not written so in its `language`."""
+    """Return the numbers of `source` that `output` has unchanged, although its `language` writes them otherwise."""
     mark = next((mark for mark, codes in _OTHER_MARKS.items() if base_code(language) in codes.split()), "")
     found = re.findall(_DECIMALS.replace("§", mark), output) if mark else []
     return [number for number in dict.fromkeys(found) if number in source]
