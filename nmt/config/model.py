@@ -77,7 +77,10 @@ class ModelConfig(Section):
             sizes = f"d_model {self.d_model}, d_ff {self.d_ff} and the numbers of layers"
             raise ValueError(f"{sizes} make a model of {size}")
         if self.d_model % self.num_heads:
-            raise ValueError(f"num_heads {self.num_heads} does not divide d_model {self.d_model}; choose one that does")
+            divisors = [number for number in range(1, self.d_model + 1) if self.d_model % number == 0]
+            near = sorted(divisors, key=lambda number: abs(number - self.num_heads))[:2]
+            fitting = " or ".join(map(str, sorted(near)))
+            raise ValueError(f"num_heads {self.num_heads} does not divide d_model {self.d_model}; {fitting} would")
         if self.positions == "rotary" and self.attention != "scaled_dot_product":
             raise ValueError(f"rotary positions need dot products; {self.attention} attention has none")
         if self.positions == "rotary" and (head_size := self.d_model // self.num_heads) % 2:
