@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from nmt.artifacts.rundir import DirectedPairs
 from nmt.base.languages import written_without_spaces
 from nmt.data.phrases.table import PhraseTable
 from nmt.data.phrases.words import FoldedSource
@@ -25,24 +26,26 @@ _ROUNDS = 4
 _LIST = 10  # translations of a sentence in a round
 _SIDE_BY_SIDE = 50
 _STEPS = np.array([-1, -0.5, -0.25, -0.1, 0.1, 0.25, 0.5, 1])
-_BEST_RATIO, _FREE_RATIO, _RATIO_PENALTY = 1.05, 0.03, 60.0  # words per word: other lengths cost points
+_FREE_RATIO, _RATIO_PENALTY = 0.01, 60.0  # words per word: other lengths cost points
 _CAUTION = 0.5  # points for leaving the weights of the round before
 
 
 def tune(
     table: PhraseTable,
     sources: Sequence[FoldedSource],
-    references: Sequence[str],
+    pairs: DirectedPairs,
     tokenizer: Tokenizer,
-    tgt_lang: str,
+    length: float,
     rivals: Sequence[str] | None = None,
 ) -> PhraseTable | None:
-    """Return `table` with weights for the best sum of BLEU and chrF on `sources`, whose translations keep their length.
+    """Return `table` with weights for the best sum of BLEU and chrF on `pairs`, whose sources, folded, are `sources`.
 
-    `tokenizer` is that of the target side. Each round translates by the weights of the one before. None if the table
-    cannot win: with the first weights, even the best translation in the list of each sentence, chosen by its reference,
-    scores less than the `rivals`, other translations of `sources`.
+    `length` is the number of words that translations should have per word of the references. `tokenizer` is that of
+    the target side. Each round translates by the weights of the one before. None if the table cannot win: with the
+    first weights, even the best translation in the list of each sentence, chosen by its reference, scores less than
+    the `rivals`, other translations.
     """
+    references, tgt_lang = pairs.references, pairs.direction.tgt
     scorers = [Scorer([[text]], tgt_lang, ("bleu", "chrf")) for text in references]
     bleu, chrf = Scorer([references], tgt_lang, ("bleu", "chrf")).metrics.values()
     words = len if written_without_spaces(tgt_lang, tokenizer.letters) else _count_words
@@ -54,7 +57,7 @@ def tune(
 
     def objective(sums: Floats) -> float:
         of_bleu, of_chrf, ratio = sums[:width].tolist(), sums[width:-2].tolist(), sums[-2] / max(sums[-1], 1)
-        penalty = _RATIO_PENALTY * max(0.0, abs(ratio - _BEST_RATIO) - _FREE_RATIO)
+        penalty = _RATIO_PENALTY * max(0.0, abs(ratio - length) - _FREE_RATIO)
         points = bleu._compute_score_from_stats(of_bleu).score + chrf._compute_score_from_stats(of_chrf).score
         return float(points - penalty)
 

@@ -111,6 +111,7 @@ def _only_phrases(config: Config | None) -> Config:
     if len(config.data.directions) > 1:
         raise ConfigError("--engine phrase: phrase tables are for models with one direction")
     changes = {"max_updates": 1, "max_minutes": 0, "stages": (), "warmup_updates": 0, "average_checkpoints": 0}
+    changes["lexical_start"] = False  # in vain for a single update
     training = type(config.training).model_validate({**config.training.model_dump(), **changes})
     return config.model_copy(update={"training": training})
 

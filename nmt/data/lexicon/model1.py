@@ -19,7 +19,7 @@ from nmt.data.store.store import TokenStore
 ITERATIONS = 5
 MAX_PAIRS = 500_000  # default maximum of sentence pairs to learn from; a larger corpus is subsampled, every n-th pair
 MAX_ENTRIES = 20_000_000
-MAX_CELLS = 50_000_000  # maximum product of the vocabulary sizes for a lookup table; beyond it, keys are searched
+MAX_CELLS = 64_000_000  # maximum product of the vocabulary sizes for a lookup table; beyond it, keys are searched
 MAX_LINKS = 1_000_000  # maximum pairs of positions in a block and in one sentence pair; longer pairs are skipped
 
 Floats = NDArray[np.float64]

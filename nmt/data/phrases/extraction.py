@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nmt.data.phrases.trie import Ints, concatenate, find_entries, padded, pair_keys
+from nmt.data.phrases.trie import Ints, build_trie, concatenate, find_entries, pair_keys
 
 Floats = NDArray[np.float64]
 Links = Sequence[tuple[int, int]]
@@ -16,64 +17,81 @@ Links = Sequence[tuple[int, int]]
 LONGEST = 6  # tokens of a phrase
 MOST_OPTIONS = 20  # translations of a phrase
 _DISCOUNT = 0.3  # of each count, since most were seen once
+_FAR = 1 << 40  # no token is there
 _LEAST = 1e-4  # probability of a token that no link explains
 
 
-def consistent_phrases(src_len: int, tgt_len: int, links: Links) -> Iterator[tuple[int, int, int, int]]:
-    """Yield the ends (source first, last, target first, last) of all pairs of phrases that no link leaves."""
-    by_src: list[list[int]] = [[] for _ in range(src_len)]
-    by_tgt: list[list[int]] = [[] for _ in range(tgt_len)]
-    for i, j in links:
-        by_src[i].append(j)
-        by_tgt[j].append(i)
-    for first in range(src_len):
-        linked: list[int] = []
-        for last in range(first, min(src_len, first + LONGEST)):
-            linked += by_src[last]
-            if not linked:
-                continue
-            low, high = min(linked), max(linked)
-            if high - low >= LONGEST:
-                break
-            if any(not first <= i <= last for j in range(low, high + 1) for i in by_tgt[j]):
-                continue
-            start = low
-            while start >= 0 and high - start < LONGEST and (start == low or not by_tgt[start]):
-                end = high
-                while end < tgt_len and end - start < LONGEST and (end == high or not by_tgt[end]):
-                    yield first, last, start, end
-                    end += 1
-                start -= 1
+def consistent_phrases(rows: tuple[Ints, Ints], links: Ints) -> Ints:
+    """Return all pairs of phrases that no link leaves: [phrases, 4], source first and last, target first and last.
+
+    `rows` is the sentence of each token of both sides. The last token of each is an end that belongs to no phrase.
+    """
+    (src_rows, tgt_rows), (src, tgt) = rows, links.T
+    low, high = _lowest(src_rows, src, tgt), -_lowest(src_rows, src, -tgt)
+    back_low, back_high = _lowest(tgt_rows, tgt, src), -_lowest(tgt_rows, tgt, -src)
+    found = []
+    for extra, earlier, later in product(range(LONGEST), repeat=3):
+        starts, ends = low[extra] - earlier, high[extra] + later
+        firsts = np.flatnonzero((starts >= 0) & (starts <= ends) & (ends - starts < LONGEST))
+        lasts, starts, ends = firsts + extra, starts[firsts], ends[firsts]
+        spans = ends - starts, starts
+        inside = (back_low[spans] >= firsts) & (back_high[spans] <= lasts)
+        found.append(np.stack([firsts, lasts, starts, ends], axis=1)[inside])
+    return np.concatenate(found)
+
+
+def _lowest(rows: Ints, tokens: Ints, linked: Ints) -> Ints:
+    """Return the lowest of `linked` from 1, 2, … tokens [LONGEST, size] from each on; from ends, an impossible one."""
+    low = np.full((LONGEST, len(rows)), -_FAR)
+    low[0] = np.where(np.diff(rows, append=-1), -_FAR, _FAR)
+    np.minimum.at(low[0], tokens, linked)
+    for extra in range(1, min(LONGEST, len(rows))):
+        low[extra, :-extra] = np.minimum(low[extra - 1, :-extra], low[0, extra:])
+    return low
+
+
+def _numbered(tokens: Ints, rows: Ints, firsts: Ints, lasts: Ints) -> tuple[Ints, Ints]:
+    """Return the number of each phrase from `firsts` to `lasts`, and all different phrases, padded by -1."""
+    _, ends = build_trie(tokens, rows, int(tokens.max(initial=0)) + 1, LONGEST)
+    _, examples, numbers = np.unique(np.stack(ends)[lasts - firsts, lasts], return_index=True, return_inverse=True)
+    places = firsts[examples, None] + np.arange(LONGEST)
+    phrases = np.where(places <= lasts[examples, None], tokens[np.minimum(places, len(tokens) - 1)], -1)
+    return numbers, phrases
 
 
 def extract(
-    src: Sequence[Sequence[int]], tgt: Sequence[Sequence[int]], links: Sequence[Links], width: int
+    src: Sequence[Sequence[int]], tgt: Sequence[Sequence[int]], alignments: Sequence[Sequence[Links]], width: int
 ) -> dict[str, NDArray[Any]]:
-    """Return the arrays of a phrase table, by their names in `PhraseTable`; `width` is the target vocabulary's size."""
-    src_numbers, tgt_numbers = dict[tuple[int, ...], int](), dict[tuple[int, ...], int]()
-    found, linked = list[tuple[int, int]](), list[tuple[int, int]]()
-    for source, target, row in zip(src, tgt, links, strict=True):
-        linked += [(source[i], target[j]) for i, j in row]
-        for src_first, src_last, tgt_first, tgt_last in consistent_phrases(len(source), len(target), row):
-            src_phrase, tgt_phrase = tuple(source[src_first : src_last + 1]), tuple(target[tgt_first : tgt_last + 1])
-            src_number = src_numbers.setdefault(src_phrase, len(src_numbers))
-            found.append((src_number, tgt_numbers.setdefault(tgt_phrase, len(tgt_numbers))))
-    ends = np.array(found, np.int64).reshape(-1, 2)
-    pairs, counts = np.unique(ends[:, 0] * len(tgt_numbers) + ends[:, 1], return_counts=True)
-    sources, targets = np.divmod(pairs, max(len(tgt_numbers), 1))
+    """Return the arrays of a phrase table, by their names in `PhraseTable`; `width` is the target vocabulary's size.
+
+    The phrases of several alignments are counted together.
+    """
+    (src_tokens, src_rows), (tgt_tokens, tgt_rows) = (concatenate([[*row, 0] for row in rows]) for rows in (src, tgt))
+    found, linked = list[Ints](), list[Ints]()
+    for links in alignments:
+        numbers = np.repeat(np.arange(len(links)), [*map(len, links)])
+        firsts = np.stack([np.searchsorted(rows, numbers) for rows in (src_rows, tgt_rows)], axis=1)
+        linked.append(firsts + np.array([link for row in links for link in row], np.int64).reshape(-1, 2))
+        found.append(consistent_phrases((src_rows, tgt_rows), linked[-1]))
+    spans, (linked_src, linked_tgt) = np.concatenate(found), np.concatenate(linked).T
+    sources, src_phrases = _numbered(src_tokens, src_rows, spans[:, 0], spans[:, 1])
+    targets, tgt_phrases = _numbered(tgt_tokens, tgt_rows, spans[:, 2], spans[:, 3])
+    pairs, counts = np.unique(sources * len(tgt_phrases) + targets, return_counts=True)
+    sources, targets = np.divmod(pairs, max(len(tgt_phrases), 1))
     of_source, of_target = np.bincount(sources, counts), np.bincount(targets, counts)
     order = np.lexsort((targets, -counts, sources))
     order = order[np.arange(len(order)) - np.searchsorted(sources, sources[order]) < MOST_OPTIONS]
     sources, targets, seen = sources[order], targets[order], counts[order] - _DISCOUNT
     kept, phrases = np.unique(targets, return_inverse=True)
-    tgt_phrases = [*tgt_numbers]
-    tgt_phrases = [tgt_phrases[number] for number in kept.tolist()]
-    src_tokens, tgt_tokens = np.array(linked, np.int64).reshape(-1, 2).T
+    tgt_phrases = tgt_phrases[kept]
+    src_tokens, tgt_tokens = src_tokens[linked_src], tgt_tokens[linked_tgt]
     keys, link_counts = np.unique(src_tokens * width + tgt_tokens, return_counts=True)
     to_tgt = link_counts / np.bincount(src_tokens)[keys // width]
     to_src = link_counts / np.bincount(tgt_tokens)[keys % width]
-    src_padded, tgt_padded = padded([*src_numbers], LONGEST)[sources], padded(tgt_phrases, LONGEST)[phrases]
-    entries = find_entries(keys, pair_keys(src_padded, tgt_padded, width))
+    src_padded, tgt_padded = src_phrases[sources], tgt_phrases[phrases]
+    cells = pair_keys(src_padded, tgt_padded, width)
+    entries = np.full(cells.shape, -1)
+    entries[cells >= 0] = find_entries(keys, cells[cells >= 0])
     scores = [
         np.log(seen / of_source[sources]),
         np.log(seen / of_target[targets]),
@@ -81,13 +99,13 @@ def extract(
         _explain(entries, to_src, 2, src_padded >= 0),
     ]
     return {
-        "src_starts": np.cumsum([0, *map(len, src_numbers)]),
-        "src_tokens": concatenate([*src_numbers])[0],
-        "starts": np.searchsorted(sources, np.arange(len(src_numbers) + 1)),
+        "src_starts": np.cumsum([0, *(src_phrases >= 0).sum(1)]),
+        "src_tokens": src_phrases[src_phrases >= 0],
+        "starts": np.searchsorted(sources, np.arange(len(src_phrases) + 1)),
         "phrases": phrases,
         "scores": np.stack(scores, axis=1),
-        "tgt_starts": np.cumsum([0, *map(len, tgt_phrases)]),
-        "tgt_tokens": concatenate(tgt_phrases)[0],
+        "tgt_starts": np.cumsum([0, *(tgt_phrases >= 0).sum(1)]),
+        "tgt_tokens": tgt_phrases[tgt_phrases >= 0],
         "lexicon_keys": keys,
         "lexicon": to_tgt,
     }

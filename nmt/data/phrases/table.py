@@ -50,11 +50,15 @@ class PhraseTable(NamedTuple):
 
     @classmethod
     def learn(
-        cls, src: Sequence[Sequence[int]], tgt: Sequence[Sequence[int]], links: Sequence[Links], tgt_vocab_size: int
+        cls,
+        src: Sequence[Sequence[int]],
+        tgt: Sequence[Sequence[int]],
+        alignments: Sequence[Sequence[Links]],
+        tgt_vocab_size: int,
     ) -> PhraseTable:
-        """Learn the table of aligned pairs of tokens."""
+        """Learn the table of pairs of tokens that are aligned in one or several ways."""
         lm, weights = NgramModel.learn(tgt, tgt_vocab_size), np.array(FIRST_WEIGHTS)
-        return cls(**extract(src, tgt, links, tgt_vocab_size), weights=weights, lm=lm)
+        return cls(**extract(src, tgt, alignments, tgt_vocab_size), weights=weights, lm=lm)
 
     def translations_of_tokens(self, src: Ints, tgt: Ints) -> Floats:
         """Return the probability of each target token given each source token, two arrays of ids that broadcast."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -32,12 +33,20 @@ class FoldedSource(NamedTuple):
     words: list[Word]
 
 
+class Stems(NamedTuple):
+    """The tokens or words of sentences, by their first letters, in lower case: most forms of a word are rare."""
+
+    numbers: list[list[int]]
+    ends: list[list[int]]  # 0, and the token after each
+    size: int  # how many different stems there are
+
+
 class SourceFolder:
     """Folds sources: each token becomes the one that spells it in lower case, if there is one."""
 
     def __init__(self, tokenizers: TokenizerPair):
         self._src, self._tgt = tokenizers.src, tokenizers.tgt
-        self._starts = WordStarts(tokenizers.src, written_without_spaces("", tokenizers.src.letters))
+        self._starts = _word_starts(tokenizers.src)
         self._lower = lower_case_of(tokenizers.src)
         symbols = {*tokenizers.src.user_symbols}
         self._is_symbol = np.array([token in symbols for token in tokenizers.src.vocabulary])
@@ -72,12 +81,17 @@ def lower_case_of(tokenizer: Tokenizer) -> NDArray[np.int64]:
     return np.array([numbers.get(token.lower(), number) for number, token in enumerate(tokenizer.vocabulary)])
 
 
-def stem_of(tokenizer: Tokenizer) -> NDArray[np.int64]:
-    """Return for each token the first one that begins with the same letters, up to `_STEM`, in lower case.
+def stems_of(tokenizer: Tokenizer, rows: Sequence[Sequence[int]], *, words: bool) -> Stems:
+    """Return the stems of all tokens in `rows`, or of all `words`."""
+    texts, starts = [token.lower() for token in tokenizer.vocabulary], _word_starts(tokenizer)
+    by_text, numbers, ends = dict[str, int](), list[list[int]](), list[list[int]]()
+    for row in rows:
+        firsts = np.flatnonzero(starts.find(np.array(row))).tolist() if words and row else range(len(row))
+        ends.append([*firsts, len(row)])
+        stems = ("".join(texts[token] for token in row[start:end]) for start, end in pairwise(ends[-1]))
+        numbers.append([by_text.setdefault(stem[:_STEM], len(by_text)) for stem in stems])
+    return Stems(numbers, ends, len(by_text))
 
-    Alignments of stems need fewer pairs: most forms of a word are rare in a small corpus.
-    """
-    firsts = dict[str, int]()
-    return np.array(
-        [firsts.setdefault(token.lower()[:_STEM], number) for number, token in enumerate(tokenizer.vocabulary)]
-    )
+
+def _word_starts(tokenizer: Tokenizer) -> WordStarts:
+    return WordStarts(tokenizer, written_without_spaces("", tokenizer.letters))

@@ -218,12 +218,13 @@ class PhraseSearch:
 
 
 def _best_paths(paths: _Paths, ways: int) -> _Paths:
-    """Return the best `ways` to each of the best states, for each sentence."""
-    paths = _picked(paths, np.lexsort((paths.options, paths.previous, -paths.scores, paths.states, paths.sentences)))
+    """Return the best `ways` to each of the best states, for each sentence; of equal ones, the earlier."""
+    owners = paths.sentences * (paths.states.max(initial=0) + 1) + paths.states
+    paths = _picked(paths, np.lexsort((-paths.scores, owners)))
     is_first = np.append(True, (np.diff(paths.states) != 0) | (np.diff(paths.sentences) != 0))
     firsts = np.flatnonzero(is_first)
     states = np.cumsum(is_first) - 1
-    by_score = np.lexsort((firsts, -paths.scores[firsts], paths.sentences[firsts]))
+    by_score = np.lexsort((-paths.scores[firsts], paths.sentences[firsts]))
     owners = paths.sentences[firsts][by_score]
     is_kept = np.zeros(len(firsts), bool)
     is_kept[by_score[np.arange(len(owners)) - np.searchsorted(owners, owners) < BEAM]] = True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -30,14 +31,20 @@ def test_phrases_are_all_pairs_of_spans_that_no_link_leaves(seed):
     src_len, tgt_len = draw.randint(1, 9), draw.randint(1, 9)
     cells = [(i, j) for i in range(src_len) for j in range(tgt_len)]
     links = draw.sample(cells, min(len(cells), draw.randint(0, 10)))
-    found = list(consistent_phrases(src_len, tgt_len, links))
+    expected = by_definition(src_len, tgt_len, links)
+    # Twice the same pair: no phrase goes on into the next sentence.
+    rows = np.repeat([0, 1], src_len + 1), np.repeat([0, 1], tgt_len + 1)
+    both = [*links, *((src_len + 1 + i, tgt_len + 1 + j) for i, j in links)]
+    found = [*map(tuple, consistent_phrases(rows, np.array(both, np.int64).reshape(-1, 2)).tolist())]
     assert len(found) == len({*found})
-    assert {*found} == by_definition(src_len, tgt_len, links)
+    assert {*found} == expected | {
+        (a + src_len + 1, b + src_len + 1, c + tgt_len + 1, d + tgt_len + 1) for a, b, c, d in expected
+    }
 
 
 def test_scores_are_the_discounted_shares_of_the_counts():
     src, tgt = [[4], [4], [4], [5]], [[6], [6], [7], [6]]
-    arrays = extract(src, tgt, [[(0, 0)]] * 4, 8)
+    arrays = extract(src, tgt, [[[(0, 0)]] * 4], 8)
     assert arrays["src_tokens"].tolist() == [4, 5]
     first, last = arrays["starts"][:2]
     phrases = [arrays["tgt_tokens"][arrays["tgt_starts"][number]] for number in arrays["phrases"][first:last]]
@@ -49,6 +56,13 @@ def test_scores_are_the_discounted_shares_of_the_counts():
 
 
 def test_a_corpus_without_links_has_no_phrases():
-    arrays = extract([[4]], [[5]], [[]], 6)
+    arrays = extract([[4]], [[5]], [[[]]], 6)
     assert len(arrays["phrases"]) == len(arrays["tgt_tokens"]) == 0
     assert not np.any(arrays["starts"])
+
+
+def test_phrases_of_two_alignments_are_counted_together():
+    arrays = extract([[4, 5]], [[6]], [[[(0, 0)]], [[(1, 0)]]], 8)
+    phrases = [arrays["src_tokens"][start:end].tolist() for start, end in pairwise(arrays["src_starts"])]
+    assert phrases == [[4], [5], [4, 5]]
+    assert arrays["scores"][:, 0].tolist() == pytest.approx([math.log(0.7)] * 2 + [math.log(1.7 / 2)])
