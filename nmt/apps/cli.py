@@ -60,6 +60,18 @@ class Command(TyperCommand):
                 with formatter.section(title):
                     formatter.write_dl(records)
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read `args`; if an option that does not exist may begin a text, tell how to write such a text."""
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as caught:
+            error: Any = caught
+            if type(error).__name__ == "NoSuchOption":  # of click, or of the copy that typer has
+                is_option = error.option_name.startswith("--") and " " not in error.option_name
+                if not is_option and any(parameter.name == "texts" for parameter in self.params):
+                    error.message += f'. Write -- before a text that begins with a dash: {ctx.command_path} -- "- text"'
+            raise
+
     def invoke(self, ctx: Any) -> Any:
         """Refuse options that cannot be combined, then run the command."""
         from nmt.apps.commands.combinations import refuse_combinations

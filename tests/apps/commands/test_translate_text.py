@@ -387,3 +387,18 @@ def test_a_device_that_is_full_is_named(digits_run):
     done = nmt("translate", "-m", digits_run, "-o", "/dev/full", stdin=b"12\n")
     message = "error: /dev/full: cannot be written (No space left on device)"
     assert (done.returncode, done.stderr.splitlines()[0]) == (1, message)
+
+
+@pytest.mark.parametrize("text", ["- one", "-5 degrees", "-- one", "-one"])
+def test_an_unknown_option_that_may_begin_a_text_names_the_way_to_write_such_a_text(text, words_run):
+    refused = nmt("translate", "--model", words_run, text)
+    assert refused.returncode == 2
+    assert "Write -- before a text that begins with a dash" in refused.stderr
+    assert 'translate -- "- text"' in refused.stderr
+    assert nmt("translate", "--model", words_run, "--", text).returncode == 0
+
+
+def test_an_unknown_option_that_begins_no_text_is_told_as_one(words_run):
+    for arguments in (("translate", "--beem"), ("info", "-5")):
+        refused = nmt(*arguments)
+        assert (refused.returncode, "Write --" in refused.stderr) == (2, False)
