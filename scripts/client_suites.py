@@ -1,12 +1,14 @@
 """Run the test suites of clients, unchanged, against `nmt serve`: python scripts/client_suites.py [SUITE ...]
 
 deepl-python and deepl-node are cloned at a tag, because their packages come without tests; LibreTranslate is
-the sdist of the package index. `--sources FOLDER` takes clones that are there, FOLDER/deepl-python and so on. The
-server has a model for each direction between English and the languages of the suites, all of them that of the tests
-which reverses digits, and a translation memory with the sentences whose translations the suites know.
+the sdist of the package index. LangChain's standard tests of chat models are a package. LiteLLM has no tests of a
+server, so those in client_tests/ call what it offers. `--sources FOLDER` takes clones that are there,
+FOLDER/deepl-python and so on. The server has a model for each direction between English and the languages of the
+suites, all of them that of the tests which reverses digits, and a translation memory with the sentences whose
+translations the suites know.
 
 A test counts as passed, as failed, or as not applicable: skipped by the suite without DeepL's mock server, or listed in
-NOT_APPLICABLE with the reason. The exit code is 1 if a test failed.
+NOT_APPLICABLE with the reason. The exit code is 1 if a test failed, or a suite did not end within LIMIT_SECONDS.
 """
 
 from __future__ import annotations
@@ -16,13 +18,14 @@ import ast
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
@@ -32,6 +35,7 @@ CODES = [
     *("ar", "bg", "cs", "da", "de", "el", "es", "et", "fi", "fr", "he", "hu", "id", "it", "ja", "ko"),
     *("lt", "lv", "nb", "nl", "pl", "pt", "ro", "ru", "sk", "sl", "sv", "th", "tr", "uk", "vi", "zh"),
 ]
+LIMIT_SECONDS = 900  # for the tests of a suite
 PIP = ("{python}", "-m", "pip", "install", "--quiet", "pytest>=8,<9", "requests>=2.32.5")
 PYTEST = ("{python}", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "addopts=", "--junitxml={report}")
 
@@ -39,7 +43,7 @@ PYTEST = ("{python}", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "add
 class Suite(NamedTuple):
     """Where the tests of a client come from, and how they are run."""
 
-    source: str  # URL of a repository and its tag, or a requirement of the package index
+    source: str  # URL of a repository and its tag, a requirement of the package index, or a file beside this one
     setup: Sequence[Sequence[str]]  # commands, in the folder of the sources; {python} is that of an environment
     run: Sequence[str]  # writes {report}, as JUnit does
     keys: bool = True  # whether the server asks for a key
@@ -58,7 +62,9 @@ SUITES = {
         (
             *("npx", "jest", "--silent", "--forceExit", "--reporters=default", "--reporters=jest-junit"),
             *(
+                # A process for each file: what a test sets for all of node would hold for those of other files.
                 "--maxWorkers=2",
+                "--workerIdleMemoryLimit=1KB",
                 "--testPathIgnorePatterns",
                 "documentMinification",
                 "fsHelper",
@@ -74,12 +80,24 @@ SUITES = {
         (*PYTEST, "api"),
         keys=False,
     ),
+    "langchain": Suite(
+        "client_tests/test_langchain.py",
+        ((*PIP, "langchain-openai>=1.7,<2", "langchain-tests>=1.1,<2"),),
+        (*PYTEST, *("--asyncio-mode=auto", "-o", "asyncio_default_test_loop_scope=session"), "test_langchain.py"),
+    ),
+    "litellm": Suite(
+        "client_tests/test_litellm.py",
+        ((*PIP, "litellm>=1.110,<2"),),
+        (*PYTEST, "test_litellm.py"),
+    ),
 }
 
 _DETECTED = "DeepL detects the language of two words; here they are in too few for 32 languages"
 _MODEL = "compares with what DeepL's model writes"
 _PRODUCT = "rephrasing, style rules, custom instructions: DeepL's product"
 _FORMALITY = "needs a model that was trained with formality"
+_SYMBOLS = "a term of symbols alone is refused: symbols are kept as they are"
+_SAME = "a document in the language of the target is returned as it is"
 NOT_APPLICABLE = {
     "deepl-python": {
         r"test_cli test_(text|text_stdin|text_preserve_formatting|document)$": _DETECTED,
@@ -90,8 +108,22 @@ NOT_APPLICABLE = {
         r"glossary test_glossary_translate_(text_basic|document)$": _MODEL,
         r"test_translate_text test_tag_handling_(xml|html)$": _MODEL,
         r"test_rephrase_text|test_style_rules|test_custom_instructions": _PRODUCT,
-        r"glossary test_glossary_get_entries$": "a term of symbols alone is refused: symbols are kept as they are",
-        r"test_document_failure_during_translation$": "a document in the language of the target is returned as it is",
+        r"glossary test_glossary_get_entries$": _SYMBOLS,
+        r"test_document_failure_during_translation$": _SAME,
+    },
+    "deepl-node": {
+        r"translate text should translate (a single text|an array of texts)$": _DETECTED,
+        r"should translate with (tag_handling_version option|empty custom instructions array)$": _DETECTED,
+        r"translate text allows extra parameters to override standard parameters$": _DETECTED,
+        r"translate document should translate using (file paths|file streams|buffer input|file handles)$": _DETECTED,
+        r"translate (text|document) should translate (with|using) formality$": _FORMALITY,
+        r"general lists source and target languages$": _FORMALITY,
+        r"translate text should translate using specified (XML|HTML) tags$": _MODEL,
+        r"translate using glossaries should (create basic text|translate documents) using glossaries$": _MODEL,
+        r"testGlossaryTranslateText(Sentence|Basic)$": _MODEL,
+        r"testGlossaryGetEntries$": _SYMBOLS,
+        r"should translate with custom instructions$|with rephrase text$": _PRODUCT,
+        r"translate document should handle document failure$": _SAME,
     },
     "libretranslate": {r"test_api_translate_unsupported_language$": "the message also says which languages there are"},
 }
@@ -158,7 +190,10 @@ def run_suite(name: str, work: Path, sources: Path | None) -> bool:
     if name == "libretranslate":
         shutil.copytree(folder / "libretranslate" / "tests" / "test_api", folder / "api", dirs_exist_ok=True)
         (folder / "api" / "conftest.py").write_text(CONFTEST)
-    with serving(work / "models", sentences(folder), keys=suite.keys) as url:
+    with serving(work / "models", sentences(folder), keys=suite.keys) as address:
+        # deepl-node's tests that answer for the server know it by this name. Without it they fail with an error that a
+        # process cannot send to another one: it ends, and jest starts it anew, some minutes long.
+        url = address.replace("127.0.0.1", "localhost")
         environment = {
             **os.environ,
             "NMT_URL": url,
@@ -168,7 +203,9 @@ def run_suite(name: str, work: Path, sources: Path | None) -> bool:
         }
         with (work / f"{name}.log").open("wb") as log:
             run = [part.format(**places) for part in suite.run]
-            subprocess.run(run, cwd=folder, env=environment, stdout=log, stderr=log, check=False)
+            if not ends(run, folder, environment, log):
+                sys.stdout.write(f"{name}: did not end within {LIMIT_SECONDS} seconds; see {log.name}\n")
+                return False
     outcomes = read_report(report, NOT_APPLICABLE.get(name, {}))
     counts = Counter(outcomes.values())
     numbers = ", ".join(f"{counts[kind]} {kind}" for kind in ("passed", "failed", "not applicable"))
@@ -179,10 +216,26 @@ def run_suite(name: str, work: Path, sources: Path | None) -> bool:
     return bool(outcomes) and not counts["failed"]
 
 
+def ends(command: Sequence[str], folder: Path, environment: Mapping[str, str], log: IO[bytes]) -> bool:
+    """Run a command; return whether it ended within LIMIT_SECONDS. If not, it is killed with all that it started."""
+    process = subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log, start_new_session=True)
+    try:
+        process.wait(LIMIT_SECONDS)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        return False
+    return True
+
+
 def fetch(source: str, folder: Path, known: Path | None) -> None:
     """Put the sources of a suite into `folder`: a copy of `known`, or what `source` names."""
     if known is not None and known.is_dir():
-        shutil.copytree(known, folder)
+        shutil.copytree(known, folder, symlinks=True)
+        return
+    if source.endswith(".py"):
+        folder.mkdir(parents=True)
+        shutil.copy(Path(__file__).parent / source, folder)
         return
     url, _, tag = source.partition(" ")
     folder.parent.mkdir(parents=True, exist_ok=True)

@@ -216,10 +216,9 @@ class DeepLChange(Fields):
 
 
 class DeepLGlossaries(DeepLChange):
-    """The body of /v3/glossaries, with several directions."""
+    """The body of /v3/glossaries, with any number of directions."""
 
     name: str = Field(min_length=1, max_length=1000)
-    dictionaries: list[DeepLTerms] = Field(min_length=1)
 
 
 class DeepLLanguages(Fields):

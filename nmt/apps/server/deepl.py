@@ -291,7 +291,8 @@ class DeepL:
         kept = self._find_glossary(client, options.glossary_id)
         if terms := kept.terms.get((base_code(options.source_lang), base_code(options.target_lang))):
             return terms
-        raise RequestError(400, f"this glossary is for {in_words([*map('-'.join, kept.terms)]) or 'none: no terms'}")
+        known = in_words([*map("-".join, kept.terms)]) or "none"
+        raise RequestError(400, f"No dictionary found for language pair; this glossary is for {known}")
 
     def _find_glossary(self, client: bytes, number: str) -> _Kept:
         if (found := self._glossaries.get((client, number))) is None:
@@ -311,7 +312,7 @@ class DeepL:
             self._service.route("", each.source_lang, each.target_lang)
             terms[direction] = _read_terms(each, terms.get(direction, Glossary()))
         num_kept = sum(max(1, len(kept.terms)) for kept in self._glossaries.values())
-        if num_kept + len(terms) - len(known) > MAX_GLOSSARIES:
+        if num_kept + max(1, len(terms)) - len(known) > MAX_GLOSSARIES:
             raise RequestError(_QUOTA_EXCEEDED, f"the limit is {MAX_GLOSSARIES:,} glossaries; delete some")
         return terms
 

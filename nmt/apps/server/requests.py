@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from math import ceil
@@ -23,6 +24,7 @@ CLIENT_GONE = 499
 _WATCH_AFTER = 0.01  # seconds; shorter work is finished even if the client has gone, because watching costs time, too
 _MAX_FIELDS = 1000
 _MISSING = ("missing", "too_short", "string_too_short")  # faults that clients know by one name
+_IN_LIST = re.compile(r"(\w+)\[(\d{1,4})\]\.(\w+)")  # as a form names a field of an object in a list: terms[0].source
 JSON, FORM, MULTIPART = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
 
 Body = TypeVar("Body", bound=BaseModel)
@@ -100,7 +102,12 @@ async def _read_form(request: Request, content: bytes, media: str) -> dict[str, 
         repeated = [value for each, value in pairs if each == name]
         if name == "text" or len(repeated) > 1:
             values[name] = repeated
-    return values
+    objects: dict[str, dict[str, dict[str, Any]]] = {}  # by the name of their list, and their number
+    for name, value in pairs:
+        if place := _IN_LIST.fullmatch(name):
+            of_list, number, field = place.groups()
+            objects.setdefault(of_list, {}).setdefault(number, {})[field] = value
+    return values | {of_list: [*numbered.values()] for of_list, numbered in objects.items()}
 
 
 def _url_encoded(request: Request, content: bytes) -> list[tuple[str, str | bytes]]:

@@ -233,6 +233,24 @@ def test_a_glossary_of_several_directions_is_kept_changed_and_used(running):
     assert client.delete(one).status_code == 204
 
 
+def test_a_glossary_may_come_in_the_fields_of_a_form_as_deepls_node_client_sends_it(running):
+    client, at = running.client, "/v3/glossaries"
+    there = {"source_lang": "DE", "target_lang": "EN", "entries": "#34\txyzzy"}
+    back = {"source_lang": "EN", "target_lang": "DE", "entries": 'a,"b, c"', "entries_format": "csv"}
+    fields = {f"dictionaries[{i}].{key}": each[key] for i, each in ((1, there), (0, back)) for key in each}
+    parts = {name: (None, value) for name, value in {**fields, "name": "form"}.items()}  # of multipart/form-data
+    for made in (client.post(at, data={**fields, "name": "form"}), client.post(at, files=parts)):
+        one = f"{at}/{made.json()['glossary_id']}"
+        assert {each["source_lang"] for each in made.json()["dictionaries"]} == {"de", "en"}
+        (found,) = client.get(f"{one}/entries?source_lang=en&target_lang=de").json()["dictionaries"]
+        assert found["entries"] == "a\tb, c"
+    changed = client.patch(one, data={"dictionaries[0].source_lang": "de", "dictionaries[0].target_lang": "en"})
+    assert changed.json()["message"] == "Invalid request: missing dictionaries.0.entries parameter"
+    empty = client.post(at, data={"name": "none yet"})
+    assert (empty.status_code, empty.json()["dictionaries"]) == (201, [])
+    assert client.patch(f"{at}/{empty.json()['glossary_id']}", data=fields).status_code == 200
+
+
 def test_changes_of_a_glossary_stay_within_the_limits(running, monkeypatch):
     client, at = running.client, "/v3/glossaries"
     terms = {"source_lang": "de", "target_lang": "en", "entries": "a\tb\nc\td"}
@@ -256,7 +274,6 @@ def test_changes_of_a_glossary_stay_within_the_limits(running, monkeypatch):
     twice = [terms, terms | {"target_lang": "en-us"}]
     for body in (
         {"dictionaries": [terms]},
-        {"name": "x"},
         {"name": "x", "dictionaries": twice},
         {"name": "", "dictionaries": [terms]},
     ):
@@ -264,8 +281,9 @@ def test_changes_of_a_glossary_stay_within_the_limits(running, monkeypatch):
     assert client.delete(f"{one}/dictionaries?source_lang=de&target_lang=en").status_code == 204
     number = one.rpartition("/")[2]
     refused = ask(running, "translate", text=["1"], source_lang="de", target_lang="en", glossary_id=number)
-    assert (refused.status_code, "none: no terms" in refused.json()["message"]) == (400, True)
-    assert client.post(at, json={"name": "more", "dictionaries": [terms]}).status_code == 456
+    assert (refused.status_code, "glossary is for none" in refused.json()["message"]) == (400, True)
+    for dictionaries in ([terms], []):
+        assert client.post(at, json={"name": "more", "dictionaries": dictionaries}).status_code == 456
     assert client.delete(one).status_code == 204
 
 
