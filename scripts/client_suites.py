@@ -280,9 +280,9 @@ def serving(models: Path, known: Mapping[str, str], *, keys: bool) -> Iterator[s
         names += ["--model", str(run)]
     units = "".join(
         f'<tu><tuv xml:lang="en"><seg>{escape(known["en"])}</seg></tuv>'
-        f'<tuv xml:lang="{code}"><seg>{escape(known[code])}</seg></tuv></tu>\n'
-        for code in CODES
-        if code in known
+        f'<tuv xml:lang="{base}"><seg>{escape(text)}</seg></tuv></tu>\n'
+        for code, text in known.items()
+        if (base := code.partition("-")[0]) in CODES
     )
     memory, key_file = models / "memory.tmx", models / "keys.txt"
     memory.write_text(f'<tmx version="1.4"><header/><body>\n{units}</body></tmx>\n', "utf-8")

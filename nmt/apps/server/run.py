@@ -31,6 +31,7 @@ _MAX_HEADER_BYTES = 65_536
 _KEEP_ALIVE = 75  # seconds that a connection may wait for its next request
 _BACKLOG = 4096
 _SWITCH_SECONDS = 0.0005  # the event loop's wait for a translating thread; Python's default is ten times longer
+_RARELY = 1000  # collections of the middle generation before one of all objects, which stops everything for 60 ms
 _MAX_CONNECTIONS = 20_000  # beyond it, requests get 503
 _SPARE_FILES = 256  # in addition to connections
 _TURNS, _TURN_SECONDS = 10, 0.002  # of the event loop: it needs about three to accept a connection and to read it
@@ -145,6 +146,7 @@ def serve(models: list[str | None], settings: Settings, api_keys: Path | None, *
         sys.setswitchinterval(_SWITCH_SECONDS)
         gc.collect()
         gc.freeze()  # loaded objects stay, so the collections triggered by requests need not scan them
+        gc.set_threshold(*gc.get_threshold()[:2], _RARELY)  # `_Watch` collects when no request is running
         for name in ("SIGINT", "SIGTERM", "SIGBREAK"):  # uvicorn raises them again when it has stopped
             if hasattr(signal, name):
                 signal.signal(getattr(signal, name), lambda *_: None)

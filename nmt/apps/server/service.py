@@ -7,7 +7,7 @@ import logging
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib.util import find_spec
 from itertools import groupby
 from typing import NamedTuple, TypeVar
@@ -22,7 +22,7 @@ from nmt.apps.server.metrics import Metrics
 from nmt.apps.server.models import Models, ServedModel
 from nmt.apps.server.requests import RequestError
 from nmt.apps.server.settings import Settings
-from nmt.apps.server.threads import QUICK_CHARACTERS, Threads
+from nmt.apps.server.threads import QUICK_CHARACTERS, Threads, with_pauses
 from nmt.base.errors import how_to_install, in_words
 from nmt.base.languages import Direction, base_code, chinese_form, english_name, script_of
 from nmt.base.rounds import await_together
@@ -221,22 +221,28 @@ class Service:
         Those in the language of the target, or in none that can be translated into it, stay as they are.
         """
         if source:
-            return [self.route(text, source, target, client, model) for text in texts], None
+            routed = self.route("", source, target, client, model)
+            return [routed._replace(text=text) for text in texts], None
         targets = self.targets if model is None else [direction.tgt for direction in model.directions]
         if _closest(target, targets) is None:
             raise RequestError(400, _unsupported(target, "into", targets))
         detected = await self._run(
             [Routed(text, ()) for text in texts], lambda: [self.detector.detect(text)[0] for text in texts]
         )
-        routed = []
-        for text, found in zip(texts, detected, strict=True):
-            stays = Routed(text, ())
+
+        @cache
+        def routed_from(language: str) -> Routed:
             try:
-                is_known = found["confidence"] >= _MIN_CONFIDENCE or not has_letters(text)
-                routed.append(self.route(text, found["language"], target, client, model) if is_known else stays)
+                return self.route("", language, target, client, model)
             except RequestError:
-                routed.append(stays)
-        return routed, detected
+                return Routed("", ())
+
+        routed_texts = []
+        for text, found in zip(texts, detected, strict=True):
+            is_known = found["confidence"] >= _MIN_CONFIDENCE or not has_letters(text)
+            routed = routed_from(found["language"]) if is_known else Routed("", ())
+            routed_texts.append(routed._replace(text=text))
+        return routed_texts, detected
 
     def memory(self, client: bytes, direction: Direction) -> TranslationMemory | None:
         """Return the translation memory of a client, or else that of all clients."""
@@ -310,14 +316,14 @@ class Service:
                     with_details=details and asks[number].through is None,  # words would be linked to another text
                     with_flags=texts[number].flags,
                 )
-                for number, (_, segments) in zip(numbers, segmented, strict=True)
+                async for number, (_, segments) in with_pauses(zip(numbers, segmented, strict=True))
                 for segment, _ in segments
                 if isinstance(segment, SegmentedText)
             ]
             job = served.batcher.submit(queued)
             try:
                 rest = iter(queued)
-                for number, (before, segments) in zip(numbers, segmented, strict=True):
+                async for number, (before, segments) in with_pauses(zip(numbers, segmented, strict=True)):
                     text, match = texts[number], asks[number].match
                     for segment, after in segments:
                         if isinstance(segment, Match):
@@ -383,7 +389,7 @@ class Service:
         async with self.in_time(), aclosing(self.segments(texts, num_alternatives, details=details)) as segments:
             async for segment in segments:
                 of_text[segment.text_number].append(segment)
-        return [_join(segments) for segments in of_text]
+        return [_join(segments) async for segments in with_pauses(of_text)]
 
     @asynccontextmanager
     async def in_time(self) -> AsyncIterator[None]:

@@ -1,18 +1,31 @@
-"""Threads for long work, such as parsing: few at a time, and none keeps the server from stopping."""
+"""Long work, so that it does not keep the event loop from other clients: in threads, or with pauses.
+
+Threads work few at a time, and none keeps the server from stopping.
+"""
 
 from __future__ import annotations
 
 import _thread
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import TypeVar, TypeVarTuple
 
 QUICK_CHARACTERS = 2000  # that the event loop reads itself
+_WITHOUT_PAUSE = 32  # texts: about a millisecond
 
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 Arguments = TypeVarTuple("Arguments")
+
+
+async def with_pauses(items: Iterable[Item]) -> AsyncIterator[Item]:
+    """Yield `items`, and let the event loop serve others after every few of them."""
+    for number, item in enumerate(items, 1):
+        yield item
+        if number % _WITHOUT_PAUSE == 0:
+            await asyncio.sleep(0)
 
 
 class Threads:

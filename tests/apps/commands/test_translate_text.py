@@ -389,7 +389,7 @@ def test_a_device_that_is_full_is_named(digits_run):
     assert (done.returncode, done.stderr.splitlines()[0]) == (1, message)
 
 
-@pytest.mark.parametrize("text", ["- one", "-5 degrees", "-- one", "-one"])
+@pytest.mark.parametrize("text", ["- one", "-5 degrees", "-- one", "-?"])
 def test_an_unknown_option_that_may_begin_a_text_names_the_way_to_write_such_a_text(text, words_run):
     refused = nmt("translate", "--model", words_run, text)
     assert refused.returncode == 2
