@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator, Sequence
+from functools import partial
 from itertools import islice
 from typing import TypeVar
 
@@ -35,24 +36,34 @@ def answer_together(
     answer: Callable[[list[Question]], Sequence[Answer]],
 ) -> list[Result]:
     """Run all `works` to their ends, and return their results; `answer` gets the questions of a round all at once."""
-    work, answers = together(works), None
-    while True:
-        try:
-            questions = work.send(answers)  # type: ignore[arg-type]
-        except StopIteration as end:
-            return end.value
-        answers = [*answer(questions)]
+    work = together(works)
+    questions, results = _next_round(work, None)
+    while results is None:
+        questions, results = _next_round(work, [*answer(questions)])
+    return results
 
 
 async def await_together(
     works: Sequence[Generator[list[Question], list[Answer], Result]],
     answer: Callable[[list[Question]], Awaitable[list[Answer]]],
+    run: Callable[[Callable[[], Round[Question, Result]]], Awaitable[Round[Question, Result]]],
 ) -> list[Result]:
-    """Do the same as `answer_together`, awaiting the answers."""
-    work, answers = together(works), None
-    while True:
-        try:
-            questions = work.send(answers)  # type: ignore[arg-type]
-        except StopIteration as end:
-            return end.value
-        answers = await answer(questions)
+    """Do the same as `answer_together`, awaiting the answers; `run` calls a function, perhaps in a thread."""
+    work = together(works)
+    questions, results = await run(partial(_next_round, work, None))
+    while results is None:
+        questions, results = await run(partial(_next_round, work, await answer(questions)))
+    return results
+
+
+Round = tuple[list[Question], list[Result] | None]
+"""What is asked next, or the results."""
+
+
+def _next_round(
+    work: Generator[list[Question], list[Answer], list[Result]], answers: list[Answer] | None
+) -> Round[Question, Result]:
+    try:
+        return work.send(answers), None  # type: ignore[arg-type]  # None starts a generator
+    except StopIteration as end:
+        return [], end.value

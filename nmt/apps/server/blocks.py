@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from nmt.apps.documents.blocks import Block, Template
@@ -13,7 +13,7 @@ from nmt.apps.documents.translation import Answer, Ask, TranslatedBlock, rounds,
 from nmt.apps.server.requests import RequestError
 from nmt.apps.server.service import Routed, Service, TextTranslation
 from nmt.base.errors import DataError
-from nmt.base.rounds import together
+from nmt.base.rounds import await_together
 from nmt.data.text.glossary import Term
 from nmt.translation.request import Request
 from nmt.translation.translation import Flags, merge
@@ -68,32 +68,19 @@ async def translate_blocks(
     run_if_long = partial(service.pages.run_if_long, sum(len(block.plain()) for block in blocks))
     first, direction = routed.translators[0], routed.path[0][0]
     request = Request(first.options, to=direction.tgt, from_=direction.src, glossary=routed.glossary)
-    work = together([rounds(blocks, routed.translators, request.options, num_alternatives + 1)])
-    asks, found = await run_if_long(_next_step, work, None, [])
-    while asks:
+
+    async def answer(asks: list[Ask]) -> list[Answer]:
         is_aligned = asks[0].aligned
         memory = None if is_aligned else routed.memory  # has no tags to place
         texts = [routed._replace(text=ask.text, memory=memory) for ask in asks]
         translated = await service.translate(texts, 0 if is_aligned else num_alternatives, details=is_aligned)
-        asks, found = await run_if_long(_next_step, work, asks, translated)
+        return await run_if_long(lambda: [*map(_answer, asks, translated)])
+
+    work = rounds(blocks, routed.translators, request.options, num_alternatives + 1)
+    (found,) = await await_together([work], answer, run_if_long)
     return await run_if_long(with_losses, blocks, found, first.segmenter, request)
 
 
-def _next_step(
-    work: Generator[list[Ask], list[Answer], list[list[TranslatedBlock]]],
-    asks: Sequence[Ask] | None,
-    translated: Sequence[TextTranslation],
-) -> tuple[list[Ask], list[TranslatedBlock]]:
-    """Return what to ask next, given the translations of `asks` (None: at the start), or the result of `work`."""
-    try:
-        if asks is None:
-            return next(work), []
-        return work.send([_answer(ask.text, each) for ask, each in zip(asks, translated, strict=True)]), []
-    except StopIteration as end:
-        (blocks,) = end.value
-        return [], blocks
-
-
-def _answer(source: str, translated: TextTranslation) -> Answer:
-    aligned = join_details(source, [(each.before, each.details, each.after) for each in translated.segments])
+def _answer(ask: Ask, translated: TextTranslation) -> Answer:
+    aligned = join_details(ask.text, [(each.before, each.details, each.after) for each in translated.segments])
     return Answer([translated.text, *translated.alternatives], translated.flags, aligned)

@@ -7,7 +7,7 @@ import logging
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from importlib.util import find_spec
 from itertools import groupby
 from typing import NamedTuple, TypeVar
@@ -74,21 +74,15 @@ class Routed(NamedTuple):
     def rounds(self) -> Rounds[Step]:
         """Return the way of the text, which its memory may end; without a path, it stays as it is."""
         if not self.path:
-            return _stays(self.text)
+            return Translation(self.text.strip())
         match = None if self.memory is None else self.memory.find(self.text)
-        return rounds(self.text, self.path, match=match, glossary=self.glossary, draft=self.draft)
+        return (yield from rounds(self.text, self.path, match=match, glossary=self.glossary, draft=self.draft))
 
 
 def ways(directions: Collection[Direction]) -> dict[Direction, Sequence[Direction]]:
     """Return `directions`, and those through a third language, each with the one or two that lead there."""
     direct: dict[Direction, Sequence[Direction]] = {direction: [direction] for direction in directions}
     return direct | {way: through for way, through in paths(directions, directions).items() if way not in direct}
-
-
-def _stays(text: str) -> Rounds[Step]:
-    """Return the way of a text that is not translated."""
-    yield from ()
-    return Translation(text.strip())
 
 
 _WHOLE = Routed("", ())  # of a text that is not divided into segments, because all of it is needed
@@ -271,10 +265,7 @@ class Service:
         memory has come first, untranslated. Texts that lead through a third language are translated into it first, all
         together.
         """
-        looked_up = [text for text in texts if text.memory is not None]
-        found = await await_together(
-            await self._run(looked_up, lambda: [text.rounds() for text in texts]), self._between
-        )
+        found = await await_together([text.rounds() for text in texts], self._between, partial(self._run, texts))
         asks: dict[int, Ask[Step]] = {}
         for number, each in enumerate(found):
             if isinstance(each, Ask):
