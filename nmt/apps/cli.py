@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import re
 import sys
 from collections.abc import Iterator
 from importlib import import_module
@@ -41,6 +42,8 @@ COMMANDS = {
 }
 """For each command, its module in `nmt.apps.commands`, imported only if it runs, and its first line of help."""
 
+_OPTION = re.compile(r"--\w")
+
 RARE_PANEL = "Rarely needed"  # the title of the last group of options
 
 
@@ -61,15 +64,14 @@ class Command(TyperCommand):
                     formatter.write_dl(records)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read `args`; if an option that does not exist may begin a text, tell how to write such a text."""
+        """Read `args`; of an unknown option that may be a text, tell how to write one that begins with a dash."""
         try:
             return super().parse_args(ctx, args)
         except Exception as caught:
             error: Any = caught
-            if type(error).__name__ == "NoSuchOption":  # of click, or of the copy that typer has
-                is_option = error.option_name.startswith("--") and " " not in error.option_name
-                if not is_option and any(parameter.name == "texts" for parameter in self.params):
-                    error.message += f'. Write -- before a text that begins with a dash: {ctx.command_path} -- "- text"'
+            takes_texts = any(parameter.name == "texts" for parameter in self.params)
+            if takes_texts and type(error).__name__ == "NoSuchOption" and not _OPTION.match(error.option_name):
+                error.message += f'. Write -- before a text that begins with a dash: {ctx.command_path} -- "- text"'
             raise
 
     def invoke(self, ctx: Any) -> Any:

@@ -52,9 +52,6 @@ _PAGE_HEADERS = {
 }
 
 
-_MANY_COLLECTIONS = 10  # of the middle generation, after which Python would collect all garbage
-
-
 Load = Callable[[], tuple[Models, Mapping[bytes, Key]]]
 
 
@@ -66,18 +63,17 @@ def make_app(models: Models, settings: Settings, keys: Mapping[bytes, Key], metr
     access_log = None if settings.access_log is None else AccessLog(settings.access_log)
     access = Access(keys, settings.rate_limit, metrics)
     service = Service(models, settings, metrics, keys)
-    openai = OpenAI(service)
 
     async def answer_spec(request: Request, body: Fields, client: bytes) -> dict[str, object]:
         """Describe these operations, in OpenAPI 3.1."""
-        return specification(routes, service.sources, service.targets, openai.names)
+        return specification(routes, service.sources, service.targets, service.models.names)
 
     async def answer_metrics(request: Request, body: Fields, client: bytes) -> Response:
         """Send metrics for Prometheus."""
         return Response(metrics.render(), media_type=CONTENT_TYPE)
 
     documents = Files(service)
-    apis = LibreTranslate(service, access), documents, openai, DeepL(service, documents)
+    apis = LibreTranslate(service, access), documents, OpenAI(service), DeepL(service, documents)
     own = [
         Operation("/spec", answer_spec, is_public=True),
         Operation("/metrics", answer_metrics, writes=["text/plain"]),
@@ -139,12 +135,13 @@ async def _answer_error(request: Request, error: Exception) -> Response:
         return Response(status_code=CLIENT_GONE)
     if not isinstance(error, HTTPException):
         error = RequestError(500, "internal server error; see the server's log")
+    status, body = error.status_code, dict[str, object](error=error.detail)
     if request.url.path.startswith("/v1/"):
-        status = 401 if error.status_code == 403 else error.status_code
-        return as_json(error_body(status, error.detail), status, error.headers)
-    if request.url.path.startswith(("/v2/", "/v3/")):
-        return as_json({"message": error.detail}, error.status_code, error.headers)
-    return as_json({"error": error.detail}, error.status_code, error.headers)
+        status = 401 if status == 403 else status
+        body = error_body(status, error.detail)
+    elif request.url.path.startswith(("/v2/", "/v3/")):
+        body = {"message": error.detail}
+    return as_json(body, status, error.headers)
 
 
 class _Watch:
@@ -154,13 +151,11 @@ class _Watch:
         self._app, self._timeout, self._access_log = app, timeout, access_log
         self._count = cache(lambda path, status: metrics.requests.labels(path, str(status)))  # a lookup takes 7 µs
         self._time = cache(metrics.seconds.labels)
-        self._num_running = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        self._num_running += 1
         started = time.perf_counter()
         status, num_read, num_sent = CLIENT_GONE, 0, 0
 
@@ -191,18 +186,16 @@ class _Watch:
                 refusal = RequestError(503, "the server is stopping", retry_after=1)
                 await (await _answer_error(Request(scope), refusal))(scope, receive, send_in_time)
         finally:
-            self._num_running -= 1
-            if not self._num_running and gc.get_count()[2] >= _MANY_COLLECTIONS:
-                gc.collect()  # takes long only while there are requests
             seconds = time.perf_counter() - started
             path = scope["route"].path if "route" in scope else "other"
             self._count(path, status).inc()
             self._time(path).observe(seconds)
             if self._access_log is not None:
-                facts = {
-                    "key": scope.get(KEY_NAME, ""),
-                    "route": path,
-                    "status": status,
-                    "ms": round(1000 * seconds, 1),
-                }
-                self._access_log.write(**facts, request_bytes=num_read, response_bytes=num_sent)
+                self._access_log.write(
+                    key=scope.get(KEY_NAME, ""),
+                    route=path,
+                    status=status,
+                    ms=round(1000 * seconds, 1),
+                    request_bytes=num_read,
+                    response_bytes=num_sent,
+                )

@@ -11,6 +11,7 @@ event loop translates short texts itself, because waking a thread and waiting fo
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import time
 from collections import deque
@@ -33,6 +34,7 @@ MAX_THREADS = 8  # maximum number of batches that are translated concurrently
 
 QUEUE_TOKENS = 100_000  # maximum number of source tokens that wait for a model; beyond it, requests get 429
 
+_MANY_COLLECTIONS = 10  # of the middle generation of objects, after which Python would collect all garbage
 _SMOOTHING = 0.9  # of the measured speed
 _FIRST_GUESS = 1000.0  # source tokens per second, until the first batch is measured
 _LONGEST_WAIT = 60.0  # maximum Retry-After, in seconds
@@ -41,18 +43,14 @@ _LONE_SECONDS = 0.005  # expected time up to which the event loop translates a l
 _PROBE_EVERY = 16  # lone texts: one of them is translated in a thread, which shows if others come meanwhile
 
 
-def _as_it_is(translation: Translation) -> Translation:
-    return translation
-
-
 @dataclass(eq=False, slots=True)
 class QueuedSegment:
     """A segment of a request, and the future of its translation, or of the RequestError that ends the request."""
 
     text: SegmentedText  # of one segment
     num_tokens: int
-    num_alternatives: int = 0
-    finish: Callable[[Translation], Translation] = _as_it_is  # as a part of its text
+    num_alternatives: int
+    finish: Callable[[Translation], Translation]  # as a part of its text
     with_details: bool = False
     with_flags: bool = False
     result: asyncio.Future[SegmentResult] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
@@ -104,9 +102,7 @@ class Pace:
 class Batcher:
     """The queue of one model, and the threads that translate. Use it only from the event loop."""
 
-    def __init__(
-        self, name: str, translate: TranslateSegments, batch_tokens: int, metrics: Metrics, pace: Pace | None = None
-    ):
+    def __init__(self, name: str, translate: TranslateSegments, batch_tokens: int, metrics: Metrics, pace: Pace):
         self.translate = translate
         self._batch_tokens = batch_tokens
         self._refused = metrics.refused.labels("queue")
@@ -114,7 +110,7 @@ class Batcher:
         self._batch_segments = metrics.batch_segments.labels(name)
         self._batch_seconds = metrics.batch_seconds.labels(name)
         self._waiting_tokens = metrics.queue_tokens.labels(name)
-        self._pace = pace or Pace()
+        self._pace = pace
         self._num_cores = min(num_cores(), MAX_THREADS)
         self._num_busy = 0  # cores: a batch takes one per segment
         self._threads = ThreadPoolExecutor(self._num_cores, "nmt-serve")
@@ -224,6 +220,8 @@ class Batcher:
             else:
                 segment.result.set_result(result)
         self._dispatch()
+        if not self._pace.num_unfinished and gc.get_count()[2] >= _MANY_COLLECTIONS:
+            gc.collect()  # takes long only while there are requests
 
     def _translate_all(self, segments: list[QueuedSegment]) -> Results:
         """Translate. If it fails, translate segment by segment, so that one request does not fail others."""

@@ -109,41 +109,42 @@ class Message(BaseModel):
     content: str | list[ContentPart] | None = None
 
 
-class ChatBody(Fields):
-    """The body of /v1/chat/completions."""
+class OpenAIBody(Fields):
+    """The fields of all requests for a translation in OpenAI's API."""
 
     model: str = Field(max_length=300)
     """A model or a direction of /v1/models."""
+    stream: bool | None = None
+    """Send the translation as events, of a chat sentence by sentence."""
+
+
+class ChatBody(OpenAIBody):
+    """The body of /v1/chat/completions."""
+
     messages: list[Message] = Field(min_length=1)
     """The last user message is translated."""
     n: int | None = Field(default=None, ge=1, le=MAX_ALTERNATIVES + 1)
     """Translations, best first."""
-    stream: bool | None = None
-    """Send the translation sentence by sentence."""
     stream_options: dict[str, Any] | None = None
     """With include_usage, a last event has the numbers of tokens."""
     flags: bool | None = None
     """Check the translation; not a field of OpenAI's own."""
 
 
-class PromptBody(Fields):
+class PromptBody(OpenAIBody):
     """The body of /v1/completions."""
 
-    model: str = Field(max_length=300)
     prompt: str | list[str] = Field(min_length=1)
     """Text, or texts, to translate."""
     n: int | None = Field(default=None, ge=1, le=MAX_ALTERNATIVES + 1)
     """Translations of each, best first."""
-    stream: bool | None = None
 
 
-class ResponseBody(Fields):
+class ResponseBody(OpenAIBody):
     """The body of /v1/responses."""
 
-    model: str = Field(max_length=300)
     input: str | list[Message]
     """Text, or a chat, whose last user message is translated."""
-    stream: bool | None = None
 
 
 class DeepLOptions(Fields):

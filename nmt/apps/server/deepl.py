@@ -153,7 +153,7 @@ class DeepL:
         glossary = self._glossary(client, body)
         _symbol(body.formality, None)
         if body.source_lang:
-            self._service.route("", body.source_lang, body.target_lang)
+            self._service.route(body.source_lang, body.target_lang)
         if len(self._running) >= MAX_DOCUMENTS:
             raise RequestError(429, "too many documents are being translated", retry_after=10)
         task = asyncio.create_task(self._translate_document(body, glossary, client))
@@ -309,7 +309,7 @@ class DeepL:
         if len(sent) < len(dictionaries):
             raise RequestError(400, "Invalid request: dictionaries: two are for the same languages")
         for direction, each in sent.items():
-            self._service.route("", each.source_lang, each.target_lang)
+            self._service.route(each.source_lang, each.target_lang)
             terms[direction] = _read_terms(each, terms.get(direction, Glossary()))
         num_kept = sum(max(1, len(kept.terms)) for kept in self._glossaries.values())
         if num_kept + max(1, len(terms)) - len(known) > MAX_GLOSSARIES:

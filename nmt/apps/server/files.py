@@ -88,9 +88,12 @@ class Files:
         name = Path(body.filename)
         new_name = _NOT_IN_NAMES.sub("_", f"{name.stem[:100]}.{body.target}{name.suffix}")
         key = self._translated.add((new_name, translated), len(translated))
-        answer: dict[str, object] = {"translatedFileUrl": f"{request.base_url}download_file/{key}"}
         missed, flags = faults_of(blocks)
-        return answer | ({"terms_missed": missed} if body.glossary else {}) | with_signs(flags)
+        return {
+            "translatedFileUrl": f"{request.base_url}download_file/{key}",
+            **({"terms_missed": missed} if body.glossary else {}),
+            **with_signs(flags),
+        }
 
     async def download(self, request: Request, body: Fields, client: bytes) -> Response:
         """Send a translated document."""
@@ -111,7 +114,7 @@ class Files:
             if source == "auto":
                 beginning = " ".join(block.plain() for block in blocks[:_DETECTED_BLOCKS])
                 source = self._service.detector.detect(beginning)[0]["language"]
-            routed = self._service.route("", source, body.target, client)._replace(glossary=glossary, flags=True)
+            routed = self._service.route(source, body.target, client)._replace(glossary=glossary, flags=True)
             if not routed.path:
                 return body.file, []
             translated = await translate_blocks(self._service, routed, blocks)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from collections.abc import Sequence
 from typing import Any, cast
 
 from starlette.requests import Request
@@ -115,19 +114,16 @@ class LibreTranslate:
         if body.format == "html":
             raise RequestError(400, "Invalid request: HTML is not streamed")
 
-        async def lines() -> AsyncGenerator[bytes]:
-            start = b"" if detected is None else dump({"detectedLanguage": detected[0]}) + b"\n"
-            segments = self._service.segments(routed, body.alternatives, details=body.details)
-            async with aclosing(segments):
-                async for segment in segments:
-                    yield start + dump(_line(segment)) + b"\n"
-                    start = b""
-            yield start + b'{"done":true}\n'
+        start = b"" if detected is None else dump({"detectedLanguage": detected[0]}) + b"\n"
 
-        def refuse(refusal: RequestError) -> bytes:
-            return dump({"error": refusal.detail}) + b"\n"
+        def write(segment: TranslatedSegment) -> bytes:
+            return dump(_line(segment)) + b"\n"
 
-        return await stream(request, lines(), refuse, LINES)
+        def end(refusal: RequestError | None) -> bytes:
+            return dump({"done": True} if refusal is None else {"error": refusal.detail}) + b"\n"
+
+        segments = self._service.segments(routed, body.alternatives, details=body.details)
+        return await stream(request, start, segments, write, end, LINES)
 
 
 def _line(segment: TranslatedSegment) -> dict[str, object]:

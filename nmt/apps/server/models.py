@@ -27,19 +27,19 @@ class ServedModel:
 
     def translate(self, segments: Sequence[QueuedSegment]) -> list[SegmentResult]:
         """Translate `segments`, in order; those with the same number of alternatives in one call."""
-        results: dict[int, SegmentResult] = {}
+        results: dict[QueuedSegment, SegmentResult] = {}
         for num_alternatives in {segment.num_alternatives for segment in segments}:
-            numbers = [i for i, segment in enumerate(segments) if segment.num_alternatives == num_alternatives]
-            texts = [segments[i].text for i in numbers]
+            same = [segment for segment in segments if segment.num_alternatives == num_alternatives]
+            texts = [segment.text for segment in same]
             translations = self.translator.translate_segmented(texts, self._request(num_alternatives))
-            for i, text, translation in zip(numbers, texts, translations, strict=True):
-                is_explained = segments[i].with_details and translation.text.strip()
+            for segment, text, translation in zip(same, texts, translations, strict=True):
+                is_explained = segment.with_details and translation.text.strip()
                 details = explain(self.translator, text.text, text.direction, translation) if is_explained else None
-                finished = segments[i].finish(translation)
-                if segments[i].with_flags:
+                finished = segment.finish(translation)
+                if segment.with_flags:
                     _ = finished.flags  # computed here, in the thread, and kept
-                results[i] = SegmentResult(finished, details)
-        return [results[i] for i in range(len(segments))]
+                results[segment] = SegmentResult(finished, details)
+        return [results[segment] for segment in segments]
 
     def _make_request(self, num_alternatives: int) -> Request:
         """Ask for the model's own search, with a beam large enough for the alternatives."""
@@ -49,6 +49,9 @@ class ServedModel:
         size = num_alternatives + 1
         beam_size = max(options.beam_size, size)
         return Request(options.greedy().changed(beam_size=beam_size, num_hypotheses=size))
+
+
+Step = tuple[Direction, ServedModel]
 
 
 class Models:
@@ -68,9 +71,14 @@ class Models:
             unique_name = f"{name}#{num_same + 1}" if num_same else name
             self.served.append(ServedModel(translator, unique_name, settings, metrics, pace))
         self.directions: dict[Direction, ServedModel] = {}  # in the order of the models; the first model of each
+        self.names: dict[str, Step] = {}  # of models, with the direction if one has several, and of directions
         for served in self.served:
             for direction in served.directions:
                 self.directions.setdefault(direction, served)
+                name = served.name if len(served.directions) == 1 else f"{served.name}:{direction}"
+                self.names[name] = direction, served
+        for direction, first in self.directions.items():
+            self.names.setdefault(str(direction), (direction, first))
 
     def close(self) -> None:
         """Stop the threads of all models once they have finished."""

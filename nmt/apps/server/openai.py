@@ -6,9 +6,7 @@ Only the last user message of a chat is translated. The model name selects the d
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
-from functools import lru_cache
+from collections.abc import Sequence
 from typing import Any
 from uuid import uuid4
 
@@ -16,10 +14,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from nmt.apps.server.bodies import ChatBody, Fields, Message, PromptBody, ResponseBody
-from nmt.apps.server.models import Models
+from nmt.apps.server.models import Step
 from nmt.apps.server.operations import EVENTS, Operation
 from nmt.apps.server.requests import JSON, RequestError, dump, stream, unless_gone
-from nmt.apps.server.service import Routed, Service, Step, TextTranslation, TranslatedSegment, with_signs
+from nmt.apps.server.service import Routed, Service, TextTranslation, TranslatedSegment, with_signs
 from nmt.translation.translation import Flags
 
 _TEXTS = ("text", "input_text", "output_text")  # types of parts of a message
@@ -32,15 +30,6 @@ class OpenAI:
     def __init__(self, service: Service):
         self._service = service
         self._created = int(time.time())
-
-    @property
-    def _ids(self) -> dict[str, Step]:
-        return _ids(self._service.models)
-
-    @property
-    def names(self) -> list[str]:
-        """The names of all models."""
-        return list(self._ids)
 
     @property
     def operations(self) -> list[Operation]:
@@ -56,7 +45,7 @@ class OpenAI:
 
     async def models(self, request: Request, body: Fields, client: bytes) -> dict[str, object]:
         """List the models: one per direction, by the name of its folder and by its languages."""
-        return {"object": "list", "data": [self._describe(name) for name in self._ids]}
+        return {"object": "list", "data": [self._describe(name) for name in self._service.models.names]}
 
     async def model(self, request: Request, body: Fields, client: bytes) -> dict[str, object]:
         """Describe one model."""
@@ -121,16 +110,15 @@ class OpenAI:
         return [Routed(text, [(direction, served)], memory=memory) for text in texts]
 
     def _find(self, model: str) -> Step:
-        if model not in self._ids:
+        if (step := self._service.models.names.get(model)) is None:
             raise RequestError(404, f"there is no model {model}; /v1/models lists them"[:300])
-        return self._ids[model]
+        return step
 
     def _describe(self, name: str) -> dict[str, object]:
         return {"id": name, "object": "model", "created": self._created, "owned_by": "nmt"}
 
     def _completion(self, model: str, translated: TextTranslation) -> dict[str, object]:
-        translations = [segment.translation for segment in translated.segments]
-        finished = all(translation.finished for translation in translations)
+        finished = all(segment.translation.finished for segment in translated.segments)
         choices = [
             {
                 "index": index,
@@ -149,24 +137,23 @@ class OpenAI:
         """Send server-sent events, one per segment and choice, and one with the numbers of tokens, if `has_usage`."""
         head, choices = _head("chat.completion.chunk", model), range(num_alternatives + 1)
 
-        async def events() -> AsyncGenerator[bytes]:
-            start = b"".join(_event(head, i, {"role": "assistant", "content": ""}) for i in choices)
-            segments, sent = self._service.segments([routed], num_alternatives), list[TranslatedSegment]()
-            async with aclosing(segments):
-                async for segment in segments:
-                    sent.append(segment)
-                    flags = [segment.flags, *[None] * num_alternatives]
-                    yield start + b"".join(_event(head, i, {"content": segment.written(i)}, flags[i]) for i in choices)
-                    start = b""
-            end = b"".join(_event(head, i, {}, finish="stop") for i in choices)
-            if has_usage:
-                end += _sent({**head, "choices": [], "usage": _usage(sent)})
-            yield start + end + _DONE
+        start = b"".join(_event(head, i, {"role": "assistant", "content": ""}) for i in choices)
+        sent: list[TranslatedSegment] = []
 
-        def refuse(refusal: RequestError) -> bytes:
-            return _sent(error_body(refusal.status_code, refusal.detail)) + _DONE
+        def write(segment: TranslatedSegment) -> bytes:
+            sent.append(segment)
+            flags = [segment.flags, *[None] * num_alternatives]
+            return b"".join(_event(head, i, {"content": segment.written(i)}, flags[i]) for i in choices)
 
-        return await stream(request, events(), refuse, EVENTS)
+        def end(refusal: RequestError | None) -> bytes:
+            if refusal is not None:
+                return _sent(error_body(refusal.status_code, refusal.detail)) + _DONE
+            finish = b"".join(_event(head, i, {}, finish="stop") for i in choices)
+            usage = _sent({**head, "choices": [], "usage": _usage(sent)}) if has_usage else b""
+            return finish + usage + _DONE
+
+        segments = self._service.segments([routed], num_alternatives)
+        return await stream(request, start, segments, write, end, EVENTS)
 
 
 def error_body(status: int, message: str) -> dict[str, object]:
@@ -174,19 +161,6 @@ def error_body(status: int, message: str) -> dict[str, object]:
     kind = {401: "authentication_error", 404: "not_found_error", 429: "rate_limit_error"}
     name = kind.get(status, "server_error" if status >= 500 else "invalid_request_error")
     return {"error": {"message": message, "type": name, "param": None, "code": None}}
-
-
-@lru_cache(1)
-def _ids(models: Models) -> dict[str, Step]:
-    """Return the models by name: the folder, with the direction if it has several; then each direction."""
-    ids = {}
-    for served in models.served:
-        for direction in served.directions:
-            name = served.name if len(served.directions) == 1 else f"{served.name}:{direction}"
-            ids[name] = direction, served
-    for direction, first in models.directions.items():
-        ids.setdefault(str(direction), (direction, first))
-    return ids
 
 
 def _last_of_user(messages: list[Message]) -> str:

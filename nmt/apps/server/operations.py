@@ -5,7 +5,7 @@ An operation reads and checks a request before its handler is called, and writes
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter
@@ -48,7 +48,7 @@ class Operation(NamedTuple):
 
 
 def specification(
-    routes: Sequence[tuple[Operation, Route]], sources: Sequence[str], targets: Sequence[str], models: Sequence[str]
+    routes: Sequence[tuple[Operation, Route]], sources: Sequence[str], targets: Sequence[str], models: Iterable[str]
 ) -> dict[str, Any]:
     """Return the OpenAPI 3.1 specification of a server with these languages and OpenAI models, as JSON values."""
     kinds = [kind for operation, _ in routes for kind in (operation.body, operation.answer)]

@@ -28,6 +28,7 @@ _IN_LIST = re.compile(r"(\w+)\[(\d{1,4})\]\.(\w+)")  # as a form names a field o
 JSON, FORM, MULTIPART = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
 
 Body = TypeVar("Body", bound=BaseModel)
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
@@ -39,16 +40,11 @@ class RequestError(HTTPException):
         super().__init__(status, message, headers)
 
 
-async def read_body(request: Request, settings: Settings, limit: int = 0) -> bytes:
-    """Return the body of a request. RequestError if it is too large (413) or arrives too slowly (408).
-
-    `limit` is the maximum number of bytes; 0: the limit for texts.
-    """
-    if not limit:  # a character takes up to 12 bytes in JSON or in a form
-        limit = 12 * settings.char_limit + 64 * settings.batch_limit + 16_384
+async def read_body(request: Request, limit: int, seconds: float) -> bytes:
+    """Return the body of a request. RequestError for more than `limit` bytes (413), or if it comes too slowly (408)."""
     content = bytearray()
     try:
-        async with asyncio.timeout(settings.timeout):
+        async with asyncio.timeout(seconds):
             async for chunk in request.stream():
                 content += chunk
                 if len(content) > limit:
@@ -66,10 +62,10 @@ async def read_fields(request: Request, settings: Settings, kind: type[Body], me
     A form may have some in the query string, as LibreOffice sends them, or all without a body, as deep-translator does.
     RequestError as `read_body`.
     """
-    limit = 0
+    limit = 12 * settings.char_limit + 64 * settings.batch_limit + 16_384  # a character takes up to 12 bytes
     if JSON not in media and not (limit := settings.file_limit):
         raise RequestError(403, "this server does not translate documents")
-    content = await read_body(request, settings, limit)
+    content = await read_body(request, limit, settings.timeout)
     sent = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if FORM in media and not (sent and content):
         sent = FORM
@@ -166,19 +162,25 @@ async def unless_gone(request: Request, work: Awaitable[Result]) -> Result:
 
 
 async def stream(
-    request: Request, chunks: AsyncGenerator[bytes], refuse: Callable[[RequestError], bytes], media_type: str
+    request: Request,
+    start: bytes,
+    items: AsyncGenerator[Item],
+    write: Callable[[Item], bytes],
+    end: Callable[[RequestError | None], bytes],
+    media_type: str,
 ) -> Response:
-    """Send `chunks` as they come. RequestError of the first is raised; a later one is sent, as `refuse` writes it."""
-    first = await unless_gone(request, anext(chunks))
+    """Send `start`, `items` as they come, and the `end`. RequestError of the first is raised, a later one ends it."""
+    first = await unless_gone(request, anext(items, None))
 
     async def content() -> AsyncIterator[bytes]:
-        async with aclosing(chunks):
+        async with aclosing(items):
             try:
-                yield first
-                async for chunk in chunks:
-                    yield chunk
+                yield start if first is None else start + write(first)
+                async for item in items:
+                    yield write(item)
+                yield end(None)
             except RequestError as refusal:
-                yield refuse(refusal)
+                yield end(refusal)
 
     return StreamingResponse(content(), media_type=media_type, headers={"X-Accel-Buffering": "no"})
 

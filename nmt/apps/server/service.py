@@ -10,6 +10,7 @@ from contextlib import aclosing, asynccontextmanager
 from functools import cache, lru_cache, partial
 from importlib.util import find_spec
 from itertools import groupby
+from operator import mul
 from typing import NamedTuple, TypeVar
 
 from nmt.apps.documents.word_links import Details
@@ -19,7 +20,7 @@ from nmt.apps.server.bodies import Detection
 from nmt.apps.server.corrections import Corrections, pairs_in
 from nmt.apps.server.detect import Detector, has_letters
 from nmt.apps.server.metrics import Metrics
-from nmt.apps.server.models import Models, ServedModel
+from nmt.apps.server.models import Models, ServedModel, Step
 from nmt.apps.server.requests import RequestError
 from nmt.apps.server.settings import Settings
 from nmt.apps.server.threads import QUICK_CHARACTERS, Threads, with_pauses
@@ -50,7 +51,6 @@ _MAX_DIRECTIONS = 1000  # as clients spell them, of which the direction and mode
 Result = TypeVar("Result")
 
 
-Step = tuple[Direction, ServedModel]
 Memories = dict[bytes, dict[Direction, TranslationMemory]]  # by the hashes of the keys of clients
 
 
@@ -85,6 +85,7 @@ def ways(directions: Collection[Direction]) -> dict[Direction, Sequence[Directio
     return direct | {way: through for way, through in paths(directions, directions).items() if way not in direct}
 
 
+_AS_IT_IS = Routed("", ())  # a text that is not translated
 _WHOLE = Routed("", ())  # of a text that is not divided into segments, because all of it is needed
 
 
@@ -189,10 +190,8 @@ class Service:
         if size > limits.char_limit:
             raise RequestError(400, f"{size:,} characters in one request; the limit is {limits.char_limit:,}")
 
-    def route(
-        self, text: str, source: str, target: str, client: bytes = b"", model: ServedModel | None = None
-    ) -> Routed:
-        """Return `text` with its direction, its model and the memory of the `client`, as `Access.check` returns it.
+    def route(self, source: str, target: str, client: bytes = b"", model: ServedModel | None = None) -> Routed:
+        """Return the direction, the models and the memory of the `client`, as `Access.check` returns it, for any text.
 
         Regional codes match their language: pt-BR finds a model for pt. `model` restricts the choice to one model.
         A text in the language of the target gets no models. RequestError (400) if no model supports the languages.
@@ -202,10 +201,10 @@ class Service:
         except RequestError:
             if not _fits(source, target) or _closest(source, [*self.sources, *self.targets]) is None:
                 raise
-            return Routed(text, ())
+            return _AS_IT_IS
         form = chinese_form(target) if chinese_form(path[-1][0].tgt) is None else None
         memory = self.memory(client, Direction(path[0][0].src, path[-1][0].tgt))
-        return Routed(text, path, form=form, memory=memory)
+        return Routed("", path, form=form, memory=memory)
 
     async def route_all(
         self, texts: Sequence[str], source: str, target: str, client: bytes = b"", model: ServedModel | None = None
@@ -215,11 +214,10 @@ class Service:
         Those in the language of the target, or in none that can be translated into it, stay as they are.
         """
         if source:
-            routed = self.route("", source, target, client, model)
+            routed = self.route(source, target, client, model)
             return [routed._replace(text=text) for text in texts], None
         targets = self.targets if model is None else [direction.tgt for direction in model.directions]
-        if _closest(target, targets) is None:
-            raise RequestError(400, _unsupported(target, "into", targets))
+        _supported(target, "into", targets)
         detected = await self._run(
             [Routed(text, ()) for text in texts], lambda: [self.detector.detect(text)[0] for text in texts]
         )
@@ -227,14 +225,14 @@ class Service:
         @cache
         def routed_from(language: str) -> Routed:
             try:
-                return self.route("", language, target, client, model)
+                return self.route(language, target, client, model)
             except RequestError:
-                return Routed("", ())
+                return _AS_IT_IS
 
         routed_texts = []
         for text, found in zip(texts, detected, strict=True):
             is_known = found["confidence"] >= _MIN_CONFIDENCE or not has_letters(text)
-            routed = routed_from(found["language"]) if is_known else Routed("", ())
+            routed = routed_from(found["language"]) if is_known else _AS_IT_IS
             routed_texts.append(routed._replace(text=text))
         return routed_texts, detected
 
@@ -246,10 +244,8 @@ class Service:
         """Return the direction and its model, or two that lead through a third language."""
         directions = self.models.directions if model is None else dict.fromkeys(model.directions, model)
         known = self.ways if model is None else ways(model.directions)
-        if (tgt := _closest(target, [d.tgt for d in directions])) is None:
-            raise RequestError(400, _unsupported(target, "into", self.targets))
-        if (src := _closest(source, [d.src for d in directions])) is None:
-            raise RequestError(400, _unsupported(source, "from", self.sources))
+        tgt = _supported(target, "into", [*dict.fromkeys(direction.tgt for direction in directions)])
+        src = _supported(source, "from", [*dict.fromkeys(direction.src for direction in directions)])
         fitting = [d for d in known if _fits(d.src, src) and _fits(d.tgt, tgt)]
         if not fitting:
             raise RequestError(400, f"{_named(tgt)} is not available as a target language from {_named(src)}")
@@ -435,11 +431,12 @@ def _join(segments: list[TranslatedSegment]) -> TextTranslation:
 
 def _expected_chrf(segments: list[TranslatedSegment]) -> float | None:
     """Return the mean over the target tokens; None if it is unknown for a segment."""
-    if all(each.expected_chrf is None for each in segments):
-        return None  # at once: most requests do not ask for it
-    known = [(each.expected_chrf, len(each.translation.tgt_ids) + 1) for each in segments if each.translation.src_ids]
-    weighted = [value * size for value, size in known if value is not None]
-    return sum(weighted) / sum(size for _, size in known) if len(weighted) == len(known) > 0 else None
+    searched = [segment for segment in segments if segment.translation.src_ids]
+    known = [segment.expected_chrf for segment in searched if segment.expected_chrf is not None]
+    if not known or len(known) < len(searched):
+        return None
+    sizes = [len(segment.translation.tgt_ids) + 1 for segment in searched]
+    return sum(map(mul, known, sizes)) / sum(sizes)
 
 
 def with_signs(flags: Flags | None, expected_chrf: float | None = None) -> dict[str, Flags | float]:
@@ -482,7 +479,11 @@ def _named(code: str) -> str:
     return name if name == code or name.endswith(f"({code})") else f"{name} ({code})"
 
 
-def _unsupported(code: str, preposition: str, codes: Sequence[str]) -> str:
+def _supported(code: str, preposition: str, codes: Sequence[str]) -> str:
+    """Return `code` as `_closest` finds it. RequestError (400) if it is none of `codes`."""
+    if (closest := _closest(code, codes)) is not None:
+        return closest
     listed = in_words([_named(code) for code in codes])
     field = "target or target_lang" if preposition == "into" else "source or source_lang"
-    return f"{field}: {_named(code)} is not supported; this server translates {preposition} {listed}"
+    message = f"{field}: {_named(code)} is not supported; this server translates {preposition} {listed}"
+    raise RequestError(400, message)

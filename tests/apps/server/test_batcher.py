@@ -25,7 +25,7 @@ def _two_cores(monkeypatch):
 
 def segments(*texts: str, num_tokens: int = 1, num_alternatives: int = 0) -> list[QueuedSegment]:
     segmented = [SegmentedText(text, "", [Segment([])], None, Direction("en", "de")) for text in texts]
-    return [QueuedSegment(text, num_tokens, num_alternatives) for text in segmented]
+    return [QueuedSegment(text, num_tokens, num_alternatives, lambda translation: translation) for text in segmented]
 
 
 class Gate:
@@ -51,7 +51,7 @@ def run(test, batch_tokens=4096):
 
     async def main():
         gate = Gate()
-        batcher = Batcher("m", gate, batch_tokens, Metrics())
+        batcher = Batcher("m", gate, batch_tokens, Metrics(), Pace())
         try:
             return await test(batcher, gate)
         finally:
