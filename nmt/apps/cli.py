@@ -69,9 +69,8 @@ class Command(TyperCommand):
             return super().parse_args(ctx, args)
         except Exception as caught:
             error: Any = caught
-            takes_texts = any(parameter.name == "texts" for parameter in self.params)
-            if takes_texts and type(error).__name__ == "NoSuchOption" and not _OPTION.match(error.option_name):
-                error.message += f'. Write -- before a text that begins with a dash: {ctx.command_path} -- "- text"'
+            if type(error).__name__ == "NoSuchOption" and not _OPTION.match(error.option_name):
+                error.message += '. Write -- before a text that begins with a dash: -- "- text"'
             raise
 
     def invoke(self, ctx: Any) -> Any:

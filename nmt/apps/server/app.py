@@ -12,6 +12,7 @@ from functools import cache
 from importlib.resources import files
 from itertools import chain
 
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -26,7 +27,7 @@ from nmt.apps.server.bodies import Fields
 from nmt.apps.server.deepl import DeepL
 from nmt.apps.server.files import Files
 from nmt.apps.server.libretranslate import LibreTranslate
-from nmt.apps.server.metrics import CONTENT_TYPE, Metrics
+from nmt.apps.server.metrics import Metrics
 from nmt.apps.server.models import Models
 from nmt.apps.server.openai import OpenAI, error_body
 from nmt.apps.server.operations import Operation, specification
@@ -70,15 +71,15 @@ def make_app(models: Models, settings: Settings, keys: Mapping[bytes, Key], metr
 
     async def answer_metrics(request: Request, body: Fields, client: bytes) -> Response:
         """Send metrics for Prometheus."""
-        return Response(metrics.render(), media_type=CONTENT_TYPE)
+        return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
     documents = Files(service)
     apis = LibreTranslate(service, access), documents, OpenAI(service), DeepL(service, documents)
-    own = [
+    operations = [
+        *chain.from_iterable(api.operations for api in apis),
         Operation("/spec", answer_spec, is_public=True),
         Operation("/metrics", answer_metrics, writes=["text/plain"]),
     ]
-    operations = [*chain.from_iterable(api.operations for api in apis), *own]
     routes = [(operation, operation.route(access, settings)) for operation in operations]
     middleware = [Middleware(_Watch, metrics=metrics, timeout=settings.timeout, access_log=access_log)]
     if settings.allow_origin:

@@ -37,7 +37,7 @@ from nmt.apps.server.bodies import (
     FileBody,
 )
 from nmt.apps.server.files import Files, Kept
-from nmt.apps.server.operations import BYTES, FIELDS, Operation
+from nmt.apps.server.operations import BYTES, Operation
 from nmt.apps.server.requests import MULTIPART, RequestError, as_json, unless_gone
 from nmt.apps.server.service import Routed, Service, with_signs
 from nmt.base.errors import DataError, in_words
@@ -101,22 +101,22 @@ class DeepL:
         older, old = "/v2/glossaries", "/v2/glossaries/{id}"
         newer, new, dictionaries = "/v3/glossaries", "/v3/glossaries/{id}", "/v3/glossaries/{id}/dictionaries"
         return [
-            Operation("/v2/translate", self.translate, DeepLBody, reads=FIELDS),
+            Operation("/v2/translate", self.translate, DeepLBody),
             Operation("/v2/document", self.upload, DeepLFile, reads=[MULTIPART]),
-            Operation(document, self.status, DeepLKey, reads=FIELDS),
-            Operation(f"{document}/result", self.download, DeepLKey, reads=FIELDS, writes=[BYTES]),
-            Operation(older, self.create_glossary, DeepLGlossary, reads=FIELDS),
-            Operation(newer, self.create_glossary, DeepLGlossaries, reads=FIELDS),
+            Operation(document, self.status, DeepLKey),
+            Operation(f"{document}/result", self.download, DeepLKey, writes=[BYTES]),
+            Operation(older, self.create_glossary, DeepLGlossary),
+            Operation(newer, self.create_glossary, DeepLGlossaries),
             *(Operation(path, self.list_glossaries) for path in (older, newer)),
             *(Operation(path, self.glossary) for path in (old, new)),
             *(Operation(path, self.delete_glossary, methods=["DELETE"]) for path in (old, new)),
-            Operation(new, self.change_glossary, DeepLChange, reads=FIELDS, methods=["PATCH"]),
+            Operation(new, self.change_glossary, DeepLChange, methods=["PATCH"]),
             Operation("/v2/glossaries/{id}/entries", self.entries, writes=[_TABLE]),
             Operation("/v3/glossaries/{id}/entries", self.dictionary),
             Operation(dictionaries, self.dictionary, methods=["DELETE"]),
-            Operation(dictionaries, self.replace_dictionary, DeepLTerms, reads=FIELDS, methods=["PUT"]),
+            Operation(dictionaries, self.replace_dictionary, DeepLTerms, methods=["PUT"]),
             Operation("/v2/glossary-language-pairs", self.glossary_pairs),
-            Operation("/v2/languages", self.languages, DeepLLanguages, list[dict[str, Any]], FIELDS, methods=both),
+            Operation("/v2/languages", self.languages, DeepLLanguages, list[dict[str, Any]], methods=both),
             Operation("/v2/usage", self.usage, answer=dict[str, int], methods=both),
         ]
 
@@ -198,9 +198,8 @@ class DeepL:
 
     async def list_glossaries(self, request: Request, body: Fields, client: bytes) -> dict[str, object]:
         """List the glossaries of the client; for version 2, those of one direction."""
-        is_older = request.url.path.startswith("/v2/")
         own = [kept.about() for (owner, _), kept in self._glossaries.items() if owner == client]
-        return {"glossaries": [about for about in own if not is_older or "source_lang" in about]}
+        return {"glossaries": [about for about in own if request.url.path.startswith("/v3/") or "source_lang" in about]}
 
     async def glossary(self, request: Request, body: Fields, client: bytes) -> dict[str, object]:
         """Describe a glossary."""

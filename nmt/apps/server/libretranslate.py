@@ -12,7 +12,7 @@ from nmt.apps.documents.formats import available_suffixes
 from nmt.apps.server.access import Access
 from nmt.apps.server.blocks import translate_pages
 from nmt.apps.server.bodies import DetectBody, Detection, Fields, Language, SuggestBody, TranslateBody, Translated
-from nmt.apps.server.operations import FIELDS, LINES, Operation
+from nmt.apps.server.operations import LINES, Operation
 from nmt.apps.server.requests import JSON, RequestError, dump, stream, unless_gone
 from nmt.apps.server.service import Routed, Service, TextTranslation, TranslatedSegment, with_signs
 from nmt.base.errors import DataError
@@ -32,9 +32,9 @@ class LibreTranslate:
     def operations(self) -> list[Operation]:
         """The paths, each with its handler."""
         return [
-            Operation("/translate", self.translate, TranslateBody, Translated, FIELDS, (JSON, LINES)),
-            Operation("/suggest", self.suggest, SuggestBody, dict[str, bool], FIELDS),
-            Operation("/detect", self.detect, DetectBody, list[Detection], FIELDS),
+            Operation("/translate", self.translate, TranslateBody, Translated, writes=[JSON, LINES]),
+            Operation("/suggest", self.suggest, SuggestBody, dict[str, bool]),
+            Operation("/detect", self.detect, DetectBody, list[Detection]),
             Operation("/languages", self.languages, answer=list[Language], is_public=True),
             Operation("/frontend/settings", self.settings, is_public=True),
             Operation("/health", self.health, answer=dict[str, str], is_public=True),
@@ -146,7 +146,8 @@ def _answer(body: TranslateBody, translated: Sequence[TextTranslation], detected
     expected = [None if each.expected_chrf is None else round(each.expected_chrf, 2) for each in translated]
     memory = [each.memory and each.memory._asdict() for each in translated]
     flags = [each.flags for each in translated]
-    fields = {
+    fields: dict[str, Any] = {
+        "translatedText": [each.text for each in translated],
         "alternatives": body.alternatives and [each.alternatives for each in translated],
         "terms_missed": body.glossary and [each.terms_missed for each in translated],
         "flags": any(flags) and flags,
@@ -154,7 +155,6 @@ def _answer(body: TranslateBody, translated: Sequence[TextTranslation], detected
         "memory": any(memory) and memory,
         "detectedLanguage": detected,
     }
-    given: dict[str, Any] = {"translatedText": [each.text for each in translated]}
-    given |= {name: values for name, values in fields.items() if values}
+    given = {name: values for name, values in fields.items() if values}
     is_batch = not isinstance(body.q, str)
     return cast(Translated, given if is_batch else {name: values[0] for name, values in given.items()})

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
-from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
-
-CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 _SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
@@ -29,7 +26,3 @@ class Metrics:
         self.batch_segments = histogram("batch_segments", "Segments translated together", ["model"], buckets=_SIZES)
         self.batch_seconds = histogram("batch_seconds", "Time to translate a batch", ["model"], buckets=_SECONDS)
         self.queue_tokens = gauge("queue_tokens", "Source tokens waiting for a model", ["model"])
-
-    def render(self) -> bytes:
-        """Return all values as text."""
-        return generate_latest(self.registry)

@@ -30,21 +30,26 @@ class Operation(NamedTuple):
     handle: Callable[[Request, Any, bytes], Awaitable[object]]  # of the fields of its body and its client
     body: type[Fields] = Fields
     answer: Any = dict[str, Any]  # its type in JSON
-    reads: Sequence[str] = ()  # media types of the body; none: there is no body
+    reads: Sequence[str] = FIELDS  # media types of the body, if there is one
     writes: Sequence[str] = (JSON,)  # media types of the answer
     methods: Sequence[str] = ()  # default: POST with a body, else GET
     is_public: bool = False  # needs no key
+
+    @property
+    def has_body(self) -> bool:
+        """Whether it reads more than a key."""
+        return self.body is not Fields
 
     def route(self, access: Access, settings: Settings) -> Route:
         """Return the route of requests within the limits of `access` and `settings`."""
 
         async def answer(request: Request) -> Response:
-            body = await read_fields(request, settings, self.body, self.reads) if self.reads else Fields()
+            body = await read_fields(request, settings, self.body, self.reads) if self.has_body else Fields()
             client = b"" if self.is_public else access.check(request, body.api_key)
             answer = await self.handle(request, body, client)
             return answer if isinstance(answer, Response) else as_json(answer)
 
-        return Route(self.path, answer, methods=[*(self.methods or ["POST" if self.reads else "GET"])])
+        return Route(self.path, answer, methods=[*(self.methods or ["POST" if self.has_body else "GET"])])
 
 
 def specification(
@@ -69,7 +74,7 @@ def specification(
                 "default": {"description": "An error", "content": {JSON: {"schema": {"type": "object"}}}},
             },
         }
-        if operation.reads:
+        if operation.has_body:
             content = {media: {"schema": body} for media in operation.reads}
             described["requestBody"] = {"required": True, "content": content}
         for method in (route.methods or set()) - {"HEAD"}:

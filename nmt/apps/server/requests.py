@@ -96,7 +96,7 @@ async def _read_form(request: Request, content: bytes, media: str) -> dict[str, 
     values: dict[str, Any] = dict(pairs)
     for name in {"text", "q"} & values.keys():  # DeepL's and LibreTranslate's, which may be repeated
         repeated = [value for each, value in pairs if each == name]
-        if name == "text" or len(repeated) > 1:
+        if len(repeated) > 1:
             values[name] = repeated
     objects: dict[str, dict[str, dict[str, Any]]] = {}  # by the name of their list, and their number
     for name, value in pairs:

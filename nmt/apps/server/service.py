@@ -82,7 +82,7 @@ class Routed(NamedTuple):
 def ways(directions: Collection[Direction]) -> dict[Direction, Sequence[Direction]]:
     """Return `directions`, and those through a third language, each with the one or two that lead there."""
     direct: dict[Direction, Sequence[Direction]] = {direction: [direction] for direction in directions}
-    return direct | {way: through for way, through in paths(directions, directions).items() if way not in direct}
+    return direct | paths(directions, directions) | direct
 
 
 _AS_IT_IS = Routed("", ())  # a text that is not translated
@@ -244,8 +244,8 @@ class Service:
         """Return the direction and its model, or two that lead through a third language."""
         directions = self.models.directions if model is None else dict.fromkeys(model.directions, model)
         known = self.ways if model is None else ways(model.directions)
-        tgt = _supported(target, "into", [*dict.fromkeys(direction.tgt for direction in directions)])
-        src = _supported(source, "from", [*dict.fromkeys(direction.src for direction in directions)])
+        tgt = _supported(target, "into", [direction.tgt for direction in directions])
+        src = _supported(source, "from", [direction.src for direction in directions])
         fitting = [d for d in known if _fits(d.src, src) and _fits(d.tgt, tgt)]
         if not fitting:
             raise RequestError(400, f"{_named(tgt)} is not available as a target language from {_named(src)}")
@@ -403,14 +403,14 @@ def _look_up(text: SegmentedText, memory: TranslationMemory | None) -> list[Part
         return [*separate]
     parts: list[Part] = []
     spans = [segment.span for segment in text.segments]
-    for _, line in groupby(range(len(spans)), key=lambda number: text.text.count("\n", 0, spans[number].start)):
-        numbers = [*line]
-        first, last = numbers[0], numbers[-1]
-        whole_line = memory.find_same(text.text[spans[first].start : spans[last].end])
+    for _, line in groupby(zip(spans, separate, strict=True), lambda each: text.text.count("\n", 0, each[0].start)):
+        of_line = [*line]
+        (first, _), (last, (_, space)) = of_line[0], of_line[-1]
+        whole_line = memory.find_same(text.text[first.start : last.end])
         if whole_line is not None:
-            parts.append((whole_line, separate[last][1]))
+            parts.append((whole_line, space))
             continue
-        parts += [(memory.find_same(segment.text) or segment, space) for segment, space in separate[first : last + 1]]
+        parts += [(memory.find_same(segment.text) or segment, space) for _, (segment, space) in of_line]
     return parts
 
 
@@ -483,7 +483,7 @@ def _supported(code: str, preposition: str, codes: Sequence[str]) -> str:
     """Return `code` as `_closest` finds it. RequestError (400) if it is none of `codes`."""
     if (closest := _closest(code, codes)) is not None:
         return closest
-    listed = in_words([_named(code) for code in codes])
+    listed = in_words([_named(code) for code in dict.fromkeys(codes)])
     field = "target or target_lang" if preposition == "into" else "source or source_lang"
     message = f"{field}: {_named(code)} is not supported; this server translates {preposition} {listed}"
     raise RequestError(400, message)
