@@ -67,7 +67,8 @@ InputFile = Annotated[
         "--input",
         "-i",
         callback=shared.not_dash,
-        help="File to translate, line by line (.gz, .bz2, .xz, .zst too). Of .jsonl: the field src, or that after #.",
+        help="File to translate, line by line (.gz, .bz2, .xz, .zst too). "
+        "For .jsonl: the field src, or the one after #.",
     ),
 ]
 OutputFile = Annotated[
@@ -77,7 +78,8 @@ OutputFile = Annotated[
 Format = Annotated[
     Literal["text", "jsonl"] | None,
     typer.Option(
-        help="jsonl: one JSON object per line with text, scores, tokens, flags. Default: text, of .jsonl input jsonl."
+        help="jsonl: one JSON object per line with text, scores, tokens, flags. "
+        "Default: jsonl for .jsonl input, else text."
     ),
 ]
 Prefix = Annotated[str | None, rare_option(help="Text that every translation must begin with.")]
@@ -118,13 +120,13 @@ MemoryFile = Annotated[
     str | None,
     rare_option(
         metavar="FILE",
-        help="Translation memory: a TMX file, or another file with both languages. A text that it has is not "
-        "translated; the pair of a similar text is in the output of --format jsonl.",
+        help="Translation memory: a TMX file, or another file with both languages. Exact "
+        "matches are not translated; --format jsonl shows the best fuzzy match.",
     ),
 ]
 Then = Annotated[
     str | None,
-    rare_option(metavar="MODEL", help="Second model, which translates what --model translated into a third language."),
+    rare_option(metavar="MODEL", help="Pivot: translate the output of --model with this second model."),
 ]
 
 
@@ -168,14 +170,15 @@ def translate(
     source, column = document_in(texts, output, as_json=as_json)
     # The objects that the fields of the output are added to, if the lines come from JSON or from a document.
     records = deque[dict[str, object]]()
-    found, last = find_models(models, checkpoint), find_models([then]) if then is not None else ()
+    first, last = find_models(models, checkpoint), find_models([then]) if then is not None else ()
+    runs = [*first, *last]
     read: list[Path | int] = [
         *filter(None, (source, Path(split_choice(str(input))[0]) if input else None, glossary, reviewed)),
         *[STANDARD_INPUT] * (not texts and not input),
     ]
-    refuse_replacing(filter(None, (output, attention, review)), read, [*found, *last])
+    refuse_replacing(filter(None, (output, attention, review)), read, runs)
     scores = as_json or review is not None
-    with open_translator(found, engine, device, precision, ray, ray_workers, scores=scores, last=last) as translator:
+    with open_translator(first, engine, device, precision, ray, ray_workers, scores=scores, last=last) as translator:
         from nmt.data.read.line_blocks import grow_blocks, read_blocks
         from nmt.translation.chain import Chain
         from nmt.translation.request import Request
@@ -195,7 +198,6 @@ def translate(
             assert isinstance(translator, Chain)  # --ray needs --input
             translate_document(translator, source, column, output, request, review, reviewed)
             return
-        runs = [*found, *last]
         recorded = {
             **({} if output is None else settings_of(runs, translator, request, glossary, translator.memory)),
             "format": "jsonl" if as_json else "text",
