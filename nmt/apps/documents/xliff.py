@@ -118,18 +118,13 @@ def _translated(start: re.Match[str], unit: str, template: Template, *, is_prese
     elif len(template.blocks) == num_before:
         return tag + unit
     opening, prefix = (target[1], target[2]) if target else (f"<{source[2]}target", source[2])
-    if is_segment:
-        tag = f'{_STATE.sub("", tag)[:-1]} state="translated">'
+    if is_segment:  # its notes are in the unit
+        tag, note = f'{_STATE.sub("", tag)[:-1]} state="translated">', ""
     else:
         opening = _STATE.sub("", opening) + ' state="needs-review-translation" state-qualifier="mt-suggestion"'
-    place = target or source
-    kept = unit[: target.start() if target else place.end()]
-    note = (
-        ""
-        if is_segment
-        else template.note(num_before, f'<{prefix}note from="nmt" annotates="target">{{}}</{prefix}note>')
-    )
-    return f"{tag}{kept}{opening}>{new}</{prefix}target>{note}{unit[place.end() :]}"
+        note = template.note(num_before, f'<{prefix}note from="nmt" annotates="target">{{}}</{prefix}note>')
+    start_at, end_at = target.span() if target else (source.end(), source.end())
+    return f"{tag}{unit[:start_at]}{opening}>{new}</{prefix}target>{note}{unit[end_at:]}"
 
 
 def _plain(content: str) -> str:
