@@ -197,8 +197,8 @@ GUARDS = [
     Guard(
         "a resumed run is checked before its later results are removed",
         "nmt/training/run.py",
-        "            _refuse_changes_of_the_past(old, training)\n",
-        "            training.tidy_up()\n            _refuse_changes_of_the_past(old, training)\n",
+        "            _refuse_changes_of_begun_stages(old, training)\n",
+        "            training.tidy_up()\n            _refuse_changes_of_begun_stages(old, training)\n",
         "tests/training/test_resume.py::test_a_refused_resume_of_a_finished_run_keeps_its_final_weights_and_scores",
     ),
     Guard(

@@ -137,6 +137,36 @@ def train(config: Config | str | Path, run: str | Path, *, on_update: OnUpdate |
     return TrainResult(RunDir(path), finished, {} if index.best is None else index.checkpoints[index.best])
 
 
+def _make_run(config: Config, path: Path, group: ProcessGroup, *, overwrite: bool) -> None:
+    """Prepare the data and create the untrained run, in rank 0; the others wait for it."""
+    if not group.is_main:
+        group.await_main()
+        return
+    if config.training.tensorboard:
+        require_tensorboard()
+    _clean_up(config, path)
+    with new_run(path, overwrite=overwrite) as run:
+        if config.training.init_from:
+            _refuse_unfit_base(config, path)
+        _set_threads(config)
+        device = choose_device(config.training.device)
+        refuse_unfit_precision(config.training.precision, device)
+        prepared = prepare(config, run, find_store_root(config, path))
+        refuse_unfit_stages(stage_spans(config), config, prepared.store)
+        precision = choose_precision(config.training.precision, device)
+        run.write_config(config)
+        facts = describe_environment(device, group.world_size).model_dump()
+        facts |= {"command": sys.argv[1:], "seed": config.training.seed, "precision": precision.name}
+        run.write_json(run.info_file, RunInfo.model_validate(facts | {"data_fingerprint": prepared.fingerprint}))
+    group.await_main()
+
+
+def _clean_up(config: Config, path: Path) -> None:
+    """Remove the leftovers of killed training runs beside the run and in the store."""
+    remove_leftovers(path.parent, path.name)
+    remove_leftovers(find_store_root(config, path))
+
+
 def _train_run(
     config: Config | None,
     path: Path,
@@ -175,62 +205,12 @@ def _train_run(
             training.resume()
             resume_plan(training, old)
         if old is not None:
-            _refuse_changes_of_the_past(old, training)
+            _refuse_changes_of_begun_stages(old, training)
             later = training.stages[training.stage.number + 1 :]  # they may have changed
             refuse_unfit_stages(later, config, training.store)
             if group.is_main:
                 log.info(f"resuming {run.path} after update {training.update}")
         return _train(training, interrupt, resumed=old)
-
-
-def _is_finished(training: Training, before: Config) -> bool:
-    """Return whether the run was trained to its end with the same configuration, and all its results are there."""
-    run, history = training.run, training.history
-    if not has_ended(training) or training.config != before or not run.card.exists():
-        return False
-    try:
-        index = run.index()
-        is_current = index.last == history.last == checkpoint_name(training.update)
-        is_known = index.checkpoints.keys() <= {*history.checkpoints, AVERAGE}
-        has_table = index.phrases is None or run.phrases.is_file()
-        return (
-            is_current
-            and is_known
-            and has_table
-            and not any(find_corruption(run.checkpoint(name)) for name in index.checkpoints)
-        )
-    except RunError:  # training writes a damaged index anew
-        return False
-
-
-def _clean_up(config: Config, path: Path) -> None:
-    """Remove the leftovers of killed training runs beside the run and in the store."""
-    remove_leftovers(path.parent, path.name)
-    remove_leftovers(find_store_root(config, path))
-
-
-def _make_run(config: Config, path: Path, group: ProcessGroup, *, overwrite: bool) -> None:
-    """Prepare the data and create the untrained run, in rank 0; the others wait for it."""
-    if not group.is_main:
-        group.await_main()
-        return
-    if config.training.tensorboard:
-        require_tensorboard()
-    _clean_up(config, path)
-    with new_run(path, overwrite=overwrite) as run:
-        if config.training.init_from:
-            _refuse_unfit_base(config, path)
-        _set_threads(config)
-        device = choose_device(config.training.device)
-        refuse_unfit_precision(config.training.precision, device)
-        prepared = prepare(config, run, find_store_root(config, path))
-        refuse_unfit_stages(stage_spans(config), config, prepared.store)
-        precision = choose_precision(config.training.precision, device)
-        run.write_config(config)
-        facts = describe_environment(device, group.world_size).model_dump()
-        facts |= {"command": sys.argv[1:], "seed": config.training.seed, "precision": precision.name}
-        run.write_json(run.info_file, RunInfo.model_validate(facts | {"data_fingerprint": prepared.fingerprint}))
-    group.await_main()
 
 
 def _refuse_differing_ranks(run: RunDir, config: Config, group: ProcessGroup) -> None:
@@ -291,6 +271,43 @@ def _train(training: Training, interrupt: Interrupt | None, resumed: Config | No
     return finished
 
 
+def _is_finished(training: Training, before: Config) -> bool:
+    """Return whether the run was trained to its end with the same configuration, and all its results are there."""
+    run, history = training.run, training.history
+    if not has_ended(training) or training.config != before or not run.card.exists():
+        return False
+    try:
+        index = run.index()
+        is_current = index.last == history.last == checkpoint_name(training.update)
+        is_known = index.checkpoints.keys() <= {*history.checkpoints, AVERAGE}
+        has_table = index.phrases is None or run.phrases.is_file()
+        return (
+            is_current
+            and is_known
+            and has_table
+            and not any(find_corruption(run.checkpoint(name)) for name in index.checkpoints)
+        )
+    except RunError:  # training writes a damaged index anew
+        return False
+
+
+def _record(training: Training, *, is_resumed: bool) -> None:
+    """Write facts about this training into the run; warn if results may not be bit-identical after a resumption."""
+    run = training.run
+    info, facts = run.info(), {"packed": training.in_blocks, "packed_reason": training.blocks_reason}
+    if is_resumed:
+        run.write_config(training.config)
+        now = describe_environment(training.setup.device, training.setup.group.world_size)
+        facts |= now.model_dump()
+        if differences := changes(info, now):
+            log.warning(
+                f"{'; '.join(differences)}. Training continues normally, but the result will not be "
+                "bit-identical to an uninterrupted run."
+            )
+            facts["resumed"] = [*info.resumed, Resumption(after_update=training.update, changed=differences)]
+    run.write_json(run.info_file, info.model_copy(update=facts))
+
+
 def _judge(training: Training) -> None:
     """Build the phrase table, choose what nmt translates with, and measure it; save all that in the run."""
     run, by_network = RunDir(training.run.path), check_int8(training)
@@ -326,23 +343,6 @@ def _write_card(training: Training) -> None:
         minutes=training.monitor.train_seconds / 60,
         cpu_precision="fp32" if prefers_fp32(training.run) else "int8",
     )
-
-
-def _record(training: Training, *, is_resumed: bool) -> None:
-    """Write facts about this training into the run; warn if results may not be bit-identical after a resumption."""
-    run = training.run
-    info, facts = run.info(), {"packed": training.in_blocks, "packed_reason": training.blocks_reason}
-    if is_resumed:
-        run.write_config(training.config)
-        now = describe_environment(training.setup.device, training.setup.group.world_size)
-        facts |= now.model_dump()
-        if differences := changes(info, now):
-            log.warning(
-                f"{'; '.join(differences)}. Training continues normally, but the result will not be "
-                "bit-identical to an uninterrupted run."
-            )
-            facts["resumed"] = [*info.resumed, Resumption(after_update=training.update, changed=differences)]
-    run.write_json(run.info_file, info.model_copy(update=facts))
 
 
 @contextmanager
@@ -400,7 +400,7 @@ def _fixed_settings(config: Config) -> dict[str, object]:
     return settings | {"training.stages": "some" if config.training.stages else "none"}
 
 
-def _refuse_changes_of_the_past(old: Config, training: Training) -> None:
+def _refuse_changes_of_begun_stages(old: Config, training: Training) -> None:
     """Raise RunError if stages that have begun differ from those of `old`, or if there were more updates already."""
     settings, update, present = training.settings, training.update, training.stage
     for number, stage in enumerate(settings.stages[: present.number + 1]):
