@@ -1,4 +1,4 @@
-"""The links of tokens by cross-attention; tests/apps/documents/test_word_links.py has those by the lexicon."""
+"""The links of tokens by cross-attention; tests/translation/test_word_links.py has those by the lexicon."""
 
 from __future__ import annotations
 

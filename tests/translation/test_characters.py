@@ -7,7 +7,6 @@ import unicodedata
 import pytest
 
 from nmt import Translator
-from nmt.apps.documents.word_links import explain
 from nmt.config import SearchOptions
 from nmt.data.text.characters import list_marker
 from nmt.data.text.glossary import Glossary
@@ -15,6 +14,7 @@ from nmt.translation.languages import LanguagePair
 from nmt.translation.memory import TranslationMemory
 from nmt.translation.request import Request
 from nmt.translation.texts import TextSegmenter
+from nmt.translation.word_links import explain
 from tests.stored import MODELS
 
 

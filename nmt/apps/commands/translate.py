@@ -267,8 +267,8 @@ def _as_json(
     """Return one JSON object, which lists all hypotheses if there are several, with the fields of its record first."""
     links: dict[str, str] = {}
     if alignments:
-        from nmt.apps.documents.word_links import align_words
         from nmt.translation.chain import Chain
+        from nmt.translation.word_links import align_words
 
         assert isinstance(translator, Chain)  # the attention needs the model in this process
         pairs = align_words(translator.translators[0], source, best)

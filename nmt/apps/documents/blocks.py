@@ -15,8 +15,8 @@ from itertools import count, groupby, pairwise
 from typing import NamedTuple
 
 from nmt.apps.documents.tag_projection import Tag, pair_tags, project
-from nmt.apps.documents.word_links import Details
 from nmt.base.errors import DataError
+from nmt.translation.word_links import Details
 
 MAX_CHARACTERS = 1_000_000  # maximum length of a block; translating more at once takes gigabytes of memory
 RUN = "run:"  # the tag of items that change the formatting of the runs of a Word document or a slide

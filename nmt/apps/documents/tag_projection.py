@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import accumulate, combinations
 from typing import NamedTuple
 
-from nmt.apps.documents.word_links import Details
+from nmt.translation.word_links import Details
 
 _MAX_GAP = 2  # words; links farther away are noise
 _MAX_TAGS = 500  # per text; each pair of elements is compared

@@ -16,7 +16,6 @@ from typing import NamedTuple
 from nmt.apps.documents.blocks import Block
 from nmt.apps.documents.po import changed_placeholders, is_excluded
 from nmt.apps.documents.tag_projection import join_details
-from nmt.apps.documents.word_links import Details, explain
 from nmt.base.languages import base_code
 from nmt.base.rounds import answer_together
 from nmt.config import SearchOptions
@@ -29,6 +28,7 @@ from nmt.translation.protect import lost_spans
 from nmt.translation.request import Request
 from nmt.translation.texts import TextSegmenter
 from nmt.translation.translation import FLAGS, Flags, Translation, merge
+from nmt.translation.word_links import Details, explain
 
 # Each decimal mark, with the languages that do not write it, as in CLDR; of other languages, nothing is known.
 _OTHER_MARKS = {

@@ -20,13 +20,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from nmt.apps.documents.word_links import Details
 from nmt.apps.server.metrics import Metrics
 from nmt.apps.server.requests import RequestError
 from nmt.base.errors import NmtError
 from nmt.base.machine import num_cores
 from nmt.translation import Translation
 from nmt.translation.texts import SegmentedText
+from nmt.translation.word_links import Details
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from nmt.apps.documents.word_links import explain
 from nmt.apps.server.batcher import Batcher, Pace, QueuedSegment, SegmentResult
 from nmt.apps.server.metrics import Metrics
 from nmt.apps.server.settings import Settings
@@ -13,6 +12,7 @@ from nmt.artifacts.find_model import find_run
 from nmt.base.languages import Direction
 from nmt.translation import Translator
 from nmt.translation.request import Request
+from nmt.translation.word_links import explain
 
 
 class ServedModel:

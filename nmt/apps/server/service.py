@@ -13,7 +13,6 @@ from itertools import groupby
 from operator import mul
 from typing import NamedTuple, TypeVar
 
-from nmt.apps.documents.word_links import Details
 from nmt.apps.server.access import Key
 from nmt.apps.server.batcher import QueuedSegment
 from nmt.apps.server.bodies import Detection
@@ -36,6 +35,7 @@ from nmt.translation.request import Request
 from nmt.translation.rounds import Ask, Rounds, rounds
 from nmt.translation.texts import SegmentedText
 from nmt.translation.translation import Flags, Match, merge, union
+from nmt.translation.word_links import Details
 
 log = logging.getLogger(__name__)
 

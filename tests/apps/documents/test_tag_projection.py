@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from nmt.apps.documents.blocks import Block, Item
 from nmt.apps.documents.tag_projection import Tag, join_details, project
-from nmt.apps.documents.word_links import Details
+from nmt.translation.word_links import Details
 
 # the red house -> la casa roja
 HOUSE = Details(["the ", "red ", "house"], ["la ", "casa ", "roja"], [(0, 0), (1, 2), (2, 1)], [1.0, 1.0, 1.0])

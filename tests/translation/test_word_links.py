@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from nmt import Translator
-from nmt.apps.documents.word_links import align_words, explain
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import RunError
 from nmt.base.languages import Direction
 from nmt.data.lexicon.term_lexicon import TermLexicon
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.translation.alignment import most_attended
+from nmt.translation.word_links import align_words, explain
 from tests.words import WORDS
 
 

@@ -14,9 +14,10 @@ from nmt.base.languages import Direction, language_tag, written_without_spaces
 from nmt.data.text.characters import AS_READ
 from nmt.data.text.spans import PLACEHOLDERS, find_spans
 from nmt.data.text.words import BARE_WORD, SPACED_WORD
-from nmt.translation import Translation, Translator
 from nmt.translation.alignment import Links
 from nmt.translation.segments import SegmentTranslation
+from nmt.translation.translation import Translation
+from nmt.translation.translator import Translator
 
 _MAX_UNKNOWN = 20  # characters in a row that no token spells
 
