@@ -137,7 +137,8 @@ class DecoderLayer(nn.Module):
             return self.self_attention(states, key_value, mask, offset=cache.offset)[0]
 
         def attend_to_source(states: Tensor) -> Tensor:
-            queries, keep = cache.by_sentence(states), cache.attention is not None
+            queries = cache.by_sentence(states)  # [B, W x T, D]
+            keep = cache.attention is not None
             pooled, weights = self.cross_attention(queries, cache.cross[layer], cache.cross_mask, keep_weights=keep)
             cache.keep_attention(layer, weights)
             return pooled.view_as(states)

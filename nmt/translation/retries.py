@@ -33,7 +33,10 @@ class Retries:
     lexicon: RunLexicon | None = None  # tells where terms belong
 
     def run(self, segments: Segments) -> None:
-        """Replace the candidates of each of `segments` by those of the strategies, if these find any."""
+        """Replace the candidates of each of `segments` by those of the strategies, if these find any.
+
+        The verdict on the best one then has its misplaced terms, too.
+        """
         strategies: list[tuple[Callable[[Segment], bool], Strategy]] = [
             (self._has_loop, self._without_the_loop),
             (self._has_loop, partial(self._without_repeats, ngram=2)),
@@ -51,10 +54,7 @@ class Retries:
                 self._rank(segment, candidates)
         for segment in segments:
             if self.lexicon is not None and segment.terms:
-                best = segment.best
-                found = self.lexicon.misplaced_terms(segment, best.translations[0])
-                misplaced = [term for _, term, is_elsewhere in found if is_elsewhere]
-                segment.candidates[0] = best._replace(verdict=replace(best.verdict, misplaced_terms=misplaced))
+                self._judge_places_of_terms(segment, self.lexicon)
 
     def _has_loop(self, segment: Segment) -> bool:
         return self.options.retry_loops and segment.best.verdict.loop
@@ -78,6 +78,13 @@ class Retries:
         # Samples keep their numbers: to replace them would change what is sampled.
         is_wrong = bool(verdict.missed_terms) or (not self.options.sample and bool(verdict.wrong_numbers))
         return is_wrong and not segment.best.is_pieced and not self._may_require_terms(segment)
+
+    def _judge_places_of_terms(self, segment: Segment, lexicon: RunLexicon) -> None:
+        """Add the misplaced terms to the verdict on the best candidate."""
+        best = segment.best
+        places = lexicon.misplaced_terms(segment, best.translations[0])
+        misplaced = [term for _, term, is_elsewhere in places if is_elsewhere]
+        segment.candidates[0] = best._replace(verdict=replace(best.verdict, misplaced_terms=misplaced))
 
     def _rank(self, segment: Segment, candidates: Sequence[Candidate]) -> None:
         """Let `candidates`, if there are any, be those of `segment`: those with the fewest faults first.

@@ -32,7 +32,7 @@ PLAIN = re.compile(
     rf"[{_LETTERS}](?:[{_LETTERS} ,]++|-(?=[{_LETTERS}]{{2}})|(?<=[{_LETTERS}])['’](?=[{_LETTERS}])"
     rf"|(?<= )\d{{1,4}}(?=[ ,]))*+(?<=[{_LETTERS}])[.!?]?"
 )
-"""One sentence of words, in which no rule for texts finds anything, unless it has two spaces in a row: most texts."""
+"""One sentence of plain words, as most texts are: without two spaces in a row, no rule for texts applies to it."""
 
 
 class SegmentedText(NamedTuple):
