@@ -46,7 +46,7 @@ def decoders_of(
 
 def _decode(model: Transformer, src: Tensor, length: int, recordings: StepRecordings | None) -> None:
     decoder = Decoder([model], src, length, recordings=recordings)
-    last = torch.full((decoder.num_sentences,), BOS_ID, device=src.device)
+    last = torch.full((decoder.num_places,), BOS_ID, device=src.device)
     for _ in range(length):
         last = decoder.step(last).argmax(1)
 

@@ -597,7 +597,7 @@ def decode(
     decoder = CountedDecoder([model], src[:at_once], max(limits), num_rows, recordings=recordings)
     assert decoder.graph_step is not None
     decoder.graph_step.waiting = src[at_once:]
-    never, total = [UNK_ID, PAD_ID, BOS_ID, EOS_ID], max(len(src), decoder.num_sentences) * num_rows
+    never, total = [UNK_ID, PAD_ID, BOS_ID, EOS_ID], max(len(src), decoder.num_places) * num_rows
     constraints = Constraints(SearchOptions(beam_size=beam), never, (), total, src.device, 0)
     if beam == 1:
         greedy_search(decoder, limits, constraints, scores=False)

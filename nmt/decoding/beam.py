@@ -118,10 +118,10 @@ class _Beam(Search):
         self.ended: list[list[Hypothesis]] = [[] for _ in limits]
         self.first_live = torch.full((1, decoder.beam_size), _NONE, device=decoder.device)
         self.first_live[:, :2] = 0.0  # the beam starts out with identical hypotheses, so only one may run
-        self.live = self.first_live.repeat(decoder.num_sentences, 1)  # scores
+        self.live = self.first_live.repeat(decoder.num_places, 1)  # scores
         # Of the row of each hypothesis after each step: the row that it continued, its token, and the token's score.
         num_steps = decoder.max_len + decoder.check_every
-        self.past = np.zeros((decoder.num_sentences, num_steps, decoder.beam_size, 3), np.float32)
+        self.past = np.zeros((decoder.num_places, num_steps, decoder.beam_size, 3), np.float32)
 
     def choose(self, log_probs: Tensor) -> tuple[Tensor, Tensor]:
         """Choose the survivors, which go on."""

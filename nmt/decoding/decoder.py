@@ -118,8 +118,8 @@ class Decoder:
             self._caches = [self.graph_step]
 
     @property
-    def num_sentences(self) -> int:
-        """The number of places in the batch, B, the free ones included."""
+    def num_places(self) -> int:
+        """The number of places in the batch, B, free ones included."""
         return len(self.numbers)
 
     @property
@@ -138,7 +138,7 @@ class Decoder:
     def restrict(self, shortlists: Sequence[Sequence[int]]) -> None:
         """Restrict the sentences to the tokens of their shortlists, whose probabilities then sum to 1."""
         vocab_size = self.models[0].tgt_embedding.tokens.num_embeddings
-        count = max(len(shortlists), self.num_sentences)  # with the empty sentences
+        count = max(len(shortlists), self.num_places)  # with the empty sentences
         self.excluded = torch.zeros((count, vocab_size), dtype=torch.bool, device=self.device)
         for excluded, tokens in zip(self.excluded, shortlists, strict=False):
             excluded.fill_(True)
@@ -168,7 +168,7 @@ class Decoder:
         free = np.flatnonzero(~self.running)
         numbers = free[:0] if self.graph_step is None else self.graph_step.admit(free)
         if not len(numbers):
-            return self._drop(self.num_sentences - len(free))
+            return self._drop(self.num_places - len(free))
         fresh = free[: len(numbers)]
         self.numbers[fresh], self.lengths[fresh], self.running[fresh] = numbers, 0, True
         rows = self._rows_of(fresh)
@@ -180,7 +180,7 @@ class Decoder:
         num_kept, max_share = max(num_running, -(-self.min_rows // self.beam_size)), 0.9
         if self.graph_step is not None:  # a recording works for one number of rows only, so use few of them
             num_kept, max_share = rounded_up(num_kept), 0.5
-        if num_kept > max_share * self.num_sentences:
+        if num_kept > max_share * self.num_places:
             return None
         kept = np.arange(num_kept)
         moved = num_kept + np.flatnonzero(self.running[num_kept:])
@@ -199,7 +199,7 @@ class Decoder:
             cache.copy_rows(source, target)
 
 
-def _encode(models: Sequence[Transformer], width: int, num_sentences: int, min_rows: int, src: Tensor) -> list[Sources]:
+def _encode(models: Sequence[Transformer], width: int, num_places: int, min_rows: int, src: Tensor) -> list[Sources]:
     """Encode src [B, S] for the decoder of each model, padded to `width` tokens and with empty sentences.
 
     On a CPU, where a matrix product costs as much as it has rows, the layers process only real tokens.
@@ -214,7 +214,7 @@ def _encode(models: Sequence[Transformer], width: int, num_sentences: int, min_r
         assert mask.bias is not None
         if packing is not None:
             states = packing.unpack(states)  # [B, S, D], arbitrary at padding
-        added = num_sentences - len(states)
+        added = num_places - len(states)
         bias = F.pad(mask.bias, (0, 0, 0, 0, 0, 0, 0, added))
         memory = Memory(F.pad(states, (0, 0, 0, 0, 0, added)), AttentionMask(bias))
         encoded.append(Sources(torch.stack([torch.stack(pair) for pair in model.project_memory(memory)]), bias))

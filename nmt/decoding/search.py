@@ -23,9 +23,9 @@ class Search(ABC):
         self.decoder = decoder
         self.constraints = constraints
         self.normalized = True  # whether the choice needs log-probabilities, or only their order
-        self.limits = np.zeros(max(len(limits), decoder.num_sentences), np.int64)  # also of the empty sentences
+        self.limits = np.zeros(max(len(limits), decoder.num_places), np.int64)  # also of the empty sentences
         self.limits[: len(limits)] = limits
-        num_rows = decoder.num_sentences * decoder.beam_size
+        num_rows = decoder.num_places * decoder.beam_size
         self.ids = torch.zeros((num_rows, decoder.max_len), dtype=torch.int64, device=decoder.device)  # the outputs
 
     def run(self) -> None:

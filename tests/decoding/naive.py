@@ -140,7 +140,7 @@ def search(
     rows_of_source = options.beam_size + beam
     decoder = Decoder(models, collate_sources(sources, 80), max(limits), rows_of_source)
     decoder.check_every = check_every
-    rows = decoder.num_sentences * rows_of_source
+    rows = decoder.num_places * rows_of_source
     prefixes = [prefix for prefix in prefixes for _ in range(rows_of_source)]
     constraints = Constraints(options, BANNED, prefixes, rows, decoder.device)
     if beam:

@@ -134,7 +134,7 @@ def test_free_places_are_dropped_only_when_no_sentence_waits_and_half_of_them_ar
             if changed is not None:
                 rows, fresh = changed
                 last = last[rows].index_fill(0, fresh, BOS_ID)
-            assert decoder.num_sentences == kept[step]
+            assert decoder.num_places == kept[step]
     assert sorted(decoder.numbers[decoder.running].tolist()) == [6, 7, 8]
 
 
@@ -148,7 +148,7 @@ def test_short_outputs_are_not_recorded():
 
 
 def decode(decoder, num_steps):
-    last, log_probs = torch.full((decoder.num_sentences,), BOS_ID), []
+    last, log_probs = torch.full((decoder.num_places,), BOS_ID), []
     for _ in range(num_steps):
         log_probs.append(decoder.step(last).clone())
         last = log_probs[-1].argmax(1)
@@ -219,7 +219,7 @@ def test_greedy_search_with_recorded_steps_finds_what_it_finds_without(num_model
     found = []
     *decoders, record = both(models, sources(), 40)
     for decoder in decoders:
-        constraints = Constraints(SearchOptions(), [], (), decoder.num_sentences, decoder.device)
+        constraints = Constraints(SearchOptions(), [], (), decoder.num_places, decoder.device)
         found.append(greedy_search(decoder, limits, constraints))
     plain, recorded = found
     assert record.made
@@ -232,7 +232,7 @@ def test_beam_search_with_recorded_steps_finds_what_it_finds_without():
     found = []
     *decoders, record = both([long_model()], sources(), 30, beam_size=3)
     for decoder in decoders:
-        constraints = Constraints(options, [], (), 3 * decoder.num_sentences, decoder.device)
+        constraints = Constraints(options, [], (), 3 * decoder.num_places, decoder.device)
         found.append(beam_search(decoder, limits, constraints, options))
     assert record.made
     plain, recorded = ([[each.ids for each in one] for one in each] for each in found)

@@ -38,7 +38,7 @@ def search(model, sources, max_len=20, banned=(PAD_ID, BOS_ID, 0)) -> list[Hypot
 
 def search_to(limits, model, sources, banned=(PAD_ID, BOS_ID, 0)) -> list[Hypothesis]:
     decoder = Decoder([model], collate_sources(sources, 32), max(limits))
-    constraints = Constraints(SearchOptions(), banned, (), decoder.num_sentences, decoder.device)
+    constraints = Constraints(SearchOptions(), banned, (), decoder.num_places, decoder.device)
     return [found for (found,) in greedy_search(decoder, limits, constraints)]
 
 

@@ -19,7 +19,7 @@ def sample(model, sources, **fields):
     options = SearchOptions(sample=True, **fields)
     limits = [2 * len(source) for source in sources]
     decoder = Decoder([model], collate_sources(sources, 80), max(limits), options.num_hypotheses)
-    rows = decoder.num_sentences * options.num_hypotheses
+    rows = decoder.num_places * options.num_hypotheses
     constraints = Constraints(options, BANNED, (), rows, decoder.device)
     found = greedy_search(decoder, limits, constraints, Sampler(options, sources, limits, rows, decoder.device))
     return [sample for samples in found for sample in samples]

@@ -167,7 +167,7 @@ class TorchEngine:
             outputs = self._shortlist.outputs
             kept = [source[: self.max_src_len - 1] for source in sources]
             decoder.restrict([outputs(source, prefix) for source, prefix in zip(kept, prefixes, strict=True)])
-        num_rows = max(len(sources), decoder.num_sentences) * width
+        num_rows = max(len(sources), decoder.num_places) * width
         row_prefixes = [prefix for prefix in prefixes for _ in range(width)] if any(prefixes) else ()
         constraints = Constraints(options, self.never_generated, row_prefixes, num_rows, device, self.num_tags)
         if is_beam:
