@@ -268,6 +268,19 @@ def test_javascript_splits_nearly_all_lines_of_fifty_languages_as_nmt_does(tmp_p
         assert len(otherwise) <= MOST_OTHERWISE.get(language, 0), (language, otherwise)
 
 
+SMALL_STARTS = [
+    "Ein Hund. iv Katze", "Ein Hund schläft. katze läuft. Ja", "Das ist ein Haus » . katze läuft. Gut", "Er kam? ja nun. Gut",
+    "Die Hunde schlafen. éa läuft. Ja", "Ein Hund schläft… katze läuft. Ja", "Sie geht à. Dann kommt er", "Es sind 99. hunde. Ja",
+]  # fmt: skip
+
+
+@needs_node
+@pytest.mark.parametrize("language", ["de", "en", "fr", "mos", "cs", "da", "sw", "xx"])
+def test_javascript_begins_sentences_with_small_letters_where_nmt_does(language, tmp_path):
+    found = run_script(copied_scripts(tmp_path / "page"), "split", {"lines": SMALL_STARTS, "language": language})
+    assert [starts for _, starts, *_ in found] == [sentence_starts(text, language) for text in SMALL_STARTS]
+
+
 def characters_before(text: str, unit: int) -> int:
     """Return the characters of `text` before `unit`, an index of JavaScript, which counts UTF-16 units."""
     return len(text.encode("utf-16-le")[: 2 * unit].decode("utf-16-le"))

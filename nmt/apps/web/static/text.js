@@ -462,6 +462,7 @@ const ATTRIBUTION = new RegExp(`^(?:と|って|[^，。！？${WHITE}]{1,6}[说�
 // Abbreviations with a vowel that are no words, before a name; and those before a number.
 const TITLES = new Set("Prof Проф Frau Abb Mme Mlle Dra Sra Sta Ud Uds Av Capt Col Gen Inc".split(" "));
 const BEFORE_NUMBER = new Set("no fig sec ver jan feb mar apr jun jul aug sep sept oct nov dec".split(" "));
+const NO_SMALL_START = "ca cs da de fi hy kk lb oc rm sk".split(" "); // where sentencex ends no sentence before a small letter
 const ORDINALS = "cs da de et eu fi hr hu is lb lv nb nn no pl sk sl sr tr".split(" ");
 const matches = (pattern, text, at) => (pattern.lastIndex = at, pattern.exec(text));
 
@@ -475,7 +476,8 @@ function isAbbreviation(text, start, word, at, first, language) {
   if (/\p{Lu}/u.test(first) && FINAL.test(text.slice(Math.max(0, start - 50), start + word.length))) return false;
   if (isLower(word) && /[\p{L}\p{Nd}]{3}\.$/u.test(text.slice(Math.max(0, start - 4), start))) return false; // example.com
   const isCapitals = word.length > 1 && word === word.toUpperCase() && word !== word.toLowerCase();
-  return TITLES.has(word) || (short && !isCapitals);
+  const isVowel = /^[aeiou]\p{M}+$/u.test(word.normalize("NFD")); // "à. Tamba"
+  return TITLES.has(word) || (short && !isCapitals && !isVowel);
 }
 
 function continues(text, at, language, chat) {
@@ -486,7 +488,8 @@ function continues(text, at, language, chat) {
   if (/[;\u037e]/.test(mark) && !language.startsWith("el")) return true;
   if (glued && !closing && !caseless) return false;
   if (digit && (glued || /^(?:\.{2,}|…+)$/.test(mark))) return true;
-  if (isLower(first) && !chat && (closing || "—–-".includes(text[at]) || mark !== "!" && mark !== "?") && !FULL_STOPS.includes(mark.at(-1))) return true; // “Where?” he asked
+  const isStart = NO_SMALL_START.includes(language.slice(0, 2)) ? !/[a-z]/.test(first) : mark !== "." || !word || (word.length > 3 && !/^\p{Nd}+$/u.test(word));
+  if (isLower(first) && !chat && (closing || "—–-".includes(text[at]) || /^(?:\.{2,}|…+)$/.test(mark) || !isStart) && !FULL_STOPS.includes(mark.at(-1))) return true; // “Where?” he asked
   if (closing && caseless && !digit) return PARENTHESIS.test(text.slice(Math.max(0, at - 200), at)) || ATTRIBUTION.test(text.slice(at, at + 20));
   return mark === "." && isAbbreviation(text, from + end.index, word, at, first, language);
 }
