@@ -269,9 +269,15 @@ def test_javascript_splits_nearly_all_lines_of_fifty_languages_as_nmt_does(tmp_p
 
 
 SMALL_STARTS = [
-    "Ein Hund. iv Katze", "Ein Hund schläft. katze läuft. Ja", "Das ist ein Haus » . katze läuft. Gut", "Er kam? ja nun. Gut",
-    "Die Hunde schlafen. éa läuft. Ja", "Ein Hund schläft… katze läuft. Ja", "Sie geht à. Dann kommt er", "Es sind 99. hunde. Ja",
-]  # fmt: skip
+    "Ein Hund. iv Katze",
+    "Ein Hund schläft. katze läuft. Ja",
+    "Das ist ein Haus » . katze läuft. Gut",
+    "Er kam? ja nun. Gut",
+    "Die Hunde schlafen. éa läuft. Ja",
+    "Ein Hund schläft… katze läuft. Ja",
+    "Sie geht à. Dann kommt er",
+    "Es sind 99. hunde. Ja",
+]
 
 
 @needs_node
