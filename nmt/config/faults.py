@@ -18,8 +18,8 @@ from nmt.config.base import Section
 from nmt.config.corpora import ONE_CORPUS_OR_MORE, ParallelFiles
 from nmt.config.sections import Config
 
+# The path to a key, as pydantic names it: ("training", "stages", 0, "lr"). A `Location` is its place in a file.
 Loc = tuple[str | int, ...]
-"""The path to a key, as pydantic names it: `("training", "stages", 0, "lr")`. A `Location` is its place in a file."""
 
 MAX_LISTED = 20
 _ALLOWED = "allowed: "

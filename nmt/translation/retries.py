@@ -52,9 +52,10 @@ class Retries:
             faulty = [segment for segment in segments if is_faulty(segment)]
             for segment, candidates in strategy(faulty) if faulty else ():
                 self._rank(segment, candidates)
-        for segment in segments:
-            if self.lexicon is not None and segment.terms:
-                self._judge_places_of_terms(segment, self.lexicon)
+        if self.lexicon is not None:
+            for segment in segments:
+                if segment.terms:
+                    self._judge_places_of_terms(segment, self.lexicon)
 
     def _has_loop(self, segment: Segment) -> bool:
         return self.options.retry_loops and segment.best.verdict.loop
@@ -121,8 +122,7 @@ class Retries:
 
     @property
     def _beam_options(self) -> SearchOptions:
-        size = RETRY_BEAM_SIZE
-        return self.options.greedy().changed(beam_size=size, num_hypotheses=size)
+        return self.options.greedy().changed(beam_size=RETRY_BEAM_SIZE, num_hypotheses=RETRY_BEAM_SIZE)
 
     def _without_the_loop(self, segments: Segments) -> Retried:
         """Forbid repeats of n-grams of the loop's size."""
