@@ -15,6 +15,9 @@
 | units | data/text/numbers.py | are words, and translated | here |
 | keyboards | data/text/augment.py | only letters of the text | here |
 | abbreviations | translation/split.py | a sentence may end there; nothing is lost | here |
+| marks of prose | translation/protect.py | any other is compared with the output | test_placeholders |
+| brackets around a text | data/text/characters.py | is a span, or goes to the model | here |
+| months after a number in a list | translation/split.py | an item may begin there; nothing is lost | here |
 | marks that end a sentence | translation/split.py | the text stays whole, or is cut at a word | here |
 """
 
@@ -27,8 +30,9 @@ import pytest
 
 from nmt.base.languages import Direction, chinese_form, uppercase
 from nmt.data.text.augment import Typist
-from nmt.data.text.characters import AS_READ, AS_WRITTEN
+from nmt.data.text.characters import AS_READ, AS_WRITTEN, edges
 from nmt.data.text.numbers import has_words, numbers_in, wrong_numbers
+from nmt.data.text.spans import find_spans
 from nmt.translation.split import sentence_starts, split_text
 
 UNKNOWN = ("qaa", "xx", "unbekannt", "tlh", "digits")
@@ -111,3 +115,19 @@ def test_abbreviations_and_marks_that_nmt_does_not_know_lose_nothing(text, code)
     assert lead + "".join(text[part.start : part.end] + part.space for part in parts) == text
     assert all(part.end - part.start <= 20 for part in parts)
     assert [*sentence_starts(text, code)] == sorted({*sentence_starts(text, code)})
+
+
+@pytest.mark.parametrize("pair", ["⟨⟩", "⦃⦄", "❨❩", "⸨⸩", "〖〗", "⟦⟧"])
+def test_brackets_that_no_rule_puts_around_a_text_are_spans_or_stay_around_it(pair):
+    text = f"{pair[0]}Ein Hund läuft.{pair[1]}"
+    kept = [text[span.start : span.end] for span in find_spans(text)]
+    assert edges(text) in (("", ""), (*pair,))
+    assert kept == [*pair]
+
+
+@pytest.mark.parametrize("month", ["Sierpnia", "Tammikuuta", "Ağustos", "Января", "Mawrth"])
+@pytest.mark.parametrize("code", [*UNKNOWN, "pl", "fi", "tr", "ru"])
+def test_a_month_that_no_rule_knows_loses_nothing(month, code):
+    text = f"Am 1. {month} und am 2. {month} war er da. Am 3. {month} nicht."
+    lead, parts = split_text(text, [], code, 40, lambda start, end: end - start, 1)
+    assert lead + "".join(text[part.start : part.end] + part.space for part in parts) == text
