@@ -1,4 +1,4 @@
-"""The exported page in headless Chromium: corrections stay on the device, and long texts come part by part."""
+"""The exported page in headless Chromium: corrections, long texts, a phone, the expected quality, axe."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from nmt.apps.server.corrections import Corrections
 from nmt.base.languages import Direction
 from nmt.translation.memory import TranslationMemory
-from tests.apps.server.test_browser import browser, by_id, wait_for  # noqa: F401
+from tests.apps.server.test_browser import PHONE, browser, by_id, check_with_axe, wait_for  # noqa: F401
 from tests.apps.web.test_browsers import site  # noqa: F401
 
 pytestmark = pytest.mark.slow
@@ -77,3 +77,28 @@ def test_a_long_text_comes_part_by_part_and_is_the_same_as_at_once(page):
         "backend.translator.translate(arguments[0]).then((a) => arguments[1](a.text))", text
     )
     assert page.execute_script("return units.map((unit) => unit.text).join('')").rstrip() == whole.rstrip()
+
+
+def test_a_phone_needs_no_sideways_scrolling_also_from_right_to_left(page):
+    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", PHONE)
+    try:
+        for text in ("12 345 " * 30, "שלום 12 " * 30, "1" * 300):
+            type_text(page, text)
+            page.execute_script("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+            assert page.execute_script("return document.documentElement.scrollWidth") <= PHONE["width"]
+    finally:
+        page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_the_expected_quality_is_shown_if_the_model_tells_it(page):
+    type_text(page, "12")
+    is_shown = by_id(page, "expected").is_displayed()
+    assert is_shown == page.execute_script("return units[0].expected_chrf !== undefined")
+    page.execute_script("show(units.map((unit) => ({ ...unit, expected_chrf: 61.7 })))")
+    assert by_id(page, "expected").text == "Expected quality: 62 of 100 (chrF)"
+
+
+def test_axe_finds_no_violation_on_the_exported_page(page):
+    type_text(page, "12 345")
+    page.execute_script("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    check_with_axe(page)

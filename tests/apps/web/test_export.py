@@ -102,8 +102,11 @@ def test_a_page_flags_unknown_words_doubtful_and_empty_translations(pages, tmp_p
     lines = ["Haus", "Katze", "Haus Katze", "rar " * 8, "haus " * 4 + "eins " * 4, "", "12", "{name} Katze", "Katze ★"]
     found = run_script(tmp_path / "page", "translate", {"kernel": "", "lines": lines, "languages": {}})
     with Translator.load(run, engine="native", precision="int8") as translator:
-        expected = [flags_of_a_page(each.flags) for each in translator.translate(lines)]
+        translations = translator.translate(lines)
+    expected = [flags_of_a_page(each.flags) for each in translations]
     assert [each["flags"] for each in found["translations"]] == expected
+    for each, translation in zip(found["translations"], translations, strict=True):
+        assert each.get("expected_chrf") == pytest.approx(translation.expected_chrf, abs=0.01)
     assert ["doubtful" in flags for flags in expected[:2]] == [False, True]
     assert ["vocabulary"] in [flags.get("unusual_source") for flags in expected]
     assert "unusual_source" not in expected[0]

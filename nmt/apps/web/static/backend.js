@@ -78,9 +78,9 @@ const backend = {
       await before;
       signal.throwIfAborted();
       for (const part of this.splits ? parts(q) : [q]) {
-        const { text, flags, alternatives: others } = await this.translator.translate(part, { from: source, to: target });
+        const { text, flags, expected_chrf, alternatives: others } = await this.translator.translate(part, { from: source, to: target });
         signal.throwIfAborted();
-        yield { before: "", text, after: "", flags, alternatives: alternatives ? others.map((each) => each.text) : [] };
+        yield { before: "", text, after: "", flags, expected_chrf, alternatives: alternatives ? others.map((each) => each.text) : [] };
       }
     } finally {
       done();

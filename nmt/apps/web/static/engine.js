@@ -266,16 +266,17 @@ export class Engine {
       if (spans !== null) lost.push(...lostMarks(plain, outside).filter((mark) => !lost.includes(mark)));
       const searched = parts.filter((part) => part.source.length), numTokens = searched.reduce((sum, part) => sum + part.source.length, 0) - 2 * searched.length;
       const copied = countCopied(segments.map((segment) => segment.protected.outside() + segment.space).join(""), outside), confidence = this.manifest.statistics?.confidence;
+      const expected_chrf = confidence && searched.length ? expectedChrf(confidence, searched, copied) : undefined; // unknown
       const found = {
         empty: !trimmed(text),
         truncated: segments.some((segment) => segment.ids.length >= this.manifest.max_src_len),
         loop_unresolved: parts.some(({ ids, source: from }) => !!loopIn(ids, from)),
         copied_source: direction.src.code !== direction.tgt.code && isCopy(copied),
         protected_lost: lost, numbers_missed: numbers, unusual_source: unusual(plain, numTokens, this.manifest.statistics, this.octaves),
-        doubtful: !!confidence && searched.length > 0 && expectedChrf(confidence, searched, copied) < USABLE_CHRF,
+        doubtful: expected_chrf < USABLE_CHRF,
       };
       const flags = Object.fromEntries(Object.entries(found).filter(([, value]) => value === true || value.length));
-      return { text, score: parts.reduce((sum, part) => sum + part.score, 0), finished: parts.every((part) => part.finished), flags };
+      return { text, score: parts.reduce((sum, part) => sum + part.score, 0), finished: parts.every((part) => part.finished), flags, expected_chrf };
     });
     const retries = { loop_retried: segments.some((s) => s.retried), sentence_split: segments.some((s) => s.cut), protected_retried: segments.some((s) => s.protectedRetried) };
     return { ...all[0], segments: segments.length, ...retries, alternatives: all.slice(1) };

@@ -1,5 +1,5 @@
-export interface Flags { empty?: true; truncated?: true; loop_unresolved?: true; copied_source?: true; protected_lost?: string[]; numbers_missed?: string[]; unusual_source?: string[] }
-export interface Hypothesis { text: string; score: number; finished: boolean; flags: Flags }
+export interface Flags { empty?: true; truncated?: true; loop_unresolved?: true; copied_source?: true; protected_lost?: string[]; numbers_missed?: string[]; unusual_source?: string[]; doubtful?: true }
+export interface Hypothesis { text: string; score: number; finished: boolean; flags: Flags; expected_chrf?: number }
 export interface Translation extends Hypothesis { segments: number; loop_retried: boolean; sentence_split: boolean; protected_retried: boolean; alternatives: Hypothesis[] }
 export interface Language { code: string; name: string }
 export interface About { name: string; license: string | null; card: string; directions: { src: Language; tgt: Language }[]; flags: Record<string, string>; kernel: string }
