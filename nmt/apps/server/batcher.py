@@ -11,7 +11,6 @@ event loop translates short texts itself, because waking a thread and waiting fo
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import time
 from collections import deque
@@ -34,7 +33,6 @@ MAX_THREADS = 8  # maximum number of batches that are translated concurrently
 
 QUEUE_TOKENS = 100_000  # maximum number of source tokens that wait for a model; beyond it, requests get 429
 
-_MANY_COLLECTIONS = 10  # of the middle generation of objects, after which Python would collect all garbage
 _SMOOTHING = 0.9  # of the measured speed
 _FIRST_GUESS = 1000.0  # source tokens per second, until the first batch is measured
 _LONGEST_WAIT = 60.0  # maximum Retry-After, in seconds
@@ -220,8 +218,6 @@ class Batcher:
             else:
                 segment.result.set_result(result)
         self._dispatch()
-        if not self._pace.num_unfinished and gc.get_count()[2] >= _MANY_COLLECTIONS:
-            gc.collect()  # takes long only while there are requests
 
     def _translate_all(self, segments: list[QueuedSegment]) -> Results:
         """Translate. If it fails, translate segment by segment, so that one request does not fail others."""

@@ -146,7 +146,7 @@ def serve(models: list[str | None], settings: Settings, api_keys: Path | None, *
         sys.setswitchinterval(_SWITCH_SECONDS)
         gc.collect()
         gc.freeze()  # loaded objects stay, so the collections triggered by requests need not scan them
-        gc.set_threshold(700, 10, _RARELY)  # a `Batcher` without work does it
+        gc.set_threshold(700, 10, _RARELY)  # `_Watch` does it when no request is running
         for name in ("SIGINT", "SIGTERM", "SIGBREAK"):  # uvicorn raises them again when it has stopped
             if hasattr(signal, name):
                 signal.signal(getattr(signal, name), lambda *_: None)

@@ -216,8 +216,7 @@ class Service:
         if source:
             routed = self.route(source, target, client, model)
             return [routed._replace(text=text) for text in texts], None
-        targets = self.targets if model is None else [direction.tgt for direction in model.directions]
-        _supported(target, "into", targets)
+        _supported(target, "into", self.targets if model is None else [tgt for _, tgt in model.directions])
         detected = await self._run(
             [Routed(text, ()) for text in texts], lambda: [self.detector.detect(text)[0] for text in texts]
         )
