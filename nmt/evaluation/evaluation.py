@@ -254,6 +254,8 @@ def evaluate_file(path: Path, test_set: TestSet, metrics: Metrics) -> Evaluation
     hypotheses = read_hypotheses(path, test_set)
     system = measure(str(path), hypotheses, test_set, metrics)
     files = [*zip(test_set.paths, test_set.references, strict=False), (path, hypotheses)]  # paths may be missing
+    if not test_set.paths:
+        log.info("no sacreBLEU command: sacreBLEU needs a file with one reference per line (--ref)")
     can_read = bool(test_set.paths) and all(_sacrebleu_can_read(*file) for file in files)
     return Evaluation(
         set=test_set.name,
