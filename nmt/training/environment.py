@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import subprocess
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
@@ -75,6 +76,7 @@ def changes(before: Environment, now: Environment) -> list[str]:
     ]
 
 
+@cache
 def _git_commit() -> str | None:
     """Return the commit of this code if it runs from its own git checkout."""
     git = ["git", "-C", str(Path(__file__).parent)]
