@@ -57,7 +57,7 @@ async def await_together(
 
 
 Round = tuple[list[Question], list[Result] | None]
-"""What is asked next, or the results."""
+"""The questions of the next round, or the results."""
 
 
 def _next_round(

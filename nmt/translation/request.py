@@ -12,7 +12,10 @@ from nmt.data.text.glossary import Glossary
 
 @dataclass(frozen=True)
 class Request:
-    """How to translate texts. Commands, the server and the Python API make one; the layers below read its fields."""
+    """Options, languages, terms and prefix for translating texts.
+
+    Commands, the server and the Python API make one; the layers below read its fields.
+    """
 
     options: SearchOptions
     _: KW_ONLY

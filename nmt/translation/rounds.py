@@ -20,7 +20,7 @@ _FINAL_MARKS = " .!?。！？"  # which models add to a single word
 _MAX_GLOSSARIES = 1000  # of texts through a third language, that are kept
 
 Model = TypeVar("Model")
-"""How a model is named to whoever asks it."""
+"""The name of a model for whoever asks it."""
 
 
 @dataclass(frozen=True)

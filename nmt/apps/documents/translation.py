@@ -75,7 +75,7 @@ class TranslatedBlock(NamedTuple):
 
     @property
     def signs(self) -> dict[str, list[str]]:
-        """What a person should know of the translation, in words, each with the parts concerned, if they are known."""
+        """Signs that a person should know of, in words, each with the parts concerned, if they are known."""
         signs = {FLAGS[name]: value if isinstance(value, list) else [] for name, value in self.flags.items()}
         for sign, parts in ((_MISSED, self.terms_missed), (_FOREIGN, self.foreign_numbers)):
             if parts:

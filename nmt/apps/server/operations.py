@@ -37,7 +37,7 @@ class Operation(NamedTuple):
 
     @property
     def has_body(self) -> bool:
-        """Whether it reads more than a key."""
+        """True if it reads more than a key."""
         return self.body is not Fields
 
     def route(self, access: Access, settings: Settings) -> Route:

@@ -54,7 +54,7 @@ class CheckedPairs(NamedTuple):
 
     @property
     def is_swapped(self) -> NDArray[np.bool_]:
-        """Whether each pair is kept with its sides exchanged."""
+        """True if each pair is kept with its sides exchanged."""
         return (self.flags & self.bit_swapped != 0) & (self.broken & ~_EMPTY == 0)
 
 
