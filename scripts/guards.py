@@ -217,14 +217,14 @@ GUARDS = [
     ),
     Guard(
         "only a pair of the memory with the same source stands for a translation",
-        "nmt/translation/rounds.py",
+        "nmt/translation/through_models.py",
         "match.similarity == 1 and ",
         "",
         "tests/translation/test_memory.py::test_a_known_text_is_not_translated_and_the_others_are_as_without_a_memory",
     ),
     Guard(
         "a pair of the memory stands for a translation only with the prefix that is asked for",
-        "nmt/translation/rounds.py",
+        "nmt/translation/through_models.py",
         " and match.target.startswith(prefix)",
         "",
         "tests/translation/test_chain.py::test_a_known_translation_without_the_prefix_is_only_a_draft",
@@ -353,7 +353,7 @@ GUARDS = [
     ),
     Guard(
         "a term that the first of two models missed is said after the second",
-        "nmt/translation/rounds.py",
+        "nmt/translation/through_models.py",
         "union(missed_terms(into.terms_missed, out.text), missed)",
         "missed",
         "tests/translation/test_chain.py::test_a_term_that_the_first_model_misses_is_missed_unless_the_second_writes_it",

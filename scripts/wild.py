@@ -285,11 +285,13 @@ def fault_of(content: bytes, name: str) -> str:
     suffix = Path(name).suffix.lower()
     document = read_document(content, name)
     blocks = document.blocks
-    same = document.save([block.from_marks(block.with_marks()) or block.from_texts(block.texts()) for block in blocks])
+    same = document.content_with(
+        [block.from_marks(block.with_marks()) or block.from_texts(block.texts()) for block in blocks]
+    )
     if suffix not in (".po", ".pot", ".xlf", ".xliff", *ARCHIVES) and same != content:
         return "the identity changes it"
     document = read_document(content, name)
-    written = document.save([in_capitals(block) for block in document.blocks])
+    written = document.content_with([in_capitals(block) for block in document.blocks])
     parse = PARSERS[suffix]
     before, after = flat(parse(content), is_source=True), flat(parse(written), is_source=False)
     for number, (first, second) in enumerate(zip(before, after, strict=False)):

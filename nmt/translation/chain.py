@@ -13,7 +13,7 @@ from nmt.base.languages import Direction, base_code
 from nmt.base.rounds import answer_together
 from nmt.translation.languages import LanguagePair
 from nmt.translation.request import Request
-from nmt.translation.rounds import Ask, rounds
+from nmt.translation.through_models import TextToTranslate, through_models
 from nmt.translation.translation import Translation
 from nmt.translation.translator import Blocks, TranslatedBlock, Translator
 
@@ -72,7 +72,7 @@ class Chain:
             return self.translators[0].translate_block(texts, request, first)
         requests = self._requests(request)
         ways = [
-            rounds(
+            through_models(
                 text,
                 range(len(self.translators)),
                 match=self.memory.find(text) if self.memory is not None else None,
@@ -81,9 +81,11 @@ class Chain:
             )
             for text, prefix in zip(texts, request.prefixes(len(texts)), strict=True)
         ]
-        found = answer_together(ways, partial(self._answer, requests, first))
-        rest = iter(self._answer(requests, first, [each for each in found if isinstance(each, Ask)]))
-        return [next(rest) if isinstance(each, Ask) else each for each in found]
+        answer = partial(self._answer, requests, first)
+        # The last text of each way, which is still to translate, or the translation if the memory has it.
+        ends = answer_together(ways, answer)
+        rest = iter(answer([end for end in ends if isinstance(end, TextToTranslate)]))
+        return [next(rest) if isinstance(end, TextToTranslate) else end for end in ends]
 
     def _requests(self, request: Request) -> list[Request]:
         """Return what to ask of each translator, but for glossaries and prefixes, which depend on the text."""
@@ -96,16 +98,18 @@ class Chain:
         to_pivot = replace(request, options=options, to=into.tgt, from_=into.src)
         return [to_pivot, replace(request, to=out.tgt, from_=out.src)]
 
-    def _answer(self, requests: Sequence[Request], first: int, asks: Sequence[Ask[int]]) -> list[Translation]:
+    def _answer(
+        self, requests: Sequence[Request], first: int, texts: Sequence[TextToTranslate[int]]
+    ) -> list[Translation]:
         """Return the translations, finished; those in a row by one model with the same glossary are made together."""
-        found = list[Translation]()
-        for (model, glossary), same in groupby(asks, key=lambda ask: (ask.model, ask.glossary)):
-            translator, some = self.translators[model], [*same]
-            request = replace(requests[model], glossary=glossary, prefix=[ask.prefix for ask in some])
-            segmented = translator.segment([ask.text for ask in some], request, first)
-            for text, ask in zip(segmented, some, strict=True):
-                if ask.draft:
-                    translator.segmenter.add_draft(text, ask.draft)
-            translations = translator.translate_segmented(segmented, request)
-            found += [ask.finish(each) for ask, each in zip(some, translations, strict=True)]
-        return found
+        translations = list[Translation]()
+        for (model, glossary), group in groupby(texts, key=lambda text: (text.model, text.glossary)):
+            translator, same = self.translators[model], [*group]
+            request = replace(requests[model], glossary=glossary, prefix=[text.prefix for text in same])
+            segmented = translator.segment([text.text for text in same], request, first)
+            for text, segments in zip(same, segmented, strict=True):
+                if text.draft:
+                    translator.segmenter.add_draft(segments, text.draft)
+            translated = translator.translate_segmented(segmented, request)
+            translations += [text.finish(translation) for text, translation in zip(same, translated, strict=True)]
+        return translations

@@ -20,7 +20,7 @@ from nmt.data.read.pairs import read_parallel
 from nmt.data.read.table_names import corpus_named, format_of
 from nmt.data.text.characters import AS_READ
 from nmt.data.text.words import TERM_WORD
-from nmt.translation.translation import Match
+from nmt.translation.translation import MemoryMatch
 
 MIN_SIMILARITY = 0.7  # of a match: 1 minus the Levenshtein distance over the length of the longer source
 MAX_POSTINGS = 50_000  # occurrences of the words of a text that are looked at, those of the rarest first
@@ -82,13 +82,13 @@ class TranslationMemory:
             self._sources.append(source)
         self._targets[source] = target
 
-    def find_same(self, text: str) -> Match | None:
+    def find_same(self, text: str) -> MemoryMatch | None:
         """Return the pair whose source is `text`, but for white space around it; None if there is none."""
         text = AS_READ(text).strip()
         target = self._targets.get(text)
-        return None if target is None else Match(text, target, 1.0)
+        return None if target is None else MemoryMatch(text, target, 1.0)
 
-    def find(self, text: str) -> Match | None:
+    def find(self, text: str) -> MemoryMatch | None:
         """Return the pair with the most similar source; None if none is similar enough.
 
         A source that shares no word with `text` is not found, and one may be missed that shares only frequent ones.
@@ -98,7 +98,7 @@ class TranslationMemory:
             return same
         scorer, candidates = _rapidfuzz("distance.Levenshtein").normalized_similarity, self._candidates(text)
         best = _rapidfuzz("process").extractOne(text, candidates, scorer=scorer, score_cutoff=MIN_SIMILARITY)
-        return None if best is None else Match(best[0], self._targets[best[0]], best[1])
+        return None if best is None else MemoryMatch(best[0], self._targets[best[0]], best[1])
 
     def _candidates(self, text: str) -> list[str]:
         """Return the sources of a suitable length that share the most words with `text`, up to `_MAX_CANDIDATES`."""

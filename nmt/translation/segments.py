@@ -252,19 +252,20 @@ def make_batches(lengths: Sequence[int], engine: Engine, batch_tokens: int) -> I
     A batch has at most `batch_tokens` tokens, padding included, and is small enough to give every thread work. An
     engine that takes several batches per search gets a multiple of that; one that forms none gets all sources.
     """
-    if not engine.forms_batches:
-        if all_sources := [i for i, length in enumerate(lengths) if length]:
-            yield all_sources
+    indices = [i for i, length in enumerate(lengths) if length]
+    if engine.batches_per_search == 0:
+        if indices:
+            yield indices
         return
+    max_tokens = engine.batches_per_search * batch_tokens
+    share_of_thread = -(-len(indices) // engine.num_threads)
+    max_sentences = engine.batches_per_search * min(MAX_BATCH_SENTENCES, max(MIN_BATCH_SENTENCES, share_of_thread))
     batch: list[int] = []
-    indices = sorted((i for i, length in enumerate(lengths) if length), key=lambda i: -lengths[i])
-    max_sentences = min(MAX_BATCH_SENTENCES, max(MIN_BATCH_SENTENCES, -(-len(indices) // engine.num_threads)))
-    max_sentences *= engine.forms_batches
-    for i in indices:
+    for i in sorted(indices, key=lambda i: -lengths[i]):
         longest = min(lengths[batch[0] if batch else i] + 1, engine.max_src_len)
-        is_full = (len(batch) + 1) * longest > engine.forms_batches * batch_tokens or len(batch) == max_sentences
+        is_full = (len(batch) + 1) * longest > max_tokens or len(batch) == max_sentences
         # Sources that wait for a place in a search are padded to the width of the first one.
-        is_narrow = engine.forms_batches > 1 and 2 * max(NARROW, lengths[i] + 1) < longest
+        is_narrow = engine.batches_per_search > 1 and 2 * max(NARROW, lengths[i] + 1) < longest
         if batch and (is_full or is_narrow):
             yield batch
             batch = []

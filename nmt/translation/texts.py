@@ -13,7 +13,7 @@ from nmt.base.machine import num_cores
 from nmt.config import SearchOptions
 from nmt.data.read.lines import without_surrogates
 from nmt.data.text.characters import AS_READ, AS_WRITTEN, CharacterRule, edges, list_marker, within_symbols
-from nmt.data.text.glossary import Glossary, Match
+from nmt.data.text.glossary import Glossary, TermMatch
 from nmt.data.text.spans import NUM_PLACEHOLDERS, OWNED_SIGN, PLACEHOLDERS, Span, find_spans, is_symbol, within
 from nmt.data.text.tags import output_tags
 from nmt.data.text.text_statistics import UNKNOWN, TextStatistics
@@ -158,7 +158,7 @@ class TextSegmenter:
         lacking = [each for each, sign in signs.items() if self.lacks(sign) and not any(map(each.overlaps, spans))]
         return sorted(spans + lacking)
 
-    def find_terms(self, text: str, spans: Sequence[Span], glossary: Glossary) -> list[Match]:
+    def find_terms(self, text: str, spans: Sequence[Span], glossary: Glossary) -> list[TermMatch]:
         """Return the terms in `text` that are not inside any of `spans` or a user symbol."""
         symbols = (Span(*match.span()) for match in self._symbol.finditer(text))
         return glossary.find(text, sorted([*spans, *symbols]))

@@ -52,7 +52,7 @@ _FIELDS = ("truncated", "sentence_split", "loop_retried", "loop_unresolved", "co
 Item = TypeVar("Item")
 
 
-class Match(NamedTuple):
+class MemoryMatch(NamedTuple):
     """A pair of the memory whose source is like a text; `similarity` is 1 for the same source."""
 
     source: str
@@ -105,7 +105,7 @@ class Translation:
     statistics: TextStatistics | None = field(default=None, repr=False)
     """Facts about the text that the model was trained on; None if unknown."""
 
-    memory: Match | None = field(default=None, repr=False)
+    memory: MemoryMatch | None = field(default=None, repr=False)
     """The most similar pair of the translation memory; the text is its target if the sources are the same."""
     through: Translation | None = field(default=None, repr=False)
     """The translation into a third language, of which this is the translation; None if a model translates directly."""

@@ -253,7 +253,7 @@ def engines(digits_run):
     """An engine as on a CPU, and one as on a GPU, whose steps are replayed and whose rows are filled again."""
     plain, refilling = (Translator.load(digits_run, engine="torch", device="cpu") for _ in range(2))
     refilling.engine.recordings = StepRecordings(refilling.engine.models, Tracer())
-    refilling.engine.forms_batches = BATCHES_PER_RECORDING
+    refilling.engine.batches_per_search = BATCHES_PER_RECORDING
     return plain, refilling
 
 

@@ -14,7 +14,7 @@ from nmt.translation.chain import Chain, languages_of, paths
 from nmt.translation.languages import LanguagePair
 from nmt.translation.memory import TranslationMemory
 from nmt.translation.request import Request
-from nmt.translation.rounds import Ask, rounds
+from nmt.translation.through_models import TextToTranslate, through_models
 from nmt.translation.translation import FLAGS, Translation
 from tests.command_line import nmt
 
@@ -121,8 +121,8 @@ def test_terms_hold_through_a_third_language_by_what_stands_between(translators)
 
 def test_a_term_that_the_first_model_misses_is_missed_unless_the_second_writes_it():
     term, word = Term("12", "xyz"), Term("12", "twelve")
-    way = rounds("12 34", [0, 1], glossary=Glossary([term]))
-    assert next(way) == [Ask("12", 0)]
+    way = through_models("12 34", [0, 1], glossary=Glossary([term]))
+    assert next(way) == [TextToTranslate("12", 0)]
     (ask,) = way.send([Translation("twelve.")])
     assert ask.glossary.terms == [word]
     with pytest.raises(StopIteration) as last:

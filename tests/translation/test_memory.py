@@ -14,7 +14,7 @@ from nmt.translation import memory as module
 from nmt.translation.chain import Chain
 from nmt.translation.memory import TranslationMemory
 from nmt.translation.request import Request
-from nmt.translation.translation import Match
+from nmt.translation.translation import MemoryMatch
 from tests.command_line import nmt
 from tests.words import WORDS
 
@@ -33,7 +33,7 @@ PAIRS = [
 def test_the_same_source_is_found_with_its_last_target():
     memory = TranslationMemory(PAIRS)
     assert len(memory) == 4
-    assert memory.find("  Good morning!\t") == Match("Good morning!", "Guten Morgen!", 1.0)
+    assert memory.find("  Good morning!\t") == MemoryMatch("Good morning!", "Guten Morgen!", 1.0)
 
 
 @pytest.mark.parametrize("blank", ["", " \t", "\u00ad", "\ufeff \u200e"])
@@ -51,7 +51,7 @@ def test_the_most_similar_source_is_found_and_none_that_differs_too_much():
     assert found is not None
     assert (found.source, found.similarity == 1, round(found.similarity, 3)) == (PAIRS[0][0], False, 0.903)
     assert memory.find("我来自日本。") is None
-    assert memory.find("我来自中国") == Match("我来自中国。", "I am from China.", pytest.approx(5 / 6))
+    assert memory.find("我来自中国") == MemoryMatch("我来自中国。", "I am from China.", pytest.approx(5 / 6))
     for text in ("", "  ", "Trains are late today.", "sofa", "\ud800"):
         assert memory.find(text) is None
     assert TranslationMemory([]).find("The cat sleeps.") is None

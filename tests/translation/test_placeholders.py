@@ -113,7 +113,7 @@ def test_no_placeholder_of_a_document_is_lost_without_a_flag(translator, form, s
         framed = [(each, text) for each, text in framed if each not in FAMILIES["ICU plurals"]]
     document = read_document(document_of(form, [text for _, text in framed]).encode(), f"a.{form}")
     translated = [*translate_blocks(Chain([translator]), document.blocks, Request(translator.options))]
-    content = document.save([each.written[0] for each in translated]).decode()
+    content = document.content_with([each.written[0] for each in translated]).decode()
     lost = " ".join(str(each.flags.get("protected_lost", "")) for each in translated)
     written = content + unescape(content) + unescape(content).replace('\\"', '"').replace("\\\\", "\\")
     for placeholder, text in framed:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from nmt import Translator
 from nmt.artifacts.rundir import RunDir
-from nmt.data.text.glossary import Match
+from nmt.data.text.glossary import TermMatch
 from nmt.translation import Glossary, LanguagePair, SearchOptions
 from nmt.translation.request import Request
 from nmt.translation.segments import untranslated
@@ -194,7 +194,7 @@ class Sliced(str):
         return found
 
 
-class Looked(Match):
+class Looked(TermMatch):
     """A match that counts how often its position is read."""
 
     reads = 0

@@ -101,7 +101,7 @@ class Archive:
             template.text = _LANGUAGE.sub(rf"\g<1>{code}", template.text)
             name_page_language(template, code)
 
-    def save(self, translations: list[str]) -> bytes:
+    def content_with(self, translations: list[str]) -> bytes:
         """Return the file with `translations` of its blocks."""
         rest = iter(translations)
         written = {name: each.join(list(islice(rest, len(each.blocks)))) for name, each in self._templates.items()}

@@ -34,7 +34,7 @@ class Document(Protocol):
     def name_language(self, code: str) -> str | None:
         """Name the language of the translations; if the document asks for one, such as de-DE, return that instead."""
 
-    def save(self, translations: list[str]) -> bytes:
+    def content_with(self, translations: list[str]) -> bytes:
         """Return the document with `translations` of its blocks."""
 
 
@@ -86,7 +86,7 @@ class _TextFile:
     def name_language(self, code: str) -> str | None:
         return self._form.name_language(self._template, code)
 
-    def save(self, translations: list[str]) -> bytes:
+    def content_with(self, translations: list[str]) -> bytes:
         written = self._template.join(translations)
         like = self._content[:3] if self._form.is_utf8 else self._content  # all that may be a byte order mark
         return encode(written, like, self._form.encoding_of(like))
@@ -152,6 +152,6 @@ def save_document(document: Document, written: list[str], tgt: str, source: Path
     named = document.name_language(tgt)
     if named and base_code(named) != base_code(tgt):
         log.warning("%s asks for translations into %s; this model translates into %s", source, named, tgt)
-    content = document.save(written)
+    content = document.content_with(written)
     with write_atomically(output) as partial:
         partial.write_bytes(content)

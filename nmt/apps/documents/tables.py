@@ -45,7 +45,7 @@ class Table:
         """Give the new column the name `code`, if the first row has names."""
         self._template.text = self._template.text.replace(_HEADER, code, 1)
 
-    def save(self, translations: list[str]) -> bytes:
+    def content_with(self, translations: list[str]) -> bytes:
         """Return the table with a column of `translations`."""
         written = encode(self._template.join(translations), self._xml)
         return repack(self._content, {self._sheet: written}) if self._sheet else written

@@ -118,7 +118,8 @@ class Files:
             if not routed.path:
                 return body.file, []
             translated = await translate_blocks(self._service, routed, blocks)
-            return await self._threads.run(document.save, [block.written[0] for block in translated]), translated
+            translations = [block.written[0] for block in translated]
+            return await self._threads.run(document.content_with, translations), translated
 
 
 def _parse(body: FileBody, suffix: str, limit: int) -> tuple[Document, Glossary | None]:

@@ -32,9 +32,9 @@ from nmt.translation import Translation, Translator
 from nmt.translation.chain import paths
 from nmt.translation.memory import TranslationMemory
 from nmt.translation.request import Request
-from nmt.translation.rounds import Ask, Rounds, rounds
 from nmt.translation.texts import SegmentedText
-from nmt.translation.translation import Flags, Match, merge, union
+from nmt.translation.through_models import TextToTranslate, ThroughModels, through_models
+from nmt.translation.translation import Flags, MemoryMatch, merge, union
 from nmt.translation.word_links import Details
 
 log = logging.getLogger(__name__)
@@ -71,12 +71,12 @@ class Routed(NamedTuple):
         """The models."""
         return [model.translator for _, model in self.path]
 
-    def rounds(self) -> Rounds[Step]:
+    def through_models(self) -> ThroughModels[Step]:
         """Return the way of the text, which its memory may end; without a path, it stays as it is."""
         if not self.path:
             return Translation(self.text.strip())
         match = None if self.memory is None else self.memory.find(self.text)
-        return (yield from rounds(self.text, self.path, match=match, glossary=self.glossary, draft=self.draft))
+        return (yield from through_models(self.text, self.path, match=match, glossary=self.glossary, draft=self.draft))
 
 
 def ways(directions: Collection[Direction]) -> dict[Direction, Sequence[Direction]]:
@@ -99,7 +99,7 @@ class TranslatedSegment(NamedTuple):
     flags: Flags
     details: Details | None
     expected_chrf: float | None = None
-    memory: Match | None = None  # of the whole text, in its first segment
+    memory: MemoryMatch | None = None  # of the whole text, in its first segment
 
     def written(self, rank: int) -> str:
         """Return alternative number `rank`, or the last one, with the white space around it; 0: the translation."""
@@ -116,7 +116,7 @@ class TextTranslation(NamedTuple):
     terms_missed: list[Term]
     flags: Flags
     expected_chrf: float | None = None
-    memory: Match | None = None  # the most similar pair of the translation memory
+    memory: MemoryMatch | None = None  # the most similar pair of the translation memory
 
 
 class Service:
@@ -260,10 +260,12 @@ class Service:
         memory has come first, untranslated. Texts that lead through a third language are translated into it first, all
         together.
         """
-        found = await await_together([text.rounds() for text in texts], self._between, partial(self._run, texts))
-        asks: dict[int, Ask[Step]] = {}
+        found = await await_together(
+            [text.through_models() for text in texts], self._between, partial(self._run, texts)
+        )
+        asks: dict[int, TextToTranslate[Step]] = {}
         for number, each in enumerate(found):
-            if isinstance(each, Ask):
+            if isinstance(each, TextToTranslate):
                 asks[number] = each
                 continue
             before, after = _white_space_around(texts[number].text)
@@ -273,7 +275,7 @@ class Service:
             async for segment in segments:
                 yield segment
 
-    async def _between(self, asks: list[Ask[Step]]) -> list[Translation]:
+    async def _between(self, asks: list[TextToTranslate[Step]]) -> list[Translation]:
         """Return the translations of `asks`, which are not the last, each of the whole text."""
         found = [Translation("")] * len(asks)
         async with self.in_time(), aclosing(self._search(dict(enumerate(asks)), [_WHOLE] * len(asks))) as texts:
@@ -283,7 +285,7 @@ class Service:
 
     async def _search(
         self,
-        asks: Mapping[int, Ask[Step]],
+        asks: Mapping[int, TextToTranslate[Step]],
         texts: Sequence[Routed],
         num_alternatives: int = 0,
         *,
@@ -312,7 +314,7 @@ class Service:
                 async for number, (before, segments) in with_pauses(zip(numbers, segmented, strict=True)):
                     text, match = texts[number], asks[number].match
                     for segment, after in segments:
-                        if isinstance(segment, Match):
+                        if isinstance(segment, MemoryMatch):
                             translation, explained = Translation(segment.target, memory=segment), None
                             match = match or segment
                         else:
@@ -325,7 +327,7 @@ class Service:
                 served.batcher.cancel(job)
 
     async def _segment_all(
-        self, translator: Translator, asks: Sequence[tuple[Ask[Step], Routed]]
+        self, translator: Translator, asks: Sequence[tuple[TextToTranslate[Step], Routed]]
     ) -> list[tuple[str, list[Part]]]:
         """Return the white space before each text, and its parts. What is asked for `_WHOLE` is one segment."""
 
@@ -347,7 +349,7 @@ class Service:
 
         return await self._run([ask for ask, _ in asks], segment_all)
 
-    async def _run(self, texts: Sequence[Ask[Step] | Routed], work: Callable[[], Result]) -> Result:
+    async def _run(self, texts: Sequence[TextToTranslate[Step] | Routed], work: Callable[[], Result]) -> Result:
         """Return `work()`, which is on `texts`: in the event loop if they are short, else in a thread, in turn.
 
         RequestError (429) if too much waits for that thread.
@@ -391,7 +393,7 @@ class Service:
             raise RequestError(503, message, retry_after=10) from None
 
 
-Part = tuple[SegmentedText | Match, str]
+Part = tuple[SegmentedText | MemoryMatch, str]
 """A segment, or what the memory has for it, and the white space after it."""
 
 

@@ -92,7 +92,7 @@ class Term(NamedTuple):
         return f"{self.source} = {self.target}"
 
 
-class Match(NamedTuple):
+class TermMatch(NamedTuple):
     """A term at [start, end) of a text."""
 
     start: int
@@ -127,7 +127,7 @@ class Glossary:
         """The terms, in the order of their addition."""
         return [Term(source, target) for source, target in self._targets.items()]
 
-    def find(self, text: str, taken: Sequence[Span] = ()) -> list[Match]:
+    def find(self, text: str, taken: Sequence[Span] = ()) -> list[TermMatch]:
         """Return the terms in `text`, in order and without overlaps: the longest match at each position.
 
         No match starts or ends inside a word, and none overlaps the spans in `taken` (ascending).
@@ -137,7 +137,7 @@ class Glossary:
             characters[start:end] = "\0" * (end - start)  # which no term contains
         text = "".join(characters)
         words = list(term_words(text))
-        matches: list[Match] = []
+        matches: list[TermMatch] = []
         number = 0
         while number < len(words):
             length, match = self._longest(text, words[number : number + MAX_WORDS])
@@ -160,9 +160,9 @@ class Glossary:
                 node = self._nodes.setdefault((node, word.text.casefold()), len(self._nodes) + 1)
             self._terms.setdefault(node, []).append(Term(spelling, target))
 
-    def _longest(self, text: str, words: Sequence[Word]) -> tuple[int, Match | None]:
+    def _longest(self, text: str, words: Sequence[Word]) -> tuple[int, TermMatch | None]:
         """Return the longest term that begins with the first of `words`, and its number of words."""
-        found: tuple[int, Match | None] = (0, None)
+        found: tuple[int, TermMatch | None] = (0, None)
         node, start = 0, words[0].start
         for length, word in enumerate(words, 1):
             node = self._nodes.get((node, word.text.casefold()), -1)
@@ -173,7 +173,7 @@ class Glossary:
                 fitting = [term for term in terms if fits_case(term.source, written)]
                 exact = [term for term in fitting if term.source == written]
                 if fitting:
-                    found = length, Match(start, word.end, (exact or fitting)[0])
+                    found = length, TermMatch(start, word.end, (exact or fitting)[0])
         return found if found[1] is not None and may_begin(text, start) else (0, None)
 
 

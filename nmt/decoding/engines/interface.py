@@ -36,10 +36,7 @@ class Engine(Protocol):
     max_src_len: int  # in tokens, eos included
     num_threads: int  # concurrent calls of `map`
     takes_terms: bool  # whether a search can be made to find `terms`
-
-    @property
-    def forms_batches(self) -> int:
-        """The number of batches of sources that a search takes; 0: any number of sources of any lengths."""
+    batches_per_search: int  # the batches of sources that one search takes; 0: it takes all sources, of any lengths
 
     @property
     def precision(self) -> str:

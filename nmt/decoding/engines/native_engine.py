@@ -108,7 +108,7 @@ class NativeEngine:
 
     name = "native"
     num_threads = 1  # calls that `map` makes at once; each call already uses all threads
-    forms_batches = False
+    batches_per_search = 0
     takes_terms = True
 
     def __init__(

@@ -41,7 +41,7 @@ class PhraseEngine:
 
     name = "phrase"
     num_threads = 1
-    forms_batches = False
+    batches_per_search = 0
     takes_terms = False
     precision = "fp64"
 

@@ -48,7 +48,7 @@ class TorchEngine:
         # On a CPU, separate sentences per core are faster than all cores on one batch, whose matrix products are small.
         self.num_threads = (num_threads or torch.get_num_threads()) if self.device.type == "cpu" else 1
         self.recordings = StepRecordings(self.models) if self.device.type == "cuda" else None
-        self.forms_batches = 1 if self.recordings is None else BATCHES_PER_RECORDING
+        self.batches_per_search = 1 if self.recordings is None else BATCHES_PER_RECORDING
         self.scores = True  # False: greedy search computes no scores; those of its outputs are nan
         self.min_rows = max(min_rows(model) for model in models)
         tags = output_tags(tokenizers.tgt, self.models[0].config.language_tags)

@@ -87,7 +87,7 @@ def test_a_book_gets_its_title_alternative_texts_and_languages():
     document.name_language("en")
     texts = [[f"[{text}]" for text in block.texts()] for block in document.blocks]
     written = unpacked(
-        document.save([block.from_texts(each) for block, each in zip(document.blocks, texts, strict=True)])
+        document.content_with([block.from_texts(each) for block, each in zip(document.blocks, texts, strict=True)])
     )
     assert (
         "<dc:title>[1]</dc:title><dc:creator>me</dc:creator><dc:language>en</dc:language>"

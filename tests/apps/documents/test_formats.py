@@ -186,7 +186,7 @@ def test_subtitles_keep_times_italics_and_the_number_of_lines():
 def test_a_subtitle_of_two_lines_stays_one_in_languages_without_spaces(translation, lines):
     document = read_document(b"1\n00:00:01,000 --> 00:00:02,500\n12\n345\n", "a.srt")
     (block,) = document.blocks
-    assert document.save([block.from_texts([translation])]).decode().splitlines()[2:] == lines.split("\n")
+    assert document.content_with([block.from_texts([translation])]).decode().splitlines()[2:] == lines.split("\n")
 
 
 @pytest.mark.parametrize("dash", ["- ", "-", "– ", "{\\an8}- "])
@@ -559,4 +559,4 @@ def test_a_catalog_without_a_header_gets_none(letters_run, tmp_path):
 def test_a_page_gets_the_language_of_its_translation(page):
     document = read_document(page.encode(), "a.html")
     document.name_language("en")
-    assert PAGES[page] in document.save([block.raw for block in document.blocks]).decode()
+    assert PAGES[page] in document.content_with([block.raw for block in document.blocks]).decode()

@@ -99,16 +99,16 @@ def test_marks_stay_around_the_text_that_people_read(text, written):
 @pytest.mark.parametrize("text", ["# a", "> a", "- a", "+ a", "1. a", "===", "---", "~~~", "#a", "| a"])
 def test_a_translation_that_looks_like_a_mark_is_not_one(text):
     document = read_document(b"x y\n", "a.md")
-    written = document.save([document.blocks[0].from_texts([text])]).decode()
+    written = document.content_with([document.blocks[0].from_texts([text])]).decode()
     assert "<p>" in MarkdownIt("commonmark").enable("table").render(written)
     assert read_document(written.encode(), "a.md").blocks[0].plain() == text
 
 
 def test_emphasis_that_no_reader_would_see_between_ideographs_is_written_as_elements():
     document = read_document(b"a **note:** b *c* d\n", "a.md")
-    written = document.save([document.blocks[0].from_marks("甲{h0}注意：{h1}乙{h2}丙{h3}丁")]).decode()
+    written = document.content_with([document.blocks[0].from_marks("甲{h0}注意：{h1}乙{h2}丙{h3}丁")]).decode()
     assert "<strong>注意：</strong>" in MarkdownIt("commonmark").render(written)
-    assert document.save([document.blocks[0].from_marks("A {h0}N:{h1} B {h2}C{h3} D")]) == b"A **N:** B *C* D\n"
+    assert document.content_with([document.blocks[0].from_marks("A {h0}N:{h1} B {h2}C{h3} D")]) == b"A **N:** B *C* D\n"
 
 
 PIECES = [
@@ -152,7 +152,7 @@ def test_any_order_of_lines_keeps_its_structure():
 def test_the_time_for_marks_that_do_not_end_grows_with_their_number(text):
     started = time.process_time()
     document = read_document(text.encode(), "a.md")
-    document.save([in_capitals(block) for block in document.blocks])
+    document.content_with([in_capitals(block) for block in document.blocks])
     assert time.process_time() - started < 8
 
 

@@ -49,7 +49,7 @@ def test_paragraphs_are_broken_into_lines_again_with_their_marks():
 def test_no_mark_of_a_list_comes_to_open_a_line_and_special_characters_are_escaped():
     text = ("a " * 30 + "\n") * 2
     document = read_document(text.encode(), "a.md")
-    written = document.save([document.blocks[0].from_texts(["b " * 29 + "- " * 10 + "*c* <d> 1 < 2"])]).decode()
+    written = document.content_with([document.blocks[0].from_texts(["b " * 29 + "- " * 10 + "*c* <d> 1 < 2"])]).decode()
     assert not any(line.startswith("-") for line in written.splitlines())
     assert written.rstrip().endswith(r"\*c\* \<d> 1 < 2")
 

@@ -64,7 +64,7 @@ def test_a_page_is_read_and_written_as_its_declaration_says(name):
         page = f"{tag}<p>{word} a</p>"
         assert capitals(page.encode(encoding), "a.html").decode(encoding) == f"{tag}<p>{word.upper()} A</p>"
     document = read_document(f'<meta charset="{name}"><p>a</p>'.encode(), "a.html")
-    written = document.save(["中文"])
+    written = document.content_with(["中文"])
     assert "中文" in written.decode(encoding) or b"&#20013;&#25991;" in written
 
 
@@ -72,7 +72,7 @@ def test_a_page_gets_the_direction_of_its_language():
     for code, way in (("ar", "rtl"), ("he", "rtl"), ("de", "ltr")):
         document = read_document(b'<html lang="en" dir="ltr"><p>a', "a.html")
         document.name_language(code)
-        assert document.save(["a"]).startswith(f'<html lang="{code}" dir="{way}">'.encode())
+        assert document.content_with(["a"]).startswith(f'<html lang="{code}" dir="{way}">'.encode())
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,9 @@ def test_a_word_document_names_its_language_for_the_speller_and_has_a_translated
         assert read(unchanged(content, "a.docx"), name) == before
     document = read_document(content, "a.docx")
     document.name_language(code)
-    written = document.save([block.from_texts([text.upper() for text in block.texts()]) for block in document.blocks])
+    written = document.content_with(
+        [block.from_texts([text.upper() for text in block.texts()]) for block in document.blocks]
+    )
     assert f'w:{attribute}="{code}"' in read(written, "word/styles.xml")
     assert (f'w:{attribute}="{code}"' in read(written, "word/document.xml")) == (attribute != "bidi")
     assert "<dc:title>A B</dc:title><dc:creator>c</dc:creator>" in read(written, "docProps/core.xml")
@@ -146,12 +148,12 @@ def test_slides_and_open_documents_name_their_language():
     slide = '<p:sld><a:p><a:r><a:rPr lang="de-DE" dirty="0"/><a:t>a</a:t></a:r></a:p></p:sld>'
     document = read_document(archive(ppt__slides__slide1=slide), "a.pptx")
     document.name_language("fr")
-    written = document.save([block.from_texts(["A"]) for block in document.blocks])
+    written = document.content_with([block.from_texts(["A"]) for block in document.blocks])
     assert 'lang="fr"' in read(written, "ppt/slides/slide1.xml")
     style = '<s fo:language="de" fo:country="DE"/><s fo:language="de"/>'
     document = read_document(archive(content=f"<o><text:p>a</text:p>{style}</o>", styles=f"<o>{style}</o>"), "a.odt")
     document.name_language("fr")
-    written = read(document.save(["A"]), "styles.xml")
+    written = read(document.content_with(["A"]), "styles.xml")
     assert re.findall('language="([^"]*)"', written) == ["fr", "fr"]
     assert "DE" not in written
 

@@ -28,7 +28,7 @@ def test_messages_of_several_lines_and_with_quotes_are_written_as_json():
     document = read_document(json.dumps({"a": 'b "c"\n\nd'}).encode(), "a.json")
     assert [block.plain() for block in document.blocks] == ['b "c"', "d"]
     translations = [block.from_texts([text]) for block, text in zip(document.blocks, ['e "f\\', "é\t"], strict=True)]
-    assert json.loads(document.save(translations)) == {"a": 'e "f\\\n\né\t'}
+    assert json.loads(document.content_with(translations)) == {"a": 'e "f\\\n\né\t'}
 
 
 def test_the_branches_of_a_choice_are_translated_each_by_itself():
@@ -61,7 +61,7 @@ def test_what_is_not_json_is_told(content, line):
 def test_an_arb_file_names_its_language():
     document = read_document(b'{"@@locale": "de", "a": "b", "@a": {"description": "c"}}', "a.arb")
     document.name_language("en")
-    assert document.save(["x"]) == b'{"@@locale": "en", "a": "x", "@a": {"description": "c"}}'
+    assert document.content_with(["x"]) == b'{"@@locale": "en", "a": "x", "@a": {"description": "c"}}'
 
 
 def test_strings_of_android_keep_references_escapes_and_what_is_not_to_be_translated():
@@ -73,7 +73,9 @@ def test_strings_of_android_keep_references_escapes_and_what_is_not_to_be_transl
     )
     document = read_document(text.encode(), "strings.xml")
     assert [block.with_marks() for block in document.blocks] == ["it's {h0}%1$s{h1} & A", "next", "1 {h0}"]
-    written = document.save([block.from_texts(["@'" for _ in block.texts()]) for block in document.blocks]).decode()
+    written = document.content_with(
+        [block.from_texts(["@'" for _ in block.texts()]) for block in document.blocks]
+    ).decode()
     assert "<string name='a'>\\@\\' <b>\\@\\'</b> @\\'\\n\\@\\'</string>" in written
     for kept in ("kept</string>", "@string/a<", "<x:g>kept</x:g></item>", "<color name='e'>red<"):
         assert kept in written

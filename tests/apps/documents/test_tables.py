@@ -28,7 +28,7 @@ def test_a_column_of_text_gets_its_translations(name, column, content, written):
     document.name_language("en")
     texts = [[f"[{text}]" for text in block.texts()] for block in document.blocks]
     translations = [block.from_texts(each) for block, each in zip(document.blocks, texts, strict=True)]
-    assert document.save(translations).decode() == written
+    assert document.content_with(translations).decode() == written
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_a_workbook_gets_a_column_and_every_other_file_in_it_stays(tmp_path):
     document = read_document(content, "a.xlsx", column="source")
     document.name_language("en")
     assert [(block.line, block.plain()) for block in document.blocks] == [(2, "a & b"), (6, "c")]
-    written = document.save([block.from_texts(["<x>"]) for block in document.blocks])
+    written = document.content_with([block.from_texts(["<x>"]) for block in document.blocks])
     (tmp_path / "b.xlsx").write_bytes(written)
     book = pytest.importorskip("openpyxl").load_workbook(tmp_path / "b.xlsx")
     rows = [[cell.value for cell in row] for row in book.active.rows]

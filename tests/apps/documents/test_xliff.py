@@ -134,10 +134,10 @@ def test_what_to_look_at_is_a_note_of_its_unit(content, written):
     units = f'<unit id="1">{content}{segments}</unit><unit id="2"><segment><source>c</source></segment></unit>'
     text = f'<xliff version="2.0" srcLang="en"><file id="f">{units}</file></xliff>'
     document = read_document(text.encode(), "a.xlf")
-    assert "<note>" not in document.save(["A", "B", "C"]).decode().replace(content, "")
+    assert "<note>" not in document.content_with(["A", "B", "C"]).decode().replace(content, "")
     for block, note in zip(document.blocks, ["1 < 2", "3", ""], strict=True):
         block.note = note
-    saved = document.save(["A", "B", "C"]).decode()
+    saved = document.content_with(["A", "B", "C"]).decode()
     assert f'<unit id="1">{written.format("1 &lt; 2; 3")}<segment state="translated">' in saved
     assert '<unit id="2"><segment' in saved
 
@@ -145,5 +145,5 @@ def test_what_to_look_at_is_a_note_of_its_unit(content, written):
 def test_the_notes_of_xliff_1_follow_the_targets():
     document = read_document(unit("<source>a</source><note>b</note>").encode(), "a.xlf")
     document.blocks[0].note = "numbers are missing or added: 1"
-    saved = document.save(["A"]).decode()
+    saved = document.content_with(["A"]).decode()
     assert '>A</target><note from="nmt" annotates="target">numbers are missing or added: 1</note><note>b' in saved

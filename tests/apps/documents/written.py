@@ -11,13 +11,15 @@ from nmt.apps.documents.formats import read_document
 def upper(content: bytes, name: str, column: str = "") -> bytes:
     """Write a document whose translation is its text in brackets."""
     document = read_document(content, name, column=column)
-    return document.save([block.from_texts([f"[{text}]" for text in block.texts()]) for block in document.blocks])
+    return document.content_with(
+        [block.from_texts([f"[{text}]" for text in block.texts()]) for block in document.blocks]
+    )
 
 
 def capitals(content: bytes, name: str, column: str = "") -> bytes:
     """Write a document that is translated into capitals, with all tags where they are."""
     document = read_document(content, name, column=column)
-    return document.save([in_capitals(block) for block in document.blocks])
+    return document.content_with([in_capitals(block) for block in document.blocks])
 
 
 def in_capitals(block: Block) -> str:
@@ -30,4 +32,4 @@ def in_capitals(block: Block) -> str:
 def unchanged(content: bytes, name: str) -> bytes:
     """Write a document that is translated by the identity."""
     document = read_document(content, name)
-    return document.save([block.from_texts(block.texts()) for block in document.blocks])
+    return document.content_with([block.from_texts(block.texts()) for block in document.blocks])

@@ -1,4 +1,4 @@
-"""The way of a text through a translation memory, and through one model or two in a row, as a generator.
+"""Lead a text through a translation memory, and through one model or two in a row, as a generator.
 
 It yields the texts to translate next, receives their translations, and does no input or output. So the command, the
 server and documents share it: one runs it in a loop, the other awaits the answers (`base/rounds.py`).
@@ -14,17 +14,19 @@ from typing import Generic, TypeVar
 
 from nmt.base.errors import DataError
 from nmt.data.text.glossary import Glossary, Term, missed_terms
-from nmt.translation.translation import Match, Translation, union
+from nmt.translation.translation import MemoryMatch, Translation, union
 
 _FINAL_MARKS = " .!?。！？"  # which models add to a single word
-_MAX_GLOSSARIES = 1000  # of texts through a third language, that are kept
+# How many glossaries between two models are kept: texts with the same terms then share one, and are translated in one
+# call. Chosen by hand: each has the few terms of one text.
+_MAX_GLOSSARIES = 1000
 
 Model = TypeVar("Model")
-"""The name of a model for whoever asks it."""
+"""How the one who translates names a model: by a number, or by the model itself."""
 
 
 @dataclass(frozen=True)
-class Ask(Generic[Model]):
+class TextToTranslate(Generic[Model]):
     """A text to translate next, and what is known about it."""
 
     text: str
@@ -32,7 +34,7 @@ class Ask(Generic[Model]):
     glossary: Glossary | None = None
     prefix: str = ""  # the beginning of the translation
     draft: str = ""  # a translation to expect
-    match: Match | None = None  # the most similar pair of the memory
+    match: MemoryMatch | None = None  # the most similar pair of the memory
     through: Translation | None = None  # the translation into a third language, which is this text
     originals: Mapping[Term, Term] = field(default_factory=dict)  # the terms of the user, by those of the glossary
 
@@ -43,20 +45,20 @@ class Ask(Generic[Model]):
         return translation if self.match is None else replace(translation, memory=self.match)
 
 
-Rounds = Generator[list[Ask[Model]], list[Translation], Ask[Model] | Translation]
-"""Yields what to translate before, and returns what to translate last, or the translation if it is known."""
+ThroughModels = Generator[list[TextToTranslate[Model]], list[Translation], TextToTranslate[Model] | Translation]
+"""Yields the texts to translate first, and returns the last one, or the translation if it is known."""
 
 
-def rounds(
+def through_models(
     text: str,
     path: Sequence[Model],
     *,
-    match: Match | None = None,
+    match: MemoryMatch | None = None,
     glossary: Glossary | None = None,
     prefix: str = "",
     draft: str = "",
-) -> Rounds[Model]:
-    """Translate `text` by the models of `path`, one or two, unless `match`, a pair of the memory, has the same source.
+) -> ThroughModels[Model]:
+    """Lead `text` through the models of `path`, one or two, unless `match`, a pair of the memory, has the same source.
 
     A known translation that does not begin with `prefix`, and that of a similar source, are only drafts. `glossary` has
     terms of the text and of its final translation. Between two models, the first one's translation of a term alone
@@ -67,19 +69,19 @@ def rounds(
     draft = draft or (match.target if match is not None else "")
     *before, last = path
     if not before:
-        return Ask(text, last, glossary, prefix, draft, match)
+        return TextToTranslate(text, last, glossary, prefix, draft, match)
     first, terms = before[0], list(dict.fromkeys(found.term for found in glossary.find(text))) if glossary else []
-    translations = (yield [Ask(term.source, first) for term in terms]) if terms else []
+    translations = (yield [TextToTranslate(term.source, first) for term in terms]) if terms else []
     words: dict[str, Term] = {}  # the terms, by what stands for them between the models
     for term, translation in zip(terms, translations, strict=True):
         words.setdefault(translation.text.strip(_FINAL_MARKS), term)
     into = _glossary_of(tuple((term.source, word) for word, term in words.items()))
     out = _glossary_of(tuple((word, term.target) for word, term in words.items()))
-    (through,) = yield [Ask(text, first, into or None)]
+    (through,) = yield [TextToTranslate(text, first, into or None)]
     placed = {term.source for term in into.terms} - {term.source for term in through.terms_missed}
     through = replace(through, terms_missed=[term for term in terms if term.source not in placed])
     originals = {Term(word, term.target): term for word, term in words.items()}
-    return Ask(through.text, last, out or None, prefix, draft, match, through, originals)
+    return TextToTranslate(through.text, last, out or None, prefix, draft, match, through, originals)
 
 
 @lru_cache(_MAX_GLOSSARIES)
