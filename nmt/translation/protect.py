@@ -16,6 +16,7 @@ from nmt.data.text.spans import ANY_PLACEHOLDER, PLACEHOLDERS, Span, find_spans,
 _DOUBLE_SPACE = re.compile(r" {2,}")
 # What is filled in order (%s), and what opens and closes: the name of a tag.
 _IN_ORDER = re.compile(r"(%)[-+#0]*\d*(?:\.\d+)?(?:hh?|ll?|[Lzjt])?[A-Za-z@]|[<\[]/?([\w:.-]+)[^<\[]*[>\]]")
+_BEGIN_TAGS = "<[\\"
 _NEIGHBORS = re.compile(r"(?<=(.))(⟦[1-8]⟧)(?=(.))", re.DOTALL)
 _SPACED = rf"[^\W{UNSPACED}]"  # a letter or digit of a script that separates words by spaces
 _IS_UNSPACED = lazy_pattern(f"[{UNSPACED}]")
@@ -27,27 +28,35 @@ _PIECE = lazy_pattern(rf"(?s)\A([{_MARKS}]*)(.*?)([{_MARKS}]*)\Z")
 # Marks that stand where prose has none: beside a word, alone, doubled. A sign of a sum, a price, a percentage or of
 # "and/or" is none, nor are the marks around and within sentences.
 ODD_MARK = (
-    r"['.:;!?*/&@+_#=^\\`{}\[\]|<>~%$-](?:(?<=')'|(?<=[#=^\\`{}\[\]|])|(?<=[<>~])(?!\s?\d|=|\s)"
+    r"['.:;!?*/&@+_#=^\\`{}\[\]|<>~%$\u2013-](?:(?<=')'|(?<=[#=^\\`{}\[\]|])|(?<=[<>~])(?!\s?\d|=|\s)|(?<=[^\W\d_]~)"
+    r"|(?<=ª[/+:;\u2013-])(?=ª)"  # between two spans
     r"|(?<=%)(?<!\d%)(?<!\d\s%)|(?<=\$)(?<!\d\$)(?<!\d\s\$)(?<![A-Z]\$)(?!\s?\d|[A-Z])"
     r"|(?<=[*/&@+_])(?:(?<![^\W_].)|(?![^\W_]))(?:(?<!\s[&+/@])|(?!\s))(?:(?<=[*/&@_])|(?!\s?\d))"
-    r"|(?<![^\s(\"'].)(?:(?<=\.)[^\W\d_][\w.]*|(?<=-)[^\W_]+-(?![^\W_])"
-    r"|(?<=[:;])[^\w\s\"“„«]+|(?<=[!?;])\w))"
+    r"|(?<![^\s(\"'].)(?:(?<=\.)[^\W\d_][\w.]*|(?<=[\u2013-])[^\W_]+[\u2013-](?![^\W_])"
+    r"|(?<=[:;])[^\w\s\"“„«]+|(?<=[!?;])\w|(?<=:)ª))"
 )
 QUOTED_WORD = r"[\"“”„«»‹›]\s?[^\W\d_]+\s?[\"“”«»‹›]"
 QUOTE = r"[\"“”„«»‹›「」『』《》‘‚]|(?<![^\W\d_])['’]|['’](?![^\W\d_])"  # not that of "it's"
 
 
-def lost_marks(source: str, output: str) -> list[str]:
-    """Return the words of `source`, without spans, beside marks that prose does not have and `output` lacks.
+def lost_marks(source: str, output: str, spans: Sequence[str] = ()) -> list[str]:
+    """Return the words of `source` beside marks that prose does not have and `output` lacks.
 
-    A word alone in quotation marks is one if the output has no such mark.
+    `spans` count as words, but tags as spaces. A word alone in quotation marks is one of them if the output has no such
+    mark.
     """
-    odd, quoted = re.findall(ODD_MARK, source), re.findall(QUOTED_WORD, source)
-    if not (odd or quoted):
+    read, written = source, output
+    for span in sorted(spans, key=len, reverse=True):  # one may begin with another
+        filler = (" " if span[0] in _BEGIN_TAGS else "ª") * len(span)
+        read, written = read.replace(span, filler), written.replace(span, filler)
+    odd, words = re.findall(ODD_MARK, read), [*re.finditer(QUOTED_WORD, read)]
+    if not (odd or words):
         return []  # most texts
-    lost = Counter(odd) - Counter(re.findall(ODD_MARK, output))
-    words = [word.rstrip(".,!?") for word in source.split() if any(mark in word for mark in lost)]
-    return words if re.search(QUOTE, output) else quoted + words
+    lost = Counter(odd) - Counter(re.findall(ODD_MARK, written))
+    if re.search(QUOTE, written):
+        words = []
+    words += [word for word in re.finditer(r"\S+", read) if any(mark in word[0] for mark in lost)]
+    return [source[word.start() : word.end()].rstrip(".,!?") for word in words]
 
 
 def lost_spans(spans: Sequence[str], text: str) -> list[str]:
@@ -168,7 +177,7 @@ class Protected(NamedTuple):
         Where words are written without spaces, all but tags are separated.
         """
         for before, symbol, after in _NEIGHBORS.findall(f" {self.text} "):
-            is_tag = self.spans[PLACEHOLDERS.index(symbol)][0] in "<[\\"
+            is_tag = self.spans[PLACEHOLDERS.index(symbol)][0] in _BEGIN_TAGS
             for side, glued in ((before, f"(?<={_SPACED})(?={symbol})"), (after, f"(?<={symbol})(?={_SPACED})")):
                 if side.isspace() or (not is_tag and _IS_UNSPACED.match(side)):
                     translation = re.sub(glued, " ", translation)

@@ -324,7 +324,7 @@ def _assemble(text: SegmentedText, position: int) -> Translation:
     translated_around, lost, numbers = list[str](), list[str](), list[str]()
     terms, misplaced = list[Term](), list[Term]()
     sentence_split = loop_retried = loop_unresolved = protected_retried = False
-    num_protected = 0
+    protected = list[str]()
     is_in_source = "\ufffd" in text.text  # the replacement character
     for segment in text.segments:  # one loop, because it runs for every text
         candidate = segment.candidates[min(position, len(segment.candidates) - 1)]
@@ -332,7 +332,7 @@ def _assemble(text: SegmentedText, position: int) -> Translation:
         written.append((candidate.text if is_in_source else candidate.text.replace("\ufffd", "")) + segment.space)
         segments += [translation for translation in candidate.translations if translation.src_ids]
         if spans:
-            num_protected += len(spans)
+            protected += spans
             translated_around += spans if candidate.is_pieced else []
             lost += verdict.lost_spans
         numbers += verdict.wrong_numbers
@@ -343,11 +343,11 @@ def _assemble(text: SegmentedText, position: int) -> Translation:
         loop_unresolved = loop_unresolved or verdict.loop
         protected_retried = protected_retried or segment.protected_retried
     output = text.lead + "".join(written)
-    if len(text.spans or ()) != num_protected:  # some had no placeholder, which is possible only without splitting
+    if len(text.spans or ()) != len(protected):  # some had no placeholder, which is possible only without splitting
         spans = [text.text[span.start : span.end] for span in text.spans or ()]
         lost += lost_spans(spans, output)
-    without_spans = _without_spans(text, written) if num_protected else (text.text, output)
-    if text.spans is not None and (marks := lost_marks(*without_spans)):
+    without_spans = _without_spans(text, written) if protected else (text.text, output)
+    if text.spans is not None and (marks := lost_marks(text.text, output, protected)):
         lost = union(lost, marks)
     return Translation(
         output,
@@ -356,7 +356,7 @@ def _assemble(text: SegmentedText, position: int) -> Translation:
         sentence_split=sentence_split,
         loop_retried=loop_retried,
         loop_unresolved=loop_unresolved,
-        num_protected=num_protected,
+        num_protected=len(protected),
         protected_retried=protected_retried,
         protected_translated_around=translated_around,
         protected_lost=lost,

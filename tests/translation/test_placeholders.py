@@ -59,6 +59,45 @@ def test_marks_of_programs_that_are_no_spans_are_kept_or_reported(translator):
         assert is_kept or reported, (text, found.text)
 
 
+# A mark beside a span, in 11 kinds.
+BESIDE_SPANS = [
+    *("-your_name-", "-{name}-", "–{n}–", "-%s-"),
+    *("*%s*", "**{name}**", "*user_id*", "***$USER***"),
+    *('"{name}"', "«{n}»", "“user_name”", "„{{x}}“"),
+    *("~{n}~", "~~%s~~", "~user_id", "~%s"),
+    *("_{name}_", "__%s__", "_https://a.org/x_", "_$USER_"),
+    *("|{name}|", "||%s||", "|user_id|", "{a}|{b}"),
+    *("/{name}/", "//%s//", "{a}/{b}", "%s/%d"),
+    *(":{name}:", "::%s::", "{a}:{b}", ":user_id"),
+    *("={name}=", "{n}={m}", "{n}+{m}", "+%s"),
+    *("#{name}#", "@{name}", "^{n}", "&{name}"),
+    *("{n}%", "${n}", "{n}=", "{n}~", "{n}#", "\\{name}\\"),
+]
+
+
+def test_a_mark_beside_a_span_is_kept_or_reported(translator):
+    texts = [(mark, frame.replace("{}", mark)) for mark in BESIDE_SPANS for frame, _ in FRAMES]
+    for (mark, text), found in zip(texts, translator.translate([text for _, text in texts]), strict=True):
+        pieces = [*filter(None, re.split(r"[\w ]+", mark))]
+        is_kept = all(found.text.count(piece) >= mark.count(piece) for piece in pieces)
+        assert is_kept or found.protected_lost, (text, found.text)
+        assert mark not in found.text or mark not in found.protected_lost, (text, found.text)
+
+
+@pytest.mark.parametrize(
+    ("source", "output", "lost"),
+    [
+        ("Hallo ~{n}~, komm!", "Hello {n}~, come!", ["~{n}~"]),
+        ("Hallo -{n}-, komm!", "Hello {n}, come!", ["-{n}-"]),
+        ('Hallo "{n}", komm!', "Hello {n}, come!", ['"{n}"']),
+        ('Hallo "{n}", komm!', "Hello “{n}”, come!", []),
+        ("Die {n}-Datei ({n}) ist da.", "The {n} file is there.", []),
+    ],
+)
+def test_a_span_counts_as_a_word_beside_a_mark(source, output, lost):
+    assert lost_marks(source, output, ["{n}"]) == lost
+
+
 @pytest.mark.parametrize(
     "text",
     [

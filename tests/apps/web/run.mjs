@@ -18,11 +18,11 @@ const tasks = {
     return given.lines.map((line) => [findSpans(line), lineStarts(line, 0, line.length, [], given.language), numbersIn(line), loopIn([...line], [])]);
   },
   async protect() {
-    const { Protected, findSpans, hasWords, missing, wrongNumbers } = await load("text.js");
+    const { Protected, findSpans, hasWords, lostMarks, missing, wrongNumbers } = await load("text.js");
     return given.cases.map(([source, output]) => {
       const kept = new Protected(source, findSpans(source), true);
       return [kept.text, kept.restore(output), kept.pieces(), kept.joinAround(kept.pieces().map(() => output)), missing(kept.spans, output),
-        kept.hasWords(), hasWords(source), wrongNumbers(source, output, given.words, given.keeps_digits)];
+        kept.hasWords(), hasWords(source), wrongNumbers(source, output, given.words, given.keeps_digits), lostMarks(source, output, kept.spans)];
     });
   },
   async unusual() {

@@ -18,7 +18,7 @@ from nmt.data.text.spans import find_spans
 from nmt.data.text.text_statistics import TextStatistics
 from nmt.data.tokens.tokenizer import Tokenizer, TokenizerPair
 from nmt.translation.guards import find_loop, find_unusual
-from nmt.translation.protect import Protected, lost_spans
+from nmt.translation.protect import Protected, lost_marks, lost_spans
 from nmt.translation.split import sentence_starts
 from tests.apps.web.scripts import copied_scripts, needs_node, run_script
 from tests.data.text.placeholder_families import FAMILIES, FRAMES
@@ -229,12 +229,22 @@ def symbols_in_sentences() -> list[str]:
     return [*map("".join, pieces), *(f"Ein {symbol} Hund{symbol} {symbol}5 {symbol}" for symbol in symbols)]
 
 
+BESIDE = ["Ein -{name}- läuft.", "~%s~ *a_b*", '"{x}" und „%d“, ~n~ a.', "Der <b>-x-</b> und \U0001f600-{n}-"]
+
+
 @needs_node
 @pytest.mark.parametrize("keeps_digits", [True, False])
 def test_javascript_restores_joins_and_judges_as_nmt_does(keeps_digits, tmp_path):
     draw = random.Random(3)
     outputs = ["⟦1⟧ A man.", "A man⟦1⟧and⟦2⟧ dogs", "no", "⟦2⟧⟦1⟧⟦1⟧", *NUMBERS]
-    sources = [*draw.sample(FRAMED, 300), *NUMBERS, "%s and %d", "有{n}只狗", "<b>fett</b> {x}, ein Mann [b]a[/b]."]
+    sources = [
+        *draw.sample(FRAMED, 300),
+        *NUMBERS,
+        "%s and %d",
+        "有{n}只狗",
+        "<b>fett</b> {x}, ein Mann [b]a[/b].",
+        *BESIDE,
+    ]
     cases = [[source, output] for source in sources for output in [*draw.sample(outputs, 4), source]]
     words = [{"words": number_words(code), "spaced": True} for code in ("de", "en")]
     given = {"cases": cases, "words": words, "keeps_digits": keeps_digits}
@@ -246,6 +256,7 @@ def test_javascript_restores_joins_and_judges_as_nmt_does(keeps_digits, tmp_path
         assert in_javascript == [
             kept.text, [*kept.restore(output)], [[*piece] for piece in pieces], kept.join([output] * len(pieces)),
             lost_spans(kept.spans, output), kept.has_words(), has_words(source), wrong,
+            lost_marks(source, output, kept.spans),
         ], (source, output)  # fmt: skip
 
 

@@ -4,7 +4,7 @@ import { AMOUNT, AROUND, CHINESE_PAIRS, CHINESE_QUOTES, DASHES, LIST_MARKER, NUM
 
 const WHITE = "\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000"; // str.isspace
 export const LEADING = new RegExp(`^[${WHITE}]+`);
-const TRAILING = new RegExp(`[${WHITE}]+$`), WHITES = new RegExp(`[${WHITE}]+`);
+const TRAILING = new RegExp(`[${WHITE}]+$`), PRINTED = new RegExp(`[^${WHITE}]+`, "gu");
 export const trimmed = (text) => text.replace(LEADING, "").replace(TRAILING, "");
 export const hasLetters = (text) => /\p{L}/u.test(text);
 const isLower = (text) => /\p{Lowercase}/u.test(text) && !/[\p{Uppercase}\p{Lt}]/u.test(text);
@@ -201,10 +201,12 @@ function places(span, count, text, others) {
 }
 
 // The words of a source beside marks that prose does not have and the output lacks; and a word in quotation marks, if it has none.
-export function lostMarks(source, output) {
-  const left = (output.match(ODD_MARKS) ?? []).slice(), lost = new Set((source.match(ODD_MARKS) ?? []).filter((mark) => !left.includes(mark) || !left.splice(left.indexOf(mark), 1)));
-  const words = source.split(WHITES).filter((word) => [...lost].some((mark) => word.includes(mark))).map((word) => word.replace(/[.,!?]+$/, ""));
-  return QUOTES.test(output) ? words : [...source.match(QUOTED_WORDS) ?? [], ...words];
+export function lostMarks(source, output, spans = []) {
+  const named = (text) => [...spans].sort((a, b) => b.length - a.length).reduce((rest, span) => rest.replaceAll(span, ("<[\\".includes(span[0]) ? " " : "ª").repeat(span.length)), text);
+  const read = named(source), written = named(output), left = written.match(ODD_MARKS) ?? [];
+  const lost = new Set((read.match(ODD_MARKS) ?? []).filter((mark) => !left.includes(mark) || !left.splice(left.indexOf(mark), 1)));
+  const words = [...read.matchAll(PRINTED)].filter(([word]) => [...lost].some((mark) => word.includes(mark))), quoted = QUOTES.test(written) ? [] : [...read.matchAll(QUOTED_WORDS)];
+  return [...quoted, ...words].map(({ 0: word, index }) => source.slice(index, index + word.length).replace(/[.,!?]+$/, ""));
 }
 
 export function missing(spans, text) {
