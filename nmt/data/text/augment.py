@@ -100,13 +100,12 @@ class Typist:
 
     def _noise(self, text: str, words: Sequence[Span], word: int, draw: random.Random) -> dict[Span, str]:
         """Return the replacements, by span, of one piece of noise."""
-        span = words[word]
-        start, end = span
+        span = start, end = words[word]
         written = text[start:end]
         following = words[word + 1] if word + 1 < len(words) else None
         kind = choose(("drop", "repeat", "swap", "space", "punctuation"), draw)
         is_short = len(written) <= _MAX_DROPPED and written.isalpha() and written.islower()
-        if kind == "drop" and is_short and len(words) >= _MIN_WORDS_TO_DROP and text[:start].endswith(" "):
+        if kind == "drop" and is_short and len(words) >= _MIN_WORDS_TO_DROP and text.endswith(" ", 0, start):
             return {Span(start - 1, end): ""}
         if kind == "repeat" and not self._without_spaces:
             return {span: f"{written} {written}"}
@@ -119,8 +118,9 @@ class Typist:
 
 def _find_words(pattern: re.Pattern[str], text: str, protected: Sequence[Span]) -> list[Span]:
     """Return the words that overlap none of the `protected` spans."""
-    words = [Span(*match.span()) for match in pattern.finditer(text)]
-    return [word for word in words if not any(map(word.overlaps, protected))]
+    covered = {at for span in protected for at in range(*span)}
+    words = (Span(*match.span()) for match in pattern.finditer(text))
+    return [word for word in words if covered.isdisjoint(range(*word))]
 
 
 class TextPair(NamedTuple):
