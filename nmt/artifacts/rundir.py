@@ -119,10 +119,10 @@ class RunDir:
             self.check()
             with suppress(RunError, ValidationError, OSError):
                 found = Essentials.model_validate(self.read_json(self.essentials_file))
-                if found.config_sha256 == short_sha256(self.config_file):
+                size = self.config_file.stat().st_size  # a stranger's file may claim a terabyte
+                if size <= MAX_JSON_BYTES and found.config_sha256 == short_sha256(self.config_file):
                     self._essentials = found
-        if self._essentials is None:
-            self._essentials = Essentials.of(self.config())
+        self._essentials = self._essentials or Essentials.of(self.config())
         return self._essentials
 
     def info(self) -> RunInfo:
