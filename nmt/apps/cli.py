@@ -8,6 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -81,22 +82,23 @@ class Command(TyperCommand):
         return super().invoke(ctx)
 
 
+@cache
+def load_command(name: str) -> Any:
+    """Import the module of a command of `COMMANDS`, and return the command, or the group of commands."""
+    module = import_module(f"nmt.apps.commands.{COMMANDS[name][0]}")
+    holder = typer.Typer(rich_markup_mode=None, callback=lambda: None)
+    if hasattr(module, "app"):
+        holder.add_typer(module.app, name=name)
+    else:
+        holder.command(name, cls=Command)(getattr(module, "evaluate" if name == "eval" else name))
+    return typer.main.get_group(holder).commands[name]
+
+
 class _Lazy(TyperCommand):
     """A command of `COMMANDS` whose module has not been imported."""
 
-    def load(self) -> Any:
-        """Import the module, and return the command, or the group of commands."""
-        name = self.name or ""
-        module = import_module(f"nmt.apps.commands.{COMMANDS[name][0]}")
-        holder = typer.Typer(rich_markup_mode=None, callback=lambda: None)
-        if hasattr(module, "app"):
-            holder.add_typer(module.app, name=name)
-        else:
-            holder.command(name, cls=Command)(getattr(module, "evaluate" if name == "eval" else name))
-        return typer.main.get_group(holder).commands[name]
-
-    def make_context(self, *arguments: Any, **options: Any) -> Any:
-        return self.load().make_context(*arguments, **options)
+    def make_context(self, info_name: Any, *arguments: Any, **options: Any) -> Any:
+        return load_command(info_name).make_context(info_name, *arguments, **options)
 
 
 class _Commands(TyperGroup):
@@ -135,12 +137,9 @@ app = typer.Typer(
 def all_commands() -> Iterator[tuple[str, Any]]:
     """Yield each command with its full name, such as `config new`. Imports the modules of all of them."""
     for name in COMMANDS:
-        command = _Lazy(name).load()
-        inner = getattr(command, "commands", None)
-        if inner is None:
-            yield name, command
-        else:
-            yield from ((f"{name} {each}", inner[each]) for each in inner)
+        command = load_command(name)
+        for inner, found in getattr(command, "commands", {"": command}).items():
+            yield f"{name} {inner}".strip(), found
 
 
 _HINTS = {  # by the error of the system

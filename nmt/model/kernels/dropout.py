@@ -40,10 +40,6 @@ class Dropout(nn.Module):
         """True if this layer drops elements: in training, unless the rate is 0."""
         return self.training and self.rate > 0.0
 
-    def extra_repr(self) -> str:
-        """Return the rate, for the printed model."""
-        return f"rate={self.rate}"
-
 
 def add_dropped(states: Tensor, branch: Tensor, dropout: Dropout) -> Tensor:
     """Return states + dropout(branch), computed in one pass on a CPU."""
