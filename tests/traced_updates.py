@@ -9,7 +9,6 @@ from __future__ import annotations
 import torch
 from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves, tree_map
 
 from nmt.model import layers
 from nmt.model.kernels.dropout import Dropout
@@ -29,16 +28,21 @@ class Tape(TorchDispatchMode):
         return outputs
 
     @torch.no_grad()
-    def replay(self):
-        """Run the operations; where one has read the output of another, it reads the new output."""
+    def replay(self, result=None):
+        """Run the operations, where one has read the output of another on the new output; return the new `result`."""
         made = {}
 
-        def newest(each):
+        def newest(each):  # torch's tree_map takes several times as long
+            if isinstance(each, list | tuple):
+                return type(each)(map(newest, each))
             return made.get(id(each), each)
 
         for func, args, kwargs, outputs in self.operations:
-            again = func(*tree_map(newest, args), **tree_map(newest, kwargs))
-            made |= zip(map(id, tree_leaves(outputs)), tree_leaves(again), strict=True)
+            again = func(*newest(args), **{name: newest(value) for name, value in kwargs.items()})
+            several = isinstance(outputs, list | tuple)
+            pairs = zip(outputs, again, strict=True) if several else [(outputs, again)]
+            made |= ((id(before), after) for before, after in pairs)
+        return newest(result)
 
 
 class Tracer:

@@ -11,7 +11,6 @@ import weakref
 
 import pytest
 import torch
-from torch.fx.experimental.proxy_tensor import make_fx
 
 from nmt import Translator
 from nmt.base.special_tokens import BOS_ID, PAD_ID
@@ -25,6 +24,7 @@ from nmt.decoding.greedy import greedy_search
 from nmt.decoding.static_cache import StaticKVCache
 from tests.model.test_transformer import ids, make
 from tests.quick import quick_and_slow
+from tests.traced_updates import Tape
 
 LONG = 48  # more positions than are stored at first
 
@@ -41,10 +41,11 @@ class Tracer:
         caches = step_caches(step)
         tensors = [tensor for cache in caches for tensor in vars(cache).values() if torch.is_tensor(tensor)]
         before = [tensor.clone() for tensor in tensors]
-        operations = make_fx(lambda last: step(last))(last)
+        with Tape() as tape:
+            result = step(last)
         for tensor, value in zip(tensors, before, strict=True):
             tensor.copy_(value)
-        return lambda: operations(last)
+        return lambda: tape.replay(result)
 
 
 def step_caches(step) -> list[StaticKVCache]:

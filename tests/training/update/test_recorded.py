@@ -29,6 +29,10 @@ every_kind = pytest.mark.parametrize(
     quick_and_slow(KINDS, lambda number, _: number % 5 == 0 or number >= len(KINDS) - 3),
     ids=lambda kind: "-".join(map(str, kind.values())),
 )
+# Quick are those without and with a scale of the loss.
+every_dtype = pytest.mark.parametrize(
+    "dtype", [torch.float32, pytest.param(torch.bfloat16, marks=pytest.mark.slow), torch.float16]
+)
 SHAPE = BlockShape.holding(num_src=100, num_tgt=120, num_sentences=9, width=10)
 
 
@@ -101,7 +105,7 @@ class Operations(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@every_dtype
 def test_no_operation_of_an_update_depends_on_its_batch_its_rate_or_the_number_of_its_batches(dtype):
     step = make_step(SHAPE, dtype=dtype, dropout=0.1)
     first, second = batches(2, 7)
@@ -135,7 +139,7 @@ def test_no_operation_of_an_update_lets_the_host_wait_for_the_device_or_copies_f
     assert not [line for line in indexed if "torch.bool" in line]
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@every_dtype
 def test_replayed_operations_train_on_new_batches_as_launched_ones_do(dtype):
     """From the fourth call on, also for several batches an update."""
     updates = [batches(1, 1), batches(1, 2), batches(1, 3), batches(1, 4), batches(3, 5), batches(1, 6)]
