@@ -99,18 +99,18 @@ def test_a_dry_run_of_the_plan_for_a_gpu_does_every_item_and_no_operation_depend
     assert "==" not in begun.stderr  # every item has a result
 
 
-def test_a_plan_that_was_cut_goes_on_with_the_items_that_have_no_result(tmp_path):
+def test_a_plan_that_was_cut_goes_on_with_the_items_that_have_no_result(tmp_path, capsys):
+    from gpu_plan import run_plan
+
     kept = tmp_path / "plan.json"
 
-    def run(items: str) -> list[str]:
-        command = [sys.executable, BENCH / "gpu.py", "--plan", "--dry-run", "--json", kept, "--items", items]
-        done = subprocess.run(command, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        return done.stderr.splitlines()
+    def run(*items: str) -> list[str]:
+        assert run_plan(kept, dry=True, only=[*items]) == 0
+        return capsys.readouterr().err.splitlines()
 
     first, contract = run("contract"), json.loads(kept.read_text())["contract"]
     assert contract["differ"] == [0, 0, 0]
-    second = run("contract,tests")
+    second = run("contract", "tests")
     assert [line.split()[1] for line in (*first, *second) if line.startswith("==")] == ["contract", "tests"]
     assert json.loads(kept.read_text())["contract"] == contract
     assert first[-1] == second[-1]
