@@ -53,17 +53,22 @@ def tree(file: str) -> ast.Module:
     return ast.parse((PACKAGE / file).read_text(encoding="utf-8"))
 
 
+@cache
 def num_nodes(code: ast.AST) -> int:
     """Count the nodes of a syntax tree without marks, annotations and docstrings."""
-    left_out: set[ast.AST] = set()
-    for node in ast.walk(code):
-        for field in ("annotation", "returns"):
-            annotation = getattr(node, field, None)
-            if isinstance(annotation, ast.AST):
-                left_out.update(ast.walk(annotation))
+    number, waiting = 0, [code]
+    while waiting:
+        node = waiting.pop()
+        number += 1
+        left_out = [getattr(node, "annotation", None), getattr(node, "returns", None)]
         if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
-            left_out.update(ast.walk(node.body[0]))
-    return sum(1 for node in ast.walk(code) if node not in left_out and not isinstance(node, MARKS))
+            left_out.append(node.body[0])
+        waiting += (
+            child
+            for child in ast.iter_child_nodes(node)
+            if not isinstance(child, MARKS) and not any(child is other for other in left_out)
+        )
+    return number
 
 
 def size(names: Iterable[str]) -> int:
@@ -88,22 +93,27 @@ def room(file: str) -> str:
     return file.split("/")[0] if "/" in file else ""
 
 
-def names_imported(file: str) -> Iterator[tuple[str, bool]]:
-    """Yield (dotted name, True if it is imported with the file) for each import, in functions and for types, too."""
+@cache
+def names_imported(file: str) -> tuple[tuple[str, bool], ...]:
+    """Return (dotted name, True if it is imported with the file) for each import, in functions and for types, too."""
+    found: list[tuple[str, bool]] = []
 
-    def visit(node: ast.AST, at_top: bool) -> Iterator[tuple[str, bool]]:
+    def visit(node: ast.AST, at_top: bool) -> None:
         if isinstance(node, ast.Import):
-            yield from ((alias.name, at_top) for alias in node.names)
+            found.extend((alias.name, at_top) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            yield from ((f"{node.module}.{alias.name}", at_top) for alias in node.names)
+            found.extend((f"{node.module}.{alias.name}", at_top) for alias in node.names)
         in_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
         for_types = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
         for child in ast.iter_child_nodes(node):
-            yield from visit(child, at_top and not in_function and not for_types)
+            if not isinstance(child, ast.expr):  # which holds no import
+                visit(child, at_top and not in_function and not for_types)
 
-    yield from visit(tree(file), True)
+    visit(tree(file), True)
+    return tuple(found)
 
 
+@cache
 def file_of(dotted: str) -> str | None:
     """Return the file of nmt that an import of `dotted` runs; None for other packages."""
     parts = dotted.split(".")[1:] if dotted.split(".")[0] == "nmt" else []
