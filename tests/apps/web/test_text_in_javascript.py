@@ -188,7 +188,8 @@ NUMBERS = [
     "0,5 mg, -5 °C, 1.234,56 € and ½", "am 3.5. um 7.30 Uhr", "1½ l, 10 km, 5th, 4 GB, 5 Std.",
     "von 1990 bis 2000", "from 2000 to 1990",
     "2 Hunde und 5 Kinder", "two dogs and 5 children", "2 dogs", "minus 5, 7:30, ٤٢ ４２ १२", "3 dogs",
-    "12 twelve zwölf 12",
+    "12 twelve zwölf 12", "Zimmer 7 ist Hauptstr. 5 an gate 3.", "5 Main Street, Kapitel 2 (page 4)",
+    "Es sind 2 Hunde, 第3章 und 5号",
 ]  # fmt: skip
 
 

@@ -138,6 +138,24 @@ def test_a_digit_that_measures_something_is_never_missing(source, output, wrong)
     assert wrong_numbers(source, output, Direction("en", "zh"), keeps_digits=False) == wrong
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        *("Er wohnt in der Hauptstr. 5.", "Zimmer 5 ist frei.", "Am Gleis 5 steht ein Zug.", "Nr. 5 läuft."),
+        *("See page 5, please.", "I am at gate 5.", "He lives at 5 Main Street.", "(see chapter 5)", "Part 5"),
+        *("Квартира 5 свободна.", "第5章很长。", "他住在5号。"),
+    ],
+)
+def test_a_digit_that_is_a_name_is_missing_unless_the_output_has_it_as_a_word(source):
+    assert wrong_numbers(source, "A man sleeps.", DE_EN, keeps_digits=False) == ["5"]
+    assert wrong_numbers(source, "A man sleeps in five.", DE_EN, keeps_digits=False) == []
+
+
+@pytest.mark.parametrize("source", ["5 Hunde", "Es sind 5 Hunde.", "the 5 dogs", "im 5. Stock", "有5只狗。"])
+def test_a_digit_that_counts_may_be_missing(source):
+    assert wrong_numbers(source, "A dog sleeps.", DE_EN, keeps_digits=False) == []
+
+
 def test_words_count_in_languages_without_spaces_and_with_endings():
     assert wrong_numbers("2 dogs and 3 cats", "两只狗和3只猫", Direction("en", "zh-Hans"), keeps_digits=True) == []
     assert wrong_numbers("2 dogs and 3 cats", "3只猫", Direction("en", "zh"), keeps_digits=True) == ["2"]
