@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
@@ -30,6 +30,7 @@ from nmt.data.text.glossary import read_glossary
 
 if TYPE_CHECKING:
     from nmt.apps.commands.options import BlockTranslator
+    from nmt.base.partial_file import Settings
     from nmt.translation import Translation
     from nmt.translation.request import Request
 
@@ -167,36 +168,24 @@ def translate(
     if input is not None and not is_json(None, input):
         refuse_corpus(input)
     as_json = is_json(format, input)
-    source, column = document_in(texts, output, as_json=as_json)
-    # The objects that the fields of the output are added to, if the lines come from JSON or from a document.
-    records = deque[dict[str, object]]()
+    source = _Source(texts, input, *document_in(texts, output, as_json=as_json))
     first, last = find_models(models, checkpoint), find_models([then]) if then is not None else ()
     runs = [*first, *last]
-    read: list[Path | int] = [
-        *filter(None, (source, Path(split_choice(str(input))[0]) if input else None, glossary, reviewed)),
-        *[STANDARD_INPUT] * (not texts and not input),
-    ]
+    read = [*source.files, *filter(None, (glossary, reviewed))]
     refuse_replacing(filter(None, (output, attention, review)), read, runs)
     scores = as_json or review is not None
     with open_translator(first, engine, device, precision, ray, ray_workers, scores=scores, last=last) as translator:
-        from nmt.data.read.line_blocks import grow_blocks, read_blocks
         from nmt.translation.chain import Chain
-        from nmt.translation.request import Request
         from nmt.translation.settings import settings_of
 
-        direction = partial(translator.languages.direction, to, from_)
-        options = search.change(translator.options)
-        if to is not None or from_ is not None:
-            direction()  # rejects languages that the model does not know
-        terms = None if glossary is None else read_glossary(glossary, direction)
-        request = Request(options, to=to, from_=from_, glossary=terms, prefix=prefix or "")
+        request = _request(translator, search, to, from_, prefix, glossary)
         if tm is not None:
             from nmt.translation.memory import TranslationMemory  # only if it is needed
 
-            translator.memory = TranslationMemory.read(tm, direction())
-        if source is not None and output is not None and not as_json:
+            translator.memory = TranslationMemory.read(tm, translator.languages.direction(to, from_))
+        if source.document is not None and output is not None and not as_json:
             assert isinstance(translator, Chain)  # --ray needs --input
-            translate_document(translator, source, column, output, request, review, reviewed)
+            translate_document(translator, source.document, source.column, output, request, review, reviewed)
             return
         recorded = {
             **({} if output is None else settings_of(runs, translator, request, glossary, translator.memory)),
@@ -204,46 +193,109 @@ def translate(
             "prefix": prefix,
             "alignments": alignments,
         }
-        num_lines = 1 if as_json else options.num_hypotheses
-        if as_json:
-            render = partial(_as_json, translator, request, alignments, records)
-        else:
-            render = partial(_as_text, num_lines)
-        with open_output(output, recorded, num_lines, resume=resume) as file:
-            if source is not None:
-                lines, name = read_paragraphs(source, column, records), str(source)
-            else:
-                lines, name = _read(texts, input, records)
-            if isinstance(file, PartialFile):
-                file.skip_finished(lines, name)
-                records.clear()
-            if resume:
-                log.info("resuming after %s lines", f"{file.num_texts:,}")
-            blocks = grow_blocks(lines) if texts or input else read_blocks(lines)  # a pipe may be slow
-            with _progress(texts, input, output, file.num_texts) as progress:
-                for block, translations in translator.translate_blocks(blocks, request, progress.count + 1):
-                    _warn(translations, progress.count + 1, guess=bool(texts))
-                    file.write("".join(render(*pair) + "\n" for pair in zip(block, translations, strict=True)), block)
-                    progress.add(len(block))
+        translations = _translate_lines(
+            translator, request, source, output, recorded, as_json=as_json, alignments=alignments, resume=resume
+        )
         if attention is not None:  # with the output in place: there is nothing to resume
             _draw_attention(translator, translations[0], attention)
 
 
-def _read(texts: list[str], path: Path | None, records: deque[dict[str, object]]) -> tuple[Iterator[str], str]:
-    """Return the lines to translate, and the name of their file for messages."""
-    if texts:
-        return map(decode_argument, texts), "arguments"
-    if path is None:
-        return read_standard_input(), "standard input"
-    return read_json_lines(path, records) if is_json(None, path) else read_text_file(path), str(path)
+class _Source(NamedTuple):
+    """Where the lines come from: the texts of the command line, a file, a document; without any, standard input."""
+
+    texts: list[str]  # the name of the document, if there is one
+    file: Path | None
+    document: Path | None
+    column: str  # of the document, if it is a table
+
+    @property
+    def files(self) -> list[Path | int]:
+        """The file that is read, or the descriptor of standard input; none if texts are translated."""
+        if self.document is not None:
+            return [self.document]
+        if self.file is not None:
+            return [Path(split_choice(str(self.file))[0])]
+        return [] if self.texts else [STANDARD_INPUT]
+
+    def read(self, records: deque[dict[str, object]]) -> tuple[Iterator[str], str]:
+        """Return the lines to translate, and their name for messages; append what is known of each to `records`."""
+        if self.document is not None:
+            return read_paragraphs(self.document, self.column, records), str(self.document)
+        if self.texts:
+            return map(decode_argument, self.texts), "arguments"
+        if self.file is None:
+            return read_standard_input(), "standard input"
+        lines = read_json_lines(self.file, records) if is_json(None, self.file) else read_text_file(self.file)
+        return lines, str(self.file)
 
 
-def _progress(texts: list[str], path: Path | None, output: Path | None, num_done: int) -> Progress:
+def _request(
+    translator: BlockTranslator,
+    search: SearchFlags,
+    to: str | None,
+    from_: str | None,
+    prefix: str | None,
+    glossary: Path | None,
+) -> Request:
+    """Return the request for all lines. NmtError if the model does not know one of the languages."""
+    from nmt.translation.request import Request
+
+    direction = partial(translator.languages.direction, to, from_)
+    options = search.change(translator.options)
+    if to is not None or from_ is not None:
+        direction()  # rejects languages that the model does not know
+    terms = None if glossary is None else read_glossary(glossary, direction)
+    return Request(options, to=to, from_=from_, glossary=terms, prefix=prefix or "")
+
+
+def _translate_lines(
+    translator: BlockTranslator,
+    request: Request,
+    source: _Source,
+    output: Path | None,
+    settings: Settings,
+    *,
+    as_json: bool,
+    alignments: bool,
+    resume: bool,
+) -> Sequence[Translation]:
+    """Write the translations of the lines, with `resume` after those that are written; return those of the last block.
+
+    `settings` determine the contents of the output, so an output with others is not continued.
+    """
+    from nmt.data.read.line_blocks import grow_blocks, read_blocks
+
+    translations: Sequence[Translation] = ()
+    # The objects that the fields of the output are added to, if the lines come from JSON or from a document.
+    records = deque[dict[str, object]]()
+    num_lines, render = 1, partial(_as_json, translator, request, alignments, records)
+    if not as_json:
+        num_lines = request.options.num_hypotheses
+        render = partial(_as_text, num_lines)
+    with open_output(output, settings, num_lines, resume=resume) as file:
+        lines, name = source.read(records)
+        if isinstance(file, PartialFile):
+            file.skip_finished(lines, name)
+            records.clear()
+        if resume:
+            log.info("resuming after %s lines", f"{file.num_texts:,}")
+        is_stream = STANDARD_INPUT in source.files  # a pipe may be slow
+        blocks = read_blocks(lines) if is_stream else grow_blocks(lines)
+        with _progress(source, output, file.num_texts) as progress:
+            for block, translations in translator.translate_blocks(blocks, request, progress.count + 1):
+                _warn(translations, progress.count + 1, guess=bool(source.texts))
+                file.write("".join(render(*pair) + "\n" for pair in zip(block, translations, strict=True)), block)
+                progress.add(len(block))
+    return translations
+
+
+def _progress(source: _Source, output: Path | None, num_done: int) -> Progress:
     """Return a bar if the terminal shows only progress, log lines if standard error is a file."""
-    is_typed = not texts and path is None and sys.stdin.isatty()
+    path = source.file
+    is_typed = not source.texts and path is None and sys.stdin.isatty()
     shows_only_progress = sys.stderr.isatty() and not is_typed and (output is not None or not sys.stdout.isatty())
     log_lines = not sys.stderr.isatty() and path is not None
-    total = len(texts) or None
+    total = len(source.texts) or None
     if (shows_only_progress or log_lines) and path is not None and path.is_file():
         total = count_lines(path)
     return Progress(total=total, start=num_done, bar=shows_only_progress, log_lines=log_lines)
