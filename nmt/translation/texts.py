@@ -22,17 +22,22 @@ from nmt.translation.languages import DirectedText, LanguagePair
 from nmt.translation.protect import Protected
 from nmt.translation.request import Request
 from nmt.translation.segments import Segment
-from nmt.translation.split import Range, SplitPlan, TextSpan
+from nmt.translation.split import Range, TextSpan, TextSplitter
 
 _TEXTS_OF_A_THREAD = 128  # to tokenize; with fewer, starting the thread would cost more than it saves
-# Tokens: the size of a part with more spans than placeholders, so that it is split; without splitting, the limit.
+# Tokens, more than any text has. A part with more spans than placeholders counts as so long, and is split. If nothing
+# may be split, this is also the limit, which such a part then keeps.
 _TOO_MANY = 1 << 30
 _LETTERS = "A-Za-zÀ-ÖØ-öø-ıĴ-žЀ-џ"
 PLAIN = re.compile(
     rf"[{_LETTERS}](?:[{_LETTERS} ,]++|-(?=[{_LETTERS}]{{2}})|(?<=[{_LETTERS}])['’](?=[{_LETTERS}])"
     rf"|(?<= )\d{{1,4}}(?=[ ,]))*+(?<=[{_LETTERS}])[.!?]?"
 )
-"""One sentence of plain words, as most texts are: without two spaces in a row, no rule for texts applies to it."""
+"""One sentence of plain words, as 98% of the lines of Multi30k are (docs/log/translation-speed.md, 2026-11-28).
+
+Without two spaces in a row, no rule for texts applies to it: it has no span, no symbol, no list marker, no number to
+split at, and one reading. So it may become a segment at once.
+"""
 
 
 class SegmentedText(NamedTuple):
@@ -112,10 +117,11 @@ class TextSegmenter:
         The tag of a text and the user symbols at its beginning are prepended to each of its segments.
         """
         directed = [self.languages.direct(text, request.to, request.from_) for text in texts]
-        plans = [self._plan(text, request) for text in directed]
+        segmentations = [self._segmentation(text, request) for text in directed]
+        sources = (source for segmentation in segmentations for source in segmentation.sources())
         threads = max(1, min(num_cores(), len(texts) // _TEXTS_OF_A_THREAD))
-        encoded = iter(self.tokenizers.src.encode_batch((part for plan in plans for part in plan.sources()), threads))
-        segmented = [plan.segmented(encoded) for plan in plans]
+        encoded = iter(self.tokenizers.src.encode_batch(sources, threads))
+        segmented = [segmentation.finish(encoded) for segmentation in segmentations]
         prefixes = request.prefixes(len(texts)) if request.prefix != "" else ()
         for text, prefix in zip(segmented, prefixes, strict=bool(prefixes)):
             if text.segments and prefix:
@@ -124,10 +130,11 @@ class TextSegmenter:
                 first.prefix_ids = self.tokenizers.tgt.encode(first.prefix)
         return segmented
 
-    def _plan(self, directed: DirectedText, request: Request) -> _Plan | _PlainPlan:
+    def _segmentation(self, directed: DirectedText, request: Request) -> _Segmentation | _PlainSegmentation:
         text = directed.text
         is_plain = PLAIN.fullmatch(text) is not None and "  " not in text and not self.leading_symbols(text)
-        return (_PlainPlan if is_plain and request.glossary is None else _Plan)(self, directed, request)
+        kind = _PlainSegmentation if is_plain and request.glossary is None else _Segmentation
+        return kind(self, directed, request)
 
     def add_draft(self, text: SegmentedText, draft: str) -> None:
         """Give a text of one segment a translation to expect."""
@@ -169,8 +176,8 @@ class TextSegmenter:
         return match[0].lstrip() if match else ""
 
 
-class _PlainPlan(NamedTuple):
-    """How a plain text becomes a segment: the same one as by `_Plan`, in a quarter of the time."""
+class _PlainSegmentation(NamedTuple):
+    """A `PLAIN` text on its way to its segment: the same one as by `_Segmentation`, in a quarter of the time."""
 
     segmenter: TextSegmenter
     directed: DirectedText
@@ -180,13 +187,11 @@ class _PlainPlan(NamedTuple):
         """Return what the model reads."""
         return [self.directed.tag + self.directed.text]
 
-    def segmented(self, encoded: Iterator[list[int]]) -> SegmentedText:
+    def finish(self, encoded: Iterator[list[int]]) -> SegmentedText:
         """Return the text with its segment; `encoded` begins with the tokens of `sources`."""
         ids, segmenter, (text, direction, tag) = next(encoded), self.segmenter, self.directed
-        if len(ids) > segmenter.limit:
-            plan = _Plan(segmenter, self.directed, self.request)
-            plan.sources()  # one, whose tokens are known
-            return plan.segmented(iter([ids]))
+        if len(ids) > segmenter.limit:  # it has to be split
+            return _Segmentation(segmenter, self.directed, self.request).finish(iter([ids]))
         protects = self.request.options.protect
         segment = Segment(
             ids,
@@ -204,44 +209,42 @@ class _PlainPlan(NamedTuple):
         return SegmentedText(text, "", [segment], spans, direction, tag, segmenter.statistics)
 
 
-class _Plan:
-    """How a text becomes segments: it asks for the tokens of ranges of the text until it knows the parts."""
+class _Segmentation:
+    """A text on its way to its segments: what the tokenizer has to know of it, then the segments."""
 
     def __init__(self, segmenter: TextSegmenter, directed: DirectedText, request: Request):
         self.segmenter = segmenter
-        self.written = without_surrogates(directed.text)
         self.direction = directed.direction
-        self.options = options = request.options
-        self.written_spans = segmenter.find_spans(self.written, request)
-        self.text, self.spans, self.places = segmenter.characters.read(self.written, self.written_spans)
-        text = self.text
-        self.symbol_spans = {span for span in self.spans if is_symbol(text[span.start : span.end])}
-        glossary = request.glossary
-        self.terms = segmenter.find_terms(text, self.spans, glossary) if glossary is not None else []
         self.tag = directed.tag
         self.tgt_tag = segmenter.tgt_tag(self.direction)
+        self.options = options = request.options
+        # The text as written, and `text`, as the model reads it: position i of that is `places[i]` as written.
+        self.written = without_surrogates(directed.text)
+        self.written_spans = segmenter.find_spans(self.written, request)
+        self.text, self.spans, self.places = segmenter.characters.read(self.written, self.written_spans)
+        text, glossary = self.text, request.glossary
+        self.symbol_spans = {span for span in self.spans if is_symbol(text[span.start : span.end])}
+        self.terms = segmenter.find_terms(text, self.spans, glossary) if glossary is not None else []
         self.symbols = segmenter.leading_symbols(text)
+        # A prefix or a user symbol begins the text: no bracket or list marker is to be written before it.
         self.may_have_edges = request.prefix == "" and not self.symbols
         terms = (Span(match.start, match.end) for match in self.terms)
         unbroken = sorted([*terms, *(span for span in self.spans if span not in self.symbol_spans)])
         self.limit = segmenter.limit
         if options.split == "never":
             unbroken, self.limit = [Span(0, len(text))], _TOO_MANY
-        self.plan = SplitPlan(text, unbroken, self.direction.src, segmenter.max_sentences(options))
-        self.units = self.plan.units
-        self._encoded: dict[Range, tuple[Protected, list[int]]] = {}  # by range, as the model reads it
+        self.splitter = TextSplitter(text, unbroken, self.direction.src, segmenter.max_sentences(options))
+        self.units = {unit: self._protect(*unit) for unit in self.splitter.units}
+        self._encoded: dict[Range, tuple[Protected, list[int]]] = {}  # by range: as the model reads it, and its tokens
 
     def sources(self) -> list[str]:
-        """Return what the model reads of each line or sentence; call this before `segmented`."""
-        for unit in self.units:
-            self._encoded[unit] = self._protect(*unit), []
-        return [self._tag_before(unit[0]) + self._encoded[unit][0].source for unit in self.units]
+        """Return what the model reads of each line or sentence, to be tokenized."""
+        return [self._tag_before(start) + protected.source for (start, _), protected in self.units.items()]
 
-    def segmented(self, encoded: Iterator[list[int]]) -> SegmentedText:
+    def finish(self, encoded: Iterator[list[int]]) -> SegmentedText:
         """Return the text's segments; `encoded` are the tokens of `sources`, and of texts after this one."""
-        for unit in self.units:
-            self._encoded[unit] = self._encoded[unit][0], next(encoded)
-        lead, parts = self.plan.split(self.limit, self._size)
+        self._encoded |= {unit: (protected, next(encoded)) for unit, protected in self.units.items()}
+        lead, parts = self.splitter.split(self.limit, self._size)
         segments = [self._segment(part) for part in parts]
         for segment in segments[:-1]:
             segment.space = self._space_between(segment.span.space)
@@ -251,24 +254,25 @@ class _Plan:
     def _size(self, start: int, end: int) -> int:
         """Return the number of tokens in a range; `_TOO_MANY` if it has more spans than there are placeholders."""
         is_over = self.segmenter.knows_placeholders and len(self._inside(start, end)) > NUM_PLACEHOLDERS
-        return _TOO_MANY if is_over else len(self._read(start, end)[1])
+        return _TOO_MANY if is_over else len(self._encode(start, end)[1])
 
-    def _read(self, start: int, end: int) -> tuple[Protected, list[int]]:
+    def _encode(self, start: int, end: int) -> tuple[Protected, list[int]]:
         """Return a range of the text as the model reads it, and its tokens; keep them if they are within the limit."""
-        if (read := self._encoded.get((start, end))) is None:
+        if (encoded := self._encoded.get((start, end))) is None:
             protected = self._protect(start, end)
-            read = protected, self.segmenter.tokenizers.src.encode(self._tag_before(start) + protected.source)
-            if len(read[1]) <= self.segmenter.limit:
-                self._encoded[start, end] = read
-        return read
+            encoded = protected, self.segmenter.tokenizers.src.encode(self._tag_before(start) + protected.source)
+            if len(encoded[1]) <= self.segmenter.limit:
+                self._encoded[start, end] = encoded
+        return encoded
 
     def _segment(self, span: TextSpan) -> Segment:
         """Return the segment for a part of the text."""
         segmenter, places = self.segmenter, self.places
-        protected, ids = self._read(span.start, span.end)
+        protected, ids = self._encode(span.start, span.end)
         lead, tail = self._edges(span.start, span.end) if self.may_have_edges else ("", "")
+        # The model does not see a pair of brackets, which it may leave open, nor marks that its vocabulary lacks.
         if is_within_edges := any(mark in "([{" or segmenter.lacks(mark) for mark in lead + tail):
-            protected, ids = self._read(span.start + len(lead), span.end - len(tail))
+            protected, ids = self._encode(span.start + len(lead), span.end - len(tail))
         terms = [match.term for match in within(self.terms, span.start, span.end)]
         symbols = segmenter.leading_symbols(self.text, span.start)
         # Numbers and symbols alone are translated only by a model that was trained on such texts.
@@ -295,8 +299,8 @@ class _Plan:
 
     def _tag_before(self, start: int) -> str:
         """Return the tag to prepend to a segment at `start`, with the symbols unless the segment has its own."""
-        is_first = start <= self.units[0][0]
-        return self.tag + ("" if is_first or self.segmenter.leading_symbols(self.text, start) else self.symbols)
+        has_symbols = start <= self.splitter.units[0][0] or self.segmenter.leading_symbols(self.text, start)
+        return self.tag + ("" if has_symbols else self.symbols)
 
     def _edges(self, start: int, end: int) -> tuple[str, str]:
         """Return the symbols and brackets around the words and the other spans of a range."""

@@ -37,7 +37,7 @@ from nmt.apps.server.settings import Settings
 from nmt.data.text.numbers import is_digit, numbers_in
 from nmt.data.text.spans import find_spans, replace_spans
 from nmt.translation import Translation
-from nmt.translation.split import count_sentences, sentence_starts
+from nmt.translation.sentences import count_sentences, sentence_starts
 
 
 class Line(NamedTuple):

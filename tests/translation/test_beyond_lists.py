@@ -14,11 +14,11 @@
 | words for numbers and for a minus | data/text/numbers.py | digits are compared; a sign is reported | here |
 | units | data/text/numbers.py | are words, and translated | here |
 | keyboards | data/text/augment.py | only letters of the text | here |
-| abbreviations | translation/split.py | a sentence may end there; nothing is lost | here |
+| abbreviations | translation/sentences.py | a sentence may end there; nothing is lost | here |
 | marks of prose | translation/protect.py | any other is compared with the output | test_placeholders |
 | brackets around a text | data/text/characters.py | is a span, or goes to the model | here |
-| months after a number in a list | translation/split.py | an item may begin there; nothing is lost | here |
-| marks that end a sentence | translation/split.py | the text stays whole, or is cut at a word | here |
+| months after a number in a list | translation/sentences.py | an item may begin there; nothing is lost | here |
+| marks that end a sentence | translation/sentences.py | the text stays whole, or is cut at a word | here |
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ from nmt.data.text.augment import Typist
 from nmt.data.text.characters import AS_READ, AS_WRITTEN, edges
 from nmt.data.text.numbers import has_words, numbers_in, wrong_numbers
 from nmt.data.text.spans import find_spans
-from nmt.translation.split import sentence_starts, split_text
+from nmt.translation.sentences import sentence_starts
+from nmt.translation.split import split_text
 
 UNKNOWN = ("qaa", "xx", "unbekannt", "tlh", "digits")
 

@@ -15,8 +15,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from nmt.data.text.spans import Span, find_spans
+from nmt.translation import sentences as sentences_module
 from nmt.translation import split as split_module
-from nmt.translation.split import Split, count_sentences, lines_of, sentence_starts, split_text
+from nmt.translation.sentences import count_sentences, sentence_starts
+from nmt.translation.split import Split, lines_of, split_text
 from tests.quick import examples, quick_and_slow
 
 
@@ -218,7 +220,7 @@ def test_texts_without_a_mark_before_their_last_word_have_no_second_sentence(tex
     """The quick look that spares single sentences the search never changes its result."""
     starts = sentence_starts(text, language)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(split_module, "_has_mark_within", lambda text: True)
+        patch.setattr(sentences_module, "_has_mark_within", lambda text: True)
         assert sentence_starts(text, language) == starts
 
 
@@ -279,10 +281,11 @@ def count_characters_read(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         work["sentencex"] += len(text)
         return segment(language, text)
 
-    values = vars(split_module).items()
-    patterns = {name: value for name, value in values if hasattr(value, "finditer") and value is not re}
-    for name, pattern in patterns.items():
-        monkeypatch.setitem(vars(split_module), name, Counted(name, pattern))
+    for module in (split_module, sentences_module):
+        values = vars(module).items()
+        patterns = {name: value for name, value in values if hasattr(value, "finditer") and value is not re}
+        for name, pattern in patterns.items():
+            monkeypatch.setitem(vars(module), name, Counted(name, pattern))
     monkeypatch.setattr(sentencex, "segment", counted_segment)
     return work
 

@@ -1,6 +1,8 @@
 """The options that cannot be combined, in one table for all commands, each with its reason.
 
-Options that are not in the table go with each other; tests run the pairs of `nmt translate`.
+Options that are not in the table go with each other; tests run the pairs of `nmt translate`. Before a command runs,
+`nmt/apps/cli.py` calls `refuse_combinations`, which is the last function here: it takes the options and conditions
+that were given, and the first rule that they break.
 """
 
 from __future__ import annotations
@@ -11,25 +13,27 @@ from typing import Any, Literal, NamedTuple
 import typer
 
 from nmt.apps.commands.documents import is_document
-from nmt.data.read.table_names import format_of, split_choice
+from nmt.apps.commands.inputs import writes_json
 
 
 class Rule(NamedTuple):
-    """A row of the table: an option, or a condition, with the others that it needs or excludes in some commands."""
+    """A row of the table: an option, or one of `CONDITIONS`, and the others that it needs or excludes."""
 
-    commands: str  # separated by spaces
+    commands: str  # for which the rule holds, separated by spaces
     subject: str
     relation: Literal["needs", "excludes"]
     others: tuple[str, ...]  # of which it needs one, or excludes each
     reason: str
-    instead: str = ""  # default: to add what is needed, or to omit one of the two
-    unless: str = ""  # with this option, the rule does not hold
+    instead: str = ""  # what to do; empty: add what is needed, or omit one of the two
+    unless: str = ""  # an option or condition with which the rule does not hold
 
 
-_OF_SERVERS = ("num_hypotheses", "sample", "temperature", "top_p", "seed")  # keys of decoding
+# The keys of the section decoding that a teacher's server takes, too: it generates with them.
+_KEYS_OF_TEACHERS = ("num_hypotheses", "sample", "temperature", "top_p", "seed")
 _NEW_CORPUS = ("--src", "--tgt", "--corpus", "--src-lang", "--tgt-lang")
 
 RULES = (
+    # What is translated, and what is written of it.
     Rule("translate", "a text", "excludes", ("--input",), "they would be two sources of the same output"),
     Rule("translate", "--attention", "needs", ("one text",), "it draws one text", "give it as an argument"),
     Rule("translate", "--alignments", "needs", ("--format jsonl",), "plain text has no place for links"),
@@ -61,11 +65,13 @@ RULES = (
     Rule("translate", "--reviewed", "needs", ("a document",), "it has the translations of its paragraphs"),
     Rule("translate", "--reviewed", "excludes", ("--format jsonl",), "it has translations and nothing else"),
     Rule("translate", "--resume", "needs", ("--output",), "it continues a file"),
+    # Where a model computes, and which models.
     Rule("translate synthesize", "--ray-workers", "needs", ("--ray",), "it is a number of workers of a cluster"),
     Rule("translate", "--ray", "needs", ("--input",), "the workers share the lines of a file"),
     Rule("translate", "--ray", "excludes", ("--alignments",), "only a model in this process shows its attention"),
     Rule("translate", "--then", "excludes", ("--alignments",), "a model links its own two languages, and no third one"),
     Rule("translate eval", "--checkpoint", "excludes", ("several --model",), "it belongs to one run"),
+    # A teacher: a language model on a server.
     Rule("synthesize", "--teacher", "needs", ("--config",), "the model to train has the languages"),
     Rule("synthesize", "--config", "needs", ("--teacher",), "a run has a configuration of its own"),
     Rule(
@@ -75,6 +81,7 @@ RULES = (
         ("--ray", "--keep", "--device", "--beam", "--set of the search"),
         "a server decides how its model runs and searches, and returns no scores",
     ),
+    # What is scored, and against what.
     Rule("eval", "--src", "needs", ("--ref",), "a score compares translations with references"),
     Rule("eval", "--ref", "needs", ("--src", "--hyp"), "a model needs sources to translate"),
     Rule("eval score", "--tsv", "excludes", ("--src", "--ref", "--tgt"), "a file of pairs has both"),
@@ -87,6 +94,7 @@ RULES = (
     Rule("eval", "--comet-model", "needs", ("comet in --metrics",), "no other metric has a model"),
     Rule("score", "--src", "needs", ("--tgt",), "a score belongs to a pair"),
     Rule("score", "--tgt", "needs", ("--src",), "a score belongs to a pair"),
+    # What a model is trained on.
     Rule(
         "adapt",
         "--resume",
@@ -109,18 +117,13 @@ CONDITIONS: dict[str, Callable[[Mapping[str, Any]], bool]] = {
     "a text": lambda values: bool(values.get("texts")),
     "one text": lambda values: len(values.get("texts") or ()) == 1 and not is_document(values["texts"]),
     "a document": lambda values: is_document(values.get("texts") or []),
-    "--format jsonl": lambda values: is_json(values.get("format"), values.get("input")),
+    "--format jsonl": lambda values: writes_json(values.get("format"), values.get("input")),
     "--set of the search": lambda values: any(
-        not setting.partition("=")[0].strip().endswith(_OF_SERVERS) for setting in values.get("settings") or ()
+        not setting.partition("=")[0].strip().endswith(_KEYS_OF_TEACHERS) for setting in values.get("settings") or ()
     ),
     "comet in --metrics": lambda values: "comet" in str(values.get("metrics")).lower(),
 }
-"""Conditions that a rule may name beside options, as functions of a command's values; also `several OPTION`."""
-
-
-def is_json(form: str | None, source: object) -> bool:
-    """Return whether the output is JSON lines, as the input, if no format is given."""
-    return form == "jsonl" or (form is None and format_of(split_choice(str(source or ""))[0]) == "jsonl")
+"""Conditions that a rule may name like options, as functions of a command's values; so it may `several OPTION`."""
 
 
 def given_in(context: Any) -> set[str]:
@@ -128,8 +131,11 @@ def given_in(context: Any) -> set[str]:
     given = {name for name, holds in CONDITIONS.items() if holds(context.params)}
     for parameter in context.command.params:
         option, value = parameter.opts[0], context.params.get(parameter.name)
-        if value not in (None, False, (), [], parameter.get_default(context)):
-            given |= {option, f"several {option}"} if isinstance(value, list) and len(value) > 1 else {option}
+        if value in (None, False, (), [], parameter.get_default(context)):
+            continue
+        given.add(option)
+        if isinstance(value, list) and len(value) > 1:
+            given.add(f"several {option}")
     return given
 
 
@@ -138,13 +144,13 @@ def fault_of(command: str, given: set[str], rules: Sequence[Rule] = RULES) -> st
     for rule in rules:
         if command not in rule.commands.split() or rule.subject not in given or rule.unless in given:
             continue
-        clashing = [other for other in rule.others if other in given]
-        if rule.relation == "needs" and not clashing:
+        present = [other for other in rule.others if other in given]
+        if rule.relation == "needs" and not present:
             instead = rule.instead or f"add it, or omit {rule.subject}"
             return f"{rule.subject} needs {' or '.join(rule.others)}: {rule.reason}; {instead}"
-        if rule.relation == "excludes" and clashing:
+        if rule.relation == "excludes" and present:
             instead = rule.instead or "omit one of the two"
-            return f"{rule.subject} cannot be used with {', '.join(clashing)}: {rule.reason}; {instead}"
+            return f"{rule.subject} cannot be used with {', '.join(present)}: {rule.reason}; {instead}"
     return ""
 
 

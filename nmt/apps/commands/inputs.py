@@ -15,7 +15,7 @@ from typing import BinaryIO
 from nmt.apps.commands.streams import STANDARD_INPUT
 from nmt.base.errors import DataError
 from nmt.data.read.lines import decode_lines, read_text_file
-from nmt.data.read.table_names import split_choice
+from nmt.data.read.table_names import format_of, split_choice
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +40,16 @@ def _is_json_object(line: str) -> bool:
         return line.startswith("{") and bool(json.loads(line))
     except (ValueError, RecursionError):
         return False
+
+
+def is_json(path: Path) -> bool:
+    """Return whether a file has JSON lines, by its name, in which a field may be chosen (`a.jsonl#text`)."""
+    return format_of(split_choice(str(path))[0]) == "jsonl"
+
+
+def writes_json(form: str | None, path: Path | None) -> bool:
+    """Return whether the output is JSON lines: as --format says, else as the input `path` is."""
+    return form == "jsonl" if form is not None or path is None else is_json(path)
 
 
 def read_json_lines(name: Path, records: deque[dict[str, object]]) -> Iterator[str]:

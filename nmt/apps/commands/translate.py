@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 import typer
 
 from nmt.apps.commands import options as shared
-from nmt.apps.commands.combinations import is_json
 from nmt.apps.commands.documents import document_in, read_paragraphs, refuse_corpus, review_file, translate_document
-from nmt.apps.commands.inputs import decode_argument, read_json_lines, read_standard_input
+from nmt.apps.commands.inputs import decode_argument, is_json, read_json_lines, read_standard_input, writes_json
 from nmt.apps.commands.options import SearchFlags, find_models, open_translator, rare_option
 from nmt.apps.commands.outputs import open_output
 from nmt.apps.commands.streams import STANDARD_INPUT
@@ -165,9 +164,9 @@ def translate(
     """
     search = SearchFlags(settings, beam_size=beam, num_hypotheses=n_best)
     texts = texts or []
-    if input is not None and not is_json(None, input):
+    if input is not None and not is_json(input):
         refuse_corpus(input)
-    as_json = is_json(format, input)
+    as_json = writes_json(format, input)
     source = _Source(texts, input, *document_in(texts, output, as_json=as_json))
     first, last = find_models(models, checkpoint), find_models([then]) if then is not None else ()
     runs = [*first, *last]
@@ -225,7 +224,7 @@ class _Source(NamedTuple):
             return map(decode_argument, self.texts), "arguments"
         if self.file is None:
             return read_standard_input(), "standard input"
-        lines = read_json_lines(self.file, records) if is_json(None, self.file) else read_text_file(self.file)
+        lines = read_json_lines(self.file, records) if is_json(self.file) else read_text_file(self.file)
         return lines, str(self.file)
 
 

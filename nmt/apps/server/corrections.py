@@ -20,7 +20,7 @@ from nmt.apps.server.requests import RequestError
 from nmt.base.errors import NmtError
 from nmt.base.files import flush, resolve_output, try_lock, write_all
 from nmt.base.languages import Direction
-from nmt.translation.split import sentence_starts
+from nmt.translation.sentences import sentence_starts
 
 MAX_BYTES = 50_000_000  # maximum size of the file; beyond it, corrections are refused
 

@@ -28,7 +28,7 @@ from nmt.data.tokens.tokenizer import Tokenizer
 from nmt.training.corpus.corpus import Corpus
 from nmt.translation import Segment, Translator, translate_segments
 from nmt.translation.guards import is_in_capitals
-from nmt.translation.split import count_sentences
+from nmt.translation.sentences import count_sentences
 
 log = logging.getLogger(__name__)
 

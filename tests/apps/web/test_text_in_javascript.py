@@ -19,7 +19,7 @@ from nmt.data.text.text_statistics import TextStatistics
 from nmt.data.tokens.tokenizer import Tokenizer, TokenizerPair
 from nmt.translation.guards import find_loop, find_unusual
 from nmt.translation.protect import Protected, lost_marks, lost_spans
-from nmt.translation.split import sentence_starts
+from nmt.translation.sentences import sentence_starts
 from tests.apps.web.scripts import copied_scripts, needs_node, run_script
 from tests.data.text.placeholder_families import FAMILIES, FRAMES
 from tests.stored import MODELS

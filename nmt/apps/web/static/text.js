@@ -431,7 +431,7 @@ export function unusual(text, numTokens, statistics, octaves) {
   return Object.keys(reasons).filter((reason) => reasons[reason]);
 }
 
-// ---- Sentences: nmt/translation/split.py ----
+// ---- Sentences: nmt/translation/sentences.py ----
 
 const ENDS = "!?:;…\\u037e\\u055c\\u0589\\u061d-\\u061f\\u06d4\\u0700-\\u0702\\u07f9\\u0837-\\u083e\\u0964\\u0965\\u104a-\\u104f\\u1362-\\u1368\\u166e" +
   "\\u1735\\u1736\\u1803-\\u1809\\u1944\\u1945\\u1aa8-\\u1aab\\u1b5a-\\u1b7e\\u1c3b-\\u1c7f\\u2024\\u203c\\u203d\\u2047-\\u2049\\u2e2e-\\u2e54\\u3002\\u17d4" +
