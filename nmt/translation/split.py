@@ -47,23 +47,6 @@ class Split(NamedTuple):
 Range = tuple[int, int]
 
 
-def split_text(
-    text: str,
-    spans: Sequence[Span],
-    language: str,
-    limit: int,
-    size: Callable[[int, int], int],
-    max_sentences: int | None = None,
-) -> Split:
-    """Split `text` into its lines, and long lines into sentences or smaller parts.
-
-    A line is long if it has more than `max_sentences` sentences (None: any number) or more than `limit` tokens.
-    `size(start, end)` returns the number of tokens in a range of the text. None of `spans` is split, so a part exceeds
-    the limit only if a single span or character does.
-    """
-    return TextSplitter(text, spans, language, max_sentences).split(limit, size)
-
-
 def lines_of(text: str, spans: Sequence[Span] = ()) -> Iterator[Range]:
     """Yield the ranges of the lines that are not blank, without the white space around them.
 
@@ -78,19 +61,30 @@ def lines_of(text: str, spans: Sequence[Span] = ()) -> Iterator[Range]:
 
 
 class TextSplitter:
-    """The lines of a text, and the sentences of those lines that have too many."""
+    """The lines of a text, and the sentences of those lines that have too many.
+
+    Who knows how many tokens these units have gets the parts of the text: units that fit the limit, and smaller parts
+    of the others.
+    """
 
     def __init__(self, text: str, spans: Sequence[Span], language: str, max_sentences: int | None):
+        """Find the units of `text`; a line of more than `max_sentences` sentences (None: any number) is no unit.
+
+        None of `spans`, which ascend, is split.
+        """
         self.text = text
-        self.spans = spans  # must not be split; in ascending order
+        self.spans = spans
         self.language = language
-        self.units: list[Range] = []  # lines and sentences, whose sizes `split` asks for first
+        self.units: list[Range] = []  # lines and sentences
         for line in lines_of(text, spans):
             sentences = self._sentences(line) if max_sentences is not None else []
             self.units += [line] if len(sentences) <= (max_sentences or 0) else sentences
 
     def split(self, limit: int, size: Callable[[int, int], int]) -> Split:
-        """Return the parts of the text, of up to `limit` tokens if possible; arguments as in `split_text`."""
+        """Return the parts of the text, of up to `limit` tokens, but for a span or character that has more.
+
+        `size(start, end)` returns the number of tokens in a range of the text; it is asked for the units first.
+        """
         pieces: list[tuple[int, int, bool]] = []
         for unit in self.units:
             for sentence in [unit] if size(*unit) <= limit else self._sentences(unit):

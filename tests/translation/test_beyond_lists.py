@@ -34,7 +34,7 @@ from nmt.data.text.characters import AS_READ, AS_WRITTEN, edges
 from nmt.data.text.numbers import has_words, numbers_in, wrong_numbers
 from nmt.data.text.spans import find_spans
 from nmt.translation.sentences import sentence_starts
-from nmt.translation.split import split_text
+from nmt.translation.split import TextSplitter
 
 UNKNOWN = ("qaa", "xx", "unbekannt", "tlh", "digits")
 
@@ -112,7 +112,7 @@ def test_typing_mistakes_of_an_unknown_language_have_only_the_letters_of_the_tex
     ],
 )
 def test_abbreviations_and_marks_that_nmt_does_not_know_lose_nothing(text, code):
-    lead, parts = split_text(text, [], code, 20, lambda start, end: end - start, 1)
+    lead, parts = TextSplitter(text, [], code, 1).split(20, lambda start, end: end - start)
     assert lead + "".join(text[part.start : part.end] + part.space for part in parts) == text
     assert all(part.end - part.start <= 20 for part in parts)
     assert [*sentence_starts(text, code)] == sorted({*sentence_starts(text, code)})
@@ -130,5 +130,5 @@ def test_brackets_that_no_rule_puts_around_a_text_are_spans_or_stay_around_it(pa
 @pytest.mark.parametrize("code", [*UNKNOWN, "pl", "fi", "tr", "ru"])
 def test_a_month_that_no_rule_knows_loses_nothing(month, code):
     text = f"Am 1. {month} und am 2. {month} war er da. Am 3. {month} nicht."
-    lead, parts = split_text(text, [], code, 40, lambda start, end: end - start, 1)
+    lead, parts = TextSplitter(text, [], code, 1).split(40, lambda start, end: end - start)
     assert lead + "".join(text[part.start : part.end] + part.space for part in parts) == text

@@ -18,13 +18,13 @@ from nmt.data.text.spans import Span, find_spans
 from nmt.translation import sentences as sentences_module
 from nmt.translation import split as split_module
 from nmt.translation.sentences import count_sentences, sentence_starts
-from nmt.translation.split import Split, lines_of, split_text
+from nmt.translation.split import Split, TextSplitter, lines_of
 from tests.quick import examples, quick_and_slow
 
 
 def split(text: str, limit: int, language: str = "en") -> Split:
     """With one token a character."""
-    return split_text(text, find_spans(text), language, limit, lambda start, end: end - start)
+    return TextSplitter(text, find_spans(text), language, None).split(limit, lambda start, end: end - start)
 
 
 def together(text: str, made: Split) -> str:
@@ -135,7 +135,7 @@ def test_splitting_takes_work_in_proportion_to_the_length(unit, monkeypatch):
     def work_of(length: int) -> int:
         work.clear()
         text = unit * (length // len(unit))
-        made = split_text(text, find_spans(text), "en", 100, size)
+        made = TextSplitter(text, find_spans(text), "en", None).split(100, size)
         assert together(text, made) == text
         return work.total()
 
