@@ -1,9 +1,15 @@
-"""Regular expressions that are compiled when they are first used."""
+"""Regular expressions that are compiled when they are first used, and those of given strings."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any, cast
+
+
+def any_of(strings: Iterable[str]) -> str:
+    """Return a pattern that matches each of `strings`, the longest one first; without any, it matches nothing."""
+    return "|".join(map(re.escape, sorted(strings, key=len, reverse=True))) or "(?!)"
 
 
 class _LazyPattern:

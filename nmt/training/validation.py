@@ -68,6 +68,11 @@ def nothing(pairs: DirectedPairs) -> list[str]:
     return [""] * len(pairs.sources)
 
 
+def translate_sets(translator: Translator, sets: Sequence[DirectedPairs]) -> list[list[Translation]]:
+    """Return the translations of the sources of each set, in its direction."""
+    return [translator.translate(sources, to=direction.tgt, from_=direction.src) for direction, sources, _ in sets]
+
+
 @dataclass
 class Validator:
     """Scores models on a validation set; for BLEU and chrF, it translates like `nmt eval`, by greedy search.
@@ -145,10 +150,7 @@ class Validator:
     def translate(self, engine: Engine) -> tuple[float, list[list[Translation]]]:
         """Translate all sets with `engine`, in this rank alone; close the engine, return BLEU and the translations."""
         with self._translator(engine) as translator:
-            translated = [
-                translator.translate(pairs.sources, to=pairs.direction.tgt, from_=pairs.direction.src)
-                for pairs in self.sets
-            ]
+            translated = translate_sets(translator, self.sets)
         texts = iter([[translation.text for translation in of_set] for of_set in translated])
         return score_sets(self.sets, lambda _: next(texts), ("bleu",)).mean[0].value, translated
 

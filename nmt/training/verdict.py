@@ -16,6 +16,7 @@ from nmt.decoding.engines.selection import prefers_phrases
 from nmt.evaluation.model_card import VERDICT_TITLE
 from nmt.evaluation.significance import Scorer
 from nmt.training.parts import Training
+from nmt.training.validation import translate_sets
 from nmt.translation import Translation, Translator
 
 log = logging.getLogger(__name__)
@@ -40,9 +41,7 @@ def translate_by_default(
         return translated
     try:
         with Translator.load(RunDir(training.run.path)) as translator:
-            return [
-                translator.translate(pairs.sources, to=pairs.direction.tgt, from_=pairs.direction.src) for pairs in sets
-            ]
+            return translate_sets(translator, sets)
     except NmtError as error:
         log.warning("the translations were not judged: %s", error.message)
         return None

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from nmt.base.languages import Direction, spaces_between_sentences, written_without_spaces
 from nmt.base.machine import num_cores
+from nmt.base.patterns import any_of
 from nmt.config import SearchOptions
 from nmt.data.read.lines import without_surrogates
 from nmt.data.text.characters import AS_READ, AS_WRITTEN, CharacterRule, edges, list_marker, within_symbols
@@ -98,8 +99,7 @@ class TextSegmenter:
         self.knows_placeholders = known.copies_placeholders and tokenizers.know(PLACEHOLDERS)
         self.translates_numbers_alone = known.translates_numbers_alone
         self.keeps_numbers, self.keeps_digits = known.keeps_numbers, known.keeps_digits
-        ordered = sorted(languages.user_symbols, key=len, reverse=True)
-        symbol = "|".join(map(re.escape, ordered)) or "(?!)"  # which matches nothing
+        symbol = any_of(languages.user_symbols)
         self._symbol, self._leading_symbols = re.compile(symbol), re.compile(rf"\s*(?:(?:{symbol})\s*)+")
         self.output_tags = output_tags(tokenizers.tgt, languages.language_tags)
         self.lacks = cache(lambda character: tokenizers.src.lacks(character) or tokenizers.tgt.lacks(character))

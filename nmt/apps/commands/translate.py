@@ -318,10 +318,8 @@ def _as_json(
     """Return one JSON object, which lists all hypotheses if there are several, with the fields of its record first."""
     links: dict[str, str] = {}
     if alignments:
-        from nmt.translation.chain import Chain
         from nmt.translation.word_links import align_words
 
-        assert isinstance(translator, Chain)  # the attention needs the model in this process
         pairs = align_words(translator.translators[0], source, best)
         texts = (" ".join(f"{src}-{tgt}" for src, tgt in each) for each in pairs)
         links = dict(zip(("alignment", "token_alignment"), texts, strict=True))
@@ -356,9 +354,7 @@ def _draw_attention(translator: BlockTranslator, translation: Translation, path:
     With two models, it is that of the second.
     """
     from nmt.evaluation.plots import draw_attention
-    from nmt.translation.chain import Chain
 
-    assert isinstance(translator, Chain)  # the attention needs the model in this process
     if not translation.segments:
         raise NmtError("nothing to draw: no model translated the text")
     if len(translation.segments) > 1:

@@ -25,7 +25,7 @@ from nmt.translation.chain import languages_of
 from nmt.translation.languages import LanguagePair
 from nmt.translation.memory import TranslationMemory
 from nmt.translation.request import Request
-from nmt.translation.translator import Blocks, TranslatedBlock, shared_tokenizers
+from nmt.translation.translator import Blocks, TranslatedBlock, Translator, shared_tokenizers
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +42,7 @@ class RayTranslator:
     """A translator of blocks in the workers of a Ray cluster."""
 
     memory: TranslationMemory | None = None  # that the workers look up
+    translators: Sequence[Translator] = ()  # of this process
 
     def __init__(
         self,

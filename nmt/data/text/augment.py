@@ -19,6 +19,7 @@ from nmt.base.languages import (
     uppercase,
     written_without_spaces,
 )
+from nmt.base.patterns import any_of
 from nmt.data.text.spans import PLACEHOLDERS, Span, find_spans, replace_spans
 from nmt.data.text.words import SPACED_WORD, TITLE_WORD, TYPED_CHARACTERS, TYPED_WORD
 
@@ -138,10 +139,9 @@ class PairChanger:
 
     def __init__(self, direction: Direction, symbols: Collection[str], word_rate: float = 0.1, rare_emoji: bool = True):
         self._direction, self._rare_emoji = direction, rare_emoji
-        ordered = sorted(symbols, key=len, reverse=True)
-        self._symbols = re.compile("|".join(map(re.escape, ordered)) or "(?!)")
-        tags = "|".join(re.escape(symbol) for symbol in ordered if symbol not in PLACEHOLDERS)
-        self._tags = re.compile(rf"\A(?:(?:{tags})\s*)*" if tags else "(?!)")
+        self._symbols = re.compile(any_of(symbols))
+        tags = any_of({*symbols}.difference(PLACEHOLDERS))
+        self._tags = re.compile(rf"\A(?:(?:{tags})\s*)*")
         self._typist = Typist(direction.src, word_rate)
 
     def change(self, kind: str, pair: TextPair, draw: random.Random) -> TextPair:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from nmt.base.patterns import any_of
 from nmt.base.special_tokens import UNK_ID
 from nmt.data.tokens.sentencepiece_model import BYTE, NORMAL, USER_DEFINED, Piece
 
@@ -195,8 +196,7 @@ class SubwordSampler:
         self._symbols = {symbol: letters[i] for symbol, i in symbols.items()}
         self._bytes = [letters[byte_ids.get(byte, UNK_ID)] for byte in range(256 if byte_ids else 0)]
         self._unknown = letters[UNK_ID]
-        any_symbol = "|".join(map(re.escape, sorted(symbols, key=len, reverse=True)))
-        self._symbol = re.compile(any_symbol or "(?!)")
+        self._symbol = re.compile(any_of(symbols))
         longest = _MAX_UNIT_LENGTH
         word = f"{SPACE}[^{SPACE}]{{0,{longest - 1}}}|[^{SPACE}]{{1,{longest}}}"
         self._words = re.compile(word)

@@ -29,6 +29,7 @@ import sentencepiece
 from nmt.base.errors import DataError, RunError
 from nmt.base.files import new_folder, read_at_most, restore_replaced
 from nmt.base.languages import LANGUAGE_TAG
+from nmt.base.patterns import any_of
 from nmt.base.special_tokens import EOS_ID, UNK_ID
 from nmt.data.read.lines import without_surrogates
 from nmt.data.tokens.sentencepiece_model import (
@@ -146,7 +147,7 @@ class Tokenizer:
     @cached_property
     def _added_pattern(self) -> re.Pattern[str]:
         """The pattern that finds the longest of the added tokens, in one group."""
-        return re.compile(f"({'|'.join(map(re.escape, sorted(self._added, key=len, reverse=True)))})")
+        return re.compile(f"({any_of(self._added)})")
 
     @property
     def can_sample(self) -> bool:

@@ -40,15 +40,17 @@ except ImportError:  # it is only built if there is a C compiler
 
 NativePrecision = Literal["int8", "fp32"]
 
-MAX_ROWS = 32  # hypotheses that a thread decodes side by side; more do not make the matrix products faster
+# Hypotheses that a thread decodes side by side, reading each weight once for all of them. Products with 32 rows are the
+# fastest (docs/log/translation-speed.md); 16 are enough if a cache keeps the weights, so that reading is cheap.
+MAX_ROWS = 32
+_ROWS_OF_SMALL_MODELS = 16
+CACHED_WEIGHTS = 16_000_000  # numbers that fit the processor's cache, in models that count as small
 _MAX_AHEAD = 8  # tokens of a draft that are verified at once, as in nmt/decoding/native/search.c
-_FEW_ROWS = 16
-CACHED_WEIGHTS = 16_000_000  # numbers that fit the processor's cache: reading them for a few rows costs nothing extra
-MOST_ALONE = 255  # searches between two tries to get the help of a second thread
+MOST_ALONE = 255  # searches between two tries to get the help of a second thread; chosen by hand
 
 MIN_MAPPED_BYTES = 256_000_000 if sys.platform != "win32" else sys.maxsize
-"""Files of weights from this size on stay mapped after packing, which saves memory, but who shortens one in use ends
-the process. nmt itself only replaces files. On Windows, a mapped file could not be replaced."""
+"""Files of weights from this size on stay mapped after packing, which saves memory; but truncating a mapped file kills
+the process that uses it. nmt itself only replaces files. On Windows, a mapped file could not be replaced."""
 
 _PRECISIONS = ("int8", "fp32")
 
@@ -132,8 +134,9 @@ class NativeEngine:
         shapes = parameter_shapes(config, tokenizers.src.vocab_size, tokenizers.tgt.vocab_size)
         num_weights = sum(map(math.prod, shapes.values()))
         self._is_large = num_weights > CACHED_WEIGHTS  # a second thread helps to translate one source
-        self._alone = self._next_alone = 0  # searches that do without, and how many will after the next vain try
-        self._max_rows = MAX_ROWS if self._is_large else _FEW_ROWS
+        # How many searches will not ask a second thread for help, and how many after the next that asks in vain.
+        self._searches_alone = self._next_alone = 0
+        self._max_rows = MAX_ROWS if self._is_large else _ROWS_OF_SMALL_MODELS
         self.scores = True  # False: greedy search skips the computation of scores; the scores of its outputs are nan
         self.load_shortlist: Callable[[], Shortlist] = refuse_shortlist  # called when a search first needs it
         tags = output_tags(tokenizers.tgt, config.language_tags)
@@ -232,7 +235,7 @@ class NativeEngine:
         self,
         inputs: _Inputs,
         options: SearchOptions,
-        attention: tuple[int, int] = (-1, -1),
+        attention: tuple[int, int] = (-1, -1),  # the layer and the head to return; -1: none, and all heads
         *,
         with_scores: bool = True,
     ) -> list[tuple[list[tuple[list[int], float, bool, list[float]]], Weights]]:
@@ -240,43 +243,42 @@ class NativeEngine:
 
         RunError if there is not enough memory.
         """
-        sources, prefixes, limits, draws, num_tags, drafts, terms = inputs
-        layer, head = attention
+        sources = inputs.sources
         if not sources:
             return []
-        longest = max(limits)
+        longest = max(inputs.limits)
         rows = options.num_hypotheses if options.sample else options.beam_size
         num_threads = min(self._num_workers, len(sources))
         share = -(-len(sources) // num_threads)
-        is_helped = len(sources) == 1 and self._num_workers > 1 and self._is_large and self._alone == 0
-        self._alone = max(0, self._alone - 1)
-        numbers = _random_numbers(options, sources, longest, draws) if options.sample else array("d")
+        is_helped = len(sources) == 1 and self._num_workers > 1 and self._is_large and self._searches_alone == 0
+        self._searches_alone = max(0, self._searches_alone - 1)
+        numbers = _random_numbers(options, sources, longest, inputs.draws) if options.sample else array("d")
         divisors = array("d", [max(length, 1) ** options.length_penalty for length in range(longest + 1)])
         job = _decoder.translate(
             self._model,
             sources=[[*source[: self.max_src_len - 1], EOS_ID] for source in sources],
-            prefixes=prefixes,
-            limits=limits,
+            prefixes=inputs.prefixes,
+            limits=inputs.limits,
             options=options,
-            max_rows=min(self._max_rows, share * (rows + _MAX_AHEAD * bool(drafts))),
+            max_rows=min(self._max_rows, share * (rows + _MAX_AHEAD * bool(inputs.drafts))),
             numbers=numbers,
             divisors=divisors,
             never_generated=self._never_generated,
             shortlist=self._shortlist if options.shortlist else None,
-            drafts=drafts,
-            terms=terms,
+            drafts=inputs.drafts,
+            terms=inputs.terms,
             is_helped=is_helped,
             with_scores=with_scores,
-            num_tags=num_tags,
-            attention_layer=layer,
-            attention_head=head,
+            num_tags=inputs.num_tags,
+            attention_layer=attention[0],
+            attention_head=attention[1],
         )
         try:
             helpers: list[Future[Any]] = [self._threads.get().submit(_decoder.run, job) for _ in range(num_threads - 1)]
             helpers += [self._threads.get().submit(_decoder.help, job)] if is_helped else []
             try:
                 if is_helped != _decoder.run(job):  # other processes need the cores: try more and more rarely
-                    self._alone = self._next_alone = min(2 * self._next_alone + 1, MOST_ALONE)
+                    self._searches_alone = self._next_alone = min(2 * self._next_alone + 1, MOST_ALONE)
                 elif is_helped:
                     self._next_alone = 0
             finally:

@@ -37,9 +37,12 @@ log = logging.getLogger(__name__)
 
 LOG_SECONDS = 30.0
 PAIRS_BETWEEN_LOOKS = 4096  # at the clock
+# The held-out pairs of each set, as they are saved.
 _SAVED = TypeAdapter(dict[Split, list[SentencePair]])
-HELD_OUT_OF_KEPT = "held_out_of_kept_pairs"  # the key of an identity
-_SAMPLE_PAIRS = 20_000
+# The key of an identity if sentences were held out of the pairs that the filters keep; older stores lack it.
+HELD_OUT_OF_KEPT = "held_out_of_kept_pairs"
+_SAMPLE_PAIRS = 20_000  # that the check before a training looks at: within about a second
+# Rules that many good pairs break, so that the check before a training does not mention them.
 _OFTEN_HARMLESS = {"empty", "repeated_source", "punctuation_mismatch", "number_mismatch", "markup", "near_twin"}
 
 
@@ -59,19 +62,20 @@ class Corpus:
             split: corpora for split in SPLITS if (corpora := data.corpora(split))
         }
         self.missing: list[Split] = [split for split in SPLITS if split not in self.named]
+        # The corpora of each set that has files of its own.
+        self._sets = {"train": self.train} | self.named
         self._filters = [data.filters_of(files) for files in self.train]
         self.has_filters = any(filters != Filters() for filters in self._filters)
         refuse_pipes(self.files())
         self._store_root = store_root
         self._read = partial(read_parallel, characters=data.characters)
         self._directions = {
-            name: [data.direction_of(files) for files in corpora]
-            for name, corpora in (("train", self.train), *self.named.items())
+            name: [data.direction_of(files) for files in corpora] for name, corpora in self._sets.items()
         }
 
     def files(self) -> list[Path]:
         """Return all files of the corpus."""
-        return [path for corpora in (self.train, *self.named.values()) for path in paths_of(corpora)]
+        return [path for corpora in self._sets.values() for path in paths_of(corpora)]
 
     @cached_property
     def _hashes(self) -> list[str]:
@@ -84,7 +88,7 @@ class Corpus:
         data = self.config.data
         return {
             "files": self._hashes,
-            "columns": [files.columns for corpora in (self.train, *self.named.values()) for files in corpora],
+            "columns": [files.columns for corpora in self._sets.values() for files in corpora],
             **self._forms(),
             "held_out": [self.missing, data.holdout_size, HOLDOUT_SEED] if self.missing else [],
             **({"characters": 1} if data.characters == "normalized" else {}),
@@ -96,10 +100,9 @@ class Corpus:
 
         This way, configurations with one plain corpus per set keep their identity, and so their stores.
         """
-        sets: list[tuple[str, tuple[ParallelFiles, ...]]] = [("train", self.train), *self.named.items()]
-        if all(len(corpora) == 1 and _is_plain(corpora[0]) for _, corpora in sets):
+        if all(len(corpora) == 1 and _is_plain(corpora[0]) for corpora in self._sets.values()):
             return {}
-        return {"forms": {name: [_form_of(files) for files in corpora] for name, corpora in sets}}
+        return {"forms": {name: [_form_of(files) for files in corpora] for name, corpora in self._sets.items()}}
 
     def pairs(self, split: Split) -> Iterator[SentencePair]:
         """Yield the pairs of a validation or test set; those with an empty side only if the set has its own files."""
@@ -133,7 +136,7 @@ class Corpus:
     def dropped(self) -> DroppedRows:
         """The pairs of the training files that the filters drop. DataError if none with text on both sides is left."""
         named = chain.from_iterable(self.pairs(split) for split in self.named)
-        dropped = self._find(self.config.data, lambda: self._read(self.train), named)
+        dropped = self._find_dropped(self.config.data, lambda: self._read(self.train), named)
         if len(dropped) and not dropped.num_kept:
             hint = "`nmt data check` shows what each rule drops; turn off the rules that are wrong for your data"
             rules = ", ".join(dropped.counts)
@@ -152,9 +155,9 @@ class Corpus:
         )
         held_out = chain.from_iterable(self._held_out.values())
         data = self.config.data.model_copy(update={"train": train})
-        return self._find(data, lambda: self._without_held_out(self._kept_pairs()), held_out)
+        return self._find_dropped(data, lambda: self._without_held_out(self._kept_pairs()), held_out)
 
-    def _find(
+    def _find_dropped(
         self, data: DataConfig, read: Callable[[], Iterator[SentencePair]], held_out: Iterator[SentencePair]
     ) -> DroppedRows:
         expected = expect(data, read, held_out)

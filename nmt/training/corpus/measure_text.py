@@ -14,6 +14,7 @@ import numpy as np
 from nmt.artifacts.rundir import MAX_JSON_BYTES, DirectedPairs, RunDir
 from nmt.base.errors import NmtError
 from nmt.base.files import read_at_most, write_text
+from nmt.base.patterns import any_of
 from nmt.data.check.features import Side
 from nmt.data.check.stream import CHUNK_PAIRS
 from nmt.data.check.twins import TwinFinder
@@ -25,7 +26,7 @@ from nmt.data.text.tags import user_symbols
 from nmt.data.text.text_statistics import MAX_SENTENCES, TextStatistics, count_numbers, is_long, word_octaves
 from nmt.data.text.words import counted_words
 from nmt.data.tokens.tokenizer import Tokenizer
-from nmt.training.corpus.corpus import Corpus
+from nmt.training.corpus.corpus import Corpus, with_both_sides
 from nmt.translation import Segment, Translator, translate_segments
 from nmt.translation.guards import is_in_capitals
 from nmt.translation.sentences import count_sentences
@@ -84,9 +85,8 @@ def count_texts(corpus: Corpus, num_pairs: int, tokenizer: Tokenizer) -> TextSta
     without_letters = in_capitals = 0
     numbers, words = Counter[str](), Counter[str]()
     sources: list[str] = []
-    whole = (pair for pair in corpus.train_pairs() if pair.src and pair.tgt)
-    symbols = re.compile("|".join(map(re.escape, user_symbols(corpus.config))) or "(?!)")
-    for pair in islice(whole, 0, None, step):
+    symbols = re.compile(any_of(user_symbols(corpus.config)))
+    for pair in islice(with_both_sides(corpus.train_pairs()), 0, None, step):
         direction = corpus.direction("train", pair)
         for side, (text, language) in enumerate(zip((pair.src, pair.tgt), direction, strict=True)):
             sentences[side, min(max(1, count_sentences(text, language)), MAX_SENTENCES) - 1] += 1
