@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import torch
@@ -95,16 +95,14 @@ class Decoder:
             assert [*recordings.models] == [*models], "the recordings are of other models"
             num_places, width = rounded_up(num_places), rounded_up(width)
         max_width = min(max(model.config.max_src_len, model.config.max_tgt_len) for model in models)
-        encode = functools.partial(
-            _encode, models, max(src.size(1), min(width * SRC_MULTIPLE, max_width)), num_places, min_rows
-        )
+        encode = partial(_encode, models, max(src.size(1), min(width * SRC_MULTIPLE, max_width)), num_places, min_rows)
         # In each place: the number of a sentence, how many tokens were chosen, and whether the search needs more.
         self.numbers = np.arange(num_places)
         self.lengths = np.zeros(num_places, np.int64)
         self.running = self.numbers < len(src)
         self.positions = torch.full((num_places * beam_size,), -1, device=src.device)  # of the latest token, [R]
         self.excluded: Tensor | None = None  # [.., V]: tokens that are not in the shortlist of each sentence
-        compute = functools.partial(_compute_step, models)
+        compute = partial(_compute_step, models)
         self.graph_step: CudaGraphStep | None = None
         self._caches: Sequence[PreallocatedKVCache | CudaGraphStep]
         if recordings is None:
@@ -112,7 +110,7 @@ class Decoder:
                 PreallocatedKVCache(each.pairs, AttentionMask(each.bias), max_len, beam_size=beam_size)
                 for each in encode(src)
             ]
-            self._compute: Step = functools.partial(compute, caches)
+            self._compute: Step = partial(compute, caches)
         else:
             self.graph_step = CudaGraphStep(recordings, compute, encode, src, max_len, beam_size)
             self._caches = [self.graph_step]

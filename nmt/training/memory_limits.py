@@ -109,13 +109,15 @@ def _num_micro_batches(training: Training, stage: StageSpan, batches: UpdateBatc
     number = max(group.gather(number))
     required = needs.num_bytes(batch_tokens // number)
     if available is not None and required > available:
-        staged = bool(training.settings.stages)
-        batch_tokens_key = "the batch_tokens of this stage" if staged else "training.batch_tokens"
-        keeps = "(training.tokens_per_update keeps the size of an update), "
-        hint = "" if batches.is_auto else f"lower {batch_tokens_key} or set it to auto {keeps}"
-        hint += "lower model.max_src_len and model.max_tgt_len, or choose a smaller model, and start a new run; "
-        hint += "or free memory, and continue this one with --resume"
-        name = f"stage {stage.number + 1} of this training" if staged else "this training"
+        name, key = "this training", "training.batch_tokens"
+        if training.settings.stages:
+            name, key = f"stage {stage.number + 1} of this training", "the batch_tokens of this stage"
+        hint = (
+            "lower model.max_src_len and model.max_tgt_len, or choose a smaller model, and start a new run; "
+            "or free memory, and continue this one with --resume"
+        )
+        if not batches.is_auto:
+            hint = f"lower {key} or set it to auto (training.tokens_per_update keeps the size of an update), {hint}"
         have = f"{available / 2**30:.1f} GiB are available"
         raise RunError(f"{name} needs about {required / 2**30:.1f} GiB of memory; {have}", hint=hint)
     return number

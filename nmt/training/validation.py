@@ -31,7 +31,7 @@ from nmt.training.update.distributed import ProcessGroup
 from nmt.translation import LanguagePair, Translation, Translator
 
 _LOSS_TOKENS = 4096  # batch size for computing the loss if training chooses its batches by memory
-_COMPARED_PAIRS = 32  # of each direction
+_COMPARED_PAIRS = 32  # of each direction, to compare two engines: other formulas show in any pair
 
 
 class ValidationResult(NamedTuple):
@@ -103,16 +103,17 @@ class Validator:
             directions[direction] = {"loss": loss_sum / num_tokens, "bleu": own_bleu.value, "chrf": own_chrf.value}
             signatures[f"bleu.{direction}"] = own_bleu.signature
             signatures[f"chrf.{direction}"] = own_chrf.signature
-        return ValidationResult(loss, math.exp(min(loss, 700.0)), bleu.value, chrf.value, signatures, directions)
+        perplexity = math.exp(min(loss, 700.0))  # beyond 709, a float overflows
+        return ValidationResult(loss, perplexity, bleu.value, chrf.value, signatures, directions)
 
     def _engine(self, model: Transformer) -> Engine:
         """Return an engine for `model`: on a CPU the native one, which is faster, if it computes the same."""
         config, by_torch = model.config, TorchEngine([model], self.tokenizers)
         if model.device.type != "cpu" or native_engine.unsupported(config) or not native_engine.is_available():
             return by_torch
-        weights = {name: weight.detach().contiguous() for name, weight in model.named_parameters()}
         arrays = {
-            name: Array(tuple(weight.shape), "F32", weight.numpy().data.cast("B")) for name, weight in weights.items()
+            name: Array(tuple(weight.shape), "F32", weight.detach().contiguous().numpy().data.cast("B"))
+            for name, weight in model.named_parameters()
         }
         ordered = arrays_in_order(config, self.tokenizers, arrays, Path("weights"))
         try:

@@ -102,7 +102,7 @@ class Chain:
         self, requests: Sequence[Request], first: int, texts: Sequence[TextToTranslate[int]]
     ) -> list[Translation]:
         """Return the translations, finished; those in a row by one model with the same glossary are made together."""
-        translations = list[Translation]()
+        translations: list[Translation] = []
         for (model, glossary), group in groupby(texts, key=lambda text: (text.model, text.glossary)):
             translator, same = self.translators[model], [*group]
             request = replace(requests[model], glossary=glossary, prefix=[text.prefix for text in same])

@@ -92,10 +92,9 @@ class TextSplitter:
                 pieces += [(*sentence, False)] if fits else self._cut(*sentence, limit, size)
         if not pieces:
             return Split(self.text, [])
-        following = [start for start, _, _ in pieces[1:]] + [len(self.text)]
         parts = [
-            TextSpan(start, end, self.text[end:after], cut)
-            for (start, end, cut), after in zip(pieces, following, strict=True)
+            TextSpan(start, end, self.text[end:following], cut)
+            for (start, end, cut), (following, _, _) in pairwise([*pieces, (len(self.text), 0, False)])
         ]
         return Split(self.text[: parts[0].start], parts)
 

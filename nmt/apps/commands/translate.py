@@ -291,7 +291,7 @@ def _translate_lines(
 def _progress(source: _Source, output: Path | None, num_done: int) -> Progress:
     """Return a bar if the terminal shows only progress, log lines if standard error is a file."""
     path = source.file
-    is_typed = not source.texts and path is None and sys.stdin.isatty()
+    is_typed = STANDARD_INPUT in source.files and sys.stdin.isatty()
     shows_only_progress = sys.stderr.isatty() and not is_typed and (output is not None or not sys.stdout.isatty())
     log_lines = not sys.stderr.isatty() and path is not None
     total = len(source.texts) or None
