@@ -26,12 +26,18 @@ _MARKS = rf"\s{_END_MARKS}\"'“”„‚‘’«»‹›()\[\]{{}}<>/|+=*—–
 _PIECE = lazy_pattern(rf"(?s)\A([{_MARKS}]*)(.*?)([{_MARKS}]*)\Z")
 
 # Marks that stand where prose has none: beside a word, alone, doubled. A sign of a sum, a price, a percentage or of
-# "and/or" is none, nor are the marks around and within sentences.
+# "and/or" is none, nor are the marks around and within sentences. One character, and then what makes it odd:
 ODD_MARK = (
-    r"['.:;!?*/&@+_#=^\\`{}\[\]|<>~%$\u2013-](?:(?<=')'|(?<=[#=^\\`{}\[\]|])|(?<=[<>~])(?!\s?\d|=|\s)|(?<=[^\W\d_]~)"
+    r"['.:;!?*/&@+_#=^\\`{}\[\]|<>~%$\u2013-](?:"
+    r"(?<=')'"  # doubled: ''bold''
+    r"|(?<=[#=^\\`{}\[\]|])"  # anywhere
+    r"|(?<=[<>~])(?!\s?\d|=|\s)|(?<=[^\W\d_]~)"  # not before a number (<5, ~ 10), nor <=
     r"|(?<=ª[/+:;\u2013-])(?=ª)"  # between two spans
-    r"|(?<=%)(?<!\d%)(?<!\d\s%)|(?<=\$)(?<!\d\$)(?<!\d\s\$)(?<![A-Z]\$)(?!\s?\d|[A-Z])"
+    r"|(?<=%)(?<!\d%)(?<!\d\s%)"  # not behind a number
+    r"|(?<=\$)(?<!\d\$)(?<!\d\s\$)(?<![A-Z]\$)(?!\s?\d|[A-Z])"  # not beside an amount, nor US$ or $A
+    # Not between two letters or digits (and/or), nor between spaces (a & b); a plus not before a number.
     r"|(?<=[*/&@+_])(?:(?<![^\W_].)|(?![^\W_]))(?:(?<!\s[&+/@])|(?!\s))(?:(?<=[*/&@_])|(?!\s?\d))"
+    # At the beginning of a word: .name, -name-, :-), !name, and a colon before a span.
     r"|(?<![^\s(\"'].)(?:(?<=\.)[^\W\d_][\w.]*|(?<=[\u2013-])[^\W_]+[\u2013-](?![^\W_])"
     r"|(?<=[:;])[^\w\s\"“„«]+|(?<=[!?;])\w|(?<=:)ª))"
 )
