@@ -17,7 +17,7 @@ from nmt.decoding.decoder import Decoder
 from nmt.decoding.hypothesis import Hypothesis, check_finite
 from nmt.decoding.search import Search
 
-_BLOCK_TOKENS = 16
+_BLOCK_TOKENS = 16  # of a block in `_top`; chosen by hand
 _NONE = float("-inf")  # score of an absent hypothesis
 # In the bound on the score of a running hypothesis: tokens of probability 1 that it may still get. With as many as the
 # maximum length allows, a search takes 1.5 times as long, and found nothing better (docs/log/quality.md, 2026-11-28).
@@ -44,16 +44,16 @@ def beam_search(
     return beam.hypotheses()
 
 
-class _Candidates(NamedTuple):
-    """Candidate continuations of the hypotheses of each sentence; all fields are [B, number of continuations]."""
+class _Continuations(NamedTuple):
+    """Continuations of the hypotheses of each sentence by one token; all fields are [B, number of continuations]."""
 
-    scores: Tensor  # of the whole hypothesis
+    scores: Tensor  # of the whole hypothesis, not length-penalized
     parents: Tensor  # which of the W + 1 rows it continues
-    tokens: Tensor
-    token_scores: Tensor
+    tokens: Tensor  # the new one
+    token_scores: Tensor  # of the new token
 
 
-def _best(log_probs: Tensor, live: Tensor) -> _Candidates:
+def _best(log_probs: Tensor, live: Tensor) -> _Continuations:
     """Return the best continuation of greedy search, then the 2W best ones of the beam, best first.
 
     `live` [B, W + 1] are scores of hypotheses, log_probs [B x (W + 1), V] those of their next tokens. At most W of the
@@ -65,7 +65,7 @@ def _best(log_probs: Tensor, live: Tensor) -> _Candidates:
     in_beam = totals[:, few:].topk(2 * live.size(1) - 2).indices + few
     chosen = torch.cat([torch.zeros_like(in_beam[:, :1]), in_beam], 1)
     scores, tokens, token_scores = (part.gather(1, chosen) for part in (totals, tokens, token_scores))
-    return _Candidates(scores, chosen.div(few, rounding_mode="floor"), tokens, token_scores)
+    return _Continuations(scores, chosen.div(few, rounding_mode="floor"), tokens, token_scores)
 
 
 def _top(log_probs: Tensor, count: int) -> tuple[Tensor, Tensor]:
@@ -76,7 +76,7 @@ def _top(log_probs: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """
     num_tokens = log_probs.size(1)
     num_blocks = num_tokens // _BLOCK_TOKENS
-    if num_blocks < 4 * count:
+    if num_blocks < 4 * count:  # most of a small vocabulary would be looked at anyway
         return log_probs.topk(count)
     device, whole = log_probs.device, num_blocks * _BLOCK_TOKENS
     maxima = log_probs[:, :whole].unflatten(1, (_BLOCK_TOKENS, num_blocks)).amax(1)
@@ -88,23 +88,23 @@ def _top(log_probs: Tensor, count: int) -> tuple[Tensor, Tensor]:
     return scores, tokens.gather(1, columns)
 
 
-def _survivors(candidates: _Candidates) -> _Candidates:
-    """Return the best candidate of greedy search, and the W best ones of the beam that do not end, by future row."""
-    ends = candidates.tokens == EOS_ID
+def _survivors(best: _Continuations) -> _Continuations:
+    """Return the best continuation of greedy search, and the W best ones of the beam that do not end, by future row."""
+    ends = best.tokens == EOS_ID
     going_on = ends[:, 1:].to(torch.uint8).argsort(dim=1, stable=True)[:, : ends.size(1) // 2] + 1
-    rows = _assign_rows(candidates.parents.gather(1, going_on) - 1)
+    rows = _assign_rows(best.parents.gather(1, going_on) - 1)
     going_on = torch.cat([torch.zeros_like(rows[:, :1]), going_on.gather(1, rows)], 1)
-    running = candidates._replace(scores=candidates.scores.masked_fill(ends, _NONE))
-    return _Candidates(*(part.gather(1, going_on) for part in running))
+    running = best._replace(scores=best.scores.masked_fill(ends, _NONE))
+    return _Continuations(*(part.gather(1, going_on) for part in running))
 
 
-def _pack(candidates: _Candidates, survivors: _Candidates) -> Tensor:
+def _pack(best: _Continuations, survivors: _Continuations) -> Tensor:
     """Return what the host needs of a step in one tensor [B, 8, W + 1]: of greedy search and the W best ones.
 
-    The candidates' four fields, then those of the survivors. fp32 represents ids exactly, because a vocabulary has
-    fewer than 2^24 tokens.
+    The four fields of the best continuations, which may end, then those of the survivors. fp32 represents ids exactly,
+    because a vocabulary has fewer than 2^24 tokens.
     """
-    ranked = [part[:, : survivors.parents.size(1)] for part in candidates]
+    ranked = [part[:, : survivors.parents.size(1)] for part in best]
     return torch.stack([part.float() for part in (*ranked, *survivors)], 1)
 
 
@@ -125,8 +125,8 @@ class _Beam(Search):
 
     def choose(self, log_probs: Tensor) -> tuple[Tensor, Tensor]:
         """Choose the survivors, which go on."""
-        candidates = _best(log_probs, self.live)
-        survivors = _survivors(candidates)
+        best = _best(log_probs, self.live)
+        survivors = _survivors(best)
         own = torch.arange(len(self.ids), device=self.ids.device)
         source = (survivors.parents + own[:: self.live.size(1), None]).flatten()
         if self.decoder.check_every == 1:  # a GPU copies all rows, because finding those that change would wait for it
@@ -137,18 +137,19 @@ class _Beam(Search):
             past = self.ids[:, : self.decoder.length - 1]
             past.index_copy_(0, own, past.index_select(0, source))
         self.live = survivors.scores
-        return survivors.tokens.flatten(), _pack(candidates, survivors)
+        return survivors.tokens.flatten(), _pack(best, survivors)
 
     def collect(self, chosen: NDArray[np.float32]) -> None:
-        """Collect the candidates that ended, and decide which sentences are done; `chosen` as by `_pack`."""
+        """Collect the hypotheses that ended, and decide which sentences are done; `chosen` [steps, B, 8, W + 1]."""
         lengths = self.decoder.lengths - len(chosen)
         for packed in chosen:
             lengths += 1
             self._collect_step(packed, lengths)
 
     def _collect_step(self, packed: NDArray[np.float32], lengths: NDArray[np.int64]) -> None:
-        """Collect the candidates of one step, by which the outputs have `lengths` [B]."""
+        """Collect those of one step, which is `packed` [B, 8, W + 1]; by it, the outputs have `lengths` [B]."""
         running, numbers = self.decoder.running, self.decoder.numbers
+        # Fields 0 to 3 are those of the best continuations, 4 to 7 the same ones of the survivors.
         scores, parents, tokens, token_scores = packed[:, :4].swapaxes(0, 1)
         last = self.past.shape[1] - 1  # of free places, whose lengths mean nothing
         self.past[np.arange(len(lengths)), (lengths - 1).clip(max=last)] = packed[:, 5:].swapaxes(1, 2)
@@ -172,7 +173,8 @@ class _Beam(Search):
 
     def _past(self, place: int, row: float, length: int) -> tuple[list[int], list[float]]:
         """Return the ids and scores of the hypothesis of `length` tokens in `row` of the sentence at `place`."""
-        ids, scores = list[int](), list[float]()
+        ids: list[int] = []
+        scores: list[float] = []
         for rows in reversed(self.past[place, :length].tolist()):
             row, token, score = rows[int(row)]
             ids.append(int(token))

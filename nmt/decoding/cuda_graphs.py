@@ -29,6 +29,7 @@ Step = Callable[[Tensor], Tensor]
 # Turns a step and its input into a function that replays the same operations on the same tensors.
 Recorder = Callable[[Step, Tensor], Callable[[], object]]
 
+# All three were chosen by hand.
 STEPS_BEFORE = 3  # steps of each shape before it is recorded; the first one allocates memory
 MIN_STEPS_LEFT = 8  # steps that must remain for a recording to pay off
 FIRST_CAPACITY = 32  # positions; doubled as outputs grow
@@ -205,7 +206,7 @@ class CudaGraphStep:
         self.max_len = max_len
         self.num_admitted = self._num_first = len(src)
         self.waiting = src[:0]  # further sources [N, S], for places that become free
-        self._part = -1  # which part of them is encoded
+        self._part = -1  # the number of the part of them that is encoded; -1: none
         sources = self._encoded = encode(src)
         num_sentences, _, _, src_len = sources[0].bias.shape
         first = recordings.take(Shape(num_sentences, beam_size, src_len, FIRST_CAPACITY), sources)
@@ -240,7 +241,10 @@ class CudaGraphStep:
         return scores
 
     def admit(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Put sentences that wait into the first of `places`; return their numbers, counted from the first source."""
+        """Put sentences that wait into the first of `places`; return their numbers, counted from the first source.
+
+        They are encoded in parts of as many sentences as the batch has places; a part is kept until all are admitted.
+        """
         numbers = self.num_admitted - self._num_first + np.arange(len(places))
         numbers = numbers[numbers < len(self.waiting)]
         parts, in_part = np.divmod(numbers, self.step.shape.num_sentences)

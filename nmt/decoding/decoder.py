@@ -20,18 +20,25 @@ from nmt.model.kernels.packing import Packing
 from nmt.model.masks import AttentionMask
 from nmt.model.transformer import Memory, Transformer
 
-# A translation must not depend on the rest of its batch, not even in the last bit. But kernels may sum in a different
-# order for odd lengths, so sources are padded to a multiple of this, and for few rows, so batches are padded too.
+# A translation must not depend on the rest of its batch, not even in the last bit. But kernels may
+# sum in a different order for odd lengths, so sources are padded to a multiple of the first number,
+# and for few rows, so batches are padded to the second. Both were enough on every machine tried.
 SRC_MULTIPLE = 16
-CHECK_EVERY = 8  # steps, on a GPU, where seeing what has finished needs a synchronization
-DEFAULT_MIN_ROWS = 16  # bit-exact on every machine tried
+DEFAULT_MIN_ROWS = 16
+# Steps between two looks of the host at a GPU, for which it has to wait. A look every 4 steps frees
+# places earlier, but waits twice as often (docs/log/gpu.md, "Rows are filled again").
+CHECK_EVERY = 8
+# Free places are dropped if at most this share of the places is in use. On a CPU, where dropping
+# copies the caches of the sentences that move, that pays for a tenth (docs/log/gpu.md). A recording
+# works for one number of rows only, so with recordings, batches shrink by halves: few are needed.
+_SHARE_IN_USE, _SHARE_IN_USE_OF_RECORDINGS = 0.9, 0.5
 
 
 @torch.inference_mode()
 def min_rows(model: Transformer) -> int:
     """Return 1 if every linear layer computes a single row bit-identically to the same row in a batch, else 16.
 
-    For fp32 models on a CPU, a short trial decides.
+    For fp32 models on a CPU, a short trial decides: one layer of each shape, with numbers of rows below 16.
     """
     if model.output_proj.weight.dtype != torch.float32 or model.device.type != "cpu":
         return DEFAULT_MIN_ROWS
@@ -101,7 +108,7 @@ class Decoder:
         self.lengths = np.zeros(num_places, np.int64)
         self.running = self.numbers < len(src)
         self.positions = torch.full((num_places * beam_size,), -1, device=src.device)  # of the latest token, [R]
-        self.excluded: Tensor | None = None  # [.., V]: tokens that are not in the shortlist of each sentence
+        self.excluded: Tensor | None = None  # [sentences, V]: the tokens that are not in the shortlist of each
         compute = partial(_compute_step, models)
         self.graph_step: CudaGraphStep | None = None
         self._caches: Sequence[PreallocatedKVCache | CudaGraphStep]
@@ -175,11 +182,12 @@ class Decoder:
 
     def _drop(self, num_running: int) -> tuple[Tensor, Tensor] | None:
         """Drop free places once they make up a share of the batch, but none of the minimum."""
-        num_kept, max_share = max(num_running, -(-self.min_rows // self.beam_size)), 0.9
-        if self.graph_step is not None:  # a recording works for one number of rows only, so use few of them
-            num_kept, max_share = rounded_up(num_kept), 0.5
+        num_kept, max_share = max(num_running, -(-self.min_rows // self.beam_size)), _SHARE_IN_USE
+        if self.graph_step is not None:
+            num_kept, max_share = rounded_up(num_kept), _SHARE_IN_USE_OF_RECORDINGS
         if num_kept > max_share * self.num_places:
             return None
+        # Sentences beyond the new end move into places before it that are free.
         kept = np.arange(num_kept)
         moved = num_kept + np.flatnonzero(self.running[num_kept:])
         free = np.flatnonzero(~self.running[:num_kept])[: len(moved)]
@@ -198,9 +206,10 @@ class Decoder:
 
 
 def _encode(models: Sequence[Transformer], width: int, num_places: int, min_rows: int, src: Tensor) -> list[Sources]:
-    """Encode src [B, S] for the decoder of each model, padded to `width` tokens and with empty sentences.
+    """Encode src [B, S] for the decoder of each model.
 
-    On a CPU, where a matrix product costs as much as it has rows, the layers process only real tokens.
+    It is padded to `width` tokens and, with empty sentences, to `num_places`. On a CPU, where a matrix product costs as
+    much as it has rows, the layers process only real tokens, unless these are fewer than `min_rows`.
     """
     src = F.pad(src, (0, width - src.size(1)), value=PAD_ID)
     packing = Packing.from_ids(src) if src.device.type == "cpu" else None

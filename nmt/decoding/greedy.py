@@ -41,7 +41,7 @@ class _Greedy(Search):
         super().__init__(decoder, limits, constraints)
         self.sampler = sampler
         self.outputs: list[list[Hypothesis]] = [[] for _ in limits]
-        # The ids and scores of each row; the host may see the end of an output some steps late.
+        # The ids and scores of each row; longer than outputs, because the host may see the end of one some steps late.
         self.seen = np.zeros((len(self.ids), decoder.max_len + decoder.check_every, 2), np.float32)
         self.ended = np.zeros(len(self.ids), bool)
         if sampler is not None:
@@ -60,7 +60,8 @@ class _Greedy(Search):
         lengths = decoder.lengths.repeat(decoder.beam_size)
         columns = (lengths - num_steps)[:, None] + np.arange(num_steps)
         rows = np.arange(len(lengths))[:, None]
-        self.seen[rows, columns.clip(max=self.seen.shape[1] - 1)] = chosen.swapaxes(0, 1)  # free places have no end
+        # Clipped, because the lengths of free places grow without end.
+        self.seen[rows, columns.clip(max=self.seen.shape[1] - 1)] = chosen.swapaxes(0, 1)
         limits = self.limits[decoder.numbers]
         self.ended |= (chosen[:, :, 0] == EOS_ID).any(0) | (lengths >= limits.repeat(decoder.beam_size))
         done = decoder.running & self.ended.reshape(-1, decoder.beam_size).all(1)

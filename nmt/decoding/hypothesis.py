@@ -1,4 +1,4 @@
-"""Share between all engines the maximum length of outputs, the numbers for sampling, and the result. No torch."""
+"""What all engines share: their result, the maximum length of outputs, the numbers for sampling. Imports no torch."""
 
 from __future__ import annotations
 

@@ -83,7 +83,9 @@ class UpdateBatches:
     def next_update(self) -> Update:
         """Return the data of the next update."""
         started = time.perf_counter()
-        indices, batches, num_tokens = list[BatchIndices](), list[Batch](), 0
+        indices: list[BatchIndices] = []
+        batches: list[Batch] = []
+        num_tokens = 0
         while not indices or (not self.is_auto and num_tokens < self.tokens_per_update):
             indices.append(self.sampler.next_indices())
             num_tokens += indices[-1].num_tgt_tokens

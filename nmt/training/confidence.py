@@ -16,9 +16,11 @@ from nmt.translation import Translation
 
 log = logging.getLogger(__name__)
 
-MIN_SENTENCES = 50
-_RIDGE = 10.0  # in sentences: how many more of mean quality, at one standard deviation, each feature counts
-_RARE = 1e-6  # standard deviation of a feature that does not vary
+MIN_SENTENCES = 50  # fewer do not determine six weights; chosen by hand
+# The strength of ridge regression: a weight counts as if ten more sentences, one standard deviation
+# from the mean in its feature, had the mean quality. Chosen by hand.
+_RIDGE = 10.0
+_RARE = 1e-6  # a feature with a smaller standard deviation does not vary, and gets no weight
 
 
 def record_confidence(training: Training, translated: Sequence[Sequence[Translation]]) -> None:
@@ -31,7 +33,8 @@ def record_confidence(training: Training, translated: Sequence[Sequence[Translat
     statistics = run.statistics()
     if statistics is None or sum(len(pairs.sources) for pairs in validator.sets) < MIN_SENTENCES:
         return
-    translations, chrf = list[Translation](), list[float]()
+    translations: list[Translation] = []
+    chrf: list[float] = []  # of each
     for pairs, of_set in zip(validator.sets, translated, strict=True):
         scorer = Scorer([pairs.references], pairs.direction.tgt, ["chrf"])
         translations += of_set

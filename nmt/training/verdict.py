@@ -21,7 +21,7 @@ from nmt.translation import Translation, Translator
 
 log = logging.getLogger(__name__)
 
-MIN_SENTENCES = 20  # of a set in one direction
+MIN_SENTENCES = 20  # of a set in one direction: fewer have intervals too wide to say anything; chosen by hand
 
 _Translated = Sequence[Sequence[Translation]]  # of each validation set
 
@@ -61,7 +61,7 @@ def record_verdict(
     if delivered is not systems.setdefault(name, delivered):
         name += " by the default search"
         systems[name] = delivered
-    directions = dict[str, dict[str, JudgedQuality]]()
+    directions: dict[str, dict[str, JudgedQuality]] = {}
     for number, pairs in enumerate(training.validator.sets):
         if len(pairs.sources) < MIN_SENTENCES:
             continue

@@ -15,10 +15,13 @@ from nmt.translation.segments import Candidate, SearchSegments, Segment, Segment
 from nmt.translation.terms import term_ids
 from nmt.translation.verdicts import judge
 
+# All chosen by hand: few outputs are searched again, so that a wide beam costs little.
 RETRY_BEAM_SIZE = 5  # of the search for a hypothesis without faults
 TERM_BEAM_SIZES = (8, 16)  # of the search that must find the missed terms, and of the next one, which must find all
 
 Retried = Iterable[tuple[Segment, list[Candidate]]]
+"""Segments with their new candidates; none: those that the segment has stay."""
+
 Strategy = Callable[[Segments], Retried]
 
 
@@ -148,7 +151,8 @@ class Retries:
     def _between_spans(self, segments: Segments) -> Retried:
         """Translate the text between the spans."""
         between = [[piece.core for piece in segment.protected.pieces()] for segment in segments]
-        firsts, parts = list[int](), list[Segment]()
+        firsts: list[int] = []  # of each segment, the first text that is translated: it gets the prefix
+        parts: list[Segment] = []  # of all segments, one for each text
         for segment, texts in zip(segments, between, strict=True):
             firsts.append(next((i for i, text in enumerate(texts) if segment.is_translated(text)), 0))
             sources = [

@@ -9,19 +9,22 @@ from nmt.data.text.glossary import Glossary, Term, may_end
 from nmt.data.text.words import cuts_term_word
 from nmt.data.tokens.tokenizer import Tokenizer
 
-MAX_TERMS = 16  # of a segment, of up to 4 forms
-_MAX_TOKENS = 60  # of a form
+# Terms of a segment that a search must find, with up to 4 forms each: the decoder takes 64 forms. A
+# form of more than 60 tokens, which nobody types, leaves no room for a translation. Chosen by hand.
+MAX_TERMS = 16
+_MAX_TOKENS = 60
 
 Ids = Sequence[int]
 
 
 def term_ids(tokenizer: Tokenizer, terms: Iterable[Term]) -> list[int]:
-    """Return the targets of the first 16 terms as (number, length, ids) of each form; see `native_engine.Terms`.
+    """Return the targets of the first 16 terms as (number, length, ids) of each form; see `interface.Terms`.
 
     The first letter may be a capital, as at the beginning of a sentence. In scripts without spaces, a term needs none
     before it.
     """
-    written, number = list[int](), 0
+    written: list[int] = []
+    number = 0
     for term in [*terms][:MAX_TERMS]:
         target = term.target
         forms = [tokenizer.encode(text) for text in (target, target[0].upper() + target[1:])]

@@ -320,9 +320,13 @@ def put_together(text: SegmentedText) -> Translation:
 
 def _assemble(text: SegmentedText, position: int) -> Translation:
     """Join the candidates at `position` of each segment, or the last one of a segment that has fewer."""
-    written, segments = list[str](), list[SegmentTranslation]()
-    translated_around, lost, numbers = list[str](), list[str](), list[str]()
-    terms, misplaced = list[Term](), list[Term]()
+    written: list[str] = []  # the output of each segment
+    segments: list[SegmentTranslation] = []
+    translated_around: list[str] = []
+    lost: list[str] = []  # spans
+    numbers: list[str] = []  # wrong ones
+    terms: list[Term] = []
+    misplaced: list[Term] = []
     sentence_split = loop_retried = loop_unresolved = protected_retried = False
     protected = list[str]()
     is_in_source = "\ufffd" in text.text  # the replacement character

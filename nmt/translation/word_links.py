@@ -19,7 +19,8 @@ from nmt.translation.segments import SegmentTranslation
 from nmt.translation.translation import Translation
 from nmt.translation.translator import Translator
 
-_MAX_UNKNOWN = 20  # characters in a row that no token spells
+# Characters in a row that no token spells, which are skipped to find the next token. Chosen by hand.
+_MAX_UNKNOWN = 20
 
 
 class Details(NamedTuple):
@@ -112,7 +113,8 @@ def _words(
     language written without spaces, each token is a word.
     """
     letters, places = _letters(text)
-    spans, at = list[range](), 0  # of each token, in `places`
+    spans: list[range] = []  # of each token, in `places`
+    at = 0
     for surfaces in segments:
         at = max(at, letters.find(_letters("".join(surfaces))[0], at))  # behind text that was not translated
         for spelled in (_letters(surface)[0] for surface in surfaces):
@@ -130,7 +132,8 @@ def _words(
 
 def _letters(text: str) -> tuple[str, list[int]]:
     """Return the characters of `text` as a tokenizer may normalize them, without white space, and their positions."""
-    letters, places = list[str](), list[int]()
+    letters: list[str] = []
+    places: list[int] = []
     for at, character in enumerate(text):
         spelled = "".join(normalize("NFKD", AS_READ(character)).split())
         letters.append(spelled)

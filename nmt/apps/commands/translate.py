@@ -266,7 +266,7 @@ def _translate_lines(
 
     translations: Sequence[Translation] = ()
     # The objects that the fields of the output are added to, if the lines come from JSON or from a document.
-    records = deque[dict[str, object]]()
+    records: deque[dict[str, object]] = deque()
     num_lines, render = 1, partial(_as_json, translator, request, alignments, records)
     if not as_json:
         num_lines = request.options.num_hypotheses

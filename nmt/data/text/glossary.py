@@ -24,10 +24,11 @@ _IS_UNSPACED = lazy_pattern(f"[{UNSPACED}]")
 _IS_HANGUL = lazy_pattern(f"[{HANGUL}]")
 _HANGUL_END = lazy_pattern(f"[{HANGUL}]+$")
 _JOINERS = "\u200c\u200d"
-_MIN_STEM = 2  # syllables of a Korean term that particles may follow
+_MIN_STEM = 2  # syllables of a Korean term that particles may follow: one syllable begins too many other words
 
-MAX_WORDS = 50  # maximum number of words in a term; in scripts without spaces, of characters
-MAX_CHARACTERS = 500  # maximum number of characters in a term
+# The longest term: more is a sentence, most often because a file has other columns. Chosen by hand.
+MAX_WORDS = 50  # in scripts without spaces, characters
+MAX_CHARACTERS = 500
 
 log = logging.getLogger(__name__)
 
@@ -261,7 +262,9 @@ def parse_glossary(text: Iterable[str], path: Path | None = None) -> Glossary:
 
 def _add_rows(rows: Iterable[tuple[str, str, int]], path: Path | None) -> Glossary:
     """Return the terms in `rows`: source, target, line. DataError as `parse_glossary`; blank rows are skipped."""
-    glossary, lines, repeated = Glossary(), dict[str, int](), list[int]()
+    glossary = Glossary()
+    lines: dict[str, int] = {}  # where each term stands first
+    repeated: list[int] = []  # lines
     for source, target, number in rows:
         if not (source.strip() or target.strip()):
             continue

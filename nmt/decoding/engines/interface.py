@@ -22,8 +22,11 @@ Output = TypeVar("Output")
 Ids = Sequence[int]  # of the tokens of a text
 Weights = list[list[float]]  # of the cross-attention, [T][S]
 Terms = tuple[Sequence[Ids], bytes]
-"""For each source its terms, as number of the term, length, ids and so on, all forms of a term in a row; for each token
-whether it ends the word before it. At most 32 terms, with 64 forms."""
+"""For each source its terms, and for each target token whether the word before it ends there: 1, 0.
+
+The terms are a row of forms, each written as the number of its term, its length and its ids:
+0 2 17 5 0 1 9 1 1 4 has the forms (17 5) and (9) of term 0, and (4) of term 1. The forms of a term
+stand together. At most 32 terms, with 64 forms."""
 
 
 class Engine(Protocol):

@@ -40,8 +40,9 @@ except ImportError:  # it is only built if there is a C compiler
 
 NativePrecision = Literal["int8", "fp32"]
 
-# Hypotheses that a thread decodes side by side, reading each weight once for all of them. Products with 32 rows are the
-# fastest (docs/log/translation-speed.md); 16 are enough if a cache keeps the weights, so that reading is cheap.
+# Hypotheses that a thread decodes side by side, reading each weight once for all of them. Products
+# with 32 rows are the fastest (docs/log/translation-speed.md); 16 are enough if a cache keeps the
+# weights, so that reading is cheap.
 MAX_ROWS = 32
 _ROWS_OF_SMALL_MODELS = 16
 CACHED_WEIGHTS = 16_000_000  # numbers that fit the processor's cache, in models that count as small

@@ -32,7 +32,9 @@ from nmt.model.cache import KVCache
 from nmt.model.recording import AttentionWeights, attention_weights
 from nmt.model.transformer import Transformer
 
-BATCHES_PER_RECORDING = 16  # those after the first wait for free rows
+# On a GPU, the batches that one search takes. Sentences of those after the first wait for the places
+# of those that end, so that a recording's rows stay in use. Chosen by hand.
+BATCHES_PER_RECORDING = 16
 
 
 class TorchEngine:

@@ -67,7 +67,8 @@ def record_twins(run: RunDir, corpus: Corpus, known: Path) -> None:
     if run.twins.exists():
         return
     if not known.exists():
-        sources, has_twin = list(dict.fromkeys(run.read_pairs("test")[0])), set[int]()
+        sources = list(dict.fromkeys(run.read_pairs("test")[0]))
+        has_twin: set[int] = set()  # the numbers of sources
         finder, pairs = TwinFinder([Side(text).folded for text in sources]), corpus.train_pairs()
         while chunk := list(islice(pairs, CHUNK_PAIRS)):
             has_twin.update(finder.find([Side(pair.src).folded for pair in chunk])[1].tolist())
@@ -150,7 +151,8 @@ def measure_placeholders(run: RunDir) -> None:
 
 def _share_copied(translator: Translator, sets: Sequence[DirectedPairs], seed: int) -> float:
     """Return the share of the placeholders, one or two in a source, that its output has exactly once."""
-    placeholders, segments = list[list[str]](), list[Segment]()
+    placeholders: list[list[str]] = []  # of each segment
+    segments: list[Segment] = []
     for direction, texts, references in sets:
         for line, pair in enumerate(zip(texts, references, strict=True), 1):
             copy = copy_with_placeholders(SentencePair(*pair, line), direction, share=1.0, seed=seed)
