@@ -328,7 +328,7 @@ def _assemble(text: SegmentedText, position: int) -> Translation:
     terms: list[Term] = []
     misplaced: list[Term] = []
     sentence_split = loop_retried = loop_unresolved = protected_retried = False
-    protected = list[str]()
+    num_protected, source, outside = 0, [text.lead], [text.lead]
     is_in_source = "\ufffd" in text.text  # the replacement character
     for segment in text.segments:  # one loop, because it runs for every text
         candidate = segment.candidates[min(position, len(segment.candidates) - 1)]
@@ -336,9 +336,14 @@ def _assemble(text: SegmentedText, position: int) -> Translation:
         written.append((candidate.text if is_in_source else candidate.text.replace("\ufffd", "")) + segment.space)
         segments += [translation for translation in candidate.translations if translation.src_ids]
         if spans:
-            protected += spans
+            num_protected += len(spans)
             translated_around += spans if candidate.is_pieced else []
             lost += verdict.lost_spans
+        start, end, space, _ = segment.span
+        source.append(segment.protected.without_spans(text.text[start:end] + space))
+        outside.append(segment.protected.without_spans(written[-1]))
+        if text.spans is not None:
+            lost += lost_marks(text.text[start:end], candidate.text, spans)
         numbers += verdict.wrong_numbers
         terms += segment.terms
         misplaced += verdict.misplaced_terms
@@ -347,12 +352,9 @@ def _assemble(text: SegmentedText, position: int) -> Translation:
         loop_unresolved = loop_unresolved or verdict.loop
         protected_retried = protected_retried or segment.protected_retried
     output = text.lead + "".join(written)
-    if len(text.spans or ()) != len(protected):  # some had no placeholder, which is possible only without splitting
+    if len(text.spans or ()) != num_protected:  # some had no placeholder, which is possible only without splitting
         spans = [text.text[span.start : span.end] for span in text.spans or ()]
         lost += lost_spans(spans, output)
-    without_spans = _without_spans(text, written) if protected else (text.text, output)
-    if text.spans is not None and (marks := lost_marks(text.text, output, protected)):
-        lost = union(lost, marks)
     return Translation(
         output,
         sum([segment.score for segment in segments]),
@@ -360,28 +362,15 @@ def _assemble(text: SegmentedText, position: int) -> Translation:
         sentence_split=sentence_split,
         loop_retried=loop_retried,
         loop_unresolved=loop_unresolved,
-        num_protected=len(protected),
+        num_protected=num_protected,
         protected_retried=protected_retried,
         protected_translated_around=translated_around,
-        protected_lost=lost,
+        protected_lost=union(lost),
         num_terms=len(terms),
         terms_missed=missed_terms(terms, output) if terms else [],
         terms_misplaced=[*map(str, misplaced)],
         numbers_missed=numbers,
-        without_spans=without_spans,
+        without_spans=("".join(source), "".join(outside)),  # which both are supposed to contain
         direction=text.direction,
         statistics=text.statistics,
     )
-
-
-def _without_spans(text: SegmentedText, written: Sequence[str]) -> tuple[str, str]:
-    """Return source and output without the protected spans, which both are supposed to contain.
-
-    `written` are the outputs of the segments. Each segment is cleared of its own spans only, which are few.
-    """
-    source, output = [text.lead], [text.lead]
-    for segment, translated in zip(text.segments, written, strict=True):
-        start, end, space, _ = segment.span
-        source.append(segment.protected.without_spans(text.text[start:end] + space))
-        output.append(segment.protected.without_spans(translated))
-    return "".join(source), "".join(output)

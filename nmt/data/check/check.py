@@ -17,6 +17,7 @@ from nmt.config.corpora import DATA_SETS
 from nmt.config.filters import SAFE_FILTERS, Filters
 from nmt.data.check.profile import Expectations, expect
 from nmt.data.read.pairs import read_parallel
+from nmt.data.text.characters import AS_READ, AS_WRITTEN
 
 if TYPE_CHECKING:
     from nmt.data.check.stream import CheckedPairs
@@ -50,6 +51,10 @@ def check(data: Config | DataConfig | str | Path, *, langid: bool = False, worke
     summary = Summary(expected, section.corpora("train"), held_out)
     for chunk in chunks:
         summary.add(chunk)
+    src, tgt = summary.remarks.train
+    for pair in read_parallel(section.corpora("train")):  # as it is written
+        src.add_as_written(pair.src, AS_READ)
+        tgt.add_as_written(pair.tgt, AS_WRITTEN)
     return summary.report()
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from nmt.base.errors import counted
 from nmt.base.languages import written_without_spaces
+from nmt.data.text.characters import CharacterRule
 
 _APOSTROPHE = re.compile(r"['’ʼꞌ`´‘ʻ′＇](?<=[^\W\d_].)(?=[^\W\d_])")  # between letters, where it is no quotation mark
 _WORD = re.compile(r"[^\W\d_]+")
@@ -30,7 +31,7 @@ class SideText:
         self.words, self.apostrophes = Counter[str](), Counter[str]()  # the words: of the first texts
         self.unseen: set[str] = set()  # words that are looked for in all texts
         self.lengths = np.zeros(_MAX_LENGTH + 1, dtype=np.int64)  # the number of texts with 0, 1, 2, … characters
-        self.num_decomposed = 0
+        self.odd, self.examples = Counter[str](), dict[str, str]()  # texts that reading changes, by what it changes
 
     def add(self, texts: Sequence[str]) -> None:
         """Add texts."""
@@ -38,14 +39,21 @@ class SideText:
         lengths = np.fromiter(map(len, texts), dtype=np.int64)
         self.lengths += np.bincount(np.minimum(lengths, _MAX_LENGTH), minlength=len(self.lengths))
         self.apostrophes.update(_APOSTROPHE.findall(joined))
-        if not is_normalized("NFC", joined):
-            self.num_decomposed += sum(not is_normalized("NFC", text) for text in texts)
         is_sampled = self.lengths.sum() <= _MAX_SAMPLE
         if is_sampled or self.unseen:
             words = [*joined] if self._by_character else _WORD.findall(joined.lower())
             self.unseen.difference_update(words)
             if is_sampled:
                 self.words.update(words)
+
+    def add_as_written(self, text: str, rule: CharacterRule) -> None:
+        """Count what reading `text` by `rule` changes."""
+        if rule(text) != text:
+            kinds = {str(match.lastgroup) for match in re.finditer(rule.pattern, text)}
+            if not is_normalized("NFC", text):
+                kinds.add("letters_and_accents_not_in_NFC")
+            self.odd.update(kinds)
+            self.examples = dict.fromkeys(kinds, text[:60]) | self.examples
 
     def length(self, share: float) -> int:
         """Return the length in characters that a share of the texts does not exceed."""
@@ -69,8 +77,11 @@ class SideText:
                     examples = ", ".join(f"{word} and {word.replace(letter, other)}" for word in both[:3])
                     of = f"{len(both)} of {len(having)} frequent words with {letter} are also written with {other}"
                     yield f"{self.language}: {of}: {examples}"
-        if self.num_decomposed:
-            yield f"{self.language}: {counted(self.num_decomposed, 'text')} not in NFC: letters and accents are apart"
+        for kind, count in self.odd.most_common():
+            yield (
+                f"{self.language}: {counted(count, 'text')} with {kind.replace('_', ' ')} (data.characters:"
+                f" normalized rewrites them), such as {self.examples[kind]}"
+            )
 
     def differences(self, other: SideText) -> Iterator[str]:
         """Yield how the texts of `other`, which has some, differ from these."""

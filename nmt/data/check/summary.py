@@ -109,7 +109,7 @@ class Summary:
         """
         codes = zip(*((each.src_lang, each.tgt_lang) for each in expected), strict=True)
         src_lang, tgt_lang = ("/".join(dict.fromkeys(languages)) for languages in codes)
-        self._remarks = Remarks((src_lang, tgt_lang), held_out)
+        self.remarks = Remarks((src_lang, tgt_lang), held_out)
         self._expected, self._corpora = expected, corpora
         self._num_pairs = self._num_dropped = 0
         self._found, self._only = dict.fromkeys(RULES, 0), dict.fromkeys(RULES, 0)
@@ -131,14 +131,14 @@ class Summary:
                 candidates = [(pair.line * 2654435761 % (1 << 32), pair) for pair in pairs]
                 examples = sorted(self._examples[rule] + candidates, key=lambda entry: entry[0])
                 self._examples[rule] = examples[:MAX_EXAMPLES]
-        for side, texts in zip(self._remarks.train, texts_of(chunk.pairs), strict=True):
+        for side, texts in zip(self.remarks.train, texts_of(chunk.pairs), strict=True):
             side.add(texts)
         self._add_shifts(chunk.pairs, chunk.result.shifts)
 
     def report(self) -> CheckReport:
         """Return the report on all chunks added."""
-        src, tgt = (LengthReport(side.language, side.length(0.5), side.length(0.99)) for side in self._remarks.train)
-        src_len, tgt_len = (float(side.lengths @ np.arange(len(side.lengths))) for side in self._remarks.train)
+        src, tgt = (LengthReport(side.language, side.length(0.5), side.length(0.99)) for side in self.remarks.train)
+        src_len, tgt_len = (float(side.lengths @ np.arange(len(side.lengths))) for side in self.remarks.train)
         return CheckReport(
             files=list(map(str, paths_of(self._corpora))),
             pairs=self._num_pairs,
@@ -148,7 +148,7 @@ class Summary:
             src=src,
             tgt=tgt,
             ratio=round(tgt_len / max(1.0, src_len), 3),
-            remarks=list(self._remarks.lines()),
+            remarks=list(self.remarks.lines()),
         )
 
     def _rule_report(self, rule: Rule) -> RuleReport:

@@ -91,14 +91,21 @@ class CharacterRule:
         found = match[0]
         if found[0] in "\u2010\u2011":
             return "-"
-        if match["letters"]:
+        if match["ligatures"] or match["letters_in_full_width"]:
             return found if self.learned.issuperset(found) else normalize("NFKC", found)
         return " " if found.isspace() else ""
 
 
-AS_READ = CharacterRule(f"{SPACE_RUN}|{JOINERS}|{INVISIBLE}|{SPACES}|{HYPHENS}|(?P<letters>{LIGATURES}|{FORMS})")
+# `nmt data check` names the groups.
+_IN_BOTH = (
+    f"(?P<soft_hyphens>\u00ad)|(?P<invisible_characters>{JOINERS}|{INVISIBLE})"
+    f"|(?P<unusual_hyphens>{HYPHENS})|(?P<ligatures>{LIGATURES})"
+)
+AS_READ = CharacterRule(
+    f"(?P<several_spaces>{SPACE_RUN})|{_IN_BOTH}|(?P<unusual_spaces>{SPACES})|(?P<letters_in_full_width>{FORMS})"
+)
 """The rule for sources."""
-AS_WRITTEN = CharacterRule(f"{JOINERS}|{INVISIBLE}|(?!{_TYPOGRAPHIC}){SPACES}|{HYPHENS}|(?P<letters>{LIGATURES})")
+AS_WRITTEN = CharacterRule(f"{_IN_BOTH}|(?P<unusual_spaces>(?!{_TYPOGRAPHIC}){SPACES})|(?P<letters_in_full_width>(?!))")
 """The rule for targets, which keep letters and digits in full width, and the spaces of their typography."""
 
 AROUND = rf"(?![⟦⟧])(?:{SYMBOL}|[ \t\r\n*|~§¶·•‣⁃\u20e3\ufe0e\ufe0f\u200d\U000e0020-\U000e007f])"

@@ -43,6 +43,20 @@ def test_a_configuration_without_filters_gets_the_safe_ones_and_a_section_keeps_
     assert with_safe != as_it_is
 
 
+@pytest.mark.parametrize("characters", ["normalized", "as_written"])
+def test_the_report_says_which_characters_are_rewritten_as_the_files_have_them(characters, tmp_path):
+    (tmp_path / "a.de").write_text("Ein Ma\u0308dchen läuft.\nEin\u00ad Hund läuft.\nEin Hund schläft.\n", "utf-8")
+    (tmp_path / "a.en").write_text("A girl runs.\nA\u00a0dog runs.\nA dog sleeps.\n", "utf-8")
+    corpus = {"src": str(tmp_path / "a.de"), "tgt": str(tmp_path / "a.en")}
+    data = {"src_lang": "de", "tgt_lang": "en", "train": corpus, "characters": characters}
+    report = nmt.check(nmt.Config.model_validate({"data": data}))
+    assert [remark.split(" (")[0] for remark in report.remarks] == [
+        "de: 1 text with letters and accents not in NFC",
+        "de: 1 text with soft hyphens",
+        "en: 1 text with unusual spaces",
+    ]
+
+
 def test_a_file_that_is_missing_is_an_error(tmp_path):
     config = nmt.Config.model_validate({"data": {"src_lang": "de", "tgt_lang": "en", "train": {"tsv": "nowhere.tsv"}}})
     with pytest.raises(nmt.NmtError, match=r"nowhere\.tsv: no such file"):

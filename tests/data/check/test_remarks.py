@@ -6,7 +6,8 @@ import unicodedata
 
 import pytest
 
-from nmt.data.check.remarks import Remarks
+from nmt.data.check.remarks import Remarks, SideText
+from nmt.data.text.characters import AS_READ, AS_WRITTEN
 
 SOUND = [(f"das ist der Satz {word}", f"it's the sentence {word}") for word in ("eins", "zwei", "drei", "vier") * 30]
 
@@ -33,9 +34,39 @@ def test_characters_that_are_written_in_several_ways_are_counted():
     assert remarks(rare) == []  # a slip
 
 
-def test_texts_that_are_not_composed_are_counted():
-    pairs = [(unicodedata.normalize("NFD", f"{src} schön"), tgt) for src, tgt in SOUND]
-    assert remarks(pairs) == ["de: 120 texts not in NFC: letters and accents are apart"]
+@pytest.mark.parametrize(
+    ("odd", "kind"),
+    [
+        (unicodedata.normalize("NFD", "schön"), "letters and accents not in NFC"),
+        ("\u212bngström", "letters and accents not in NFC"),
+        (unicodedata.normalize("NFD", "한국"), "letters and accents not in NFC"),
+        ("Mäd\u00adchen", "soft hyphens"),
+        ("Mäd\u200bchen", "invisible characters"),
+        ("\ufeffMädchen", "invisible characters"),
+        ("10\u00a0km", "unusual spaces"),
+        ("ein\tHund", "unusual spaces"),
+        ("ﬁnden", "ligatures"),
+        ("U\u2011Bahn", "unusual hyphens"),
+    ],
+)
+@pytest.mark.parametrize("rule", [AS_READ, AS_WRITTEN])
+def test_texts_that_reading_changes_are_counted_by_kind(odd, kind, rule):
+    side = SideText("de")
+    for text in ("so", f"{odd} ja", f"und {odd}"):
+        side.add_as_written(text, rule)
+    assert list(side.spellings()) == [
+        f"de: 2 texts with {kind} (data.characters: normalized rewrites them), such as {odd} ja"
+    ]
+
+
+def test_each_kind_in_a_text_is_counted_and_targets_keep_their_typography():
+    side = SideText("fr")
+    side.add_as_written(unicodedata.normalize("NFD", "e\u00adté ﬁn"), AS_WRITTEN)
+    side.add_as_written("Où\u202f? ＡＢＣ", AS_WRITTEN)
+    kinds = sorted(line.split(" with ")[1].split(" (")[0] for line in side.spellings())
+    assert kinds == ["letters and accents not in NFC", "ligatures", "soft hyphens"]
+    side.add_as_written("Où\u202f? ＡＢＣ", AS_READ)
+    assert sum("full width" in line or "unusual spaces" in line for line in side.spellings()) == 2
 
 
 def test_a_set_that_differs_from_train_is_said_with_how():
