@@ -8,7 +8,7 @@ text between the tags is translated separately.
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple
@@ -42,6 +42,9 @@ _DECIMALS = (
     rf"|(?:(?<=[{CURRENCIES}])|(?<=[{CURRENCIES}]\s))\d+[§](?!\d{{3}}\b)\d+)(?![.,]?\d)"
 )
 _MISSED, _FOREIGN = "glossary terms are missing", "numbers are not written as in this language"
+_REPEATED = "words are repeated"
+# Words twice in a row, one word three times: people write `that that`, and in Turkish `zaman zaman`.
+_REPETITION = re.compile(r"\b(\w+(?: \w+){1,4})\s\1\b|\b(\w+)(?:\s\2\b){2}|([\u2e80-\u9fff]{2,6})\3{2}")
 
 
 class Ask(NamedTuple):
@@ -71,16 +74,14 @@ class TranslatedBlock(NamedTuple):
     marked: str = ""  # the text with the marks of its tags
     expected_chrf: float | None = None
     similarity: float = 0.0
-    foreign_numbers: Sequence[str] = ()  # in the format of the source's language
+    oddities: Mapping[str, Sequence[str]] = {}  # further signs, with parts of the text
 
     @property
     def signs(self) -> dict[str, list[str]]:
         """Signs that a person should know of, in words, each with the parts concerned, if they are known."""
         signs = {FLAGS[name]: value if isinstance(value, list) else [] for name, value in self.flags.items()}
-        for sign, parts in ((_MISSED, self.terms_missed), (_FOREIGN, self.foreign_numbers)):
-            if parts:
-                signs[sign] = list(map(str, parts))
-        return signs
+        others = {_MISSED: self.terms_missed, **self.oddities}
+        return signs | {sign: list(map(str, parts)) for sign, parts in others.items() if parts}
 
     @property
     def faults(self) -> list[str]:
@@ -93,48 +94,39 @@ def with_parts(sign: str, parts: Sequence[str]) -> str:
     return f"{sign}: {', '.join(parts)}" if parts else sign
 
 
-Rounds = Generator[list[Ask], list[Answer], list[TranslatedBlock]]  # yields texts, receives answers, returns blocks
+Work = Generator[list[Ask], list[Answer], TranslatedBlock]  # yields texts, receives answers, returns the block
 
 
-def rounds(blocks: Sequence[Block], models: Sequence[Translator], options: SearchOptions, num_ranks: int = 1) -> Rounds:
-    """Translate `blocks` as HTML in up to three rounds: with marks, by alignment, text by text.
+def works_of(
+    blocks: Sequence[Block], models: Sequence[Translator], options: SearchOptions, num_ranks: int = 1
+) -> list[Work]:
+    """Return the translation of each block as HTML in up to three rounds: with marks, by alignment, text by text.
 
-    The first of the `models`, one or a chain of two, decides whether marks are tried; a chain cannot align. If an
-    alternative of a block loses a mark, the block's best translation replaces it.
+    The first of the `models`, one or a chain of two, decides whether marks are tried; a chain cannot align. All texts
+    of a round are to be aligned, or none. If an alternative of a block loses a mark, its best translation replaces it.
     """
-    found = dict[int, TranslatedBlock]()
-
-    def keep(number: int, written: Sequence[str | None], marked: str | None, answer: Answer) -> None:
-        """Keep the translations of a block, unless the best one lost a mark."""
-        if written[0] is not None:
-            text = blocks[number].without_marks(answer.outputs[0])
-            ranked = [each or written[0] for each in written]
-            quality, similarity = answer.expected_chrf, answer.similarity
-            found[number] = TranslatedBlock(ranked, text, answer.flags, (), marked or "", quality, similarity)
-
-    def left() -> list[int]:
-        return [number for number in range(len(blocks)) if number not in found]
-
     keeps_marks = models[0].segmenter.protects(options)
-    whole = [number for number, block in enumerate(blocks) if keeps_marks or not block.has_tags]
-    answers = yield [Ask(blocks[number].with_marks()) for number in whole]
-    for number, answer in zip(whole, answers, strict=True):
+    return [_translated(block, keeps_marks or not block.has_tags, len(models) == 1, num_ranks) for block in blocks]
+
+
+def _translated(block: Block, is_whole: bool, can_align: bool, num_ranks: int) -> Work:
+    def kept(answer: Answer, written: Sequence[str | None], marked: str | None) -> TranslatedBlock:
+        text = block.without_marks(answer.outputs[0])
+        ranked = [each or written[0] or "" for each in written]
+        return TranslatedBlock(ranked, text, answer.flags, (), marked or "", answer.expected_chrf, answer.similarity)
+
+    for answer in (yield [Ask(block.with_marks())] if is_whole else []):
         outputs = _ranked(answer, num_ranks)
-        keep(number, [blocks[number].from_marks(output) for output in outputs], outputs[0], answer)
-    if len(models) == 1 and (unplaced := left()):
-        answers = yield [Ask(blocks[number].plain(), aligned=True) for number in unplaced]
-        for number, answer in zip(unplaced, answers, strict=True):
-            if answer.aligned is not None:
-                marked = blocks[number].marked().from_links(answer.aligned)
-                keep(number, [blocks[number].from_links(answer.aligned)] * num_ranks, marked, answer)
-    if unplaced := left():
-        rest = iter((yield [Ask(text) for number in unplaced for text in blocks[number].texts()]))
-        for number in unplaced:
-            answers = [next(rest) for _ in blocks[number].texts()]
-            by_rank = [*zip(*(_ranked(answer, num_ranks) for answer in answers), strict=True)]
-            marked = blocks[number].marked().from_texts(by_rank[0])
-            keep(number, list(map(blocks[number].from_texts, by_rank)), marked, _merged(answers, " ".join(by_rank[0])))
-    return [found[number] for number in range(len(blocks))]
+        written = [block.from_marks(output) for output in outputs]
+        if written[0] is not None:
+            return kept(answer, written, outputs[0])
+    for answer in (yield [Ask(block.plain(), aligned=True)] if can_align else []):
+        if answer.aligned is not None and (placed := block.from_links(answer.aligned)) is not None:
+            return kept(answer, [placed] * num_ranks, block.marked().from_links(answer.aligned))
+    answers = yield [Ask(text) for text in block.texts()]
+    by_rank = [*zip(*(_ranked(answer, num_ranks) for answer in answers), strict=True)]
+    marked = block.marked().from_texts(by_rank[0])
+    return kept(_merged(answers, " ".join(by_rank[0])), list(map(block.from_texts, by_rank)), marked)
 
 
 def _merged(answers: Sequence[Answer], text: str, aligned: Details | None = None) -> Answer:
@@ -168,7 +160,7 @@ def translate_blocks(chain: Chain, blocks: Sequence[Block], request: Request) ->
     rest = iter(blocks)
     for texts in grow_blocks(block.plain() for block in blocks):
         some = list(islice(rest, len(texts)))
-        (translated,) = answer_together([rounds(some, chain.translators, request.options)], answer)
+        translated = answer_together(works_of(some, chain.translators, request.options), answer)
         yield from with_losses(some, translated, chain.translators[0].segmenter, request)
 
 
@@ -212,7 +204,7 @@ def with_losses(
         flags = {name: value for name, value in each.flags.items() if name != "protected_lost"}
         source = " ".join(block.texts())
         spans = [source[span.start : span.end] for span in segmenter.find_spans(source, request)]
-        lost = [span for span in lost_spans(spans, each.text) if not is_excluded(span, block.formats)] if spans else []
+        lost = [span for span in lost_spans(spans, each.text) if not is_excluded(span, block.formats)]
         if lost := list(dict.fromkeys(lost + changed_placeholders(source, each.text, block.formats))):
             flags["protected_lost"] = lost
         missed: list[Term] = []
@@ -220,10 +212,18 @@ def with_losses(
             plain = block.plain()
             matches = segmenter.find_terms(plain, segmenter.find_spans(plain, request), request.glossary)
             missed = missed_terms([match.term for match in matches], each.text)
-        foreign = foreign_numbers(source, each.text, request.to or "")
-        checked.append(each._replace(flags=flags, terms_missed=missed, foreign_numbers=foreign))
+        oddities = {
+            _FOREIGN: foreign_numbers(source, each.text, request.to or ""),
+            _REPEATED: repetitions(source, each.text),
+        }
+        checked.append(each._replace(flags=flags, terms_missed=missed, oddities=oddities))
         block.note = "; ".join(checked[-1].faults)
     return checked
+
+
+def repetitions(source: str, output: str) -> list[str]:
+    """Return the words that `output` repeats, and `source` does not."""
+    return [] if _REPETITION.search(source) else [found[0] for found in _REPETITION.finditer(output)]
 
 
 def foreign_numbers(source: str, output: str, language: str) -> list[str]:

@@ -9,7 +9,7 @@ from functools import partial
 from nmt.apps.documents.blocks import Block, Template
 from nmt.apps.documents.markup import HtmlText
 from nmt.apps.documents.tag_projection import join_details
-from nmt.apps.documents.translation import Answer, Ask, TranslatedBlock, rounds, with_losses
+from nmt.apps.documents.translation import Answer, Ask, TranslatedBlock, with_losses, works_of
 from nmt.apps.server.requests import RequestError
 from nmt.apps.server.service import Routed, Service, TextTranslation
 from nmt.base.errors import DataError
@@ -76,8 +76,8 @@ async def translate_blocks(
         translated = await service.translate(texts, 0 if is_aligned else num_alternatives, details=is_aligned)
         return await run_if_long(lambda: [*map(_answer, asks, translated)])
 
-    work = rounds(blocks, routed.translators, request.options, num_alternatives + 1)
-    (found,) = await await_together([work], answer, run_if_long)
+    works = works_of(blocks, routed.translators, request.options, num_alternatives + 1)
+    found = await await_together(works, answer, run_if_long)
     return await run_if_long(with_losses, blocks, found, first.segmenter, request)
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import pytest
 from typer.testing import CliRunner
 
+from nmt import Translator
 from nmt.apps.cli import app
 from nmt.apps.documents.blocks import Block, Item
 from nmt.apps.documents.formats import read_document
 from nmt.apps.documents.review import SUFFIXES, Entry, entry_of, read_reviewed, write_review
-from nmt.apps.documents.translation import TranslatedBlock, foreign_numbers
+from nmt.apps.documents.translation import TranslatedBlock, foreign_numbers, repetitions, with_losses
 from nmt.base.errors import DataError
 from nmt.base.languages import Direction
+from nmt.translation.request import Request
 
 PAGE = b"<p>12 <b>34</b> 56</p>\n<p>7</p>\n<p>=8 &lt; 9</p>"
 READABLE = [suffix for suffix in SUFFIXES if suffix != ".html"]
@@ -130,3 +132,26 @@ def test_the_command_names_numbers_in_the_format_of_the_source_once(two_run, tmp
     assert done.exit_code == 0, done.output
     assert done.stderr.count("2 paragraphs: numbers are not written as in this language: 12,450.50") == 1
     assert (tmp_path / "b.html").read_text().count("not written as in this language: 12,450.50") == 2
+
+
+@pytest.mark.parametrize(
+    ("output", "found"),
+    [
+        ("a dance performance performance performance in a park", ["performance performance performance"]),
+        ("picture of the park of the park", ["of the park of the park"]),
+        ("我的我的我的看电视", ["我的我的我的"]),
+        ("I hope that that will do, zaman zaman, 休息休息, ha ha", []),
+        ("a performance, performance, performance", []),
+    ],
+)
+def test_words_that_only_the_translation_repeats_are_found(output, found):
+    assert repetitions("ein Text", output) == found
+    assert repetitions(output, output) == []
+
+
+def test_what_a_translation_repeats_stands_in_the_list_to_review(letters_run):
+    translator = Translator.load(letters_run, device="cpu")
+    (block,) = read_document(b"<p>ein Text", "a.html").blocks
+    translated = TranslatedBlock(["x"], "of the text of the text", {})
+    (checked,) = with_losses([block], [translated], translator.segmenter, Request(translator.options))
+    assert entry_of(1, block, checked).review == "words are repeated: of the text of the text"
