@@ -279,6 +279,10 @@ class Template:
         self.blocks.append(block)
         return f"\0{len(self.blocks) - 1}\0"
 
+    def hole_of(self, text: str, form: Form, raw: str | None = None) -> str:
+        """Return the hole of a text without tags; `raw` is how it is written."""
+        return self.hole(Block([Item(text)], raw, form))
+
     def split(self, raw: str, parts: str) -> str:
         """Return a hole for a text with holes, its `parts`; it is written as `raw` if they do not change."""
         self._split.append((raw, parts))

@@ -92,9 +92,9 @@ def dialect(name: str) -> Dialect:
     """Return the dialect of this name."""
     given = dict(descriptions()[name])
     given = {**descriptions().get(given.pop("like", ""), {}), **given}
-    fields: dict[str, Any] = {}
-    for key, value in given.items():
-        fields[key] = frozenset(value) if isinstance(value, list) else value
+    fields: dict[str, Any] = {
+        key: frozenset(value) if isinstance(value, list) else value for key, value in given.items()
+    }
     return Dialect(**fields)
 
 
@@ -288,10 +288,12 @@ class Reader:
         def with_hole(match: re.Match[str]) -> str:
             name, between, value = match.groups()
             is_read = name.rpartition(":")[2].lower() in self.dialect.attributes
-            if value[0] not in "\"'" or not (is_read or name.lower() == readable):
+            if not (is_read or name.lower() == readable):
                 return match[0]
-            block = Block([Item(unescape(value[1:-1]))], value[1:-1], Form(escape))
-            return f"{name}{between}{value[0]}{self.template.hole(block)}{value[0]}"
+            quote = value[0] if value[0] in "\"'" else '"'
+            text = value.strip(quote)
+            hole = self.template.hole_of(unescape(text), Form(escape), text)
+            return f"{name}{between}{self.template.split(value, quote + hole + quote)}"
 
         return _ATTRIBUTE.sub(with_hole, written)
 

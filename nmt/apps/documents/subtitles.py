@@ -6,7 +6,7 @@ import re
 from bisect import bisect_left
 from html import unescape
 
-from nmt.apps.documents.blocks import Block, Form, Item, Template, escape_text, split_lines
+from nmt.apps.documents.blocks import Block, Form, Item, Template, escape_text
 from nmt.apps.documents.plain import join_lines
 from nmt.base.errors import DataError
 
@@ -27,14 +27,21 @@ _TAG = re.compile(
 _BREAK = re.compile(
     r"<[^>]*>?|(?= )|(?<![「『（《〈【“‘])(?=[「『（《〈【“\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff])"
 )
-_DASH = re.compile(r"(?:\{\\[^{}\n]*\})?[-‐–—]\s*(?=\S)")  # opens what one of several speakers says
+# Opens what one of several speakers says or sings, or a sound: a dash, a note, a bracket, a name.
+_CAPITALS = "A-ZÀ-ÞΑ-ΫЀ-Я"
+_TAGS = r"(?:<(?!v\b)[^<>]*>|\{\\[^{}\n]*\})*"
+_OPENING = re.compile(
+    r"[ \t]*(?:\{\\[^{}\n]*\})*(?:[-‐–—♪♫]\s*|#\s+)(?=\S)"
+    rf"|(?={_TAGS}(?:[-‐–—♪♫\[(（]|#\s|<v\b|[{_CAPITALS}][{_CAPITALS}\d .'-]{{1,24}}:))"
+)
+_TURN = re.compile(rf"(?<=\n)(?={_OPENING.pattern})|(?<=\]\n)|(?<=\]</i>\n)")  # to another speaker, or behind a sound
 
 
 def read_subtitles(text: str, template: Template) -> None:
     """Read a file. DataError, with its line, if it does not begin with a subtitle.
 
-    Each subtitle is a block; its lines are joined, and its translation is split into the same number. If every line
-    opens with a dash, each is what another speaker says, and a block of its own.
+    Each subtitle is a block; its lines are joined, and its translation is split into the same number. What each of
+    several speakers says is a block of its own, and so is a sound in a line of its own.
     """
     is_vtt = text.startswith("WEBVTT")
     if not is_vtt and (wrong := _NO_CUE.match(text.removeprefix("\ufeff"))):
@@ -43,12 +50,12 @@ def read_subtitles(text: str, template: Template) -> None:
         raise DataError("not subtitles: no subtitle starts here", line=line, hint=hint)
 
     def translated(cue: re.Match[str]) -> str:
-        lines = split_lines(cue[2])
-        dashes = list(filter(None, map(_DASH.match, lines)))
-        if 1 < len(dashes) == len(lines):
-            spoken = zip(dashes, lines, strict=True)
-            return cue[1] + "".join(dash[0] + _hole(line[dash.end() :], template, is_vtt) for dash, line in spoken)
-        return cue[1] + _hole(cue[2], template, is_vtt)
+        written, text = cue.groups()
+        for part in _TURN.split(text) if _OPENING.match(text) else [text]:
+            opening = _OPENING.match(part)
+            before = opening[0] if opening else ""
+            written += before + _hole(part[len(before) :], template, is_vtt)
+        return written
 
     template.text = _CUE.sub(translated, text)
 

@@ -26,6 +26,10 @@ CUE = "1\n00:00:01,000 --> 00:00:02,000\n{}\n\n2\n00:00:03,000 --> 00:00:04,000\
         ("2 &lt; 3 &amp; a", "2 &lt; 3 &amp; A"),
         ("2 < 3 & a", "2 < 3 & A"),
         ("中文中文\n文中文中", "中文中文\n文中文中"),
+        ("- a b\nc d\n- e", "- A B\nC D\n- E"),
+        ("♪ a ♪\n♪ b c d ♪", "♪ A ♪\n♪ B C D ♪"),
+        ("[a b]\nc d e f g", "[A B]\nC D E F G"),
+        ("<i>ANNA: a</i>\n<i>BERT 2: b c d e</i>", "<i>ANNA: A</i>\n<i>BERT 2: B C D E</i>"),
     ],
 )
 def test_signs_and_blank_lines_of_a_subtitle_stay(text, written):
@@ -45,6 +49,7 @@ def test_lines_of_chinese_are_joined_without_a_space():
         ('<p>a <i class="x"></i> b <a name="c"></a>d</p>', '<p>A <i class="x"></i> B <a name="c"></a>D</p>'),
         ('<input type="submit" value="a"><input value="b">', '<input type="submit" value="A"><input value="b">'),
         ('<optgroup label="a">', '<optgroup label="A">'),
+        ("<img alt=a src=b><input type=submit value=c>", '<img alt="A" src=b><input type=submit value="C">'),
         ("<p>a <ruby>b<rt>c</rt></ruby> d</p>", "<p>A <ruby>B<rt>c</rt></ruby> D</p>"),
     ],
 )
@@ -79,7 +84,7 @@ def test_a_page_gets_the_direction_of_its_language():
     ("values", "is_text"),
     [
         (["E-Mail-Adresse", "Ja/Nein", "Log-in", "Öl-Wechsel"], True),
-        (["btn-ok", "en-US", "app/index", "Name.of.it", "UTF-8", "https://A/B"], False),
+        (["btn-ok", "en-US", "app/index", "Name.of.it", "UTF-8", "https://A/B", "^[a-z ]+$"], False),
     ],
 )
 def test_words_with_hyphens_and_slashes_are_text_and_names_of_code_are_not(values, is_text):
