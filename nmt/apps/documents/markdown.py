@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from html import unescape
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from nmt.apps.documents.blocks import Block, Form, Item, Template
 from nmt.apps.documents.markup import Reader, dialect
@@ -55,7 +55,13 @@ _OPENINGS = (
     (re.compile(_PREFIX + r"(?:!!!|\?\?\?\+?)[ \t]+[^\"]*(?:\"(?P<rest>.*)\")?[ \t]*$"), "-   # "),  # !!! note "Title"
     (re.compile(_PREFIX + r"===[!+]*[ \t]+\"(?P<rest>.*)\"[ \t]*$"), "-   # "),  # === "Tab"
     (re.compile(_PREFIX + r":{3,}[ \t]*[\w-]+(?:\[(?=.*\]))?[ \t]*(?P<rest>.*?)\]?[ \t]*(?:\{[^{}\n]*\})?$"), "# "),
-    (re.compile(_PREFIX + r"(?:\[\^[^\]\s]+\]:[ \t]*|:[ \t]+)(?P<rest>.*)"), "-   "),  # footnotes, definitions
+    # Footnotes, abbreviations, definitions, and verses: `| a` is a line that stays one.
+    (
+        re.compile(
+            _PREFIX + r"(?:\[\^[^\]\s]+\]:[ \t]*|\*\[[^\]\n]+\]:[ \t]+|:[ \t]+|\|[ \t]+(?=[^|\n]*$))(?P<rest>.*)"
+        ),
+        "-   ",
+    ),
 )
 # Inline markup that CommonMark does not know; of limited length, so that the time for unclosed marks is.
 _KEPT = re.compile(
@@ -65,9 +71,10 @@ _KEPT = re.compile(
     r"|(?<![\w:]):[a-z][\w+-]*:(?![\w:])|\+\+[\w+-]+\+\+"
     r"|<(code|kbd|math|pre|samp|script|style|svg|textarea|template|var)\b[^>]{0,500}>.{0,2000}?</\4[ \t]*>"
     r"|<[A-Za-z][\w+.-]{1,31}:[^\s<>]*>|<[\w.!#$%&'*+/=?^`{|}~-]+@[\w.-]+>|!?\[\[[^\[\]|\n*_`<\\]+\]\]"
-    # Links of wikis, highlighted text, links whose labels other files define: the marks stay around the text.
-    r"|(?P<around>!?\[\[[^\[\]|\n]+\\?\|(?=[^\[\]\n]+\]\])|==(?=[^\s=][^=\n]*(?<=\S)==)|\[(?=[^\[\]\n*_`<\\]+\]\[[\w:/.-]*[:/.-]))"
-    r"(?P<text>[^\[\]=\n*_`<\\]+)(?P<close>\]\]|==|\]\[[\w:/.-]+\])"
+    # Links of wikis, highlighted text, notes in the line, links whose labels other files define: marks around a text.
+    r"|(?P<around>!?\[\[[^\[\]|\n]+\\?\|(?=[^\[\]\n]+\]\])|==(?=[^\s=][^=\n]*(?<=\S)==)|(?P<note>\^\[)(?=[^\[\]\n]+\])"
+    r"|\[(?=[^\[\]\n*_`<\\]+\]\[[\w:/.-]*[:/.-]))"
+    r"(?P<text>[^\[\]=\n*_`<\\]+)(?P<close>\]\]|==|\]\[[\w:/.-]+\]|(?(note)\]|(?!)))"
     r"|(?P<hidden>\A\[[ xX]\][ \t]+(?=\S)|<!--(?:-?>|.{0,1000}?-->)|\{/\*.{0,500}?\*/\}|%%[^%]{1,500}%%"
     r"|\{:?[ \t]*(?:[#.][\w:-]+|-|[\w-]+=(?:\"[^\"]*\"|[^\s{}\"]+))"
     r"(?:[ \t]+(?:[#.][\w:-]+|[\w-]+=(?:\"[^\"]*\"|[^\s{}\"]+)))*[ \t]*\})",
@@ -158,10 +165,11 @@ class _Markdown:
             return  # a formula, for example
         start, end = places[0][0], places[-1][1]
         is_quoted = ">" in self._text[self._starts[first] : start]
-        for each in places if is_quoted and not _RAW.match(content) else [] if is_quoted else [(start, end)]:
-            if each:
-                Reader(self._text[slice(*each)], dialect("html"), self._template)
-                self._write(*each, self._template.text)
+        if is_quoted and _RAW.match(content):
+            return
+        for each in filter(None, places) if is_quoted else [(start, end)]:
+            Reader(self._text[slice(*each)], dialect("html"), self._template)
+            self._write(*each, self._template.text)
 
     def _read_cell(self, content: str, number: int) -> None:
         written = content.replace("|", r"\|")
@@ -217,7 +225,7 @@ class _Markdown:
         before, raw, after = link.groups()
         text = unescape(re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", raw))
         form = Form(lambda text: re.sub(r"[\\\"'()]", r"\\\g<0>", " ".join(text.split())))
-        return before + self._template.hole(Block([Item(text)], raw, form)) + after
+        return before + self._template.hole_of(text, form, raw) + after
 
     def _escape(self, source: str) -> Callable[[str], str]:
         """Return a function that writes a text of a block so that none of it is read as a mark."""
@@ -306,17 +314,20 @@ def _with_end(name: str, rule: Callable[[StateInline, bool], bool]) -> Callable[
 
 def _keep(state: StateInline, silent: bool) -> bool:
     """Read inline markup that CommonMark does not know."""
-    if state.src[state.pos] not in "$\\{[<%:+!=":
+    if state.src[state.pos] not in "$\\{[<%:+!=^":
         return False
     found = _KEPT.match(state.src, state.pos, state.posMax)
     formula = found and (found["math"] or found["paren"])
     if not found or (formula and not _FORMULA.search(formula) and _PROSE.search(formula)):
         return False
     if not silent:
-        for kind, written in (("kept", found["around"] or found[0]), ("text", found["text"]), ("kept", found["close"])):
-            if written:
-                token = state.push(kind, "", 0)
-                token.content, token.hidden = written, found["hidden"] is not None
+        around, text = found["around"], found["text"]
+        parts: list[tuple[Literal[-1, 0, 1], str]] = [(0, found[0])]
+        if around:
+            parts = [(1, around), (0, text), (-1, found["close"])]
+        for nesting, written in parts:
+            token = state.push("text" if written == text else "kept", "", nesting)
+            token.content, token.hidden = written, found["hidden"] is not None
     state.pos = found.end()
     return True
 
@@ -357,7 +368,7 @@ def _markup(token: Token) -> Item:
         return Item(f"{token.markup}{pad}{written}{pad}{token.markup}", "!")
     tag = re.match(r"<(/?)([A-Za-z][\w-]*)", written) if token.type == "html_inline" else None
     if tag is None:
-        return Item(written, "!", is_hidden=token.hidden)
+        return Item(written, ("!", "mark", "/mark")[token.nesting], is_hidden=token.hidden)
     name = tag[2].lower()
     is_alone = written.endswith("/>") or name in dialect("html").void
     return Item(written, "!" if is_alone else tag[1] + name)

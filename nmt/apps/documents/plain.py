@@ -7,22 +7,22 @@ import textwrap
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
-from nmt.apps.documents.blocks import Block, Form, Item, Template, split_lines
+from nmt.apps.documents.blocks import Form, Template, split_lines
 
 _MIN_WIDTH, _MAX_WIDTH = 40, 120  # of lines that an editor broke, in columns
 _MOST = 2 / 3
 # What opens a line: quotes, list marks, tasks, headings, notes.
 _OPENING = re.compile(
-    r"(?:[ \t]{0,12}(?:>|[-*+•–](?=[ \t])(?:[ \t]+\[[ xX]\](?=[ \t]))?|\d{1,9}[.)](?=[ \t])|\[\^[^\]\s]+\]:"
-    r"|#{1,6}(?=[ \t])))*[ \t]*"
+    r"(?:[ \t]{0,12}(?:>|[-*+•–](?=[ \t])(?:[ \t]+\[[ xX]\](?=[ \t]))?|\d{1,9}[.)](?=[ \t])|\[[ xX]\](?=[ \t])"
+    r"|\[\^[^\]\s]+\]:|#{1,6}(?=[ \t])))*[ \t]*"
 )
 _IDEOGRAPHS = r"\u1100-\u11ff\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef"
 _WIDE = re.compile(f"[{_IDEOGRAPHS}]")
 _END = re.compile(r"(?:\w[\w)\]]{2,}|\W)[.!?:…]+[\"'”’»)\]]*$|[。！？：…][”’」』）]*$")  # of a sentence
 _PAUSE = re.compile(r"[.,;:!?…。，、；：！？—–][\"'”’»)\]」』）]*$")
 # Rows of tables, records, and what is said or logged at a time.
-_RECORD = re.compile(r"\W?\d[\d:./T-]*\W?\s|[\w.@ -]{1,25}[:>]\s|.*(?:\t|\s{3,}|\||;.*;)")
-_COLUMNS = re.compile(r"(\t+| {3,}|[ \t]*\|[ \t]*)")
+_RECORD = re.compile(r"\W?\d[\d:./T-]*\W?\s|[\w.@ -]{1,25}[:>]\s|.*(?:\t|\s{3,}|[|│┃║]|\.{4}|(?:\. ){3}|;.*;)")
+_COLUMNS = re.compile(r"(\t+| {3,}|[ \t]*(?:[|│┃║]|\.{4,}|(?:\. ){3,}\.?)[ \t]*)")
 _CODE = re.compile(r"(?: {4}|\t)\S")
 # A word divided at the end of a line, but not what stands for a part of two compounds (`Vor- und Nachteile`).
 _DIVIDED = re.compile(r"(?<=[^\W\d_])(?:-|\u00ad|\u2010)$")
@@ -34,15 +34,18 @@ def read_text(text: str, template: Template, *, is_page: bool = False) -> None:
 
     `is_page`: the lines come from a page whose letters differ in width, so their lengths say less.
     """
-    written, lines = list[str](), list[str]()
+    written, lines, mark = list[str](), list[str](), ""
     for line in [*split_lines(text), ""]:
-        if line.strip() and not (lines and opening_of(line).strip()):
+        opening, last = opening_of(line), mark
+        is_blank, mark = opening.rstrip() == line.rstrip(), opening.strip()
+        is_quoted = mark == last and not mark.strip("> ")
+        if not is_blank and (is_quoted or not (lines and mark)):
             lines.append(line)
             continue
         for part in _parts(lines, is_page=is_page):
             written += _paragraph(part, template)
-        lines = [line] if line.strip() else []
-        written += [] if line.strip() else [line]
+        lines = [] if is_blank else [line]
+        written += [line] if is_blank else []
     template.text = "".join(written)
 
 
@@ -68,8 +71,7 @@ def _parts(lines: list[str], *, is_page: bool) -> list[list[str]]:
     parts = [lines[:1]]
     for (text, following), size, line in zip(pairwise(texts), sizes, lines[1:], strict=False):
         first = following.split(maxsplit=1)[0]
-        room = 2 if _WIDE.match(first) else len(first)
-        is_full = size + room + (not _WIDE.match(first)) > width - 2 * bool(_WIDE.match(first))
+        is_full = size + (4 if _WIDE.match(first) else len(first) + 1) > width
         is_lower = following[:1].islower()
         goes_on = is_lower and not _PAUSE.search(text)
         is_end = _END.search(text) and not is_lower
@@ -104,10 +106,10 @@ def _paragraph(lines: list[str], template: Template) -> list[str]:
     raw = written.rstrip()
     if len(lines) > 1:
         text = join_lines([line[len(opening) :].strip() for opening, line in zip(openings, lines, strict=True)])
-        holes = [template.hole(Block([Item(text)], raw, Form(str, wrapping(lines, openings, _OPENS_ITEM))))]
+        holes = [template.hole_of(text, Form(str, wrapping(lines, openings, _OPENS_ITEM)), raw)]
     else:
         cells = enumerate(_COLUMNS.split(raw))
-        holes = [cell if n % 2 else template.hole(Block([Item(cell)], cell, Form(str))) for n, cell in cells]
+        holes = [cell if n % 2 else template.hole_of(cell, Form(str), cell) for n, cell in cells]
     return [openings[0], *holes, written[len(raw) :]]
 
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from gettext import c2py
 
-from nmt.apps.documents.blocks import Block, Form, Item, Template, line_counter
+from nmt.apps.documents.blocks import Form, Template, line_counter
 from nmt.base.errors import DataError
 
 _TEXT = r'(?:[ \t]*"(?:[^"\\\n]|\\.)*+"[ \t]*(?:\r?\n|$))+'
@@ -23,7 +23,7 @@ _ENTRY = re.compile(
 _FORM = re.compile(rf"^msgstr(\[\d\])?({_TEXT})", re.MULTILINE)
 _FLAGS = re.compile(r"^#,([^\r\n]*)", re.MULTILINE)
 _FLAG = re.compile(r"^#,|(?=^#[|~])|\Z", re.MULTILINE)  # where a flag is written, before the former message
-_LINE_BREAKS = re.compile(r"(\n+)")
+_LINE_BREAKS = re.compile(r"([\n\t]+)")
 _ESCAPE = re.compile(r"\\([abfnrtv\"\\])")
 _CHARACTERS = dict(zip('abfnrtv"\\', '\a\b\f\n\r\t\v"\\', strict=True))
 _LETTERS = {character: letter for letter, character in _CHARACTERS.items()}
@@ -93,8 +93,8 @@ def _translated(entry: re.Match[str], singular: Sequence[str], template: Templat
     comments = entry["comments"]
     flags = [flag.strip() for found in _FLAGS.findall(comments) for flag in found.split(",")]
     source, plural = _read(entry["id"]), _read(entry["plural"] or "")
-    forms = {form or "[0]": text for form, text in _FORM.findall(entry["translated"])}
-    wanted = [f"[{number}]" for number in range(max(1, len(singular or forms)) if plural else 1)]
+    forms = dict(_FORM.findall(entry["translated"]))
+    wanted = [f"[{number}]" for number in range(len(singular) or 1)] if plural else [""]
     if not source or all(_read(forms.get(form, "")) for form in wanted):
         return entry[0]
     if plural and not singular:
@@ -106,15 +106,15 @@ def _translated(entry: re.Match[str], singular: Sequence[str], template: Templat
     written = comments + entry["ids"].rstrip("\r\n") + line_end
     for form, kind in zip(wanted, singular if plural else "1", strict=True):
         if _read(forms.get(form, "")):
-            written += f"msgstr{form if plural else ''}{forms[form]}"
+            written += f"msgstr{form}{forms[form]}"
             continue
         # Without its number, `one file` is wrong for 21 files.
         message = source if kind == "1" or (kind and _COUNTED.search(source)) else plural
         written_as = Form(_written, formats=flags)
-        holes = [template.hole(Block([Item(part)], form=written_as)) for part in _LINE_BREAKS.split(message)]
+        holes = [template.hole_of(part, written_as) for part in _LINE_BREAKS.split(message)]
         lines = [f'"{part}{end}"' for part, end in zip(holes[::2], [*holes[1::2], ""], strict=True) if part or end]
         first = ['""'] if len(lines) > 1 else []
-        written += f"msgstr{form if plural else ''} {line_end.join([*first, *lines])}{line_end}"
+        written += f"msgstr{form} {line_end.join([*first, *lines])}{line_end}"
     return written
 
 

@@ -12,8 +12,10 @@ from nmt.apps.documents.markup import Dialect, Frame, Reader
 from nmt.base.errors import DataError
 
 _TABS = re.compile(r"(\t)")
+_NO_TEXT = re.compile(r"<(\w+:)?rt>.*?</(\w+:)?rt>|<[^>]*>", re.DOTALL)  # the reading of ideographs, and tags
 _FIELD = re.compile(r'<w:fldChar\b[^>]*fldCharType="(begin|separate|end)"')
 _INSTRUCTION = re.compile(r"<w:instrText\b[^>]*>\s*([^<\s]+)")
+_WITH_TEXTS = ("HYPERLINK", "FORMTEXT", "REF", "STYLEREF", "TOC")  # fields whose words are those of the document
 _LINK = ":hlinkClick"  # of slides
 # What editing leaves in the properties of a run: it does not show, and divides words.
 _INVISIBLE = re.compile(
@@ -59,8 +61,8 @@ class RunReader(Reader):
         run.raw.append(whole)
         if name == "rPr":
             run.parts.append(whole)
-        elif name == "t" or name in dialect.characters:
-            text = dialect.characters.get(name, unescape(re.sub("<[^>]*>", "", whole)))
+        elif name in ("t", "ruby") or name in dialect.characters:
+            text = dialect.characters.get(name, unescape(_NO_TEXT.sub("", whole)))
             for part in _TABS.split(text):
                 if part == "\t":
                     self.divide(part.join(around), paragraph)
@@ -152,7 +154,8 @@ def _with_fields(items: list[Item]) -> list[Item]:
             opened[-1].separator = opened[-1].separator or len(joined) - 1
         elif mark and opened:
             field = opened.pop()
-            if field.kind == "HYPERLINK" and field.separator:
+            inner = "".join(each.text for each in joined[field.separator :] if not each.tag)
+            if field.kind in _WITH_TEXTS and field.separator and any(map(str.isalpha, inner)):
                 joined[-1] = Item(item.text, "/field")
                 start = slice(field.begin, field.separator + 1)
                 joined[start] = [Item(_written(joined[start]), "field")]

@@ -15,7 +15,8 @@ _STRING = re.compile(r'"((?:[^"\\]|\\.)*+)"(\s*:\s*)?')  # a text, or a key
 CHOICE = re.compile(r"\{\s*\w+\s*,\s*(?:plural|select|selectordinal)\s*,\s*(?:offset:\d+)?")
 _BRACE = re.compile(r"[{}]")
 _WORDS = re.compile(r"[A-ZÀ-ÞΑ-ΫЀ-Я][^\W\d_]*(?:[-/][^\W\d_]+)+")  # `E-Mail-Adresse`, `Ja/Nein`; not `btn-ok`, `en-US`
-_CODE = re.compile(r"https?://\S+|[#.@$/\\]\S*|[\w.-]+(?:[./_:-][\w-]+)+|[a-z]+[A-Z]\w*")  # addresses, paths, names
+# Addresses, paths, names, regular expressions.
+_CODE = re.compile(r"https?://\S+|[#.@$/\\]\S*|[\w.-]+(?:[./_:-][\w-]+)+|[a-z]+[A-Z]\w*|\^.*\$")
 _ANDROID = re.compile(r"""\\(?:u([0-9a-fA-F]{4})|(.))|(\A"\s+|\s+"\Z)|\"""", re.DOTALL)
 _KEPT_SPACE = "\x1f"  # at the edge of a text in quotes
 _REFERENCE = re.compile(r"\s*[@?](?:[\w.]+:)?\w+/[\w.]+\s*")
@@ -31,8 +32,7 @@ def read_json(text: str, template: Template) -> None:
     try:
         json.loads(text)
     except (RecursionError, ValueError) as error:
-        line = error.lineno if isinstance(error, json.JSONDecodeError) else None
-        raise DataError(f"not JSON ({str(error)[:80]})", line=line) from None
+        raise DataError(f"not JSON ({str(error)[:80]})", line=getattr(error, "lineno", None)) from None
     decoder, written, at, end = json.JSONDecoder(), list[str](), 0, 0
     while token := _STRING.search(text, end):
         raw, end = token[1], token.end()
@@ -42,8 +42,7 @@ def read_json(text: str, template: Template) -> None:
         value = json.loads(f'"{raw}"')
         is_code = _CODE.fullmatch(value) and not _WORDS.fullmatch(value)
         if not is_code and any(map(str.isalpha, value)):
-            holes = (template.hole(_message(line, template)) for line in re.split(r"(\n+)", value))
-            written += [text[at : token.start(1)], template.split(raw, "".join(holes))]
+            written += [text[at : token.start(1)], template.split(raw, _message(value, template))]
             at = token.end(1)
     template.text = "".join(written) + text[at:]
 
@@ -62,24 +61,27 @@ def find_choice(choice: re.Match[str]) -> tuple[list[str], int]:
     return [*parts, text[at:]], len(text)
 
 
-def _message(text: str, template: Template, depth: int = 0) -> Block:
-    """Return a message as a block; each choice between branches is one item, which has holes for the branches."""
-    items, at = list[Item](), 0
+def _message(text: str, template: Template, depth: int = 0) -> str:
+    """Return a message with a hole for each of its lines.
+
+    Each choice between branches is one item of a line, which has holes for the branches.
+    """
+    lines, at = [list[Item]()], 0
 
     def add(plain: str) -> None:
-        for part in re.split("(#)", plain) if depth else [plain]:  # the number, in a branch
-            items.append(Item(part, "!" * (part == "#"), part == "#"))
+        for part in re.split(r"([\n\t]+|#)" if depth else r"([\n\t]+)", plain):
+            if part[:1] in ("\n", "\t"):
+                lines.extend([[Item(part)], []])
+            else:
+                lines[-1].append(Item(part, "!" * (part == "#"), part == "#"))  # the number, in a branch
 
     while (choice := CHOICE.search(text, at)) and depth < _MAX_DEPTH:
         add(text[at : choice.start()])
         parts, at = find_choice(choice)
-        inner = (
-            template.hole(_message(part, template, depth + 1)) if n % 2 else _quoted(part)
-            for n, part in enumerate(parts)
-        )
-        items.append(Item("".join(inner), "!"))
+        inner = (_message(part, template, depth + 1) if n % 2 else _quoted(part) for n, part in enumerate(parts))
+        lines[-1].append(Item("".join(inner), "!"))
     add(text[at:])
-    return Block(items, form=Form(_quoted))
+    return "".join(template.hole(Block(items, form=Form(_quoted))) for items in lines)
 
 
 def _quoted(text: str) -> str:

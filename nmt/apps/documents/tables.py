@@ -9,13 +9,14 @@ from io import BytesIO
 from pathlib import Path
 
 from nmt.apps.documents.archives import repack, unpack
-from nmt.apps.documents.blocks import Block, Form, Item, Template, decode, encode, escape_text, split_lines
+from nmt.apps.documents.blocks import Form, Template, decode, encode, escape_text, split_lines
 from nmt.base.errors import DataError
 from nmt.data.read.cells import looks_like_column_name
 from nmt.data.read.formats.delimited import find_delimiter, is_quoted
 from nmt.data.read.formats.xlsx import MAX_ROWS, open_sheet
 
 _HEADER = "\0h"
+_BREAKS = re.compile(r"([\r\n\t]+)")  # in a cell
 _MAX_COLUMNS = 16_384  # of Excel
 _PREFIX = r"<((?:\w+:)?)"
 _ROW = re.compile(rf"{_PREFIX}row\b([^>]*)(?<!/)>(.*?)(?=</\1row>)", re.DOTALL)
@@ -50,9 +51,11 @@ class Table:
         written = encode(self._template.join(translations), self._xml)
         return repack(self._content, {self._sheet: written}) if self._sheet else written
 
-    def _hole(self, text: str, line: int, write: Callable[[str], str], is_name: bool) -> str:
+    def _holes(self, text: str, line: int, write: Callable[[str], str], is_name: bool) -> str:
+        """Return a hole for each line of a cell."""
         self._template.line = line
-        return _HEADER if is_name else self._template.hole(Block([Item(text)], write(text), Form(write)))
+        holes = (self._template.hole_of(part, Form(write)) for part in _BREAKS.split(text))
+        return _HEADER if is_name else "".join(holes)
 
     def _read_rows(self, path: Path, column: str) -> list[str]:
         lines = split_lines(decode(self._content))
@@ -75,17 +78,21 @@ class Table:
             raise DataError(f"not readable as a table: {error}", line=at + 1) from None
         width, index, names = _find_column([cells for cells, _, _ in rows], column)
 
+        def in_quotes(text: str) -> str:
+            return text.replace('"', '""')
+
         def write(text: str) -> str:
             if is_plain:
                 return re.sub(r"[\t\r\n]+", " ", text)
-            return f'"{text.replace(chr(34), chr(34) * 2)}"' if re.search(rf'["\r\n{delimiter}]', text) else text
+            return f'"{in_quotes(text)}"' if re.search(rf'["\r\n{delimiter}]', text) else text
 
         parts = lines[:num_given]
         for cells, raw, line in rows:
             filled = raw.rstrip("\r\n")
             text = cells[index] if index < len(cells) else ""
-            new = self._hole(text, line, write, cells is names)
-            added = [delimiter * (width - len(cells) + 1), new] if filled.strip() else []
+            quote = '"' if _BREAKS.search(text) and not is_plain else ""
+            new = self._holes(text, line, in_quotes if quote else write, cells is names)
+            added = [delimiter * (width - len(cells) + 1), quote, new, quote] if filled.strip() else []
             parts += [filled, *added, raw[len(filled) :]]
         return parts
 
@@ -112,7 +119,7 @@ class Table:
             if isinstance(text, str) and text.strip():
                 start, prefix = re.sub(r'\sspans="[^"]*"', "", xml[row.start() : row.start(3)]), row[1]
                 cell = f'<{prefix}c r="{letters}{number}" t="inlineStr"><{prefix}is><{prefix}t>'
-                new = self._hole(text, number, escape_text, cells is names)
+                new = self._holes(text, number, escape_text, cells is names)
                 end = f"</{prefix}t></{prefix}is></{prefix}c>"
                 parts += [xml[at : row.start()], start, row[3], cell, new, end]
                 at = row.end()
@@ -127,11 +134,12 @@ def _find_column(rows: Sequence[Sequence[object]], column: str) -> tuple[int, in
     names = ["" if cell is None else str(cell).strip() for cell in first]
     width = max(map(len, rows), default=0)
     is_number = column.isdecimal() and 1 <= int(column[:6]) <= width
-    if column in names and not is_number:
-        return width, names.index(column), first
-    if not is_number:
+    if is_number:
+        index = int(column) - 1
+        has_names = index < len(names) and looks_like_column_name(names[index])
+    elif column in names:
+        index, has_names = names.index(column), True
+    else:
         hint = f"the columns are 1 to {width}, or by name: {', '.join(map(repr, names[:20]))}"
         raise DataError(f"no column {column!r}", hint=hint)
-    index = int(column) - 1
-    has_names = index < len(names) and looks_like_column_name(names[index])
     return width, index, first if has_names else None

@@ -40,7 +40,7 @@ _SEGMENT = re.compile(
 # Translators of strings write a line break as \n, and editors break a line without indenting it.
 _WRITTEN_BREAKS = r"(?:\\r)?\\n(?![a-z])|(?<=[.!?:;,])\\n|\n(?!\s)"
 _BREAKS = rf"((?:{_WRITTEN_BREAKS})+)"
-_PRESERVED_BREAKS = rf"((?:{_WRITTEN_BREAKS}|\r?\n[ \t]*)+)"
+_PRESERVED_BREAKS = rf"((?:{_WRITTEN_BREAKS}|\r?\n[ \t]*|\t)+)"
 
 
 _OPENING, _CLOSING = ("bpt", "bx", "sc"), ("ept", "ex", "ec")  # codes
@@ -136,9 +136,11 @@ class _UnitReader(Reader):
 
     def standalone(self, name: str, whole: str, start: str) -> None:
         given = _attributes(start)
-        partner = given.get("rid") or given.get("startRef") or given.get("id")
-        if partner and self.frame.is_block and name in (*_OPENING, *_CLOSING):
-            self.add(whole, Item(whole, f"{'/' * (name in _CLOSING)}code:{partner}"))
+        partner = given.get("rid") or given.get("startRef") or given.get("id", "")
+        is_end = name in _CLOSING or partner.startswith("CLOSE_")  # so Angular names what belongs together
+        if partner and self.frame.is_block and (is_end or name in _OPENING or partner.startswith("START_")):
+            name = re.sub("^(START|CLOSE)_", "", partner)
+            self.add(whole, Item(whole, f"{'/' * is_end}code:{name}"))
         else:
             super().standalone(name, whole, start)
 

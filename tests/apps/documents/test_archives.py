@@ -25,12 +25,19 @@ ODF = """<?xml version="1.0"?><office:text xmlns:office="urn:o" xmlns:text="urn:
 <text:p>5</text:p></text:note-body></text:note> 6<text:line-break/>7 <text:page-number>8</text:page-number></text:p>
 <draw:frame><svg:desc>9</svg:desc></draw:frame>
 </office:text>"""
+META = """<m:meta xmlns:m="urn:m" xmlns:d="urn:d"><d:title>i</d:title><d:creator>me</d:creator>
+<m:keyword>j</m:keyword></m:meta>"""
 OPF = """<package xmlns:dc="urn:dc"><dc:title>1</dc:title><dc:creator>me</dc:creator><dc:language>de</dc:language>
 </package>"""
 PAGE = '<!DOCTYPE html><html xml:lang="de"><body><p>1&nbsp;2 <i>3</i><br/>4<img alt="5" src="6"/></p></body></html>'
 FILES = {
     "a.pptx": {"ppt/slides/slide1.xml": SLIDE, "ppt/theme/theme1.xml": "<a>1</a>"},
-    "a.odt": {"mimetype": "application/vnd.oasis.opendocument.text", "content.xml": ODF, "styles.xml": "<p>h</p>"},
+    "a.odt": {
+        "mimetype": "application/vnd.oasis.opendocument.text",
+        "content.xml": ODF,
+        "styles.xml": "<p>h</p>",
+        "meta.xml": META,
+    },
     "a.odp": {"content.xml": ODF},
     "a.epub": {"mimetype": "application/epub+zip", "OEBPS/a.xhtml": PAGE, "OEBPS/content.opf": OPF},
 }
@@ -73,7 +80,7 @@ def test_slides_keep_formatting_breaks_tabs_and_fields_and_join_runs_that_look_t
 def test_open_documents_keep_tracked_changes_and_fields_and_translate_notes_and_descriptions():
     document = read_document(packed(FILES["a.odt"]), "a.odt")
     texts = [block.with_marks() for block in document.blocks]
-    assert texts == ["1", "5", "2 {h0}3 {h1} 4{h2} 6", "7 {h0}", "9", "h"]
+    assert texts == ["1", "5", "2 {h0}3 {h1} 4{h2} 6", "7 {h0}", "9", "h", "i", "j"]
     written = unpacked(upper(packed(FILES["a.odt"]), "a.odt"))["content.xml"]
     assert "<text:p>gone</text:p>" in written
     assert "<text:note-body>\n<text:p>[5]</text:p></text:note-body>" in written

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from nmt.apps.documents.blocks import Template
@@ -103,11 +105,19 @@ def test_words_that_were_divided_are_whole_and_compounds_that_share_a_part_are_n
 
 
 def test_the_cells_of_a_line_with_columns_keep_their_places():
-    text = "Stadt          Fläche in km2\nBerlin\t891\nein | zwei Hunde | drei\n"
-    assert marked(text, "a.txt") == ["Stadt", "Fläche in km2", "Berlin", "891", "ein", "zwei Hunde", "drei"]
-    assert upper(text.encode(), "a.txt").decode() == (
-        "[Stadt]          [Fläche in km2]\n[Berlin]\t[891]\n[ein] | [zwei Hunde] | [drei]\n"
-    )
+    written = "[Stadt]          [Fläche in km2]\n[Berlin]\t[891]\n[ein] | [zwei Hunde] | [drei]\n"
+    written += "[Kapitel 1] ........ [5]\n[Kapitel 2] . . . . [7]\n│ [ein] │ [zwei] │\n"
+    text = re.sub(r"[\[\]]", "", written)
+    assert marked(text, "a.txt") == re.findall(r"\[([^\]]+)\]", written)
+    assert upper(text.encode(), "a.txt").decode() == written
+
+
+def test_quoted_prose_is_joined_within_its_quote_and_tasks_keep_their_boxes():
+    first = "> Kommst du am Montag in die große Stadt, denn ich warte dort auf dich und\n> auf deine Freunde.\n"
+    text = f"{first}>\n> > Nein.\n> Ja.\nGut.\n[ ] Brot\n[x] Butter\n"
+    joined = first.replace("\n> ", " ").strip("> \n")
+    assert marked(text, "a.txt") == [joined, "Nein.", "Ja.", "Gut.", "Brot", "Butter"]
+    assert unchanged(text.encode(), "a.txt").decode() == text
 
 
 def test_lines_of_a_page_are_joined_although_their_lengths_differ():

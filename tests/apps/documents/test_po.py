@@ -159,6 +159,11 @@ def test_a_catalog_is_written_in_utf_8_and_says_so(charset):
     assert f"# {word}\n" in written
 
 
+def test_the_columns_of_a_message_keep_the_tabs_between_them():
+    text = HEADER.format("UTF-8") + '\nmsgid "a\\tb\\n\\tc"\nmsgstr ""\n'
+    assert '\nmsgstr ""\n"A\\t"\n"B\\n\\t"\n"C"\n' in capitals(text.encode(), "a.po").decode()
+
+
 @pytest.mark.parametrize("entry", ['#, fuzzy\nmsgid "a"\nmsgstr "z"\n', 'msgid "a"\nmsgstr "z"\n'])
 def test_what_a_person_translated_stays_fuzzy_or_not(entry):
     text = HEADER.format("UTF-8") + "\n" + entry

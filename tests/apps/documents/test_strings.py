@@ -46,6 +46,16 @@ def test_the_branches_of_a_choice_are_translated_each_by_itself():
     assert written == f"[Hier] {choice} [da.]"
 
 
+def test_a_choice_may_have_lines_of_its_own_and_a_text_of_several_columns_keeps_them():
+    message = "{n, plural,\n  one {a b\n# c}\n\tother {d}\n}\te\nf {g, select, other {h}}"
+    document = read_document(json.dumps({"a": message}).encode(), "a.json")
+    texts = ["a b", "c", "d", "h", "e", "f {h0}"]
+    assert [block.with_marks() for block in document.blocks] == texts
+    written = json.loads(upper(json.dumps({"a": message}).encode(), "a.json"))["a"]
+    lines = "{n, plural,\n  one {[a b]\n# [c]}\n\tother {[d]}\n}\t[e]\n[f] {g, select, other {[h]}}"
+    assert written == lines
+
+
 @pytest.mark.parametrize("message", ["{n, plural, one {a", "{n, plural,", "{n, plural, one a}", "{{n}} {a"])
 def test_a_choice_that_is_not_closed_loses_nothing(message):
     assert json.loads(upper(json.dumps([message]).encode(), "a.json"))[0].replace("[", "").replace("]", "") == message

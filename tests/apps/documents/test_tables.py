@@ -18,7 +18,8 @@ from tests.apps.documents.written import upper
     [
         ("a.csv", "2", 'id;x\r\n1;"a;""b"\r\n\r\n2;c\r\n', 'id;x;[x]\r\n1;"a;""b";"[a;""b]"\r\n\r\n2;c;[c]\r\n'),
         ("a.csv", "text", "id,text\n1,a\n2\n3,", "id,text,en\n1,a,[a]\n2,,\n3,,"),
-        ("a.csv", "text", 'sep=,\nid,text\n1,"a\nb"\n', 'sep=,\nid,text,en\n1,"a\nb",[a b]\n'),
+        ("a.csv", "text", 'sep=,\nid,text\n1,"a\nb"\n', 'sep=,\nid,text,en\n1,"a\nb","[a]\n[b]"\n'),
+        ("a.csv", "1", '"a;""b""\tc\nd";e\n', '"a;""b""\tc\nd";e;"[a;""b""]\t[c]\n[d]"\n'),
         ("a.tsv", "1", 'The "b.\t1\n\tc\n', 'The "b.\t1\t[The "b.]\n\tc\t\n'),
         ("a.tsv", "2", "1\tsource\n2\tb\n", "1\tsource\ten\n2\tb\t[b]\n"),
     ],
@@ -51,7 +52,7 @@ def test_what_is_no_table_or_lacks_the_column_is_told(name, content, column, mes
 def workbook(tmp_path: Path) -> bytes:
     openpyxl = pytest.importorskip("openpyxl", reason="needs openpyxl")
     book = openpyxl.Workbook()
-    for row in (["id", "source"], [1, "a & b"], [2, None], [None, 3.5], [4, "=A1"], [5, "c"]):
+    for row in (["id", "source"], [1, "a & b"], [2, None], [None, 3.5], [4, "=A1"], [5, "c\nd"]):
         book.active.append(row)
     book.create_sheet("Other <2>")["B7"] = "d"
     book.save(tmp_path / "a.xlsx")
@@ -62,13 +63,13 @@ def test_a_workbook_gets_a_column_and_every_other_file_in_it_stays(tmp_path):
     content = workbook(tmp_path)
     document = read_document(content, "a.xlsx", column="source")
     document.name_language("en")
-    assert [(block.line, block.plain()) for block in document.blocks] == [(2, "a & b"), (6, "c")]
+    assert [(block.line, block.plain()) for block in document.blocks] == [(2, "a & b"), (6, "c"), (6, "d")]
     written = document.content_with([block.from_texts(["<x>"]) for block in document.blocks])
     (tmp_path / "b.xlsx").write_bytes(written)
     book = pytest.importorskip("openpyxl").load_workbook(tmp_path / "b.xlsx")
     rows = [[cell.value for cell in row] for row in book.active.rows]
-    assert [row[2] for row in rows] == ["en", "<x>", None, None, None, "<x>"]
-    assert [row[:2] for row in rows[1:]] == [[1, "a & b"], [2, None], [None, 3.5], [4, "=A1"], [5, "c"]]
+    assert [row[2] for row in rows] == ["en", "<x>", None, None, None, "<x>\n<x>"]
+    assert [row[:2] for row in rows[1:]] == [[1, "a & b"], [2, None], [None, 3.5], [4, "=A1"], [5, "c\nd"]]
     before, after = (zipfile.ZipFile(BytesIO(each)) for each in (content, written))
     assert {n: before.read(n) for n in before.namelist() if "sheet1" not in n} == {
         n: after.read(n) for n in after.namelist() if "sheet1" not in n

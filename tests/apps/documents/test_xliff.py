@@ -65,7 +65,7 @@ def test_a_target_of_a_person_stays(state):
 
 def test_lines_stay_where_white_space_is_preserved_and_characters_stay_a_section():
     preserve = ' xml:space="preserve"'
-    assert target("<source>a\n\n\tb\nc</source>", preserve) == "A\n\n\tB\nC"
+    assert target("<source>a\n\n\tb\nc\td</source>", preserve) == "A\n\n\tB\nC\tD"
     assert target("<source>\n  a\n  b\n</source>") == "\n  A B\n"
     written = capitals(unit("<source><![CDATA[a <b>b</b> &amp; c<br/>d]]></source>").encode(), "a.xlf").decode()
     assert "<![CDATA[A <b>B</b> &amp; C<br/>D]]></target>" in written
@@ -87,6 +87,14 @@ def test_the_codes_of_xliff_2_are_pairs_and_a_segment_says_that_it_is_translated
     assert "{h0}" in document.blocks[0].with_marks()
     assert document.blocks[0].from_marks("{h1}x{h0}") is None  # a pair does not cross itself
     assert in_capitals(document.blocks[1]) == "C"
+
+
+def test_the_codes_of_angular_are_pairs_by_their_names():
+    source = 'a <x id="START_LINK"/>b <x id="START_TAG_B"/>c<x id="CLOSE_TAG_B"/><x id="CLOSE_LINK"/> <x id="ICU"/>'
+    (block,) = read_document(unit(f"<source>{source}</source>").encode(), "a.xlf").blocks
+    assert block.with_marks() == "a {h0}b {h1}c{h2}{h3} {h4}"
+    assert block.from_marks("{h0}b {h1}c{h2}{h3} {h4} a") is not None
+    assert block.from_marks("{h3}b {h1}c{h2}{h0} {h4} a") is None
 
 
 @pytest.mark.parametrize("name", ["Shift_JIS", "GB18030", "Big5", "EUC-JP", "ISO-8859-1", "windows-1252"])
