@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import shlex
 import sys
 from collections import defaultdict, deque
@@ -33,7 +34,7 @@ _MAX_LISTED = 20  # lines, and parts of texts, in a warning
 def is_document(texts: Sequence[str]) -> bool:
     """Return whether the only text of a command line names a document, or a column of a table."""
     name = split_choice(texts[0])[0] if len(texts) == 1 else ""
-    return name.lower().endswith((*SUFFIXES, *_TABLES)) and _is_file(name)
+    return name.lower().endswith((*SUFFIXES, *_TABLES)) and os.path.isfile(name)
 
 
 def document_in(texts: list[str], output: Path | None, *, as_json: bool) -> tuple[Path | None, str]:
@@ -57,8 +58,8 @@ def document_in(texts: list[str], output: Path | None, *, as_json: bool) -> tupl
         return source, column or ""
     for text in texts:
         suffix = Path(text).suffix.lower()
-        if suffix and _is_file(text):
-            command = f"--input {shlex.quote(text)} translates its lines"
+        if suffix and os.path.isfile(text):
+            command = f"--input {shlex.quote(text)} translates its lines, keys and markup included"
             hint = "give one document at a time" if text.lower().endswith((*SUFFIXES, *_TABLES)) else command
             raise typer.BadParameter(f"{text} is a file, not a text: {hint}")
         into_document = output is not None and output.suffix.lower() == suffix
@@ -77,18 +78,10 @@ def refuse_corpus(path: Path) -> None:
         again = f"nmt translate {name} --output NAME{path.suffix} keeps its format"
         log.warning("%s: this document is translated line by line, markup included; %s", path, again)
     elif (form := format_of(path.name)) is not None:
-        how = {".tsv": f", such as: cut -f 1 {name} > NAME.txt", ".jsonl": f", such as: jq -r .src {name} > NAME.txt"}
-        hint = f"write the texts to translate into a file with one per line{how.get(suffix, '')}"
+        hint = "write the texts to translate into a file with one per line"
         if suffix in _TABLES:
             hint += f"; nmt translate {shlex.quote(f'{path}#2')} --output NEW{suffix} translates column 2 of a table"
         raise DataError(f"a {form} file is not plain text with one sentence per line", path=path, hint=hint)
-
-
-def _is_file(name: str) -> bool:
-    try:
-        return Path(name).is_file()
-    except (OSError, ValueError):  # too long for a name
-        return False
 
 
 def read_paragraphs(source: Path, column: str, records: deque[dict[str, object]]) -> Iterator[str]:
