@@ -17,7 +17,8 @@ def checkpoint_name(update: int) -> str:
     return f"step-{update:08d}"
 
 
-_OF_PROGRESS = 2  # of the terms of a quality, as of `checkpoint_quality`: the metric, and chrF
+# The first terms of a quality (`checkpoint_quality`), the metric and chrF, by which patience counts.
+_NUM_PROGRESS_TERMS = 2
 
 
 @dataclass
@@ -53,7 +54,7 @@ class CheckpointHistory:
         is_best = now > before
         self.best = name if is_best else self.best
         # A loss that goes on falling beside equal translations does not count as progress: it may fall forever.
-        progresses = now[:_OF_PROGRESS] > before[:_OF_PROGRESS]
+        progresses = now[:_NUM_PROGRESS_TERMS] > before[:_NUM_PROGRESS_TERMS]
         self.validations_since_best = 0 if progresses else self.validations_since_best + 1
         listed = {*self.newest(num_kept), self.best, AVERAGE}
         self.checkpoints = {name: scores for name, scores in self.checkpoints.items() if name in listed}

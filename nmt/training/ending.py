@@ -107,6 +107,7 @@ def _rate(stage: StageSpan, update: int) -> float:
 
 
 def _plan_anew(training: Training) -> None:
+    """Follow the plan of the state, or make another one if there is none or the limits have changed."""
     plan, settings, number = training.plan, training.settings, training.stage.number
     if plan is None:
         if training.update:  # the limit may be new; the time so far shows the speed
@@ -117,7 +118,7 @@ def _plan_anew(training: Training) -> None:
         return
     if training.update == plan.ends[number] and not training.is_last_stage:
         num_updates = training.update - (plan.ends[number - 1] if number else 0)
-        # Otherwise, the present stage ended because the time was over.
+        # The present stage is finished, unless it ended because the time was over.
         number += plan.ends[number] < plan.ends[-1] or num_updates >= stage_lengths(settings)[number]
     finished = plan.ends[:number]
     last = max(training.update, _unlimited_end(settings, finished))
@@ -142,8 +143,8 @@ def planned_ends(settings: TrainingConfig, finished: Sequence[int], update: int,
 
 def _finished_ends(training: Training) -> list[int]:
     """Return the updates after which the finished stages ended."""
-    has_ended = training.update == training.stage.end and not training.is_last_stage
-    return [stage.end for stage in training.stages[: training.stage.number + has_ended]]
+    is_finished = training.update == training.stage.end and not training.is_last_stage
+    return [stage.end for stage in training.stages[: training.stage.number + is_finished]]
 
 
 def _unlimited_end(settings: TrainingConfig, finished: Sequence[int]) -> int:

@@ -37,7 +37,7 @@ class Setup(NamedTuple):
 
 
 # The facts that the last bits of a sum may depend on, and so eventually all weights.
-_SHAPES_THE_BITS = {
+_DECIDES_BITS = {
     "nmt": "nmt {}",
     "torch": "torch {}",
     "device": "device {}",
@@ -71,7 +71,7 @@ def changes(before: Environment, now: Environment) -> list[str]:
     """Return the differences that can change the bits of the weights."""
     return [
         f"{text.format(getattr(before, key))} before, {text.format(getattr(now, key))} now"
-        for key, text in _SHAPES_THE_BITS.items()
+        for key, text in _DECIDES_BITS.items()
         if getattr(before, key) != getattr(now, key)
     ]
 
@@ -123,6 +123,7 @@ def _trial_agrees(attention: MultiHeadAttention, weight: Tensor, head_size: int)
         ours = _pooled_and_gradients(attention, inputs, AttentionMask(None, causal, segments, segments))
         bias = segments.bias(segments, causal, torch.float32)
         theirs = _pooled_and_gradients(attention, inputs.float(), bias == 0)
+        # Wide enough for bf16, whose numbers have 8 bits; chosen by hand.
         if not all(torch.allclose(a.float(), b, rtol=0.05, atol=0.05) for a, b in zip(ours, theirs, strict=True)):
             return False
     return True

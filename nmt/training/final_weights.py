@@ -1,4 +1,4 @@
-"""The end of training: an average of checkpoints, and the quality of int8."""
+"""Score and write weights: those of each checkpoint, their average at the end of training, and these in int8."""
 
 from __future__ import annotations
 

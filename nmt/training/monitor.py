@@ -26,8 +26,10 @@ from nmt.training.validation import ValidationResult
 
 log = logging.getLogger(__name__)
 
+# Updates in a row that are not finite, after which a training counts as diverged. Higher in fp16: the
+# loss scale may be up to 2^24, and halves with each skipped update. Chosen by hand.
 MAX_SKIPPED_IN_A_ROW = 5
-_MAX_SKIPPED_IN_FP16 = 30  # higher in fp16: the loss scale starts too high, and halves with each skipped update
+_MAX_SKIPPED_IN_FP16 = 30
 
 
 def diverged(run: RunDir, message: str) -> RunError:

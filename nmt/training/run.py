@@ -185,15 +185,7 @@ def _train_run(
             old = run.config()
             config = config or old
             _refuse_changes(old, config, path)
-            if config.training.tensorboard:
-                require_tensorboard()
-            info = run.info()
-            refuse_unfit_precision(info.precision, choose_device(config.training.device), hint=_OTHER_DEVICE)
-            if group.is_main:
-                _clean_up(config, path)
-                run.remove_leftovers()
-                prepare(config, run, find_store_root(config, path), info.data_fingerprint)
-            group.await_main()
+            _prepare_resumed(run, config, group)
         assert config is not None
         _refuse_differing_ranks(run, config, group)
         training = _open_training(run, config, group)
@@ -211,6 +203,19 @@ def _train_run(
             if group.is_main:
                 log.info(f"resuming {run.path} after update {training.update}")
         return _train(training, interrupt, resumed=old)
+
+
+def _prepare_resumed(run: RunDir, config: Config, group: ProcessGroup) -> None:
+    """Do for a run that is resumed what `_make_run` does for a new one: check the machine, find or prepare the data."""
+    if config.training.tensorboard:
+        require_tensorboard()
+    info = run.info()
+    refuse_unfit_precision(info.precision, choose_device(config.training.device), hint=_OTHER_DEVICE)
+    if group.is_main:
+        _clean_up(config, run.path)
+        run.remove_leftovers()
+        prepare(config, run, find_store_root(config, run.path), info.data_fingerprint)
+    group.await_main()
 
 
 def _refuse_differing_ranks(run: RunDir, config: Config, group: ProcessGroup) -> None:
@@ -309,7 +314,7 @@ def _record(training: Training, *, is_resumed: bool) -> None:
 
 
 def _judge(training: Training) -> None:
-    """Build the phrase table, choose what nmt translates with, and measure it; save all that in the run."""
+    """Build the phrase table, choose between it and the network, and measure what translates; save all in the run."""
     run, by_network = RunDir(training.run.path), check_int8(training)
     by_table = build_table(training, by_network)
     by_better = by_table if prefers_phrases([run]) else by_network

@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 MIN_SENTENCES = 20  # of a set in one direction: fewer have intervals too wide to say anything; chosen by hand
 
-_Translated = Sequence[Sequence[Translation]]  # of each validation set
+_Translated = Sequence[Sequence[Translation]]  # the translations of each validation set
 
 
 def translate_by_default(

@@ -13,12 +13,13 @@ from nmt.data.check.features import Side, is_more_than_names
 from nmt.data.text.text_statistics import UNKNOWN, TextStatistics
 from nmt.data.text.words import counted_words
 
-MAX_UNIT = 4
-MIN_REPEATS = 4
-
-_MIN_COPIED = 3
-_COPIED_SHARE = 0.5
-_MIN_CAPITALS = 8  # fewer may be an abbreviation
+# All were chosen by hand, and measured together: fewer than 1% of 3,000 ordinary sentences get each
+# of the flags (docs/log/quality.md, 2026-11-28).
+MAX_UNIT = 4  # tokens of what a loop repeats
+MIN_REPEATS = 4  # of a loop
+_MIN_COPIED = 3  # words of an output: fewer may be a name
+_COPIED_SHARE = 0.5  # of the words of an output
+_MIN_CAPITALS = 8  # letters: fewer may be an abbreviation
 _MIN_WORDS = 2  # in scripts with case, one of them in lower case; anything shorter may be a name
 _UNUSUAL_REPEATS = 6  # of words in a row
 _MIN_TOKENS = 8  # fewer may spell one rare name
@@ -56,7 +57,8 @@ def find_loop(output: Sequence[Hashable], source: Sequence[Hashable]) -> int | N
     allowed = MIN_REPEATS - 1 if in_source < MIN_REPEATS else 2 * in_source
     if repeats <= allowed:
         return None
-    return max(2, unit * (2 if allowed < MIN_REPEATS else allowed))
+    # Two units, so that a word may come back, but not the same two; of a source that repeats, as many as are allowed.
+    return unit * (2 if allowed < MIN_REPEATS else allowed)
 
 
 def is_in_capitals(text: str) -> bool:

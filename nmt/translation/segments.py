@@ -19,9 +19,10 @@ from nmt.translation.protect import Protected
 from nmt.translation.split import TextSpan
 from nmt.translation.terms import word_boundaries
 
-MAX_BATCH_SENTENCES = 256
-NARROW = 16  # tokens of a source, up to which a batch does not become faster
+# Of a batch of an engine that searches in batches; all chosen by hand.
+MAX_BATCH_SENTENCES = 256  # more would wait for the longest output among them
 MIN_BATCH_SENTENCES = 16  # smaller batches are not worth distributing over an engine's threads
+NARROW = 16  # tokens of a source: a batch of shorter ones is not faster, so they may share one of up to 32
 
 
 class SegmentTranslation(NamedTuple):
@@ -80,13 +81,14 @@ class Segment:
     src_ids: list[int]
     prefix_ids: Sequence[int] = ()  # the required beginning of the translation
     draft_ids: Sequence[int] = ()  # a translation to expect; it does not change the output
-    draw: int = 0  # in sampling: segments of the same source and the same draw get the same samples
+    draw: int = 0  # the number of a draw: in sampling, equal sources with equal numbers get equal samples
     tgt_tag: Sequence[int] = ()  # the tag at the beginning of the output, if the model has target-side tags
     term_ids: Sequence[int] = ()  # the terms that the search must find, as of `terms.term_ids`
     protected: Protected = _NO_TEXT
     span: TextSpan = _NO_SPAN
     space: str = ""  # after its translation
-    tags: tuple[str, str] = ("", "")  # prepended to the segment, and to later parts that are translated separately
+    # Prepended to the segment, and to what follows its first span if that is translated by itself.
+    tags: tuple[str, str] = ("", "")
     prefix: str = ""
     terms: Sequence[Term] = ()  # glossary terms in the source
     direction: Direction = _NO_DIRECTION
@@ -128,7 +130,7 @@ class Segment:
 Item = TypeVar("Item")
 Segments = Sequence[Segment]
 SearchSegments = Callable[[Segments, SearchOptions], list[list[SegmentTranslation]]]
-"""A function from segments to their translations, best first."""
+"""A function from segments to the translations of each, best first."""
 
 
 class ForcedScore(NamedTuple):

@@ -219,6 +219,7 @@ class Translator:
         Segments that loop, or lost a span, a term or a number, are searched again.
         """
         options = request.options
+        # From segments and options to translations: searched by the engine, then reranked if the options ask for it.
         search = partial(search_candidates, partial(translate_segments, self.engine, self.tokenizers))
         segments = [segment for text in texts for segment in text.segments]
         for segment in segments:
@@ -228,7 +229,7 @@ class Translator:
             segment.candidates = [judge(segment, translation) for translation in translations]
         if faulty := [segment for segment in searched if not segment.best.verdict.is_clean]:
             Retries(search, self.tokenizers, options, self.engine.takes_terms, self.lexicon).run(faulty)
-        for segment in segments:
+        for segment in segments:  # those that are verbatim
             segment.candidates = segment.candidates or [judge(segment, untranslated(segment.protected.source))]
         return [put_together(text) for text in texts]
 

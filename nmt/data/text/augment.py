@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_MIN_WORDS_TO_DROP = 4
+_MIN_WORDS_TO_DROP = 4  # in a text from which one is dropped: of fewer, each counts
 _MAX_DROPPED = 3  # letters: dropping a longer word would leave a target that cannot be inferred from the source
 
 _QWERTY = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
@@ -206,7 +206,7 @@ class PairChanger:
     def _with_emoji(self, pair: TextPair, draw: random.Random) -> TextPair:
         count = 1 + int(draw.random() ** 3 * 3)  # mostly one, at most three
         symbols = "".join(self._symbol(draw) for _ in range(count))
-        at_start, glued = draw.random() < 0.3, draw.random() < 0.25
+        at_start, glued = draw.random() < 0.3, draw.random() < 0.25  # shares chosen by hand
         sides = []
         for text, language in zip(pair, self._direction, strict=True):
             space = " " if spaces_between_sentences(language) and not glued else ""
@@ -234,7 +234,7 @@ class CopyMaker:
         """Return a changed copy of pair `number` of `corpus`, or None if the pair is not drawn for a change."""
         if not self._is_on:  # seeding takes longer than reading a pair
             return None
-        draw = random.Random((self._seed << 64) + number)
+        draw = random.Random((self._seed << 64) + number)  # no two seeds share a number of a pair
         (kind,) = draw.choices(self._kinds, self._shares)
         changed = self._changers[corpus].change(kind, pair, draw) if kind else pair
         return changed if changed != pair else None

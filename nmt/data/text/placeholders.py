@@ -26,6 +26,7 @@ _WORD_START = re.compile(r"(?<=\s)(?=\S)")
 _END_MARKS = ".!?。！？…"
 # The number of placeholders in one copy: mostly few, but training must cover all of them.
 _COUNTS = (1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 4, 5, 6, 7, 8)
+# Where a copy gets placeholders; what occurs twice is drawn twice as often.
 _KINDS = ("shared word", "around a shared word", "start", "end", "after the end", "around all", "within", "within")
 
 

@@ -15,13 +15,14 @@ from nmt.data.text.numbers import has_letters, is_digit, number_differences, num
 from nmt.data.text.words import counted_words
 
 MAX_SENTENCES = 10  # texts of this many sentences and more are counted together
+# All but the octave were chosen by hand. docs/explanation/text.md says what follows from them.
 _COMMON = 0.05  # share of the training pairs from which a model has learned to translate as many sentences at once
 _RARE = 0.01  # share below which a model has not learned a kind of text
 _KEPT = 0.5  # share of the pairs with numbers, or of the placeholders, from which a model is expected to keep them
 _MIN_PAIRS = 20  # too few pairs with numbers to judge by
 _UNSEEN = -2  # instead of an octave: a quarter of an occurrence
-_MIN_LETTERS = 20
-_MIN_WORDS = 8
+_MIN_LETTERS = 20  # of the words of a long text
+_MIN_WORDS = 8  # of a long text whose words are characters
 
 Weight = Annotated[float, Field(ge=-1e6, le=1e6)]
 

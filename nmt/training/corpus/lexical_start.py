@@ -13,7 +13,8 @@ from torch import Tensor
 from nmt.data.lexicon.model1 import learn_lexicon
 from nmt.data.store.store import TokenStore
 
-MIN_LINKS = 0.05  # token pairs with fewer expected links, over both directions, are dropped
+# Token pairs with fewer expected links, over both directions, are dropped: mostly chance. Chosen by hand.
+MIN_LINKS = 0.05
 
 
 def start_lexically(weights: dict[str, Tensor], store: TokenStore, *, joint: bool) -> None:

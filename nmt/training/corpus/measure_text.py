@@ -33,8 +33,9 @@ from nmt.translation.sentences import count_sentences
 
 log = logging.getLogger(__name__)
 
-MAX_PAIRS = 100_000
-_MAX_TOKENIZED = 20_000
+# All chosen by hand: enough for shares of a percent, in some seconds.
+MAX_PAIRS = 100_000  # that are counted
+_MAX_TOKENIZED = 20_000  # sources
 _LOW_QUANTILE = 0.005  # of the characters per token
 _RARE_TEXTS = 0.002  # share of the sources whose words may count as unusual
 _MAX_CHECKED = 400  # validation sources
@@ -54,8 +55,8 @@ def record_statistics(run: RunDir, corpus: Corpus, num_pairs: int, tokenizer: To
     except (OSError, ValueError, RecursionError):  # there is none, or it is damaged
         counted = count_texts(corpus, num_pairs, tokenizer)
         write_text(known, counted.model_dump_json() + "\n")
-    taught = round(corpus.config.data.augment.upper * counted.pairs)
-    counted = counted.model_copy(update={"in_capitals": counted.in_capitals + taught})
+    made = round(corpus.config.data.augment.upper * counted.pairs)  # in capitals, in an epoch, by augmentation
+    counted = counted.model_copy(update={"in_capitals": counted.in_capitals + made})
     run.write_json(run.statistics_file, counted)
 
 

@@ -39,7 +39,9 @@ LEXICON_PAIRS = 100_000  # maximum number of pairs from which the lexicon of a r
 log = logging.getLogger(__name__)
 
 MIN_NEW_CHARACTERS, MIN_NEW_SHARE = 5, 1e-6
-"""Rarer characters of a new language stay spelled in bytes: they would hardly be learned."""
+"""The occurrences, and the share of all characters, from which a character of a new language becomes a token.
+
+Rarer ones stay spelled in bytes: they would hardly be learned. Chosen by hand."""
 
 
 class Prepared(NamedTuple):

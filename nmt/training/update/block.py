@@ -26,7 +26,10 @@ class BlockShape(NamedTuple):
 
     @classmethod
     def holding(cls, num_src: int, num_tgt: int, num_sentences: int, width: int) -> BlockShape:
-        """Return the shape for batches of up to so many tokens and sentences, and a tenth more sentences."""
+        """Return the shape for batches of up to so many tokens and sentences, and a tenth more sentences.
+
+        Later batches may have more and shorter sentences than those that the shape is taken from.
+        """
         num_src, num_tgt, width = (-(-count // ROW_MULTIPLE) * ROW_MULTIPLE for count in (num_src, num_tgt, width))
         shape = cls(num_src, num_tgt, num_sentences * 11 // 10, width)
         return shape._replace(num_sentences=shape.num_sentences + shape.num_fillers)

@@ -14,8 +14,8 @@ from nmt.training.update.adamw import AdamW
 from nmt.training.update.distributed import ProcessGroup
 
 CHUNK_NUMBERS = 1 << 25  # gradients widened to fp32 at a time: 128 MiB
-_FIRST_SCALE, _MAX_SCALE = 2.0**16, 2.0**24
-_NUM_UPDATES_TO_DOUBLE = 2000  # consecutive finite updates after which the loss scale doubles
+_FIRST_SCALE, _MAX_SCALE = 2.0**16, 2.0**24  # of the loss in fp16; as torch's GradScaler starts, and a bound
+_NUM_UPDATES_TO_DOUBLE = 2000  # consecutive finite updates after which the loss scale doubles, as in GradScaler
 
 Moments = dict[str, dict[str, Tensor]]
 """By name of the parameter: the number of its updates, `step` [], and `exp_avg` and `exp_avg_sq`, of its shape."""
