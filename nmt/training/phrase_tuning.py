@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nmt.artifacts.rundir import DirectedPairs
 from nmt.base.languages import written_without_spaces
-from nmt.data.phrases.table import PhraseTable
+from nmt.data.phrases.table import FEATURES, NEVER, PhraseTable
 from nmt.data.phrases.words import FoldedSource
-from nmt.data.tokens.tokenizer import Tokenizer
+from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.decoding.engines.phrase_search import PhraseSearch
 from nmt.evaluation.significance import Scorer
 
@@ -30,63 +30,79 @@ _FREE_RATIO, _RATIO_PENALTY = 0.01, 60.0  # words per word: other lengths cost p
 _CAUTION = 0.5  # points for leaving the weights of the round before
 
 
+class _Quality:
+    """The sum of BLEU and chrF, less a penalty for a number of words per word of the references other than `length`."""
+
+    def __init__(self, pairs: DirectedPairs, tokenizers: TokenizerPair, length: float):
+        self._references, self._length, tgt_lang = pairs.references, length, pairs.direction.tgt
+        self._scorers = [Scorer([[text]], tgt_lang, ("bleu", "chrf")) for text in self._references]
+        self._bleu, self._chrf = Scorer([self._references], tgt_lang, ("bleu", "chrf")).metrics.values()
+        self._count = len if written_without_spaces(tgt_lang, tokenizers.tgt.letters) else _count_words
+        measured = self._scorers[0].measure("", [self._references[0]]).measured
+        self._width = len(measured[0].rows[0])  # the statistics of BLEU come first
+
+    def measure(self, row: int, text: str) -> Floats:
+        """Return the statistics of a translation of the source `row`."""
+        bleu, chrf = (metric.rows[0] for metric in self._scorers[row].measure("", [text]).measured)
+        return np.array([*bleu, *chrf, self._count(text), self._count(self._references[row])], np.float64)
+
+    def of(self, measured: Sequence[Floats] | Floats) -> float:
+        """Return the quality of translations by their statistics [sentences, statistics]."""
+        *scores, words, wanted = np.sum(measured, axis=0).tolist()
+        penalty = _RATIO_PENALTY * max(0.0, abs(words / max(wanted, 1) - self._length) - _FREE_RATIO)
+        bleu = self._bleu._compute_score_from_stats(scores[: self._width]).score
+        return float(bleu + self._chrf._compute_score_from_stats(scores[self._width :]).score - penalty)
+
+
 def tune(
     table: PhraseTable,
     sources: Sequence[FoldedSource],
     pairs: DirectedPairs,
-    tokenizer: Tokenizer,
+    tokenizers: TokenizerPair,
     length: float,
     rivals: Sequence[str] | None = None,
 ) -> PhraseTable | None:
     """Return `table` with weights for the best sum of BLEU and chrF on `pairs`, whose sources, folded, are `sources`.
 
-    `length` is the number of words that translations should have per word of the references. `tokenizer` is that of
-    the target side. Each round translates by the weights of the one before. None if the table cannot win: with the
-    first weights, even the best translation in the list of each sentence, chosen by its reference, scores less than
-    the `rivals`, other translations.
+    `length` is the number of words that translations should have per word of the references. Each round translates by
+    the weights of the one before. None if the table cannot win: with the first weights, even the best translation in
+    the list of each sentence, chosen by its reference, scores less than the `rivals`, other translations.
     """
-    references, tgt_lang = pairs.references, pairs.direction.tgt
-    scorers = [Scorer([[text]], tgt_lang, ("bleu", "chrf")) for text in references]
-    bleu, chrf = Scorer([references], tgt_lang, ("bleu", "chrf")).metrics.values()
-    words = len if written_without_spaces(tgt_lang, tokenizer.letters) else _count_words
-    width = len(scorers[0].measure("", [references[0]]).measured[0].rows[0])  # the statistics of BLEU come first
-
-    def statistics(row: int, text: str) -> Floats:
-        measured = scorers[row].measure("", [text]).measured
-        return np.array([*measured[0].rows[0], *measured[1].rows[0], words(text), words(references[row])], np.float64)
-
-    def objective(sums: Floats) -> float:
-        of_bleu, of_chrf, ratio = sums[:width].tolist(), sums[width:-2].tolist(), sums[-2] / max(sums[-1], 1)
-        penalty = _RATIO_PENALTY * max(0.0, abs(ratio - length) - _FREE_RATIO)
-        points = bleu._compute_score_from_stats(of_bleu).score + chrf._compute_score_from_stats(of_chrf).score
-        return float(points - penalty)
-
+    quality = _Quality(pairs, tokenizers, length)
     lists: list[dict[str, tuple[Floats, Floats]]] = [{} for _ in sources]
-    generator, weights = np.random.default_rng(0), table.weights
-    best, best_value, reach = weights, -np.inf, 0.3
-    search = PhraseSearch(table)
-    for number in range(_ROUNDS + 1):
-        search.weights, first = weights, list[Floats]()
+    search = PhraseSearch(table, tokenizers.src)
+
+    def translate(weights: Floats, count: int) -> float:
+        """Add up to `count` translations of each source to its list; return the value of the best ones."""
+        search.weights, best_ones = weights, list[Floats]()
         for start in range(0, len(sources), _SIDE_BY_SIDE):
-            found = search.search(sources[start : start + _SIDE_BY_SIDE], _LIST if number < _ROUNDS else 1)
-            for row, outputs in enumerate(found, start):
-                texts = [tokenizer.decode(output.tokens) for output in outputs]
+            for row, outputs in enumerate(search.search(sources[start : start + _SIDE_BY_SIDE], count), start):
+                texts = [tokenizers.tgt.decode(output.tokens) for output in outputs]
                 for text, output in zip(texts, outputs, strict=True):
                     if text not in lists[row]:
-                        lists[row][text] = output.features, statistics(row, text)
-                first.append(lists[row][texts[0]][1])
+                        lists[row][text] = output.features, quality.measure(row, text)
+                best_ones.append(lists[row][texts[0]][1])
+        return quality.of(best_ones)
+
+    generator, weights = np.random.default_rng(0), table.weights
+    best, best_value, reach = weights, -np.inf, 0.3
+    for number in range(_ROUNDS + 1):
+        value = translate(weights, _LIST if number < _ROUNDS else 1)
         if number == 0 and rivals is not None:
-            best_of_lists = [max((found[1] for found in one.values()), key=objective) for one in lists]
-            of_rivals = [statistics(row, text) for row, text in enumerate(rivals)]
-            if objective(np.sum(best_of_lists, axis=0)) < objective(np.sum(of_rivals, axis=0)):
+            best_of_lists = [
+                max((found[1] for found in one.values()), key=lambda each: quality.of([each])) for one in lists
+            ]
+            if quality.of(best_of_lists) < quality.of([quality.measure(row, text) for row, text in enumerate(rivals)]):
                 return None
-        value = objective(np.sum(first, axis=0))
         log.debug("phrase table: %.2f in round %d", value, number)
         if value > best_value:
             best, best_value = weights, value
         else:  # begin again, from the best weights and more translations, with more caution
             reach /= 2
-        weights = _optimize(lists, objective, best, reach, generator)
+        weights = _optimize(lists, quality, best, reach, generator)
+    without_swaps = np.where(np.array(FEATURES) == "swap", NEVER, best)
+    if translate(without_swaps, 1) >= best_value:  # they cost a third of the time of a search
+        best = without_swaps
     return table._replace(weights=best)
 
 
@@ -94,9 +110,7 @@ def _count_words(text: str) -> int:
     return len(text.split())
 
 
-def _optimize(
-    lists: _Lists, objective: Callable[[Floats], float], start: Floats, share: float, generator: np.random.Generator
-) -> Floats:
+def _optimize(lists: _Lists, quality: _Quality, start: Floats, share: float, generator: np.random.Generator) -> Floats:
     """Return weights that choose the best of the lists, found along axes and random directions.
 
     They differ from `start` by at most about `share`.
@@ -110,9 +124,7 @@ def _optimize(
     def values(tried: Floats) -> list[float]:
         chosen = (features @ tried.T).argmax(1)  # [sentences, tried]
         caution = _CAUTION * (((tried - start) / reach) ** 2).mean(-1)
-        return [
-            objective(statistics[rows, column].sum(0)) - cost for column, cost in zip(chosen.T, caution, strict=True)
-        ]
+        return [quality.of(statistics[rows, column]) - cost for column, cost in zip(chosen.T, caution, strict=True)]
 
     best, improves = values(weights[None])[0], True
     while improves:

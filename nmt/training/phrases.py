@@ -73,7 +73,7 @@ def learn_phrases(
         table,
         [folder.fold(valid_src[place]) for place in places],
         tuned,
-        tokenizers.tgt,
+        tokenizers,
         np.clip(length, *_LENGTHS),
         others,
     )

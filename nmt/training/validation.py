@@ -56,7 +56,7 @@ class ValidationResult(NamedTuple):
 
 
 def is_untrained(config: Config) -> bool:
-    """Return whether the network gets a single update, so that it is not worth the time to translate with it.
+    """Return whether the network gets a single update, so that it is not worth the time to judge it.
 
     `nmt train --engine phrase` asks for that.
     """
@@ -91,10 +91,13 @@ class Validator:
         """Score `model`; its mode (training or evaluation) is restored."""
         was_training = model.training
         model.eval()
-        losses = [self._loss(model, pairs) for pairs in self.sets]
+        untrained = is_untrained(self.config)
+        losses = [self._loss(model, pairs, _COMPARED_PAIRS if untrained else None) for pairs in self.sets]
         loss = sum(loss_sum for loss_sum, _ in losses) / sum(num_tokens for _, num_tokens in losses)
-        with self._translator(self._engine(model)) as translator:
-            translate = nothing if is_untrained(self.config) else partial(self._translate, translator)
+        with self._translator(
+            TorchEngine([model], self.tokenizers) if untrained else self._engine(model)
+        ) as translator:
+            translate = nothing if untrained else partial(self._translate, translator)
             (bleu, chrf), others = score_sets(self.sets, translate, ("bleu", "chrf"))
         model.train(was_training)
         signatures, directions = {"bleu": bleu.signature, "chrf": chrf.signature}, {}
@@ -161,10 +164,10 @@ class Validator:
         return Translator(self.tokenizers, engine, LanguagePair.from_config(self.config), options, statistics)
 
     @torch.inference_mode()
-    def _loss(self, model: Transformer, pairs: DirectedPairs) -> tuple[float, int]:
-        """Return the summed loss on a set, and its number of real target tokens."""
+    def _loss(self, model: Transformer, pairs: DirectedPairs, count: int | None) -> tuple[float, int]:
+        """Return the summed loss on the first `count` pairs (None: all), and their number of real target tokens."""
         loss_sum, num_tokens = 0.0, 0
-        for batch in self._batches(pairs)[self.group.rank :: self.group.world_size]:
+        for batch in self._batches(pairs, count)[self.group.rank :: self.group.world_size]:
             on_device = batch.to(model.device)
             states = model.decode_states(on_device.tgt_in, model.start_cache(model.encode(on_device.src)))
             loss = projected_token_loss(*with_bias(states, model.output_proj), on_device.tgt_out, on_device.tgt_real)
@@ -179,8 +182,8 @@ class Validator:
         sources = self.tokenizers.src.encode_batch(tag + text for text in pairs.sources[:count])
         return sources, self.tokenizers.tgt.encode_batch(tgt_tag + text for text in pairs.references[:count])
 
-    def _batches(self, pairs: DirectedPairs) -> list[Batch]:
-        sources, targets = self.encode(pairs)
+    def _batches(self, pairs: DirectedPairs, count: int | None) -> list[Batch]:
+        sources, targets = self.encode(pairs, count)
         longest = torch.tensor([max(len(s), len(t)) + 1 for s, t in zip(sources, targets, strict=True)])
         order = longest.argsort(stable=True)
         budget = self.config.training.batch_tokens

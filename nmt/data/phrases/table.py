@@ -19,13 +19,17 @@ Floats = NDArray[np.float64]
 
 FEATURES = (
     "lm", "to_tgt", "to_src", "lexical_to_tgt", "lexical_to_src", "tokens", "phrases",
-    "known_copy", "unknown_copy", "name_copy", "drop",
+    "known_copy", "unknown_copy", "name_copy", "drop", "kin", "swap",
 )  # fmt: skip
 """The features that the score of a translation is a weighted sum of: the language model, four scores of each phrase,
 the number of tokens, of phrases, of copied words (of words with a translation, of others, and of those of them that
-look like names), and of source tokens without a translation."""
+look like names), and of source tokens without a translation; the share of letters in which unknown words differ from
+those by which they are translated, and the number of neighboring phrases that change places."""
 
-FIRST_WEIGHTS = (0.25, 0.1, 0.13, 0.05, 0.18, 0.37, -0.15, -12.5, -8.5, -5.0, -4.5)
+NEVER = -100.0
+"""The weight of a feature that no translation shall have."""
+
+FIRST_WEIGHTS = (0.25, 0.1, 0.13, 0.05, 0.18, 0.37, -0.15, -12.5, -8.5, -5.0, -4.5, -8.0, -1.0)
 
 _WHOLE = ("src_starts", "src_tokens", "starts", "phrases", "tgt_starts", "tgt_tokens", "lm_suffixes")
 _WIDE = ("lexicon_keys", "lm_keys")
@@ -83,6 +87,8 @@ class PhraseTable(NamedTuple):
                 for dtype, kind, names in _KINDS
                 for name in names
             }
+            if len(arrays["weights"]) == len(FEATURES) - 2:  # a table from before words of kin and swaps
+                arrays["weights"] = np.append(arrays["weights"], [NEVER, NEVER])
             of_lm = {name[3:]: arrays.pop(name) for name in [*arrays] if name.startswith("lm_")}
             scores, lm = arrays.pop("scores").reshape(-1, 4), NgramModel.from_arrays(**of_lm, vocab_size=len(tgt))
             table = cls(**arrays, scores=scores, lm=lm)

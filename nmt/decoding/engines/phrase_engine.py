@@ -48,7 +48,7 @@ class PhraseEngine:
     def __init__(self, table: PhraseTable, tokenizers: TokenizerPair, config: ModelConfig):
         self.table, self._config = table, config
         self.max_src_len, self.max_tgt_len = config.max_src_len, config.max_tgt_len
-        self._folder, self._search = SourceFolder(tokenizers), PhraseSearch(table)
+        self._folder, self._search = SourceFolder(tokenizers), PhraseSearch(table, tokenizers.src)
 
     @classmethod
     def load(cls, run: RunDir, tokenizers: TokenizerPair) -> PhraseEngine:

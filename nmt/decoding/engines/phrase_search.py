@@ -14,20 +14,25 @@ from numpy.typing import NDArray
 
 from nmt.base.special_tokens import EOS_ID
 from nmt.data.phrases.extraction import LONGEST
-from nmt.data.phrases.ngrams import START
-from nmt.data.phrases.table import FEATURES, PhraseTable
+from nmt.data.phrases.kin import WordsOfKin
+from nmt.data.phrases.ngrams import ORDER, START
+from nmt.data.phrases.table import FEATURES, NEVER, PhraseTable
 from nmt.data.phrases.trie import Ints, concatenate
 from nmt.data.phrases.words import FoldedSource
 from nmt.data.store.positions import positions
+from nmt.data.tokens.tokenizer import Tokenizer
 
 Floats = NDArray[np.float64]
 
 BEAM = 10  # states of the language model at a place
 _MOST_OPTIONS = 10  # translations of a span, by an estimate
+_LONGEST_SWAP = 8  # source tokens of two phrases that change places
+_SWAPPED, _MOST_SWAPS = 2, 3  # translations of each of the two, by their estimates; of the span of both
 _WAYS = 4  # for an n-best list: a way that leads to a state, per that many outputs, is kept
 _LEAST = 1e-4  # probability of a token of a prefix that nothing explains
-_LM, _TO_TGT, _TOKENS, _PHRASES, _KNOWN, _UNKNOWN, _NAME, _DROP = map(
-    FEATURES.index, ("lm", "to_tgt", "tokens", "phrases", "known_copy", "unknown_copy", "name_copy", "drop")
+_LM, _TO_TGT, _TOKENS, _PHRASES, _KNOWN, _UNKNOWN, _NAME, _DROP, _KIN, _SWAP = map(
+    FEATURES.index,
+    ("lm", "to_tgt", "tokens", "phrases", "known_copy", "unknown_copy", "name_copy", "drop", "kin", "swap"),
 )
 
 
@@ -40,17 +45,25 @@ class Output(NamedTuple):
 
 
 class _Options(NamedTuple):
-    """Translations of spans of sources, by the place of their first token."""
+    """Translations of spans of sources. Places count the tokens of all sources, and one more after each source."""
 
-    firsts: Ints  # [places + 1]: the first option of each place
+    tokens: Ints  # of all translations
+    places: Ints  # [options]: the place of the first token of the span
     ends: Ints  # [options]: the place after the span
     features: Floats  # [options, features], without the language model
     scores: Floats  # [options]
-    tokens: Ints  # the tokens of all phrases and copies
-    starts: Ints  # [options]: the first token of each option
+    starts: Ints  # [options]: the first of its tokens
     lengths: Ints  # [options]: their number
-    judged: Ints  # [options]: how many of them the language model judges
-    copied: Ints  # [options]: the last token of a copy, else -1
+    # By the language model; it does not judge copies, since most of their tokens are new to it.
+    alone: Floats  # [options]: log-probability of all its tokens, whatever precedes it
+    dependent: Ints  # [options]: how many of its tokens depend on what precedes it
+    inner: Floats  # [options]: log-probability of the others
+    after: Ints  # [options]: the state after it; -1 if that depends on what precedes it
+
+    def pick(self, rows: NDArray[Any]) -> _Options:
+        """Return the options `rows`."""
+        tokens, *parts = self
+        return _Options(tokens, *(part[rows] for part in parts))
 
 
 class _Paths(NamedTuple):
@@ -67,14 +80,21 @@ class _Paths(NamedTuple):
 class PhraseSearch:
     """Searches with one table, and with `weights`, which may be changed between searches."""
 
-    def __init__(self, table: PhraseTable):
+    def __init__(self, table: PhraseTable, tokenizer: Tokenizer):
         self._table, self.weights = table, table.weights
         tokens, starts = table.src_tokens.tolist(), table.src_starts.tolist()
         phrases = (tuple(tokens[start:end]) for start, end in pairwise(starts))
         self._numbers = {phrase: number for number, phrase in enumerate(phrases)}
+        self._kin = WordsOfKin(self._numbers, tokenizer)
         self._lengths = np.diff(table.tgt_starts)
-        nothing = np.zeros(len(self._lengths), np.int64)
-        self._estimates, _ = table.lm.follow(nothing, table.tgt_tokens, table.tgt_starts[:-1], self._lengths)
+        self._judged = self._judge(table.tgt_tokens, table.tgt_starts[:-1], self._lengths)
+
+    def _judge(self, tokens: Ints, starts: Ints, lengths: Ints) -> tuple[Floats, Ints, Floats, Ints]:
+        """Return `alone`, `dependent`, `inner` and `after` of each tokens[start : start + length]."""
+        lm, nothing, dependent = self._table.lm, np.zeros_like(starts), np.minimum(lengths, ORDER - 1)
+        alone, states = lm.follow(nothing, tokens, starts, lengths)
+        first, _ = lm.follow(nothing, tokens, starts, dependent)
+        return alone, dependent, alone - first, np.where(lengths < ORDER - 1, -1, states)
 
     def search(
         self, sources: Sequence[FoldedSource], count: int = 1, prefixes: Sequence[Sequence[int]] | None = None
@@ -84,7 +104,7 @@ class PhraseSearch:
         The best one is the same for every `count`: more ways to a state are kept, not more states.
         """
         sizes = np.array([len(source.tokens) for source in sources], np.int64)
-        options, offsets = self._options(sources), np.cumsum(sizes) - sizes
+        options, offsets = self._options(sources), np.cumsum(sizes + 1) - sizes - 1
         prefixes = prefixes or [()] * len(sources)
         waiting = self._roots(sources, prefixes)
         kept, ends, num_paths = list[_Paths](), list[Ints](), 0
@@ -124,74 +144,96 @@ class PhraseSearch:
     ) -> tuple[_Paths, Ints]:
         """Return all paths that go on from `paths`, and the places that they lead to."""
         here = offsets[paths.sentences] + place
-        counts = options.firsts[here + 1] - options.firsts[here]
-        rows, used = np.repeat(np.arange(len(here)), counts), positions(options.firsts[here], counts)
+        firsts, ends = (np.searchsorted(options.places, here, side) for side in ("left", "right"))
+        rows, used = np.repeat(np.arange(len(here)), ends - firsts), positions(firsts, ends - firsts)
         lms, states = self._table.lm.follow(
-            paths.states[rows], options.tokens, options.starts[used], options.judged[used]
+            paths.states[rows], options.tokens, options.starts[used], options.dependent[used]
         )
-        copied = options.copied[used]
-        states = np.where(copied >= 0, 1 + copied, states)
+        lms += options.inner[used]
+        states = np.where(options.after[used] >= 0, options.after[used], states)
         scores = paths.scores[rows] + options.scores[used] + self.weights[_LM] * lms
         extended = _Paths(paths.sentences[rows], states, scores, paths.lms[rows] + lms, numbers[rows], used)
         return extended, options.ends[used] - offsets[paths.sentences[rows]]
 
     def _options(self, sources: Sequence[FoldedSource]) -> _Options:
-        table, offset = self._table, 0
-        spans, copies = list[tuple[int, int, int]](), list[tuple[int, int, int, tuple[int, ...]]]()
+        """Return all translations of spans, in the order of their places."""
+        offset, spans = 0, list[tuple[int, int, int, float]]()  # place, end, phrase, difference from a word of kin
+        copies = list[tuple[int, int, int, tuple[int, ...]]]()  # place, end, feature, tokens
         for source in sources:
             tokens = source.tokens
-            translated = {
+            known = {
                 (start, end): number
                 for start in range(len(tokens))
                 for end in range(start + 1, min(start + LONGEST, len(tokens)) + 1)
                 if (number := self._numbers.get(tuple(tokens[start:end]))) is not None
             }
-            spans += [(offset + start, offset + end, number) for (start, end), number in translated.items()]
+            spans += [(offset + start, offset + end, number, 0.0) for (start, end), number in known.items()]
             for word in source.words:
-                kind = _KNOWN if (word.start, word.end) in translated else _NAME if word.is_name else _UNKNOWN
-                copies.append((offset + word.start, offset + word.end, kind, word.copy))
-                dropped = range(offset + word.start, offset + word.end) if not word.is_symbol else ()
-                copies += [(at, at + 1, _DROP, ()) for at in dropped]
-            offset += len(tokens)
-        starts, ends, found = np.array(spans, np.int64).reshape(-1, 3).T
-        counts = table.starts[found + 1] - table.starts[found]
-        numbers, starts, ends = (
-            positions(table.starts[found], counts),
-            np.repeat(starts, counts),
-            np.repeat(ends, counts),
-        )
-        phrases = table.phrases[numbers]
+                place, end, is_known = offset + word.start, offset + word.end, (word.start, word.end) in known
+                kind = _KNOWN if is_known else _NAME if word.is_name else _UNKNOWN
+                copies.append((place, end, kind, word.copy))
+                if not word.is_symbol:
+                    copies += [(at, at + 1, _DROP, ()) for at in range(place, end)]
+                    kin = () if is_known else self._kin.find(tokens[word.start : word.end])
+                    spans += [(place, end, number, difference) for number, difference in kin]
+            offset += len(tokens) + 1
+        phrases = self._phrases(spans)
+        parts = phrases, self._swaps(phrases), self._copies(copies)
+        sizes = np.cumsum([0, *(len(part.tokens) for part in parts)])
+        moved = [part._replace(starts=part.starts + size) for part, size in zip(parts, sizes, strict=False)]
+        options = _Options(*map(np.concatenate, zip(*moved, strict=True)))
+        return options.pick(np.argsort(options.places, kind="stable"))
+
+    def _phrases(self, spans: Sequence[tuple[int, int, int, float]]) -> _Options:
+        """Return the best translations of each span by the phrase of the table that it is, or is akin to."""
+        table = self._table
+        places, ends, sources = np.array([span[:3] for span in spans], np.int64).reshape(-1, 3).T
+        counts = table.starts[sources + 1] - table.starts[sources]
+        numbers = positions(table.starts[sources], counts)
+        phrases, rows = table.phrases[numbers], np.repeat(np.arange(len(spans)), counts)
         features = np.zeros((len(numbers), len(FEATURES)))
         features[:, _TO_TGT : _TO_TGT + 4] = table.scores[numbers]
         features[:, _TOKENS], features[:, _PHRASES] = self._lengths[phrases], 1
-        estimates = weighted(features, self.weights) + self.weights[_LM] * self._estimates[phrases]
-        order = np.lexsort((numbers, -estimates, ends, starts))
-        owners = (starts * (offset + 1) + ends)[order]
-        kept = order[np.arange(len(order)) - np.searchsorted(owners, owners) < _MOST_OPTIONS]
-        of_copies = np.zeros((len(copies), len(FEATURES)))
-        kinds = np.array([kind for _, _, kind, _ in copies], np.int64)
-        copied, rows = concatenate([copy for *_, copy in copies])
-        copy_lengths = np.bincount(rows, minlength=len(copies))
-        of_copies[np.arange(len(copies)), kinds], of_copies[:, _TOKENS] = 1, copy_lengths
-        copy_ends = np.cumsum(copy_lengths)
-        starts = np.concatenate([starts[kept], np.array([start for start, *_ in copies], np.int64)])
-        order = np.argsort(starts, kind="stable")
-        features = np.concatenate([features[kept], of_copies])[order]
-        lengths = self._lengths[phrases[kept]]
-        # The language model does not judge copies: most of their tokens are new to it.
-        nothing = np.zeros(len(copies), np.int64)
-        last = np.where(copy_lengths > 0, np.append(copied, -1)[copy_ends - 1], -1)
-        return _Options(
-            np.searchsorted(starts[order], np.arange(offset + 1)),
-            np.concatenate([ends[kept], np.array([end for _, end, *_ in copies], np.int64)])[order],
-            features,
-            weighted(features, self.weights),
-            np.concatenate([table.tgt_tokens, copied]),
-            np.concatenate([table.tgt_starts[phrases[kept]], len(table.tgt_tokens) + copy_ends - copy_lengths])[order],
-            np.concatenate([lengths, copy_lengths])[order],
-            np.concatenate([lengths, nothing])[order],
-            np.concatenate([np.full(len(kept), -1), last])[order],
-        )
+        features[:, _KIN] = np.array([difference for *_, difference in spans])[rows]
+        scores, starts, lengths = weighted(features, self.weights), table.tgt_starts[phrases], self._lengths[phrases]
+        judged: Any = (part[phrases] for part in self._judged)
+        options = _Options(table.tgt_tokens, places[rows], ends[rows], features, scores, starts, lengths, *judged)
+        return self._best(options, _MOST_OPTIONS)
+
+    def _swaps(self, phrases: _Options) -> _Options:
+        """Return the best translations of each two neighboring spans by `phrases`, that of the second one first."""
+        most = _SWAPPED if self.weights[_SWAP] > NEVER else 0
+        phrases = phrases.pick(_ranks_in_spans(phrases) < most)
+        firsts, ends = (np.searchsorted(phrases.places, phrases.ends, side) for side in ("left", "right"))
+        left, right = np.repeat(np.arange(len(firsts)), ends - firsts), positions(firsts, ends - firsts)
+        is_short = phrases.ends[right] - phrases.places[left] <= _LONGEST_SWAP
+        before, after = phrases.pick(right[is_short]), phrases.pick(left[is_short])  # in the translation
+        features, lengths = before.features + after.features, before.lengths + after.lengths
+        features[:, _SWAP] = 1
+        starts = np.stack([before.starts, after.starts], axis=1).ravel()
+        tokens = phrases.tokens[positions(starts, np.stack([before.lengths, after.lengths], axis=1).ravel())]
+        starts = np.cumsum(lengths) - lengths
+        scores, judged = weighted(features, self.weights), self._judge(tokens, starts, lengths)
+        options = _Options(tokens, after.places, before.ends, features, scores, starts, lengths, *judged)
+        return self._best(options, _MOST_SWAPS)
+
+    def _best(self, options: _Options, most: int) -> _Options:
+        """Return up to `most` options of each span."""
+        scores = options.scores + self.weights[_LM] * options.alone
+        options = options.pick(np.lexsort((-scores, options.ends, options.places)))
+        return options.pick(_ranks_in_spans(options) < most)
+
+    def _copies(self, copies: Sequence[tuple[int, int, int, tuple[int, ...]]]) -> _Options:
+        """Return copied and dropped words."""
+        places, ends, kinds = np.array([copy[:3] for copy in copies], np.int64).reshape(-1, 3).T
+        tokens, rows = concatenate([copy for *_, copy in copies])
+        lengths, nothing = np.bincount(rows, minlength=len(copies)), np.zeros(len(copies))
+        features = np.zeros((len(copies), len(FEATURES)))
+        features[np.arange(len(copies)), kinds], features[:, _TOKENS] = 1, lengths
+        scores, next_starts = weighted(features, self.weights), np.cumsum(lengths)
+        after = np.where(lengths > 0, 1 + np.append(tokens, -1)[next_starts - 1], -1)
+        judged = nothing, np.zeros_like(lengths), nothing, after
+        return _Options(tokens, places, ends, features, scores, next_starts - lengths, lengths, *judged)
 
     def _outputs(
         self, paths: _Paths, ends: Ints, options: _Options, count: int, prefixes: Sequence[Sequence[int]]
@@ -215,6 +257,12 @@ class PhraseSearch:
             features[_LM] = lms[row]
             outputs[number].setdefault(tuple(tokens), Output(tokens, float(scores[row]), features))
         return [[*of_source.values()] for of_source in outputs]
+
+
+def _ranks_in_spans(options: _Options) -> Ints:
+    """Return how many options of its span precede each; those of a span follow each other."""
+    spans = options.places * (options.ends.max(initial=0) + 1) + options.ends
+    return np.arange(len(spans)) - np.searchsorted(spans, spans)
 
 
 def _best_paths(paths: _Paths, ways: int) -> _Paths:

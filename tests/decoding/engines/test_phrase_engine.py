@@ -13,9 +13,11 @@ from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError, RunError
 from nmt.base.special_tokens import EOS_ID
 from nmt.config import SearchOptions
-from nmt.data.phrases.table import PhraseTable
+from nmt.data.phrases.table import FEATURES, NEVER, PhraseTable
+from nmt.data.phrases.words import FoldedSource
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.decoding.engines.phrase_engine import PhraseEngine
+from nmt.decoding.engines.phrase_search import PhraseSearch
 from nmt.decoding.engines.selection import load_engine
 from tests.phrases import make_phrases_run
 
@@ -207,3 +209,45 @@ def test_a_damaged_table_is_refused_with_its_path(run, tokenizers, tmp_path):
 def test_a_saved_table_is_the_same_when_it_is_saved_again(run, tokenizers, tmp_path):
     PhraseTable.load(run.phrases, tokenizers).save(tmp_path / "again", tokenizers)
     assert (tmp_path / "again").read_bytes() == run.phrases.read_bytes()
+
+
+def learn_swapped(tokenizers) -> tuple[PhraseTable, list[int], list[int]]:
+    """Return a table of pairs of words whose translations change places, an unseen such pair, and its translation."""
+    firsts, seconds, shift = range(10, 20), range(20, 30), 30
+    pairs = [([a, b], [b + shift, a + shift]) for a in firsts for b in seconds if a - 10 != b - 20]
+    src, tgt = ([*side] for side in zip(*pairs, strict=True))
+    # Each word is learned alone: what links whole pairs would be known as one phrase.
+    singles = [([a], [a + shift]) for a in (*firsts, *seconds)]
+    src, tgt = [*src, *(one for one, _ in singles)], [*tgt, *(one for _, one in singles)]
+    links = [[(0, 1), (1, 0)]] * len(pairs) + [[(0, 0)]] * len(singles)
+    table = PhraseTable.learn(src, tgt, [links], tokenizers.tgt.vocab_size)
+    return table, [12, 22], [52, 42]
+
+
+def test_neighboring_phrases_change_places_where_the_language_model_wants_it(tokenizers):
+    table, source, expected = learn_swapped(tokenizers)
+    search, sources = PhraseSearch(table, tokenizers.src), [FoldedSource(source, [])]
+    search.weights = np.where(np.array(FEATURES) == "swap", -0.1, table.weights)
+    swapped, plain = search.search(sources, count=4)[0]
+    assert swapped.tokens == expected == plain.tokens[::-1]
+    assert swapped.features[FEATURES.index("swap")] == 1
+    assert plain.features[FEATURES.index("swap")] == 0
+    search.weights = np.where(np.array(FEATURES) == "swap", NEVER, table.weights)
+    assert [output.tokens for output in search.search(sources, count=4)[0]] == [expected[::-1]]
+
+
+def test_a_table_from_before_swaps_loads_and_has_none(run, tokenizers, tmp_path):
+    table = PhraseTable.load(run.phrases, tokenizers)
+    old = tmp_path / "phrases.safetensors"
+    table._replace(weights=table.weights[: FEATURES.index("kin")]).save(old, tokenizers)
+    weights = PhraseTable.load(old, tokenizers).weights
+    assert weights.tolist() == [*table.weights[: FEATURES.index("kin")], NEVER, NEVER]
+
+
+def test_phrases_of_two_sources_do_not_change_places(tokenizers):
+    table, (first, second), _ = learn_swapped(tokenizers)
+    search = PhraseSearch(table, tokenizers.src)
+    search.weights = np.where(np.array(FEATURES) == "swap", 50.0, table.weights)
+    alone = [search.search([FoldedSource([token], [])])[0][0].tokens for token in (first, second)]
+    together = search.search([FoldedSource([token], []) for token in (first, second)])
+    assert [outputs[0].tokens for outputs in together] == alone
