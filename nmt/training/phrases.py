@@ -57,11 +57,9 @@ def learn_phrases(
     folder, sides = SourceFolder(tokenizers), (list[list[int]](), list[list[int]]())
     for number in range(len(store)):
         src, tgt = (side.concatenated(np.array([number])).tolist() for side in (store.src, store.tgt))
-        folded = folder.fold(src)
-        has_symbols = any(word.is_symbol for word in folded.words)
-        is_copy = has_symbols or tokenizers.tgt.decode(tgt).isupper()  # as augmentation makes them
+        is_copy = folder.has_symbols(src) or tokenizers.tgt.decode(tgt).isupper()  # as augmentation makes them
         if src and tgt and max(len(src), len(tgt)) <= _LONGEST and not is_copy:
-            sides[0].append(folded.tokens)
+            sides[0].append(folder.lower(src).tolist())
             sides[1].append(tgt)
     table = PhraseTable.learn(*sides, _align(sides, tokenizers), tokenizers.tgt.vocab_size)
     valid_src, valid_tgt = tokenizers.src.encode_batch(valid.sources), tokenizers.tgt.encode_batch(valid.references)

@@ -21,10 +21,12 @@ class WordsOfKin:
 
     def __init__(self, phrases: Iterable[Sequence[int]], tokenizer: Tokenizer):
         self._vocabulary, self._known = tokenizer.vocabulary, dict[str, list[tuple[str, int]]]()
+        letters = [token.removeprefix("▁") for token in self._vocabulary]
+        self._has_letters = [all(unicodedata.category(each)[0] in "LM" for each in text) for text in letters]
+        self._begins = [token.startswith("▁") for token in self._vocabulary]
         for number, phrase in enumerate(phrases):
-            letters = self._letters(phrase)
-            if letters and self._vocabulary[phrase[0]].startswith("▁"):
-                self._known.setdefault(letters[:_SHARED], []).append((letters, number))
+            if self._begins[phrase[0]] and (word := self._letters(phrase)):
+                self._known.setdefault(word[:_SHARED], []).append((word, number))
 
     def find(self, word: Sequence[int]) -> list[tuple[int, float]]:
         """Return the numbers of the phrases nearest to `word`, and the share of letters in which they differ."""
@@ -35,8 +37,9 @@ class WordsOfKin:
 
     def _letters(self, tokens: Sequence[int]) -> str:
         """Return the letters of a word; empty if the tokens are none, or several."""
-        text = "".join(self._vocabulary[token] for token in tokens).removeprefix("▁")
-        return text if all(unicodedata.category(character)[0] in "LM" for character in text) else ""
+        if not all(map(self._has_letters.__getitem__, tokens)) or any(map(self._begins.__getitem__, tokens[1:])):
+            return ""
+        return "".join(map(self._vocabulary.__getitem__, tokens)).removeprefix("▁")
 
 
 def _shared(text: str, other: str) -> int:

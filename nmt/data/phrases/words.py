@@ -52,8 +52,16 @@ class SourceFolder:
         self._is_symbol = np.array([token in symbols for token in tokenizers.src.vocabulary])
         self._shares_vocabulary = tokenizers.src.vocabulary == tokenizers.tgt.vocabulary
 
+    def has_symbols(self, ids: Sequence[int]) -> bool:
+        """Return whether any token of a source can only be copied."""
+        return bool(self._is_symbol[np.array(ids, np.int64)].any())
+
+    def lower(self, ids: Sequence[int]) -> NDArray[np.int64]:
+        """Return the tokens `ids` of a source, without eos, in lower case."""
+        return self._lower[np.array(ids, np.int64)]
+
     def fold(self, ids: Sequence[int]) -> FoldedSource:
-        """Fold the tokens `ids` of a source, without eos."""
+        """Fold the tokens `ids` of a source, without eos; its words, too, which takes longer."""
         if not len(ids):
             return FoldedSource([], [])
         tokens = np.array(ids, np.int64)
@@ -63,7 +71,7 @@ class SourceFolder:
         firsts = np.flatnonzero(starts).tolist()
         spans = zip(firsts, [*firsts[1:], len(tokens)], strict=True)
         words = [self._word(start, end, tokens[start:end].tolist()) for start, end in spans]
-        return FoldedSource(self._lower[tokens].tolist(), words)
+        return FoldedSource(self.lower(ids).tolist(), words)
 
     def _word(self, start: int, end: int, ids: list[int]) -> Word:
         text, copy = self._src.decode(ids), ids

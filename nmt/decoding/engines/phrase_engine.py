@@ -110,7 +110,7 @@ class PhraseEngine:
             by_place.append(found)
         for number, (source, row) in enumerate(zip(sources, rows, strict=True)):
             wanted, by_lm = np.array(row, np.int64), np.array([found[number] for found in by_place[: len(row)]])
-            tokens = np.array(self._folder.fold(source[: self.max_src_len - 1]).tokens, np.int64)
+            tokens = self._folder.lower(source[: self.max_src_len - 1])
             by_source = self.table.translations_of_tokens(tokens[None, :], wanted[:, None])
             mean = by_source.sum(1) / max(len(tokens), 1)
             scores.append(np.log(_LM_SHARE * np.exp(by_lm) + (1 - _LM_SHARE) * mean).tolist())
@@ -119,7 +119,7 @@ class PhraseEngine:
     def cross_attention(self, source: Ids, target: Ids, layer: int = -1, head: int | None = None) -> Weights:
         """Implement `Engine.cross_attention` by the lexicon, for any layer and head."""
         check_layer_and_head(self._config, layer, head)
-        tokens, wanted = np.array(self._folder.fold(source).tokens, np.int64), np.array(target, np.int64)
+        tokens, wanted = self._folder.lower(source), np.array(target, np.int64)
         links = self.table.translations_of_tokens(tokens[None, :], wanted[:, None])
         weights: NDArray[np.float64] = np.concatenate([links, np.full((len(wanted), 1), 1e-6)], axis=1)
         return (weights / weights.sum(1, keepdims=True)).tolist()
