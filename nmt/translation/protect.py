@@ -33,6 +33,7 @@ ODD_MARK = (
     r"|(?<=[#=^\\`{}\[\]|])"  # anywhere
     r"|(?<=[<>~])(?!\s?\d|=|\s)|(?<=[^\W\d_]~)"  # not before a number (<5, ~ 10), nor <=
     r"|(?<=ª[/+:;\u2013-])(?=ª)"  # between two spans
+    r"|(?<=[^\W\d_]\+)(?=[^\W\d_])"  # of keys: Ctrl+C
     r"|(?<=%)(?<!\d%)(?<!\d\s%)"  # not behind a number
     r"|(?<=\$)(?<!\d\$)(?<!\d\s\$)(?<![A-Z]\$)(?!\s?\d|[A-Z])"  # not beside an amount, nor US$ or $A
     # Not between two letters or digits (and/or), nor between spaces (a & b); a plus not before a number.

@@ -35,13 +35,14 @@ _UNIT = lazy_pattern(UNIT)
 
 CURRENCIES = "$¢-¥֏؋৲৳૱௹฿៛\u20a0-\u20cf﷼﹩＄￠￡￥￦"
 _SIGNS = rf"#%&*+<=>@\\^|~§±×÷°\u2030\u2031\u2100-\u22ff{CURRENCIES}"
-# A single digit that texts do not have as a word: beside a sign or a unit ($5, № 5, 5 %, 5 kg), or the name of
-# something (Room 7 is free, 5 Main Street, Hauptstr. 5, turn to page 2, 第3章).
+# A single digit that texts do not have as a word: beside a sign or a unit ($5, № 5, 5 %, 5 kg), the name of something
+# (Room 7 is free, 5 Main Street, Hauptstr. 5, turn to page 2, 3a, 第3章), or a part of it (4.2.1, 3:2, 24/7, 3pm).
 AMOUNT = (
     rf"(?<=[{_SIGNS}])\s?\d(?![.,]?\d)|(?<![\w.,])\d(?:\s?[{_SIGNS}]|{UNIT})"
     r"|(?<![\w.])[A-ZÀ-ÖØ-ÞΑ-ΩА-Я][^\W\d_]*\s\d(?![.,]?\w)"
     r"|(?<![\w.,:/-])\d\s[A-ZÀ-ÖØ-ÞΑ-ΩА-Я][^\W\d_]*\s[A-ZÀ-ÖØ-ÞΑ-ΩА-Я]"
     r"|(?<=[^\W\d_]\.\s)\d(?![.,]?\w)|(?<=[^\W\d_]\s)\d(?![.,:/-]?\w|\s+[^\s.,;:!?)]|\.\s+\w)"
+    r"|(?<![\w.,])\d(?=[.:/-]\d|[ab](?!\w)|\s?[ap]m(?!\w))|(?<=\d[.:/-])\d(?![\d,])"
     r"|第\s?\d(?!\d)|(?<!\d)\d\s?[号號]"
 )
 _AMOUNT = lazy_pattern(AMOUNT)

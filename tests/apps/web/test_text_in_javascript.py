@@ -189,7 +189,7 @@ NUMBERS = [
     "von 1990 bis 2000", "from 2000 to 1990",
     "2 Hunde und 5 Kinder", "two dogs and 5 children", "2 dogs", "minus 5, 7:30, ٤٢ ４２ १२", "3 dogs",
     "12 twelve zwölf 12", "Zimmer 7 ist Hauptstr. 5 an gate 3.", "5 Main Street, Kapitel 2 (page 4)",
-    "Es sind 2 Hunde, 第3章 und 5号",
+    "Es sind 2 Hunde, 第3章 und 5号", "Nr. 4.2.1, 3:2, 24/7 um 3pm in 3a",
 ]  # fmt: skip
 
 

@@ -144,11 +144,21 @@ def test_a_digit_that_measures_something_is_never_missing(source, output, wrong)
         *("Er wohnt in der Hauptstr. 5.", "Zimmer 5 ist frei.", "Am Gleis 5 steht ein Zug.", "Nr. 5 läuft."),
         *("See page 5, please.", "I am at gate 5.", "He lives at 5 Main Street.", "(see chapter 5)", "Part 5"),
         *("Квартира 5 свободна.", "第5章很长。", "他住在5号。"),
+        *("siehe Abb. 5a", "um 5pm im Park", "at 5 pm"),
     ],
 )
 def test_a_digit_that_is_a_name_is_missing_unless_the_output_has_it_as_a_word(source):
     assert wrong_numbers(source, "A man sleeps.", DE_EN, keeps_digits=False) == ["5"]
     assert wrong_numbers(source, "A man sleeps in five.", DE_EN, keeps_digits=False) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "missing"), [("Nr. 4.2.1 gilt.", "421"), ("Es steht 3:2.", "32"), ("24/7 offen", "7"), ("7-8 Uhr", "78")]
+)
+def test_digits_that_are_parts_of_something_are_missing(source, missing):
+    found = wrong_numbers(source, "24 dogs sleep.", DE_EN, keeps_digits=False)
+    assert set(missing) <= set("".join(found))
+    assert wrong_numbers(source, source, DE_EN, keeps_digits=False) == []
 
 
 @pytest.mark.parametrize("source", ["5 Hunde", "Es sind 5 Hunde.", "the 5 dogs", "im 5. Stock", "有5只狗。"])
