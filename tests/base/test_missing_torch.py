@@ -15,7 +15,6 @@ from nmt.apps.cli import all_commands
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import missing_torch
 from nmt.decoding.engines import native_engine
-from tests.quick import quick_and_slow
 from tests.tiny import tiny_values
 
 pytestmark = pytest.mark.skipif(not native_engine.is_available(), reason="the native decoder was not built")
@@ -126,25 +125,19 @@ def test_commands_that_need_torch_are_one_message_and_write_nothing(folder):
     assert sorted(folder.iterdir()) == before
 
 
-@pytest.mark.parametrize(
-    ("options", "reason"),
-    quick_and_slow(
-        [
-            ("--engine torch", "the engine torch needs PyTorch"),
-            ("-m run", "the native engine does not support ensembles; the engine torch needs PyTorch"),
-            ("--device cuda", "the native engine does not support the device cuda; the engine torch needs PyTorch"),
-            (
-                "--precision bf16",
-                "the native engine does not support the precision bf16; the engine torch needs PyTorch",
-            ),
-        ],
-        lambda number, _: number < 2,
-    ),
-)
-def test_a_translation_that_needs_torch_says_why(folder, options, reason):
-    ((code, output, messages),) = without_torch(["translate", "-m", "run", *options.split(), "12"], cwd=folder)
-    assert (code, output) == (1, "")
-    assert messages == f"error: {reason}, which is not installed\n  {INSTALL}"
+REASONS = {
+    "--engine torch": "the engine torch needs PyTorch",
+    "-m run": "the native engine does not support ensembles; the engine torch needs PyTorch",
+    "--device cuda": "the native engine does not support the device cuda; the engine torch needs PyTorch",
+    "--precision bf16": "the native engine does not support the precision bf16; the engine torch needs PyTorch",
+}
+
+
+def test_a_translation_that_needs_torch_says_why(folder):
+    commands = [["translate", "-m", "run", *options.split(), "12"] for options in REASONS]
+    for reason, (code, output, messages) in zip(REASONS.values(), without_torch(*commands, cwd=folder), strict=True):
+        assert (code, output) == (1, "")
+        assert messages == f"error: {reason}, which is not installed\n  {INSTALL}"
 
 
 def test_a_model_with_another_attention_says_why(folder, digits_run):

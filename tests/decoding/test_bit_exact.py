@@ -12,7 +12,6 @@ import pytest
 import torch
 
 from nmt.base.machine import processor
-from tests.quick import quick_and_slow
 
 PROGRAM = """
 import json, sys, torch
@@ -29,7 +28,8 @@ print(json.dumps([translator.engine.min_rows, alone == among[:8]]))
 """
 
 
-@pytest.mark.parametrize("asked", quick_and_slow(["unset", "requested", "AUTO"], lambda _, asked: asked == "requested"))
+@pytest.mark.slow  # each imports torch anew; with the variable as it is, tests/decoding/test_beam.py tests the same
+@pytest.mark.parametrize("asked", ["unset", "requested", "AUTO"])
 def test_a_sentence_alone_has_the_bits_it_has_among_others(digits_run, asked):
     """In a process of its own: MKL reads its variable once."""
     texts = ["123", "98765", "4040", "777777", "31", "1234567", "55555", "908"] * 5

@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 from nmt import __version__
 from nmt.apps.cli import COMMANDS, ConsoleHandler, app, main
 from tests.command_line import nmt
+from tests.reliability import running
 from tests.tiny import tiny_values
 
 
@@ -167,34 +168,23 @@ def test_a_vocabulary_is_trained_alone_and_used(work):
     os.utime(work / "runs/digits/checkpoints/index.json")
 
 
-@pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
-)
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="runs the command in a forked process")
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_ctrl_c_and_sigterm_save_say_how_to_go_on_and_resume_goes_on(work, number, code):
-    arguments = [
-        "train",
-        "--config",
-        "digits.yaml",
-        "--run",
-        f"runs/stopped{code}",
-        "--set",
-        "training.max_updates=100000",
-    ]
-    command = [sys.executable, "-m", "nmt", *arguments]
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
-    training = subprocess.Popen(command, cwd=work, env=environment, stderr=subprocess.PIPE, text=True)
-    assert training.stderr is not None
-    for line in training.stderr:
-        if line.startswith("update 2/"):
-            training.send_signal(number)
-            break
-    said = training.stderr.read()
-    training.stderr.close()
-    assert training.wait() == code
-    assert said.endswith(f"stopped; the state is saved. Resume with: nmt train --resume --run runs/stopped{code}\n")
-    done = nmt("train", "--resume", "--run", f"runs/stopped{code}", "--set", "training.max_updates=12", cwd=work)
-    assert done.returncode == 0, done.stderr
-    assert f"resuming runs/stopped{code} after update" in done.stderr
+    run = f"runs/stopped{code}"
+    endless = ["--config", "digits.yaml", "--run", run, "--set", "training.max_updates=100000"]
+
+    class Stop(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if record.getMessage().startswith("update 2/"):
+                os.kill(os.getpid(), number)
+
+    done = running.nmt("train", *endless, cwd=work, before=lambda: logging.getLogger("nmt").addHandler(Stop()))
+    assert done.code == code
+    assert done.text.endswith(f"stopped; the state is saved. Resume with: nmt train --resume --run {run}\n")
+    resumed = nmt("train", "--resume", "--run", run, "--set", "training.max_updates=12", cwd=work)
+    assert resumed.returncode == 0, resumed.stderr
+    assert f"resuming {run} after update" in resumed.stderr
     os.utime(work / "runs/digits/checkpoints/index.json")
 
 

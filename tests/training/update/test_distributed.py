@@ -364,6 +364,7 @@ def test_an_interrupt_stops_all_processes_after_the_same_update(config_file, tmp
     assert TrainState.load(run.state).counters.update > 0
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="reads the processes of a session")
 def test_processes_whose_launcher_is_killed_save_and_stop(config_file, tmp_path):
     config = config_file(training={"max_updates": 100_000, "validate_every": 100_000, "warmup_updates": 10})
