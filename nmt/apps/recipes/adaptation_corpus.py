@@ -6,7 +6,7 @@ import hashlib
 import heapq
 import json
 import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence, Sized
 from itertools import chain
 from operator import itemgetter
 from pathlib import Path
@@ -91,7 +91,8 @@ def collect(
     sources = {src for texts in held_out.values() for src, _ in texts}
     for each in chain(*old.values(), old_test):
         sources |= {text.removeprefix(tag) for text in each.sources for tag in tags}
-    train = [pair for pair in pairs if not _is_held_out(pair, sources, data)]
+    directions = data.directions
+    train = [pair for pair in pairs if not _is_held_out(pair, sources, directions)]
     if num_left_out := len(pairs) - len(train):
         log.info("%s new pairs are left out of training: a test or validation set contains them", num_left_out)
     if not train:
@@ -150,9 +151,9 @@ def _texts(pairs: Iterator[SentencePair]) -> _Texts:
     return [(pair.src, pair.tgt) for pair in with_both_sides(pairs)]
 
 
-def _is_held_out(pair: tuple[str, str], held_out: Collection[str], data: DataConfig) -> bool:
+def _is_held_out(pair: tuple[str, str] | SentencePair, held_out: Collection[str], directions: Sized) -> bool:
     """Return whether the source of `pair` is in `held_out`; with several directions, whether either side is."""
-    return pair[0] in held_out or (len(data.directions) > 1 and pair[1] in held_out)
+    return pair[0] in held_out or (len(directions) > 1 and pair[1] in held_out)
 
 
 def _replayed(
@@ -186,11 +187,11 @@ def _sample(run: RunDir, size: int, held_out: Collection[str]) -> list[Portion]:
     The filters come later, so that a corpus with a small share needs some pairs more than its share.
     """
     data = run.config().data
-    corpora = data.corpora("train")
+    corpora, directions = data.corpora("train"), data.directions
 
     def hashed(files: ParallelFiles) -> Iterator[tuple[bytes, int, str, str]]:
         for pair in with_both_sides(read_parallel(files, data.characters)):
-            if not _is_held_out((pair.src, pair.tgt), held_out, data):
+            if not _is_held_out(pair, held_out, directions):
                 text = f"{pair.src}\t{pair.tgt}".encode("utf-8", "surrogatepass")
                 yield hashlib.blake2b(text, digest_size=8).digest(), pair.line, pair.src, pair.tgt
 
