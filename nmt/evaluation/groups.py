@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from nmt.artifacts.rundir import RunDir
 from nmt.data.read.lines import read_lines
 from nmt.evaluation.model_comparison import METRICS
-from nmt.evaluation.significance import LEVEL, SEED, Scorer, resampled_scores
+from nmt.evaluation.significance import LEVEL, SEED, Scorer
 
 _NUM_DRAWS = 200_000  # of Student's t: p = 0.05 is found within 0.001
 _MANY = 1e6  # degrees of freedom, as of a variance that is known
@@ -95,5 +95,5 @@ def _resampled(runs: Mapping[str, RunDir]) -> dict[str, dict[str, NDArray[Any]]]
             (each,) = run.read_sets("test", directions[0])
             scorer = Scorer([each.references], each.direction.tgt, METRICS)
             measured = scorer.measure(name, list(read_lines(path))).measured
-            found[name] = {f"test {one.name}": resampled_scores(one) for one in measured}
+            found[name] = {f"test {one.name}": one.resampled for one in measured}
     return found

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,6 +46,14 @@ class SentenceStatistics:
     def sentence_scores(self) -> list[float]:
         """Return the score of each sentence [N], like `sacrebleu --sentence-level` for chrF and TER."""
         return [value_of(self.metric._compute_score_from_stats(row)) for row in self.rows]
+
+    @cached_property
+    def resampled(self) -> NDArray[Any]:
+        """The scores [NUM_SAMPLES] of bootstrap samples of the sentences, drawn with replacement."""
+        counts = np.array(self.rows, dtype=np.float64)  # [N, K]; all but TER's are integers, whose sums are exact
+        sums = np.concatenate([weights @ counts for weights in _bootstrap_weights(len(counts))])
+        scores = map(self.metric._compute_score_from_stats, sums.astype(np.float32))  # sacreBLEU's precision
+        return np.array([each.score for each in scores])
 
     def signature(self) -> str:
         """Return sacreBLEU's signature of a score with an interval."""
@@ -142,21 +151,13 @@ def with_interval(statistics: SentenceStatistics) -> MetricScore:
     """Return the corpus score with its 95% confidence interval, by bootstrap resampling (Koehn 2004)."""
     from sacrebleu.significance import estimate_ci
 
-    interval = Interval(*map(float, estimate_ci(resampled_scores(statistics))))
+    interval = Interval(*map(float, estimate_ci(statistics.resampled)))
     return MetricScore(statistics.name, statistics.score(), statistics.signature(), interval)
 
 
 def correlation(first: Sequence[float], second: Sequence[float]) -> float:
     """Return Pearson's correlation of two sequences; 0 if one of them does not vary."""
     return float(np.corrcoef(first, second)[0, 1]) if np.ptp(first) and np.ptp(second) else 0.0
-
-
-def resampled_scores(statistics: SentenceStatistics) -> NDArray[Any]:
-    """Return the scores [NUM_SAMPLES] of bootstrap samples of the sentences, drawn with replacement."""
-    counts = np.array(statistics.rows, dtype=np.float64)  # [N, K]; all but TER's are integers, whose sums are exact
-    sums = np.concatenate([weights @ counts for weights in _bootstrap_weights(len(counts))])
-    score = statistics.metric._compute_score_from_stats
-    return np.array([score(row).score for row in sums.astype(np.float32)])  # sacreBLEU's precision
 
 
 def _bootstrap_weights(num_sentences: int) -> Iterator[NDArray[np.float64]]:
@@ -177,7 +178,7 @@ def compare(system: SentenceStatistics, other: SentenceStatistics) -> Difference
     and Tibshirani 1993, section 16.4). The test is two-sided.
     """
     observed = abs(system.score() - other.score())
-    differences = resampled_scores(system) - resampled_scores(other)
+    differences = system.resampled - other.resampled
     chance = np.abs(differences - differences.mean())
     return Difference(
         name=system.name,

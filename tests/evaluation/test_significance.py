@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -64,11 +65,12 @@ def test_scores_of_samples_are_those_of_sacrebleu_to_the_last_bit_in_blocks_of_a
     metrics = {name.upper(): sacrebleu_metric(name, "en", REFERENCES) for name in METRICS[1:]}
     signatures, theirs = PairedTest([("ours", OURS), ("other", OTHER)], metrics, None, test_type="bs")()
     monkeypatch.setattr(significance, "BLOCK_NUMBERS", 60 * 333)  # 1,000 samples are no whole blocks
-    for pair in zip(*(system.measured[1:] for system in systems), strict=True):
+    for measured in zip(*(system.measured[1:] for system in systems), strict=True):
+        pair = [*map(dataclasses.replace, measured)]  # without samples
         found, (ours, other) = compare(*pair), theirs[pair[0].name]
         assert (found.value, found.other) == (ours.score, other.score)
         assert found.signature == signatures[pair[0].name].format()
-        differences = np.abs(np.subtract(*map(significance.resampled_scores, pair)))
+        differences = np.abs(np.subtract(*(each.resampled for each in pair)))
         exceeding = differences - differences.mean() > abs(found.gain)  # one tail, as sacreBLEU counts
         assert (exceeding.sum() + 1) / 1001 == other.p_value
 
@@ -104,7 +106,7 @@ def test_the_verdict_says_in_words_whether_a_difference_is_real(value, other, p_
 def test_a_p_value_counts_both_tails(systems):
     ours, other = (system.measured[1] for system in systems)
     found, reverse = compare(ours, other), compare(other, ours)
-    differences = significance.resampled_scores(ours) - significance.resampled_scores(other)
+    differences = ours.resampled - other.resampled
     chance = differences - differences.mean()
     tails = [np.sum(chance >= abs(found.gain)), np.sum(chance <= -abs(found.gain))]
     assert found.p_value == reverse.p_value == (sum(tails) + 1) / 1001
@@ -137,7 +139,7 @@ def test_a_system_does_not_differ_from_itself(systems):
 
 
 def test_the_same_seed_gives_the_same_samples(systems):
-    first, second = (significance.resampled_scores(systems[0].measured[0]) for _ in range(2))
+    first, second = (dataclasses.replace(systems[0].measured[0]).resampled for _ in range(2))
     assert np.array_equal(first, second)
 
 
