@@ -173,7 +173,7 @@ def digits_run(stored_run: Callable[[str], Path]) -> Path:
 @pytest.fixture(scope="session")
 def two_corpora(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with corpora of two directions."""
-    return write_two_directions(tmp_path_factory.mktemp("two"))
+    return write_two_directions(tmp_path_factory.mktemp("two"), num_train=240)
 
 
 @pytest.fixture(scope="session")

@@ -105,8 +105,8 @@ def test_a_tag_is_one_token_and_stands_before_every_source_that_is_trained_on(tw
     assert tokenizer.tokens(prepared.store.src[0][:4].tolist()) == ["▁", "<2de>", "▁", "<web>"]
     parts = report_of(tmp_path / "run").corpora
     assert [(part.direction, part.tag, part.pairs) for part in parts] == [
-        ("en-de", "<web>", 600),
-        ("en-fr", None, 600),
+        ("en-de", "<web>", 240),
+        ("en-fr", None, 240),
     ]
 
 
@@ -115,9 +115,9 @@ def test_weights_share_an_epoch_and_are_no_part_of_the_stored_corpus(two_corpora
     config = two_directions(two_corpora, train=({"weight": 3.0}, {"weight": 1.0}))
     weighted = prepare(config, RunDir(tmp_path / "run"), tmp_path / "store")
     assert weighted.fingerprint == plain.fingerprint
-    assert [part.pairs_per_epoch for part in report_of(tmp_path / "run").corpora] == [900, 300]
-    assert f"  {two_corpora / 'train-fr.tsv'} (en-fr): 600 pairs, 300 per epoch" in messages
-    with pytest.raises(ConfigError, match=r"corpus 2 of data.train gets none of the 1,200 pairs"):
+    assert [part.pairs_per_epoch for part in report_of(tmp_path / "run").corpora] == [360, 120]
+    assert f"  {two_corpora / 'train-fr.tsv'} (en-fr): 240 pairs, 120 per epoch" in messages
+    with pytest.raises(ConfigError, match=r"corpus 2 of data.train gets none of the 480 pairs"):
         prepare(
             two_directions(two_corpora, train=({"weight": 1e9}, {"weight": 1.0})),
             RunDir(tmp_path / "x"),
@@ -190,7 +190,7 @@ def test_the_share_of_the_batches_follows_the_weights(two_corpora, tmp_path):
     batches, counts = UpdateBatches(store, config, ProcessGroup()), Counter()
     while batches.sampler.position.epoch == 0:
         for rows in batches.next_update().indices:
-            counts.update((rows.indices >= 600).tolist())
+            counts.update((rows.indices >= 240).tolist())
     assert counts[False] / counts[True] == pytest.approx(9, rel=0.3)
 
 

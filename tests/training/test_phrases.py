@@ -107,7 +107,9 @@ def test_it_is_told_why_there_is_no_table(run, tmp_path):
 
 
 def test_characters_have_no_table(tmp_path):
-    start_run(tiny_config(write_digits(tmp_path / "corpus"), training={"max_updates": 4}), tmp_path / "run")
+    start_run(
+        tiny_config(write_digits(tmp_path / "corpus", num_train=600), training={"max_updates": 4}), tmp_path / "run"
+    )
     assert not RunDir(tmp_path / "run").phrases.exists()
     assert RunDir(tmp_path / "run").index().phrases is None
 

@@ -72,7 +72,7 @@ def test_each_stage_is_a_training_of_its_own(two_corpora):
     spans = stage_spans(config)
     assert [(span.start, span.end) for span in spans] == [(0, 3), (3, 7), (7, 9)]
     first, second, third = (span.config for span in spans)
-    assert [corpus_weights(each.data, (600, 600)) for each in (first, second, third)] == [[1, 0], [1, 3], None]
+    assert [corpus_weights(each.data, (240, 240)) for each in (first, second, third)] == [[1, 0], [1, 3], None]
     assert (second.training.lr, second.training.schedule, second.training.label_smoothing) == (1e-3, "cosine", 0)
     assert (third.training.lr, third.training.tokens_per_update) == (3e-3, 700)
     assert len({each.training.seed for each in (first, second, third)}) == 3

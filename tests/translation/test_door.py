@@ -25,6 +25,7 @@ from nmt.decoding.engines import native_engine
 from nmt.training.run import start_run
 from nmt.translation import LanguagePair
 from tests.letters import write_letters
+from tests.quick import quick_and_slow
 from tests.tiny import tiny_config
 
 LONG = "12345. 6789! 24680? 13579. 86420! 97531."
@@ -68,13 +69,13 @@ def test_the_command_and_the_python_interface_give_the_same_texts(letters_run, f
 
 def early_config(folder: Path):
     """A training on numbers in letters that sees no placeholders, so that the model loses them; some lines are long."""
-    corpus = write_letters(folder)
+    corpus = write_letters(folder, num_train=300)
     for split in ("valid", "test"):
         rows = (corpus / f"{split}.tsv").read_text(encoding="utf-8").splitlines()
         long = ["\t".join(" ".join([side] * 9) for side in row.split("\t")) for row in rows[:9]]
         spans = ["\t".join(side + " {name}" for side in row.split("\t")) for row in rows[9:18]]
         (corpus / f"{split}.tsv").write_text("\n".join([*long, *spans, *rows[18:30]]) + "\n", encoding="utf-8")
-    training = {"max_updates": 60, "warmup_updates": 10, "validate_every": 30, "log_every": 30}
+    training = {"max_updates": 20, "warmup_updates": 10, "validate_every": 10, "log_every": 10}
     return tiny_config(corpus, training=training)
 
 
@@ -282,21 +283,18 @@ def without_torch(*arguments: str, numpy: bool = True) -> subprocess.CompletedPr
 
 
 @pytest.mark.skipif(not native_engine.is_available(), reason="the native decoder was not built")
-@pytest.mark.parametrize("command", [("translate",), ("translate", "--beam", "3"), ("translate", "--format", "jsonl")])
+@pytest.mark.parametrize(
+    "command",
+    quick_and_slow(
+        [(["translate"],), (["translate", "--beam", "3"],), (["translate", "--format", "jsonl"],)],
+        lambda number, _: number == 2,
+    ),
+)
 def test_a_run_translates_without_torch_and_numpy(digits_run, command):
     """Importing numpy would take a fifth of the whole command."""
     done = without_torch(*command, "-m", str(digits_run), "123", numpy=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert "321" in done.stdout
-
-
-def test_what_needs_torch_is_one_message_without_it(digits_run):
-    done = without_torch("translate", "--engine", "torch", "-m", str(digits_run), "12")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == (
-        "error: the engine torch needs PyTorch, which is not installed\n"
-        '  in the checkout of nmt: pip install ".[train]"\n'
-    )
 
 
 def test_weights_that_are_not_finite_are_one_error_whatever_is_asked_for(digits_run):

@@ -44,7 +44,7 @@ def base(digits_run, tmp_path_factory) -> Path:
     run = Path(shutil.copytree(digits_run, tmp_path_factory.mktemp("base") / "base"))
     config, old = run / "config.yaml", Path(RunDir(run).config().data.corpora("train")[0].tsv)
     few = run.parent / "train.tsv"
-    few.write_text("".join(old.read_text().splitlines(keepends=True)[:1300]))
+    few.write_text("".join(old.read_text().splitlines(keepends=True)[:700]))
     config.write_text(config.read_text().replace("tgt_lang: en", "tgt_lang: th").replace(str(old), str(few)))
     return run
 
@@ -60,7 +60,7 @@ def client(tmp_path_factory) -> Path:
 
 def test_the_old_pairs_are_a_sample_as_large_as_the_training_needs(base, client, tmp_path):
     few = tmp_path / "few.tsv"
-    few.write_text("".join(client.read_text().splitlines(keepends=True)[:60]))
+    few.write_text("".join(client.read_text().splitlines(keepends=True)[:30]))
     found = [collect(RunDir(base), new_data(base, few, "en", "th"), mix) for mix in (0.25, 0.25, 0.5)]
     samples = [corpus.train[1].pairs for corpus in found]
     num_new = len(found[0].train[0].pairs)

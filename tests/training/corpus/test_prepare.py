@@ -298,7 +298,7 @@ def test_one_language_in_both_columns_is_warned_of(tmp_path):
 
 
 def test_a_corpus_without_a_whole_pair_is_refused(tmp_path):
-    folder = write_digits(tmp_path)
+    folder = write_digits(tmp_path, num_train=60)
     (folder / "train.tsv").write_text("1 2\t\n\t3 4\n")
     with pytest.raises(DataError):
         prepare(tiny_config(folder), RunDir(tmp_path / "run"), tmp_path / "store")
