@@ -119,8 +119,8 @@ class RunDir:
             self.check()
             with suppress(RunError, ValidationError, OSError):
                 found = Essentials.model_validate(self.read_json(self.essentials_file))
-                size = self.config_file.stat().st_size  # a stranger's file may claim a terabyte
-                if size <= MAX_JSON_BYTES and found.config_sha256 == short_sha256(self.config_file):
+                file = self.config_file  # that of a stranger may claim a terabyte
+                if file.stat().st_size <= MAX_JSON_BYTES and found.config_sha256 == short_sha256(file):
                     self._essentials = found
         self._essentials = self._essentials or Essentials.of(self.config())
         return self._essentials

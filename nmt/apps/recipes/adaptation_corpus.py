@@ -153,7 +153,7 @@ def _texts(pairs: Iterator[SentencePair]) -> _Texts:
 
 def _is_held_out(pair: tuple[str, str] | SentencePair, held_out: Collection[str], directions: Sized) -> bool:
     """Return whether the source of `pair` is in `held_out`; with several directions, whether either side is."""
-    return pair[0] in held_out or (len(directions) > 1 and pair[1] in held_out)
+    return any(text in held_out for text in pair[: len(directions)])  # with a line, too, which is no text
 
 
 def _replayed(
