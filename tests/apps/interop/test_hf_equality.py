@@ -32,6 +32,7 @@ from nmt.translation.segments import Segment, translate_segments
 from tests.apps.interop.hf_folders import make_folder, sentences
 from tests.apps.interop.m2m100_folders import make_m2m100_folder
 from tests.apps.interop.post_norm_run import make_run
+from tests.quick import quick_and_slow
 
 pytestmark = [
     pytest.mark.skipif(find_spec("transformers") is None, reason="needs the package transformers"),
@@ -98,12 +99,20 @@ def load_hf(folder: Path) -> tuple[Any, Any]:
     return model.from_pretrained(folder).eval(), tokenizer.from_pretrained(folder)
 
 
-@pytest.fixture(scope="module")
-def imported(tmp_path_factory) -> dict[str, Both]:
-    """A model of each shape, and the run that it became."""
-    found = {}
-    for name, options in {**MARIAN, **M2M100}.items():
-        path = tmp_path_factory.mktemp("imported")
+# The others differ from one of these in a single setting, which a quick one has, too.
+SLOW = ("relu, output apart", "nllb, gelu, not scaled", "added tokens of M2M-100")
+each_shape = pytest.mark.parametrize("name", quick_and_slow(SHAPES, lambda _, name: name not in SLOW))
+
+
+class Imported(dict[str, Both]):
+    """A model of each shape that was asked for, and the run that it became."""
+
+    def __init__(self, make_folder_for):
+        super().__init__()
+        self._make_folder_for = make_folder_for
+
+    def __missing__(self, name: str) -> Both:
+        options, path = {**MARIAN, **M2M100}[name], self._make_folder_for("imported")
         folder = (make_folder if name in MARIAN else make_m2m100_folder)(path / "hf", **options)
         languages, config = Languages(), HfFolder(folder).config()
         if name in M2M100:
@@ -113,8 +122,13 @@ def imported(tmp_path_factory) -> dict[str, Both]:
         model, tokenizer = load_hf(folder)
         if languages.src:
             tokenizer.src_lang = languages.src[0]
-        found[name] = Both(run, read(HfFolder(folder), config), model, tokenizer, languages)
-    return found
+        self[name] = Both(run, read(HfFolder(folder), config), model, tokenizer, languages)
+        return self[name]
+
+
+@pytest.fixture(scope="module")
+def imported(tmp_path_factory) -> Imported:
+    return Imported(tmp_path_factory.mktemp)
 
 
 def src_ids(both: Both, texts: list[str]) -> list[list[int]]:
@@ -123,7 +137,7 @@ def src_ids(both: Both, texts: list[str]) -> list[list[int]]:
     return both.vocabularies.tokenizers.src.encode_batch(tag + text for text in texts)
 
 
-@pytest.mark.parametrize("name", SHAPES)
+@each_shape
 def test_texts_get_the_tokens_that_transformers_gives_them(imported, name):
     both = imported[name]
     texts = [*sentences(60, 3), "  ßßü  ａ ok ñuxa xa ñuye ", "xaxa yeye ☃", "</", "1x2"]
@@ -153,7 +167,7 @@ def test_positions_are_those_of_transformers_and_not_those_of_nmt(imported):
     assert (expected - sinusoidal_positions(64, 24)).abs().max() > 0.5
 
 
-@pytest.mark.parametrize("name", SHAPES)
+@each_shape
 def test_logits_are_those_of_transformers(imported, name):
     """For 30 sentences of several lengths."""
     run, vocabularies, their_model, their_tokenizer, _ = imported[name]
