@@ -35,6 +35,7 @@ _RARELY = 1000  # collections of the middle generation before one of all objects
 _MAX_CONNECTIONS = 20_000  # beyond it, requests get 503
 _SPARE_FILES = 256  # in addition to connections
 _TURNS, _TURN_SECONDS = 10, 0.002  # of the event loop: it needs about three to accept a connection and to read it
+_MAX_TIMES = 50  # if clients never pause
 GRACE_SECONDS = 30  # for running requests to finish after SIGTERM
 
 
@@ -114,9 +115,13 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
     async def _take_turns(self) -> None:
-        """Let the event loop look for new connections and requests some times, however long a turn takes."""
-        for _ in range(_TURNS):
-            await asyncio.sleep(_TURN_SECONDS)
+        """Let the event loop look for new connections and requests until several turns bring none."""
+        for _ in range(_MAX_TIMES):
+            found = self.server_state.total_requests
+            for _ in range(_TURNS):
+                await asyncio.sleep(_TURN_SECONDS)
+            if self.server_state.total_requests == found:
+                return
 
 
 def serve(models: list[str | None], settings: Settings, api_keys: Path | None, *, only_check: bool = False) -> None:
