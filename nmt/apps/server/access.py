@@ -87,8 +87,6 @@ class Access:
 
         Return what tells its client from others: the hash of its key; empty if no key is needed.
         """
-        if not (self.keys or self._rate_limit):
-            return b""
         scheme, _, sent = request.headers.get("authorization", "").partition(" ")
         key = key or (sent.strip() if scheme.lower() in _SCHEMES else "") or request.query_params.get("api_key", "")
         hashed = _hashed(key)

@@ -34,16 +34,17 @@ from nmt.apps.server.operations import Operation, specification
 from nmt.apps.server.requests import CLIENT_GONE, RequestError, as_json
 from nmt.apps.server.service import Memories, Service
 from nmt.apps.server.settings import Settings
+from nmt.apps.server.threads import Threads
 from nmt.base.errors import NmtError
 
 log = logging.getLogger(__name__)
 
 _PAGE = {  # static files, which load nothing from other hosts
-    "/": ("index.html", "text/html; charset=utf-8"),
-    "/app.js": ("app.js", "text/javascript; charset=utf-8"),
-    "/backend.js": ("backend.js", "text/javascript; charset=utf-8"),
-    "/style.css": ("style.css", "text/css; charset=utf-8"),
-    "/icon.svg": ("icon.svg", "image/svg+xml"),
+    "index.html": "text/html; charset=utf-8",
+    "app.js": "text/javascript; charset=utf-8",
+    "backend.js": "text/javascript; charset=utf-8",
+    "style.css": "text/css; charset=utf-8",
+    "icon.svg": "image/svg+xml",
 }
 _PAGE_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
@@ -80,7 +81,7 @@ def make_app(models: Models, settings: Settings, keys: Mapping[bytes, Key], metr
         Operation("/spec", answer_spec, is_public=True),
         Operation("/metrics", answer_metrics, writes=["text/plain"]),
     ]
-    routes = [(operation, operation.route(access, settings)) for operation in operations]
+    routes = [(operation, operation.route(access, settings, service.turns)) for operation in operations]
     middleware = [Middleware(_Watch, metrics=metrics, timeout=settings.timeout, access_log=access_log)]
     if settings.allow_origin:
         origins, headers = [settings.allow_origin], ["Authorization", "Content-Type"]
@@ -93,7 +94,7 @@ def make_app(models: Models, settings: Settings, keys: Mapping[bytes, Key], metr
         yield
         service.models.close()
 
-    reloading = asyncio.Lock()
+    loading = Threads(1)
 
     async def reload(load: Load) -> None:
         """Use what `load` returns, and its translation memories, if all of it can be used."""
@@ -103,8 +104,7 @@ def make_app(models: Models, settings: Settings, keys: Mapping[bytes, Key], metr
             return new_models, new_keys, service.read_memories(new_models, new_keys)
 
         try:
-            async with reloading:
-                new_models, access.keys, memories = await asyncio.to_thread(read)
+            new_models, access.keys, memories = await loading.run(read)
         except Exception as error:  # even a fault of nmt must not stop a server that works
             log.error("not reloaded, and all stays as it was: %s", error, exc_info=not isinstance(error, NmtError))
             return
@@ -120,14 +120,13 @@ def make_app(models: Models, settings: Settings, keys: Mapping[bytes, Key], metr
     return app
 
 
-def _page_route(path: str) -> Route:
-    name, media_type = _PAGE[path]
+def _page_route(name: str) -> Route:
     content = files("nmt.apps.server").joinpath("static", name).read_bytes()
 
     async def answer(request: Request) -> Response:
-        return Response(content, media_type=media_type, headers=_PAGE_HEADERS)
+        return Response(content, media_type=_PAGE[name], headers=_PAGE_HEADERS)
 
-    return Route(path, answer)
+    return Route(f"/{name.removeprefix('index.html')}", answer)
 
 
 async def _answer_error(request: Request, error: Exception) -> Response:
@@ -150,7 +149,7 @@ class _Watch:
 
     def __init__(self, app: ASGIApp, metrics: Metrics, timeout: float, access_log: AccessLog | None):
         self._app, self._timeout, self._access_log = app, timeout, access_log
-        self._count = cache(lambda path, status: metrics.requests.labels(path, str(status)))  # a lookup takes 7 µs
+        self._count = cache(metrics.requests.labels)  # a lookup takes 7 µs
         self._time = cache(metrics.seconds.labels)
         self._num_running = 0
 

@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from nmt.apps.server.metrics import Metrics
 from nmt.apps.server.requests import RequestError
+from nmt.apps.server.threads import lower_priority
 from nmt.base.errors import NmtError
 from nmt.base.machine import num_cores
 from nmt.translation import Translation
@@ -111,7 +112,7 @@ class Batcher:
         self._pace = pace
         self._num_cores = min(num_cores(), MAX_THREADS)
         self._num_busy = 0  # cores: a batch takes one per segment
-        self._threads = ThreadPoolExecutor(self._num_cores, "nmt-serve")
+        self._threads = ThreadPoolExecutor(self._num_cores, "nmt-serve", initializer=lower_priority)
         self._jobs: deque[Job] = deque()
         self._tokens = {False: 0, True: 0}  # that wait, of small and of large jobs
         self._speed = 0.0  # source tokens per second

@@ -128,10 +128,7 @@ class DeepL:
         routed, detected = await self._service.route_all(texts, body.source_lang or "", body.target_lang, client)
         sources = [body.source_lang or ""] * len(texts) if detected is None else [each["language"] for each in detected]
         routed = [
-            text._replace(
-                glossary=glossary, flags=body.flags, symbol=_symbol(body.formality, text) if text.path else ""
-            )
-            for text in routed
+            text._replace(glossary=glossary, flags=body.flags, symbol=_symbol(body.formality, text)) for text in routed
         ]
         if body.tag_handling is None:
             work = self._service.translate(routed)

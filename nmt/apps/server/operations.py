@@ -18,6 +18,7 @@ from nmt.apps.server.access import Access
 from nmt.apps.server.bodies import Fields
 from nmt.apps.server.requests import FORM, JSON, MULTIPART, as_json, read_fields
 from nmt.apps.server.settings import Settings
+from nmt.apps.server.threads import Turns
 
 EVENTS, LINES, BYTES = "text/event-stream", "application/x-ndjson", "application/octet-stream"
 FIELDS = (JSON, FORM, MULTIPART)  # as which most bodies may be sent
@@ -40,16 +41,16 @@ class Operation(NamedTuple):
         """True if it reads more than a key."""
         return self.body is not Fields
 
-    def route(self, access: Access, settings: Settings) -> Route:
+    def route(self, access: Access, settings: Settings, turns: Turns) -> Route:
         """Return the route of requests within the limits of `access` and `settings`."""
 
         async def answer(request: Request) -> Response:
-            body = await read_fields(request, settings, self.body, self.reads) if self.has_body else Fields()
+            body = await read_fields(request, settings, turns, self.body, self.reads) if self.has_body else Fields()
             client = b"" if self.is_public else access.check(request, body.api_key)
             answer = await self.handle(request, body, client)
             return answer if isinstance(answer, Response) else as_json(answer)
 
-        return Route(self.path, answer, methods=[*(self.methods or ["POST" if self.has_body else "GET"])])
+        return Route(self.path, answer, methods=self.methods or ["POST" if self.has_body else "GET"])
 
 
 def specification(

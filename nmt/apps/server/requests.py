@@ -17,6 +17,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from nmt.apps.server.settings import Settings
+from nmt.apps.server.threads import QUICK_CHARACTERS, Turns
 
 CLIENT_GONE = 499
 """The status, used only in metrics, of a request whose client did not wait for the response."""
@@ -54,7 +55,9 @@ async def read_body(request: Request, limit: int, seconds: float) -> bytes:
     return bytes(content)
 
 
-async def read_fields(request: Request, settings: Settings, kind: type[Body], media: Sequence[str]) -> Body:
+async def read_fields(
+    request: Request, settings: Settings, turns: Turns, kind: type[Body], media: Sequence[str]
+) -> Body:
     """Return the fields of a request, sent as one of `media`. RequestError (400, 415) if it has neither.
 
     Null stands for an absent field. Strings become numbers and flags where `kind` asks for them, and a file its
@@ -66,6 +69,8 @@ async def read_fields(request: Request, settings: Settings, kind: type[Body], me
     if JSON not in media and not (limit := settings.file_limit):
         raise RequestError(403, "this server does not translate documents")
     content = await read_body(request, limit, settings.timeout)
+    if len(content) > QUICK_CHARACTERS:
+        await turns.take()  # to read the fields, and for the first step of what is done with them
     sent = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if FORM in media and not (sent and content):
         sent = FORM

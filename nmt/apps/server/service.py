@@ -22,7 +22,7 @@ from nmt.apps.server.metrics import Metrics
 from nmt.apps.server.models import Models, ServedModel, Step
 from nmt.apps.server.requests import RequestError
 from nmt.apps.server.settings import Settings
-from nmt.apps.server.threads import QUICK_CHARACTERS, Threads, with_pauses
+from nmt.apps.server.threads import QUICK_CHARACTERS, Threads, Turns
 from nmt.base.errors import how_to_install, in_words
 from nmt.base.languages import Direction, base_code, chinese_form, english_name, script_of
 from nmt.base.rounds import await_together
@@ -129,6 +129,7 @@ class Service:
         path = settings.corrections
         self._corrections = None if path is None else Corrections(path)
         self.use(models, self.read_memories(models, keys))
+        self.turns = Turns()
         self.pages = Threads(_NUM_PAGE_THREADS)
         self._thread, self._waiting_characters = Threads(1), 0  # one, so that the event loop gets half of Python's time
 
@@ -138,7 +139,7 @@ class Service:
         self.ways = ways(models.directions)
         self.sources = list(dict.fromkeys(direction.src for direction in models.directions))
         self.targets = list(dict.fromkeys(direction.tgt for direction in models.directions))
-        self.detector = Detector([*dict.fromkeys([*self.sources, *self.targets])])
+        self.detector = Detector([*self.sources, *self.targets])
         self._memories = memories
         self._find_path = lru_cache(_MAX_DIRECTIONS)(self._path)
 
@@ -295,6 +296,7 @@ class Service:
         for served in dict.fromkeys(ask.model[1] for ask in asks.values()):
             numbers = [number for number, ask in asks.items() if ask.model[1] is served]
             segmented = await self._segment_all(served.translator, [(asks[n], texts[n]) for n in numbers])
+            parts = [*zip(numbers, segmented, strict=True)]
             queued = [
                 QueuedSegment(
                     segment,
@@ -304,14 +306,14 @@ class Service:
                     with_details=details and asks[number].through is None,  # words would be linked to another text
                     with_flags=texts[number].flags,
                 )
-                async for number, (_, segments) in with_pauses(zip(numbers, segmented, strict=True))
+                async for number, (_, segments) in self.turns.each(parts)
                 for segment, _ in segments
                 if isinstance(segment, SegmentedText)
             ]
             job = served.batcher.submit(queued)
             try:
                 rest = iter(queued)
-                async for number, (before, segments) in with_pauses(zip(numbers, segmented, strict=True)):
+                async for number, (before, segments) in self.turns.each(parts):
                     text, match = texts[number], asks[number].match
                     for segment, after in segments:
                         if isinstance(segment, MemoryMatch):
@@ -377,7 +379,7 @@ class Service:
         async with self.in_time(), aclosing(self.segments(texts, num_alternatives, details=details)) as segments:
             async for segment in segments:
                 of_text[segment.text_number].append(segment)
-        return [_join(segments) async for segments in with_pauses(of_text)]
+        return [_join(segments) async for segments in self.turns.each(of_text)]
 
     @asynccontextmanager
     async def in_time(self) -> AsyncIterator[None]:

@@ -1,4 +1,4 @@
-"""Long work, so that it does not keep the event loop from other clients: in threads, or with pauses.
+"""Long work, so that it does not keep the event loop from other clients: in threads, or in turns.
 
 Threads work few at a time, and none keeps the server from stopping.
 """
@@ -7,25 +7,45 @@ from __future__ import annotations
 
 import _thread
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+import os
+import sys
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import TypeVar, TypeVarTuple
 
 QUICK_CHARACTERS = 2000  # that the event loop reads itself
-_WITHOUT_PAUSE = 32  # texts: about a millisecond
+_IN_A_STEP = 32  # texts: about a millisecond
+
+# Of threads beside the event loop, which else waits behind them for a processor; lower ones would wait too long for one
+# while they hold Python's lock.
+_NICE = 5
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Arguments = TypeVarTuple("Arguments")
 
 
-async def with_pauses(items: Iterable[Item]) -> AsyncIterator[Item]:
-    """Yield `items`, and let the event loop serve others after every few of them."""
-    for number, item in enumerate(items, 1):
-        yield item
-        if number % _WITHOUT_PAUSE == 0:
+class Turns(asyncio.Lock):
+    """Lets long requests run in the event loop one at a time, so that others wait for a step of one, not of all."""
+
+    async def take(self) -> None:
+        """Wait until no other long request has a step in this round of the event loop."""
+        async with self:
             await asyncio.sleep(0)
+
+    async def each(self, items: Sequence[Item]) -> AsyncIterator[Item]:
+        """Yield `items`; if there are many, take a turn before every few of them."""
+        for number, item in enumerate(items):
+            if number % _IN_A_STEP == 0 and len(items) > _IN_A_STEP:
+                await self.take()
+            yield item
+
+
+def lower_priority() -> None:
+    """Let the event loop go before this thread and those that it starts, where a thread has a priority (Linux)."""
+    if sys.platform == "linux":
+        os.nice(_NICE)
 
 
 class Threads:
@@ -54,6 +74,7 @@ class Threads:
         future.set_running_or_notify_cancel()
 
         def work_and_release() -> None:
+            lower_priority()
             try:
                 future.set_result(work(*arguments))
             except BaseException as error:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -60,3 +63,32 @@ def test_what_waits_for_segmentation_counts_for_the_limit_and_the_timeout(runnin
     assert sorted(answer.status_code for answer in answers) == [429, 429, 503, 503]
     assert all(answer.headers["retry-after"] for answer in answers)
     assert server.metric("nmt_refused_total", limit="queue") == 2
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a thread has the priority of its process")
+def test_what_segments_translates_and_reloads_leaves_the_processor_to_the_event_loop(two_run, start, monkeypatch):
+    server = start([two_run])
+    translator, found = server.models.served[0].translator, {}
+
+    def priority() -> int:
+        return os.getpriority(os.PRIO_PROCESS, 0)
+
+    def noting(name, work):
+        def note(*arguments):
+            found[name] = priority()
+            return work(*arguments)
+
+        return note
+
+    for name in ("segment", "translate_segmented"):
+        monkeypatch.setattr(translator, name, noting(name, getattr(translator, name)))
+    assert server.translate(q=LONG, source="en", target="de").status_code == 200
+
+    async def reload() -> int:
+        await server.app.state.reload(noting("reload", lambda: (server.models, {})))
+        return priority()
+
+    of_loop = asyncio.run_coroutine_threadsafe(reload(), server.loop).result()
+    assert of_loop == priority()
+    assert set(found) == {"segment", "translate_segmented", "reload"}
+    assert all(of_thread > of_loop for of_thread in found.values())
