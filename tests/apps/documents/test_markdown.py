@@ -148,7 +148,16 @@ def test_any_order_of_lines_keeps_its_structure():
 @pytest.mark.parametrize(
     "text",
     quick_and_slow(
-        ["[" * 9000, "![" * 5000, "> " * 5000, "- " * 5000, "{% raw %}\n" * 4000, "$$ a\n" * 4000, "**a*" * 9000],
+        [
+            "[" * 9000,
+            "![" * 5000,
+            "> " * 5000,
+            "- " * 5000,
+            "{% raw %}\n" * 4000,
+            "$$ a\n" * 4000,
+            "**a*" * 9000,
+            "^[" * 9000,
+        ],
         lambda number, _: number in (0, 5),
     ),
 )
