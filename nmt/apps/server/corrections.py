@@ -30,8 +30,11 @@ _HEAD = (
     b'<?xml version="1.0" encoding="UTF-8"?>\n<tmx version="1.4">\n<header creationtool="nmt" creationtoolversion="1" '
     b'segtype="paragraph" o-tmf="none" adminlang="en" srclang="*all*" datatype="plaintext"/>\n<body>\n'
 )
+_OWN = b'creationtool="nmt"'
 _TAIL = b"</body>\n</tmx>\n"
+_EDITED_TAIL = re.compile(rb"</body>\s*</tmx>\s*\Z")  # as an editor may save it
 _END_OF_UNIT = b"</tu>\n"
+_MAX_HEAD = 1000  # bytes, as an editor may save it
 _NOT_IN_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _NUM_TRIES, _PAUSE_SECONDS = 20, 0.01  # to lock the file, while other servers write theirs
 
@@ -93,6 +96,8 @@ class Corrections:
             await asyncio.to_thread(self._append, units)
         except OSError as error:
             raise RequestError(507, f"the correction could not be kept ({error.strerror or error})") from None
+        except NmtError as error:  # since the start, the file was replaced
+            raise RequestError(507, f"the correction could not be kept ({error.message})") from None
 
     def _append(self, units: bytes) -> None:
         """Replace the end of the file, so that a server that is killed leaves all units, and a part of the new ones.
@@ -130,11 +135,16 @@ class Corrections:
         if file.read() == _TAIL:
             return end
         file.seek(0)
-        if not _HEAD.startswith(head := file.read(len(_HEAD))):
+        content = file.read()
+        edited = _EDITED_TAIL.search(content)
+        if edited and _OWN in content[:_MAX_HEAD]:
+            return edited.start()
+        head = content[: len(_HEAD)]
+        if edited or not _HEAD.startswith(head) or content.rstrip().endswith(b"</tmx>"):
             raise NmtError("another program made this file", path=self._path, hint="name a new one")
+        file.seek(len(head))
         write_all(file, _HEAD[len(head) :])
-        file.seek(0)
-        return max(file.read().rfind(_END_OF_UNIT) + len(_END_OF_UNIT), len(_HEAD))
+        return max(content.rfind(_END_OF_UNIT) + len(_END_OF_UNIT), len(_HEAD))
 
 
 def _unit(date: str, direction: Direction, pair: Pair) -> bytes:

@@ -55,6 +55,42 @@ def test_a_correction_that_was_cut_off_is_removed_wherever_the_cut_was(tmp_path)
         assert found[:-1] == [("1", "eins"), ("2", "zwei")][: content[:size].count(b"</tu>\n")]
 
 
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda content: content.replace(b"\n", b"\r\n"),
+        lambda content: content.rstrip(b"\n"),
+        lambda content: content.replace(b"</tu>\n", b"</tu>   \n").rstrip(b"\n"),
+        lambda content: content.replace(b"</tu>\n", b"</tu>"),
+        lambda content: b"\xef\xbb\xbf" + content + b"\n\n",
+        lambda content: content.replace(b"<tu ", b"  <tu ").replace(b"</body>\n", b" </body> "),
+        lambda content: content.replace(b"<header ", b"<header\n  "),
+    ],
+)
+def test_a_file_that_an_editor_has_saved_keeps_its_corrections(tmp_path, edit):
+    path = tmp_path / "corrections.tmx"
+    corrections = Corrections(path)
+    add(corrections, ("en", "de"), ("1", "eins"), ("2", "zwei"))
+    path.write_bytes(edit(path.read_bytes()))
+    add(corrections, ("en", "de"), ("3", "drei"))
+    add(Corrections(path), ("en", "de"), ("4", "vier"))
+    assert pairs(path) == [("1", "eins"), ("2", "zwei"), ("3", "drei"), ("4", "vier")]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"notes", b"<tmx></tmx>", b'<tmx><header creationtool="nmt"/><body/></tmx>\n', "\ufefftmx".encode("utf-16")],
+)
+def test_a_correction_is_refused_if_another_program_has_replaced_the_file(tmp_path, content):
+    path = tmp_path / "corrections.tmx"
+    corrections = Corrections(path)
+    path.write_bytes(content)
+    with pytest.raises(RequestError, match="another program made this file") as error:
+        add(corrections, ("en", "de"), ("1", "eins"))
+    assert error.value.status_code == 507
+    assert path.read_bytes() == content
+
+
 def test_two_servers_may_have_one_file_and_take_turns(tmp_path):
     path = tmp_path / "corrections.tmx"
     first, second = Corrections(path), Corrections(path)
