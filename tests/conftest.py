@@ -41,6 +41,21 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.freeze()
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Let one process run all files that import transformers, which takes three seconds, if `--dist loadfile`."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            folder = "tests/apps/interop/"
+            return folder if nodeid.startswith(folder) else super()._split_scope(nodeid)
+
+    return Scheduling(config, log)
+
+
 class _Messages(logging.Handler):
     """Collects what nmt logs, as the command line shows it."""
 
@@ -64,9 +79,10 @@ def _state_as_before() -> Iterator[None]:
     logger.handlers[:] = handlers
     logger.setLevel(level)
     os.chdir(folder)
-    for name in os.environ.keys() - environment.keys():
-        del os.environ[name]
-    os.environ.update(environment)
+    if os.environ != environment:
+        for name in os.environ.keys() - environment.keys():
+            del os.environ[name]
+        os.environ.update(environment)
     if torch and (threads, dtype) != (torch.get_num_threads(), torch.get_default_dtype()):
         torch.set_num_threads(threads)
         torch.set_default_dtype(dtype)
