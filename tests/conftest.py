@@ -153,6 +153,22 @@ def messages() -> Iterator[list[str]]:
     logger.removeHandler(handler)
 
 
+@pytest.fixture
+def few_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw 80 bootstrap samples instead of 1,000, for tests of something else than intervals."""
+    from nmt.evaluation import significance
+
+    monkeypatch.setattr(significance, "NUM_SAMPLES", 80)
+
+
+@pytest.fixture(scope="session")
+def phrases_run(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A run with a phrase table, in a folder with its corpus; tests write into copies."""
+    from tests.phrases import make_phrases_run
+
+    return make_phrases_run(tmp_path_factory.mktemp("phrases"))
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The folder of real parallel text: `$NMT_DATA`, else `../shared/data` beside the checkout; skips where absent."""

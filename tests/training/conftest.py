@@ -11,6 +11,11 @@ from nmt.training.run import start_run
 from tests.tiny import small_config
 
 
+@pytest.fixture(autouse=True)
+def _few_samples(few_samples):
+    """Draw few samples for intervals in all tests of training."""
+
+
 @pytest.fixture(scope="session")
 def trained(digits, tmp_path_factory):
     """The folder of a run of twelve updates and of its store."""

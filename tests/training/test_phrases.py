@@ -22,8 +22,8 @@ from tests.tiny import tiny_config, write_digits
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory) -> RunDir:
-    return make_phrases_run(tmp_path_factory.mktemp("phrases"))
+def run(phrases_run) -> RunDir:
+    return phrases_run
 
 
 def translate(model) -> list[str]:

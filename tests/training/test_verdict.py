@@ -12,12 +12,12 @@ from nmt.artifacts.run_records import COPIES, WORDS, JudgedQuality, Verdict
 from nmt.artifacts.rundir import RunDir
 from nmt.training.run import resume_run, start_run
 from nmt.training.verdict import MIN_SENTENCES
-from tests.phrases import make_phrases_run, phrases_config
+from tests.phrases import phrases_config
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory) -> RunDir:
-    return make_phrases_run(tmp_path_factory.mktemp("verdict"))
+def run(phrases_run) -> RunDir:
+    return phrases_run
 
 
 def judged(chrf: float, control: float = 10.0) -> JudgedQuality:

@@ -27,6 +27,8 @@ from nmt.data.read.pairs import read_parallel
 from nmt.data.store.mixing import corpus_weights, quotas
 from tests.resumption import stop_after
 
+pytestmark = pytest.mark.usefixtures("few_samples")
+
 FAST = ("training.max_updates=6", "training.validate_every=3", "training.average_checkpoints=0")
 
 

@@ -23,6 +23,8 @@ from nmt.translation import Translation, Translator
 from tests.resumption import stop_after
 from tests.tiny import TRAINING, tiny_values
 
+pytestmark = pytest.mark.usefixtures("few_samples")
+
 MODEL = {"d_model": 16, "num_heads": 2, "d_ff": 32, "encoder_layers": 1, "decoder_layers": 1}
 MODEL |= {"max_src_len": 32, "max_tgt_len": 32}
 SHORT = TRAINING | {"max_updates": 6, "validate_every": 3, "average_checkpoints": 0}

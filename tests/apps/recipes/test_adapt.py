@@ -12,6 +12,8 @@ import nmt
 from nmt.apps.recipes.adapt import candidate_of
 from tests.resumption import stop_after
 
+pytestmark = pytest.mark.usefixtures("few_samples")
+
 FAST = ("training.max_updates=6", "training.validate_every=3", "training.average_checkpoints=0")
 
 

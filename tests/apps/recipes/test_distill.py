@@ -12,6 +12,8 @@ from nmt.config.training import TrainingConfig
 from tests.resumption import stop_after
 from tests.tiny import TRAINING, tiny_config
 
+pytestmark = pytest.mark.usefixtures("few_samples")
+
 SHORT = TRAINING | {"max_updates": 6, "validate_every": 3, "average_checkpoints": 0}
 MODEL = {"d_model": 16, "num_heads": 2, "d_ff": 32, "encoder_layers": 1, "decoder_layers": 1}
 

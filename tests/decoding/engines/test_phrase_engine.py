@@ -19,12 +19,11 @@ from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.decoding.engines.phrase_engine import PhraseEngine
 from nmt.decoding.engines.phrase_search import PhraseSearch
 from nmt.decoding.engines.selection import load_engine
-from tests.phrases import make_phrases_run
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory) -> RunDir:
-    return make_phrases_run(tmp_path_factory.mktemp("phrases"))
+def run(phrases_run) -> RunDir:
+    return phrases_run
 
 
 @pytest.fixture(scope="module")
