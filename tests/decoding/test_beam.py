@@ -61,7 +61,7 @@ def test_a_beam_finds_nothing_worse_than_greedy_search_does(seed, width, limit, 
 
 def test_a_sentence_goes_on_while_a_hypothesis_that_has_not_ended_may_be_better():
     gains, options = [], SearchOptions(beam_size=3)
-    for seed in range(5):
+    for seed in range(examples(2, 5)):
         model, sources = random_model(seed), random_sources(seed, 4)
         for (found,), source in zip(search([model], sources, [15] * 4, options), sources, strict=True):
             (hasty,) = naive_beam([model], source, 15, options, free_tokens=0)
@@ -158,9 +158,9 @@ def test_a_host_that_looks_less_often_finds_the_same_outputs(
 
 
 def test_an_ensemble_takes_the_mean_of_the_probabilities():
-    models, sources = [random_model(1), random_model(2), random_model(4)], random_sources(3, 5)
+    models, sources = [random_model(1), random_model(2), random_model(4)], random_sources(3, 3)
     options = SearchOptions(beam_size=3, num_hypotheses=3)
-    for found, source in zip(search(models, sources, [9] * 5, options), sources, strict=True):
+    for found, source in zip(search(models, sources, [9] * 3, options), sources, strict=True):
         same(found, naive_beam(models, source, 9, options))
         for hypothesis in found:
             assert sum(hypothesis.token_scores) == pytest.approx(hypothesis.score, abs=1e-5)

@@ -72,7 +72,8 @@ def test_validation_on_a_cpu_translates_with_the_native_engine(words_run):
 def test_validation_of_an_edited_formula_translates_with_pytorch(words, tmp_path, monkeypatch):
     plain_softmax, run = attention.masked_softmax, RunDir(tmp_path / "run")
     monkeypatch.setattr(attention, "masked_softmax", lambda scores, mask: plain_softmax(3 * scores, mask))
-    start_run(small_config(words, model={"max_src_len": 20, "max_tgt_len": 20}, training=TRAINING), run.path)
+    training = TRAINING | {"max_updates": 20, "average_checkpoints": 0}
+    start_run(small_config(words, model={"max_src_len": 20, "max_tgt_len": 20}, training=training), run.path)
     sources, references = run.read_pairs("valid")
     with Translator.load(run, engine="torch") as translator:
         texts = [t.text for t in translator.translate(sources, run.config().decoding.greedy())]

@@ -22,7 +22,7 @@ from tests.traced_updates import record_trainings
 
 DROPOUT = {"dropout": 0.1, "embedding_dropout": 0.1}
 ACCUMULATED = {"tokens_per_update": 500, "log_every": 5, "max_updates": 8, "validate_every": 3}
-WSD = {"precision": "bf16", "schedule": "wsd", "max_updates": 8}
+WSD = {"schedule": "wsd", "max_updates": 8}
 CASES = {
     "fp32": ({"model": DROPOUT, "training": ACCUMULATED}, [5]),
     "fp32, stopped after the first update and a validation": ({"model": DROPOUT, "training": ACCUMULATED}, [1, 6]),

@@ -71,10 +71,11 @@ def pairs(name: str) -> list[list[str]]:
 
 
 def test_a_language_model_writes_sources_or_targets_for_the_model_to_train(folder, chat, messages):
+    write_few_lines()
     synthesize(chat, "-o", "back.tsv", "--examples", "2")
     synthesize(chat, "-o", "forward.tsv", "--forward", "--examples", "0", "--model", "backwards")
-    assert pairs("back.tsv") == [[backwards(line), line] for line in LINES]
-    assert pairs("forward.tsv") == [[line, backwards(line)] for line in LINES]
+    assert pairs("back.tsv") == [[backwards(line), line] for line in LINES[:6]]
+    assert pairs("forward.tsv") == [[line, backwards(line)] for line in LINES[:6]]
     with_examples, without = chat.bodies[0]["messages"], chat.bodies[-1]["messages"]
     assert [turn["role"] for turn in with_examples] == ["user", "assistant", "user", "assistant", "user"]
     told = "Translate from Ewe into Bambara. Answer with the translation alone, on one line.\n\n"
@@ -86,7 +87,7 @@ def test_a_language_model_writes_sources_or_targets_for_the_model_to_train(folde
         "role": "system",
         "content": told.replace("Ewe into Bambara", "Bambara into Ewe").strip(),
     }
-    assert "kept 40 of 40 pairs from 40 lines" in messages
+    assert "kept 6 of 6 pairs from 6 lines" in messages
     assert any("tag: <bt>" in line for line in messages)
     assert any("tag: <st>" in line for line in messages)
 
@@ -119,8 +120,9 @@ def test_a_request_without_a_reply_is_sent_again(folder, chat, monkeypatch):
     monkeypatch.setattr(language_model, "TIMEOUT_SECONDS", 1.0)
     monkeypatch.setattr(language_model, "MAX_RETRIES", 100)  # on a busy machine, others may also take longer
     chat.faults = {LINES[3]: ["hang"]}
+    write_few_lines()
     synthesize(chat, "-o", "out.tsv")
-    assert pairs("out.tsv") == [[backwards(line), line] for line in LINES]
+    assert pairs("out.tsv") == [[backwards(line), line] for line in LINES[:6]]
     assert chat.asked[LINES[3]] >= 2
 
 

@@ -387,7 +387,7 @@ BOLD = "<w:rPr>" + "<w:b/>" * 1000 + "</w:rPr>"
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ("<w:p/>" * 200_000, "more than 200,000 elements and attributes"),
+        pytest.param("<w:p/>" * 200_000, "more than 200,000 elements and attributes", marks=pytest.mark.slow),
         ("<w:p a='' b='' c='' d=''/>" * 40_000, "more than 200,000 elements and attributes"),
         (f"<w:p><w:r><w:t>{'a' * 1_000_000}</w:t></w:r></w:p>" * 4, "larger than 4,000,000 bytes when unpacked"),
         (f"<w:p><w:r>{BOLD}{'<w:tab/>' * 1000}</w:r></w:p>", "too much formatting"),
@@ -413,7 +413,11 @@ UNIT = "<trans-unit>{}</trans-unit>"
     ("name", "content"),
     [
         ("a.docx", lambda: word_file(f"<w:p><w:r>{'<w:tab/>' * 9000}<w:t>a</w:t></w:r></w:p>")),
-        ("a.docx", lambda: word_file(f"<w:p>{TEXT}{MARK.format('begin') * 9000}{MARK.format('end') * 9000}</w:p>")),
+        pytest.param(
+            "a.docx",
+            lambda: word_file(f"<w:p>{TEXT}{MARK.format('begin') * 9000}{MARK.format('end') * 9000}</w:p>"),
+            marks=pytest.mark.slow,
+        ),
         ("a.srt", lambda: (CUE + "a a\n" * 30_000).encode()),
         ("a.srt", lambda: (CUE + "<a " * 60_000 + "\na").encode()),
         ("a.xlf", lambda: f"<xliff><file>{UNIT.format('<source>a</source>' * 30_000)}</file></xliff>".encode()),

@@ -103,7 +103,7 @@ def test_deeply_nested_markup_takes_no_long_time():
             "</a ",
             "< ",
         ],
-        lambda number, _: number % 4 == 0,
+        lambda number, _: number in (0, 4, 12),
     ),
 )
 def test_markup_that_does_not_end_takes_no_long_time(part):
