@@ -159,6 +159,7 @@ class PhraseSearch:
         """Return all translations of spans, in the order of their places."""
         offset, spans = 0, list[tuple[int, int, int, float]]()  # place, end, phrase, difference from a word of kin
         copies = list[tuple[int, int, int, tuple[int, ...]]]()  # place, end, feature, tokens
+        has_kin = self.weights[_KIN] > NEVER
         for source in sources:
             tokens = source.tokens
             known = {
@@ -174,7 +175,7 @@ class PhraseSearch:
                 copies.append((place, end, kind, word.copy))
                 if not word.is_symbol:
                     copies += [(at, at + 1, _DROP, ()) for at in range(place, end)]
-                    kin = () if is_known else self._kin.find(tokens[word.start : word.end])
+                    kin = () if is_known or not has_kin else self._kin.find(tokens[word.start : word.end])
                     spans += [(place, end, number, difference) for number, difference in kin]
             offset += len(tokens) + 1
         phrases = self._phrases(spans)

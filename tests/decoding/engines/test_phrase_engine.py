@@ -13,8 +13,10 @@ from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError, RunError
 from nmt.base.special_tokens import EOS_ID
 from nmt.config import SearchOptions
+from nmt.config.tokenizer import TokenizerConfig
 from nmt.data.phrases.table import FEATURES, NEVER, PhraseTable
-from nmt.data.phrases.words import FoldedSource
+from nmt.data.phrases.words import FoldedSource, Word
+from nmt.data.tokens.sentencepiece_training import train_tokenizers
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.decoding.engines.phrase_engine import PhraseEngine
 from nmt.decoding.engines.phrase_search import PhraseSearch
@@ -241,6 +243,21 @@ def test_a_table_from_before_swaps_loads_and_has_none(run, tokenizers, tmp_path)
     table._replace(weights=table.weights[: FEATURES.index("kin")]).save(old, tokenizers)
     weights = PhraseTable.load(old, tokenizers).weights
     assert weights.tolist() == [*table.weights[: FEATURES.index("kin")], NEVER, NEVER]
+
+
+def test_a_table_from_before_words_of_kin_copies_an_unknown_word():
+    """Its weight alone would not keep out a word of which one letter in twenty differs."""
+    words = ["gesellschaftsformen", "gesellschaftsformel"]
+    config = TokenizerConfig(type="bpe", vocab_size=300)
+    tokenizers = train_tokenizers(config, lambda: iter(words * 20), lambda: iter(words * 20))
+    known, unknown = map(tokenizers.src.encode, words)
+    table = PhraseTable.learn([known], [[EOS_ID + 1]], [[[(at, 0) for at in range(len(known))]]], 300)
+    copied = tuple(tokenizers.tgt.encode(words[1]))
+    sources = [FoldedSource(unknown, [Word(0, len(unknown), copied, is_name=False, is_symbol=False)])]
+    search = PhraseSearch(table, tokenizers.src)
+    assert search.search(sources)[0][0].tokens == [EOS_ID + 1]
+    search.weights = np.where(np.isin(FEATURES, ("kin", "swap")), NEVER, table.weights)
+    assert search.search(sources)[0][0].tokens == [*copied]
 
 
 def test_phrases_of_two_sources_do_not_change_places(tokenizers):
