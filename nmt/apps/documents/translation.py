@@ -43,8 +43,14 @@ _DECIMALS = (
 )
 _MISSED, _FOREIGN = "glossary terms are missing", "numbers are not written as in this language"
 _REPEATED = "words are repeated"
-# Words twice in a row, one word three times: people write `that that`, and in Turkish `zaman zaman`.
-_REPETITION = re.compile(r"\b(\w+(?: \w+){1,4})\s\1\b|\b(\w+)(?:\s\2\b){2}|([\u2e80-\u9fff]{2,6})\3{2}")
+# Words twice in a row, one word three times: people write `that that`, and in Turkish `zaman zaman`. A number is none:
+# in French, a billion is `1 000 000 000`; nor are marks and long vowels, such as `。。。。。。` and `ーーーーーー`.
+_REPETITION = re.compile(
+    r"\b(?=[^\W\d])(\w+(?: \w+){1,4})\s\1\b|\b(?!\d)(\w+)(?:\s\2\b){2}"
+    r"|(?!ー)(?=[^\W_])([\u2e80-\u2fff\u3005\u3041-\u9fff]{2,6})\3{2}"
+)
+# In a source, also in other forms: `Go, go!`, `Hahaha!`
+_SAID_AGAIN = re.compile(r"(?i)\b([^\W\d]+(?: \w+){0,4})\W{1,3}\1\b|([^\W\d]{1,6})\2{2}")
 
 
 class Ask(NamedTuple):
@@ -223,7 +229,7 @@ def with_losses(
 
 def repetitions(source: str, output: str) -> list[str]:
     """Return the words that `output` repeats, and `source` does not."""
-    return [] if _REPETITION.search(source) else [found[0] for found in _REPETITION.finditer(output)]
+    return [] if _SAID_AGAIN.search(source) else [found[0] for found in _REPETITION.finditer(output)]
 
 
 def foreign_numbers(source: str, output: str, language: str) -> list[str]:

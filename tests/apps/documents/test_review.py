@@ -149,6 +149,22 @@ def test_words_that_only_the_translation_repeats_are_found(output, found):
     assert repetitions(output, output) == []
 
 
+@pytest.mark.parametrize(
+    ("source", "output"),
+    [
+        ("It costs 1,000,000,000 dollars.", "Cela coûte 1 000 000 000 dollars."),
+        ("Call 20-20-20.", "Appelez le 20 20 20."),
+        ("Well...", "嗯。。。。。。"),
+        ("Huh?", "えーーーーーーー？"),
+        ("Go, go, go!", "加油加油加油！"),
+        ("Bang! Bang! Bang!", "ドンドンドン"),
+        ("Hahahahaha!", "哈哈哈哈哈哈"),
+    ],
+)
+def test_groups_of_digits_marks_and_what_the_source_repeats_in_another_form_are_no_repetitions(source, output):
+    assert repetitions(source, output) == []
+
+
 def test_what_a_translation_repeats_stands_in_the_list_to_review(letters_run):
     translator = Translator.load(letters_run, device="cpu")
     (block,) = read_document(b"<p>ein Text", "a.html").blocks
