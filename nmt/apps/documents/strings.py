@@ -15,8 +15,12 @@ _STRING = re.compile(r'"((?:[^"\\]|\\.)*+)"(\s*:\s*)?')  # a text, or a key
 CHOICE = re.compile(r"\{\s*\w+\s*,\s*(?:plural|select|selectordinal)\s*,\s*(?:offset:\d+)?")
 _BRACE = re.compile(r"[{}]")
 _WORDS = re.compile(r"[A-ZÀ-ÞΑ-ΫЀ-Я][^\W\d_]*(?:[-/][^\W\d_]+)+")  # `E-Mail-Adresse`, `Ja/Nein`; not `btn-ok`, `en-US`
-# Addresses, paths, names, regular expressions.
-_CODE = re.compile(r"https?://\S+|[#.@$/\\]\S*|[\w.-]+(?:[./_:-][\w-]+)+|[a-z]+[A-Z]\w*|\^.*\$")
+# Addresses, paths, names, regular expressions. A name with slashes or colons, and one without, are apart, so that each
+# text is read in one way: `a-a-a- b` would take time that doubles with each hyphen.
+_CODE = re.compile(
+    r"https?://\S+|[#.@$/\\]\S*|[\w.-]+(?:[/:][\w-]+(?:\.[\w-]+)*)+|(?=[\w.-]*[\w-]\Z)[\w.-]+[._-][\w-]+"
+    r"|[a-z]+[A-Z]\w*|\^.*\$"
+)
 _ANDROID = re.compile(r"""\\(?:u([0-9a-fA-F]{4})|(.))|(\A"\s+|\s+"\Z)|\"""", re.DOTALL)
 _KEPT_SPACE = "\x1f"  # at the edge of a text in quotes
 _REFERENCE = re.compile(r"\s*[@?](?:[\w.]+:)?\w+/[\w.]+\s*")

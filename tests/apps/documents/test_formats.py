@@ -420,6 +420,9 @@ UNIT = "<trans-unit>{}</trans-unit>"
         ),
         ("a.srt", lambda: (CUE + "a a\n" * 30_000).encode()),
         ("a.srt", lambda: (CUE + "<a " * 60_000 + "\na").encode()),
+        ("a.json", lambda: b'["' + b"a-" * 50_000 + b' b", "' + b"-" * 50_000 + b' b", "' + b"a." * 50_000 + b' b"]'),
+        ("a.txt", lambda: b" \t" * 50_000 + b"a"),
+        ("a.txt", lambda: b"\t " * 50_000 + b"a"),
         ("a.xlf", lambda: f"<xliff><file>{UNIT.format('<source>a</source>' * 30_000)}</file></xliff>".encode()),
     ],
 )
