@@ -159,8 +159,8 @@ from nmt.training.update.step import BatchLoss
 
 batch_loss = BatchLoss.__call__
 
-def small_device(self, batch, *options):
-    loss = batch_loss(self, batch, *options)
+def small_device(self, batch, *options, **settings):
+    loss = batch_loss(self, batch, *options, **settings)
     if self.model.training and os.environ["RANK"] == "1" and len(batch.src) > 20:
         loss.backward()  # as if memory ended in the backward pass: some gradients are there already
         raise torch.OutOfMemoryError("no room")
