@@ -23,7 +23,7 @@ _IS_UNSPACED = lazy_pattern(f"[{UNSPACED}]")
 _END_MARKS = " .,;:!?…،؛؟۔।。，、；：！？"
 _FINAL = frozenset(".!?…")
 _MARKS = rf"\s{_END_MARKS}\"'“”„‚‘’«»‹›()\[\]{{}}<>/|+=*—–\-（）「」『』"
-_PIECE = lazy_pattern(rf"(?s)\A([{_MARKS}]*)(.*?)([{_MARKS}]*)\Z")
+_PIECE = lazy_pattern(rf"(?s)\A([{_MARKS}]*)((?:.*[^{_MARKS}])?)([{_MARKS}]*)\Z")
 
 # Marks that stand where prose has none: beside a word, alone, doubled. A sign of a sum, a price, a percentage or of
 # "and/or" is none, nor are the marks around and within sentences. One character, and then what makes it odd:

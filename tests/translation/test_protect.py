@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -67,3 +69,11 @@ def test_the_mark_that_ends_a_text_behind_a_span_is_that_of_the_translation(sour
     pieces = protected.pieces()
     assert pieces[-2].core == core
     assert protected.join([*("" for _ in pieces[:-2]), translation, ""]) == joined
+
+
+@pytest.mark.parametrize("marks", ["-", "- ", "."])
+def test_a_long_row_of_marks_between_words_is_divided_in_no_time(marks):
+    text = f"a {marks * 100_000} b"
+    started = time.process_time()
+    assert Protected(text, [], None).pieces() == [("", text, "")]
+    assert time.process_time() - started < 8

@@ -227,7 +227,7 @@ export function missing(spans, text) {
 const UNSPACED = "\\u0e00-\\u0fff\\u1000-\\u109f\\u1780-\\u17ff\\u2e80-\\u2fdf\\u3005-\\u3007\\u3040-\\u30ff\\u3100-\\u312f\\u31a0-\\u31ff\\u3400-\\u4dbf\\u4e00-\\u9fff\\uf900-\\ufaff\\uff66-\\uff9f\\u{20000}-\\u{3ffff}";
 const SPACED = `(?![${UNSPACED}])[\\p{L}\\p{N}_]`, IS_UNSPACED = new RegExp(`[${UNSPACED}]`, "u"), IS_SPACE = new RegExp(`[${WHITE}]`);
 const END_MARKS = " .,;:!?…،؛؟۔।。，、；：！？", MARKS = `${WHITE}${END_MARKS}"'“”„‚‘’«»‹›()[\\]{}<>/|+=*—–\\-（）「」『』`;
-const PIECE = new RegExp(`^([${MARKS}]*)(.*?)([${MARKS}]*)$`, "su"), ENDING = new RegExp(`[${END_MARKS}]+$`, "u"), LAST_MARKS = [".", "!", "?", "…"];
+const PIECE = new RegExp(`^([${MARKS}]*)((?:.*[^${MARKS}])?)([${MARKS}]*)$`, "su"), ENDING = new RegExp(`[${END_MARKS}]+$`, "u"), LAST_MARKS = [".", "!", "?", "…"];
 
 export class Protected {
   constructor(text, spans, copies) { // `copies`: whether the model was trained with placeholders
