@@ -7,7 +7,13 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 TableFormat = Literal["text", "markdown", "latex"]
-_LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$"}
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "±": r"$\pm$",
+    "-": "$-$",
+}
 
 
 def aligned(rows: Sequence[Sequence[str]], texts: int) -> Iterator[str]:
@@ -36,4 +42,4 @@ def formatted(rows: Sequence[Sequence[str]], texts: int, format: TableFormat) ->
 
 
 def _as_latex(cell: str) -> str:
-    return re.sub(r"[\\~^±&%$#_{}]", lambda found: _LATEX.get(found[0], f"\\{found[0]}"), cell)
+    return re.sub(r"[\\~^±&%$#_{}]|(?<!\S)-(?=\d)", lambda found: _LATEX.get(found[0], f"\\{found[0]}"), cell)

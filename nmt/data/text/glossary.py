@@ -220,23 +220,25 @@ def _term_error(term: Term) -> str:
 def read_glossary(path: Path, languages: Callable[[], tuple[str, str]] | None = None) -> Glossary:
     """Read the terms of a file: tab-separated, or by its ending .csv, .xlsx, .tbx or .tmx.
 
+    A `#` after the name says what to read in a table, as in `corpus_named`: `a.tsv#2,1`, `a.xlsx#Terms:German,English`.
     `languages` returns those of the terms, to choose from a .tbx or .tmx. Of several terms of a concept in it, the
     first is the translation. DataError as `parse_glossary`, and as the reader of each format raises it.
     """
     form = path.suffix.removeprefix(".").lower()
-    if form not in ("csv", "xlsx", "tbx", "tmx"):
+    is_part = "#" in path.name and not path.exists()  # such as a.xlsx#Sheet1:2,1
+    if not is_part and form not in ("csv", "xlsx", "tbx", "tmx"):
         return parse_glossary(read_lines(path), path)
     from nmt.config.corpora import ParallelFiles  # only here, because most glossaries are tab-separated
-    from nmt.data.read.pairs import READERS
+    from nmt.data.read.pairs import READERS, paths_of
+    from nmt.data.read.table_names import corpus_named
 
-    key = form if form in ("csv", "xlsx") else "tmx"
-    src_lang, tgt_lang = languages() if languages is not None and key == "tmx" else (None, None)
-    files = ParallelFiles.model_validate({key: str(path), "src_lang": src_lang, "tgt_lang": tgt_lang})
-    rows = READERS[key](files, path)
-    if key != "tmx":
-        return _add_rows(rows, path)
+    if is_part or form in ("csv", "xlsx"):
+        chosen = corpus_named(str(path))
+        return _add_rows(READERS[chosen.form](chosen, paths_of(chosen)[0]), path)
+    src_lang, tgt_lang = languages() if languages is not None else (None, None)
+    files = ParallelFiles.model_validate({"tmx": str(path), "src_lang": src_lang, "tgt_lang": tgt_lang})
     first: dict[str, tuple[str, str, int]] = {}
-    for row in rows:
+    for row in READERS["tmx"](files, path):
         first.setdefault(row[0], row)
     return _add_rows(first.values(), path)
 

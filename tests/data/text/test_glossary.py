@@ -218,6 +218,27 @@ def test_terms_are_read_from_tables_and_term_bases(tmp_path, name, text, terms):
     assert found == [Term(*term) for term in terms or [("Pumpe", "pump"), ("Flansch, rund", 'flange, "round"')]]
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("words.csv#en,de", "note,de,en\nx,Pumpe,pump\n"),
+        ("words.csv#3,2", "note,de,en\nx,Pumpe,pump\n"),
+        ("words.tsv#2,1", "Pumpe\tpump\n"),
+        ("words.jsonl#en,de", '{"de": "Pumpe", "en": "pump"}\n'),
+    ],
+)
+def test_the_columns_of_a_glossary_are_chosen_as_those_of_a_corpus(tmp_path, name, text):
+    (tmp_path / name.partition("#")[0]).write_text(text, encoding="utf-8")
+    glossary = read_glossary(tmp_path / name)
+    assert [tuple(term) for term in glossary.terms] == [("pump", "Pumpe")]
+
+
+def test_a_glossary_whose_name_has_the_sign_is_read_as_it_is(tmp_path):
+    path = tmp_path / "terms#1,2"
+    path.write_text("pump\tPumpe\n", encoding="utf-8")
+    assert len(read_glossary(path)) == 1
+
+
 def test_terms_are_read_from_workbooks(tmp_path):
     book = pytest.importorskip("openpyxl").Workbook()
     for row in (["de", "en"], ["Pumpe", "pump"], ["Ventil", "valve"]):
