@@ -101,7 +101,9 @@ def _shown_language(files: ParallelFiles, key: str) -> str:
     """Return the language of a side that a corpus shows. ConfigError if it shows none."""
     if (found := language_of(files, key)) is None:
         path = getattr(files, key.removesuffix("_lang"))
-        unclear = f"the name {path} does not show its language" if path else f"{files.form} files do not show theirs"
+        unclear = (
+            f"the name {path} does not show its language" if path else f"{files.form} files do not show their languages"
+        )
         raise ConfigError(f"{unclear}; {_option(key)} is missing", hint=f"such as {_option(key)} de")
     return found
 

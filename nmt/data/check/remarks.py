@@ -13,7 +13,8 @@ from nmt.base.errors import counted
 from nmt.base.languages import written_without_spaces
 from nmt.data.text.characters import CharacterRule
 
-_APOSTROPHE = re.compile(r"['’ʼꞌ`´‘ʻ′＇](?<=[^\W\d_].)(?=[^\W\d_])")  # between letters, where it is no quotation mark
+# Between letters, or a letter itself: no quotation mark.
+_APOSTROPHE = re.compile(r"['’`´‘′＇](?<=[^\W\d_].)(?=[^\W\d_])|[ʼꞌʻ]")
 _WORD = re.compile(r"[^\W\d_]+")
 _RARE = 0.01  # share of a character among those like it
 _MANY_UNKNOWN = 0.1  # share of the words of a set

@@ -201,7 +201,7 @@ class Corpus:
         if faults:
             which = f"the first {len(sample):,}" if len(sample) == _SAMPLE_PAIRS else f"{len(sample):,}"
             found = f"check of {which} training pairs: {', '.join(faults)}"
-            log.info(f"{found}; `nmt data check` shows them, data.filters drops them")
+            log.info(f"{found}; `nmt data check` shows them, data.filters drops those that are its keys")
 
     def direction(self, split: Split | Literal["train"], pair: SentencePair) -> Direction:
         """Return the direction of a pair of a set."""

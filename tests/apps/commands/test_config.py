@@ -228,10 +228,10 @@ NEITHER = (
         ),
         (
             "--corpus a.tmx --tgt-lang en",
-            "tmx files do not show theirs; --src-lang is missing\n  such as --src-lang de",
+            "tmx files do not show their languages; --src-lang is missing\n  such as --src-lang de",
         ),
         ("--corpus a.jsonl#x", "a.jsonl#x: two different fields are needed after #"),
-        ("--corpus a.tsv", "tsv files do not show theirs; --src-lang is missing\n  such as --src-lang de"),
+        ("--corpus a.tsv", "tsv files do not show their languages; --src-lang is missing\n  such as --src-lang de"),
         (
             "--src a.txt --tgt a.en",
             "the name a.txt does not show its language; --src-lang is missing\n  such as --src-lang de",

@@ -159,7 +159,7 @@ def test_a_corpus_that_cannot_be_read_to_its_end_leaves_no_output():
     ("arguments", "message"),
     [
         (("--src", "a.de"), "give --src and --tgt (two aligned files), or --corpus"),
-        (("--corpus", "test.tsv"), "tsv files do not show theirs; --src-lang is missing"),
+        (("--corpus", "test.tsv"), "tsv files do not show their languages; --src-lang is missing"),
         ((*FILES, "--set", "data.filters.too_long=0"), "data.filters.too_long must be a whole number"),
         ((*FILES, "--set", "data.filters.duplicates=true"), "unknown key 'duplicates' in data.filters"),
     ],

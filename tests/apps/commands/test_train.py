@@ -116,7 +116,7 @@ def test_a_table_with_a_header_and_a_dozen_pairs_is_enough_to_try_it_out(here):
     ("arguments", "code", "message"),
     [
         (["--src", "no.de", "--tgt", "a.en"], 1, "error: no.de: no such file"),
-        (["--corpus", "a.tsv"], 1, "error: tsv files do not show theirs; --src-lang is missing"),
+        (["--corpus", "a.tsv"], 1, "error: tsv files do not show their languages; --src-lang is missing"),
         (
             ["--config", "my.yaml", *FILES],
             2,

@@ -34,6 +34,16 @@ def test_characters_that_are_written_in_several_ways_are_counted():
     assert remarks(rare) == []  # a slip
 
 
+@pytest.mark.parametrize("word", ["Gɛɛlaꞌ", "ʻōlelo", "ʼalif", "paʼ"])
+def test_a_letter_for_an_apostrophe_counts_at_the_ends_of_words_too(word):
+    pairs = [(src, tgt if number % 2 else f"so is {word} at first") for number, (src, tgt) in enumerate(SOUND)]
+    (remark,) = (line for line in remarks(pairs) if "one character" in line)
+    letter = next(char for char in word if char in "ꞌʻʼ")
+    assert {"' (60)", f"{letter} (60)"} == set(
+        remark.removeprefix("en: one character is written in 2 ways: ").split(", ")
+    )
+
+
 @pytest.mark.parametrize(
     ("odd", "kind"),
     [

@@ -54,7 +54,7 @@ def read_table(rows: Iterator[Row], files: ParallelFiles, path: Path) -> Iterato
     first = next((i for i, row in enumerate(head) if _num_filled(row) > 1), 0)
     line, cells = head[first]
     if len(cells) > len(files.columns) and "columns" not in files.model_fields_set:
-        say_once(f"{path}: reading columns 1 and 2 of {len(cells)}; columns chooses others")
+        say_once(f"{path}: reading columns 1 and 2 of {len(cells)}; columns, or #1,3 behind the file, chooses others")
     src, tgt, has_header = _find_columns(files, line, cells, path)
     body = [row for i, row in enumerate(head) if not (has_header and i == first)]
     names = cells if has_header else []
@@ -122,10 +122,13 @@ def _find_columns(files: ParallelFiles, line: int, cells: list[str], path: Path)
         return src, tgt, by_name or files.header is True
     chosen = [cells[i] for i in (src, tgt) if i < len(cells)]
     are_names = list(map(looks_like_column_name, cells))
-    has_header = len(chosen) == 2 and sum(are_names) > 1 and (are_names[src] or are_names[tgt])
-    if has_header:
+    has_name = len(chosen) == 2 and (are_names[src] or are_names[tgt])
+    has_header = has_name and sum(are_names) > 1
+    if has_name:
         names = ", ".join(map(str.strip, chosen))
-        reason = f"skipped the first row, which looks like a header ({names}); header: false keeps it"
+        reason = f"the first row ({names}) is read as a pair; header: true, or columns by name, skips it"
+        if has_header:
+            reason = f"skipped the first row, which looks like a header ({names}); header: false keeps it"
         say_once(f"{path}:{line}: {reason}")
     return src, tgt, has_header
 
@@ -182,7 +185,7 @@ def _refuse_other_columns(
         such_as = f", such as [{numbers[0]}, {numbers[1]}]" if several else ", counted from 1"
         which = f"column {column + 1}{name}, chosen as the {side}"
         message = f"{which}, has {fault}; text is in column{'s' * several} {in_words(numbers)}"
-        hint = f"set columns to the source and target columns{such_as}{or_else}"
+        hint = f"set columns to the source and target columns{such_as} (behind the file, after #){or_else}"
         raise DataError(message, path=path, line=rows[0][0], hint=hint)
 
 

@@ -88,7 +88,10 @@ def _sheet(book: Any, wanted: int | str | None, path: Path, *, is_table: bool) -
     if wanted is None and len(names) > 1:
         number = _first_table(book.worksheets) if is_table else 1
         which = "the first" if number == 1 else f"{names[number - 1]!r}, the first with two columns,"
-        say_once(f"{path}: reading {which} of the sheets {', '.join(map(repr, names))}; sheet chooses another")
+        say_once(
+            f"{path}: reading {which} of the sheets {', '.join(map(repr, names))}; "
+            "sheet, or #SHEET behind the file, chooses another"
+        )
         return sheets[number]
     return sheets[wanted or 1]
 

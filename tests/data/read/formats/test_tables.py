@@ -95,7 +95,9 @@ def test_rows_with_faulty_cells_are_left_out_counted_and_said(tmp_path, messages
 
 def test_columns_that_are_not_read_are_said(tmp_path, messages):
     assert read(tmp_path / "a.tsv", "one\teins\tuno\n") == [("one", "eins", 1)]
-    assert messages == [f"{tmp_path / 'a.tsv'}: reading columns 1 and 2 of 3; columns chooses others"]
+    assert messages == [
+        f"{tmp_path / 'a.tsv'}: reading columns 1 and 2 of 3; columns, or #1,3 behind the file, chooses others"
+    ]
     assert read(tmp_path / "a.tsv", columns=(1, 3)) == [("one", "uno", 1)]
     assert len(messages) == 1
 
@@ -116,7 +118,7 @@ def test_a_column_of_ids_beside_text_is_refused_with_the_likely_columns(tmp_path
     )
     assert message.endswith(
         "100% of the first 50 rows; text is in columns 2 and 3\n"
-        "  set columns to the source and target columns, such as [2, 3]"
+        "  set columns to the source and target columns, such as [2, 3] (behind the file, after #)"
     )
     assert len(read(tmp_path / "a.tsv", columns=(2, 3))) == 50
 
@@ -147,8 +149,8 @@ def test_a_column_of_names_beside_text_is_refused_unless_it_was_chosen(tmp_path,
     message = fault(tmp_path / "a.tsv", rows)
     assert f"column 1, chosen as the source, has {said}" in message
     assert (
-        "text is in columns 2 and 3\n  set columns to the source and target columns, such as [2, 3]; if it is"
-        in message
+        "text is in columns 2 and 3\n  set columns to the source and target columns, such as [2, 3] "
+        "(behind the file, after #); if it is" in message
     )
     assert len(read(tmp_path / "a.tsv", columns=(1, 3))) == 50
     assert len(read(tmp_path / "b.tsv", f"name\tde\ten\n{rows}", columns=("name", "de"))) == 50
@@ -168,3 +170,19 @@ def test_numbers_without_text_beside_them_are_a_corpus(tmp_path):
     assert len(read(tmp_path / "a.tsv", rows)) == 50
     words = "".join(f"{n}\tnumber {n}\n" for n in range(50))  # to spell numbers: every column with text is chosen
     assert len(read(tmp_path / "a.tsv", words)) == 50
+
+
+@pytest.mark.parametrize("names", ["Français\tMooré", "Mooré\tFrançais", "Kiswahili ya Congo\tFrench", "text\tEʋegbe"])
+def test_a_row_in_which_one_cell_is_a_column_name_is_read_and_said(tmp_path, messages, names):
+    pairs = read(tmp_path / "a.tsv", f"{names}\none\teins\n")
+    assert pairs == [(*names.split("\t"), 1), ("one", "eins", 2)]
+    assert "is read as a pair; header: true, or columns by name, skips it" in messages[0]
+    assert len(read(tmp_path / "a.tsv", header=True)) == 1
+    assert len(messages) == 1
+
+
+@pytest.mark.parametrize("first", ["N°\t", "Numéro\t", "№\t"])
+def test_a_header_is_known_by_the_names_of_other_columns(tmp_path, messages, first):
+    text = f"{first}Français\tMooré\tRemarques\n1\tl'eau\tkoom\t\n"
+    assert read(tmp_path / "a.tsv", text, columns=(2, 3)) == [("l'eau", "koom", 2)]
+    assert "looks like a header (Français, Mooré)" in messages[0]

@@ -71,7 +71,9 @@ def test_a_stray_cell_in_the_last_column_does_not_make_every_cell_before_it_be_r
 def test_the_sheets_are_named_if_there_are_several_and_none_is_chosen(tmp_path, messages):
     path = workbook(tmp_path / "a.xlsx", pairs=[["one", "eins"]] * 20, others=[["two", "zwei"]] * 99)
     assert read(path)[0] == ("one", "eins", 1)
-    assert messages == [f"{path}: reading the first of the sheets 'pairs', 'others'; sheet chooses another"]
+    assert messages == [
+        f"{path}: reading the first of the sheets 'pairs', 'others'; sheet, or #SHEET behind the file, chooses another"
+    ]
     assert read(path, sheet="others")[0] == ("two", "zwei", 1)
     assert len(messages) == 1
 
@@ -82,7 +84,7 @@ def test_a_sheet_of_explanations_before_the_table_is_passed_over(tmp_path, messa
     assert read(path) == [("one", "eins", line) for line in range(1, 10)]
     assert messages == [
         f"{path}: reading 'pairs', the first with two columns, of the sheets 'readme', 'empty', 'pairs'; "
-        "sheet chooses another"
+        "sheet, or #SHEET behind the file, chooses another"
     ]
     assert read(path, sheet=1)[2] == ("version", "2", 3)
 
