@@ -299,7 +299,9 @@ class RunDir:
         """
         if not self.data.is_dir():
             hint = "pass sentences with --src and --ref, or with --tsv"
-            raise RunError(f"this model was imported or packed, so it has no {split} set", path=self.path, hint=hint)
+            raise RunError(
+                f"this model was imported or packed, so it has no {split} set", path=self.path.name, hint=hint
+            )
         sources, references = self.read_pairs(split)
         path = self.data / f"{split}.json"
         if not path.exists():

@@ -102,8 +102,8 @@ def _valid_scores(run: RunDir, cpu_precision: str) -> list[str]:
     best = index.checkpoints[index.best]
     paragraphs = [
         "## Scores",
-        f"Greedy search on the validation set ({num_pairs:,} pairs, `data/valid.src` and `data/valid.tgt`),\n"
-        "which also selected the checkpoint:",
+        f"The network, by greedy search on the validation set ({num_pairs:,} pairs, `data/valid.src` and\n"
+        "`data/valid.tgt`), which also selected the checkpoint:",
         # A list, because the signatures contain the separator of table cells.
         f"- BLEU {best['bleu']:.2f} (`{index.signatures['bleu']}`)\n"
         f"- chrF {best['chrf']:.2f} (`{index.signatures['chrf']}`)\n"
