@@ -45,7 +45,8 @@ class Turns(asyncio.Lock):
 def lower_priority() -> None:
     """Let the event loop go before this thread and those that it starts, where a thread has a priority (Linux)."""
     if sys.platform == "linux":
-        os.nice(_NICE)
+        with suppress(OSError):  # a sandbox may refuse it
+            os.nice(_NICE)
 
 
 class Threads:
