@@ -253,17 +253,24 @@ GUARDS = [
     Guard(
         "a file of corrections by another program is left as it is",
         "nmt/apps/server/corrections.py",
-        "        if not _HEAD.startswith(head := file.read(len(_HEAD))):\n",
-        "        if (head := file.read(len(_HEAD))) is None:\n",
+        '        if edited or not _HEAD.startswith(head) or content.rstrip().endswith(b"</tmx>"):\n',
+        "        if False:\n",
         "tests/apps/server/test_corrections.py::"
         "test_a_file_of_another_program_is_left_as_it_is_and_a_full_one_takes_no_more",
     ),
     Guard(
         "the corrections before one that was cut off are kept",
         "nmt/apps/server/corrections.py",
-        "max(file.read().rfind(_END_OF_UNIT) + len(_END_OF_UNIT), len(_HEAD))",
+        "max(content.rfind(_END_OF_UNIT) + len(_END_OF_UNIT), len(_HEAD))",
         "len(_HEAD)",
         "tests/apps/server/test_corrections.py::test_a_correction_that_was_cut_off_is_removed_wherever_the_cut_was",
+    ),
+    Guard(
+        "the corrections of a file that an editor has saved are kept",
+        "nmt/apps/server/corrections.py",
+        "        if edited and _OWN in content[:_MAX_HEAD]:\n",
+        "        if False:\n",
+        "tests/apps/server/test_corrections.py::test_a_file_that_an_editor_has_saved_keeps_its_corrections",
     ),
     Guard(
         "two servers do not write one file of corrections at once",
