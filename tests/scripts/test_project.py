@@ -5,10 +5,13 @@ from __future__ import annotations
 import ast
 import importlib.util
 import re
+import shutil
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
+import pytest
 import yaml
 
 import nmt
@@ -108,3 +111,12 @@ def test_every_package_that_nmt_imports_is_asked_for():
     asked = [*PROJECT["dependencies"], *(r for extra in extras for r in EXTRAS[extra])]
     through_others = {"httptools", "python-multipart", "uvloop"}  # uvicorn and starlette use them
     assert foreign == {re.match(r"[\w-]+", requirement)[0] for requirement in asked} - through_others
+
+
+@pytest.mark.skipif(not ((ROOT / ".git").exists() and shutil.which("git")), reason="needs a checkout")
+def test_the_package_has_only_files_that_were_written_for_it():
+    """Such as no scores: `nmt eval` saves those of a packed model beside it."""
+    listed = subprocess.run(["git", "ls-files", "nmt"], cwd=ROOT, capture_output=True, text=True, check=True)
+    sources = {".c", ".css", ".h", ".html", ".js", ".py", ".pyi", ".svg", ".toml", ".ts", ".txt", ".webmanifest"}
+    others = {name for name in listed.stdout.split() if Path(name).suffix not in sources}
+    assert others == {"nmt/artifacts/digits.nmt", "nmt/py.typed"}
