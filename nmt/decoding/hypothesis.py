@@ -1,4 +1,4 @@
-"""What all engines share: their result, the maximum length of outputs, the numbers for sampling. Imports no torch."""
+"""The parts that all engines share: results, the maximum length of outputs, numbers for sampling. Imports no torch."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class SegmentTranslation(NamedTuple):
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is wrong with an output for a segment; see `verdicts.judge`."""
+    """The faults of an output for a segment; see `verdicts.judge`."""
 
     loop: bool  # it repeats itself
     lost_spans: list[str]

@@ -1,4 +1,4 @@
-"""What determines the translations in an output, so that it is continued only with the same."""
+"""The settings that determine the translations in an output, so that it is continued only with the same."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ _FINAL_MARKS = " .!?。！？"  # which models add to a single word
 _MAX_GLOSSARIES = 1000
 
 Model = TypeVar("Model")
-"""How the one who translates names a model: by a number, or by the model itself."""
+"""The name of a model for the one who translates: a number, or the model itself."""
 
 
 @dataclass(frozen=True)

@@ -200,7 +200,7 @@ def translate(
 
 
 class _Source(NamedTuple):
-    """Where the lines come from: the texts of the command line, a file, a document; without any, standard input."""
+    """The source of the lines: texts of the command line, a file, or a document; without any, standard input."""
 
     texts: list[str]  # the name of the document, if there is one
     file: Path | None
