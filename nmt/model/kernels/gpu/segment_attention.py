@@ -119,6 +119,7 @@ def _backward_kernel(  # type: ignore[no-untyped-def]
         places, is_key = _places(key_rows, key_end, key_grad_stride, head, SIZE, PADDED)
         tl.store(key_grads + places, key_grad.to(key.dtype), mask=is_key)
         tl.store(value_grads + places, value_grad.to(key.dtype), mask=is_key)
+        tl.debug_barrier()  # the next keys add to the gradients of queries, which other threads may have stored
 
 
 class _SegmentAttention(torch.autograd.Function):
