@@ -135,7 +135,7 @@ class JudgedQuality(Quality):
     control: float = Field(ge=0.0)
 
 
-class Verdict(Section, strict=True):
+class TrainingVerdict(Section, strict=True):
     """Scores on the validation set of the translations that nmt gives, and of what they have to surpass."""
 
     checkpoint: str = Field(description="the best one, when they were measured")
@@ -179,7 +179,9 @@ class CheckpointIndex(Section, strict=True, extra="ignore", allow_inf_nan=True):
     signatures: dict[str, str] = Field(default_factory=dict, description="sacreBLEU signatures of the scores")
     int8: Int8Scores | None = Field(default=None, description="measured at the end of training; null: not measured")
     phrases: PhraseScores | None = Field(default=None, description="scores of the phrase table; null: there is none")
-    verdict: Verdict | None = Field(default=None, description="measured at the end of training; null: not measured")
+    verdict: TrainingVerdict | None = Field(
+        default=None, description="measured at the end of training; null: not measured"
+    )
 
 
 class DirectionSize(Section):

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from nmt.artifacts.run_records import COPIES, WORDS, JudgedQuality, Verdict
+from nmt.artifacts.run_records import COPIES, WORDS, JudgedQuality, TrainingVerdict
 from nmt.artifacts.rundir import DirectedPairs, RunDir
 from nmt.base.errors import NmtError, RunError
 from nmt.data.lexicon.term_lexicon import TermLexicon
@@ -73,7 +73,7 @@ def record_verdict(
     if not directions:
         return
     checkpoint = run.best_checkpoint().stem
-    verdict = Verdict(checkpoint=checkpoint, delivered=name, directions=directions)
+    verdict = TrainingVerdict(checkpoint=checkpoint, delivered=name, directions=directions)
     run.write_json(run.index_file, run.index().model_copy(update={"verdict": verdict}))
     log.info(f"{VERDICT_TITLE}:")
     for line in verdict.describe():

@@ -8,7 +8,7 @@ import pytest
 
 from nmt.apps.commands.train import log_next_steps
 from nmt.apps.interop.describe import describe_model
-from nmt.artifacts.run_records import COPIES, WORDS, JudgedQuality, Verdict
+from nmt.artifacts.run_records import COPIES, WORDS, JudgedQuality, TrainingVerdict
 from nmt.artifacts.rundir import RunDir
 from nmt.training.run import resume_run, start_run
 from nmt.training.verdict import MIN_SENTENCES
@@ -24,9 +24,9 @@ def judged(chrf: float, control: float = 10.0) -> JudgedQuality:
     return JudgedQuality(bleu=1.0, chrf=chrf, bleu_interval=0.2, chrf_interval=1.0, control=control)
 
 
-def verdict(ours: JudgedQuality, copies: float = 20.0, words: float = 22.0) -> Verdict:
+def verdict(ours: JudgedQuality, copies: float = 20.0, words: float = 22.0) -> TrainingVerdict:
     systems = {"copied sources": judged(copies), "word by word": judged(words), "network": ours}
-    return Verdict(checkpoint="average", delivered="network", directions={"de-en": systems})
+    return TrainingVerdict(checkpoint="average", delivered="network", directions={"de-en": systems})
 
 
 def test_each_system_has_its_scores_their_intervals_and_a_control(run):
@@ -91,7 +91,7 @@ def test_nothing_is_usable_that_does_not_surpass_what_needs_no_training(found, t
 
 def test_one_direction_that_surpasses_nothing_is_named():
     good, bad = verdict(judged(30.0)).directions["de-en"], verdict(judged(21.0)).directions["de-en"]
-    both = Verdict(checkpoint="average", delivered="network", directions={"de-en": good, "de-fr": bad})
+    both = TrainingVerdict(checkpoint="average", delivered="network", directions={"de-en": good, "de-fr": bad})
     assert both.unsurpassed() == "no better than copied sources (de-fr)"
     assert both.describe()[0].startswith("de-en, copied sources: BLEU 1.00 ± 0.20, chrF 20.00 ± 1.00, control 10.00")
 

@@ -127,9 +127,9 @@ def _sources(run: RunDir, config: Config, tokenizers: TokenizerPair) -> list[lis
     An imported run has no sentences, and gets random tokens. RunError if another run has none.
     """
     if not run.data.is_dir():
-        draw = random.Random(1)
+        rng = random.Random(1)
         ids = [i for i in range(EOS_ID + 1, tokenizers.src.vocab_size) if i not in tokenizers.src.never_generated]
-        return [draw.choices(ids, k=draw.randint(1, _MAX_RANDOM_TOKENS)) for _ in range(NUM_SENTENCES)]
+        return [rng.choices(ids, k=rng.randint(1, _MAX_RANDOM_TOKENS)) for _ in range(NUM_SENTENCES)]
     sets = [each for split in ("test", "valid") for each in run.read_sets(split, config.data.directions[0])]
     texts = [language_prefix(config, each.direction) + text for each in sets for text in each.sources if text.strip()]
     if not texts:

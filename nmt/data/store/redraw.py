@@ -88,10 +88,10 @@ class Redraw:
         ranks, epoch = position
         changed = {}
         for row in np.flatnonzero(kinds != _UNCHANGED).tolist():
-            draw = random.Random((self._seed << 96) + (epoch << 48) + int(ranks[row]))
+            rng = random.Random((self._seed << 96) + (epoch << 48) + int(ranks[row]))
             texts = zip(self._tokenizers, pairs[row], strict=True)
             pair = TextPair(*(tokenizer.decode(ids.tolist()) for tokenizer, ids in texts))
-            new = self._changers[corpora[row]].change(AUGMENT_KINDS[kinds[row]], pair, draw)
+            new = self._changers[corpora[row]].change(AUGMENT_KINDS[kinds[row]], pair, rng)
             if new != pair:
                 changed[row] = new
         return changed

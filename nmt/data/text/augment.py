@@ -1,7 +1,7 @@
 """Random changes of training pairs that make a model robust to what users type: `data.augment`.
 
 After each kind of change, source and target are still translations of each other. Typos and noise change only the
-source, so that the model learns to ignore mistakes and not to make them. All randomness comes from `draw.random()`,
+source, so that the model learns to ignore mistakes and not to make them. All randomness comes from `rng.random()`,
 whose numbers are the same in every version of Python.
 """
 
@@ -43,9 +43,9 @@ _COMMON = tuple("😀😂😊😍🤔👍🙏🎉🔥✅⭐✨💡📌❌⚠™�
 _BLOCKS = ((0x1F600, 0x1F64F), (0x1F300, 0x1F5FF), (0x1F680, 0x1F6C5), (0x2600, 0x26FF), (0x2190, 0x21FF))
 
 
-def choose(options: Sequence[T], draw: random.Random) -> T:
+def choose(options: Sequence[T], rng: random.Random) -> T:
     """Return one of `options`, drawn uniformly."""
-    return options[int(draw.random() * len(options))]
+    return options[int(rng.random() * len(options))]
 
 
 def neighbors(language: str) -> dict[str, str]:
@@ -62,34 +62,34 @@ class Typist:
         self._word_rate = word_rate
         self._neighbors = neighbors(language)
 
-    def add_typos(self, text: str, protected: Sequence[Span], draw: random.Random) -> str:
+    def add_typos(self, text: str, protected: Sequence[Span], rng: random.Random) -> str:
         """Return `text` with typos in its words, but not in its `protected` spans."""
         words = _find_words(TYPED_CHARACTERS if self._without_spaces else TYPED_WORD, text, protected)
-        chosen = self._some(words, draw)
-        return replace_spans(text, chosen, [self._typo(text[start:end], draw) for start, end in chosen])
+        chosen = self._some(words, rng)
+        return replace_spans(text, chosen, [self._typo(text[start:end], rng) for start, end in chosen])
 
-    def add_noise(self, text: str, protected: Sequence[Span], draw: random.Random) -> str:
+    def add_noise(self, text: str, protected: Sequence[Span], rng: random.Random) -> str:
         """Return `text` with words swapped or repeated, short words dropped, or stray spaces and punctuation."""
         words = _find_words(TYPED_CHARACTERS if self._without_spaces else SPACED_WORD, text, protected)
         edits: dict[Span, str] = {}
-        for word in self._some(range(len(words)), draw):
+        for word in self._some(range(len(words)), rng):
             if words[word] not in edits:
-                edits.update(self._noise(text, words, word, draw))
+                edits.update(self._noise(text, words, word, rng))
         spans = sorted(edits)
         return replace_spans(text, spans, [edits[span] for span in spans])
 
-    def _some(self, items: Sequence[T], draw: random.Random) -> list[T]:
+    def _some(self, items: Sequence[T], rng: random.Random) -> list[T]:
         """Draw a share of `word_rate` of `items`, but at least one."""
-        chosen = [item for item in items if draw.random() < self._word_rate]
-        return chosen or ([choose(items, draw)] if items else [])
+        chosen = [item for item in items if rng.random() < self._word_rate]
+        return chosen or ([choose(items, rng)] if items else [])
 
-    def _typo(self, word: str, draw: random.Random) -> str:
+    def _typo(self, word: str, rng: random.Random) -> str:
         """Return `word` with one typo."""
-        at = int(draw.random() * len(word))
+        at = int(rng.random() * len(word))
         others = self._neighbors.get(word[at].lower(), "")
-        kind = choose(("swap", "drop", "double", "beside"), draw)
+        kind = choose(("swap", "drop", "double", "beside"), rng)
         if kind == "beside" and others:
-            letter = choose(others, draw)
+            letter = choose(others, rng)
             return word[:at] + (letter.upper() if word[at].isupper() else letter) + word[at + 1 :]
         if kind == "double" and not self._without_spaces:
             return word[: at + 1] + word[at:]
@@ -99,12 +99,12 @@ class Typist:
             return word[:at] + pair[::-1] + word[at + 2 :]
         return word[:at] + word[at + 1 :]
 
-    def _noise(self, text: str, words: Sequence[Span], word: int, draw: random.Random) -> dict[Span, str]:
+    def _noise(self, text: str, words: Sequence[Span], word: int, rng: random.Random) -> dict[Span, str]:
         """Return the replacements, by span, of one piece of noise."""
         span = start, end = words[word]
         written = text[start:end]
         following = words[word + 1] if word + 1 < len(words) else None
-        kind = choose(("drop", "repeat", "swap", "space", "punctuation"), draw)
+        kind = choose(("drop", "repeat", "swap", "space", "punctuation"), rng)
         is_short = len(written) <= _MAX_DROPPED and written.isalpha() and written.islower()
         if kind == "drop" and is_short and len(words) >= _MIN_WORDS_TO_DROP and text.endswith(" ", 0, start):
             return {Span(start - 1, end): ""}
@@ -114,7 +114,7 @@ class Typist:
             return {span: text[following.start : following.end], following: written}
         if kind == "space":
             return {span: " " + written}
-        return {span: written + choose(_STRAY[self._without_spaces], draw)}
+        return {span: written + choose(_STRAY[self._without_spaces], rng)}
 
 
 def _find_words(pattern: re.Pattern[str], text: str, protected: Sequence[Span]) -> list[Span]:
@@ -144,7 +144,7 @@ class PairChanger:
         self._tags = re.compile(rf"\A(?:(?:{tags})\s*)*")
         self._typist = Typist(direction.src, word_rate)
 
-    def change(self, kind: str, pair: TextPair, draw: random.Random) -> TextPair:
+    def change(self, kind: str, pair: TextPair, rng: random.Random) -> TextPair:
         """Return `pair` with one kind of change of `AugmentConfig`; unchanged if that kind does not apply to it."""
         src, tgt = (self._tags.sub("", each) for each in pair)
         text = TextPair(src, tgt)
@@ -153,11 +153,11 @@ class PairChanger:
                 text = self._in_case(text, kind)
             case "typos" | "noise":
                 edit = self._typist.add_typos if kind == "typos" else self._typist.add_noise
-                text = TextPair(edit(src, self._protected(src), draw), tgt)
+                text = TextPair(edit(src, self._protected(src), rng), tgt)
             case "no_final_punctuation":
                 text = self._without_end(text)
             case "emoji":
-                text = self._with_emoji(text, draw)
+                text = self._with_emoji(text, rng)
             case _:
                 raise ValueError(f"no kind of change: {kind}")
         if not (text.src.strip() and text.tgt.strip()):
@@ -203,22 +203,22 @@ class PairChanger:
             kept.append(core)
         return TextPair(*kept)
 
-    def _with_emoji(self, pair: TextPair, draw: random.Random) -> TextPair:
-        count = 1 + int(draw.random() ** 3 * 3)  # mostly one, at most three
-        symbols = "".join(self._symbol(draw) for _ in range(count))
-        at_start, glued = draw.random() < 0.3, draw.random() < 0.25  # shares chosen by hand
+    def _with_emoji(self, pair: TextPair, rng: random.Random) -> TextPair:
+        count = 1 + int(rng.random() ** 3 * 3)  # mostly one, at most three
+        symbols = "".join(self._symbol(rng) for _ in range(count))
+        at_start, glued = rng.random() < 0.3, rng.random() < 0.25  # shares chosen by hand
         sides = []
         for text, language in zip(pair, self._direction, strict=True):
             space = " " if spaces_between_sentences(language) and not glued else ""
             sides.append(symbols + space + text if at_start else text + space + symbols)
         return TextPair(*sides)
 
-    def _symbol(self, draw: random.Random) -> str:
+    def _symbol(self, rng: random.Random) -> str:
         """Draw a common symbol, or any emoji of their Unicode blocks, so that a model learns to copy them bytewise."""
-        if draw.random() < 0.5 or not self._rare_emoji:
-            return choose(_COMMON, draw)
-        first, last = choose(_BLOCKS, draw)
-        return chr(first + int(draw.random() * (last - first + 1)))
+        if rng.random() < 0.5 or not self._rare_emoji:
+            return choose(_COMMON, rng)
+        first, last = choose(_BLOCKS, rng)
+        return chr(first + int(rng.random() * (last - first + 1)))
 
 
 class CopyMaker:
@@ -234,9 +234,9 @@ class CopyMaker:
         """Return a changed copy of pair `number` of `corpus`, or None if the pair is not drawn for a change."""
         if not self._is_on:  # seeding takes longer than reading a pair
             return None
-        draw = random.Random((self._seed << 64) + number)  # no two seeds share a number of a pair
-        (kind,) = draw.choices(self._kinds, self._shares)
-        changed = self._changers[corpus].change(kind, pair, draw) if kind else pair
+        rng = random.Random((self._seed << 64) + number)  # no two seeds share a number of a pair
+        (kind,) = rng.choices(self._kinds, self._shares)
+        changed = self._changers[corpus].change(kind, pair, rng) if kind else pair
         return changed if changed != pair else None
 
 

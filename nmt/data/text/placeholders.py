@@ -69,11 +69,11 @@ def copy_with_placeholders(pair: SentencePair, direction: Direction, *, share: f
     if zlib.crc32(key) >= share * 2**32 or ANY_PLACEHOLDER.search(pair.src + pair.tgt):
         return None
     spaced = not written_without_spaces(direction.src, pair.src), not written_without_spaces(direction.tgt, pair.tgt)
-    draw = random.Random(key)
+    rng = random.Random(key)
     slots: list[_Slot] = []
-    wanted = draw.choice(_COUNTS)
+    wanted = rng.choice(_COUNTS)
     for _ in range(8 * wanted):  # some draws find no slot, or an occupied one
-        found = _draw_slots(pair, spaced, draw)
+        found = _draw_slots(pair, spaced, rng)
         if len(slots) + len(found) <= wanted and not _clash(slots, found):
             slots += found
         if len(slots) == wanted:
@@ -90,9 +90,9 @@ def copy_with_placeholders(pair: SentencePair, direction: Direction, *, share: f
     return pair._replace(src=sides[0], tgt=sides[1])
 
 
-def _draw_slots(pair: SentencePair, spaced: tuple[bool, bool], draw: random.Random) -> list[_Slot]:
+def _draw_slots(pair: SentencePair, spaced: tuple[bool, bool], rng: random.Random) -> list[_Slot]:
     """Draw one slot, or two that enclose something; empty if the pair has no slot of the drawn kind."""
-    kind = draw.choice(_KINDS)
+    kind = rng.choice(_KINDS)
     src, tgt = pair[:2]
     start, end = (0, 0), (len(src.rstrip(_END_MARKS)), len(tgt.rstrip(_END_MARKS)))
     match kind:
@@ -106,7 +106,7 @@ def _draw_slots(pair: SentencePair, spaced: tuple[bool, bool], draw: random.Rand
             return [_at(start), _at(end)]
         case "within":
             gaps = _gaps(src, spaced[0]), _gaps(tgt, spaced[1])
-            proportion, glued = draw.random(), draw.random() < 0.25  # glued to the next word, like a tag
+            proportion, glued = rng.random(), rng.random() < 0.25  # glued to the next word, like a tag
             if not all(gaps):
                 return []
             places = [some[int(proportion * len(some))] for some in gaps]
@@ -114,7 +114,7 @@ def _draw_slots(pair: SentencePair, spaced: tuple[bool, bool], draw: random.Rand
     words = _shared_words(src, tgt)
     if not words:
         return []
-    word = draw.choice(words)
+    word = rng.choice(words)
     if kind == "shared word":
         return [_Slot(word)]
     return [_at([side.start for side in word]), _at([side.end for side in word])]
