@@ -39,7 +39,7 @@ OldTest = Annotated[
     typer.Option(metavar="FILE", help="Test set of the old domain, given as with --test. Default: the run's test set."),
 ]
 MaxLoss = Annotated[
-    float, typer.Option(min=0.0, max=100.0, metavar="BLEU", help="Maximum BLEU loss allowed on the old test set.")
+    float, typer.Option(min=0.0, max=100.0, metavar="BLEU", help="Maximum BLEU loss allowed on a test set, old or new.")
 ]
 Resume = Annotated[bool, typer.Option("--resume", help="Resume an interrupted adaptation, or repeat its final check.")]
 
@@ -95,8 +95,8 @@ def adapt(
     if result.worst is not None and not result.delivered:
         loss, before, after = -result.worst.bleu.gain, result.worst.bleu.other, result.worst.bleu.value
         raise RunError(
-            f"not delivered: the old test set ({result.worst.direction}) loses {loss:.2f} BLEU ({before:.2f} before, "
-            f"{after:.2f} after), more than --max-loss {max_loss:g}",
+            f"not delivered: the {result.worst.name} test set ({result.worst.direction}) loses {loss:.2f} BLEU "
+            f"({before:.2f} before, {after:.2f} after), more than --max-loss {max_loss:g}: keep the old model",
             path=run,
             hint=f"the weights are kept in {result.run.path}; start over with --overwrite and more of the old corpus "
             "(such as --mix 0.7), fewer updates (--set training.max_updates=N) or a lower learning rate (--set "

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from nmt.apps.recipes.adaptation import adapted_config
 from nmt.apps.recipes.adaptation_corpus import NEW, OLD, collect, old_sets
@@ -41,9 +41,9 @@ class AdaptResult(NamedTuple):
 
     run: RunDir  # the adapted model; unless it was delivered, the folder beside its place that keeps it
     finished: bool  # False: the training was interrupted; the state is saved, and `resume` continues
-    delivered: bool  # False: not finished, or the old test set lost more than `max_loss`
+    delivered: bool  # False: not finished, or a test set lost more than `max_loss`
     sets: Sequence[SetComparison] = ()  # the scores on the new and the old test sets, first before, second after
-    worst: SetComparison | None = None  # of the old test sets, the one with the greatest loss
+    worst: SetComparison | None = None  # of `sets`, the one with the greatest loss
 
 
 def adapt(
@@ -67,7 +67,7 @@ def adapt(
     """Continue the training of the model `base` on another domain, measure it, and deliver it at the path `run`.
 
     The settings suit the size of the new text; part of the old one is mixed in against forgetting. Both models are
-    scored on the new and the old test set. The new one is delivered if it loses at most `max_loss` BLEU on the old one.
+    scored on the new and the old test set. The new one is delivered if it loses at most `max_loss` BLEU on each.
 
     Args:
         base: The run or packed model to adapt; None: with `resume`, the one that the adaptation started from.
@@ -80,7 +80,7 @@ def adapt(
         mix: The share of the old text in training, from 0 to 0.95; None: a half, or 0 if the old text cannot be read.
         test: Test set of the new domain: a file with both languages, or two; None: held out of the new text.
         old_test: Test set of the old domain, likewise; None: the model's own.
-        max_loss: The greatest loss allowed on the old test set, in BLEU.
+        max_loss: The greatest loss allowed on the old test set, and on the new one, in BLEU.
         overrides: Changes of the configuration, such as `training.max_updates=500`.
         resume: Continue an interrupted adaptation, or repeat its final check.
         overwrite: Replace a run that exists, and an adaptation that was begun.
@@ -220,12 +220,16 @@ def _check_and_deliver(
 ) -> AdaptResult:
     """Score the candidate and its base, and deliver the candidate unless it lost too much."""
     comparisons = _compare(base, adapted, old_test or old_sets(base)["test"])
-    worst = min((each for each in comparisons if each.name == OLD), key=lambda each: each.bleu.gain, default=None)
-    if worst is None:
+    if comparisons[-1].name == NEW:
         log.warning(
             "%s has no test set, so the loss on the old domain cannot be measured; give one with --old-test", base.path
         )
-    is_acceptable = worst is None or -worst.bleu.gain <= max_loss
+    worst = min(comparisons, key=lambda each: each.bleu.gain)
+    is_acceptable = -worst.bleu.gain <= max_loss
+    of_new = comparisons[0].differences
+    if is_acceptable and all(difference.gain < 0 for difference in of_new):
+        scores = ", ".join(f"{each.name} {each.other:.2f} before, {each.value:.2f} after" for each in of_new)
+        log.warning("the new test set got worse (%s): keep the old model, %s", scores, base.path)
     record = {"base": str(base.path), "max_loss": max_loss, "accepted": is_acceptable}
     adapted.write_json(adapted.adaptation, record | {"sets": [as_json(comparison) for comparison in comparisons]})
     if is_acceptable:
@@ -240,9 +244,10 @@ def _compare(base: RunDir, adapted: RunDir, old_test: Sequence[DirectedPairs]) -
 
     RunError if an earlier check failed on an old test set, and there is none now.
     """
-    has_failed = adapted.adaptation.exists() and not adapted.read_json(adapted.adaptation).get("accepted")
-    if has_failed and not old_test:
-        message = "not delivered: an earlier check found too great a loss on an old test set"
+    earlier: dict[str, Any] = adapted.read_json(adapted.adaptation) if adapted.adaptation.exists() else {}
+    has_failed = not earlier.get("accepted", True)
+    if has_failed and not old_test and any(each["name"] == OLD for each in earlier["sets"]):
+        message = "not delivered: an earlier check, which had an old test set, found too great a loss"
         raise RunError(message, path=adapted.path, hint="give that set again: --old-test FILE")
     new = adapted.read_sets("test", adapted.config().data.directions[0])
     sets = [(NEW, pairs) for pairs in new] + [(OLD, pairs) for pairs in old_test]

@@ -103,7 +103,7 @@ def test_a_model_that_forgets_is_not_delivered_and_its_weights_are_kept(runs, cl
     with monkeypatch.context() as patch:
         patch.setattr(adapt_module, "old_sets", lambda _: {"test": []})
         unmeasured = nmt("adapt", "--resume", "--run", run)
-    assert "an earlier check found too great a loss on an old test set" in str(unmeasured.exception)
+    assert "an earlier check, which had an old test set, found too great a loss" in str(unmeasured.exception)
     assert kept.exists()
     done = nmt("adapt", "--resume", "--run", run, "--max-loss", 100)
     assert done.exit_code == 0, done.output
@@ -115,6 +115,22 @@ def test_a_model_that_forgets_is_not_delivered_and_its_weights_are_kept(runs, cl
     assert card.startswith("# client: en to th")
     assert "## Adaptation" in card
     assert nmt("translate", "--model", run, "123").exit_code == 0
+
+
+def test_a_model_that_got_worse_on_the_new_test_set_is_not_delivered_or_warned_of(runs, client, tmp_path, messages):
+    """The text has copies of digits, its test set the reversed ones that the model has learned."""
+    test, run = tmp_path / "test.tsv", runs / "client"
+    rows = [line.split("\t")[0] for line in client.read_text().splitlines()[:40]]
+    test.write_text("".join(f"{row}1\t1{row[::-1]}\n" for row in rows))
+    settings = (*FAST, "training.max_updates=30", "training.validate_every=30", "training.lr=1e-2")
+    command = (runs / "base", "--corpus", client, "--run", run, "--mix", "0", "--test", test, "--old-test", test)
+    done = adapt(*command, settings=settings)
+    assert str(done.exception).startswith(f"{run}: not delivered: the new test set (en-th) loses ")
+    assert "keep the old model" in str(done.exception)
+    done = nmt("adapt", "--resume", "--run", run, "--max-loss", 100, "--old-test", test)
+    assert done.exit_code == 0, done.output
+    (warning,) = (message for message in messages if "got worse" in message)
+    assert warning.endswith(f": keep the old model, {runs / 'base'}")
 
 
 def test_half_of_the_training_is_old_and_no_held_out_sentence_is_trained_on(runs, client):
