@@ -177,7 +177,7 @@ def weights_of(run: RunDir, config: Config, tokenizers: TokenizerPair) -> bytes:
     shapes = parameter_shapes(config.model, tokenizers.src.vocab_size, tokenizers.tgt.vocab_size)
     shape_of = {id(array.data): array.shape for name, array in arrays.items() if name in shapes}
     entries, contents = [], []
-    embeddings = 4 if config.model.positions == "learned" else 2
+    positions = (2, 3) if config.model.positions == "learned" else ()  # behind both embeddings
     for index, data in enumerate(ordered):
         values = np.frombuffer(data, np.float32)
         shape = shape_of.get(id(data), (len(values),))
@@ -186,7 +186,7 @@ def weights_of(run: RunDir, config: Config, tokenizers: TokenizerPair) -> bytes:
             raise RunError("these weights are not finite", path=path, hint="choose another checkpoint")
         if index and data is ordered[0]:
             entries.append((_SAME_AS_FIRST, rows, columns))
-        elif index < embeddings or len(shape) == 1:
+        elif index in positions or len(shape) == 1:
             entries.append((_FLOATS, rows, columns))
             contents.append(values.tobytes())
         else:

@@ -244,7 +244,7 @@ static void put_key_value(const Worker *w, const float *key, const float *value,
 static void embed(const Model *m, const float *table, int id, const float *positions, int position, float *out) {
     float scale = sqrtf((float)m->config.d_model);
     m->kernel->embed(table + (size_t)id * m->width, scale, positions ? positions + (size_t)position * m->width : NULL,
-                     m->width, out);
+                     m->width, (Precision)m->config.precision, out);
 }
 
 /* Blocks for the keys and values of one encoder layer and one sentence at a time. */

@@ -101,11 +101,13 @@ typedef struct Worker Worker;
 
 typedef enum { DONE, OUT_OF_MEMORY, STOPPED } Status;
 
-/* Returns a model made of float arrays, in the order of model.c; on failure NULL, and sets *error. The embeddings (the
- * first two) must exist as long as the model; it copies the others. If they are `mapped` from a file, their pages are
- * freed when they have been read. */
+/* How long the arrays of a model exist: until it is loaded; the embeddings (the first two), as long as the model; the
+ * same, mapped from a file, so that pages of the others are freed when they have been read. */
+typedef enum { UNTIL_LOADED, KEPT, MAPPED } Lifetime;
+
+/* Returns a model made of float arrays, in the order of model.c; on failure NULL, and sets *error. */
 Model *load_model(const Config *config, const Kernel *kernel, const float *const *arrays, const size_t *counts,
-                  int num_arrays, int mapped, const char **error);
+                  int num_arrays, Lifetime lifetime, const char **error);
 void free_model(Model *model);
 const Config *model_config(const Model *model);
 int padded_vocab_size(const Model *model);

@@ -115,8 +115,9 @@ typedef struct {
                       float *out);
     /* f(hidden), in place; SWIGLU reads [gate, linear] and writes [gate x linear] of half the width. */
     void (*activate)(Activation, float *hidden, int rows, int width);
-    /* embedding x scale + position (Vaswani et al. 2017, sections 3.4 and 3.5); position may be NULL. */
-    void (*embed)(const float *embedding, float scale, const float *position, int width, float *out);
+    /* embedding x scale + position (Vaswani et al. 2017, sections 3.4 and 3.5); position may be NULL. INT8: the embedding
+     * is rounded as weights are. */
+    void (*embed)(const float *embedding, float scale, const float *position, int width, Precision, float *out);
     /* Rotates heads [heads][K16] by the angles of one position (Su et al. 2021, section 3.2.2); K is even. */
     void (*rotate)(float *heads, int num_heads, int head_size, const float *cosine, const float *sine);
     /* Writes the key and value of a position, `width` numbers each, to its place in a block, from number `offset` on. */

@@ -87,9 +87,14 @@ static void activate(Activation activation, float *hidden, int rows, int width) 
     }
 }
 
-static void embed(const float *embedding, float scale, const float *position, int width, float *out) {
-    for (int i = 0; i < width; i += LANES)
-        v_store(out + i, v_mul_add(v_load(embedding + i), v_set(scale), position ? v_load(position + i) : v_set(0.0f)));
+static void embed(const float *embedding, float scale, const float *position, int width, Precision precision, float *out) {
+    float largest = precision == INT8 ? largest_of(embedding, width) : 0.0f;
+    vec inverse = v_set(largest > 1e-30f ? LARGEST_WEIGHT / largest : 0.0f), size = v_set(largest / LARGEST_WEIGHT);
+    for (int i = 0; i < width; i += LANES) {
+        vec numbers = v_load(embedding + i);
+        if (precision == INT8) numbers = v_mul(v_round(v_mul(numbers, inverse)), size);
+        v_store(out + i, v_mul_add(numbers, v_set(scale), position ? v_load(position + i) : v_set(0.0f)));
+    }
 }
 
 static void rotate(float *heads, int num_heads, int head_size, const float *cosine, const float *sine) {

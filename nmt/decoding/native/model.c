@@ -34,7 +34,8 @@ typedef struct {
     Model *model;
     const float *const *arrays;
     const size_t *counts;
-    int num_arrays, next, mapped;
+    int num_arrays, next;
+    Lifetime lifetime;
     const char *error;
 } Loader;
 
@@ -67,7 +68,7 @@ static const float *take(Loader *loader, size_t count) {
  * memory for all of its weights. Reading them nevertheless is slow, but correct. */
 static void release_pages(const Loader *loader, const float *from, const float *to) {
 #ifdef MADV_DONTNEED
-    if (!loader->mapped) return;
+    if (loader->lifetime != MAPPED) return;
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), start = ROUND_UP((uintptr_t)from, page);
     uintptr_t end = (uintptr_t)to / page * page;
     if (start < end) madvise((void *)start, end - start, MADV_DONTNEED);
@@ -87,11 +88,11 @@ static float *take_table(Loader *loader, int rows, int width) {
     return to;
 }
 
-/* Embeddings [rows][width]: the caller's array if its rows have full lanes, else a copy with padded rows. */
+/* Embeddings [rows][width]: the caller's array if it is kept and its rows have full lanes, else a copy with padded rows. */
 static const float *take_embedding(Loader *loader, int rows, int width) {
-    return width % LANES ? take_table(loader, rows, width) : take(loader, (size_t)rows * width);
+    int copies = width % LANES || loader->lifetime == UNTIL_LOADED;
+    return copies ? take_table(loader, rows, width) : take(loader, (size_t)rows * width);
 }
-
 
 static Norm take_norm(Loader *loader) {
     const Config *config = &loader->model->config;
@@ -297,13 +298,13 @@ static int is_sound(const Config *c) {
 }
 
 Model *load_model(const Config *config, const Kernel *kernel, const float *const *arrays, const size_t *counts,
-                  int num_arrays, int mapped, const char **error) {
+                  int num_arrays, Lifetime lifetime, const char **error) {
     *error = "the model's configuration is not one that this engine serves";
     if (!is_sound(config)) return NULL;
     *error = "out of memory";
     Model *model = calloc(1, sizeof *model);
     if (!model) return NULL;
-    Loader loader = {model, arrays, counts, num_arrays, 0, mapped, NULL};
+    Loader loader = {model, arrays, counts, num_arrays, 0, lifetime, NULL};
     model->config = *config;
     model->kernel = kernel;
     model->width = ROUND_UP(config->d_model, LANES);

@@ -123,7 +123,7 @@ static PyObject *load(PyObject *self, PyObject *args) {
     if (!is_aligned) error = "an array does not begin at a multiple of 4 bytes";
     if (is_aligned && taken == count && shared) {
         Py_BEGIN_ALLOW_THREADS
-        shared->model = load_model(&config, kernel, pointers, counts, (int)count, mapped, &error);
+        shared->model = load_model(&config, kernel, pointers, counts, (int)count, mapped ? MAPPED : KEPT, &error);
         Py_END_ALLOW_THREADS
     }
     int first = 0; /* that the model does not refer to */

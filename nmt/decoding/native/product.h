@@ -363,24 +363,29 @@ static void product(const Rows *in, int rows, const Linear *linear, int first, i
     for (; panel < last; panel++, out += LANES) multiply_panels(1, in, rows, linear, panel, epilogue, out, out_stride);
 }
 
+/* The largest |x| of `count` numbers, a multiple of 16; a NaN or infinity if there is one. */
+static float largest_of(const float *numbers, int count) {
+    vec largest = v_set(0.0f);
+    for (int i = 0; i < count; i += LANES) largest = v_maxabs(largest, v_load(numbers + i));
+    float lanes[LANES], size;
+    v_store(lanes, largest);
+    uint32_t most = 0, bits;
+    for (int i = 0; i < LANES; i++) {
+        memcpy(&bits, lanes + i, 4);
+        most = bits > most ? bits : most;
+    }
+    memcpy(&size, &most, 4);
+    return size;
+}
+
 /* As Kernel.quantize. */
 static void quantize(const float *states, int rows, int width, Rows *out) {
     int lanes = ROUND_UP(width, LANES);
     for (int row = 0; row < rows; row++, states += lanes) {
-        vec largest = v_set(0.0f);
-        for (int i = 0; i < lanes; i += LANES) largest = v_maxabs(largest, v_load(states + i));
-        float bits[LANES];
-        uint32_t max = 0, lane;
-        v_store(bits, largest);
-        for (int i = 0; i < LANES; i++) {
-            memcpy(&lane, bits + i, 4);
-            max = lane > max ? lane : max;
-        }
+        float size = largest_of(states, lanes);
         INPUT *q = (INPUT *)out->numbers + row * out->stride;
-        float size;
-        memcpy(&size, &max, 4);
         out->correction[row] = 0;
-        if (max >= 0x7f800000u) { /* not finite */
+        if (!(size <= 3.4028235e38f)) {
             memset(q, 0, lanes * sizeof *q);
             out->scale[row] = NAN;
             continue;

@@ -1,7 +1,7 @@
 /* The decoder for JavaScript: a module of WebAssembly, used by nmt/apps/web/worker.js. Everything that comes in is untrusted.
  *
  *   web_kernel() -> name of the kernel, or NULL if this engine does not compute what the build needs
- *   web_load(file, bytes) -> model        the file must exist as long as the model
+ *   web_load(file, bytes) -> model
  *   web_translate(model, request, count)  -> response, to be freed; request, response: see below
  *   web_error() -> why the last of these returned NULL
  *
@@ -58,7 +58,7 @@ static int read_arrays(const uint8_t *file, size_t bytes, int count, const float
     double total = HEADER_BYTES + (double)count * ENTRY_BYTES;
     for (int i = 0; i < count; i++) { /* everything is checked before anything is allocated */
         double kind = entries[3 * i], rows = entries[3 * i + 1], columns = entries[3 * i + 2];
-        if (rows < 1 || columns < 1 || rows * columns > MOST_NUMBERS || (kind == SAME_AS_FIRST && (!i || entries[0]))) return 0;
+        if (rows < 1 || columns < 1 || rows * columns > MOST_NUMBERS || (kind == SAME_AS_FIRST && !i)) return 0;
         counts[i] = (size_t)(rows * columns);
         if (kind == SAME_AS_FIRST && counts[i] != counts[0]) return 0;
         if (kind != FLOATS && kind != INTEGERS && kind != SAME_AS_FIRST) return 0;
@@ -100,7 +100,7 @@ EXPORT(web_load) Model *web_load(const uint8_t *file, size_t bytes) {
     Model *model = NULL;
     error = "the weights are damaged, or there is not enough memory";
     if (arrays && counts && expanded && read_arrays(file, bytes, count, arrays, counts, expanded))
-        model = load_model(&config, found[0], arrays, counts, count, 0, &error);
+        model = load_model(&config, found[0], arrays, counts, count, UNTIL_LOADED, &error);
     for (int i = 0; expanded && i < count; i++) free(expanded[i]);
     free(arrays), free(counts), free(expanded);
     return model;

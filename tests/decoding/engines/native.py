@@ -114,8 +114,12 @@ class RoundedLinear(nn.Module):
 
 @torch.no_grad()
 def rounded(model: Transformer) -> Transformer:
-    """Return a copy of `model` with every linear layer rounded to 8 bits."""
+    """Return a copy of `model` with every linear layer and the embeddings of tokens rounded to 8 bits."""
     model = copy.deepcopy(model)
+    for embedding in (model.src_embedding, model.tgt_embedding):
+        rows = embedding.tokens.weight
+        size = rows.abs().amax(1, keepdim=True).clamp_min(1e-30) / 64
+        rows.copy_((rows / size).round() * size)
     for module in list(model.modules()):
         for name, child in list(module.named_children()):
             if isinstance(child, nn.Linear):

@@ -71,6 +71,7 @@ export class Engine {
     if (!at) throw new ModelError("There is not enough memory for this model.");
     engine.bytes().set(weights, at);
     engine.model = engine.wasm.web_load(at, weights.length);
+    engine.wasm.web_free(at);
     if (!engine.model) throw new ModelError(`The model cannot be loaded: ${engine.error()}.`);
     return engine;
   }
