@@ -54,6 +54,7 @@ RULES = (
         "write its paragraphs as JSON lines with --format jsonl",
         unless="--format jsonl",
     ),
+    Rule("translate", "--lines", "needs", ("a document",), "other inputs have a text in each line"),
     Rule("translate", "--review", "needs", ("a document",), "it lists the paragraphs of one"),
     Rule(
         "translate",

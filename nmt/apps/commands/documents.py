@@ -18,6 +18,7 @@ from nmt.base.progress import Progress
 from nmt.data.read.table_names import format_of, split_choice
 
 if TYPE_CHECKING:
+    from nmt.apps.documents.plain import Lines
     from nmt.translation.chain import Chain
     from nmt.translation.request import Request
 
@@ -84,11 +85,11 @@ def refuse_corpus(path: Path) -> None:
         raise DataError(f"a {form} file is not plain text with one sentence per line", path=path, hint=hint)
 
 
-def read_paragraphs(source: Path, column: str, records: deque[dict[str, object]]) -> Iterator[str]:
+def read_paragraphs(source: Path, column: str, lines: Lines | None, records: deque[dict[str, object]]) -> Iterator[str]:
     """Yield the texts of a document, without their formatting; append each with its line, if known, to `records`."""
     from nmt.apps.documents.formats import open_document
 
-    for block in open_document(source, column).blocks:
+    for block in open_document(source, column, lines).blocks:
         text = block.plain()
         records.append({"src": text, "line": block.line})
         yield text
@@ -108,6 +109,7 @@ def translate_document(
     chain: Chain,
     source: Path,
     column: str,
+    lines: Lines | None,
     output: Path,
     request: Request,
     review: Path | None = None,
@@ -122,7 +124,7 @@ def translate_document(
     from nmt.apps.documents.translation import translate_blocks, with_parts
     from nmt.translation.translation import union
 
-    document = open_document(source, column)
+    document = open_document(source, column, lines)
     direction = chain.languages.direction(request.to, request.from_)
     if reviewed is not None:
         save_document(document, read_reviewed(reviewed, document.blocks), direction.tgt, source, output)
@@ -144,7 +146,7 @@ def translate_document(
         for sign, parts in each.signs.items():
             signs[sign].append((block.line, parts))
     for sign, found in signs.items():
-        lines = sorted({line for line, _ in found if line is not None})[:_MAX_LISTED]
-        where = f" ({source}:{', '.join(map(str, lines))})" if lines else ""
+        numbers = sorted({line for line, _ in found if line is not None})[:_MAX_LISTED]
+        where = f" ({source}:{', '.join(map(str, numbers))})" if numbers else ""
         said = with_parts(sign, union(*(parts for _, parts in found))[:_MAX_LISTED])
         log.warning("%s: %s: %s%s", output, counted(len(found), "paragraph"), said, where)

@@ -109,8 +109,8 @@ Ray = Annotated[
     str | None,
     rare_option(
         metavar="ADDRESS",
-        help="Translate on a Ray cluster (needs the extra ray): auto (this machine's cluster), local (start one here), "
-        "HOST:PORT or ray://HOST:PORT. The model must be at the same path on every node.",
+        help="Translate on a Ray cluster (extra ray): auto (this machine's), local (start one here), HOST:PORT or "
+        "ray://HOST:PORT. Every node needs the model at the same path.",
     ),
 ]
 RayWorkers = Annotated[

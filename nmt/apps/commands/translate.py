@@ -29,6 +29,7 @@ from nmt.data.text.glossary import read_glossary
 
 if TYPE_CHECKING:
     from nmt.apps.commands.options import BlockTranslator
+    from nmt.apps.documents.plain import Lines
     from nmt.base.partial_file import Settings
     from nmt.translation import Translation
     from nmt.translation.request import Request
@@ -116,12 +117,19 @@ ReviewedFile = Annotated[
         help="Write a document with the translations of a list from --review that a person has corrected.",
     ),
 ]
+LineChoice = Annotated[
+    Literal["keep", "join"] | None,
+    rare_option(
+        help="Keep each line of a .txt or .pdf document, or join those of a paragraph, however they look.",
+        show_default=False,
+    ),
+]
 MemoryFile = Annotated[
     str | None,
     rare_option(
         metavar="FILE",
-        help="Translation memory: a TMX file, or another file with both languages. Exact "
-        "matches are not translated; --format jsonl shows the best fuzzy match.",
+        help="Translation memory (.tmx, or another file with both languages). Exact matches are not translated; "
+        "--format jsonl shows the best fuzzy match.",
     ),
 ]
 Then = Annotated[
@@ -149,6 +157,7 @@ def translate(
     tm: MemoryFile = None,
     review: ReviewFile = None,
     reviewed: ReviewedFile = None,
+    lines: LineChoice = None,
     attention: Picture = None,
     alignments: Alignments = False,
     engine: shared.Engine = "auto",
@@ -159,15 +168,15 @@ def translate(
 ) -> None:
     """Translate text, files, documents or standard input.
 
-    Each line of input gives one line of output (--n-best N: N lines). --output writes FILE.partial and renames it to
-    FILE when complete; --resume continues a stopped command after the last line.
+    Each line of input gives one line of output (--n-best N: N lines). --output writes FILE.partial, renamed to FILE
+    when complete; --resume continues it.
     """
     search = SearchFlags(settings, beam_size=beam, num_hypotheses=n_best)
     texts = texts or []
     if input is not None and not is_json(input):
         refuse_corpus(input)
     as_json = writes_json(format, input)
-    source = _Source(texts, input, *document_in(texts, output, as_json=as_json))
+    source = _Source(texts, input, *document_in(texts, output, as_json=as_json), lines)
     first, last = find_models(models, checkpoint), find_models([then]) if then is not None else ()
     runs = [*first, *last]
     read = [*source.files, *filter(None, (glossary, reviewed))]
@@ -184,7 +193,7 @@ def translate(
             translator.memory = TranslationMemory.read(tm, translator.languages.direction(to, from_))
         if source.document is not None and output is not None and not as_json:
             assert isinstance(translator, Chain)  # --ray needs --input
-            translate_document(translator, source.document, source.column, output, request, review, reviewed)
+            translate_document(translator, source.document, source.column, lines, output, request, review, reviewed)
             return
         recorded = {
             **({} if output is None else settings_of(runs, translator, request, glossary, translator.memory)),
@@ -206,6 +215,7 @@ class _Source(NamedTuple):
     file: Path | None
     document: Path | None
     column: str  # of the document, if it is a table
+    lines: Lines | None  # what those of the document are, if it is plain text
 
     @property
     def files(self) -> list[Path | int]:
@@ -219,7 +229,7 @@ class _Source(NamedTuple):
     def read(self, records: deque[dict[str, object]]) -> tuple[Iterator[str], str]:
         """Return the lines to translate, and their name for messages; append what is known of each to `records`."""
         if self.document is not None:
-            return read_paragraphs(self.document, self.column, records), str(self.document)
+            return read_paragraphs(self.document, self.column, self.lines, records), str(self.document)
         if self.texts:
             return map(decode_argument, self.texts), "arguments"
         if self.file is None:

@@ -14,7 +14,7 @@ from nmt.apps.documents.archives import Archive
 from nmt.apps.documents.blocks import MAX_CHARACTERS, Block, Template, decode, encode
 from nmt.apps.documents.markdown import read_markdown
 from nmt.apps.documents.markup import Reader, check_xml, dialect, encoding_of_page, name_page_language
-from nmt.apps.documents.plain import read_text
+from nmt.apps.documents.plain import Lines, read_text
 from nmt.apps.documents.subtitles import read_subtitles
 from nmt.apps.documents.tables import Table
 from nmt.base.errors import DataError, require
@@ -54,7 +54,6 @@ _HTML = _Format(
 )
 _CATALOG = _Format(po.read_po, po.name_language, encoding_of=po.encoding_of, is_utf8=True)
 _XLIFF = _Format(xliff.read_xliff, xliff.name_language, "xliff")
-_PAGES = _Format(partial(read_text, is_page=True))
 _FORMATS = {
     ".arb": _Format(strings.read_json, strings.name_language),
     ".htm": _HTML,
@@ -97,21 +96,26 @@ def available_suffixes() -> list[str]:
     return sorted([*_FORMATS, *_ARCHIVES])
 
 
-def read_document(content: bytes, name: str, limit: int = 0, column: str = "") -> Document:
+def read_document(content: bytes, name: str, limit: int = 0, column: str = "", lines: Lines | None = None) -> Document:
     """Return the document in `content`, in the format given by the extension of `name`.
 
     `limit` is the maximum size in bytes of an untrusted document; `Archive` derives others from it. 0: no limit.
-    `column` is that of a table, as in `Table`. DataError if it is not in that format; NmtError if a package is missing.
+    `column` is that of a table, as in `Table`; `lines` says what the lines of plain text are, as in `read_text`.
+    DataError if the content is not in that format, or has no such lines; NmtError if a package is missing.
     """
     suffix = Path(name).suffix.lower()
     try:
         document: Document
+        if lines is not None and (column or suffix not in (".txt", ".pdf")):
+            raise DataError("lines are kept or joined in .txt and .pdf documents only")
         if column:
             document = Table(content, name, column)
         elif suffix in _ARCHIVES:
             document = Archive(content, suffix, limit)
         elif suffix == ".pdf":
-            document = _TextFile(_pdf_text(content, name), _PAGES)
+            document = _TextFile(_pdf_text(content, name), _Format(partial(read_text, is_page=True, lines=lines)))
+        elif lines is not None:
+            document = _TextFile(content, _Format(partial(read_text, lines=lines)))
         else:
             document = _TextFile(content, _FORMATS[suffix])
         for number, block in enumerate(document.blocks, 1):
@@ -133,15 +137,18 @@ def _pdf_text(content: bytes, name: str) -> bytes:
     return "\n\n".join(pages).replace("\0", "").encode("utf-8", "replace")
 
 
-def open_document(path: Path, column: str = "") -> Document:
-    """Return the document `path`; of a table, its `column`. DataError if it cannot be read, or exceeds the limits."""
+def open_document(path: Path, column: str = "", lines: Lines | None = None) -> Document:
+    """Return the document `path`; of a table, its `column`. DataError if it cannot be read, or exceeds the limits.
+
+    `lines` as in `read_document`.
+    """
     try:
         content = read_at_most(path, MAX_BYTES)
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror or error}", path=path) from None
     except ValueError as error:
         raise DataError(f"too large: {error}", path=path) from None
-    return read_document(content, str(path), column=column)
+    return read_document(content, str(path), column=column, lines=lines)
 
 
 def save_document(document: Document, written: list[str], tgt: str, source: Path, output: Path) -> None:

@@ -6,8 +6,12 @@ import re
 import textwrap
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from typing import Literal
 
 from nmt.apps.documents.blocks import Form, Template, split_lines
+
+Lines = Literal["keep", "join"]
+"""What lines are: a text each, or parts of the text of their paragraph."""
 
 _MIN_WIDTH, _MAX_WIDTH = 40, 120  # of lines that an editor broke, in columns
 _MOST = 2 / 3
@@ -30,22 +34,27 @@ _DIVIDED = re.compile(r"(?<=[^\W\d_])(?:-|\u00ad|\u2010)$")
 _AND = re.compile(r"(?:und|oder|bzw|sowie|and|or|to|et|ou|y|o|e|en|of|och|og|i|a|und/oder)\b")
 
 
-def read_text(text: str, template: Template, *, is_page: bool = False) -> None:
+def read_text(text: str, template: Template, *, is_page: bool = False, lines: Lines | None = None) -> None:
     """Read plain text; lines of prose that were broken are joined, and broken at the same width when written.
 
-    `is_page`: the lines come from a page whose letters differ in width, so their lengths say less.
+    `is_page`: the text comes from a page whose letters differ in width, so the lengths of its lines say less. `lines`
+    says what the lines are; None: their lengths, ends and beginnings tell.
     """
-    written, lines, mark = list[str](), list[str](), ""
+    written, paragraph, mark = list[str](), list[str](), ""
     for line in [*split_lines(text), ""]:
         opening, last = opening_of(line), mark
         is_blank, mark = opening.rstrip() == line.rstrip(), opening.strip()
         is_quoted = mark == last and not mark.strip("> ")
-        if not is_blank and (is_quoted or not (lines and mark)):
-            lines.append(line)
+        if not is_blank and (is_quoted or not (paragraph and mark)):
+            paragraph.append(line)
             continue
-        for part in _parts(lines, is_page=is_page):
+        if lines is None:
+            parts = _parts(paragraph, is_page=is_page)
+        else:
+            parts = [[each] for each in paragraph] if lines == "keep" else [paragraph] * bool(paragraph)
+        for part in parts:
             written += _paragraph(part, template)
-        lines = [] if is_blank else [line]
+        paragraph = [] if is_blank else [line]
         written += [line] if is_blank else []
     template.text = "".join(written)
 

@@ -93,6 +93,8 @@ class FileBody(Fields):
     """Target language."""
     glossary: str = ""
     """Terms: one per line, a tab, its translation; as text or as a file."""
+    lines: Literal["keep", "join"] | None = None
+    """Lines of plain text: keep (each is a text) or join (to paragraphs); by default, as they look."""
 
 
 class ContentPart(BaseModel):

@@ -126,7 +126,7 @@ def _parse(body: FileBody, suffix: str, limit: int) -> tuple[Document, Glossary 
     """Return the document and the glossary. RequestError (400) if one cannot be read, or they are too large."""
     glossary = _read_terms(body.glossary) if body.glossary else None
     try:
-        document = read_document(body.file, f"document{suffix}", limit)
+        document = read_document(body.file, f"document{suffix}", limit, lines=body.lines)
     except NmtError as error:
         raise RequestError(400, error.message) from None
     except Exception:  # of a parser: whatever a stranger sends is no fault of the server

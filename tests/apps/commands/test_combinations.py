@@ -44,6 +44,7 @@ VALUES: dict[str, tuple[str, ...]] = {
     "records": ("--input", "lines.jsonl"),
     "page": ("page.html",),
     "table": ("table.csv#text",),
+    "note": ("note.txt", "--lines", "join"),
     "--model": ("--model", "letters"),
     "--then": ("--then", "two"),
     "--checkpoint": ("--checkpoint", "best"),
@@ -65,12 +66,12 @@ VALUES: dict[str, tuple[str, ...]] = {
     "--device": ("--device", "cpu"),
     "--precision": ("--precision", "fp32"),
 }
-INPUTS = ("text", "lines", "records", "page", "table")
-SUFFIXES = {"page": ".html", "table": ".csv"}
+INPUTS = ("text", "lines", "records", "page", "table", "note")
+SUFFIXES = {"page": ".html", "table": ".csv", "note": ".txt"}
 NEEDED = {"--resume": "--output", "--alignments": "--format", "--attention": "text"}
 REFUSED = {
-    *((name, option) for name in ("page", "table") for option in ("--resume", "--n-best", "--prefix")),
-    *((name, "--attention") for name in ("lines", "records", "page", "table", "--resume")),
+    *((name, option) for name in SUFFIXES for option in ("--resume", "--n-best", "--prefix")),
+    *((name, "--attention") for name in ("lines", "records", "page", "table", "note", "--resume")),
     ("--beam", "sampling"),
     ("--model", "--checkpoint"),
     ("--then", "--alignments"),
@@ -87,6 +88,7 @@ def folder(tmp_path_factory, letters_run, two_run) -> Path:
     (made / "lines.jsonl").write_text('{"id": 1, "src": "98 7"}\n')
     (made / "page.html").write_text("<p>98 7</p><p>98 <b>7</b></p>")
     (made / "table.csv").write_text("id,text\n1,98 7\n")
+    (made / "note.txt").write_text("98\n7\n\n98 7\n")
     (made / "terms.tsv").write_text("98\tx\n")
     (made / "memory.tmx").write_text(MEMORY)
     return made
@@ -112,7 +114,7 @@ def arguments_of(*options: str) -> list[str]:
 
 def test_the_values_are_those_of_all_options_but_rays_and_lists():
     """Lists need a document: `test_a_list_goes_with_every_option_of_a_document` has them."""
-    tested = VALUES.keys() | {"texts", "--input", "--ray", "--ray-workers", "--review", "--reviewed"}
+    tested = VALUES.keys() | {"texts", "--input", "--lines", "--ray", "--ray-workers", "--review", "--reviewed"}
     assert {parameter.opts[0] for parameter in COMMANDS["translate"].params} == tested - {*INPUTS, "sampling"}
 
 
@@ -153,9 +155,9 @@ def test_every_pair_that_is_not_in_the_table_gives_a_translation(folder, monkeyp
 def test_a_list_goes_with_every_option_of_a_document(folder, monkeypatch):
     monkeypatch.chdir(folder)
     options = ("--then", "--to", "--from", "--beam", "sampling", "--set", "--glossary", "--tm")
-    for number, name in enumerate(("page", "table")):
+    for number, name in enumerate(SUFFIXES):
         written = f"out{SUFFIXES[name]}"
-        for option in options[number::2]:  # every option goes with one of both, every document with four
+        for option in options[number::3]:  # every option goes with one of them, every document with some
             done = nmt(*arguments_of(name, option), "--review", "list.tmx")
             assert done.returncode == 0, (name, option, done.stderr)
             first = Path(written).read_bytes()

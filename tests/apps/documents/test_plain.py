@@ -9,6 +9,7 @@ import pytest
 from nmt.apps.documents.blocks import Template
 from nmt.apps.documents.formats import read_document
 from nmt.apps.documents.plain import read_text
+from nmt.base.errors import DataError
 from tests.apps.documents.written import unchanged, upper
 
 
@@ -118,6 +119,41 @@ def test_quoted_prose_is_joined_within_its_quote_and_tasks_keep_their_boxes():
     joined = first.replace("\n> ", " ").strip("> \n")
     assert marked(text, "a.txt") == [joined, "Nein.", "Ja.", "Gut.", "Brot", "Butter"]
     assert unchanged(text.encode(), "a.txt").decode() == text
+
+
+PROSE = (
+    "Ein Mann in einem roten Hemd fährt mit seinem Fahrrad durch die alte\nStadt und eine Frau in einem gelben Kleid "
+    "liest auf einer grünen Bank.\n"
+)
+VERSE = "Eins zwei\ndrei vier\n- fünf\nsechs\n\nsieben\nacht\n"
+VERSE_LINES = ["Eins zwei", "drei vier", "fünf", "sechs", "sieben", "acht"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "text", "texts"),
+    [
+        (None, PROSE, [PROSE[:-1].replace("\n", " ")]),
+        ("keep", PROSE, PROSE.splitlines()),
+        (None, VERSE, VERSE_LINES),
+        ("keep", VERSE, VERSE_LINES),
+        ("join", VERSE, ["Eins zwei drei vier", "fünf sechs", "sieben acht"]),
+        ("join", "a\r\nb\r\n", ["a b"]),
+        ("keep", "", []),
+        ("join", "\n \n", []),
+    ],
+)
+def test_lines_are_kept_or_joined_however_they_look(lines, text, texts):
+    document = read_document(text.encode(), "a.txt", lines=lines)
+    assert [block.plain() for block in document.blocks] == texts
+    written = document.content_with([block.from_texts(block.texts()) for block in document.blocks])
+    assert written.decode().split() == text.split()
+    assert written.count(b"\n\n") == text.count("\n\n")
+
+
+@pytest.mark.parametrize("name", ["a.md", "a.srt", "a.docx"])
+def test_only_plain_text_has_lines_to_keep_or_to_join(name):
+    with pytest.raises(DataError, match=r"lines are kept or joined in \.txt and \.pdf documents only"):
+        read_document(b"12", name, lines="keep")
 
 
 def test_lines_of_a_page_are_joined_although_their_lengths_differ():

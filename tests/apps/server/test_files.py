@@ -34,6 +34,17 @@ def test_a_document_is_translated_as_its_blocks_are(running):
     assert found.text == page
 
 
+@pytest.mark.parametrize(("lines", "texts"), [("keep", [ONE, TWO]), ("join", [f"{ONE} {TWO}"])])
+def test_the_lines_of_a_text_are_kept_or_joined_as_the_client_says(running, lines, texts):
+    answer = send(running, "a.txt", f"{ONE}\n{TWO}\n".encode(), lines=lines)
+    assert answer.status_code == 200, answer.text
+    found = running.client.get(answer.json()["translatedFileUrl"]).text
+    expected = [running.translate(q=text, source="de", target="en").json()["translatedText"] for text in texts]
+    assert found.split() == " ".join(expected).split()
+    assert send(running, "a.html", lines=lines).status_code == 400
+    assert send(running, "a.txt", b"12", lines="both").status_code == 400
+
+
 def test_slides_are_translated_and_their_other_files_stay(running):
     content, xml = BytesIO(), "<p:sld xmlns:p='p' xmlns:a='a'><a:p><a:r><a:t>12</a:t></a:r></a:p></p:sld>"
     with zipfile.ZipFile(content, "w") as archive:
