@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Sequence
-from itertools import islice
+from collections import Counter, defaultdict
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from nmt.base.languages import UNSPACED
@@ -46,24 +45,44 @@ QUOTED_WORD = r"[\"“”„«»‹›]\s?[^\W\d_]+\s?[\"“”«»‹›]"
 QUOTE = r"[\"“”„«»‹›「」『』《》‘‚]|(?<![^\W\d_])['’]|['’](?![^\W\d_])"  # not that of "it's"
 
 
-def lost_marks(source: str, output: str, spans: Sequence[str] = ()) -> list[str]:
-    """Return the words of `source` beside marks that prose does not have and `output` lacks.
+# Marks of prose that change what a sentence says, by kind; ending an item (a) or a smile, a bracket is none.
+PROSE_MARK = (
+    r"(?P<opening>[(（\[［【〔])|(?P<closing>(?<![:;=8-])(?<!^\w)(?<!^\d\d)(?<!\s\w)(?<!\s\d\d)[)）\]］】〕])"
+    r"|(?P<dash>—{1,2}|(?<![\w-])(?<!\d\s)(?:[–-]|--)(?![\w-]))|(?P<semicolon>[;；؛])"
+    r"|(?P<exclamation>[!！]+)|(?P<question>[?？؟]+)|(?P<ellipsis>[…⋯]+|\.{2,}|。{2,})"
+)
+_PROSE_MARK = lazy_pattern(PROSE_MARK)
+_MAY_BE_MARK = lazy_pattern(r"[;!?()\[\]؛؟…⋯–—。（），；！？［］【】〔〕]|-(?!\w)|\.\.")  # is faster to find
+
+
+def marks_left_out(source: str, output: str) -> dict[str, str]:
+    """Return a mark of each kind of `PROSE_MARK` that `source` has more often than `output`, by kind."""
+    if not _MAY_BE_MARK.search(source):
+        return {}
+    read, written = ([*_PROSE_MARK.finditer(text)] for text in (source, output))
+    lost = Counter(mark.lastgroup for mark in read) - Counter(mark.lastgroup for mark in written)
+    return {kind: mark[0] for mark in read if (kind := mark.lastgroup) in lost and kind is not None}
+
+
+def lost_marks(source: str, output: str, spans: Sequence[str] = (), left_out: Collection[str] = ()) -> list[str]:
+    """Return the words of `source` beside marks that prose does not have and `output` lacks, and lost marks of prose.
 
     `spans` count as words, but tags as spaces. A word alone in quotation marks is one of them if the output has no such
-    mark.
+    mark. Marks of prose whose kinds are `left_out` may be lost.
     """
     read, written = source, output
     for span in sorted(spans, key=len, reverse=True):  # one may begin with another
         filler = (" " if span[0] in _BEGIN_TAGS else "ª") * len(span)
         read, written = read.replace(span, filler), written.replace(span, filler)
     odd, words = re.findall(ODD_MARK, read), [*re.finditer(QUOTED_WORD, read)]
+    of_prose = [mark for kind, mark in marks_left_out(read, written).items() if kind not in left_out]
     if not (odd or words):
-        return []  # most texts
+        return of_prose  # of most texts: none
     lost = Counter(odd) - Counter(re.findall(ODD_MARK, written))
     if re.search(QUOTE, written):
         words = []
     words += [word for word in re.finditer(r"\S+", read) if any(mark in word[0] for mark in lost)]
-    return [source[word.start() : word.end()].rstrip(".,!?") for word in words]
+    return [source[word.start() : word.end()].rstrip(".,!?") for word in words] + of_prose
 
 
 def lost_spans(spans: Sequence[str], text: str) -> list[str]:
@@ -73,32 +92,39 @@ def lost_spans(spans: Sequence[str], text: str) -> list[str]:
     """
     if not spans:
         return []
-    others, counts = find_spans(text), Counter(spans)
-    places = {span: _places(span, count, text, others) for span, count in counts.items()}
-    if lost := [span for span, starts in places.items() if len(starts) != counts[span]]:
+    counts, others, places = Counter(spans), find_spans(text), defaultdict[str, list[int]](list)
+    for start, end in others:
+        places[text[start:end]].append(start)
+    rarer = [span for span, count in counts.items() if len(places[span]) < count]
+    places |= {span: starts[: counts[span]] for span, starts in _places_outside(rarer, text, others).items()}
+    if lost := [span for span in counts if len(places[span]) != counts[span]]:
         return lost
-    written = [span for _, span in sorted((start, span) for span, starts in places.items() for start in starts)]
-    for kind in dict.fromkeys(map(_kind, spans)):
-        before, after = ([span for span in side if kind and _kind(span) == kind] for side in (spans, written))
-        lost += before if before != after else []
-    return list(dict.fromkeys(lost))
+    written = [span for _, span in sorted((start, span) for span in counts for start in places[span])]
+    before, after = _by_kind(spans), _by_kind(written)
+    moved = [span for kind, of_kind in before.items() if of_kind != after[kind] for span in of_kind]
+    return list(dict.fromkeys(moved))
 
 
-def _kind(span: str) -> str:
-    """Return the kind of a span whose order among others of its kind matters; else an empty string."""
-    match = _IN_ORDER.fullmatch(span)
-    return match[1] or match[2] if match else ""
+def _places_outside(spans: Collection[str], text: str, others: Sequence[Span]) -> dict[str, list[int]]:
+    """Return where each of `spans` stands in `text`, but not within a longer one of its spans `others`."""
+    places: dict[str, list[int]] = {span: [] for span in spans}
+    for length in {*map(len, spans)}:  # one search for all of a length, because there may be thousands
+        longer = [each for each in others if each.end - each.start > length]
+        free = replace_spans(text, longer, ["\0" * (each.end - each.start) for each in longer])
+        for at in range(len(free) - length + 1):
+            starts = places.get(free[at : at + length])
+            if starts is not None and at >= (starts or [-length])[-1] + length:
+                starts.append(at)
+    return places
 
 
-def _places(span: str, count: int, text: str, others: Sequence[Span]) -> list[int]:
-    """Return where `span` stands in `text`: as one of its spans `others`, or up to `count` times, if not within one."""
-    exact = [each.start for each in others if text[each.start : each.end] == span]
-    if len(exact) >= count:
-        return exact
-    longer = [each for each in others if each.end - each.start > len(span)]
-    starts = (match.start() for match in re.finditer(re.escape(span), text))
-    free = (at for at in starts if not any(each.start < at + len(span) and at < each.end for each in longer))
-    return [*islice(free, count)]
+def _by_kind(spans: Sequence[str]) -> dict[str, list[str]]:
+    """Return those spans whose order among others of their kind matters, by kind."""
+    kinds = defaultdict[str, list[str]](list)
+    for span in spans:
+        if match := _IN_ORDER.fullmatch(span):
+            kinds[match[1] or match[2]].append(span)
+    return kinds
 
 
 class Piece(NamedTuple):

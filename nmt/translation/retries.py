@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from nmt.base.errors import NmtError
@@ -88,7 +88,7 @@ class Retries:
         best = segment.best
         places = lexicon.misplaced_terms(segment, best.translations[0])
         misplaced = [term for _, term, is_elsewhere in places if is_elsewhere]
-        segment.candidates[0] = best._replace(verdict=replace(best.verdict, misplaced_terms=misplaced))
+        segment.candidates[0] = best._replace(verdict=best.verdict._replace(misplaced_terms=misplaced))
 
     def _rank(self, segment: Segment, candidates: Sequence[Candidate]) -> None:
         """Let `candidates`, if there are any, be those of `segment`: those with the fewest faults first.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
@@ -39,8 +39,7 @@ class SegmentTranslation(NamedTuple):
     tgt_tag: Sequence[int] = ()  # the tag before `tgt_ids`; it has no score
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(NamedTuple):
     """The faults of an output for a segment; see `verdicts.judge`."""
 
     loop: bool  # it repeats itself
@@ -97,7 +96,7 @@ class Segment:
     list_marker: str = ""  # at its beginning, as in "1. First"; a model may leave it out
     is_verbatim: bool = False  # there is nothing to translate, so the text is its own translation
     keeps_numbers: bool = False  # the numbers of the translation must be those of the source
-    keeps_digits: bool = False  # so must single digits, which other models write as words
+    left_out: Collection[str] = ()  # kinds of digits and marks that the translation may lack
     needs_words: bool = False  # text without words is not translated
     candidates: list[Candidate] = field(default_factory=list)  # best first
     loop_retried: bool = False

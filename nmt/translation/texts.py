@@ -15,7 +15,15 @@ from nmt.config import SearchOptions
 from nmt.data.read.lines import without_surrogates
 from nmt.data.text.characters import AS_READ, AS_WRITTEN, CharacterRule, edges, list_marker, within_symbols
 from nmt.data.text.glossary import Glossary, TermMatch
-from nmt.data.text.spans import NUM_PLACEHOLDERS, OWNED_SIGN, PLACEHOLDERS, Span, find_spans, is_symbol, within
+from nmt.data.text.spans import (
+    NUM_PLACEHOLDERS,
+    OWNED_SIGN,
+    PLACEHOLDERS,
+    Span,
+    find_spans,
+    is_symbol,
+    within,
+)
 from nmt.data.text.tags import output_tags
 from nmt.data.text.text_statistics import UNKNOWN, TextStatistics
 from nmt.data.tokens.tokenizer import TokenizerPair
@@ -98,7 +106,8 @@ class TextSegmenter:
         # The model was trained with data.protect, long enough to copy placeholders.
         self.knows_placeholders = known.copies_placeholders and tokenizers.know(PLACEHOLDERS)
         self.translates_numbers_alone = known.translates_numbers_alone
-        self.keeps_numbers, self.keeps_digits = known.keeps_numbers, known.keeps_digits
+        self.keeps_numbers = known.keeps_numbers
+        self.left_out = cache(known.kinds_left_out)
         symbol = any_of(languages.user_symbols)
         self._symbol, self._leading_symbols = re.compile(symbol), re.compile(rf"\s*(?:(?:{symbol})\s*)+")
         self.output_tags = output_tags(tokenizers.tgt, languages.language_tags)
@@ -162,7 +171,8 @@ class TextSegmenter:
             return []
         spans = find_spans(text, self.languages.user_symbols)
         signs = {Span(*match.span()): match["sign"] for match in re.finditer(OWNED_SIGN, text)}
-        lacking = [each for each, sign in signs.items() if self.lacks(sign) and not any(map(each.overlaps, spans))]
+        taken = {at for span in spans for at in range(*span)} if signs else set()
+        lacking = [each for each, sign in signs.items() if self.lacks(sign) and taken.isdisjoint(range(*each))]
         return sorted(spans + lacking)
 
     def find_terms(self, text: str, spans: Sequence[Span], glossary: Glossary) -> list[TermMatch]:
@@ -202,7 +212,7 @@ class _PlainSegmentation(NamedTuple):
             terms=[],
             direction=direction,
             keeps_numbers=segmenter.keeps_numbers,
-            keeps_digits=segmenter.keeps_digits,
+            left_out=segmenter.left_out(direction),
             needs_words=not segmenter.translates_numbers_alone,
         )
         spans = list[Span]() if protects else None
@@ -293,7 +303,7 @@ class _Segmentation:
             direction=self.direction,
             is_verbatim=not (terms or is_translated),
             keeps_numbers=segmenter.keeps_numbers,
-            keeps_digits=segmenter.keeps_digits,
+            left_out=segmenter.left_out(self.direction),
             needs_words=not segmenter.translates_numbers_alone,
         )
 

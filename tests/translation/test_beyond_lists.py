@@ -31,7 +31,7 @@ import pytest
 from nmt.base.languages import Direction, chinese_form, uppercase
 from nmt.data.text.augment import Typist
 from nmt.data.text.characters import AS_READ, AS_WRITTEN, edges
-from nmt.data.text.numbers import has_words, numbers_in, wrong_numbers
+from nmt.data.text.numbers import DIGITS, has_words, numbers_in, wrong_numbers
 from nmt.data.text.spans import find_spans
 from nmt.translation.sentences import sentence_starts
 from nmt.translation.split import TextSplitter
@@ -80,13 +80,13 @@ def test_a_character_that_only_resembles_letters_is_not_folded(mark):
 def test_digits_of_every_script_are_numbers(zero):
     digits = "".join(chr(ord(zero) + digit) for digit in (1, 2, 0))
     assert numbers_in(f"x {digits} y") == ["120"]
-    assert wrong_numbers(f"x {digits} y", "x y", Direction("qaa", "qab"), keeps_digits=False) == ["120"]
+    assert wrong_numbers(f"x {digits} y", "x y", Direction("qaa", "qab"), {DIGITS}) == ["120"]
 
 
 @pytest.mark.parametrize("word", ["eksi", "miinus", "mínus", "לא", "음", "qwx"])
 @pytest.mark.parametrize("code", ["tr", "fi", "ko", *UNKNOWN])
 def test_a_minus_in_words_that_nmt_does_not_know_is_reported(word, code):
-    assert wrong_numbers(f"{word} 15 x", "-15 y", Direction(code, "en"), keeps_digits=False)
+    assert wrong_numbers(f"{word} 15 x", "-15 y", Direction(code, "en"), {DIGITS})
 
 
 @pytest.mark.parametrize("unit", ["Gigawattstunden", "Liter", "Std.", "oz.", "parsec", "キロ", "公里", "лет", "कि.मी."])

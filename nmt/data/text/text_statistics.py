@@ -10,8 +10,9 @@ from typing import Annotated
 
 from pydantic import Field
 
+from nmt.base.languages import Direction, standard_code, written_without_spaces
 from nmt.config.base import Section
-from nmt.data.text.numbers import has_letters, is_digit, number_differences, numbers_in
+from nmt.data.text.numbers import DIGITS, has_letters, is_digit, number_differences, number_words, numbers_in
 from nmt.data.text.words import counted_words
 
 MAX_SENTENCES = 10  # texts of this many sentences and more are counted together
@@ -19,6 +20,8 @@ MAX_SENTENCES = 10  # texts of this many sentences and more are counted together
 _COMMON = 0.05  # share of the training pairs from which a model has learned to translate as many sentences at once
 _RARE = 0.01  # share below which a model has not learned a kind of text
 _KEPT = 0.5  # share of the pairs with numbers, or of the placeholders, from which a model is expected to keep them
+_OFTEN_LEFT_OUT = 0.003  # share of the pairs, so that fewer than 1% of ordinary texts are flagged for all kinds
+_FEW_LEFT_OUT = 2  # pairs
 _MIN_PAIRS = 20  # too few pairs with numbers to judge by
 _UNSEEN = -2  # instead of an octave: a quarter of an occurrence
 _MIN_LETTERS = 20  # of the words of a long text
@@ -55,17 +58,10 @@ def bent_features(features: Sequence[float], usual_ratio: float) -> list[float]:
 def count_numbers(src: str, tgt: str) -> dict[str, int]:
     """Return what a pair adds to the counts of `TextStatistics` on numbers."""
     sides = numbers_in(src), numbers_in(tgt)
-    if not any(sides):
+    if all(map(is_digit, [*sides[0], *sides[1]])):
         return {}
-    differing = [number for side in number_differences(*sides) for number in side]
-    has_numbers = not all(map(is_digit, sides[0] + sides[1]))
-    has_digits = any(map(is_digit, sides[0]))
-    return {
-        "with_numbers": int(has_numbers),
-        "numbers_kept": int(has_numbers and all(map(is_digit, differing))),
-        "with_digits": int(has_digits),
-        "digits_kept": int(has_digits and not any(map(is_digit, differing))),
-    }
+    missing, added = number_differences(*sides)
+    return {"with_numbers": 1, "numbers_kept": int(all(map(is_digit, missing + added)))}
 
 
 def word_octaves(words: Iterable[str], octaves: Mapping[str, int]) -> list[int]:
@@ -88,8 +84,10 @@ class TextStatistics(Section, strict=True, extra="ignore"):
     in_capitals: int = Field(default=0, ge=0, description="sources in capital letters")
     with_numbers: int = Field(default=0, ge=0, description="pairs with numbers of two digits or more")
     numbers_kept: int = Field(default=0, ge=0, description="of these: pairs with the same numbers on both sides")
-    with_digits: int = Field(default=0, ge=0, description="sources with numbers of one digit")
-    digits_kept: int = Field(default=0, ge=0, description="of these: sources whose targets have the same ones")
+    left_out: dict[str, int] | None = Field(
+        default=None,
+        description="pairs whose target lacks a digit or a mark of its source, by its kind; null: not counted",
+    )
     chars_per_token: float = Field(default=0.0, ge=0.0, description="characters per token that 99.5% of sources reach")
     words: list[str] = Field(
         default=[], description="the words in 2 sources and more, in 4 and more, in 8 and more …, separated by spaces"
@@ -142,10 +140,19 @@ class TextStatistics(Section, strict=True, extra="ignore"):
         """True unless most pairs with numbers have other numbers on the other side."""
         return self.with_numbers < _MIN_PAIRS or self.numbers_kept >= _KEPT * self.with_numbers
 
-    @property
-    def keeps_digits(self) -> bool:
-        """True if most targets have the single digits of their sources; False, too, if that is unknown."""
-        return self.with_digits >= _MIN_PAIRS and self.digits_kept >= _KEPT * self.with_digits
+    def kinds_left_out(self, direction: Direction) -> frozenset[str]:
+        """Return the kinds of digits and marks that a translation may lack, because those of training often do.
+
+        If they were not counted, these are digits in languages whose number words nmt does not know, and the marks that
+        a language does without or writes otherwise.
+        """
+        if self.left_out is not None:
+            most = max(_FEW_LEFT_OUT, _OFTEN_LEFT_OUT * self.pairs)
+            return frozenset(kind for kind, count in self.left_out.items() if count > most)
+        src, tgt = map(standard_code, direction)
+        is_unmarked = tgt != "zh" and written_without_spaces(tgt)  # か。 asks
+        marks = ["question", "exclamation", "semicolon"] if is_unmarked or "el" in (src, tgt) else []
+        return frozenset(marks if number_words(tgt) else [*marks, DIGITS])
 
     @property
     def knows_capitals(self) -> bool:

@@ -19,7 +19,7 @@ from nmt.data.check.features import Side
 from nmt.data.check.stream import CHUNK_PAIRS
 from nmt.data.check.twins import TwinFinder
 from nmt.data.read.pairs import SentencePair
-from nmt.data.text.numbers import has_letters
+from nmt.data.text.numbers import has_letters, kinds_of_lost_digits
 from nmt.data.text.placeholders import copy_with_placeholders
 from nmt.data.text.spans import ANY_PLACEHOLDER
 from nmt.data.text.tags import user_symbols
@@ -29,6 +29,7 @@ from nmt.data.tokens.tokenizer import Tokenizer
 from nmt.training.corpus.corpus import Corpus, with_both_sides
 from nmt.translation import Segment, Translator, translate_segments
 from nmt.translation.guards import is_in_capitals
+from nmt.translation.protect import marks_left_out
 from nmt.translation.sentences import count_sentences
 
 log = logging.getLogger(__name__)
@@ -85,7 +86,7 @@ def count_texts(corpus: Corpus, num_pairs: int, tokenizer: Tokenizer) -> TextSta
     step = -(-num_pairs // MAX_PAIRS)
     sentences = np.zeros((2, MAX_SENTENCES), dtype=np.int64)
     without_letters = in_capitals = 0
-    numbers, words = Counter[str](), Counter[str]()
+    numbers, words, left_out = Counter[str](), Counter[str](), Counter[str]()
     sources: list[str] = []
     symbols = re.compile(any_of(user_symbols(corpus.config)))
     for pair in islice(with_both_sides(corpus.train_pairs()), 0, None, step):
@@ -95,6 +96,7 @@ def count_texts(corpus: Corpus, num_pairs: int, tokenizer: Tokenizer) -> TextSta
         without_letters += not has_letters(symbols.sub("", pair.src))
         in_capitals += is_in_capitals(pair.src)
         numbers.update(count_numbers(pair.src, pair.tgt))
+        left_out.update(marks_left_out(pair.src, pair.tgt).keys() | kinds_of_lost_digits(*pair[:2], direction))
         words.update(set(counted_words(pair.src)))
         if len(sources) < _MAX_TOKENIZED:
             sources.append(pair.src)
@@ -105,6 +107,7 @@ def count_texts(corpus: Corpus, num_pairs: int, tokenizer: Tokenizer) -> TextSta
         src_sentences=np.trim_zeros(sentences[0], "b").tolist(),
         tgt_sentences=np.trim_zeros(sentences[1], "b").tolist(),
         without_letters=without_letters,
+        left_out=dict(left_out),
         in_capitals=in_capitals,
         chars_per_token=round(float(np.quantile(ratios, _LOW_QUANTILE)), 3) if ratios else 0.0,
         words=_by_octave(words),

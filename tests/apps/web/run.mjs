@@ -22,7 +22,7 @@ const tasks = {
     return given.cases.map(([source, output]) => {
       const kept = new Protected(source, findSpans(source), true);
       return [kept.text, kept.restore(output), kept.pieces(), kept.joinAround(kept.pieces().map(() => output)), missing(kept.spans, output),
-        kept.hasWords(), hasWords(source), wrongNumbers(source, output, given.words, given.keeps_digits), lostMarks(source, output, kept.spans)];
+        kept.hasWords(), hasWords(source), wrongNumbers(source, output, given.words, given.left_out), lostMarks(source, output, kept.spans, given.left_out)];
     });
   },
   async unusual() {

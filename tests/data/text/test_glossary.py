@@ -154,7 +154,7 @@ class Compared(str):
 def test_terms_are_not_compared_in_pairs():
     terms = [Term(f"s{number}", Compared(f"Katze{number:03}")) for number in range(200)]
     assert missed_terms(terms, " und ".join(term.target for term in terms)) == []
-    assert Compared.times <= len(terms)
+    assert Compared.times <= 4 * len(terms)
 
 
 def test_terms_are_read_with_comments_notes_and_blank_lines(tmp_path):

@@ -8,6 +8,7 @@ import pytest
 
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import RunError
+from nmt.base.languages import Direction
 from nmt.data.text.text_statistics import Confidence, TextStatistics
 
 
@@ -55,6 +56,26 @@ def test_a_model_keeps_numbers_unless_most_pairs_change_them():
     assert statistics(with_numbers=19, numbers_kept=0).keeps_numbers  # too few to tell
     assert statistics(with_numbers=100, numbers_kept=50).keeps_numbers
     assert not statistics(with_numbers=100, numbers_kept=49).keeps_numbers
+
+
+def test_digits_and_marks_may_be_missing_if_more_than_3_of_1000_pairs_leave_them_out():
+    counted = statistics(pairs=10_000, left_out={"digits": 31, "amounts": 30, "question": 500})
+    assert counted.kinds_left_out(Direction("de", "en")) == {"digits", "question"}
+    assert statistics(pairs=20, left_out={"digits": 2, "dash": 3}).kinds_left_out(Direction("de", "en")) == {"dash"}
+
+
+@pytest.mark.parametrize(
+    ("direction", "left_out"),
+    [
+        (("de", "en"), set()),
+        (("en", "zho_Hans"), set()),
+        (("fr", "wo"), {"digits"}),  # nmt knows no words for numbers
+        (("en", "ja"), {"question", "exclamation", "semicolon"}),  # か。 asks
+        (("ell_Grek", "en"), {"question", "exclamation", "semicolon"}),  # ; asks
+    ],
+)
+def test_what_may_be_missing_follows_from_the_languages_if_it_was_not_counted(direction, left_out):
+    assert statistics().kinds_left_out(Direction(*direction)) == left_out
 
 
 def test_placeholders_are_used_unless_a_measurement_shows_that_most_are_lost():

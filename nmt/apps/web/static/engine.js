@@ -228,7 +228,7 @@ export class Engine {
 
   _wrongNumbers(segment, text) {
     const { manifest } = this, kept = segment.protected;
-    return manifest.keeps_numbers ? wrongNumbers(kept.outside(), kept.withoutSpans(text), [segment.direction.src, segment.direction.tgt], manifest.keeps_digits) : [];
+    return manifest.keeps_numbers ? wrongNumbers(kept.outside(), kept.withoutSpans(text), [segment.direction.src, segment.direction.tgt], segment.direction.left_out) : [];
   }
 
   _retryNumbers(segments, find) {
@@ -264,7 +264,7 @@ export class Engine {
       if ((spans || []).length !== segments.reduce((sum, segment) => sum + segment.protected.spans.length, 0))
         lost.push(...new Set(spans.filter((span) => count(text, span) !== count(source, span))));
       const outside = segments.map((segment, i) => segment.protected.withoutSpans(written[i])).join("");
-      if (spans !== null) lost.push(...lostMarks(source, text, own).filter((mark) => !lost.includes(mark)));
+      if (spans !== null) lost.push(...lostMarks(source, text, own, direction.left_out).filter((mark) => !lost.includes(mark)));
       const searched = parts.filter((part) => part.source.length), numTokens = searched.reduce((sum, part) => sum + part.source.length, 0) - 2 * searched.length;
       const copied = countCopied(segments.map((segment) => segment.protected.outside() + segment.space).join(""), outside), confidence = this.manifest.statistics?.confidence;
       const expected_chrf = confidence && searched.length ? expectedChrf(confidence, searched, copied) : undefined; // unknown

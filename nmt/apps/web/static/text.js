@@ -1,6 +1,6 @@
 // Texts, as `nmt translate` reads them: sentences, protected spans, numbers, loops. Each part names the Python that it
 // follows; sentences alone are found in a simpler way, because the library that proposes them there is not for browsers.
-import { AMOUNT, AROUND, CHINESE_PAIRS, CHINESE_QUOTES, DASHES, LIST_MARKER, NUMBER, NUMBERED, ODD_MARK, OWNED_SIGN, PAIRS, QUOTE, QUOTED_WORD, SIGN, SPAN, SYMBOL_RUN, UNIT } from "./patterns.js";
+import { AMOUNT, AROUND, CHINESE_PAIRS, CHINESE_QUOTES, DASHES, LIST_MARKER, NUMBER, NUMBERED, ODD_MARK, OWNED_SIGN, PAIRS, PROSE_MARK, QUOTE, QUOTED_WORD, SIGN, SPAN, SYMBOL_RUN, UNIT } from "./patterns.js";
 
 const WHITE = "\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000"; // str.isspace
 export const LEADING = new RegExp(`^[${WHITE}]+`);
@@ -105,7 +105,7 @@ const EVERY_BRACKET = new RegExp(`"[{}]"|[{}()[\\]${PAIRS}${CHINESE_PAIRS}]`, "g
 const CHINESE = /[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]/;
 const NUMBER_BEFORE = new RegExp(`\\p{Nd}[${WHITE}]?(?:(?!\\p{Nd})[\\p{L}\\p{N}_]){1,9}\\.?[${WHITE}]$`, "u"); // 5 Mio. €
 const NUMBERS_OF_PLACEHOLDERS = new RegExp(NUMBERED, "gu"), SIGNS_OF_NUMBERS = new RegExp(OWNED_SIGN, "gu");
-const ODD_MARKS = new RegExp(ODD_MARK, "gu"), QUOTED_WORDS = new RegExp(QUOTED_WORD, "gu"), QUOTES = new RegExp(QUOTE, "u");
+const ODD_MARKS = new RegExp(ODD_MARK, "gu"), QUOTED_WORDS = new RegExp(QUOTED_WORD, "gu"), QUOTES = new RegExp(QUOTE, "u"), PROSE_MARKS = new RegExp(PROSE_MARK, "gu");
 export const isSymbol = (span) => ONLY_SYMBOLS.test(span);
 
 function withoutTail(url) {
@@ -185,43 +185,64 @@ export function findSpans(text, symbols = []) {
   return spans;
 }
 
-const escaped = (text) => text.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&");
 const IN_ORDER = /^(?:(%)[-+#0]*\p{Nd}*(?:\.\p{Nd}+)?(?:hh?|ll?|[Lzjt])?[A-Za-z@]|[<[]\/?([\p{L}\p{N}_:.-]+)[^<[]*[>\]])$/u;
-const kindOf = (span) => {
-  const match = IN_ORDER.exec(span);
-  return match ? match[1] ?? match[2] : "";
-};
 
-function places(span, count, text, others) {
-  const exact = others.filter(([start, end]) => text.slice(start, end) === span).map(([start]) => start);
-  if (exact.length >= count) return exact;
-  const longer = others.filter(([start, end]) => end - start > span.length);
-  const starts = [...text.matchAll(new RegExp(escaped(span), "gu"))].map(({ index }) => index);
-  return starts.filter((at) => !longer.some(([start, end]) => start < at + span.length && at < end)).slice(0, count);
+// Where each span of `counts` stands, up to so many times, but not in a longer one of `others`: one search for all of a length.
+function placesOutside(counts, text, others) {
+  const places = new Map([...counts.keys()].map((span) => [span, []]));
+  for (const length of new Set([...counts.keys()].map((span) => span.length))) {
+    const longer = others.filter(([start, end]) => end - start > length);
+    for (let at = 0, next = 0; at + length <= text.length; at++) {
+      while (next < longer.length && longer[next][1] <= at) next++;
+      const span = text.slice(at, at + length), found = places.get(span);
+      if (!found || found.length === counts.get(span) || at < (found.at(-1) ?? -length) + length) continue;
+      if (!(next < longer.length && longer[next][0] < at + length)) found.push(at);
+    }
+  }
+  return places;
+}
+
+function byKind(spans) {
+  const kinds = new Map();
+  for (const span of spans) {
+    const match = IN_ORDER.exec(span), kind = match && (match[1] ?? match[2]);
+    if (match) kinds.set(kind, [...(kinds.get(kind) ?? []), span]);
+  }
+  return kinds;
+}
+
+// A mark of each kind that a source has more often than an output.
+function marksLeftOut(source, output) {
+  const kindOf = ({ groups }) => Object.keys(groups).find((kind) => groups[kind] !== undefined);
+  const read = [...source.matchAll(PROSE_MARKS)], left = new Map();
+  if (!read.length) return new Map();
+  for (const mark of read) left.set(kindOf(mark), (left.get(kindOf(mark)) ?? 0) + 1);
+  for (const mark of output.matchAll(PROSE_MARKS)) left.set(kindOf(mark), (left.get(kindOf(mark)) ?? 0) - 1);
+  return new Map(read.filter((mark) => left.get(kindOf(mark)) > 0).map((mark) => [kindOf(mark), mark[0]]));
 }
 
 // The words of a source beside marks that prose does not have and the output lacks; and a word in quotation marks, if it has none.
-export function lostMarks(source, output, spans = []) {
+export function lostMarks(source, output, spans = [], leftOut = []) {
   const named = (text) => [...spans].sort((a, b) => b.length - a.length).reduce((rest, span) => rest.replaceAll(span, ("<[\\".includes(span[0]) ? " " : "ª").repeat(span.length)), text);
   const read = named(source), written = named(output), left = written.match(ODD_MARKS) ?? [];
   const lost = new Set((read.match(ODD_MARKS) ?? []).filter((mark) => !left.includes(mark) || !left.splice(left.indexOf(mark), 1)));
   const words = [...read.matchAll(PRINTED)].filter(([word]) => [...lost].some((mark) => word.includes(mark))), quoted = QUOTES.test(written) ? [] : [...read.matchAll(QUOTED_WORDS)];
-  return [...quoted, ...words].map(({ 0: word, index }) => source.slice(index, index + word.length).replace(/[.,!?]+$/, ""));
+  const ofProse = [...marksLeftOut(read, written)].filter(([kind]) => !leftOut.includes(kind)).map(([, mark]) => mark);
+  return [...[...quoted, ...words].map(({ 0: word, index }) => source.slice(index, index + word.length).replace(/[.,!?]+$/, "")), ...ofProse];
 }
 
 export function missing(spans, text) {
   if (!spans.length) return [];
-  const others = findSpans(text), count = (span) => spans.filter((other) => other === span).length;
-  const found = [...new Set(spans)].map((span) => [span, places(span, count(span), text, others)]);
-  const lost = found.filter(([span, starts]) => starts.length !== count(span)).map(([span]) => span);
+  const others = findSpans(text), counts = new Map(), places = new Map();
+  for (const span of spans) counts.set(span, (counts.get(span) ?? 0) + 1), places.set(span, []);
+  for (const [start, end] of others) places.get(text.slice(start, end))?.push(start);
+  const rarer = new Map([...counts].filter(([span, count]) => places.get(span).length < count));
+  for (const [span, starts] of placesOutside(rarer, text, others)) places.set(span, starts);
+  const lost = [...counts].filter(([span, count]) => places.get(span).length !== count).map(([span]) => span);
   if (lost.length) return lost;
-  const written = found.flatMap(([span, starts]) => starts.map((start) => [start, span])).sort((a, b) => a[0] - b[0]).map(([, span]) => span);
-  const moved = new Set(spans.filter((span, i) => span !== written[i]).map(kindOf).filter((kind) => kind));
-  for (const kind of moved) {
-    const [before, after] = [spans, written].map((side) => side.filter((span) => kindOf(span) === kind));
-    if (before.join("\0") !== after.join("\0")) lost.push(...before);
-  }
-  return [...new Set(lost)];
+  const written = [...places].flatMap(([span, starts]) => starts.map((start) => [start, span])).sort((a, b) => a[0] - b[0]).map(([, span]) => span);
+  const after = byKind(written);
+  return [...new Set([...byKind(spans)].filter(([kind, before]) => before.join("\0") !== after.get(kind)?.join("\0")).flatMap(([, before]) => before))];
 }
 
 const UNSPACED = "\\u0e00-\\u0fff\\u1000-\\u109f\\u1780-\\u17ff\\u2e80-\\u2fdf\\u3005-\\u3007\\u3040-\\u30ff\\u3100-\\u312f\\u31a0-\\u31ff\\u3400-\\u4dbf\\u4e00-\\u9fff\\uf900-\\ufaff\\uff66-\\uff9f\\u{20000}-\\u{3ffff}";
@@ -347,17 +368,16 @@ export function differences(source, output) {
   const same = (one, two) => one.join("\0") === two.join("\0"), [first, second] = [source.map(value), output.map(value)];
   if (same(first, second)) return [[], []];
   const rests = [rest(source, output), rest(output, source)];
-  if (!rests[0].length && !rests[1].length)
-    return [[...new Set(first.map((number) => number.length))].flatMap((length) => {
-      const [one, two] = [first, second].map((side) => side.filter((number) => number.length === length));
-      return one.filter((number, i) => number !== two[i]);
-    }), []];
+  if (!rests[0].length && !rests[1].length) {
+    const [one, two] = [first, second].map((side) => [...side].sort((a, b) => a.length - b.length));
+    return [one.filter((number, i) => number !== two[i]), []];
+  }
   const parts = rests.map((side) => side.flatMap((number) => number.split(".")).sort());
   return same(...parts) ? [[], []] : rests;
 }
 
 // `words` are those for numbers, by number, in the language of the source and of the output.
-export function wrongNumbers(source, output, words, keepsDigits) {
+export function wrongNumbers(source, output, words, leftOut) {
   const written = numbersIn(output), [gone, more] = differences(numbersIn(source), written);
   const isWord = (text, { words: known, spaced }) => (number) => (known[number] || []).some((word) =>
     spaced ? new RegExp(`(?<!\\p{L})${word}${[...word].length < 3 ? "(?!\\p{L})" : ""}`, "u").test(text.toLowerCase()) : text.toLowerCase().includes(word));
@@ -365,7 +385,7 @@ export function wrongNumbers(source, output, words, keepsDigits) {
   const added = more.filter((number) => !isWord(source, words[0])(number));
   const writesDigits = (Object.keys(words[1].words).length ? written : added).some(isOneDigit);
   const amounts = new Set([...source.matchAll(AMOUNTS)].map(([found]) => ascii(found)));
-  missed = missed.filter((number) => keepsDigits || writesDigits || amounts.has(number) || !isOneDigit(number));
+  missed = missed.filter((number) => !isOneDigit(number) || !leftOut.includes(writesDigits || amounts.has(number) ? "amounts" : "digits"));
   return [...missed, ...added.filter((number) => missed.length || !isOneDigit(number))];
 }
 
