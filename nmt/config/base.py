@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidatorFunctionWrapHandler, field_validator
 
 from nmt.base.errors import ConfigError, require_one_of
 
@@ -48,3 +48,13 @@ class Section(_Base):
     """The base class of all sections: it rejects unknown keys, and its values are immutable."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False, defer_build=True)
+
+    @field_validator("*", mode="wrap")
+    @classmethod
+    def _refuse_true_for_1(cls, value: object, read: ValidatorFunctionWrapHandler) -> object:
+        """Refuse true and false for a number, and a number for one of these: beam_size=True is a mistake."""
+        result = read(value)
+        are_numbers = isinstance(value, int | float) and isinstance(result, int | float)
+        if are_numbers and isinstance(value, bool) != isinstance(result, bool):
+            raise ValueError(f"Input should be of type {type(result).__name__}, not {value!r}")
+        return result

@@ -100,9 +100,8 @@ def lost_spans(spans: Sequence[str], text: str) -> list[str]:
     if lost := [span for span in counts if len(places[span]) != counts[span]]:
         return lost
     written = [span for _, span in sorted((start, span) for span in counts for start in places[span])]
-    before, after = _by_kind(spans), _by_kind(written)
-    moved = [span for kind, of_kind in before.items() if of_kind != after[kind] for span in of_kind]
-    return list(dict.fromkeys(moved))
+    by_kind = (sorted(filter(_kind, side), key=_kind) for side in (spans, written))  # stable
+    return list(dict.fromkeys(span for span, other in zip(*by_kind, strict=True) if span != other))
 
 
 def _places_outside(spans: Collection[str], text: str, others: Sequence[Span]) -> dict[str, list[int]]:
@@ -118,13 +117,10 @@ def _places_outside(spans: Collection[str], text: str, others: Sequence[Span]) -
     return places
 
 
-def _by_kind(spans: Sequence[str]) -> dict[str, list[str]]:
-    """Return those spans whose order among others of their kind matters, by kind."""
-    kinds = defaultdict[str, list[str]](list)
-    for span in spans:
-        if match := _IN_ORDER.fullmatch(span):
-            kinds[match[1] or match[2]].append(span)
-    return kinds
+def _kind(span: str) -> str:
+    """Return the kind of a span whose order among others of its kind matters; else an empty string."""
+    match = _IN_ORDER.fullmatch(span)
+    return match[1] or match[2] if match else ""
 
 
 class Piece(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from nmt.base.errors import ConfigError
@@ -201,3 +202,26 @@ def test_a_run_from_before_there_was_a_rule_for_characters_reads_text_as_it_is_w
     assert load_config(tmp_path / "x.yaml", stored=True).data.characters == "as_written"
     (tmp_path / "x.yaml").write_text(f"{DATA}  characters: normalized\n")
     assert load_config(tmp_path / "x.yaml", stored=True).data.characters == "normalized"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("beam_size", True),
+        ("length_penalty", False),
+        ("min_len", True),
+        ("sample", 1),
+        ("protect", 0),
+        ("shortlist", 1.0),
+    ],
+)
+def test_true_is_no_number_and_1_is_not_true(load, key, value):
+    with pytest.raises(ConfigError, match=f"{key}: Input should be"):
+        SearchOptions(**{key: value})
+    with pytest.raises(ConfigError, match=key):
+        load(f"{DATA}decoding: {{{key}: {str(value).lower()}}}\n")
+
+
+def test_numbers_of_numpy_are_numbers():
+    options = SearchOptions(beam_size=np.int64(4), length_penalty=np.float32(1), protect=np.bool_(False))
+    assert (options.beam_size, options.length_penalty, options.protect) == (4, 1.0, False)

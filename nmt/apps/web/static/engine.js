@@ -142,7 +142,8 @@ export class Engine {
     const sides = directions.flatMap(({ src, tgt }) => [src, tgt]), { tgt, tag } = directions.find(wanted);
     const src = from === null ? directions.find(wanted).src : sides.find((each) => each.code === from);
     if (!src) throw new ModelError(`This model does not know ${from}.`);
-    return [text, { src, tgt, tag }];
+    const { left_out } = directions.find((each) => wanted(each) && each.src.code === src.code) ?? directions.find(wanted);
+    return [text, { src, tgt, tag, left_out }];
   }
 
   // nmt/translation/texts.py
@@ -187,7 +188,7 @@ export class Engine {
       const marker = symbols ? "" : listMarker(guarded.source), marked = (output) => (marker && trimmed(output) ? withMarker(marker, output) : output);
       const edged = (output) => (!trimmed(output) || (!isHidden && [...before + after].some((mark) => trimmed(mark) && output.includes(mark))) ? output : before + output + after);
       const withEdges = (output) => edged(marked(output));
-      return { ids: encode(first, last), withEdges, direction, protected: guarded, space: i + 1 < parts.length ? between(space) : space, cut: wasCut, verbatim: !translated, tags: [tag(from), direction.tag + (leading(from) || symbols)], hypotheses };
+      return { ids: encode(first, last), text: text.slice(from, to), withEdges, direction, protected: guarded, space: i + 1 < parts.length ? between(space) : space, cut: wasCut, verbatim: !translated, tags: [tag(from), direction.tag + (leading(from) || symbols)], hypotheses };
     });
     return { lead: text.slice(0, parts[0][0]), segments, spans: options.protect ? spans.map(([from, to]) => text.slice(from, to)) : null, text: source, direction };
   }
@@ -258,13 +259,13 @@ export class Engine {
         written.push((inSource ? output : output.replaceAll("\ufffd", "")) + segment.space);
         parts.push(...(around || [chosen]));
         lost.push(...gone);
+        if (spans !== null) lost.push(...lostMarks(segment.text, output, kept.spans, direction.left_out));
         if (!verbatim) numbers.push(...this._wrongNumbers(segment, output));
       }
       const text = lead + written.join(""), count = (whole, span) => whole.split(span).length;
       if ((spans || []).length !== segments.reduce((sum, segment) => sum + segment.protected.spans.length, 0))
         lost.push(...new Set(spans.filter((span) => count(text, span) !== count(source, span))));
       const outside = segments.map((segment, i) => segment.protected.withoutSpans(written[i])).join("");
-      if (spans !== null) lost.push(...lostMarks(source, text, own, direction.left_out).filter((mark) => !lost.includes(mark)));
       const searched = parts.filter((part) => part.source.length), numTokens = searched.reduce((sum, part) => sum + part.source.length, 0) - 2 * searched.length;
       const copied = countCopied(segments.map((segment) => segment.protected.outside() + segment.space).join(""), outside), confidence = this.manifest.statistics?.confidence;
       const expected_chrf = confidence && searched.length ? expectedChrf(confidence, searched, copied) : undefined; // unknown
@@ -273,7 +274,7 @@ export class Engine {
         truncated: segments.some((segment) => segment.ids.length >= this.manifest.max_src_len),
         loop_unresolved: parts.some(({ ids, source: from }) => !!loopIn(ids, from)),
         copied_source: direction.src.code !== direction.tgt.code && isCopy(copied),
-        protected_lost: lost, numbers_missed: numbers, unusual_source: unusual(plain, numTokens, this.manifest.statistics, this.octaves),
+        protected_lost: [...new Set(lost)], numbers_missed: numbers, unusual_source: unusual(plain, numTokens, this.manifest.statistics, this.octaves),
         doubtful: expected_chrf < USABLE_CHRF,
       };
       const flags = Object.fromEntries(Object.entries(found).filter(([, value]) => value === true || value.length));

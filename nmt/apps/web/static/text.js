@@ -202,14 +202,10 @@ function placesOutside(counts, text, others) {
   return places;
 }
 
-function byKind(spans) {
-  const kinds = new Map();
-  for (const span of spans) {
-    const match = IN_ORDER.exec(span), kind = match && (match[1] ?? match[2]);
-    if (match) kinds.set(kind, [...(kinds.get(kind) ?? []), span]);
-  }
-  return kinds;
-}
+const kindOf = (span) => {
+  const match = IN_ORDER.exec(span);
+  return match ? match[1] ?? match[2] : "";
+};
 
 // A mark of each kind that a source has more often than an output.
 function marksLeftOut(source, output) {
@@ -241,8 +237,8 @@ export function missing(spans, text) {
   const lost = [...counts].filter(([span, count]) => places.get(span).length !== count).map(([span]) => span);
   if (lost.length) return lost;
   const written = [...places].flatMap(([span, starts]) => starts.map((start) => [start, span])).sort((a, b) => a[0] - b[0]).map(([, span]) => span);
-  const after = byKind(written);
-  return [...new Set([...byKind(spans)].filter(([kind, before]) => before.join("\0") !== after.get(kind)?.join("\0")).flatMap(([, before]) => before))];
+  const [before, after] = [spans, written].map((side) => side.filter(kindOf).sort((a, b) => (kindOf(a) < kindOf(b) ? -1 : kindOf(a) > kindOf(b) ? 1 : 0)));
+  return [...new Set(before.filter((span, i) => span !== after[i]))];
 }
 
 const UNSPACED = "\\u0e00-\\u0fff\\u1000-\\u109f\\u1780-\\u17ff\\u2e80-\\u2fdf\\u3005-\\u3007\\u3040-\\u30ff\\u3100-\\u312f\\u31a0-\\u31ff\\u3400-\\u4dbf\\u4e00-\\u9fff\\uf900-\\ufaff\\uff66-\\uff9f\\u{20000}-\\u{3ffff}";
