@@ -34,8 +34,9 @@ MAX_THREADS = 8  # maximum number of batches that are translated concurrently
 
 QUEUE_TOKENS = 100_000  # maximum number of source tokens that wait for a model; beyond it, requests get 429
 
-_SMOOTHING = 0.9  # of the measured speed
-_FIRST_GUESS = 1000.0  # source tokens per second, until the first batch is measured
+_FORGETTING = 0.9  # of the measured tokens and seconds, per batch
+_FIRST_GUESS = 1000.0  # source tokens per second, as if measured for a second when the server starts
+_SHARE = 0.5  # of the timeout that the queue may take: requests are also divided into sentences, and speed varies
 _LONGEST_WAIT = 60.0  # maximum Retry-After, in seconds
 _LARGE = 4  # a request of more than this part of the queue is large; large ones are counted apart from others
 _LONE_SECONDS = 0.005  # expected time up to which the event loop translates a lone text itself
@@ -101,9 +102,12 @@ class Pace:
 class Batcher:
     """The queue of one model, and the threads that translate. Use it only from the event loop."""
 
-    def __init__(self, name: str, translate: TranslateSegments, batch_tokens: int, metrics: Metrics, pace: Pace):
+    def __init__(
+        self, name: str, translate: TranslateSegments, batch_tokens: int, timeout: float, metrics: Metrics, pace: Pace
+    ):
         self.translate = translate
         self._batch_tokens = batch_tokens
+        self._timeout = timeout
         self._refused = metrics.refused.labels("queue")
         self._src_tokens = metrics.src_tokens.labels(name)
         self._batch_segments = metrics.batch_segments.labels(name)
@@ -115,19 +119,21 @@ class Batcher:
         self._threads = ThreadPoolExecutor(self._num_cores, "nmt-serve", initializer=lower_priority)
         self._jobs: deque[Job] = deque()
         self._tokens = {False: 0, True: 0}  # that wait, of small and of large jobs
-        self._speed = 0.0  # source tokens per second
+        self._num_measured, self._seconds = _FIRST_GUESS, 1.0  # source tokens of recent batches, and their time
 
     def submit(self, segments: Sequence[QueuedSegment]) -> Job:
         """Queue segments. RequestError (429) if the queue is full; an empty queue accepts any request.
 
+        It is full, too, if what waits takes too much of the timeout: since clients take turns, all would get 503.
         Large jobs fill the queue only for each other: they take turns with small ones, which need not wait for them.
         """
         cost = sum(segment.num_tokens for segment in segments)
-        is_large = cost > QUEUE_TOKENS // _LARGE
+        limit = min(QUEUE_TOKENS, self._speed * _SHARE * self._timeout)
+        is_large = cost > limit / _LARGE
         waiting = self._tokens[is_large]
-        if waiting and waiting + cost > QUEUE_TOKENS:
+        if waiting and waiting + cost > limit:
             self._refused.inc()
-            wait = min(_LONGEST_WAIT, sum(self._tokens.values()) / (self._speed or _FIRST_GUESS))
+            wait = min(_LONGEST_WAIT, sum(self._tokens.values()) / self._speed)
             raise RequestError(429, "the server is busy: its queue is full", retry_after=wait)
         job = Job(segments, is_large)
         if segments:
@@ -155,6 +161,11 @@ class Batcher:
     def close(self) -> None:
         """Stop the threads once they have finished."""
         self._threads.shutdown(wait=False)
+
+    @property
+    def _speed(self) -> float:
+        """Source tokens per second. Long batches count for more than the short ones of a quiet time."""
+        return self._num_measured / self._seconds
 
     def _count(self, job: Job, tokens: int) -> None:
         self._tokens[job.is_large] += tokens
@@ -205,8 +216,8 @@ class Batcher:
         self._num_busy -= len(batch)
         self._pace.num_unfinished -= len(batch)
         tokens = sum(segment.num_tokens for segment in batch)
-        speed = tokens / max(seconds, 1e-6)
-        self._speed = _SMOOTHING * self._speed + (1 - _SMOOTHING) * speed if self._speed else speed
+        self._num_measured = _FORGETTING * self._num_measured + tokens
+        self._seconds = _FORGETTING * self._seconds + seconds
         self._src_tokens.inc(tokens)
         self._batch_segments.observe(len(batch))
         self._batch_seconds.observe(seconds)

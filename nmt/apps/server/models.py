@@ -22,7 +22,8 @@ class ServedModel:
         self.translator = translator
         self.name = name
         self.directions = translator.languages.pairs
-        self.batcher = Batcher(name, self.translate, translator.options.batch_tokens, metrics, pace)
+        batch_tokens = translator.options.batch_tokens
+        self.batcher = Batcher(name, self.translate, batch_tokens, settings.timeout, metrics, pace)
         self._request = lru_cache(self._make_request)
 
     def translate(self, segments: Sequence[QueuedSegment]) -> list[SegmentResult]:

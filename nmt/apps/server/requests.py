@@ -68,6 +68,8 @@ async def read_fields(
     limit = 12 * settings.char_limit + 64 * settings.batch_limit + 16_384  # a character takes up to 12 bytes
     if JSON not in media and not (limit := settings.file_limit):
         raise RequestError(403, "this server does not translate documents")
+    if (encoding := request.headers.get("content-encoding", "identity")) != "identity":
+        raise RequestError(415, f"send the body without Content-Encoding: {encoding}"[:200])
     content = await read_body(request, limit, settings.timeout)
     if len(content) > QUICK_CHARACTERS:
         await turns.take()  # to read the fields, and for the first step of what is done with them

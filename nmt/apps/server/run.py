@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import re
 import signal
 import socket
 import sys
@@ -28,6 +29,8 @@ log = logging.getLogger(__name__)
 
 HEADER_SECONDS = 30.0  # for a connection to send the headers of a request, from its first byte
 _MAX_HEADER_BYTES = 65_536
+_TOO_LONG = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+_UPGRADE = re.compile(rb"\nUpgrade:", re.IGNORECASE)
 _KEEP_ALIVE = 75  # seconds that a connection may wait for its next request
 _BACKLOG = 4096
 _SWITCH_SECONDS = 0.0005  # the event loop's wait for a translating thread; Python's default is ten times longer
@@ -50,7 +53,7 @@ class Protocol(HttpToolsProtocol):
         super().connection_made(transport)
         self._deadline: asyncio.TimerHandle | None = None
         self._expect_headers()
-        self._in_headers, self._header_bytes = True, 0
+        self._in_body, self._header_bytes = False, 0
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Cancel the timeout."""
@@ -58,24 +61,32 @@ class Protocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Count the header bytes, and close the connection if there are too many, or if they do not end in time."""
+        """Answer 431 if there are too many header bytes, and close the connection if they do not end in time.
+
+        The header `Upgrade`, which Java's client sends, is ignored, as HTTP allows: after it, the parser reads no body.
+        """
+        if self._header_bytes > _MAX_HEADER_BYTES:
+            return  # so that the client, which is still sending, can read the answer
+        if not self._in_body:
+            head, end, rest = data.partition(b"\r\n\r\n")
+            data = _UPGRADE.sub(b"\nx-upgrade:", head) + end + rest
+            self._header_bytes += len(head)
+            if self._header_bytes > _MAX_HEADER_BYTES:
+                self.transport.write(_TOO_LONG)
+                return
         super().data_received(data)
         self._expect_headers()
-        if self._in_headers:
-            self._header_bytes += len(data)
-            if self._header_bytes > _MAX_HEADER_BYTES:
-                self.transport.close()
-
-    def on_message_begin(self) -> None:
-        """Start counting."""
-        super().on_message_begin()
-        self._in_headers, self._header_bytes = True, 0
 
     def on_headers_complete(self) -> None:
         """Stop counting."""
-        self._in_headers = False
+        self._in_body, self._header_bytes = True, 0
         self._stop_deadline()
         super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """Expect the headers of the next request."""
+        self._in_body = False
+        super().on_message_complete()
 
     def _expect_headers(self) -> None:
         """Start the timeout, unless it runs or a request is being answered."""

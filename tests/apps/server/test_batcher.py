@@ -46,12 +46,12 @@ class Gate:
         return [SegmentResult(Translation(segment.text.text.upper()), {}) for segment in batch]
 
 
-def run(test, batch_tokens=4096):
+def run(test, batch_tokens=4096, timeout=1e6):
     """Run `test(batcher, gate)` in an event loop."""
 
     async def main():
         gate = Gate()
-        batcher = Batcher("m", gate, batch_tokens, Metrics(), Pace())
+        batcher = Batcher("m", gate, batch_tokens, timeout, Metrics(), Pace())
         try:
             return await test(batcher, gate)
         finally:
@@ -126,6 +126,36 @@ def test_a_full_queue_refuses(monkeypatch, num_tokens):
             batcher.submit(segments("more", num_tokens=num_tokens))
         assert refused.value.status_code == 429
         assert int(refused.value.headers["Retry-After"]) > 0
+
+    run(test)
+
+
+def test_what_could_not_be_translated_in_time_is_refused_at_once():
+    per_second = batcher_module._FIRST_GUESS
+    seconds = 0.01
+
+    async def test(batcher, gate):
+        most = int(per_second * batcher_module._SHARE * seconds)
+        for number in range(NUM_CORES):  # on which nothing is measured yet
+            batcher.submit(segments(f"runs {number}"))
+        waits = [batcher.submit(segments("waits")) for _ in range(most)]
+        with pytest.raises(RequestError, match="its queue is full"):
+            batcher.submit(segments("more"))
+        batcher.cancel(waits[0])
+        batcher.submit(segments("in its place"))
+
+    run(test, timeout=seconds)
+
+
+def test_the_measured_speed_is_that_of_long_batches_rather_than_of_single_texts():
+    async def test(batcher, gate):
+        gate.go.set()
+        for num_tokens, seconds in [*[(5, 0.05)] * 100, (4000, 1.0)]:
+            batch = segments("a", num_tokens=num_tokens)
+            batcher._num_busy += 1
+            batcher._pace.num_unfinished += 1
+            batcher._finish(batch, gate.translate(batch), seconds)
+        assert 2000 < batcher._speed < 4000
 
     run(test)
 
@@ -248,7 +278,7 @@ def test_texts_that_come_together_after_a_calm_time_are_noticed_by_the_next_prob
 def test_models_of_one_server_notice_each_others_texts():
     async def test(batcher, gate):
         pace = Pace()
-        first, second = (Batcher(name, gate, 4096, Metrics(), pace) for name in "ab")
+        first, second = (Batcher(name, gate, 4096, 60.0, Metrics(), pace) for name in "ab")
         in_loop = translating_threads(gate)
         await translate_alone(first, 2 * _PROBE_EVERY - 1)
         assert in_loop[-1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import json
 import socket
 import threading
@@ -227,6 +228,45 @@ def test_what_is_no_http_is_refused_and_the_server_goes_on(running):
             while connection.recv(4096):
                 pass
     assert running.client.get("/health").json() == {"status": "ok"}
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "zstd"])
+def test_a_compressed_body_is_refused_by_its_name(running, encoding):
+    content = gzip.compress(b'{"q":"12","source":"en","target":"de"}')
+    headers = {"content-type": "application/json", "content-encoding": encoding}
+    for path in ("/translate", "/v2/translate", "/v1/completions"):
+        answer = running.client.post(path, content=content, headers=headers)
+        assert (answer.status_code, f"without Content-Encoding: {encoding}" in answer.text) == (415, True)
+    headers["content-encoding"] = "identity"
+    assert running.client.post("/translate", content=gzip.decompress(content), headers=headers).status_code == 200
+
+
+@pytest.mark.parametrize("upgrade", ["Upgrade: h2c", "upgrade: websocket", "UPGRADE:TLS/1.0"])
+@pytest.mark.parametrize("num_pieces", [1, 2])
+def test_a_request_for_another_protocol_is_answered_in_this_one(running, upgrade, num_pieces):
+    host, port = running.url.removeprefix("http://").split(":")
+    body = b'{"q":"12\\nupgrade: 34","source":"en","target":"de"}'
+    head = f"POST /translate HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, HTTP2-Settings\r\n{upgrade}\r\n"
+    head += f"HTTP2-Settings: AAM\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    pieces = [head.encode() + body] if num_pieces == 1 else [head.encode(), body]
+    plain = running.client.post("/translate", content=body, headers={"content-type": "application/json"})
+    with socket.create_connection((host, int(port)), timeout=120) as connection:
+        for _ in range(2):  # as a client asks again on a connection that stays open
+            for piece in pieces:
+                connection.sendall(piece)
+                time.sleep(0.02)  # so that they mostly come apart
+            received = b""
+            while not received.endswith(plain.content):
+                received += connection.recv(65_536)
+            assert received.startswith(b"HTTP/1.1 200 ")
+
+
+@pytest.mark.parametrize("size", [70_000, 2_000_000])
+def test_a_url_that_is_too_long_gets_431_even_while_it_is_sent(running, size):
+    host, port = running.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=120) as connection:
+        connection.sendall(b"POST /translate?q=" + b"a" * size + b" HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert connection.recv(4096).startswith(b"HTTP/1.1 431 ")
 
 
 def test_the_settings_name_the_directions_whose_model_or_engine_obeys_a_glossary(two_run, words_run, start):
