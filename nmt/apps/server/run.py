@@ -116,6 +116,7 @@ class Server(uvicorn.Server):
                 self._reloading = loop.create_task(reload())
 
             loop.add_signal_handler(signal.SIGHUP, begin)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGHUP])
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Accept the connections that wait, read what they sent, and then stop as uvicorn does."""
@@ -141,6 +142,8 @@ def serve(models: list[str | None], settings: Settings, api_keys: Path | None, *
     `api_keys` is a file as of `read_keys`. On SIGHUP, all is loaded anew. If `only_check`, return before serving.
     NmtError if a model, a key or a memory cannot be used, or the address cannot be bound.
     """
+    if hasattr(signal, "SIGHUP"):
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP])  # until `Server` can reload, it would end the process
     metrics = Metrics()
 
     def load() -> tuple[Models, Mapping[bytes, Key]]:

@@ -53,6 +53,24 @@ class Server:
         return self.process.returncode, rest
 
 
+def test_sighup_while_the_server_starts_ends_nothing_and_is_obeyed_once_it_runs(two_run):
+    command = [sys.executable, "-m", "nmt", "serve", "--port", "0", "--device", "cpu", "--model", str(two_run)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
+    assert process.stderr is not None
+    lines = []
+    for line in process.stderr:
+        lines.append(line)
+        if line.startswith("model: "):  # it does not serve yet
+            process.send_signal(signal.SIGHUP)
+        if line.startswith("reloaded: "):
+            break
+    process.terminate()
+    process.communicate(timeout=600)
+    assert process.returncode == 0
+    assert [line.partition(":")[0].partition(" at ")[0] for line in lines] == ["model", "serving", "reloaded"]
+
+
 def accepts_connections(host: str, port: int) -> bool:
     try:
         socket.create_connection((host, port)).close()

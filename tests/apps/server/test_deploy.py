@@ -6,7 +6,10 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
+from nmt.apps.server.run import make_config
 from nmt.translation.translation import FLAGS
 
 ROOT = Path(__file__).parents[3]
@@ -49,3 +52,18 @@ def test_the_service_writes_only_where_the_unit_lets_it():
     assert options == {"corrections": "/var/lib/nmt/corrections.tmx", "access-log": "/var/log/nmt/access.json"}
     assert "ProtectSystem=strict" in unit
     assert {"StateDirectory=nmt", "LogsDirectory=nmt", "ExecReload=/bin/kill -HUP $MAINPID"} <= set(unit.splitlines())
+
+
+def test_in_a_container_the_headers_of_the_proxy_count(running, monkeypatch):
+    """There, the proxy is another machine. The port is open to the proxy's machine only."""
+    service = yaml.safe_load((ROOT / "deploy" / "compose.yaml").read_text(encoding="utf-8"))["services"]["nmt"]
+    assert all(port.startswith("127.0.0.1:") for port in service["ports"])
+
+    def trusts_all() -> bool:
+        allowed = make_config(running.app).forwarded_allow_ips
+        return ProxyHeadersMiddleware(running.app, allowed).trusted_hosts.always_trust
+
+    assert not trusts_all()
+    for name, value in service["environment"].items():
+        monkeypatch.setenv(name, value)
+    assert trusts_all()
