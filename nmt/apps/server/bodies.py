@@ -156,8 +156,16 @@ class DeepLOptions(Fields):
     source_lang: Code | None = None
     """Default: detected."""
     formality: Literal["default", "more", "less", "prefer_more", "prefer_less"] | None = None
-    glossary_id: str | None = Field(default=None, max_length=100)
+    glossary_id: str = ""
     """A glossary of /v2/glossaries; needs source_lang."""
+    glossary_ids: str | list[str] = ""
+    """Several; a term of the first one that has it holds."""
+    style_id: Literal[""] = ""
+    """Style rules are not supported."""
+    translation_memory_id: Literal[""] = ""
+    """The server has its own."""
+    custom_instructions: Literal[""] = ""
+    """Not supported."""
 
 
 class DeepLBody(DeepLOptions):
@@ -185,7 +193,9 @@ class DeepLFile(DeepLOptions):
     file: bytes
     """Document."""
     filename: str
-    """Its name, with which a form sends it; the ending tells its format."""
+    """Its name, with which a form sends it, or a field of its own; the ending tells its format."""
+    output_format: str = ""
+    """Its ending: a document keeps its format."""
 
 
 class DeepLKey(Fields):
@@ -257,6 +267,7 @@ class TranslatedFile(TypedDict, total=False):
     translatedFileUrl: Required[str]
     terms_missed: Terms
     flags: Flags
+    detectedLanguage: Detection
 
 
 class Language(TypedDict):

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from functools import partial
 from html import unescape
 from io import StringIO
+from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -125,15 +126,18 @@ class DeepL:
         texts = [body.text] if isinstance(body.text, str) else body.text
         self._service.check_size(texts)
         glossary = self._glossary(client, body)
-        routed, detected = await self._service.route_all(texts, body.source_lang or "", body.target_lang, client)
-        sources = [body.source_lang or ""] * len(texts) if detected is None else [each["language"] for each in detected]
+        source = body.source_lang or ""
+        routed, detected = await self._service.route_all(
+            texts, source, body.target_lang, client, are_pages=body.tag_handling is not None
+        )
+        sources = [source] * len(texts) if detected is None else [each["language"] for each in detected]
         routed = [
             text._replace(glossary=glossary, flags=body.flags, symbol=_symbol(body.formality, text)) for text in routed
         ]
         if body.tag_handling is None:
             work = self._service.translate(routed)
         else:
-            xml = partial(read_xml, splitting=_tags(body.splitting_tags), ignored=_tags(body.ignore_tags))
+            xml = partial(read_xml, splitting=_names(body.splitting_tags), ignored=_names(body.ignore_tags))
             read = xml if body.tag_handling == "xml" else HtmlText
             work = translate_pages(self._service, routed, read=read)
         translated = await unless_gone(request, work)
@@ -149,6 +153,8 @@ class DeepL:
         """Start to translate a document, and return its id and its key."""
         glossary = self._glossary(client, body)
         _symbol(body.formality, None)
+        if body.output_format not in ("", suffix := Path(body.filename).suffix.lower().removeprefix(".")):
+            raise RequestError(400, f"Invalid request: output_format: a document keeps its format, {suffix}")
         if body.source_lang:
             self._service.route(body.source_lang, body.target_lang)
         if len(self._running) >= MAX_DOCUMENTS:
@@ -270,7 +276,7 @@ class DeepL:
         source, target = body.source_lang or "auto", body.target_lang
         fields = FileBody(file=body.file, filename=body.filename, source=source, target=target)
         try:
-            content, _ = await self._files.translate_document(fields, client, glossary)
+            content, *_ = await self._files.translate_document(fields, client, glossary)
         except RequestError as error:
             return error
         except Exception:
@@ -279,16 +285,24 @@ class DeepL:
         return content
 
     def _glossary(self, client: bytes, options: DeepLOptions) -> Glossary | None:
-        """Return the glossary of a request. RequestError if it does not fit."""
-        if not options.glossary_id:
+        """Return the terms of the glossaries of a request, each of the first one that has it.
+
+        RequestError if one does not fit.
+        """
+        numbers = [*_names(options.glossary_id), *_names(options.glossary_ids)]
+        if not numbers:
             return None
         if options.source_lang is None:
             raise RequestError(400, "a glossary needs source_lang")
-        kept = self._find_glossary(client, options.glossary_id)
-        if terms := kept.terms.get((base_code(options.source_lang), base_code(options.target_lang))):
-            return terms
-        known = in_words([*map("-".join, kept.terms)]) or "none"
-        raise RequestError(400, f"No dictionary found for language pair; this glossary is for {known}")
+        terms: dict[str, str] = {}
+        for number in numbers:
+            kept = self._find_glossary(client, number)
+            found = kept.terms.get((base_code(options.source_lang), base_code(options.target_lang)))
+            if found is None:
+                known = in_words([*map("-".join, kept.terms)]) or "none"
+                raise RequestError(400, f"No dictionary found for language pair; this glossary is for {known}")
+            terms = dict(found.terms) | terms
+        return Glossary(terms)
 
     def _find_glossary(self, client: bytes, number: str) -> _Kept:
         if (found := self._glossaries.get((client, number))) is None:
@@ -343,7 +357,7 @@ def _symbol(formality: str | None, text: Routed | None) -> str:
     return tag if is_known else ""
 
 
-def _tags(names: str | Sequence[str]) -> list[str]:
+def _names(names: str | Sequence[str]) -> list[str]:
     """Return names that may be separated by commas."""
     parts = ",".join([names] if isinstance(names, str) else names).split(",")
     return [name.strip() for name in parts if name.strip()]

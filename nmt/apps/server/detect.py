@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
+from html import unescape
 from importlib.resources import files
 from math import exp, log
 from unicodedata import normalize
@@ -25,6 +27,12 @@ _OF_KNOWN_WORD, _OF_OTHER_WORD = log(8), log(0.75)  # about 40% of the words of 
 _SHARPNESS = 8  # of the scripts: a third of the letters of a text in another one make a language improbable
 _WITHOUT_KANA = 0.9  # makes Japanese less probable than Chinese
 _UNLISTED = 3.0  # languages whose function words are not listed, at most, in the scripts of a text
+_MARKUP = re.compile(r"<(script|style)\b.*?</\1\s*>|<!--.*?-->|<[^<>]*>", re.DOTALL | re.IGNORECASE)
+
+
+def without_markup(page: str) -> str:
+    """Return the words of HTML or XML, as well as their language needs it."""
+    return unescape(_MARKUP.sub(" ", page))
 
 
 class Detector:

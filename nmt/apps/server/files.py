@@ -18,7 +18,7 @@ from starlette.responses import Response
 from nmt.apps.documents.formats import Document, available_suffixes, read_document
 from nmt.apps.documents.translation import TranslatedBlock
 from nmt.apps.server.blocks import faults_of, translate_blocks
-from nmt.apps.server.bodies import Fields, FileBody, TranslatedFile
+from nmt.apps.server.bodies import Detection, Fields, FileBody, TranslatedFile
 from nmt.apps.server.operations import BYTES, Operation
 from nmt.apps.server.requests import MULTIPART, RequestError, unless_gone
 from nmt.apps.server.service import Service, with_signs
@@ -84,7 +84,7 @@ class Files:
 
     async def translate(self, request: Request, body: FileBody, client: bytes) -> dict[str, object]:
         """Translate a document, and return its download URL."""
-        translated, blocks = await unless_gone(request, self.translate_document(body, client))
+        translated, blocks, detected = await unless_gone(request, self.translate_document(body, client))
         name = Path(body.filename)
         new_name = _NOT_IN_NAMES.sub("_", f"{name.stem[:100]}.{body.target}{name.suffix}")
         key = self._translated.add((new_name, translated), len(translated))
@@ -93,6 +93,7 @@ class Files:
             "translatedFileUrl": f"{request.base_url}download_file/{key}",
             **({"terms_missed": missed} if body.glossary else {}),
             **with_signs(flags),
+            **({"detectedLanguage": detected[0]} if detected else {}),
         }
 
     async def download(self, request: Request, body: Fields, client: bytes) -> Response:
@@ -103,23 +104,24 @@ class Files:
 
     async def translate_document(
         self, body: FileBody, client: bytes, stored: Glossary | None = None
-    ) -> tuple[bytes, list[TranslatedBlock]]:
-        """Return a client's translated document and its blocks; a glossary that is `stored` replaces the body's."""
+    ) -> tuple[bytes, list[TranslatedBlock], list[Detection] | None]:
+        """Return a client's translated document, its blocks, and its language, if the client names none.
+
+        A glossary that is `stored` replaces the body's.
+        """
         if (suffix := Path(body.filename).suffix.lower()) not in available_suffixes():
             raise RequestError(400, f"Invalid file extension: send one of {', '.join(available_suffixes())}")
         async with self._service.in_time():  # what waits for a thread, too
             document, glossary = await self._threads.run(_parse, body, suffix, self._service.settings.file_limit)
-            glossary = stored or glossary
-            blocks, source = document.blocks, body.source
-            if source == "auto":
-                beginning = " ".join(block.plain() for block in blocks[:_DETECTED_BLOCKS])
-                source = self._service.detector.detect(beginning)[0]["language"]
-            routed = self._service.route(source, body.target, client)._replace(glossary=glossary, flags=True)
+            beginning = " ".join(block.plain() for block in document.blocks[:_DETECTED_BLOCKS])
+            source = "" if body.source == "auto" else body.source
+            (routed,), detected = await self._service.route_all([beginning], source, body.target, client)
             if not routed.path:
-                return body.file, []
-            translated = await translate_blocks(self._service, routed, blocks)
+                return body.file, [], detected
+            routed = routed._replace(glossary=stored or glossary, flags=True)
+            translated = await translate_blocks(self._service, routed, document.blocks)
             translations = [block.written[0] for block in translated]
-            return await self._threads.run(document.content_with, translations), translated
+            return await self._threads.run(document.content_with, translations), translated, detected
 
 
 def _parse(body: FileBody, suffix: str, limit: int) -> tuple[Document, Glossary | None]:

@@ -52,12 +52,13 @@ class LibreTranslate:
         if body.model and model is None:
             raise RequestError(400, f"there is no model {body.model}"[:200])
         source = "" if body.source == "auto" else body.source
-        routed, detected = await self._service.route_all(texts, source, body.target, client, model)
-        draft = body.draft if isinstance(body.q, str) and body.format == "text" else ""
+        is_html = body.format == "html"
+        routed, detected = await self._service.route_all(texts, source, body.target, client, model, are_pages=is_html)
+        draft = body.draft if isinstance(body.q, str) and not is_html else ""
         routed = [text._replace(glossary=glossary, draft=draft, flags=body.flags) for text in routed]
         if body.stream:
             return await self._stream(request, body, routed, detected)
-        if body.format == "html":
+        if is_html:
             work = translate_pages(self._service, routed, body.alternatives)
         else:
             work = self._service.translate(routed, body.alternatives)

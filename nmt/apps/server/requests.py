@@ -61,7 +61,7 @@ async def read_fields(
     """Return the fields of a request, sent as one of `media`. RequestError (400, 415) if it has neither.
 
     Null stands for an absent field. Strings become numbers and flags where `kind` asks for them, and a file its
-    content; the field "filename" is the name of "file".
+    content; the field "filename", if it is not sent itself, is the name of "file".
     A form may have some in the query string, as LibreOffice sends them, or all without a body, as deep-translator does.
     RequestError as `read_body`.
     """
@@ -100,11 +100,11 @@ def _read_object(content: bytes) -> dict[str, Any]:
 
 async def _read_form(request: Request, content: bytes, media: str) -> dict[str, Any]:
     pairs = await _multipart(request, content) if media == MULTIPART else _url_encoded(request, content)
-    values: dict[str, Any] = dict(pairs)
-    for name in {"text", "q"} & values.keys():  # DeepL's and LibreTranslate's, which may be repeated
-        repeated = [value for each, value in pairs if each == name]
-        if len(repeated) > 1:
-            values[name] = repeated
+    sent: dict[str, list[str | bytes]] = {}
+    for name, value in pairs:
+        sent.setdefault(name, []).append(value)
+    # What is repeated is a list, which only some fields may be.
+    values: dict[str, Any] = {name: several if len(several) > 1 else several[0] for name, several in sent.items()}
     objects: dict[str, dict[str, dict[str, Any]]] = {}  # by the name of their list, and their number
     for name, value in pairs:
         if place := _IN_LIST.fullmatch(name):
@@ -134,7 +134,9 @@ async def _multipart(request: Request, content: bytes) -> list[tuple[str, str | 
                 if isinstance(value, str):
                     pairs.append((name, value.replace("\r\n", "\n")))
                 else:
-                    pairs += [(name, await value.read()), (f"{name}name", value.filename or "")]
+                    pairs.append((name, await value.read()))
+                    if f"{name}name" not in form:
+                        pairs.append((f"{name}name", value.filename or ""))
     except HTTPException as error:
         raise RequestError(400, f"the body is not a form ({error.detail})"[:200]) from None
     return pairs

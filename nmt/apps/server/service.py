@@ -17,7 +17,7 @@ from nmt.apps.server.access import Key
 from nmt.apps.server.batcher import QueuedSegment
 from nmt.apps.server.bodies import Detection
 from nmt.apps.server.corrections import Corrections, pairs_in
-from nmt.apps.server.detect import Detector, has_letters
+from nmt.apps.server.detect import Detector, has_letters, without_markup
 from nmt.apps.server.metrics import Metrics
 from nmt.apps.server.models import Models, ServedModel, Step
 from nmt.apps.server.requests import RequestError
@@ -208,9 +208,16 @@ class Service:
         return Routed("", path, form=form, memory=memory)
 
     async def route_all(
-        self, texts: Sequence[str], source: str, target: str, client: bytes = b"", model: ServedModel | None = None
+        self,
+        texts: Sequence[str],
+        source: str,
+        target: str,
+        client: bytes = b"",
+        model: ServedModel | None = None,
+        *,
+        are_pages: bool = False,
     ) -> tuple[list[Routed], list[Detection] | None]:
-        """Return `texts` as `route` does, and without a `source`, their languages.
+        """Return `texts` as `route` does, and without a `source`, their languages: of pages, those of their words.
 
         Those in the language of the target, or in none that can be translated into it, stay as they are.
         """
@@ -218,9 +225,13 @@ class Service:
             routed = self.route(source, target, client, model)
             return [routed._replace(text=text) for text in texts], None
         _supported(target, "into", self.targets if model is None else [tgt for _, tgt in model.directions])
-        detected = await self._run(
-            [Routed(text, ()) for text in texts], lambda: [self.detector.detect(text)[0] for text in texts]
-        )
+
+        def detect(text: str) -> tuple[Detection, bool]:
+            words = without_markup(text) if are_pages else text
+            found = self.detector.detect(words)[0]
+            return found, found["confidence"] >= _MIN_CONFIDENCE or not has_letters(words)
+
+        detected = await self._run(sum(map(len, texts)), lambda: [*map(detect, texts)])
 
         @cache
         def routed_from(language: str) -> Routed:
@@ -229,12 +240,11 @@ class Service:
             except RequestError:
                 return _AS_IT_IS
 
-        routed_texts = []
-        for text, found in zip(texts, detected, strict=True):
-            is_known = found["confidence"] >= _MIN_CONFIDENCE or not has_letters(text)
-            routed = routed_from(found["language"]) if is_known else _AS_IT_IS
-            routed_texts.append(routed._replace(text=text))
-        return routed_texts, detected
+        routed_texts = [
+            (routed_from(found["language"]) if is_known else _AS_IT_IS)._replace(text=text)
+            for text, (found, is_known) in zip(texts, detected, strict=True)
+        ]
+        return routed_texts, [found for found, _ in detected]
 
     def memory(self, client: bytes, direction: Direction) -> TranslationMemory | None:
         """Return the translation memory of a client, or else that of all clients."""
@@ -262,7 +272,9 @@ class Service:
         together.
         """
         found = await await_together(
-            [text.through_models() for text in texts], self._between, partial(self._run, texts)
+            [text.through_models() for text in texts],
+            self._between,
+            partial(self._run, sum(len(text.text) + len(text.draft) for text in texts)),
         )
         asks: dict[int, TextToTranslate[Step]] = {}
         for number, each in enumerate(found):
@@ -349,14 +361,13 @@ class Service:
                 for (ask, text), each in zip(asks, segmented, strict=True)
             ]
 
-        return await self._run([ask for ask, _ in asks], segment_all)
+        return await self._run(sum(len(ask.text) + len(ask.draft) for ask, _ in asks), segment_all)
 
-    async def _run(self, texts: Sequence[TextToTranslate[Step] | Routed], work: Callable[[], Result]) -> Result:
-        """Return `work()`, which is on `texts`: in the event loop if they are short, else in a thread, in turn.
+    async def _run(self, size: int, work: Callable[[], Result]) -> Result:
+        """Return `work()`, which reads `size` characters: in the event loop if they are few, else in a thread, in turn.
 
         RequestError (429) if too much waits for that thread.
         """
-        size = sum(len(text.text) + len(text.draft) for text in texts)
         if size <= QUICK_CHARACTERS:
             return work()
         if self._waiting_characters and self._waiting_characters + size > MAX_WAITING_CHARACTERS:

@@ -67,6 +67,52 @@ def test_the_language_of_a_document_is_detected_and_its_name_is_made_safe(runnin
 
 
 @pytest.mark.parametrize(
+    ("text", "language", "is_known"),
+    [
+        ("Ich habe nicht das Buch, das ist in dem Haus.", "de", True),
+        ("She has the book in the house.", "en", True),
+        ("Я не знаю, что это такое", "en", False),
+        ("我不知道这是什么", "en", False),
+    ],
+)
+def test_the_language_that_a_document_is_in_is_told(running, text, language, is_known):
+    answer = send(running, "a.txt", text.encode(), source="auto", target="de").json()
+    found = answer["detectedLanguage"]
+    assert (found["confidence"] >= 1) == is_known
+    assert found["language"] == language or not is_known
+    translated = running.client.get(answer["translatedFileUrl"]).text
+    named = running.translate(q=text, source="en", target="de").json()["translatedText"]
+    assert translated == (named if is_known and language == "en" else text)
+    assert "detectedLanguage" not in send(running, "a.txt", text.encode(), source="en", target="de").json()
+
+
+def test_two_documents_in_one_request_are_refused(running):
+    twice = [("file", ("a.html", PAGE)), ("file", ("b.html", PAGE))]
+    answer = running.client.post("/translate_file", data={"source": "de", "target": "en"}, files=twice)
+    assert (answer.status_code, answer.json()["error"][:27]) == (400, "Invalid request: file: Input should"[:27])
+
+
+NAMES = [("upload", "a.html", 200), ("a.exe", "a.html", 200), ("a.html", "a.exe", 400)]
+
+
+@pytest.mark.parametrize(("sent", "name", "status"), NAMES)
+def test_the_name_of_a_document_may_be_a_field_of_its_own(running, sent, name, status):
+    fields, file = {"source": "de", "target": "en", "filename": name}, {"file": (sent, PAGE)}
+    assert running.client.post("/translate_file", data=fields, files=file).status_code == status
+
+
+@pytest.mark.parametrize(("sent", "name", "status"), NAMES)
+def test_the_name_of_a_document_may_be_a_field_of_its_own_for_deepl(running, sent, name, status):
+    fields, file = {"source_lang": "de", "target_lang": "en", "filename": name}, {"file": (sent, PAGE)}
+    handle = running.client.post("/v2/document", data=fields, files=file).json()
+    told = "translating"
+    while told == "translating":
+        key = {"document_key": handle["document_key"]}
+        told = running.client.post(f"/v2/document/{handle['document_id']}", json=key).json()["status"]
+    assert told == ("done" if status == 200 else "error")
+
+
+@pytest.mark.parametrize(
     ("sent", "status", "message"),
     [
         ({"name": "a.exe"}, 400, "Invalid file extension: send one of .arb, .docx"),

@@ -542,6 +542,40 @@ def test_texts_that_are_in_the_target_language_or_in_no_language_of_the_server_s
     assert running.client.get(sent.json()["translatedFileUrl"]).text == own
 
 
+GERMAN, ENGLISH = "Ich habe nicht das Buch, das ist in dem Haus.", "She has the book in the house."
+ENGLISH_WORDS = "this-is-the-best-of-all with and that from the "
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        "<p class='" + ENGLISH_WORDS * 3 + "'>{}</p>",
+        "<!-- " + ENGLISH_WORDS * 60 + "--><p>{}</p>",
+        "<head><STYLE>" + ENGLISH_WORDS * 60 + "</STYLE></head><p>{}</p>",
+        "<p>{}</p><script>if (a < b) {{" + ENGLISH_WORDS * 60 + "}}</script >",
+        "<a href='https://x.org/" + ENGLISH_WORDS.replace(" ", "-") * 5 + "'>{}</a>",
+    ],
+)
+def test_the_language_of_a_page_is_that_of_its_words(running, around):
+    own, other = around.format(GERMAN), around.format(ENGLISH)
+    answer = running.translate(q=[own, other], source="auto", target="de", format="html").json()
+    assert [each["language"] for each in answer["detectedLanguage"]] == ["de", "en"]
+    assert answer["translatedText"][0] == own
+    named = running.translate(q=other, source="en", target="de", format="html").json()["translatedText"]
+    assert answer["translatedText"][1] == named
+    body = {"text": [own, other], "target_lang": "DE", "tag_handling": "html"}
+    found = running.client.post("/v2/translate", json=body).json()["translations"]
+    assert [(each["detected_source_language"], each["text"]) for each in found] == [("DE", own), ("EN", named)]
+
+
+@pytest.mark.parametrize("field", ["source", "target", "format", "alternatives"])
+def test_a_field_that_can_have_one_value_is_refused_with_two(running, field):
+    body = {"q": "12", "source": "en", "target": "de", "format": "text", "alternatives": "1"}
+    for values in ([body[field]] * 2, [body[field], "fr"]):
+        answer = running.client.post("/translate", data={**body, field: values})
+        assert (answer.status_code, answer.json()["error"][:30]) == (400, f"Invalid request: {field}: Input"[:30])
+
+
 def test_a_server_of_one_model_knows_that_a_text_is_none_of_its_languages(start, letters_run):
     server = start([letters_run])  # de to en
     for text, best in {
