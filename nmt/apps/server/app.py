@@ -32,7 +32,8 @@ from nmt.apps.server.models import Models
 from nmt.apps.server.openai import OpenAI, error_body
 from nmt.apps.server.operations import Operation, specification
 from nmt.apps.server.requests import CLIENT_GONE, RequestError, as_json
-from nmt.apps.server.service import Memories, Service
+from nmt.apps.server.routes import Routes
+from nmt.apps.server.service import Service
 from nmt.apps.server.settings import Settings
 from nmt.apps.server.threads import Threads
 from nmt.base.errors import NmtError
@@ -68,7 +69,7 @@ def make_app(models: Models, settings: Settings, keys: Mapping[bytes, Key], metr
 
     async def answer_spec(request: Request, body: Fields, client: bytes) -> dict[str, object]:
         """Describe these operations, in OpenAPI 3.1."""
-        return specification(routes, service.sources, service.targets, service.models.names)
+        return specification(routes, service.routes)
 
     async def answer_metrics(request: Request, body: Fields, client: bytes) -> Response:
         """Send metrics for Prometheus."""
@@ -92,24 +93,23 @@ def make_app(models: Models, settings: Settings, keys: Mapping[bytes, Key], metr
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         yield
-        service.models.close()
+        service.routes.models.close()
 
     loading = Threads(1)
 
     async def reload(load: Load) -> None:
         """Use what `load` returns, and its translation memories, if all of it can be used."""
 
-        def read() -> tuple[Models, Mapping[bytes, Key], Memories]:
+        def read() -> tuple[Routes, Mapping[bytes, Key]]:
             new_models, new_keys = load()
-            return new_models, new_keys, service.read_memories(new_models, new_keys)
+            return service.load(new_models, new_keys), new_keys
 
         try:
-            new_models, access.keys, memories = await loading.run(read)
+            service.routes, access.keys = await loading.run(read)
         except Exception as error:  # even a fault of nmt must not stop a server that works
             log.error("not reloaded, and all stays as it was: %s", error, exc_info=not isinstance(error, NmtError))
             return
-        service.use(new_models, memories)
-        log.info("reloaded: %s", ", ".join(served.name for served in new_models.served))
+        log.info("reloaded: %s", ", ".join(served.name for served in service.routes.models.served))
         gc.unfreeze()
         asyncio.get_running_loop().call_later(settings.timeout, gc.collect)  # the old models, if no request has them
 

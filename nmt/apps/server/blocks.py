@@ -10,9 +10,9 @@ from nmt.apps.documents.blocks import Block, Template
 from nmt.apps.documents.markup import HtmlText
 from nmt.apps.documents.tag_projection import join_details
 from nmt.apps.documents.translation import Answer, Ask, TranslatedBlock, with_losses, works_of
-from nmt.apps.server.requests import RequestError
-from nmt.apps.server.service import Routed, Service, TextTranslation
-from nmt.base.errors import DataError
+from nmt.apps.server.requests import refusal
+from nmt.apps.server.routes import Routed
+from nmt.apps.server.service import Service, TextTranslation
 from nmt.base.rounds import await_together
 from nmt.data.text.glossary import Term
 from nmt.translation.request import Request
@@ -42,10 +42,8 @@ async def _translate_page(
 ) -> TextTranslation:
     if not page.path:
         return TextTranslation(page.text, [], [], [], {})
-    try:
+    with refusal("Invalid request: "):
         html = await service.pages.run_if_long(len(page.text), read, page.text)
-    except DataError as error:
-        raise RequestError(400, f"Invalid request: line {error.line}: {error.message}") from None
     blocks = await translate_blocks(service, page, html.blocks, num_alternatives)
 
     def join() -> list[str]:

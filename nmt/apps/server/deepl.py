@@ -39,8 +39,9 @@ from nmt.apps.server.bodies import (
 )
 from nmt.apps.server.files import Files, Kept
 from nmt.apps.server.operations import BYTES, Operation
-from nmt.apps.server.requests import MULTIPART, RequestError, as_json, unless_gone
-from nmt.apps.server.service import Routed, Service, with_signs
+from nmt.apps.server.requests import MULTIPART, RequestError, as_json, refusal, unless_gone
+from nmt.apps.server.routes import Routed
+from nmt.apps.server.service import Service, with_signs
 from nmt.base.errors import DataError, in_words
 from nmt.base.languages import base_code, english_name
 from nmt.data.text.glossary import Glossary
@@ -156,7 +157,7 @@ class DeepL:
         if body.output_format not in ("", suffix := Path(body.filename).suffix.lower().removeprefix(".")):
             raise RequestError(400, f"Invalid request: output_format: a document keeps its format, {suffix}")
         if body.source_lang:
-            self._service.route(body.source_lang, body.target_lang)
+            self._service.routes.route(body.source_lang, body.target_lang)
         if len(self._running) >= MAX_DOCUMENTS:
             raise RequestError(429, "too many documents are being translated", retry_after=10)
         task = asyncio.create_task(self._translate_document(body, glossary, client))
@@ -245,19 +246,19 @@ class DeepL:
 
     async def glossary_pairs(self, request: Request, body: Fields, client: bytes) -> dict[str, object]:
         """List the directions for which there may be glossaries: all."""
-        pairs = dict.fromkeys((base_code(src), base_code(tgt)) for src, tgt in self._service.models.directions)
+        pairs = dict.fromkeys((base_code(src), base_code(tgt)) for src, tgt in self._service.routes.models.directions)
         return {"supported_languages": [{"source_lang": src, "target_lang": tgt} for src, tgt in pairs]}
 
     async def languages(self, request: Request, body: DeepLLanguages, client: bytes) -> list[dict[str, object]]:
         """List the source languages, or of `type` target the target languages."""
         if body.type == "source":
-            codes = [base_code(code).upper() for code in self._service.sources]
+            codes = [base_code(code).upper() for code in self._service.routes.sources]
             return [{"language": code, "name": english_name(code.lower())} for code in dict.fromkeys(codes)]
-        codes = [code.upper() for code in self._service.targets]
+        codes = [code.upper() for code in self._service.routes.targets]
         codes = [variant for code in codes for variant in _VARIANTS.get(code, [code])]
         formal = {
             base_code(direction.tgt).upper()
-            for direction, model in self._service.models.directions.items()
+            for direction, model in self._service.routes.models.directions.items()
             if model.translator.tokenizers.know(["<formal>", "<informal>"])
         }
         return [
@@ -319,7 +320,7 @@ class DeepL:
         if len(sent) < len(dictionaries):
             raise RequestError(400, "Invalid request: dictionaries: two are for the same languages")
         for direction, each in sent.items():
-            self._service.route(each.source_lang, each.target_lang)
+            self._service.routes.route(each.source_lang, each.target_lang)
             terms[direction] = _read_terms(each, terms.get(direction, Glossary()))
         num_kept = sum(max(1, len(kept.terms)) for kept in self._glossaries.values())
         if num_kept + max(1, len(terms)) - len(known) > MAX_GLOSSARIES:
@@ -374,16 +375,16 @@ def _read_terms(body: DeepLTerms, older: Glossary) -> Glossary:
     """
     dialect = {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if body.entries_format == "tsv" else {}
     glossary = Glossary()
-    try:
-        for row in csv.reader(StringIO(body.entries), strict=True, **dialect):  # type: ignore[arg-type]
-            if not row:
-                continue
-            if len(row) < 2:
-                raise DataError(f"no translation of {row[0][:100]}")
-            glossary.add(row[0], row[1])
-    except (DataError, csv.Error) as error:
-        raise RequestError(400, f"Invalid glossary entries provided: {error}"[:500]) from None
-    glossary = Glossary(dict(older.terms) | dict(glossary.terms))
-    if not 0 < len(glossary) <= _MAX_TERMS:
-        raise RequestError(400, f"Invalid glossary entries provided: {len(glossary):,} terms; 1 to {_MAX_TERMS:,} fit")
+    with refusal("Invalid glossary entries provided: "):
+        try:
+            rows = [*csv.reader(StringIO(body.entries), strict=True, **dialect)]  # type: ignore[arg-type]
+        except csv.Error as error:
+            raise DataError(str(error)) from None
+        for source, *target in filter(None, rows):
+            if not target:
+                raise DataError(f"no translation of {source[:100]}")
+            glossary.add(source, target[0])
+        glossary = Glossary(dict(older.terms) | dict(glossary.terms))
+        if not 0 < len(glossary) <= _MAX_TERMS:
+            raise DataError(f"{len(glossary):,} terms; 1 to {_MAX_TERMS:,} fit")
     return glossary

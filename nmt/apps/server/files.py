@@ -20,11 +20,11 @@ from nmt.apps.documents.translation import TranslatedBlock
 from nmt.apps.server.blocks import faults_of, translate_blocks
 from nmt.apps.server.bodies import Detection, Fields, FileBody, TranslatedFile
 from nmt.apps.server.operations import BYTES, Operation
-from nmt.apps.server.requests import MULTIPART, RequestError, unless_gone
+from nmt.apps.server.requests import MULTIPART, RequestError, refusal, unless_gone
 from nmt.apps.server.service import Service, with_signs
 from nmt.apps.server.settings import MAX_TERMS
 from nmt.apps.server.threads import Threads
-from nmt.base.errors import DataError, NmtError
+from nmt.base.errors import NmtError
 from nmt.data.text.glossary import Glossary, parse_glossary
 
 log = logging.getLogger(__name__)
@@ -141,11 +141,8 @@ def _parse(body: FileBody, suffix: str, limit: int) -> tuple[Document, Glossary 
 
 def _read_terms(text: str) -> Glossary:
     """Return the terms of a glossary. RequestError (400) if a line is not a term, or there are too many."""
-    try:
+    with refusal("Invalid request: glossary: "):
         glossary = parse_glossary(text.removeprefix("\ufeff").splitlines())
-    except DataError as error:
-        line = f"line {error.line}: " if error.line else ""
-        raise RequestError(400, f"Invalid request: glossary: {line}{error.message}"[:500]) from None
     if len(glossary) > MAX_TERMS:
         raise RequestError(400, f"{len(glossary):,} terms in one glossary; the limit is {MAX_TERMS:,}")
     return glossary

@@ -13,9 +13,9 @@ from nmt.apps.server.access import Access
 from nmt.apps.server.blocks import translate_pages
 from nmt.apps.server.bodies import DetectBody, Detection, Fields, Language, SuggestBody, TranslateBody, Translated
 from nmt.apps.server.operations import LINES, Operation
-from nmt.apps.server.requests import JSON, RequestError, dump, stream, unless_gone
-from nmt.apps.server.service import Routed, Service, TextTranslation, TranslatedSegment, with_signs
-from nmt.base.errors import DataError
+from nmt.apps.server.requests import JSON, RequestError, dump, refusal, stream, unless_gone
+from nmt.apps.server.routes import Routed
+from nmt.apps.server.service import Service, TextTranslation, TranslatedSegment, with_signs
 from nmt.base.languages import Direction, english_name
 from nmt.data.text.glossary import Glossary
 from nmt.translation.translation import FLAGS
@@ -44,11 +44,9 @@ class LibreTranslate:
         """Translate a text or a list of texts."""
         texts = [body.q] if isinstance(body.q, str) else body.q
         self._service.check_size(texts, body.glossary, body.draft)
-        try:
+        with refusal("Invalid request: glossary: "):
             glossary = Glossary(body.glossary) if body.glossary else None
-        except DataError as error:
-            raise RequestError(400, f"Invalid request: glossary: {error.message}"[:500]) from None
-        model = next((served for served in self._service.models.served if served.name == body.model), None)
+        model = next((served for served in self._service.routes.models.served if served.name == body.model), None)
         if body.model and model is None:
             raise RequestError(400, f"there is no model {body.model}"[:200])
         source = "" if body.source == "auto" else body.source
@@ -73,19 +71,19 @@ class LibreTranslate:
     async def detect(self, request: Request, body: DetectBody, client: bytes) -> list[Detection]:
         """Detect the language of a text."""
         self._service.check_size([body.q])
-        return self._service.detector.detect(body.q)
+        return self._service.routes.detector.detect(body.q)
 
     async def languages(self, request: Request, body: Fields, client: bytes) -> list[Language]:
         """List the source languages, each with its target languages."""
         targets: dict[str, list[str]] = {}
-        for direction in self._service.ways:
+        for direction in self._service.routes.ways:
             targets.setdefault(direction.src, []).append(direction.tgt)
-        codes = dict.fromkeys([*targets, *self._service.targets])
+        codes = dict.fromkeys([*targets, *self._service.routes.targets])
         return [Language(code=c, name=english_name(c), targets=targets.get(c, [])) for c in codes]
 
     async def settings(self, request: Request, body: Fields, client: bytes) -> dict[str, object]:
         """Return the settings for the web page."""
-        directions, has_keys = self._service.models.directions, bool(self._access.keys)
+        directions, has_keys = self._service.routes.models.directions, bool(self._access.keys)
         src, tgt = next(iter(directions))
         obeying = [direction for direction, model in directions.items() if model.translator.obeys_terms]
         return {

@@ -17,7 +17,8 @@ from nmt.apps.server.bodies import ChatBody, Fields, Message, PromptBody, Respon
 from nmt.apps.server.models import Step
 from nmt.apps.server.operations import EVENTS, Operation
 from nmt.apps.server.requests import JSON, RequestError, dump, stream, unless_gone
-from nmt.apps.server.service import Routed, Service, TextTranslation, TranslatedSegment, with_signs
+from nmt.apps.server.routes import Routed
+from nmt.apps.server.service import Service, TextTranslation, TranslatedSegment, with_signs
 from nmt.translation.translation import Flags
 
 _TEXTS = ("text", "input_text", "output_text")  # types of parts of a message
@@ -45,7 +46,7 @@ class OpenAI:
 
     async def models(self, request: Request, body: Fields, client: bytes) -> dict[str, object]:
         """List the models: one per direction, by the name of its folder and by its languages."""
-        return {"object": "list", "data": [self._describe(name) for name in self._service.models.names]}
+        return {"object": "list", "data": [self._describe(name) for name in self._service.routes.models.names]}
 
     async def model(self, request: Request, body: Fields, client: bytes) -> dict[str, object]:
         """Describe one model."""
@@ -106,11 +107,11 @@ class OpenAI:
     def _route(self, client: bytes, model: str, texts: Sequence[str]) -> list[Routed]:
         self._service.check_size(texts)
         direction, served = self._find(model)
-        memory = self._service.memory(client, direction)
+        memory = self._service.routes.memory(client, direction)
         return [Routed(text, [(direction, served)], memory=memory) for text in texts]
 
     def _find(self, model: str) -> Step:
-        if (step := self._service.models.names.get(model)) is None:
+        if (step := self._service.routes.models.names.get(model)) is None:
             raise RequestError(404, f"there is no model {model}; /v1/models lists them"[:300])
         return step
 

@@ -5,7 +5,7 @@ An operation reads and checks a request before its handler is called, and writes
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter
@@ -17,6 +17,7 @@ from nmt import __version__
 from nmt.apps.server.access import Access
 from nmt.apps.server.bodies import Fields
 from nmt.apps.server.requests import FORM, JSON, MULTIPART, as_json, read_fields
+from nmt.apps.server.routes import Routes
 from nmt.apps.server.settings import Settings
 from nmt.apps.server.threads import Turns
 
@@ -53,10 +54,8 @@ class Operation(NamedTuple):
         return Route(self.path, answer, methods=self.methods or ["POST" if self.has_body else "GET"])
 
 
-def specification(
-    routes: Sequence[tuple[Operation, Route]], sources: Sequence[str], targets: Sequence[str], models: Iterable[str]
-) -> dict[str, Any]:
-    """Return the OpenAPI 3.1 specification of a server with these languages and OpenAI models, as JSON values."""
+def specification(routes: Sequence[tuple[Operation, Route]], offered: Routes) -> dict[str, Any]:
+    """Return the OpenAPI 3.1 specification of a server with the languages and models `offered`, as JSON values."""
     kinds = [kind for operation, _ in routes for kind in (operation.body, operation.answer)]
     found, definitions = TypeAdapter.json_schemas(
         [(number, "validation", TypeAdapter(kind)) for number, kind in enumerate(kinds)],
@@ -81,9 +80,9 @@ def specification(
         for method in (route.methods or set()) - {"HEAD"}:
             paths.setdefault(route.path_format, {})[method.lower()] = described
     schemas = definitions["$defs"]
-    schemas["TranslateBody"]["properties"]["source"]["enum"] = ["auto", *sources]
-    schemas["TranslateBody"]["properties"]["target"]["enum"] = [*targets]
-    schemas["ChatBody"]["properties"]["model"]["enum"] = [*models]
+    schemas["TranslateBody"]["properties"]["source"]["enum"] = ["auto", *offered.sources]
+    schemas["TranslateBody"]["properties"]["target"]["enum"] = [*offered.targets]
+    schemas["ChatBody"]["properties"]["model"]["enum"] = [*offered.models.names]
     description = "Machine translation, with the APIs of LibreTranslate, OpenAI and DeepL."
     return {
         "openapi": "3.1.0",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing, contextmanager
 from math import ceil
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
@@ -18,6 +18,7 @@ from starlette.responses import Response, StreamingResponse
 
 from nmt.apps.server.settings import Settings
 from nmt.apps.server.threads import QUICK_CHARACTERS, Turns
+from nmt.base.errors import NmtError
 
 CLIENT_GONE = 499
 """The status, used only in metrics, of a request whose client did not wait for the response."""
@@ -39,6 +40,16 @@ class RequestError(HTTPException):
     def __init__(self, status: int, message: str, retry_after: float | None = None):
         headers = None if retry_after is None else {"Retry-After": str(max(1, ceil(retry_after)))}
         super().__init__(status, message, headers)
+
+
+@contextmanager
+def refusal(where: str) -> Iterator[None]:
+    """Raise RequestError (400) if what the client sent `where` makes the block raise NmtError."""
+    try:
+        yield
+    except NmtError as error:
+        line = f"line {error.line}: " if error.line else ""
+        raise RequestError(400, f"{where}{line}{error.message}"[:500]) from None
 
 
 async def read_body(request: Request, limit: int, seconds: float) -> bytes:

@@ -56,7 +56,7 @@ def test_the_other_pages_of_a_request_are_cancelled_if_one_fails(running, monkey
 
 def test_a_page_that_waits_too_long_for_a_thread_gets_503(running):
     service = Service(running.models, Settings(timeout=0.1), Metrics(), {})
-    page, go = service.route("en", "de")._replace(text="<p>12</p>" * 300), threading.Event()
+    page, go = service.routes.route("en", "de")._replace(text="<p>12</p>" * 300), threading.Event()
 
     async def main():
         service.pages = threads = Threads(1)

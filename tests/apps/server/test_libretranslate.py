@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from nmt import Translator
-from nmt.apps.server import batcher, run, service
+from nmt.apps.server import batcher, routes, run, service
 from nmt.apps.server.batcher import _PROBE_EVERY
 from nmt.decoding.engines import native_engine
 from nmt.translation import Translation
@@ -492,12 +492,12 @@ def test_a_post_without_a_body_is_read_from_its_query_string(configure, tmp_path
     ],
 )
 def test_a_language_in_another_script_is_no_model_for_it(code, codes, closest):
-    assert service._closest(code, codes) == closest
+    assert routes._closest(code, codes) == closest
 
 
 @pytest.mark.parametrize(("form", "flags"), [("traditional", {"wrong_language": True}), ("simplified", {}), (None, {})])
 def test_the_wrong_form_of_chinese_is_flagged_if_the_request_names_one(form, flags):
-    text = service.Routed("", (), form=form, flags=True)
+    text = routes.Routed("", (), form=form, flags=True)
     assert service.flags_of(Translation("这个国家的经济发展得很快"), text) == flags
 
 

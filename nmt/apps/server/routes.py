@@ -1,0 +1,171 @@
+"""Find the models that translate between the languages of a request, and the translation memory of its client."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
+from importlib.util import find_spec
+from typing import NamedTuple
+
+from nmt.apps.server.access import Key
+from nmt.apps.server.detect import Detector
+from nmt.apps.server.models import Models, ServedModel, Step
+from nmt.apps.server.requests import RequestError
+from nmt.apps.server.settings import Settings
+from nmt.base.errors import how_to_install, in_words
+from nmt.base.languages import Direction, base_code, chinese_form, english_name, script_of
+from nmt.data.text.glossary import Glossary
+from nmt.translation import Translation, Translator
+from nmt.translation.chain import paths
+from nmt.translation.memory import TranslationMemory
+from nmt.translation.through_models import ThroughModels, through_models
+
+log = logging.getLogger(__name__)
+
+_MAX_DIRECTIONS = 1000  # as clients spell them, of which the direction and model are remembered
+
+Memories = dict[bytes, dict[Direction, TranslationMemory]]  # by the hashes of the keys of clients
+
+
+class Routed(NamedTuple):
+    """A text with the directions and models that translate it, one or two in a row."""
+
+    text: str
+    path: Sequence[Step]
+    glossary: Glossary | None = None
+    form: str | None = None  # of Chinese characters, if the request names one and the model does not
+    draft: str = ""  # a translation to expect
+    flags: bool = False  # whether to check the translation, which takes a fifth as long as a sentence
+    memory: TranslationMemory | None = None  # of the client
+    symbol: str = ""  # a user symbol to read before the text, and a space
+
+    @property
+    def translators(self) -> list[Translator]:
+        """The models."""
+        return [model.translator for _, model in self.path]
+
+    def through_models(self) -> ThroughModels[Step]:
+        """Return the way of the text, which its memory may end; without a path, it stays as it is."""
+        if not self.path:
+            return Translation(self.text.strip())
+        match = None if self.memory is None else self.memory.find(self.text)
+        return (yield from through_models(self.text, self.path, match=match, glossary=self.glossary, draft=self.draft))
+
+
+def ways(directions: Collection[Direction]) -> dict[Direction, Sequence[Direction]]:
+    """Return `directions`, and those through a third language, each with the one or two that lead there."""
+    direct: dict[Direction, Sequence[Direction]] = {direction: [direction] for direction in directions}
+    return direct | paths(directions, directions) | direct
+
+
+class Routes:
+    """The models and memories of a server, which SIGHUP replaces together, and the languages that they join."""
+
+    def __init__(self, models: Models, memories: Memories):
+        self.models, self._memories = models, memories
+        self.ways = ways(models.directions)
+        self.sources = list(dict.fromkeys(direction.src for direction in models.directions))
+        self.targets = list(dict.fromkeys(direction.tgt for direction in models.directions))
+        self.detector = Detector([*self.sources, *self.targets])
+        self.path = lru_cache(_MAX_DIRECTIONS)(self._path)
+
+    def route(self, source: str, target: str, client: bytes = b"", model: ServedModel | None = None) -> Routed:
+        """Return the direction, the models and the memory of the `client`, as `Access.check` returns it, for any text.
+
+        Regional codes match their language: pt-BR finds a model for pt. `model` restricts the choice to one model.
+        A text in the language of the target gets no models. RequestError (400) if no model supports the languages.
+        """
+        path = self.path(source, target, model)
+        if not path:
+            return Routed("", ())
+        direction = Direction(path[0][0].src, path[-1][0].tgt)
+        form = chinese_form(target) if chinese_form(direction.tgt) is None else None
+        return Routed("", path, form=form, memory=self.memory(client, direction))
+
+    def memories(self, client: bytes) -> dict[Direction, TranslationMemory] | None:
+        """Return the translation memories of a client, or else those of all clients."""
+        return self._memories.get(client, self._memories.get(b""))
+
+    def memory(self, client: bytes, direction: Direction) -> TranslationMemory | None:
+        """Return that of `memories` which is for `direction`."""
+        return (self.memories(client) or {}).get(direction)
+
+    def has_own_memory(self, client: bytes) -> bool:
+        """Return whether a client shares its memory with nobody else."""
+        return bool(client) and client in self._memories
+
+    def check_target(self, target: str, model: ServedModel | None) -> None:
+        """Raise RequestError (400) if nothing is translated into `target`."""
+        _supported(target, "into", self.targets if model is None else [tgt for _, tgt in model.directions])
+
+    def _path(self, source: str, target: str, model: ServedModel | None) -> list[Step]:
+        """Return the direction and its model, or two that lead through a third language.
+
+        None, if source and target are one language.
+        """
+        directions = self.models.directions if model is None else dict.fromkeys(model.directions, model)
+        known = self.ways if model is None else ways(model.directions)
+        fitting = [d for d in known if _fits(d.src, source) and _fits(d.tgt, target)]
+        if not fitting and _fits(source, target) and _closest(source, [*self.sources, *self.targets]):
+            return []
+        tgt = _supported(target, "into", [direction.tgt for direction in directions])
+        src = _supported(source, "from", [direction.src for direction in directions])
+        if not fitting:
+            raise RequestError(400, f"{_named(tgt)} is not available as a target language from {_named(src)}")
+        closest = min(fitting, key=lambda d: (len(known[d]), d != (src, tgt)))
+        return [(direction, directions[direction]) for direction in known[closest]]
+
+
+def read_memories(settings: Settings, models: Models, keys: Mapping[bytes, Key]) -> Memories:
+    """Return the memories of all clients, by the hashes of their keys; b"": of those that have none of their own.
+
+    That of all has the corrections, too, in place of what they correct.
+    """
+    directions = [*ways(models.directions)]
+    names = {key.memory for key in keys.values()} - {""}
+    memories = {name: TranslationMemory.read_all([name], directions) for name in names}
+    found = {client: memories[key.memory] for client, key in keys.items() if key.memory}
+    tm, corrections = settings.tm, settings.corrections
+    if corrections is not None and not find_spec("rapidfuzz"):
+        log.info(f"corrections are only collected, not used at once; to use them: {how_to_install('tm')}")
+        corrections = None
+    if corrections is not None and tm and os.path.realpath(tm) == os.path.realpath(corrections):
+        tm = ""
+    growing = [] if corrections is None else [str(corrections)]
+    if tm or growing:
+        found[b""] = TranslationMemory.read_all([tm] if tm else [], directions, growing)
+    return found
+
+
+def _closest(code: str, codes: Sequence[str]) -> str | None:
+    """Return `code` as spelled in `codes`, or else the first of `codes` with the same language."""
+    normal = code.replace("_", "-").lower()
+    exact = next((each for each in codes if each.replace("_", "-").lower() == normal), None)
+    return exact or next((each for each in codes if _fits(each, code)), None)
+
+
+def _fits(code: str, other: str) -> bool:
+    """Return whether two codes name one language, in scripts, or forms of Chinese, that do not differ."""
+    if base_code(code) != base_code(other):
+        return False
+    forms = {chinese_form(code), chinese_form(other)} - {None}
+    scripts = {script_of(code), script_of(other)} - {None}
+    return len(forms) < 2 and len(scripts) < 2
+
+
+def _named(code: str) -> str:
+    """Return the English name of a language with its code, or only the code if it has none."""
+    name = english_name(code)
+    return name if name == code or name.endswith(f"({code})") else f"{name} ({code})"
+
+
+def _supported(code: str, preposition: str, codes: Sequence[str]) -> str:
+    """Return `code` as `_closest` finds it. RequestError (400) if it is none of `codes`."""
+    if (closest := _closest(code, codes)) is not None:
+        return closest
+    listed = in_words([_named(code) for code in dict.fromkeys(codes)])
+    field = "target or target_lang" if preposition == "into" else "source or source_lang"
+    message = f"{field}: {_named(code)} is not supported; this server translates {preposition} {listed}"
+    raise RequestError(400, message)
