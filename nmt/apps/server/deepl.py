@@ -100,18 +100,24 @@ class DeepL:
     def operations(self) -> list[Operation]:
         """The paths, each with its handler."""
         document, both = "/v2/document/{id}", ["GET", "POST"]
-        older, old = "/v2/glossaries", "/v2/glossaries/{id}"
-        newer, new, dictionaries = "/v3/glossaries", "/v3/glossaries/{id}", "/v3/glossaries/{id}/dictionaries"
+        glossaries = [
+            operation
+            for path in ("/v2/glossaries", "/v3/glossaries")
+            for operation in (
+                Operation(path, self.list_glossaries),
+                Operation(f"{path}/{{id}}", self.glossary),
+                Operation(f"{path}/{{id}}", self.delete_glossary, methods=["DELETE"]),
+            )
+        ]
+        new, dictionaries = "/v3/glossaries/{id}", "/v3/glossaries/{id}/dictionaries"
         return [
             Operation("/v2/translate", self.translate, DeepLBody),
             Operation("/v2/document", self.upload, DeepLFile, reads=[MULTIPART]),
             Operation(document, self.status, DeepLKey),
             Operation(f"{document}/result", self.download, DeepLKey, writes=[BYTES]),
-            Operation(older, self.create_glossary, DeepLGlossary),
-            Operation(newer, self.create_glossary, DeepLGlossaries),
-            *(Operation(path, self.list_glossaries) for path in (older, newer)),
-            *(Operation(path, self.glossary) for path in (old, new)),
-            *(Operation(path, self.delete_glossary, methods=["DELETE"]) for path in (old, new)),
+            Operation("/v2/glossaries", self.create_glossary, DeepLGlossary),
+            Operation("/v3/glossaries", self.create_glossary, DeepLGlossaries),
+            *glossaries,
             Operation(new, self.change_glossary, DeepLChange, methods=["PATCH"]),
             Operation("/v2/glossaries/{id}/entries", self.entries, writes=[_TABLE]),
             Operation("/v3/glossaries/{id}/entries", self.dictionary),

@@ -43,7 +43,7 @@ class LibreTranslate:
     async def translate(self, request: Request, body: TranslateBody, client: bytes) -> Translated | Response:
         """Translate a text or a list of texts."""
         texts = [body.q] if isinstance(body.q, str) else body.q
-        self._service.check_size(texts, body.glossary, body.draft)
+        self._service.check_size(texts, body.draft, *body.glossary, *body.glossary.values())
         with refusal("Invalid request: glossary: "):
             glossary = Glossary(body.glossary) if body.glossary else None
         model = next((served for served in self._service.routes.models.served if served.name == body.model), None)

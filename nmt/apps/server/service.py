@@ -127,12 +127,12 @@ class Service:
         for source, target in pairs:
             memory.add(source, target)
 
-    def check_size(self, texts: Sequence[str], terms: Mapping[str, str] | None = None, draft: str = "") -> None:
-        """Raise RequestError (400) for too many texts, or too many characters in them, in `terms` and in `draft`."""
+    def check_size(self, texts: Sequence[str], *others: str) -> None:
+        """Raise RequestError (400) for too many texts, or too many characters in them and in what `others` are sent."""
         limits = self.settings
         if len(texts) > limits.batch_limit:
             raise RequestError(400, f"{len(texts):,} texts in one request; the limit is {limits.batch_limit:,}")
-        size = sum(map(len, [*texts, draft, *(terms or {}), *(terms or {}).values()]))
+        size = sum(map(len, [*texts, *others]))
         if size > limits.char_limit:
             raise RequestError(400, f"{size:,} characters in one request; the limit is {limits.char_limit:,}")
 
