@@ -102,7 +102,7 @@ def make_app(models: Models, settings: Settings, keys: Mapping[bytes, Key], metr
 
         def read() -> tuple[Routes, Mapping[bytes, Key]]:
             new_models, new_keys = load()
-            return service.load(new_models, new_keys), new_keys
+            return Routes(new_models, new_keys, settings), new_keys
 
         try:
             service.routes, access.keys = await loading.run(read)

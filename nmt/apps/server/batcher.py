@@ -4,8 +4,7 @@ An idle engine starts at once with the waiting segments. Segments that arrive wh
 soon as one is free: the busier the server, the larger the batches, without a timer. Clients take turns segment by
 segment, so a short text does not wait for the end of a long one.
 
-Threads translate, so that the event loop can serve others. But if requests have come one at a time for a while, the
-event loop translates short texts itself, because waking a thread and waiting for it takes a tenth of their time.
+Threads translate, so that the event loop can serve others.
 """
 
 from __future__ import annotations
@@ -39,8 +38,6 @@ _FIRST_GUESS = 1000.0  # source tokens per second, as if measured for a second w
 _SHARE = 0.5  # of the timeout that the queue may take: requests are also divided into sentences, and speed varies
 _LONGEST_WAIT = 60.0  # maximum Retry-After, in seconds
 _LARGE = 4  # a request of more than this part of the queue is large; large ones are counted apart from others
-_LONE_SECONDS = 0.005  # expected time up to which the event loop translates a lone text itself
-_PROBE_EVERY = 16  # lone texts: one of them is translated in a thread, which shows if others come meanwhile
 
 
 @dataclass(eq=False, slots=True)
@@ -55,11 +52,6 @@ class QueuedSegment:
     with_flags: bool = False
     result: asyncio.Future[SegmentResult] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
-    @property
-    def is_plain(self) -> bool:
-        """True if only the best translation is asked for, without terms."""
-        return not (self.num_alternatives or self.with_details or self.text.segments[0].terms)
-
 
 class SegmentResult(NamedTuple):
     """The translation of a segment with its alternatives, and details, if asked for."""
@@ -68,7 +60,6 @@ class SegmentResult(NamedTuple):
     details: Details | None = None
 
 
-Results = Sequence[SegmentResult | RequestError]
 TranslateSegments = Callable[[Sequence[QueuedSegment]], list[SegmentResult]]
 
 
@@ -81,30 +72,10 @@ class Job:
     num_taken: int = 0  # segments that have left the queue
 
 
-class Pace:
-    """The unfinished segments of a server, and how many segments came one at a time. All its models share it."""
-
-    def __init__(self) -> None:
-        self.num_unfinished = 0
-        self.num_alone = 0  # since the last segment that came together with others, or before these were finished
-
-    def add(self, num_segments: int) -> None:
-        """Count the segments of a new job."""
-        self.num_alone = self.num_alone + 1 if num_segments == 1 and not self.num_unfinished else 0
-        self.num_unfinished += num_segments
-
-    @property
-    def is_calm(self) -> bool:
-        """True if the only unfinished segment, like those before it, probably has the server to itself."""
-        return self.num_unfinished == 1 and self.num_alone > _PROBE_EVERY and self.num_alone % _PROBE_EVERY != 0
-
-
 class Batcher:
     """The queue of one model, and the threads that translate. Use it only from the event loop."""
 
-    def __init__(
-        self, name: str, translate: TranslateSegments, batch_tokens: int, timeout: float, metrics: Metrics, pace: Pace
-    ):
+    def __init__(self, name: str, translate: TranslateSegments, batch_tokens: int, timeout: float, metrics: Metrics):
         self.translate = translate
         self._batch_tokens = batch_tokens
         self._timeout = timeout
@@ -113,7 +84,6 @@ class Batcher:
         self._batch_segments = metrics.batch_segments.labels(name)
         self._batch_seconds = metrics.batch_seconds.labels(name)
         self._waiting_tokens = metrics.queue_tokens.labels(name)
-        self._pace = pace
         self._num_cores = min(num_cores(), MAX_THREADS)
         self._num_busy = 0  # cores: a batch takes one per segment
         self._threads = ThreadPoolExecutor(self._num_cores, "nmt-serve", initializer=lower_priority)
@@ -139,22 +109,14 @@ class Batcher:
         if segments:
             self._jobs.append(job)
             self._count(job, cost)
-            self._pace.add(len(segments))
-            if self._has_lone_text():
-                batch = self._take()
-                self._num_busy += 1
-                self._finish(batch, *self._translate_batch(batch))
-            else:
-                self._dispatch()
+            self._dispatch()
         return job
 
     def cancel(self, job: Job) -> None:
         """Cancel a job: remove its waiting segments from the queue, and drop its running ones when they finish."""
         if job in self._jobs:
             self._jobs.remove(job)
-            waiting = job.segments[job.num_taken :]
-            self._count(job, -sum(segment.num_tokens for segment in waiting))
-            self._pace.num_unfinished -= len(waiting)
+            self._count(job, -sum(segment.num_tokens for segment in job.segments[job.num_taken :]))
         for segment in job.segments:
             segment.result.cancel()
 
@@ -170,11 +132,6 @@ class Batcher:
     def _count(self, job: Job, tokens: int) -> None:
         self._tokens[job.is_large] += tokens
         self._waiting_tokens.inc(tokens)
-
-    def _has_lone_text(self) -> bool:
-        """Return whether the event loop itself should translate what is waiting."""
-        segment = self._jobs[0].segments[0]
-        return self._pace.is_calm and segment.is_plain and segment.num_tokens <= self._speed * _LONE_SECONDS
 
     def _dispatch(self) -> None:
         """Start batches while a core is idle. A batch of one text leaves cores for others, a large one does not."""
@@ -204,17 +161,14 @@ class Batcher:
 
     def _work(self, loop: asyncio.AbstractEventLoop, batch: list[QueuedSegment]) -> None:
         """Translate a batch in a thread."""
-        loop.call_soon_threadsafe(self._finish, batch, *self._translate_batch(batch))
-
-    def _translate_batch(self, batch: list[QueuedSegment]) -> tuple[Results, float]:
-        """Return the translations of a batch, and the seconds that they took."""
         started = time.perf_counter()
         results = self._translate_all(batch)
-        return results, time.perf_counter() - started
+        loop.call_soon_threadsafe(self._finish, batch, results, time.perf_counter() - started)
 
-    def _finish(self, batch: list[QueuedSegment], results: Results, seconds: float) -> None:
+    def _finish(
+        self, batch: list[QueuedSegment], results: Sequence[SegmentResult | RequestError], seconds: float
+    ) -> None:
         self._num_busy -= len(batch)
-        self._pace.num_unfinished -= len(batch)
         tokens = sum(segment.num_tokens for segment in batch)
         self._num_measured = _FORGETTING * self._num_measured + tokens
         self._seconds = _FORGETTING * self._seconds + seconds
@@ -231,7 +185,7 @@ class Batcher:
                 segment.result.set_result(result)
         self._dispatch()
 
-    def _translate_all(self, segments: list[QueuedSegment]) -> Results:
+    def _translate_all(self, segments: list[QueuedSegment]) -> Sequence[SegmentResult | RequestError]:
         """Translate. If it fails, translate segment by segment, so that one request does not fail others."""
         try:
             return self.translate(segments)

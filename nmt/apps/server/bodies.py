@@ -158,8 +158,8 @@ class DeepLOptions(Fields):
     formality: Literal["default", "more", "less", "prefer_more", "prefer_less"] | None = None
     glossary_id: str = ""
     """A glossary of /v2/glossaries; needs source_lang."""
-    glossary_ids: str | list[str] = ""
-    """Several; a term of the first one that has it holds."""
+    glossary_ids: Literal[""] = ""
+    """Only one glossary is supported."""
     style_id: Literal[""] = ""
     """Style rules are not supported."""
     translation_memory_id: Literal[""] = ""
@@ -194,8 +194,8 @@ class DeepLFile(DeepLOptions):
     """Document."""
     filename: str
     """Its name, with which a form sends it, or a field of its own; the ending tells its format."""
-    output_format: str = ""
-    """Its ending: a document keeps its format."""
+    output_format: Literal[""] = ""
+    """A document keeps its format."""
 
 
 class DeepLKey(Fields):

@@ -15,7 +15,6 @@ from datetime import UTC, datetime
 from functools import partial
 from html import unescape
 from io import StringIO
-from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -133,7 +132,7 @@ class DeepL:
         texts = [body.text] if isinstance(body.text, str) else body.text
         self._service.check_size(texts)
         glossary = self._glossary(client, body)
-        source = body.source_lang or ""
+        source = body.source_lang or "auto"
         routed, detected = await self._service.route_all(
             texts, source, body.target_lang, client, are_pages=body.tag_handling is not None
         )
@@ -144,7 +143,7 @@ class DeepL:
         if body.tag_handling is None:
             work = self._service.translate(routed)
         else:
-            xml = partial(read_xml, splitting=_names(body.splitting_tags), ignored=_names(body.ignore_tags))
+            xml = partial(read_xml, splitting=_tags(body.splitting_tags), ignored=_tags(body.ignore_tags))
             read = xml if body.tag_handling == "xml" else HtmlText
             work = translate_pages(self._service, routed, read=read)
         translated = await unless_gone(request, work)
@@ -160,8 +159,6 @@ class DeepL:
         """Start to translate a document, and return its id and its key."""
         glossary = self._glossary(client, body)
         _symbol(body.formality, None)
-        if body.output_format not in ("", suffix := Path(body.filename).suffix.lower().removeprefix(".")):
-            raise RequestError(400, f"Invalid request: output_format: a document keeps its format, {suffix}")
         if body.source_lang:
             self._service.routes.route(body.source_lang, body.target_lang)
         if len(self._running) >= MAX_DOCUMENTS:
@@ -260,8 +257,7 @@ class DeepL:
         if body.type == "source":
             codes = [base_code(code).upper() for code in self._service.routes.sources]
             return [{"language": code, "name": english_name(code.lower())} for code in dict.fromkeys(codes)]
-        codes = [code.upper() for code in self._service.routes.targets]
-        codes = [variant for code in codes for variant in _VARIANTS.get(code, [code])]
+        targets = [code.upper() for code in self._service.routes.targets]
         formal = {
             base_code(direction.tgt).upper()
             for direction, model in self._service.routes.models.directions.items()
@@ -269,7 +265,8 @@ class DeepL:
         }
         return [
             {"language": code, "name": english_name(base_code(code)), "supports_formality": code[:2] in formal}
-            for code in codes
+            for target in targets
+            for code in _VARIANTS.get(target, [target])
         ]
 
     async def usage(self, request: Request, body: Fields, client: bytes) -> dict[str, int]:
@@ -292,24 +289,16 @@ class DeepL:
         return content
 
     def _glossary(self, client: bytes, options: DeepLOptions) -> Glossary | None:
-        """Return the terms of the glossaries of a request, each of the first one that has it.
-
-        RequestError if one does not fit.
-        """
-        numbers = [*_names(options.glossary_id), *_names(options.glossary_ids)]
-        if not numbers:
+        """Return the glossary of a request. RequestError if it does not fit."""
+        if not options.glossary_id:
             return None
         if options.source_lang is None:
             raise RequestError(400, "a glossary needs source_lang")
-        terms: dict[str, str] = {}
-        for number in numbers:
-            kept = self._find_glossary(client, number)
-            found = kept.terms.get((base_code(options.source_lang), base_code(options.target_lang)))
-            if found is None:
-                known = in_words([*map("-".join, kept.terms)]) or "none"
-                raise RequestError(400, f"No dictionary found for language pair; this glossary is for {known}")
-            terms = dict(found.terms) | terms
-        return Glossary(terms)
+        kept = self._find_glossary(client, options.glossary_id)
+        if terms := kept.terms.get((base_code(options.source_lang), base_code(options.target_lang))):
+            return terms
+        known = in_words([*map("-".join, kept.terms)]) or "none"
+        raise RequestError(400, f"No dictionary found for language pair; this glossary is for {known}")
 
     def _find_glossary(self, client: bytes, number: str) -> _Kept:
         if (found := self._glossaries.get((client, number))) is None:
@@ -364,7 +353,7 @@ def _symbol(formality: str | None, text: Routed | None) -> str:
     return tag if is_known else ""
 
 
-def _names(names: str | Sequence[str]) -> list[str]:
+def _tags(names: str | Sequence[str]) -> list[str]:
     """Return names that may be separated by commas."""
     parts = ",".join([names] if isinstance(names, str) else names).split(",")
     return [name.strip() for name in parts if name.strip()]

@@ -114,8 +114,7 @@ class Files:
         async with self._service.in_time():  # what waits for a thread, too
             document, glossary = await self._threads.run(_parse, body, suffix, self._service.settings.file_limit)
             beginning = " ".join(block.plain() for block in document.blocks[:_DETECTED_BLOCKS])
-            source = "" if body.source == "auto" else body.source
-            (routed,), detected = await self._service.route_all([beginning], source, body.target, client)
+            (routed,), detected = await self._service.route_all([beginning], body.source, body.target, client)
             if not routed.path:
                 return body.file, [], detected
             routed = routed._replace(glossary=stored or glossary, flags=True)

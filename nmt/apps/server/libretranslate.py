@@ -49,9 +49,10 @@ class LibreTranslate:
         model = next((served for served in self._service.routes.models.served if served.name == body.model), None)
         if body.model and model is None:
             raise RequestError(400, f"there is no model {body.model}"[:200])
-        source = "" if body.source == "auto" else body.source
         is_html = body.format == "html"
-        routed, detected = await self._service.route_all(texts, source, body.target, client, model, are_pages=is_html)
+        routed, detected = await self._service.route_all(
+            texts, body.source, body.target, client, model, are_pages=is_html
+        )
         draft = body.draft if isinstance(body.q, str) and not is_html else ""
         routed = [text._replace(glossary=glossary, draft=draft, flags=body.flags) for text in routed]
         if body.stream:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from nmt.apps.server.batcher import Batcher, Pace, QueuedSegment, SegmentResult
+from nmt.apps.server.batcher import Batcher, QueuedSegment, SegmentResult
 from nmt.apps.server.metrics import Metrics
 from nmt.apps.server.settings import Settings
 from nmt.artifacts.find_model import find_run
@@ -18,12 +18,12 @@ from nmt.translation.word_links import explain
 class ServedModel:
     """A model of the server: its name and directions, and its queue."""
 
-    def __init__(self, translator: Translator, name: str, settings: Settings, metrics: Metrics, pace: Pace):
+    def __init__(self, translator: Translator, name: str, settings: Settings, metrics: Metrics):
         self.translator = translator
         self.name = name
         self.directions = translator.languages.pairs
         batch_tokens = translator.options.batch_tokens
-        self.batcher = Batcher(name, self.translate, batch_tokens, settings.timeout, metrics, pace)
+        self.batcher = Batcher(name, self.translate, batch_tokens, settings.timeout, metrics)
         self._request = lru_cache(self._make_request)
 
     def translate(self, segments: Sequence[QueuedSegment]) -> list[SegmentResult]:
@@ -60,7 +60,6 @@ class Models:
 
     def __init__(self, paths: Sequence[str | None], settings: Settings, metrics: Metrics):
         """Load the models of `paths` (None: the default model). NmtError if a model cannot be used."""
-        engine, device, precision, pace = settings.engine, settings.device, settings.precision, Pace()
         self.served: list[ServedModel] = []
         for run in [find_run(path) for path in paths]:  # finds all of them before it loads the first
             name = run.path.resolve().name
@@ -68,9 +67,11 @@ class Models:
             statistics = run.statistics()
             # Only the expected chrF needs scores.
             scores = statistics is not None and statistics.confidence is not None
-            translator = Translator.load(run, engine=engine, device=device, precision=precision, scores=scores)
+            translator = Translator.load(
+                run, engine=settings.engine, device=settings.device, precision=settings.precision, scores=scores
+            )
             unique_name = f"{name}#{num_same + 1}" if num_same else name
-            self.served.append(ServedModel(translator, unique_name, settings, metrics, pace))
+            self.served.append(ServedModel(translator, unique_name, settings, metrics))
         self.directions: dict[Direction, ServedModel] = {}  # in the order of the models; the first model of each
         self.names: dict[str, Step] = {}  # of models, with the direction if one has several, and of directions
         for served in self.served:

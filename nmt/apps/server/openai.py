@@ -106,9 +106,9 @@ class OpenAI:
 
     def _route(self, client: bytes, model: str, texts: Sequence[str]) -> list[Routed]:
         self._service.check_size(texts)
-        direction, served = self._find(model)
-        memory = self._service.routes.memory(client, direction)
-        return [Routed(text, [(direction, served)], memory=memory) for text in texts]
+        (src, tgt), served = self._find(model)
+        routed = self._service.routes.route(src, tgt, client, served)
+        return [routed._replace(text=text) for text in texts]
 
     def _find(self, model: str) -> Step:
         if (step := self._service.routes.models.names.get(model)) is None:

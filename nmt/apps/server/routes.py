@@ -63,9 +63,11 @@ def ways(directions: Collection[Direction]) -> dict[Direction, Sequence[Directio
 class Routes:
     """The models and memories of a server, which SIGHUP replaces together, and the languages that they join."""
 
-    def __init__(self, models: Models, memories: Memories):
-        self.models, self._memories = models, memories
+    def __init__(self, models: Models, keys: Mapping[bytes, Key], settings: Settings):
+        """Read the translation memories of the settings and of `keys`. DataError if one cannot be used."""
+        self.models = models
         self.ways = ways(models.directions)
+        self.memories = _read_memories(settings, [*self.ways], keys)
         self.sources = list(dict.fromkeys(direction.src for direction in models.directions))
         self.targets = list(dict.fromkeys(direction.tgt for direction in models.directions))
         self.detector = Detector([*self.sources, *self.targets])
@@ -81,20 +83,9 @@ class Routes:
         if not path:
             return Routed("", ())
         direction = Direction(path[0][0].src, path[-1][0].tgt)
+        memories = self.memories.get(client, self.memories.get(b"", {}))
         form = chinese_form(target) if chinese_form(direction.tgt) is None else None
-        return Routed("", path, form=form, memory=self.memory(client, direction))
-
-    def memories(self, client: bytes) -> dict[Direction, TranslationMemory] | None:
-        """Return the translation memories of a client, or else those of all clients."""
-        return self._memories.get(client, self._memories.get(b""))
-
-    def memory(self, client: bytes, direction: Direction) -> TranslationMemory | None:
-        """Return that of `memories` which is for `direction`."""
-        return (self.memories(client) or {}).get(direction)
-
-    def has_own_memory(self, client: bytes) -> bool:
-        """Return whether a client shares its memory with nobody else."""
-        return bool(client) and client in self._memories
+        return Routed("", path, form=form, memory=memories.get(direction))
 
     def check_target(self, target: str, model: ServedModel | None) -> None:
         """Raise RequestError (400) if nothing is translated into `target`."""
@@ -118,24 +109,23 @@ class Routes:
         return [(direction, directions[direction]) for direction in known[closest]]
 
 
-def read_memories(settings: Settings, models: Models, keys: Mapping[bytes, Key]) -> Memories:
+def _read_memories(settings: Settings, directions: Sequence[Direction], keys: Mapping[bytes, Key]) -> Memories:
     """Return the memories of all clients, by the hashes of their keys; b"": of those that have none of their own.
 
     That of all has the corrections, too, in place of what they correct.
     """
-    directions = [*ways(models.directions)]
     names = {key.memory for key in keys.values()} - {""}
     memories = {name: TranslationMemory.read_all([name], directions) for name in names}
     found = {client: memories[key.memory] for client, key in keys.items() if key.memory}
-    tm, corrections = settings.tm, settings.corrections
-    if corrections is not None and not find_spec("rapidfuzz"):
+    files = [settings.tm] if settings.tm else []
+    growing = [str(settings.corrections)] if settings.corrections else []
+    if growing and not find_spec("rapidfuzz"):
         log.info(f"corrections are only collected, not used at once; to use them: {how_to_install('tm')}")
-        corrections = None
-    if corrections is not None and tm and os.path.realpath(tm) == os.path.realpath(corrections):
-        tm = ""
-    growing = [] if corrections is None else [str(corrections)]
-    if tm or growing:
-        found[b""] = TranslationMemory.read_all([tm] if tm else [], directions, growing)
+        growing = []
+    if [*map(os.path.realpath, files)] == [*map(os.path.realpath, growing)]:
+        files = []
+    if files or growing:
+        found[b""] = TranslationMemory.read_all(files, directions, growing)
     return found
 
 

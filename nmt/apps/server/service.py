@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager
-from functools import cache, partial
+from contextlib import aclosing, asynccontextmanager, suppress
+from functools import partial
 from itertools import groupby
 from operator import mul
 from typing import NamedTuple, TypeVar
@@ -18,7 +18,7 @@ from nmt.apps.server.detect import has_letters, without_markup
 from nmt.apps.server.metrics import Metrics
 from nmt.apps.server.models import Models, ServedModel, Step
 from nmt.apps.server.requests import RequestError
-from nmt.apps.server.routes import Routed, Routes, read_memories
+from nmt.apps.server.routes import Routed, Routes
 from nmt.apps.server.settings import Settings
 from nmt.apps.server.threads import QUICK_CHARACTERS, Threads, Turns
 from nmt.base.languages import Direction
@@ -98,14 +98,10 @@ class Service:
         self.metrics = metrics
         path = settings.corrections
         self._corrections = None if path is None else Corrections(path)
-        self.routes = self.load(models, keys)
+        self.routes = Routes(models, keys, settings)
         self.turns = Turns()
         self.pages = Threads(_NUM_PAGE_THREADS)
         self._thread, self._waiting_characters = Threads(1), 0  # one, so that the event loop gets half of Python's time
-
-    def load(self, models: Models, keys: Mapping[bytes, Key]) -> Routes:
-        """Return what to translate with instead of `routes`. DataError if a memory cannot be used."""
-        return Routes(models, read_memories(self.settings, models, keys))
 
     async def correct(self, client: bytes, languages: Direction, text: str, correct: str) -> None:
         """Keep the correct translation of a text on the disk, then use it. RequestError if it cannot be kept.
@@ -119,9 +115,9 @@ class Service:
         if not (path and text.strip() and correct.strip()):
             raise RequestError(400, "Invalid request: q or s is blank, or source and target are one language")
         pairs = pairs_in(languages, text, correct)
-        corrections = self._corrections.own if routes.has_own_memory(client) else self._corrections
-        await corrections.add(languages, pairs)
-        if (memories := routes.memories(client)) is None:
+        owner = client if client in routes.memories else b""
+        await (self._corrections.own if owner else self._corrections).add(languages, pairs)
+        if (memories := routes.memories.get(owner)) is None:
             return
         memory = memories.setdefault(Direction(path[0][0].src, path[-1][0].tgt), TranslationMemory(()))
         for source, target in pairs:
@@ -146,35 +142,26 @@ class Service:
         *,
         are_pages: bool = False,
     ) -> tuple[list[Routed], list[Detection] | None]:
-        """Return `texts` as `route` does, and without a `source`, their languages: of pages, those of their words.
+        """Return `texts` as `route` does, and if the `source` is auto, their languages: of pages, those of their words.
 
         Those in the language of the target, or in none that can be translated into it, stay as they are.
         """
         routes = self.routes
-        if source:
+        if source != "auto":
             routed = routes.route(source, target, client, model)
             return [routed._replace(text=text) for text in texts], None
         routes.check_target(target, model)
 
-        def detect(text: str) -> tuple[Detection, bool]:
+        def detect(text: str) -> tuple[Routed, Detection]:
             words = without_markup(text) if are_pages else text
-            found = routes.detector.detect(words)[0]
-            return found, found["confidence"] >= _MIN_CONFIDENCE or not has_letters(words)
+            found, routed = routes.detector.detect(words)[0], _AS_IT_IS
+            if found["confidence"] >= _MIN_CONFIDENCE or not has_letters(words):
+                with suppress(RequestError):  # nothing leads from this language into the target
+                    routed = routes.route(found["language"], target, client, model)
+            return routed._replace(text=text), found
 
         detected = await self._run(sum(map(len, texts)), lambda: [*map(detect, texts)])
-
-        @cache
-        def routed_from(language: str) -> Routed:
-            try:
-                return routes.route(language, target, client, model)
-            except RequestError:
-                return _AS_IT_IS
-
-        routed_texts = [
-            (routed_from(found["language"]) if is_known else _AS_IT_IS)._replace(text=text)
-            for text, (found, is_known) in zip(texts, detected, strict=True)
-        ]
-        return routed_texts, [found for found, _ in detected]
+        return [routed for routed, _ in detected], [found for _, found in detected]
 
     async def segments(
         self, texts: Sequence[Routed], num_alternatives: int = 0, *, details: bool = False

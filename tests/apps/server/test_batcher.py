@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from nmt.apps.server import batcher as batcher_module
-from nmt.apps.server.batcher import _PROBE_EVERY, Batcher, Pace, QueuedSegment, SegmentResult
+from nmt.apps.server.batcher import Batcher, QueuedSegment, SegmentResult
 from nmt.apps.server.metrics import Metrics
 from nmt.apps.server.requests import RequestError
 from nmt.base.languages import Direction
@@ -51,7 +51,7 @@ def run(test, batch_tokens=4096, timeout=1e6):
 
     async def main():
         gate = Gate()
-        batcher = Batcher("m", gate, batch_tokens, timeout, Metrics(), Pace())
+        batcher = Batcher("m", gate, batch_tokens, timeout, Metrics())
         try:
             return await test(batcher, gate)
         finally:
@@ -153,7 +153,6 @@ def test_the_measured_speed_is_that_of_long_batches_rather_than_of_single_texts(
         for num_tokens, seconds in [*[(5, 0.05)] * 100, (4000, 1.0)]:
             batch = segments("a", num_tokens=num_tokens)
             batcher._num_busy += 1
-            batcher._pace.num_unfinished += 1
             batcher._finish(batch, gate.translate(batch), seconds)
         assert 2000 < batcher._speed < 4000
 
@@ -203,90 +202,5 @@ def test_a_text_that_cannot_be_translated_fails_alone():
         assert [await texts_of(job) for job in (jobs[0], jobs[2])] == [["A"], ["B"]]
         with pytest.raises(RequestError, match="cannot translate this text"):
             await texts_of(jobs[1])
-
-    run(test)
-
-
-def translating_threads(gate: Gate) -> list[bool]:
-    """Return a list to which the translator of `gate` appends whether it was called from the event loop."""
-    in_loop: list[bool] = []
-    translate = gate.translate
-
-    def note(batch):
-        in_loop.append(threading.current_thread() is threading.main_thread())
-        return translate(batch)
-
-    gate.translate = note
-    gate.go.set()
-    return in_loop
-
-
-async def translate_alone(batcher: Batcher, count: int, **options: object) -> None:
-    for number in range(count):
-        (segment,) = batcher.submit(segments(f"alone {number}", **options)).segments
-        assert (await segment.result).translation.text == f"ALONE {number}"
-
-
-def test_texts_that_come_one_at_a_time_are_soon_translated_without_waking_a_thread_except_for_probes():
-    async def test(batcher, gate):
-        in_loop = translating_threads(gate)
-        await translate_alone(batcher, 5 * _PROBE_EVERY)
-        assert not any(in_loop[:_PROBE_EVERY])
-        assert in_loop[_PROBE_EVERY:].count(False) == 4
-        assert gate.batches == [[f"alone {number}"] for number in range(5 * _PROBE_EVERY)]
-
-    run(test)
-
-
-def test_texts_that_come_together_are_left_to_the_threads():
-    async def test(batcher, gate):
-        in_loop = translating_threads(gate)
-        await translate_alone(batcher, 2 * _PROBE_EVERY - 1)
-        assert in_loop[-1]
-        jobs = [batcher.submit(segments(text)) for text in "ab"]
-        assert [await texts_of(job) for job in jobs] == [["A"], ["B"]]
-        await translate_alone(batcher, _PROBE_EVERY)
-        assert not any(in_loop[2 * _PROBE_EVERY - 1 :])
-
-    run(test)
-
-
-def test_a_text_that_may_take_long_is_left_to_the_threads():
-    async def test(batcher, gate):
-        in_loop = translating_threads(gate)
-        await translate_alone(batcher, 2 * _PROBE_EVERY - 3)
-        (long,) = batcher.submit(segments("long", num_tokens=10**9)).segments
-        await long.result
-        await translate_alone(batcher, 1, num_alternatives=1)
-        assert in_loop[-3:] == [True, False, False]
-
-    run(test)
-
-
-def test_texts_that_come_together_after_a_calm_time_are_noticed_by_the_next_probe():
-    async def test(batcher, gate):
-        in_loop = translating_threads(gate)
-        await translate_alone(batcher, 2 * _PROBE_EVERY + 1)
-        num_before = len(in_loop)
-        jobs = [batcher.submit(segments(f"t{number}")) for number in range(3 * _PROBE_EVERY)]
-        assert [await texts_of(job) for job in jobs] == [[f"T{number}"] for number in range(3 * _PROBE_EVERY)]
-        assert in_loop[num_before:].count(True) < _PROBE_EVERY
-
-    run(test)
-
-
-def test_models_of_one_server_notice_each_others_texts():
-    async def test(batcher, gate):
-        pace = Pace()
-        first, second = (Batcher(name, gate, 4096, 60.0, Metrics(), pace) for name in "ab")
-        in_loop = translating_threads(gate)
-        await translate_alone(first, 2 * _PROBE_EVERY - 1)
-        assert in_loop[-1]
-        jobs = [each.submit(segments("x")) for each in (first, second)]
-        assert [await texts_of(job) for job in jobs] == [["X"], ["X"]]
-        assert in_loop[-2:] == [False, False]
-        assert pace.num_unfinished == 0
-        first.close()
-        second.close()
 
     run(test)

@@ -14,7 +14,6 @@ import pytest
 
 from nmt import Translator
 from nmt.apps.server import batcher, routes, run, service
-from nmt.apps.server.batcher import _PROBE_EVERY
 from nmt.decoding.engines import native_engine
 from nmt.translation import Translation
 from nmt.translation.request import Request
@@ -77,7 +76,7 @@ def test_many_clients_at_once_get_what_the_translator_gives_each_alone(running, 
 def test_one_client_after_another_gets_what_the_translator_gives(running, two):
     name = running.models.served[0].name
     num_batches = running.metric("nmt_batch_segments_count", model=name)
-    texts = [f"{number} {number * 7}" for number in range(2 * _PROBE_EVERY)]
+    texts = [f"{number} {number * 7}" for number in range(32)]
     answers = [running.translate(q=text, source="en", target="de") for text in texts]
     found = [answer.json()["translatedText"] for answer in answers]
     assert found == [translation.text for translation in two.translate(texts, to="de")]
