@@ -19,17 +19,18 @@ Floats = NDArray[np.float64]
 
 FEATURES = (
     "lm", "to_tgt", "to_src", "lexical_to_tgt", "lexical_to_src", "tokens", "phrases",
-    "known_copy", "unknown_copy", "name_copy", "drop", "kin", "swap",
+    "known_copy", "unknown_copy", "name_copy", "drop", "kin", "swap", "length",
 )  # fmt: skip
 """The features that the score of a translation is a weighted sum of: the language model, four scores of each phrase,
 the number of tokens, of phrases, of copied words (of words with a translation, of others, and of those of them that
 look like names), and of source tokens without a translation; the share of letters in which unknown words differ from
-those by which they are translated, and the number of neighboring phrases that change places."""
+those by which they are translated, the number of neighboring phrases that change places, and the number of tokens times
+the logarithm of the source's, since short sentences have more target tokens per source token than long ones."""
 
 NEVER = -100.0
 """The weight of a feature that no translation shall have."""
 
-FIRST_WEIGHTS = (0.25, 0.1, 0.13, 0.05, 0.18, 0.37, -0.15, -12.5, -8.5, -5.0, -4.5, -8.0, -1.0)
+FIRST_WEIGHTS = (0.25, 0.1, 0.13, 0.05, 0.18, 0.37, -0.15, -12.5, -8.5, -5.0, -4.5, -8.0, -1.0, -0.1)
 
 _WHOLE = ("src_starts", "src_tokens", "starts", "phrases", "tgt_starts", "tgt_tokens", "lm_suffixes")
 _WIDE = ("lexicon_keys", "lm_keys")
@@ -87,8 +88,9 @@ class PhraseTable(NamedTuple):
                 for dtype, kind, names in _KINDS
                 for name in names
             }
-            if len(arrays["weights"]) == len(FEATURES) - 2:  # a table from before words of kin and swaps
-                arrays["weights"] = np.append(arrays["weights"], [NEVER, NEVER])
+            missing = len(FEATURES) - len(arrays["weights"])
+            if missing in (1, 3):  # a table from before the length of sources, or words of kin and swaps, too
+                arrays["weights"] = np.append(arrays["weights"], [NEVER, NEVER, 0.0][-missing:])
             of_lm = {name[3:]: arrays.pop(name) for name in [*arrays] if name.startswith("lm_")}
             scores, lm = arrays.pop("scores").reshape(-1, 4), NgramModel.from_arrays(**of_lm, vocab_size=len(tgt))
             table = cls(**arrays, scores=scores, lm=lm)

@@ -30,9 +30,10 @@ _LONGEST_SWAP = 8  # source tokens of two phrases that change places
 _SWAPPED, _MOST_SWAPS = 2, 3  # translations of each of the two, by their estimates; of the span of both
 _WAYS = 4  # for an n-best list: a way that leads to a state, per that many outputs, is kept
 _LEAST = 1e-4  # probability of a token of a prefix that nothing explains
-_LM, _TO_TGT, _TOKENS, _PHRASES, _KNOWN, _UNKNOWN, _NAME, _DROP, _KIN, _SWAP = map(
+_USUAL_LENGTH = 30  # tokens of a source to which the weight of a token need not be adapted
+_LM, _TO_TGT, _TOKENS, _PHRASES, _KNOWN, _UNKNOWN, _NAME, _DROP, _KIN, _SWAP, _LENGTH = map(
     FEATURES.index,
-    ("lm", "to_tgt", "tokens", "phrases", "known_copy", "unknown_copy", "name_copy", "drop", "kin", "swap"),
+    ("lm", "to_tgt", "tokens", "phrases", "known_copy", "unknown_copy", "name_copy", "drop", "kin", "swap", "length"),
 )
 
 
@@ -178,14 +179,16 @@ class PhraseSearch:
                     kin = () if is_known or not has_kin else self._kin.find(tokens[word.start : word.end])
                     spans += [(place, end, number, difference) for number, difference in kin]
             offset += len(tokens) + 1
-        phrases = self._phrases(spans)
-        parts = phrases, self._swaps(phrases), self._copies(copies)
+        sizes = np.array([len(source.tokens) + 1 for source in sources], np.int64)
+        lengths = np.repeat(np.log(sizes / _USUAL_LENGTH), sizes)
+        phrases = self._phrases(spans, lengths)
+        parts = phrases, self._swaps(phrases), self._copies(copies, lengths)
         sizes = np.cumsum([0, *(len(part.tokens) for part in parts)])
         moved = [part._replace(starts=part.starts + size) for part, size in zip(parts, sizes, strict=False)]
         options = _Options(*map(np.concatenate, zip(*moved, strict=True)))
         return options.pick(np.argsort(options.places, kind="stable"))
 
-    def _phrases(self, spans: Sequence[tuple[int, int, int, float]]) -> _Options:
+    def _phrases(self, spans: Sequence[tuple[int, int, int, float]], lengths_of_sources: Floats) -> _Options:
         """Return the best translations of each span by the phrase of the table that it is, or is akin to."""
         table = self._table
         places, ends, sources = np.array([span[:3] for span in spans], np.int64).reshape(-1, 3).T
@@ -196,6 +199,7 @@ class PhraseSearch:
         features[:, _TO_TGT : _TO_TGT + 4] = table.scores[numbers]
         features[:, _TOKENS], features[:, _PHRASES] = self._lengths[phrases], 1
         features[:, _KIN] = np.array([difference for *_, difference in spans])[rows]
+        features[:, _LENGTH] = self._lengths[phrases] * lengths_of_sources[places][rows]
         scores, starts, lengths = weighted(features, self.weights), table.tgt_starts[phrases], self._lengths[phrases]
         judged: Any = (part[phrases] for part in self._judged)
         options = _Options(table.tgt_tokens, places[rows], ends[rows], features, scores, starts, lengths, *judged)
@@ -224,13 +228,14 @@ class PhraseSearch:
         options = options.pick(np.lexsort((-scores, options.ends, options.places)))
         return options.pick(_ranks_in_spans(options) < most)
 
-    def _copies(self, copies: Sequence[tuple[int, int, int, tuple[int, ...]]]) -> _Options:
+    def _copies(self, copies: Sequence[tuple[int, int, int, tuple[int, ...]]], lengths_of_sources: Floats) -> _Options:
         """Return copied and dropped words."""
         places, ends, kinds = np.array([copy[:3] for copy in copies], np.int64).reshape(-1, 3).T
         tokens, rows = concatenate([copy for *_, copy in copies])
         lengths, nothing = np.bincount(rows, minlength=len(copies)), np.zeros(len(copies))
         features = np.zeros((len(copies), len(FEATURES)))
         features[np.arange(len(copies)), kinds], features[:, _TOKENS] = 1, lengths
+        features[:, _LENGTH] = lengths * lengths_of_sources[places]
         scores, next_starts = weighted(features, self.weights), np.cumsum(lengths)
         after = np.where(lengths > 0, 1 + np.append(tokens, -1)[next_starts - 1], -1)
         judged = nothing, np.zeros_like(lengths), nothing, after

@@ -15,7 +15,7 @@ from nmt.base.special_tokens import EOS_ID
 from nmt.config import SearchOptions
 from nmt.config.tokenizer import TokenizerConfig
 from nmt.data.phrases.table import FEATURES, NEVER, PhraseTable
-from nmt.data.phrases.words import FoldedSource, Word
+from nmt.data.phrases.words import FoldedSource, SourceFolder, Word
 from nmt.data.tokens.sentencepiece_training import train_tokenizers
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.decoding.engines.phrase_engine import PhraseEngine
@@ -196,7 +196,8 @@ def test_a_damaged_table_is_refused_with_its_path(run, tokenizers, tmp_path):
         {"tgt_tokens": table.tgt_tokens + 10_000},
         {"tgt_starts": np.zeros_like(table.tgt_starts)},
         {"scores": table.scores * math.nan},
-        {"weights": table.weights[1:]},
+        {"weights": table.weights[2:]},
+        {"weights": table.weights[4:]},
         {"lexicon_keys": table.lexicon_keys[::-1]},
         {"lm": table.lm._replace(suffixes=np.arange(len(table.lm.suffixes)))},
         {"lm": table.lm._replace(keys=table.lm.keys[1:])},
@@ -242,7 +243,26 @@ def test_a_table_from_before_swaps_loads_and_has_none(run, tokenizers, tmp_path)
     old = tmp_path / "phrases.safetensors"
     table._replace(weights=table.weights[: FEATURES.index("kin")]).save(old, tokenizers)
     weights = PhraseTable.load(old, tokenizers).weights
-    assert weights.tolist() == [*table.weights[: FEATURES.index("kin")], NEVER, NEVER]
+    assert weights.tolist() == [*table.weights[: FEATURES.index("kin")], NEVER, NEVER, 0]
+
+
+def test_a_table_from_before_the_length_of_sources_ignores_it(run, tokenizers, tmp_path):
+    table, at = PhraseTable.load(run.phrases, tokenizers), FEATURES.index("length")
+    old = tmp_path / "phrases.safetensors"
+    table._replace(weights=table.weights[:at]).save(old, tokenizers)
+    loaded = PhraseTable.load(old, tokenizers)
+    assert loaded.weights.tolist() == [*table.weights[:at], 0]
+
+
+def test_a_token_weighs_more_in_short_sources_and_less_in_long_ones_as_the_weight_of_lengths_says(run, tokenizers):
+    table = PhraseTable.load(run.phrases, tokenizers)
+    search, folder = PhraseSearch(table, tokenizers.src), SourceFolder(tokenizers)
+    for text in ("bufa geko.", "bufa geko bufa geko " * 20):
+        source = folder.fold(tokenizers.src.encode(text))
+        for output in search.search([source], count=4)[0]:
+            size = output.features[FEATURES.index("tokens")]
+            expected = size * np.log((len(source.tokens) + 1) / 30)
+            assert output.features[FEATURES.index("length")] == pytest.approx(expected)
 
 
 def test_a_table_from_before_words_of_kin_copies_an_unknown_word():
