@@ -125,8 +125,10 @@ def edges(text: str) -> tuple[str, str]:
     around, within = inner[:1] + inner[-1:], inner[1:-1]
     if around in _BRACKETS and not any(mark in within for mark in around):
         inner = within[slice(*within_symbols(within))]
-    start = text.find(inner)
-    return (text[:start], text[start + len(inner) :]) if has_words(inner) else ("", "")
+    if not has_words(inner):
+        return "", ""
+    before, _, after = text.partition(inner)
+    return before, after
 
 
 def list_marker(text: str) -> str:

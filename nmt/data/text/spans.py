@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Collection, Sequence
 from operator import attrgetter
 from typing import NamedTuple, TypeVar
@@ -280,15 +281,11 @@ def _end_of_mark(text: str, start: int, end: int, *, is_chinese: bool) -> int:
 
 def _without_tail(url: str) -> str:
     """Return `url` without the punctuation of the sentence around it."""
+    surplus = Counter({closing: url.count(closing) - url.count(opening) for opening, closing in _CLOSING.items()})
     end = len(url)
-    surplus = {closing: url.count(closing) - url.count(opening) for opening, closing in _CLOSING.items()}
-    while end > 0:
-        last = url[end - 1]
-        if last in surplus and surplus[last] > 0:
-            surplus[last] -= 1
-        elif last not in _SENTENCE_PUNCTUATION:
-            break
+    while end > 0 and (surplus[url[end - 1]] > 0 or url[end - 1] in _SENTENCE_PUNCTUATION):
         end -= 1
+        surplus[url[end]] -= 1
     return url[:end]
 
 

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import re
-from datetime import date, time
+from collections.abc import Callable
+from datetime import date, time, timedelta
 
 _LOCAL = ("General", "mm-dd-yy", "m/d/yy h:mm")  # no format, or one that follows the settings of each computer
-_NOT_SHOWN = re.compile(r"[_*].|\[(?!\$)[^\]]*\]|\[\$([^\]-]*)[^\]]*\]|\\(?=.)")  # blanks, colors; not currencies
+_NOT_SHOWN = re.compile(
+    r"[_*].|\[(?!\$|[hmsHMS]+\])[^\]]*\]|\[\$([^\]-]*)[^\]]*\]|\\(?=.)"
+)  # blanks, colors; not currencies
 _QUOTED = re.compile(r'"([^"]*)"')
 _DIGITS = re.compile(r"[#0?][#0?,]*(?:\.[#0?,]*)?|\.[#0?]+")
 _MINUTES = re.compile(r"(?<=h:)m{1,2}|(?<=h\.)m{1,2}|m{1,2}(?=[:.]s)", re.IGNORECASE)
 _DATE = re.compile(r"y+|m+|d+|h+|s+|n+|AM/PM", re.IGNORECASE)
+_ELAPSED = re.compile(r"\[?(h+|m+|s+)\]?", re.IGNORECASE)  # [h]:mm
+_SECONDS = {"h": 3600, "m": 60, "s": 1}
+_EXPONENT = re.compile(r"0(?:\.(0*))?E\+00")
 _CODES = {"y": "%y", "yyyy": "%Y", "m": "%m", "mmm": "%b", "mmmm": "%B", "d": "%d", "ddd": "%a", "dddd": "%A"}
 _CODES |= {"h": "%H", "n": "%M", "s": "%S", "am/pm": "%p"}
 
@@ -22,6 +28,8 @@ def as_shown(value: object, number_format: str) -> str:
     """
     if isinstance(value, bool):
         return str(value).upper()
+    if isinstance(value, timedelta):
+        return _duration(value, number_format)
     if isinstance(value, date | time):
         return _date(value, number_format)
     return _number(value, number_format) if isinstance(value, int | float) else str(value)
@@ -33,8 +41,10 @@ def _number(value: float, number_format: str) -> str:
     is_negative = value < 0 and len(sections) > 1
     section = sections[1 if is_negative else 2 if value == 0 and len(sections) > 2 else 0]
     template = _QUOTED.sub(r"\1", _NOT_SHOWN.sub(r"\1", section))
+    if exponent := _EXPONENT.fullmatch(template):
+        return f"{value:.{len(exponent[1] or '')}E}"
     digits = _DIGITS.findall(template)
-    if number_format in _LOCAL or "@" in template or len(digits) > 1:  # a fraction, an exponent, a telephone number
+    if number_format in _LOCAL or "@" in template or len(digits) > 1:  # a fraction, a telephone number
         return plain
     size = abs(value) * (100 if "%" in template else 1)
     sign = "-" if value < 0 and not is_negative else ""
@@ -63,8 +73,25 @@ def _date(value: date | time, number_format: str) -> str:
         text = value.strftime(code)
         return text.lstrip("0") or "0" if len(letters) == 1 else text
 
+    def filled(part: str) -> str:
+        with_minutes = _MINUTES.sub(lambda found: "n" * len(found[0]), part)
+        return _DATE.sub(written, with_minutes)
+
+    return _filled(number_format, filled)
+
+
+def _duration(value: timedelta, number_format: str) -> str:
+    rest = round(abs(value).total_seconds())
+
+    def written(found: re.Match[str]) -> str:
+        nonlocal rest
+        number, rest = divmod(rest, _SECONDS[found[1][0].lower()])
+        return str(number).zfill(len(found[1]))
+
+    return "-" * (value < timedelta()) + _filled(number_format, lambda part: _ELAPSED.sub(written, part))
+
+
+def _filled(number_format: str, fill: Callable[[str], str]) -> str:
+    """Return the first section of a format with what `fill` makes of each part that is not quoted."""
     parts = _QUOTED.split(_NOT_SHOWN.sub("", number_format.partition(";")[0]))  # every second one was quoted
-    for number in range(0, len(parts), 2):
-        with_minutes = _MINUTES.sub(lambda found: "n" * len(found[0]), parts[number])
-        parts[number] = _DATE.sub(written, with_minutes)
-    return "".join(parts).strip()
+    return "".join(part if number % 2 else fill(part) for number, part in enumerate(parts)).strip()

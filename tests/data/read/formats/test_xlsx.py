@@ -98,6 +98,13 @@ def test_numbers_dates_and_formulas_are_cells_too(tmp_path):
 @pytest.mark.parametrize(
     ("value", "number_format", "shown"),
     [
+        (datetime.timedelta(hours=30, minutes=5), "[h]:mm", "30:05"),
+        (datetime.timedelta(days=4), '[hh]:mm:ss "Std"', "96:00:00 Std"),
+        (datetime.timedelta(seconds=95), "[mm]:ss", "01:35"),
+        (datetime.timedelta(minutes=2), "[s]", "120"),
+        (-datetime.timedelta(hours=2.5), "[h]:mm", "-2:30"),
+        (12345.678, "0.0E+00", "1.2E+04"),
+        (0.00012, "0.00E+00", "1.20E-04"),
         (7, "000", "007"),
         (0.075, "0%", "8%"),
         (0.075, "0.0%", "7.5%"),
