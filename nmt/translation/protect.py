@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from nmt.base.languages import UNSPACED
 from nmt.base.patterns import lazy_pattern
-from nmt.data.text.numbers import has_words
+from nmt.data.text.numbers import CURRENCIES, has_words
 from nmt.data.text.spans import ANY_PLACEHOLDER, PLACEHOLDERS, Span, find_spans, replace_spans
 
 _DOUBLE_SPACE = re.compile(r" {2,}")
@@ -45,14 +45,16 @@ QUOTED_WORD = r"[\"“”„«»‹›]\s?[^\W\d_]+\s?[\"“”«»‹›]"
 QUOTE = r"[\"“”„«»‹›「」『』《》‘‚]|(?<![^\W\d_])['’]|['’](?![^\W\d_])"  # not that of "it's"
 
 
-# Marks of prose that change what a sentence says, by kind; ending an item (a) or a smile, a bracket is none.
+# Marks and signs of prose that change what a sentence says, by kind. A bracket that ends an item, a), is none.
 PROSE_MARK = (
     r"(?P<opening>[(（\[［【〔])|(?P<closing>(?<![:;=8-])(?<!^\w)(?<!^\d\d)(?<!\s\w)(?<!\s\d\d)[)）\]］】〕])"
     r"|(?P<dash>—{1,2}|(?<![\w-])(?<!\d\s)(?:[–-]|--)(?![\w-]))|(?P<semicolon>[;；؛])"
     r"|(?P<exclamation>[!！]+)|(?P<question>[?？؟]+)|(?P<ellipsis>[…⋯]+|\.{2,}|。{2,})"
+    rf"|(?P<percent>[%٪％‰])|(?P<currency>[{CURRENCIES}])|(?P<degree>[°℃℉])|(?P<comparison>[<>≤≥±](?=\s?\d))"
 )
 _PROSE_MARK = lazy_pattern(PROSE_MARK)
-_MAY_BE_MARK = lazy_pattern(r"[;!?()\[\]؛؟…⋯–—。（），；！？［］【】〔〕]|-(?!\w)|\.\.")  # is faster to find
+# One of its characters, which is faster to find.
+_MAY_BE_MARK = lazy_pattern(rf"[;!?()\[\]؛؟…⋯–—。（；！？［【〔%٪％‰°℃℉<>≤≥±{CURRENCIES}]|-(?!\w)|\.\.")
 
 
 def marks_left_out(source: str, output: str) -> dict[str, str]:

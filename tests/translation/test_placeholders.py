@@ -132,6 +132,8 @@ def test_marks_of_prose_are_no_odd_marks(text):
         ("Hello {n}?!", "Hallo {n}!", ["?"]),
         ("Hello {n}… ja!!!", "Hallo {n} ... ja!", []),
         ("هل تنام؟", "Do you sleep?", []),
+        ("Over 25% of 5 € are < 3 at 30 °C.", "25 von 5 sind 3 bei 30.", ["%", "€", "<", "°"]),
+        ("25% of $5, >3 at 30°C", "25 % von 5 $, > 3 bei 30 °C", []),
         ("Do you sleep?", "هل تنام", ["?"]),
         ("a) First 2) second :) and (b) third", "First second third (b)", []),
     ],

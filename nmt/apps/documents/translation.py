@@ -24,7 +24,7 @@ from nmt.data.text.glossary import Term, missed_terms
 from nmt.data.text.numbers import CURRENCIES, UNIT
 from nmt.translation import Translator
 from nmt.translation.chain import Chain
-from nmt.translation.protect import lost_spans
+from nmt.translation.protect import lost_marks, lost_spans
 from nmt.translation.request import Request
 from nmt.translation.texts import TextSegmenter
 from nmt.translation.translation import FLAGS, Flags, Translation, merge
@@ -200,18 +200,21 @@ def with_losses(
     segmenter: TextSegmenter,
     request: Request,
 ) -> list[TranslatedBlock]:
-    """Return the translated blocks with the protected spans and the glossary terms that the whole translations lack.
+    """Return the translated blocks with the protected spans, marks and glossary terms that the whole translations lack.
 
     The faults become the note of each block. Models that were trained without data.protect lose spans, too. The
     placeholders of a gettext entry are those of its format flags.
     """
-    checked = []
+    checked, left_out = [], segmenter.left_out(segmenter.languages.direction(request.to, request.from_))
     for block, each in zip(blocks, translated, strict=True):
         flags = {name: value for name, value in each.flags.items() if name != "protected_lost"}
         source = " ".join(block.texts())
         spans = [source[span.start : span.end] for span in segmenter.find_spans(source, request)]
         lost = [span for span in lost_spans(spans, each.text) if not is_excluded(span, block.formats)]
-        if lost := list(dict.fromkeys(lost + changed_placeholders(source, each.text, block.formats))):
+        lost += changed_placeholders(source, each.text, block.formats)
+        if request.options.protect:
+            lost += lost_marks(source, each.text, [*spans, *lost], left_out)
+        if lost := list(dict.fromkeys(lost)):
             flags["protected_lost"] = lost
         missed: list[Term] = []
         if request.glossary is not None:

@@ -80,6 +80,15 @@ def test_the_losses_of_a_catalog_are_those_of_each_entry(letters_run):
     assert [each.flags.get("protected_lost") for each in unflagged] == [None, None, None, ["%n", "%1"]]
 
 
+def test_the_losses_of_a_document_are_also_marks(letters_run):
+    blocks = read_document(b'{"a": "One (two) here; who?", "b": "C++ has 5% -x- now!"}', "a.json").blocks
+    found = [TranslatedBlock([text], text, {}) for text in ("One two here who", "C has 5 x now!")]
+    with Translator.load(letters_run, device="cpu") as translator:
+        reports = with_losses(blocks, found, translator.segmenter, Request(translator.options))
+    assert reports[0].flags["protected_lost"] == ["(", ")", ";", "?"]
+    assert {"C++", "-x-", "%"} <= {*reports[1].flags["protected_lost"]}
+
+
 def test_a_model_trained_without_protection_does_not_lose_placeholders_in_silence(two_run, tmp_path):
     pytest.importorskip("polib", reason="needs polib")
     (tmp_path / "a.po").write_text(CATALOG)
