@@ -37,10 +37,13 @@ MAX_BYTES = 100_000
 MAX_SHARE = 0.01  # of the files may differ: fields and references stay, and other parsers have faults of their own
 ARCHIVES = (".odt", ".odp", ".epub", ".docx", ".pptx")
 FOLDERS = (sysconfig.get_paths()["purelib"], "/usr/share", "/usr/lib/node_modules", "/usr/lib/python3")
-KEPT = {"code", "kbd", "math", "pre", "rp", "rt", "samp", "script", "style", "svg", "template", "textarea", "var"}
+KEPT = {"code", "kbd", "math", "metadata", "pre", "rp", "rt", "samp", "script", "style", "template", "textarea", "var"}
 READ = {"alt", "title", "aria-label", "aria-description", "placeholder", "label"}
 NAMES = {"METADATA": ".md", "strings.xml": ".xml"}
-ADDRESS = re.compile(r"((?:https?://|www\.)[^\s<>]+|[\w.+-]+@[\w-]+[\w.-]*|(?<![\w:]):[a-z][\w+-]*:(?![\w:])|\$Id\$)")
+ADDRESS = re.compile(
+    r"((?:https?://|www\.)[^\s<>]+|[\w.+-]+@[\w-]+[\w.-]*|(?<![\w:]):[a-z][\w+-]*:(?![\w:])|\$Id\$"
+    r"|(?<![\w.])@[\w-]+(?:[/:.][\w-]+)*)"
+)
 PROSE = re.compile(r"[a-z]{2,}[ \n]+[a-z]{2,}")
 # ("text", what is translated), ("kept", a text that stays, where others are translated),
 # ("any", what becomes capitals in parts), or (another kind, what stays).
@@ -241,7 +244,7 @@ def tree(content: bytes) -> Parts:
 
 PARSERS: dict[str, Callable[[bytes], Parts]] = {
     ".md": markdown, ".html": page, ".htm": page, ".po": catalog, ".pot": catalog, ".xlf": units,
-    ".xliff": units, ".xml": elements, ".odt": archive, ".odp": archive, ".epub": archive, ".docx": word,
+    ".xliff": units, ".xml": elements, ".svg": page, ".odt": archive, ".odp": archive, ".epub": archive, ".docx": word,
     ".pptx": slides, ".srt": subtitles, ".vtt": captions, ".arb": tree, ".json": tree,
 }  # fmt: skip
 

@@ -70,16 +70,16 @@ def repack(content: bytes, changed: Mapping[str, bytes]) -> bytes:
 class Archive:
     """A document of XML files; all files without text stay as they are."""
 
-    def __init__(self, content: bytes, suffix: str, limit: int = 0):
+    def __init__(self, content: bytes, suffix: str, limit: int = MAX_BYTES):
         """Read a file. DataError as `unpack`, and if its XML cannot be read.
 
         `limit`, in bytes, is for documents from strangers: it keeps the memory that a small file can take within a
         multiple of it.
         """
-        limit = max(limit, _MIN_LIMIT) if limit else 0
-        max_bytes = min(MAX_BYTES, _MAX_UNPACKED * limit or MAX_BYTES)
-        self._content, self._suffix, self._code = content, suffix, ""
-        self._proofing = ""
+        limit = max(limit, _MIN_LIMIT)
+        max_bytes = min(MAX_BYTES, _MAX_UNPACKED * limit)
+        self._content, self._suffix = content, suffix
+        self._code = self._proofing = ""
         kinds = descriptions()[suffix].items()
         with unpack(content, suffix, max_bytes) as archive:
             found = {name: kind for name in archive.namelist() for path, kind in kinds if re.fullmatch(path, name)}
@@ -88,7 +88,7 @@ class Archive:
             raise DataError(f"not a {suffix} file: it lacks the files that hold the text of this format")
         # About the number of elements and attributes; each takes 100 bytes of memory or more.
         sizes = (xml.count(b"<") - xml.count(b"</") + xml.count(b"=") for xml in self._texts.values())
-        if limit and sum(sizes) > limit // _MIN_BYTES:
+        if sum(sizes) > limit // _MIN_BYTES:
             raise DataError(f"more than {limit // _MIN_BYTES:,} elements and attributes")
         self._templates = {name: _read(name, xml, found[name], max_bytes) for name, xml in self._texts.items()}
         self.blocks = [block for template in self._templates.values() for block in template.blocks]

@@ -10,11 +10,12 @@ import codecs
 import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from html import escape
 from itertools import count, groupby, pairwise
 from typing import NamedTuple
 
-from nmt.apps.documents.tag_projection import Tag, pair_tags, project
+from nmt.apps.documents.tag_projection import MAX_TAGS, Tag, pair_tags, project
 from nmt.base.errors import DataError
 from nmt.translation.word_links import Details
 
@@ -30,10 +31,10 @@ _ENCODINGS = re.compile(
     re.IGNORECASE,
 )
 _SPACES = re.compile(r"[ \t\r\n\f]+")
-_EDGE = re.compile(r"\A\s+|(?<!\s)\s+\Z")
+_EDGE = re.compile(r"\A[ \t\r\n\f]+|(?<![ \t\r\n\f])[ \t\r\n\f]+\Z")
 _WORDS = re.compile(r"\S(?:.*\S)?", re.DOTALL)  # a text without the white space around it
 _IDEOGRAPHS = r"\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef"
-_IDEOGRAPH = re.compile(f"[{_IDEOGRAPHS}]")
+_SPACED = re.compile(rf"[^\W_{_IDEOGRAPHS}]")  # in words that spaces separate from others
 _LINE_END = re.compile(rf"(?<=[{_IDEOGRAPHS}])[ \t\r]*\n[ \t]*(?=[{_IDEOGRAPHS}])")  # which stands for no space
 _CONTROL = re.compile(r"[\0-\x08\x0b\x0c\x0e-\x1f]")  # no XML may hold them
 
@@ -45,6 +46,11 @@ class Item(NamedTuple):
     tag: str = ""  # empty: text. b: an opening tag, /b: a closing tag, !: standalone markup
     is_hidden: bool = False  # standalone markup that shows no text, so that it can be left at the edges of the block
     run: tuple[str, str] | None = None  # of an opening tag RUN: the markup around each text up to its closing tag
+
+    @property
+    def shows_nothing(self) -> bool:
+        """True for hidden markup and for white space."""
+        return self.is_hidden or not (self.tag or self.text.strip())
 
 
 def escape_text(text: str) -> str:
@@ -90,7 +96,7 @@ class Block:
         self.note = ""  # what to look at in its translation
         items = _fuse(join_texts(items))
         self.is_blank = not any(item.text.strip() for item in items if not item.tag)
-        self.raw = self._written(items) if raw is None else raw
+        self.raw = self._form.finish(self._written(items)) if raw is None else raw
         self._before: list[Item] = []
         self._after: list[Item] = []
         self.items = [] if self.is_blank else self._inner(items)
@@ -100,24 +106,15 @@ class Block:
         ends, _ = pair_tags([item.tag for item in items]) or ({}, [])
         start, end = 0, len(items)
         while True:
-            first, last = items[start], items[end - 1]
-            if first.is_hidden or not (first.tag or first.text.strip()):
-                self._before.append(first)
-                start += 1
-            elif last.is_hidden or not (last.tag or last.text.strip()):
-                self._after.append(last)
-                end -= 1
-            elif ends.get(start) == end - 1:
-                self._before.append(first)
-                self._after.append(last)
-                start, end = start + 1, end - 1
-            else:
+            is_enclosed = ends.get(start) == end - 1
+            goes_first = is_enclosed or items[start].shows_nothing
+            goes_last = is_enclosed or items[end - 1].shows_nothing
+            if not goes_first and not goes_last:
                 break
-        if not first.tag:
-            self._before.append(Item(first.text[: len(first.text) - len(first.text.lstrip())]))
-        if not last.tag:
-            self._after.append(Item(last.text[len(last.text.rstrip()) :]))
-        self._after.reverse()
+            start, end = start + goes_first, end - goes_last
+        first, last = ("" if item.tag else item.text for item in (items[start], items[end - 1]))
+        self._before = [*items[:start], Item(first[: len(first) - len(first.lstrip())])]
+        self._after = [Item(last[len(last.rstrip()) :]), *items[end:]]
         return items[start:end]
 
     @property
@@ -140,9 +137,8 @@ class Block:
         tags = self._tags()
         parts = _MARK.split(translation)
         numbers = [int(number) for number in parts[1::2]]
-        if sorted(numbers) != list(range(len(tags))):
-            return None
-        if (pairs := pair_tags([tags[number].tag for number in numbers])) is None or pairs[1]:
+        are_all = sorted(numbers) == list(range(len(tags)))
+        if not are_all or (pairs := pair_tags([tags[number].tag for number in numbers])) is None or pairs[1]:
             return None
         return self._around([tags[int(part)] if i % 2 else Item(part) for i, part in enumerate(parts)])
 
@@ -156,13 +152,12 @@ class Block:
 
     def from_links(self, aligned: Details) -> str | None:
         """Return the translated block, with tags projected along the links; None if that is impossible."""
-        tags, length, end = list[Tag](), 0, ""  # the length of the plain text so far, and its last character
+        tags, before = list[Tag](), ""  # the plain text so far
         for item in self.items:
             if item.tag:
-                tags.append(Tag(length, len(tags), item.tag))
-                continue
-            text = _SPACES.sub(" ", end + item.text)[1:] if end else _SPACES.sub(" ", item.text).lstrip()
-            length, end = length + len(text), text[-1:] or end
+                tags.append(Tag(len(before), len(tags), item.tag))
+            elif len(tags) <= MAX_TAGS:
+                before = _SPACES.sub(" ", before + item.text).lstrip()
         if (parts := project(tags, aligned)) is None:
             return None
         written = self._tags()
@@ -195,9 +190,9 @@ class Block:
         before = {id(tag) for text, tag in pairwise(self.items) if tag.tag == "!" and text.text[-1:].isspace()}
         after = {id(tag) for tag, text in pairwise(self.items) if tag.tag == "!" and text.text[:1].isspace()}
         for number, (item, following) in enumerate(pairwise(items), 1):
-            if id(item) in after and not following.tag and _is_spaced(following.text[:1]):
+            if id(item) in after and not following.tag and _SPACED.match(following.text):
                 items[number] = Item(f" {following.text}")
-            elif id(following) in before and not item.tag and _is_spaced(item.text[-1:]):
+            elif id(following) in before and not item.tag and _SPACED.match(item.text[-1:]):
                 items[number - 1] = Item(f"{item.text} ")
         if _key(items) == _key(self.items):
             return self.raw
@@ -219,11 +214,6 @@ def _squeezed(text: str) -> str:
     return _SPACES.sub(" ", text).strip()
 
 
-def _is_spaced(character: str) -> bool:
-    """Return whether it belongs to a word that spaces separate from others."""
-    return character.isalnum() and not _IDEOGRAPH.match(character)
-
-
 def _key(items: Iterable[Item]) -> str:
     """Return a text that tells the items apart, but for the amount of white space."""
     return _squeezed("".join(f"\0{item}\0" if item.tag else item.text for item in items))
@@ -232,14 +222,16 @@ def _key(items: Iterable[Item]) -> str:
 def _fuse(items: list[Item]) -> list[Item]:
     """Make one element of two if the inner one is all that is in the outer one.
 
-    Tags of elements that begin or end in another block can stay at the edges of this one, so they are hidden.
+    Tags without another, such as those of elements that begin or end in another block, become standalone markup that
+    can stay at the edges of this one, and so do all tags if some elements cross.
     """
-    if (pairs := pair_tags([item.tag for item in items])) is None:
-        return items
-    ends, alone = pairs
+    ends, alone = pair_tags([item.tag for item in items]) or (
+        {},
+        [n for n, item in enumerate(items) if item.tag.strip("!")],
+    )
     fused, outer = list(items), set[int]()
     for number in alone:
-        fused[number] = items[number]._replace(is_hidden=True)
+        fused[number] = items[number]._replace(tag="!", is_hidden=True)
     for start, end in sorted(ends.items()):
         if ends.get(start + 1) == end - 1 and not fused[start].run:
             outer |= {start, end}
@@ -269,7 +261,7 @@ class Template:
         self.line: int | None = None  # of the blocks that follow, if known
         self.blocks: list[Block] = []  # those with words in them
         self._split: list[tuple[str, str]] = []
-        self._notes: list[tuple[int, str]] = []
+        self._notes: list[tuple[list[Block], str]] = []
 
     def hole(self, block: Block) -> str:
         """Return the hole of a block; its text if it is blank."""
@@ -277,6 +269,8 @@ class Template:
             return block.raw
         block.line = self.line
         self.blocks.append(block)
+        if self._notes:
+            self._notes[-1][0].append(block)
         return f"\0{len(self.blocks) - 1}\0"
 
     def hole_of(self, text: str, form: Form, raw: str | None = None) -> str:
@@ -288,33 +282,35 @@ class Template:
         self._split.append((raw, parts))
         return f"\0s{len(self._split) - 1}\0"
 
-    def note(self, start: int, form: str) -> str:
-        """Return a hole for the notes of blocks, from number `start` to where those of the next hole begin.
+    def note(self, form: str) -> str:
+        """Return a hole for the notes of the blocks that follow, up to the next call.
 
         They are written in the place of `{}` in `form`; nothing is if there are none.
         """
-        self._notes.append((start, form))
+        self._notes.append(([], form))
         return f"\0n{len(self._notes) - 1}\0"
 
     def join(self, translations: Sequence[str]) -> str:
         """Return the text with the `translations` of its blocks."""
-        return self._fill(self.text, translations, [block.raw for block in self.blocks])
+        originals = [block.raw for block in self.blocks]
 
-    def _fill(self, text: str, written: Sequence[str], originals: Sequence[str]) -> str:
-        def fill(hole: re.Match[str]) -> str:
+        def filled(text: str, written: Sequence[str]) -> str:
+            return _HOLE.sub(partial(fill, written), text)
+
+        def fill(written: Sequence[str], hole: re.Match[str]) -> str:
             number = int(hole[2])
             if not hole[1]:
-                return _HOLE.sub(fill, written[number])
+                return filled(written[number], written)
             if hole[1] == "n":
-                (start, form), (end, _) = [*self._notes, (len(self.blocks), "")][number : number + 2]
-                notes = "; ".join(block.note for block in self.blocks[start:end] if block.note)
+                blocks, form = self._notes[number]
+                notes = "; ".join(block.note for block in blocks if block.note)
                 return form.format(escape_text(notes)) if notes else ""
             raw, parts = self._split[number]
-            filled = _HOLE.sub(fill, parts)
-            is_same = written is originals or filled == self._fill(parts, originals, originals)
-            return _HOLE.sub(fill, raw) if is_same else filled
+            new = filled(parts, written)
+            is_same = written is originals or new == filled(parts, originals)
+            return filled(raw, written) if is_same else new
 
-        return _HOLE.sub(fill, text)
+        return filled(self.text, translations)
 
 
 def decode(content: bytes, declared: str = "") -> str:
@@ -350,10 +346,8 @@ def _encoding_of(content: bytes, declared: str) -> str:
     # A declaration that can be read as ASCII is not in UTF-16.
     if not name or content.startswith(codecs.BOM_UTF8) or name.lower().startswith("utf-16"):
         return "utf-8"
-    try:
-        if not _ENCODINGS.fullmatch(name):
-            raise LookupError
-        return codecs.lookup(name).name
-    except LookupError:
-        hint = "convert it to UTF-8, and declare that"
-        raise DataError(f"it declares an encoding that is not known: {name[:50]}", hint=hint) from None
+    if _ENCODINGS.fullmatch(name):
+        with suppress(LookupError):
+            return codecs.lookup(name).name
+    hint = "convert it to UTF-8, and declare that"
+    raise DataError(f"it declares an encoding that is not known: {name[:50]}", hint=hint)

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from functools import partial
 from io import BytesIO
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from nmt.apps.documents import po, strings, xliff
 from nmt.apps.documents.archives import Archive
-from nmt.apps.documents.blocks import MAX_CHARACTERS, Block, Template, decode, encode
+from nmt.apps.documents.blocks import MAX_CHARACTERS, Template, decode, encode
 from nmt.apps.documents.markdown import read_markdown
 from nmt.apps.documents.markup import Reader, check_xml, dialect, encoding_of_page, name_page_language
 from nmt.apps.documents.plain import Lines, read_text
@@ -24,18 +24,6 @@ from nmt.base.languages import base_code
 log = logging.getLogger(__name__)
 
 MAX_BYTES = 50_000_000
-
-
-class Document(Protocol):
-    """A document in memory."""
-
-    blocks: list[Block]  # those with words in them
-
-    def name_language(self, code: str) -> str | None:
-        """Name the language of the translations; if the document asks for one, such as de-DE, return that instead."""
-
-    def content_with(self, translations: list[str]) -> bytes:
-        """Return the document with `translations` of its blocks."""
 
 
 class _Format(NamedTuple):
@@ -59,10 +47,11 @@ _FORMATS = {
     ".htm": _HTML,
     ".html": _HTML,
     ".json": _Format(strings.read_json),
-    ".md": _Format(read_markdown),
+    **dict.fromkeys((".markdown", ".md", ".mdx", ".qmd", ".rmd"), _Format(read_markdown)),
     ".po": _CATALOG,
     ".pot": _CATALOG,
     ".srt": _Format(read_subtitles),
+    ".svg": _Format(lambda text, template: Reader(text, dialect("svg"), template), root="svg"),
     ".txt": _Format(read_text),
     ".vtt": _Format(read_subtitles),
     ".xlf": _XLIFF,
@@ -83,12 +72,17 @@ class _TextFile:
         self.blocks = self._template.blocks
 
     def name_language(self, code: str) -> str | None:
+        """Name the language of the translations; if the document asks for one, such as de-DE, return that instead."""
         return self._form.name_language(self._template, code)
 
     def content_with(self, translations: list[str]) -> bytes:
+        """Return the document with `translations` of its blocks."""
         written = self._template.join(translations)
         like = self._content[:3] if self._form.is_utf8 else self._content  # all that may be a byte order mark
         return encode(written, like, self._form.encoding_of(like))
+
+
+Document = Archive | Table | _TextFile
 
 
 def available_suffixes() -> list[str]:
@@ -96,10 +90,12 @@ def available_suffixes() -> list[str]:
     return sorted([*_FORMATS, *_ARCHIVES])
 
 
-def read_document(content: bytes, name: str, limit: int = 0, column: str = "", lines: Lines | None = None) -> Document:
+def read_document(
+    content: bytes, name: str, limit: int = MAX_BYTES, column: str = "", lines: Lines | None = None
+) -> Document:
     """Return the document in `content`, in the format given by the extension of `name`.
 
-    `limit` is the maximum size in bytes of an untrusted document; `Archive` derives others from it. 0: no limit.
+    `limit` is the maximum size in bytes of an untrusted document; `Archive` derives others from it.
     `column` is that of a table, as in `Table`; `lines` says what the lines of plain text are, as in `read_text`.
     DataError if the content is not in that format, or has no such lines; NmtError if a package is missing.
     """
@@ -119,7 +115,7 @@ def read_document(content: bytes, name: str, limit: int = 0, column: str = "", l
         else:
             document = _TextFile(content, _FORMATS[suffix])
         for number, block in enumerate(document.blocks, 1):
-            if (size := sum(len(item.text) for item in block.items if not item.tag)) > MAX_CHARACTERS:
+            if (size := len(block.plain())) > MAX_CHARACTERS:
                 message = f"paragraph {number:,} has {size:,} characters; the limit is {MAX_CHARACTERS:,}"
                 raise DataError(message, line=block.line, hint="divide it into paragraphs")
         return document
@@ -159,6 +155,5 @@ def save_document(document: Document, written: list[str], tgt: str, source: Path
     named = document.name_language(tgt)
     if named and base_code(named) != base_code(tgt):
         log.warning("%s asks for translations into %s; this model translates into %s", source, named, tgt)
-    content = document.content_with(written)
     with write_atomically(output) as partial:
-        partial.write_bytes(content)
+        partial.write_bytes(document.content_with(written))

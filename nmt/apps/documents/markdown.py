@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cache
 from html import unescape
 from itertools import accumulate, pairwise
@@ -16,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from nmt.apps.documents.blocks import Block, Form, Item, Template
 from nmt.apps.documents.markup import Reader, dialect
-from nmt.apps.documents.plain import wrapping
-from nmt.apps.documents.tag_projection import pair_tags
+from nmt.apps.documents.plain import opening_of, wrapping
+from nmt.apps.documents.strings import read_message
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -27,11 +28,12 @@ if TYPE_CHECKING:
 _MAX_NESTING = 60  # of lists, quotes and inline markup; what is deeper stays as it is
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 _FRONT_MATTER = re.compile(
-    r"\ufeff?(?:(---|\+\+\+)[ \t]*\r?\n(?=(?:(?!\1).*\n)*?[^\n]*[:=])(?:.*\r?\n)*?(?:\1|\.\.\.)"
+    r"\A\ufeff?(?:(---|\+\+\+)[ \t]*\r?\n(?=(?:(?!\1).*\n)*?[^\n]*[:=])(?:.*\r?\n)*?(?:\1|\.\.\.)"
     r"|\{\r?\n(?:.*\r?\n)*?\})[ \t]*(?:\r?\n|\Z)"
 )
 _PREFIX = r"^(?P<prefix>(?:[ \t]|>|[-*+](?=[ \t])|\d{1,9}[.)](?=[ \t]))*)"
 _LINES = r"(?:(?!\n[ \t>]*\n).){0,3000}?"  # without a blank one
+_EXPRESSION = r"\{(?:[^{}]|\{[^{}]{0,500}\}){1,999}+\}"
 # Code, formulas, and what fills templates, in lines of their own; of limited length, so that the time is.
 _REGION = re.compile(
     _PREFIX
@@ -42,7 +44,10 @@ _REGION = re.compile(
     + rf"|\\begin\{{(?P<environment>\w+\*?)\}}{_LINES}\\end\{{(?P=environment)\}}"
     + rf"|\$\${_LINES}\$\$|\\\[[ \t]*\n{_LINES}\\\]|%%[ \t]*\n{_LINES}%%"
     + rf"|\{{\{{[<%]{_LINES}[%>]\}}\}}|\{{%{_LINES}%\}}|\{{#{_LINES}#\}}|\{{/\*{_LINES}\*/\}}"
-    + r"|\{:[^{}\n]*\}|(?:import|export)[ \t][^\n]*(?:[ \t]from[ \t]+['\"][^\n]*|=[^\n]*)"
+    + r"|\{:[^{}\n]*\}|(?:import|export)[ \t][^\n]*(?:[{(\[][ \t]*\n.{0,5000}?\n[})\]][^\n]*"
+    + r"|[ \t]from[ \t]+['\"][^\n]*|=[^\n]*)"
+    # Of MDX: expressions, components with expressions as attributes, ends of components.
+    + rf"|{_EXPRESSION}|</[A-Z][\w.]*>|<[A-Za-z][\w.]*\s(?=[^<>{{}}]*\{{)(?:[^<>{{}}]|{_EXPRESSION}){{1,999}}+>"
     + r"|:{3,}[ \t]*[\w-]*(?:[ \t]*\{[^{}\n]*\})?|\[TOC\]|\[\[_?TOC_?\]\])[ \t;]*$",
     re.DOTALL | re.MULTILINE,
 )
@@ -65,10 +70,10 @@ _OPENINGS = (
 )
 # Inline markup that CommonMark does not know; of limited length, so that the time for unclosed marks is.
 _KEPT = re.compile(
-    r"\$\$.{1,1000}?\$\$|\$(?=\S)(?!\$)(?P<math>[^$]{1,500}?)(?<=[^\s\\])\$(?!\w)|\\\((?=[^\n]*?\\\))(?P<paren>.{1,500}?)"
-    r"\\\)|\\\[(?=[^\n]*?(?:[\^=]|\\[a-zA-Z]))[^\n]{1,500}?\\\]|\\begin\{(\w+\*?)\}.{1,2000}?\\end\{\3\}"
+    r"\$\$.{1,1000}?\$\$|\$(?=\S)(?!\$)(?P<math>[^$]{1,500}?)(?<=[^\s\\])\$(?!\w)|\\\((?P<paren>[^\n]{1,500}?)"
+    r"\\\)|\\\[(?=[^\n]{0,500}?(?:[\^=]|\\[a-zA-Z]))[^\n]{1,500}?\\\]|\\begin\{(\w+\*?)\}.{1,2000}?\\end\{\3\}"
     r"|\{\{.{1,500}?\}\}|\{%.{1,500}?%\}|\{#[^{}\n]*?#\}|\[\^[^\]\s]{1,200}\](?!\()|\[-?@[^\[\]]{1,200}\](?![(\[])"
-    r"|(?<![\w:]):[a-z][\w+-]*:(?![\w:])|\+\+[\w+-]+\+\+"
+    r"|(?<![\w:]):[a-z][\w+-]*:(?![\w:])|\+\+[\w+-]+\+\+|(?<![\w.])@[\w-]+(?:[/:.][\w-]+)*"
     r"|<(code|kbd|math|pre|samp|script|style|svg|textarea|template|var)\b[^>]{0,500}>.{0,2000}?</\4[ \t]*>"
     r"|<[A-Za-z][\w+.-]{1,31}:[^\s<>]*>|<[\w.!#$%&'*+/=?^`{|}~-]+@[\w.-]+>|!?\[\[[^\[\]|\n*_`<\\]+\]\]"
     # Links of wikis, highlighted text, notes in the line, links whose labels other files define: marks around a text.
@@ -76,7 +81,7 @@ _KEPT = re.compile(
     r"|\[(?=[^\[\]\n*_`<\\]+\]\[[\w:/.-]*[:/.-]))"
     r"(?P<text>[^\[\]=\n*_`<\\]+)(?P<close>\]\]|==|\]\[[\w:/.-]+\]|(?(note)\]|(?!)))"
     r"|(?P<hidden>\A\[[ xX]\][ \t]+(?=\S)|<!--(?:-?>|.{0,1000}?-->)|\{/\*.{0,500}?\*/\}|%%[^%]{1,500}%%"
-    r"|\{:?[ \t]*(?:[#.][\w:-]+|-|[\w-]+=(?:\"[^\"]*\"|[^\s{}\"]+))"
+    r"|(?<=\s)\^[\w-]+(?=[ \t]*(?:\n|\Z))|\{:?[ \t]*(?:[#.][\w:-]+|-|[\w-]+=(?:\"[^\"]*\"|[^\s{}\"]+))"
     r"(?:[ \t]+(?:[#.][\w:-]+|[\w-]+=(?:\"[^\"]*\"|[^\s{}\"]+)))*[ \t]*\})",
     re.DOTALL,
 )
@@ -87,11 +92,21 @@ _FORMULA = re.compile(r"[\\_^={}]")
 _TITLE = r"((?<=\")(?:[^\"\\]|\\.){1,999}(?=\")|(?<=')(?:[^'\\]|\\.){1,999}(?=')|(?<=\()(?:[^()\\]|\\.){1,999}(?=\)))"
 _CLOSE_LINK = re.compile(rf"(.*[ \t\n>][\"'(]){_TITLE}(.\s*\))", re.DOTALL)
 _DEFINITION = re.compile(
-    r"^([ \t>]*\[(?:[^\[\]\\]|\\.){1,999}\]:\s*(?:<[^<>\n]*>|[^\s<]\S*)[ \t]*(?:\r?\n[ \t>]*)?(?<=[ \t\n])[\"'(])"
+    r"^([ \t>]*\[(?:[^\[\]\\]|\\.){1,999}\]:\s*(?!#\s)(?:<[^<>\n]*>|[^\s<]\S*)"
+    r"[ \t]*(?:\r?\n[ \t>]*)?(?<=[ \t\n])[\"'(])"
     rf"{_TITLE}(.)(?=[ \t]*\r?$)",
     re.MULTILINE | re.DOTALL,
 )
-_TAG = re.compile(r"\A<[A-Za-z][^<>]*>\Z")
+# What people read in the front matter of a page, in the options of a cell of code, in attributes and shortcodes.
+_VALUE = r"(\"[^\"\n]*\"|'[^'\n]*'|[^\s#&*!\[{].*?(?:\r?\n[ \t]+\S.*?)*)(?=(?:[ \t]+#.*|[ \t\r]*)$)"
+_FIELD = re.compile(
+    rf"^((?:(?:sub|link)?[Tt]itle|sidebar_label|description|summary|abstract|excerpt)[ \t]*[:=]\s*){_VALUE}",
+    re.MULTILINE,
+)
+_CAPTIONS = r"(?:fig|tbl|lst)[.-](?:cap|alt)"
+_OPTION = re.compile(rf"^([ \t>]*(?:#|//|%%|--)\|[ \t]*{_CAPTIONS}:[ \t]*){_VALUE}", re.MULTILINE)
+_BRACES = re.compile(r"\{[^{}\n]*\}")
+_CAPTION = re.compile(rf"\b((?:{_CAPTIONS}|caption|alt|(?:sub)?title|description|summary)=\"){_TITLE}(\")")
 _RAW = re.compile(r"[ ]*<(?:script|pre|style|textarea|[!?])", re.IGNORECASE)
 _HARD_BREAK = re.compile(r"(?:[ \t]*\\|[ \t]+)\n[ \t]*\Z")
 _STARTS = r"#{1,6}(?=\s|$)|[-+*](?=\s|$)|>|=+\s*$|-+\s*$|~~~|```|[|:]"
@@ -120,7 +135,6 @@ class _Markdown:
         self._text, self._template = text, template
         self._lines: list[str] = _LINE.findall(text)
         self._env: dict[str, Any] = {}
-        self._html = Reader("", dialect("html"), template)
         self._at = 0  # of `text`: what is before it is written
         self._written = list[str]()
         self._starts = [0, *accumulate(map(len, self._lines))]  # of the lines, in `text`
@@ -128,53 +142,54 @@ class _Markdown:
     def read(self) -> None:
         """Find the blocks and set the text of the template."""
         tokens = _parser().parse(_as_commonmark(self._text), self._env)
-        last = ""  # the kind of the token before
+        before = ""  # the kind of the last token
+        if front := _FRONT_MATTER.match(self._text):
+            self._write(0, front.end(), _FIELD.sub(self._with_field, front[0]))
         tokens.reverse()
         while tokens:
             token = tokens.pop()  # a large file has many
-            if token.map and token.type == "html_block":
-                self._read_html(token.content, token.map[0])
-            elif token.map and token.type in ("fence", "code_block"):
-                start, end = (self._starts[line] for line in token.map)
-                self._write(start, end, self._text[start:end])
-            elif token.map and token.type == "inline" and last in ("td_open", "th_open"):
-                self._read_cell(token.content, token.map[0])
-            elif token.map and token.type == "inline":
-                self._read_lines(token.content, token.map[0])
-            last = token.type
+            first, last = token.map or (0, 0)
+            if token.type == "html_block":
+                self._read_html(token.content, first, last)
+            elif token.type in ("fence", "code_block"):
+                start, end = self._starts[first], self._starts[last]
+                info, line_end, code = self._text[start:end].partition("\n")
+                self._write(start, end, self._with_captions(info) + line_end + _OPTION.sub(self._with_field, code))
+            elif token.type == "inline" and before in ("td_open", "th_open"):
+                self._read_cell(token.content, first)
+            elif token.type == "inline":
+                self._read_lines(token.content, first)
+            before = token.type
         self._write(len(self._text), len(self._text), "")
         self._template.text = "".join(self._written)
 
     def _write(self, start: int, end: int, written: str) -> None:
         """Write instead of the text from `start` to `end`."""
         between = _DEFINITION.sub(self._with_title, self._text[self._at : start])
-        self._written += [between, written]
+        self._written += [self._with_captions(between), written]
         self._at = end
 
-    def _place(self, number: int, content: str) -> tuple[int, int] | None:
-        """Return where in the text a line is, without its marks; None if it is not in the line of this number."""
-        content = content.strip()
-        at = self._lines[number].rfind(content)
-        start = self._starts[number] + at
-        return (start, start + len(content)) if content and at >= 0 and start >= self._at else None
+    def _place(self, number: int, content: str) -> tuple[int, int]:
+        """Return where in the text a line is, without its marks; -1 if it is not in the line of this number."""
+        content = content.strip(" \t")
+        start = self._text.rfind(content, max(self._at, self._starts[number]), self._starts[number + 1])
+        return start, start + len(content)
 
-    def _read_html(self, content: str, first: int) -> None:
-        lines = enumerate(content.splitlines(), first)
-        places = [self._place(number, line) for number, line in lines if line.strip()]
-        if places[0] is None or places[-1] is None:
+    def _read_html(self, content: str, first: int, last: int) -> None:
+        """Read HTML; in a quote, line by line."""
+        starts = [self._starts[number] + len(opening_of(self._lines[number])) for number in range(first, last)]
+        ends = self._starts[first + 1 : last + 1]
+        is_quoted = ">" in self._text[self._starts[first] : starts[0]]
+        if self._text[starts[0]] != "<" or (is_quoted and _RAW.match(content)):
             return  # a formula, for example
-        start, end = places[0][0], places[-1][1]
-        is_quoted = ">" in self._text[self._starts[first] : start]
-        if is_quoted and _RAW.match(content):
-            return
-        for each in filter(None, places) if is_quoted else [(start, end)]:
-            Reader(self._text[slice(*each)], dialect("html"), self._template)
-            self._write(*each, self._template.text)
+        for start, end in zip(starts, ends, strict=True) if is_quoted else [(starts[0], ends[-1])]:
+            Reader(self._text[start:end], dialect("html"), self._template)
+            self._write(start, end, self._template.text)
 
     def _read_cell(self, content: str, number: int) -> None:
         written = content.replace("|", r"\|")
         start = self._text.find(written, max(self._at, self._starts[number]), self._starts[number + 1])
-        if content and start >= 0:
+        if start >= 0:
             place = start, start + len(written)
             self._add(content, self._inline(content), place, number, lambda text: text.replace("|", r"\|"))
 
@@ -183,15 +198,14 @@ class _Markdown:
         tokens = self._inline(content)
         breaks = [token.meta["end"] for token in tokens if token.type == "hardbreak" and not token.level]
         for start, end in pairwise([0, *breaks, len(content)]):
-            part = _HARD_BREAK.sub("", content[start:end]) if end < len(content) else content[start:end]
+            part = _HARD_BREAK.sub("", content[start:end])
             places = [self._place(line, text) for line, text in enumerate(part.split("\n"), number)]
-            found = [place for place in places if place]
-            if len(found) == len(places):
-                lines = self._lines[number : number + len(found)]
-                openings = [self._text[self._starts[line] : place[0]] for line, place in enumerate(found, number)]
+            if min(places)[0] >= 0:
+                lines = self._lines[number : number + len(places)]
+                openings = [self._text[self._starts[line] : place[0]] for line, place in enumerate(places, number)]
                 wrap, line_break = wrapping(lines, openings, _OPENS_BLOCK), "\\\n" + "".join(openings[1:2])
                 of_part = self._inline(part) if breaks else tokens
-                self._add(part, of_part, (found[0][0], found[-1][1]), number, wrap, line_break)
+                self._add(part, of_part, (places[0][0], places[-1][1]), number, wrap, line_break)
             number += content.count("\n", start, end)
 
     def _add(
@@ -204,28 +218,46 @@ class _Markdown:
         line_break: str = "\\\n",
     ) -> None:
         form = Form(self._escape(content), lambda written: finish(self._finished(written, content)))
-        items, raw = self._with_titles(_paired(_items(tokens, line_break)), self._text[slice(*place)])
+        raw = self._text[slice(*place)]
+        items = [item._replace(text=self._with_titles(item)) for item in _items(tokens, line_break)]
+        has_titles = any("\0" in item.text for item in items)
         self._template.line = number + 1
-        self._write(*place, self._template.hole(Block(items, raw, form)))
+        hole = self._template.hole(Block(items, None if has_titles else raw, form))
+        self._write(*place, self._template.split(raw, hole) if has_titles else hole)
         self._template.line = None
 
-    def _with_titles(self, items: list[Item], raw: str) -> tuple[list[Item], str]:
-        """Return markup, and a block as it is in the file, with holes for attributes that people read."""
-        for number, item in enumerate(items):
-            written = _CLOSE_LINK.sub(self._with_title, item.text) if item.tag[-1:] == "[" else item.text
-            written = _TAG.sub(lambda tag: self._html.with_attributes(tag[0]), written)
-            if written != item.text:
-                as_it_is = r"[\s>]+".join(map(re.escape, item.text.split()))  # its lines may be quoted
-                raw = re.sub(as_it_is, lambda found: self._template.split(found[0], written), raw, count=1)  # noqa: B023
-                items[number] = item._replace(text=written)
-        return items, raw
+    def _with_titles(self, item: Item) -> str:
+        """Return text or markup with holes for attributes that people read."""
+        if item.tag[-1:] == "[":
+            return _CLOSE_LINK.sub(self._with_title, item.text)
+        if item.tag and item.text[:1] == "<":
+            Reader(item.text, dialect("html"), self._template)
+            return self._template.text
+        return self._with_captions(item.text) if item.tag else item.text
 
     def _with_title(self, link: re.Match[str]) -> str:
-        """Return the end of a link, or the definition of one, with a hole for its title."""
+        """Return the end of a link, the definition of one, or an attribute, with a hole for its title."""
         before, raw, after = link.groups()
         text = unescape(re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", raw))
-        form = Form(lambda text: re.sub(r"[\\\"'()]", r"\\\g<0>", " ".join(text.split())))
+        marks = re.escape(before[-1] + after[0])
+        form = Form(lambda text: re.sub(rf"[\\{marks}]", r"\\\g<0>", " ".join(text.split())))
         return before + self._template.hole_of(text, form, raw) + after
+
+    def _with_field(self, field: re.Match[str]) -> str:
+        """Return a field of YAML or TOML with a hole for its text, if it has one."""
+        import yaml
+
+        name, raw = field.groups()
+        value = None
+        with suppress(yaml.YAMLError):
+            value = yaml.safe_load(f"{raw}\n")
+        if not isinstance(value, str):
+            return field[0]
+        return name + self._template.split(raw, f'"{read_message(value, self._template)}"')
+
+    def _with_captions(self, text: str) -> str:
+        """Return text that is not translated, with holes for the captions within it."""
+        return _BRACES.sub(lambda braces: _CAPTION.sub(self._with_title, braces[0]), text)
 
     def _escape(self, source: str) -> Callable[[str], str]:
         """Return a function that writes a text of a block so that none of it is read as a mark."""
@@ -264,9 +296,7 @@ def _as_commonmark(text: str) -> str:
         middle = re.sub(r"[^> \t]", " ", prefix)
         return prefix + (f"<!--{f'{chr(10)}{middle}x' * (lines - 1)}\n{middle}-->" if lines else _COMMENT)
 
-    front = _FRONT_MATTER.match(text)
-    if front:
-        text = "\n" * len(_LINE.findall(front[0])) + text[front.end() :]
+    text = _FRONT_MATTER.sub(lambda front: "\n" * front[0].count("\n"), text)
     text = re.sub(r"\r\n?", "\n", text)
     text = _REGION.sub(as_comment, text)
     written = []
@@ -299,14 +329,14 @@ def _with_end(name: str, rule: Callable[[StateInline, bool], bool]) -> Callable[
         start = state.pos
         is_found = rule(state, silent)
         if is_found and not silent:
-            state.tokens[-1].meta["end"] = state.pos
+            close = ""
             if name in ("link", "image"):
-                opened = start + len(name) - len("link")  # an image has a mark before
+                opened = start + (name == "image")  # which has a mark before
                 end = state.md.helpers.parseLinkLabel(state, opened, name == "link")
                 close = state.src[end : state.pos]
                 if close in ("]", "][]"):  # the text is the name of the link, too
                     close = f"][{state.src[opened + 1 : end]}]"
-                state.tokens[-1].meta["close"] = close
+            state.tokens[-1].meta = {"end": state.pos, "close": close}
         return is_found
 
     return with_end
@@ -314,7 +344,7 @@ def _with_end(name: str, rule: Callable[[StateInline, bool], bool]) -> Callable[
 
 def _keep(state: StateInline, silent: bool) -> bool:
     """Read inline markup that CommonMark does not know."""
-    if state.src[state.pos] not in "$\\{[<%:+!=^":
+    if state.src[state.pos] not in "$\\{[<%:+!=^@":
         return False
     found = _KEPT.match(state.src, state.pos, state.posMax)
     formula = found and (found["math"] or found["paren"])
@@ -352,13 +382,6 @@ def _items(tokens: Sequence[Token], line_break: str = "\\\n") -> list[Item]:
         else:
             items.append(_markup(token))
     return items
-
-
-def _paired(items: list[Item]) -> list[Item]:
-    """Return the items with tags that have no partner, such as `<string>` for a type, as markup of their own."""
-    pairs = pair_tags([item.tag for item in items])
-    alone = {number for number, item in enumerate(items) if item.tag} if pairs is None else {*pairs[1]}
-    return [item._replace(tag="!") if number in alone else item for number, item in enumerate(items)]
 
 
 def _markup(token: Token) -> Item:

@@ -26,16 +26,16 @@ _TAG = r"<!--.*?-->|{}<[!?][^>]*>|<(/?)({}[^\s/>]*)({})>{}"
 _XML_ATTRIBUTES = r"""(?:[^>"']|"[^"]*+"|'[^']*+')*+"""
 _XML = re.compile(
     _TAG.format(
-        r"<!\[CDATA\[.*?\]\]>|<\?.*?\?>|&(?!(?:amp|lt|gt|quot|apos);)[A-Za-z_][\w.-]*;|",
+        r"<!\[CDATA\[.*?\]\]>|<\?.*?\?>|&(?!(?:amp|lt|gt|quot|apos);)[A-Za-z_][\w.-]*;|\0s\d+\0|",
         r"[^\s/>!?]",
         _XML_ATTRIBUTES,
         "",
     ),
     re.DOTALL,
 )
-_HTML_ATTRIBUTES = r"""(?:[^>=]|=\s*+(?:"[^"]*+"|'[^']*+')?+)*+"""
+_HTML_ATTRIBUTES = r"""(?:[^>=]|=\s*+(?:"[^"]*+"|'[^']*+'|\{(?:[^{}]|\{[^{}]*+\})*+\})?+)*+"""
 _HTML = re.compile(_TAG.format("<!--.*|", "[A-Za-z_]", _HTML_ATTRIBUTES, "|</?[A-Za-z].*"), re.DOTALL)
-_ATTRIBUTE = re.compile(r"""(?<![^\s"'/])([^\s=<>"'/]+)(\s*=\s*)("[^"]*"|'[^']*'|[^\s"'>]+)""")
+_ATTRIBUTE = re.compile(r"""(?<![^\s"'/])([^\s=<>"'/]+)(\s*=\s*)("[^"]*"|'[^']*'|[^\s"'>{][^\s"'>]*)""")
 _HUGE_NUMBER = re.compile(r"&#\d{1000,};?")  # a character reference that int() refuses; it stands for no character
 _UNTRANSLATED = re.compile(
     r"""\s(?:translate\s*=\s*["']?no\b|mtype\s*=\s*["']protected\b|translatable\s*=\s*["']false\b|class\s*=\s*(?:["'][^"']*(?<![\w-]))?notranslate(?![\w-]))""",
@@ -46,7 +46,7 @@ _SUMMARY = re.compile(
 )
 _HAS_MARKUP = re.compile(r"</?[A-Za-z]|<!--|&#?\w+;")
 _BUTTON = re.compile(r"""<input\s[^>]*type=["']?(?:submit|button|reset)\b""", re.IGNORECASE)
-_DECLARATION = re.compile(r"\s*<\?xml\s[^<>]*\?>")
+_FRAGMENT = re.compile(r"\A((?:\s*<\?xml\s[^<>]*\?>)?(?:\s*<!DOCTYPE[^\[<>]*>)?)(.*)", re.DOTALL | re.IGNORECASE)
 _META = re.compile(rb"""<meta\b[^>]*?\bcharset\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
 _AS_BROWSERS = dict.fromkeys(("iso-8859-1", "latin1", "us-ascii", "ascii"), "windows-1252") | {
     "gb2312": "gb18030",
@@ -56,6 +56,7 @@ _AS_BROWSERS = dict.fromkeys(("iso-8859-1", "latin1", "us-ascii", "ascii"), "win
     "iso-8859-9": "windows-1254",
 }
 _RIGHT_TO_LEFT = ("Arab", "Hebr", "Thaa", "Syrc", "Nkoo", "Adlm", "Rohg")  # scripts
+_PLACED = re.compile(r"<\w*(?<=tspan)\s[^>]*?\b(?:x|y|dy)\s*=")  # a line of its own in a picture
 _PAGE = re.compile(r"<html\b[^>]*>", re.IGNORECASE)
 
 
@@ -63,6 +64,7 @@ _PAGE = re.compile(r"<html\b[^>]*>", re.IGNORECASE)
 class Dialect:
     """The meaning of the elements of a format."""
 
+    like: str = ""  # the name of one that has all other elements
     texts: Collection[str] = ()
     inline: Collection[str] = ()
     kept: Collection[str] = ()
@@ -72,10 +74,12 @@ class Dialect:
     void: Collection[str] = ()
     raw: Collection[str] = ()
     run_text: str = ""
+    apart: Collection[str] = ()
     is_html: bool = False
+    is_text: bool = False
     divides: bool = False
     is_fragment: bool = False
-    divider: str = ""  # a regular expression
+    divider: str = "(?!)"  # a regular expression; that of most matches nothing
     characters: Mapping[str, str] = field(default_factory=dict)
     read: Callable[[str], str] = unescape
     write: Callable[[str], str] = escape_text
@@ -90,33 +94,26 @@ def descriptions() -> dict[str, dict[str, Any]]:
 @cache
 def dialect(name: str) -> Dialect:
     """Return the dialect of this name."""
-    given = dict(descriptions()[name])
-    given = {**descriptions().get(given.pop("like", ""), {}), **given}
-    fields: dict[str, Any] = {
-        key: frozenset(value) if isinstance(value, list) else value for key, value in given.items()
-    }
-    return Dialect(**fields)
+    given = descriptions()[name]
+    return Dialect(**{**descriptions().get(given.get("like", ""), {}), **given})
 
 
 def check_xml(text: str, root: str = "") -> None:
     """Raise DataError if a text is not well-formed XML, declares entities, or has another `root`."""
     parser = expat.ParserCreate("utf-8")  # whatever its declaration says
-    starts: list[str] = []
-
-    def start(name: str, _: object) -> None:
-        starts[:] = starts or [name]
 
     def refuse(name: str, is_parameter: bool, value: str | None, *_: object) -> None:
         if root != "resources" or is_parameter or value is None or "&" in value:  # an app may name a text in its file
             raise DataError("it declares entities, which are not expanded", line=parser.CurrentLineNumber)
 
-    parser.StartElementHandler, parser.EntityDeclHandler = start, refuse
+    parser.EntityDeclHandler = refuse
     try:
         parser.Parse(text.encode("utf-8", "surrogatepass"), True)
     except expat.ExpatError as error:
         raise DataError(f"not well-formed XML: {expat.ErrorString(error.code)}", line=error.lineno) from None
-    if root and starts[0].rpartition(":")[2] != root:
-        raise DataError(f"not a file of this format: it starts with <{starts[0][:50]}>, not <{root}>")
+    first = next(tag[2] for tag in _XML.finditer(text) if tag[2] and not tag[1])
+    if root and first.rpartition(":")[2] != root:
+        raise DataError(f"not a file of this format: it starts with <{first[:50]}>, not <{root}>")
 
 
 @dataclass
@@ -138,8 +135,8 @@ class Reader:
 
     def __init__(self, text: str, dialect: Dialect, template: Template):
         self.dialect, self.template = dialect, template
-        self.frames = [Frame("", "", is_block=not dialect.texts)]
-        self._read(_HUGE_NUMBER.sub("\ufffd", text) if dialect.is_html else text)
+        self.frames = [Frame("", "", is_block=dialect.is_text)]
+        self._read(_HUGE_NUMBER.sub("\ufffd", text))
         template.text = self.content(self.frame)
 
     @property
@@ -149,17 +146,16 @@ class Reader:
 
     def _read(self, text: str) -> None:
         dialect = self.dialect
-        at, end, pattern = 0, text.rfind(">") + 1, _HTML if dialect.is_html else _XML
+        at, end, pattern = 0, max(map(text.rfind, ">\0")) + 1, _HTML if dialect.is_html else _XML
         while match := pattern.search(text, at, end):
             self.text(text[at : match.start()])
             written, name, at = match[0], match[2], match.end()
             if name is None:
+                is_entity = written[0] in "&\0"  # or a hole
                 if written.startswith("<![CDATA[") and not dialect.is_html and self.frame.is_block:
                     self._read_characters(written)
-                elif written[0] == "&":  # an entity of the file
-                    self.add(written, Item(written, "!"))
-                elif written[1] in "!?":  # a comment, a declaration or a processing instruction
-                    self.add(written, Item(written, "!", is_hidden=not dialect.is_fragment))
+                elif is_entity or written[1] in "!?":  # of the file; a comment, declaration or processing instruction
+                    self.add(written, Item(written, "!", is_hidden=not (is_entity or dialect.is_fragment)))
                 else:  # markup that does not end
                     self.text(written)
                 continue
@@ -168,7 +164,8 @@ class Reader:
             if match[1]:
                 self.end(name, written)
             elif written.endswith("/>") or name in dialect.void:
-                self.standalone(name, *[self.with_attributes(written)] * 2)
+                tag = self.with_attributes(written)
+                self.standalone(name, tag, tag)
             else:
                 self.start(name, self.with_attributes(written))
                 if name in dialect.raw:
@@ -194,8 +191,7 @@ class Reader:
 
     def text(self, data: str) -> None:
         """Read text."""
-        divider = self.dialect.divider if self.frame.is_block else ""
-        for number, part in enumerate(re.split(divider, data) if divider else [data]):
+        for number, part in enumerate(re.split(self.dialect.divider, data) if self.frame.is_block else [data]):
             if number % 2:
                 self.divide(part)
             elif part:
@@ -207,9 +203,9 @@ class Reader:
         is_untranslated = not dialect.is_fragment and _UNTRANSLATED.search(written)
         if not frame.is_kept and (name in dialect.kept or is_untranslated):
             self.open(Frame(name, written, is_kept=True))
-        elif frame.is_block and name in dialect.inline:
+        elif frame.is_block and name in dialect.inline and not _PLACED.search(written):
             self.add(written, Item(written, name))
-        elif frame.is_block and dialect.divides:
+        elif frame.is_block and dialect.divides and name not in dialect.apart:
             self.divide(written)
         elif not frame.is_kept and (frame.is_block or name in dialect.texts):
             self.open(Frame(name, written, is_block=name in dialect.texts))
@@ -230,7 +226,9 @@ class Reader:
             frame.raw.append(whole)
         elif name in dialect.characters:
             self.add(whole, Item(dialect.characters[name]))
-        elif name in dialect.breaks or (dialect.divides and name not in (*dialect.inline, *dialect.kept)):
+        elif name in dialect.breaks or (
+            dialect.divides and name not in (*dialect.inline, *dialect.kept, *dialect.apart)
+        ):
             self.divide(whole)
         else:
             is_hidden = name in dialect.hidden and not _UNTRANSLATED.search(start)
@@ -281,7 +279,7 @@ class Reader:
 
     def with_attributes(self, written: str) -> str:
         """Return a tag with holes for its attributes that people read."""
-        if not self.dialect.attributes or self.frame.is_kept or _UNTRANSLATED.search(written):
+        if self.frame.is_kept or _UNTRANSLATED.search(written):
             return written
         readable = "content" if _SUMMARY.match(written) else "value" if _BUTTON.match(written) else ""
 
@@ -313,16 +311,15 @@ class XmlText(Template):
     def __init__(self, source: str, splitting: Collection[str] = (), ignored: Collection[str] = ()):
         """Read a fragment. Elements in `splitting` separate blocks, and those in `ignored` are not translated.
 
-        DataError if it is not well-formed, or contains a document type; there are no entities but those of XML itself.
+        DataError if it is not well-formed, or its document type has declarations; it has no entities but those of XML.
         """
         super().__init__()
-        declaration = _DECLARATION.match(source)
-        start = declaration.end() if declaration else 0
-        check_xml(f"<x>{source[start:]}</x>")  # within an element is no document type
-        names = {tag[2] for tag in _XML.finditer(source)}
-        form = Dialect(inline=names.difference(splitting), kept=ignored, divides=True, is_fragment=True)
-        Reader(source[start:], form, self)
-        self.text = source[:start] + self.text
+        head, content = _FRAGMENT.findall(source)[0]
+        check_xml(f"<x>{content}</x>")  # within an element is no document type
+        names = {tag[2] for tag in _XML.finditer(content)}
+        form = Dialect(inline=names.difference(splitting), kept=ignored, is_text=True, divides=True, is_fragment=True)
+        Reader(content, form, self)
+        self.text = head + self.text
 
 
 def encoding_of_page(content: bytes) -> str:

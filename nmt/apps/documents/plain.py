@@ -30,8 +30,9 @@ _RECORD = re.compile(r"\W?\d[\d:./T-]*\W?\s|[\w.@ -]{1,25}[:>]\s|.*(?:\t|\s{3,}|
 _COLUMNS = re.compile(r"(\t+| {3,}|[ \t]{0,16}(?:[|│┃║]|\.{4,}|(?:\. ){3,}\.?)[ \t]*)")
 _CODE = re.compile(r"(?: {4}|\t)\S")
 # A word divided at the end of a line, but not what stands for a part of two compounds (`Vor- und Nachteile`).
-_DIVIDED = re.compile(r"(?<=[^\W\d_])(?:-|\u00ad|\u2010)$")
-_AND = re.compile(r"(?:und|oder|bzw|sowie|and|or|to|et|ou|y|o|e|en|of|och|og|i|a|und/oder)\b")
+_DIVIDED = re.compile(r"(?<=[^\W\d_])([-\u00ad\u2010])$", re.MULTILINE)
+_AND = r"(?:und|oder|bzw|sowie|and|or|to|et|ou|y|o|e|en|of|och|og|i|a|und/oder)\b"
+_DIVIDED_WORD = re.compile(rf"{_DIVIDED.pattern}\n(?!{_AND})(.)", re.MULTILINE)
 
 
 def read_text(text: str, template: Template, *, is_page: bool = False, lines: Lines | None = None) -> None:
@@ -96,17 +97,13 @@ def _parts(lines: list[str], *, is_page: bool) -> list[list[str]]:
 
 
 def join_lines(texts: Sequence[str]) -> str:
-    """Return lines as one; a word that was divided is whole, and nothing comes between ideographs."""
-    joined = [*texts[:1]]
-    for text in texts[1:]:
-        last = joined[-1]
-        is_divided = _DIVIDED.search(last) and not _AND.match(text)
-        if is_divided and text[:1].islower():
-            joined[-1] = last[:-1]
-        elif not is_divided and not (_WIDE.match(last[-1:]) and _WIDE.match(text)):
-            joined[-1] = f"{last} "
-        joined.append(text)
-    return "".join(joined)
+    """Return lines as one text, in which a word that was divided is whole; a block has a space for a line end."""
+
+    def whole(found: re.Match[str]) -> str:
+        hyphen, letter = found.groups()
+        return letter if letter.islower() else hyphen + letter
+
+    return _DIVIDED_WORD.sub(whole, "\n".join(texts))
 
 
 def _paragraph(lines: list[str], template: Template) -> list[str]:

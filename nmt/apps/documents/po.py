@@ -113,8 +113,8 @@ def _translated(entry: re.Match[str], singular: Sequence[str], template: Templat
         written_as = Form(_written, formats=flags)
         holes = [template.hole_of(part, written_as) for part in _LINE_BREAKS.split(message)]
         lines = [f'"{part}{end}"' for part, end in zip(holes[::2], [*holes[1::2], ""], strict=True) if part or end]
-        first = ['""'] if len(lines) > 1 else []
-        written += f"msgstr{form} {line_end.join([*first, *lines])}{line_end}"
+        lines[:0] = ['""'] * (len(lines) > 1)
+        written += f"msgstr{form} {line_end.join(lines)}{line_end}"
     return written
 
 

@@ -18,10 +18,10 @@ from nmt.base.languages import Direction
 from nmt.data.read.formats.xlsx import open_sheet
 
 SUFFIXES = (".xlsx", ".html", ".tmx", ".xlf")
-_COLUMNS = ("number", "place", "source", "translation", "review", "expected chrF", "origin")
+_COLUMNS = ("number", "place", "source", "translation", "review", "expected chrF", "origin", "marks")
 _READ_COLUMNS = ("number", "source", "translation")
 _TEXTS = ("seg", "source", "target")  # elements
-_WIDTHS = {"B": 14, "C": 60, "D": 60, "E": 40, "F": 14, "G": 16}
+_WIDTHS = {"C": 60, "D": 60, "E": 40, "H": 30}
 # Of a file: its head, a row, its tail.
 _TEMPLATES = {
     ".html": """
@@ -31,9 +31,10 @@ _TEMPLATES = {
 table {{ border-collapse: collapse }} td {{ border: 1px solid; padding: .4em; white-space: pre-line }}
 </style>
 <table>
+<tr><th>number<th>place<th>source<th>translation<th>review<th>expected chrF<th>origin<th>marks
 
 <tr><td>{number}<td>{place}<td lang="{src}">{source}<td lang="{tgt}">{translation}
-<td>{review}<td>{expected_chrf}<td>{origin}
+<td>{review}<td>{expected_chrf}<td>{origin}<td>{marks}
 
 </table>
 """,
@@ -70,6 +71,7 @@ class Entry(NamedTuple):
     review: str  # what to look at, in words
     expected_chrf: float | None
     origin: str
+    marks: str  # what those that stand for a word stand for
 
     @property
     def need(self) -> tuple[int, float, int]:
@@ -85,7 +87,10 @@ def entry_of(number: int, block: Block, translated: TranslatedBlock) -> Entry:
     if translated.similarity:
         origin = "memory, exact" if translated.similarity == 1 else f"machine; memory {translated.similarity:.0%}"
     quality = translated.expected_chrf and round(translated.expected_chrf, 1)
-    return Entry(number, place, block.with_marks(), translated.marked, "\n".join(translated.faults), quality, origin)
+    review = "\n".join(translated.faults)
+    words = [re.sub("<[^>]*>", "", item.text).strip() * (item.tag == "!") for item in block.items if item.tag]
+    marks = "\n".join(f"{{h{number}}} = {word}" for number, word in enumerate(words) if word)
+    return Entry(number, place, block.with_marks(), translated.marked, review, quality, origin, marks)
 
 
 def write_review(path: Path, entries: Sequence[Entry], direction: Direction) -> None:
@@ -154,6 +159,8 @@ def _rows(path: Path) -> Iterator[tuple[str, ...]]:
                 cells = {name: str(cell) for name, cell in zip(names, row, strict=True) if cell is not None}
                 yield tuple(cells.get(name, "") for name in _READ_COLUMNS)
         return
+    if path.suffix.lower() == ".html":
+        raise DataError("a list to be read", path=path, hint="correct a list in .xlsx, .tmx or .xlf, and give that")
     check_xml(text := decode(path.read_bytes()))
     for unit in ElementTree.fromstring(text).iter():
         number = unit.get("tuid") or unit.get("id")

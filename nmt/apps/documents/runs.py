@@ -77,7 +77,7 @@ class RunReader(Reader):
         """End a block at markup that is not part of it."""
         frame = frame or self.frame
         self._limit -= len(markup)
-        frame.parts += [self.template.hole(self._block(frame.items, None)), markup]
+        frame.parts += [self.template.hole(self._block(frame.items)), markup]
         frame.items = []
 
     def content(self, frame: Frame) -> str:
@@ -85,12 +85,10 @@ class RunReader(Reader):
         raw = "".join(frame.raw)
         if not frame.is_block:
             return raw
-        if not frame.parts:
-            return self.template.hole(self._block(frame.items, raw))
         self.divide("", frame)
         return self.template.split(raw, "".join(frame.parts))
 
-    def _block(self, items: list[Item], raw: str | None) -> Block:
+    def _block(self, items: list[Item]) -> Block:
         items = _with_fields([item for item in items if item.text])
         keyed = list(zip(items, _formattings(items), strict=True))
         sizes = Counter[str]()
@@ -112,7 +110,7 @@ class RunReader(Reader):
         self._limit -= sum(len(item.text) for item in items if item.tag)
         if self._limit < 0:
             raise DataError("too much formatting to be translated")
-        return Block(tagged, raw, Form(run=next((run for run, key in runs if key == plain), ("", ""))))
+        return Block(tagged, form=Form(run=next((run for run, key in runs if key == plain), ("", ""))))
 
 
 @dataclass

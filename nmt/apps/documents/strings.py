@@ -24,7 +24,7 @@ _CODE = re.compile(
 _ANDROID = re.compile(r"""\\(?:u([0-9a-fA-F]{4})|(.))|(\A"\s+|\s+"\Z)|\"""", re.DOTALL)
 _KEPT_SPACE = "\x1f"  # at the edge of a text in quotes
 _REFERENCE = re.compile(r"\s*[@?](?:[\w.]+:)?\w+/[\w.]+\s*")
-_MAX_DEPTH = 50
+MAX_DEPTH = 50
 
 
 def read_json(text: str, template: Template) -> None:
@@ -46,7 +46,7 @@ def read_json(text: str, template: Template) -> None:
         value = json.loads(f'"{raw}"')
         is_code = _CODE.fullmatch(value) and not _WORDS.fullmatch(value)
         if not is_code and any(map(str.isalpha, value)):
-            written += [text[at : token.start(1)], template.split(raw, _message(value, template))]
+            written += [text[at : token.start(1)], template.split(raw, read_message(value, template))]
             at = token.end(1)
     template.text = "".join(written) + text[at:]
 
@@ -65,7 +65,7 @@ def find_choice(choice: re.Match[str]) -> tuple[list[str], int]:
     return [*parts, text[at:]], len(text)
 
 
-def _message(text: str, template: Template, depth: int = 0) -> str:
+def read_message(text: str, template: Template, depth: int = 0) -> str:
     """Return a message with a hole for each of its lines.
 
     Each choice between branches is one item of a line, which has holes for the branches.
@@ -79,10 +79,10 @@ def _message(text: str, template: Template, depth: int = 0) -> str:
             else:
                 lines[-1].append(Item(part, "!" * (part == "#"), part == "#"))  # the number, in a branch
 
-    while (choice := CHOICE.search(text, at)) and depth < _MAX_DEPTH:
+    while (choice := CHOICE.search(text, at)) and depth < MAX_DEPTH:
         add(text[at : choice.start()])
         parts, at = find_choice(choice)
-        inner = (_message(part, template, depth + 1) if n % 2 else _quoted(part) for n, part in enumerate(parts))
+        inner = (read_message(part, template, depth + 1) if n % 2 else _quoted(part) for n, part in enumerate(parts))
         lines[-1].append(Item("".join(inner), "!"))
     add(text[at:])
     return "".join(template.hole(Block(items, form=Form(_quoted))) for items in lines)
@@ -104,7 +104,7 @@ def read_android(text: str, template: Template) -> None:
 
 def _from_android(text: str) -> str:
     def character(match: re.Match[str]) -> str:
-        return chr(int(match[1], 16)) if match[1] else match[2] or _KEPT_SPACE * bool(match[3])
+        return chr(int(match[1], 16)) if match[1] else match[2] or _KEPT_SPACE * len((match[3] or "").strip('"'))
 
     return "" if _REFERENCE.fullmatch(text) else _ANDROID.sub(character, unescape(text))
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from nmt.translation.word_links import Details
 
 _MAX_GAP = 2  # words; links farther away are noise
-_MAX_TAGS = 500  # per text; each pair of elements is compared
+MAX_TAGS = 500  # per text; each pair of elements is compared
 
 
 class Tag(NamedTuple):
@@ -64,7 +64,7 @@ def project(tags: Sequence[Tag], aligned: Details) -> list[str | Tag] | None:
     Also None if there are more than 500 tags.
     """
     ends, alone = pair_tags([tag.name for tag in tags]) or ({}, [0])
-    if alone or len(tags) > _MAX_TAGS:
+    if alone or len(tags) > MAX_TAGS:
         return None
     word_ends = list(accumulate(map(len, aligned.source)))
     word_starts = [0, *word_ends[:-1]]

@@ -209,7 +209,8 @@ def with_losses(
     for block, each in zip(blocks, translated, strict=True):
         flags = {name: value for name, value in each.flags.items() if name != "protected_lost"}
         source = " ".join(block.texts())
-        spans = [source[span.start : span.end] for span in segmenter.find_spans(source, request)]
+        found = segmenter.find_spans(source, request)
+        spans = [source[span.start : span.end] for span in found]
         lost = [span for span in lost_spans(spans, each.text) if not is_excluded(span, block.formats)]
         lost += changed_placeholders(source, each.text, block.formats)
         if request.options.protect:
@@ -218,8 +219,7 @@ def with_losses(
             flags["protected_lost"] = lost
         missed: list[Term] = []
         if request.glossary is not None:
-            plain = block.plain()
-            matches = segmenter.find_terms(plain, segmenter.find_spans(plain, request), request.glossary)
+            matches = segmenter.find_terms(source, found, request.glossary)
             missed = missed_terms([match.term for match in matches], each.text)
         oddities = {
             _FOREIGN: foreign_numbers(source, each.text, request.to or ""),

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import NamedTuple
 
 from nmt.apps.documents.blocks import Item, Template, line_counter
 from nmt.apps.documents.markup import Reader, dialect
-from nmt.apps.documents.strings import CHOICE, find_choice
+from nmt.apps.documents.strings import CHOICE, MAX_DEPTH, find_choice
 
 _PREFIX = r"((?:[\w.-]+:)?)"
 _LEVEL = re.compile(rf"<(/?){_PREFIX}(xliff|file|body|group|unit|trans-unit|segment)\b([^>]*)>")
@@ -26,9 +25,8 @@ _NOTES = re.compile(
     rf"(<{_PREFIX}notes\b[^>]*(?<!/)>)?",
     re.DOTALL,
 )
-_HEAD = re.compile(rf"<{_PREFIX}(xliff|file)\b[^>]*>")
-_CHOICE = re.compile(rf"\s*{CHOICE.pattern}")
-_IS_NEW = re.compile(r"""\sversion\s*=\s*["']2""")
+_CHOICE = re.compile(rf"<[^>]*>|{CHOICE.pattern}")  # not in an attribute
+_IS_NEW = re.compile(r"""<(?:[\w.-]+:)?xliff\b[^>]*\sversion\s*=\s*["']2""")
 _LANGUAGE = re.compile(r"""\s(?:target-language|trgLang)\s*=\s*["']([^"']*)["']""")
 # A segment, with its opening tag, its name, what is in it, and its closing tag; others of these elements may be in it.
 _MRK = r"(?:[\w.-]+:)?mrk"
@@ -46,36 +44,29 @@ _PRESERVED_BREAKS = rf"((?:{_WRITTEN_BREAKS}|\r?\n[ \t]*|\t)+)"
 _OPENING, _CLOSING = ("bpt", "bx", "sc"), ("ept", "ex", "ec")  # codes
 
 
-class _Level(NamedTuple):
-    """An element that is being read: its opening tag, and its attributes and those of the elements around it."""
-
-    start: re.Match[str] | None
-    given: dict[str, str]
-
-
 def read_xliff(text: str, template: Template) -> None:
     """Read a file; each source without a translation is a block, but for those with `translate="no"`.
 
     So are sources whose targets are copies of them, in the state of a text that is not translated.
     """
-    levels = [_Level(None, {})]
+    # Elements that are being read: the opening tag, and its attributes and those of the elements around it.
+    levels: list[tuple[re.Match[str] | None, dict[str, str]]] = [(None, {})]
     written, at, line_of = list[str](), 0, line_counter(text)
     for found in _LEVEL.finditer(text):
         start, given = levels[-1]
         if not found[1] and not found[0].endswith("/>"):
-            levels.append(_Level(found, {**given, **_attributes(found[0])}))  # the innermost one decides
+            levels.append((found, {**given, **_attributes(found[0])}))  # the innermost one decides
             if found[3] == "unit" and (place := _NOTES.match(text, found.end())):
                 note = f'<{found[2]}note appliesTo="target" category="nmt">{{}}</{found[2]}note>'
                 note = note if place[3] else f"<{found[2]}notes>{note}</{found[2]}notes>"
-                written += [text[at : place.end()], template.note(len(template.blocks), note)]
+                written += [text[at : place.end()], template.note(note)]
                 at = place.end()
         elif found[1] and start:
             levels.pop()
             is_unit = found[3] in ("trans-unit", "segment") and given.get("translate") != "no"
             if is_unit and start.start() >= at:
                 template.line = line_of(start.start())
-                is_preserved = given.get("xml:space") == "preserve"
-                unit = _translated(start, text[start.end() : found.start()], template, is_preserved=is_preserved)
+                unit = _translated(start, text[start.end() : found.start()], template, given)
                 written += [text[at : start.start()], unit]
                 at = found.start()
     template.text = "".join(written) + text[at:]
@@ -85,10 +76,10 @@ def _attributes(tag: str) -> dict[str, str]:
     return dict(_ATTRIBUTE.findall(tag))
 
 
-def _translated(start: re.Match[str], unit: str, template: Template, *, is_preserved: bool) -> str:
+def _translated(start: re.Match[str], unit: str, template: Template, given: dict[str, str]) -> str:
     """Return the tag and the content of a unit or a segment, with holes for what has no translation.
 
-    `is_preserved` says that its white space counts.
+    `given` are its attributes and those of the elements around it.
     """
     tag, is_segment = start[0], start[3] == "segment"
     others = _ALTERNATIVES.search(unit)
@@ -96,6 +87,7 @@ def _translated(start: re.Match[str], unit: str, template: Template, *, is_prese
     source, target = children.get("seg-source", children.get("source")), children.get("target")
     if source is None:
         return tag + unit
+    is_preserved = (given | _attributes(source[1])).get("xml:space") == "preserve"
     content, held = source[4], (target[4] or "") if target else ""
     state = _attributes(target[1] if target and not is_segment else tag).get("state")
     filled = {segment[2]: segment[3] for segment in _SEGMENT.finditer(held)}
@@ -109,20 +101,22 @@ def _translated(start: re.Match[str], unit: str, template: Template, *, is_prese
         new = done if is_done(done, segment[3]) else _read(segment[3], template, is_preserved)
         return segment[1] + new + segment[4]
 
-    num_before = len(template.blocks)
     if is_done(held, content) and not filled:
         return tag + unit
+    prefix = (target or source)[2]
+    # Those of a segment are in its unit.
+    note = "" if is_segment else template.note(f'<{prefix}note from="nmt" annotates="target">{{}}</{prefix}note>')
+    num_before = len(template.blocks)
     new, num_segments = _SEGMENT.subn(read, content)
     if not num_segments:
         new = _read(content, template, is_preserved)
     elif len(template.blocks) == num_before:
         return tag + unit
-    opening, prefix = (target[1], target[2]) if target else (f"<{source[2]}target", source[2])
-    if is_segment:  # its notes are in the unit
-        tag, note = f'{_STATE.sub("", tag)[:-1]} state="translated">', ""
+    opening = target[1] if target else f"<{prefix}target"
+    if is_segment:
+        tag = f'{_STATE.sub("", tag)[:-1]} state="translated">'
     else:
         opening = _STATE.sub("", opening) + ' state="needs-review-translation" state-qualifier="mt-suggestion"'
-        note = template.note(num_before, f'<{prefix}note from="nmt" annotates="target">{{}}</{prefix}note>')
     start_at, end_at = target.span() if target else (source.end(), source.end())
     return f"{tag}{unit[:start_at]}{opening}>{new}</{prefix}target>{note}{unit[end_at:]}"
 
@@ -145,26 +139,25 @@ class _UnitReader(Reader):
             super().standalone(name, whole, start)
 
 
-def _read(content: str, template: Template, is_preserved: bool) -> str:
-    """Return the content of a source with holes; each branch of a message of ICU is read by itself."""
-    if choice := _CHOICE.match(content):
-        parts, end = find_choice(choice)
-        inner = (part if n % 2 == 0 else _read(part, template, is_preserved) for n, part in enumerate(parts))
-        return "".join(inner) + content[end:]
+def _read(content: str, template: Template, is_preserved: bool, depth: int = 0) -> str:
+    """Return the content of a source with holes; a choice in a message of ICU is a hole with holes for its branches."""
+    written, at = "", 0
+    for choice in _CHOICE.finditer(content) if depth < MAX_DEPTH else ():
+        if choice[0][0] == "{" and choice.start() >= at:
+            parts, end = find_choice(choice)
+            inner = (_read(part, template, is_preserved, depth + 1) if n % 2 else part for n, part in enumerate(parts))
+            hole = template.split(content[choice.start() : end], "".join(inner))
+            written, at = written + content[at : choice.start()] + hole, end
     breaks = _PRESERVED_BREAKS if is_preserved else _BREAKS
-    _UnitReader(content, replace(dialect("xliff"), divider=breaks), template)
+    _UnitReader(written + content[at:], replace(dialect("xliff"), divider=breaks), template)
     return template.text
 
 
 def name_language(template: Template, code: str) -> str | None:
     """Name the target language of the file; if it names one, such as de-DE, return that instead."""
-    heads = "".join(head[0] for head in _HEAD.finditer(template.text))
-    named = next(filter(None, _LANGUAGE.findall(heads)), None)
-    element, attribute = ("xliff", "trgLang") if _IS_NEW.search(heads) else ("file", "target-language")
-
-    def with_language(head: re.Match[str]) -> str:
-        tag = _LANGUAGE.sub("", head[0])
-        return re.sub(r"(/?>)$", rf' {attribute}="{code}"\1', tag) if head[2] == element else head[0]
-
-    template.text = template.text if named else _HEAD.sub(with_language, template.text)
+    element, attribute = ("xliff", "trgLang") if _IS_NEW.search(template.text) else ("file", "target-language")
+    head = re.compile(rf"<{_PREFIX}{element}\b[^>]*?(?=/?>)")
+    named = next(filter(None, _LANGUAGE.findall("".join(each[0] for each in head.finditer(template.text)))), None)
+    if not named:
+        template.text = head.sub(lambda tag: f'{_LANGUAGE.sub("", tag[0])} {attribute}="{code}"', template.text)
     return named

@@ -57,7 +57,6 @@ PATIENCE_SECONDS = 1.0  # that a question for the status waits for the end, sinc
 _FORMALITIES = {"more": "<formal> ", "less": "<informal> "}  # tags of a model that learned both
 _VARIANTS = {"EN": ("EN-GB", "EN-US"), "PT": ("PT-BR", "PT-PT")}  # clients refuse these targets without a variant
 
-_DOCUMENT_TYPE = re.compile(r"\s*(?:<\?xml[^>]*\?>)?\s*<!DOCTYPE[^\[<>]*>", re.IGNORECASE)
 _NOT_XML = re.compile(r"&(?!(?:amp|lt|gt|quot|apos|#\d+|#x[\da-fA-F]+);)(?:\w{1,32};)?")
 
 
@@ -324,14 +323,11 @@ class DeepL:
 
 
 def read_xml(text: str, splitting: Collection[str], ignored: Collection[str]) -> XmlText:
-    """Read XML as programs write it: after a document type without declarations, with HTML's entities, and with bare &.
+    """Read XML as programs write it: with HTML's entities, and with bare &.
 
     DataError as `XmlText`.
     """
-    start = found.end() if (found := _DOCUMENT_TYPE.match(text)) else 0
-    template = XmlText(_NOT_XML.sub(_as_xml, text[start:]), splitting, ignored)
-    template.text = text[:start] + template.text
-    return template
+    return XmlText(_NOT_XML.sub(_as_xml, text), splitting, ignored)
 
 
 def _as_xml(reference: re.Match[str]) -> str:

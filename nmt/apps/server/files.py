@@ -120,6 +120,7 @@ class Files:
             routed = routed._replace(glossary=stored or glossary, flags=True)
             translated = await translate_blocks(self._service, routed, document.blocks)
             translations = [block.written[0] for block in translated]
+            document.name_language(body.target)
             return await self._threads.run(document.content_with, translations), translated, detected
 
 

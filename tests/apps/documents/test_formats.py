@@ -443,7 +443,7 @@ HUGE = "paragraph 1 has 1,000,00[12] characters; the limit is 1,000,000"
         ("a.html", f"<p>{LONG}</p>", HUGE),
         ("a.srt", CUE + LONG, HUGE),
         ("a.po", f'msgid "{LONG}"\n', HUGE),
-        ("a.po", 'msgid ""\n' + f'"{LONG[:9000]}"\n' * 112, "paragraph 1 has 1,008,000 characters"),
+        ("a.po", 'msgid ""\n' + f'"{LONG[:9000]}"\n' * 112, "paragraph 1 has 1,007,999 characters"),
         ("a.xlf", f"<xliff><file>{UNIT.format(f'<source>{LONG}</source>')}</file></xliff>", HUGE),
     ],
 )

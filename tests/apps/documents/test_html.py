@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nmt.apps.documents.formats import read_document
 from nmt.apps.documents.markup import HtmlText
 from tests.quick import quick_and_slow
 
@@ -48,7 +49,7 @@ def test_blocks_of_text_hold_their_inline_tags_as_marks(source, texts):
     [
         "<!DOCTYPE html><html><head><title>T &amp; x</title></head><body><p>Hello <b>big</b> world</p></body></html>",
         "<b>x <i>y</b> z</i>", "<code>x<y></code> use", "<span translate=no>Foo</span>", " hello ", "a <!-- b --> c",
-        "",
+        "", "a\u3000<i>b</i>", "<i>a</i>\xa0b \u3000<i>c</i>",
         "<svg><path d='M0'/><text>t</text></svg> a", "<p>1 &lt; 2 &amp; 3</p>", "<pre>a\n  b</pre>", "<code>open",
     ],
 )  # fmt: skip
@@ -68,6 +69,35 @@ def test_tags_go_where_the_marks_are_and_text_is_escaped():
 def test_lost_repeated_or_crossed_marks_are_noticed(lost):
     (block,) = HtmlText("the <b>red</b> house").blocks
     assert block.from_marks(lost) is None
+
+
+@pytest.mark.parametrize(
+    ("source", "texts"),
+    [
+        ("a <svg aria-label='b'><title>c</title><path d='M0'/></svg> d", ["b", "c", "a {h0} d"]),
+        ("<svg><g><text>a <tspan class='b'>c</tspan></text></g><desc>d</desc></svg>", ["a {h0}c{h1}", "d"]),
+        ("<svg><text><tspan x='0' dy='1'>a</tspan><tspan x='0'>b</tspan></text></svg>", ["a", "b"]),
+        ("<svg><foreignObject><p>a</p><p>b</p></foreignObject>c<style>d > e</style></svg>", ["a", "b"]),
+        ("<svg><svg><text>a</text></svg><text>b</text></svg><p>c</p>", ["a", "b", "c"]),
+        ("<svg translate=no><text>a</text></svg><code><svg><text>b</text></svg></code>", []),
+        ("<title>a</title><text>b</text>", ["a", "b"]),
+        ("<svg><text>a", ["a"]),
+    ],
+)
+def test_the_texts_of_pictures_are_found_and_divide_no_sentence(source, texts):
+    assert marked(source) == texts
+    assert unchanged(source) == source
+
+
+def test_a_picture_alone_has_texts_and_no_others():
+    picture = (
+        b'<?xml version="1.0"?>\n<svg xmlns="http://www.w3.org/2000/svg" xmlns:d="urn:d"><title>a</title><!-- b -->\n'
+        b"<metadata><d:title>c</d:title></metadata><style>d</style><g id='e'><text>f &amp; <tspan>g</tspan></text>"
+        b"<text><tspan x='1'>h</tspan><tspan x='1'>i</tspan><textPath href='#e'>j</textPath></text></g></svg>"
+    )
+    document = read_document(picture, "a.svg")
+    assert [block.with_marks() for block in document.blocks] == ["a", "f & {h0}g{h1}", "h", "i{h0}{h1}j{h2}"]
+    assert document.content_with([block.from_texts(block.texts()) for block in document.blocks]) == picture
 
 
 @settings(max_examples=100, deadline=None)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import time
+import tomllib
 
 import pytest
+import yaml
 from markdown_it import MarkdownIt
 
 from nmt.apps.documents.formats import read_document
@@ -31,8 +33,8 @@ BLOCKS = {
     "a script with a blank line": "<script>\na\n\na\n</script>\n\nc\n",
     "preformatted text with a blank line": "<pre>\na\n\na\n</pre>\n\nc\n",
     "a style in a quote": "> <style>\n> a\n> </style>\n\nc\n",
-    "front matter": "---\ntitle: a\n---\n\nc\n",
-    "front matter in TOML": '+++\ntitle = "a"\n+++\n\nc\n',
+    "front matter": "---\nlayout: a\ntitle: 1\nsummary: *a\ntags:\n  title: a\n---\n\nc\n",
+    "front matter in TOML": '+++\nlayout = "a"\n+++\n\nc\n',
     "front matter in JSON": '{\n  "title": "a"\n}\n\nc\n',
     "a shortcode": '{{< figure src="a.png" >}}\n\nc\n\n{{% notice a %}}\nb\n{{% /notice %}}\n',
     "a shortcode with code": "{{< highlight a >}}\na\n\na\n{{< /highlight >}}\n\nc\n",
@@ -40,8 +42,13 @@ BLOCKS = {
     "attributes of a paragraph": "c\n{: .a #a }\n\nb\n",
     "a reference": "[a]: <a a> 'b'\n\nc\n",
     "an example of a reference": "[a]: a (b)\n\n```\n[a]: a (a)\n```\n\nc\n",
+    "MDX with code": 'export const a = {\n  a: 1,\n\n  a: "a",\n};\n\n{a.map(a => <li>{a}</li>)}\n\nc\n',
+    "components": '<Ab a={<A a="a" />} a={{a: 1}}>\nc\n</Ab>\n\n<Ab\n  a={a}\n/>\n\nb\n',
+    "components in components": "<Ab a='a'>\n<Cd>\nc\n</Cd>\n</Ab>\n\nb\n",
+    "a comment as a definition": "[//]: # (a a)\n[a]: # (a)\n\nc\n",
     "MDX": 'import A from "a"\n\n{/* a */}\n\nc\n',
     "containers": "::: {.callout-a}\nc\n:::\n\n:::a\nb\n:::\n",
+    "options of code": '```{r}\n#| label: a\nf(title="a")\n```\n\n```yaml\ntitle: a\n```\n\nc\n',
     "a comment of Obsidian": "%%\na\n%%\n\nc\n",
     "a formula with an environment": "\\begin{align}\na\n\\end{align}\n\nc\n",
 }
@@ -77,10 +84,13 @@ def test_what_is_no_prose_stays_and_all_prose_behind_it_is_translated(kind, line
         ("a [b](<c d> 'e') f\n", "A [B](<c d> 'E') F\n"),
         ("a ($b ($c) d $e$f $g$\n", "A ($B ($C) D $E$F $g$\n"),
         ("==a b== c ==d==\n", "==A B== C ==D==\n"),
+        ("a @b-c, -@d:e [@f], @g/h; i@j k\n", "A @b-c, -@d:e [@f], @g/h; I@J K\n"),
+        ("- a ^b-1\n\nc^d ^e\n", "- A ^b-1\n\nC^D ^e\n"),
+        ('<Ab title="b c" d={e}>\nf\n</Ab>\n', '<Ab title="B C" d={e}>\nF\n</Ab>\n'),
         ("a^[b c] d [e^f]\n\n[g]: h\n", "A^[B C] D \\[E^F\\]\n\n[g]: h\n"),
         ("*[HTML]: a b\n*[CSS]: c\n", "*[HTML]: A B\n*[CSS]: C\n"),
         ("| a b,\n|   c\n", "| A B,\n|   C\n"),
-        ('![a](b \'c "d"\') <i title="e">f</i>\n', '![A](b \'C \\"D\\"\') <i title="E">F</i>\n'),
+        ('![a](b \'c "d"\') <i title="e">f</i>\n', '![A](b \'C "D"\') <i title="E">F</i>\n'),
         ("> a [b](c\n> 'd\n> e') f\n", "> A [B](c\n> 'D E')\n> F\n"),
         ("a [b][c.d] e\n", "A [B][c.d] E\n"),
         ("a [b] c [d][] ![e]\n\n[b]: x\n[d]: y\n[e]: z\n", "A [B][b] C [D][d] ![E][e]\n\n[b]: x\n[d]: y\n[e]: z\n"),
@@ -91,12 +101,46 @@ def test_what_is_no_prose_stays_and_all_prose_behind_it_is_translated(kind, line
         ("| a | b \\| `c\\|` |\n|---|---|\n| d | |\n| | e |\n", "| A | B \\| `c\\|` |\n|---|---|\n| D | |\n| | E |\n"),
         ("- [x] a\n- [ ] b\n", "- [x] A\n- [ ] B\n"),
         ("<div>\na <b>b</b>\n\nc\n</div>\n", "<div>\nA <b>B</b>\n\nC\n</div>\n"),
+        ("a <svg><title>b</title><path d='c'/></svg> d\n", "A <svg><title>B</title><path d='c'/></svg> D\n"),
+        ('![a](b.png){#c fig-cap="d e" fig-alt="f"}\n', '![A](b.png){#c fig-cap="D E" fig-alt="F"}\n'),
+        (
+            '{{< a src="b" caption="c d" >}}\n\n{% e alt="f" %}\n',
+            '{{< a src="b" caption="C D" >}}\n\n{% e alt="F" %}\n',
+        ),
+        ('```{r, fig.cap="a"}\nb="c"\n```\n', '```{r, fig.cap="A"}\nb="c"\n```\n'),
+        ('::: {.a title="b c"}\nd\n:::\n', '::: {.a title="B C"}\nD\n:::\n'),
     ],
 )
 def test_marks_stay_around_the_text_that_people_read(text, written):
     if text.startswith(("| a", "> [!NOTE]")):  # cells of code, and lines that are joined
         written = written.replace("`c|`", "`c|`")
     assert translated(text) == written
+
+
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+@pytest.mark.parametrize(
+    "value",
+    ["ein Haus", '"ein Haus: x"', "'ein ''x'' Haus'", ">-\n  ein\n  Haus", "|\n  ein\n  Haus", "ein\n  Haus"],
+)
+def test_titles_in_the_front_matter_are_translated_and_stay_texts(value, line_end):
+    text = f"---\nlayout: x # c\ntitle: {value}\ndate: 2024-01-01 # c\n---\n\nx\n"
+    before, after = (yaml.safe_load(each.split("---")[1]) for each in (text, translated(text.replace("\n", line_end))))
+    assert after == before | {"title": before["title"].upper()}
+
+
+def test_a_title_that_yaml_would_take_for_something_else_is_written_in_quotes():
+    document = read_document(b"---\ntitle: Nein # c\n---\n", "a.qmd")
+    for text in ("No", "a: b", "1", '"a" #b', "a\\b"):
+        front = document.content_with([document.blocks[0].from_texts([text])]).decode().split("---")[1]
+        assert yaml.safe_load(front)["title"] == text
+        assert front.endswith(" # c\n")
+
+
+def test_titles_in_toml_and_captions_in_options_of_code_are_translated():
+    code = "```{python}\n#| fig-cap: d e\n#| e: f\n```\n"
+    written = translated(f"+++\ntitle = 'a b'\nsummary = \"c\"\n+++\n\n{code}")
+    assert tomllib.loads(written.split("+++")[1]) == {"title": "A B", "summary": "C"}
+    assert written.endswith('#| fig-cap: "D E"\n#| e: f\n```\n')
 
 
 @pytest.mark.parametrize("text", ["# a", "> a", "- a", "+ a", "1. a", "===", "---", "~~~", "#a", "| a"])
@@ -157,6 +201,8 @@ def test_any_order_of_lines_keeps_its_structure():
             "$$ a\n" * 4000,
             "**a*" * 9000,
             "^[" * 9000,
+            "\\( " * 9000,
+            "\\[ " * 9000,
         ],
         lambda number, _: number == 0,
     ),

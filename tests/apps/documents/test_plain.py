@@ -20,7 +20,7 @@ def marked(text: str, name: str = "a.md") -> list[str]:
 @pytest.mark.parametrize(
     ("text", "texts"),
     [
-        ("---\ntitle: a\n---\n# b #c\n\nd\n===\n", ["b #c", "d"]),
+        ("---\nlayout: a\n---\n# b #c\n\nd\n===\n", ["b #c", "d"]),
         ("a *b* __c__ `d` [e](f 'g') [h][i] [j]\n", ["g", "a {h0}b{h1} {h2}c{h3} {h4} {h5}e{h6} [h][i] [j]"]),
         ("![a](b.png) c ![d][e]\n\n[e]: f.png\n", ["{h0}a{h1} c {h2}d{h3}"]),
         ("a\nb\n> c\n> d\n\n1. e\n   f\n- [ ] g\n", ["a b", "c d", "e f", "g"]),

@@ -43,17 +43,19 @@ def test_a_list_that_nobody_changed_gives_the_translations_and_a_corrected_one_t
 
 def test_what_most_needs_a_review_comes_first_with_its_faults_in_words(tmp_path):
     write_review(tmp_path / "a.html", entries(), Direction("en", "de"))
-    rows = (tmp_path / "a.html").read_text().partition("<table>")[2].split("<tr>")[1:]
+    rows = (tmp_path / "a.html").read_text().partition("<table>")[2].split("<tr>")[2:]
     assert [row[4:5] for row in rows] == ["2", "3", "1"]
     assert "numbers are missing or added: 7\nthe model expects" in rows[0]
     assert "memory, exact" in rows[1]
     assert "=e &lt; f" in rows[1]
     assert "90.0" in rows[2]
     assert "machine" in rows[2]
-    block = Block([Item("a")])
+    block = Block(
+        [Item("a "), Item("<code>b</code>", "!"), Item(" c "), Item("<b>", "b"), Item("d"), Item("</b>", "/b")]
+    )
     block.line = 3
     similar = entry_of(1, block, TranslatedBlock(["x"], "x", {}, similarity=0.853))
-    assert (similar.origin, similar.place) == ("machine; memory 85%", "line 3")
+    assert (similar.origin, similar.place, similar.marks) == ("machine; memory 85%", "line 3", "{h0} = b")
 
 
 @pytest.mark.parametrize(
@@ -82,6 +84,7 @@ def test_a_list_that_does_not_fit_the_document_is_refused(change, message, suffi
         (".tmx", b"<tmx"),
         (".xlf", b'<!DOCTYPE x [<!ENTITY a "b">]><xliff>&a;</xliff>'),
         (".tmx", b"<x/>"),
+        (".html", b"<!doctype html><p>x"),
     ],
 )
 def test_what_is_no_list_is_refused(suffix, content, tmp_path):

@@ -101,7 +101,7 @@ def test_quotes_keep_the_spaces_at_the_edges_of_a_text_of_an_app():
     text = f"<resources>{strings}</resources>"
     assert unchanged(text.encode(), "strings.xml").decode() == text
     written = capitals(text.encode(), "strings.xml").decode()
-    assert re.findall(">([^<]+)<", written) == [r"B:\u0020", r"\u0020D", "F ", r"\"G\" "]
+    assert re.findall(">([^<]+)<", written) == [r"B:\u0020", r"\u0020\u0020D", "F ", r"\"G\" "]
 
 
 def test_the_texts_of_an_app_may_be_sections_and_name_entities():

@@ -45,7 +45,21 @@ SEGMENTS = f"<source>a. b. c</source><seg-source>{MARKED}</seg-source>"
         ('<source>a <bpt id="1">x</bpt>b<ept id="1">y</ept></source>', 'A <bpt id="1">x</bpt>B<ept id="1">y</ept>'),
         ('<source>a <mrk mtype="protected">b</mrk> c</source>', 'A <mrk mtype="protected">b</mrk> C'),
         ("<source>a.\\nb</source>", "A.\\nB"),
+        ('<source xml:space="preserve">a\n  b</source>', "A\n  B"),
+        ('<source>a <ph id="1">x<sub>b</sub>y</ph> c</source>', 'A <ph id="1">x<sub>B</sub>y</ph> C'),
+        (
+            '<source><it id="1">x<sub>a <g id="2">b</g></sub></it></source>',
+            '<it id="1">x<sub>A <g id="2">B</g></sub></it>',
+        ),
         ("<source>{n, plural, one {a} other {<x id='I'/> b}}</source>", '{n, plural, one {A} other {<x id="I"/> B}}'),
+        (
+            "<source>a {n, plural, one {b <x id='I'/>} other {# a}} b {m, select, x {a}} a</source>",
+            'A {n, plural, one {B <x id="I"/>} other {# A}} B {m, select, x {A}} A',
+        ),
+        (
+            "<source>a <x id='I' equiv-text='{n, plural, one {a}}'/></source>",
+            'A <x id="I" equiv-text="{n, plural, one {a}}"/>',
+        ),
         ("<source>{n, select, x {{m, plural, other {a}}} other {b}}</source>",) * 2,
     ],
 )
@@ -53,6 +67,12 @@ def test_a_target_is_what_a_translation_tool_expects(content, written):
     if written == content:
         written = "{n, select, x {{m, plural, other {A}}} other {B}}"
     assert target(content) == written
+
+
+def test_choices_in_choices_are_read_to_a_depth_of_fifty():
+    text = unit(f"<source>{'{a, plural, other {' * 2000}b{'}}' * 2000}</source>").encode()
+    (block,) = read_document(text, "a.xlf").blocks
+    assert block.plain().endswith("b" + "}}" * 1950)
 
 
 @pytest.mark.parametrize("state", ["translated", "final", "needs-review-translation", ""])

@@ -45,6 +45,12 @@ def test_the_lines_of_a_text_are_kept_or_joined_as_the_client_says(running, line
     assert send(running, "a.txt", b"12", lines="both").status_code == 400
 
 
+def test_a_document_names_the_language_of_its_translation(running):
+    page = b'<html lang="de"><p>12</p></html>'
+    found = running.client.get(send(running, content=page).json()["translatedFileUrl"])
+    assert found.text.startswith('<html lang="en"><p>')
+
+
 def test_slides_are_translated_and_their_other_files_stay(running):
     content, xml = BytesIO(), "<p:sld xmlns:p='p' xmlns:a='a'><a:p><a:r><a:t>12</a:t></a:r></a:p></p:sld>"
     with zipfile.ZipFile(content, "w") as archive:
