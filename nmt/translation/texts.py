@@ -128,7 +128,8 @@ class TextSegmenter:
         directed = [self.languages.direct(text, request.to, request.from_) for text in texts]
         segmentations = [self._segmentation(text, request) for text in directed]
         sources = (source for segmentation in segmentations for source in segmentation.sources())
-        threads = max(1, min(num_cores(), len(texts) // _TEXTS_OF_A_THREAD))
+        share = len(texts) // _TEXTS_OF_A_THREAD
+        threads = min(num_cores(), share) if share > 1 else 1  # files tell the number of cores
         encoded = iter(self.tokenizers.src.encode_batch(sources, threads))
         segmented = [segmentation.finish(encoded) for segmentation in segmentations]
         prefixes = request.prefixes(len(texts)) if request.prefix != "" else ()
