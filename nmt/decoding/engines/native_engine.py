@@ -45,6 +45,7 @@ NativePrecision = Literal["int8", "fp32"]
 # weights, so that reading is cheap.
 MAX_ROWS = 32
 _ROWS_OF_SMALL_MODELS = 16
+_KERNELS_OF_MANY_ROWS = {"avx512-amx"}  # that multiply faster than a cache can be read
 CACHED_WEIGHTS = 16_000_000  # numbers that fit the processor's cache, in models that count as small
 _MAX_AHEAD = 8  # tokens of a draft that are verified at once, as in nmt/decoding/native/search.c
 MOST_ALONE = 255  # searches between two tries to get the help of a second thread; chosen by hand
@@ -137,7 +138,8 @@ class NativeEngine:
         self._is_large = num_weights > CACHED_WEIGHTS  # a second thread helps to translate one source
         # How many searches will not ask a second thread for help, and how many after the next that asks in vain.
         self._searches_alone = self._next_alone = 0
-        self._max_rows = MAX_ROWS if self._is_large else _ROWS_OF_SMALL_MODELS
+        reads_rarely = self._is_large or self.kernel in _KERNELS_OF_MANY_ROWS
+        self._max_rows = MAX_ROWS if reads_rarely else _ROWS_OF_SMALL_MODELS
         self.scores = True  # False: greedy search skips the computation of scores; the scores of its outputs are nan
         self.load_shortlist: Callable[[], Shortlist] = refuse_shortlist  # called when a search first needs it
         tags = output_tags(tokenizers.tgt, config.language_tags)

@@ -143,6 +143,10 @@ extern const Kernel kernel_portable;
 #endif
 #if defined(__x86_64__) || defined(_M_X64)
 extern const Kernel kernel_avx2, kernel_avx_vnni, kernel_avx512_vnni;
+#if defined(__linux__) && (defined(__clang__) || __GNUC__ >= 11)
+#define HAS_TILES /* systems with an older compiler may have an assembler that does not know them */
+extern const Kernel kernel_avx512_amx;
+#endif
 #elif defined(__aarch64__) || defined(_M_ARM64)
 extern const Kernel kernel_neon_dot, kernel_neon_i8mm;
 #endif

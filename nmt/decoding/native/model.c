@@ -350,6 +350,9 @@ int padded_vocab_size(const Model *model) { return model->output.outputs; }
 int list_kernels(const Kernel *out[8]) {
     const Kernel *all[] = {
 #if defined(__x86_64__) || defined(_M_X64)
+#ifdef HAS_TILES
+        &kernel_avx512_amx,
+#endif
         &kernel_avx512_vnni, &kernel_avx_vnni, &kernel_avx2,
 #elif defined(__aarch64__) || defined(_M_ARM64)
         &kernel_neon_i8mm, &kernel_neon_dot,

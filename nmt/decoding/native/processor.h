@@ -25,7 +25,7 @@ static inline void processor_leaf(uint32_t leaf, uint32_t subleaf, uint32_t out[
 #endif
 }
 
-/* Whether the operating system saves the registers of `mask` (xcr0): 6 for AVX, 0xe6 for AVX-512. */
+/* Whether the operating system saves the registers of `mask` (xcr0): 6 for AVX, 0xe6 for AVX-512, 0x60000 for AMX. */
 static inline int saves_registers(uint32_t mask) {
     uint32_t leaf[4];
     processor_leaf(1, 0, leaf);
@@ -57,6 +57,13 @@ static inline int has_avx512_vnni(void) {
     uint32_t leaf[4];
     processor_leaf(7, 0, leaf);
     return has_avx2() && (leaf[1] & needed) == needed && (leaf[2] >> 11 & 1) && saves_registers(0xe6);
+}
+
+/* The 8-bit products of AMX. */
+static inline int has_amx_int8(void) {
+    uint32_t leaf[4];
+    processor_leaf(7, 0, leaf);
+    return (leaf[3] >> 24 & 3) == 3 && saves_registers(0x60000); /* tiles, products of bytes */
 }
 
 #elif defined(__aarch64__) && defined(__linux__)

@@ -120,6 +120,25 @@ def test_all_kernels_compute_the_same_bits(name, precision):
     assert all(result == results[0] for result in results)
 
 
+@pytest.mark.parametrize("d_ff", [192, 208])
+def test_all_kernels_compute_the_same_bits_of_any_number_of_rows(d_ff):
+    model = random_model(d_model=64, num_heads=4, d_ff=d_ff, encoder_layers=1, decoder_layers=1)
+    first, *others = [model.native("int8", kernel=kernel, num_threads=1) for kernel in kernels()]
+    for length in range(1, 50):  # rows of the encoder; those of the decoder become fewer and fewer
+        sources = random_ids(1, length, length) if length < 42 else random_ids(length, 1, 40, seed=length)
+        expected = first.search(sources, SearchOptions())
+        assert all(engine.search(sources, SearchOptions()) == expected for engine in others), length
+
+
+def test_products_of_torch_in_bf16_are_not_disturbed_by_a_search_in_the_same_thread():
+    model = random_model(d_model=64, num_heads=4, encoder_layers=1, decoder_layers=1)
+    engine = model.native("int8", num_threads=1)
+    rows, weights = (torch.randn(40, 64, generator=torch.manual_seed(n)).bfloat16() for n in (1, 2))
+    expected = nn.functional.linear(rows, weights)
+    engine.search(SOURCES, SearchOptions())
+    assert torch.equal(nn.functional.linear(rows, weights), expected)
+
+
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_the_largest_integers_overflow_in_no_kernel(sign):
     model = random_model(encoder_layers=1, decoder_layers=1, activation="relu")
