@@ -37,23 +37,52 @@ def pytest_collection() -> Generator[None, object, object]:
     try:
         return (yield)
     finally:
-        gc.enable()
         gc.freeze()
+        gc.set_threshold(5000, 10, 50)  # of the usual 700, 10, 10, a twenty-fifth of the processor time was collecting
+        gc.enable()
+        # pytest adds its handlers to each logger that does not pass its messages on, six times a test: PyTorch has 42.
+        for name, logger in logging.root.manager.loggerDict.items():
+            if name.startswith("torch") and isinstance(logger, logging.Logger):
+                logger.propagate = True
+
+
+IN_ONE_PROCESS = {
+    "PyTorch's compiler, as transformers and torch.optim do": (
+        "tests/apps/interop/",
+        "tests/benchmarks/test_benchmarks.py",
+        "tests/decoding/engines/test_torch_engine.py",
+        "tests/model/test_as_students_type.py",
+        "tests/model/test_attention.py",
+        "tests/training/update/test_adamw.py",
+    ),
+    "openai": (
+        "tests/apps/commands/test_synthesize_teacher.py",
+        "tests/apps/server/test_clients.py",
+        "tests/apps/server/test_openai.py",
+        "tests/apps/server/test_teacher.py",
+    ),
+}
+"""Files that import the same, which takes a second or more, by what they import."""
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Let one process run all files that import transformers, which takes three seconds, if `--dist loadfile`."""
+    """Let one process run all files that import the same, if `--dist loadfile`."""
     if config.getoption("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadFileScheduling
 
     class Scheduling(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            folder = "tests/apps/interop/"
-            return folder if nodeid.startswith(folder) else super()._split_scope(nodeid)
+            imported = (name for name, files in IN_ONE_PROCESS.items() if nodeid.startswith(files))
+            return next(imported, super()._split_scope(nodeid))
 
     return Scheduling(config, log)
+
+
+def _environment() -> dict[str, str]:
+    """Return the variables but the one in which pytest names the test, which changes before and after it."""
+    return {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
 
 
 class _Messages(logging.Handler):
@@ -72,15 +101,15 @@ def _state_as_before() -> Iterator[None]:
     """Undo what a test, or a command line that it ran, set for the whole process, even if the test failed."""
     logger = logging.getLogger("nmt")
     handlers, level = logger.handlers[:], logger.level
-    environment, folder = dict(os.environ), Path.cwd()
+    environment, folder = _environment(), Path.cwd()
     torch = sys.modules.get("torch")
     threads, dtype = (torch.get_num_threads(), torch.get_default_dtype()) if torch else (0, None)
     yield
     logger.handlers[:] = handlers
     logger.setLevel(level)
     os.chdir(folder)
-    if os.environ != environment:
-        for name in os.environ.keys() - environment.keys():
+    if (changed := _environment()) != environment:
+        for name in changed.keys() - environment.keys():
             del os.environ[name]
         os.environ.update(environment)
     if torch and (threads, dtype) != (torch.get_num_threads(), torch.get_default_dtype()):
