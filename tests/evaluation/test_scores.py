@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import unicodedata
 from pathlib import Path
 
@@ -15,6 +12,7 @@ from nmt.base.errors import DataError, NmtError
 from nmt.evaluation import MetricScore, score
 from nmt.evaluation.scores import METRICS, describe_quality, tokenization_fault
 from nmt.evaluation.significance import Scorer
+from tests.sacrebleu_command import run_sacrebleu
 
 ENGLISH = (
     ["Two young men are outside.", "A dog runs through the snow .", "", "The children play football, don't they?"],
@@ -47,15 +45,10 @@ def sacrebleu_command(
         "--format",
         "json",
     ]
-    environment = {k: v for k, v in os.environ.items() if k != "SACREBLEU_FORMAT"} | {"PYTHONUTF8": "1"}
-    done = subprocess.run(
-        [sys.executable, "-m", "sacrebleu", *arguments],
-        capture_output=True,
-        check=True,
-        encoding="utf-8",
-        env=environment,
-    )
-    return {row["name"]: MetricScore(row["name"], row["score"], row["signature"]) for row in json.loads(done.stdout)}
+    return {
+        row["name"]: MetricScore(row["name"], row["score"], row["signature"])
+        for row in json.loads(run_sacrebleu(arguments))
+    }
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import subprocess
-import sys
 from itertools import islice
 
 import numpy as np
@@ -26,6 +24,7 @@ from nmt.evaluation.significance import (
     with_interval,
 )
 from tests.evaluation.texts import english, worsen, write_lines
+from tests.sacrebleu_command import run_sacrebleu
 
 METRICS = ["bleu", "chrf", "ter"]
 REFERENCES = [english(60), worsen(english(60), 0.1, seed=3)]
@@ -45,9 +44,7 @@ def sacrebleu(tmp_path_factory):
     write_lines(folder / "ours", OURS), write_lines(folder / "other", OTHER)
 
     def run(*arguments: str) -> str:
-        command = [sys.executable, "-m", "sacrebleu", *map(str, files), "-m", *METRICS, "-q", "-w", "4", "-i"]
-        done = subprocess.run([*command, *arguments], capture_output=True, encoding="utf-8", check=True, cwd=folder)
-        return done.stdout
+        return run_sacrebleu([*files, "-m", *METRICS, "-q", "-w", "4", "-i", *arguments], folder)
 
     return run
 

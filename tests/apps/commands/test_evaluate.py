@@ -8,8 +8,6 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import get_args
@@ -25,6 +23,7 @@ from nmt.evaluation import score
 from nmt.evaluation.details import FLAGS
 from nmt.evaluation.evaluation import sacrebleu_command
 from nmt.evaluation.scores import describe_quality
+from tests.sacrebleu_command import run_sacrebleu
 from tests.stored import add_last_checkpoint
 
 FROZEN = Path(__file__).parents[2] / "frozen" / "format-1"
@@ -48,8 +47,8 @@ def test_the_printed_command_gives_the_same_scores_with_sacrebleu_itself(run):
     result = json.loads(evaluate("-m", run.path, "--format", "json", "--metrics", "bleu,chrf,ter"))
     program, *arguments = shlex.split(result["sacrebleu"])
     assert program == "sacrebleu"
-    theirs = subprocess.run([sys.executable, "-m", program, *arguments], capture_output=True, text=True, check=True)
-    for row, ours in zip(json.loads(theirs.stdout), result["scores"].values(), strict=True):
+    theirs = json.loads(run_sacrebleu(arguments))
+    for row, ours in zip(theirs, result["scores"].values(), strict=True):
         assert row["score"] == ours["value"]
         assert row["signature"] == ours["signature"]
     assert (result["set"], result["sentences"]) == ("test", 40)
@@ -61,10 +60,9 @@ def test_the_printed_command_tokenizes_chinese_as_the_score_does(tmp_path):
     hypotheses, references = ["我来自中国。", "你是我最好的朋友。"], ["我来自中国。", "你我是最好的朋友。"]
     for name, lines in (("hyp", hypotheses), ("ref", references)):
         (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    command = shlex.split(sacrebleu_command(tmp_path / "hyp", [tmp_path / "ref"], ["bleu"], "zh"))
-    environment = {**os.environ, "PYTHONUTF8": "1"}
-    done = subprocess.run([sys.executable, "-m", *command], capture_output=True, encoding="utf-8", env=environment)
-    theirs, (ours,) = json.loads(done.stdout), score(hypotheses, references, "zh", ["bleu"])
+    command = sacrebleu_command(tmp_path / "hyp", [tmp_path / "ref"], ["bleu"], "zh")
+    (printed,) = printed_by(command)
+    theirs, (ours,) = json.loads(printed), score(hypotheses, references, "zh", ["bleu"])
     assert theirs["score"] == round(ours.value, 2)
     assert theirs["signature"].replace("bs:1000|seed:12345|", "") == ours.signature
 
@@ -80,9 +78,8 @@ def test_given_files_are_scored_and_their_command_prints_the_same(run, tmp_path)
         for given in (files, ("--tsv", tmp_path / "set.tsv"))
     ]
     assert results[0] == results[1]
-    arguments = shlex.split(results[0]["sacrebleu"])[1:]
-    done = subprocess.run([sys.executable, "-m", "sacrebleu", *arguments], capture_output=True, text=True, check=True)
-    assert [row["score"] for row in json.loads(done.stdout)] == [s["value"] for s in results[0]["scores"].values()]
+    (printed,) = printed_by(results[0]["sacrebleu"])
+    assert [row["score"] for row in json.loads(printed)] == [s["value"] for s in results[0]["scores"].values()]
 
 
 def test_a_table_is_scored_as_it_is_read_for_training(tmp_path):
@@ -226,21 +223,14 @@ def lines_of(folder: Path, name: str, *texts: str) -> Path:
     return folder / name
 
 
-def run_sacrebleu(commands: str) -> list[str]:
-    """Return what each of the commands prints."""
-    environment = {**os.environ, "PYTHONUTF8": "1"}
-    done = []
-    for command in commands.split(" && "):
-        arguments = [sys.executable, "-m", *shlex.split(command)]
-        done.append(
-            subprocess.run(arguments, capture_output=True, encoding="utf-8", check=True, env=environment).stdout
-        )
-    return done
+def printed_by(commands: str) -> list[str]:
+    """Return what each of the commands, all of `sacrebleu`, prints."""
+    return [run_sacrebleu(shlex.split(command)[1:]) for command in commands.split(" && ")]
 
 
 def test_scores_have_intervals_that_the_printed_command_prints_too(run):
     result = json.loads(evaluate("-m", run.path, "--format", "json", "--metrics", "chrf++,chrf"))
-    theirs = {row["name"]: row for row in map(json.loads, run_sacrebleu(result["sacrebleu"]))}
+    theirs = {row["name"]: row for row in map(json.loads, printed_by(result["sacrebleu"]))}
     assert list(result["scores"]) == ["chrF2++", "chrF2"]
     for name, ours in result["scores"].items():
         row = theirs[name]
@@ -258,7 +248,7 @@ def test_a_file_of_translations_is_scored_without_a_model_against_several_refere
     result = json.loads(evaluate(*files, "--format", "json"))
     assert (result["models"], result["precision"], result["hypotheses"]) == ([], None, str(hyp))
     assert result["scores"]["chrF2"]["value"] == 100
-    (printed,) = run_sacrebleu(result["sacrebleu"])
+    (printed,) = printed_by(result["sacrebleu"])
     assert [row["signature"] for row in json.loads(printed)] == [s["signature"] for s in result["scores"].values()]
     assert "nrefs:2|" in result["scores"]["BLEU"]["signature"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["hyp", "r1", "r2"]
@@ -432,7 +422,7 @@ def test_spbleu_needs_its_tokenizer_on_this_machine_and_nothing_is_downloaded(tm
     assert evaluate(*arguments, code=1).startswith(f"{model}: this is not a SentencePiece model, or it is damaged")
     shutil.copy(FROZEN / "tokenizer" / "joint.model", model)
     result = json.loads(evaluate(*arguments))
-    (printed,) = run_sacrebleu(result["sacrebleu"])
+    (printed,) = printed_by(result["sacrebleu"])
     theirs, ours = json.loads(printed), result["scores"]["spBLEU"]
     assert (theirs["score"], theirs["signature"]) == (ours["value"], ours["signature"])
     assert "tok:flores200" in ours["signature"]
