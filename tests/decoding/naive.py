@@ -1,4 +1,4 @@
-"""Searches that are slow and plain: one sentence, no cache, the whole prefix again at every step, no early end."""
+"""Searches that are plain: one sentence, no cache, the whole prefix again at every step, no early end."""
 
 from __future__ import annotations
 
@@ -40,10 +40,11 @@ def random_sources(seed: int, count: int, usable: int = 6, longest: int = 30) ->
     return [torch.randint(4, usable + 3, (length,), generator=draw).tolist() for length in lengths]
 
 
-def log_probs_after(models: Sequence[Transformer], src: Tensor, ids: list[int]) -> Tensor:
-    """[V], of the token after `ids`."""
+def log_probs_after(models: Sequence[Transformer], src: Tensor, *prefixes: Sequence[int]) -> Tensor:
+    """[N, V], of the token after each of the N prefixes, which are equally long."""
+    tgt_in = torch.tensor([[BOS_ID, *ids] for ids in prefixes])
     with torch.no_grad():
-        each = [model(src, torch.tensor([[BOS_ID, *ids]]))[0, -1].float().softmax(-1) for model in models]
+        each = [model(src.expand(len(prefixes), -1), tgt_in)[:, -1].float().softmax(-1) for model in models]
     return torch.stack(each).mean(0).log()
 
 
@@ -52,8 +53,8 @@ def repeats(ids: list[int], size: int) -> bool:
     return len(set(grams)) < len(grams)
 
 
-def allowed(models, src, ids: list[int], options: SearchOptions, prefix: Sequence[int]) -> Tensor:
-    scores = log_probs_after(models, src, ids)
+def allowed(scores: Tensor, ids: list[int], options: SearchOptions, prefix: Sequence[int]) -> Tensor:
+    """Return the scores [V] of the tokens after `ids`, those of tokens that may not come as `NEVER`."""
     kept = scores.clone()
     kept[list(BANNED)] = NEVER
     if len(ids) < options.min_len:
@@ -83,12 +84,14 @@ def naive_beam(
     live, found, width = [([], 0.0)], [], options.beam_size
     greedy: list[tuple[list[int], float]] = [([], 0.0)]  # nothing, if it has ended
     for step in range(limit):
+        prefixes = dict.fromkeys(tuple(ids) for ids, _ in [*live, *greedy])
+        after = dict(zip(prefixes, log_probs_after(models, src, *prefixes), strict=True))
         candidates = []
         for ids, score in live:
-            scores = allowed(models, src, ids, options, prefix)
-            candidates += [([*ids, token], score + float(s)) for token, s in enumerate(scores) if s > NEVER]
+            scores = allowed(after[tuple(ids)], ids, options, prefix).tolist()
+            candidates += [([*ids, token], score + s) for token, s in enumerate(scores) if s > NEVER]
         candidates.sort(key=lambda candidate: -candidate[1])
-        steps = [(ids, score, allowed(models, src, ids, options, prefix)) for ids, score in greedy]
+        steps = [(ids, score, allowed(after[tuple(ids)], ids, options, prefix)) for ids, score in greedy]
         greedy = [([*ids, int(s.argmax())], score + float(s.max())) for ids, score, s in steps if s.max() > NEVER]
         for ids, score in [*candidates[:width], *(each for each in greedy if each not in candidates[:width])]:
             if ids[-1] == EOS_ID or step + 1 == limit:
@@ -112,11 +115,10 @@ def rank(hypothesis: Hypothesis, options: SearchOptions) -> float:
 def all_outputs(models, source: list[int], limit: int, options: SearchOptions, usable: int) -> list[Hypothesis]:
     """Every output there is, best first."""
     src = collate_sources([source], 80)
-    tables = {
-        ids: log_probs_after(models, src, list(ids))
-        for length in range(limit)
-        for ids in itertools.product(range(4, usable + 3), repeat=length)
-    }
+    tables = {}
+    for length in range(limit):
+        prefixes = [*itertools.product(range(4, usable + 3), repeat=length)]
+        tables |= dict(zip(prefixes, log_probs_after(models, src, *prefixes), strict=True))
 
     def score(ids: tuple[int, ...]) -> float:
         return sum(float(tables[ids[:i]][token]) for i, token in enumerate(ids))

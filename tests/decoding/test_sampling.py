@@ -44,7 +44,7 @@ def test_the_seed_changes_the_samples_and_samples_of_a_line_differ():
 def test_tokens_come_as_often_as_their_probability_says():
     model = random_model(5, 8)
     options = SearchOptions(sample=True, num_hypotheses=4000)
-    log_probs = log_probs_after([model], collate_sources([[4, 5]], 80), [])
+    (log_probs,) = log_probs_after([model], collate_sources([[4, 5]], 80), [])
     log_probs[list(BANNED)] = float("-inf")
     sampler = Sampler(options, [[4, 5]], [1], 4000, log_probs.device)
     scores, ids = sampler.draw(log_probs.expand(4000, -1), FIRST.expand(4000))

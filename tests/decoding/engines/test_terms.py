@@ -151,8 +151,8 @@ def naive_search(
     live, ended = [([], 0.0, Progress(terms))], []
     for step in range(limit):
         candidates = []
-        for ids, score, progress in live:
-            log_probs = log_probs_after([model.model], src, ids).double()
+        after = log_probs_after([model.model], src, *(ids for ids, _, _ in live)).double()
+        for (ids, score, progress), log_probs in zip(live, after, strict=True):
             log_probs[:EOS_ID] = NEVER
             if len(progress.at_end) < len(terms):
                 log_probs[EOS_ID] = NEVER
