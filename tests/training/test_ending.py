@@ -77,27 +77,27 @@ def test_stages_share_the_minutes_in_proportion_and_each_schedule_ends_with_its_
 
 
 SHORT_STAGES = {
-    "stages": [{"max_updates": 30}, {"max_updates": 20, "warmup_updates": 0}],
-    "max_minutes": 1.6, "max_updates": 50, "average_checkpoints": 0, "log_every": 1, "warmup_updates": 2,
+    "stages": [{"max_updates": 15}, {"max_updates": 10, "warmup_updates": 0}],
+    "max_minutes": 0.8, "max_updates": 25, "average_checkpoints": 0, "log_every": 1, "warmup_updates": 2,
     "validate_every": 100,
 }  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def short_ends(digits, tmp_path_factory):
-    """The updates after which the stages end in 1.6 minutes."""
+    """The updates after which the stages end in 0.8 minutes."""
     run = RunDir(tmp_path_factory.mktemp("short") / "run")
     with pytest.MonkeyPatch.context() as patch:
         slow_clock(patch)
         assert start_run(small_config(digits, training=SHORT_STAGES), run.path)
     first, end = TrainState.load(run.state).counters.plan.ends
-    assert first < 30
+    assert first < 15
     return first, end
 
 
 @pytest.mark.parametrize(
     ("minutes", "stop"),
-    [(3.2, 0), (0.0, 2), pytest.param(3.2, 2, marks=pytest.mark.slow), pytest.param(0.0, 0, marks=pytest.mark.slow)],
+    [(1.6, 0), (0.0, 2), pytest.param(1.6, 2, marks=pytest.mark.slow), pytest.param(0.0, 0, marks=pytest.mark.slow)],
     ids=lambda value: {0: "at the end of the first stage", 2: "in the second stage"}.get(value, f"{value} minutes"),
 )
 def test_a_finished_stage_keeps_its_end_if_there_is_more_time_for_the_next(
@@ -112,7 +112,7 @@ def test_a_finished_stage_keeps_its_end_if_there_is_more_time_for_the_next(
     assert resume_run(config.model_copy(update={"training": longer}), run.path)
     counters = TrainState.load(run.state).counters
     assert counters.plan.ends == (first, counters.update)
-    assert counters.update == first + 20 if not minutes else end < counters.update <= first + 20
+    assert counters.update == first + 10 if not minutes else end < counters.update <= first + 10
 
 
 def test_a_stage_that_the_time_cut_short_goes_on_if_there_is_more_time(digits, tmp_path, monkeypatch):
