@@ -55,7 +55,7 @@ def request(draw: random.Random, num_words: int) -> bytes:
     beam = draw.randint(1, 5)
     lengths = [draw.randint(0, 12) for _ in range(draw.randint(1, 6))]
     sources = [[*(draw.randrange(4, num_words) for _ in range(length)), 3] for length in lengths]
-    options = [beam, draw.randint(1, beam), draw.randint(0, 1), draw.randint(0, 3), draw.choice((0, 0, 2, 3))]
+    options = [beam, draw.randint(1, beam), draw.randint(0, 3), draw.choice((0, 0, 2, 3))]  # and lengths, n-grams
     numbers = [len(sources), *options, 0, draw.randint(0, 1), draw.randint(1, 16), 2, 0, 0, 1]
     for ids in sources:
         numbers += [len(ids), 0, draw.randint(1, 20), *ids]
@@ -81,8 +81,7 @@ def main() -> int:
         draw = random.Random(f"{given.seed} {case}")
         case += 1
         content = damaged(weights, draw, NUMBERS_FIRST)
-        file = ctypes.create_string_buffer(content, len(content))  # the model points into it
-        if not (model := library.web_load(file, len(content))):
+        if not (model := library.web_load(content, len(content))):
             continue
         loaded += 1
         for _ in range(4):
