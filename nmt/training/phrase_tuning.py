@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from itertools import chain
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +16,7 @@ from nmt.data.phrases.table import FEATURES, NEVER, PhraseTable
 from nmt.data.phrases.words import FoldedSource
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.decoding.engines.phrase_search import PhraseSearch
+from nmt.evaluation.scores import composed
 from nmt.evaluation.significance import Scorer
 
 log = logging.getLogger(__name__)
@@ -24,7 +27,6 @@ _Lists = Sequence[dict[str, tuple[Floats, Floats]]]  # of each sentence: feature
 SENTENCES = 160  # to tune on, spread over the validation set
 _ROUNDS = 4
 _LIST = 10  # translations of a sentence in a round
-_SIDE_BY_SIDE = 50
 _STEPS = np.array([-1, -0.5, -0.25, -0.1, 0.1, 0.25, 0.5, 1])
 _FREE_RATIO, _RATIO_PENALTY = 0.01, 60.0  # words per word: other lengths cost points
 _CAUTION = 0.5  # points for leaving the weights of the round before
@@ -35,16 +37,19 @@ class _Quality:
 
     def __init__(self, pairs: DirectedPairs, tokenizers: TokenizerPair, length: float):
         self._references, self._length, tgt_lang = pairs.references, length, pairs.direction.tgt
-        self._scorers = [Scorer([[text]], tgt_lang, ("bleu", "chrf")) for text in self._references]
-        self._bleu, self._chrf = Scorer([self._references], tgt_lang, ("bleu", "chrf")).metrics.values()
+        metrics: list[Any] = [*Scorer([self._references], tgt_lang, ("bleu", "chrf")).metrics.values()]
+        self._bleu, self._chrf = metrics
         self._count = len if written_without_spaces(tgt_lang, tokenizers.tgt.letters) else _count_words
-        measured = self._scorers[0].measure("", [self._references[0]]).measured
-        self._width = len(measured[0].rows[0])  # the statistics of BLEU come first
+        self._width = 2 + 2 * self._bleu.max_ngram_order  # the statistics of BLEU come first
 
     def measure(self, row: int, text: str) -> Floats:
         """Return the statistics of a translation of the source `row`."""
-        bleu, chrf = (metric.rows[0] for metric in self._scorers[row].measure("", [text]).measured)
-        return np.array([*bleu, *chrf, self._count(text), self._count(self._references[row])], np.float64)
+        statistics = [
+            metric._compute_segment_statistics(metric._preprocess_segment(each), metric._ref_cache[row])
+            for each in composed([text])
+            for metric in (self._bleu, self._chrf)
+        ]
+        return np.array([*chain(*statistics), self._count(text), self._count(self._references[row])], np.float64)
 
     def of(self, measured: Sequence[Floats] | Floats) -> float:
         """Return the quality of translations by their statistics [sentences, statistics]."""
@@ -75,13 +80,12 @@ def tune(
     def translate(weights: Floats, count: int) -> float:
         """Add up to `count` translations of each source to its list; return the value of the best ones."""
         search.weights, best_ones = weights, list[Floats]()
-        for start in range(0, len(sources), _SIDE_BY_SIDE):
-            for row, outputs in enumerate(search.search(sources[start : start + _SIDE_BY_SIDE], count), start):
-                texts = [tokenizers.tgt.decode(output.tokens) for output in outputs]
-                for text, output in zip(texts, outputs, strict=True):
-                    if text not in lists[row]:
-                        lists[row][text] = output.features, quality.measure(row, text)
-                best_ones.append(lists[row][texts[0]][1])
+        for row, outputs in enumerate(search.search(sources, count)):
+            texts = [tokenizers.tgt.decode(output.tokens) for output in outputs]
+            for text, output in zip(texts, outputs, strict=True):
+                if text not in lists[row]:
+                    lists[row][text] = output.features, quality.measure(row, text)
+            best_ones.append(lists[row][texts[0]][1])
         return quality.of(best_ones)
 
     generator, weights = np.random.default_rng(0), table.weights

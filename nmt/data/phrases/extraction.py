@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nmt.data.phrases.trie import Ints, build_trie, concatenate, find_entries, pair_keys
+from nmt.data.phrases.trie import Ints, build_trie, concatenate, find_entries
 
 Floats = NDArray[np.float64]
 Links = Sequence[tuple[int, int]]
@@ -88,15 +88,10 @@ def extract(
     keys, link_counts = np.unique(src_tokens * width + tgt_tokens, return_counts=True)
     to_tgt = link_counts / np.bincount(src_tokens)[keys // width]
     to_src = link_counts / np.bincount(tgt_tokens)[keys % width]
-    src_padded, tgt_padded = src_phrases[sources], tgt_phrases[phrases]
-    cells = pair_keys(src_padded, tgt_padded, width)
-    entries = np.full(cells.shape, -1)
-    entries[cells >= 0] = find_entries(keys, cells[cells >= 0])
     scores = [
         np.log(seen / of_source[sources]),
         np.log(seen / of_target[targets]),
-        _explain(entries, to_tgt, 1, tgt_padded >= 0),
-        _explain(entries, to_src, 2, src_padded >= 0),
+        *_explain(src_phrases[sources], tgt_phrases[phrases], width, keys, (to_tgt, to_src)),
     ]
     return {
         "src_starts": np.cumsum([0, *(src_phrases >= 0).sum(1)]),
@@ -111,7 +106,15 @@ def extract(
     }
 
 
-def _explain(entries: Ints, probabilities: Floats, axis: int, is_token: NDArray[np.bool_]) -> Floats:
-    """Return the log-probability of one side of phrases, each token by the best of the other side (`axis`)."""
-    best = np.append(probabilities, 0.0)[entries].max(axis)  # entry -1: no link
-    return np.where(is_token, np.log(best + _LEAST), 0.0).sum(1)
+def _explain(src: Ints, tgt: Ints, width: int, keys: Ints, probabilities: tuple[Floats, Floats]) -> list[Floats]:
+    """Return the log-probabilities of target and source phrases [N, LONGEST], each token by the best of the other."""
+    to_tgt, to_src = (np.append(each, 0.0) for each in probabilities)  # entry -1: no link
+    src, tgt = (np.ascontiguousarray(each.T) for each in (src, tgt))
+    best_of_tgt, best_of_src = np.zeros(tgt.shape), np.zeros(src.shape)
+    for i, j in product(range(LONGEST), repeat=2):
+        rows = np.flatnonzero((src[i] >= 0) & (tgt[j] >= 0))
+        entries = find_entries(keys, src[i, rows] * width + tgt[j, rows])
+        best_of_tgt[j, rows] = np.maximum(best_of_tgt[j, rows], to_tgt[entries])
+        best_of_src[i, rows] = np.maximum(best_of_src[i, rows], to_src[entries])
+    both = (tgt, best_of_tgt), (src, best_of_src)
+    return [np.where(tokens >= 0, np.log(best + _LEAST), 0.0).sum(0) for tokens, best in both]

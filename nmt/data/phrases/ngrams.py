@@ -73,20 +73,18 @@ class NgramModel(NamedTuple):
 
     def step(self, states: Ints, tokens: Ints) -> tuple[Floats, Ints]:
         """Return the log-probability of each of `tokens` [N] in its state, and the state after it."""
-        scores, after = np.zeros(len(states)), self._children(states, tokens)
-        unknown = np.flatnonzero(after == 0)
-        contexts = states[unknown]
-        while len(unknown):
-            scores[unknown] += self.backoffs[contexts]
+        scores, after, rows, contexts = np.zeros(len(states)), 1 + tokens, np.arange(len(states)), states
+        while True:
+            longer = np.flatnonzero(contexts)  # every token follows node 0
+            rows, contexts = rows[longer], contexts[longer]
+            if not len(rows):
+                return scores + self.log_probs[after], self.states[after]
+            found = 1 + find_entries(self.keys, contexts * self.vocab_size + tokens[rows])
+            after[rows] = np.where(found > 0, found, after[rows])
+            unknown = np.flatnonzero(found == 0)
+            rows, contexts = rows[unknown], contexts[unknown]
+            scores[rows] += self.backoffs[contexts]
             contexts = self.suffixes[contexts]
-            found = self._children(contexts, tokens[unknown])
-            after[unknown] = found
-            unknown, contexts = unknown[found == 0], contexts[found == 0]
-        return scores + self.log_probs[after], self.states[after]
-
-    def _children(self, nodes: Ints, tokens: Ints) -> Ints:
-        """Return the node that follows each of `nodes` by its token; 0 if there is none."""
-        return find_entries(self.keys, nodes * self.vocab_size + tokens) + 1
 
     def follow(self, states: Ints, tokens: Ints, starts: Ints, lengths: Ints) -> tuple[Floats, Ints]:
         """Return the log-probability of tokens[start : start + length] after each state, and the state after them."""

@@ -23,10 +23,11 @@ def concatenate(rows: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:
     return tokens, np.repeat(np.arange(len(rows)), lengths)
 
 
-def padded(rows: Sequence[Sequence[int]], width: int) -> Ints:
-    """Return the tokens of all rows [N, width], padded by -1."""
-    cells = np.full((len(rows), width), -1)
-    cells[np.arange(width) < np.array([len(row) for row in rows])[:, None]] = concatenate(rows)[0]
+def padded(rows: Sequence[Sequence[int]], padding: int) -> Ints:
+    """Return the tokens of all rows [N, length of the longest], with `padding` after them."""
+    lengths = np.array([len(row) for row in rows])
+    cells = np.full((len(rows), lengths.max()), padding)
+    cells[np.arange(lengths.max()) < lengths[:, None]] = concatenate(rows)[0]
     return cells
 
 
@@ -51,16 +52,12 @@ def build_trie(tokens: Ints, rows: Ints, vocab_size: int, longest: int) -> tuple
     return np.concatenate(keys), ends
 
 
-def pair_keys(src: Ints, tgt: Ints, width: int) -> Ints:
-    """Return the key of each pair of tokens of padded rows [N, S, T]: source x `width` + target; -1 with padding."""
-    keys = src[:, :, None] * width + tgt[:, None, :]
-    keys[(src < 0)[:, :, None] | (tgt < 0)[:, None, :]] = -1
-    return keys
-
-
 def find_entries(keys: NDArray[Any], wanted: NDArray[Any]) -> Ints:
     """Return the place of each of `wanted` in `keys`, which ascend; -1 if it is not there."""
     if not len(keys):
         return np.full(wanted.shape, -1)
-    places = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    return np.where(keys[places] == wanted, places, -1)
+    order = np.argsort(wanted, axis=None)  # since a binary search is several times as fast for sorted numbers
+    in_order, places = wanted.ravel()[order], np.empty_like(order)
+    found = np.minimum(np.searchsorted(keys, in_order), len(keys) - 1)
+    places[order] = np.where(keys[found] == in_order, found, -1)
+    return places.reshape(wanted.shape)

@@ -29,6 +29,9 @@ _MOST_OPTIONS = 10  # translations of a span, by an estimate
 _LONGEST_SWAP = 8  # source tokens of two phrases that change places
 _SWAPPED, _MOST_SWAPS = 2, 3  # translations of each of the two, by their estimates; of the span of both
 _WAYS = 4  # for an n-best list: a way that leads to a state, per that many outputs, is kept
+# How far below the best translation of a source until a place another one may be, in nats of the language model, by an
+# estimate that ignores what precedes the last phrase. It changed none of 300 translations; 8 did.
+_NEAR = 10.0
 _LEAST = 1e-4  # probability of a token of a prefix that nothing explains
 _USUAL_LENGTH = 30  # tokens of a source to which the weight of a token need not be adapted
 _LM, _TO_TGT, _TOKENS, _PHRASES, _KNOWN, _UNKNOWN, _NAME, _DROP, _KIN, _SWAP, _LENGTH = map(
@@ -102,12 +105,16 @@ class PhraseSearch:
     ) -> list[list[Output]]:
         """Return up to `count` different translations of each source, best first; they begin with its prefix.
 
-        The best one is the same for every `count`: more ways to a state are kept, not more states.
+        The best one is the same for every `count`, since more ways to a state are kept, not more states; but for a few
+        in a thousand sources, in which a search for one leaves out paths too early.
         """
         sizes = np.array([len(source.tokens) for source in sources], np.int64)
         options, offsets = self._options(sources), np.cumsum(sizes + 1) - sizes - 1
         prefixes = prefixes or [()] * len(sources)
-        waiting = self._roots(sources, prefixes)
+        waiting, estimates = self._roots(sources, prefixes), self._estimates(options)
+        if count > 1:  # what is worse may be in the lists
+            estimates[:] = np.inf
+        bests = np.full(len(sources) + int(sizes.sum()), -np.inf)  # the best estimates so far, at each place
         kept, ends, num_paths = list[_Paths](), list[Ints](), 0
         for place in range(int(sizes.max(initial=0)) + 1):
             if place not in waiting:
@@ -118,7 +125,9 @@ class PhraseSearch:
             kept.append(here)
             ends.append(numbers[is_end])
             going = np.flatnonzero(~is_end)
-            extended, places = self._extend(_picked(here, going), numbers[going], offsets, place, options)
+            starts = offsets[here.sentences[going]] + place
+            extended = self._extend(_picked(here, going), numbers[going], starts, options, estimates, bests)
+            places = options.ends[extended.options] - offsets[extended.sentences]
             for end in np.unique(places).tolist():
                 waiting.setdefault(end, []).append(_picked(extended, np.flatnonzero(places == end)))
         return self._outputs(_joined(kept), np.concatenate(ends), options, count, prefixes)
@@ -141,20 +150,26 @@ class PhraseSearch:
         return roots
 
     def _extend(
-        self, paths: _Paths, numbers: Ints, offsets: Ints, place: int, options: _Options
-    ) -> tuple[_Paths, Ints]:
-        """Return all paths that go on from `paths`, and the places that they lead to."""
-        here = offsets[paths.sentences] + place
-        firsts, ends = (np.searchsorted(options.places, here, side) for side in ("left", "right"))
-        rows, used = np.repeat(np.arange(len(here)), ends - firsts), positions(firsts, ends - firsts)
+        self, paths: _Paths, numbers: Ints, places: Ints, options: _Options, estimates: Floats, bests: Floats
+    ) -> _Paths:
+        """Return the paths that go on from `paths`, at `places`, and are near the best ones; update those `bests`."""
+        firsts, lasts = (np.searchsorted(options.places, places, side) for side in ("left", "right"))
+        rows, used = np.repeat(np.arange(len(places)), lasts - firsts), positions(firsts, lasts - firsts)
+        estimated, ends = paths.scores[rows] + estimates[used], options.ends[used]
+        np.maximum.at(bests, ends, estimated)
+        near = np.flatnonzero(estimated >= bests[ends] - _NEAR * abs(self.weights[_LM]))
+        rows, used = rows[near], used[near]
         lms, states = self._table.lm.follow(
             paths.states[rows], options.tokens, options.starts[used], options.dependent[used]
         )
         lms += options.inner[used]
-        states = np.where(options.after[used] >= 0, options.after[used], states)
         scores = paths.scores[rows] + options.scores[used] + self.weights[_LM] * lms
-        extended = _Paths(paths.sentences[rows], states, scores, paths.lms[rows] + lms, numbers[rows], used)
-        return extended, options.ends[used] - offsets[paths.sentences[rows]]
+        states = np.where(options.after[used] >= 0, options.after[used], states)
+        return _Paths(paths.sentences[rows], states, scores, paths.lms[rows] + lms, numbers[rows], used)
+
+    def _estimates(self, options: _Options) -> Floats:
+        """Return the score of each option as if nothing preceded it."""
+        return options.scores + self.weights[_LM] * options.alone
 
     def _options(self, sources: Sequence[FoldedSource]) -> _Options:
         """Return all translations of spans, in the order of their places."""
@@ -224,8 +239,7 @@ class PhraseSearch:
 
     def _best(self, options: _Options, most: int) -> _Options:
         """Return up to `most` options of each span."""
-        scores = options.scores + self.weights[_LM] * options.alone
-        options = options.pick(np.lexsort((-scores, options.ends, options.places)))
+        options = options.pick(np.lexsort((-self._estimates(options), options.ends, options.places)))
         return options.pick(_ranks_in_spans(options) < most)
 
     def _copies(self, copies: Sequence[tuple[int, int, int, tuple[int, ...]]], lengths_of_sources: Floats) -> _Options:
