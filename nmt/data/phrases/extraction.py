@@ -116,5 +116,7 @@ def _explain(src: Ints, tgt: Ints, width: int, keys: Ints, probabilities: tuple[
         entries = find_entries(keys, src[i, rows] * width + tgt[j, rows])
         best_of_tgt[j, rows] = np.maximum(best_of_tgt[j, rows], to_tgt[entries])
         best_of_src[i, rows] = np.maximum(best_of_src[i, rows], to_src[entries])
-    both = (tgt, best_of_tgt), (src, best_of_src)
-    return [np.where(tokens >= 0, np.log(best + _LEAST), 0.0).sum(0) for tokens, best in both]
+    return [
+        np.where(tokens >= 0, np.log(best + _LEAST), 0.0).sum(0)
+        for tokens, best in ((tgt, best_of_tgt), (src, best_of_src))
+    ]
