@@ -30,6 +30,7 @@ _SIDE_BY_SIDE = 64  # sentences of a search
 _CANDIDATES = 20  # among which to find one without repeats, or of a minimum length
 _SAMPLED = 50  # outputs that samples are drawn from
 _LM_SHARE = 0.5  # of the probability of a token
+_LONGEST = 1024  # tokens of a source or an output: a table has no positions that a network would have to learn
 
 
 class PhraseEngine:
@@ -47,7 +48,9 @@ class PhraseEngine:
 
     def __init__(self, table: PhraseTable, tokenizers: TokenizerPair, config: ModelConfig):
         self.table, self._config = table, config
-        self.max_src_len, self.max_tgt_len = config.max_src_len, config.max_tgt_len
+        self.max_src_len, self.max_tgt_len = (
+            max(limit, _LONGEST) for limit in (config.max_src_len, config.max_tgt_len)
+        )
         self._folder, self._search = SourceFolder(tokenizers), PhraseSearch(table, tokenizers.src)
 
     @classmethod

@@ -48,6 +48,14 @@ class Output(NamedTuple):
     features: Floats
 
 
+class _Estimates(NamedTuple):
+    """What paths are worth by estimates, as if nothing preceded their last phrases."""
+
+    of_options: Floats
+    bests: Floats  # so far, at each place
+    margin: float  # by which a path may be worse than the best one at its place
+
+
 class _Options(NamedTuple):
     """Translations of spans of sources. Places count the tokens of all sources, and one more after each source."""
 
@@ -105,13 +113,28 @@ class PhraseSearch:
     ) -> list[list[Output]]:
         """Return up to `count` different translations of each source, best first; they begin with its prefix.
 
-        The best one is the same for every `count`, since more ways to a state are kept, not more states.
+        The best one is the same for every `count`, since more ways to a state are kept, not more states. A list that is
+        short because paths are left out too early goes on with the worse outputs of a search that leaves out none.
         """
+        prefixes = prefixes or [()] * len(sources)
+        found = self._find(sources, count, prefixes, _NEAR * abs(self.weights[_LM]))
+        short = [number for number, outputs in enumerate(found) if len(outputs) < count]
+        every = self._find([sources[each] for each in short], count, [prefixes[each] for each in short], np.inf)
+        for number, outputs in zip(short, every, strict=True):
+            worst = min((output.score for output in found[number]), default=np.inf)
+            found[number] += [output for output in outputs if output.score < worst][: count - len(found[number])]
+        return found
+
+    def _find(
+        self, sources: Sequence[FoldedSource], count: int, prefixes: Sequence[Sequence[int]], margin: float
+    ) -> list[list[Output]]:
+        """Search without the paths whose estimates are lower than the best at their places by more than `margin`."""
+        if not sources:
+            return []
         sizes = np.array([len(source.tokens) for source in sources], np.int64)
         options, offsets = self._options(sources), np.cumsum(sizes + 1) - sizes - 1
-        prefixes = prefixes or [()] * len(sources)
-        waiting, estimates = self._roots(sources, prefixes), self._estimates(options)
-        bests = np.full(len(sources) + int(sizes.sum()), -np.inf)  # the best estimates so far, at each place
+        waiting, bests = self._roots(sources, prefixes), np.full(len(sources) + int(sizes.sum()), -np.inf)
+        estimates = _Estimates(self._estimates(options), bests, margin)
         kept, ends, num_paths = list[_Paths](), list[Ints](), 0
         for place in range(int(sizes.max(initial=0)) + 1):
             if place not in waiting:
@@ -123,7 +146,7 @@ class PhraseSearch:
             ends.append(numbers[is_end])
             going = np.flatnonzero(~is_end)
             starts = offsets[here.sentences[going]] + place
-            extended = self._extend(_picked(here, going), numbers[going], starts, options, estimates, bests)
+            extended = self._extend(_picked(here, going), numbers[going], starts, options, estimates)
             places = options.ends[extended.options] - offsets[extended.sentences]
             for end in np.unique(places).tolist():
                 waiting.setdefault(end, []).append(_picked(extended, np.flatnonzero(places == end)))
@@ -146,15 +169,13 @@ class PhraseSearch:
             roots.setdefault(place, []).append(root)
         return roots
 
-    def _extend(
-        self, paths: _Paths, numbers: Ints, places: Ints, options: _Options, estimates: Floats, bests: Floats
-    ) -> _Paths:
-        """Return the paths that go on from `paths`, at `places`, and are near the best ones; update those `bests`."""
+    def _extend(self, paths: _Paths, numbers: Ints, places: Ints, options: _Options, estimates: _Estimates) -> _Paths:
+        """Return the paths that go on from `paths`, at `places`, near the best ones; update what these are worth."""
         firsts, lasts = (np.searchsorted(options.places, places, side) for side in ("left", "right"))
         rows, used = np.repeat(np.arange(len(places)), lasts - firsts), positions(firsts, lasts - firsts)
-        estimated, ends = paths.scores[rows] + estimates[used], options.ends[used]
-        np.maximum.at(bests, ends, estimated)
-        near = np.flatnonzero(estimated >= bests[ends] - _NEAR * abs(self.weights[_LM]))
+        estimated, ends = paths.scores[rows] + estimates.of_options[used], options.ends[used]
+        np.maximum.at(estimates.bests, ends, estimated)
+        near = np.flatnonzero(estimated >= estimates.bests[ends] - estimates.margin)
         rows, used = rows[near], used[near]
         lms, states = self._table.lm.follow(
             paths.states[rows], options.tokens, options.starts[used], options.dependent[used]

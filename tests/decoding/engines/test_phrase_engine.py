@@ -51,6 +51,15 @@ def test_it_translates_a_language_that_is_learned_word_by_word(run):
     assert right > 0.8 * len(references)
 
 
+def test_a_source_longer_than_the_limit_of_the_network_is_translated_whole(run):
+    limit = run.config().model.max_src_len
+    with Translator.load(run, engine="phrase") as translator:
+        (word,) = translator.translate([run.read_pairs("test")[0][0].split()[0]])
+        (long,) = translator.translate([" ".join([run.read_pairs("test")[0][0].split()[0]] * (limit + 40))])
+    assert not long.truncated
+    assert len(long.text.split()) >= limit * len(word.text.split())
+
+
 def test_a_source_alone_gives_the_same_as_in_a_batch(engine, sources):
     options = SearchOptions(beam_size=4, num_hypotheses=4)
     together = engine.search([*sources, []], options)
