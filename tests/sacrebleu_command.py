@@ -12,8 +12,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sacrebleu.sacrebleu import main
-
 
 def run_sacrebleu(arguments: Sequence[object], cwd: Path | None = None) -> str:
     """Return what `sacrebleu` prints with `arguments`, in the format that it chooses itself; it must succeed."""
@@ -37,6 +35,8 @@ def run_sacrebleu(arguments: Sequence[object], cwd: Path | None = None) -> str:
                 os.chdir(cwd or os.getcwd())
                 os.environ.pop("SACREBLEU_FORMAT", None)
                 sys.argv = command
+                from sacrebleu.sacrebleu import main  # only here: it lets SIGPIPE end the process that imports it
+
                 main()
                 code = 0
             except SystemExit as stop:
