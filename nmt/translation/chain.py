@@ -87,6 +87,12 @@ class Chain:
         rest = iter(answer([end for end in ends if isinstance(end, TextToTranslate)]))
         return [next(rest) if isinstance(end, TextToTranslate) else end for end in ends]
 
+    def left_out(self, request: Request) -> frozenset[str]:
+        """Return the kinds of digits and marks that translations by one of the translators may lack."""
+        asked = zip(self.translators, self._requests(request), strict=True)
+        found = (each.segmenter.left_out(each.languages.direction(of.to, of.from_)) for each, of in asked)
+        return frozenset().union(*found)
+
     def _requests(self, request: Request) -> list[Request]:
         """Return what to ask of each translator, but for glossaries and prefixes, which depend on the text."""
         if len(self.translators) == 1:

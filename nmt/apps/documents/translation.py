@@ -8,7 +8,7 @@ text between the tags is translated separately.
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple
@@ -167,7 +167,7 @@ def translate_blocks(chain: Chain, blocks: Sequence[Block], request: Request) ->
     for texts in grow_blocks(block.plain() for block in blocks):
         some = list(islice(rest, len(texts)))
         translated = answer_together(works_of(some, chain.translators, request.options), answer)
-        yield from with_losses(some, translated, chain.translators[0].segmenter, request)
+        yield from with_losses(some, translated, chain.translators[0].segmenter, request, chain.left_out(request))
 
 
 def _answer(translation: Translation) -> Answer:
@@ -199,13 +199,14 @@ def with_losses(
     translated: Sequence[TranslatedBlock],
     segmenter: TextSegmenter,
     request: Request,
+    left_out: Collection[str],
 ) -> list[TranslatedBlock]:
     """Return the translated blocks with the protected spans, marks and glossary terms that the whole translations lack.
 
     The faults become the note of each block. Models that were trained without data.protect lose spans, too. The
-    placeholders of a gettext entry are those of its format flags.
+    placeholders of a gettext entry are those of its format flags. Marks of prose of the kinds `left_out` may be lost.
     """
-    checked, left_out = [], segmenter.left_out(segmenter.languages.direction(request.to, request.from_))
+    checked = []
     for block, each in zip(blocks, translated, strict=True):
         flags = {name: value for name, value in each.flags.items() if name != "protected_lost"}
         source = " ".join(block.texts())
