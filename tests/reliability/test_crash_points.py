@@ -207,7 +207,7 @@ class Review:
         self._write(here, "new")
 
     def _write(self, here: Path, text: str) -> None:
-        entries = [Entry(1, "", "12", text, "", None, "machine")]
+        entries = [Entry(1, "", "12", text, "", None, "machine", "")]
         write_review(here / "list.tmx", entries, Direction("en", "de"))
 
     def read(self, here: Path) -> str:
@@ -223,7 +223,7 @@ class Reviewed:
     def before(self, here: Path) -> None:
         (here / "source.md").write_text("# 12\n")
         (here / "out.md").write_text("old")
-        entries = [Entry(1, "", "12", "new", "", None, "machine")]
+        entries = [Entry(1, "", "12", "new", "", None, "machine", "")]
         write_review(here / "list.tmx", entries, Direction("en", "de"))
 
     def save(self, here: Path) -> None:
