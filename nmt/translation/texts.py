@@ -15,15 +15,7 @@ from nmt.config import SearchOptions
 from nmt.data.read.lines import without_surrogates
 from nmt.data.text.characters import AS_READ, AS_WRITTEN, CharacterRule, edges, list_marker, within_symbols
 from nmt.data.text.glossary import Glossary, TermMatch
-from nmt.data.text.spans import (
-    NUM_PLACEHOLDERS,
-    OWNED_SIGN,
-    PLACEHOLDERS,
-    Span,
-    find_spans,
-    is_symbol,
-    within,
-)
+from nmt.data.text.spans import NUM_PLACEHOLDERS, OWNED_SIGN, PLACEHOLDERS, Span, find_spans, is_symbol, within
 from nmt.data.text.tags import output_tags
 from nmt.data.text.text_statistics import UNKNOWN, TextStatistics
 from nmt.data.tokens.tokenizer import TokenizerPair

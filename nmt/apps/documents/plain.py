@@ -11,7 +11,7 @@ from typing import Literal
 from nmt.apps.documents.blocks import Form, Template, split_lines
 
 Lines = Literal["keep", "join"]
-"""What lines are: a text each, or parts of the text of their paragraph."""
+"""The role of lines: a text each, or parts of the text of their paragraph."""
 
 _MIN_WIDTH, _MAX_WIDTH = 40, 120  # of lines that an editor broke, in columns
 _MOST = 2 / 3

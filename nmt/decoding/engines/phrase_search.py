@@ -49,7 +49,7 @@ class Output(NamedTuple):
 
 
 class _Estimates(NamedTuple):
-    """What paths are worth by estimates, as if nothing preceded their last phrases."""
+    """The worth of paths by estimates, as if nothing preceded their last phrases."""
 
     of_options: Floats
     bests: Floats  # so far, at each place
