@@ -118,6 +118,9 @@ class _Commands(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
+        except typer.BadParameter as fault:
+            fault.message = fault.message.removeprefix("Value error, ")  # pydantic's words for what typer raised
+            raise
         except KeyboardInterrupt as stop:
             log.info("stopped")
             raise typer.Exit(exit_code_of(stop)) from None

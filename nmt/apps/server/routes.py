@@ -94,7 +94,7 @@ class Routes:
     def _path(self, source: str, target: str, model: ServedModel | None) -> list[Step]:
         """Return the direction and its model, or two that lead through a third language.
 
-        None, if source and target are one language.
+        An empty list if source and target are one language.
         """
         directions = self.models.directions if model is None else dict.fromkeys(model.directions, model)
         known = self.ways if model is None else ways(model.directions)

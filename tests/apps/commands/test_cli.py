@@ -36,6 +36,15 @@ def work(digits, tmp_path_factory) -> Path:
     return folder
 
 
+@pytest.mark.parametrize(
+    "command", [("translate", "--lines"), ("translate", "--engine"), ("eval", "--split"), ("config", "new", "--for")]
+)
+def test_a_choice_that_does_not_exist_is_told_with_those_that_do(command):
+    refused = nmt(*command, "other")
+    assert refused.returncode == 2
+    assert "Value error" not in refused.stderr
+
+
 def test_the_commands_for_a_finished_run_can_be_pasted_into_a_shell(work):
     run = "runs/M\u00fcller & S\u00f6hne"
     done = nmt("train", "--config", "digits.yaml", "--run", run, "--set", "training.max_updates=4", cwd=work)
