@@ -2,7 +2,7 @@
 
 Makes corpora of each size from a real one: every pair joins two of its pairs, drawn at random. Measures, each in its
 own process, `nmt data check`, the preparation of a training (`benchmarks/corpus.py`), updates of a training, and
-`nmt translate`; then the sum of the gradients over processes, training in processes, and translating with Ray workers.
+`nmt translate`; then the sum of the gradients over processes, and training in processes.
 Adds each figure to the JSON as it comes, once per size: the growth is wanted, not the last percent.
 """
 
@@ -83,12 +83,11 @@ def train(folder: Path, options: argparse.Namespace, processes: int = 1) -> dict
     return result | {"s_per_update": per_update, "processes": processes}
 
 
-def translate(folder: Path, options: argparse.Namespace, workers: int = 0) -> dict[str, Any]:
-    """Translate the source side, with `workers` of Ray (0: without Ray)."""
+def translate(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
+    """Translate the source side."""
     lines, output = folder / "lines.txt", folder / "lines.out"
-    with_ray = ["--ray", "local", "--ray-workers", str(workers)] if workers else []
     command = ["-m", "nmt", "translate", "--model", options.run, "-i", lines, "-o", output, "--device", "cpu"]
-    return timed([*command, *with_ray]) | {"workers": workers, "lines": int(folder.name)}
+    return timed(command) | {"lines": int(folder.name)}
 
 
 def exchange(rank: int, processes: int, address: str) -> None:
@@ -133,7 +132,7 @@ def main() -> None:
     parser.add_argument(
         "--sizes", type=lambda text: [int(n) for n in names(text)], default=[10_000, 100_000, 1_000_000]
     )
-    parser.add_argument("--works", type=names, default=["check", "store", "train", "translate", "processes", "ray"])
+    parser.add_argument("--works", type=names, default=["check", "store", "train", "translate", "processes"])
     parser.add_argument("--folder", type=Path, default=Path("build/bench/scale"))
     parser.add_argument("--json", type=Path, required=True, help="file for the result; kept figures are not repeated")
     options = parser.parse_args()
@@ -168,8 +167,6 @@ def main() -> None:
         if "processes" in options.works:
             add("exchange", 0, exchanged(folder, count))
             add("processes", options.sizes[0], train(folder, options, count))
-        if "ray" in options.works and count > 1:
-            add("ray", options.sizes[0], translate(folder, options, count))
 
 
 if __name__ == "__main__":

@@ -99,7 +99,6 @@ def test_every_package_that_nmt_imports_is_asked_for():
         "hub",
         "langid",
         "mbr",
-        "ray",
         "serve",
         "teacher",
         "tensorboard",

@@ -67,9 +67,6 @@ RULES = (
     Rule("translate", "--reviewed", "excludes", ("--format jsonl",), "it has translations and nothing else"),
     Rule("translate", "--resume", "needs", ("--output",), "it continues a file"),
     # Where a model computes, and which models.
-    Rule("translate synthesize", "--ray-workers", "needs", ("--ray",), "it is a number of workers of a cluster"),
-    Rule("translate", "--ray", "needs", ("--input",), "the workers share the lines of a file"),
-    Rule("translate", "--ray", "excludes", ("--alignments",), "only a model in this process shows its attention"),
     Rule("translate", "--then", "excludes", ("--alignments",), "a model links its own two languages, and no third one"),
     Rule("translate eval", "--checkpoint", "excludes", ("several --model",), "it belongs to one run"),
     # A teacher: a language model on a server.
@@ -79,7 +76,7 @@ RULES = (
         "synthesize",
         "--teacher",
         "excludes",
-        ("--ray", "--keep", "--device", "--beam", "--set of the search"),
+        ("--keep", "--device", "--beam", "--set of the search"),
         "a server decides how its model runs and searches, and returns no scores",
     ),
     # What is scored, and against what.
@@ -105,13 +102,6 @@ RULES = (
     ),
     Rule("train", "--config", "excludes", _NEW_CORPUS, "these files make a new configuration"),
     Rule("train distill", "--resume", "excludes", ("--overwrite",), "only one of them keeps the run"),
-    Rule(
-        "distill",
-        "--reverse",
-        "excludes",
-        ("--n-best", "--mix-original"),
-        "it mixes both translations with the original pairs, one of each",
-    ),
 )
 
 CONDITIONS: dict[str, Callable[[Mapping[str, Any]], bool]] = {

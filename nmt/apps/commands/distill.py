@@ -39,15 +39,6 @@ NBest = Annotated[
         help="Number of translations of each source that the student learns from, at most --beam.",
     ),
 ]
-Reverse = Annotated[
-    list[Path] | None,
-    typer.Option(
-        metavar="RUN",
-        help="Data diversification (Nguyen et al. 2020): run of the opposite direction. The student learns from the "
-        "original pairs, the teacher's translations of their sources and this run's translations of their targets. "
-        "Default of --config: the teacher's configuration. Repeat for an ensemble.",
-    ),
-]
 MixOriginal = Annotated[
     float,
     typer.Option(
@@ -61,7 +52,6 @@ def distill(
     teachers: Teachers,
     run: NewRun,
     config: StudentConfig = None,
-    reverse: Reverse = None,
     beam: Beam = BEAM_SIZE,
     n_best: NBest = 1,
     mix_original: MixOriginal = 0.0,
@@ -73,8 +63,7 @@ def distill(
 
     `nmt distill runs/teacher --run runs/student`: the teacher translates the training sources, and the student is
     trained on the result (Kim and Rush 2016). Validation and test set keep their original translations. It prints BLEU
-    and decoding time of both at the end. With --reverse, the student also learns from the original pairs and from
-    translated targets.
+    and decoding time of both at the end.
     """
     prepare_to_train()
     from nmt.apps.recipes.distill import NAMES
@@ -87,7 +76,6 @@ def distill(
             teachers,
             run,
             config,
-            reverse=reverse or (),
             beam_size=beam,
             n_best=n_best,
             mix_original=mix_original,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,11 +19,8 @@ from nmt.config.search import MAX_BEAM_SIZE, MAX_HYPOTHESES
 from nmt.decoding.engines.interface import DeviceName, EngineName, PrecisionName
 
 if TYPE_CHECKING:
-    from nmt.apps.ray.ray_translator import RayTranslator
     from nmt.translation import Translator
     from nmt.translation.chain import Chain
-
-    BlockTranslator = Chain | RayTranslator
 
 log = logging.getLogger(__name__)
 
@@ -105,23 +101,6 @@ From = Annotated[
         "and en. Default: the first one for --to in the configuration.",
     ),
 ]
-Ray = Annotated[
-    str | None,
-    rare_option(
-        metavar="ADDRESS",
-        help="Translate on a Ray cluster (extra ray): auto (this machine's), local (start one here), HOST:PORT or "
-        "ray://HOST:PORT. Every node needs the model at the same path.",
-    ),
-]
-RayWorkers = Annotated[
-    int | None,
-    rare_option(
-        min=1,
-        max=10_000,
-        metavar="N",
-        help="Number of Ray workers, each with the model. Default: one per free GPU, else per CPU.",
-    ),
-]
 
 
 def _search_option(*flags: str, **details: Any) -> Any:
@@ -199,33 +178,18 @@ def load_translator(
     return Translator.load(models, engine=engine, device=device, precision=precision, scores=scores)
 
 
-@contextmanager
-def open_translator(
+def load_chain(
     models: Sequence[RunDir],
     engine: EngineName,
     device: DeviceName,
     precision: PrecisionName,
-    ray: str | None,
-    ray_workers: int | None,
     *,
     scores: bool,
     last: Sequence[RunDir] = (),
-) -> Iterator[BlockTranslator]:
-    """Yield a translator for what `find_models` found: in this process, or on a Ray cluster.
-
-    A model `last` translates what the others translated.
-    """
+) -> Chain:
+    """Load a chain of what `find_models` found; a model `last` translates what the others translated."""
     row = [models, last] if last else [models]
-    if ray is None:
-        translators = [load_translator(each, engine, device, precision, scores=scores) for each in row]
-        from nmt.translation.chain import Chain
+    translators = [load_translator(each, engine, device, precision, scores=scores) for each in row]
+    from nmt.translation.chain import Chain
 
-        yield Chain(translators)
-        return
-    from nmt.apps.ray.ray_translator import RayTranslator, connected, share_out
-    from nmt.apps.ray.ray_worker import ModelPaths
-
-    options = {"engine": engine, "device": device, "precision": precision, "scores": scores}
-    paths = [ModelPaths.from_runs(runs, **options) for runs in row]
-    with connected(ray, ray_workers) as cluster:
-        yield RayTranslator(cluster, row, paths, share_out(cluster, ray_workers, device))
+    return Chain(translators)

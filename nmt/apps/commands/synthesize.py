@@ -11,7 +11,7 @@ import typer
 from nmt.apps.commands import options as shared
 from nmt.apps.commands.documents import refuse_corpus
 from nmt.apps.commands.inputs import read_standard_input
-from nmt.apps.commands.options import SearchFlags, find_models, open_translator, rare_option
+from nmt.apps.commands.options import SearchFlags, find_models, load_translator, rare_option
 from nmt.apps.commands.streams import STANDARD_INPUT
 from nmt.apps.recipes.defaults import NUM_EXAMPLES, NUM_REQUESTS
 from nmt.artifacts.replacing import refuse_replacing
@@ -92,8 +92,6 @@ def synthesize(
     allow: Allow = None,
     examples: Examples = NUM_EXAMPLES,
     requests: Requests = NUM_REQUESTS,
-    ray: shared.Ray = None,
-    ray_workers: shared.RayWorkers = None,
     device: shared.Device = "auto",
 ) -> None:
     """Make synthetic sentence pairs from monolingual text.
@@ -113,7 +111,7 @@ def synthesize(
         translator, options = None, search.change(SearchOptions())
     else:
         model = find_models(models)
-        translator = open_translator(model, "auto", device, "auto", ray, ray_workers, scores=scores)
+        translator = load_translator(model, "auto", device, "auto", scores=scores)
         options = search.change(model[0].config().decoding)
     lines: Path | Iterator[str] = Path(input)
     if input == _DASH:

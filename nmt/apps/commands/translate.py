@@ -15,7 +15,7 @@ import typer
 from nmt.apps.commands import options as shared
 from nmt.apps.commands.documents import document_in, read_paragraphs, refuse_corpus, review_file, translate_document
 from nmt.apps.commands.inputs import decode_argument, is_json, read_json_lines, read_standard_input, writes_json
-from nmt.apps.commands.options import SearchFlags, find_models, open_translator, rare_option
+from nmt.apps.commands.options import SearchFlags, find_models, load_chain, rare_option
 from nmt.apps.commands.outputs import open_output
 from nmt.apps.commands.streams import STANDARD_INPUT
 from nmt.artifacts.replacing import refuse_replacing
@@ -28,10 +28,10 @@ from nmt.data.read.table_names import split_choice
 from nmt.data.text.glossary import read_glossary
 
 if TYPE_CHECKING:
-    from nmt.apps.commands.options import BlockTranslator
     from nmt.apps.documents.plain import Lines
     from nmt.base.partial_file import Settings
     from nmt.translation import Translation
+    from nmt.translation.chain import Chain
     from nmt.translation.request import Request
 
 log = logging.getLogger(__name__)
@@ -163,8 +163,6 @@ def translate(
     engine: shared.Engine = "auto",
     device: shared.Device = "auto",
     precision: shared.Precision = "auto",
-    ray: shared.Ray = None,
-    ray_workers: shared.RayWorkers = None,
 ) -> None:
     """Translate text, files, documents or standard input.
 
@@ -182,30 +180,28 @@ def translate(
     read = [*source.files, *filter(None, (glossary, reviewed))]
     refuse_replacing(filter(None, (output, attention, review)), read, runs)
     scores = as_json or review is not None
-    with open_translator(first, engine, device, precision, ray, ray_workers, scores=scores, last=last) as translator:
-        from nmt.translation.chain import Chain
-        from nmt.translation.settings import settings_of
+    translator = load_chain(first, engine, device, precision, scores=scores, last=last)
+    from nmt.translation.settings import settings_of
 
-        request = _request(translator, search, to, from_, prefix, glossary)
-        if tm is not None:
-            from nmt.translation.memory import TranslationMemory  # only if it is needed
+    request = _request(translator, search, to, from_, prefix, glossary)
+    if tm is not None:
+        from nmt.translation.memory import TranslationMemory  # only if it is needed
 
-            translator.memory = TranslationMemory.read(tm, translator.languages.direction(to, from_))
-        if source.document is not None and output is not None and not as_json:
-            assert isinstance(translator, Chain)  # --ray needs --input
-            translate_document(translator, source.document, source.column, lines, output, request, review, reviewed)
-            return
-        recorded = {
-            **({} if output is None else settings_of(runs, translator, request, glossary, translator.memory)),
-            "format": "jsonl" if as_json else "text",
-            "prefix": prefix,
-            "alignments": alignments,
-        }
-        translations = _translate_lines(
-            translator, request, source, output, recorded, as_json=as_json, alignments=alignments, resume=resume
-        )
-        if attention is not None:  # with the output in place: there is nothing to resume
-            _draw_attention(translator, translations[0], attention)
+        translator.memory = TranslationMemory.read(tm, translator.languages.direction(to, from_))
+    if source.document is not None and output is not None and not as_json:
+        translate_document(translator, source.document, source.column, lines, output, request, review, reviewed)
+        return
+    recorded = {
+        **({} if output is None else settings_of(runs, translator, request, glossary, translator.memory)),
+        "format": "jsonl" if as_json else "text",
+        "prefix": prefix,
+        "alignments": alignments,
+    }
+    translations = _translate_lines(
+        translator, request, source, output, recorded, as_json=as_json, alignments=alignments, resume=resume
+    )
+    if attention is not None:  # with the output in place: there is nothing to resume
+        _draw_attention(translator, translations[0], attention)
 
 
 class _Source(NamedTuple):
@@ -239,7 +235,7 @@ class _Source(NamedTuple):
 
 
 def _request(
-    translator: BlockTranslator,
+    translator: Chain,
     search: SearchFlags,
     to: str | None,
     from_: str | None,
@@ -258,7 +254,7 @@ def _request(
 
 
 def _translate_lines(
-    translator: BlockTranslator,
+    translator: Chain,
     request: Request,
     source: _Source,
     output: Path | None,
@@ -318,7 +314,7 @@ def _as_text(num_lines: int, _source: str, best: Translation) -> str:
 
 
 def _as_json(
-    translator: BlockTranslator,
+    translator: Chain,
     request: Request,
     alignments: bool,
     records: deque[dict[str, object]],
@@ -358,7 +354,7 @@ def _warn(translations: Sequence[Translation], first: int, *, guess: bool) -> No
                 log.warning("line %d: %s%s", number, meaning, what)
 
 
-def _draw_attention(translator: BlockTranslator, translation: Translation, path: Path) -> None:
+def _draw_attention(translator: Chain, translation: Translation, path: Path) -> None:
     """Draw a heat map of the first segment: the attention of the last decoder layer, averaged over its heads.
 
     With two models, it is that of the second.

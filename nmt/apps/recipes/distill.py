@@ -48,7 +48,6 @@ def distill(
     run: str | Path,
     config: Config | str | Path | None = None,
     *,
-    reverse: Models = (),
     beam_size: int = BEAM_SIZE,
     n_best: int = 1,
     mix_original: float = 0.0,
@@ -67,9 +66,7 @@ def distill(
         teachers: The run to learn from; several form an ensemble.
         run: The run to write.
         config: The student's configuration, or the path of its YAML file, which has the teacher's data if it names no
-            `data.train`. None: a fast model that suits the teacher's data; with `reverse`, the teacher's configuration.
-        reverse: Data diversification (Nguyen et al. 2020): models of the opposite direction. The student learns from
-            the original pairs and from the translations of both sides.
+            `data.train`. None: a fast model that suits the teacher's data.
         beam_size: Beam size of the teacher's translations.
         n_best: Number of translations of each source to learn from, at most `beam_size`.
         mix_original: Share of the training pairs that keep their original translation, from 0 to 0.95.
@@ -84,8 +81,6 @@ def distill(
     """
     require_type("run", run, (str, Path), "the path of a folder")
     path = Path(run)
-    if reverse and (n_best > 1 or mix_original):
-        raise UsageError("translations of both sides (reverse) cannot be used with n_best and mix_original")
     if n_best > beam_size:
         raise UsageError(f"{n_best} translations need a beam of at least {n_best}")
     if not (resume or overwrite):
@@ -93,22 +88,18 @@ def distill(
     from nmt.training.corpus.prepare import find_store_root
     from nmt.training.run import start_or_resume_run, start_run
 
-    found, opposite = find_runs(teachers), find_runs(reverse)
-    student = _student_config(found[0], config, overrides, as_teacher=bool(opposite))
+    found = find_runs(teachers)
+    student = _student_config(found[0], config, overrides)
     named = config if isinstance(config, str | Path) else None
-    _check_student(student, found[0], named, mixes=bool(mix_original or opposite))
-    if opposite:
-        turned = student.model_copy(update={"data": student.data.reversed()})
-        _check_student(turned, opposite[0], named, mixes=True)
-    refuse_replacing_parts(path, student, [*found, *opposite])
+    _check_student(student, found[0], named, mixes=bool(mix_original))
+    refuse_replacing_parts(path, student, found)
     options = found[0].config().decoding.greedy().changed(beam_size=beam_size, num_hypotheses=n_best)
-    text = write_distillation_text(student, found, opposite, options, precision, find_store_root(student, path))
+    text = write_distillation_text(student, found, options, precision, find_store_root(student, path))
     training = student.model_copy(update={"data": text.student_data(mix_original)})
     checked = with_values(training, "configuration of the student")
     if resume:
         _refuse_other_text(checked, path)
-    for models, parts in ((found, text.parts), (opposite, text.reversed)):
-        _translate_all(models, parts, text.folder, options, device, precision)
+    _translate_all(found, text.parts, text.folder, options, device, precision)
     trained = RunDir(path)
     with interrupt or Interrupt() as stop:
         if resume:
@@ -129,7 +120,7 @@ def _check_student(student: Config, teacher: RunDir, path: str | Path | None, *,
     """Raise ConfigError if the teacher does not translate a direction of the student, or the stages allow no mixing."""
     if mixes and any(stage.weights or stage.corpora for stage in student.training.stages):
         hint = "omit it, or weights and corpora in training.stages"
-        raise UsageError("--mix-original or --reverse adds corpora that the student's stages leave out", hint=hint)
+        raise UsageError("--mix-original adds corpora that the student's stages leave out", hint=hint)
     languages = LanguagePair.of(teacher.essentials())
     for src, tgt in student.data.directions:
         try:
@@ -153,13 +144,8 @@ def _refuse_other_text(config: Config, run: Path) -> None:
         raise RunError("this student was started on other text", path=run, hint=hint)
 
 
-def _student_config(
-    teacher: RunDir, config: Config | str | Path | None, overrides: Sequence[str], *, as_teacher: bool
-) -> Config:
-    """Return the configuration of the student, with the teacher's data if it names none; without one, a suggestion.
-
-    `as_teacher`: without one, that of the teacher.
-    """
+def _student_config(teacher: RunDir, config: Config | str | Path | None, overrides: Sequence[str]) -> Config:
+    """Return the configuration of the student, with the teacher's data if it names none; without one, a suggestion."""
     data = teacher.config().data
     if isinstance(config, Config):
         return with_values(config, "configuration of the student", overrides)
@@ -167,9 +153,7 @@ def _student_config(
         if not teacher.data.is_dir():
             message = "this model was imported or packed, so it has no training data"
             raise RunError(message, path=teacher.path, hint="give a configuration with a corpus: --config")
-        suggested = teacher.config()
-        if not as_teacher:
-            suggested = suggest_config(count_pairs(data)[0], data, student=True)
+        suggested = suggest_config(count_pairs(data)[0], data, student=True)
         return with_values(suggested, "configuration of the student", overrides)
     path = Path(config)
     try:

@@ -50,32 +50,18 @@ class DistillationText(NamedTuple):
     folder: Path
     data: DataConfig  # the student's
     parts: list[Part]  # one for each training corpus that has pairs
-    reversed: list[Part]  # for data diversification: the same, with both sides swapped; else empty
 
     def student_data(self, mix_original: float) -> DataConfig:
-        """Return the data section for training the student, with a share `mix_original` of original pairs.
-
-        In data diversification: the original pairs, and both sides translated (Nguyen et al. 2020). Without weights,
-        no pair occurs twice.
-        """
+        """Return the data section for training the student, with a share `mix_original` of original pairs."""
         sizes = [part.size for part in self.parts]
         weights: list[float] | None = None
         if mix_original or self.data.temperature != 1.0 or any(part.files.weight for part in self.parts):
             own = self.data.model_copy(update={"train": tuple(part.files for part in self.parts)})
             weights = list(corpus_weights(own, sizes) or sizes)
-        # They are filtered already.
-        repeats = bool(self.reversed) and weights is None  # with weights, a corpus without pairs would be an error
-        changes: dict[str, object] = {"name": None, "filters": Filters(duplicate=repeats, overlap=bool(self.reversed))}
-        original = [_files(part, part.src, part.ref, **changes) for part in self.parts]
+        filtered = Filters(duplicate=False, overlap=False)  # they are filtered already
+        original = [_files(part, part.src, part.ref, name=None, filters=filtered) for part in self.parts]
         translated = [_files(part, part.src_of_hyp, part.hyp) for part in self.parts]
         versions = [(translated, 1 - mix_original), (original, mix_original)]
-        if self.reversed:
-            forward = [_files(part, part.src, part.hyp, **changes) for part in self.parts]
-            back = [
-                _files(part, turned.hyp, part.ref, **changes)
-                for part, turned in zip(self.parts, self.reversed, strict=True)
-            ]
-            versions = [(version, 1 / 3) for version in (original, forward, back)]
         train = [files for version, share in versions if share for files in _weighted(version, weights, share)]
         held_out: dict[str, object] = {split: self._held_out(split) for split in SPLITS if not self.data.corpora(split)}
         return self.data.model_copy(update={"train": tuple(train), "temperature": 1.0, **held_out})
@@ -111,7 +97,6 @@ def _weighted(
 def write_distillation_text(
     config: Config,
     teachers: Sequence[RunDir],
-    reverse: Sequence[RunDir],
     options: SearchOptions,
     precision: str,
     store_root: Path,
@@ -119,15 +104,13 @@ def write_distillation_text(
     """Write the training pairs of `config` and its held-out pairs into a folder in `store_root`, unless it exists.
 
     The folder is named after the text, the weights of the teachers, their search `options` and the requested
-    `precision`, so that a resumed distillation finds the translations it already has. `reverse`: the models of the
-    opposite direction, for data diversification. DataError if there are no pairs.
+    `precision`, so that a resumed distillation finds the translations it already has. DataError if there are no pairs.
     """
     corpus = Corpus(config, store_root)
     identity = {
         "corpus": corpus.identity(),
         "languages": [config.data.src_lang, config.data.tgt_lang],
         "teachers": [sha256_of(run.usable_checkpoint()) for run in teachers],
-        **({"reverse": [sha256_of(run.usable_checkpoint()) for run in reverse]} if reverse else {}),
         "options": options.model_dump(),
         "precision": precision,
         **corpus.filter_identity(),
@@ -142,17 +125,15 @@ def write_distillation_text(
                     src = partial / f"train-{number}.src"
                     with open(src.with_suffix(_REPEATED), "w", encoding="utf-8", newline="\n") as repeated:
                         repeated.writelines((line + "\n") * options.num_hypotheses for line in read_lines(src))
-    parts, turned = [], []
+    parts = []
     for number, files in enumerate(corpus.train, start=1):
         src, ref, hyp = (folder / f"train-{number}.{side}" for side in ("src", "ref", "hyp"))
         src_of_hyp = src.with_suffix(_REPEATED) if options.num_hypotheses > 1 else src
         if size := count_lines(src):
             parts.append(Part(files, config.data.direction_of(files), src, ref, hyp, src_of_hyp, size))
-            opposite = Direction(*reversed(parts[-1].direction))
-            turned.append(Part(files, opposite, ref, src, folder / f"train-{number}.back", ref, size))
     if not parts:
         raise DataError("no pair with text on both sides", path=corpus.files()[0])
-    return DistillationText(folder, config.data, parts, turned if reverse else [])
+    return DistillationText(folder, config.data, parts)
 
 
 def _write_pairs(corpus: Corpus, folder: Path) -> None:

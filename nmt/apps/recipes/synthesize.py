@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 
 class BlockTranslator(Protocol):
-    """A translator of blocks of texts: a Translator, one on a Ray cluster, or a language model."""
+    """A translator of blocks of texts: a Chain, or a language model."""
 
     options: SearchOptions
     languages: LanguagePair

@@ -114,7 +114,7 @@ def arguments_of(*options: str) -> list[str]:
 
 def test_the_values_are_those_of_all_options_but_rays_and_lists():
     """Lists need a document: `test_a_list_goes_with_every_option_of_a_document` has them."""
-    tested = VALUES.keys() | {"texts", "--input", "--lines", "--ray", "--ray-workers", "--review", "--reviewed"}
+    tested = VALUES.keys() | {"texts", "--input", "--lines", "--review", "--reviewed"}
     assert {parameter.opts[0] for parameter in COMMANDS["translate"].params} == tested - {*INPUTS, "sampling"}
 
 

@@ -176,7 +176,6 @@ def test_damaged_candidates_are_named_by_their_line(folder):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("-i", "mono", "-o", "out.tsv", "--ray-workers", "2"), "--ray-workers needs --ray"),
         (
             ("-i", "mono", "-o", "out.tsv", "--set", "decoding.sample=true", "--beam", "3"),
             "sampling and beam search cannot be combined",
@@ -191,15 +190,6 @@ def test_options_that_make_no_sense_are_usage_errors(arguments, message, folder)
 def test_an_input_that_is_missing_is_said_at_once(folder):
     with pytest.raises(NmtError, match="nowhere: no such file"):
         synthesize("-i", "nowhere", "-o", "out.tsv")
-
-
-def test_ray_that_is_not_installed_is_one_message(folder, monkeypatch):
-    monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(NmtError) as caught:
-        synthesize("-i", "mono", "-o", "out.tsv", "--ray", "local")
-    assert str(caught.value) == (
-        '--ray needs the package ray, which is not installed\n  in the checkout of nmt: pip install ".[ray]"'
-    )
 
 
 def test_a_training_takes_the_corpus_as_the_printed_lines_say(folder, digits, messages):

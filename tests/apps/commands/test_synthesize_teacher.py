@@ -296,7 +296,6 @@ def test_the_key_is_not_sent_to_where_the_server_redirects(folder, chat, monkeyp
         (["--set", "decoding.min_len=2"], "--teacher cannot be used with --set"),
         (["--keep", "0.5"], "--teacher cannot be used with --keep"),
         (["--device", "cpu"], "--teacher cannot be used with --device"),
-        (["--ray", "auto"], "--teacher cannot be used with --ray"),
     ],
 )
 def test_options_of_our_own_models_are_refused(folder, chat, options, message):

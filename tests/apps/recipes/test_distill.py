@@ -49,8 +49,6 @@ def test_an_interrupted_distillation_is_resumed(digits_run, student, tmp_path, m
 
 
 def test_what_a_user_can_mend_is_an_error(digits_run, student, tmp_path):
-    with pytest.raises(nmt.NmtError, match="cannot be used with n_best and mix_original"):
-        nmt.distill(digits_run, tmp_path / "run", student, reverse=digits_run, mix_original=0.5)
     with pytest.raises(nmt.NmtError, match="2 translations need a beam of at least 2"):
         nmt.distill(digits_run, tmp_path / "run", student, beam_size=1, n_best=2)
     (tmp_path / "run" / "config").mkdir(parents=True)
