@@ -91,6 +91,47 @@ def test_a_text_is_translated_without_reading_the_configuration_of_its_training(
     assert done.stdout.strip()
 
 
+UNTIL_NUMPY = """
+import gc, sys
+avoided, sys.argv[1:] = sys.argv[1].split(), sys.argv[2:]
+found = []
+
+def look(event, details):
+    if event == "import" and details[0] == "numpy":  # after the search
+        sys.exit(" ".join([*found, *{*avoided} & {*sys.modules}]) or 0)
+
+def note(phase, _):
+    if phase == "start" and gc.get_threshold()[0] > 2000:  # that of nmt
+        found.append("garbage was collected")
+
+sys.addaudithook(look)
+gc.callbacks.append(note)
+from nmt.__main__ import main
+main()
+"""
+
+
+def test_a_test_set_is_scored_without_what_reads_tables_packs_and_configurations(digits_run, tmp_path):
+    run = RunDir(shutil.copytree(digits_run, tmp_path / "run"))
+    run.write_config(run.config())
+    (tmp_path / "a.src").write_text("123\n")
+    avoided = "yaml sacrebleu nmt.artifacts.hub nmt.artifacts.packed nmt.config.corpora nmt.config.load"
+    files = ["--src", str(tmp_path / "a.src"), "--ref", str(tmp_path / "a.src")]
+    arguments = [avoided, "eval", "--model", str(run.path), *files]
+    done = subprocess.run([sys.executable, "-c", UNTIL_NUMPY, *arguments], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_file_of_pairs_is_checked_without_runs_and_configurations(tmp_path):
+    (tmp_path / "a.tsv").write_text("ein Haus\ta house\n")
+    command = ["data", "check", "--corpus", str(tmp_path / "a.tsv"), "--src-lang", "de", "--tgt-lang", "en"]
+    run = f"from nmt.apps.cli import app; app({command}, prog_name='nmt', standalone_mode=False)"
+    names = ["yaml", "nmt.config.load", "nmt.artifacts.rundir", "torch"]
+    check = f"import sys; {run}; sys.exit(' '.join({{*{names}}} & {{*sys.modules}}) or 0)"
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 POSIX_ONLY = ("fcntl", "grp", "pwd", "resource", "termios")
 IMPORT_ALL = f"""
 import importlib, pkgutil, sys

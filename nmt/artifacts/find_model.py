@@ -6,9 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from nmt.artifacts.hub import HUB_PREFIX, fetch
-from nmt.artifacts.packed import unpack
-from nmt.artifacts.rundir import RunDir
+from nmt.artifacts.rundir import HUB_PREFIX, RunDir
 from nmt.base.errors import RunError, require_type
 from nmt.base.files import restore_replaced
 
@@ -28,12 +26,17 @@ def find_run(model: str | None) -> RunDir:
         return _newest_run()
     path = Path(name)
     if name.startswith(HUB_PREFIX):
+        from nmt.artifacts.hub import fetch  # only here: most models are folders
+
         run = RunDir(fetch(name))
         run.source, run.results = path, Path(f"{run.path.name}-eval")
     else:
         restore_replaced(path)  # if a process was killed while replacing it
-        run = RunDir(unpack(path) if path.is_file() else path)
+        run = RunDir(path)
         if path.is_file():
+            from nmt.artifacts.packed import unpack
+
+            run = RunDir(unpack(path))
             run.source, run.results = path, path.with_name(f"{path.stem}-eval")
     _check(run)
     return run
@@ -46,6 +49,13 @@ def find_runs(models: Models | None) -> list[RunDir]:
     several = [models] if isinstance(models, str | Path | RunDir) else models
     require_type("a model", several, Sequence, "a path, a RunDir or a list of them")
     return [model if isinstance(model, RunDir) else find_run(str(model)) for model in several]
+
+
+def is_in_one_file(path: Path) -> bool:
+    """Return whether `path` names a model on the hub, or a zip file, as packed models are."""
+    from zipfile import is_zipfile
+
+    return str(path).startswith(HUB_PREFIX) or (path.is_file() and is_zipfile(path))
 
 
 def _check(run: RunDir) -> None:

@@ -16,13 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from nmt.artifacts.packed import PACK_INFO, PATTERNS, check_names, files_in, is_name, restore_precision, temporary_model
+from nmt.artifacts.rundir import HUB_PREFIX
 from nmt.base.errors import NmtError, RunError, require
 from nmt.base.files import FULL_DISK
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
-
-HUB_PREFIX = "hf:"
 
 _NAME = re.compile(
     r"(?P<user>[A-Za-z0-9][A-Za-z0-9._-]{0,95})/(?P<name>[A-Za-z0-9][A-Za-z0-9._-]{0,95})"

@@ -131,11 +131,6 @@ def _remove(folder: Path, process: int) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def is_packed(path: Path) -> bool:
-    """Return whether the file at `path` is a zip file, as packed models are."""
-    return path.is_file() and zipfile.is_zipfile(path)
-
-
 def is_name(name: str) -> bool:
     """Return whether a packed model may contain a file with this name."""
     return _NAMES.fullmatch(name) is not None

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from nmt.config import Config
     from nmt.data.read.pairs import SentencePair
 
+HUB_PREFIX = "hf:"  # of the name of a model on the Hugging Face Hub
 MAX_JSON_BYTES = 10_000_000
 AVERAGE = "average"  # the checkpoint computed from others at the end of training; the training state does not list it
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")

@@ -11,15 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from unicodedata import is_normalized
 
-from nmt.artifacts.find_model import find_run
-from nmt.artifacts.hub import HUB_PREFIX
-from nmt.artifacts.packed import is_packed
+from nmt.artifacts.find_model import find_run, is_in_one_file
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError, require_one_of
 from nmt.base.files import is_writable, to_json, write_text
 from nmt.base.languages import Direction
 from nmt.config import SearchOptions
-from nmt.config.corpora import DATA_SETS
 from nmt.data.read.lines import open_text
 from nmt.evaluation.scores import SPBLEU_TOKENIZER, MetricScore, mean_score, tokenization_fault, tokenizer_for
 from nmt.evaluation.scorings import count_scoring
@@ -133,7 +130,7 @@ def evaluate(
     `options` are search options, such as `beam_size=5`; the defaults are those of the run. NmtError if there is no such
     set, metric or option.
     """
-    require_one_of("split", split, DATA_SETS[1:])
+    require_one_of("split", split, ("valid", "test"))
     metrics = [metrics] if isinstance(metrics, str) else metrics
     run = run if isinstance(run, RunDir) else find_run(str(run))
     with Translator.load([run]) as translator:
@@ -278,7 +275,7 @@ class OtherSystem(NamedTuple):
     def find(cls, name: str, test_set: TestSet) -> OtherSystem:
         """Find the system called `name`. NmtError if there is none, or if it translates another test set."""
         path = Path(name)
-        if name.startswith(HUB_PREFIX) or path.is_dir() or is_packed(path):
+        if path.is_dir() or is_in_one_file(path):
             return cls(path, find_run(name), [])
         if not path.exists():
             raise NmtError("no such run or file of translations", path=path)

@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from nmt.apps.commands.streams import print_text
-from nmt.artifacts.find_model import find_run
-from nmt.artifacts.hub import HUB_PREFIX
-from nmt.artifacts.packed import is_packed
+from nmt.artifacts.find_model import find_run, is_in_one_file
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import RunError
 from nmt.base.files import to_json
@@ -65,7 +63,7 @@ def _find_models(given: list[Path] | None) -> dict[str, RunDir]:
 
 def _model_at(path: Path) -> RunDir | None:
     """Return the run, packed model or model on the Hub; None for another file or folder."""
-    if str(path).startswith(HUB_PREFIX) or is_packed(path):
+    if is_in_one_file(path):
         return find_run(str(path))
     if not path.exists():
         raise RunError("no such run", path=path, hint=_NAME_MODELS)

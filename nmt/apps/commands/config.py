@@ -16,8 +16,8 @@ from nmt.apps.commands.outputs import refuse_existing
 from nmt.apps.commands.streams import print_text
 from nmt.apps.recipes.corpora import CorpusNames
 from nmt.apps.recipes.suggestion import minutes, suggestion, summary
-from nmt.artifacts.hub import HUB_PREFIX
 from nmt.artifacts.replacing import refuse_replacing
+from nmt.artifacts.rundir import HUB_PREFIX
 from nmt.base.errors import ConfigError, counted
 from nmt.base.files import restore_replaced, write_text
 from nmt.config import dump_config, load_config

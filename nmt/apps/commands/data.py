@@ -14,12 +14,10 @@ from nmt.apps.commands.options import Overrides
 from nmt.apps.commands.outputs import refuse_existing
 from nmt.apps.commands.streams import print_text
 from nmt.apps.recipes.corpora import CorpusNames
-from nmt.artifacts.replacing import refuse_replacing
 from nmt.base.errors import ConfigError
 from nmt.base.files import to_json
 from nmt.base.machine import bounded
-from nmt.config import Config, load_config
-from nmt.config.dump import with_values
+from nmt.config import Config
 from nmt.data.read.table_names import format_of
 
 log = logging.getLogger(__name__)
@@ -100,6 +98,7 @@ def clean(
     Uses the filters of --config if it turns any on, otherwise those that `nmt config new` writes. Change them with
     --set data.filters.RULE=VALUE.
     """
+    from nmt.artifacts.replacing import refuse_replacing
     from nmt.data.check.check import check_corpus
     from nmt.data.check.stream import write_pairs
     from nmt.data.read.pairs import all_paths
@@ -119,9 +118,13 @@ def _wanted(config: Path | None, files: CorpusNames, overrides: list[str]) -> Co
     """Return the configuration whose data to check."""
     if (config is None) == (not any(files[:3])):
         raise typer.BadParameter("give either --config, or the files: --src and --tgt, or --corpus")
-    if config is None:
-        return with_values(Config(data=files.data_section()), "the command line", overrides)
+    if config is None and not overrides:
+        return Config(data=files.data_section())
+    from nmt.config.dump import with_values  # only here, because of PyYAML
+    from nmt.config.load import load_config
     from nmt.data.check.check import with_filters
 
+    if config is None:
+        return with_values(Config(data=files.data_section()), "the command line", overrides)
     wanted = load_config(config, overrides)
     return wanted.model_copy(update={"data": with_filters(wanted.data)})

@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from nmt.apps.cli import RARE_PANEL
-from nmt.artifacts.find_model import find_run
-from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import ConfigError
 from nmt.base.machine import request_exact_mkl
-from nmt.config import SearchOptions
 from nmt.config.search import MAX_BEAM_SIZE, MAX_HYPOTHESES
 from nmt.decoding.engines.interface import DeviceName, EngineName, PrecisionName
 
 if TYPE_CHECKING:
+    from nmt.artifacts.rundir import RunDir
+    from nmt.config import SearchOptions
     from nmt.translation import Translator
     from nmt.translation.chain import Chain
 
@@ -156,6 +155,8 @@ def find_models(models: list[str] | None, checkpoint: str | None = None) -> Sequ
 
     `checkpoint` names the weights to use instead of the best ones, for a single run. RunError if it does not exist.
     """
+    from nmt.artifacts.find_model import find_run  # only here: `nmt data` has these options, and no model
+
     if models and len(models) > 1:
         return [find_run(model) for model in models]
     run = find_run(models[0] if models else None)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from nmt.base.machine import num_cores
 from nmt.base.progress import Progress
-from nmt.config import Config, DataConfig, load_config
+from nmt.config import Config, DataConfig
 from nmt.config.corpora import DATA_SETS
 from nmt.config.filters import SAFE_FILTERS, Filters
 from nmt.data.check.profile import Expectations, expect
@@ -39,6 +39,8 @@ def check(data: Config | DataConfig | str | Path, *, langid: bool = False, worke
     Returns the report, with examples by file and line. DataError if a file cannot be read. Changes no file.
     """
     if not isinstance(data, Config | DataConfig):
+        from nmt.config.load import load_config  # only here, because of PyYAML
+
         data = load_config(data)
     section = data if isinstance(data, DataConfig) else with_filters(data.data)
     expected, chunks = check_corpus(section, langid=langid, workers=workers)

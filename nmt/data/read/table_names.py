@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nmt.base.errors import ConfigError
-from nmt.config.corpora import FORMAT_OF_ENDING, FORMATS, ParallelFiles
 from nmt.data.read.lines import open_text, read_raw_lines, without_compression
+
+if TYPE_CHECKING:  # most texts are translated, and scored, without a file of pairs
+    from nmt.config.corpora import ParallelFiles
 
 _NUMBER = re.compile(r"[1-9][0-9]{0,5}")
 _TWO_NUMBERS = re.compile(rf"{_NUMBER.pattern}\s*,\s*{_NUMBER.pattern}")
@@ -17,6 +20,8 @@ _SUCH_AS = "such as a.tsv#2,3, a.csv#German,English, a.xlsx#Sheet1:2,3 or a.json
 
 def format_of(name: str) -> str | None:
     """Return the format that the ending of a file's name stands for, such as csv; None if it is unknown."""
+    from nmt.config.corpora import FORMAT_OF_ENDING
+
     return FORMAT_OF_ENDING.get(without_compression(Path(name)).suffix.lower().removeprefix("."))
 
 
@@ -32,6 +37,8 @@ def corpus_named(name: str, usual: str | None = None) -> ParallelFiles:
     extension is unknown, or what follows the `#` does not fit the format; DataError if the extension is unknown because
     the file is no text.
     """
+    from nmt.config.corpora import FORMAT_OF_ENDING, ParallelFiles
+
     path, choice = split_choice(name)
     form = format_of(path) or usual
     if form is None:
@@ -56,6 +63,8 @@ def split_choice(name: str) -> tuple[str, str | None]:
 
 def _keys(name: str, form: str, choice: str) -> dict[str, object]:
     """Return the keys of a corpus that `choice` sets: columns, sheet or fields."""
+    from nmt.config.corpora import FORMATS
+
     applicable = FORMATS[form].keys
     if "fields" in applicable:
         return {"fields": _two(name, choice, "fields")}
