@@ -51,40 +51,46 @@ PROSE_MARK = (
     r"|(?P<dash>—{1,2}|(?<![\w-])(?<!\d\s)(?:[–-]|--)(?![\w-]))|(?P<semicolon>[;；؛])"
     r"|(?P<exclamation>[!！]+)|(?P<question>[?？؟]+)|(?P<ellipsis>[…⋯]+|\.{2,}|。{2,})"
     rf"|(?P<percent>[%٪％‰])|(?P<currency>[{CURRENCIES}])|(?P<degree>[°℃℉])|(?P<comparison>[<>≤≥±](?=\s?\d))"
+    rf"|(?P<quotation>{QUOTED_WORD})"
 )
-_PROSE_MARK = lazy_pattern(PROSE_MARK)
+_PROSE_MARK, _QUOTE = lazy_pattern(PROSE_MARK), lazy_pattern(QUOTE)
 # One of its characters, which is faster to find.
-_MAY_BE_MARK = lazy_pattern(rf"[;!?()\[\]؛؟…⋯–—。（；！？［【〔%٪％‰°℃℉<>≤≥±{CURRENCIES}]|-(?!\w)|\.\.")
+_MAY_BE_MARK = lazy_pattern(
+    rf"[;!?()\[\]؛؟…⋯–—。（；！？［【〔%٪％‰°℃℉<>≤≥±\"“”„«»‹›{CURRENCIES}]|-(?!\w)|\.\."
+)
 
 
-def marks_left_out(source: str, output: str) -> dict[str, str]:
-    """Return a mark of each kind of `PROSE_MARK` that `source` has more often than `output`, by kind."""
+def marks_left_out(source: str, output: str) -> dict[str, re.Match[str]]:
+    """Return a mark of each kind of `PROSE_MARK` that `source` has more often than `output`, by kind.
+
+    A word in quotation marks is left out if the output has none, of any form.
+    """
     if not _MAY_BE_MARK.search(source):
         return {}
     read, written = ([*_PROSE_MARK.finditer(text)] for text in (source, output))
     lost = Counter(mark.lastgroup for mark in read) - Counter(mark.lastgroup for mark in written)
-    return {kind: mark[0] for mark in read if (kind := mark.lastgroup) in lost and kind is not None}
+    if "quotation" in lost and _QUOTE.search(output):
+        del lost["quotation"]
+    return {kind: mark for mark in read if (kind := mark.lastgroup) in lost and kind is not None}
 
 
 def lost_marks(source: str, output: str, spans: Sequence[str] = (), left_out: Collection[str] = ()) -> list[str]:
     """Return the words of `source` beside marks that prose does not have and `output` lacks, and lost marks of prose.
 
-    `spans` count as words, but tags as spaces. A word alone in quotation marks is one of them if the output has no such
-    mark. Marks of prose whose kinds are `left_out` may be lost.
+    `spans` count as words, but tags as spaces. Marks of prose whose kinds are `left_out` may be lost.
     """
     read, written = source, output
     for span in sorted(spans, key=len, reverse=True):  # one may begin with another
         filler = (" " if span[0] in _BEGIN_TAGS else "ª") * len(span)
         read, written = read.replace(span, filler), written.replace(span, filler)
-    odd, words = re.findall(ODD_MARK, read), [*re.finditer(QUOTED_WORD, read)]
     of_prose = [mark for kind, mark in marks_left_out(read, written).items() if kind not in left_out]
-    if not (odd or words):
-        return of_prose  # of most texts: none
-    lost = Counter(odd) - Counter(re.findall(ODD_MARK, written))
-    if re.search(QUOTE, written):
-        words = []
-    words += [word for word in re.finditer(r"\S+", read) if any(mark in word[0] for mark in lost)]
-    return [source[word.start() : word.end()].rstrip(".,!?") for word in words] + of_prose
+    words = list[re.Match[str]]()
+    if odd := re.findall(ODD_MARK, read):  # most texts have none
+        lost = Counter(odd) - Counter(re.findall(ODD_MARK, written))
+        words = [word for word in re.finditer(r"\S+", read) if any(mark in word[0] for mark in lost)]
+    return [source[word.start() : word.end()].rstrip(".,!?") for word in words] + [
+        source[mark.start() : mark.end()] for mark in of_prose
+    ]
 
 
 def lost_spans(spans: Sequence[str], text: str) -> list[str]:

@@ -52,7 +52,7 @@ def page_patterns() -> str:
     from nmt.data.text import spans
     from nmt.data.text.characters import AROUND, DASHES, LIST_MARKER
     from nmt.data.text.numbers import AMOUNT, NUMBER, UNIT
-    from nmt.translation.protect import ODD_MARK, PROSE_MARK, QUOTE, QUOTED_WORD
+    from nmt.translation.protect import ODD_MARK, PROSE_MARK, QUOTE
 
     patterns = {
         "SPAN": "|".join(f"(?:{pattern})" for pattern in spans.PATTERNS.values()),
@@ -62,7 +62,6 @@ def page_patterns() -> str:
         "OWNED_SIGN": spans.OWNED_SIGN,
         "ODD_MARK": ODD_MARK,
         "PROSE_MARK": PROSE_MARK,
-        "QUOTED_WORD": QUOTED_WORD,
         "QUOTE": QUOTE,
         "AROUND": AROUND,
         "LIST_MARKER": LIST_MARKER,

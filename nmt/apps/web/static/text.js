@@ -1,6 +1,6 @@
 // Texts, as `nmt translate` reads them: sentences, protected spans, numbers, loops. Each part names the Python that it
 // follows; sentences alone are found in a simpler way, because the library that proposes them there is not for browsers.
-import { AMOUNT, AROUND, CHINESE_PAIRS, CHINESE_QUOTES, DASHES, LIST_MARKER, NUMBER, NUMBERED, ODD_MARK, OWNED_SIGN, PAIRS, PROSE_MARK, QUOTE, QUOTED_WORD, SIGN, SPAN, SYMBOL_RUN, UNIT } from "./patterns.js";
+import { AMOUNT, AROUND, CHINESE_PAIRS, CHINESE_QUOTES, DASHES, LIST_MARKER, NUMBER, NUMBERED, ODD_MARK, OWNED_SIGN, PAIRS, PROSE_MARK, QUOTE, SIGN, SPAN, SYMBOL_RUN, UNIT } from "./patterns.js";
 
 const WHITE = "\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000"; // str.isspace
 export const LEADING = new RegExp(`^[${WHITE}]+`);
@@ -105,7 +105,7 @@ const EVERY_BRACKET = new RegExp(`"[{}]"|[{}()[\\]${PAIRS}${CHINESE_PAIRS}]`, "g
 const CHINESE = /[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]/;
 const NUMBER_BEFORE = new RegExp(`\\p{Nd}[${WHITE}]?(?:(?!\\p{Nd})[\\p{L}\\p{N}_]){1,9}\\.?[${WHITE}]$`, "u"); // 5 Mio. €
 const NUMBERS_OF_PLACEHOLDERS = new RegExp(NUMBERED, "gu"), SIGNS_OF_NUMBERS = new RegExp(OWNED_SIGN, "gu");
-const ODD_MARKS = new RegExp(ODD_MARK, "gu"), QUOTED_WORDS = new RegExp(QUOTED_WORD, "gu"), QUOTES = new RegExp(QUOTE, "u"), PROSE_MARKS = new RegExp(PROSE_MARK, "gu");
+const ODD_MARKS = new RegExp(ODD_MARK, "gu"), QUOTES = new RegExp(QUOTE, "u"), PROSE_MARKS = new RegExp(PROSE_MARK, "gu");
 export const isSymbol = (span) => ONLY_SYMBOLS.test(span);
 
 function withoutTail(url) {
@@ -207,24 +207,26 @@ const kindOf = (span) => {
   return match ? match[1] ?? match[2] : "";
 };
 
-// A mark of each kind that a source has more often than an output.
+// A mark of each kind that a source has more often than an output; and a word in quotation marks, if that has none.
 function marksLeftOut(source, output) {
   const kindOf = ({ groups }) => Object.keys(groups).find((kind) => groups[kind] !== undefined);
   const read = [...source.matchAll(PROSE_MARKS)], left = new Map();
   if (!read.length) return new Map();
   for (const mark of read) left.set(kindOf(mark), (left.get(kindOf(mark)) ?? 0) + 1);
   for (const mark of output.matchAll(PROSE_MARKS)) left.set(kindOf(mark), (left.get(kindOf(mark)) ?? 0) - 1);
-  return new Map(read.filter((mark) => left.get(kindOf(mark)) > 0).map((mark) => [kindOf(mark), mark[0]]));
+  if (QUOTES.test(output)) left.delete("quotation");
+  return new Map(read.filter((mark) => left.get(kindOf(mark)) > 0).map((mark) => [kindOf(mark), mark]));
 }
 
-// The words of a source beside marks that prose does not have and the output lacks; and a word in quotation marks, if it has none.
+// The words of a source beside marks that prose does not have and the output lacks, and lost marks of prose.
 export function lostMarks(source, output, spans = [], leftOut = []) {
   const named = (text) => [...spans].sort((a, b) => b.length - a.length).reduce((rest, span) => rest.replaceAll(span, ("<[\\".includes(span[0]) ? " " : "ª").repeat(span.length)), text);
   const read = named(source), written = named(output), left = written.match(ODD_MARKS) ?? [];
   const lost = new Set((read.match(ODD_MARKS) ?? []).filter((mark) => !left.includes(mark) || !left.splice(left.indexOf(mark), 1)));
-  const words = [...read.matchAll(PRINTED)].filter(([word]) => [...lost].some((mark) => word.includes(mark))), quoted = QUOTES.test(written) ? [] : [...read.matchAll(QUOTED_WORDS)];
+  const words = [...read.matchAll(PRINTED)].filter(([word]) => [...lost].some((mark) => word.includes(mark)));
   const ofProse = [...marksLeftOut(read, written)].filter(([kind]) => !leftOut.includes(kind)).map(([, mark]) => mark);
-  return [...[...quoted, ...words].map(({ 0: word, index }) => source.slice(index, index + word.length).replace(/[.,!?]+$/, "")), ...ofProse];
+  const [inWords, marks] = [words, ofProse].map((some) => some.map(({ 0: word, index }) => source.slice(index, index + word.length)));
+  return [...inWords.map((word) => word.replace(/[.,!?]+$/, "")), ...marks];
 }
 
 export function missing(spans, text) {
