@@ -32,7 +32,7 @@ ODD_MARK = (
     r"|(?<=[#=^\\`{}\[\]|])"  # anywhere
     r"|(?<=[<>~])(?!\s?\d|=|\s)|(?<=[^\W\d_]~)"  # not before a number (<5, ~ 10), nor <=
     r"|(?<=ª[/+:;\u2013-])(?=ª)"  # between two spans
-    r"|(?<=[^\W\d_]\+)(?=[^\W\d_])"  # of keys: Ctrl+C
+    r"|(?<=[^\W\d_]\+)(?=[^\W\d_])|(?<=[^\W\d_]&)(?=[a-z])"  # of keys: Ctrl+C, E&xit
     r"|(?<=%)(?<!\d%)(?<!\d\s%)"  # not behind a number
     r"|(?<=\$)(?<!\d\$)(?<!\d\s\$)(?<![A-Z]\$)(?!\s?\d|[A-Z])"  # not beside an amount, nor US$ or $A
     # Not between two letters or digits (and/or), nor between spaces (a & b); a plus not before a number.
@@ -48,7 +48,7 @@ QUOTE = r"[\"“”„«»‹›「」『』《》‘‚]|(?<![^\W\d_])['’]|['
 # Marks and signs of prose that change what a sentence says, by kind. A bracket that ends an item, a), is none.
 PROSE_MARK = (
     r"(?P<opening>[(（\[［【〔])|(?P<closing>(?<![:;=8-])(?<!^\w)(?<!^\d\d)(?<!\s\w)(?<!\s\d\d)[)）\]］】〕])"
-    r"|(?P<dash>—{1,2}|(?<![\w-])(?<!\d\s)(?:[–-]|--)(?![\w-]))|(?P<semicolon>[;；؛])"
+    r"|(?P<dash>—{1,2}|(?<![\w-])(?<!\d\s)(?:[–-]|-{2,3})(?![\w-]))|(?P<semicolon>[;；؛])"
     r"|(?P<exclamation>[!！]+)|(?P<question>[?？؟]+)|(?P<ellipsis>[…⋯]+|\.{2,}|。{2,})"
     rf"|(?P<percent>[%٪％‰])|(?P<currency>[{CURRENCIES}])|(?P<degree>[°℃℉])|(?P<comparison>[<>≤≥±](?=\s?\d))"
     rf"|(?P<quotation>{QUOTED_WORD})"

@@ -162,6 +162,9 @@ export function findSpansOfModel(text, symbols, lacks) {
   return [...spans, ...signs.filter(([start, end]) => !spans.some((span) => span[0] < end && start < span[1]))].sort((a, b) => a[0] - b[0]);
 }
 
+// Whether a span may be one with its neighbor, as in %s%d.
+const joins = (part) => !(`<&${PAIRS}${CHINESE_PAIRS}${CHINESE_QUOTES}`.includes(String.fromCodePoint(part.codePointAt(0))) || isSymbol(part));
+
 export function findSpans(text, symbols = []) {
   if (!SIGNS.test(text)) return [];
   const spans = [], isChinese = CHINESE.test(text), numbered = [...new Set(text.match(NUMBERS_OF_PLACEHOLDERS))].sort(), prices = "$1$2$3$4$5$6$7$8$9".startsWith(numbered.join("")) ? [] : numbered;
@@ -180,7 +183,11 @@ export function findSpans(text, symbols = []) {
       end = closed >= 0 ? end + closed + CLOSED_BY[found].length : found[0] === "\\" ? end : start;
     } else end = endOfBracket(text, start, end, (ends ??= endsOfBrackets(text)));
     SPANS.lastIndex = Math.max(end, start + 1);
-    if (end > start && !symbols.includes(text.slice(start, end))) spans.push([start, end]);
+    if (end > start && !symbols.includes(text.slice(start, end))) {
+      const last = spans.at(-1), isJoined = last?.[1] === start && joins(text.slice(...last)) && joins(text.slice(start, end));
+      if (isJoined) last[1] = end;
+      else spans.push([start, end]);
+    }
   }
   return spans;
 }
