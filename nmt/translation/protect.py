@@ -41,7 +41,7 @@ ODD_MARK = (
     r"|(?<![^\s(\"'].)(?:(?<=\.)[^\W\d_][\w.]*|(?<=[\u2013-])[^\W_]+[\u2013-](?![^\W_])"
     r"|(?<=[:;])[^\w\s\"“„«]+|(?<=[!?;])\w|(?<=:)ª))"
 )
-QUOTED_WORD = r"[\"“”„«»‹›]\s?[^\W\d_]+\s?[\"“”«»‹›]"
+QUOTED_WORD = r"[\"“”„«»‹›]\s?[^\W\d_]+\s?[\"“”«»‹›]|(?<!\w)'[^\W\d_]+'(?!\w)"
 QUOTE = r"[\"“”„«»‹›「」『』《》‘‚]|(?<![^\W\d_])['’]|['’](?![^\W\d_])"  # not that of "it's"
 
 
@@ -56,7 +56,7 @@ PROSE_MARK = (
 _PROSE_MARK, _QUOTE = lazy_pattern(PROSE_MARK), lazy_pattern(QUOTE)
 # One of its characters, which is faster to find.
 _MAY_BE_MARK = lazy_pattern(
-    rf"[;!?()\[\]؛؟…⋯–—。（；！？［【〔%٪％‰°℃℉<>≤≥±\"“”„«»‹›{CURRENCIES}]|-(?!\w)|\.\."
+    rf"[;!?()\[\]؛؟…⋯–—。（；！？［【〔%٪％‰°℃℉<>≤≥±\"'“”„«»‹›{CURRENCIES}]|-(?!\w)|\.\."
 )
 
 

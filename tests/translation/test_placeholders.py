@@ -1,4 +1,4 @@
-"""880 placeholders of 100 families are kept or reported, whether or not the model has learned to copy placeholders."""
+"""922 placeholders of 106 families are kept or reported, whether or not the model has learned to copy placeholders."""
 
 from __future__ import annotations
 
@@ -93,6 +93,8 @@ def test_a_mark_beside_a_span_is_kept_or_reported(translator):
         ("Hallo -{n}-, komm!", "Hello {n}, come!", ["-{n}-"]),
         ('Hallo "{n}", komm!', "Hello {n}, come!", ['"{n}"']),
         ('Hallo "{n}", komm!', "Hello “{n}”, come!", []),
+        ("Hallo '{n}', komm!", "Hello {n}, come!", ["'{n}'"]),
+        ("Das B&ild {n}", "The picture {n}", ["B&ild"]),
         ("Die {n}-Datei ({n}) ist da.", "The {n} file (x) is there.", []),
     ],
 )
@@ -126,6 +128,7 @@ def test_marks_of_prose_are_no_odd_marks(text):
         ("Tom – my brother – is here.", "Tom ist hier.", ["–"]),
         ("Tom -- my brother -- is here.", "Tom — mein Bruder – ist hier.", []),
         ("Tom - my brother.", "汤姆——我的兄弟。", []),
+        ("Tom --- my brother.", "Tom.", ["---"]),
         ("It was open 3 - 5 and Mo–Fr, a well-known shop.", "Es war offen.", []),
         ("A man sleeps; a dog runs.", "Ein Mann schläft, ein Hund rennt.", [";"]),
         ("Hello {n}!", "Hallo {n}", ["!"]),

@@ -1,4 +1,4 @@
-"""885 placeholders, codes and symbols of 100 families, as programs and formats write them, by family.
+"""922 placeholders, codes and symbols of 106 families, as programs and formats write them, by family.
 
 Some were found in catalogs of installed programs (gettext of glib, systemd, vim); most were written for this list.
 """
@@ -997,6 +997,57 @@ FAMILIES: dict[str, list[str]] = {
         "--NAME--",
         "==NAME==",
         ":name:",
+    ],
+    "neighbors": [
+        "%s%n",
+        "%.1f%%",
+        "%1%2",
+        "$localize`Hi`",
+        "[int]$x",
+        "\\App\\X",
+        "{0}{1}",
+        ":ref:`x`",
+    ],
+    "escaped tags": [
+        "&lt;i&gt;",
+        "&lt;/i&gt;",
+        "&lt;br/&gt;",
+        "&lt;a href='x'&gt;",
+    ],
+    "spreadsheets": [
+        "$A$1",
+        "#REF!",
+        "#N/A",
+        "#DIV/0!",
+        "&[Page]",
+    ],
+    "games, further": [
+        "£gold£",
+        "€x€",
+        "§!",
+        "§Y",
+        "{Count}|plural(one=x,other=y)",
+        "{0}|gender(he,she)",
+        "%s1",
+    ],
+    "shells, further": [
+        "$?",
+        "$$",
+        "HKLM\\Software",
+        "DOMAIN\\User",
+        "s/a/b/g",
+        "root@host",
+        "10.0.0.0/8",
+        "127.0.0.1:80",
+        "[^/]+",
+    ],
+    "programs, further": [
+        "%Ln",
+        "#$stdout",
+        "$a->b()->c",
+        "@android:string/ok",
+        "!!str",
+        "%%=v(@x)=%%",
     ],
 }
 

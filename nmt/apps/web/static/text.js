@@ -177,7 +177,7 @@ export function findSpans(text, symbols = []) {
     else if (match.groups.currency && NUMBER_BEFORE.test(text.slice(Math.max(0, start - 16), start))) end = start;
     else if (match.groups.mark) end = endOfMark(text, start, (ends ??= endsOfBrackets(text)).get(start) ?? start + 1, isChinese);
     else if (match.groups.open === undefined) {
-      if (found.slice(0, 17).includes("/") || found.startsWith("www.")) end = start + withoutTail(found).length;
+      if ((found.slice(0, 17).includes("/") && !"&#".includes(found[0])) || found.startsWith("www.")) end = start + withoutTail(found).length;
     } else if (CLOSED_BY[found]) {
       const closed = text.slice(end, end + REACH).indexOf(CLOSED_BY[found]);
       end = closed >= 0 ? end + closed + CLOSED_BY[found].length : found[0] === "\\" ? end : start;
