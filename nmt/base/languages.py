@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from functools import cache
 from importlib.util import find_spec
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -127,7 +128,12 @@ _IN_SEVERAL_SCRIPTS = {
     "ky", "lad", "lzz", "man", "mn", "mni", "ms", "pa", "pnt", "rif", "sat", "sd", "sh", "shi", "sr", "swb", "taq",
     "tg", "tk", "tt", "tzm", "ug", "unr", "uz", "zdj",
 }  # fmt: skip
-_SAME_SCRIPT = {"Hans": "Hani", "Hant": "Hani", "Hang": "Kore"}  # `chinese_form` tells the first two apart
+# Parts and typefaces of scripts; `chinese_form` tells the first two apart. An empty one is unknown.
+_SAME_SCRIPT = {
+    "Hans": "Hani", "Hant": "Hani", "Hanb": "Hani", "Hang": "Kore", "Jamo": "Kore", "Hira": "Jpan", "Kana": "Jpan",
+    "Hrkt": "Jpan", "Latf": "Latn", "Latg": "Latn", "Aran": "Arab", "Cyrs": "Cyrl", "Syre": "Syrc", "Syrj": "Syrc",
+    "Syrn": "Syrc", "Zinh": "", "Zmth": "", "Zsye": "", "Zsym": "", "Zxxx": "", "Zyyy": "", "Zzzz": "",
+}  # fmt: skip
 _TRADITIONAL_REGIONS = {"tw", "hk", "mo"}
 _SIMPLIFIED_REGIONS = {"cn", "sg"}
 
@@ -139,11 +145,22 @@ def script_of(code: str) -> str | None:
     the language may be in one of several scripts, or if its script is unknown.
     """
     base, *subtags = _subtags(code)
-    named = next((tag.title() for tag in subtags if len(tag) == 4 and tag.isalpha()), None)
+    public = takewhile(lambda tag: len(tag) > 1, subtags)  # what follows x is private
+    named = next((tag.title() for tag in public if len(tag) == 4 and _is_script(tag.title())), None)
     if named is None:
         common = _common_languages().get(base)
         named = common.script if common else _usual_script(code)
-    return _SAME_SCRIPT.get(named, named) if named else None
+    return _SAME_SCRIPT.get(named, named) or None if named else None
+
+
+@cache
+def _is_script(name: str) -> bool:
+    """Return whether ISO 15924 has such a code of a script; those for private use have no meaning here."""
+    if name in _SAME_SCRIPT or any(name == common.script for common in _common_languages().values()):
+        return True
+    from langcodes.data_dicts import ALL_SCRIPTS
+
+    return name in ALL_SCRIPTS
 
 
 @cache
@@ -190,15 +207,19 @@ def _language(code: str) -> Language | None:
 
 @cache
 def language_of_country(code: str) -> str | None:
-    """Return the usual language of a country whose code is none of a language: `zh` for `cn`; None for all others."""
+    """Return the language of a country whose code is none of a language: `zh` for `cn`; None for all others.
+
+    None, too, for a country whose usual language is that of another one, as Russian is in Kazakhstan: kz may mean kk.
+    """
     base = base_code(code)
     if base in _common_languages():
         return None
     from langcodes import Language
     from langcodes.data_dicts import LIKELY_SUBTAGS
 
-    likely = LIKELY_SUBTAGS.get(f"und-{base.upper()}")
-    return base_code(likely) if likely and not Language.get(base).is_valid() else None
+    likely = base_code(LIKELY_SUBTAGS.get(f"und-{base.upper()}", ""))
+    is_at_home = LIKELY_SUBTAGS.get(likely, "").endswith(f"-{base.upper()}")
+    return likely if is_at_home and not Language.get(base).is_valid() else None
 
 
 def chinese_form(code: str) -> Literal["simplified", "traditional"] | None:

@@ -120,7 +120,7 @@ def test_the_text_tells_whether_a_language_of_an_unknown_script_has_spaces(text,
 
 def test_the_code_of_a_country_stands_for_its_language_unless_it_is_one_of_a_language():
     assert [language_of_country(code) for code in ("cn", "ua", "GR", "jp")] == ["zh", "uk", "el", "ja"]
-    assert [language_of_country(code) for code in ("tw", "kr", "de", "zh-CN", "xx", "digits", "a b")] == [None] * 7
+    assert [language_of_country(code) for code in ("tw", "kr", "de", "zh-CN", "xx", "kz", "digits", "a b")] == [None] * 8
 
 
 @pytest.mark.parametrize(
@@ -166,6 +166,27 @@ def test_no_script_is_expected_of_a_language_in_which_people_write_in_several():
     several = sorted({name for name in several if several.count(name) > 1} - {"hi", "en"})  # 0.2% of hi
     assert {"pa", "uz", "ug", "bm", "pnt", "unr"} <= {*several}
     assert [name for name in several if script_of(name) is not None] == []
+
+
+@pytest.mark.parametrize(
+    ("code", "script", "tokenizer"),
+    [
+        ("ga-Latg", "Latn", "13a"),  # typefaces
+        ("de_Latf_DE", "Latn", "13a"),
+        ("ur-Aran", "Arab", "13a"),
+        ("ja-Hira", "Jpan", "char"),  # parts of a script
+        ("ain_Kana", "Jpan", "char"),
+        ("zh-Hanb-TW", "Hani", "zh"),
+        ("de-test", "Latn", "13a"),  # no script
+        ("en-x-thai", "Latn", "13a"),  # private
+        ("qaa-Qaaa", None, "13a"),
+        ("en-Zyyy", None, "13a"),  # undetermined
+        ("sux-Xsux", "Xsux", "13a"),
+    ],
+)
+def test_a_code_names_a_script_if_one_of_its_parts_is_that_of_a_script(code, script, tokenizer, monkeypatch):
+    monkeypatch.setattr(languages, "find_spec", lambda name: None)
+    assert (script_of(code), bleu_tokenizer(code)) == (script, tokenizer)
 
 
 @pytest.mark.parametrize("code", ["xx", "qaa", "x", "digits", "zxx", "und", "lus", "a b", ""])

@@ -62,9 +62,9 @@ def test_reading_deletes_only_what_nobody_sees():
         if unicodedata.category(character) in ("Cf", "Cs", "Cn", "Cc", "Zs", "Zl", "Zp"):
             continue
         is_selector = 0xFE00 <= code <= 0xFE0F or 0xE0100 <= code <= 0xE01EF or 0x180B <= code <= 0x180F
-        if is_selector or code in (0x34F, 0x3164, 0xFFA0):  # a joiner, and fillers
+        if is_selector or code in (0x34F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x3164, 0xFFA0):  # a joiner, and fillers
             continue
-        for rule in (AS_READ, AS_WRITTEN):
+        for rule in (AS_WRITTEN,) if code == 0x640 else (AS_READ, AS_WRITTEN):  # a stretched line in Arabic
             read = rule(f"x{character}x")
             assert len(read) >= 3 or unicodedata.combining(character), ascii(character)
             plain = unicodedata.normalize("NFC", f"x{character}x")

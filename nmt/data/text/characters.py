@@ -20,9 +20,14 @@ _JOINED = (
     "\u0600-\u109f\u1700-\u1cff\u2190-\u2bff\u20e3\ua800-\uabff\ufb50-\ufdff\ufe0f\ufe70-\ufefc"
     "\U00010a00-\U00011fff\U0001e900-\U0001e95f\U0001f000-\U0001faff\U000e0020-\U000e007f"
 )
-JOINERS = f"(?<![{_JOINED}])[\u034f\u180b-\u180f\u200b-\u200d\ufe00-\ufe0f]+(?![{_JOINED}])"
-INVISIBLE = "[\u00ad\u061c\u3164\uffa0\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0100-\U000e01ef]+"
-SPACES = "[\t\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f]"
+JOINERS = (
+    f"(?<![{_JOINED}])[\u034f\u180b-\u180f\u200b-\u200d\ufe00-\ufe0f\U000e0001\U000e0020-\U000e007f]+(?![{_JOINED}])"
+)
+INVISIBLE = (
+    "[\u0000-\u0008\u000e-\u001b\u007f-\u0084\u0086-\u009f\u00ad\u061c\u115f\u1160\u17b4\u17b5\u200e\u200f\u202a-\u202e"
+    "\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0100-\U000e01ef]+"
+)
+SPACES = "[\t\u000b\u000c\u001c-\u001f\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f]"
 # Several spaces within a sentence; those after it, and at the ends of a line, stay.
 SPACE_RUN = rf"(?<=[^\s.!?…。！？”»\"')\]])[ {SPACES[1:-1]}]{{2,}}(?=\S|\Z)"
 HYPHENS = "[\u2010\u2011]"
@@ -35,10 +40,10 @@ _TYPOGRAPHIC = "[\u00a0\u2007\u202f](?=[?!:;»%€])|(?<=«)[\u00a0\u2007\u202f]
 
 # All that may be rewritten, in two searches: a class within 16 bits takes a fraction of the time of one beyond.
 _CHANGEABLE = lazy_pattern(
-    "[\t\u0085\u00a0\u00ad\u0132\u0133\u017f\u01c4-\u01cc\u01f1-\u01f3\u034f\u061c\u1680\u180b-\u180f\u2000-\u2011\u2028-\u202f\u205f-\u206f"
+    "[\u0000-\u0009\u000b\u000c\u000e-\u001f\u007f-\u00a0\u00ad\u0132\u0133\u017f\u01c4-\u01cc\u01f1-\u01f3\u034f\u061c\u0640\u115f\u1160\u1680\u17b4\u17b5\u180b-\u180f\u2000-\u2011\u2028-\u202f\u205f-\u206f"
     "\u3000\u3164\ufb00-\ufdef\ufe00-\ufe0f\ufe80-\ufeff\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\uff66-\uffa0\ufff9-\ufffb]"
 )
-_CHANGEABLE_BEYOND = lazy_pattern("[\U0001d400-\U0001d7ff\U000e0100-\U000e01ef]")
+_CHANGEABLE_BEYOND = lazy_pattern("[\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U0001d400-\U0001d7ff\U000e0001-\U000e01ef]")
 _UNCHANGED = lazy_pattern("[ -~\u00a1-\u00ac\u00ae-\u0131\u0134-\u017e\u2013\u2014\u2018-\u201e\u2026]*")  # most texts
 _MARKS = r"[^\w\s\x00-\xbf\u2010-\u2027\u2030-\u205e\u2070-\u20cf\u2100-\u2cee\u3001-\u3029]*"
 # A character with all that may combine with it, and what is behind a joiner.
@@ -65,7 +70,7 @@ class CharacterRule:
     def __call__(self, text: str) -> str:
         """Return `text` rewritten."""
         has_run = "  " in text
-        if not has_run and ((text.isascii() and "\t" not in text) or _UNCHANGED.fullmatch(text)):
+        if not has_run and ((text.isascii() and text.isprintable()) or _UNCHANGED.fullmatch(text)):
             return text
         if has_run or _CHANGEABLE.search(text) or _CHANGEABLE_BEYOND.search(text):
             text = re.sub(self.pattern, self._replacement, text)
@@ -103,6 +108,7 @@ _IN_BOTH = (
 )
 AS_READ = CharacterRule(
     f"(?P<several_spaces>{SPACE_RUN})|{_IN_BOTH}|(?P<unusual_spaces>{SPACES})|(?P<letters_in_full_width>{FORMS})"
+    "|(?P<stretched_letters>\u0640)"
 )
 """The rule for sources."""
 AS_WRITTEN = CharacterRule(f"{_IN_BOTH}|(?P<unusual_spaces>(?!{_TYPOGRAPHIC}){SPACES})|(?P<letters_in_full_width>(?!))")

@@ -20,13 +20,14 @@ export function stripped(text, start, end) {
 const JOINED = "\\u0600-\\u109f\\u1700-\\u1cff\\u2190-\\u2bff\\u20e3\\ua800-\\uabff\\ufb50-\\ufdff\\ufe0f\\ufe70-\\ufefc" +
   "\\u{10a00}-\\u{11fff}\\u{1e900}-\\u{1e95f}\\u{1f000}-\\u{1faff}\\u{e0020}-\\u{e007f}";
 const REWRITTEN = new RegExp([
-  `(?<run>(?<=[^${WHITE}.!?…。！？”»"')\\]])[ \\t\\u0085\\u00a0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f]{2,}(?=[^${WHITE}]|$))`,
-  "(?<space>[\\t\\u0085\\u00a0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f])",
+  `(?<run>(?<=[^${WHITE}.!?…。！？”»"')\\]])[ \\t\\u000b\\u000c\\u001c-\\u001f\\u0085\\u00a0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f]{2,}(?=[^${WHITE}]|$))`,
+  "(?<space>[\\t\\u000b\\u000c\\u001c-\\u001f\\u0085\\u00a0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f])",
   "(?<hyphen>[\\u2010\\u2011])",
   "(?<letters>[\\u0132\\u0133\\u01c4-\\u01cc\\u01f1-\\u01f3\\ufb00-\\ufb4f\\ufb50-\\ufc5d\\ufc64-\\ufd3d\\ufd50-\\ufdef\\ufe80-\\ufefc]|" +
     "[\\u017f\\u3000\\uff10-\\uff19\\uff21-\\uff3a\\uff41-\\uff5a\\uff66-\\uff9f\\u{1d400}-\\u{1d7ff}])",
-  "[\\u00ad\\u061c\\u3164\\uffa0\\u200e\\u200f\\u202a-\\u202e\\u2060-\\u206f\\ufeff\\ufff9-\\ufffb\\u{e0100}-\\u{e01ef}]+",
-  `(?<![${JOINED}])[\\u034f\\u180b-\\u180f\\u200b-\\u200d\\ufe00-\\ufe0f]+(?![${JOINED}])`,
+  "[\\u0000-\\u0008\\u000e-\\u001b\\u007f-\\u0084\\u0086-\\u009f\\u00ad\\u061c\\u0640\\u115f\\u1160\\u17b4\\u17b5\\u200e\\u200f\\u202a-\\u202e" +
+    "\\u2060-\\u206f\\u3164\\ufeff\\uffa0\\ufff9-\\ufffb\\u{1bca0}-\\u{1bca3}\\u{1d173}-\\u{1d17a}\\u{e0100}-\\u{e01ef}]+",
+  `(?<![${JOINED}])[\\u034f\\u180b-\\u180f\\u200b-\\u200d\\ufe00-\\ufe0f\\u{e0001}\\u{e0020}-\\u{e007f}]+(?![${JOINED}])`,
 ].join("|"), "gu");
 
 // `learned`: the characters that a model knows, if it was trained on text as it was written; else none.
