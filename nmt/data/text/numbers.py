@@ -13,12 +13,13 @@ from nmt.base.languages import Direction, standard_code, written_without_spaces
 from nmt.base.patterns import lazy_pattern
 
 # Words for a minus sign; with another one, the number is reported.
-_SIGN = r"(?:(?<![^\s(\[=:,;])[-−]|(?<![^\W\d_])(?:minus|moins|menos|meno|минус|мінус)\s|负|負|零下|マイナス)"
-# Digits in groups of three, as in 1,000 or 1.000.000, with decimals; else a run of digits, or several of them.
+_SIGN = r"(?:(?<![^\s(\[=:,;])[-−–‐‑﹣－]|(?<![^\W\d_])(?:minus|moins|menos|meno|минус|мінус)\s|负|負|零下|マイナス)"
+# Digits in groups of three, as in 1,000 or 1.000.000, or as in India (12,34,567), with decimals; else a run of digits, or
+# several of them, or decimals alone (.5).
 NUMBER = (
-    rf"(?P<sign>{_SIGN}?)(?:(?P<grouped>(?!0)\d{{1,3}}(?:(?P<separator>[.,'’٬\u00a0\u202f ])\d{{3}})"
-    r"(?:(?P=separator)\d{3})*(?!\d))(?:[.,٫](?P<decimals>\d+)(?![.,]?\d))?"
-    r"|(?P<parts>\d+(?:[.,:٫]\d+)*)(?P<stop>(?:\.(?=\s+\w))?)|(?=[\u00bc-\u00be\u2150-\u215e]))"
+    rf"(?P<sign>{_SIGN}?)(?:(?P<grouped>(?!0)\d{{1,3}}(?:(?P<separator>[.,，'’٬\u00a0\u2009\u202f ])\d{{3}})"
+    r"(?:(?P=separator)\d{3})*(?!\d| \d{4})|(?!0)\d{1,2}(?:,\d{2})+,\d{3}(?!,?\d))(?:[.,٫](?P<decimals>\d+)(?![.,]?\d))?"
+    r"|(?P<parts>(?:(?<!\S)\.)?\d+(?:[.,:٫]\d+)*)(?P<stop>(?:\.(?=\s+\w))?)|(?=[\u00bc-\u00be\u2150-\u215e]))"
     r"(?P<fraction>[\u00bc-\u00be\u2150-\u215e]?)"
 )
 _NUMBER = lazy_pattern(NUMBER)
@@ -81,7 +82,7 @@ def _numbers_of(match: re.Match[str]) -> list[str]:
     fraction = f"{unicodedata.numeric(match['fraction']):.3g}"[1:] if match["fraction"] else ""
     if match["grouped"]:
         return [sign + _ascii(match["grouped"]) + (f".{_ascii(match['decimals'])}" if match["decimals"] else fraction)]
-    parts = [_ascii(part) for part in _SEPARATORS.split(match["parts"] or "0")]
+    parts = [_ascii(part) or "0" for part in _SEPARATORS.split(match["parts"] or "0")]
     is_date = match["stop"] and "," not in match["parts"] and 0 < int(parts[-1][:3]) <= 12  # am 3.5. um
     if len(parts) == 2 and not is_date and ":" not in match["parts"]:
         return [f"{sign}{parts[0]}.{parts[1]}"]

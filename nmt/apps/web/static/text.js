@@ -357,7 +357,7 @@ function fractionOf(character) { // ½ is 1⁄2 in compatibility decomposition
 export const numbersIn = (text) => (DIGIT.test(text) ? [...text.matchAll(NUMBERS)].flatMap(({ groups }) => {
   const sign = groups.sign ? "-" : "", fraction = groups.fraction ? fractionOf(groups.fraction) : "";
   if (groups.grouped) return [sign + ascii(groups.grouped) + (groups.decimals ? `.${ascii(groups.decimals)}` : fraction)];
-  const parts = (groups.parts || "0").split(/[.,:٫]/).map(ascii), isDate = groups.stop && !groups.parts.includes(",") && +parts.at(-1).slice(0, 3) > 0 && +parts.at(-1).slice(0, 3) <= 12;
+  const parts = (groups.parts || "0").split(/[.,:٫]/).map((part) => ascii(part) || "0"), isDate = groups.stop && !groups.parts.includes(",") && +parts.at(-1).slice(0, 3) > 0 && +parts.at(-1).slice(0, 3) <= 12;
   if (parts.length === 2 && !isDate && !groups.parts.includes(":")) return [`${sign}${parts[0]}.${parts[1]}`];
   return [sign + parts[0] + fraction, ...parts.slice(1)];
 }) : []);
