@@ -55,9 +55,7 @@ PROSE_MARK = (
 )
 _PROSE_MARK, _QUOTE = lazy_pattern(PROSE_MARK), lazy_pattern(QUOTE)
 # One of its characters, which is faster to find.
-_MAY_BE_MARK = lazy_pattern(
-    rf"[;!?()\[\]؛؟…⋯–—。（；！？［【〔%٪％‰°℃℉<>≤≥±\"'“”„«»‹›{CURRENCIES}]|-(?!\w)|\.\."
-)
+_MAY_BE_MARK = lazy_pattern(rf"[;!?()\[\]؛؟…⋯–—。（；！？［【〔%٪％‰°℃℉<>≤≥±\"'“”„«»‹›{CURRENCIES}]|-(?!\w)|\.\.")
 
 
 def marks_left_out(source: str, output: str) -> dict[str, re.Match[str]]:

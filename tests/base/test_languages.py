@@ -120,7 +120,9 @@ def test_the_text_tells_whether_a_language_of_an_unknown_script_has_spaces(text,
 
 def test_the_code_of_a_country_stands_for_its_language_unless_it_is_one_of_a_language():
     assert [language_of_country(code) for code in ("cn", "ua", "GR", "jp")] == ["zh", "uk", "el", "ja"]
-    assert [language_of_country(code) for code in ("tw", "kr", "de", "zh-CN", "xx", "kz", "digits", "a b")] == [None] * 8
+    assert [language_of_country(code) for code in ("tw", "kr", "de", "zh-CN", "xx", "kz", "digits", "a b")] == [
+        None
+    ] * 8
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,9 @@ _CHANGEABLE = lazy_pattern(
     "[\u0000-\u0009\u000b\u000c\u000e-\u001f\u007f-\u00a0\u00ad\u0132\u0133\u017f\u01c4-\u01cc\u01f1-\u01f3\u034f\u061c\u0640\u115f\u1160\u1680\u17b4\u17b5\u180b-\u180f\u2000-\u2011\u2028-\u202f\u205f-\u206f"
     "\u3000\u3164\ufb00-\ufdef\ufe00-\ufe0f\ufe80-\ufeff\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\uff66-\uffa0\ufff9-\ufffb]"
 )
-_CHANGEABLE_BEYOND = lazy_pattern("[\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U0001d400-\U0001d7ff\U000e0001-\U000e01ef]")
+_CHANGEABLE_BEYOND = lazy_pattern(
+    "[\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U0001d400-\U0001d7ff\U000e0001-\U000e01ef]"
+)
 _UNCHANGED = lazy_pattern("[ -~\u00a1-\u00ac\u00ae-\u0131\u0134-\u017e\u2013\u2014\u2018-\u201e\u2026]*")  # most texts
 _MARKS = r"[^\w\s\x00-\xbf\u2010-\u2027\u2030-\u205e\u2070-\u20cf\u2100-\u2cee\u3001-\u3029]*"
 # A character with all that may combine with it, and what is behind a joiner.

@@ -14,11 +14,12 @@ from nmt.base.patterns import lazy_pattern
 
 # Words for a minus sign; with another one, the number is reported.
 _SIGN = r"(?:(?<![^\s(\[=:,;])[-−–‐‑﹣－]|(?<![^\W\d_])(?:minus|moins|menos|meno|минус|мінус)\s|负|負|零下|マイナス)"
-# Digits in groups of three, as in 1,000 or 1.000.000, or as in India (12,34,567), with decimals; else a run of digits, or
-# several of them, or decimals alone (.5).
+# Digits in groups of three, as in 1,000 or 1.000.000, or as in India (12,34,567), with decimals; else a run of digits,
+# or several of them, or decimals alone (.5).
 NUMBER = (
     rf"(?P<sign>{_SIGN}?)(?:(?P<grouped>(?!0)\d{{1,3}}(?:(?P<separator>[.,，'’٬\u00a0\u2009\u202f ])\d{{3}})"
-    r"(?:(?P=separator)\d{3})*(?!\d| \d{4})|(?!0)\d{1,2}(?:,\d{2})+,\d{3}(?!,?\d))(?:[.,٫](?P<decimals>\d+)(?![.,]?\d))?"
+    r"(?:(?P=separator)\d{3})*(?!\d| \d{4})"
+    r"|(?!0)\d{1,2}(?:,\d{2})+,\d{3}(?!,?\d))(?:[.,٫](?P<decimals>\d+)(?![.,]?\d))?"
     r"|(?P<parts>(?:(?<!\S)\.)?\d+(?:[.,:٫]\d+)*)(?P<stop>(?:\.(?=\s+\w))?)|(?=[\u00bc-\u00be\u2150-\u215e]))"
     r"(?P<fraction>[\u00bc-\u00be\u2150-\u215e]?)"
 )

@@ -46,7 +46,10 @@ _WITHIN_16_BITS = (
     "¦©®¹²³⁰⁴-⁹₀-₉\u058d\u058e\u0fd5-\u0fd8†‡※⁂\u2190-\u2bff\u2e50\u2e51\u2ff0-\u2ffb〄〒〓"
     "\u3020\u3036\u3037\u303e\u303f\u31c0-\u31e3\u4dc0-\u4dff\uffe2\uffe4\uffe8-\uffee\ufffc\ufffd\ue000-\uf8ff"
 )
-_BEYOND_16_BITS = "\U00010137-\U000101fc\U0001cf50-\U0001d172\U0001d17b-\U0001d37f𝛁𝛛𝛻𝜕𝜵𝝏𝝯𝞉𝞩𝟃\U0001f000-\U0001fbff\U000f0000-\U0010fffd"
+_BEYOND_16_BITS = (
+    "\U00010137-\U000101fc\U0001cf50-\U0001d172\U0001d17b-\U0001d37f𝛁𝛛𝛻𝜕𝜵𝝏𝝯𝞉𝞩𝟃\U0001f000-\U0001fbff"
+    "\U000f0000-\U0010fffd"
+)
 SYMBOL = rf"[{_WITHIN_16_BITS}{_BEYOND_16_BITS}]|[\u2100-\u218f](?<![\w℃℉№])"
 _EMOJI_OF_TWO = "[‼⁉ℹ〰〽㊗㊙]\ufe0f|[0-9#*]\ufe0f?\u20e3"  # in one character, they are words or punctuation
 SYMBOL_RUN = (

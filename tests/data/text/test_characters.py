@@ -25,7 +25,8 @@ PLAIN = "Ein Mädchen läuft über grünes Gras, und fünf Männer schaffen es."
         *(PLAIN.replace(" ", space) for space in "\u1680\v\f\x1c\x1f"),
         *(
             PLAIN.replace("ä", f"ä{mark}")
-            for mark in "\0\x01\b\x7f\x80\u115f\u1160\u17b4\u0640\U0001bca0\U0001d173\U000e0001\U000e0041\u00ad\u180e\u3164\uffa0\u200b\u200c\u200d\u2060\u2063\ufeff\u200e\u202a\u2066\u034f\ufe0f"
+            for mark in "\0\x01\b\x7f\x80\u115f\u1160\u17b4\u0640\U0001bca0\U0001d173\U000e0001\U000e0041"
+            "\u00ad\u180e\u3164\uffa0\u200b\u200c\u200d\u2060\u2063\ufeff\u200e\u202a\u2066\u034f\ufe0f"
         ),
         f"\ufeff\u200e{PLAIN}\u200f",
         "".join(chr(ord(c) + 0xFEE0) if c.isascii() and c.isalnum() else c for c in PLAIN),

@@ -73,7 +73,10 @@ def test_a_placeholder_is_found_whole_and_alone(family):
         ("a {b {c} d} e {", ["{b {c} d}"]),
         ("{a\n{b}}", ["{a\n{b}}"]),
         ("[text](https://a.org/x)", ["https://a.org/x"]),
-        ("%d%% of %s MB or %dpx, <b>%s</b>{a}&nbsp;{b}😀", ["%d%%", "%s", "%dpx", "<b>", "%s", "</b>", "{a}", "&nbsp;", "{b}", "😀"]),
+        (
+            "%d%% of %s MB or %dpx, <b>%s</b>{a}&nbsp;{b}😀",
+            ["%d%%", "%s", "%dpx", "<b>", "%s", "</b>", "{a}", "&nbsp;", "{b}", "😀"],
+        ),
         ("Zeile\\nZeile", ["\\n"]),
         ("$1 hat $2 für $1, $1.", ["$1", "$2", "$1", "$1"]),
         ("Es kostet $5, $5-$7 oder $1.50, $1,000 und US$1.", []),
