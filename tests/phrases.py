@@ -10,15 +10,16 @@ from nmt.training.run import start_run
 from tests.words import words_config, write_words
 
 
-def phrases_config(folder: Path, num_train: int = 600) -> Config:
+def phrases_config(folder: Path, num_train: int = 600, mono_tgt: str | None = None) -> Config:
     """Return the configuration of a run with a single update, in whose data some words are names."""
     write_words(folder, num_train)
     training = {"max_updates": 1, "validate_every": 1, "log_every": 1, "warmup_updates": 0}
     tokenizer = {"type": "unigram", "vocab_size": 400, "user_symbols": ["<one>", "⟦1⟧"]}
-    return words_config(folder, training=training, tokenizer=tokenizer)
+    data = {"src_lang": "de", "tgt_lang": "en", "mono_tgt": mono_tgt}
+    return words_config(folder, training=training, tokenizer=tokenizer, data=data)
 
 
-def make_phrases_run(folder: Path) -> RunDir:
+def make_phrases_run(folder: Path, mono_tgt: str | None = None) -> RunDir:
     """Train a run whose phrase table is better than its network."""
-    start_run(phrases_config(folder / "corpus"), folder / "run")
+    start_run(phrases_config(folder / "corpus", mono_tgt=mono_tgt), folder / "run")
     return RunDir(folder / "run")

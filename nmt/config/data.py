@@ -54,6 +54,9 @@ class DataConfig(Section):
     train: Corpora = Field(description=ONE_CORPUS_OR_MORE)
     valid: Corpora | None = Field(default=None, description="null: held out from train")
     test: Corpora | None = Field(default=None, description="null: held out from train")
+    mono_tgt: str | None = Field(
+        default=None, description="file of target sentences, one per line, for the language model of a phrase table"
+    )
     holdout_size: Count = Field(
         default=500, description="number of source sentences held out for each of valid and test that is null"
     )
@@ -145,8 +148,8 @@ class DataConfig(Section):
         return Direction(src, tgt)
 
     def reversed(self) -> Self:
-        """Return the same corpora in the other direction."""
-        values: dict[str, object] = {"src_lang": self.tgt_lang, "tgt_lang": self.src_lang}
+        """Return the same corpora in the other direction, without `mono_tgt`, whose language is now the source's."""
+        values: dict[str, object] = {"src_lang": self.tgt_lang, "tgt_lang": self.src_lang, "mono_tgt": None}
         for name in DATA_SETS:
             given = getattr(self, name)
             several = tuple(files.reversed() for files in given) if isinstance(given, tuple) else None

@@ -36,7 +36,7 @@ from nmt.config.sections import STORED, Config
 
 MAX_BYTES = 1_000_000
 
-PATH_KEYS = frozenset({*FORMS, "tgt", "store_dir", "path", "init_from"})
+PATH_KEYS = frozenset({*FORMS, "tgt", "mono_tgt", "store_dir", "path", "init_from"})
 """Keys that hold a path, in which `~` and environment variables are expanded, in every section that has them."""
 
 _VARIABLE = re.compile(

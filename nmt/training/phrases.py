@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from itertools import chain
+from pathlib import Path
 
 import numpy as np
 
 from nmt.artifacts.run_records import PhraseScores, Quality
 from nmt.artifacts.rundir import DirectedPairs, RunDir
-from nmt.base.errors import NmtError
+from nmt.base.errors import ConfigError, NmtError, counted
 from nmt.config import Config
 from nmt.data.phrases.alignment import Links, align
 from nmt.data.phrases.table import PhraseTable
 from nmt.data.phrases.words import SourceFolder, stems_of
+from nmt.data.read.lines import read_lines
+from nmt.data.store.report import SPLITS
 from nmt.data.store.store import TokenStore
+from nmt.data.text.characters import AS_WRITTEN
 from nmt.data.text.tags import corpus_tags, language_tags
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.decoding.engines.phrase_engine import PhraseEngine
 from nmt.evaluation import score_sets
+from nmt.training.corpus.prepare import Prepared
 from nmt.training.parts import Training
 from nmt.training.phrase_tuning import SENTENCES, tune
 from nmt.translation import Translation
@@ -47,12 +53,38 @@ def why_no_table(config: Config, tokenizers: TokenizerPair, num_pairs: int, num_
     return ""
 
 
+def check_more_tgt(config: Config, prepared: Prepared, run: RunDir) -> None:
+    """Check `data.mono_tgt`. ConfigError if there will be no phrase table for it, DataError as `read_lines`."""
+    if not config.data.mono_tgt:
+        return
+    log.info("%s: %s for the phrase table", config.data.mono_tgt, counted(len(read_more_tgt(config, run)), "sentence"))
+    num_valid = len(run.read_pairs("valid")[0])
+    if reason := why_no_table(config, prepared.tokenizers, len(prepared.store), num_valid):
+        fault = "data.mono_tgt is for the language model of a phrase table, and this run will have none"
+        hint = "leave it out; `nmt synthesize` makes training pairs of such text"
+        raise ConfigError(f"{fault}: {reason}", path=config.data.mono_tgt, hint=hint)
+
+
+def read_more_tgt(config: Config, run: RunDir) -> list[str]:
+    """Return the different sentences of `data.mono_tgt`, without those of the validation and the test set."""
+    if not config.data.mono_tgt:
+        return []
+    written = AS_WRITTEN if config.data.characters == "normalized" else str
+    lines = dict.fromkeys(written(line).strip() for line in read_lines(Path(config.data.mono_tgt)))
+    held_out = {"", *chain.from_iterable(run.read_pairs(split)[1] for split in SPLITS)}
+    return [line for line in lines if line not in held_out]
+
+
 def learn_phrases(
-    store: TokenStore, tokenizers: TokenizerPair, valid: DirectedPairs, rivals: Sequence[str] | None = None
+    store: TokenStore,
+    tokenizers: TokenizerPair,
+    valid: DirectedPairs,
+    rivals: Sequence[str] | None = None,
+    more_tgt: Sequence[str] = (),
 ) -> PhraseTable | None:
     """Learn a table from all pairs of `store`, and tune its weights on `valid`. RunError if the store is damaged.
 
-    None if it cannot surpass `rivals`, other translations of `valid`.
+    None if it cannot surpass `rivals`, other translations of `valid`. `more_tgt`: text for the language model.
     """
     folder, sides = SourceFolder(tokenizers), (list[list[int]](), list[list[int]]())
     for number in range(len(store)):
@@ -61,7 +93,8 @@ def learn_phrases(
         if src and tgt and max(len(src), len(tgt)) <= _LONGEST and not is_copy:
             sides[0].append(folder.lower(src).tolist())
             sides[1].append(tgt)
-    table = PhraseTable.learn(*sides, _align(sides, tokenizers), tokenizers.tgt.vocab_size)
+    more_tokens = tokenizers.tgt.encode_batch(more_tgt)
+    table = PhraseTable.learn(*sides, _align(sides, tokenizers), tokenizers.tgt.vocab_size, more_tokens)
     valid_src, valid_tgt = tokenizers.src.encode_batch(valid.sources), tokenizers.tgt.encode_batch(valid.references)
     length = 1 + _SHARE_OF_PAIRS * (_tgt_per_src(*sides) / _tgt_per_src(valid_src, valid_tgt) - 1)
     places = np.unique(np.linspace(0, len(valid.sources) - 1, SENTENCES).astype(int)).tolist()
@@ -115,7 +148,8 @@ def build_table(training: Training, translated: list[list[Translation]] | None) 
     try:
         log.info("building a phrase table")
         rivals = None if translated is None else [each.text for each in translated[0]]
-        table = learn_phrases(training.store, training.tokenizers, sets[0], rivals)
+        more_tgt = read_more_tgt(training.config, run)
+        table = learn_phrases(training.store, training.tokenizers, sets[0], rivals, more_tgt)
         if table is None:
             log.info("no phrase table: on the validation set, even the best of its lists is worse than the network")
             run.phrases.unlink(missing_ok=True)

@@ -42,7 +42,7 @@ from nmt.training.interrupt import Interrupt
 from nmt.training.memory_limits import fit_into_memory, refuse_stages_beyond_memory
 from nmt.training.metrics import TrainRecord, ValidRecord, require_tensorboard
 from nmt.training.parts import ONLY_LATER_STAGES, Training
-from nmt.training.phrases import build_table
+from nmt.training.phrases import build_table, check_more_tgt
 from nmt.training.processes import joined_process_group, local_world_size
 from nmt.training.stages import stage_lengths, stage_spans
 from nmt.training.update.distributed import ProcessGroup
@@ -60,7 +60,7 @@ _MAY_CHANGE = {
         *("log_every", "score_test", "threads", "device", "tensorboard"),
     },
     "decoding": set(SearchOptions.model_fields),
-    "data": {"store_dir", "train", "valid", "test"},
+    "data": {"store_dir", "train", "valid", "test", "mono_tgt"},
 }
 
 OnRecord = Callable[[TrainRecord | ValidRecord], None]
@@ -152,6 +152,7 @@ def _make_run(config: Config, path: Path, group: ProcessGroup, *, overwrite: boo
         device = choose_device(config.training.device)
         refuse_unfit_precision(config.training.precision, device)
         prepared = prepare(config, run, find_store_root(config, path))
+        check_more_tgt(config, prepared, run)
         refuse_unfit_stages(stage_spans(config), config, prepared.store)
         precision = choose_precision(config.training.precision, device)
         run.write_config(config)

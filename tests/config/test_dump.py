@@ -53,6 +53,7 @@ def test_the_text_of_a_section_without_comments():
         '    tgt: "b c.en"\n'
         "  valid: null\n"
         "  test: null\n"
+        "  mono_tgt: null\n"
         "  holdout_size: 500\n"
     )
     assert "\n\ndecoding:\n  batch_tokens: 4096\n  max_len_factor: 2.0\n  max_len_offset: 10\n" in text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -12,10 +13,12 @@ from nmt.apps.commands.export import app
 from nmt.apps.interop.sharing import pack
 from nmt.artifacts.run_records import PhraseScores, Quality
 from nmt.artifacts.rundir import RunDir
+from nmt.base.errors import ConfigError, DataError, RunError
+from nmt.data.phrases.table import PhraseTable
 from nmt.data.store.store import TokenStore
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.decoding.engines.selection import prefers_phrases
-from nmt.training.phrases import MAX_PAIRS, MIN_PAIRS, learn_phrases, why_no_table
+from nmt.training.phrases import MAX_PAIRS, MIN_PAIRS, learn_phrases, read_more_tgt, why_no_table
 from nmt.training.run import resume_run, start_run
 from tests.phrases import make_phrases_run, phrases_config
 from tests.tiny import tiny_config, write_digits
@@ -117,3 +120,77 @@ def test_characters_have_no_table(tmp_path):
 def test_a_corpus_that_is_too_small_has_no_table(tmp_path):
     start_run(phrases_config(tmp_path / "corpus", 200), tmp_path / "run")
     assert RunDir(tmp_path / "run").index().phrases is None
+
+
+@pytest.fixture(scope="module")
+def more_text(run, tmp_path_factory):
+    """Target sentences for the language model: one of each held-out set, which are left out, and new ones."""
+    held_out = [run.read_pairs(split)[1][0] for split in ("valid", "test")]
+    path = tmp_path_factory.mktemp("mono") / "more.en"
+    path.write_text(
+        "\n".join([*held_out, "ofub okeg okeg ofub.", "", "ofub okeg okeg ofub.", "inin."]), encoding="utf-8"
+    )
+    return path
+
+
+@pytest.fixture(scope="module")
+def run_with_text(more_text, tmp_path_factory) -> RunDir:
+    return make_phrases_run(tmp_path_factory.mktemp("with_text"), mono_tgt=str(more_text))
+
+
+def test_text_of_the_target_side_is_read_once_per_sentence_and_without_held_out_ones(run_with_text):
+    assert read_more_tgt(run_with_text.config(), run_with_text) == ["ofub okeg okeg ofub.", "inin."]
+
+
+def test_text_of_the_target_side_changes_only_the_language_model(run, run_with_text):
+    tokenizers = TokenizerPair.load(run.tokenizer)
+    without, table = (PhraseTable.load(each.phrases, tokenizers) for each in (run, run_with_text))
+    assert len(table.lm.keys) > len(without.lm.keys)
+    for name in ("src_tokens", "phrases", "tgt_tokens", "scores", "lexicon"):
+        assert np.array_equal(getattr(table, name), getattr(without, name))
+
+
+def test_with_text_of_the_target_side_another_run_and_a_resumed_one_have_the_same_table(
+    run_with_text, more_text, tmp_path
+):
+    again = make_phrases_run(tmp_path, mono_tgt=str(more_text))
+    content = run_with_text.phrases.read_bytes()
+    assert again.phrases.read_bytes() == content
+    again.phrases.unlink()
+    again.card.unlink()  # as if it had been stopped before the end
+    assert resume_run(None, again.path)
+    assert again.phrases.read_bytes() == content
+
+
+def test_a_packed_model_with_text_of_the_target_side_translates_as_the_run(run_with_text, tmp_path):
+    pack(run_with_text, tmp_path / "model.zip")
+    assert translate(tmp_path / "model.zip") == translate(run_with_text)
+
+
+def test_a_run_is_not_resumed_with_other_text_of_the_target_side(tmp_path):
+    text = tmp_path / "more.en"
+    text.write_text("ofub okeg.\n", encoding="utf-8")
+    run = make_phrases_run(tmp_path, mono_tgt=str(text))
+    text.write_text("okeg ofub.\n", encoding="utf-8")
+    with pytest.raises(RunError, match="the corpus has changed since this run was started"):
+        resume_run(None, run.path)
+
+
+def test_text_of_the_target_side_is_refused_where_there_will_be_no_table(more_text, tmp_path):
+    few = phrases_config(tmp_path / "corpus", 200, mono_tgt=str(more_text))
+    with pytest.raises(ConfigError, match="this run will have none: phrase tables are for 500 to 16,000 pairs"):
+        start_run(few, tmp_path / "run")
+    characters = tiny_config(write_digits(tmp_path / "digits", num_train=600), data={"mono_tgt": str(more_text)})
+    with pytest.raises(ConfigError, match="phrases of a few characters are no translations"):
+        start_run(characters, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_text_of_the_target_side_that_cannot_be_read_is_reported_before_the_training(tmp_path):
+    wide = tmp_path / "wide.en"
+    wide.write_bytes("ofub okeg.\n".encode("utf-16"))
+    for path, message in ((tmp_path / "none.en", r"none\.en: no such file"), (wide, r"wide\.en:1: this is UTF-16")):
+        config = phrases_config(tmp_path / "corpus", mono_tgt=str(path))
+        with pytest.raises(DataError, match=message):
+            start_run(config, tmp_path / "run")
+    assert not (tmp_path / "run").exists()

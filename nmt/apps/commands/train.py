@@ -42,6 +42,13 @@ def train(
     src_lang: SrcLang = None,
     tgt_lang: TgtLang = None,
     reverse: Annotated[bool, typer.Option("--reverse", help="Train the opposite direction.")] = False,
+    mono_tgt: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Target sentences, one per line, for the language model of a phrase table (500 to 16,000 pairs).",
+        ),
+    ] = None,
     overrides: Overrides = [],  # noqa: B006 (typer reads it, nobody changes it)
     resume: Annotated[
         bool, typer.Option("--resume", help="Resume an interrupted run; with --config, start it if there is none.")
@@ -73,12 +80,13 @@ def train(
     settings = load_config(config, overrides) if config else _changed(run, overrides)
     if reverse and settings is not None and not files.given():
         assert config is not None
-        settings = with_values(settings.model_copy(update={"data": settings.data.reversed()}), config)
+        settings = _reversed(settings, config)
     assert run is not None
     # torchrun restarts the processes after one of them has died.
     resume |= environment_count("TORCHELASTIC_RESTART_COUNT", 0) > 0
     if engine == "phrase":
         settings = _only_phrases(settings)
+    settings = _with_target_text(settings, mono_tgt)
     if not (resume or overwrite):
         refuse_existing(run)  # before torch is imported
     if settings is not None and not resume:
@@ -102,6 +110,24 @@ def train(
     if not finished:
         exit_unfinished(interrupt, how_to_resume)
     log_next_steps(run)
+
+
+def _reversed(config: Config, path: Path) -> Config:
+    """Return `config`, read from `path`, in the opposite direction. UsageError if it has text of its target side."""
+    if config.data.mono_tgt:
+        hint = "leave it out with --set data.mono_tgt=null"
+        raise UsageError("--reverse: the text of data.mono_tgt would be in the source language", hint=hint)
+    return with_values(config.model_copy(update={"data": config.data.reversed()}), path)
+
+
+def _with_target_text(config: Config | None, path: Path | None) -> Config | None:
+    """Return `config` with the text at `path`, if any. UsageError if there is no configuration."""
+    if path is None:
+        return config
+    if config is None:
+        raise UsageError("--mono-tgt needs a configuration or a corpus: a run keeps its settings")
+    data = config.data.model_copy(update={"mono_tgt": str(path)})
+    return config.model_copy(update={"data": data})
 
 
 def _only_phrases(config: Config | None) -> Config:

@@ -70,7 +70,7 @@ class AdaptationCorpus(NamedTuple):
                 ParallelFiles(src=f"{name}.src", tgt=f"{name}.tgt").model_copy(update=part.keys)
                 for name, part in zip(names, parts, strict=True)
             )
-        return self.data.model_copy(update={**files, "temperature": 1.0})
+        return self.data.model_copy(update={**files, "temperature": 1.0, "mono_tgt": None})
 
 
 def collect(

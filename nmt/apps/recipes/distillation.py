@@ -64,7 +64,7 @@ class DistillationText(NamedTuple):
         versions = [(translated, 1 - mix_original), (original, mix_original)]
         train = [files for version, share in versions if share for files in _weighted(version, weights, share)]
         held_out: dict[str, object] = {split: self._held_out(split) for split in SPLITS if not self.data.corpora(split)}
-        return self.data.model_copy(update={"train": tuple(train), "temperature": 1.0, **held_out})
+        return self.data.model_copy(update={"train": tuple(train), "temperature": 1.0, "mono_tgt": None, **held_out})
 
     def _held_out(self, split: Split) -> tuple[ParallelFiles, ...]:
         """Return the files of a set that was held out of the training corpora."""

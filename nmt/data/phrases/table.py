@@ -60,9 +60,13 @@ class PhraseTable(NamedTuple):
         tgt: Sequence[Sequence[int]],
         alignments: Sequence[Sequence[Links]],
         tgt_vocab_size: int,
+        more_tgt: Sequence[Sequence[int]] = (),
     ) -> PhraseTable:
-        """Learn the table of pairs of tokens that are aligned in one or several ways."""
-        lm, weights = NgramModel.learn(tgt, tgt_vocab_size), np.array(FIRST_WEIGHTS)
+        """Learn the table of pairs of tokens that are aligned in one or several ways.
+
+        `more_tgt`: more sentences for the language model.
+        """
+        lm, weights = NgramModel.learn([*tgt, *more_tgt], tgt_vocab_size), np.array(FIRST_WEIGHTS)
         return cls(**extract(src, tgt, alignments, tgt_vocab_size), weights=weights, lm=lm)
 
     def translations_of_tokens(self, src: Ints, tgt: Ints) -> Floats:

@@ -63,8 +63,9 @@ def paths_of(files: ParallelFiles | Sequence[ParallelFiles]) -> list[Path]:
 
 
 def all_paths(data: DataConfig) -> list[Path]:
-    """Return the text files of all sets."""
-    return [path for name in DATA_SETS for path in paths_of(data.corpora(name))]
+    """Return the text files of all sets, and that of one side."""
+    of_sets = [path for name in DATA_SETS for path in paths_of(data.corpora(name))]
+    return [*of_sets, Path(data.mono_tgt)] if data.mono_tgt else of_sets
 
 
 def path_of(corpora: Sequence[ParallelFiles], pair: SentencePair) -> Path:

@@ -29,7 +29,7 @@ from nmt.data.check.scripts import identifier_version
 from nmt.data.check.stream import DroppedRows, check_pairs
 from nmt.data.check.summary import warn_of_losses
 from nmt.data.read.lines import open_text
-from nmt.data.read.pairs import SentencePair, paths_of, read_parallel, refuse_pipes
+from nmt.data.read.pairs import SentencePair, all_paths, paths_of, read_parallel, refuse_pipes
 from nmt.data.store.holdout import HOLDOUT_SEED, Holdout, choose_groups, choose_holdout
 from nmt.data.store.report import SPLITS, CorpusCounts, Split
 
@@ -66,7 +66,7 @@ class Corpus:
         self._sets = {"train": self.train} | self.named
         self._filters = [data.filters_of(files) for files in self.train]
         self.has_filters = any(filters != Filters() for filters in self._filters)
-        refuse_pipes(self.files())
+        refuse_pipes(all_paths(data))
         self._store_root = store_root
         self._read = partial(read_parallel, characters=data.characters)
         self._directions = {
@@ -83,7 +83,7 @@ class Corpus:
 
     def identity(self) -> dict[str, object]:
         """Return everything that determines the text of each set. DataError if a file cannot be opened."""
-        for path in self.files():
+        for path in all_paths(self.config.data):
             open_text(path).close()  # a resumed run has not opened them before
         data = self.config.data
         return {
@@ -93,6 +93,7 @@ class Corpus:
             "held_out": [self.missing, data.holdout_size, HOLDOUT_SEED] if self.missing else [],
             **({"characters": 1} if data.characters == "normalized" else {}),
             **({"groups": True} if self.missing and data.holdout_groups else {}),
+            **({"mono_tgt": sha256_of(Path(data.mono_tgt))} if data.mono_tgt else {}),
         }
 
     def _forms(self) -> dict[str, object]:

@@ -89,6 +89,8 @@ def test_the_opposite_direction_is_trained_with_the_same_files(here):
     assert nmt("train", "--config", "en-de.yaml", "--reverse", *SETTINGS, cwd=here).returncode == 0
     data = load_config(here / "runs/en-de-reverse/config.yaml").data
     assert (data.src_lang, data.tgt_lang, data.train.src, data.train.tgt) == ("de", "en", "a.de", "a.en")
+    done = nmt("train", "--config", "en-de.yaml", "--reverse", "--set", "data.mono_tgt=a.de", "--overwrite", cwd=here)
+    assert (done.returncode, "data.mono_tgt would be in the source language" in done.stderr) == (2, True)
 
 
 def test_the_configuration_is_named_like_the_run_and_never_replaces_another(here):
@@ -124,6 +126,7 @@ def test_a_table_with_a_header_and_a_dozen_pairs_is_enough_to_try_it_out(here):
         ),
         (["--reverse"], 2, "give a corpus with --src and --tgt, or with --corpus, or a configuration with --config"),
         (["--reverse", "--resume", "--run", "runs/a"], 2, "give a corpus with --src and --tgt"),
+        (["--resume", "--run", "runs/a", "--mono-tgt", "a.en"], 2, "--mono-tgt needs a configuration or a corpus"),
     ],
 )
 def test_wrong_options_are_explained_and_leave_nothing_behind(here, arguments, code, message):
