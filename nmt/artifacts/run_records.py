@@ -183,6 +183,13 @@ class CheckpointIndex(Section, strict=True, extra="ignore", allow_inf_nan=True):
         default=None, description="measured at the end of training; null: not measured"
     )
 
+    def scores_of(self, checkpoint: str | None) -> dict[str, float]:
+        """Return the scores of `checkpoint`; BLEU and chrF of the phrase table if it is better. Empty if unknown."""
+        of_network, phrases = self.checkpoints.get(checkpoint or "", {}), self.phrases
+        if phrases is None or phrases.checkpoint != checkpoint or not phrases.table_is_better:
+            return of_network
+        return of_network | phrases.table.model_dump()
+
 
 class DirectionSize(Section):
     """The number of pairs of one direction in a validation or test set."""

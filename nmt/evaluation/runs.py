@@ -107,7 +107,7 @@ def _compare_test_sets(summaries: Sequence[RunSummary]) -> Iterator[str]:
 def _summarize(run: RunDir, name: str, warnings: list[str]) -> RunSummary:
     config, index = run.config(), run.index()
     best = index.best
-    of_best = index.checkpoints.get(best or "", {})
+    of_best = index.scores_of(best)
     scores = {shown: round(of_best[key], 2) for key, shown in _VALID.items() if key in of_best}
     weights = None if best is None else run.checkpoint(best)
     records = read_metrics(run.metrics) if run.metrics.exists() else []

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from nmt import Translator, evaluate
+from nmt import Translator, evaluate, synthesize
 from nmt.apps.commands.export import app
+from nmt.apps.interop.describe import describe_model
 from nmt.apps.interop.sharing import pack
 from nmt.artifacts.run_records import PhraseScores, Quality
 from nmt.artifacts.rundir import RunDir
@@ -18,6 +19,7 @@ from nmt.data.phrases.table import PhraseTable
 from nmt.data.store.store import TokenStore
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.decoding.engines.selection import prefers_phrases
+from nmt.evaluation.runs import compare_runs
 from nmt.training.phrases import MAX_PAIRS, MIN_PAIRS, learn_phrases, read_more_tgt, why_no_table
 from nmt.training.run import resume_run, start_run
 from tests.phrases import make_phrases_run, phrases_config
@@ -48,6 +50,20 @@ def test_scores_by_the_table_say_so(run, tmp_path):
     assert evaluate(copy, "valid").engine == "phrase"
     (copy.path / "phrases.safetensors").unlink()
     assert evaluate(copy, "valid").engine in ("native", "torch")
+
+
+def test_what_is_shown_of_a_run_are_the_scores_of_what_translates(run, tmp_path, caplog):
+    phrases = run.index().phrases
+    assert phrases is not None
+    table = phrases.table.model_dump()
+    assert describe_model(str(run.path)).scores["valid chrf"] == table["chrf"]
+    assert compare_runs([run]).runs[0].scores["valid chrF2"] == round(table["chrf"], 2)
+    (tmp_path / "more.de").write_text("bufa geko.\n", encoding="utf-8")
+    synthesize(tmp_path / "more.de", tmp_path / "pairs.tsv", run.path, forward=True)
+    assert "nothing usable yet" not in caplog.text
+    other = run.index().model_copy(update={"best": "step-00000009", "checkpoints": {"step-00000009": {"chrf": 3.0}}})
+    assert other.scores_of(other.best) == {"chrf": 3.0}  # the table was compared with other weights
+    assert other.scores_of(None) == {}
 
 
 def test_two_runs_have_the_same_table(run, tmp_path):

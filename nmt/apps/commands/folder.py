@@ -98,7 +98,7 @@ def _runs(folder: Path) -> Found:
         except NmtError as error:
             found[name] = f"damaged: {error.message}", ""
             continue
-        valid = index.checkpoints.get(index.best or "", {})
+        valid = index.scores_of(index.best)
         scores = [f"valid {metric} {valid[key]:.2f}" for key, metric in _METRICS.items() if key in valid]
         if tested is not None:
             scores += [f"test {metric} {score.value:.2f}" for metric, score in tested.scores.items()]

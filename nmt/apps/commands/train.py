@@ -204,9 +204,8 @@ def log_next_steps(run: Path) -> None:
     to = f" --to {data.directions[0].tgt}" if len({direction.tgt for direction in data.directions}) > 1 else ""
     name, index = shlex.quote(str(run)), RunDir(run).index()
     if index.best is not None:
-        scores, by = index.checkpoints[index.best], "fp32"
-        if index.phrases is not None and index.phrases.table_is_better:
-            scores, by = index.phrases.table.model_dump(), "phrase table"
+        scores, of_network = index.scores_of(index.best), index.checkpoints[index.best]
+        by = "fp32" if scores is of_network else "phrase table"
         rival = index.verdict.unsurpassed() if index.verdict is not None else ""
         meaning = f"nothing usable yet: {rival}" if rival else describe_quality(scores["bleu"], scores["chrf"])
         log.info(f"validation BLEU {scores['bleu']:.2f} ({by}): {meaning}")

@@ -92,7 +92,7 @@ def _describe_hf(folder: HfFolder) -> ModelInfo:
 
 def _scores(run: RunDir, checkpoint: str) -> dict[str, float]:
     """Return the scores of a checkpoint on the validation set, and on the test set if `nmt eval` saved them."""
-    valid = run.index().checkpoints.get(checkpoint, {})
+    valid = run.index().scores_of(checkpoint)
     scores = {f"valid {name}": value for name, value in valid.items() if math.isfinite(value)}
     if (evaluation := run.evaluation(checkpoint)) is not None:
         scores |= {f"test {name}": score.value for name, score in evaluation.scores.items()}

@@ -125,7 +125,7 @@ def synthesize(
 def _warn_of_weak(run: RunDir) -> None:
     """Warn of a model whose translations of its validation set were not usable."""
     index = run.index()
-    scores = index.checkpoints.get(index.best or "", {})
+    scores = index.scores_of(index.best)
     if "chrf" in scores and scores["chrf"] < USABLE_CHRF:
         log.warning(
             "%s reached %.1f chrF on its validation set: nothing usable yet, and neither are pairs made with it",
