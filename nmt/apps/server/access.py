@@ -77,6 +77,7 @@ class Access:
         self, keys: Mapping[bytes, Key], rate_limit: int, metrics: Metrics, clock: Callable[[], float] = time.monotonic
     ):
         self.keys = keys
+        self._needs_key = bool(keys)  # also when all of them are revoked
         self._rate_limit = rate_limit
         self._metrics = metrics
         self._clock = clock
@@ -90,15 +91,15 @@ class Access:
         scheme, _, sent = request.headers.get("authorization", "").partition(" ")
         key = key or (sent.strip() if scheme.lower() in _SCHEMES else "") or request.query_params.get("api_key", "")
         hashed = _hashed(key)
-        if self.keys and hashed not in self.keys:  # comparing hashes leaks nothing about the keys through timing
+        if self._needs_key and hashed not in self.keys:  # comparing hashes leaks nothing about the keys through timing
             self._metrics.refused.labels("key").inc()
             raise RequestError(403, "unknown API key" if key else "this server needs an API key")
-        if self.keys:
+        if self._needs_key:
             request.scope[KEY_NAME] = self.keys[hashed].name
         if self._rate_limit:
             address = request.client.host if request.client else ""
-            self._count(hashed if self.keys else address)
-        return hashed if self.keys else b""
+            self._count(hashed if self._needs_key else address)
+        return hashed if self._needs_key else b""
 
     def _count(self, client: bytes | str) -> None:
         now = self._clock()

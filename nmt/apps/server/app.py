@@ -55,13 +55,10 @@ _PAGE_HEADERS = {
 }
 
 
-Load = Callable[[], tuple[Models, Mapping[bytes, Key]]]
-
-
 def make_app(models: Models, settings: Settings, keys: Mapping[bytes, Key], metrics: Metrics) -> Starlette:
     """Return the application that serves `models`; if there are `keys` (as of `read_keys`), requests need one.
 
-    `state.reload`, a coroutine, takes a function that loads other models and keys.
+    `state.reload`, a coroutine, takes functions that read other keys and load other models.
     """
     access_log = None if settings.access_log is None else AccessLog(settings.access_log)
     access = Access(keys, settings.rate_limit, metrics)
@@ -97,17 +94,25 @@ def make_app(models: Models, settings: Settings, keys: Mapping[bytes, Key], metr
 
     loading = Threads(1)
 
-    async def reload(load: Load) -> None:
-        """Use what `load` returns, and its translation memories, if all of it can be used."""
+    async def reload(read: Callable[[], Mapping[bytes, Key]], load: Callable[[], Models]) -> None:
+        """Use the keys and models that `read` and `load` return, and their memories, if all of it can be used.
 
-        def read() -> tuple[Routes, Mapping[bytes, Key]]:
-            new_models, new_keys = load()
-            return Routes(new_models, new_keys, settings), new_keys
+        A key that is not among the new ones is refused before models are loaded, and if they cannot be.
+        """
+
+        def read_all() -> tuple[Routes, Mapping[bytes, Key]]:
+            new_keys = read()
+            revoked = {hashed: key.name for hashed, key in access.keys.items() if hashed not in new_keys}
+            if revoked:
+                access.keys = {hashed: key for hashed, key in access.keys.items() if hashed not in revoked}
+                log.info("revoked: %s", ", ".join(revoked.values()))
+            return Routes(load(), new_keys, settings), new_keys
 
         try:
-            service.routes, access.keys = await loading.run(read)
+            service.routes, access.keys = await loading.run(read_all)
         except Exception as error:  # even a fault of nmt must not stop a server that works
-            log.error("not reloaded, and all stays as it was: %s", error, exc_info=not isinstance(error, NmtError))
+            message = "not reloaded, and what was not revoked stays as it was: %s"
+            log.error(message, error, exc_info=not isinstance(error, NmtError))
             return
         log.info("reloaded: %s", ", ".join(served.name for served in service.routes.models.served))
         gc.unfreeze()

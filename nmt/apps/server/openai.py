@@ -165,12 +165,13 @@ def error_body(status: int, message: str) -> dict[str, object]:
 
 
 def _last_of_user(messages: list[Message]) -> str:
-    """Return the text of the last user message. RequestError (400) if there is none."""
+    """Return the text of the last user message, each of its parts on a line. RequestError (400) if there is none."""
     content = next((message.content for message in reversed(messages) if message.role == "user"), None)
     parts = content if isinstance(content, list) else []
     if others := [part.type for part in parts if part.type not in _TEXTS]:
         raise RequestError(400, f"Invalid request: messages: only text is translated, no {others[0]}"[:200])
-    text = content if isinstance(content, str) else "".join(part.text for part in parts)
+    texts = [content] if isinstance(content, str) else [part.text for part in parts]
+    text = "".join([*(text if text[-1:].isspace() else f"{text}\n" for text in texts[:-1]), *texts[-1:]])
     if not text.strip():
         raise RequestError(400, "Invalid request: messages: there is no user message with text")
     return text

@@ -146,12 +146,14 @@ def serve(models: list[str | None], settings: Settings, api_keys: Path | None, *
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP])  # until `Server` can reload, it would end the process
     metrics = Metrics()
 
-    def load() -> tuple[Models, Mapping[bytes, Key]]:
-        keys = read_keys(api_keys) if api_keys is not None else {}
-        return Models(models, settings, metrics), keys
+    def read() -> Mapping[bytes, Key]:
+        return {} if api_keys is None else read_keys(api_keys)
+
+    def load() -> Models:
+        return Models(models, settings, metrics)
 
     with nullcontext() if only_check else bind(settings) as listener:
-        loaded, keys = load()
+        keys, loaded = read(), load()
         app = make_app(loaded, settings, keys, metrics)
         for served in loaded.served:
             log.info("model: %s (%s)", served.name, ", ".join(map(str, served.directions)))
@@ -159,7 +161,7 @@ def serve(models: list[str | None], settings: Settings, api_keys: Path | None, *
             log.info("all of this can be served, with %s", counted(len(keys), "key"))
             loaded.close()
             return
-        server = Server(make_config(app), lambda: app.state.reload(load))
+        server = Server(make_config(app), lambda: app.state.reload(read, load))
         listen(listener, settings)  # now, so that clients can connect as soon as the next line is logged
         log.info("serving at %s; stop with Ctrl-C", address(listener))
         sys.setswitchinterval(_SWITCH_SECONDS)

@@ -24,10 +24,13 @@ ASKED = {"q": "12", "source": "en", "target": "de"}
 def reload(server, models, keys=None):
     """As on SIGHUP."""
 
-    def load():
-        return Models([str(path) for path in models], server.settings, server.metrics), read_keys(keys) if keys else {}
+    def read():
+        return read_keys(keys) if keys else {}
 
-    asyncio.run_coroutine_threadsafe(server.app.state.reload(load), server.loop).result()
+    def load():
+        return Models([str(path) for path in models], server.settings, server.metrics)
+
+    asyncio.run_coroutine_threadsafe(server.app.state.reload(read, load), server.loop).result()
 
 
 def test_keys_and_models_are_loaded_anew_and_requests_that_run_are_answered(
@@ -94,8 +97,40 @@ def test_what_cannot_be_used_changes_nothing(two_run, start, tmp_path, broken, c
         (tmp_path / "memory.tmx").write_text("<tmx><body>")
     with caplog.at_level("ERROR"):
         reload(server, [run], keys)
-    assert "not reloaded, and all stays as it was" in caplog.text
+    assert "not reloaded, and what was not revoked stays as it was" in caplog.text
     assert server.translate(q=["12", "777"], source="en", target="de", api_key="first-key").json() == before
+
+
+@pytest.mark.parametrize("broken", ["model", "memory"])
+def test_a_revoked_key_is_refused_though_something_else_cannot_be_used(two_run, start, tmp_path, broken, caplog):
+    keys, run = tmp_path / "keys", tmp_path / "run"
+    keys.write_text("first-key\nsecond-key # Ann\n")
+    shutil.copytree(two_run, run)
+    server = start([run], keys=keys)
+    if broken == "model":
+        (run / "config.yaml").write_text("broken: [")
+    keys.write_text("first-key\nthird-key\n" + (f"other-key\t{tmp_path / 'none.tmx'}\n" if broken == "memory" else ""))
+    with caplog.at_level("INFO"):
+        reload(server, [run], keys)
+    assert "revoked: Ann" in caplog.text
+    assert "not reloaded" in caplog.text
+    assert "second-key" not in caplog.text
+    statuses = [
+        server.translate(**ASKED, api_key=f"{name}-key").status_code for name in ("first", "second", "third", "other")
+    ]
+    assert statuses == [200, 403, 403, 403]
+
+
+def test_a_server_whose_keys_are_all_revoked_is_open_to_nobody(two_run, start, tmp_path):
+    keys = tmp_path / "keys"
+    keys.write_text("first-key\n")
+    server = start([two_run], keys=keys)
+    keys.write_text("second-key\n")
+    reload(server, [tmp_path / "none"], keys)
+    answers = [server.translate(**ASKED, **key) for key in ({}, {"api_key": "first-key"}, {"api_key": "second-key"})]
+    assert [answer.status_code for answer in answers] == [403, 403, 403]
+    reload(server, [two_run], keys)
+    assert server.translate(**ASKED, api_key="second-key").status_code == 200
 
 
 def test_the_access_log_has_sizes_and_names_but_no_texts_and_no_keys(two_run, start, tmp_path):
