@@ -114,8 +114,8 @@ class Chain:
             request = replace(requests[model], glossary=glossary, prefix=[text.prefix for text in same])
             segmented = translator.segment([text.text for text in same], request, first)
             for text, segments in zip(same, segmented, strict=True):
-                if text.draft:
-                    translator.segmenter.add_draft(segments, text.draft)
+                if text.match is not None:
+                    translator.segmenter.add_draft(segments, text.match.target)
             translated = translator.translate_segmented(segmented, request)
             translations += [text.finish(translation) for text, translation in zip(same, translated, strict=True)]
         return translations

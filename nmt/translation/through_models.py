@@ -33,8 +33,7 @@ class TextToTranslate(Generic[Model]):
     model: Model
     glossary: Glossary | None = None
     prefix: str = ""  # the beginning of the translation
-    draft: str = ""  # a translation to expect
-    match: MemoryMatch | None = None  # the most similar pair of the memory
+    match: MemoryMatch | None = None  # the most similar pair of the memory, whose target is a draft
     through: Translation | None = None  # the translation into a third language, which is this text
     originals: Mapping[Term, Term] = field(default_factory=dict)  # the terms of the user, by those of the glossary
 
@@ -56,7 +55,6 @@ def through_models(
     match: MemoryMatch | None = None,
     glossary: Glossary | None = None,
     prefix: str = "",
-    draft: str = "",
 ) -> ThroughModels[Model]:
     """Lead `text` through the models of `path`, one or two, unless `match`, a pair of the memory, has the same source.
 
@@ -66,10 +64,9 @@ def through_models(
     """
     if match is not None and match.similarity == 1 and match.target.startswith(prefix):
         return Translation(match.target, memory=match)
-    draft = draft or (match.target if match is not None else "")
     *before, last = path
     if not before:
-        return TextToTranslate(text, last, glossary, prefix, draft, match)
+        return TextToTranslate(text, last, glossary, prefix, match)
     first, terms = before[0], list(dict.fromkeys(found.term for found in glossary.find(text))) if glossary else []
     translations = (yield [TextToTranslate(term.source, first) for term in terms]) if terms else []
     words: dict[str, Term] = {}  # the terms, by what stands for them between the models
@@ -81,7 +78,7 @@ def through_models(
     placed = {term.source for term in into.terms} - {term.source for term in through.terms_missed}
     through = replace(through, terms_missed=[term for term in terms if term.source not in placed])
     originals = {Term(word, term.target): term for word, term in words.items()}
-    return TextToTranslate(through.text, last, out or None, prefix, draft, match, through, originals)
+    return TextToTranslate(through.text, last, out or None, prefix, match, through, originals)
 
 
 @lru_cache(_MAX_GLOSSARIES)

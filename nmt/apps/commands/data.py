@@ -118,13 +118,15 @@ def _wanted(config: Path | None, files: CorpusNames, overrides: list[str]) -> Co
     """Return the configuration whose data to check."""
     if (config is None) == (not any(files[:3])):
         raise typer.BadParameter("give either --config, or the files: --src and --tgt, or --corpus")
-    if config is None and not overrides:
-        return Config(data=files.data_section())
-    from nmt.config.dump import with_values  # only here, because of PyYAML
+    if config is None:
+        given = Config(data=files.data_section())
+        if not overrides:
+            return given
+        from nmt.config.dump import with_values  # only here, because of PyYAML
+
+        return with_values(given, "the command line", overrides)
     from nmt.config.load import load_config
     from nmt.data.check.check import with_filters
 
-    if config is None:
-        return with_values(Config(data=files.data_section()), "the command line", overrides)
     wanted = load_config(config, overrides)
     return wanted.model_copy(update={"data": with_filters(wanted.data)})

@@ -28,7 +28,7 @@ _SECONDS = 60.0
 _ROUNDING = 1e-6  # of sums of these seconds
 KEY_NAME = "nmt_key"  # of a request, in its scope
 _SCHEMES = ("bearer", "deepl-auth-key")
-_COMMENT = re.compile(r"(?:^|\s)#.*")
+_COMMENT = re.compile(r"(?:^|\s)#")
 _MAKE_ONE = "make one: openssl rand -hex 16"
 
 
@@ -54,12 +54,12 @@ def read_keys(path: Path) -> dict[bytes, Key]:
         raise NmtError(f"not a list of keys ({error})", path=path) from None
     keys = {}
     for number, line in enumerate(lines, 1):
-        comment = _COMMENT.search(line)
-        key, _, memory = (part.strip() for part in _COMMENT.sub("", line).partition("\t"))
+        text, *comment = _COMMENT.split(line, 1)
+        key, _, memory = (part.strip() for part in text.partition("\t"))
         if key and len(key) < _MIN_KEY:
             raise NmtError("a key needs at least 8 characters", path=path, line=number, hint=_MAKE_ONE)
         if key:
-            name = comment[0].strip(" \t#") if comment else ""
+            name = "".join(comment).strip(" \t#")
             keys[_hashed(key)] = Key(memory, name or _hashed(key).hex()[:8])
     if not keys:
         raise NmtError("contains no key", path=path, hint=f"write one key per line; {_MAKE_ONE}")
@@ -77,7 +77,7 @@ class Access:
         self, keys: Mapping[bytes, Key], rate_limit: int, metrics: Metrics, clock: Callable[[], float] = time.monotonic
     ):
         self.keys = keys
-        self._needs_key = bool(keys)  # also when all of them are revoked
+        self.needs_key = bool(keys)  # also when all of them are revoked
         self._rate_limit = rate_limit
         self._metrics = metrics
         self._clock = clock
@@ -91,15 +91,16 @@ class Access:
         scheme, _, sent = request.headers.get("authorization", "").partition(" ")
         key = key or (sent.strip() if scheme.lower() in _SCHEMES else "") or request.query_params.get("api_key", "")
         hashed = _hashed(key)
-        if self._needs_key and hashed not in self.keys:  # comparing hashes leaks nothing about the keys through timing
+        known = self.keys.get(hashed)  # comparing hashes leaks nothing about the keys through timing
+        if self.needs_key and known is None:
             self._metrics.refused.labels("key").inc()
             raise RequestError(403, "unknown API key" if key else "this server needs an API key")
-        if self._needs_key:
-            request.scope[KEY_NAME] = self.keys[hashed].name
+        client = b""
+        if known is not None:
+            client, request.scope[KEY_NAME] = hashed, known.name
         if self._rate_limit:
-            address = request.client.host if request.client else ""
-            self._count(hashed if self._needs_key else address)
-        return hashed if self._needs_key else b""
+            self._count(client or (request.client.host if request.client else ""))
+        return client
 
     def _count(self, client: bytes | str) -> None:
         now = self._clock()

@@ -56,8 +56,6 @@ class TranslateBody(Fields):
     """Terms, each with its translation."""
     details: bool = False
     """In a stream: words, their alignment, and the model's confidence in each."""
-    draft: str = ""
-    """A translation to expect, if q is one text; saves time and changes no answer."""
     flags: bool = False
     """Check the translation: the field flags of the answer says what looks wrong."""
 

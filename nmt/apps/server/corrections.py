@@ -94,10 +94,9 @@ class Corrections:
         units = b"".join(_unit(date, direction, pair) for pair in pairs)
         try:
             await asyncio.to_thread(self._append, units)
-        except OSError as error:
-            raise RequestError(507, f"the correction could not be kept ({error.strerror or error})") from None
-        except NmtError as error:  # since the start, the file was replaced
-            raise RequestError(507, f"the correction could not be kept ({error.message})") from None
+        except (OSError, NmtError) as error:  # since the start, the disk is full, or the file was replaced
+            reason = error.message if isinstance(error, NmtError) else error.strerror
+            raise RequestError(507, f"the correction could not be kept ({reason})") from None
 
     def _append(self, units: bytes) -> None:
         """Replace the end of the file, so that a server that is killed leaves all units, and a part of the new ones.

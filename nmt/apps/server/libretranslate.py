@@ -43,7 +43,7 @@ class LibreTranslate:
     async def translate(self, request: Request, body: TranslateBody, client: bytes) -> Translated | Response:
         """Translate a text or a list of texts."""
         texts = [body.q] if isinstance(body.q, str) else body.q
-        self._service.check_size(texts, body.draft, *body.glossary, *body.glossary.values())
+        self._service.check_size(texts, *body.glossary, *body.glossary.values())
         with refusal("Invalid request: glossary: "):
             glossary = Glossary(body.glossary) if body.glossary else None
         model = next((served for served in self._service.routes.models.served if served.name == body.model), None)
@@ -53,8 +53,7 @@ class LibreTranslate:
         routed, detected = await self._service.route_all(
             texts, body.source, body.target, client, model, are_pages=is_html
         )
-        draft = body.draft if isinstance(body.q, str) and not is_html else ""
-        routed = [text._replace(glossary=glossary, draft=draft, flags=body.flags) for text in routed]
+        routed = [text._replace(glossary=glossary, flags=body.flags) for text in routed]
         if body.stream:
             return await self._stream(request, body, routed, detected)
         if is_html:
@@ -84,7 +83,7 @@ class LibreTranslate:
 
     async def settings(self, request: Request, body: Fields, client: bytes) -> dict[str, object]:
         """Return the settings for the web page."""
-        directions, has_keys = self._service.routes.models.directions, bool(self._access.keys)
+        directions, has_keys = self._service.routes.models.directions, self._access.needs_key
         src, tgt = next(iter(directions))
         obeying = [direction for direction, model in directions.items() if model.translator.obeys_terms]
         return {

@@ -44,12 +44,9 @@ class ServedModel:
 
     def _make_request(self, num_alternatives: int) -> Request:
         """Ask for the model's own search, with a beam large enough for the alternatives."""
-        options = self.translator.options
-        if not num_alternatives:
-            return Request(options.changed(num_hypotheses=1))
-        size = num_alternatives + 1
-        beam_size = max(options.beam_size, size)
-        return Request(options.greedy().changed(beam_size=beam_size, num_hypotheses=size))
+        options, size = self.translator.options, num_alternatives + 1
+        base = options.greedy() if num_alternatives else options
+        return Request(base.changed(beam_size=max(options.beam_size, size), num_hypotheses=size))
 
 
 Step = tuple[Direction, ServedModel]
@@ -67,9 +64,7 @@ class Models:
             statistics = run.statistics()
             # Only the expected chrF needs scores.
             scores = statistics is not None and statistics.confidence is not None
-            translator = Translator.load(
-                run, engine=settings.engine, device=settings.device, precision=settings.precision, scores=scores
-            )
+            translator = Translator.load(run, device=settings.device, precision=settings.precision, scores=scores)
             unique_name = f"{name}#{num_same + 1}" if num_same else name
             self.served.append(ServedModel(translator, unique_name, settings, metrics))
         self.directions: dict[Direction, ServedModel] = {}  # in the order of the models; the first model of each

@@ -170,8 +170,7 @@ def _last_of_user(messages: list[Message]) -> str:
     parts = content if isinstance(content, list) else []
     if others := [part.type for part in parts if part.type not in _TEXTS]:
         raise RequestError(400, f"Invalid request: messages: only text is translated, no {others[0]}"[:200])
-    texts = [content] if isinstance(content, str) else [part.text for part in parts]
-    text = "".join([*(text if text[-1:].isspace() else f"{text}\n" for text in texts[:-1]), *texts[-1:]])
+    text = content if isinstance(content, str) else "\n".join(part.text for part in parts)
     if not text.strip():
         raise RequestError(400, "Invalid request: messages: there is no user message with text")
     return text

@@ -87,15 +87,19 @@ async def read_fields(
     sent = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if FORM in media and not (sent and content):
         sent = FORM
+    if sent == FORM and content.startswith(b"{"):
+        sent = JSON  # as `curl -d` sends it; no field of a form has such a name
     if sent not in media:
         raise RequestError(415, f"send {' or '.join(media)}, not {sent or 'nothing'}"[:200])
     values = _read_object(content) if sent == JSON else await _read_form(request, content, sent)
     try:
         return kind.model_validate(values)
     except ValidationError as error:
-        fault = error.errors(include_input=False, include_url=False)[0]
+        faults = error.errors(include_input=False, include_url=False)
+        fault = max(faults, key=lambda each: len(each["loc"]))  # of what is a text or a list, that of the item
         name = ".".join(str(each) for each in fault["loc"] if not str(each).startswith(("str", "list[")))
-        reason = f"missing {name} parameter" if fault["type"] in _MISSING else f"{name}: {fault['msg']}"
+        message = fault["msg"].replace("Input should be ''", "not supported")
+        reason = f"missing {name} parameter" if fault["type"] in _MISSING else f"{name}: {message}"
         raise RequestError(400, f"Invalid request: {reason}"[:500]) from None
 
 
@@ -143,6 +147,8 @@ async def _multipart(request: Request, content: bytes) -> list[tuple[str, str | 
         async with Request(request.scope, replay).form(max_files=2, max_fields=_MAX_FIELDS) as form:
             for name, value in form.multi_items():
                 if isinstance(value, str):
+                    if value.encode() not in content:  # starlette reads what is no UTF-8 as Latin-1
+                        raise RequestError(400, f"the field {name} is not in UTF-8"[:200])
                     pairs.append((name, value.replace("\r\n", "\n")))
                 else:
                     pairs.append((name, await value.read()))

@@ -36,7 +36,6 @@ class Routed(NamedTuple):
     path: Sequence[Step]
     glossary: Glossary | None = None
     form: str | None = None  # of Chinese characters, if the request names one and the model does not
-    draft: str = ""  # a translation to expect
     flags: bool = False  # whether to check the translation, which takes a fifth as long as a sentence
     memory: TranslationMemory | None = None  # of the client
     symbol: str = ""  # a user symbol to read before the text, and a space
@@ -51,7 +50,7 @@ class Routed(NamedTuple):
         if not self.path:
             return Translation(self.text.strip())
         match = None if self.memory is None else self.memory.find(self.text)
-        return (yield from through_models(self.text, self.path, match=match, glossary=self.glossary, draft=self.draft))
+        return (yield from through_models(self.text, self.path, match=match, glossary=self.glossary))
 
 
 def ways(directions: Collection[Direction]) -> dict[Direction, Sequence[Direction]]:
@@ -131,9 +130,8 @@ def _read_memories(settings: Settings, directions: Sequence[Direction], keys: Ma
 
 def _closest(code: str, codes: Sequence[str]) -> str | None:
     """Return `code` as spelled in `codes`, or else the first of `codes` with the same language."""
-    normal = code.replace("_", "-").lower()
-    exact = next((each for each in codes if each.replace("_", "-").lower() == normal), None)
-    return exact or next((each for each in codes if _fits(each, code)), None)
+    fitting = [each for each in codes if _fits(each, code)]
+    return max(fitting, key=lambda each: each.replace("_", "-").lower() == code.replace("_", "-").lower(), default=None)
 
 
 def _fits(code: str, other: str) -> bool:

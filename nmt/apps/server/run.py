@@ -55,11 +55,6 @@ class Protocol(HttpToolsProtocol):
         self._expect_headers()
         self._in_body, self._header_bytes = False, 0
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Cancel the timeout."""
-        self._stop_deadline()
-        super().connection_lost(exc)
-
     def data_received(self, data: bytes) -> None:
         """Answer 431 if there are too many header bytes, and close the connection if they do not end in time.
 

@@ -172,7 +172,7 @@ class Service:
         memory has come first, untranslated. Texts that lead through a third language are translated into it first, all
         together.
         """
-        num_characters = sum(len(text.text) + len(text.draft) for text in texts)
+        num_characters = sum(len(text.text) for text in texts)
         found = await await_together(
             [text.through_models() for text in texts], self._between, partial(self._run, num_characters)
         )
@@ -247,15 +247,15 @@ class Service:
                 segmented += translator.segment([task.request.symbol + task.ask.text for task in same], request)
             divided: list[tuple[str, list[Part]]] = []
             for (_, ask, routed, is_whole), text in zip(tasks, segmented, strict=True):
-                if ask.draft:
-                    translator.segmenter.add_draft(text, ask.draft)
+                if ask.match is not None:
+                    translator.segmenter.add_draft(text, ask.match.target)
                 if len(text.segments) == 1 or (is_whole and text.segments):
                     divided.append(("", [(text, "")]))  # its translation includes the white space around it
                 else:
                     divided.append((text.lead, _look_up(text, routed.memory if ask.through is None else None)))
             return divided
 
-        return await self._run(sum(len(task.ask.text) + len(task.ask.draft) for task in tasks), divide)
+        return await self._run(sum(len(task.ask.text) for task in tasks), divide)
 
     async def _run(self, size: int, work: Callable[[], Result]) -> Result:
         """Return `work()`, which reads `size` characters: in the event loop if they are few, else in a thread, in turn.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from nmt.decoding.engines.interface import DeviceName, EngineName, PrecisionName
+from nmt.decoding.engines.interface import DeviceName, PrecisionName
 
 MAX_ALTERNATIVES = 10  # maximum number of alternatives per request. The beam has one more hypothesis
 
@@ -16,7 +16,7 @@ MAX_CODE = 35  # maximum number of characters of a language code
 
 @dataclass(frozen=True)
 class Settings:
-    """Addresses, limits and the engine of one server."""
+    """Addresses and limits of one server, and where it computes."""
 
     host: str = "127.0.0.1"
     port: int = 5000
@@ -29,6 +29,5 @@ class Settings:
     corrections: Path | None = None  # TMX file that collects corrections; None: they are not accepted
     access_log: Path | None = None  # file with one line of JSON per request
     tm: str = ""  # TMX file, the translation memory of all clients that have none of their own
-    engine: EngineName = "auto"
     device: DeviceName = "auto"
     precision: PrecisionName = "auto"

@@ -49,7 +49,7 @@ def test_a_key_may_have_a_translation_memory(tmp_path):
 
 def test_requests_are_counted_for_each_client_and_come_back_with_time():
     now = 0.0
-    access = Access((), 2, Metrics(), clock=lambda: now)
+    access = Access({}, 2, Metrics(), clock=lambda: now)
     access.check(request())
     access.check(request())
     with pytest.raises(RequestError, match="more than 2 requests per minute") as refused:

@@ -180,6 +180,7 @@ def test_fields_in_the_query_string_count_as_those_of_the_form_as_libreoffice_se
         ),
         ({"text": ["1"], "target_lang": "DE", "glossary_id": "none"}, 400, "a glossary needs source_lang"),
         ({"text": ["1", "<a>"], "target_lang": "DE", "tag_handling": "xml"}, 400, "Invalid request: line 1: not well-"),
+        ({"text": ["1"], "target_lang": "DE", "style_id": "x"}, 400, "Invalid request: style_id: not supported"),
         ({"text": ["1" * 20_001], "target_lang": "DE"}, 400, "20,001 characters in one request"),
     ],
 )

@@ -169,6 +169,7 @@ FROM = "source or source_lang: French (fr) is not supported; this server transla
         ({"source": "en", "target": "de"}, "Invalid request: missing q parameter"),
         ({"q": "", "source": "en", "target": "de"}, "Invalid request: missing q parameter"),
         ({"q": "1", "source": "en"}, "Invalid request: missing target parameter"),
+        ({"q": ["1", None], "source": "en", "target": "de"}, "Invalid request: q.1: Input should be a valid string"),
         ({"q": "1", "source": "en", "target": "xx"}, INTO),
         ({"q": "1", "source": "fr", "target": "de"}, FROM),
         (
@@ -189,6 +190,15 @@ def test_what_is_wrong_with_a_request_is_told(running, body, message):
     assert (answer.status_code, answer.json()) == (400, {"error": message})
 
 
+FORM = (
+    b"".join(
+        b'--x\r\nContent-Disposition: form-data; name="%b"\r\n\r\n%b\r\n' % field
+        for field in ((b"source", b"en"), (b"target", b"de"), (b"q", b"%b"))
+    )
+    + b"--x--\r\n"
+)
+
+
 @pytest.mark.parametrize(
     ("content", "kind", "status"),
     [
@@ -203,6 +213,11 @@ def test_what_is_wrong_with_a_request_is_told(running, body, message):
         (b"q=1&source=en&target=de&alternatives=2", "application/x-www-form-urlencoded", 200),
         (b"q", "multipart/form-data; boundary=x", 400),
         (b"q", "multipart/form-data", 400),
+        (FORM % "1 ä".encode("latin-1"), "multipart/form-data; boundary=x", 400),
+        (FORM % "1 ä".encode("utf-16"), "multipart/form-data; boundary=x", 400),
+        (FORM % "1 ä".encode(), "multipart/form-data; boundary=x", 200),
+        (b'{"q":"1","source":"en","target":"de"}', "application/x-www-form-urlencoded", 200),  # of curl -d
+        (b'{"q":"1","source":"en"', "application/x-www-form-urlencoded", 400),
         (b"--x--", "multipart/form-data; boundary=x", 400),
         (b"q", "text/plain", 415),
         (b" " * 400_000, "application/json", 413),
@@ -502,7 +517,7 @@ def test_the_wrong_form_of_chinese_is_flagged_if_the_request_names_one(form, fla
 
 def test_null_is_an_absent_field_and_numbers_may_be_text(running):
     plain = running.translate(q="123", source="en", target="de", alternatives=2).json()
-    nulls = {"format": None, "api_key": None, "model": None, "stream": None, "glossary": None, "draft": None}
+    nulls = {"format": None, "api_key": None, "model": None, "stream": None, "glossary": None}
     assert running.translate(q="123", source="en", target="de", alternatives="2", **nulls).json() == plain
     assert running.translate(q=None, source="en", target="de").json()["error"].endswith("missing q parameter")
 
@@ -586,3 +601,15 @@ def test_a_server_of_one_model_knows_that_a_text_is_none_of_its_languages(start,
         found = server.client.post("/detect", json={"q": text}).json()
         assert (found[0]["language"] == best and found[0]["confidence"] > 80) if best else found[0]["confidence"] < 5
         assert sum(each["confidence"] for each in found) <= 100.1
+
+
+@pytest.mark.parametrize("asked", ["authorization,content-type", "x-stainless-os,x-stainless-retry-count"])
+def test_pages_of_an_origin_that_is_allowed_may_send_what_clients_for_browsers_send(configure, asked):
+    origin = {"Origin": "https://example.org", "Access-Control-Request-Method": "POST"}
+    server = configure(allow_origin="https://example.org")
+    headers = {**origin, "Access-Control-Request-Headers": asked}
+    answer = server.client.options("/v1/chat/completions", headers=headers)
+    allowed = [answer.headers[f"access-control-allow-{name}"] for name in ("origin", "headers")]
+    assert (answer.status_code, allowed) == (200, ["https://example.org", asked])
+    other = server.client.options("/translate", headers={**headers, "Origin": "https://example.com"})
+    assert other.status_code == 400

@@ -43,10 +43,10 @@ def test_openais_client_gets_several_choices_and_a_stream(openai, two):
     answer = openai.chat.completions.create(model="en-de", messages=said("1234"), n=3)
     texts = [choice.message.content for choice in answer.choices]
     assert texts == [best.text, *(other.text for other in best.alternatives)]
-    parts = [{"type": "text", "text": text} for text in ("12\n", "34", "5 ", "6")]
+    parts = [{"type": "text", "text": text} for text in ("12", "34")]
     events = openai.chat.completions.create(model="en-de", messages=[{"role": "user", "content": parts}], stream=True)
     written = "".join(event.choices[0].delta.content or "" for event in events)
-    assert written == two.translate(["12\n34\n5 6"], to="de")[0].text
+    assert written == two.translate(["12\n34"], to="de")[0].text
 
 
 def test_openais_client_gets_the_number_of_tokens_of_a_stream_if_it_asks(openai):

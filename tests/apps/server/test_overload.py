@@ -85,7 +85,7 @@ def test_what_segments_translates_and_reloads_leaves_the_processor_to_the_event_
     assert server.translate(q=LONG, source="en", target="de").status_code == 200
 
     async def reload() -> int:
-        await server.app.state.reload(noting("reload", lambda: (server.models, {})))
+        await server.app.state.reload(dict, noting("reload", lambda: server.models))
         return priority()
 
     of_loop = asyncio.run_coroutine_threadsafe(reload(), server.loop).result()
