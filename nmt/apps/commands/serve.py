@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import signal
 from pathlib import Path
+from threading import Event
 from typing import Annotated
 
 import typer
@@ -99,6 +101,10 @@ def serve(
     Implements the APIs of LibreTranslate, DeepL and OpenAI. Needs the extra `serve`. On SIGTERM or Ctrl-C, the server
     finishes running requests, then stops. On SIGHUP, it loads models, keys and memories anew, if they can be used.
     """
+    hung_up = Event()  # before the server can reload
+    if hasattr(signal, "SIGHUP"):
+        # It would end the process. Blocking it would not do: a thread that a library starts might get it.
+        signal.signal(signal.SIGHUP, lambda *_: hung_up.set())
     for package in _NEEDED:
         require("serve", package, "nmt serve")
     request_exact_mkl()
@@ -119,4 +125,4 @@ def serve(
         device=device,
         precision=precision,
     )
-    run([*models] if models else [None], settings, api_keys, only_check=check)
+    run([*models] if models else [None], settings, api_keys, hung_up, only_check=check)

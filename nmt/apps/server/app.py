@@ -82,9 +82,14 @@ def make_app(models: Models, settings: Settings, keys: Mapping[bytes, Key], metr
     routes = [(operation, operation.route(access, settings, service.turns)) for operation in operations]
     middleware = [Middleware(_Watch, metrics=metrics, timeout=settings.timeout, access_log=access_log)]
     if settings.allow_origin:
-        origins, methods = [settings.allow_origin], ["GET", "POST", "PUT", "PATCH", "DELETE"]
         # All headers: clients for browsers send some of their own. No cookie lets anyone in.
-        cors = Middleware(CORSMiddleware, allow_origins=origins, allow_methods=methods, allow_headers=["*"])
+        everything = ["*"]
+        cors = Middleware(
+            CORSMiddleware,
+            allow_origins=[settings.allow_origin],
+            allow_methods=everything,
+            allow_headers=everything,
+        )
         middleware.append(cors)
 
     @asynccontextmanager
@@ -102,10 +107,9 @@ def make_app(models: Models, settings: Settings, keys: Mapping[bytes, Key], metr
 
         def read_all() -> tuple[Routes, Mapping[bytes, Key]]:
             new_keys = read()
-            revoked = {hashed: key.name for hashed, key in access.keys.items() if hashed not in new_keys}
-            if revoked:
-                access.keys = {hashed: key for hashed, key in access.keys.items() if hashed not in revoked}
-                log.info("revoked: %s", ", ".join(revoked.values()))
+            if revoked := access.keys.keys() - new_keys.keys():
+                log.info("revoked: %s", ", ".join(sorted(access.keys[hashed].name for hashed in revoked)))
+                access.keys = {hashed: key for hashed, key in access.keys.items() if hashed in new_keys}
             return Routes(load(), new_keys, settings), new_keys
 
         try:

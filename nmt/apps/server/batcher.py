@@ -82,7 +82,6 @@ class Batcher:
         self._refused = metrics.refused.labels("queue")
         self._src_tokens = metrics.src_tokens.labels(name)
         self._batch_segments = metrics.batch_segments.labels(name)
-        self._batch_seconds = metrics.batch_seconds.labels(name)
         self._waiting_tokens = metrics.queue_tokens.labels(name)
         self._num_cores = min(num_cores(), MAX_THREADS)
         self._num_busy = 0  # cores: a batch takes one per segment
@@ -174,7 +173,6 @@ class Batcher:
         self._seconds = _FORGETTING * self._seconds + seconds
         self._src_tokens.inc(tokens)
         self._batch_segments.observe(len(batch))
-        self._batch_seconds.observe(seconds)
         for segment, result in zip(batch, results, strict=True):
             if segment.result.cancelled():
                 continue

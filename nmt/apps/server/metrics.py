@@ -24,5 +24,4 @@ class Metrics:
         self.refused = counter("refused", "Requests refused by a limit", ["limit"])
         self.src_tokens = counter("source_tokens", "Source tokens translated", ["model"])
         self.batch_segments = histogram("batch_segments", "Segments translated together", ["model"], buckets=_SIZES)
-        self.batch_seconds = histogram("batch_seconds", "Time to translate a batch", ["model"], buckets=_SECONDS)
         self.queue_tokens = gauge("queue_tokens", "Source tokens waiting for a model", ["model"])

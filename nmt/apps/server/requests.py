@@ -148,7 +148,7 @@ async def _multipart(request: Request, content: bytes) -> list[tuple[str, str | 
             for name, value in form.multi_items():
                 if isinstance(value, str):
                     if value.encode() not in content:  # starlette reads what is no UTF-8 as Latin-1
-                        raise RequestError(400, f"the field {name} is not in UTF-8"[:200])
+                        raise RequestError(400, f"the field {name} is not in UTF-8")
                     pairs.append((name, value.replace("\r\n", "\n")))
                 else:
                     pairs.append((name, await value.read()))

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import uvicorn
@@ -95,11 +96,19 @@ class Protocol(HttpToolsProtocol):
 
 
 class Server(uvicorn.Server):
-    """Answers all requests that were sent before it stops, and on SIGHUP, calls `reload`."""
+    """Answers all requests that were sent before it stops, and on SIGHUP, calls `reload`.
 
-    def __init__(self, config: uvicorn.Config, reload: Callable[[], Coroutine[Any, Any, None]] | None = None):
+    It does so when it starts, if `hung_up` tells of a SIGHUP before.
+    """
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        reload: Callable[[], Coroutine[Any, Any, None]] | None = None,
+        hung_up: Event | None = None,
+    ):
         super().__init__(config)
-        self._reload = reload
+        self._reload, self._hung_up = reload, hung_up
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start as uvicorn does."""
@@ -111,7 +120,8 @@ class Server(uvicorn.Server):
                 self._reloading = loop.create_task(reload())
 
             loop.add_signal_handler(signal.SIGHUP, begin)
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGHUP])
+            if self._hung_up is not None and self._hung_up.is_set():
+                begin()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Accept the connections that wait, read what they sent, and then stop as uvicorn does."""
@@ -131,14 +141,15 @@ class Server(uvicorn.Server):
                 return
 
 
-def serve(models: list[str | None], settings: Settings, api_keys: Path | None, *, only_check: bool = False) -> None:
+def serve(
+    models: list[str | None], settings: Settings, api_keys: Path | None, hung_up: Event, *, only_check: bool = False
+) -> None:
     """Load `models` and serve them until SIGTERM or Ctrl-C, then finish the running requests and return.
 
-    `api_keys` is a file as of `read_keys`. On SIGHUP, all is loaded anew. If `only_check`, return before serving.
+    `api_keys` is a file as of `read_keys`. On SIGHUP, all is loaded anew; `hung_up` tells of one that came before. If
+    `only_check`, return before serving.
     NmtError if a model, a key or a memory cannot be used, or the address cannot be bound.
     """
-    if hasattr(signal, "SIGHUP"):
-        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP])  # until `Server` can reload, it would end the process
     metrics = Metrics()
 
     def read() -> Mapping[bytes, Key]:
@@ -156,7 +167,7 @@ def serve(models: list[str | None], settings: Settings, api_keys: Path | None, *
             log.info("all of this can be served, with %s", counted(len(keys), "key"))
             loaded.close()
             return
-        server = Server(make_config(app), lambda: app.state.reload(read, load))
+        server = Server(make_config(app), lambda: app.state.reload(read, load), hung_up)
         listen(listener, settings)  # now, so that clients can connect as soon as the next line is logged
         log.info("serving at %s; stop with Ctrl-C", address(listener))
         sys.setswitchinterval(_SWITCH_SECONDS)
