@@ -30,7 +30,7 @@ ODD_MARK = (
     r"['.:;!?*/&@+_#=^\\`{}\[\]|<>~%$\u2013-](?:"
     r"(?<=')'"  # doubled: ''bold''
     r"|(?<=[#=^\\`{}\[\]|])"  # anywhere
-    r"|(?<=[<>~])(?!\s?\d|=|\s)|(?<=[^\W\d_]~)"  # not before a number (<5, ~ 10), nor <=
+    r"|(?<=[<>~])(?<!<<)(?<!>>)(?![<>]|\s?\d|=|\s)|(?<=[^\W\d_]~)"  # not before a number (<5, ~ 10), nor <=
     r"|(?<=ª[/+:;\u2013-])(?=ª)"  # between two spans
     r"|(?<=[^\W\d_]\+)(?=[^\W\d_])|(?<=[^\W\d_]&)(?=[a-z])"  # of keys: Ctrl+C, E&xit
     r"|(?<=%)(?<!\d%)(?<!\d\s%)"  # not behind a number
@@ -51,7 +51,7 @@ PROSE_MARK = (
     r"|(?P<dash>—{1,2}|(?<![\w-])(?<!\d\s)(?:[–-]|-{2,3})(?![\w-]))|(?P<semicolon>[;；؛])"
     r"|(?P<exclamation>[!！]+)|(?P<question>[?？؟]+)|(?P<ellipsis>[…⋯]+|\.{2,}|。{2,})"
     rf"|(?P<percent>[%٪％‰])|(?P<currency>[{CURRENCIES}])|(?P<degree>[°℃℉])|(?P<comparison>[<>≤≥±](?=\s?\d))"
-    rf"|(?P<quotation>{QUOTED_WORD})"
+    rf"|(?P<quotation>{QUOTED_WORD}|<<|>>)"
 )
 _PROSE_MARK, _QUOTE = lazy_pattern(PROSE_MARK), lazy_pattern(QUOTE)
 # One of its characters, which is faster to find.
@@ -75,13 +75,16 @@ def marks_left_out(source: str, output: str) -> dict[str, re.Match[str]]:
 def lost_marks(source: str, output: str, spans: Sequence[str] = (), left_out: Collection[str] = ()) -> list[str]:
     """Return the words of `source` beside marks that prose does not have and `output` lacks, and lost marks of prose.
 
-    `spans` count as words, but tags as spaces. Marks of prose whose kinds are `left_out` may be lost.
+    `spans` count as words, but tags as spaces. Marks of prose whose kinds are `left_out` may be lost, but of a pair of
+    brackets both.
     """
     read, written = source, output
     for span in sorted(spans, key=len, reverse=True):  # one may begin with another
         filler = (" " if span[0] in _BEGIN_TAGS else "ª") * len(span)
         read, written = read.replace(span, filler), written.replace(span, filler)
-    of_prose = [mark for kind, mark in marks_left_out(read, written).items() if kind not in left_out]
+    prose = marks_left_out(read, written)
+    halves = {"opening", "closing"} if ("opening" in prose) != ("closing" in prose) else {}
+    of_prose = [mark for kind, mark in prose.items() if kind not in left_out or kind in halves]
     words = list[re.Match[str]]()
     if odd := re.findall(ODD_MARK, read):  # most texts have none
         lost = Counter(odd) - Counter(re.findall(ODD_MARK, written))

@@ -132,6 +132,8 @@ def test_marks_of_prose_are_no_odd_marks(text):
         ("It was open 3 - 5 and Mo–Fr, a well-known shop.", "Es war offen.", []),
         ("A man sleeps; a dog runs.", "Ein Mann schläft, ein Hund rennt.", [";"]),
         ("Hello {n}!", "Hallo {n}", ["!"]),
+        ("Wo ist <<Tom Sawyer>>?", "Where is Tom Sawyer?", [">>"]),
+        ("Wo ist <<Tom Sawyer>>?", "Where is “Tom Sawyer”?", []),
         ("Hello {n}?!", "Hallo {n}!", ["?"]),
         ("Hello {n}… ja!!!", "Hallo {n} ... ja!", []),
         ("هل تنام؟", "Do you sleep?", []),
@@ -149,6 +151,7 @@ def test_marks_that_the_training_text_leaves_out_may_be_missing():
     source, output = "Come (now); do you (not)?", "Komm jetzt"
     assert lost_marks(source, output) == ["(", ")", ";", "?"]
     assert lost_marks(source, output, left_out={"opening", "closing", "question"}) == [";"]
+    assert lost_marks("Come (now).", "Komm jetzt).", left_out={"opening", "closing"}) == ["("]  # half of a pair
 
 
 @pytest.mark.parametrize("output", ["A “dog” runs.", "a 「dog」", "a 'dog' runs"])

@@ -232,7 +232,8 @@ export function lostMarks(source, output, spans = [], leftOut = []) {
   const read = named(source), written = named(output), left = written.match(ODD_MARKS) ?? [];
   const lost = new Set((read.match(ODD_MARKS) ?? []).filter((mark) => !left.includes(mark) || !left.splice(left.indexOf(mark), 1)));
   const words = [...read.matchAll(PRINTED)].filter(([word]) => [...lost].some((mark) => word.includes(mark)));
-  const ofProse = [...marksLeftOut(read, written)].filter(([kind]) => !leftOut.includes(kind)).map(([, mark]) => mark);
+  const prose = marksLeftOut(read, written), halves = prose.has("opening") === prose.has("closing") ? [] : ["opening", "closing"];
+  const ofProse = [...prose].filter(([kind]) => !leftOut.includes(kind) || halves.includes(kind)).map(([, mark]) => mark);
   const [inWords, marks] = [words, ofProse].map((some) => some.map(({ 0: word, index }) => source.slice(index, index + word.length)));
   return [...inWords.map((word) => word.replace(/[.,!?]+$/, "")), ...marks];
 }
