@@ -21,6 +21,7 @@ _SPACED = rf"[^\W{UNSPACED}]"  # a letter or digit of a script that separates wo
 _IS_UNSPACED = lazy_pattern(f"[{UNSPACED}]")
 _END_MARKS = " .,;:!?…،؛؟۔।。，、；：！？"
 _FINAL = frozenset(".!?…")
+_PAIR = {"opening", "closing"}  # of `PROSE_MARK`
 _MARKS = rf"\s{_END_MARKS}\"'“”„‚‘’«»‹›()\[\]{{}}<>/|+=*—–\-（）「」『』"
 _PIECE = lazy_pattern(rf"(?s)\A([{_MARKS}]*)((?:.*[^{_MARKS}])?)([{_MARKS}]*)\Z")
 
@@ -83,15 +84,13 @@ def lost_marks(source: str, output: str, spans: Sequence[str] = (), left_out: Co
         filler = (" " if span[0] in _BEGIN_TAGS else "ª") * len(span)
         read, written = read.replace(span, filler), written.replace(span, filler)
     prose = marks_left_out(read, written)
-    halves = {"opening", "closing"} if ("opening" in prose) != ("closing" in prose) else {}
-    of_prose = [mark for kind, mark in prose.items() if kind not in left_out or kind in halves]
+    of_prose = [mark for kind, mark in prose.items() if kind not in left_out or _PAIR.intersection(prose) == {kind}]
     words = list[re.Match[str]]()
     if odd := re.findall(ODD_MARK, read):  # most texts have none
         lost = Counter(odd) - Counter(re.findall(ODD_MARK, written))
         words = [word for word in re.finditer(r"\S+", read) if any(mark in word[0] for mark in lost)]
-    return [source[word.start() : word.end()].rstrip(".,!?") for word in words] + [
-        source[mark.start() : mark.end()] for mark in of_prose
-    ]
+    in_words = [source[slice(*word.span())].rstrip(".,!?") for word in words]
+    return in_words + [source[slice(*mark.span())] for mark in of_prose]
 
 
 def lost_spans(spans: Sequence[str], text: str) -> list[str]:

@@ -77,21 +77,24 @@ _SENTENCE_END = lazy_pattern(
 _OPENING = lazy_pattern(r"(?:[“\"«»„‟‹›「『《（(\[‘‚‛¿¡`]|,,|(?<=\s)[”’']|(?<!\S)(?:[«`]|,,)\s)+\Z")
 # After it: symbols, such as emoji, which belong to the sentence before.
 _SYMBOLS = lazy_pattern(
-    r"(?:(?:[\u2190-\u2bff\ufe0f\u200d\U0001f000-\U0001faff]+|[:;]-?[()DP](?!\w)|\[[\d\s,–-]+\]\s*\Z)\s*)+"
+    r"(?:(?:[\u2190-\u245f\u249c-\u2bff\ufe0f\u200d\U0001f000-\U0001faff]+|[:;]-?[()DP](?!\w)|\[[\d\s,–-]+\]\s*\Z)\s*)+"
 )
 _ELLIPSIS = lazy_pattern(r"\.{2,}|…+")
 # After a mark without a space behind it: a word, as in "Hello.How are you?", not a name, as in "ASP.NET".
 _GLUED_WORD = lazy_pattern(r"[A-Z][a-z]*(?:['’][a-z]+)?(?:[\s,!?]|\Z)")
 # In scripts without capitals, what closes ends no sentence if it is a parenthesis within one, or speech.
 _PARENTHESIS = lazy_pattern(r"[^\s.!?…。！？]\s*[(（][^(（]*[)）]\s*\Z")  # within a sentence
-_ATTRIBUTION = lazy_pattern(r"と|って|[^，。！？\s]{1,6}[说說问問喊]")  # 「はい」と言った; “好。”他说
+_ATTRIBUTION = lazy_pattern(
+    r"と|って|[라하]고|[^，。！？\s]{1,6}[说說问問喊]"
+)  # 「はい」と言った; “好。”他说; "네."라고
 
 # ---- Whether the word before a full stop is an abbreviation.
 
+_NUMBER_ALONE = lazy_pattern(r"\d+\.\s+[A-ZÀ-ÖØ-ÞĀČĎĐĒĘĚĞĪİŁŃŇŌŐŒŘŚŞŠŤŪŮŰŹŻŽΆ-ΫЀ-Я]")
 _ORDINAL = lazy_pattern(r"(?<![.:,])(?<!\.\s)(?:\d{1,2}|[IVX]+)\.")
 _ORDINAL_LANGUAGES = ("de", "hu", "lb", "tr")  # where a capital letter may follow an ordinal number
 # Of scripts with capitals, or a letter that is no ideograph, or a title that sentencex does not know.
-_SHORT = lazy_pattern(r"[A-Za-z\u00c0-\u024f\u0370-\u052f]{1,4}|approx|\w*str|[^\W\d_\u2e80-\U0010ffff]|Profa|डॉ|श्री")
+_SHORT = lazy_pattern(r"[A-Za-z\u00c0-\u024f\u0370-\u052f]{1,4}|approx|\w*str|[^\W\d_\u2e80-\U0010ffff]|Profa|डॉ|श्री|पृ")
 # A word with a vowel, not a part of an abbreviation ("f.eks"), nor at the start of a parenthesis: "(ed. Smith)".
 _LIKE_WORD = lazy_pattern(
     r"(?i)(?<![.(（])(?=[^\W\d_]{2})(?!\w*str\b)[^\W\d_]*?"
@@ -99,13 +102,14 @@ _LIKE_WORD = lazy_pattern(
 )
 # Abbreviations that look like words.
 _LIKE_WORDS = frozenset((
-    "abb", "abs", "alin", "approx", "av", "art", "avv", "ca", "dott", "ing", "kap", "pag", "pág", "para", "prof",
-    "profa", "sig", "sra", "tab", "tys", "ul", "vol", "αριθ", "вул", "ім", "рис", "табл", "ул",
+    "abb", "abs", "afb", "alin", "approx", "av", "art", "avv", "ca", "cap", "dott", "godz", "hod", "ing", "kap", "obr",
+    "pag", "pág", "para", "prof", "profa", "sig", "sra", "şek", "tab", "tys", "ul", "vol", "zob", "αριθ", "вул", "ім",
+    "рис", "табл", "ул",
 ))  # fmt: skip
 # Abbreviations that end a sentence before a capital letter: of eras, "and so on", companies, units after a number.
 _FINAL = lazy_pattern(
-    r"(?:\b(?:[ad]\.\s?C|J\.?-C|т\.\s?[дп]|n\.\s?[el]|[ef]\.\s?Kr|v\.t|p\.e\.v|etc|usw|May|Ok|T[Vv]|tv|[Jj]r|Co|U\.S\.A)"
-    r"|\d(?:[°º]|-х)?\s?(?:(?:млн|млрд|тис|тыс|mln|mld)\.?\s)?(?:[^\W\d_A-ZА-Я]+|[CFKM]))\Z"
+    r"(?:\b(?:[ad]\.\s?C|J\.?-C|т\.\s?[дп]|n\.\s?[el]|[ef]\.\s?Kr|[vn]\.\s?Chr|[πμ]\.\s?[μΧ]|v\.t|p\.e\.v|etc|usw|May|Ok|T[Vv]|tv|[Jj]r|Co|U\.S\.A)"
+    r"|\d(?:[°º]|-х)?\s?(?:(?:млн|млрд|тис|тыс|mln|mld)\.?\s)?(?:[^\W\d_A-ZА-Я]+|[CFKM]|Kč|Ft))\Z"
 )
 
 
@@ -121,7 +125,7 @@ def sentence_starts(text: str, language: str) -> list[int]:
     after words that it takes for abbreviations. Every sentence has a letter or digit, and all but the last have a mark
     that ends them, or are items of a list. Takes linear time.
     """
-    if not _has_mark_within(text):
+    if not _MARK.search(text.rstrip(_TRAILING)):  # takes 1 to 2 µs
         return []  # most texts: a single sentence
     plain, items = _simplified(text), {*_items(text)}
     proposed = {*_proposed_starts(plain, language)}
@@ -153,11 +157,6 @@ def sentence_starts(text: str, language: str) -> list[int]:
     if starts and not _WORD.search(text, starts[-1]):
         starts.pop()
     return starts
-
-
-def _has_mark_within(text: str) -> bool:
-    """Return whether a mark may end a sentence of `text` before its last letter or digit; takes 1 to 2 µs."""
-    return _MARK.search(text.rstrip(_TRAILING)) is not None
 
 
 def _items(text: str) -> list[int]:
@@ -235,8 +234,8 @@ def _is_abbreviation(end: re.Match[str], first: str, language: str, is_chat: boo
     if language.startswith(_ORDINAL_LANGUAGES) and _ORDINAL.match(end.string, end.start()):
         return True
     is_short = _SHORT.fullmatch(word) is not None and not _is_word(end)
-    if first.isdigit():  # "Vol. 2", "Bahnhofstr. 12", "M.A. 2"
-        return is_short
+    if first.isdigit():  # "Vol. 2", "Bahnhofstr. 12", "M.A. 2"; a number alone is no sentence: "cap. 2. It"
+        return is_short or (len(word) < 6 and _NUMBER_ALONE.match(end.string, end.end()) is not None)
     is_title = is_short and not word.islower() and not word[1:].isupper()  # "Dr", "J"
     english = language.startswith("en")  # sentencex knows its titles and initials
     if is_title and not english:

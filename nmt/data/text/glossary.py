@@ -156,7 +156,7 @@ class Glossary:
         if (known := self._targets.setdefault(source, target)) != target:
             raise DataError(f'"{source}" has two translations: "{known}" and "{target}"')
         # A text may encode é as one character or as two.
-        for spelling in {source, unicodedata.normalize("NFC", source), unicodedata.normalize("NFD", source)}:
+        for spelling in {source, unicodedata.normalize("NFD", source)}:
             node = 0
             for word in term_words(spelling):
                 node = self._nodes.setdefault((node, word.text.casefold()), len(self._nodes) + 1)

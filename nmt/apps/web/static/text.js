@@ -479,15 +479,15 @@ const ITEM = new RegExp(`^[^\\p{L}\\p{N}_]*(?:\\p{Nd}{1,2}|\\p{L})(?:[.)]|\\.\\)
 const ITEM_MARK = new RegExp(`[${WHITE}](?<![,;][${WHITE}])\\(?(\\p{Nd}{1,2}(?=\\.?\\)|\\.[${WHITE}]+(?![a-zß-ÿа-я]|Jan|Feb|Mär|Apr|Mai|Ju[nl]|Aug|Sep|Okt|Nov|Dez))|[a-zа-я](?=\\))|•)\\.?\\)?[${WHITE}]+(?=[^${WHITE}])`, "gu");
 const FIRST_ITEM = new RegExp(`^\\(?\\p{Nd}{1,2}[.)${WHITE}]|(?<![^:.!?${WHITE}][${WHITE}])\\(?[1aа•][.)${WHITE}]`, "uy");
 const ITEM_ORDER = " • • 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 a b c d e f g h i j k а б в г д е ж з и к ";
-const SYMBOLS = new RegExp(`(?:(?:[\\u2190-\\u2bff\\ufe0f\\u200d\\u{1f000}-\\u{1faff}]+|[:;]-?[()DP](?!${W})|\\[[\\p{Nd}${WHITE},–-]+\\][${WHITE}]*$)[${WHITE}]*)+`, "uy");
+const SYMBOLS = new RegExp(`(?:(?:[\\u2190-\\u245f\\u249c-\\u2bff\\ufe0f\\u200d\\u{1f000}-\\u{1faff}]+|[:;]-?[()DP](?!${W})|\\[[\\p{Nd}${WHITE},–-]+\\][${WHITE}]*$)[${WHITE}]*)+`, "uy");
 const LIKE_WORD = new RegExp(`(?<![.(（])(?=\\p{L}{2})(?!${W}*str(?!${W}))\\p{L}*?[aeiouyàáâäåãæèéêëìíîïòóôöõøœùúûüýąęĩıőũűůě\\u1ea0-\\u1ef9ăаеиоуыэюяіїєёαεηιουωάέήίόύώ]`, "iuy");
-const LIKE_WORDS = new Set("abb abs alin approx av art avv ca dott ing kap pag pág para prof profa sig sra tab tys ul vol αριθ вул ім рис табл ул".split(" "));
-const SHORT = new RegExp(`^(?:[A-Za-z\\u00c0-\\u024f\\u0370-\\u052f]{1,4}|approx|${W}*str|[\\u0000-\\u2e7f]|Profa|डॉ|श्री)$`, "u");
-const FINAL = new RegExp(`(?:(?<!${W})(?:[ad]\\.[${WHITE}]?C|J\\.?-C|т\\.[${WHITE}]?[дп]|n\\.[${WHITE}]?[el]|[ef]\\.[${WHITE}]?Kr|v\\.t|p\\.e\\.v|etc|usw|May|Ok|T[Vv]|tv|[Jj]r|Co|U\\.S\\.A)` +
-  `|\\p{Nd}(?:[°º]|-х)?[${WHITE}]?(?:(?:млн|млрд|тис|тыс|mln|mld)\\.?[${WHITE}])?(?:(?![A-ZА-Я])\\p{L})+|\\p{Nd}(?:[°º]|-х)?[${WHITE}]?[CFKM])$`, "u");
+const LIKE_WORDS = new Set("abb abs afb alin approx av art avv ca cap dott godz hod ing kap obr pag pág para prof profa sig sra şek tab tys ul vol zob αριθ вул ім рис табл ул".split(" "));
+const SHORT = new RegExp(`^(?:[A-Za-z\\u00c0-\\u024f\\u0370-\\u052f]{1,4}|approx|${W}*str|[\\u0000-\\u2e7f]|Profa|डॉ|श्री|पृ)$`, "u");
+const FINAL = new RegExp(`(?:(?<!${W})(?:[ad]\\.[${WHITE}]?C|J\\.?-C|т\\.[${WHITE}]?[дп]|n\\.[${WHITE}]?[el]|[ef]\\.[${WHITE}]?Kr|[vn]\\.[${WHITE}]?Chr|[πμ]\\.[${WHITE}]?[μΧ]|v\\.t|p\\.e\\.v|etc|usw|May|Ok|T[Vv]|tv|[Jj]r|Co|U\\.S\\.A)` +
+  `|\\p{Nd}(?:[°º]|-х)?[${WHITE}]?(?:(?:млн|млрд|тис|тыс|mln|mld)\\.?[${WHITE}])?(?:(?![A-ZА-Я])\\p{L})+|\\p{Nd}(?:[°º]|-х)?[${WHITE}]?(?:[CFKM]|Kč|Ft))$`, "u");
 const ORDINAL = new RegExp(`(?<![.:,])(?<!\\.[${WHITE}])(?:\\p{Nd}{1,2}|[IVX]+)\\.`, "uy"), BEFORE_CAPITAL = ["de", "hu", "lb", "tr"];
 const PARENTHESIS = new RegExp(`[^${WHITE}.!?…。！？][${WHITE}]*[(（][^(（]*[)）][${WHITE}]*$`, "u");
-const ATTRIBUTION = new RegExp(`^(?:と|って|[^，。！？${WHITE}]{1,6}[说說问問喊])`, "u");
+const ATTRIBUTION = new RegExp(`^(?:と|って|[라하]고|[^，。！？${WHITE}]{1,6}[说說问問喊])`, "u");
 // Abbreviations with a vowel that are no words, before a name; and those before a number.
 const TITLES = new Set("Prof Проф Frau Abb Mme Mlle Dra Sra Sta Ud Uds Av Capt Col Gen Inc".split(" "));
 const BEFORE_NUMBER = new Set("no fig sec ver jan feb mar apr jun jul aug sep sept oct nov dec".split(" "));
@@ -500,7 +500,8 @@ function isAbbreviation(text, start, word, at, first, language) {
   const isWord = matches(LIKE_WORD, text, start) && !LIKE_WORDS.has(word.toLowerCase()), two = language.slice(0, 2);
   if (matches(ORDINAL, text, start) && (BEFORE_CAPITAL.includes(two) || (ORDINALS.includes(two) && isLower(first)))) return true;
   const short = SHORT.test(word) && /^\p{L}/u.test(word) && !isWord;
-  if (/\p{N}/u.test(first)) return short || BEFORE_NUMBER.has(word.toLowerCase());
+  const isAlone = word.length < 6 && isLower(word) && new RegExp(`^\\p{Nd}+\\.[${WHITE}]+\\p{Lu}`, "u").test(text.slice(at, at + 20));
+  if (/\p{N}/u.test(first)) return short || isAlone || BEFORE_NUMBER.has(word.toLowerCase());
   if (/^(?:Chr|UU)(?!\p{L})/u.test(text.slice(at, at + 4))) return true;
   if (/\p{Lu}/u.test(first) && FINAL.test(text.slice(Math.max(0, start - 50), start + word.length))) return false;
   if (isLower(word) && /[\p{L}\p{Nd}]{3}\.$/u.test(text.slice(Math.max(0, start - 4), start))) return false; // example.com
