@@ -35,15 +35,20 @@ _MAX_CODE = 1000  # characters of a code that are looked at
 _BLANK_TYPE = re.compile(
     r"(?:x-)?(?:html-)?(?:lb|br|p|tab|nbsp|(?:line|page|soft|hard)-?break|(?:\w+-)?space)", re.IGNORECASE
 )
-_BLANK_CODE = re.compile(r"\s*<\s*/?\s*(?:\w+:)?(?:br|p|div|li|tr|td|th|h\d|tab)\b|(?:\\[nrt]|\s)+$", re.IGNORECASE)
+_BLANK_CODE = re.compile(
+    r"\s*<\s*/?\s*(?:\w+:)?(?:br|p|div|li|tr|td|th|h\d|tab)\b|(?:\\[nrt]|\s)+$|\\(?:tab|line|par|cell|~)\b",
+    re.IGNORECASE,
+)
 
 # Native codes and any sub-flow in them (`sub`) are not part of the sentence, unless they stand for a part of it
 # (`_text_of_code`). The text of `hi` is.
 _CODES = frozenset({"bpt", "ept", "it", "ph", "ut"})
 _PAIRED = frozenset({"bpt", "ept"})  # around text, as bold is; the others stand alone
 _PAIRED_MARK, _ALONE_MARK = "\1", "\2"  # in place of codes that stand for nothing known; XML has no such characters
-_MARKS = re.compile(f"[{_PAIRED_MARK}{_ALONE_MARK}]+")
-_IN_WORD = re.compile(rf"(?<=[^\W\d_]){_MARKS.pattern}(?=[^\W\d_])")
+# Two letters, digits or sentences: a code that stands alone between them separates them, formatting does not.
+_SOME_MARKS = f"[{_PAIRED_MARK}{_ALONE_MARK}]+"
+_MARKS = re.compile(rf"(?<=\s){_SOME_MARKS}\s+|{_SOME_MARKS}")  # with one of two spaces around them
+_IN_TEXT = re.compile(rf"(?<=[^\s\W]|[.,;:!?…)\]]){_SOME_MARKS}(?=[^\W_])")
 
 _ROOTS = frozenset({"tmx", "martif", "tbx"})
 _NAMES_OF_TBX = {"termEntry": "tu", "conceptEntry": "tu", "langSet": "tuv", "langSec": "tuv", "term": "seg"}
@@ -104,7 +109,7 @@ class _Units:
         self.records: list[Record] = []
         self.kinds: Counter[tuple[str, ...]] = Counter()  # the languages of each unit, the first thousand kinds
         self._path, self._languages = path, languages
-        self._num_units = self._num_without = self._num_within_words = self._num_codes = 0
+        self._num_units = self._num_without = self._num_codes = 0
         self._depth = self._num_bytes = 0
         self._unit: TreeBuilder | None = None  # None outside of units, which are not nested
         self._unit_line = self._unit_chars = 0
@@ -146,11 +151,9 @@ class _Units:
             shown = ", ".join(
                 f"{code[:60] or 'none given'} ({count:,})" for code, count in found.most_common(_SHOWN_LANGUAGES)
             )
-            hint = f"languages in the file: {shown}; set src_lang and tgt_lang of this corpus"
+            how = "set src_lang and tgt_lang of this corpus (--src-lang and --tgt-lang, or --from and --to)"
+            hint = f"languages in the file: {shown}; {how}"
             raise DataError(f"no unit has both {src} and {tgt}", path=self._path, hint=hint)
-        if self._num_within_words:
-            num = counted(self._num_within_words, "time")
-            say_once(f"{self._path}: {num}, formatting begins or ends between two letters; they stay one word")
         if self._num_codes:
             say_once(
                 f"{self._path}: {counted(self._num_codes, 'inline code')} left out, for which nmt knows no text: "
@@ -193,7 +196,7 @@ class _Units:
         for variant in unit.iter("tuv"):
             language = variant.get("xml:lang") or variant.get("lang") or ""
             for segment in variant.iter("seg"):
-                text = _IN_WORD.sub(self._between_letters, _text_in(segment))
+                text = _IN_TEXT.sub(lambda marks: _BLANK * (_ALONE_MARK in marks[0]), _text_in(segment))
                 self._num_codes += text.count(_ALONE_MARK)
                 languages.append(language)
                 texts.append(on_one_line(_MARKS.sub("", text), self._path, self._unit_line))
@@ -207,12 +210,6 @@ class _Units:
         pairs = [(i, j) for i in sources for j in targets if i != j]
         self.records += [(texts[i], texts[j], self._unit_line) for i, j in pairs]
         self._num_without += not pairs
-
-    def _between_letters(self, marks: re.Match[str]) -> str:
-        """Return what separates two letters between which are codes: a blank for one that stands alone."""
-        is_alone = _ALONE_MARK in marks[0]
-        self._num_within_words += not is_alone
-        return _BLANK if is_alone else ""
 
     def _doctype(self, name: str, system: str | None, public: str | None, has_internal_subset: int) -> None:
         if has_internal_subset:
