@@ -97,7 +97,8 @@ def read_files(src: Path | None, refs: Sequence[Path], tsv: Path | None, directi
 
         name, columns = split_choice(str(tsv))
         first, *others = (columns or "1,2").split(",")
-        tables = [list(read_named(f"{name}#{first},{other}" if others[1:] else str(tsv))) for other in others or [""]]
+        names = [f"{name}#{first},{other}" for other in others] if others[1:] else [str(tsv)]
+        tables = [list(read_named(each, direction)) for each in names]
         sources, references = [pair.src for pair in tables[0]], [[pair.tgt for pair in table] for table in tables]
         stem, paths = Path(name).stem, list[Path]()
     else:

@@ -60,7 +60,8 @@ def document_in(texts: list[str], output: Path | None, *, as_json: bool) -> tupl
     for text in texts:
         suffix = Path(text).suffix.lower()
         if suffix and os.path.isfile(text):
-            command = f"--input {shlex.quote(text)} translates its lines, keys and markup included"
+            kept = "to keep its form, save or convert it as .docx, .html, .md, .po, .pptx, .srt or .xlsx"
+            command = f"--input {shlex.quote(text)} translates its lines, keys and markup included; {kept}"
             hint = "give one document at a time" if text.lower().endswith((*SUFFIXES, *_TABLES)) else command
             raise typer.BadParameter(f"{text} is a file, not a text: {hint}")
         into_document = output is not None and output.suffix.lower() == suffix

@@ -42,8 +42,11 @@ def score(
     """
     if tsv is None and src is None:
         raise typer.BadParameter("give --src and --tgt, or --tsv")
-    pairs = read_named(str(tsv)) if tsv is not None else read_parallel(ParallelFiles(src=str(src), tgt=str(tgt)))
     translator = load_translator(find_models(models), "auto", device, "auto")
+    if tsv is not None:
+        pairs = read_named(str(tsv), translator.languages.direction(to, from_))
+    else:
+        pairs = read_parallel(ParallelFiles(src=str(src), tgt=str(tgt)))
     while block := list(islice(pairs, BLOCK_LINES)):
         scores = translator.score([pair.src for pair in block], [pair.tgt for pair in block], to=to, from_=from_)
         for pair, scored in zip(block, scores, strict=True):

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from nmt.base.errors import DataError
+from nmt.base.languages import Direction
 from nmt.config.base import Characters
 from nmt.config.corpora import DATA_SETS, FORMATS, ParallelFiles
 from nmt.data.read.formats.delimited import read_csv, read_tsv
@@ -85,6 +86,10 @@ def read_parallel(
     """
     corpora = (files,) if isinstance(files, ParallelFiles) else tuple(files)
     refuse_pipes(paths_of(corpora))
+    return _pairs(corpora, characters)
+
+
+def _pairs(corpora: Sequence[ParallelFiles], characters: Characters) -> Iterator[SentencePair]:
     read, written = (AS_READ, AS_WRITTEN) if characters == "normalized" else (str, str)
     return (
         SentencePair(read(src).strip(), written(tgt).strip(), line, index)
@@ -93,13 +98,14 @@ def read_parallel(
     )
 
 
-def read_named(name: str) -> Iterator[SentencePair]:
+def read_named(name: str, direction: Direction) -> Iterator[SentencePair]:
     """Yield the pairs of a file with both languages named as on a command line (`corpus_named`), by default a tsv.
 
-    It is read as a corpus is, but once, so it may be a pipe. Raises DataError as `read_parallel` does.
+    It is read as a corpus is whose `data.characters` is normalized, but once, so it may be a pipe. Raises DataError as
+    `read_parallel` does.
     """
-    files = corpus_named(name, usual="tsv")
-    return (SentencePair(*record) for record in READERS[files.form](files, paths_of(files)[0]))
+    languages = {"src_lang": direction.src, "tgt_lang": direction.tgt}
+    return _pairs([corpus_named(name, usual="tsv").model_copy(update=languages)], "normalized")
 
 
 def refuse_pipes(paths: Iterable[Path]) -> None:

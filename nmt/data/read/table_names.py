@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nmt.base.errors import ConfigError
-from nmt.data.read.lines import open_text, read_raw_lines, without_compression
+from nmt.data.read.lines import read_lines, without_compression
 
 if TYPE_CHECKING:  # most texts are translated, and scored, without a file of pairs
     from nmt.config.corpora import ParallelFiles
@@ -43,8 +43,7 @@ def corpus_named(name: str, usual: str | None = None) -> ParallelFiles:
     form = format_of(path) or usual
     if form is None:
         if os.path.isfile(path):
-            with open_text(Path(path)) as file:
-                next(read_raw_lines(file, path), None)
+            next(read_lines(Path(path)), None)
         hint = f"the name must end in .{', .'.join(FORMAT_OF_ENDING)}; rename the file, or name it in a configuration"
         raise ConfigError(f"--corpus {name}: unknown file extension", hint=hint)
     keys = {} if choice is None else _keys(name, form, choice)

@@ -391,7 +391,8 @@ def test_check_finds_a_column_of_ids_and_languages_that_are_missing():
     train = "data.train=[{tmx: a.tmx.gz}, {tmx: a.tmx.gz, src_lang: fr}]"
     assert str(fail("check", "-c", "my.yaml", "--set", train, "--set", "training.stages=[]")) == (
         "a.tmx.gz: no unit has both fr and en\n"
-        "  languages in the file: de-DE (131), en (131); set src_lang and tgt_lang of this corpus"
+        "  languages in the file: de-DE (131), en (131); set src_lang and tgt_lang of this corpus "
+        "(--src-lang and --tgt-lang, or --from and --to)"
     )
 
 

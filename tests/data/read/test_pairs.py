@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nmt.base.errors import DataError
+from nmt.base.languages import Direction
 from nmt.config.corpora import FORMATS, ParallelFiles
 from nmt.data.read.lines import MAX_LINE_BYTES, read_lines
 from nmt.data.read.pairs import SentencePair, path_of, paths_of, read_named, read_parallel
@@ -202,14 +203,22 @@ def test_a_row_with_more_columns_than_the_first_is_named(write):
 
 
 def test_a_table_that_a_command_names_is_read_as_a_corpus_is(write):
+    direction = Direction("de", "en")
     content = 'source\ttarget\n"a ""b"""\tone\n\n=A1\tx\n'
     expected = [("", "", 3), ('a "b"', "one", 2)]
     for name in ("a.tsv", "a.txt", "a.TSV.GZ"):
         path = write(name, gzip.compress(content.encode()) if name.endswith("GZ") else content.encode())
-        assert sorted(pair[:3] for pair in read_named(str(path))) == expected
+        assert sorted(pair[:3] for pair in read_named(str(path), direction)) == expected
         corpus = ParallelFiles(tsv=str(path))
-        assert [*read_named(str(path))] == [*read_parallel(corpus)]
-    assert [pair[:2] for pair in read_named(f"{write('b.csv', b'1,eins,one')}#3,2")] == [("one", "eins")]
+        assert [*read_named(str(path), direction)] == [*read_parallel(corpus)]
+    named = f"{write('b.csv', b'1,eins,one')}#3,2"
+    assert [pair[:2] for pair in read_named(named, direction)] == [("one", "eins")]
+    decomposed = str(write("c.tsv", "u\u0308ber\u00adall\tevery\u200bwhere\n".encode()))
+    assert [pair[:2] for pair in read_named(decomposed, direction)] == [("\u00fcberall", "everywhere")]
+    unit = b'<tmx><body><tu><tuv lang="en"><seg>one</seg></tuv><tuv lang="de"><seg>eins</seg></tuv></tu></body></tmx>'
+    memory = str(write("d.tmx", unit))
+    assert [pair[:2] for pair in read_named(memory, direction)] == [("eins", "one")]
+    assert [pair[:2] for pair in read_named(memory, Direction("en", "de"))] == [("one", "eins")]
 
 
 def test_several_corpora_are_read_in_turn_and_each_pair_says_its_corpus_and_line(write):

@@ -51,7 +51,7 @@ def test_a_file_of_that_very_name_wins(tmp_path, monkeypatch):
 
 def test_an_unknown_extension_is_rejected(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "a.txt").touch()
+    (tmp_path / "a.txt").write_text("one\teins\n")
     with pytest.raises(ConfigError, match=r"--corpus a\.txt#2,3: unknown file extension"):
         corpus_named("a.txt#2,3")
 
@@ -82,3 +82,10 @@ def test_choices_that_a_format_does_not_have_are_rejected():
         corpus_named("a.jsonl#a")
     with pytest.raises(ConfigError, match=r"a\.tmx#1,2: a tmx file has no columns or fields to choose"):
         corpus_named("a.tmx#1,2")
+
+
+@pytest.mark.parametrize("content", [b"ARROW1\0\0\1", b"\x04\x22\x4d\x18\x80", b"Gr\xfc\xdfe\tx\n"])
+def test_a_file_of_another_extension_that_is_no_text_is_not_to_be_renamed(tmp_path, content):
+    (tmp_path / "a.arrow").write_bytes(content)
+    with pytest.raises(DataError, match="NUL character|not UTF-8"):
+        corpus_named(str(tmp_path / "a.arrow"))

@@ -25,6 +25,8 @@ _ID = re.compile(  # a word with a digit, a number, a verse (1 Samuel 3:4)
     r"|(?:[^\s,;!?]+ ){1,3}\d+[a-z]?(?:[:.,/–-] ?\d+[a-z]?)+"
 )
 _SHORT = 4  # times the length of a name, at least, is the usual length of a sentence
+_SAME = 10  # times as many different texts as a column of chapters or of speakers has one of sentences, at least
+_NUMBER = re.compile(r"[\d\W]+")
 _MAX_COLUMNS = 1000  # that are looked at
 _SHOWN_COLUMNS = 20
 _BY_NUMBER_OR_NAME = "`columns` gives the source and target columns, by number from 1 or by name"
@@ -155,7 +157,7 @@ def _refuse_other_columns(
     """Raise DataError if a chosen column has no sentences while a column that was not chosen has text.
 
     It has numbers or IDs; or, unless the user chose other columns than the first two, texts much shorter than those of
-    the other chosen column, such as names.
+    the other chosen column, such as names, or ones that differ in little but numbers, such as chapters.
     """
     if len(rows) < _MIN_ROWS:
         return
@@ -168,14 +170,15 @@ def _refuse_other_columns(
         return
     longest = max(_length(texts[i]) for i in columns)
     is_default = files.columns == type(files).model_fields["columns"].default
+    kinds = [len({_NUMBER.sub("", text) for text in column}) for column in texts]
     has_other = is_default and any(3 * _length(texts[i]) > longest for i in unread)
     for side, column in zip(("source", "target"), columns, strict=True):
         ids = list(filter(_is_id, texts[column]))
         share = len(ids) / max(len(texts[column]), least)
         if share > 0.9:
             fault, or_else = f"numbers or IDs such as {ids[0]} in {share:.0%} of the first {len(rows):,} rows", ""
-        elif has_other and 0 < _SHORT * _length(texts[column]) < longest:
-            fault = f"texts such as '{texts[column][0]}', much shorter than those of other columns"
+        elif has_other and (0 < _SHORT * _length(texts[column]) < longest or _SAME * kinds[column] < max(kinds)):
+            fault = f"texts such as '{texts[column][0]}', much shorter or less varied than those of other columns"
             or_else = "; if it is the right one, choose the columns by name, or leave the others out"
         else:
             continue

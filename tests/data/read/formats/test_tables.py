@@ -136,7 +136,15 @@ SHORT_COLUMNS = {
         lambda n: f"{'ABCDEFGH'[n % 8]}{'aeiou'[n % 5]}nna M{'aeiou'[n // 8 % 5]}ller",
         "texts such as 'Aanna Maller', much",
     ),
-    "labels": (lambda n: f"Chapter {n}", "texts such as 'Chapter 0', much shorter than those of other columns"),
+    "labels": (
+        lambda n: f"Chapter {n}",
+        "texts such as 'Chapter 0', much shorter or less varied than those of other columns",
+    ),
+    "verses": (
+        lambda n: f"Поглавље {n // 9}, стих {n % 9}, књига {n % 3}",
+        "texts such as '",
+    ),
+    "documents": (lambda n: f"news, document {n // 10}, paragraph {n % 7}, sentence {n}", "texts such as 'news, doc"),
     "speakers": (lambda n: "Anna" if n % 2 else "Ben", "texts such as 'Ben', much shorter"),
     "codes": (lambda n: ("deu_Latn", "fra_Latn")[n % 2], "texts such as 'deu_Latn', much shorter"),
 }
@@ -145,7 +153,8 @@ SHORT_COLUMNS = {
 @pytest.mark.parametrize("kind", SHORT_COLUMNS)
 def test_a_column_of_names_beside_text_is_refused_unless_it_was_chosen(tmp_path, kind):
     cell, said = SHORT_COLUMNS[kind]
-    rows = "".join(f"{cell(n)}\t{LONG.format(n)}\t{LONG.format(n)[::-1]}\n" for n in range(50))
+    texts = [LONG.format("".join(chr(97 + int(digit)) for digit in str(n))) for n in range(50)]
+    rows = "".join(f"{cell(n)}\t{text}\t{text[::-1]}\n" for n, text in enumerate(texts))
     message = fault(tmp_path / "a.tsv", rows)
     assert f"column 1, chosen as the source, has {said}" in message
     assert (
