@@ -95,6 +95,9 @@ def test_options_that_cannot_be_used_are_refused_by_every_door(translator, optio
         assert str(error.value).startswith(message)
 
 
+PAIRS = {"src_lang": "de", "tgt_lang": "en"}
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -106,12 +109,22 @@ def test_options_that_cannot_be_used_are_refused_by_every_door(translator, optio
         (lambda: nmt.SearchOptions(num_hypotheses=3), "SearchOptions: 3 hypotheses need a beam"),
         (lambda: ModelConfig(d_model=63, num_heads=2), "ModelConfig: num_heads 2 does not divide d_model 63"),
         (lambda: nmt.Config(data=1), "Config: data: Input should be a valid dictionary"),
+        (lambda: nmt.Config(data=PAIRS | {"train": {"tsv": 3}}), "Config: data.train.tsv: Input should be a valid str"),
+        (lambda: nmt.Config(data=PAIRS | {"train": [{"tmx": 3}]}), "Config: data.train.0.tmx: Input should be a valid"),
     ],
 )
 def test_a_constructor_refuses_what_a_configuration_file_may_not_contain(make, message):
     with pytest.raises(nmt.NmtError) as error:
         make()
     assert str(error.value).startswith(message)
+
+
+def test_a_configuration_made_in_python_takes_paths():
+    corpora = [{"src": Path("a.de"), "tgt": Path("a.en")}, {"xlsx": Path("b.xlsx")}]
+    data = PAIRS | {"train": corpora, "valid": {"tsv": Path("v.tsv")}, "store_dir": Path("store")}
+    config = nmt.Config(data=data, training={"init_from": Path("runs/a")})
+    assert [config.data.train[0].src, config.data.train[1].xlsx, config.data.valid.tsv] == ["a.de", "b.xlsx", "v.tsv"]
+    assert [config.data.store_dir, config.training.init_from] == ["store", "runs/a"]
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidatorFunctionWrapHandler, field_validator
+from pydantic_core import PydanticCustomError
 
 from nmt.base.errors import ConfigError, require_one_of
 
@@ -21,7 +23,8 @@ MAX_SEED = 2**31 - 1  # the largest that every library accepts
 def first_fault(error: ValidationError) -> str:
     """Return the first of the faults of a validation: the name of the value, and what is wrong with it."""
     fault = error.errors()[0]
-    name = "".join(f"{part}." for part in fault["loc"]).removesuffix(".")
+    # Between the names, pydantic puts the tags of `Corpora`.
+    name = ".".join(str(part) for part in fault["loc"] if part not in ("one", "several"))
     message = fault["msg"].removeprefix("Value error, ")
     return f"{name}: {message}" if name else message
 
@@ -52,9 +55,14 @@ class Section(_Base):
     @field_validator("*", mode="wrap")
     @classmethod
     def _refuse_true_for_1(cls, value: object, read: ValidatorFunctionWrapHandler) -> object:
-        """Refuse true and false for a number, and a number for one of these: beam_size=True is a mistake."""
-        result = read(value)
-        are_numbers = isinstance(value, int | float) and isinstance(result, int | float)
-        if are_numbers and isinstance(value, bool) != isinstance(result, bool):
-            raise ValueError(f"Input should be of type {type(result).__name__}, not {value!r}")
+        """Refuse true and false for a number, and a number for one of these: beam_size=True is a mistake.
+
+        The path of a file may be a `Path`.
+        """
+        result = read(os.fspath(value) if isinstance(value, os.PathLike) else value)
+        is_list = isinstance(value, list | tuple) and isinstance(result, tuple)
+        for given, got in zip(value, result, strict=False) if is_list else [(value, result)]:
+            are_numbers = isinstance(given, int | float) and isinstance(got, int | float)
+            if are_numbers and isinstance(given, bool) != isinstance(got, bool):
+                raise PydanticCustomError("other_type", "Input should be of type {kind}", {"kind": type(got).__name__})
         return result

@@ -65,7 +65,7 @@ class DataConfig(Section):
         description="hold out pairs that share a source or a target together; false: only those that share a source",
     )
     characters: Characters = Field(
-        "normalized",
+        default="normalized",
         description="normalized: read corpora in NFC, without invisible characters and unusual spaces, and sources "
         "without letters in full width; as_written: read them as they are",
     )

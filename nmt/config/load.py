@@ -213,8 +213,7 @@ def _read_value(key: str, field: FieldInfo, value: object, loc: Loc, tree: Tree)
     if section is None:
         if key in PATH_KEYS and isinstance(value, str):
             return _expand(value, loc, tree)
-        takes_booleans = field.annotation is bool or bool in get_args(field.annotation)
-        return value if takes_booleans else _without_booleans(value)
+        return value
     if value is None and NoneType not in get_args(field.annotation):
         # A section whose keys, or a list whose items, are all commented out.
         value = () if get_origin(field.annotation) is tuple else {}
@@ -224,13 +223,6 @@ def _read_value(key: str, field: FieldInfo, value: object, loc: Loc, tree: Tree)
         items = enumerate(value)
         return [_read_section(section, item, (*loc, i), tree) if isinstance(item, dict) else item for i, item in items]
     return value
-
-
-def _without_booleans(value: object) -> object:
-    # Pydantic accepts True as 1, but nobody who writes `batch_tokens: true` means 1.
-    if isinstance(value, list):
-        return [_without_booleans(item) for item in value]
-    return Unusable(shown(value)) if isinstance(value, bool) else value
 
 
 def _expand(value: str, loc: Loc, tree: Tree) -> str:
