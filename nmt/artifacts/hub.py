@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from huggingface_hub import HfApi
 
 _NAME = re.compile(
-    r"(?P<user>[A-Za-z0-9][A-Za-z0-9._-]{0,95})/(?P<name>[A-Za-z0-9][A-Za-z0-9._-]{0,95})"
-    r"(@(?P<revision>[A-Za-z0-9][A-Za-z0-9._/-]{0,200}))?"
+    r"(?:hf:|https?:/+[^/]+/)?(?P<user>[A-Za-z0-9][A-Za-z0-9._-]{0,95})/(?P<name>[A-Za-z0-9][A-Za-z0-9._-]{0,95})"
+    r"(@(?P<revision>[A-Za-z0-9][A-Za-z0-9._/-]{0,200}))?(?:/tree/main)?/?"
 )
 
 
@@ -38,8 +38,8 @@ class HubModel(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> HubModel:
-        """Read `user/name` or `user/name@revision`, with or without `hf:`. NmtError if it is neither."""
-        found = _NAME.fullmatch(text.removeprefix(HUB_PREFIX))
+        """Read `user/name` or `user/name@revision`, also after `hf:` or as an address. NmtError if it is neither."""
+        found = _NAME.fullmatch(text)
         if found is None or ".." in text:
             hint = "write user/name, or user/name@revision"
             raise NmtError(f"{text[:200]!r} is not a valid model name on the hub", hint=hint)

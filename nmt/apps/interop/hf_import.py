@@ -97,8 +97,8 @@ def _m2m100_data(folder: HfFolder, known: list[str], languages: Languages) -> di
         raise RunError(fault, path=folder.path, hint=f"{hint}; `nmt info` of this folder lists them")
     for code in (*languages.src, *languages.tgt):
         if code not in known:
-            near = [each for each in known if each[:2] == code[:2]] or known
-            hint = f"it has {', '.join(near)}" if len(near) > 3 else f"did you mean {' or '.join(near)}?"
+            near = [each for each in known if each[:2] == code[:2]]
+            hint = f"did you mean {' or '.join(near)}?" if near else f"`nmt info` lists its {len(known)} languages"
             raise RunError(f"this model has no language {code}", path=folder.path, hint=hint)
     pairs = list(dict.fromkeys((src, tgt) for src in languages.src for tgt in languages.tgt if src != tgt))
     if not pairs:

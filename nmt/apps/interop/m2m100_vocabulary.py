@@ -29,7 +29,8 @@ from nmt.data.tokens.sentencepiece_model import CONTROL, UNUSED, Piece
 from nmt.data.tokens.tokenizer import TokenizerPair
 
 _NLLB_CODE = re.compile(r"[a-z]{3}_[A-Z][a-z]{3}")
-_ANY_CODE = re.compile(r"(?:__)?([a-z]{2,3}(?:_[A-Za-z0-9]{2,8})*)(?:__)?")  # of a language that somebody added
+# Of a language that somebody added: tyv, __tyv__, <tyv>, <2tyv>, >>tyv<<, gcf-Latn.
+_ANY_CODE = re.compile(r"(?:__|<2?|>>)?([A-Za-z]{2,3}(?:[_-][A-Za-z0-9]{1,8})*)(?:__|>|<<)?")
 _LANGUAGES = {
     "m2m100": "af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga gd gl gu ha he hi hr "
     "ht hu hy id ig ilo is it ja jv ka kk km kn ko lb lg ln lo lt lv mg mk ml mn mr ms my ne nl no ns oc or pa pl ps "

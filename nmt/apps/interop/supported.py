@@ -44,14 +44,10 @@ def refuse_unsupported(config: ModelConfig, path: Path, toolkit: Toolkit) -> Non
         instead = "; `nmt config new --for hf` configures a model that it has"
     refused = {key: value for key, value in config if not _is_number(value) and value not in supported.get(key, ())}
     if refused:
-        values = " and ".join(f"model.{key}: {_as_yaml(value)}" for key, value in refused.items())
-        can = " and ".join(f"model.{key}: {' or '.join(map(_as_yaml, supported[key]))}" for key in refused)
+        values = " and ".join(f"model.{key}: {str(value).lower()}" for key, value in refused.items())
+        can = " and ".join(f"model.{key}: {' or '.join(map(str, supported[key])).lower()}" for key in refused)
         raise RunError(f"{message} {values}", path=path, hint=f"it supports {can}{instead}")
 
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _as_yaml(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

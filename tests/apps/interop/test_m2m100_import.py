@@ -251,6 +251,16 @@ def test_added_tokens_reach_the_output(tmp_path):
     assert Tokenizer(tokenizer.model_bytes).with_symbols(["<x>"]).encode("kaꞌku qx lemi ꞌ") == ids
 
 
+def test_codes_of_added_languages_are_read_as_people_write_them(tmp_path):
+    folder = make_m2m100_folder(tmp_path / "hf", "nllb", code="gcf-Latn-x")
+    path = folder / "tokenizer_config.json"
+    settings = path.read_text(encoding="utf-8")
+    for token, code in (("gcf-Latn-x", "gcf-Latn-x"), ("<2tyv>", "tyv"), (">>kca<<", "kca"), ("__shp__", "shp")):
+        path.write_text(settings.replace("gcf-Latn-x", token), encoding="utf-8")
+        (folder / "added_tokens.json").unlink(missing_ok=True)
+        assert code in describe_model(str(folder)).languages
+
+
 def test_the_languages_that_added_tokens_of_m2m100_replace_are_not_there(tmp_path):
     """transformers gives them the ids of the languages, from Afrikaans on."""
     folder = make_m2m100_folder(tmp_path / "hf", added=("ꞌ",))
@@ -285,12 +295,26 @@ def test_a_folder_without_a_model_says_what_it_is(tmp_path, name):
         import_hf(tmp_path / "hf", tmp_path / "run", NLLB)
 
 
-@pytest.mark.parametrize("name", ["facebook/nllb-200-distilled-600M", "hf:facebook/m2m100_418M"])
+HUB_NAMES = (
+    "facebook/nllb-200-distilled-600M",
+    "hf:facebook/m2m100_418M",
+    "https://hub.example/facebook/m2m100_418M",
+    "https://hub.example/facebook/m2m100_418M/tree/main",
+)
+
+
+@pytest.mark.parametrize("name", HUB_NAMES)
 def test_a_name_of_the_hub_is_no_folder_but_says_how_to_get_one(tmp_path, name):
     with pytest.raises(
         NmtError, match=r"no such folder\n  if this is a model on the hub, copy it: hf download facebook/"
     ):
         import_hf(Path(name), tmp_path / "run", NLLB)
+
+
+def test_the_file_of_a_configuration_is_refused_with_its_folder(tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(NmtError, match="a file; give the folder that it lies in"):
+        import_hf(tmp_path / "config.json", tmp_path / "run", NLLB)
 
 
 def other_model(folder: Path) -> None:
