@@ -82,7 +82,7 @@ class Essentials(Section):
 
 COPIES, WORDS = "copied sources", "word by word"  # systems that need no training
 _CONTROL = "with the references of other sentences"
-MAX_DIFFERENCE = 0.01  # between two engines; rounding gives some 0.00001
+MAX_DIFFERENCE = 0.0005  # between two engines; rounding gives some 0.00001, an epsilon of 0.001 in a norm 0.0009
 
 
 class Int8Scores(Section, strict=True):

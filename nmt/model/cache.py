@@ -92,7 +92,9 @@ class PreallocatedKVCache(KVCache):
     def append(self, layer: int, key: Tensor, value: Tensor) -> KeyValue:
         """Append key and value [R, H, T, K] to `layer`; return those of all positions, [R, H, length + T, K]."""
         end = self.length + key.size(2)
-        assert end <= self.max_len, f"cache for {self.max_len} positions was given {end}"
+        if end > self.max_len:
+            hint = "give it room for all of them: start_cache(memory, max_len)"
+            raise NmtError(f"this cache has room for {self.max_len} targets, and was given {end}", hint=hint)
         stored = self._stored[layer]
         if key.requires_grad:  # writing into a buffer would break autograd
             past = stored or (key[:, :, :0], value[:, :, :0])

@@ -161,3 +161,5 @@ def test_the_loop_of_the_chapter_trains_and_predicts(model):
     with torch.no_grad():
         given = torch.tensor([[BOS_ID, *output[:-1]]])
         assert model(src[:1], given, lengths[:1]).argmax(2)[0].tolist() == output
+    with pytest.raises(NmtError, match=r"room for 6 targets, and was given 7\n  give it room for all of them"):
+        model.decode(token, cache)
