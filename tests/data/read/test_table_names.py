@@ -87,5 +87,5 @@ def test_choices_that_a_format_does_not_have_are_rejected():
 @pytest.mark.parametrize("content", [b"ARROW1\0\0\1", b"\x04\x22\x4d\x18\x80", b"Gr\xfc\xdfe\tx\n"])
 def test_a_file_of_another_extension_that_is_no_text_is_not_to_be_renamed(tmp_path, content):
     (tmp_path / "a.arrow").write_bytes(content)
-    with pytest.raises(DataError, match="NUL character|not UTF-8"):
+    with pytest.raises(DataError, match=r"NUL character|not UTF-8"):
         corpus_named(str(tmp_path / "a.arrow"))
