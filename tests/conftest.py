@@ -80,6 +80,28 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return Scheduling(config, log)
 
 
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Let a process of xdist report of a test that passes no more than its call, which is all that is printed.
+
+    Of six messages for each test four said nothing, and most of what xdist costs are messages.
+    """
+    options = session.config.option
+    plugins = session.config.pluginmanager.get_plugins()
+    sender: Any = next((plugin for plugin in plugins if type(plugin).__name__ == "WorkerInteractor"), None)
+    if sender is None or options.durations is not None or options.xmlpath:  # which need the other parts, too
+        return
+    send = sender.sendevent
+
+    def send_what_is_printed(name: str, **values: Any) -> None:
+        passed = name == "testreport" and values["data"]["outcome"] == "passed"
+        if passed:
+            values["data"]["keywords"] = {}
+        if name not in ("logstart", "logfinish") and not (passed and values["data"]["when"] != "call"):
+            send(name, **values)
+
+    sender.sendevent = send_what_is_printed
+
+
 def _environment() -> dict[str, str]:
     """Return the variables but the one in which pytest names the test, which changes before and after it."""
     return {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}

@@ -139,6 +139,8 @@ def test_english_is_ascii_and_mandarin_uses_only_its_own_punctuation():
 
 def test_one_source_with_two_translations_is_refused(monkeypatch):
     rival = corpus.Row(corpus.FREE, "i am from china!", "我是中国人。")
+    templates = corpus.read_templates(corpus.GRAMMAR_DIR / "templates.txt")
+    monkeypatch.setattr(corpus, "read_templates", lambda _: [each for each in templates if each.name == "origin_me"])
     monkeypatch.setattr(corpus, "free_rows", lambda: [rival])
     with pytest.raises(ValueError, match="two translations of one source"):
         corpus.corpus_rows()

@@ -75,7 +75,7 @@ def early_config(folder: Path):
         long = ["\t".join(" ".join([side] * 9) for side in row.split("\t")) for row in rows[:9]]
         spans = ["\t".join(side + " {name}" for side in row.split("\t")) for row in rows[9:18]]
         (corpus / f"{split}.tsv").write_text("\n".join([*long, *spans, *rows[18:30]]) + "\n", encoding="utf-8")
-    training = {"max_updates": 20, "warmup_updates": 10, "validate_every": 10, "log_every": 10}
+    training = {"max_updates": 10, "warmup_updates": 5, "validate_every": 10, "log_every": 10}
     return tiny_config(corpus, training=training)
 
 
