@@ -28,7 +28,7 @@ _PIECE = lazy_pattern(rf"(?s)\A([{_MARKS}]*)((?:.*[^{_MARKS}])?)([{_MARKS}]*)\Z"
 # Marks that stand where prose has none: beside a word, alone, doubled. A sign of a sum, a price, a percentage or of
 # "and/or" is none, nor are the marks around and within sentences. One character, and then what makes it odd:
 ODD_MARK = (
-    r"['.:;!?*/&@+_#=^\\`{}\[\]|<>~%$\u2013-](?:"
+    r"(?!&amp;)['.:;!?*/&@+_#=^\\`{}\[\]|<>~%$\u2013-](?:"
     r"(?<=')'"  # doubled: ''bold''
     r"|(?<=[#=^\\`{}\[\]|])"  # anywhere
     r"|(?<=[<>~])(?<!<<)(?<!>>)(?![<>]|\s?\d|=|\s)|(?<=[^\W\d_]~)"  # not before a number (<5, ~ 10), nor <=

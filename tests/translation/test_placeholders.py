@@ -95,6 +95,7 @@ def test_a_mark_beside_a_span_is_kept_or_reported(translator):
         ('Hallo "{n}", komm!', "Hello “{n}”, come!", []),
         ("Hallo '{n}', komm!", "Hello {n}, come!", ["'{n}'"]),
         ("Das B&ild {n}", "The picture {n}", ["B&ild"]),
+        ("Das &Bild {n}", "The &amp; picture {n}", ["&Bild"]),
         ("Die {n}-Datei ({n}) ist da.", "The {n} file (x) is there.", []),
     ],
 )
