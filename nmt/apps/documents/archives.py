@@ -6,10 +6,10 @@ import re
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from io import BytesIO
-from itertools import islice
 
-from nmt.apps.documents.blocks import Template, decode, encode
+from nmt.apps.documents.blocks import Document, Template, decode, encode
 from nmt.apps.documents.markup import Reader, check_xml, descriptions, dialect, name_page_language
 from nmt.apps.documents.runs import RunReader
 from nmt.base.errors import DataError
@@ -30,6 +30,7 @@ _PROOFING = {
     ".pptx": r'(<a:(?:rPr|endParaRPr|defRPr)\b[^>]*?\slang=")[^"]*()',
     ".odt": _OPEN_DOCUMENT,
     ".odp": _OPEN_DOCUMENT,
+    ".ods": _OPEN_DOCUMENT,
 }
 _ATTRIBUTES = {"Hani": "eastAsia", "Jpan": "eastAsia", "Kore": "eastAsia", "Arab": "bidi", "Hebr": "bidi"}
 _LANGUAGE = re.compile(r"(<dc:language\b[^>]*>)[^<]*")
@@ -67,47 +68,36 @@ def repack(content: bytes, changed: Mapping[str, bytes]) -> bytes:
     return packed.getvalue()
 
 
-class Archive:
-    """A document of XML files; all files without text stay as they are."""
+def read_archive(content: bytes, suffix: str, limit: int = MAX_BYTES) -> Document:
+    """Read a document of XML files; all files without text stay as they are.
 
-    def __init__(self, content: bytes, suffix: str, limit: int = MAX_BYTES):
-        """Read a file. DataError as `unpack`, and if its XML cannot be read.
+    DataError as `unpack`, and if its XML cannot be read. `limit`, in bytes, is for documents from strangers: it keeps
+    the memory that a small file can take within a multiple of it. The language of the translation is named in the pages
+    and the description of a book, and for spellers.
+    """
+    limit = max(limit, _MIN_LIMIT)
+    max_bytes = min(MAX_BYTES, _MAX_UNPACKED * limit)
+    kinds = descriptions()[suffix].items()
+    with unpack(content, suffix, max_bytes) as archive:
+        found = {name: kind for name in archive.namelist() for path, kind in kinds if re.fullmatch(path, name)}
+        files = {name: archive.read(name) for name in found}
+    if not {*found.values()} - {"properties"}:
+        raise DataError(f"not a {suffix} file: it lacks the files that hold the text of this format")
+    # About the number of elements and attributes; each takes 100 bytes of memory or more.
+    sizes = (xml.count(b"<") - xml.count(b"</") + xml.count(b"=") for xml in files.values())
+    if sum(sizes) > limit // _MIN_BYTES:
+        raise DataError(f"more than {limit // _MIN_BYTES:,} elements and attributes")
 
-        `limit`, in bytes, is for documents from strangers: it keeps the memory that a small file can take within a
-        multiple of it.
-        """
-        limit = max(limit, _MIN_LIMIT)
-        max_bytes = min(MAX_BYTES, _MAX_UNPACKED * limit)
-        self._content, self._suffix = content, suffix
-        self._code = self._proofing = ""
-        kinds = descriptions()[suffix].items()
-        with unpack(content, suffix, max_bytes) as archive:
-            found = {name: kind for name in archive.namelist() for path, kind in kinds if re.fullmatch(path, name)}
-            self._texts = {name: archive.read(name) for name in found}
-        if not {*found.values()} - {"properties"}:
-            raise DataError(f"not a {suffix} file: it lacks the files that hold the text of this format")
-        # About the number of elements and attributes; each takes 100 bytes of memory or more.
-        sizes = (xml.count(b"<") - xml.count(b"</") + xml.count(b"=") for xml in self._texts.values())
-        if sum(sizes) > limit // _MIN_BYTES:
-            raise DataError(f"more than {limit // _MIN_BYTES:,} elements and attributes")
-        self._templates = {name: _read(name, xml, found[name], max_bytes) for name, xml in self._texts.items()}
-        self.blocks = [block for template in self._templates.values() for block in template.blocks]
+    def name_language(template: Template, code: str) -> None:
+        proofing = _PROOFING.get(suffix, "(?!)()()").format(_ATTRIBUTES.get(script_of(code) or "", "val"))
+        template.finish = partial(re.sub, proofing, rf"\g<1>{code}\g<2>")
+        template.text = _LANGUAGE.sub(rf"\g<1>{code}", template.text)
+        name_page_language(template, code)
 
-    def name_language(self, code: str) -> None:
-        """Name the language of the translation in the pages and the description of a book, and for spellers."""
-        attribute = _ATTRIBUTES.get(script_of(code) or "", "val")
-        self._code, self._proofing = code, _PROOFING.get(self._suffix, "").format(attribute)
-        for template in self._templates.values():
-            template.text = _LANGUAGE.sub(rf"\g<1>{code}", template.text)
-            name_page_language(template, code)
+    def write(texts: list[str]) -> bytes:
+        return repack(content, {name: encode(text, files[name]) for name, text in zip(files, texts, strict=True)})
 
-    def content_with(self, translations: list[str]) -> bytes:
-        """Return the file with `translations` of its blocks."""
-        rest = iter(translations)
-        written = {name: each.join(list(islice(rest, len(each.blocks)))) for name, each in self._templates.items()}
-        if self._proofing:
-            written = {name: re.sub(self._proofing, rf"\g<1>{self._code}\g<2>", text) for name, text in written.items()}
-        return repack(self._content, {name: encode(text, self._texts[name]) for name, text in written.items()})
+    return Document([_read(name, xml, found[name], max_bytes) for name, xml in files.items()], write, name_language)
 
 
 def _read(name: str, content: bytes, kind: str, limit: int) -> Template:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from html import escape
-from itertools import count, groupby, pairwise
+from itertools import count, groupby, islice, pairwise
 from typing import NamedTuple
 
 from nmt.apps.documents.tag_projection import MAX_TAGS, Tag, pair_tags, project
@@ -36,7 +36,7 @@ _WORDS = re.compile(r"\S(?:.*\S)?", re.DOTALL)  # a text without the white space
 _IDEOGRAPHS = r"\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef"
 _SPACED = re.compile(rf"[^\W_{_IDEOGRAPHS}]")  # in words that spaces separate from others
 _LINE_END = re.compile(rf"(?<=[{_IDEOGRAPHS}])[ \t\r]*\n[ \t]*(?=[{_IDEOGRAPHS}])")  # which stands for no space
-_CONTROL = re.compile(r"[\0-\x08\x0b\x0c\x0e-\x1f]")  # no XML may hold them
+CONTROL = re.compile(r"[\0-\x08\x0b\x0c\x0e-\x1f]")  # no XML may hold them
 
 
 class Item(NamedTuple):
@@ -152,7 +152,8 @@ class Block:
 
     def from_links(self, aligned: Details) -> str | None:
         """Return the translated block, with tags projected along the links; None if that is impossible."""
-        tags, before = list[Tag](), ""  # the plain text so far
+        tags: list[Tag] = []
+        before = ""  # the plain text so far
         for item in self.items:
             if item.tag:
                 tags.append(Tag(len(before), len(tags), item.tag))
@@ -182,7 +183,7 @@ class Block:
 
     def _around(self, items: Sequence[Item]) -> str:
         """Return the block with other `items`; verbatim, if they are its own."""
-        items = [item if item.tag else Item(_CONTROL.sub("", item.text)) for item in items]
+        items = [item if item.tag else Item(CONTROL.sub("", item.text)) for item in items]
         for end, strip in ((0, str.lstrip), (-1, str.rstrip)):  # the white space there is around them
             if items and not items[end].tag:
                 items[end] = Item(strip(items[end].text, " "))
@@ -199,7 +200,8 @@ class Block:
         return self._form.finish(self._written(join_texts([*self._before, *items, *self._after])))
 
     def _written(self, items: Iterable[Item]) -> str:
-        written, run = list[str](), self._form.run
+        written: list[str] = []
+        run = self._form.run
         for item in items:
             if item.tag:
                 written.append(item.text)
@@ -254,12 +256,16 @@ def line_counter(text: str) -> Callable[[int], int]:
 
 
 class Template:
-    """The text of a file with holes; `text` is to be set when all blocks are known."""
+    """The text of a file with holes; `text` is to be set when all blocks are known.
+
+    `finish` changes the text with its translations.
+    """
 
     def __init__(self) -> None:
         self.text = ""
         self.line: int | None = None  # of the blocks that follow, if known
         self.blocks: list[Block] = []  # those with words in them
+        self.finish: Callable[[str], str] = str
         self._split: list[tuple[str, str]] = []
         self._notes: list[tuple[list[Block], str]] = []
 
@@ -310,7 +316,30 @@ class Template:
             is_same = written is originals or new == filled(parts, originals)
             return filled(raw, written) if is_same else new
 
-        return filled(self.text, translations)
+        return self.finish(filled(self.text, translations))
+
+
+class Document:
+    """A document: the templates of its files that have text."""
+
+    def __init__(
+        self,
+        templates: Sequence[Template],
+        write: Callable[[list[str]], bytes],
+        name_language: Callable[[Template, str], str | None],
+    ):
+        """`write` packs the texts of the files, and `name_language` names the language of one, as here."""
+        self._templates, self._write, self._name_language = templates, write, name_language
+        self.blocks = [block for template in templates for block in template.blocks]
+
+    def name_language(self, code: str) -> str | None:
+        """Name the language of the translations; if the document asks for one, such as de-DE, return that instead."""
+        return next(filter(None, [self._name_language(template, code) for template in self._templates]), None)
+
+    def content_with(self, translations: Iterable[str]) -> bytes:
+        """Return the document with `translations` of its blocks."""
+        rest = iter(translations)
+        return self._write([each.join(list(islice(rest, len(each.blocks)))) for each in self._templates])
 
 
 def decode(content: bytes, declared: str = "") -> str:

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nmt.apps.documents import po, strings, xliff
-from nmt.apps.documents.archives import Archive
-from nmt.apps.documents.blocks import MAX_CHARACTERS, Template, decode, encode
+from nmt.apps.documents.archives import read_archive
+from nmt.apps.documents.blocks import MAX_CHARACTERS, Document, Template, decode, encode
 from nmt.apps.documents.markdown import read_markdown
 from nmt.apps.documents.markup import Reader, check_xml, dialect, encoding_of_page, name_page_language
 from nmt.apps.documents.plain import Lines, read_text
 from nmt.apps.documents.subtitles import read_subtitles
-from nmt.apps.documents.tables import Table
+from nmt.apps.documents.tables import read_table
 from nmt.base.errors import DataError, require
 from nmt.base.files import read_at_most, write_atomically
 from nmt.base.languages import base_code
@@ -36,7 +36,7 @@ class _Format(NamedTuple):
     is_utf8: bool = False  # when written
 
 
-_ARCHIVES = (".docx", ".epub", ".odp", ".odt", ".pptx")
+_ARCHIVES = (".docx", ".epub", ".odp", ".ods", ".odt", ".pptx")
 _HTML = _Format(
     lambda text, template: Reader(text, dialect("html"), template), name_page_language, encoding_of=encoding_of_page
 )
@@ -60,29 +60,14 @@ _FORMATS = {
 }
 
 
-class _TextFile:
-    """A document that is one file of text."""
-
-    def __init__(self, content: bytes, form: _Format):
-        self._content, self._form, self._template = content, form, Template()
-        text = decode(content, form.encoding_of(content))
-        if form.root:
-            check_xml(text, form.root)
-        form.read(text, self._template)
-        self.blocks = self._template.blocks
-
-    def name_language(self, code: str) -> str | None:
-        """Name the language of the translations; if the document asks for one, such as de-DE, return that instead."""
-        return self._form.name_language(self._template, code)
-
-    def content_with(self, translations: list[str]) -> bytes:
-        """Return the document with `translations` of its blocks."""
-        written = self._template.join(translations)
-        like = self._content[:3] if self._form.is_utf8 else self._content  # all that may be a byte order mark
-        return encode(written, like, self._form.encoding_of(like))
-
-
-Document = Archive | Table | _TextFile
+def _read_file(content: bytes, form: _Format) -> Document:
+    template = Template()
+    text = decode(content, form.encoding_of(content))
+    if form.root:
+        check_xml(text, form.root)
+    form.read(text, template)
+    like = content[:3] if form.is_utf8 else content  # all that may be a byte order mark
+    return Document([template], lambda texts: encode(texts[0], like, form.encoding_of(like)), form.name_language)
 
 
 def available_suffixes() -> list[str]:
@@ -95,25 +80,24 @@ def read_document(
 ) -> Document:
     """Return the document in `content`, in the format given by the extension of `name`.
 
-    `limit` is the maximum size in bytes of an untrusted document; `Archive` derives others from it.
-    `column` is that of a table, as in `Table`; `lines` says what the lines of plain text are, as in `read_text`.
+    `limit` is the maximum size in bytes of an untrusted document; `read_archive` derives others from it.
+    `column` is that of a table, as in `read_table`; `lines` says what the lines of plain text are, as in `read_text`.
     DataError if the content is not in that format, or has no such lines; NmtError if a package is missing.
     """
     suffix = Path(name).suffix.lower()
     try:
-        document: Document
-        if lines is not None and (column or suffix not in (".txt", ".pdf")):
+        is_page = suffix == ".pdf"
+        if lines is not None and (column or not (is_page or suffix == ".txt")):
             raise DataError("lines are kept or joined in .txt and .pdf documents only")
         if column:
-            document = Table(content, name, column)
+            document = read_table(content, name, column)
         elif suffix in _ARCHIVES:
-            document = Archive(content, suffix, limit)
-        elif suffix == ".pdf":
-            document = _TextFile(_pdf_text(content, name), _Format(partial(read_text, is_page=True, lines=lines)))
-        elif lines is not None:
-            document = _TextFile(content, _Format(partial(read_text, lines=lines)))
+            document = read_archive(content, suffix, limit)
+        elif is_page or lines:
+            text = _pdf_text(content, name) if is_page else content
+            document = _read_file(text, _Format(partial(read_text, is_page=is_page, lines=lines)))
         else:
-            document = _TextFile(content, _FORMATS[suffix])
+            document = _read_file(content, _FORMATS[suffix])
         for number, block in enumerate(document.blocks, 1):
             if (size := len(block.plain())) > MAX_CHARACTERS:
                 message = f"paragraph {number:,} has {size:,} characters; the limit is {MAX_CHARACTERS:,}"
@@ -140,10 +124,9 @@ def open_document(path: Path, column: str = "", lines: Lines | None = None) -> D
     """
     try:
         content = read_at_most(path, MAX_BYTES)
-    except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror or error}", path=path) from None
-    except ValueError as error:
-        raise DataError(f"too large: {error}", path=path) from None
+    except (OSError, ValueError) as error:  # missing, for example, or too large
+        reason = getattr(error, "strerror", None) or error
+        raise DataError(f"cannot be read: {reason}", path=path) from None
     return read_document(content, str(path), column=column, lines=lines)
 
 

@@ -48,7 +48,17 @@ _REGION = re.compile(
     + r"|[ \t]from[ \t]+['\"][^\n]*|=[^\n]*)"
     # Of MDX: expressions, components with expressions as attributes, ends of components.
     + rf"|{_EXPRESSION}|</[A-Z][\w.]*>|<[A-Za-z][\w.]*\s(?=[^<>{{}}]*\{{)(?:[^<>{{}}]|{_EXPRESSION}){{1,999}}+>"
+    # Containers of text in Markdown; labels, and names of files to include.
+    + r"|<[a-z][\w-]*(?=\s[^<>]*\bmarkdown\b)[^<>]*>|<[A-Z][\w.]*(?:\s[^<>{}]*)?>(?=[ \t]*\n {0,3}[^\s<])"
+    + r"|\([\w:-]+\)=|:(?:class|name|open|icon|color|margin|align|width|height)(?:-[\w-]+)?:[^\n]*"
+    + r"|-+8<-+(?:[ \t]*\"[^\"\n]*\")?"
     + r"|:{3,}[ \t]*[\w-]*(?:[ \t]*\{[^{}\n]*\})?|\[TOC\]|\[\[_?TOC_?\]\])[ \t;]*$",
+    re.DOTALL | re.MULTILINE,
+)
+# Notes of MyST: text in fences, with options before it.
+_DIRECTIVE = re.compile(
+    r"^([ \t>]*)(`{3,}|~{3,})(\{(?:note|tip|hint|important|warning|caution|danger|error|attention|seealso|todo"
+    r"|admonition|topic|sidebar|dropdown|versionadded|versionchanged|deprecated)\}(?:(?!^\1\2).)*?)^\1\2[ \t]*$",
     re.DOTALL | re.MULTILINE,
 )
 _FENCE = re.compile(r"^[ \t>]*(?:```|~~~)", re.MULTILINE)
@@ -59,7 +69,12 @@ _OPENINGS = (
     (re.compile(_PREFIX + r"(?<=>)[ \t]?\[!\w+\][-+]?[ \t]*(?P<rest>.*)"), "# "),  # > [!NOTE]
     (re.compile(_PREFIX + r"(?:!!!|\?\?\?\+?)[ \t]+[^\"]*(?:\"(?P<rest>.*)\")?[ \t]*$"), "-   # "),  # !!! note "Title"
     (re.compile(_PREFIX + r"===[!+]*[ \t]+\"(?P<rest>.*)\"[ \t]*$"), "-   # "),  # === "Tab"
-    (re.compile(_PREFIX + r":{3,}[ \t]*[\w-]+(?:\[(?=.*\]))?[ \t]*(?P<rest>.*?)\]?[ \t]*(?:\{[^{}\n]*\})?$"), "# "),
+    (
+        re.compile(
+            _PREFIX + r":{3,}[ \t]*(?:[\w-]+|\{[\w-]+\})(?:\[(?=.*\]))?[ \t]*(?P<rest>.*?)\]?[ \t]*(?:\{[^{}\n]*\})?$"
+        ),
+        "# ",
+    ),
     # Footnotes, abbreviations, definitions, and verses: `| a` is a line that stays one.
     (
         re.compile(
@@ -73,13 +88,17 @@ _KEPT = re.compile(
     r"\$\$.{1,1000}?\$\$|\$(?=\S)(?!\$)(?P<math>[^$]{1,500}?)(?<=[^\s\\])\$(?!\w)|\\\((?P<paren>[^\n]{1,500}?)"
     r"\\\)|\\\[(?=[^\n]{0,500}?(?:[\^=]|\\[a-zA-Z]))[^\n]{1,500}?\\\]|\\begin\{(\w+\*?)\}.{1,2000}?\\end\{\3\}"
     r"|\{\{.{1,500}?\}\}|\{%.{1,500}?%\}|\{#[^{}\n]*?#\}|\[\^[^\]\s]{1,200}\](?!\()|\[-?@[^\[\]]{1,200}\](?![(\[])"
+    # Names of fields, of roles and tags.
+    r"|\{[A-Za-z_$][\w$]*(?:[.(\[]|\s*(?:[?&|<>=!+*-]{1,3})\s)[^{}\n]{1,200}\}|\{[\w:+-]{1,40}\}(?=`)"
+    r"|(?<![^\s(])#(?=[\w/-]{0,99}[^\W\d_])\w[\w/-]+"
     r"|(?<![\w:]):[a-z][\w+-]*:(?![\w:])|\+\+[\w+-]+\+\+|(?<![\w.])@[\w-]+(?:[/:.][\w-]+)*"
     r"|<(code|kbd|math|pre|samp|script|style|svg|textarea|template|var)\b[^>]{0,500}>.{0,2000}?</\4[ \t]*>"
     r"|<[A-Za-z][\w+.-]{1,31}:[^\s<>]*>|<[\w.!#$%&'*+/=?^`{|}~-]+@[\w.-]+>|!?\[\[[^\[\]|\n*_`<\\]+\]\]"
     # Links of wikis, highlighted text, notes in the line, links whose labels other files define: marks around a text.
     r"|(?P<around>!?\[\[[^\[\]|\n]+\\?\|(?=[^\[\]\n]+\]\])|==(?=[^\s=][^=\n]*(?<=\S)==)|(?P<note>\^\[)(?=[^\[\]\n]+\])"
-    r"|\[(?=[^\[\]\n*_`<\\]+\]\[[\w:/.-]*[:/.-]))"
-    r"(?P<text>[^\[\]=\n*_`<\\]+)(?P<close>\]\]|==|\]\[[\w:/.-]+\]|(?(note)\]|(?!)))"
+    r"|\[(?=[^\[\]\n*_`<\\]+(?:\]\[[\w:/.-]*[:/.-]|\]\(\{[{%])))"
+    r"(?P<text>[^\[\]=\n*_`<\\]+)(?P<close>\]\]|==|\]\[[\w:/.-]+\]"
+    r"|\]\(\{(?:\{[^{}\n]{1,200}\}|%[^{}\n]{1,200}%)\}[^\s()]*\)|(?(note)\]|(?!)))"
     r"|(?P<hidden>\A\[[ xX]\][ \t]+(?=\S)|<!--(?:-?>|.{0,1000}?-->)|\{/\*.{0,500}?\*/\}|%%[^%]{1,500}%%"
     r"|(?<=\s)\^[\w-]+(?=[ \t]*(?:\n|\Z))|\{:?[ \t]*(?:[#.][\w:-]+|-|[\w-]+=(?:\"[^\"]*\"|[^\s{}\"]+))"
     r"(?:[ \t]+(?:[#.][\w:-]+|[\w-]+=(?:\"[^\"]*\"|[^\s{}\"]+)))*[ \t]*\})",
@@ -106,17 +125,22 @@ _FIELD = re.compile(
 _CAPTIONS = r"(?:fig|tbl|lst)[.-](?:cap|alt)"
 _OPTION = re.compile(rf"^([ \t>]*(?:#|//|%%|--)\|[ \t]*{_CAPTIONS}:[ \t]*){_VALUE}", re.MULTILINE)
 _BRACES = re.compile(r"\{[^{}\n]*\}")
-_CAPTION = re.compile(rf"\b((?:{_CAPTIONS}|caption|alt|(?:sub)?title|description|summary)=\"){_TITLE}(\")")
+_CAPTION = re.compile(
+    rf"\b((?:{_CAPTIONS}|caption|alt|(?:sub)?title|description|summary|head(?:er|ing)|tooltip|text)=\"){_TITLE}(\")"
+)
+_PLACED = re.compile(
+    rf"""(\s\")(?=[^\W\d_](?:[^\"=<>{{}}]*[^\W_])?[,;:]?\s[^\W\d_]){_TITLE}(\")"""
+)  # a text of a shortcode by its place
 _RAW = re.compile(r"[ ]*<(?:script|pre|style|textarea|[!?])", re.IGNORECASE)
 _HARD_BREAK = re.compile(r"(?:[ \t]*\\|[ \t]+)\n[ \t]*\Z")
 _STARTS = r"#{1,6}(?=\s|$)|[-+*](?=\s|$)|>|=+\s*$|-+\s*$|~~~|```|[|:]"
 _OPENS_BLOCK = re.compile(rf"{_STARTS}|\d{{1,9}}[.)](?=\s|$)|<[A-Za-z/!?]|!!!|\[[^\]]*\]:|\$\$|\{{[%{{:]|[*_-]{{3,}}")
 _START = re.compile(rf"\A(?:(?={_STARTS})|(\d{{1,9}})(?=[.)](?:\s|$)))")
-_SPECIAL = re.compile(
+_SPECIAL = (
     r"(?P<kept>https?://[^\s<>]+|\s\*+(?=\s))|\\(?=[!-/:-@\[-`{-~]|\Z)|`|\*|(?<![^\W_])_|_(?![^\W_])|~(?=~)|<(?=[A-Za-z/!?])"
     r"|&(?=#?\w{1,31};)|\](?=[(\[:])|\[(?=\^)|!\Z"
 )
-_BRACKETS = re.compile(rf"{_SPECIAL.pattern}|[\[\]]")
+_BRACKETS = rf"{_SPECIAL}|[\[\]]"
 _OPEN, _CLOSE = "\x01", "\x02"  # before the marks of emphasis, while a block is written
 _MARKED = re.compile(rf"([{_OPEN}{_CLOSE}])(\*\*|__|~~|\*|_)")
 _ELEMENTS = {"**": "strong", "__": "strong", "*": "em", "_": "em", "~~": "del"}
@@ -136,7 +160,7 @@ class _Markdown:
         self._lines: list[str] = _LINE.findall(text)
         self._env: dict[str, Any] = {}
         self._at = 0  # of `text`: what is before it is written
-        self._written = list[str]()
+        self._written: list[str] = []
         self._starts = [0, *accumulate(map(len, self._lines))]  # of the lines, in `text`
 
     def read(self) -> None:
@@ -169,10 +193,10 @@ class _Markdown:
         self._written += [self._with_captions(between), written]
         self._at = end
 
-    def _place(self, number: int, content: str) -> tuple[int, int]:
+    def _place(self, number: int, content: str, find: Callable[..., int] = str.rfind) -> tuple[int, int]:
         """Return where in the text a line is, without its marks; -1 if it is not in the line of this number."""
         content = content.strip(" \t")
-        start = self._text.rfind(content, max(self._at, self._starts[number]), self._starts[number + 1])
+        start = find(self._text, content, max(self._at, self._starts[number]), self._starts[number + 1])
         return start, start + len(content)
 
     def _read_html(self, content: str, first: int, last: int) -> None:
@@ -187,10 +211,8 @@ class _Markdown:
             self._write(start, end, self._template.text)
 
     def _read_cell(self, content: str, number: int) -> None:
-        written = content.replace("|", r"\|")
-        start = self._text.find(written, max(self._at, self._starts[number]), self._starts[number + 1])
-        if start >= 0:
-            place = start, start + len(written)
+        place = self._place(number, content.replace("|", r"\|"), str.find)
+        if place[0] >= 0:
             self._add(content, self._inline(content), place, number, lambda text: text.replace("|", r"\|"))
 
     def _read_lines(self, content: str, number: int) -> None:
@@ -220,10 +242,8 @@ class _Markdown:
         form = Form(self._escape(content), lambda written: finish(self._finished(written, content)))
         raw = self._text[slice(*place)]
         items = [item._replace(text=self._with_titles(item)) for item in _items(tokens, line_break)]
-        has_titles = any("\0" in item.text for item in items)
         self._template.line = number + 1
-        hole = self._template.hole(Block(items, None if has_titles else raw, form))
-        self._write(*place, self._template.split(raw, hole) if has_titles else hole)
+        self._write(*place, self._template.split(raw, self._template.hole(Block(items, form=form))))
         self._template.line = None
 
     def _with_titles(self, item: Item) -> str:
@@ -257,11 +277,17 @@ class _Markdown:
 
     def _with_captions(self, text: str) -> str:
         """Return text that is not translated, with holes for the captions within it."""
-        return _BRACES.sub(lambda braces: _CAPTION.sub(self._with_title, braces[0]), text)
+
+        def filled(braces: re.Match[str]) -> str:
+            written = _CAPTION.sub(self._with_title, braces[0])
+            return _PLACED.sub(self._with_title, written) if braces[0][1] in "<%" else written
+
+        return _BRACES.sub(filled, text)
 
     def _escape(self, source: str) -> Callable[[str], str]:
         """Return a function that writes a text of a block so that none of it is read as a mark."""
-        special = _BRACKETS if self._env.get("references") or re.search(r"\\[\[\]]", source) else _SPECIAL
+        escaped = map(re.escape, set(re.findall(r"\\([$#@:=|>+~{}\[\]])", source)))  # marks where this is shown
+        special = re.compile("|".join([_BRACKETS if "references" in self._env else _SPECIAL, *escaped]))
         return lambda text: special.sub(lambda found: found[0] if found["kept"] else "\\" + found[0], text)
 
     def _finished(self, written: str, source: str) -> str:
@@ -298,7 +324,7 @@ def _as_commonmark(text: str) -> str:
 
     text = _FRONT_MATTER.sub(lambda front: "\n" * front[0].count("\n"), text)
     text = re.sub(r"\r\n?", "\n", text)
-    text = _REGION.sub(as_comment, text)
+    text = _REGION.sub(as_comment, _DIRECTIVE.sub(r"\1:::\3\1:::", text))
     written = []
     for line in text.split("\n"):
         for opening, mark in _OPENINGS:
@@ -344,27 +370,34 @@ def _with_end(name: str, rule: Callable[[StateInline, bool], bool]) -> Callable[
 
 def _keep(state: StateInline, silent: bool) -> bool:
     """Read inline markup that CommonMark does not know."""
-    if state.src[state.pos] not in "$\\{[<%:+!=^@":
+    if state.src[state.pos] not in "$\\{[<%:+!=^@#":
         return False
     found = _KEPT.match(state.src, state.pos, state.posMax)
     formula = found and (found["math"] or found["paren"])
     if not found or (formula and not _FORMULA.search(formula) and _PROSE.search(formula)):
         return False
     if not silent:
-        around, text = found["around"], found["text"]
-        parts: list[tuple[Literal[-1, 0, 1], str]] = [(0, found[0])]
-        if around:
-            parts = [(1, around), (0, text), (-1, found["close"])]
-        for nesting, written in parts:
-            token = state.push("text" if written == text else "kept", "", nesting)
+
+        def push(nesting: Literal[-1, 0, 1], written: str) -> None:
+            token = state.push("kept", "", nesting)
             token.content, token.hidden = written, found["hidden"] is not None
+
+        if found["around"]:
+            push(1, found["around"])
+            end, state.posMax = state.posMax, found.end("text")
+            state.pos = found.start("text")
+            state.md.inline.tokenize(state)
+            state.posMax = end
+            push(-1, found["close"])
+        else:
+            push(0, found[0])
     state.pos = found.end()
     return True
 
 
 def _items(tokens: Sequence[Token], line_break: str = "\\\n") -> list[Item]:
     """Return the text and the inline markup that tokens stand for."""
-    items = list[Item]()
+    items: list[Item] = []
     for token in tokens:
         is_open = token.nesting > 0
         if token.type in ("text", "text_special"):

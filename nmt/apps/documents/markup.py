@@ -33,16 +33,20 @@ _XML = re.compile(
     ),
     re.DOTALL,
 )
-_HTML_ATTRIBUTES = r"""(?:[^>=]|=\s*+(?:"[^"]*+"|'[^']*+'|\{(?:[^{}]|\{[^{}]*+\})*+\})?+)*+"""
-_HTML = re.compile(_TAG.format("<!--.*|", "[A-Za-z_]", _HTML_ATTRIBUTES, "|</?[A-Za-z].*"), re.DOTALL)
+_FILLED = r"\{\{[^{}]{1,999}+\}\}\}?|\{%(?:[^%{]|%(?!\})|\{(?!%)){1,999}+%\}"  # of templates
+_HTML_ATTRIBUTES = rf"""(?:{_FILLED}|[^>=]|=\s*+(?:"[^"]*+"|'[^']*+'|\{{(?:[^{{}}]|\{{[^{{}}]*+\}})*+\}})?+)*+"""
+_HTML = re.compile(
+    _TAG.format(rf"<!--.*|<%(?:[^%<]|%(?!>)|<(?!%))*+%>|{_FILLED}|", "[A-Za-z_]", _HTML_ATTRIBUTES, "|</?[A-Za-z].*"),
+    re.DOTALL,
+)
 _ATTRIBUTE = re.compile(r"""(?<![^\s"'/])([^\s=<>"'/]+)(\s*=\s*)("[^"]*"|'[^']*'|[^\s"'>{][^\s"'>]*)""")
 _HUGE_NUMBER = re.compile(r"&#\d{1000,};?")  # a character reference that int() refuses; it stands for no character
 _UNTRANSLATED = re.compile(
-    r"""\s(?:translate\s*=\s*["']?no\b|mtype\s*=\s*["']protected\b|translatable\s*=\s*["']false\b|class\s*=\s*(?:["'][^"']*(?<![\w-]))?notranslate(?![\w-]))""",
+    r"""\s(?:translate\s*=\s*["']?no\b|mtype\s*=\s*["']protected\b|translatable\s*=\s*["']false\b|office:value-type="(?!string")|table:formula=|class\s*=\s*(?:["'][^"']*(?<![\w-]))?notranslate(?![\w-]))""",
     re.IGNORECASE,
 )
 _SUMMARY = re.compile(
-    r"""<meta\s[^>]*(?:name|property)=["']?(?:og:|twitter:)?(?:title|description|keywords)\b""", re.IGNORECASE
+    r"""<meta\s[^>]*(?:name|property)=["']?(?:og:|twitter:)?(?:title|description|keywords|image:alt)\b""", re.IGNORECASE
 )
 _HAS_MARKUP = re.compile(r"</?[A-Za-z]|<!--|&#?\w+;")
 _BUTTON = re.compile(r"""<input\s[^>]*type=["']?(?:submit|button|reset)\b""", re.IGNORECASE)
@@ -151,7 +155,7 @@ class Reader:
             self.text(text[at : match.start()])
             written, name, at = match[0], match[2], match.end()
             if name is None:
-                is_entity = written[0] in "&\0"  # or a hole
+                is_entity = written[0] in "&\0{" or written[1] == "%"  # or a hole, or what fills a template
                 if written.startswith("<![CDATA[") and not dialect.is_html and self.frame.is_block:
                     self._read_characters(written)
                 elif is_entity or written[1] in "!?":  # of the file; a comment, declaration or processing instruction
@@ -285,7 +289,8 @@ class Reader:
 
         def with_hole(match: re.Match[str]) -> str:
             name, between, value = match.groups()
-            is_read = name.rpartition(":")[2].lower() in self.dialect.attributes
+            local = name if self.dialect.is_html else name.rpartition(":")[2]  # `:title` of Vue is code
+            is_read = local.lower() in self.dialect.attributes
             if not (is_read or name.lower() == readable):
                 return match[0]
             quote = value[0] if value[0] in "\"'" else '"'

@@ -41,7 +41,9 @@ def read_text(text: str, template: Template, *, is_page: bool = False, lines: Li
     `is_page`: the text comes from a page whose letters differ in width, so the lengths of its lines say less. `lines`
     says what the lines are; None: their lengths, ends and beginnings tell.
     """
-    written, paragraph, mark = list[str](), list[str](), ""
+    written: list[str] = []
+    paragraph: list[str] = []
+    mark = ""
     for line in [*split_lines(text), ""]:
         opening, last = opening_of(line), mark
         is_blank, mark = opening.rstrip() == line.rstrip(), opening.strip()

@@ -29,9 +29,13 @@ _CHARACTERS = dict(zip('abfnrtv"\\', '\a\b\f\n\r\t\v"\\', strict=True))
 _LETTERS = {character: letter for letter, character in _CHARACTERS.items()}
 _CHARSET = re.compile(r"(Content-Type:[^\n]{0,99}?charset=)([\w.:-]+)")
 _PLURALS = re.compile(r"Plural-Forms:[ ]*nplurals[ ]*=[ ]*(\d{1,2})[ ]*;[ ]*plural[ ]*=[ ]*([^;\"\\\n]{1,999})")
+_CONTINUED = re.compile(r'"[ \t]*\r?\n[ \t]*"')
 _COUNTED = re.compile(r"%|\{")  # the beginning of a placeholder, for the number
-_HEADER = re.compile(rf'^msgid ""\s+msgstr{_TEXT}', re.MULTILINE)
-_LANGUAGE = re.compile(r'("Language:[ ]*)([^\\"]*?)[ ]*(\\n")')
+# The header up to the line of its language, or its end.
+_HEADER = re.compile(
+    r'^(msgid ""\s+msgstr(?:[ \t]*"(?!Language:)[^\n]*\n)*+[ \t]*)(?:"Language:[ ]*([^\\"]*?)[ ]*\\n"[ \t]*\r?\n)?',
+    re.MULTILINE,
+)
 # `%%` and doubled braces stand for a character; a bare % or brace is an error at run time, so it counts.
 _PRINTF = (
     r"%%|%(?:\d{1,3}\$|\([^()\n]{0,200}\))?[-+ #0',]{0,6}(?:\d{1,9}|\*(?:\d{1,3}\$)?)?(?:\.(?:\d{1,9}|\*)?)?"
@@ -78,7 +82,8 @@ def _singular_forms(text: str) -> list[str]:
 
     Without a rule, there are no forms.
     """
-    count, rule = next(iter(_PLURALS.findall(text)), ("", ""))
+    whole = _CONTINUED.sub("", text[:10_000])  # long rules go over several lines
+    count, rule = next(iter(_PLURALS.findall(whole)), ("", ""))
     try:
         form_of, forms = c2py(rule), [set[int]() for _ in range(int(count))]
         for number in range(200):  # most rules look at the last two digits
@@ -129,17 +134,12 @@ def _written(text: str) -> str:
 
 def name_language(template: Template, code: str) -> str | None:
     """Name the language of the translations in the header, if there is one; if it names a language, return that."""
-    if (header := _HEADER.search(template.text)) is None:
-        return None
-    if (language := _LANGUAGE.search(header[0])) is None:
-        line_end = "\r\n" if header[0].endswith("\r\n") else "\n"
-        named = f'{header[0]}"Language: {code}\\n"{line_end}'
-    elif language[2]:
-        return language[2]
-    else:
-        named = _LANGUAGE.sub(rf"\g<1>{code}\g<3>", header[0])
-    template.text = template.text.replace(header[0], named, 1)
-    return None
+    header = _HEADER.search(template.text)
+    if header and not header[2]:
+        line_end = "\r\n" if header[1].endswith("\r\n") else "\n"
+        named = f'{header[1]}"Language: {code}\\n"{line_end}'
+        template.text = template.text[: header.start()] + named + template.text[header.end() :]
+    return header[2] if header else None
 
 
 def changed_placeholders(source: str, output: str, flags: Collection[str]) -> list[str]:

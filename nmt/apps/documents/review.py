@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
 
-from nmt.apps.documents.blocks import Block, decode
+from nmt.apps.documents.blocks import CONTROL, Block, decode
 from nmt.apps.documents.markup import check_xml
 from nmt.apps.documents.translation import TranslatedBlock
 from nmt.base.errors import DataError, require
@@ -73,9 +73,8 @@ class Entry(NamedTuple):
     origin: str
     marks: str  # what those that stand for a word stand for
 
-    @property
     def need(self) -> tuple[int, float, int]:
-        """A key that sorts what most needs a review first."""
+        """Return a key that sorts what most needs a review first."""
         quality = 100.0 if self.expected_chrf is None else self.expected_chrf
         return -len(self.review.splitlines()), quality, self.number
 
@@ -87,15 +86,16 @@ def entry_of(number: int, block: Block, translated: TranslatedBlock) -> Entry:
     if translated.similarity:
         origin = "memory, exact" if translated.similarity == 1 else f"machine; memory {translated.similarity:.0%}"
     quality = translated.expected_chrf and round(translated.expected_chrf, 1)
-    review = "\n".join(translated.faults)
-    words = [re.sub("<[^>]*>", "", item.text).strip() * (item.tag == "!") for item in block.items if item.tag]
-    marks = "\n".join(f"{{h{number}}} = {word}" for number, word in enumerate(words) if word)
-    return Entry(number, place, block.with_marks(), translated.marked, review, quality, origin, marks)
+    review = CONTROL.sub("", "\n".join(translated.faults))
+    words = [re.sub("<[^>]*>|\0\\w+\0", "", item.text).strip() * (item.tag == "!") for item in block.items if item.tag]
+    marks = CONTROL.sub("", "\n".join(f"{{h{number}}} = {word}" for number, word in enumerate(words) if word))
+    source = CONTROL.sub("", block.with_marks())
+    return Entry(number, place, source, translated.marked, review, quality, origin, marks)
 
 
 def write_review(path: Path, entries: Sequence[Entry], direction: Direction) -> None:
     """Write a list of what to review, sorted by need, in the format given by the extension of `path`."""
-    entries = sorted(entries, key=lambda entry: entry.need)
+    entries = sorted(entries, key=Entry.need)
     with write_atomically(path) as partial:
         if path.suffix.lower() == ".xlsx":
             _write_sheet(partial, entries, path)
@@ -133,12 +133,11 @@ def read_reviewed(path: Path, blocks: Sequence[Block]) -> list[str]:
     written = []
     for number, block in enumerate(blocks, 1):
         source, translation = rows.get(str(number), ("", ""))
-        if source.split() != block.with_marks().split():
+        wanted = CONTROL.sub("", block.with_marks())
+        if source.split() != wanted.split():
             found = f"has {source[:60]!r}" if source else "is missing"
             hint = "give the list of this document, with its columns number and source as they were"
-            raise DataError(
-                f"number {number} {found}; the document has {block.with_marks()[:60]!r}", path=path, hint=hint
-            )
+            raise DataError(f"number {number} {found}; the document has {wanted[:60]!r}", path=path, hint=hint)
         text = block.from_marks(" ".join(translation.split()))
         if text is None:
             marks = " ".join(re.findall(r"\{h\d+\}", source))

@@ -16,6 +16,7 @@ _NO_TEXT = re.compile(r"<(\w+:)?rt>.*?</(\w+:)?rt>|<[^>]*>", re.DOTALL)  # the r
 _FIELD = re.compile(r'<w:fldChar\b[^>]*fldCharType="(begin|separate|end)"')
 _INSTRUCTION = re.compile(r"<w:instrText\b[^>]*>\s*([^<\s]+)")
 _WITH_TEXTS = ("HYPERLINK", "FORMTEXT", "REF", "STYLEREF", "TOC")  # fields whose words are those of the document
+_WORDS_FIELD = re.compile(rf'\sw:instr="\s*(?:{"|".join(_WITH_TEXTS)})\b')
 _LINK = ":hlinkClick"  # of slides
 # What editing leaves in the properties of a run: it does not show, and divides words.
 _INVISIBLE = re.compile(
@@ -41,8 +42,9 @@ class RunReader(Reader):
 
     def start(self, name: str, written: str) -> None:
         """Read an opening tag; each element in a run is read by itself."""
-        if _is_run(self.frame):
-            self.open(Frame(name, written, is_kept=name == "r" or name in self.dialect.kept))
+        is_field = name == "fldSimple" and not _WORDS_FIELD.search(written)
+        if is_field or _is_run(self.frame):
+            self.open(Frame(name, written, is_kept=is_field or name == "r" or name in self.dialect.kept))
         else:
             super().start(name, written)
 
@@ -141,16 +143,19 @@ def _with_fields(items: list[Item]) -> list[Item]:
 
     A field that does not end in this paragraph stays as it is.
     """
-    joined = list[Item]()
-    opened = list[_Field]()
+    joined: list[Item] = []
+    opened: list[_Field] = []
     for item in items:
         mark = _FIELD.search(item.text) if item.tag else None
+        kind = mark and mark[1]
         joined.append(item)
-        if mark and mark[1] == "begin":
+        if kind == "begin":
             opened.append(_Field(len(joined) - 1))
-        elif mark and opened and mark[1] == "separate":
+        elif not opened:
+            continue
+        elif kind == "separate":
             opened[-1].separator = opened[-1].separator or len(joined) - 1
-        elif mark and opened:
+        elif kind:
             field = opened.pop()
             inner = "".join(each.text for each in joined[field.separator :] if not each.tag)
             if field.kind in _WITH_TEXTS and field.separator and any(map(str.isalpha, inner)):
@@ -159,7 +164,7 @@ def _with_fields(items: list[Item]) -> list[Item]:
                 joined[start] = [Item(_written(joined[start]), "field")]
             else:
                 joined[field.begin :] = [Item(_written(joined[field.begin :]), "!", field.kind == "PAGEREF")]
-        elif opened and item.tag and (instruction := _INSTRUCTION.search(item.text)):
+        elif item.tag and (instruction := _INSTRUCTION.search(item.text)):
             opened[-1].kind = opened[-1].kind or instruction[1].upper()
     return joined
 

@@ -37,11 +37,13 @@ def read_json(text: str, template: Template) -> None:
         json.loads(text)
     except (RecursionError, ValueError) as error:
         raise DataError(f"not JSON ({str(error)[:80]})", line=getattr(error, "lineno", None)) from None
-    decoder, written, at, end = json.JSONDecoder(), list[str](), 0, 0
+    written: list[str] = []
+    decoder, at, end = json.JSONDecoder(), 0, 0
     while token := _STRING.search(text, end):
         raw, end = token[1], token.end()
         if token[2]:  # a key
-            end = decoder.raw_decode(text, end)[1] if raw[:1] in ("@", "$") else end
+            if raw[:1] in ("@", "$"):
+                end = decoder.raw_decode(text, end)[1]
             continue
         value = json.loads(f'"{raw}"')
         is_code = _CODE.fullmatch(value) and not _WORDS.fullmatch(value)
@@ -53,7 +55,8 @@ def read_json(text: str, template: Template) -> None:
 
 def find_choice(choice: re.Match[str]) -> tuple[list[str], int]:
     """Return the parts of a choice between branches, and its end; each second part is a branch."""
-    text, parts, at, depth = choice.string, list[str](), choice.start(), 0
+    parts: list[str] = []
+    text, at, depth = choice.string, choice.start(), 0
     for brace in _BRACE.finditer(text, at):
         depth += 1 if brace[0] == "{" else -1
         if not depth:

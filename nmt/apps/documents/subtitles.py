@@ -34,6 +34,9 @@ _OPENING = re.compile(
     r"[ \t]*(?:\{\\[^{}\n]*\})*(?:[-‐–—♪♫]\s*|#\s+)(?=\S)"
     rf"|(?={_TAGS}(?:[-‐–—♪♫\[(（]|#\s|<v\b|[{_CAPITALS}][{_CAPITALS}\d .'-]{{1,24}}:))"
 )
+_SPEAKERS = re.compile(
+    rf"\A(?:{_OPENING.pattern})|[.?!…]\"?(?:</i>)?[ \t]*\r?\n{_TAGS}[-‐–—]\s*\w"
+)  # the first may have no mark
 _TURN = re.compile(rf"(?<=\n)(?={_OPENING.pattern})|(?<=\]\n)|(?<=\]</i>\n)")  # to another speaker, or behind a sound
 
 
@@ -51,7 +54,7 @@ def read_subtitles(text: str, template: Template) -> None:
 
     def translated(cue: re.Match[str]) -> str:
         written, text = cue.groups()
-        for part in _TURN.split(text) if _OPENING.match(text) else [text]:
+        for part in _TURN.split(text) if _SPEAKERS.search(text) else [text]:
             opening = _OPENING.match(part)
             before = opening[0] if opening else ""
             written += before + _hole(part[len(before) :], template, is_vtt)
@@ -63,7 +66,8 @@ def read_subtitles(text: str, template: Template) -> None:
 def _hole(text: str, template: Template, is_vtt: bool) -> str:
     """Return the hole of one or more lines, and the end of the last one."""
     raw = text.rstrip("\r\n")
-    lines, items, at = _LINE_END.split(raw), list[Item](), 0
+    items: list[Item] = []
+    lines, at = _LINE_END.split(raw), 0
     joined = join_lines(lines[::2])
     for tag in _TAG.finditer(joined):
         name = f"{tag[1]}{tag[2].lower()}" if tag[2] and tag[2] != "v" else "!"
@@ -72,15 +76,14 @@ def _hole(text: str, template: Template, is_vtt: bool) -> str:
         at = tag.end()
 
     def finish(written: str) -> str:
-        broken = _in_lines(written, len(lines[::2])).split("\n")
-        ends = [*lines[1::2][: len(broken) - 1], ""]
-        return "".join(line + end for line, end in zip(broken, ends, strict=True))
+        broken = _in_lines(written, len(lines[::2]))
+        return "".join(line + end for line, end in zip(broken, [*lines[1 : 2 * len(broken) - 1 : 2], ""], strict=True))
 
     form = Form(escape_text if is_vtt or unescape(raw) != raw else str, finish)
     return template.hole(Block([*items, Item(unescape(joined[at:]))], raw, form)) + text[len(raw) :]
 
 
-def _in_lines(text: str, num_lines: int) -> str:
+def _in_lines(text: str, num_lines: int) -> list[str]:
     """Split a text at spaces, or between Chinese or Japanese characters, into lines of about equal length."""
     lines, start = [], 0
     breaks = [found.start() for found in _BREAK.finditer(text) if found.start() and not found[0]]
@@ -93,4 +96,4 @@ def _in_lines(text: str, num_lines: int) -> str:
         at = min(near, key=lambda at: abs(at - ideal))
         lines.append(text[start:at])
         start = at + (text[at] == " ")
-    return "\n".join([*lines, text[start:]])
+    return [*lines, text[start:]]

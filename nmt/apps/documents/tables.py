@@ -9,7 +9,7 @@ from io import BytesIO
 from pathlib import Path
 
 from nmt.apps.documents.archives import repack, unpack
-from nmt.apps.documents.blocks import Form, Template, decode, encode, escape_text, split_lines
+from nmt.apps.documents.blocks import Document, Form, Template, decode, encode, escape_text, split_lines
 from nmt.base.errors import DataError
 from nmt.data.read.cells import looks_like_column_name
 from nmt.data.read.formats.delimited import find_delimiter, is_quoted
@@ -24,108 +24,101 @@ _NUMBER = re.compile(r'\sr="(\d{1,7})"')
 _DIMENSION = re.compile(r'(<(?:\w+:)?dimension ref="[A-Z]+\d+:)[A-Z]+')
 
 
-class Table:
-    """A table; each cell of one column is a block."""
+def read_table(content: bytes, name: str, column: str) -> Document:
+    """Read a file; each cell of one column is a block. DataError if it is not such a table, or has no such column.
 
-    def __init__(self, content: bytes, name: str, column: str):
-        """Read a file. DataError if it is not such a table, or has no such column.
+    `column` is its number, from 1, or its name in the first row; in xlsx with or without a sheet (`Sheet1:2`). The
+    table gets a column of translations, with the name of their language if the first row has names.
+    """
+    template, path = Template(), Path(name)
+    if path.suffix.lower() == ".xlsx":
+        return _read_sheet(content, path, *column.rpartition(":")[::2], template)
+    template.text = "".join(_read_rows(content, path, column, template))
+    return Document([template], lambda texts: encode(texts[0], content), _name_column)
 
-        `column` is its number, from 1, or its name in the first row; in xlsx with or without a sheet (`Sheet1:2`).
-        """
-        self._content = content
-        self._sheet, self._xml = "", content  # the file in the archive that has the table
-        self._template = Template()
-        self.blocks = self._template.blocks
-        if Path(name).suffix.lower() == ".xlsx":
-            parts = self._read_sheet(Path(name), *column.rpartition(":")[::2])
-        else:
-            parts = self._read_rows(Path(name), column)
-        self._template.text = "".join(parts)
 
-    def name_language(self, code: str) -> None:
-        """Give the new column the name `code`, if the first row has names."""
-        self._template.text = self._template.text.replace(_HEADER, code, 1)
+def _name_column(template: Template, code: str) -> None:
+    template.text = template.text.replace(_HEADER, code, 1)
 
-    def content_with(self, translations: list[str]) -> bytes:
-        """Return the table with a column of `translations`."""
-        written = encode(self._template.join(translations), self._xml)
-        return repack(self._content, {self._sheet: written}) if self._sheet else written
 
-    def _holes(self, text: str, line: int, write: Callable[[str], str], is_name: bool) -> str:
-        """Return a hole for each line of a cell."""
-        self._template.line = line
-        holes = (self._template.hole_of(part, Form(write)) for part in _BREAKS.split(text))
-        return _HEADER if is_name else "".join(holes)
+def _holes(template: Template, text: str, line: int, write: Callable[[str], str]) -> str:
+    """Return a hole for each line of a cell."""
+    template.line = line
+    return "".join(template.hole_of(part, Form(write)) for part in _BREAKS.split(text))
 
-    def _read_rows(self, path: Path, column: str) -> list[str]:
-        lines = split_lines(decode(self._content))
-        head = [(number, line.rstrip("\r\n")) for number, line in enumerate(lines[:1000], 1)]
-        is_csv = path.suffix.lower() == ".csv"
-        given = re.fullmatch(r"sep=([,;|\t])", head[0][1]) if head and is_csv else None
-        delimiter = given[1] if given else find_delimiter(head, path) if head and is_csv else "\t"
-        is_plain = not is_csv and not is_quoted(head)
-        num_given = int(given is not None)
-        rows, at = list[tuple[list[str], str, int]](), num_given  # cells, as they are written, first line
-        reader = csv.reader(
-            lines[at:], delimiter=delimiter, quoting=csv.QUOTE_NONE if is_plain else csv.QUOTE_MINIMAL, strict=True
-        )
-        try:
-            for cells in reader:
-                end = reader.line_num + num_given
-                rows.append((cells, "".join(lines[at:end]), at + 1))
-                at = end
-        except csv.Error as error:
-            raise DataError(f"not readable as a table: {error}", line=at + 1) from None
-        width, index, names = _find_column([cells for cells, _, _ in rows], column)
 
-        def in_quotes(text: str) -> str:
-            return text.replace('"', '""')
+def _read_rows(content: bytes, path: Path, column: str, template: Template) -> list[str]:
+    lines = split_lines(decode(content))
+    head = [(number, line.rstrip("\r\n")) for number, line in enumerate(lines[:1000], 1)]
+    is_csv = path.suffix.lower() == ".csv"
+    given = re.fullmatch(r"sep=([,;|\t])", head[0][1]) if head and is_csv else None
+    delimiter = given[1] if given else find_delimiter(head, path) if head and is_csv else "\t"
+    is_plain = not is_csv and not is_quoted(head)
+    num_given = int(given is not None)
+    rows: list[tuple[list[str], str, int]] = []  # cells, as they are written, first line
+    at = num_given
+    reader = csv.reader(
+        lines[at:], delimiter=delimiter, quoting=csv.QUOTE_NONE if is_plain else csv.QUOTE_MINIMAL, strict=True
+    )
+    try:
+        for cells in reader:
+            end = reader.line_num + num_given
+            rows.append((cells, "".join(lines[at:end]), at + 1))
+            at = end
+    except csv.Error as error:
+        raise DataError(f"not readable as a table: {error}", line=at + 1) from None
+    width, index, names = _find_column([cells for cells, _, _ in rows], column)
 
-        def write(text: str) -> str:
-            if is_plain:
-                return re.sub(r"[\t\r\n]+", " ", text)
-            return f'"{in_quotes(text)}"' if re.search(rf'["\r\n{delimiter}]', text) else text
+    def in_quotes(text: str) -> str:
+        return text.replace('"', '""')
 
-        parts = lines[:num_given]
-        for cells, raw, line in rows:
-            filled = raw.rstrip("\r\n")
-            text = cells[index] if index < len(cells) else ""
-            quote = '"' if _BREAKS.search(text) and not is_plain else ""
-            new = self._holes(text, line, in_quotes if quote else write, cells is names)
-            added = [delimiter * (width - len(cells) + 1), quote, new, quote] if filled.strip() else []
-            parts += [filled, *added, raw[len(filled) :]]
-        return parts
+    def write(text: str) -> str:
+        if is_plain:
+            return re.sub(r"[\t\r\n]+", " ", text)
+        return f'"{in_quotes(text)}"' if re.search(rf'["\r\n{delimiter}]', text) else text
 
-    def _read_sheet(self, path: Path, sheet: str, column: str) -> list[str]:
-        wanted = int(sheet) if sheet.isdecimal() else sheet or None
-        with open_sheet(BytesIO(self._content), wanted, path) as opened:
-            rows = [tuple(row) for row in opened.iter_rows(values_only=True, max_row=MAX_ROWS)]
-            self._sheet = opened._worksheet_path
-        from openpyxl.utils import get_column_letter  # `open_sheet` says if it is missing
+    parts = lines[:num_given]
+    for cells, raw, line in rows:
+        filled = raw.rstrip("\r\n")
+        text = cells[index] if index < len(cells) else ""
+        quote = '"' if _BREAKS.search(text) and not is_plain else ""
+        new = _HEADER if cells is names else _holes(template, text, line, in_quotes if quote else write)
+        added = [delimiter * (width - len(cells) + 1), quote, new, quote] if filled.strip() else []
+        parts += [filled, *added, raw[len(filled) :]]
+    return parts
 
-        width, index, names = _find_column(rows, column)
-        if width >= _MAX_COLUMNS:
-            raise DataError("its last possible column is in use: there is no place for another")
-        letters = get_column_letter(width + 1)
-        with unpack(self._content, ".xlsx") as archive:
-            self._xml = archive.read(self._sheet)
-        parts = list[str]()
-        xml, at, number = decode(self._xml), 0, 0
-        for row in _ROW.finditer(xml):
-            given = _NUMBER.search(row[2])
-            number = int(given[1]) if given else number + 1
-            cells = rows[number - 1] if number <= len(rows) else ()
-            text = cells[index] if index < len(cells) else None
-            if isinstance(text, str) and text.strip():
-                start, prefix = re.sub(r'\sspans="[^"]*"', "", xml[row.start() : row.start(3)]), row[1]
-                cell = f'<{prefix}c r="{letters}{number}" t="inlineStr"><{prefix}is><{prefix}t>'
-                new = self._holes(text, number, escape_text, cells is names)
-                end = f"</{prefix}t></{prefix}is></{prefix}c>"
-                parts += [xml[at : row.start()], start, row[3], cell, new, end]
-                at = row.end()
-        parts.append(xml[at:])
-        parts[0] = _DIMENSION.sub(rf"\g<1>{letters}", parts[0], count=1)
-        return parts
+
+def _read_sheet(content: bytes, path: Path, sheet: str, column: str, template: Template) -> Document:
+    wanted = int(sheet) if sheet.isdecimal() else sheet or None
+    with open_sheet(BytesIO(content), wanted, path) as opened:
+        rows = [tuple(row) for row in opened.iter_rows(values_only=True, max_row=MAX_ROWS)]
+        file = opened._worksheet_path
+    from openpyxl.utils import get_column_letter  # `open_sheet` says if it is missing
+
+    width, index, names = _find_column(rows, column)
+    if width >= _MAX_COLUMNS:
+        raise DataError("its last possible column is in use: there is no place for another")
+    letters = get_column_letter(width + 1)
+    with unpack(content, ".xlsx") as archive:
+        packed = archive.read(file)
+    parts: list[str] = []
+    xml, at, number = decode(packed), 0, 0
+    for row in _ROW.finditer(xml):
+        given = _NUMBER.search(row[2])
+        number = int(given[1]) if given else number + 1
+        cells = rows[number - 1] if number <= len(rows) else ()
+        text = cells[index] if index < len(cells) else None
+        if isinstance(text, str) and text.strip():
+            start, prefix = re.sub(r'\sspans="[^"]*"', "", xml[row.start() : row.start(3)]), row[1]
+            cell = f'<{prefix}c r="{letters}{number}" t="inlineStr"><{prefix}is><{prefix}t>'
+            new = _HEADER if cells is names else _holes(template, text, number, escape_text)
+            end = f"</{prefix}t></{prefix}is></{prefix}c>"
+            parts += [xml[at : row.start()], start, row[3], cell, new, end]
+            at = row.end()
+    parts.append(xml[at:])
+    parts[0] = _DIMENSION.sub(rf"\g<1>{letters}", parts[0], count=1)
+    template.text = "".join(parts)
+    return Document([template], lambda texts: repack(content, {file: encode(texts[0], packed)}), _name_column)
 
 
 def _find_column(rows: Sequence[Sequence[object]], column: str) -> tuple[int, int, Sequence[object] | None]:

@@ -71,7 +71,7 @@ def project(tags: Sequence[Tag], aligned: Details) -> list[str | Tag] | None:
     linked = defaultdict[int, list[int]](list)
     for i, j in aligned.links:
         linked[i].append(j)
-    elements = list[_Element]()
+    elements: list[_Element] = []
     for opening, closing in sorted(ends.items()):
         start, end = tags[opening].offset, tags[closing].offset
         words = range(bisect_right(word_ends, start), bisect_left(word_starts, end))
@@ -87,7 +87,7 @@ def project(tags: Sequence[Tag], aligned: Details) -> list[str | Tag] | None:
     for element in elements:
         before[element.first].append(tags[element.opening])
         after[element.last].insert(0, tags[element.closing])
-    joined = list[str | Tag]()
+    joined: list[str | Tag] = []
     for tag in tags:
         if tag.name == "!":  # behind the last word that is linked with the nearest source word before it
             nearest = max((i for i in linked if word_starts[i] < tag.offset), default=None)
@@ -107,7 +107,9 @@ def pair_tags(tags: Sequence[str]) -> tuple[dict[int, int], list[int]] | None:
 
     `tags` are names as in `Tag`; texts have none.
     """
-    opened, alone, ends = list[int](), list[int](), dict[int, int]()
+    opened: list[int] = []
+    alone: list[int] = []
+    ends: dict[int, int] = {}
     for number, tag in enumerate(tags):
         if not tag.startswith("/"):
             opened += [number] if tag not in ("", "!") else []

@@ -27,7 +27,7 @@ _NOTES = re.compile(
 )
 _CHOICE = re.compile(rf"<[^>]*>|{CHOICE.pattern}")  # not in an attribute
 _IS_NEW = re.compile(r"""<(?:[\w.-]+:)?xliff\b[^>]*\sversion\s*=\s*["']2""")
-_LANGUAGE = re.compile(r"""\s(?:target-language|trgLang)\s*=\s*["']([^"']*)["']""")
+_LANGUAGE = re.compile(rf"""(<{_PREFIX}(?:xliff|file)\b[^>]*?)\s(?:target-language|trgLang)\s*=\s*["']([^"']*)["']""")
 # A segment, with its opening tag, its name, what is in it, and its closing tag; others of these elements may be in it.
 _MRK = r"(?:[\w.-]+:)?mrk"
 _SEGMENT = re.compile(
@@ -51,7 +51,8 @@ def read_xliff(text: str, template: Template) -> None:
     """
     # Elements that are being read: the opening tag, and its attributes and those of the elements around it.
     levels: list[tuple[re.Match[str] | None, dict[str, str]]] = [(None, {})]
-    written, at, line_of = list[str](), 0, line_counter(text)
+    written: list[str] = []
+    at, line_of = 0, line_counter(text)
     for found in _LEVEL.finditer(text):
         start, given = levels[-1]
         if not found[1] and not found[0].endswith("/>"):
@@ -155,9 +156,9 @@ def _read(content: str, template: Template, is_preserved: bool, depth: int = 0) 
 
 def name_language(template: Template, code: str) -> str | None:
     """Name the target language of the file; if it names one, such as de-DE, return that instead."""
+    if named := next((found[3] for found in _LANGUAGE.finditer(template.text) if found[3]), None):
+        return named
     element, attribute = ("xliff", "trgLang") if _IS_NEW.search(template.text) else ("file", "target-language")
-    head = re.compile(rf"<{_PREFIX}{element}\b[^>]*?(?=/?>)")
-    named = next(filter(None, _LANGUAGE.findall("".join(each[0] for each in head.finditer(template.text)))), None)
-    if not named:
-        template.text = head.sub(lambda tag: f'{_LANGUAGE.sub("", tag[0])} {attribute}="{code}"', template.text)
-    return named
+    without = _LANGUAGE.sub(r"\1", template.text)
+    template.text = re.sub(rf"(<{_PREFIX}{element}\b[^>]*?)(?=/?>)", rf'\1 {attribute}="{code}"', without)
+    return None

@@ -39,6 +39,7 @@ FILES = {
         "meta.xml": META,
     },
     "a.odp": {"content.xml": ODF},
+    "a.ods": {"content.xml": ODF},
     "a.epub": {"mimetype": "application/epub+zip", "OEBPS/a.xhtml": PAGE, "OEBPS/content.opf": OPF},
 }
 

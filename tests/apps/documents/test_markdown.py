@@ -109,6 +109,22 @@ def test_what_is_no_prose_stays_and_all_prose_behind_it_is_translated(kind, line
         ),
         ('```{r, fig.cap="a"}\nb="c"\n```\n', '```{r, fig.cap="A"}\nb="c"\n```\n'),
         ('::: {.a title="b c"}\nd\n:::\n', '::: {.a title="B C"}\nD\n:::\n'),
+        ('{{< a "b c" "/d/e" >}}\nf {{% g "h" "i, j" %}}\n', '{{< a "B C" "/d/e" >}}\nF {{% g "h" "I, J" %}}\n'),
+        ("a {b.c} {d ? 'e f' : g} h {i j}\n", "A {b.c} {d ? 'e f' : g} H {I J}\n"),
+        ("a #bc, (#d/e) #1 f#g\n", "A #bc, (#d/e) #1 F#G\n"),
+        ("- [{{ a }} b]({{ c.d }}) e\n", "- [{{ a }} B]({{ c.d }}) E\n"),
+        ("a \\$5 b $6 c \\#d\n", "A \\$5 B \\$6 C \\#D\n"),
+        (
+            "<figure markdown>\n  ![a](b.png)\n  <figcaption>c</figcaption>\n</figure>\n",
+            "<figure markdown>\n  ![A](b.png)\n  <figcaption>C</figcaption>\n</figure>\n",
+        ),
+        (
+            "<Ab>\na [b](c.md) d\n</Ab>\n\n<Ab>\n    e f\n</Ab>\n",
+            "<Ab>\nA [B](c.md) D\n</Ab>\n\n<Ab>\n    E F\n</Ab>\n",
+        ),
+        ('--8<-- "a/b.md"\n\n(a-b)=\n# c {d}`e` f\n', '--8<-- "a/b.md"\n\n(a-b)=\n# C {d}`e` F\n'),
+        ("```{note} a b\n:class: c\n\nd\n\n~~~\ne\n~~~\n```\n", "```{note} A B\n:class: c\n\nD\n\n~~~\ne\n~~~\n```\n"),
+        ("> ````{tip}\n> a\n> ````\n\n```{code}\nb\n```\n", "> ````{tip}\n> A\n> ````\n\n```{code}\nb\n```\n"),
     ],
 )
 def test_marks_stay_around_the_text_that_people_read(text, written):
@@ -203,6 +219,9 @@ def test_any_order_of_lines_keeps_its_structure():
             "^[" * 9000,
             "\\( " * 9000,
             "\\[ " * 9000,
+            "[a]({{ " * 5000,
+            "{a ? " * 5000,
+            "```{note}\n" * 3000,
         ],
         lambda number, _: number == 0,
     ),

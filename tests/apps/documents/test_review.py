@@ -109,6 +109,25 @@ def test_the_command_writes_the_list_and_the_document_that_it_gives(letters_run,
     assert CliRunner().invoke(app, text).exit_code == 2
 
 
+@pytest.mark.parametrize("suffix", [".xlsx", ".html", ".tmx", ".xlf"])
+def test_pictures_with_titles_and_signs_without_a_letter_do_not_break_a_list(suffix, tmp_path):
+    """A mark may stand for an element with texts of its own, and a text may hold a control character."""
+    if suffix == ".xlsx":
+        pytest.importorskip("openpyxl", reason="needs openpyxl")
+    page = b"<p>12 <svg><title>7</title></svg> 34\x1b[0m</p>"
+    document = read_document(page, "a.html")
+    listed = [
+        entry_of(number, block, TranslatedBlock([""], "", {}, marked=block.with_marks().replace("\x1b", "")))
+        for number, block in enumerate(document.blocks, 1)
+    ]
+    write_review(tmp_path / f"a{suffix}", listed, Direction("en", "de"))
+    content = (tmp_path / f"a{suffix}").read_bytes()
+    assert suffix == ".xlsx" or not {b"\0", b"\x1b"} & {bytes([each]) for each in content}
+    if suffix in READABLE:
+        written = document.content_with(read_reviewed(tmp_path / f"a{suffix}", document.blocks))
+        assert b"<title>7</title></svg> 34" in written
+
+
 @pytest.mark.parametrize(
     ("text", "language", "found"),
     [

@@ -27,6 +27,8 @@ CUE = "1\n00:00:01,000 --> 00:00:02,000\n{}\n\n2\n00:00:03,000 --> 00:00:04,000\
         ("2 < 3 & a", "2 < 3 & A"),
         ("中文中文\n文中文中", "中文中文\n文中文中"),
         ("- a b\nc d\n- e", "- A B\nC D\n- E"),
+        ("a b c?\n-d.", "A B C?\n-D."),
+        ("<i>a!</i>\n- b c d", "<i>A!</i>\n- B C D"),
         ("♪ a ♪\n♪ b c d ♪", "♪ A ♪\n♪ B C D ♪"),
         ("[a b]\nc d e f g", "[A B]\nC D E F G"),
         ("<i>ANNA: a</i>\n<i>BERT 2: b c d e</i>", "<i>ANNA: A</i>\n<i>BERT 2: B C D E</i>"),
@@ -51,6 +53,10 @@ def test_lines_of_chinese_are_joined_without_a_space():
         ('<optgroup label="a">', '<optgroup label="A">'),
         ("<img alt=a src=b><input type=submit value=c>", '<img alt="A" src=b><input type=submit value="C">'),
         ("<p>a <ruby>b<rt>c</rt></ruby> d</p>", "<p>A <ruby>B<rt>c</rt></ruby> D</p>"),
+        ("{% if a > b %}c {{ d.e }}, f{% endif %}<%= g %> h", "{% if a > b %}C {{ d.e }}, F{% endif %}<%= g %> H"),
+        ("<option {% if a > b %}c{% endif %} title='d'>e", "<option {% if a > b %}c{% endif %} title='D'>E"),
+        ("<a :title=\"'b'\" title='c'>d</a>", "<a :title=\"'b'\" title='C'>D</a>"),
+        ('<meta property="og:image:alt" content="a">', '<meta property="og:image:alt" content="A">'),
     ],
 )
 def test_a_page_keeps_what_shows_no_text_and_translates_what_does(page, written):
@@ -161,6 +167,29 @@ def test_slides_and_open_documents_name_their_language():
     written = read(document.content_with(["A"]), "styles.xml")
     assert re.findall('language="([^"]*)"', written) == ["fr", "fr"]
     assert "DE" not in written
+
+
+SHEET = """<table:table-row><table:table-cell office:value-type="string"><text:p>a b</text:p><text:p>c</text:p>
+<office:annotation><text:p>d</text:p></office:annotation></table:table-cell><table:table-cell office:value-type="date"
+ office:date-value="x"><text:p>May</text:p></table:table-cell><table:table-cell office:value-type="string"
+ table:formula="of:=A1"><text:p>a b</text:p></table:table-cell></table:table-row>"""
+
+
+def test_a_sheet_of_open_document_keeps_dates_and_results_of_formulas():
+    content = archive(content=f"<office:spreadsheet>{SHEET}</office:spreadsheet>")
+    assert [block.plain() for block in read_document(content, "a.ods").blocks] == ["a b", "c", "d"]
+    assert read(unchanged(content, "a.ods"), "content.xml") == read(content, "content.xml")
+
+
+def test_the_words_of_references_are_translated_and_other_fields_stay():
+    field = '<w:fldSimple w:instr=" {} \\h ">{}</w:fldSimple>'
+    words, number = (f"<w:r><w:t>{text}</w:t></w:r>" for text in ("b c", "7"))
+    paragraph = f"<w:p>{field.format('REF x', words)}<w:r><w:t> d </w:t></w:r>{field.format('PAGE', number)}</w:p>"
+    content = archive(word__document=f"<w:document>{paragraph}</w:document>")
+    assert read_document(content, "a.docx").blocks[0].with_marks() == "{h0}b c{h1} d {h2}"
+    assert read(unchanged(content, "a.docx"), "word/document.xml") == read(content, "word/document.xml")
+    text = "<text:p>a <text:bookmark-ref>b</text:bookmark-ref> <text:page-number>7</text:page-number></text:p>"
+    assert read_document(archive(content=text), "a.odt").blocks[0].with_marks() == "a {h0}b{h1} {h2}"
 
 
 def test_categories_of_a_chart_are_translated_and_its_numbers_are_not():
