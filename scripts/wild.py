@@ -42,7 +42,7 @@ READ = {"alt", "title", "aria-label", "aria-description", "placeholder", "label"
 NAMES = {"METADATA": ".md", "strings.xml": ".xml"}
 ADDRESS = re.compile(
     r"((?:https?://|www\.)[^\s<>]+|[\w.+-]+@[\w-]+[\w.-]*|(?<![\w:]):[a-z][\w+-]*:(?![\w:])|\$Id\$"
-    r"|(?<![\w.])@[\w-]+(?:[/:.][\w-]+)*)"
+    r"|(?<![\w.])@[\w-]+(?:[/:.][\w-]+)*|\{\{[^{}]*\}\}|\{\w+\.[\w.]+\})"  # and what fills templates
 )
 PROSE = re.compile(r"[a-z]{2,}[ \n]+[a-z]{2,}")
 # ("text", what is translated), ("kept", a text that stays, where others are translated),

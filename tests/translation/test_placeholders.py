@@ -197,4 +197,6 @@ def test_no_placeholder_of_a_document_is_lost_without_a_flag(translator, form, s
     lost = " ".join(str(each.flags.get("protected_lost", "")) for each in translated)
     written = content + unescape(content) + unescape(content).replace('\\"', '"').replace("\\\\", "\\")
     for placeholder, text in framed:
-        assert placeholder in written or placeholder in lost, (text, placeholder)
+        # What fills a template of HTML is a tag, so a placeholder around it is named without it.
+        without_fillers = re.sub(r"\{\{\w+\}\} ", "", placeholder) if form == "html" else placeholder
+        assert placeholder in written or without_fillers in lost, (text, placeholder)
