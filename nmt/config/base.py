@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidatorFunctionWrapHandler, field_validator
@@ -60,8 +61,10 @@ class Section(_Base):
         The path of a file may be a `Path`.
         """
         result = read(os.fspath(value) if isinstance(value, os.PathLike) else value)
-        is_list = isinstance(value, list | tuple) and isinstance(result, tuple)
-        for given, got in zip(value, result, strict=False) if is_list else [(value, result)]:
+        pairs: Iterable[tuple[object, object]] = [(value, result)]
+        if isinstance(value, list | tuple) and isinstance(result, tuple):
+            pairs = zip(value, result, strict=False)
+        for given, got in pairs:
             are_numbers = isinstance(given, int | float) and isinstance(got, int | float)
             if are_numbers and isinstance(given, bool) != isinstance(got, bool):
                 raise PydanticCustomError("other_type", "Input should be of type {kind}", {"kind": type(got).__name__})

@@ -15,7 +15,8 @@ from uuid import uuid4
 from starlette.requests import Request
 from starlette.responses import Response
 
-from nmt.apps.documents.formats import Document, available_suffixes, read_document
+from nmt.apps.documents.blocks import Document
+from nmt.apps.documents.formats import available_suffixes, read_document
 from nmt.apps.documents.translation import TranslatedBlock
 from nmt.apps.server.blocks import faults_of, translate_blocks
 from nmt.apps.server.bodies import Detection, Fields, FileBody, TranslatedFile
