@@ -8,9 +8,11 @@ same effect: a note as an item of a list, a formula as a comment.
 from __future__ import annotations
 
 import re
+import unicodedata
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from html import unescape
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, Literal
@@ -131,6 +133,8 @@ _CAPTION = re.compile(
 _PLACED = re.compile(
     rf"""(\s\")(?=[^\W\d_](?:[^\"=<>{{}}]*[^\W_])?[,;:]?\s[^\W\d_]){_TITLE}(\")"""
 )  # a text of a shortcode by its place
+_ANCHOR = re.compile(r"""((?:\]\(|\]:[ \t]+|\shref=["'])#)([^\s()"'<>]+)""")
+_NOT_OF_HEADING = re.compile(r"\]\([^()]*\)|\]\[[^\]]*\]|</?[A-Za-z][^<>]*>|\{[^{}]*\}")  # addresses, tags, attributes
 _RAW = re.compile(r"[ ]*<(?:script|pre|style|textarea|[!?])", re.IGNORECASE)
 _HARD_BREAK = re.compile(r"(?:[ \t]*\\|[ \t]+)\n[ \t]*\Z")
 _STARTS = r"#{1,6}(?=\s|$)|[-+*](?=\s|$)|>|=+\s*$|-+\s*$|~~~|```|[|:]"
@@ -150,6 +154,28 @@ _EMPHASIS = ("em", "strong", "s")
 def read_markdown(text: str, template: Template) -> None:
     """Read Markdown; code, formulas, addresses and the front matter stay."""
     _Markdown(text, template).read()
+    if _ANCHOR.search(text):
+        template.finish = partial(_with_anchors, text)
+
+
+def _with_anchors(source: str, written: str) -> str:
+    """Return a translated text whose links to its own headings lead to the translated ones."""
+    before, after = _anchors(source), _anchors(written)
+    renamed = dict(zip(before, after, strict=True)) if len(before) == len(after) else {}
+    return _ANCHOR.sub(lambda link: link[1] + renamed.get(link[2], link[2]), written)
+
+
+def _anchors(text: str) -> list[str]:
+    """Return the name of each heading in links, made of its text as GitHub and many others do."""
+    anchors: list[str] = []
+    seen = Counter[str]()
+    for opening, heading in pairwise(_parser().parse(_as_commonmark(text))):
+        if opening.type == "heading_open":
+            words = _NOT_OF_HEADING.sub("", heading.content.lower()).strip().replace(" ", "-")
+            anchor = "".join(each for each in words if each in "-_" or unicodedata.category(each)[0] in "LMN")
+            anchors.append(f"{anchor}-{seen[anchor]}" if seen[anchor] else anchor)
+            seen[anchor] += 1
+    return anchors
 
 
 class _Markdown:

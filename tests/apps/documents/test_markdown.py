@@ -133,6 +133,24 @@ def test_marks_stay_around_the_text_that_people_read(text, written):
     assert translated(text) == written
 
 
+def test_links_lead_to_the_headings_that_were_translated():
+    text = (
+        "[a](#why-x) [b](#a-b--c_d) [c](#why-x-1) [d](#\u00fcber)\n\n"
+        "<a href='#why-x'>e</a> [f] [g](h.md#why-x) [i](#j)\n\n"
+        "[f]: #a-b--c_d 'k'\n\n# *Why* `x`?\n\nA [B] & c_d\n===\n\n## Why x\n\n## \u00dcber\n\n## K {#j}\n"
+    )
+    assert unchanged(text.encode(), "a.md").decode() == text
+    document = read_document(text.encode(), "a.md")
+    titles = {"Why": "\u0915\u093f"}  # with a vowel sign
+    written = document.content_with(
+        [block.from_texts([titles.get(text, f"{text} z") for text in block.texts()]) for block in document.blocks]
+    ).decode()
+    assert "](#\u0915\u093f-x-z) [" in written
+    for link in re.findall(r"#([^\s)'\"}#]+)(?=[)' \"])", written):
+        assert link in ("\u0915\u093f-x-z", "why-x-z", "a-b--c_d-z", "\u00fcber-z", "why-x", "j"), link
+    assert written.count("why-x)") == 1  # of the other file
+
+
 @pytest.mark.parametrize("line_end", ["\n", "\r\n"])
 @pytest.mark.parametrize(
     "value",
@@ -222,6 +240,7 @@ def test_any_order_of_lines_keeps_its_structure():
             "[a]({{ " * 5000,
             "{a ? " * 5000,
             "```{note}\n" * 3000,
+            "[a](#a)\n\n# a\n\n" * 2000,
         ],
         lambda number, _: number == 0,
     ),
