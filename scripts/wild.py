@@ -42,8 +42,9 @@ READ = {"alt", "title", "aria-label", "aria-description", "placeholder", "label"
 NAMES = {"METADATA": ".md", "strings.xml": ".xml"}
 ADDRESS = re.compile(
     r"((?:https?://|www\.)[^\s<>]+|[\w.+-]+@[\w-]+[\w.-]*|(?<![\w:]):[a-z][\w+-]*:(?![\w:])|\$Id\$"
-    r"|(?<![\w.])@[\w-]+(?:[/:.][\w-]+)*|\{\{[^{}]*\}\}|\{\w+\.[\w.]+\})"  # and what fills templates
-)
+    r"|(?<![\w.])@[\w-]+(?:[/:.][\w-]+)*|\{\{[^{}]*\}\}|\{\w+\.[\w.]+\}|\[\^[^\]\s]+\]"
+    r"|(?<![^\s(])#[\w/-]*[a-z][\w/-]+|:(?:align|width|height|class|name): \S+)"
+)  # and what fills templates, names, options
 PROSE = re.compile(r"[a-z]{2,}[ \n]+[a-z]{2,}")
 # ("text", what is translated), ("kept", a text that stays, where others are translated),
 # ("any", what becomes capitals in parts), or (another kind, what stays).
@@ -55,7 +56,15 @@ UNKNOWN = (
     (re.compile(r"<([a-z][\w+.-]{1,31}):([^\s<>/]+)>"), r"<https://\1/\2>"),
     (re.compile(r"\{[^{}\n]*=[^{}\n]*\}"), ""),
     (re.compile(r"\$[^$\n]*\\[^$\n]*\$(?!\w)"), "1"),
+    (
+        re.compile(
+            r"^([ ]*)(`{3,})\{(?:note|tip|hint|important|warning|seealso)\}\n(.*?)^\1\2[ ]*$", re.MULTILINE | re.DOTALL
+        ),
+        r"\3",
+    ),
 )
+# Marks that stay where they stand alone, and are a part of a text elsewhere: their case does not matter.
+EITHER = re.compile(r"\{[^{}\s]+\}|\([\w:-]+\)=|:[A-Za-z]+:|\.\.[A-Za-z]+::")
 Parts = list[tuple[str, Any]]
 
 
@@ -88,8 +97,8 @@ class Page(HTMLParser):
 
 def page(content: bytes) -> Parts:
     """Return the parts of a page."""
-    found = Page()
-    found.feed(content.decode("utf-8", "replace"))
+    found, declared = Page(), re.search(rb"charset=[\"']?iso-8859-1\b", content[:1024], re.IGNORECASE)
+    found.feed(content.decode("cp1252" if declared else "utf-8", "replace"))  # which browsers read for ISO-8859-1
     found.close()
     return found.parts
 
@@ -260,7 +269,12 @@ def flat(parts: Parts, *, is_source: bool) -> Parts:
             joined[-1] = (kind, f"{joined[-1][1]} {written}")
         elif written:
             joined.append((kind, written))
-    return [(kind, "".join(value.split()) if kind == "text" else value) for kind, value in joined]
+    return [(kind, without_spaces(value) if kind == "text" else value) for kind, value in joined]
+
+
+def without_spaces(text: str) -> str:
+    """Return a text without spaces, and with the marks of `EITHER` in capitals."""
+    return EITHER.sub(lambda mark: mark[0].upper(), "".join(text.split()))
 
 
 def is_translated(first: tuple[str, Any], second: tuple[str, Any]) -> bool:
