@@ -16,6 +16,7 @@ from functools import cache, partial
 from html import unescape
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import unquote
 
 from nmt.apps.documents.blocks import Block, Form, Item, Template
 from nmt.apps.documents.markup import Reader, dialect
@@ -161,8 +162,9 @@ def read_markdown(text: str, template: Template) -> None:
 def _with_anchors(source: str, written: str) -> str:
     """Return a translated text whose links to its own headings lead to the translated ones."""
     before, after = _anchors(source), _anchors(written)
-    renamed = dict(zip(before, after, strict=True)) if len(before) == len(after) else {}
-    return _ANCHOR.sub(lambda link: link[1] + renamed.get(link[2], link[2]), written)
+    names = zip(before, after, strict=True) if len(before) == len(after) else ()
+    renamed = {old: new for old, new in names if old != new}
+    return _ANCHOR.sub(lambda link: link[1] + renamed.get(unquote(link[2]), link[2]), written)
 
 
 def _anchors(text: str) -> list[str]:

@@ -135,7 +135,7 @@ def test_marks_stay_around_the_text_that_people_read(text, written):
 
 def test_links_lead_to_the_headings_that_were_translated():
     text = (
-        "[a](#why-x) [b](#a-b--c_d) [c](#why-x-1) [d](#\u00fcber)\n\n"
+        "[a](#why-x) [b](#a-b--c_d) [c](#why-x-1) [d](#\u00fcber) [l](#%C3%BCber)\n\n"
         "<a href='#why-x'>e</a> [f] [g](h.md#why-x) [i](#j)\n\n"
         "[f]: #a-b--c_d 'k'\n\n# *Why* `x`?\n\nA [B] & c_d\n===\n\n## Why x\n\n## \u00dcber\n\n## K {#j}\n"
     )
