@@ -39,23 +39,24 @@ _LINES = r"(?:(?!\n[ \t>]*\n).){0,3000}?"  # without a blank one
 _EXPRESSION = r"\{(?:[^{}]|\{[^{}]{0,500}\}){1,999}+\}"
 # Code, formulas, and what fills templates, in lines of their own; of limited length, so that the time is.
 _REGION = re.compile(
-    _PREFIX
-    + r"(?:\{%-?[ \t]*(?P<liquid>raw|highlight|code\w*|mermaid|comment)\b.{0,20000}?"
-    + r"\{%-?[ \t]*end(?P=liquid)[ \t]*-?%\}"
-    + r"|\{\{[<%][ \t]*(?P<hugo>highlight|mermaid|code\w*|katex|math\w*)\b.{0,20000}?"
-    + r"\{\{[<%][ \t]*/[ \t]*(?P=hugo)[ \t]*[%>]\}\}"
-    + rf"|\\begin\{{(?P<environment>\w+\*?)\}}{_LINES}\\end\{{(?P=environment)\}}"
-    + rf"|\$\${_LINES}\$\$|\\\[[ \t]*\n{_LINES}\\\]|%%[ \t]*\n{_LINES}%%"
-    + rf"|\{{\{{[<%]{_LINES}[%>]\}}\}}|\{{%{_LINES}%\}}|\{{#{_LINES}#\}}|\{{/\*{_LINES}\*/\}}"
-    + r"|\{:[^{}\n]*\}|(?:import|export)[ \t][^\n]*(?:[{(\[][ \t]*\n.{0,5000}?\n[})\]][^\n]*"
-    + r"|[ \t]from[ \t]+['\"][^\n]*|=[^\n]*)"
+    rf"{_PREFIX}"
+    r"(?:\{%-?[ \t]*(?P<liquid>raw|highlight|code\w*|mermaid|comment)\b.{0,20000}?"
+    r"\{%-?[ \t]*end(?P=liquid)[ \t]*-?%\}"
+    r"|\{\{[<%][ \t]*(?P<hugo>highlight|mermaid|code\w*|katex|math\w*)\b.{0,20000}?"
+    r"\{\{[<%][ \t]*/[ \t]*(?P=hugo)[ \t]*[%>]\}\}"
+    rf"|\\begin\{{(?P<environment>\w+\*?)\}}{_LINES}\\end\{{(?P=environment)\}}"
+    rf"|\$\${_LINES}\$\$|\\\[[ \t]*\n{_LINES}\\\]|%%[ \t]*\n{_LINES}%%"
+    rf"|\{{\{{[<%]{_LINES}[%>]\}}\}}|\{{%{_LINES}%\}}|\{{#{_LINES}#\}}|\{{/\*{_LINES}\*/\}}"
+    r"|\{:[^{}\n]*\}|\\[a-z]+(?:[\[{][^\[\]{}\n]*[\]}])*"
+    r"|(?:import|export)[ \t][^\n]*(?:[{(\[][ \t]*\n.{0,5000}?\n[})\]][^\n]*"
+    r"|[ \t]from[ \t]+['\"][^\n]*|=[^\n]*)"
     # Of MDX: expressions, components with expressions as attributes, ends of components.
-    + rf"|{_EXPRESSION}|</[A-Z][\w.]*>|<[A-Za-z][\w.]*\s(?=[^<>{{}}]*\{{)(?:[^<>{{}}]|{_EXPRESSION}){{1,999}}+>"
+    rf"|{_EXPRESSION}|</[A-Z][\w.]*>|<[A-Za-z][\w.]*\s(?=[^<>{{}}]*\{{)(?:[^<>{{}}]|{_EXPRESSION}){{1,999}}+>"
     # Containers of text in Markdown; labels, and names of files to include.
-    + r"|<[a-z][\w-]*(?=\s[^<>]*\bmarkdown\b)[^<>]*>|<[A-Z][\w.]*(?:\s[^<>{}]*)?>(?=[ \t]*\n {0,3}[^\s<])"
-    + r"|\([\w:-]+\)=|:(?:class|name|open|icon|color|margin|align|width|height)(?:-[\w-]+)?:[^\n]*"
-    + r"|-+8<-+(?:[ \t]*\"[^\"\n]*\")?"
-    + r"|:{3,}[ \t]*[\w-]*(?:[ \t]*\{[^{}\n]*\})?|\[TOC\]|\[\[_?TOC_?\]\])[ \t;]*$",
+    r"|<[a-z][\w-]*(?=\s[^<>]*\bmarkdown\b)[^<>]*>|<[A-Z][\w.]*(?:\s[^<>{}]*)?>(?=[ \t]*\n {0,3}[^\s<])"
+    r"|\([\w:-]+\)=|:(?:class|name|open|icon|color|margin|align|width|height)(?:-[\w-]+)?:[^\n]*"
+    r"|-+8<-+(?:[ \t]*\"[^\"\n]*\")?"
+    r"|:{3,}[ \t]*[\w-]*(?:[ \t]*\{[^{}\n]*\})?|\[TOC\]|\[\[_?TOC_?\]\])[ \t;]*$",
     re.DOTALL | re.MULTILINE,
 )
 # Notes of MyST: text in fences, with options before it.
@@ -97,6 +98,9 @@ _KEPT = re.compile(
     r"|(?<![\w:]):[a-z][\w+-]*:(?![\w:])|\+\+[\w+-]+\+\+|(?<![\w.])@[\w-]+(?:[/:.][\w-]+)*"
     r"|<(code|kbd|math|pre|samp|script|style|svg|textarea|template|var)\b[^>]{0,500}>.{0,2000}?</\4[ \t]*>"
     r"|<[A-Za-z][\w+.-]{1,31}:[^\s<>]*>|<[\w.!#$%&'*+/=?^`{|}~-]+@[\w.-]+>|!?\[\[[^\[\]|\n*_`<\\]+\]\]"
+    # Marks of what an editor added, deleted, replaced, remarked.
+    r"|\{(?:\+\+|--|==|~~|>>[^{}]{0,1000}<<\})|(?:\+\+|--|==|~~)\}|~>"
+    rf"|(?P<tag><[A-Za-z][\w.]*\s(?=[^<>{{}}]*=\{{)(?:[^<>{{}}]|{_EXPRESSION}){{1,999}}+>)"
     # Links of wikis, highlighted text, notes in the line, links whose labels other files define: marks around a text.
     r"|(?P<around>!?\[\[[^\[\]|\n]+\\?\|(?=[^\[\]\n]+\]\])|==(?=[^\s=][^=\n]*(?<=\S)==)|(?P<note>\^\[)(?=[^\[\]\n]+\])"
     r"|\[(?=[^\[\]\n*_`<\\]+(?:\]\[[\w:/.-]*[:/.-]|\]\(\{[{%])))"
@@ -164,7 +168,7 @@ def _with_anchors(source: str, written: str) -> str:
     before, after = _anchors(source), _anchors(written)
     names = zip(before, after, strict=True) if len(before) == len(after) else ()
     renamed = {old: new for old, new in names if old != new}
-    return _ANCHOR.sub(lambda link: link[1] + renamed.get(unquote(link[2]), link[2]), written)
+    return _ANCHOR.sub(lambda link: link[1] + renamed.get(unquote(link[2]).lower(), link[2]), written)
 
 
 def _anchors(text: str) -> list[str]:
@@ -398,8 +402,6 @@ def _with_end(name: str, rule: Callable[[StateInline, bool], bool]) -> Callable[
 
 def _keep(state: StateInline, silent: bool) -> bool:
     """Read inline markup that CommonMark does not know."""
-    if state.src[state.pos] not in "$\\{[<%:+!=^@#":
-        return False
     found = _KEPT.match(state.src, state.pos, state.posMax)
     formula = found and (found["math"] or found["paren"])
     if not found or (formula and not _FORMULA.search(formula) and _PROSE.search(formula)):
@@ -407,7 +409,7 @@ def _keep(state: StateInline, silent: bool) -> bool:
     if not silent:
 
         def push(nesting: Literal[-1, 0, 1], written: str) -> None:
-            token = state.push("kept", "", nesting)
+            token = state.push("html_inline" if found["tag"] else "kept", "", nesting)
             token.content, token.hidden = written, found["hidden"] is not None
 
         if found["around"]:

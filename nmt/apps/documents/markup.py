@@ -61,7 +61,7 @@ _AS_BROWSERS = dict.fromkeys(("iso-8859-1", "latin1", "us-ascii", "ascii"), "win
 }
 _RIGHT_TO_LEFT = ("Arab", "Hebr", "Thaa", "Syrc", "Nkoo", "Adlm", "Rohg")  # scripts
 _PLACED = re.compile(r"<\w*(?<=tspan)\s[^>]*?\b(?:x|y|dy)\s*=")  # a line of its own in a picture
-_PAGE = re.compile(r"<html\b[^>]*>", re.IGNORECASE)
+_PAGE = re.compile(r"<(?:html|body)\b[^>]*>", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -335,11 +335,11 @@ def encoding_of_page(content: bytes) -> str:
 
 
 def name_page_language(template: Template, code: str) -> None:
-    """Change language and direction in the tag `<html lang="de" dir="ltr">` to those of the translations; add none."""
+    """Change language and direction in `<html lang="de" dir="ltr">` and `<body>` to the translations'; add none."""
 
     def renamed(attribute: re.Match[str]) -> str:
         way = "rtl" if script_of(code) in _RIGHT_TO_LEFT else "ltr"
         value = {"lang": code, "xml:lang": code, "dir": way}.get(attribute[1].lower())
         return f'{attribute[1]}{attribute[2]}"{escape(value)}"' if value else attribute[0]
 
-    template.text = _PAGE.sub(lambda start: _ATTRIBUTE.sub(renamed, start[0]), template.text, count=1)
+    template.text = _PAGE.sub(lambda start: _ATTRIBUTE.sub(renamed, start[0]), template.text, count=2)

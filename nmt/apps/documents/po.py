@@ -29,6 +29,7 @@ _CHARACTERS = dict(zip('abfnrtv"\\', '\a\b\f\n\r\t\v"\\', strict=True))
 _LETTERS = {character: letter for letter, character in _CHARACTERS.items()}
 _CHARSET = re.compile(r"(Content-Type:[^\n]{0,99}?charset=)([\w.:-]+)")
 _PLURALS = re.compile(r"Plural-Forms:[ ]*nplurals[ ]*=[ ]*(\d{1,2})[ ]*;[ ]*plural[ ]*=[ ]*([^;\"\\\n]{1,999})")
+_NO_PLURALS = re.compile(r'^"Plural-Forms: nplurals=INTEGER;[^\n]*\n', re.MULTILINE)  # of xgettext: to be filled in
 _CONTINUED = re.compile(r'"[ \t]*\r?\n[ \t]*"')
 _COUNTED = re.compile(r"%|\{")  # the beginning of a placeholder, for the number
 # The header up to the line of its language, or its end.
@@ -67,6 +68,8 @@ def read_po(text: str, template: Template) -> None:
         return _translated(entry, singular, template)
 
     template.text = _CHARSET.sub(r"\g<1>UTF-8", _ENTRY.sub(translated, text), count=1)
+    if template.blocks:
+        template.text = _NO_PLURALS.sub("", template.text, count=1)
     if template.line is None:
         raise DataError("not a gettext catalog: no msgid")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from html import escape, unescape
+from html import unescape
 
-from nmt.apps.documents.blocks import Block, Form, Item, Template
+from nmt.apps.documents.blocks import Block, Form, Item, Template, escape_text
 from nmt.apps.documents.markup import Reader, dialect
 from nmt.base.errors import DataError
 
@@ -113,5 +113,5 @@ def _from_android(text: str) -> str:
 
 
 def _to_android(text: str) -> str:
-    written = re.sub(r"([\"'\\])", r"\\\1", escape(text, quote=False)).replace(_KEPT_SPACE, r"\u0020")
+    written = re.sub(r"([\"'\\])", r"\\\1", escape_text(text)).replace(_KEPT_SPACE, r"\u0020")
     return "\\" + written if written[:1] in ("@", "?") else written

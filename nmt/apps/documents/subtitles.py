@@ -31,8 +31,8 @@ _BREAK = re.compile(
 _CAPITALS = "A-ZÀ-ÞΑ-ΫЀ-Я"
 _TAGS = r"(?:<(?!v\b)[^<>]*>|\{\\[^{}\n]*\})*"
 _OPENING = re.compile(
-    r"[ \t]*(?:\{\\[^{}\n]*\})*(?:[-‐–—♪♫]\s*|#\s+)(?=\S)"
-    rf"|(?={_TAGS}(?:[-‐–—♪♫\[(（]|#\s|<v\b|[{_CAPITALS}][{_CAPITALS}\d .'-]{{1,24}}:))"
+    r"[ \t]*(?:\{\\[^{}\n]*\})*(?:(?:[-‐–—♪♫]|(?:>|&gt;){2,3})\s*|#\s+)(?=\S)"
+    rf"|(?={_TAGS}(?:[-‐–—♪♫\[(（]|>>|&gt;&gt;|#\s|<v\b|[{_CAPITALS}][{_CAPITALS}\d .'-]{{1,24}}:))"
 )
 _SPEAKERS = re.compile(
     rf"\A(?:{_OPENING.pattern})|[.?!…]\"?(?:</i>)?[ \t]*\r?\n{_TAGS}[-‐–—]\s*\w"

@@ -42,7 +42,7 @@ def corpus_named(name: str, usual: str | None = None) -> ParallelFiles:
     path, choice = split_choice(name)
     form = format_of(path) or usual
     if form is None:
-        if os.path.isfile(path):
+        if os.path.exists(path):
             next(read_lines(Path(path)), None)
         hint = f"the name must end in .{', .'.join(FORMAT_OF_ENDING)}; rename the file, or name it in a configuration"
         raise ConfigError(f"--corpus {name}: unknown file extension", hint=hint)

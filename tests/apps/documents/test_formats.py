@@ -542,6 +542,7 @@ PAGES = {
     "<HTML xml:lang='de' lang=de><p>a b": '<HTML xml:lang="en" lang="en"><p>',
     """<html data-lang="x" title='a lang="y"'><p>a b""": """<html data-lang="x" title='a lang="y"'><p>""",
     '<p lang="de">a b': '<p lang="de">',
+    "<html><body lang=DE dir='rtl'><p lang=de>a b": '<html><body lang="en" dir="ltr"><p lang=de>',
 }
 
 

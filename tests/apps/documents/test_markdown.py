@@ -124,6 +124,16 @@ def test_what_is_no_prose_stays_and_all_prose_behind_it_is_translated(kind, line
         ),
         ('--8<-- "a/b.md"\n\n(a-b)=\n# c {d}`e` f\n', '--8<-- "a/b.md"\n\n(a-b)=\n# C {d}`e` F\n'),
         ("```{note} a b\n:class: c\n\nd\n\n~~~\ne\n~~~\n```\n", "```{note} A B\n:class: c\n\nD\n\n~~~\ne\n~~~\n```\n"),
+        (
+            "<Ab c={() => d('e f')} title=\"g h\">i</Ab> j <Kl m={n} /> o\n",
+            "<Ab c={() => d('e f')} title=\"G H\">I</Ab> J <Kl m={n} /> O\n",
+        ),
+        ("a <b {c} > d < e={f}\n", "A \\<B {C} > D < E={F}\n"),
+        (
+            "a {++b c++} {--d--} {~~e~>f~~} {==g==}{>>h i<<} --j\n",
+            "A {++B C++} {--D--} {~~E~>F~~} {==G==}{>>h i<<} --J\n",
+        ),
+        ("a\n\n\\newpage\n\n\\vspace{1cm}\n\nb \\c\n", "A\n\n\\newpage\n\n\\vspace{1cm}\n\nB \\C\n"),
         ("> ````{tip}\n> a\n> ````\n\n```{code}\nb\n```\n", "> ````{tip}\n> A\n> ````\n\n```{code}\nb\n```\n"),
     ],
 )
@@ -135,7 +145,7 @@ def test_marks_stay_around_the_text_that_people_read(text, written):
 
 def test_links_lead_to_the_headings_that_were_translated():
     text = (
-        "[a](#why-x) [b](#a-b--c_d) [c](#why-x-1) [d](#\u00fcber) [l](#%C3%BCber)\n\n"
+        "[a](#why-x) [m](#Why-X) [b](#a-b--c_d) [c](#why-x-1) [d](#\u00fcber) [l](#%C3%BCber)\n\n"
         "<a href='#why-x'>e</a> [f] [g](h.md#why-x) [i](#j)\n\n"
         "[f]: #a-b--c_d 'k'\n\n# *Why* `x`?\n\nA [B] & c_d\n===\n\n## Why x\n\n## \u00dcber\n\n## K {#j}\n"
     )
@@ -145,7 +155,7 @@ def test_links_lead_to_the_headings_that_were_translated():
     written = document.content_with(
         [block.from_texts([titles.get(text, f"{text} z") for text in block.texts()]) for block in document.blocks]
     ).decode()
-    assert "](#\u0915\u093f-x-z) [" in written
+    assert written.count("](#\u0915\u093f-x-z) [") == 2  # as a browser shows it on GitHub, in any case
     for link in re.findall(r"#([^\s)'\"}#]+)(?=[)' \"])", written):
         assert link in ("\u0915\u093f-x-z", "why-x-z", "a-b--c_d-z", "\u00fcber-z", "why-x", "j"), link
     assert written.count("why-x)") == 1  # of the other file

@@ -159,6 +159,16 @@ def test_a_text_with_plural_forms_is_refused_if_the_header_has_no_rule_for_them(
     assert 'msgstr "B"' in capitals((header + 'msgid "b"\nmsgstr ""\n').encode(), "a.po").decode()
 
 
+def test_a_rule_for_plurals_that_xgettext_left_to_be_filled_in_goes(tmp_path):
+    rule = '"Plural-Forms: nplurals=INTEGER; plural=EXPRESSION;\\n"\n'
+    text = HEADER.format("CHARSET").replace("Language: x", "Language: ") + rule + '\nmsgid "a"\nmsgstr ""\n'
+    (tmp_path / "a.po").write_bytes(capitals(text.encode(), "a.po"))
+    assert rule not in (tmp_path / "a.po").read_text()
+    if shutil.which("msgfmt"):
+        checked = subprocess.run(["msgfmt", "-c", "-o", "-", tmp_path / "a.po"], capture_output=True, check=False)
+        assert checked.returncode == 0, checked.stderr
+
+
 @pytest.mark.parametrize("charset", ["CHARSET", "ASCII", "ISO-8859-1", "EUC-JP", "UTF-8"])
 def test_a_catalog_is_written_in_utf_8_and_says_so(charset):
     word = {"ISO-8859-1": "é", "EUC-JP": "日本", "UTF-8": "日本"}.get(charset, "e")

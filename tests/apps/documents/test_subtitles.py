@@ -33,6 +33,16 @@ def test_the_texts_of_webvtt_are_translated_and_all_else_stays():
     assert written.endswith(cue)
 
 
+def test_angle_brackets_of_captions_open_what_another_says():
+    for mark in (">>", "&gt;&gt;", ">>>"):
+        text = f"WEBVTT\n\n00:01.000 --> 00:02.000\n{mark} a b.\n{mark} ANNA: c\nd\n"
+        blocks = read_document(text.encode(), "a.vtt").blocks
+        assert [block.with_marks() for block in blocks] == ["a b.", "ANNA: c d"]
+        assert upper(text.encode(), "a.vtt").decode() == text.replace("a b.", "[a b.]").replace(
+            "ANNA: c\nd", "[ANNA:\nc d]"
+        )
+
+
 def test_a_subtitle_right_behind_another_keeps_its_number():
     text = "1\n00:00:01,000 --> 00:00:02,000\n12\n2\n00:00:03,000 --> 00:00:04,000\n34"
     assert upper(text.encode(), "a.srt").decode() == text.replace("\n12", "\n[12]").replace("34", "[34]")

@@ -89,3 +89,8 @@ def test_a_file_of_another_extension_that_is_no_text_is_not_to_be_renamed(tmp_pa
     (tmp_path / "a.arrow").write_bytes(content)
     with pytest.raises(DataError, match=r"NUL character|not UTF-8"):
         corpus_named(str(tmp_path / "a.arrow"))
+
+
+def test_a_folder_of_files_is_refused_as_one(tmp_path):
+    with pytest.raises(DataError, match=r"this is a folder; a text file is needed"):
+        corpus_named(str(tmp_path))

@@ -11,7 +11,7 @@ import csv
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from itertools import chain
 from pathlib import Path
 
@@ -130,16 +130,12 @@ def _quoted_rows(lines: Iterable[Line], path: Path, delimiter: str) -> Iterator[
 
 def find_delimiter(head: Sequence[Line], path: Path) -> str:
     """Return the delimiter that splits the most rows into the same number of cells, at least two."""
-    best, most = "", 0
+    evenly = {"": 0}  # the number of rows of one width
     for delimiter in ("\t", ";", ",", "|"):
-        widths: Counter[int] = Counter()
-        try:
-            widths.update(len(cells) for cells in csv.reader((f"{line}\n" for _, line in head), delimiter=delimiter))
-        except csv.Error:
-            continue
-        evenly = max((count for width, count in widths.items() if width > 1), default=0)
-        if evenly > most:
-            best, most = delimiter, evenly
+        with suppress(csv.Error):
+            widths = Counter(map(len, csv.reader((f"{line}\n" for _, line in head), delimiter=delimiter)))
+            evenly[delimiter] = max((count for width, count in widths.items() if width > 1), default=0)
+    best = max(evenly, key=evenly.__getitem__)
     if not best:
         message = "no delimiter found: no row has two cells separated by , ; | or tab"
         raise DataError(message, path=path, line=head[0][0], hint="set delimiter, or use the key of another format")

@@ -59,24 +59,20 @@ def _text(values: dict[str, object], field: str, path: Path, line: int) -> str:
         elif isinstance(value, list) and key.isdecimal() and int(key[:9]) < len(value):
             value = value[int(key[:9])]
         else:
-            raise _missing(value, key, ".".join(keys[:depth]), path, line)
+            parent = ".".join(keys[:depth])
+            hint = f"'{parent}' is {_kind(value)}"
+            if isinstance(value, dict):
+                paths = [name[:60] for name in islice(_paths(value), _SHOWN_KEYS)]
+                hint = f"it has {', '.join(paths)}{', …' * (len(value) > _SHOWN_KEYS)}" if paths else "it has no fields"
+            hint += "; set fields, or name two of them after the file: FILE#SOURCE,TARGET"
+            within = f" in '{parent}'" if parent else ""
+            raise DataError(f"no field '{key}'{within}", path=path, line=line, hint=hint)
     if value is None:
         return ""
     if not isinstance(value, str):
         hint = "a field must be text; use a dot to enter a nested object, such as translation.de"
         raise DataError(f"the field '{field}' is {_kind(value)}, not text", path=path, line=line, hint=hint)
     return on_one_line(value, path, line)
-
-
-def _missing(value: object, key: str, parent: str, path: Path, line: int) -> DataError:
-    """Return the error that `value`, the value of the field `parent`, has no field `key`."""
-    hint = f"'{parent}' is {_kind(value)}"
-    if isinstance(value, dict):
-        paths = [path[:60] for path in islice(_paths(value), _SHOWN_KEYS)]
-        hint = f"it has {', '.join(paths)}{', …' * (len(value) > _SHOWN_KEYS)}" if paths else "it has no fields"
-    within = f" in '{parent}'" if parent else ""
-    hint += "; set fields, or name two of them after the file: FILE#SOURCE,TARGET"
-    return DataError(f"no field '{key}'{within}", path=path, line=line, hint=hint)
 
 
 def _paths(values: dict[str, object]) -> Iterator[str]:

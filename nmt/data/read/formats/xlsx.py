@@ -82,7 +82,11 @@ def _sheet(book: Any, wanted: int | str | None, path: Path, *, is_table: bool) -
     names = [sheet.title for sheet in book.worksheets]
     sheets: dict[int | str, Any] = {key: sheet for i, sheet in enumerate(book.worksheets) for key in (i + 1, names[i])}
     if (wanted or 1) not in sheets:
-        hint = f"the sheets are {', '.join(map(repr, names))}" if names else "the workbook has no sheet"
+        hint = (
+            f"the sheets are {', '.join(map(repr, names))}; columns by name follow a colon: #SHEET:German,English"
+            if names
+            else "the workbook has no sheet"
+        )
         raise DataError(f"no sheet {wanted!r}" if wanted else "no sheet", path=path, hint=hint)
     if wanted is None and len(names) > 1:
         number = _first_table(book.worksheets) if is_table else 1

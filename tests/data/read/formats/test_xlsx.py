@@ -53,8 +53,9 @@ def test_a_sheet_is_read_by_columns_and_its_faulty_rows_are_left_out(tmp_path, m
         "a.xlsx: column 20000 is requested, but the widest row has 3 cells\n"
         "  `columns` gives the source and target columns, by number from 1 or by name"
     )
-    assert fault(path, sheet="three") == "a.xlsx: no sheet 'three'\n  the sheets are 'one', 'two'"
-    assert fault(path, sheet=3) == "a.xlsx: no sheet 3\n  the sheets are 'one', 'two'"
+    hint = "the sheets are 'one', 'two'; columns by name follow a colon: #SHEET:German,English"
+    assert fault(path, sheet="German,English") == f"a.xlsx: no sheet 'German,English'\n  {hint}"
+    assert fault(path, sheet=3) == f"a.xlsx: no sheet 3\n  {hint}"
 
 
 def test_a_stray_cell_in_the_last_column_does_not_make_every_cell_before_it_be_read(tmp_path, monkeypatch):
