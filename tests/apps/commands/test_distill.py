@@ -85,6 +85,26 @@ def test_a_student_is_trained_on_the_translations_of_its_teacher(teacher, studen
     assert run.config().model.d_model == 16
 
 
+def test_pairs_that_the_filters_of_the_teacher_drop_are_neither_held_out_nor_learned(teacher, student, tmp_path):
+    faulty = Path(shutil.copytree(teacher, tmp_path / "teacher"))
+    config = yaml.safe_load((faulty / "config.yaml").read_text())
+    rows = (teacher.parent / "train.tsv").read_text().splitlines()
+    faults = ["{}\t!", "{}\t", "...\t{}"]  # half of the corpus
+    planted = [faults[number % 3].format(row.partition("\t")[0]) for number, row in enumerate(rows)]
+    (tmp_path / "train.tsv").write_text("\n".join([*rows, *planted, ""]))
+    config["data"] |= {"train": {"tsv": str(tmp_path / "train.tsv")}, "holdout_groups": False}
+    config["data"]["filters"] = {"too_short": 1, "duplicate": True}
+    (faulty / "config.yaml").write_text(yaml.safe_dump(config))
+    done = nmt("distill", faulty, "--config", student, "--run", tmp_path / "run")
+    assert done.exit_code == 0, done.output
+    run = RunDir(tmp_path / "run")
+    corpus = dict(row.split("\t") for row in rows)
+    for split in ("valid", "test"):
+        assert dict(zip(*run.read_pairs(split), strict=True)).items() <= corpus.items()
+    files = run.config().data.corpora("train")[0]
+    assert {*read_lines(Path(files.src))} <= {*corpus}
+
+
 def test_a_student_learns_from_several_translations_of_each_source(teacher, student, tmp_path, messages):
     command = ("distill", teacher, "--config", student, "--run", tmp_path / "run", "--n-best", 2)
     assert "2 translations need a beam of at least 2" in str(nmt(*command, "--beam", 1).exception)
