@@ -22,6 +22,7 @@ _MIN_BYTES = 2  # of that limit, per element or attribute
 _MAX_FILES = 10_000
 _OLE = b"\xd0\xcf\x11\xe0"
 _MANIFESTS = ("META-INF/manifest.xml", "META-INF/encryption.xml")
+_OUTSIDE = re.compile(r"[/\\]|\Z|(?:[\s\S]*[/\\])?\.\.(?:[/\\]|\Z)")  # paths that lead out of the archive
 _ENCRYPTED = re.compile(rb"encryption-data|CipherReference[^>]*\.(?:x?html?|xml|opf|ncx)\"")
 # What names the language of a text for the spelling checker; in Word, that of some scripts has another attribute.
 _OPEN_DOCUMENT = r'(\sfo:language=")[^"]*("(?:\sfo:country=")?)(?:(?<=country=")[^"]*)?'
@@ -47,7 +48,7 @@ def unpack(content: bytes, suffix: str, max_bytes: int = MAX_BYTES) -> Iterator[
             if len(files) > _MAX_FILES or sum(file.file_size for file in files) > max_bytes:
                 raise DataError(f"larger than {max_bytes:,} bytes when unpacked, or more than {_MAX_FILES:,} files")
             paths = {file.filename for file in files}
-            if len(paths) < len(files) or any(path[:1] in "/\\" or ".." in re.split(r"[/\\]", path) for path in paths):
+            if len(paths) < len(files) or any(map(_OUTSIDE.match, paths)):
                 raise DataError("two of its files have one name, or a path leads out of it")
             manifests = [archive.read(path) for path in _MANIFESTS if path in paths]
             if any(file.flag_bits & 1 for file in files) or any(map(_ENCRYPTED.search, manifests)):

@@ -69,7 +69,7 @@ def read_po(text: str, template: Template) -> None:
 
     template.text = _CHARSET.sub(r"\g<1>UTF-8", _ENTRY.sub(translated, text), count=1)
     if template.blocks:
-        template.text = _NO_PLURALS.sub("", template.text, count=1)
+        template.text = _NO_PLURALS.sub("", template.text)
     if template.line is None:
         raise DataError("not a gettext catalog: no msgid")
 

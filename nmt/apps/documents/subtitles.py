@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from html import unescape
+from itertools import zip_longest
 
 from nmt.apps.documents.blocks import Block, Form, Item, Template, escape_text
 from nmt.apps.documents.plain import join_lines
@@ -77,7 +78,7 @@ def _hole(text: str, template: Template, is_vtt: bool) -> str:
 
     def finish(written: str) -> str:
         broken = _in_lines(written, len(lines[::2]))
-        return "".join(line + end for line, end in zip(broken, [*lines[1 : 2 * len(broken) - 1 : 2], ""], strict=True))
+        return "".join(map("".join, zip_longest(broken, lines[1 : 2 * len(broken) - 1 : 2], fillvalue="")))
 
     form = Form(escape_text if is_vtt or unescape(raw) != raw else str, finish)
     return template.hole(Block([*items, Item(unescape(joined[at:]))], raw, form)) + text[len(raw) :]

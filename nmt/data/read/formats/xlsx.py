@@ -75,6 +75,8 @@ def _text(cell: Any, path: Path, line: int) -> str:
     if isinstance(value, str):
         text = _ESCAPE.sub(lambda code: chr(int(code[1], 16)), value)  # such as the CR of a pasted text
         return on_one_line(text, path, line)
+    if "1900-02-28" in str(value):
+        say_once(f"{path}:{line}: 28 February 1900 may be the 29th that Excel has, which openpyxl reads alike")
     return "" if value is None else as_shown(value, cell.number_format)
 
 
@@ -105,7 +107,7 @@ def _first_table(sheets: Sequence[Any]) -> int:
     for sheet in sheets:
         sheet.reset_dimensions()
         rows = islice(sheet.iter_rows(values_only=True), HEAD_ROWS)
-        are_full = (len([cell for cell in row if cell is not None]) > 1 for row in rows)
+        are_full = (len(row) - row.count(None) > 1 for row in rows)
         full.append(sum(islice(filter(None, are_full), _MANY_ROWS)))
     return 1 + next(i for i, count in enumerate(full) if 2 * count >= max(full))
 

@@ -148,6 +148,18 @@ def test_numbers_and_dates_are_read_as_they_are_shown(tmp_path, value, number_fo
     assert read(path) == [("a", shown, 1), ("b", "c", 2)]
 
 
+def test_a_day_that_excel_has_and_no_calendar_is_said(tmp_path, messages):
+    openpyxl = pytest.importorskip("openpyxl", reason="needs the extra xlsx")
+    book = openpyxl.Workbook()
+    for day in (59, 60, 61):
+        book.active.append(["a", day])
+        book.active.cell(day - 58, 2).number_format = "dd.mm.yyyy"
+    book.save(tmp_path / "a.xlsx")
+    assert [shown for _, shown, _ in read(tmp_path / "a.xlsx")] == ["28.02.1900", "28.02.1900", "01.03.1900"]
+    said = "28 February 1900 may be the 29th that Excel has, which openpyxl reads alike"
+    assert messages == [f"{tmp_path / 'a.xlsx'}:{line}: {said}" for line in (1, 2)]
+
+
 def test_characters_that_a_workbook_escapes_are_read_as_characters(tmp_path):
     path = workbook(tmp_path / "a.xlsx", one=[["one_x000D_\ntwo", "_x0041_B_x005F_x0041_"]])
     copy = rewritten(path, **{SHEET: lambda xml: xml, STRINGS: lambda xml: xml.replace(b"_x005F_x", b"_x")})
