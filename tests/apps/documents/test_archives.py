@@ -111,6 +111,45 @@ ENTITIES = '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;">]><x><p>
 EXTERNAL = '<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]><x><p>&a;</p></x>'
 
 
+PARTS = {
+    "cells that show a value of their own": (
+        "a.ods",
+        "content.xml",
+        '<t:table xmlns:t="urn:t" xmlns:office="urn:o" xmlns:text="urn:x"><t:table-cell office:value-type="string" '
+        'office:string-value="a"><text:p>b</text:p></t:table-cell><text:user-field-decl office:value-type="string" '
+        'office:string-value="x"/></t:table>',
+        ["a", "b"],
+    ),
+    "footers of slides": (
+        "a.odp",
+        "content.xml",
+        '<p:presentation xmlns:p="urn:p"><p:footer-decl p:name="f">a b</p:footer-decl></p:presentation>',
+        ["a b"],
+    ),
+    "the title that an index gets when it is made anew": (
+        "a.odt",
+        "content.xml",
+        '<t:index-body xmlns:t="urn:t"><t:index-title-template>a b</t:index-title-template></t:index-body>',
+        ["a b"],
+    ),
+    "chapters with another ending": ("a.epub", "OPS/a.xml", "<html><body>a <i>b</i></body></html>", ["a {h0}b{h1}"]),
+    "titles of newer charts": (
+        "a.pptx",
+        "ppt/charts/chartEx1.xml",
+        '<c:chart xmlns:c="urn:c" xmlns:a="urn:a"><a:p><a:r><a:t>a b</a:t></a:r></a:p></c:chart>',
+        ["a b"],
+    ),
+    "embedded pages": ("a.docx", "word/chunk.html", "<p>a <b>b</b></p>", ["a {h0}b{h1}"]),
+}
+
+
+@pytest.mark.parametrize("kind", PARTS)
+def test_texts_in_parts_that_few_programs_write_are_translated(kind):
+    name, path, text, marked = PARTS[kind]
+    document = read_document(packed({path: text, "META-INF/a.xml": "<a>x</a>"}), name)
+    assert [block.with_marks() for block in document.blocks] == marked
+
+
 def encrypted(content: bytes) -> bytes:
     """Set the flag of encryption in the local and the central header of the first file."""
     changed = bytearray(content)
@@ -136,7 +175,7 @@ def test_hostile_archives_are_refused(name):
         (b"\xd0\xcf\x11\xe0" + bytes(2000), "encrypted, or in an old format"),
         (encrypted(good), "encrypted"),
         (packed({text: "<x/>", "META-INF/manifest.xml": manifest}), "encrypted"),
-        (packed({"a.xml": "<x/>"}), "it lacks the files that hold the text"),
+        (packed({"a": "<x/>"}), "it lacks the files that hold the text"),
         (packed({text: "<x/>", "../../x": ""}), "a path leads out of it"),
         (packed({text: "<x/>", "/etc/x": ""}), "a path leads out of it"),
         (twice.getvalue(), "two of its files have one name"),

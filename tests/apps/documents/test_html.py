@@ -38,6 +38,7 @@ def marked(source: str) -> list[str]:
         ("<span translate=no>Foo</span> bar <i class='a notranslate'>x</i>", ["{h0} bar {h1}"]),
         ("<script>a<b && c</script><style>p{}</style><!-- c --><p>a\n b</p>", ["a b"]),
         ("a <img src=x> b<br/>c", ["a {h0} b", "c"]),
+        ("<table summary='a b'><th abbr=c>d</table>", ["a b", "c", "d"]),
         ("a <blink>b</blink> <nobr>c</nobr> <xmp><b>d</b></xmp> e", ["a {h0}b{h1} {h2}c{h3} {h4} e"]),
     ],
 )
