@@ -119,19 +119,23 @@ class AccessLog:
 
     def __init__(self, path: Path):
         """Write into `path`, after what is there. NmtError if that fails."""
-        self._path = path
+        self._path, self._fails = path, False
         try:
             self._append(b"")
         except OSError as error:
             raise NmtError(f"cannot be written ({error.strerror or error})", path=path) from None
 
     def write(self, **facts: str | float) -> None:
-        """Write a line; a full disk loses it, and stops nothing."""
+        """Write a line; a full disk loses it, and stops nothing. Of lines lost in a row, the first is warned of."""
         line = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), **facts}
         try:
             self._append(f"{to_json(line)}\n".encode())
         except OSError as error:
-            log.warning("%s: cannot be written (%s)", self._path, error.strerror or error)
+            if not self._fails:
+                log.warning("%s: cannot be written (%s)", self._path, error.strerror or error)
+            self._fails = True
+        else:
+            self._fails = False
 
     def _append(self, content: bytes) -> None:
         with self._path.open("ab", buffering=0) as file:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from starlette.requests import Request
 
-from nmt.apps.server.access import Access, read_keys
+from nmt.apps.server.access import Access, AccessLog, read_keys
 from nmt.apps.server.metrics import Metrics
 from nmt.apps.server.requests import RequestError
 from nmt.base.errors import NmtError
@@ -71,3 +73,17 @@ def test_where_keys_are_needed_requests_are_counted_for_each_key(tmp_path):
         access.check(request("9.9.9.9", key="secret-one"))
     with pytest.raises(RequestError, match="unknown API key"):
         access.check(request(key="secret-three"))
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full, a disk that is always full")
+def test_an_access_log_on_a_full_disk_warns_once_until_it_can_be_written_again(tmp_path, caplog):
+    path = tmp_path / "access.jsonl"
+    log = AccessLog(path)
+    for _ in range(2):
+        log.write(status=200)
+        path.unlink()
+        path.symlink_to("/dev/full")
+        for _ in range(3):
+            log.write(status=200)
+        path.unlink()
+    assert [record.message for record in caplog.records] == [f"{path}: cannot be written (No space left on device)"] * 2
