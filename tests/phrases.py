@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from nmt.artifacts.rundir import RunDir
 from nmt.config import Config
@@ -10,10 +11,12 @@ from nmt.training.run import start_run
 from tests.words import words_config, write_words
 
 
-def phrases_config(folder: Path, num_train: int = 600, mono_tgt: str | None = None) -> Config:
-    """Return the configuration of a run with a single update, in whose data some words are names."""
+def phrases_config(
+    folder: Path, num_train: int = 600, mono_tgt: str | None = None, training: dict[str, Any] | None = None
+) -> Config:
+    """Return the configuration of a run, in whose data some words are names; it has a single update by default."""
     write_words(folder, num_train)
-    training = {"max_updates": 1, "validate_every": 1, "log_every": 1, "warmup_updates": 0}
+    training = training or {"max_updates": 1, "validate_every": 1, "log_every": 1, "warmup_updates": 0}
     tokenizer = {"type": "unigram", "vocab_size": 400, "user_symbols": ["<one>", "⟦1⟧"]}
     data = {"src_lang": "de", "tgt_lang": "en", "mono_tgt": mono_tgt}
     return words_config(folder, training=training, tokenizer=tokenizer, data=data)

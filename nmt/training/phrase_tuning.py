@@ -75,7 +75,7 @@ def tune(
     """
     quality = _Quality(pairs, tokenizers, length)
     lists: list[dict[str, tuple[Floats, Floats]]] = [{} for _ in sources]
-    search = PhraseSearch(table, tokenizers.src)
+    search = PhraseSearch(table, tokenizers)
 
     def translate(weights: Floats, count: int) -> float:
         """Add up to `count` translations of each source to its list; return the value of the best ones."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from typer.testing import CliRunner
 from nmt import Translator, evaluate, synthesize
 from nmt.apps.commands.export import app
 from nmt.apps.interop.describe import describe_model
-from nmt.apps.interop.sharing import pack
+from nmt.apps.interop.sharing import pack, write_shareable
 from nmt.artifacts.run_records import PhraseScores, Quality
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import ConfigError, DataError, RunError
@@ -23,6 +24,7 @@ from nmt.evaluation.runs import compare_runs
 from nmt.training.phrases import MAX_PAIRS, MIN_PAIRS, learn_phrases, read_more_tgt, why_no_table
 from nmt.training.run import resume_run, start_run
 from tests.phrases import make_phrases_run, phrases_config
+from tests.resumption import assert_equal_runs, stop_and_resume
 from tests.tiny import tiny_config, write_digits
 
 
@@ -178,9 +180,29 @@ def test_with_text_of_the_target_side_another_run_and_a_resumed_one_have_the_sam
     assert again.phrases.read_bytes() == content
 
 
+def test_with_text_of_the_target_side_a_training_stopped_midway_ends_as_an_uninterrupted_one(more_text, tmp_path):
+    training = {"max_updates": 6, "validate_every": 2, "log_every": 1}
+    config, whole = phrases_config(tmp_path / "corpus", 600, str(more_text), training), RunDir(tmp_path / "whole")
+    assert start_run(config, whole.path)
+    stopped = stop_and_resume(config, tmp_path / "stopped", 3)
+    assert_equal_runs(whole, stopped)
+    assert whole.index().phrases is not None
+    for name in ("phrases.safetensors", "lexicon.safetensors", "statistics.json"):
+        assert (whole.path / name).read_bytes() == (stopped.path / name).read_bytes(), name
+    assert translate(whole) == translate(stopped)
+
+
 def test_a_packed_model_with_text_of_the_target_side_translates_as_the_run(run_with_text, tmp_path):
     pack(run_with_text, tmp_path / "model.zip")
     assert translate(tmp_path / "model.zip") == translate(run_with_text)
+
+
+def test_what_is_shared_of_a_run_with_text_of_the_target_side_names_no_folder(run_with_text, more_text, tmp_path):
+    write_shareable(run_with_text, tmp_path, ("words", "hf:someone/words"))
+    assert "mono_tgt: more.en" in (tmp_path / "config.yaml").read_text(encoding="utf-8")
+    folders = [str(path).encode() for path in (more_text.parent, run_with_text.path.parent)]
+    for path in filter(Path.is_file, tmp_path.rglob("*")):
+        assert not any(folder in path.read_bytes() for folder in folders), path
 
 
 def test_a_run_is_not_resumed_with_other_text_of_the_target_side(tmp_path):

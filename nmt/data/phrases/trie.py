@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
 
+_FIBONACCI = 2_654_435_769  # 2^32 / golden ratio (Knuth 1998, section 6.4)
+
 
 def concatenate(rows: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:
     """Return the tokens of all rows, and the number of the row of each."""
@@ -50,6 +52,11 @@ def build_trie(tokens: Ints, rows: Ints, vocab_size: int, longest: int) -> tuple
         ends.append(nodes)
         num_nodes += len(level)
     return np.concatenate(keys), ends
+
+
+def slots_of(numbers: Ints, count: int) -> Ints:
+    """Return a hash of each of `numbers`, below `count`, a power of two."""
+    return numbers * _FIBONACCI >> 20 & count - 1
 
 
 def find_entries(keys: NDArray[Any], wanted: NDArray[Any]) -> Ints:

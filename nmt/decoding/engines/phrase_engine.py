@@ -51,7 +51,7 @@ class PhraseEngine:
         self.max_src_len, self.max_tgt_len = (
             max(limit, _LONGEST) for limit in (config.max_src_len, config.max_tgt_len)
         )
-        self._folder, self._search = SourceFolder(tokenizers), PhraseSearch(table, tokenizers.src)
+        self._folder, self._search = SourceFolder(tokenizers), PhraseSearch(table, tokenizers)
 
     @classmethod
     def load(cls, run: RunDir, tokenizers: TokenizerPair) -> PhraseEngine:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from nmt.base.languages import written_without_spaces
 from nmt.base.special_tokens import EOS_ID
 from nmt.data.phrases.extraction import LONGEST
 from nmt.data.phrases.kin import WordsOfKin
@@ -20,7 +21,7 @@ from nmt.data.phrases.table import FEATURES, NEVER, PhraseTable
 from nmt.data.phrases.trie import Ints, concatenate
 from nmt.data.phrases.words import FoldedSource
 from nmt.data.store.positions import positions
-from nmt.data.tokens.tokenizer import Tokenizer
+from nmt.data.tokens.tokenizer import TokenizerPair
 
 Floats = NDArray[np.float64]
 
@@ -92,12 +93,16 @@ class _Paths(NamedTuple):
 class PhraseSearch:
     """Searches with one table, and with `weights`, which may be changed between searches."""
 
-    def __init__(self, table: PhraseTable, tokenizer: Tokenizer):
+    def __init__(self, table: PhraseTable, tokenizers: TokenizerPair):
         self._table, self.weights = table, table.weights
-        tokens, starts = table.src_tokens.tolist(), table.src_starts.tolist()
-        phrases = (tuple(tokens[start:end]) for start, end in pairwise(starts))
+        tokens = table.src_tokens.tolist()
+        phrases = (tuple(tokens[start:end]) for start, end in pairwise(table.src_starts.tolist()))
         self._numbers = {phrase: number for number, phrase in enumerate(phrases)}
-        self._kin = WordsOfKin(self._numbers, tokenizer)
+        self._kin, tgt = WordsOfKin(self._numbers, tokenizers.src), tokenizers.tgt
+        self._spellings, self._space = (
+            tgt.vocabulary,
+            [] if written_without_spaces("", tgt.letters) else tgt.encode("▁")[:1],
+        )
         self._lengths = np.diff(table.tgt_starts)
         self._judged = self._judge(table.tgt_tokens, table.tgt_starts[:-1], self._lengths)
 
@@ -224,16 +229,17 @@ class PhraseSearch:
     def _phrases(self, spans: Sequence[tuple[int, int, int, float]], lengths_of_sources: Floats) -> _Options:
         """Return the best translations of each span by the phrase of the table that it is, or is akin to."""
         table = self._table
-        places, ends, sources = np.array([span[:3] for span in spans], np.int64).reshape(-1, 3).T
-        counts = table.starts[sources + 1] - table.starts[sources]
-        numbers = positions(table.starts[sources], counts)
+        *spans_of, differences = np.array(spans, np.float64).reshape(-1, 4).T
+        places, ends, sources = np.array(spans_of, np.int64)
+        firsts = table.starts[sources]
+        counts = table.starts[sources + 1] - firsts
+        numbers = positions(firsts, counts)
         phrases, rows = table.phrases[numbers], np.repeat(np.arange(len(spans)), counts)
-        features = np.zeros((len(numbers), len(FEATURES)))
+        features, lengths = np.zeros((len(numbers), len(FEATURES))), self._lengths[phrases]
         features[:, _TO_TGT : _TO_TGT + 4] = table.scores[numbers]
-        features[:, _TOKENS], features[:, _PHRASES] = self._lengths[phrases], 1
-        features[:, _KIN] = np.array([difference for *_, difference in spans])[rows]
-        features[:, _LENGTH] = self._lengths[phrases] * lengths_of_sources[places][rows]
-        scores, starts, lengths = weighted(features, self.weights), table.tgt_starts[phrases], self._lengths[phrases]
+        features[:, _TOKENS], features[:, _PHRASES], features[:, _KIN] = lengths, 1, differences[rows]
+        features[:, _LENGTH] = lengths * lengths_of_sources[places][rows]
+        scores, starts = weighted(features, self.weights), table.tgt_starts[phrases]
         judged: Any = (part[phrases] for part in self._judged)
         options = _Options(table.tgt_tokens, places[rows], ends[rows], features, scores, starts, lengths, *judged)
         return self._best(options, _MOST_OPTIONS)
@@ -281,16 +287,27 @@ class PhraseSearch:
         scores, lms = paths.scores[ends] + self.weights[_LM] * eos, paths.lms[ends] + eos
         outputs: list[dict[tuple[int, ...], Output]] = [{} for _ in prefixes]
         for row in np.lexsort((ends, -scores)).tolist():
-            number, path, used = int(paths.sentences[ends[row]]), int(ends[row]), list[int]()
+            number, path, used = paths.sentences[ends[row]], ends[row], list[np.int64]()
             if len(outputs[number]) == count:
                 continue
             while paths.previous[path] >= 0:
-                used.append(int(paths.options[path]))
-                path = int(paths.previous[path])
-            tokens = list(prefixes[number])
+                used.append(paths.options[path])
+                path = paths.previous[path]
+            tokens, copied_until = list(prefixes[number]), -1
             for option in reversed(used):
                 start = options.starts[option]
-                tokens += options.tokens[start : start + options.lengths[option]].tolist()
+                part = options.tokens[start : start + options.lengths[option]].tolist()
+                if options.features[option, _KNOWN:_DROP].any():  # a copy
+                    # After a translated article, as in l'Alliance, it is a word of its own.
+                    if (
+                        tokens
+                        and part
+                        and options.places[option] != copied_until
+                        and (self._spellings[tokens[-1]][-1] + self._spellings[part[0]][0]).isalnum()
+                    ):
+                        tokens += self._space
+                    copied_until = options.ends[option]
+                tokens += part
             features = options.features[used].sum(0)
             features[_LM] = lms[row]
             outputs[number].setdefault(tuple(tokens), Output(tokens, float(scores[row]), features))
@@ -306,8 +323,8 @@ def _ranks_in_spans(options: _Options) -> Ints:
 def _best_paths(paths: _Paths, ways: int) -> _Paths:
     """Return the best `ways` to each of the best states, for each sentence; of equal ones, the earlier."""
     owners = paths.sentences * (paths.states.max(initial=0) + 1) + paths.states
-    paths = _picked(paths, np.lexsort((-paths.scores, owners)))
-    is_first = np.append(True, (np.diff(paths.states) != 0) | (np.diff(paths.sentences) != 0))
+    order = np.lexsort((-paths.scores, owners))
+    paths, is_first = _picked(paths, order), np.append(True, np.diff(owners[order]) != 0)
     firsts = np.flatnonzero(is_first)
     states = np.cumsum(is_first) - 1
     by_score = np.lexsort((-paths.scores[firsts], paths.sentences[firsts]))

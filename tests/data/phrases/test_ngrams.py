@@ -48,3 +48,10 @@ def test_following_a_phrase_is_one_step_after_the_other(model):
         scores += found[0]
     assert total[0] == scores
     assert states[0] == state
+
+
+def test_sequences_with_one_hash_are_told_apart(model):
+    crowded = model._replace(slots=np.full(2, len(model.keys) - 1, np.int32))
+    states, tokens = (each.ravel() for each in np.meshgrid(np.arange(len(model.suffixes)), np.arange(VOCAB)))
+    for one, other in zip(crowded.step(states, tokens), model.step(states, tokens), strict=True):
+        assert np.array_equal(one, other)

@@ -237,7 +237,7 @@ def learn_swapped(tokenizers) -> tuple[PhraseTable, list[int], list[int]]:
 
 def test_neighboring_phrases_change_places_where_the_language_model_wants_it(tokenizers):
     table, source, expected = learn_swapped(tokenizers)
-    search, sources = PhraseSearch(table, tokenizers.src), [FoldedSource(source, [])]
+    search, sources = PhraseSearch(table, tokenizers), [FoldedSource(source, [])]
     search.weights = np.where(np.array(FEATURES) == "swap", -0.1, table.weights)
     swapped, plain = search.search(sources, count=4)[0]
     assert swapped.tokens == expected == plain.tokens[::-1]
@@ -265,7 +265,7 @@ def test_a_table_from_before_the_length_of_sources_ignores_it(run, tokenizers, t
 
 def test_a_token_weighs_more_in_short_sources_and_less_in_long_ones_as_the_weight_of_lengths_says(run, tokenizers):
     table = PhraseTable.load(run.phrases, tokenizers)
-    search, folder = PhraseSearch(table, tokenizers.src), SourceFolder(tokenizers)
+    search, folder = PhraseSearch(table, tokenizers), SourceFolder(tokenizers)
     for text in ("bufa geko.", "bufa geko bufa geko " * 20):
         source = folder.fold(tokenizers.src.encode(text))
         for output in search.search([source], count=4)[0]:
@@ -283,7 +283,7 @@ def test_a_table_from_before_words_of_kin_copies_an_unknown_word():
     table = PhraseTable.learn([known], [[EOS_ID + 1]], [[[(at, 0) for at in range(len(known))]]], 300)
     copied = tuple(tokenizers.tgt.encode(words[1]))
     sources = [FoldedSource(unknown, [Word(0, len(unknown), copied, is_name=False, is_symbol=False)])]
-    search = PhraseSearch(table, tokenizers.src)
+    search = PhraseSearch(table, tokenizers)
     assert search.search(sources)[0][0].tokens == [EOS_ID + 1]
     search.weights = np.where(np.isin(FEATURES, ("kin", "swap")), NEVER, table.weights)
     assert search.search(sources)[0][0].tokens == [*copied]
@@ -291,8 +291,31 @@ def test_a_table_from_before_words_of_kin_copies_an_unknown_word():
 
 def test_phrases_of_two_sources_do_not_change_places(tokenizers):
     table, (first, second), _ = learn_swapped(tokenizers)
-    search = PhraseSearch(table, tokenizers.src)
+    search = PhraseSearch(table, tokenizers)
     search.weights = np.where(np.array(FEATURES) == "swap", 50.0, table.weights)
     alone = [search.search([FoldedSource([token], [])])[0][0].tokens for token in (first, second)]
     together = search.search([FoldedSource([token], []) for token in (first, second)])
     assert [outputs[0].tokens for outputs in together] == alone
+
+
+@pytest.mark.parametrize(
+    ("before", "is_copied", "expected"),
+    [
+        ("le", False, "le nord"),  # l'Alliance, whose article is translated
+        ("(", False, "(nord"),
+        ("le", True, "lenord"),  # parts of one name, such as d'Ivoire
+        ("北", False, "北nord"),  # of languages without spaces
+    ],
+)
+def test_a_word_that_is_copied_without_what_precedes_it_begins_anew(before, is_copied, expected):
+    letters = "北京市上海广州深圳nord" if before == "北" else "le (nord"
+    config = TokenizerConfig(type="char", vocab_size=300)
+    tokenizers = train_tokenizers(config, lambda: iter([*letters] * 20), lambda: iter([*letters] * 20))
+    first, copied = tokenizers.tgt.encode(before), tokenizers.tgt.encode("nord")[1:]
+    words = [Word(1, 2, tuple(copied), is_name=False, is_symbol=True)]  # symbols are never dropped
+    if is_copied:
+        words.insert(0, Word(0, 1, tuple(first), is_name=False, is_symbol=True))
+    known = 12 if is_copied else 10
+    table = PhraseTable.learn([[known]], [first], [[[(0, at) for at in range(len(first))]]], tokenizers.tgt.vocab_size)
+    (best,) = PhraseSearch(table, tokenizers).search([FoldedSource([10, 11], words)])[0]
+    assert tokenizers.tgt.decode(best.tokens) == expected
