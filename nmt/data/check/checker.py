@@ -111,7 +111,8 @@ class Checker:
             near_hashes.append(digest(f"{src_side.folded}\x1f{tgt_side.folded}") if has_hash else _NO_HASH)
 
         if self.twins is not None:
-            flags[self.twins.find(folded)[0]] |= BIT["near_twin"]
+            for row, _ in self.twins.find(folded):
+                flags[row] |= BIT["near_twin"]
         shifts = find_shifts(rows, self.lengths) if self.bits & BIT["shifted"] else []
         for shift in shifts:
             flags[shift.start : shift.end] |= BIT["shifted"]

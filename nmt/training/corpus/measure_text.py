@@ -16,7 +16,6 @@ from nmt.base.errors import NmtError
 from nmt.base.files import read_at_most, write_text
 from nmt.base.patterns import any_of
 from nmt.data.check.features import Side
-from nmt.data.check.stream import CHUNK_PAIRS
 from nmt.data.check.twins import TwinFinder
 from nmt.data.read.pairs import SentencePair
 from nmt.data.text.numbers import has_letters, kinds_of_lost_digits
@@ -70,10 +69,8 @@ def record_twins(run: RunDir, corpus: Corpus, known: Path) -> None:
         return
     if not known.exists():
         sources = list(dict.fromkeys(run.read_pairs("test")[0]))
-        has_twin: set[int] = set()  # the numbers of sources
-        finder, pairs = TwinFinder([Side(text).folded for text in sources]), corpus.train_pairs()
-        while chunk := list(islice(pairs, CHUNK_PAIRS)):
-            has_twin.update(finder.find([Side(pair.src).folded for pair in chunk])[1].tolist())
+        finder = TwinFinder([Side(text).folded for text in sources])
+        has_twin = {number for _, number in finder.find(Side(pair.src).folded for pair in corpus.train_pairs())}
         write_text(known, "".join(f"{sources[number]}\n" for number in sorted(has_twin)))
     write_text(run.twins, known.read_text(encoding="utf-8"))
     if num_twins := len(run.sources_with_twins()):
