@@ -108,10 +108,12 @@ class Redraw:
         tokenizer, sampler = self._tokenizers[number], self._samplers[number]
         texts = [pair[number] for pair in changed.values()]
         if sampler is None:
-            return [np.array(ids, dtype=np.int64) for ids in tokenizer.encode_batch(texts)]
-        new = dict(zip(changed, tokenizer.normalize_batch(texts), strict=True))
-        spelled = [new[row] if row in new else tokenizer.spelling(pairs[row][number].tolist()) for row in rows]
-        return _cut(*sampler.draw(spelled, *seeds, number))
+            segmented = tokenizer.encode_batch(texts)
+        else:
+            new = dict(zip(changed, tokenizer.normalize_batch(texts), strict=True))
+            spelled = [new[row] if row in new else tokenizer.spelling(pairs[row][number].tolist()) for row in rows]
+            segmented = sampler.draw(spelled, *seeds, number)
+        return [np.array(ids, dtype=np.int64) for ids in segmented]
 
 
 def kinds_of(ranks: Ints, num_pairs: int, config: AugmentConfig, key: tuple[int, int]) -> Ints:

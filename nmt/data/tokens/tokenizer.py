@@ -160,7 +160,6 @@ class Tokenizer:
         unigram: samples by the probability of each segmentation to the power of `alpha` (Kudo 2018, section 3.2). bpe:
         drops each merge with probability `alpha` (Provilkov et al. 2020, section 3). Other types: ValueError.
         """
-        # Imports numpy, which is not needed to translate.
         from nmt.data.tokens.subword_regularization import SubwordSampler
 
         return SubwordSampler(read_pieces(self.model_bytes), self.type, alpha)
