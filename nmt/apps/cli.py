@@ -26,7 +26,7 @@ COMMANDS = {
     "distill": ("distill", "Train a student on the translations of a teacher."),
     "translate": ("translate", "Translate text, files, documents or standard input."),
     "synthesize": ("synthesize", "Make synthetic sentence pairs from monolingual text."),
-    "eval": ("evaluate", "Compute BLEU, chrF, TER and COMET, with confidence intervals."),
+    "eval": ("evaluate", "Compute BLEU, chrF and TER, with confidence intervals."),
     "compare": ("compare", "Compare models: scores, size, minutes, settings that differ."),
     "score": ("score", "Compute the log-probability of given translations."),
     "serve": ("serve", "Serve models over HTTP, with a web page."),

@@ -26,11 +26,9 @@ class AugmentConfig(Section):
     typos: Share = Field(
         default=0.0, description="source with letters swapped, dropped, doubled, or replaced by a nearby key"
     )
-    no_final_punctuation: Share = Field(default=0.0, description="both sides without their final . ! ?")
     noise: Share = Field(
         default=0.0, description="source with words swapped, repeated or dropped, stray spaces, punctuation"
     )
-    emoji: Share = Field(default=0.0, description="the same emoji or symbols at the start or end of both sides")
 
     def shares(self) -> dict[str, float]:
         """Return the share of each kind of change, by name."""

@@ -35,6 +35,8 @@ REMOVED = {
         ("near_duplicate", "repeated_source", "mixed_scripts", "punctuation_mismatch", "near_overlap"),
         "`nmt data check` reports such pairs: delete the line",
     ),
+    "emoji": "symbols around a text stay where they are, whatever a model learned: delete the line",
+    "no_final_punctuation": "models lose nothing by a missing full stop: delete the line",
     "exact": "beam search is: delete the line",
     "guided_alignment": "no gain was measured: delete the line",
     "glossary": "`--glossary` works with every model: delete the section",

@@ -25,7 +25,6 @@ from nmt.translation import Translator
 from nmt.translation.request import changed_options
 
 if TYPE_CHECKING:  # numpy and sacreBLEU are imported to score, after the translation
-    from nmt.evaluation.comet import Comet
     from nmt.evaluation.details import Details
     from nmt.evaluation.significance import ComparedSystem, System
 
@@ -33,13 +32,6 @@ log = logging.getLogger(__name__)
 
 _SHORT_NAMES = {"beam_size": "beam", "length_penalty": "lp", "num_candidates": "candidates"}
 _VARIANTS = {"chrf++": "chrf", "spbleu": "bleu"}  # metrics that sacreBLEU cannot compute along with their base metric
-
-
-class Metrics(NamedTuple):
-    """The metrics of an evaluation."""
-
-    names: Sequence[str]  # of METRICS
-    comet: Comet | None = None
 
 
 @dataclass(frozen=True)
@@ -136,7 +128,7 @@ def evaluate(
     with Translator.load([run]) as translator:
         languages, chosen = translator.languages, changed_options(translator.options, options)
         test_set = read_split([run], split, Direction(languages.src, languages.tgt))
-        return Evaluator([run], translator, chosen).evaluate(test_set, Metrics(metrics))
+        return Evaluator([run], translator, chosen).evaluate(test_set, metrics)
 
 
 class Evaluator:
@@ -160,7 +152,7 @@ class Evaluator:
         self._checkpoints = [run.usable_checkpoint().stem for run in model]
         self.folder, self._run = folder or _writable(model[0].results), model[0]
 
-    def evaluate(self, test_set: TestSet, metrics: Metrics) -> Evaluation:
+    def evaluate(self, test_set: TestSet, metrics: Sequence[str]) -> Evaluation:
         """Translate and score `test_set`; save hypotheses and scores."""
         evaluate = self._evaluate_direction if len(test_set.sets) == 1 else self._evaluate_directions
         evaluation = evaluate(test_set, metrics)
@@ -173,7 +165,7 @@ class Evaluator:
             update_card(self._run)
         return evaluation
 
-    def _evaluate_directions(self, test_set: TestSet, metrics: Metrics) -> Evaluation:
+    def _evaluate_directions(self, test_set: TestSet, metrics: Sequence[str]) -> Evaluation:
         sets = [TestSet(f"{test_set.name}.{each.direction}", [each]) for each in test_set.sets]
         directions = {str(each.sets[0].direction): self.evaluate(each, metrics) for each in sets}
         scores = [each.scores for each in directions.values()]
@@ -186,7 +178,7 @@ class Evaluator:
             directions=directions,
         )
 
-    def _evaluate_direction(self, test_set: TestSet, metrics: Metrics) -> Evaluation:
+    def _evaluate_direction(self, test_set: TestSet, metrics: Sequence[str]) -> Evaluation:
         translations = translate_set(self.translator, test_set.sets[0], self.options)
         hypotheses = on_lines(translations)
         path = write_lines(self.folder / f"{test_set.name}{self.suffix()}.hyp", hypotheses)
@@ -205,7 +197,7 @@ class Evaluator:
             engine=self.translator.engine.name,
             precision=self.translator.engine.precision,
             hypotheses=path,
-            sacrebleu=sacrebleu_command(path, references, metrics.names, _tokenizer_of(system)),
+            sacrebleu=sacrebleu_command(path, references, metrics, _tokenizer_of(system)),
             near_twins=len(hypotheses) - len(others),
             without_twins={each.name: round(each.score(others), 2) for each in system.measured if others},
         )
@@ -246,7 +238,7 @@ def _writable(folder: Path) -> Path:
     return here
 
 
-def evaluate_file(path: Path, test_set: TestSet, metrics: Metrics) -> Evaluation:
+def evaluate_file(path: Path, test_set: TestSet, metrics: Sequence[str]) -> Evaluation:
     """Score the translations in a file; save nothing."""
     hypotheses = read_hypotheses(path, test_set)
     system = measure(str(path), hypotheses, test_set, metrics)
@@ -260,7 +252,7 @@ def evaluate_file(path: Path, test_set: TestSet, metrics: Metrics) -> Evaluation
         scores=system.scores(),
         system=system,
         hypotheses=path,
-        sacrebleu=sacrebleu_command(path, test_set.paths, metrics.names, _tokenizer_of(system)) if can_read else None,
+        sacrebleu=sacrebleu_command(path, test_set.paths, metrics, _tokenizer_of(system)) if can_read else None,
     )
 
 
@@ -286,7 +278,7 @@ Load = Callable[[Sequence[RunDir], Path | None], Evaluator]  # with a folder for
 
 
 def compare_with(
-    evaluation: Evaluation, others: Sequence[OtherSystem], test_set: TestSet, metrics: Metrics, load: Load
+    evaluation: Evaluation, others: Sequence[OtherSystem], test_set: TestSet, metrics: Sequence[str], load: Load
 ) -> Evaluation:
     """Return `evaluation` with the differences to `others`, tested for significance.
 
@@ -334,29 +326,23 @@ def _sacrebleu_can_read(path: Path, lines: Sequence[str]) -> bool:
     return False
 
 
-def measure(name: str, hypotheses: Sequence[str], test_set: TestSet, metrics: Metrics) -> System:
+def measure(name: str, hypotheses: Sequence[str], test_set: TestSet, metrics: Sequence[str]) -> System:
     """Return the measured system `name`, whose translations of the first direction are `hypotheses`."""
     from nmt.evaluation.significance import Scorer
 
     if fault := tokenization_fault(hypotheses, test_set.references[0]):
         log.warning("%s: %s", name, fault)
-    system = Scorer(test_set.references, test_set.sets[0].direction.tgt, metrics.names).measure(name, hypotheses)
-    if metrics.comet is None:
-        return system
-    texts = test_set.sets[0].sources, hypotheses, test_set.references[0]
-    return replace(system, measured=[*system.measured, metrics.comet.measure(*texts)])
+    return Scorer(test_set.references, test_set.sets[0].direction.tgt, metrics).measure(name, hypotheses)
 
 
 def _tokenizer_of(system: System) -> str:
     return tokenizer_for(system.tgt_lang, system.references[0])
 
 
-def sacrebleu_command(
-    hypotheses: Path, references: Sequence[Path], metrics: Sequence[str], tokenizer: str
-) -> str | None:
+def sacrebleu_command(hypotheses: Path, references: Sequence[Path], metrics: Sequence[str], tokenizer: str) -> str:
     """Return the shell command that prints the same scores with sacreBLEU; two if metrics cannot be combined.
 
-    `tokenizer` is that of BLEU. None if sacreBLEU computes none of them.
+    `tokenizer` is that of BLEU.
     """
     groups = [name for name in metrics if name not in _VARIANTS], [name for name in metrics if name in _VARIANTS]
     commands = []
@@ -367,4 +353,4 @@ def sacrebleu_command(
         command += ["-tok", SPBLEU_TOKENIZER] if "spbleu" in names else []
         command += ["--chrf-word-order", "2"] if "chrf++" in names else []
         commands.append(shlex.join(command))
-    return " && ".join(commands) or None
+    return " && ".join(commands)

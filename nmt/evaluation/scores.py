@@ -21,9 +21,6 @@ METRICS = ("bleu", "chrf", "chrf++", "ter", "spbleu")
 
 SPBLEU_TOKENIZER = "flores200"
 
-COMET = "COMET"  # the score that `comet` computes, which is not among `METRICS`, because it also needs sources
-DEFAULT_COMET_MODEL = "Unbabel/wmt22-comet-da"
-_UNBOUNDED = ("TER", COMET)
 _MEANINGS = (  # from this BLEU or this chrF on
     (80, 90, "almost equal to the references; nmt data check looks for test sentences in the training data"),
     (50, 70, "close to the references"),
@@ -42,10 +39,10 @@ class Interval(NamedTuple):
 
 
 class MetricScore(NamedTuple):
-    """A corpus score: sacreBLEU's name for it (BLEU, chrF2, chrF2++, TER; spBLEU, COMET), its value, its signature.
+    """A corpus score: sacreBLEU's name for it (BLEU, chrF2, chrF2++, TER; spBLEU), its value, its signature.
 
     Values are 0-100, and higher is better. TER is edits per 100 reference words: lower is better, and it may exceed
-    100. COMET is COMET's own value times 100.
+    100.
     """
 
     name: str
@@ -94,8 +91,8 @@ def name_of(metric: str, result: Score) -> str:
 
 
 def value_of(result: Score) -> float:
-    """Return a score's value, at most 100 unless it is TER or COMET: logarithms may give 100.00000000000004."""
-    return float(result.score if result.name in _UNBOUNDED else min(result.score, 100.0))
+    """Return a score's value, at most 100 unless it is TER: logarithms may give 100.00000000000004."""
+    return float(result.score if result.name == "TER" else min(result.score, 100.0))
 
 
 def describe_quality(bleu: float, chrf: float) -> str:

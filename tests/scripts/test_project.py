@@ -90,7 +90,7 @@ def test_every_package_that_nmt_imports_is_asked_for():
                 imported.add(node.module.partition(".")[0])
             elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "require":
                 imported |= {each.value.partition(".")[0] for each in node.args[1:2] if isinstance(each, ast.Constant)}
-    elsewhere = {"comet", "triton"}  # in an environment of its own; with torch
+    elsewhere = {"triton"}  # with torch
     names = imported - set(sys.stdlib_module_names) - {"nmt"} - elsewhere
     foreign = {with_another.get(name, name) for name in names}
     extras = (

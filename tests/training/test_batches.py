@@ -27,13 +27,13 @@ from tests.resumption import stop_and_resume
 from tests.tiny import small_config, write_digits
 
 DRAWN = {
-    "model": {"max_src_len": 32, "max_tgt_len": 32},  # an emoji has many tokens here
+    "model": {"max_src_len": 32, "max_tgt_len": 32},
     "tokenizer": {
         "type": "unigram",
         "vocab_size": 330,
         "subword_regularization": {"per_epoch": True},
     },
-    "data": {"augment": {"noise": 0.2, "emoji": 0.1, "no_final_punctuation": 0.1}},
+    "data": {"augment": {"noise": 0.2, "upper": 0.1, "title": 0.1}},
 }
 
 

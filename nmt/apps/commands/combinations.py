@@ -89,7 +89,6 @@ RULES = (
     ),
     Rule("eval", "--augment", "excludes", ("several --ref",), "a change concerns a source and its reference"),
     Rule("eval", "--split", "excludes", ("--ref", "--tsv"), "it names a set of the run, and files are another one"),
-    Rule("eval", "--comet-model", "needs", ("comet in --metrics",), "no other metric has a model"),
     Rule("score", "--src", "needs", ("--tgt",), "a score belongs to a pair"),
     Rule("score", "--tgt", "needs", ("--src",), "a score belongs to a pair"),
     # What a model is trained on.
@@ -112,7 +111,6 @@ CONDITIONS: dict[str, Callable[[Mapping[str, Any]], bool]] = {
     "--set of the search": lambda values: any(
         not setting.partition("=")[0].strip().endswith(_KEYS_OF_TEACHERS) for setting in values.get("settings") or ()
     ),
-    "comet in --metrics": lambda values: "comet" in str(values.get("metrics")).lower(),
 }
 """Conditions that a rule may name like options, as functions of a command's values; so it may `several OPTION`."""
 

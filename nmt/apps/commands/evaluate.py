@@ -16,14 +16,14 @@ from nmt.apps.commands.outputs import refuse_unwritable
 from nmt.apps.commands.streams import print_text
 from nmt.artifacts.replacing import refuse_replacing
 from nmt.artifacts.rundir import RunDir
-from nmt.base.errors import DataError, NmtError, counted
+from nmt.base.errors import NmtError, counted
 from nmt.base.files import to_json, write_text
 from nmt.base.languages import Direction
-from nmt.evaluation.scores import COMET, DEFAULT_COMET_MODEL, METRICS, describe_quality
+from nmt.evaluation.scores import METRICS, describe_quality
 
 if TYPE_CHECKING:
     from nmt.evaluation.details import Details
-    from nmt.evaluation.evaluation import Evaluation, Evaluator, Metrics
+    from nmt.evaluation.evaluation import Evaluation, Evaluator
     from nmt.evaluation.test_sets import TestSet
 
 log = logging.getLogger(__name__)
@@ -58,19 +58,12 @@ Compare = Annotated[
         "is significant, by paired bootstrap resampling. May be repeated.",
     ),
 ]
-MetricNames = Annotated[str, typer.Option(help="Comma-separated metrics: bleu, chrf, chrf++, ter, spbleu, comet.")]
-CometModel = Annotated[
-    str | None,
-    typer.Option(
-        help="Model for the comet metric: a name on the Hugging Face Hub, or a COMET folder or checkpoint (.ckpt). "
-        f"Default: {DEFAULT_COMET_MODEL}.",
-    ),
-]
+MetricNames = Annotated[str, typer.Option(help="Comma-separated metrics: bleu, chrf, chrf++, ter, spbleu.")]
 Augment = Annotated[
     str,
     typer.Option(
-        help="Comma-separated kinds of changes, as in data.augment: upper, title, typos, no_final_punctuation, noise, "
-        "emoji. After the unchanged set, score it once per kind with every pair changed in that way. typos and "
+        help="Comma-separated kinds of changes, as in data.augment: upper, title, typos, noise. "
+        "After the unchanged set, score it once per kind with every pair changed in that way. typos and "
         "noise change only the source, the others also the reference. Scores are case-sensitive."
     ),
 ]
@@ -101,7 +94,6 @@ def evaluate(
     hyp: Hypotheses = None,
     compare: Compare = None,
     metrics: MetricNames = "bleu,chrf",
-    comet_model: CometModel = None,
     augment: Augment = "",
     details: ShowDetails = False,
     report: Report = None,
@@ -112,7 +104,7 @@ def evaluate(
     device: shared.Device = "auto",
     precision: shared.Precision = "auto",
 ) -> None:
-    """Compute BLEU, chrF, TER and COMET, with confidence intervals.
+    """Compute BLEU, chrF and TER, with confidence intervals.
 
     Evaluates on the run's test set or on your own files. Saves hypotheses and scores in the folder `eval` of the run.
     """
@@ -124,40 +116,31 @@ def evaluate(
         from nmt.config.data import AUGMENT_KINDS
 
         kinds = _names(augment, AUGMENT_KINDS, "kind of change")
-    names = _names(metrics, (*METRICS, COMET.lower()), "metric")
+    names = _names(metrics, METRICS, "metric")
     found = find_models(models, checkpoint) if hyp is None or models or not in_files else None
     if report is not None:
         refuse_unwritable(report)
-        inputs = [Path(name) for name in (hyp, src, tsv, *refs, comet_model, *compared) if name]
+        inputs = [Path(name) for name in (hyp, src, tsv, *refs, *compared) if name]
         refuse_replacing([report], inputs, found or ())
-    from nmt.evaluation.evaluation import Evaluator, Metrics, OtherSystem, compare_with, evaluate_file
+    from nmt.evaluation.evaluation import Evaluator, OtherSystem, compare_with, evaluate_file
 
     test_set = _read_test_set(found, (src, refs, tsv), split, to, from_)
     if len(test_set.sets) > 1 and (hyp or compared or details or report):
         raise typer.BadParameter("--hyp, --compare, --details and --report need one direction: choose it with --to")
-    if COMET.lower() in names and not test_set.has_sources:
-        hint = "give the sources with --src, or a file of pairs with --tsv"
-        raise DataError("COMET needs the source sentences, and there are none", hint=hint)
 
     def load(model: Sequence[RunDir], folder: Path | None, checkpoint: str | None = None) -> Evaluator:
         translator = load_translator(model, engine, device, precision, scores=details or report is not None)
         marks = [mark for mark in (checkpoint, engine, precision) if mark not in (None, "auto")]
         return Evaluator(model, translator, search.change(translator.options), marks, folder)
 
-    comet = None
-    if COMET.lower() in names:  # before the translation, so that errors come early
-        from nmt.evaluation.comet import Comet
-
-        comet = Comet(comet_model or DEFAULT_COMET_MODEL, device)
-    chosen = Metrics([name for name in names if name in METRICS], comet)
     others = [OtherSystem.find(name, test_set) for name in compared]  # first, so that a wrong name fails early
     if hyp is not None:
-        evaluation = evaluate_file(hyp, test_set, chosen)
+        evaluation = evaluate_file(hyp, test_set, names)
     else:
         assert found is not None
-        evaluation = _evaluate(load(found, None, checkpoint), test_set, chosen, kinds)
+        evaluation = _evaluate(load(found, None, checkpoint), test_set, names, kinds)
     if others:
-        evaluation = compare_with(evaluation, others, test_set, chosen, load)
+        evaluation = compare_with(evaluation, others, test_set, names, load)
         _name_other_seeds([*(found or []), *(other.model for other in others if other.model is not None)])
     examined = _examine(evaluation, test_set, found) if details or report else None
     _print(replace(evaluation, details=examined if details else None), format)
@@ -176,6 +159,9 @@ def _name_other_seeds(models: Sequence[RunDir]) -> None:
 
 def _names(given: str, known: Sequence[str], what: str) -> list[str]:
     names = [name.strip().lower() for name in given.split(",")]
+    if "comet" in names:
+        its_own = "its own commands, comet-score and comet-compare, read the files that nmt eval writes"
+        raise typer.BadParameter(f"nmt does not compute COMET; {its_own}")
     if unknown := [name for name in names if name not in known]:
         raise typer.BadParameter(f"unknown {what} {unknown[0]!r}; choose from {', '.join(known)}")
     return list(dict.fromkeys(names))
@@ -211,7 +197,7 @@ def _read_test_set(
     return test_set
 
 
-def _evaluate(evaluator: Evaluator, test_set: TestSet, metrics: Metrics, kinds: list[str]) -> Evaluation:
+def _evaluate(evaluator: Evaluator, test_set: TestSet, metrics: Sequence[str], kinds: list[str]) -> Evaluation:
     """Translate and score the set and its changed versions, in which the user symbols of the model stay unchanged."""
     with evaluator.translator as translator:
         evaluation = evaluator.evaluate(test_set, metrics)

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from nmt.base.languages import (
     Direction,
     base_code,
-    spaces_between_sentences,
     uppercase,
     written_without_spaces,
 )
@@ -37,10 +36,6 @@ _AZERTY = ("azertyuiop", "qsdfghjklm", "wxcvbn")
 _JCUKEN = ("йцукенгшщзхъ", "фывапролджэ", "ячсмитьбю")
 _LAYOUTS = {"de": _QWERTZ, "cs": _QWERTZ, "hu": _QWERTZ, "fr": _AZERTY, "ru": _JCUKEN, "uk": _JCUKEN, "be": _JCUKEN}
 _STRAY = {True: ("，", "、", "。", "…"), False: (",", " ,", "..", " -", "…")}  # punctuation, by "without spaces"
-
-_FINAL_MARKS = ".!?…。！？．｡؟۔।॥"
-_COMMON = tuple("😀😂😊😍🤔👍🙏🎉🔥✅⭐✨💡📌❌⚠™©®→•★✓")
-_BLOCKS = ((0x1F600, 0x1F64F), (0x1F300, 0x1F5FF), (0x1F680, 0x1F6C5), (0x2600, 0x26FF), (0x2190, 0x21FF))
 
 
 def choose(options: Sequence[T], rng: random.Random) -> T:
@@ -134,11 +129,11 @@ class TextPair(NamedTuple):
 class PairChanger:
     """Changes pairs of one direction. `symbols` are the user symbols of the tokenizer, which are never changed.
 
-    Symbols at the start of a text, such as <2de>, stay there. Without `rare_emoji`, only two dozen emoji are used.
+    Symbols at the start of a text, such as <2de>, stay there.
     """
 
-    def __init__(self, direction: Direction, symbols: Collection[str], word_rate: float = 0.1, rare_emoji: bool = True):
-        self._direction, self._rare_emoji = direction, rare_emoji
+    def __init__(self, direction: Direction, symbols: Collection[str], word_rate: float = 0.1):
+        self._direction = direction
         self._symbols = re.compile(any_of(symbols))
         tags = any_of({*symbols}.difference(PLACEHOLDERS))
         self._tags = re.compile(rf"\A(?:(?:{tags})\s*)*")
@@ -154,10 +149,6 @@ class PairChanger:
             case "typos" | "noise":
                 edit = self._typist.add_typos if kind == "typos" else self._typist.add_noise
                 text = TextPair(edit(src, self._protected(src), rng), tgt)
-            case "no_final_punctuation":
-                text = self._without_end(text)
-            case "emoji":
-                text = self._with_emoji(text, rng)
             case _:
                 raise ValueError(f"no kind of change: {kind}")
         if not (text.src.strip() and text.tgt.strip()):
@@ -192,40 +183,12 @@ class PairChanger:
         begins, ends = [0, *(span.end for span in protected)], [*(span.start for span in protected), len(text)]
         return [*map(Span, begins, ends)]
 
-    def _without_end(self, pair: TextPair) -> TextPair:
-        """Return the pair without its final punctuation, if both sides have some."""
-        kept = []
-        for text in pair:
-            end = text.rstrip()
-            core = end.rstrip(_FINAL_MARKS).rstrip()
-            if core == end or any(span.end > len(core) for span in self._protected(text)):
-                return pair
-            kept.append(core)
-        return TextPair(*kept)
-
-    def _with_emoji(self, pair: TextPair, rng: random.Random) -> TextPair:
-        count = 1 + int(rng.random() ** 3 * 3)  # mostly one, at most three
-        symbols = "".join(self._symbol(rng) for _ in range(count))
-        at_start, glued = rng.random() < 0.3, rng.random() < 0.25  # shares chosen by hand
-        sides = []
-        for text, language in zip(pair, self._direction, strict=True):
-            space = " " if spaces_between_sentences(language) and not glued else ""
-            sides.append(symbols + space + text if at_start else text + space + symbols)
-        return TextPair(*sides)
-
-    def _symbol(self, rng: random.Random) -> str:
-        """Draw a common symbol, or any emoji of their Unicode blocks, so that a model learns to copy them bytewise."""
-        if rng.random() < 0.5 or not self._rare_emoji:
-            return choose(_COMMON, rng)
-        first, last = choose(_BLOCKS, rng)
-        return chr(first + int(rng.random() * (last - first + 1)))
-
 
 class CopyMaker:
     """Makes changed copies of pairs for training a tokenizer, so that it covers their characters."""
 
     def __init__(self, config: AugmentConfig, changers: Sequence[PairChanger], seed: int):
-        """`changers` has one entry per corpus. They must not draw rare emoji: each would take a token."""
+        """`changers` has one entry per corpus."""
         shares = config.shares()
         self._kinds, self._shares = [*shares, ""], [*shares.values(), 1 - sum(shares.values())]
         self._is_on, self._changers, self._seed = config.is_on, changers, seed

@@ -127,7 +127,7 @@ def train_on_corpus(config: Config, corpus: Corpus | None = None) -> TokenizerPa
 def _tokenizer_pairs(config: Config, corpus: Corpus, symbols: Collection[str]) -> Iterator[TextPair]:
     """Yield the training pairs and, for the configured shares, augmented copies, which may add characters."""
     data = config.data
-    changers = [PairChanger(data.direction_of(files), symbols, rare_emoji=False) for files in corpus.train]
+    changers = [PairChanger(data.direction_of(files), symbols) for files in corpus.train]
     copies = CopyMaker(data.augment, changers, config.training.seed)
     with_placeholders = _placeholders_of(config)
     pairs = with_both_sides(with_progress(corpus.train_pairs(), "reading text for the tokenizer"))

@@ -165,7 +165,7 @@ def test_a_run_is_fine_tuned_in_a_language_that_was_not_chosen(runs, tmp_path, m
     corpus.write_text("".join(f"{a}\t{b}\n" for a, b in zip(sentences(60, 1), sentences(60, 2), strict=True)))
     data = {"src_lang": "en", "tgt_lang": "fr", "train": {"tsv": str(corpus)}, "holdout_size": 4}
     data["train"] = [{"tsv": str(corpus)}, {"tsv": str(corpus), "src_lang": "it", "tgt_lang": "sv"}]
-    data["augment"] = {"emoji": 0.3, "noise": 0.3}
+    data["augment"] = {"typos": 0.3, "noise": 0.3}
     training = {**TRAINING, "max_updates": 4, "init_from": str(run.path), "lr": 1e-4}
     values = {"data": data, "model": run.config().model, "training": training}
     start_run(Config.model_validate(values), tmp_path / "tuned")

@@ -20,7 +20,7 @@ from nmt.data.store.store import TokenStore, build_store
 from nmt.data.tokens.sentencepiece_training import train_tokenizers
 from nmt.data.tokens.tokenizer import TokenizerPair
 
-ALL_KINDS = AugmentConfig(upper=0.1, title=0.1, typos=0.1, no_final_punctuation=0.1, noise=0.2, emoji=0.1)
+ALL_KINDS = AugmentConfig(upper=0.1, title=0.1, typos=0.2, noise=0.3)
 DRAWN = SubwordRegularization(per_epoch=True, alpha=0.3)
 PAIRS = [
     SentencePair(f"Das {noun} Nummer {n} ist heute {word}.", f"The {noun} number {n} is {word} today.", n)
@@ -65,10 +65,10 @@ def stored(data, start=0, end=500):
 
 @pytest.mark.parametrize("epoch", [0, 5])
 def test_an_epoch_has_exactly_the_share_of_each_kind(epoch):
-    config = AugmentConfig(upper=0.1, typos=0.05, emoji=0.333)
+    config = AugmentConfig(upper=0.1, typos=0.05, noise=0.333)
     by_pool = [kinds_of(np.arange(start, start + 100), 1000, config, (7, epoch)) for start in range(0, 1000, 100)]
     counts = Counter(np.concatenate(by_pool).tolist())
-    expected = {"upper": 100, "typos": 50, "emoji": 333, "none": 517}
+    expected = {"upper": 100, "typos": 50, "noise": 333, "none": 517}
     assert {[*AUGMENT_KINDS, "none"][kind]: count for kind, count in counts.items()} == expected
 
 
@@ -140,7 +140,7 @@ def test_a_sentence_with_unknown_tokens_stays_as_it_is_stored(tmp_path):
         SentencePair("word1 never ends .", "word1 .", 2),
     ]
     store = build_store(tmp_path / "store", iter(pairs), tokenizers, CorpusCounts())
-    augment = AugmentConfig(no_final_punctuation=1.0)
+    augment = AugmentConfig(upper=1.0)
     ranks = np.arange(2)
     of_words = redraw((store, tokenizers), augment, SubwordRegularization())
     drawn = rows(of_words.pool(ranks, ranks, 0))
