@@ -12,14 +12,6 @@ from numpy.typing import NDArray
 from nmt.base.languages import chinese_form, names_of, script_of
 from nmt.config.filters import THRESHOLDS
 from nmt.data.check.features import (
-    BEYOND_LATIN,
-    CELL,
-    CONTROL,
-    DIGIT,
-    FOLLOWING,
-    LEAD,
-    QUESTION,
-    SPAN,
     Side,
     digest,
     has_control_characters,
@@ -46,7 +38,6 @@ from nmt.data.read.cells import has_cell_error, is_column_name
 from nmt.data.read.pairs import SentencePair
 
 _SPAN_RULES = BIT["markup"] | BIT["markup_mismatch"] | BIT["span_mismatch"]
-_MISREAD = LEAD | FOLLOWING
 _MIN_COPIED_WORDS = 3
 _MAX_HEADER_WORDS = 4
 _NO_HASH = bytes(8)
@@ -121,17 +112,16 @@ class Checker:
     def _check_pair(self, src: Side, tgt: Side) -> Iterator[str]:
         """Yield the rules that a pair with text on both sides breaks, except those on lengths and numbers."""
         yield from self._check_language(src, tgt)
-        marks = src.marks | tgt.marks
         min_len = self.thresholds["too_short"]
         if src.is_shorter_than(min_len) or tgt.is_shorter_than(min_len):
             yield "too_short"
-        if marks & CONTROL and (has_control_characters(src.text) or has_control_characters(tgt.text)):
+        if has_control_characters(src.text) or has_control_characters(tgt.text):
             yield "control_characters"
-        if marks & LEAD and any(side.marks & _MISREAD == _MISREAD and has_mojibake(side.text) for side in (src, tgt)):
+        if has_mojibake(src.text) or has_mojibake(tgt.text):
             yield "mojibake"
-        if marks & CELL and (has_cell_error(src.text) or has_cell_error(tgt.text)):
+        if has_cell_error(src.text) or has_cell_error(tgt.text):
             yield "spreadsheet"
-        if marks & SPAN and self.bits & _SPAN_RULES:
+        if self.bits & _SPAN_RULES:
             (src_kept, src_markup), (tgt_kept, tgt_markup) = src.spans(), tgt.spans()
             if src_markup or tgt_markup:
                 yield "markup"
@@ -216,14 +206,14 @@ def texts_of(chunk: Sequence[SentencePair]) -> tuple[list[str], list[str]]:
 
 def _compare(rows: RowFeatures, row: int, src: Side, tgt: Side) -> Iterator[str]:
     """Store the numbers and question marks of a row; yield the rules on differences between its sides."""
-    if not (src.marks | tgt.marks) & (DIGIT | QUESTION):
-        return
     src_numbers, tgt_numbers = src.numbers(), tgt.numbers()
-    rows.src_numbers[row], rows.tgt_numbers[row] = _hash_numbers(src_numbers), _hash_numbers(tgt_numbers)
+    if src_numbers or tgt_numbers:
+        rows.src_numbers[row], rows.tgt_numbers[row] = _hash_numbers(src_numbers), _hash_numbers(tgt_numbers)
     if numbers_differ(src_numbers, tgt_numbers) and not (src.spells_numbers() or tgt.spells_numbers()):
         yield "number_mismatch"
     src_asks, tgt_asks = src.is_question(), tgt.is_question()
-    rows.src_question[row], rows.tgt_question[row] = src_asks, tgt_asks
+    if src_asks or tgt_asks:
+        rows.src_question[row], rows.tgt_question[row] = src_asks, tgt_asks
     if src_asks != tgt_asks:
         yield "punctuation_mismatch"
 
@@ -234,7 +224,7 @@ def _hash_numbers(numbers: list[str]) -> int:
 
 def _codes_unless_latin(side: Side) -> str | None:
     """Return the script codes of a side, None if all its letters are Latin."""
-    return script_codes(side.text) if side.marks & BEYOND_LATIN else None
+    return None if side.is_latin() else script_codes(side.text)
 
 
 def _is_foreign(side: Side, codes: str | None, expected: str) -> bool:

@@ -6,17 +6,12 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from functools import cache
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from nmt.base.patterns import lazy_pattern
 from nmt.data.text.spans import find_spans
 from nmt.data.text.words import letter_runs
-
-if TYPE_CHECKING:  # nmt imports this module to translate, and importing numpy would take a fifth of its startup
-    import numpy as np
-    from numpy.typing import NDArray
 
 # How each byte of UTF-8 is displayed if it is read as Windows-1252, or as Latin-1 if that has no character for it.
 _AS_TEXT = [bytes([byte]).decode("cp1252", errors="ignore") or chr(byte) for byte in range(256)]
@@ -33,21 +28,9 @@ _FAULTY_CATEGORIES = {"Cc", "Cn", "Co", "Cs"}
 _BYTE_ORDER_MARK = "\ufeff"
 QUESTION_MARKS = ("?", "\uff1f", "\u061f", ";", "\u055e")
 
-DIGIT = 1
-SPAN = 2  # may start a tag, an entity, a placeholder or an address
-QUESTION = 4
-CELL = 8  # may be a spreadsheet cell
-CONTROL = 16  # not printable; may be just an unusual space
-BEYOND_LATIN = 32  # may be a letter outside the Latin blocks
-LEAD = 64  # may be the first byte of a character in the wrong encoding
-FOLLOWING = 128  # may be a later byte of such a character
-ALL_MARKS = 255
-
-_BMP = 1 << 16  # characters beyond it get all marks
-_BEYOND_LATIN = ((0x370, 0x1E00), (0x1F00, 0x2000), (0x2C00, 0x3000), (0x3005, 0x3007), (0x3021, _BMP))
-_CHARACTERS = {SPAN: "<&{%@⟦/", QUESTION: "".join(QUESTION_MARKS), CELL: "#="}
-_SPAN_SIGNS = frozenset(_CHARACTERS[SPAN])
-_CHARACTERS |= {LEAD: "".join(map(chr, range(0xC2, 0xF5))) + "\ufffd", FOLLOWING: FOLLOWING_BYTES + "\ufffd"}
+_SPAN_SIGN = re.compile("[<&{%@⟦/]")
+_DIGIT = re.compile(r"\d")
+_BEYOND_LATIN = re.compile("[\u0370-\u1dff\u1f00-\u1fff\u2c00-\u2fff\u3005-\u3006\u3021-\U0010ffff]")
 
 _LETTER_BYTES = bytes(ord(chr(code).lower()) if chr(code).isalpha() and code < 128 else 32 for code in range(256))
 _NUMBER = lazy_pattern(r"\d{1,3}(?:[ \u00a0\u202f]\d{3})+(?!\d)|\d(?:[\d.,'’]*\d)?")
@@ -69,6 +52,8 @@ def has_mojibake(text: str) -> bool:
 
     A run of characters counts if its bytes are the UTF-8 encoding of a letter or of typographic punctuation.
     """
+    if text.isascii():
+        return False
     if "\ufffd" in text or "ï»¿" in text:
         return True
     return any(_is_misread(match[0]) for match in _MISREAD.finditer(text))
@@ -95,59 +80,31 @@ def has_control_characters(text: str) -> bool:
     return any(char == _BYTE_ORDER_MARK or unicodedata.category(char) in _FAULTY_CATEGORIES for char in suspects)
 
 
-def marks_of(texts: Sequence[str]) -> NDArray[np.uint8]:
-    """Return the marks of each text: the union over its characters. An unset mark rules its kind out."""
-    import numpy as np
-
-    joined = "".join(texts)
-    codes = np.frombuffer(joined.encode("utf-32-le", "surrogatepass"), dtype="<u4")
-    # One extra character, so that an empty text at the end has a start position; its marks are meaningless.
-    marks = np.append(_table()[np.minimum(codes, _BMP)], np.uint8(0))
-    ends = np.cumsum(np.fromiter(map(len, texts), dtype=np.int64, count=len(texts)))
-    found = np.bitwise_or.reduceat(marks, np.concatenate(([0], ends[:-1]))) if len(texts) else marks[:0]
-    if "www." in joined:
-        found |= np.fromiter((SPAN * ("www." in text) for text in texts), dtype=np.uint8, count=len(texts))
-    return found
-
-
-@cache
-def _table() -> NDArray[np.uint8]:
-    import numpy as np
-
-    table = np.zeros(_BMP + 1, dtype=np.uint8)
-    characters = [chr(code) for code in range(_BMP)]
-    table[[code for code, char in enumerate(characters) if char.isdecimal()]] |= DIGIT
-    table[[code for code, char in enumerate(characters) if not char.isprintable()]] |= CONTROL
-    for mark, listed in _CHARACTERS.items():
-        table[[ord(char) for char in listed]] |= mark
-    for start, end in _BEYOND_LATIN:
-        table[start:end] |= BEYOND_LATIN
-    table[_BMP] = ALL_MARKS
-    return table
-
-
 class Side:
-    """One side of a pair. `words`: its runs of letters in lower case; `marks`: what it may contain (`marks_of`)."""
+    """One side of a pair. `words`: its runs of letters in lower case."""
 
-    __slots__ = ("ascii", "folded", "marks", "text", "words")
+    __slots__ = ("ascii", "folded", "text", "words")
 
-    def __init__(self, text: str, words: list[str] | None = None, marks: int = ALL_MARKS):
+    def __init__(self, text: str, words: list[str] | None = None):
         """Use `words` if given, for ASCII text: its letters in lower case, split at all other characters."""
         self.text = text
         self.ascii = text.isascii()
         self.words = letter_runs(text) if words is None else words
         self.folded = "".join(self.words)
-        self.marks = marks
 
     @classmethod
     def of_chunk(cls, texts: Sequence[str]) -> Iterator[Self]:
-        """Yield the sides of these texts, with their marks; much faster than one by one."""
+        """Yield the sides of these texts, faster than one by one."""
         # One byte per character, so that positions stay the same; only the bytes of ASCII texts are used.
         letters = "".join(texts).encode("ascii", "replace").translate(_LETTER_BYTES).decode("ascii")
         end = 0
-        for text, marks in zip(texts, marks_of(texts).tolist(), strict=True):
+        for text in texts:
             start, end = end, end + len(text)
-            yield cls(text, letters[start:end].split() if text.isascii() else None, marks)
+            yield cls(text, letters[start:end].split() if text.isascii() else None)
+
+    def is_latin(self) -> bool:
+        """Return whether all letters are in the Latin blocks."""
+        return self.ascii or _BEYOND_LATIN.search(self.text) is None
 
     def is_shorter_than(self, count: float) -> bool:
         """Return whether the text has fewer than `count` letters and digits."""
@@ -155,7 +112,7 @@ class Side:
 
     def numbers(self) -> list[str]:
         """Return the numbers as digits without separators (`1,000` and `1.000` are the same), sorted."""
-        if not self.marks & DIGIT:
+        if not _DIGIT.search(self.text):
             return []
         found = (_SEPARATORS.sub("", number) for number in _NUMBER.findall(self.text))
         return sorted(str(int(number)) if len(number) <= _MAX_DIGITS else number for number in found)
@@ -166,7 +123,7 @@ class Side:
 
     def is_question(self) -> bool:
         """Return whether the text ends in a question mark, ignoring quotes and brackets."""
-        return bool(self.marks & QUESTION) and self.text.rstrip(_CLOSING).endswith(QUESTION_MARKS)
+        return self.text.rstrip(_CLOSING).endswith(QUESTION_MARKS)
 
     def spans(self) -> tuple[Counter[str], Counter[str]]:
         """Return the spans that a translation keeps, with counts: URLs, addresses and placeholders; tags and entities.
@@ -175,12 +132,12 @@ class Side:
         """
         kept: Counter[str] = Counter()
         markup: Counter[str] = Counter()
-        for start, end in find_spans(self.text) if self.marks & SPAN else ():
+        for start, end in find_spans(self.text) if _SPAN_SIGN.search(self.text) else ():
             span = self.text[start:end]
             tag = _TAG_NAME.match(span)
             if tag or (span[0] == "&" and span[-1] == ";"):
                 markup[tag[0] if tag else span] += 1
-            elif not _SPAN_SIGNS.isdisjoint(span):  # codes are often spelled otherwise in another language
+            elif _SPAN_SIGN.search(span):  # codes are often spelled otherwise in another language
                 kept[span] += 1
         return kept, markup
 
