@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import random
 import re
+from bisect import bisect
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate, pairwise
@@ -21,7 +22,8 @@ from nmt.data.tokens.sentencepiece_model import BYTE, NORMAL, USER_DEFINED, Piec
 SPACE = "▁"  # the character that SentencePiece writes for a space
 _FIRST_LETTER = 0xD800  # surrogates, which no text contains
 _MAX_UNIT_LENGTH = 1000  # characters; longer units are cut, because the time of a draw grows with the square
-_MAX_KEPT, _MAX_KEPT_LENGTH = 20_000, 16  # cached lattices, and characters of their units: at most some 150 MB
+_MAX_LATTICES, _MAX_MERGES = 20_000, 200_000  # are cached, of units of up to 16 characters: at most some 150 MB
+_MAX_KEPT_LENGTH = 16
 _TINY, _HUGE = 2.0**-300, 2.0**300  # powers of two: scaling by them is exact
 
 
@@ -39,15 +41,15 @@ class UnigramSampler:
         # To single precision, so that the last bit of a platform's exp does not matter.
         self._weights = {token: float(f"{math.exp(alpha * score):.7g}") for token, score in scores.items()}
         self._max_length = max(map(len, scores))
-        self._lattice = lru_cache(_MAX_KEPT)(self._new_lattice)
+        self._lattice = lru_cache(_MAX_LATTICES)(self._new_lattice)
 
-    def draw(self, unit: str, generator: random.Random) -> list[str]:
+    def draw(self, unit: str, generator: random.Random) -> Sequence[str]:
         """Return the tokens of a segmentation of `unit`."""
         lattice = self._lattice(unit) if len(unit) <= _MAX_KEPT_LENGTH else self._new_lattice(unit)
         end, tokens = len(unit), list[str]()
         while end:
-            ends = lattice[end]
-            tokens += generator.choices(ends.tokens, cum_weights=ends.cumulative)
+            choices, cumulative = lattice[end]
+            tokens.append(choices[bisect(cumulative, generator.random() * cumulative[-1], hi=len(choices) - 1)])
             end -= len(tokens[-1])
         return tokens[::-1]
 
@@ -73,18 +75,23 @@ class BpeDropoutSampler:
 
     def __init__(self, scores: Mapping[str, float], alpha: float):
         self._scores, self._alpha = scores, alpha
+        self._merges = lru_cache(_MAX_MERGES)(self._find_merges)
 
-    def draw(self, unit: str, generator: random.Random) -> list[str]:
+    def draw(self, unit: str, generator: random.Random) -> Sequence[str]:
         """Return the tokens of a segmentation of `unit`."""
-        tokens = list(unit)
+        tokens = tuple(unit)
         while True:
-            scores = [self._scores.get(one + other) for one, other in pairwise(tokens)]
-            possible = ((score, -at) for at, score in enumerate(scores) if score is not None)
-            kept = [merge for merge in possible if generator.random() >= self._alpha]
-            if not kept:
+            merges = self._merges(tokens) if len(unit) <= _MAX_KEPT_LENGTH else self._find_merges(tokens)
+            # The best one that is not dropped: whether worse ones are makes no difference.
+            at = next((at for at in merges if generator.random() >= self._alpha), None)
+            if at is None:
                 return tokens
-            at = -max(kept)[1]
-            tokens[at : at + 2] = [tokens[at] + tokens[at + 1]]
+            tokens = (*tokens[:at], tokens[at] + tokens[at + 1], *tokens[at + 2 :])
+
+    def _find_merges(self, tokens: tuple[str, ...]) -> list[int]:
+        """Return the places of the pairs of tokens that can be merged, the best first."""
+        scores = [self._scores.get(one + other) for one, other in pairwise(tokens)]
+        return [at for _, at in sorted((-score, at) for at, score in enumerate(scores) if score is not None)]
 
 
 class SubwordSampler:

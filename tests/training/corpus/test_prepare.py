@@ -408,10 +408,9 @@ def test_a_tokenizer_is_trained_on_changed_pairs_too(tmp_path):
     sections = {"tokenizer": {"type": "bpe", "vocab_size": 450}}
     plain, augmented = (
         train_on_corpus(tiny_config(tmp_path, data={"train": {"tsv": str(source)}, **augment}, **sections)).src
-        for augment in ({}, {"augment": {"upper": 0.3, "title": 0.3}})
+        for augment in ({}, {"augment": {"upper": 0.3}})
     )
     assert len(plain.encode("HELLO")) > len(augmented.encode("HELLO"))
-    assert len(plain.encode("😀")) > 3 > len(augmented.encode("😀"))
     assert augmented.encode("hello one") != []
 
 
