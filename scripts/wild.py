@@ -37,8 +37,14 @@ MAX_BYTES = 100_000
 MAX_SHARE = 0.01  # of the files may differ: fields and references stay, and other parsers have faults of their own
 ARCHIVES = (".odt", ".odp", ".epub", ".docx", ".pptx")
 FOLDERS = (sysconfig.get_paths()["purelib"], "/usr/share", "/usr/lib/node_modules", "/usr/lib/python3")
-KEPT = {"code", "kbd", "math", "metadata", "pre", "rp", "rt", "samp", "script", "style", "template", "textarea", "var"}
-READ = {"alt", "title", "aria-label", "aria-description", "placeholder", "label"}
+KEPT = {
+    "code", "kbd", "math", "metadata", "pre", "rp", "rt", "samp", "script", "style", "template", "textarea", "var",
+    "xmp",
+}  # fmt: skip
+READ = {
+    "alt", "title", "aria-label", "aria-description", "aria-placeholder", "aria-roledescription", "aria-valuetext",
+    "placeholder", "label", "abbr", "summary",
+}  # fmt: skip
 NAMES = {"METADATA": ".md", "strings.xml": ".xml"}
 ADDRESS = re.compile(
     r"((?:https?://|www\.)[^\s<>]+|[\w.+-]+@[\w-]+[\w.-]*|(?<![\w:]):[a-z][\w+-]*:(?![\w:])|\$Id\$"

@@ -450,7 +450,7 @@ def _items(tokens: Sequence[Token], line_break: str = "\\\n") -> list[Item]:
 def _markup(token: Token) -> Item:
     written = token.content.replace("\n", " ")
     if token.type == "code_inline":
-        pad = " " if re.match(r"[ `]|.*[ `]$", written) else ""
+        pad = " " if re.match(r"(?! *$)(?:[ `]|.*[ `]$)", written) else ""
         return Item(f"{token.markup}{pad}{written}{pad}{token.markup}", "!")
     tag = re.match(r"<(/?)([A-Za-z][\w-]*)", written) if token.type == "html_inline" else None
     if tag is None:

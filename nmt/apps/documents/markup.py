@@ -36,7 +36,13 @@ _XML = re.compile(
 _FILLED = r"\{\{\{?[^{}]{1,999}+\}\}\}?|\{%(?:[^%{]|%(?!\})|\{(?!%)){1,999}+%\}"  # of templates
 _HTML_ATTRIBUTES = rf"""(?:{_FILLED}|[^>=]|=\s*+(?:"[^"]*+"|'[^']*+'|\{{(?:[^{{}}]|\{{[^{{}}]*+\}})*+\}})?+)*+"""
 _HTML = re.compile(
-    _TAG.format(rf"<!--.*|<%(?:[^%<]|%(?!>)|<(?!%))*+%>|{_FILLED}|", "[A-Za-z_]", _HTML_ATTRIBUTES, "|</?[A-Za-z].*"),
+    _TAG.format(
+        rf"<!--.*|<%(?:[^%<]|%(?!>)|<(?!%))*+%>|{_FILLED}|</?(?=\{{[{{%]){_HTML_ATTRIBUTES}>|"
+        r"""\[(?:/[a-z][\w-]*|[a-z][\w-]*(?:\s+[\w-]+=(?:"[^"]*"|'[^']*'))++)\s*/?\]|""",  # of WordPress
+        "[A-Za-z_]",
+        _HTML_ATTRIBUTES,
+        "|</?[A-Za-z].*",
+    ),
     re.DOTALL,
 )
 _ATTRIBUTE = re.compile(r"""(?<![^\s"'/])([^\s=<>"'/]+)(\s*=\s*)("[^"]*"|'[^']*'|[^\s"'>{][^\s"'>]*)""")
@@ -150,15 +156,16 @@ class Reader:
 
     def _read(self, text: str) -> None:
         dialect = self.dialect
-        at, end, pattern = 0, max(map(text.rfind, ">\0")) + 1, _HTML if dialect.is_html else _XML
+        at, end, pattern = 0, max(map(text.rfind, ">\0}]")) + 1, _HTML if dialect.is_html else _XML
         while match := pattern.search(text, at, end):
             self.text(text[at : match.start()])
             written, name, at = match[0], match[2], match.end()
             if name is None:
-                is_entity = written[0] in "&\0{" or written[1] == "%"  # or a hole, or what fills a template
+                sign = written.lstrip("</")[:1]
+                is_entity = sign in "&\0{[%"  # or a hole, or what fills a template
                 if written.startswith("<![CDATA[") and not dialect.is_html and self.frame.is_block:
                     self._read_characters(written)
-                elif is_entity or written[1] in "!?":  # of the file; a comment, declaration or processing instruction
+                elif is_entity or sign in "!?":  # of the file; a comment, declaration or processing instruction
                     self.add(written, Item(written, "!", is_hidden=not (is_entity or dialect.is_fragment)))
                 else:  # markup that does not end
                     self.text(written)

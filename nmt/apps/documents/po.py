@@ -141,7 +141,7 @@ def name_language(template: Template, code: str) -> str | None:
     if header and not header[2]:
         line_end = "\r\n" if header[1].endswith("\r\n") else "\n"
         named = f'{header[1]}"Language: {code}\\n"{line_end}'
-        template.text = template.text[: header.start()] + named + template.text[header.end() :]
+        template.text = _HEADER.sub(lambda _: named, template.text, count=1)
     return header[2] if header else None
 
 

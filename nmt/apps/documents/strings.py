@@ -19,7 +19,7 @@ _WORDS = re.compile(r"[A-ZÀ-ÞΑ-ΫЀ-Я][^\W\d_]*(?:[-/][^\W\d_]+)+")  # `E-Ma
 # text is read in one way: `a-a-a- b` would take time that doubles with each hyphen.
 _CODE = re.compile(
     r"https?://\S+|[#.@$/\\]\S*|[\w.-]+(?:[/:][\w-]+(?:\.[\w-]+)*)+|(?=[\w.-]*[\w-]\Z)[\w.-]+[._-][\w-]+"
-    r"|[a-z]+[A-Z]\w*|\^.*\$"
+    r"|[a-z]+[A-Z]\w*|\^.*\$|[A-Za-z]:\\\S*|[\w+/]{8,}={1,2}"
 )
 _ANDROID = re.compile(r"""\\(?:u([0-9a-fA-F]{4})|(.))|(\A"\s+|\s+"\Z)|\"""", re.DOTALL)
 _KEPT_SPACE = "\x1f"  # at the edge of a text in quotes

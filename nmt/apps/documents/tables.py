@@ -11,7 +11,7 @@ from pathlib import Path
 from nmt.apps.documents.archives import repack, unpack
 from nmt.apps.documents.blocks import Document, Form, Template, decode, encode, escape_text, split_lines
 from nmt.base.errors import DataError
-from nmt.data.read.cells import looks_like_column_name
+from nmt.data.read.cells import cell_error, looks_like_column_name
 from nmt.data.read.formats.delimited import find_delimiter, is_quoted
 from nmt.data.read.formats.xlsx import MAX_ROWS, open_sheet
 
@@ -42,9 +42,9 @@ def _name_column(template: Template, code: str) -> None:
 
 
 def _holes(template: Template, text: str, line: int, write: Callable[[str], str]) -> str:
-    """Return a hole for each line of a cell."""
+    """Return a hole for each line of a cell; nothing for a formula or an error value."""
     template.line = line
-    return "".join(template.hole_of(part, Form(write)) for part in _BREAKS.split(text))
+    return "" if cell_error(text) else "".join(template.hole_of(part, Form(write)) for part in _BREAKS.split(text))
 
 
 def _read_rows(content: bytes, path: Path, column: str, template: Template) -> list[str]:
@@ -54,7 +54,7 @@ def _read_rows(content: bytes, path: Path, column: str, template: Template) -> l
     given = re.fullmatch(r"sep=([,;|\t])", head[0][1]) if head and is_csv else None
     delimiter = given[1] if given else find_delimiter(head, path) if head and is_csv else "\t"
     is_plain = not is_csv and not is_quoted(head)
-    num_given = int(given is not None)
+    num_given: int = bool(given)
     rows: list[tuple[list[str], str, int]] = []  # cells, as they are written, first line
     at = num_given
     reader = csv.reader(

@@ -16,7 +16,7 @@ def test_json_keeps_its_keys_numbers_addresses_and_what_belongs_to_a_key_with_a_
         "a": "b",
         "@c": {"d": ["e"], "f": "g"},
         "$h": "i",
-        "j": [1, "k l", "https://m.n/o", "p.q", ""],
+        "j": [1, "k l", "https://m.n/o", "p.q", "", "C:\\s\\t", "dXYgd3h5eg=="],
         "r": None,
     }
     text = json.dumps(content, indent=2)
