@@ -134,7 +134,7 @@ def find_unusual(
     "language": it is in another script or language than `language`, as `is_in_wrong_language` says. "capitals": it is
     in capital letters, which under 1% of the training sources were. "repetition": a word or a few words occur six times
     and more in a row. "noise": it has far more tokens for its characters than nearly all training sources.
-    "vocabulary": none of its words was in the training sources, or, in a longer text, hardly any that is frequent
+    "vocabulary": most of its words were not in the training sources, or, in a longer text, hardly any that is frequent
     there. The text is given without protected spans. Only the statistics of the training text show capitals, noise and
     vocabulary.
     """

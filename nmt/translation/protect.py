@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 from nmt.base.languages import UNSPACED
 from nmt.base.patterns import lazy_pattern
-from nmt.data.text.numbers import CURRENCIES, has_words
-from nmt.data.text.spans import ANY_PLACEHOLDER, PLACEHOLDERS, Span, find_spans, replace_spans
+from nmt.data.text.numbers import CURRENCIES, UNIT_LETTERS, has_words
+from nmt.data.text.spans import ANY_PLACEHOLDER, PLACEHOLDERS, Span, find_spans, is_symbol, replace_spans
+from nmt.data.text.words import HANGUL
 
 _DOUBLE_SPACE = re.compile(r" {2,}")
 # What is filled in order (%s), and what opens and closes: the name of a tag.
 _IN_ORDER = re.compile(r"(%)[-+#0]*\d*(?:\.\d+)?(?:hh?|ll?|[Lzjt])?[A-Za-z@]|[<\[]/?([\w:.-]+)[^<\[]*[>\]]")
 _BEGIN_TAGS = "<[\\"
 _NEIGHBORS = re.compile(r"(?<=(.))(⟦[1-8]⟧)(?=(.))", re.DOTALL)
+_NO_ALPHABET = UNSPACED + HANGUL
 _SPACED = rf"[^\W{UNSPACED}]"  # a letter or digit of a script that separates words by spaces
 _IS_UNSPACED = lazy_pattern(f"[{UNSPACED}]")
 _END_MARKS = " .,;:!?…،؛؟۔।。，、；：！？"
@@ -38,10 +40,36 @@ ODD_MARK = (
     r"|(?<=\$)(?<!\d\$)(?<!\d\s\$)(?<![A-Z]\$)(?!\s?\d|[A-Z])"  # not beside an amount, nor US$ or $A
     # Not between two letters or digits (and/or), nor between spaces (a & b); a plus not before a number.
     r"|(?<=[*/&@+_])(?:(?<![^\W_].)|(?![^\W_]))(?:(?<!\s[&+/@])|(?!\s))(?:(?<=[*/&@_])|(?!\s?\d))"
+    r"|(?<=[^\W\d_]{4}/)(?=[^\W\d_])(?!in(?:nen)?(?![^\W\d_]))"  # Mann/eine Frau, but not and/or, Lehrer/innen
     # At the beginning of a word: .name, -name-, :-), !name, and a colon before a span.
     r"|(?<![^\s(\"'].)(?:(?<=\.)[^\W\d_][\w.]*|(?<=[\u2013-])[^\W_]+[\u2013-](?![^\W_])"
     r"|(?<=[:;])[^\w\s\"“„«]+|(?<=[!?;])\w|(?<=:)ª))"
 )
+# Words that a translation keeps as they are. One character, and then what makes its word odd:
+_LOWER, _UPPER = "a-zß-öø-ÿ", "A-ZÀ-ÖØ-Þ"
+_LETTER = rf"[^\W\d_{_NO_ALPHABET}]"
+ODD_WORD = (
+    # A capital within, as in camelCase and NaCl, but not in the German StudentInnen.
+    rf"(?<!{_LETTER})(?<!\d){_LETTER}*[{_LOWER}][{_UPPER}](?!n(?:nen)?(?!{_LETTER})){_LETTER}*\d{{0,9}}"
+    r"|(?<![\w&/-])[A-Z]{1,5}(?:[&/-][A-Z]{1,5})+(?![\w&/-])"  # R&D, TCP/IP, A-Z
+    r"|(?<![\w-])(?:[A-Z][a-z]{0,3}-[A-Z]|[A-Z]-[a-z]|[a-z]-[xyz]|(?<!\S)-[b-df-hj-np-tv-z]{2})"
+    r"(?![\w'’-])"  # Ctrl-C, a-z, -rf
+    r"|(?<![\w.])(?:[a-z]{2,}\.[a-z]|[a-z]\.[a-z]{2,}|[A-Z]{3,}\.[A-Z]{2,}|[a-z]\??\.[a-z]\.?[a-z])(?![\w.])"  # self.x
+    r"|(?<!\w)(?=\S{0,16}(?:YY|yy|[DdHhMm]{2}|ss))[DdHhMmSsYy]{1,4}(?:[-/.:][DdHhMmSsYy]{1,4})+(?!\w)"  # dd.MM.yyyy
+    r"|(?<![^\W_])[^\W\d_]_[^\W\d_](?![^\W_])|(?<!\S)[:;=][DPpO3](?!\w)|•"  # o_O, :D
+    r"|(?<![\w{-])[A-Za-z]+\d[A-Za-z\d]*(?!\w)"  # x64, Python3
+    r"|(?<![\w.])(?:X{1,3}(?:IX|IV|VI{0,3}|I{1,3})|X{2,3}|I[IVX]|III|VI{1,3})(?![\w'’])"  # XIV
+    # A span and what is glued to it, but no word beside a symbol.
+    r"|(?<![A-Za-z0-9_ªº])[A-Za-z0-9_]+ª+|ª+[A-Za-z0-9_]+|(?<!\w)[A-Za-z]{1,2}º+|º[A-Za-z]{1,2}(?!\w)"
+)
+_ODD_WORD = lazy_pattern(ODD_WORD)
+# One of its characters, which is faster to find.
+_MAY_BE_ODD_WORD = lazy_pattern(
+    rf"[{_UPPER}\d&/_.ªº•:;=-](?:(?<=[{_LOWER}][{_UPPER}])|(?<=[A-Za-z]\d)|(?<=[IVX]{{2}})|(?<=[&/_.:;=-])(?=\w)|(?<=[ªº•]))"
+)
+# A word of a script that has an alphabet, with its marks.
+ALPHABETIC_WORD = rf"(?:{_LETTER}[\u0300-\u036f]*)+"
+_WORD = lazy_pattern(ALPHABETIC_WORD)
 QUOTED_WORD = r"[\"“”„«»‹›]\s?[^\W\d_]+\s?[\"“”«»‹›]|(?<!\w)'[^\W\d_]+'(?!\w)"
 QUOTE = r"[\"“”„«»‹›「」『』《》‘‚]|(?<![^\W\d_])['’]|['’](?![^\W\d_])"  # not that of "it's"
 
@@ -49,14 +77,14 @@ QUOTE = r"[\"“”„«»‹›「」『』《》‘‚]|(?<![^\W\d_])['’]|['
 # Marks and signs of prose that change what a sentence says, by kind. A bracket that ends an item, a), is none.
 PROSE_MARK = (
     r"(?P<opening>[(（\[［【〔])|(?P<closing>(?<![:;=8-])(?<!^\w)(?<!^\d\d)(?<!\s\w)(?<!\s\d\d)[)）\]］】〕])"
-    r"|(?P<dash>—{1,2}|(?<![\w-])(?<!\d\s)(?:[–-]|-{2,3})(?![\w-]))|(?P<semicolon>[;；؛])"
+    r"|(?P<dash>—{1,2}|(?<![\w-])(?<!\d\s)(?:[–-]|-{2,})(?![\w-]))|(?P<semicolon>[;；؛])"
     r"|(?P<exclamation>[!！]+)|(?P<question>[?？؟]+)|(?P<ellipsis>[…⋯]+|\.{2,}|。{2,})"
     rf"|(?P<percent>[%٪％‰])|(?P<currency>[{CURRENCIES}])|(?P<degree>[°℃℉])|(?P<comparison>[<>≤≥±](?=\s?\d))"
-    rf"|(?P<quotation>{QUOTED_WORD}|<<|>>)"
+    rf"|(?P<quotation>{QUOTED_WORD}|<<|>>)|(?P<unit>(?:(?<=\d)|(?<=\d\s)){UNIT_LETTERS}(?![^\W\d_.]|\.(?!\s*$)))"
 )
 _PROSE_MARK, _QUOTE = lazy_pattern(PROSE_MARK), lazy_pattern(QUOTE)
 # One of its characters, which is faster to find.
-_MAY_BE_MARK = lazy_pattern(rf"[;!?()\[\]؛؟…⋯–—。（；！？［【〔%٪％‰°℃℉<>≤≥±\"'“”„«»‹›{CURRENCIES}]|-(?!\w)|\.\.")
+_MAY_BE_MARK = lazy_pattern(rf"[;!?()\[\]؛؟…⋯–—。（；！？［【〔%٪％‰°℃℉<>≤≥±\"'“”„«»‹›{CURRENCIES}\d]|-(?!\w)|\.\.")
 
 
 def marks_left_out(source: str, output: str) -> dict[str, re.Match[str]]:
@@ -73,15 +101,21 @@ def marks_left_out(source: str, output: str) -> dict[str, re.Match[str]]:
     return {kind: mark for mark in read if (kind := mark.lastgroup) in lost and kind is not None}
 
 
-def lost_marks(source: str, output: str, spans: Sequence[str] = (), left_out: Collection[str] = ()) -> list[str]:
-    """Return the words of `source` beside marks that prose does not have and `output` lacks, and lost marks of prose.
+def lost_marks(
+    source: str,
+    output: str,
+    spans: Sequence[str] = (),
+    left_out: Collection[str] = (),
+    unknown: Sequence[str] = (),
+) -> list[str]:
+    """Return what `output` lacks of `source`: words beside marks that prose does not have, odd words, marks of prose.
 
     `spans` count as words, but tags as spaces. Marks of prose whose kinds are `left_out` may be lost, but of a pair of
-    brackets both.
+    brackets both. `unknown` words, those that the model cannot read (`words_lacking`), are odd, too.
     """
     read, written = source, output
     for span in sorted(spans, key=len, reverse=True):  # one may begin with another
-        filler = (" " if span[0] in _BEGIN_TAGS else "ª") * len(span)
+        filler = (" " if span[0] in _BEGIN_TAGS else "º" if is_symbol(span) or span[0] == "&" else "ª") * len(span)
         read, written = read.replace(span, filler), written.replace(span, filler)
     prose = marks_left_out(read, written)
     of_prose = [mark for kind, mark in prose.items() if kind not in left_out or _PAIR.intersection(prose) == {kind}]
@@ -90,7 +124,24 @@ def lost_marks(source: str, output: str, spans: Sequence[str] = (), left_out: Co
         lost = Counter(odd) - Counter(re.findall(ODD_MARK, written))
         words = [word for word in re.finditer(r"\S+", read) if any(mark in word[0] for mark in lost)]
     in_words = [source[slice(*word.span())].rstrip(".,!?") for word in words]
+    odd_words = [*unknown]
+    if _MAY_BE_ODD_WORD.search(read):
+        odd_words += [source[slice(*word.span())] for word in _ODD_WORD.finditer(read)]
+    in_words += [word for word in odd_words if word not in output]
     return in_words + [source[slice(*mark.span())] for mark in of_prose]
+
+
+def words_lacking(text: str, lacks: Callable[[str], bool]) -> list[str]:
+    """Return the words of `text`, in alphabets, with a letter that a vocabulary `lacks`.
+
+    If they are half of the words or more, the text is unlike the training text as a whole, and none is returned.
+    """
+    unknown = {*filter(lacks, {*text})}
+    if not unknown:
+        return []
+    words = _WORD.findall(text)
+    lacking = [word for word in words if not unknown.isdisjoint(word)]
+    return lacking if 2 * len(lacking) < len(words) else []
 
 
 def lost_spans(spans: Sequence[str], text: str) -> list[str]:

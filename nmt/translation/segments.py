@@ -97,6 +97,7 @@ class Segment:
     is_verbatim: bool = False  # there is nothing to translate, so the text is its own translation
     keeps_numbers: bool = False  # the numbers of the translation must be those of the source
     left_out: Collection[str] = ()  # kinds of digits and marks that the translation may lack
+    unknown: Sequence[str] = ()  # words with letters that the source vocabulary lacks
     needs_words: bool = False  # text without words is not translated
     candidates: list[Candidate] = field(default_factory=list)  # best first
     loop_retried: bool = False

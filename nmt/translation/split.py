@@ -1,4 +1,4 @@
-"""Split text where it does the least harm: at lines and sentences; over a model's limit at clauses, words, characters.
+"""Split text where it does the least harm: at lines, tabs, sentences; over a model's limit at clauses, words, letters.
 
 Splitting loses nothing: concatenating `lead` and each part with the white space after it gives the text.
 """
@@ -17,7 +17,7 @@ from nmt.base.patterns import lazy_pattern
 from nmt.data.text.spans import Span, replace_spans, within
 from nmt.translation.sentences import sentence_starts
 
-_LINE_END = re.compile(r"\r?\n")
+_LINE_END = re.compile(r"\r?\n|\t")  # a tab separates the cells of a table
 _SPACES = re.compile(r"\s+")
 # A clause ends after these marks: Western marks before white space, CJK marks anywhere.
 _CLAUSE_END = lazy_pattern(
@@ -48,11 +48,12 @@ Range = tuple[int, int]
 
 
 def lines_of(text: str, spans: Sequence[Span] = ()) -> Iterator[Range]:
-    """Yield the ranges of the lines that are not blank, without the white space around them.
+    """Yield the ranges of the lines, and of their cells, that are not blank, without the white space around them.
 
-    A line break inside one of `spans`, such as a placeholder of several lines, ends no line.
+    A line break or tab inside one of `spans`, such as a placeholder of several lines, ends no line.
     """
-    breaks = [match.span() for match in _LINE_END.finditer(text)] if "\n" in text else []  # most texts have none
+    has_breaks = "\n" in text or "\t" in text  # most texts have none
+    breaks = [match.span() for match in _LINE_END.finditer(text)] if has_breaks else []
     free = [each for each in breaks if _span_around(spans, each[0]) is None]
     for (_, begin), (end, _) in pairwise([(0, 0), *free, (len(text), len(text))]):
         start, stop = _stripped(text, begin, end)

@@ -20,7 +20,7 @@ from nmt.data.text.tags import output_tags
 from nmt.data.text.text_statistics import UNKNOWN, TextStatistics
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.translation.languages import DirectedText, LanguagePair
-from nmt.translation.protect import Protected
+from nmt.translation.protect import Protected, words_lacking
 from nmt.translation.request import Request
 from nmt.translation.segments import Segment
 from nmt.translation.split import Range, TextSpan, TextSplitter
@@ -103,7 +103,8 @@ class TextSegmenter:
         symbol = any_of(languages.user_symbols)
         self._symbol, self._leading_symbols = re.compile(symbol), re.compile(rf"\s*(?:(?:{symbol})\s*)+")
         self.output_tags = output_tags(tokenizers.tgt, languages.language_tags)
-        self.lacks = cache(lambda character: tokenizers.src.lacks(character) or tokenizers.tgt.lacks(character))
+        self._cannot_read = cache(tokenizers.src.lacks)
+        self.lacks = cache(lambda character: self._cannot_read(character) or tokenizers.tgt.lacks(character))
 
     @cached_property
     def characters(self) -> CharacterRule:
@@ -168,6 +169,10 @@ class TextSegmenter:
         lacking = [each for each, sign in signs.items() if self.lacks(sign) and taken.isdisjoint(range(*each))]
         return sorted(spans + lacking)
 
+    def unknown_words(self, text: str) -> list[str]:
+        """Return the words of `text`, in alphabets, with a letter that the source vocabulary lacks."""
+        return words_lacking(text, self._cannot_read)
+
     def find_terms(self, text: str, spans: Sequence[Span], glossary: Glossary) -> list[TermMatch]:
         """Return the terms in `text` that are not inside any of `spans` or a user symbol."""
         symbols = (Span(*match.span()) for match in self._symbol.finditer(text))
@@ -206,6 +211,7 @@ class _PlainSegmentation(NamedTuple):
             direction=direction,
             keeps_numbers=segmenter.keeps_numbers,
             left_out=segmenter.left_out(direction),
+            unknown=segmenter.unknown_words(text),
             needs_words=not segmenter.translates_numbers_alone,
         )
         spans = list[Span]() if protects else None
@@ -297,6 +303,7 @@ class _Segmentation:
             is_verbatim=not (terms or is_translated),
             keeps_numbers=segmenter.keeps_numbers,
             left_out=segmenter.left_out(self.direction),
+            unknown=segmenter.unknown_words(self.text[span.start : span.end]),
             needs_words=not segmenter.translates_numbers_alone,
         )
 

@@ -343,7 +343,7 @@ def _assemble(text: SegmentedText, position: int) -> Translation:
         source.append(segment.protected.without_spans(text.text[start:end] + space))
         outside.append(segment.protected.without_spans(written[-1]))
         if text.spans is not None:
-            lost += lost_marks(text.text[start:end], candidate.text, spans, segment.left_out)
+            lost += lost_marks(text.text[start:end], candidate.text, spans, segment.left_out, segment.unknown)
         numbers += verdict.wrong_numbers
         terms += segment.terms
         misplaced += verdict.misplaced_terms

@@ -52,7 +52,7 @@ def page_patterns() -> str:
     from nmt.data.text import spans
     from nmt.data.text.characters import AROUND, DASHES, LIST_MARKER
     from nmt.data.text.numbers import AMOUNT, NUMBER, UNIT
-    from nmt.translation.protect import ODD_MARK, PROSE_MARK, QUOTE
+    from nmt.translation.protect import ALPHABETIC_WORD, ODD_MARK, ODD_WORD, PROSE_MARK, QUOTE
 
     patterns = {
         "SPAN": "|".join(f"(?:{pattern})" for pattern in spans.PATTERNS.values()),
@@ -61,6 +61,8 @@ def page_patterns() -> str:
         "NUMBERED": spans.PATTERNS["number after a sign"],
         "OWNED_SIGN": spans.OWNED_SIGN,
         "ODD_MARK": ODD_MARK,
+        "ODD_WORD": ODD_WORD,
+        "ALPHABETIC_WORD": ALPHABETIC_WORD,
         "PROSE_MARK": PROSE_MARK,
         "QUOTE": QUOTE,
         "AROUND": AROUND,

@@ -1,4 +1,4 @@
-"""922 placeholders of 106 families are kept or reported, whether or not the model has learned to copy placeholders."""
+"""1,470 placeholders of 154 families are kept or reported, whether or not the model has learned to copy them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nmt import Translator
 from nmt.apps.documents.formats import read_document
 from nmt.apps.documents.translation import translate_blocks
 from nmt.translation.chain import Chain
-from nmt.translation.protect import PROSE_MARK, lost_marks
+from nmt.translation.protect import PROSE_MARK, lost_marks, words_lacking
 from nmt.translation.request import Request
 from tests.data.text.placeholder_families import FAMILIES, FRAMES
 
@@ -107,7 +107,7 @@ def test_a_span_counts_as_a_word_beside_a_mark(source, output, lost):
     "text",
     [
         "Es kostet 5 €, $5, US$ 5 oder 20 %; +49, ~5 und <5.",
-        "R&D und/oder Tom & Anna, km/h, A / B, 4*4, Schüler*innen, s/he",
+        "und/oder Tom & Anna, km/h, A / B, 4*4, Schüler*innen, s/he",
         "Nord-, Süd- und -ost; Hund -- Katze – Maus — Ende ...",
         "Er rief: „Komm!“ und ging (nicht?), z.B. heute. 'Ja.'",
         "Oui ! Non ? Bien : voilà ; « peut-être qu'il dort »",
@@ -146,6 +146,58 @@ def test_marks_of_prose_are_no_odd_marks(text):
 )
 def test_marks_that_change_what_prose_says_are_missed(source, output, lost):
     assert [mark for mark in lost_marks(source, output, ["{n}"]) if mark != ":)"] == lost
+
+
+@pytest.mark.parametrize(
+    ("source", "output", "lost"),
+    [
+        ("Use camelCase, NaCl and iPads, StudentInnen!", "Use them!", ["camelCase", "NaCl", "iPads"]),
+        ("Das R&D nutzt TCP/IP, USB-C und A-Z, a-z.", "The R&D.", ["TCP/IP", "USB-C", "A-Z", "a-z"]),
+        ("Drücke Ctrl-C, M-x und -rf für self.x und a.out", "Press", ["Ctrl-C", "M-x", "-rf", "self.x", "a.out"]),
+        ("Das Format yyyy-MM-dd, HH:mm, z.B. und p.ex.", "The format", ["yyyy-MM-dd", "HH:mm"]),
+        ("Karl XIV. sagte :D o_O und lief um IX. VI", "Karl", [":D", "o_O", "XIV", "IX", "VI"]),
+        ("Python3 auf x64 mit iOS8, am 5. um 10h", "Python", ["Python3", "x64", "iOS8"]),
+        ("{n}x, foo{n} und %sa, {n}-fach", "{n} x, foo {n}, %s, {n}", ["{n}x", "foo{n}", "%sa"]),
+        ("p→ und {n}", "{n} p→", []),
+        ("Ein Mann/eine Frau", "A man", ["Mann/eine"]),
+        ("Frauen und/oder Lehrer/innen, s/he", "Women and teachers", []),
+        ("Milk • Bread", "Milch, Brot", ["•"]),
+    ],
+)
+def test_a_word_that_translations_keep_as_it_is_is_missed(source, output, lost):
+    found = lost_marks(source, output, ["{n}", "%s"], left_out=re.compile(PROSE_MARK).groupindex)
+    assert sorted(found) == sorted(lost)
+
+
+@pytest.mark.parametrize(
+    ("source", "output", "lost"),
+    [
+        ("Ein Hund wiegt 10 kg.", "A dog weighs 10.", ["kg"]),
+        ("Ein Hund wiegt 10kg.", "A dog weighs 10 kg.", []),
+        ("Er läuft 100 km/h.", "He runs 100.", ["km/h"]),
+        ("The 5th of 10 am is 4K", "Der 5. um 10", ["K"]),
+    ],
+)
+def test_a_unit_is_a_mark_that_translations_keep(source, output, lost):
+    assert lost_marks(source, output) == lost
+    assert lost_marks(source, output, left_out={"unit"}) == []
+
+
+def test_a_word_with_a_letter_that_the_vocabulary_lacks_is_kept_or_reported(translator):
+    for text in ("bade gab die idee łódź", "bade gab\tabba die idee π"):
+        (found,) = translator.translate([text])
+        word = text.split()[-1]
+        assert word in found.text or word in found.protected_lost, found.text
+
+
+def test_words_are_lacking_only_if_they_are_few():
+    def lacks(letter: str) -> bool:
+        return letter in "Łπ\u0304"
+
+    assert words_lacking("Ich wohne in Łódź.", lacks) == ["Łódź"]
+    assert words_lacking("Es ist x\u0304 oder π, 5 Uhr", lacks) == ["x\u0304", "π"]
+    assert words_lacking("Łódź Łask Hund", lacks) == []  # another language
+    assert words_lacking("我在Łódź。", lacks) == []
 
 
 def test_marks_that_the_training_text_leaves_out_may_be_missing():

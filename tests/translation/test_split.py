@@ -93,6 +93,13 @@ def test_lines_and_blank_lines_are_kept():
     assert [made.lead, *(part.space for part in made.parts)] == ["  ", "\n\n\t", "\r\n", "\n"]
 
 
+def test_the_cells_of_a_table_are_parts_of_their_own():
+    text = "Name\tAge\t\tTown\nAnna\t25\tBerlin"
+    made = split(text, 100)
+    assert texts_of(text, made) == ["Name", "Age", "Town", "Anna", "25", "Berlin"]
+    assert [part.space for part in made.parts] == ["\t", "\t\t", "\n", "\t", "\t", ""]
+
+
 def test_a_sentence_too_long_is_cut_after_a_clause_then_a_word_then_a_character():
     text = "first clause, second clause; third without any mark abcdefghijklmnopqrstuvwxyz"
     made = split(text, 20)

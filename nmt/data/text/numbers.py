@@ -29,10 +29,11 @@ _MIN_STEM = 3  # letters of a word from which on it may have an ending
 _SEPARATORS = lazy_pattern(r"[.,:٫]")
 
 # A unit after a number: letters without a vowel, none of which begins an ordinal or stands for a word with a full stop.
-UNIT = (
-    r"(?<=\d)\s?(?!(?:st|nd|rd|th|pm)(?![^\W\d_])|[A-Z][a-z]{2})[°µ]?(?:[BCDFGHJKLMNPQRSTVWXYZbcdfghjklmnpqrstvwxz]{1,3}"
-    r"|[бвгджзклмнпрстфхцчшщ]{1,3})[²³]?(?:/(?:[bcdfghjklmnpqrstvwxz]{1,3})[²³]?)?(?![^\W\d_.]|\.)"
+UNIT_LETTERS = (
+    r"(?!(?:st|nd|rd|th|pm)(?![^\W\d_])|[A-Z][a-z]{2})[°µ]?(?:[BCDFGHJKLMNPQRSTVWXYZbcdfghjklmnpqrstvwxz]{1,3}"
+    r"|[бвгджзклмнпрстфхцчшщ]{1,3})[²³]?(?:/(?:[bcdfghjklmnpqrstvwxz]{1,3})[²³]?)?"
 )
+UNIT = rf"(?<=\d)\s?{UNIT_LETTERS}(?![^\W\d_.]|\.)"
 _UNIT = lazy_pattern(UNIT)
 
 CURRENCIES = "$¢-¥֏؋৲৳૱௹฿៛\u20a0-\u20cf﷼﹩＄￠￡￥￦"

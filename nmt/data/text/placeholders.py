@@ -18,7 +18,7 @@ from nmt.base.languages import Direction, written_without_spaces
 from nmt.data.read.pairs import SentencePair
 from nmt.data.text.spans import ANY_PLACEHOLDER, NUM_PLACEHOLDERS, PLACEHOLDERS, Span, find_spans, replace_spans
 
-VERSION = 6  # the version of this module's output; part of a store's fingerprint
+VERSION = 7  # the version of this module's output; part of a store's fingerprint
 
 # Words that may be the same in two languages: numbers and names. Not CJK, where a run of letters is a sentence.
 _SHARED = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_\u2e80-\u9fff\uac00-\ud7ff\uf900-\ufaff]{2,}")

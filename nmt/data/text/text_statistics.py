@@ -23,7 +23,7 @@ _KEPT = 0.5  # share of the pairs with numbers, or of the placeholders, from whi
 _OFTEN_LEFT_OUT = 0.003  # share of the pairs, so that fewer than 1% of ordinary texts are flagged for all kinds
 _FEW_LEFT_OUT = 2  # pairs
 # What translators leave out, or write otherwise, so that without counts up to 12% of their texts would be flagged.
-_OFTEN_OTHERWISE = ("opening", "closing", "dash", "semicolon", "percent")
+_OFTEN_OTHERWISE = ("opening", "closing", "dash", "semicolon", "percent", "unit")
 _ELSEWHERE_OTHERWISE = ("exclamation", "question", "ellipsis", "quotation")  # in some languages
 _MIN_PAIRS = 20  # too few pairs with numbers to judge by
 _UNSEEN = -2  # instead of an octave: a quarter of an occurrence
@@ -169,7 +169,7 @@ class TextStatistics(Section, strict=True, extra="ignore"):
         return {word: octave for octave, words in enumerate(self.words, 1) for word in words.split()}
 
     def knows_words(self, text: str) -> bool:
-        """Return whether a word of `text` was in two sources, and the words of a longer text are not far too rare.
+        """Return whether half of the words of `text` were in two sources; of a longer text, one, and not too rare ones.
 
         Texts without words, and those of models whose words were not counted, are known.
         """
@@ -177,8 +177,9 @@ class TextStatistics(Section, strict=True, extra="ignore"):
         if not (words and self.words):
             return True
         octaves = word_octaves(words, self.octaves)
-        too_rare = is_long(words) and sum(octaves) < self.usual_octave * len(octaves)
-        return max(octaves) > _UNSEEN and not too_rare
+        if is_long(words):
+            return max(octaves) > _UNSEEN and sum(octaves) >= self.usual_octave * len(octaves)
+        return 2 * octaves.count(_UNSEEN) <= len(octaves)
 
     @property
     def copies_placeholders(self) -> bool:

@@ -1,4 +1,4 @@
-"""922 placeholders, codes and symbols of 106 families, as programs and formats write them, by family.
+"""1,470 placeholders, codes and symbols of 154 families, as programs and formats write them, by family.
 
 Some were found in catalogs of installed programs (gettext of glib, systemd, vim); most were written for this list.
 """
@@ -123,6 +123,11 @@ FAMILIES: dict[str, list[str]] = {
         "{n, number, percent}",
     ],
     "ICU plurals": [
+        *("{num, plural, =1 {1 item} other {# items}}",),
+        *("{msgCount, plural, one {# message} few {# messages} other {# messages}}",),
+        *("{gender, select, male {He} female {She} other {They}}",),
+        *("{rank, selectordinal, one {#st} other {#th}}",),
+        *("{count,plural,=0{no cats}=1{a cat}other{# cats}}",),
         "{n, plural, =0 {none} one {one dog} other {# dogs}}",
         "{n, plural, one {a dog} other {{n} dogs}}",
         "{g, select, female {her} male {his} other {their}}",
@@ -1048,6 +1053,211 @@ FAMILIES: dict[str, list[str]] = {
         "@android:string/ok",
         "!!str",
         "%%=v(@x)=%%",
+    ],
+    "gettext": [
+        *("%3d", "%-3s", "%04X", "%lX", "%5lu", "%.3f", "%6.2f%%", "%*d", "%e", "%g", "%G", "%E", "%a"),
+        *("%+d", "%hx", "%hhx", "%llx", "%zd", "%ju"),
+    ],
+    "gettext with numbers": [
+        *("%1$.1f", "%2$*1$d", "%3$05d", "%1$-10s", "%12$s", "%5$c", "%1$+d", "%2$'d"),
+    ],
+    "Python, named": [
+        *("%(num)s", "%(verbose_name)s", "%(limit_value)s", "%(model)r", "%(pct)3.1f%%", "%(show_value)d"),
+    ],
+    "str.format": [
+        *("{:,}", "{:%d.%m.%Y}", "{0.name}", "{x[0].y}", "{v:>{w}}", "{val!a}", "{:>10.3e}", "{n:_d}"),
+        *("{amount:.1%}", "{name=}", "{0!s}"),
+    ],
+    "ICU, simple": [
+        *("{photoCount, number}", "{pct, number, percent}", "{start, date, medium}", "{at, time, full}"),
+        *("{0, number, #,##0.00}", "{n, number, ::.00}", "{x, number, ::percent scale/100}"),
+        *("{d, date, ::MMMMd}", "{0,date,dd/MM/yyyy}", "{1,time,HH:mm}"),
+        *("{0,choice,0#no files|1#one file|1<{0} files}",),
+    ],
+    "Fluent, further": [
+        *("{ $emailCount }", "{ -vendor-short-name }", "{ PLATFORM() }"),
+        *('{ NUMBER($percent, style: "percent") }', "{ $num -> [one] cat *[other] cats }"),
+        *('{ "\\u00A0" }', "{ downloads-button.label }", '{ DATETIME($lastChecked, dateStyle: "short") }'),
+        *('{ -brand-name(case: "genitive") }',),
+    ],
+    "Rails, further": [
+        *("%{attribute}", "%{model_name}", "%<amount>.2f", "%{login_url}", "%-d"),
+    ],
+    "Rails, calls": [
+        *("t('.title')", "t(:hello)", "l(@post.created_at)"),
+    ],
+    "Angular, further": [
+        *("{{ x$ | async }}", "{{ 'KEY' | translate }}", "{{ price | number:'1.2-2' }}"),
+        *("{{today | date:'fullDate'}}", "{$START_LINK}", "{$CLOSE_LINK}", "{VAR_SELECT}"),
+        *("{INTERPOLATION}", "[(ngModel)]", '(click)="go()"', '*ngIf="x"', '#ref="ngModel"'),
+        *('[class.active]="on"',),
+    ],
+    "Vue, further": [
+        *("{{ $tc('car', 2) }}", "@:message.the_world", "@.lower:message.homeAddress"),
+        *('v-bind:href="url"', ':class="c"', '@click="go"', 'v-if="ok"', '#default="{ item }"'),
+        *("{{ msg.split('').reverse() }}", "$emit('x')", "$refs.name", "<template #header>"),
+    ],
+    "React and i18next": [
+        *("<0></0>", "<strong></strong>", "{{value, uppercase}}", "{{date, datetime}}"),
+        *('$t(nested, {"n": 1})', "{{count, relativetime(quarter)}}", '<Trans i18nKey="x">'),
+        *("{{user.first}}", "{user ? 'a' : 'b'}", "{...props}"),
+    ],
+    "Handlebars, further": [
+        *("{{#unless done}}", "{{/unless}}", "{{else}}", "{{@index}}", "{{../parent}}", "{{this}}"),
+        *("{{~name~}}", "{{{{raw}}}}", '{{> header title="x"}}', "{{lookup map key}}", "{{#with person}}"),
+    ],
+    "Jinja": [
+        *("{{ user.name|default('x') }}", "{% block body %}", "{{ _('Hello') }}", "{%+ if a %}"),
+        *("{{ loop.index0 }}", "{{ super() }}", '{{ "%s"|format(x) }}', "{# todo #}", "{% set x = 1 %}"),
+        *("{{ url_for('index') }}",),
+    ],
+    "Django": [
+        *("{% blocktranslate %}", "{{ form.as_p }}", "{% url 'home' %}", "{{ value|floatformat:2 }}"),
+        *("{% csrf_token %}", '{% trans "Hi" %}', "{{ request.user }}"),
+    ],
+    "Mustache": [
+        *("{{&raw}}", "{{{html}}}", "{{^empty}}", "{{#list}}", "{{.}}"),
+    ],
+    "ERB": [
+        *("<%= @user.name %>", "<%- x -%>", "<%== raw %>", "<%# hi %>", "<% end %>"),
+        *("<%= link_to 'x', y %>", "<%= t('.x', n: 1) %>"),
+    ],
+    "YAML": [
+        *("!!python/object:x", "!include", "${{ env.X }}", "{{ ansible_host }}", "$(Build.BuildId)"),
+        *("$[variables.x]",),
+    ],
+    ".NET, further": [
+        *("{0:C2}", "{0:yyyy/MM/dd}", "{1,-10}", "{0:P1}", "{Name}", "{@Object}", "{$Value}", "{0:#,0.0}"),
+        *("{Binding Path=Name}", "{StaticResource x}", "{x:Static p:Resources.Title}"),
+        *('<see cref="T:System.String"/>',),
+    ],
+    "Java, further": [
+        *("{0,number,integer}", "${project.version}", "@project.name@", "#{msg['key']}", "%tY"),
+    ],
+    "Swift, further": [
+        *("%1$lld", '\\(price, specifier: "%.2f")', "%#@count@"),
+    ],
+    "Android, further": [
+        *("@string/app_name", "\\@", "\\?", "@plurals/n", "@drawable/ic_x", '<annotation font="x">'),
+        *("\\u2026",),
+    ],
+    "ARB": [
+        *("{count, plural, =0{none} other{{count} more}}", "{value, number, compactCurrency}"),
+        *("{date, date, yMd}",),
+    ],
+    "commands of shells": [
+        *("$#", "${x:-y}", "${#arr[@]}", "${x%%.*}", "$((1+2))", "`date`", "$HOME/bin", "--max-depth=2"),
+        *("%~1", "!VAR!", "$env:USER", "./configure"),
+    ],
+    "LaTeX, further": [
+        *("\\textit{Wort}", "\\SI{5}{kg}", "\\autoref{sec:a}", "\\,", "~\\ref{x}", "\\begin{itemize}"),
+        *("\\item", "\\citep[S.~5]{x}", "$\\sum_{i=1}^n i$", "\\ldots", "\\&", "\\$", "\\ss{}", "$n$"),
+        *("$N=5$", "\\\\[1ex]"),
+    ],
+    "wikis": [
+        *("{{cite web|url=x}}", "[[Datei:x.jpg|mini]]", "'''", "==", '<ref name="a"/>', "{{Infobox}}"),
+        *("#REDIRECT", "{{!}}", "__NOTOC__", "<br clear=all>", "[[:Kategorie:X]]", "{{lang|fr|x}}"),
+    ],
+    "BBCode, further": [
+        *("[i]", "[/i]", "[list=1]", "[spoiler]", "[youtube]dQw4w9WgXcQ[/youtube]", "[hr]", "[size=150%]"),
+        *("[color=#f00]", "[user=5]"),
+    ],
+    "Markdown, further": [
+        *("[^note]", "`a`", "~~x~~", "==x==", "<https://x.org>", "[TOC]", "{{< ref >}}", "{: .cls}"),
+        *("@import", "\\*", "[[wiki|x]]", "{#anchor}", "^sup^", "~sub~", "++ins++", "||x||"),
+    ],
+    "e-mail": [
+        *("a_b@c-d.info", "max.mustermann@uni-x.de", "info@xn--x.de", "o'neil@a.ie", "first+tag@a.co.uk"),
+        *("<a@b.org>", "mailto:a@b.de", "user@localhost", "root@10.0.0.1", '"a b"@c.de'),
+        *("müller@firma.de",),
+    ],
+    "addresses, further": [
+        *("https://de.example.org/a?b=1&c=%20", "http://localhost:8080/", "bit.ly/3xYz", "t.me/abc"),
+        *("youtu.be/abc123", "www.bahn.de/x", "https://x.org/ä", "ftp.x.org", "sip:a@b.org"),
+        *("whatsapp://send", "mysql://u:p@h/db", "http://[::1]:80/", "xn--mnchen-3ya.de", "münchen.de"),
+        *("GitHub.com/x",),
+    ],
+    "hashtags": [
+        *("#throwbackthursday", "#мир", "#größe", "#a_b", "#TBT", "#C#"),
+    ],
+    "mentions": [
+        *("@max_m", "@Max", "@user@mastodon.social", "@a.b.c", "@org/repo", "u/name", "@here", "@channel"),
+        *("@TOM", "@müller"),
+    ],
+    "paths, further": [
+        *("/usr/share/doc/x-1.0/README", "C:\\Program Files\\x", "~/.config/x", "./a", "*.docx"),
+        *("file.tar.xz", "D:\\", "src/**/*.ts", "%APPDATA%\\x", "$HOME/x", "/dev/sda1"),
+        *("HKEY_LOCAL_MACHINE\\SOFTWARE", "IMG_2024.JPG", "DSC0001.jpg", "package.json", "README.md"),
+    ],
+    "versions": [
+        *("v2.0", "1.0.0-beta.2", "HTML5", "ES2015", "linux-x86_64"),
+    ],
+    "hashes": [
+        *("d41d8cd98f00b204e9800998ecf8427e", "3fcb18a9", "e3b0c442", "0xDEADBEEF", "9f86d08"),
+        *("AAAAB3NzaC1yc2E", "{3F2504E0-4F89-11D3-9A0C-0305E82C3301}"),
+        *("3f2504e0-4f89-11d3-9a0c-0305e82c3301", "dQw4w9WgXcQ", "ghp_abc123", "#a1b2c3"),
+    ],
+    "dates in codes": [
+        *("dd.MM.yyyy", "KW23", "GMT-5", "PT1H30M", "P1Y2M"),
+    ],
+    "units": [
+        *("≈5", "≤3", "≥7", "n=5"),
+    ],
+    "formulas, further": [
+        *("x+y=z", "a²+b²=c²", "H2O", "CO2", "C6H12O6", "√2", "∑x", "|x|", "||v||", "⟨x,y⟩", "∀x", "x∈A"),
+        *("A∪B", "a≠b", "¬p", "p→q", "y=mx+b", "H₂SO₄", "⇌"),
+    ],
+    "telephones": [
+        *("tel:+491234",),
+    ],
+    "numbers of things": [
+        *("DE89370400440532013000", "D-10115", "PMC123", "RFC2119", "ISO-8859-1", "UTF-8", "UTF8"),
+        *("CVE-2024-1234", "JIRA-123", "ABC-1", "GH-12", "A1", "B12", "RJ45", "M8x20", "DN50", "R2-D2"),
+        *("C-3PO", "P2P", "B2B", "U2", "F1", "G7", "G-20", "MP4", "E10"),
+    ],
+    "addresses of machines": [
+        *("2001:db8::1", "fe80::1", "10.0.0.1", "192.168.1.0/24", "255.255.255.0", "10.0.0.1:8080"),
+        *("aa:bb:cc:dd:ee:ff", "127.0.0.1"),
+    ],
+    "source code": [
+        *("foo()", "x = 5", "!done", "std::cout", "Vec<T>", "List<String>", "Map<K, V>", "int[]"),
+        *("@Override", "@property", "#pragma", "$this", "$_GET['x']", "@foo", "@@bar", ":sym", "0xFF"),
+        *("1_000", "/regex/", "[0-9]+", "\\b", "snake_case", "SCREAMING_CASE", "getName()", "$null", "F5"),
+        *("<Enter>", "<C-a>", "[Enter]"),
+    ],
+    "games, anew": [
+        *("\\C[2]", "<color=red>", "[b]", "{player}", "%player%", "^1", "|n", "@p", "@a[distance=..5]"),
+        *("\\}", "\\|", "#W", "[p]", "<wait=1>", "{i}", "{/i}", "[var]", "<cf>", "[[b;;]]", "<page>"),
+        *("<<if $x>>", "{{~}}"),
+    ],
+    "chats, further": [
+        *("¬¬", "🤷\u200d♀️", "🏳️\u200d🌈", "👩🏽\u200d💻", "❤️\u200d🔥", "✌🏼", "/s", "/me", "!help", "@all"),
+        *("✔️", "☑", "▶"),
+    ],
+    "mail merge, further": [
+        *("{{first}}", "<<Name>>", "*|NAME|*", "$NAME", "$$NAME$$", "{!name}", "<Vorname>"),
+        *("{{contact.x}}", "{~n~}", "@@NAME@@", "{(name)}", "<%name%>", "[$name]", "[@name]", "{%name%}"),
+        *("&name;", "&NAME;", "~NAME~", "<$name>", "<?name?>", "{$name}", "{=name}", "{>name}"),
+        *("[:name:]", "[=name=]", "{[name]}", "@[name]", "@(name)", "@<name>", "$<name>", "#[name]"),
+        *("&{name}", "!{name}", "`{name}`", "%name", "%NAME", "$NAME$"),
+    ],
+    "language models": [
+        *("[INST]", "[/INST]", "<s>", "[MASK]", "[CLS]", "<extra_id_0>", "<pad>", "</s>", "{{#system}}"),
+        *("<thinking>", "<<SYS>>", "[SEP]", "</w>"),
+    ],
+    "markup of documentation": [
+        *(":py:func:`a.b`", "|version|", "{@link Foo}", "{@code x}", "\\param", "@return", "<c>", "</c>"),
+        *("<para>", "&lt;T&gt;", "\\fB", "\\fR", "\\-", "@code{x}", "@ref{x}", "@command{ls}"),
+        *("link:x[y]", "image::x[]", "<<sec>>", "{nbsp}", "xref:x[]", "footnote:[a]", "(((x)))", "[[id]]"),
+        *("[source]",),
+    ],
+    "subtitles": [
+        *("{\\an8}", "{\\i1}", "{\\i0}", "{\\pos(1,2)}", '<font color="#fff">', "<c.yellow>", "<v Tom>"),
+        *("\\N", "\\h", "[music]"),
+    ],
+    "formulas of spreadsheets": [
+        *("Sheet1!A1", "'My Sheet'!B2", "#VALUE!", "#NAME?", "[Table1]", "{=A1*2}", "@[Col]", "B2"),
+        *("R1C1",),
     ],
 }
 

@@ -38,6 +38,7 @@ def test_words_are_known_from_two_sources_on_and_longer_texts_by_how_frequent_th
     found = statistics(words=["rare seldom", "", "usual often very"], usual_octave=1.0)
     assert found.knows_words("Rare?")
     assert found.knows_words("rare unknown")
+    assert not found.knows_words("rare a b")  # most are unknown
     assert not found.knows_words("unknown")
     assert not found.knows_words("Unknown words.")
     assert found.knows_words("usual often unknown, often unknown")  # a mean of (3 + 3 + 3 - 2 - 2) / 5

@@ -1,7 +1,7 @@
 // A model in the browser: its decoder in WebAssembly, and the rules of `nmt translate` around it. Runs in a worker of
 // nmt.js, and in node.
 import { Tokenizer, clean } from "./tokenizer.js";
-import { LEADING, PLACEHOLDERS, Protected, countCopied, edges, expectedChrf, findSpansOfModel, hasWords, isCopy, isSymbol, lineStarts, listMarker, loopIn, lostMarks, missing, readWith, split, stripped, trimmed, unusual, withMarker, withinSymbols, wrongNumbers } from "./text.js";
+import { LEADING, PLACEHOLDERS, Protected, countCopied, edges, expectedChrf, findSpansOfModel, hasWords, isCopy, isSymbol, lineStarts, listMarker, loopIn, lostMarks, missing, readWith, split, stripped, trimmed, unusual, withMarker, withinSymbols, wordsLacking, wrongNumbers } from "./text.js";
 
 const EOS = 3;
 const USABLE_CHRF = 30; // of nmt/translation/translation.py
@@ -174,7 +174,7 @@ export class Engine {
       return kept.get(key);
     };
     const size = (from, to) => (tooMany(from, to) ? TOO_MANY : encode(from, to).length), most = options.split === "always" ? 1 : manifest.max_sentences;
-    const mustSplit = options.split !== "never" && (text.slice(start, end).includes("\n") || tooMany(start, end) ||
+    const mustSplit = options.split !== "never" && (/[\n\t]/.test(text.slice(start, end)) || tooMany(start, end) ||
       (most !== null && lineStarts(text, start, end, unbroken, src.code).length >= most) || encode(start, end).length > limit);
     const between = (space) => (!space && !src.spaced && tgt.spaced ? " " : src.sentence_spaces && !tgt.sentence_spaces && !space.replace(/^ +| +$/g, "") ? "" : space);
     const parts = mustSplit ? [...split(text, unbroken, src.code, limit, size, most)] : [[start, end, false]];
@@ -259,7 +259,7 @@ export class Engine {
         written.push((inSource ? output : output.replaceAll("\ufffd", "")) + segment.space);
         parts.push(...(around || [chosen]));
         lost.push(...gone);
-        if (spans !== null) lost.push(...lostMarks(segment.text, output, kept.spans, direction.left_out));
+        if (spans !== null) lost.push(...lostMarks(segment.text, output, kept.spans, direction.left_out, wordsLacking(segment.text, (letter) => this.src.lacks(letter))));
         if (!verbatim) numbers.push(...this._wrongNumbers(segment, output));
       }
       const text = lead + written.join(""), count = (whole, span) => whole.split(span).length;

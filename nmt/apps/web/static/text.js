@@ -1,6 +1,6 @@
 // Texts, as `nmt translate` reads them: sentences, protected spans, numbers, loops. Each part names the Python that it
 // follows; sentences alone are found in a simpler way, because the library that proposes them there is not for browsers.
-import { AMOUNT, AROUND, CHINESE_PAIRS, CHINESE_QUOTES, DASHES, LIST_MARKER, NUMBER, NUMBERED, ODD_MARK, OWNED_SIGN, PAIRS, PROSE_MARK, QUOTE, SIGN, SPAN, SYMBOL_RUN, UNIT } from "./patterns.js";
+import { ALPHABETIC_WORD, AMOUNT, AROUND, CHINESE_PAIRS, CHINESE_QUOTES, DASHES, LIST_MARKER, NUMBER, NUMBERED, ODD_MARK, ODD_WORD, OWNED_SIGN, PAIRS, PROSE_MARK, QUOTE, SIGN, SPAN, SYMBOL_RUN, UNIT } from "./patterns.js";
 
 const WHITE = "\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000"; // str.isspace
 export const LEADING = new RegExp(`^[${WHITE}]+`);
@@ -106,7 +106,7 @@ const EVERY_BRACKET = new RegExp(`"[{}]"|[{}()[\\]${PAIRS}${CHINESE_PAIRS}]`, "g
 const CHINESE = /[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]/;
 const NUMBER_BEFORE = new RegExp(`\\p{Nd}[${WHITE}]?(?:(?!\\p{Nd})[\\p{L}\\p{N}_]){1,9}\\.?[${WHITE}]$`, "u"); // 5 Mio. €
 const NUMBERS_OF_PLACEHOLDERS = new RegExp(NUMBERED, "gu"), SIGNS_OF_NUMBERS = new RegExp(OWNED_SIGN, "gu");
-const ODD_MARKS = new RegExp(ODD_MARK, "gu"), QUOTES = new RegExp(QUOTE, "u"), PROSE_MARKS = new RegExp(PROSE_MARK, "gu");
+const ODD_MARKS = new RegExp(ODD_MARK, "gu"), ODD_WORDS = new RegExp(ODD_WORD, "gu"), ALPHABETIC_WORDS = new RegExp(ALPHABETIC_WORD, "gu"), QUOTES = new RegExp(QUOTE, "u"), PROSE_MARKS = new RegExp(PROSE_MARK, "gu");
 export const isSymbol = (span) => ONLY_SYMBOLS.test(span);
 
 function withoutTail(url) {
@@ -226,16 +226,23 @@ function marksLeftOut(source, output) {
   return new Map(read.filter((mark) => left.get(kindOf(mark)) > 0).map((mark) => [kindOf(mark), mark]));
 }
 
-// The words of a source beside marks that prose does not have and the output lacks, and lost marks of prose.
-export function lostMarks(source, output, spans = [], leftOut = []) {
-  const named = (text) => [...spans].sort((a, b) => b.length - a.length).reduce((rest, span) => rest.replaceAll(span, ("<[\\".includes(span[0]) ? " " : "ª").repeat(span.length)), text);
+// The words of a text, in alphabets, with a letter that a vocabulary lacks.
+export function wordsLacking(text, lacks) {
+  if (![...text].some(lacks)) return [];
+  const words = text.match(ALPHABETIC_WORDS) ?? [], lacking = words.filter((word) => [...word].some(lacks));
+  return 2 * lacking.length < words.length ? lacking : [];
+}
+
+// What the output lacks of a source: words beside marks that prose does not have, odd and unknown words, marks of prose.
+export function lostMarks(source, output, spans = [], leftOut = [], unknown = []) {
+  const named = (text) => [...spans].sort((a, b) => b.length - a.length).reduce((rest, span) => rest.replaceAll(span, ("<[\\".includes(span[0]) ? " " : isSymbol(span) || span[0] === "&" ? "º" : "ª").repeat(span.length)), text);
   const read = named(source), written = named(output), left = written.match(ODD_MARKS) ?? [];
   const lost = new Set((read.match(ODD_MARKS) ?? []).filter((mark) => !left.includes(mark) || !left.splice(left.indexOf(mark), 1)));
   const words = [...read.matchAll(PRINTED)].filter(([word]) => [...lost].some((mark) => word.includes(mark)));
   const prose = marksLeftOut(read, written), halves = prose.has("opening") === prose.has("closing") ? [] : ["opening", "closing"];
   const ofProse = [...prose].filter(([kind]) => !leftOut.includes(kind) || halves.includes(kind)).map(([, mark]) => mark);
-  const [inWords, marks] = [words, ofProse].map((some) => some.map(({ 0: word, index }) => source.slice(index, index + word.length)));
-  return [...inWords.map((word) => word.replace(/[.,!?]+$/, "")), ...marks];
+  const [inWords, odd, marks] = [words, [...read.matchAll(ODD_WORDS)], ofProse].map((some) => some.map(({ 0: word, index }) => source.slice(index, index + word.length)));
+  return [...inWords.map((word) => word.replace(/[.,!?]+$/, "")), ...[...unknown, ...odd].filter((word) => !output.includes(word)), ...marks];
 }
 
 export function missing(spans, text) {
@@ -453,7 +460,7 @@ export function unusual(text, numTokens, statistics, octaves) {
     capitals: !!statistics && !statistics.knows_capitals && isLoud,
     repetition: longestRun(words)[1] >= 6,
     noise: !!statistics && !(isLoud && statistics.knows_capitals) && numTokens >= 8 && [...trimmed(text)].length < 0.8 * statistics.chars_per_token * numTokens,
-    vocabulary: octaves.size > 0 && words.length > 0 && (isRare || found.every((octave) => octave === -2)),
+    vocabulary: octaves.size > 0 && words.length > 0 && (isRare || found.filter((octave) => octave === -2).length > (isLong ? found.length - 1 : found.length / 2)),
   };
   return Object.keys(reasons).filter((reason) => reasons[reason]);
 }
@@ -621,7 +628,7 @@ export function* split(text, spans, language, limit, size, maxSentences) {
 
 function* linesOf(text) {
   let begin = 0;
-  for (const match of [...text.matchAll(/\r?\n/g), { index: text.length, 0: "" }]) {
+  for (const match of [...text.matchAll(/\r?\n|\t/g), { index: text.length, 0: "" }]) {
     const [start, end] = stripped(text, begin, match.index);
     if (start < end) yield [start, end];
     begin = match.index + match[0].length;
