@@ -40,7 +40,9 @@ ODD_MARK = (
     r"|(?<=\$)(?<!\d\$)(?<!\d\s\$)(?<![A-Z]\$)(?!\s?\d|[A-Z])"  # not beside an amount, nor US$ or $A
     # Not between two letters or digits (and/or), nor between spaces (a & b); a plus not before a number.
     r"|(?<=[*/&@+_])(?:(?<![^\W_].)|(?![^\W_]))(?:(?<!\s[&+/@])|(?!\s))(?:(?<=[*/&@_])|(?!\s?\d))"
-    r"|(?<=[^\W\d_]{4}/)(?=[^\W\d_])(?!in(?:nen)?(?![^\W\d_]))"  # Mann/eine Frau, but not and/or, Lehrer/innen
+    # tea/coffee, Mann/eine Frau, but not and/or, Lehrer/innen
+    r"|(?<=[^\W\d_]{4}/)(?=[^\W\d_])(?!in(?:nen)?(?![^\W\d_]))"
+    r"|(?<=[^\W\d_]{3}/)(?=[^\W\d_]{5})(?!innen(?![^\W\d_]))"
     # At the beginning of a word: .name, -name-, :-), !name, and a colon before a span.
     r"|(?<![^\s(\"'].)(?:(?<=\.)[^\W\d_][\w.]*|(?<=[\u2013-])[^\W_]+[\u2013-](?![^\W_])"
     r"|(?<=[:;])[^\w\s\"“„«]+|(?<=[!?;])\w|(?<=:)ª))"
@@ -70,7 +72,8 @@ _MAY_BE_ODD_WORD = lazy_pattern(
 # A word of a script that has an alphabet, with its marks.
 ALPHABETIC_WORD = rf"(?:{_LETTER}[\u0300-\u036f]*)+"
 _WORD = lazy_pattern(ALPHABETIC_WORD)
-QUOTED_WORD = r"[\"“”„«»‹›]\s?[^\W\d_]+\s?[\"“”«»‹›]|(?<!\w)'[^\W\d_]+'(?!\w)"
+_FEW_WORDS = r"[^\W\d_]+(?:[ -][^\W\d_]+){0,3}"
+QUOTED_WORD = rf"[\"“”„«»‹›]\s?{_FEW_WORDS}\s?[\"“”«»‹›]|(?<!\w)'{_FEW_WORDS}'(?!\w)"
 QUOTE = r"[\"“”„«»‹›「」『』《》‘‚]|(?<![^\W\d_])['’]|['’](?![^\W\d_])"  # not that of "it's"
 
 
@@ -81,16 +84,21 @@ PROSE_MARK = (
     r"|(?P<exclamation>[!！]+)|(?P<question>[?？؟]+)|(?P<ellipsis>[…⋯]+|\.{2,}|。{2,})"
     rf"|(?P<percent>[%٪％‰])|(?P<currency>[{CURRENCIES}])|(?P<degree>[°℃℉])|(?P<comparison>[<>≤≥±](?=\s?\d))"
     rf"|(?P<quotation>{QUOTED_WORD}|<<|>>)|(?P<unit>(?:(?<=\d)|(?<=\d\s)){UNIT_LETTERS}(?![^\W\d_.]|\.(?!\s*$)))"
+    r"|(?P<colon>：|:(?!\S))|(?P<letter>(?<![A-Za-zÀ-ɏ\d_.'’&/+°-])[B-HJ-NP-TV-Z]"
+    r"(?![A-Za-zÀ-ɏ\d_'’&/+-]|\.(?!\s*$)))"  # Vitamin C
 )
 _PROSE_MARK, _QUOTE = lazy_pattern(PROSE_MARK), lazy_pattern(QUOTE)
 # One of its characters, which is faster to find.
-_MAY_BE_MARK = lazy_pattern(rf"[;!?()\[\]؛؟…⋯–—。（；！？［【〔%٪％‰°℃℉<>≤≥±\"'“”„«»‹›{CURRENCIES}\d]|-(?!\w)|\.\.")
+_MAY_BE_MARK = lazy_pattern(
+    rf"[;!?()\[\]؛؟…⋯–—。（；！？［【〔%٪％‰°℃℉<>≤≥±\"'“”„«»‹›{CURRENCIES}\d：]|-(?!\w)|\.\.|:(?!\S)"
+    r"|[B-Z](?<!\w.)(?!\w)"
+)
 
 
 def marks_left_out(source: str, output: str) -> dict[str, re.Match[str]]:
     """Return a mark of each kind of `PROSE_MARK` that `source` has more often than `output`, by kind.
 
-    A word in quotation marks is left out if the output has none, of any form.
+    A few words in quotation marks are left out if the output has none, of any form.
     """
     if not _MAY_BE_MARK.search(source):
         return {}

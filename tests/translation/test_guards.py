@@ -139,7 +139,8 @@ def test_capitals_and_noise_need_the_statistics_of_the_training_text():
     # A model that has learned capitals spells them in more tokens than other text.
     assert find_unusual("EIN MANN FÄHRT FAHRRAD", 20, "de", USUAL.model_copy(update={"in_capitals": 10})) == []
     assert find_unusual("EIN MANN FÄHRT FAHRRAD", 20, "de", USUAL) == ["capitals", "noise"]
-    assert find_unusual("Ein Mann fährt Quux.", 8, "de", USUAL.model_copy(update={"words": ["ein"]})) == []
+    assert find_unusual("Ein Mann fährt Quux.", 8, "de", USUAL.model_copy(update={"words": ["ein mann"]})) == []
+    assert find_unusual("Ein Mann fährt Quux.", 8, "de", USUAL.model_copy(update={"words": ["ein"]})) == ["vocabulary"]
     assert find_unusual("Quux", 2, "de", USUAL.model_copy(update={"words": ["ein"]})) == ["vocabulary"]
 
 

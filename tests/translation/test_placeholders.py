@@ -141,6 +141,9 @@ def test_marks_of_prose_are_no_odd_marks(text):
         ("Over 25% of 5 € are < 3 at 30 °C.", "25 von 5 sind 3 bei 30.", ["%", "€", "<", "°"]),
         ("25% of $5, >3 at 30°C", "25 % von 5 $, > 3 bei 30 °C", []),
         ("Do you sleep?", "هل تنام", ["?"]),
+        ("TOM: Vitamin C, plan B, A: Yes", "汤姆：维生素C", [":", "B"]),
+        ("Der Film „Der dritte Mann“ läuft.", "The film is running.", ["„Der dritte Mann“"]),
+        ("I like 'Harry Potter' and it's the dogs' ball.", "Ich mag das.", ["'Harry Potter'"]),
         ("a) First 2) second :) and (b) third", "First second third (b)", []),
     ],
 )
@@ -159,7 +162,7 @@ def test_marks_that_change_what_prose_says_are_missed(source, output, lost):
         ("Python3 auf x64 mit iOS8, am 5. um 10h", "Python", ["Python3", "x64", "iOS8"]),
         ("{n}x, foo{n} und %sa, {n}-fach", "{n} x, foo {n}, %s, {n}", ["{n}x", "foo{n}", "%sa"]),
         ("p→ und {n}", "{n} p→", []),
-        ("Ein Mann/eine Frau", "A man", ["Mann/eine"]),
+        ("Ein Mann/eine Frau mag tea/coffee", "A man", ["Mann/eine", "tea/coffee"]),
         ("Frauen und/oder Lehrer/innen, s/he", "Women and teachers", []),
         ("Milk • Bread", "Milch, Brot", ["•"]),
     ],

@@ -27,7 +27,7 @@ INVISIBLE = (
     "[\u0000-\u0008\u000e-\u001b\u007f-\u0084\u0086-\u009f\u00ad\u061c\u115f\u1160\u17b4\u17b5\u200e\u200f\u202a-\u202e"
     "\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0100-\U000e01ef]+"
 )
-SPACES = "[\t\u000b\u000c\u001c-\u001f\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f]"
+SPACES = "[\u000b\u000c\u001c-\u001f\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f]"
 # Several spaces within a sentence; those after it, and at the ends of a line, stay.
 SPACE_RUN = rf"(?<=[^\s.!?…。！？”»\"')\]])[ {SPACES[1:-1]}]{{2,}}(?=\S|\Z)"
 HYPHENS = "[\u2010\u2011]"

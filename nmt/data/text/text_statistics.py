@@ -23,7 +23,7 @@ _KEPT = 0.5  # share of the pairs with numbers, or of the placeholders, from whi
 _OFTEN_LEFT_OUT = 0.003  # share of the pairs, so that fewer than 1% of ordinary texts are flagged for all kinds
 _FEW_LEFT_OUT = 2  # pairs
 # What translators leave out, or write otherwise, so that without counts up to 12% of their texts would be flagged.
-_OFTEN_OTHERWISE = ("opening", "closing", "dash", "semicolon", "percent", "unit")
+_OFTEN_OTHERWISE = ("opening", "closing", "dash", "semicolon", "percent", "unit", "colon", "letter")
 _ELSEWHERE_OTHERWISE = ("exclamation", "question", "ellipsis", "quotation")  # in some languages
 _MIN_PAIRS = 20  # too few pairs with numbers to judge by
 _UNSEEN = -2  # instead of an octave: a quarter of an occurrence

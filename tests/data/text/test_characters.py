@@ -20,7 +20,7 @@ PLAIN = "Ein Mädchen läuft über grünes Gras, und fünf Männer schaffen es."
         PLAIN.replace(" ", "\u00a0"),
         PLAIN.replace(" ", "\u202f"),
         PLAIN.replace(" ", "\u2009"),
-        PLAIN.replace(" ", "\t"),
+        PLAIN.replace(" ", "\u205f"),
         PLAIN.replace(" ", "\u3000"),
         *(PLAIN.replace(" ", space) for space in "\u1680\v\f\x1c\x1f"),
         *(

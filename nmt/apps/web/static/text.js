@@ -20,8 +20,8 @@ export function stripped(text, start, end) {
 const JOINED = "\\u0600-\\u109f\\u1700-\\u1cff\\u2190-\\u2bff\\u20e3\\ua800-\\uabff\\ufb50-\\ufdff\\ufe0f\\ufe70-\\ufefc" +
   "\\u{10a00}-\\u{11fff}\\u{1e900}-\\u{1e95f}\\u{1f000}-\\u{1faff}\\u{e0020}-\\u{e007f}";
 const REWRITTEN = new RegExp([
-  `(?<run>(?<=[^${WHITE}.!?…。！？”»"')\\]])[ \\t\\u000b\\u000c\\u001c-\\u001f\\u0085\\u00a0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f]{2,}(?=[^${WHITE}]|$))`,
-  "(?<space>[\\t\\u000b\\u000c\\u001c-\\u001f\\u0085\\u00a0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f])",
+  `(?<run>(?<=[^${WHITE}.!?…。！？”»"')\\]])[ \\u000b\\u000c\\u001c-\\u001f\\u0085\\u00a0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f]{2,}(?=[^${WHITE}]|$))`,
+  "(?<space>[\\u000b\\u000c\\u001c-\\u001f\\u0085\\u00a0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f])",
   "(?<hyphen>[\\u2010\\u2011])",
   "(?<letters>[\\u0132\\u0133\\u01c4-\\u01cc\\u01f1-\\u01f3\\ufb00-\\ufb4f\\ufb50-\\ufc5d\\ufc64-\\ufd3d\\ufd50-\\ufdef\\ufe80-\\ufefc]|" +
     "[\\u017f\\u3000\\uff10-\\uff19\\uff21-\\uff3a\\uff41-\\uff5a\\uff66-\\uff9f\\u{1d400}-\\u{1d7ff}])",
