@@ -84,7 +84,7 @@ def test_what_is_no_prose_stays_and_all_prose_behind_it_is_translated(kind, line
         ("a [b](<c d> 'e') f\n", "A [B](<c d> 'E') F\n"),
         ("a ($b ($c) d $e$f $g$\n", "A ($B ($C) D $E$F $g$\n"),
         ("==a b== c ==d==\n", "==A B== C ==D==\n"),
-        ("a @b-c, -@d:e [@f], @g/h; i@j k\n", "A @b-c, -@d:e [@f], @g/h; I@J K\n"),
+        ("a @b-c, -@d:e [@f], @g/h\\_l; i@j k\n", "A @b-c, -@d:e [@f], @g/h\\_l; I@J K\n"),
         ("- a ^b-1\n\nc^d ^e\n", "- A ^b-1\n\nC^D ^e\n"),
         ('<Ab title="b c" d={e}>\nf\n</Ab>\n', '<Ab title="B C" d={e}>\nF\n</Ab>\n'),
         ("a^[b c] d [e^f]\n\n[g]: h\n", "A^[B C] D \\[E^F\\]\n\n[g]: h\n"),
