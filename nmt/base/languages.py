@@ -78,6 +78,11 @@ def written_without_spaces(code: str, text: str = "") -> bool:
     return _script_of_spacing(code, text) in _WITHOUT_SPACES
 
 
+def has_unspaced(text: str) -> bool:
+    """Return whether `text` has a character of a script that is written without spaces between words."""
+    return _UNSPACED.search(text) is not None
+
+
 def spaces_between_sentences(code: str, text: str = "") -> bool:
     """Return whether spaces separate sentences in this language; true for Thai, where they do not separate words.
 

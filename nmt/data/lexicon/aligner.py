@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from nmt.base.languages import Direction, written_without_spaces
+from nmt.base.languages import Direction, has_unspaced, written_without_spaces
 from nmt.base.special_tokens import EOS_ID
 from nmt.data.lexicon.term_lexicon import TermLexicon
 from nmt.data.tokens.tokenizer import Tokenizer, TokenizerPair
@@ -57,13 +57,15 @@ class Aligner:
 
 
 class WordStarts:
-    """Finds the tokens that begin words: at a space; a symbol or special token is a word."""
+    """Finds the tokens that begin words: after a space, symbols, special tokens, and those in scripts without spaces."""
 
-    def __init__(self, tokenizer: Tokenizer, without_spaces: bool):
+    def __init__(self, tokenizer: Tokenizer, without_spaces: bool = False):
         tokens = tokenizer.vocabulary
         self._alone = np.array([token != "▁" and not any(map(str.isalnum, token)) for token in tokens])
         self._alone[: EOS_ID + 1] = True
-        self._begins = self._alone | np.array([without_spaces or token.startswith("▁") for token in tokens])
+        self._begins = self._alone | np.array(
+            [without_spaces or token.startswith("▁") or has_unspaced(token) for token in tokens]
+        )
 
     def find(self, ids: Ids) -> Flags:
         """Return which of ids [N] begin a word."""

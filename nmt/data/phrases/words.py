@@ -9,7 +9,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nmt.base.languages import written_without_spaces
 from nmt.data.lexicon.aligner import WordStarts
 from nmt.data.tokens.tokenizer import Tokenizer, TokenizerPair
 
@@ -46,7 +45,7 @@ class SourceFolder:
 
     def __init__(self, tokenizers: TokenizerPair):
         self._src, self._tgt = tokenizers.src, tokenizers.tgt
-        self._starts = _word_starts(tokenizers.src)
+        self._starts = WordStarts(tokenizers.src)
         self._lower = lower_case_of(tokenizers.src)
         symbols = {*tokenizers.src.user_symbols}
         self._is_symbol = np.array([token in symbols for token in tokenizers.src.vocabulary])
@@ -69,7 +68,7 @@ class SourceFolder:
         starts |= is_symbol
         starts[1:] |= is_symbol[:-1]
         firsts = np.flatnonzero(starts).tolist()
-        spans = zip(firsts, [*firsts[1:], len(tokens)], strict=True)
+        spans = pairwise([*firsts, len(tokens)])
         words = [self._word(start, end, tokens[start:end].tolist()) for start, end in spans]
         return FoldedSource(self.lower(ids).tolist(), words)
 
@@ -91,7 +90,7 @@ def lower_case_of(tokenizer: Tokenizer) -> NDArray[np.int64]:
 
 def stems_of(tokenizer: Tokenizer, rows: Sequence[Sequence[int]], *, words: bool) -> Stems:
     """Return the stems of all tokens in `rows`, or of all `words`."""
-    texts, starts = [token.lower() for token in tokenizer.vocabulary], _word_starts(tokenizer)
+    texts, starts = [token.lower() for token in tokenizer.vocabulary], WordStarts(tokenizer)
     by_text, numbers, ends = dict[str, int](), list[list[int]](), list[list[int]]()
     for row in rows:
         firsts = np.flatnonzero(starts.find(np.array(row))).tolist() if words and row else range(len(row))
@@ -99,7 +98,3 @@ def stems_of(tokenizer: Tokenizer, rows: Sequence[Sequence[int]], *, words: bool
         stems = ("".join(texts[token] for token in row[start:end]) for start, end in pairwise(ends[-1]))
         numbers.append([by_text.setdefault(stem[:_STEM], len(by_text)) for stem in stems])
     return Stems(numbers, ends, len(by_text))
-
-
-def _word_starts(tokenizer: Tokenizer) -> WordStarts:
-    return WordStarts(tokenizer, written_without_spaces("", tokenizer.letters))

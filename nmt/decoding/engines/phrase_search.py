@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nmt.base.languages import written_without_spaces
+from nmt.base.languages import has_unspaced
 from nmt.base.special_tokens import EOS_ID
 from nmt.data.phrases.extraction import LONGEST
 from nmt.data.phrases.kin import WordsOfKin
@@ -99,10 +99,7 @@ class PhraseSearch:
         phrases = (tuple(tokens[start:end]) for start, end in pairwise(table.src_starts.tolist()))
         self._numbers = {phrase: number for number, phrase in enumerate(phrases)}
         self._kin, tgt = WordsOfKin(self._numbers, tokenizers.src), tokenizers.tgt
-        self._spellings, self._space = (
-            tgt.vocabulary,
-            [] if written_without_spaces("", tgt.letters) else tgt.encode("▁")[:1],
-        )
+        self._spellings, self._space = tgt.vocabulary, tgt.encode("▁")[:1]
         self._lengths = np.diff(table.tgt_starts)
         self._judged = self._judge(table.tgt_tokens, table.tgt_starts[:-1], self._lengths)
 
@@ -299,13 +296,9 @@ class PhraseSearch:
                 part = options.tokens[start : start + options.lengths[option]].tolist()
                 if options.features[option, _KNOWN:_DROP].any():  # a copy
                     # After a translated article, as in l'Alliance, it is a word of its own.
-                    if (
-                        tokens
-                        and part
-                        and options.places[option] != copied_until
-                        and (self._spellings[tokens[-1]][-1] + self._spellings[part[0]][0]).isalnum()
-                    ):
-                        tokens += self._space
+                    if tokens and part and options.places[option] != copied_until:
+                        joint = self._spellings[tokens[-1]][-1] + self._spellings[part[0]][0]
+                        tokens += self._space if joint.isalnum() and not has_unspaced(joint[0]) else []
                     copied_until = options.ends[option]
                 tokens += part
             features = options.features[used].sum(0)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
+
 from nmt.config.tokenizer import TokenizerConfig
-from nmt.data.phrases.words import stems_of
+from nmt.data.phrases.words import SourceFolder, stems_of
 from nmt.data.tokens.sentencepiece_training import train_tokenizers
 
 
@@ -38,3 +40,16 @@ def test_words_have_the_stem_of_their_letters_however_they_are_segmented():
     spelled = [tokenizer.decode(tokens[start:end]) for start, end in pairwise(words.ends[0])]
     assert spelled == ["Wandern", "wandert", ",", "war"]
     assert words.ends[2] == [0]
+
+
+@pytest.mark.parametrize("text", ["我在北京", "ฉันรัก", "わたし"])
+def test_tokens_without_spaces_are_words_even_in_a_vocabulary_shared_with_a_language_that_has_spaces(text):
+    english = ["The quick brown fox jumps over a lazy dog"] * 20
+    config = TokenizerConfig(type="char", vocab_size=400)
+    tokenizers = train_tokenizers(config, lambda: iter([text] * 20), lambda: iter(english))
+    source = tokenizers.src.encode(f"{text} fox")
+    words = SourceFolder(tokenizers).fold(source).words
+    spelled = [tokenizers.tgt.decode(list(word.copy)) for word in words]
+    assert list(filter(None, spelled)) == [*text, "fox"]
+    (stems,) = stems_of(tokenizers.src, [source], words=True).numbers
+    assert len(stems) == len(words)

@@ -299,20 +299,21 @@ def test_phrases_of_two_sources_do_not_change_places(tokenizers):
 
 
 @pytest.mark.parametrize(
-    ("before", "is_copied", "expected"),
+    ("before", "copied", "is_copied", "expected"),
     [
-        ("le", False, "le nord"),  # l'Alliance, whose article is translated
-        ("(", False, "(nord"),
-        ("le", True, "lenord"),  # parts of one name, such as d'Ivoire
-        ("北", False, "北nord"),  # of languages without spaces
+        ("le", "nord", False, "le nord"),  # l'Alliance, whose article is translated
+        ("le", "北", False, "le 北"),
+        ("(", "nord", False, "(nord"),
+        ("le", "nord", True, "lenord"),  # parts of one name, such as d'Ivoire
+        ("北", "nord", False, "北nord"),  # of languages without spaces
     ],
 )
-def test_a_word_that_is_copied_without_what_precedes_it_begins_anew(before, is_copied, expected):
-    letters = "北京市上海广州深圳nord" if before == "北" else "le (nord"
+def test_a_word_that_is_copied_without_what_precedes_it_begins_anew(before, copied, is_copied, expected):
+    letters = [*"le (nord北"] * 20
     config = TokenizerConfig(type="char", vocab_size=300)
-    tokenizers = train_tokenizers(config, lambda: iter([*letters] * 20), lambda: iter([*letters] * 20))
-    first, copied = tokenizers.tgt.encode(before), tokenizers.tgt.encode("nord")[1:]
-    words = [Word(1, 2, tuple(copied), is_name=False, is_symbol=True)]  # symbols are never dropped
+    tokenizers = train_tokenizers(config, lambda: iter(letters), lambda: iter(letters))
+    first, copy = tokenizers.tgt.encode(before), tokenizers.tgt.encode(copied)[1:]
+    words = [Word(1, 2, tuple(copy), is_name=False, is_symbol=True)]  # symbols are never dropped
     if is_copied:
         words.insert(0, Word(0, 1, tuple(first), is_name=False, is_symbol=True))
     known = 12 if is_copied else 10
