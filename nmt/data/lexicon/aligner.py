@@ -57,7 +57,7 @@ class Aligner:
 
 
 class WordStarts:
-    """Finds the tokens that begin words: after a space, symbols, special tokens, and those in scripts without spaces."""
+    """Finds the tokens that begin words: after a space, symbols, special tokens, those in scripts without spaces."""
 
     def __init__(self, tokenizer: Tokenizer, without_spaces: bool = False):
         tokens = tokenizer.vocabulary
