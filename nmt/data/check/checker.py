@@ -89,7 +89,7 @@ class Checker:
 
         near_hashes: list[bytes] = []
         folded: list[str] = []
-        sides = zip(Side.of_chunk(src), Side.of_chunk(tgt), is_whole.tolist(), strict=True)
+        sides = zip(map(Side, src), map(Side, tgt), is_whole.tolist(), strict=True)
         for row, (src_side, tgt_side, whole) in enumerate(sides):
             if whole:
                 if self.swaps_back and "sides_swapped" in self._check_language(src_side, tgt_side):

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from hashlib import blake2b
-from typing import Self
 
 from nmt.base.patterns import lazy_pattern
 from nmt.data.text.spans import find_spans
@@ -32,7 +31,6 @@ _SPAN_SIGN = re.compile("[<&{%@⟦/]")
 _DIGIT = re.compile(r"\d")
 _BEYOND_LATIN = re.compile("[\u0370-\u1dff\u1f00-\u1fff\u2c00-\u2fff\u3005-\u3006\u3021-\U0010ffff]")
 
-_LETTER_BYTES = bytes(ord(chr(code).lower()) if chr(code).isalpha() and code < 128 else 32 for code in range(256))
 _NUMBER = lazy_pattern(r"\d{1,3}(?:[ \u00a0\u202f]\d{3})+(?!\d)|\d(?:[\d.,'’]*\d)?")
 _SEPARATORS = re.compile(r"[.,'’ \u00a0\u202f]")
 _CHINESE_NUMBER = re.compile("[〇零一二三四五六七八九十百千万亿萬億两兩]{2}")
@@ -85,22 +83,11 @@ class Side:
 
     __slots__ = ("ascii", "folded", "text", "words")
 
-    def __init__(self, text: str, words: list[str] | None = None):
-        """Use `words` if given, for ASCII text: its letters in lower case, split at all other characters."""
+    def __init__(self, text: str):
         self.text = text
         self.ascii = text.isascii()
-        self.words = letter_runs(text) if words is None else words
+        self.words = letter_runs(text)
         self.folded = "".join(self.words)
-
-    @classmethod
-    def of_chunk(cls, texts: Sequence[str]) -> Iterator[Self]:
-        """Yield the sides of these texts, faster than one by one."""
-        # One byte per character, so that positions stay the same; only the bytes of ASCII texts are used.
-        letters = "".join(texts).encode("ascii", "replace").translate(_LETTER_BYTES).decode("ascii")
-        end = 0
-        for text in texts:
-            start, end = end, end + len(text)
-            yield cls(text, letters[start:end].split() if text.isascii() else None)
 
     def is_latin(self) -> bool:
         """Return whether all letters are in the Latin blocks."""

@@ -15,6 +15,7 @@ from nmt.config.data import DataConfig
 from nmt.config.filters import Filters
 from nmt.data.check.features import Side
 from nmt.data.read.pairs import SentencePair
+from nmt.data.text.words import letter_runs
 
 if TYPE_CHECKING:  # numpy is imported after the first pass over the corpus, in which no other module needs it
     import numpy as np
@@ -138,8 +139,7 @@ class Profile:
     def from_pairs(cls, pairs: Iterable[SentencePair]) -> Self:
         """Read all pairs once and learn from an evenly spread sample; only the sample is kept in memory."""
         num_rows, sample = sample_evenly(pairs, SAMPLE_PAIRS)
-        src_words = [side.words for side in Side.of_chunk([pair.src for pair in sample])]
-        tgt_words = [side.words for side in Side.of_chunk([pair.tgt for pair in sample])]
+        src_words, tgt_words = [letter_runs(p.src) for p in sample], [letter_runs(p.tgt) for p in sample]
         lengths = LengthModel.from_lengths([len(p.src) for p in sample], [len(p.tgt) for p in sample])
         typical = tuple((p.src, p.tgt) for p in sample[:: max(1, len(sample) // _TYPICAL_PAIRS)])
         return cls(num_rows, lengths, SideWords.from_words(src_words, tgt_words), typical)

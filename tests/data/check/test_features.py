@@ -1,4 +1,4 @@
-"""Looking at a chunk of texts at once gives what looking at each of them gives."""
+"""What the rules look for in a text is found, however quickly they look."""
 
 from __future__ import annotations
 
@@ -10,19 +10,6 @@ from hypothesis import strategies as st
 from nmt.data.check.features import Side, has_mojibake
 
 TEXT = st.text(st.one_of(st.characters(), st.sampled_from("aZß ?；;#=<&{%@⟦/:w.1٣Ã¼â€™\ufffd\x07\ue000我😀я\u0301")))
-TEXTS = st.lists(TEXT, max_size=5)
-
-
-@given(TEXTS)
-def test_the_sides_of_a_chunk_are_those_of_its_texts(texts):
-    for text, side in zip(texts, Side.of_chunk(texts), strict=True):
-        alone = Side(text)
-        assert (side.text, side.words, side.folded) == (text, alone.words, alone.folded)
-        assert (side.numbers(), side.is_question(), side.spans()) == (
-            alone.numbers(),
-            alone.is_question(),
-            alone.spans(),
-        )
 
 
 @given(TEXT)
