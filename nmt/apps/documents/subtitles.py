@@ -7,7 +7,7 @@ from bisect import bisect_left
 from html import unescape
 from itertools import zip_longest
 
-from nmt.apps.documents.blocks import Block, Form, Item, Template, escape_text
+from nmt.apps.documents.blocks import Block, Form, Item, Template, escape_text, line_counter
 from nmt.apps.documents.plain import join_lines
 from nmt.base.errors import DataError
 
@@ -22,7 +22,8 @@ _LINE_END = re.compile(r"(\r?\n(?:[ \t]*\r?\n)?|<br\s*/?>|\\N)")
 _NO_CUE = re.compile(rf"(?:\s|\d+[ \t]*\r?\n)*+(?!{_TIMES})\S")
 # Tags of both formats, times of karaoke, and overrides: {\an8} puts a subtitle at the top.
 _TAG = re.compile(
-    r"<(/?)(i|b|u|s|c|v|font|ruby|rt|lang)\b[^<>]*>|<\d[\d:.]*>|\{\\[^{}\n]*\}|\{[A-Za-z]:[^{}\n]*\}", re.IGNORECASE
+    r"<(/?)(i|b|u|s|c|font|ruby|rt|lang)\b[^<>]*>|</?v\b[^<>]*>|<\d[\d:.]*>|\{\\[^{}\n]*\}|\{[A-Za-z]:[^{}\n]*\}",
+    re.IGNORECASE,
 )
 # A line may end before a space, and between two ideographs or kana; not within a tag, or after an opening bracket.
 _BREAK = re.compile(
@@ -48,13 +49,14 @@ def read_subtitles(text: str, template: Template) -> None:
     several speakers says is a block of its own, and so is a sound in a line of its own.
     """
     is_vtt = text.startswith("WEBVTT")
+    line_of = line_counter(text)
     if not is_vtt and (wrong := _NO_CUE.match(text.removeprefix("\ufeff"))):
         hint = "each has a number, a line of times such as 00:00:01,000 --> 00:00:02,000, its text, a blank line"
-        line = text.count("\n", 0, wrong.end()) + 1
-        raise DataError("not subtitles: no subtitle starts here", line=line, hint=hint)
+        raise DataError("not subtitles: no subtitle starts here", line=line_of(wrong.end()), hint=hint)
 
     def translated(cue: re.Match[str]) -> str:
         written, text = cue.groups()
+        template.line = line_of(cue.start(2))
         for part in _TURN.split(text) if _SPEAKERS.search(text) else [text]:
             opening = _OPENING.match(part)
             before = opening[0] if opening else ""
@@ -71,8 +73,8 @@ def _hole(text: str, template: Template, is_vtt: bool) -> str:
     lines, at = _LINE_END.split(raw), 0
     joined = join_lines(lines[::2])
     for tag in _TAG.finditer(joined):
-        name = f"{tag[1]}{tag[2].lower()}" if tag[2] and tag[2] != "v" else "!"
-        is_hidden = tag[2] == "v" or tag[0][0] == "{"  # who speaks need not be closed
+        name = f"{tag[1]}{tag[2].lower()}" if tag[2] else "!"
+        is_hidden = tag[0].lstrip("</")[0] in "{v"  # who speaks need not be closed
         items += [Item(unescape(joined[at : tag.start()])), Item(tag[0], name, is_hidden)]
         at = tag.end()
 

@@ -133,6 +133,7 @@ def test_what_is_no_prose_stays_and_all_prose_behind_it_is_translated(kind, line
             "a {++b c++} {--d--} {~~e~>f~~} {==g==}{>>h i<<} --j\n",
             "A {++B C++} {--D--} {~~E~>F~~} {==G==}{>>h i<<} --J\n",
         ),
+        ("a https://b.c/@d/e?f=@g h\n", "A HTTPS://B.C/@D/E?F=@G H\n"),
         ("- ` ` a `` ` `` b ` c  `\n", "- ` ` A `` ` `` B ` c  `\n"),
         ("a\n\n\\newpage\n\n\\vspace{1cm}\n\nb \\c\n", "A\n\n\\newpage\n\n\\vspace{1cm}\n\nB \\C\n"),
         ("> ````{tip}\n> a\n> ````\n\n```{code}\nb\n```\n", "> ````{tip}\n> A\n> ````\n\n```{code}\nb\n```\n"),

@@ -37,7 +37,7 @@ def test_angle_brackets_of_captions_open_what_another_says():
     for mark in (">>", "&gt;&gt;", ">>>"):
         text = f"WEBVTT\n\n00:01.000 --> 00:02.000\n{mark} a b.\n{mark} ANNA: c\nd\n"
         blocks = read_document(text.encode(), "a.vtt").blocks
-        assert [block.with_marks() for block in blocks] == ["a b.", "ANNA: c d"]
+        assert [(block.with_marks(), block.line) for block in blocks] == [("a b.", 4), ("ANNA: c d", 4)]
         assert upper(text.encode(), "a.vtt").decode() == text.replace("a b.", "[a b.]").replace(
             "ANNA: c\nd", "[ANNA:\nc d]"
         )
