@@ -223,7 +223,8 @@ def test_a_translation_is_json_and_a_key(translator):
 
 
 def test_a_callback_stops_a_training_and_the_next_call_continues_it(tmp_path):
-    config = small_config(write_digits(tmp_path / "data"), training={"average_checkpoints": 0, "keep_checkpoints": 3})
+    data = write_digits(tmp_path / "data", num_train=240, num_held_out=10)
+    config = small_config(data, training={"average_checkpoints": 0, "keep_checkpoints": 3})
     seen: list[nmt.TrainRecord | nmt.ValidRecord] = []
 
     def stop_at_validation(record: nmt.TrainRecord | nmt.ValidRecord) -> bool:

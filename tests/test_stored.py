@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+
 import pytest
 import torch
 
@@ -11,7 +14,9 @@ from nmt.artifacts.rundir import RunDir
 from nmt.base.special_tokens import BOS_ID
 from nmt.config import SearchOptions
 from nmt.data.store.batching import collate_sources, pad_rows
+from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.decoding.engines import native_engine
+from nmt.translation import Translation
 from tests.stored import MODELS, RECIPES, copy_run
 
 # In nats; the smallest is 2.0 (tags; 3.4 without these). The rounding of another processor differs by some 1e-6 of a
@@ -35,12 +40,11 @@ def known_texts(run: RunDir, translator: Translator) -> list[str]:
 
 
 @torch.inference_mode()
-def smallest_margin(run: RunDir, translator: Translator, texts: list[str]) -> tuple[float, str]:
+def smallest_margin(run: RunDir, texts: list[str], translations: list[Translation]) -> tuple[float, str]:
     """The smallest difference between the log-probabilities of the first and the second token in fp32, and its text."""
-    model = load_model(run, translator.tokenizers, torch.device("cpu"))
-    found = []
-    for text, translation in zip(texts, translator.translate(texts, GREEDY), strict=True):
-        src = collate_sources([each.src_ids for each in translation.segments], translator.max_src_len)
+    model, found = load_model(run, TokenizerPair.load(run.tokenizer), torch.device("cpu")), []
+    for text, translation in zip(texts, translations, strict=True):
+        src = collate_sources([each.src_ids for each in translation.segments], run.config().model.max_src_len)
         tgt_in = pad_rows([[BOS_ID, *each.tgt_ids] for each in translation.segments])
         first, second = model(src, tgt_in).log_softmax(-1).topk(2).values.unbind(-1)
         steps = pad_rows([[1] * (len(each.tgt_ids) + 1) for each in translation.segments]) > 0
@@ -48,24 +52,33 @@ def smallest_margin(run: RunDir, translator: Translator, texts: list[str]) -> tu
     return min(found)
 
 
+@pytest.fixture(scope="module")
+def translated() -> Callable[[str], tuple[list[str], list[Translation]]]:
+    """The known texts of a model by its name, and what PyTorch makes of them."""
+
+    @functools.cache
+    def translate(name: str) -> tuple[list[str], list[Translation]]:
+        run = RunDir(MODELS / name)
+        with Translator.load(run, engine="torch", device="cpu") as translator:
+            texts = known_texts(run, translator)
+            return texts, translator.translate(texts, GREEDY)
+
+    return translate
+
+
 @pytest.mark.parametrize("name", RECIPES)
-def test_the_first_token_is_much_more_probable_than_the_second(name):
-    run = RunDir(MODELS / name)
-    with Translator.load(run, engine="torch", device="cpu") as translator:
-        margin, text = smallest_margin(run, translator, known_texts(run, translator))
+def test_the_first_token_is_much_more_probable_than_the_second(name, translated):
+    margin, text = smallest_margin(RunDir(MODELS / name), *translated(name))
     assert margin > MIN_MARGIN, text
 
 
 @pytest.mark.parametrize("name", RECIPES)
 @pytest.mark.skipif(not native_engine.is_available(), reason="built without a C compiler")
-def test_the_native_engine_says_the_same_in_int8_and_no_token_is_in_doubt(name):
-    run = RunDir(MODELS / name)
-    with Translator.load(run, engine="torch", device="cpu") as translator:
-        texts = known_texts(run, translator)
-        expected = [translation.text for translation in translator.translate(texts, GREEDY)]
-    with Translator.load(run, engine="native", device="cpu", precision="int8") as translator:
+def test_the_native_engine_says_the_same_in_int8_and_no_token_is_in_doubt(name, translated):
+    texts, expected = translated(name)
+    with Translator.load(RunDir(MODELS / name), engine="native", device="cpu", precision="int8") as translator:
         found = translator.translate(texts, GREEDY)
-    assert [translation.text for translation in found] == expected
+    assert [translation.text for translation in found] == [translation.text for translation in expected]
     assert min(min(translation.token_scores) for translation in found) > -0.5  # 0.61: no other token has over 0.39
 
 

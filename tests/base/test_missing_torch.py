@@ -115,16 +115,6 @@ def test_all_commands_that_do_not_train_work(folder):
     assert (folder / "x.svg").exists()
 
 
-def test_commands_that_need_torch_are_one_message_and_write_nothing(folder):
-    before = sorted(folder.iterdir())
-    for name, (code, output, messages) in zip(
-        NEED_TORCH, without_torch(*(line.split() for line in NEED_TORCH.values()), cwd=folder), strict=True
-    ):
-        expected = "error: this command needs PyTorch, which is not installed\n  " + INSTALL
-        assert (code, output, messages) == (1, "", expected), name
-    assert sorted(folder.iterdir()) == before
-
-
 REASONS = {
     "--engine torch": "the engine torch needs PyTorch",
     "-m run": "the native engine does not support ensembles; the engine torch needs PyTorch",
@@ -133,22 +123,19 @@ REASONS = {
 }
 
 
-def test_a_translation_that_needs_torch_says_why(folder):
-    commands = [["translate", "-m", "run", *options.split(), "12"] for options in REASONS]
-    for reason, (code, output, messages) in zip(REASONS.values(), without_torch(*commands, cwd=folder), strict=True):
-        assert (code, output) == (1, "")
-        assert messages == f"error: {reason}, which is not installed\n  {INSTALL}"
-
-
-def test_a_model_with_another_attention_says_why(folder, digits_run):
+def test_commands_and_translations_that_need_torch_say_why_in_one_message_and_write_nothing(folder, digits_run):
     run = RunDir(Path(shutil.copytree(digits_run, folder / "other")))
     config = run.config()
     run.write_config(config.model_copy(update={"model": config.model.model_copy(update={"attention": "additive"})}))
-    ((code, _, messages),) = without_torch(["translate", "-m", "other", "12"], cwd=folder)
-    assert code == 1
-    assert messages.startswith(
-        "error: the native engine does not support model.attention: additive; the engine torch needs"
-    )
+    reasons = dict.fromkeys(NEED_TORCH.values(), "this command needs PyTorch")
+    reasons |= {f"translate -m run {options} 12": reason for options, reason in REASONS.items()}
+    attention = "the native engine does not support model.attention: additive; the engine torch needs PyTorch"
+    reasons["translate -m other 12"] = attention
+    before = sorted(folder.iterdir())
+    said = without_torch(*map(str.split, reasons), cwd=folder)
+    for (command, reason), found in zip(reasons.items(), said, strict=True):
+        assert found == (1, "", f"error: {reason}, which is not installed\n  {INSTALL}"), command
+    assert sorted(folder.iterdir()) == before
 
 
 def test_a_server_loads_its_models(folder):

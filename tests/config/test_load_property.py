@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from nmt.base.errors import ConfigError
 from nmt.config import Config, dump_config, load_config
 from nmt.config.faults import every_section
+from tests.quick import examples
 
 KEYS = sorted({key for _, section in every_section() for key in section.model_fields})
-SAFE = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+SAFE = settings(max_examples=examples(25, 100), suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 scalars = st.one_of(
     st.none(),

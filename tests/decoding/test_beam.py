@@ -94,11 +94,18 @@ def test_shortest_length_repeats_and_prefixes_are_kept_to(seed, min_len, size, w
         assert all(h.ids[: len(prefix)] == prefix for h in hypotheses)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("width", [1, 4])
+@pytest.mark.parametrize(
+    ("width", "dtype"),
+    [
+        (1, torch.float32),
+        (4, torch.float32),
+        pytest.param(1, torch.bfloat16, marks=pytest.mark.slow),
+        (4, torch.bfloat16),
+    ],
+)
 def test_a_sentence_alone_gives_the_same_bits_as_among_others(dtype, width):
     model = random_model(3, 200, d_model=64, num_heads=2, d_ff=96).to(dtype)
-    sources = random_sources(5, 24, 200)
+    sources = random_sources(5, 24, 200, longest=examples(15, 30))
     limits = [2 * len(source) + 1 for source in sources]
     options = SearchOptions(beam_size=width, num_hypotheses=width)
     many = search([model], sources, limits, options)

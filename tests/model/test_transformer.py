@@ -13,6 +13,7 @@ from nmt.base.special_tokens import PAD_ID
 from nmt.config import ModelConfig
 from nmt.model.cache import KVCache
 from nmt.model.transformer import Transformer
+from tests.quick import quick_and_slow
 
 MAX_LEN = 13
 SIZES = {"d_model": 24, "num_heads": 3, "d_ff": 37, "encoder_layers": 2, "decoder_layers": 2}
@@ -32,6 +33,13 @@ KINDS += [
     {"qk_norm": True, "attention": "additive", "norm_position": "post"},
 ]
 every_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: "-".join(map(str, kind.values())))
+# By day each kind at the full length, and a third of them (with each attention, norm and so on) at each other length.
+KINDS_AND_LENGTHS = {
+    "-".join(map(str, [*kind.values(), length])): (kind, length) for kind in KINDS for length in (1, 2, MAX_LEN)
+}
+every_kind_and_length = pytest.mark.parametrize(
+    ("kind", "length"), quick_and_slow(KINDS_AND_LENGTHS, lambda n, name: n % 3 == 2 or n // 3 % 3 == n % 3)
+)
 
 
 def make(**options) -> Transformer:
@@ -59,8 +67,7 @@ def test_a_text_longer_than_the_positions_of_the_model_is_refused(positions):
         model(ids(2, MAX_LEN), ids(2, MAX_LEN + 1))
 
 
-@every_kind
-@pytest.mark.parametrize("length", [1, 2, MAX_LEN])
+@every_kind_and_length
 def test_cached_logits_equal_full_ones_step_by_step_and_in_chunks(kind, length):
     model = make(**kind)
     src, tgt_in = ids(2, 7), ids(2, length)
@@ -73,8 +80,7 @@ def test_cached_logits_equal_full_ones_step_by_step_and_in_chunks(kind, length):
             assert close(logits, full)
 
 
-@every_kind
-@pytest.mark.parametrize("length", [1, 2, MAX_LEN])
+@every_kind_and_length
 def test_garbage_in_the_padding_changes_nothing(kind, length):
     wide = MAX_LEN + 3
     model = make(**kind, max_src_len=wide, max_tgt_len=wide)

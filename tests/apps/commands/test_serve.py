@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -28,7 +29,8 @@ ROOT = Path(__file__).parents[3]
 class Server:
     """`nmt serve` in a process of its own."""
 
-    def __init__(self, *arguments: object, port: int = 0):
+    def __init__(self, *arguments: object, port: int = 0, hangs_up: bool = False):
+        """Start it, and wait until it serves; if it `hangs_up`, send SIGHUP before, and wait until that was obeyed."""
         command = [sys.executable, "-m", "nmt", "serve", "--port", port, "--device", "cpu", *arguments]
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         self.process = subprocess.Popen(list(map(str, command)), stderr=subprocess.PIPE, text=True, env=environment)
@@ -36,9 +38,12 @@ class Server:
         assert self.process.stderr is not None
         for line in self.process.stderr:
             self.lines.append(line)
+            if hangs_up and line.startswith("model: "):  # it does not serve yet
+                self.process.send_signal(signal.SIGHUP)
             if line.startswith("serving at "):
+                self.url = line.removeprefix("serving at ").partition(";")[0]
+            if line.startswith("reloaded: " if hangs_up else "serving at "):
                 break
-        self.url = self.lines[-1].removeprefix("serving at ").partition(";")[0]
 
     @property
     def port(self) -> int:
@@ -53,22 +58,20 @@ class Server:
         return self.process.returncode, rest
 
 
-def test_sighup_while_the_server_starts_ends_nothing_and_is_obeyed_once_it_runs(two_run):
-    command = [sys.executable, "-m", "nmt", "serve", "--port", "0", "--device", "cpu", "--model", str(two_run)]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
-    assert process.stderr is not None
-    lines = []
-    for line in process.stderr:
-        lines.append(line)
-        if line.startswith("model: "):  # it does not serve yet
-            process.send_signal(signal.SIGHUP)
-        if line.startswith("reloaded: "):
-            break
-    process.terminate()
-    process.communicate(timeout=600)
-    assert process.returncode == 0
-    assert [line.partition(":")[0].partition(" at ")[0] for line in lines] == ["model", "serving", "reloaded"]
+def test_sighup_while_the_server_starts_ends_nothing_and_is_obeyed_once_it_runs(hung_up):
+    lines = [line.partition(":")[0].partition(" at ")[0] for line in hung_up.lines]
+    assert lines == ["model", "serving", "reloaded"]
+
+
+@pytest.fixture(scope="module")
+def hung_up(two_run) -> Iterator[Server]:
+    """A server that SIGHUP reached while it started; one test stops it."""
+    server = Server("--model", two_run, hangs_up=True)
+    yield server
+    if server.process.poll() is None:
+        server.stop()
+    if server.process.stderr is not None:
+        server.process.stderr.close()
 
 
 def accepts_connections(host: str, port: int) -> bool:
@@ -79,8 +82,8 @@ def accepts_connections(host: str, port: int) -> bool:
     return True
 
 
-def test_sigterm_finishes_the_request_that_runs_and_then_stops(two_run):
-    server = Server("--model", two_run)
+def test_sigterm_finishes_the_request_that_runs_and_then_stops(hung_up):
+    server = hung_up
     assert server.lines[0].startswith("model: two")
     assert server.url.startswith("http://127.0.0.1:")
     host, port = server.url.removeprefix("http://").split(":")

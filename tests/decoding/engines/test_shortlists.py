@@ -19,7 +19,8 @@ from nmt.decoding.engines import native_engine
 from nmt.decoding.engines.native_engine import NativeEngine, kernels
 from nmt.decoding.engines.torch_engine import TorchEngine
 from tests.decoding.engines.native import MODELS, SRC_VOCAB, TGT_VOCAB, Random, random_ids, random_model
-from tests.decoding.engines.test_native_engine import SEARCHES_AND_PREFIXES, all_close
+from tests.decoding.engines.test_native_engine import SEARCHED, SEARCHES_AND_PREFIXES, all_close
+from tests.quick import examples
 
 native_only = pytest.mark.skipif(not native_engine.is_available(), reason="built without a C compiler")
 
@@ -57,11 +58,10 @@ def wide() -> Random:
 @native_only
 @pytest.mark.parametrize(("options", "prefixed"), SEARCHES_AND_PREFIXES, ids=str)
 def test_every_search_finds_what_torch_finds(model, options, prefixed):
-    sources = SOURCES[:16]
-    prefixes = random_ids(len(sources), 0, 6, seed=4) if prefixed else None
+    prefixes = random_ids(len(SEARCHED), 0, 6, seed=4) if prefixed else None
     search = SearchOptions(**options, shortlist=True)
     engines = with_shortlist(model.native()), with_shortlist(model.torch())
-    found, expected = (engine.search(sources, search, prefixes) for engine in engines)
+    found, expected = (engine.search(SEARCHED, search, prefixes) for engine in engines)
     for ours, theirs in zip(found, expected, strict=True):
         assert [(h.ids, h.finished) for h in ours] == [(h.ids, h.finished) for h in theirs]
         assert [h.score for h in ours] == pytest.approx([h.score for h in theirs], abs=1e-3)
@@ -108,7 +108,7 @@ def test_a_wide_vocabulary_gives_what_torch_gives(wide):
 @pytest.mark.parametrize("options", [{}, {"beam_size": 3}, {"sample": True}], ids=["greedy", "beam", "sample"])
 def test_torch_gives_a_sentence_alone_what_it_gives_among_others(model, options):
     search, engine = SearchOptions(**options, shortlist=True), with_shortlist(model.torch())
-    sources = random_ids(6, 1, 15)  # of one padded width
+    sources = random_ids(examples(4, 6), 1, 15)  # of one padded width
     together = engine.search(sources, search)
     assert [hypotheses for source in sources for hypotheses in engine.search([source], search)] == together
 

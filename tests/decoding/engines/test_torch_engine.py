@@ -17,6 +17,7 @@ from nmt.base.special_tokens import EOS_ID
 from nmt.config import SearchOptions, TokenizerConfig
 from nmt.data.tokens.sentencepiece_training import train_tokenizers
 from nmt.data.tokens.tokenizer import TokenizerPair
+from tests.quick import quick_and_slow
 
 TEXTS = ["1 2 3", "98765", "", "4"]
 
@@ -119,11 +120,17 @@ NO_MEMORY = {
 MANY = [str(7 ** (number % 9 + 1) + number) for number in range(41)]
 
 
-@pytest.mark.parametrize("error", NO_MEMORY.values(), ids=NO_MEMORY)
+# Quick are each error and each search: the errors are told apart before and apart from any search.
+SEARCHES = {
+    "greedy": SearchOptions(),
+    "beam": SearchOptions(beam_size=3),
+    "sampled": SearchOptions(sample=True, num_hypotheses=2),
+}
+HALVED = {f"{search}-{error}": (NO_MEMORY[error], SEARCHES[search]) for search in SEARCHES for error in NO_MEMORY}
+
+
 @pytest.mark.parametrize(
-    "options",
-    [SearchOptions(), SearchOptions(beam_size=3), SearchOptions(sample=True, num_hypotheses=2)],
-    ids=["greedy", "beam", "sampled"],
+    ("error", "options"), quick_and_slow(HALVED, lambda _, name: "greedy" in name or name.endswith("-GPU"))
 )
 def test_a_batch_without_memory_for_all_is_searched_by_halves_with_the_same_outputs(translator, error, options):
     engine, sources = translator.engine, sources_of(translator, MANY)

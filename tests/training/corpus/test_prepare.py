@@ -388,7 +388,7 @@ def test_a_messy_spreadsheet_is_cleaned_before_training(tmp_path, messages):
         rows[n] = f"{n},Good morning.,#VALUE!\r\n"
         rows[n + 1] = f"{n},=B1&B2,Guten Morgen.\r\n"
         rows[n + 2] = f"{n},,leer\r\n"
-    path = write_digits(tmp_path / "corpus") / "a.csv"
+    path = write_digits(tmp_path / "corpus", num_train=1) / "a.csv"
     path.write_text("\ufeffID,English,German\r\n" + "".join(rows), encoding="utf-8", newline="")
     config = tiny_config(path.parent, data={"train": {"csv": str(path), "columns": ["English", "German"]}})
     prepare(config, RunDir(tmp_path / "run"), tmp_path / "store")

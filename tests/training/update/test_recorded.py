@@ -9,7 +9,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_map
 
 from nmt.base.special_tokens import PAD_ID
 from nmt.config import TrainingConfig
@@ -100,9 +99,15 @@ class Operations(TorchDispatchMode):
         self.seen = []
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        describe = lambda each: (tuple(each.shape), each.dtype) if isinstance(each, torch.Tensor) else each  # noqa: E731
-        self.seen.append(f"{func} {tree_map(describe, (args, kwargs or {}))}")
+        self.seen.append(f"{func} {described((args, *(kwargs or {}).items()))}")
         return func(*args, **(kwargs or {}))
+
+
+def described(each):
+    """`each` with the shape and the dtype for each tensor; torch's tree_map takes several times as long."""
+    if isinstance(each, list | tuple):
+        return [*map(described, each)]
+    return (tuple(each.shape), each.dtype) if isinstance(each, torch.Tensor) else each
 
 
 @every_dtype
