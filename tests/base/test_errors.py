@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 
 import pytest
 
 from nmt.base.errors import NmtError, counted, in_words, printable, require
+from tests.command_line import nmt
 
 
 def test_an_error_says_place_fault_and_hint():
@@ -31,20 +31,18 @@ def test_control_characters_are_shown_as_escapes_and_letters_as_they_are():
 def test_no_escape_sequence_and_no_traceback_from_the_name_of_a_file(name, command, tmp_path):
     if os.name == "nt":
         pytest.skip("such names are none there")
-    done = subprocess.run([sys.executable, "-m", "nmt", *command, name], cwd=tmp_path, capture_output=True)
+    done = nmt(*command, os.fsdecode(name), cwd=tmp_path)
     assert done.returncode == 1
-    assert done.stderr.startswith(b"error: " + (b"\\x1b[31mred" if b"red" in name else b"\\udcff\\udcfe"))
-    assert done.stderr.count(b"\n") == 2
+    assert done.stderr.startswith("error: " + ("\\x1b[31mred" if b"red" in name else "\\udcff\\udcfe"))
+    assert done.stderr.count("\n") == 2
 
 
 @pytest.mark.parametrize("name", ["data", "x\x1b[31m"])
 def test_no_escape_sequence_from_a_key(name, tmp_path):
     (tmp_path / "a.yaml").write_text(f'"{name!s}": 3\n'.replace("\x1b", "\\e"))
-    done = subprocess.run(
-        [sys.executable, "-m", "nmt", "config", "show", "-c", "a.yaml"], cwd=tmp_path, capture_output=True
-    )
+    done = nmt("config", "show", "-c", "a.yaml", cwd=tmp_path)
     assert done.returncode == 1
-    assert b"\x1b" not in done.stderr
+    assert "\x1b" not in done.stderr
 
 
 @pytest.mark.parametrize(

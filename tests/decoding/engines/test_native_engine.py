@@ -45,6 +45,7 @@ SOURCES = random_ids(37)
 TARGETS = random_ids(37, 0, 40, seed=2)
 # What torch searches, too, which takes some milliseconds for each token of the longest output.
 SEARCHED = random_ids(examples(9, 16), 1, examples(14, 40), seed=7)
+MAX_LEN_FACTOR = examples(1, 2)
 SEARCHES = [
     {},
     {"max_len_factor": 0.5, "max_len_offset": 1},
@@ -82,7 +83,8 @@ def test_scores_and_translations_are_those_of_torch_for_every_option_of_the_mode
     native, reference = model.native(), model.torch()
     sources, targets = SOURCES[: (count := examples(13, 37))], TARGETS[:count]
     assert all_close(native.score(sources, targets), reference.score(sources, targets), 1e-4)
-    found, expected = native.search(SEARCHED, SearchOptions()), reference.search(SEARCHED, SearchOptions())
+    search = SearchOptions(max_len_factor=MAX_LEN_FACTOR)
+    found, expected = native.search(SEARCHED, search), reference.search(SEARCHED, search)
     assert [h.ids for (h,) in found] == [h.ids for (h,) in expected]
 
 
@@ -100,7 +102,7 @@ def test_int8_rounds_inputs_and_weights_row_by_row(name):
 @pytest.mark.parametrize(("options", "prefixed"), SEARCHES_AND_PREFIXES, ids=str)
 def test_every_search_finds_what_torch_finds(model, options, prefixed):
     prefixes = random_ids(len(SEARCHED), 0, 6, seed=4) if prefixed else None
-    search = SearchOptions(**options)
+    search = SearchOptions(**{"max_len_factor": MAX_LEN_FACTOR, **options})
     found, expected = (engine.search(SEARCHED, search, prefixes) for engine in (model.native(), model.torch()))
     for ours, theirs in zip(found, expected, strict=True):
         assert [(h.ids, h.finished) for h in ours] == [(h.ids, h.finished) for h in theirs]

@@ -19,7 +19,7 @@ from nmt.decoding.engines import native_engine
 from nmt.decoding.engines.native_engine import NativeEngine, kernels
 from nmt.decoding.engines.torch_engine import TorchEngine
 from tests.decoding.engines.native import MODELS, SRC_VOCAB, TGT_VOCAB, Random, random_ids, random_model
-from tests.decoding.engines.test_native_engine import SEARCHED, SEARCHES_AND_PREFIXES, all_close
+from tests.decoding.engines.test_native_engine import MAX_LEN_FACTOR, SEARCHED, SEARCHES_AND_PREFIXES, all_close
 from tests.quick import examples
 
 native_only = pytest.mark.skipif(not native_engine.is_available(), reason="built without a C compiler")
@@ -59,7 +59,7 @@ def wide() -> Random:
 @pytest.mark.parametrize(("options", "prefixed"), SEARCHES_AND_PREFIXES, ids=str)
 def test_every_search_finds_what_torch_finds(model, options, prefixed):
     prefixes = random_ids(len(SEARCHED), 0, 6, seed=4) if prefixed else None
-    search = SearchOptions(**options, shortlist=True)
+    search = SearchOptions(**{"max_len_factor": MAX_LEN_FACTOR, **options}, shortlist=True)
     engines = with_shortlist(model.native()), with_shortlist(model.torch())
     found, expected = (engine.search(SEARCHED, search, prefixes) for engine in engines)
     for ours, theirs in zip(found, expected, strict=True):
