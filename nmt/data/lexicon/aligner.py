@@ -61,11 +61,11 @@ class WordStarts:
 
     def __init__(self, tokenizer: Tokenizer, without_spaces: bool = False):
         tokens = tokenizer.vocabulary
-        self._alone = np.array([token != "▁" and not any(map(str.isalnum, token)) for token in tokens])
-        self._alone[: EOS_ID + 1] = True
-        self._begins = self._alone | np.array(
-            [without_spaces or token.startswith("▁") or has_unspaced(token) for token in tokens]
+        self._alone = np.array(
+            [(token != "▁" and not any(map(str.isalnum, token))) or has_unspaced(token) for token in tokens]
         )
+        self._alone[: EOS_ID + 1] = True
+        self._begins = self._alone | np.array([without_spaces or token.startswith("▁") for token in tokens])
 
     def find(self, ids: Ids) -> Flags:
         """Return which of ids [N] begin a word."""

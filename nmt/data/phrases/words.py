@@ -67,8 +67,7 @@ class SourceFolder:
         is_symbol, starts = self._is_symbol[tokens], self._starts.find(tokens)
         starts |= is_symbol
         starts[1:] |= is_symbol[:-1]
-        firsts = np.flatnonzero(starts).tolist()
-        spans = pairwise([*firsts, len(tokens)])
+        spans = pairwise([*np.flatnonzero(starts).tolist(), len(tokens)])
         words = [self._word(start, end, tokens[start:end].tolist()) for start, end in spans]
         return FoldedSource(self.lower(ids).tolist(), words)
 

@@ -47,7 +47,7 @@ def test_tokens_without_spaces_are_words_even_in_a_vocabulary_shared_with_a_lang
     english = ["The quick brown fox jumps over a lazy dog"] * 20
     config = TokenizerConfig(type="char", vocab_size=400)
     tokenizers = train_tokenizers(config, lambda: iter([text] * 20), lambda: iter(english))
-    source = tokenizers.src.encode(f"{text} fox")
+    source = tokenizers.src.encode(f"{text}fox")
     words = SourceFolder(tokenizers).fold(source).words
     spelled = [tokenizers.tgt.decode(list(word.copy)) for word in words]
     assert list(filter(None, spelled)) == [*text, "fox"]
