@@ -21,6 +21,7 @@ _NEAR_PEAK_OF_LETTERS = 0.6
 _APART = 0.5  # of the highest weight, which others of its characters reach in tokens without that character
 _INSEPARABLE = 0.9  # of the occurrences of two characters, which are in this order
 _SEPARABLE = 0.5
+_OFTEN = 5  # occurrences of a character, from which on another one that is always behind it is of its word
 
 _FIRST_IDEOGRAPH = "\u2e80"
 _LETTERS = 3  # in a row that two texts share, in scripts whose characters are letters, as Thai
@@ -94,7 +95,7 @@ class TermPlaces:
         """Return [start, end) with the characters beside it that cannot be separated from it."""
         while start > 0 and self._are_inseparable(text, start):
             start -= 1
-        while end < len(text) and self._are_inseparable(text, end):
+        while end < len(text) and (self._are_inseparable(text, end) or self._is_begun(text, end)):
             end += 1
         return Span(start, end)
 
@@ -102,6 +103,11 @@ class TermPlaces:
         before, after = text[at - 1], text[at]
         least = _INSEPARABLE * max(self._counts[before], self._counts[after], 2)
         return unicodedata.category(after)[0] == "M" or self._counts[before + after] >= least
+
+    def _is_begun(self, text: str, at: int) -> bool:
+        """Return whether the character before `at` always has that behind it, as 帽 in 帽子."""
+        before, after = text[at - 1], text[at]
+        return after.isalpha() and self._counts[before + after] >= max(self._counts[before], _OFTEN)
 
 
 def _weigh(text: str, linked: Linked, size: int) -> list[float]:

@@ -87,3 +87,22 @@ def test_a_word_without_links_or_whose_place_is_taken_is_not_found():
     assert places.find([0], {0}, "甲乙。", [Span(1, 2)]) is None
     assert places.find([1], {0}, "甲乙。", []) is None
     assert places.find([0], {0}, "", []) is None
+
+
+@pytest.mark.parametrize(
+    ("sample", "text", "word"),
+    [
+        (["那顶帽子好", "桌子", "椅子", "一顶帽子", "帽子", "帽子呢", "帽子"], "那顶帽子好", "帽子"),
+        (["帽子", "帽子", "帽子", "帽子", "帽子", "新帽"], "那顶帽子好", "帽"),  # it is also alone
+        (["帽。"] * 9, "新帽。", "帽"),
+    ],
+)
+def test_a_word_has_the_character_that_is_always_behind_it(sample, text, word):
+    import numpy as np
+
+    places = TermPlaces(
+        TermLexicon(np.array([0]), np.ones(1, np.float32), 1), ["帽"], [*sample, *["桌子"] * 9], swapped=False
+    )
+    span = places.find([0], {0}, text, [])
+    assert span is not None
+    assert text[span.start : span.end] == word
