@@ -94,7 +94,7 @@ def test_a_word_without_links_or_whose_place_is_taken_is_not_found():
     [
         (["那顶帽子好", "桌子", "椅子", "一顶帽子", "帽子", "帽子呢", "帽子"], "那顶帽子好", "帽子"),
         (["帽子", "帽子", "帽子", "帽子", "帽子", "新帽"], "那顶帽子好", "帽"),  # it is also alone
-        (["帽。"] * 9, "新帽。", "帽"),
+        ([*["帽。"] * 9, *["桌。"] * 9], "新帽。", "帽"),
     ],
 )
 def test_a_word_has_the_character_that_is_always_behind_it(sample, text, word):
