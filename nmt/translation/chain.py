@@ -19,6 +19,8 @@ from nmt.translation.translator import Blocks, TranslatedBlock, Translator
 
 if TYPE_CHECKING:
     from nmt.translation.memory import TranslationMemory  # with numpy, which few commands need
+    from nmt.translation.segments import Segment
+    from nmt.translation.texts import SegmentedText
 
 
 def paths(first: Iterable[Direction], second: Iterable[Direction]) -> dict[Direction, tuple[Direction, Direction]]:
@@ -116,6 +118,36 @@ class Chain:
             for text, segments in zip(same, segmented, strict=True):
                 if text.match is not None:
                     translator.segmenter.add_draft(segments, text.match.target)
+            if self.memory is not None and len(self.translators) == 1:
+                segmented = [look_up(text, self.memory) for text in segmented]
             translated = translator.translate_segmented(segmented, request)
             translations += [text.finish(translation) for text, translation in zip(same, translated, strict=True)]
         return translations
+
+
+def look_up(text: SegmentedText, memory: TranslationMemory) -> SegmentedText:
+    """Return `text` with the translations that `memory` has for whole lines, or else for single segments.
+
+    A known line becomes one segment. A text of one segment stays as it is, because it was looked up as a text.
+    """
+    if len(text.segments) < 2:
+        return text
+    found: list[Segment] = []
+    for _, line in groupby(text.segments, lambda segment: text.text.count("\n", 0, segment.span.start)):
+        segments = [*line]
+        spans = [span for segment in segments for span in segment.protected.spans]
+        whole = replace(
+            segments[-1],
+            span=segments[-1].span._replace(start=segments[0].span.start),
+            protected=segments[-1].protected._replace(spans=spans),
+            prefix=segments[0].prefix,
+        )
+        candidates = [_known(text, segment, memory) for segment in (whole, *segments)]
+        found += candidates[:1] if candidates[0].known is not None else candidates[1:]
+    return text._replace(segments=found)
+
+
+def _known(text: SegmentedText, segment: Segment, memory: TranslationMemory) -> Segment:
+    """Return a `segment` of `text` with the translation that `memory` has for it, if that begins with its prefix."""
+    same = memory.find_same(text.text[segment.span.start : segment.span.end])
+    return segment if same is None or not same.target.startswith(segment.prefix) else replace(segment, known=same)

@@ -20,7 +20,7 @@ from nmt.data.read.pairs import read_parallel
 from nmt.data.read.table_names import corpus_named, format_of
 from nmt.data.text.characters import AS_READ
 from nmt.data.text.words import TERM_WORD
-from nmt.translation.translation import MemoryMatch
+from nmt.translation.segments import MemoryMatch
 
 MIN_SIMILARITY = 0.7  # of a match: 1 minus the Levenshtein distance over the length of the longer source
 # Both keep a look-up among a million pairs below 10 ms, and missed no pair of 100 that a search

@@ -25,6 +25,14 @@ MIN_BATCH_SENTENCES = 16  # smaller batches are not worth distributing over an e
 NARROW = 16  # tokens of a source: a batch of shorter ones is not faster, so they may share one of up to 32
 
 
+class MemoryMatch(NamedTuple):
+    """A pair of the memory whose source is like a text; `similarity` is 1 for the same source."""
+
+    source: str
+    target: str
+    similarity: float
+
+
 class SegmentTranslation(NamedTuple):
     """One hypothesis for one segment, as text."""
 
@@ -95,6 +103,7 @@ class Segment:
     is_within_edges: bool = False  # the search does not see them
     list_marker: str = ""  # at its beginning, as in "1. First"; a model may leave it out
     is_verbatim: bool = False  # there is nothing to translate, so the text is its own translation
+    known: MemoryMatch | None = None  # the pair that a memory has for it
     keeps_numbers: bool = False  # the numbers of the translation must be those of the source
     left_out: Collection[str] = ()  # kinds of digits and marks that the translation may lack
     unknown: Sequence[str] = ()  # words with letters that the source vocabulary lacks

@@ -22,7 +22,7 @@ from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.translation.languages import DirectedText, LanguagePair
 from nmt.translation.protect import Protected, words_lacking
 from nmt.translation.request import Request
-from nmt.translation.segments import Segment
+from nmt.translation.segments import MemoryMatch, Segment
 from nmt.translation.split import Range, TextSpan, TextSplitter
 
 _TEXTS_OF_A_THREAD = 128  # to tokenize; with fewer, starting the thread would cost more than it saves
@@ -56,6 +56,14 @@ class SegmentedText(NamedTuple):
     def num_tokens(self) -> int:
         """The number of source tokens, before truncation."""
         return sum(len(segment.src_ids) for segment in self.segments)
+
+    @property
+    def known(self) -> MemoryMatch | None:
+        """The translation that the memory has for all of the text; None if there is none."""
+        written = [segment.known.target + segment.space for segment in self.segments if segment.known is not None]
+        if not written or len(written) < len(self.segments):
+            return None
+        return MemoryMatch(self.text.strip(), "".join(written).strip(), 1.0)
 
     def separate(self) -> list[tuple[SegmentedText, str]]:
         """Return each segment as a text of its own, with the white space to write after its translation.

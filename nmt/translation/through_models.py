@@ -14,7 +14,8 @@ from typing import Generic, TypeVar
 
 from nmt.base.errors import DataError
 from nmt.data.text.glossary import Glossary, Term, missed_terms
-from nmt.translation.translation import MemoryMatch, Translation, union
+from nmt.translation.segments import MemoryMatch
+from nmt.translation.translation import Translation, union
 
 _FINAL_MARKS = " .!?。！？"  # which models add to a single word
 # How many glossaries between two models are kept: texts with the same terms then share one, and are translated in one
@@ -41,7 +42,7 @@ class TextToTranslate(Generic[Model]):
         """Return a translation of this text, or of a segment of it, with what is known about the text."""
         if self.through is not None:
             translation = joined(self.through, translation, self.originals)
-        return translation if self.match is None else replace(translation, memory=self.match)
+        return translation if translation.memory or self.match is None else replace(translation, memory=self.match)
 
 
 ThroughModels = Generator[list[TextToTranslate[Model]], list[Translation], TextToTranslate[Model] | Translation]

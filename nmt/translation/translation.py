@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from nmt.base.languages import Direction
 from nmt.data.text.glossary import Term, missed_terms
@@ -20,7 +20,7 @@ from nmt.translation.guards import (
     is_mostly_copied,
 )
 from nmt.translation.protect import lost_marks, lost_spans
-from nmt.translation.segments import SegmentTranslation
+from nmt.translation.segments import MemoryMatch, SegmentTranslation
 from nmt.translation.texts import SegmentedText
 
 USABLE_CHRF = 30.0  # below this, `nmt eval` calls translations unusable
@@ -50,14 +50,6 @@ _FIELDS = ("truncated", "sentence_split", "loop_retried", "loop_unresolved", "co
     "unusual_source")  # fmt: skip
 
 Item = TypeVar("Item")
-
-
-class MemoryMatch(NamedTuple):
-    """A pair of the memory whose source is like a text; `similarity` is 1 for the same source."""
-
-    source: str
-    target: str
-    similarity: float
 
 
 @dataclass(frozen=True)
@@ -342,7 +334,7 @@ def _assemble(text: SegmentedText, position: int) -> Translation:
         start, end, space, _ = segment.span
         source.append(segment.protected.without_spans(text.text[start:end] + space))
         outside.append(segment.protected.without_spans(written[-1]))
-        if text.spans is not None:
+        if text.spans is not None and segment.known is None:
             lost += lost_marks(text.text[start:end], candidate.text, spans, segment.left_out, segment.unknown)
         numbers += verdict.wrong_numbers
         terms += segment.terms
@@ -373,4 +365,5 @@ def _assemble(text: SegmentedText, position: int) -> Translation:
         without_spans=("".join(source), "".join(outside)),  # which both are supposed to contain
         direction=text.direction,
         statistics=text.statistics,
+        memory=text.known,
     )

@@ -224,12 +224,12 @@ class Translator:
         segments = [segment for text in texts for segment in text.segments]
         for segment in segments:
             segment.reset()
-        searched = [segment for segment in segments if not segment.is_verbatim]
+        searched = [segment for segment in segments if not segment.is_verbatim and segment.known is None]
         for segment, translations in zip(searched, search(searched, options), strict=True):
             segment.candidates = [judge(segment, translation) for translation in translations]
         if faulty := [segment for segment in searched if not segment.best.verdict.is_clean]:
             Retries(search, self.tokenizers, options, self.engine.takes_terms, self.lexicon).run(faulty)
-        for segment in segments:  # those that are verbatim
+        for segment in segments:  # those that are known or verbatim
             segment.candidates = segment.candidates or [judge(segment, untranslated(segment.protected.source))]
         return [put_together(text) for text in texts]
 

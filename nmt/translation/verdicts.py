@@ -7,12 +7,14 @@ from nmt.data.text.glossary import missed_terms
 from nmt.data.text.numbers import wrong_numbers
 from nmt.translation.guards import find_loop
 from nmt.translation.protect import lost_spans
-from nmt.translation.segments import Candidate, Segment, SegmentTranslation, Verdict
+from nmt.translation.segments import Candidate, Segment, SegmentTranslation, Verdict, untranslated
 
 
 def judge(segment: Segment, *translations: SegmentTranslation) -> Candidate:
     """Return a candidate for `segment`: the output of one search, or of one per piece of text between its spans."""
     source = segment.protected
+    if segment.known is not None:  # a person wrote it
+        return Candidate([untranslated(segment.known.target)], segment.known.target, Verdict(False, [], [], []))
     if len(translations) > 1:
         text = _after_prefix(segment, source.join([each.text for each in translations]))
         lost = lost_spans(source.spans, text)

@@ -14,7 +14,7 @@ from nmt.translation import memory as module
 from nmt.translation.chain import Chain
 from nmt.translation.memory import TranslationMemory
 from nmt.translation.request import Request
-from nmt.translation.translation import MemoryMatch
+from nmt.translation.segments import MemoryMatch
 from tests.command_line import nmt
 from tests.words import WORDS
 
@@ -85,6 +85,31 @@ def test_a_known_text_is_not_translated_and_the_others_are_as_without_a_memory(t
     assert [each.memory and each.memory.similarity == 1 for each in found] == [True, True, False, None]
     assert found[2].score == plain[2].score
     assert found[0].segments == []
+
+
+def test_lines_and_sentences_are_looked_up_and_the_others_are_as_without_a_memory(two_run):
+    memory = TranslationMemory([("Good day.", "Guten Tag."), ("Many thanks!", "Vielen Dank!"), ("1 2. 3 4.", "abc")])
+    texts = ["Good day. Many thanks!", " Many thanks!\n1 2. 3 4.\n12345", "Good day. 1 2.\nGood day."]
+    with Translator.load(two_run, device="cpu") as translator:
+        request = Request(translator.options.changed(num_hypotheses=2, beam_size=2), to="de")
+        both, lines, some = found = Chain([translator], memory).translate_block(texts, request)
+        alone = Chain([translator], memory).translate_block(texts[:1], request)
+        one, two = translator.translate(["12345", "1 2."], request.options, to="de")
+    assert (both.text, both.segments, both.flags) == ("Guten Tag. Vielen Dank!", [], {"from_memory": True})
+    assert both.memory == MemoryMatch("Good day. Many thanks!", "Guten Tag. Vielen Dank!", 1.0)
+    assert lines.text == f" Vielen Dank!\nabc\n{one.text}"
+    assert [each.text for each in lines.alternatives] == [f" Vielen Dank!\nabc\n{one.alternatives[0].text}"]
+    assert (lines.score, lines.memory) == (one.score, None)
+    assert some.text == f"Guten Tag. {two.text}\nGuten Tag."
+    assert alone == found[:1]
+
+
+def test_what_a_person_wrote_is_not_judged(two_run):
+    memory = TranslationMemory([("See {a} (19)!", "Siehe dort."), ("Good day.", "Guten Tag.")])
+    with Translator.load(two_run, device="cpu") as translator:
+        request = Request(translator.options, to="de")
+        (found,) = Chain([translator], memory).translate_block(["See {a} (19)! Good day."], request)
+    assert (found.text, found.flags) == ("Siehe dort. Guten Tag.", {"from_memory": True})
 
 
 TMX = """<tmx version="1.4"><header/><body>

@@ -26,11 +26,13 @@ from nmt.base.rounds import await_together
 from nmt.data.check.scripts import form_of_chinese
 from nmt.data.text.glossary import Term, missed_terms
 from nmt.translation import Translation, Translator
+from nmt.translation.chain import look_up
 from nmt.translation.memory import TranslationMemory
 from nmt.translation.request import Request
+from nmt.translation.segments import MemoryMatch
 from nmt.translation.texts import SegmentedText
 from nmt.translation.through_models import TextToTranslate
-from nmt.translation.translation import Flags, MemoryMatch, merge, union
+from nmt.translation.translation import Flags, merge, union
 from nmt.translation.word_links import Details
 
 _NUM_PAGE_THREADS = 4  # that read and write long HTML, XML and blocks of documents
@@ -85,8 +87,8 @@ class _Task(NamedTuple):
     is_whole: bool = False  # not divided into segments, because all of it is needed
 
 
-Part = tuple[SegmentedText | MemoryMatch, str]
-"""A segment, or what the memory has for it, and the white space after it."""
+Part = tuple[SegmentedText, str]
+"""A segment, and the white space after it."""
 
 
 class Service:
@@ -215,7 +217,7 @@ class Service:
                 )
                 async for task, (_, parts) in self.turns.each(divided)
                 for part, _ in parts
-                if isinstance(part, SegmentedText)
+                if part.known is None
             ]
             job = served.batcher.submit(queued)
             try:
@@ -223,9 +225,9 @@ class Service:
                 async for task, (before, parts) in self.turns.each(divided):
                     match = task.ask.match
                     for part, after in parts:
-                        if isinstance(part, MemoryMatch):
-                            translation, explained = Translation(part.target, memory=part), None
-                            match = match or part
+                        if part.known is not None:
+                            translation, explained = Translation(part.known.target, memory=part.known), None
+                            match = match or part.known
                         else:
                             translation, explained = await next(rest).result
                         flags = flags_of(translation, task.request)
@@ -252,7 +254,8 @@ class Service:
                 if len(text.segments) == 1 or (is_whole and text.segments):
                     divided.append(("", [(text, "")]))  # its translation includes the white space around it
                 else:
-                    divided.append((text.lead, _look_up(text, routed.memory if ask.through is None else None)))
+                    memory = routed.memory if ask.through is None else None
+                    divided.append((text.lead, (text if memory is None else look_up(text, memory)).separate()))
             return divided
 
         return await self._run(sum(len(task.ask.text) for task in tasks), divide)
@@ -298,24 +301,6 @@ class Service:
                 f"this took longer than {self.settings.timeout:g} seconds; send shorter texts, or ask for a stream"
             )
             raise RequestError(503, message, retry_after=10) from None
-
-
-def _look_up(text: SegmentedText, memory: TranslationMemory | None) -> list[Part]:
-    """Return the segments of `text`, with what `memory` has for whole lines, or else for single segments, instead."""
-    separate = text.separate()
-    if memory is None:
-        return [*separate]
-    parts: list[Part] = []
-    spans = [segment.span for segment in text.segments]
-    for _, line in groupby(zip(spans, separate, strict=True), lambda each: text.text.count("\n", 0, each[0].start)):
-        of_line = [*line]
-        (first, _), (last, (_, space)) = of_line[0], of_line[-1]
-        whole_line = memory.find_same(text.text[first.start : last.end])
-        if whole_line is not None:
-            parts.append((whole_line, space))
-            continue
-        parts += [(memory.find_same(segment.text) or segment, space) for _, (segment, space) in of_line]
-    return parts
 
 
 def _white_space_around(text: str) -> tuple[str, str]:
