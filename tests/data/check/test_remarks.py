@@ -54,7 +54,7 @@ def test_a_letter_for_an_apostrophe_counts_at_the_ends_of_words_too(word):
         ("Mäd\u200bchen", "invisible characters"),
         ("\ufeffMädchen", "invisible characters"),
         ("10\u00a0km", "unusual spaces"),
-        ("ein\tHund", "unusual spaces"),
+        ("ein\u2009Hund", "unusual spaces"),
         ("ﬁnden", "ligatures"),
         ("U\u2011Bahn", "unusual hyphens"),
     ],
