@@ -62,7 +62,8 @@ def with_rows_for_new_tokens(model: Transformer, weights: Weights, tokenizers: T
     old rows: otherwise, they would take more of the probability of old tokens (Hewitt 2021, "Initializing New Word
     Embeddings for Pretrained Language Models"). All other values come from `weights`.
     """
-    grown, fresh = dict(weights), dict(model.named_parameters())
+    grown = dict(weights)
+    fresh = dict(model.named_parameters())
     for name in (*VOCABULARIES, "output_proj.bias"):
         if name in weights and name in fresh and len(weights[name]) < len(fresh[name]):
             grown[name] = torch.cat([weights[name], fresh[name].detach()[len(weights[name]) :].float().cpu()])
@@ -103,7 +104,8 @@ def average_weights(paths: Sequence[Path]) -> Weights:
 
 def load_model(run: RunDir, tokenizers: TokenizerPair, device: torch.device) -> Transformer:
     """Load the best undamaged weights of a run into a model on `device`, in evaluation mode."""
-    path, config = run.usable_checkpoint(), run.essentials().model
+    path = run.usable_checkpoint()
+    config = run.essentials().model
     check_size(config, tokenizers, path)
     model = Transformer(config, tokenizers.src.vocab_size, tokenizers.tgt.vocab_size)
     load_weights(model, read_tensors(path))

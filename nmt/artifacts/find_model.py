@@ -29,7 +29,8 @@ def find_run(model: str | None) -> RunDir:
         from nmt.artifacts.hub import fetch  # only here: most models are folders
 
         run = RunDir(fetch(name))
-        run.source, run.results = path, Path(f"{run.path.name}-eval")
+        run.source = path
+        run.results = Path(f"{run.path.name}-eval")
     else:
         restore_replaced(path)  # if a process was killed while replacing it
         run = RunDir(path)
@@ -37,7 +38,8 @@ def find_run(model: str | None) -> RunDir:
             from nmt.artifacts.packed import unpack
 
             run = RunDir(unpack(path))
-            run.source, run.results = path, path.with_name(f"{path.stem}-eval")
+            run.source = path
+            run.results = path.with_name(f"{path.stem}-eval")
     _check(run)
     return run
 

@@ -112,7 +112,8 @@ def temporary_model(name: str) -> Iterator[Path]:
     RunError if it cannot be written to.
     """
     try:
-        parent, process = Path(tempfile.mkdtemp(prefix="nmt-")), os.getpid()
+        parent = Path(tempfile.mkdtemp(prefix="nmt-"))
+        process = os.getpid()
         try:
             (parent / name).mkdir()
             yield parent / name

@@ -53,7 +53,8 @@ def refuse_replacing_parts(run: Path, settings: Config, models: Sequence[RunDir]
     """Raise NmtError if the new `run` would replace, or lie in, something that it is made from, such as `models`."""
     from nmt.data.read.pairs import all_paths  # only here: a text is translated without the readers of corpora
 
-    base, tokenizer = settings.training.init_from, settings.tokenizer.path
+    base = settings.training.init_from
+    tokenizer = settings.tokenizer.path
     refuse_replacing([run], [*all_paths(settings.data), *map(Path, filter(None, (base, tokenizer)))], models)
 
 

@@ -73,7 +73,8 @@ class Essentials(Section):
         """Return the essentials of `config`."""
         from nmt.data.text.tags import user_symbols
 
-        symbols, data = user_symbols(config), config.data
+        symbols = user_symbols(config)
+        data = config.data
         return cls(
             directions=data.directions, user_symbols=symbols, characters=data.characters, model=config.model,
             decoding=config.decoding,
@@ -156,7 +157,8 @@ class TrainingVerdict(Section, strict=True):
     def unsurpassed(self) -> str:
         """Describe what nmt's translations do not surpass in chrF, by more than both intervals; else return ""."""
         for direction, systems in self.directions.items():
-            ours, copies = systems[self.delivered], systems[COPIES]
+            ours = systems[self.delivered]
+            copies = systems[COPIES]
             highest = {COPIES: copies.chrf + copies.chrf_interval, _CONTROL: ours.control}
             name, most = max(highest.items(), key=lambda found: found[1])
             if ours.chrf - ours.chrf_interval <= most:
@@ -185,7 +187,8 @@ class CheckpointIndex(Section, strict=True, extra="ignore", allow_inf_nan=True):
 
     def scores_of(self, checkpoint: str | None) -> dict[str, float]:
         """Return the scores of `checkpoint`; BLEU and chrF of the phrase table if it is better. Empty if unknown."""
-        of_network, phrases = self.checkpoints.get(checkpoint or "", {}), self.phrases
+        of_network = self.checkpoints.get(checkpoint or "", {})
+        phrases = self.phrases
         if phrases is None or phrases.checkpoint != checkpoint or not phrases.table_is_better:
             return of_network
         return of_network | phrases.table.model_dump()

@@ -307,7 +307,8 @@ class RunDir:
         path = self.data / f"{split}.json"
         if not path.exists():
             return [DirectedPairs(only, sources, references)]
-        sets, start = [], 0
+        sets = []
+        start = 0
         for src, tgt, size in (each.model_dump().values() for each in self._read_record(path, SplitInfo).directions):
             here = slice(start, start + size)
             sets.append(DirectedPairs(Direction(src, tgt), sources[here], references[here]))

@@ -104,7 +104,8 @@ def product_rate(device: torch.device, dtype: torch.dtype, size: int = 0) -> flo
     size = size or (8192 if device.type == "cuda" else 512)
     # Random numbers, because on constant ones a GPU draws less power and so runs faster than in training.
     numbers = torch.Generator(device).manual_seed(1)
-    wait, seconds = getattr(torch, device.type).synchronize, []
+    wait = getattr(torch, device.type).synchronize
+    seconds = []
     try:
         left, right = (torch.randn(size, size, generator=numbers, device=device).to(dtype) for _ in range(2))
         with tf32_products(device):

@@ -268,7 +268,8 @@ def _clean_up_after(path: Path, token: str) -> None:
 
 def _restore_or_remove(path: Path, token: str) -> None:
     """Remove the temporary files of `path`; if the old content was not replaced, restore its name."""
-    partial, old = _temporary(path, token, "partial"), _temporary(path, token, "old")
+    partial = _temporary(path, token, "partial")
+    old = _temporary(path, token, "old")
     shutil.rmtree(partial, ignore_errors=True)
     if not old.exists():
         return

@@ -22,10 +22,8 @@ UNSPACED = (
     "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u2e80-\u2fdf\u3005-\u3007\u3040-\u30ff\u3100-\u312f\u31a0-\u31ff"
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
 )
-_UNSPACED, _HAN_OR_KANA = (
-    lazy_pattern(f"[{UNSPACED}]"),
-    lazy_pattern("[\u3005-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]"),
-)
+_UNSPACED = lazy_pattern(f"[{UNSPACED}]")
+_HAN_OR_KANA = lazy_pattern("[\u3005-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]")
 _MIN_NAME = 4  # letters; shorter names are codes, too
 _DOTTED_I = {"tr", "tur", "az", "aze", "azj"}
 

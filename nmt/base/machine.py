@@ -16,7 +16,8 @@ from nmt.base.errors import ConfigError
 
 log = logging.getLogger(__name__)
 
-CGROUPS, OWN_CGROUP = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
+CGROUPS = Path("/sys/fs/cgroup")
+OWN_CGROUP = Path("/proc/self/cgroup")
 """The control groups of Linux, by which Docker and SLURM limit processes, and the file that names those of this one."""
 
 BUSY = 0.25  # if other processes use this share of the cores' time or more, threads should not spin

@@ -45,7 +45,8 @@ class PartialFile:
         self.partial = self.path.with_name(self.path.name + PARTIAL)
         self.settings_file = self.path.with_name(self.path.name + PARTIAL_SETTINGS)
         self._settings = json.loads(json.dumps(dict(settings)))
-        self._num_sources, self._sources = 0, sha256()
+        self._num_sources = 0
+        self._sources = sha256()
         self.sources: object = None  # a checksum of the source lines whose texts are written, as JSON
         self._lines_per_text = lines_per_text
         self.path.parent.mkdir(parents=True, exist_ok=True)

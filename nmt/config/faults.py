@@ -77,7 +77,8 @@ class Unusable:
 def as_error(faults: Sequence[Fault]) -> ConfigError:
     """Return one error for all faults, in the order of their lines; those of `--set` come last."""
     ordered = sorted(faults, key=lambda fault: (fault.place.line is None, fault.place.line or 0))
-    first, rest = ordered[0], ordered[1:]
+    first = ordered[0]
+    rest = ordered[1:]
     if not rest:
         return ConfigError(first.message, path=first.place.source, line=first.place.line, hint=first.hint)
     lines = [first.message + (f"\n  {first.hint}" if first.hint else "")]
@@ -141,7 +142,8 @@ def every_section(section: type[Section] = Config, loc: Loc = ()) -> Iterator[tu
 
 def unknown_key(section: type[Section], loc: Loc, key: str, place: Location) -> Fault:
     """Return the error for a key that `section` (at `loc`) does not have, with the section or name probably meant."""
-    name, here = shortened(key), (*loc, key)
+    name = shortened(key)
+    here = (*loc, key)
     if key in REMOVED:
         return Fault(here, place, f"{dotted(here)} was removed", REMOVED[key])
     if key == "<<":
@@ -166,7 +168,8 @@ def unknown_key(section: type[Section], loc: Loc, key: str, place: Location) -> 
 
 def allowed(annotation: object, metadata: Sequence[object] = ()) -> str:
     """Describe the values that a field of this type accepts."""
-    origin, kinds = get_origin(annotation), get_args(annotation)
+    origin = get_origin(annotation)
+    kinds = get_args(annotation)
     section = section_in(annotation)
     if section is ParallelFiles:
         return "a mapping, or a list of mappings" + (" or null" if NoneType in kinds else "")
@@ -209,7 +212,8 @@ def invalid(
             return Fault((key,), places[loc], f"section '{key}' is missing", hint)
         hint = f"{key}: {section.model_fields[key].description}"
         return Fault((*loc, key), places[loc], f"{dotted(loc)} lacks the key '{key}'", hint)
-    field, value = section.model_fields[key], given[key]
+    field = section.model_fields[key]
+    value = given[key]
     annotation: object = field.annotation
     # Between the numbers of items, pydantic names the alternative types of a field.
     items = [part for part in error["loc"][1:] if isinstance(part, int)]

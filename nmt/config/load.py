@@ -175,7 +175,8 @@ def _read_section(
     stored: bool = False,
 ) -> Section | Unusable:
     """Return the section with the values `given` and paths expanded. If it has errors, add them to the tree."""
-    values, num_faults = dict[str, object](), len(tree.faults)
+    values = dict[str, object]()
+    num_faults = len(tree.faults)
     for key, value in given.items():
         here = (*loc, key)
         if field := section.model_fields.get(key):
@@ -230,7 +231,8 @@ def _expand(value: str, loc: Loc, tree: Tree) -> str:
     faults: list[tuple[str, str]] = []
 
     def replaced(match: re.Match[str]) -> str:
-        name, default = match["bare"] or match["name"], match["default"]
+        name = match["bare"] or match["name"]
+        default = match["default"]
         if match["broken"]:
             faults.append((": '${' without a name and a '}' after it", "write $$ for a plain $"))
         elif name and default is None and name not in os.environ:

@@ -94,7 +94,10 @@ class Config(Section):
         """Return the configuration of stage `number` (from 0) alone; without stages, return this configuration."""
         if not self.training.stages:
             return self
-        stage, data, model, tokenizer = self.training.stages[number], self.data, self.model, self.tokenizer
+        stage = self.training.stages[number]
+        data = self.data
+        model = self.model
+        tokenizer = self.tokenizer
         if stage.weights is not None:
             data = data.with_weights(stage.weights)
         if stage.corpora is not None:

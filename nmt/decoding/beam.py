@@ -78,7 +78,8 @@ def _top(log_probs: Tensor, count: int) -> tuple[Tensor, Tensor]:
     num_blocks = num_tokens // _BLOCK_TOKENS
     if num_blocks < 4 * count:  # most of a small vocabulary would be looked at anyway
         return log_probs.topk(count)
-    device, whole = log_probs.device, num_blocks * _BLOCK_TOKENS
+    device = log_probs.device
+    whole = num_blocks * _BLOCK_TOKENS
     maxima = log_probs[:, :whole].unflatten(1, (_BLOCK_TOKENS, num_blocks)).amax(1)
     blocks = maxima.topk(count).indices[:, None]  # [R, 1, count]
     tokens = (blocks + torch.arange(0, whole, num_blocks, device=device)[:, None]).flatten(1)
@@ -148,7 +149,8 @@ class _Beam(Search):
 
     def _collect_step(self, packed: NDArray[np.float32], lengths: NDArray[np.int64]) -> None:
         """Collect those of one step, which is `packed` [B, 8, W + 1]; by it, the outputs have `lengths` [B]."""
-        running, numbers = self.decoder.running, self.decoder.numbers
+        running = self.decoder.running
+        numbers = self.decoder.numbers
         # Fields 0 to 3 are those of the best continuations, 4 to 7 the same ones of the survivors.
         scores, parents, tokens, token_scores = packed[:, :4].swapaxes(0, 1)
         last = self.past.shape[1] - 1  # of free places, whose lengths mean nothing
@@ -158,13 +160,15 @@ class _Beam(Search):
         at_limit = self.limits[numbers] == lengths
         ends = (scores > _NONE) & ((tokens == EOS_ID) | at_limit[:, None]) & running[:, None]
         for index in map(tuple, np.argwhere(ends).tolist()):
-            place, token = index[0], int(tokens[index])
+            place = index[0]
+            token = int(tokens[index])
             finished = token == EOS_ID
             past_ids, past_scores = self._past(place, parents[index], lengths[place] - 1)
             ids = past_ids + ([] if finished else [token])
             ended = self.ended[numbers[place]]
             if all(ids != other.ids for other in ended):  # greedy search may be in the beam, too
-                score, token_score = float(scores[index]), float(token_scores[index])
+                score = float(scores[index])
+                token_score = float(token_scores[index])
                 ended.append(Hypothesis(ids, score, finished, [*past_scores, token_score]))
         for place in np.flatnonzero(running).tolist():
             running[place] = not at_limit[place] and self._may_improve(

@@ -47,7 +47,8 @@ def record_graph(work: Callable[[], object], device: torch.device, purpose: str)
 
     Recordings for one `purpose` share their memory for intermediate results.
     """
-    graph, (stream, pool, _) = torch.cuda.CUDAGraph(), _stream_and_pool(device, purpose)
+    graph = torch.cuda.CUDAGraph()
+    stream, pool, _ = _stream_and_pool(device, purpose)
     recording = torch.cuda.graph(graph, pool=pool, stream=stream, capture_error_mode="thread_local")
     before = torch.cuda.current_stream(device)
     try:
@@ -77,7 +78,9 @@ def _stream_and_pool(device: torch.device, purpose: str) -> tuple[torch.cuda.Str
     run one after the other on a single stream, and nothing reads these results after a replay. PyTorch gives up a pool
     with the last graph in it, and then fails to record another one there.
     """
-    stream, pool, keeper = torch.cuda.Stream(device), torch.cuda.graph_pool_handle(), torch.cuda.CUDAGraph()
+    stream = torch.cuda.Stream(device)
+    pool = torch.cuda.graph_pool_handle()
+    keeper = torch.cuda.CUDAGraph()
     recording = torch.cuda.graph(keeper, pool=pool, stream=stream, capture_error_mode="thread_local")
     with _one_at_a_time, torch.cuda.device(device), recording:
         torch.zeros(1, device=device)
@@ -122,7 +125,8 @@ class StaticStep:
     def record(self, step: Step, last: Tensor, log_probs: Tensor, record: Recorder) -> None:
         """Record `step`; `last` [R] and `log_probs` [R, V] are its latest input and output. RuntimeError on failure."""
         # Recordings share memory for intermediate results, so the final result needs separate memory.
-        static, output = last.clone(), torch.empty_like(log_probs)
+        static = last.clone()
+        output = torch.empty_like(log_probs)
         self._recording = static, output, record(lambda last: output.copy_(step(last)), static)
 
     def replay(self, last: Tensor) -> Tensor:

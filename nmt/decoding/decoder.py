@@ -31,7 +31,8 @@ CHECK_EVERY = 8
 # Free places are dropped if at most this share of the places is in use. On a CPU, where dropping
 # copies the caches of the sentences that move, that pays for a tenth (docs/log/gpu.md). A recording
 # works for one number of rows only, so with recordings, batches shrink by halves: few are needed.
-_SHARE_IN_USE, _SHARE_IN_USE_OF_RECORDINGS = 0.9, 0.5
+_SHARE_IN_USE = 0.9
+_SHARE_IN_USE_OF_RECORDINGS = 0.5
 
 
 @torch.inference_mode()
@@ -100,7 +101,8 @@ class Decoder:
         width = -(-src.size(1) // SRC_MULTIPLE)
         if recordings is not None:
             assert [*recordings.models] == [*models], "the recordings are of other models"
-            num_places, width = rounded_up(num_places), rounded_up(width)
+            num_places = rounded_up(num_places)
+            width = rounded_up(width)
         max_width = min(max(model.config.max_src_len, model.config.max_tgt_len) for model in models)
         encode = partial(_encode, models, max(src.size(1), min(width * SRC_MULTIPLE, max_width)), num_places, min_rows)
         # In each place: the number of a sentence, how many tokens were chosen, and whether the search needs more.
@@ -182,9 +184,11 @@ class Decoder:
 
     def _drop(self, num_running: int) -> tuple[Tensor, Tensor] | None:
         """Drop free places once they make up a share of the batch, but none of the minimum."""
-        num_kept, max_share = max(num_running, -(-self.min_rows // self.beam_size)), _SHARE_IN_USE
+        num_kept = max(num_running, -(-self.min_rows // self.beam_size))
+        max_share = _SHARE_IN_USE
         if self.graph_step is not None:
-            num_kept, max_share = rounded_up(num_kept), _SHARE_IN_USE_OF_RECORDINGS
+            num_kept = rounded_up(num_kept)
+            max_share = _SHARE_IN_USE_OF_RECORDINGS
         if num_kept > max_share * self.num_places:
             return None
         # Sentences beyond the new end move into places before it that are free.
@@ -194,7 +198,9 @@ class Decoder:
         kept[free] = moved
         for cache in self._caches:
             cache.select_sentences(torch.from_numpy(kept).to(self.device))
-        self.numbers, self.lengths, self.running = self.numbers[kept], self.lengths[kept], self.running[kept]
+        self.numbers = self.numbers[kept]
+        self.lengths = self.lengths[kept]
+        self.running = self.running[kept]
         rows = self._rows_of(kept)
         self.positions = self.positions[rows]
         return rows, rows[:0]

@@ -56,7 +56,8 @@ class _Greedy(Search):
         return last, torch.stack([last.float(), scores.float()], 1)
 
     def collect(self, chosen: NDArray[np.float32]) -> None:
-        decoder, num_steps = self.decoder, len(chosen)
+        decoder = self.decoder
+        num_steps = len(chosen)
         lengths = decoder.lengths.repeat(decoder.beam_size)
         columns = (lengths - num_steps)[:, None] + np.arange(num_steps)
         rows = np.arange(len(lengths))[:, None]
@@ -73,7 +74,8 @@ class _Greedy(Search):
 
     def select_rows(self, rows: Tensor, fresh: Tensor) -> None:
         former = rows.cpu().numpy()
-        self.seen, self.ended = self.seen[former], self.ended[former]
+        self.seen = self.seen[former]
+        self.ended = self.ended[former]
         self.ended[fresh.cpu().numpy()] = False
         if self.sampler is not None:
             self.sampler.select_rows(self.decoder.rows)

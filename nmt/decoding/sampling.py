@@ -31,7 +31,8 @@ class Sampler:
         numbers = np.zeros((num_rows, max(limits)))
         for row in range(len(sources) * options.num_hypotheses):
             source, sample = divmod(row, options.num_hypotheses)
-            draw, limit = draws[source] if draws else 0, limits[source]
+            draw = draws[source] if draws else 0
+            limit = limits[source]
             numbers[row, :limit] = sampling_numbers(options.seed, sample, sources[source], limit, draw)
         # Cumulative probabilities need fp64, which Apple GPUs lack, so the host draws the tokens there.
         self.device = torch.device("cpu") if device.type == "mps" else device
@@ -45,9 +46,11 @@ class Sampler:
 
         Temperature, top_k and top_p change which tokens are drawn, but not their log-probabilities.
         """
-        options, device = self.options, log_probs.device
+        options = self.options
+        device = log_probs.device
         log_probs = log_probs.to(self.device)
-        scaled, order = log_probs / options.temperature, None
+        scaled = log_probs / options.temperature
+        order = None
         if options.top_k:
             scaled, order = scaled.topk(min(options.top_k, scaled.size(1)))
         elif options.top_p < 1.0:

@@ -30,7 +30,8 @@ class Search(ABC):
 
     def run(self) -> None:
         """Search until no sentence is running; the host sees every few steps what has ended."""
-        decoder, constraints = self.decoder, self.constraints
+        decoder = self.decoder
+        constraints = self.constraints
         last = torch.full((len(self.ids),), BOS_ID, device=decoder.device)
         constraints.select_rows(decoder.rows)
         while decoder.running.any():

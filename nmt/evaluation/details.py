@@ -120,7 +120,8 @@ def find_flags(source: str | None, hypothesis: str, references: Sequence[str], d
     known = [counted_words(text) for text in (source or "", *references)]
     if all(find_loop(counted_words(hypothesis), words) for words in known):
         flags.append("looped")
-    lengths, length = [len(reference.strip()) for reference in references], len(hypothesis.strip())
+    lengths = [len(reference.strip()) for reference in references]
+    length = len(hypothesis.strip())
     if length * _MAX_RATIO < min(lengths) and min(lengths) - length >= _MIN_CHARACTERS:
         flags.append("too short")
     if length > max(lengths) * _MAX_RATIO and length - max(lengths) >= _MIN_CHARACTERS:

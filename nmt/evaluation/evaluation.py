@@ -126,7 +126,8 @@ def evaluate(
     metrics = [metrics] if isinstance(metrics, str) else metrics
     run = run if isinstance(run, RunDir) else find_run(str(run))
     with Translator.load([run]) as translator:
-        languages, chosen = translator.languages, changed_options(translator.options, options)
+        languages = translator.languages
+        chosen = changed_options(translator.options, options)
         test_set = read_split([run], split, Direction(languages.src, languages.tgt))
         return Evaluator([run], translator, chosen).evaluate(test_set, metrics)
 
@@ -146,11 +147,14 @@ class Evaluator:
 
         `marks` are added to the names of files, such as a checkpoint. NmtError if no folder is writable.
         """
-        self.translator, self.options, self._marks = translator, options, marks
+        self.translator = translator
+        self.options = options
+        self._marks = marks
         self.paths = [run.source for run in model]
         self._names = list(map(str, self.paths))
         self._checkpoints = [run.usable_checkpoint().stem for run in model]
-        self.folder, self._run = folder or _writable(model[0].results), model[0]
+        self.folder = folder or _writable(model[0].results)
+        self._run = model[0]
 
     def evaluate(self, test_set: TestSet, metrics: Sequence[str]) -> Evaluation:
         """Translate and score `test_set`; save hypotheses and scores."""
@@ -182,7 +186,8 @@ class Evaluator:
         translations = translate_set(self.translator, test_set.sets[0], self.options)
         hypotheses = on_lines(translations)
         path = write_lines(self.folder / f"{test_set.name}{self.suffix()}.hyp", hypotheses)
-        references, twins = self._reference_files(test_set), self._run.sources_with_twins()
+        references = self._reference_files(test_set)
+        twins = self._run.sources_with_twins()
         others = [number for number, source in enumerate(test_set.sets[0].sources) if source not in twins]
         system = measure(" + ".join(self._names), hypotheses, test_set, metrics)
         return Evaluation(
@@ -212,7 +217,8 @@ class Evaluator:
 
     def suffix(self) -> str:
         """Return a file-name suffix for the options that differ from the best checkpoint with default options."""
-        before, after = self.translator.options.model_dump(), self.options.model_dump()
+        before = self.translator.options.model_dump()
+        after = self.options.model_dump()
         parts = []
         for name, value in after.items():
             if value != before[name]:  # beam5, shortlist, no_shortlist

@@ -81,7 +81,8 @@ def _welch(name: str, groups: Sequence[Sequence[float]], of_sentences: float, is
     draws = error * np.abs(np.random.default_rng(SEED).standard_t(freedom, _NUM_DRAWS))
     half = float(np.quantile(draws, 1 - LEVEL))
     p_value = float(np.mean(draws >= abs(value))) if value else 1.0
-    low, high = round(value - half, 2), round(value + half, 2)
+    low = round(value - half, 2)
+    high = round(value + half, 2)
     return GroupDifference(name, round(value, 2), low, high, p_value, over_sentences=is_resampled)
 
 

@@ -62,7 +62,8 @@ def write_card(
 
 
 def _facts(run: RunDir, config: Config, tokenizers: TokenizerPair, num_updates: int, minutes: float) -> dict[str, str]:
-    info, vocabularies = run.info(), tokenizers.vocabularies()
+    info = run.info()
+    vocabularies = tokenizers.vocabularies()
     files = ", ".join(map(str, paths_of(config.data.corpora("train"))))
     base = f"; continued from {config.training.init_from}" if config.training.init_from else ""
     machine = f"{info.device} ({info.precision}, threads: {info.threads})"
@@ -97,7 +98,8 @@ def layers_of(model: ModelConfig) -> str:
 
 
 def _valid_scores(run: RunDir, cpu_precision: str) -> list[str]:
-    index, num_pairs = run.index(), len(run.read_pairs("valid")[0])
+    index = run.index()
+    num_pairs = len(run.read_pairs("valid")[0])
     assert index.best is not None
     best = index.checkpoints[index.best]
     paragraphs = [

@@ -35,7 +35,8 @@ def compare_on(name: str, each: DirectedPairs, first: Sequence[str], second: Seq
 
 def render_table(comparisons: Sequence[SetComparison], first: str, second: str) -> list[str]:
     """Return the lines of a table; `first` and `second` are the column titles of the two models."""
-    rows, verdicts = [["test set", "", "sentences", first, second, "difference"]], [""]
+    rows = [["test set", "", "sentences", first, second, "difference"]]
+    verdicts = [""]
     for each in comparisons:
         for difference in each.differences:
             before, after = difference.other, difference.value

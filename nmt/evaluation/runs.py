@@ -105,7 +105,8 @@ def _compare_test_sets(summaries: Sequence[RunSummary]) -> Iterator[str]:
 
 
 def _summarize(run: RunDir, name: str, warnings: list[str]) -> RunSummary:
-    config, index = run.config(), run.index()
+    config = run.config()
+    index = run.index()
     best = index.best
     of_best = index.scores_of(best)
     scores = {shown: round(of_best[key], 2) for key, shown in _VALID.items() if key in of_best}
@@ -127,7 +128,8 @@ def _summarize(run: RunDir, name: str, warnings: list[str]) -> RunSummary:
 
 def _test_scores(run: RunDir, shown: str, warnings: list[str]) -> dict[str, float]:
     """Return the scores saved by `nmt eval` with default options; nothing if they belong to other weights."""
-    best, is_packed = run.index().best, (run.path / PACK_INFO).is_file()
+    best = run.index().best
+    is_packed = (run.path / PACK_INFO).is_file()
     hint = "pack the run after `nmt eval`" if is_packed else f"`nmt eval --model {shown}` saves them"
     if best is None:
         warnings.append(f"{shown}: no scores; this run has no checkpoint yet")

@@ -62,7 +62,8 @@ def score(
     differ in length or are empty, NmtError for an unknown metric.
     """
     check_lengths(hypotheses, references)
-    hypotheses, references = composed(hypotheses), composed(references)
+    hypotheses = composed(hypotheses)
+    references = composed(references)
     scores = []
     for name in metrics:
         metric = sacrebleu_metric(name, tgt_lang, [references])

@@ -93,7 +93,8 @@ class Scorer:
         """Keep `references` [R][N], R per sentence, and `metrics` (of `METRICS`). Raises as `score`."""
         for others in references:
             check_lengths(others, references[0])
-        self.references, self.tgt_lang = [composed(texts) for texts in references], tgt_lang
+        self.references = [composed(texts) for texts in references]
+        self.tgt_lang = tgt_lang
         self.metrics = {name: sacrebleu_metric(name, tgt_lang, self.references) for name in metrics}
 
     def measure(self, name: str, hypotheses: Sequence[str]) -> System:
@@ -162,7 +163,8 @@ def correlation(first: Sequence[float], second: Sequence[float]) -> float:
 
 def _bootstrap_weights(num_sentences: int) -> Iterator[NDArray[np.float64]]:
     """Yield how often each sentence occurs in each sample, [samples of the block, sentences]."""
-    rng, block = np.random.default_rng(SEED), max(1, BLOCK_NUMBERS // num_sentences)
+    rng = np.random.default_rng(SEED)
+    block = max(1, BLOCK_NUMBERS // num_sentences)
     for start in range(0, NUM_SAMPLES, block):
         size = min(block, NUM_SAMPLES - start)
         drawn = rng.choice(num_sentences, size=(size, num_sentences), replace=True)

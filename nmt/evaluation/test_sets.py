@@ -99,10 +99,13 @@ def read_files(src: Path | None, refs: Sequence[Path], tsv: Path | None, directi
         first, *others = (columns or "1,2").split(",")
         names = [f"{name}#{first},{other}" for other in others] if others[1:] else [str(tsv)]
         tables = [list(read_named(each, direction)) for each in names]
-        sources, references = [pair.src for pair in tables[0]], [[pair.tgt for pair in table] for table in tables]
-        stem, paths = Path(name).stem, list[Path]()
+        sources = [pair.src for pair in tables[0]]
+        references = [[pair.tgt for pair in table] for table in tables]
+        stem = Path(name).stem
+        paths = list[Path]()
     else:
-        references, paths = [list(read_lines(path)) for path in refs], list(refs)
+        references = [list(read_lines(path)) for path in refs]
+        paths = list(refs)
         sources = list(read_lines(src)) if src is not None else [""] * len(references[0])
         stem = (src or refs[0]).stem
     for lines, path in zip(references, paths, strict=False):
@@ -117,7 +120,8 @@ def read_files(src: Path | None, refs: Sequence[Path], tsv: Path | None, directi
 
 def read_hypotheses(path: Path, test_set: TestSet) -> list[str]:
     """Return the translations of a test set from a file. DataError if their number is different."""
-    lines, sentences = list(read_lines(path)), len(test_set.sets[0].sources)
+    lines = list(read_lines(path))
+    sentences = len(test_set.sets[0].sources)
     if len(lines) != sentences:
         hint = "line n must translate line n of the sources"
         raise DataError(f"{len(lines)} translations but {sentences} references", path=path, hint=hint)

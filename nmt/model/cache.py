@@ -131,7 +131,8 @@ class PreallocatedKVCache(KVCache):
         Only those from beyond are copied.
         """
         assert self.cross_mask.bias is not None
-        bias, num_kept = self.cross_mask.bias, len(sentences)
+        bias = self.cross_mask.bias
+        num_kept = len(sentences)
         target = (sentences >= num_kept).nonzero()[:, 0]
         source = sentences[target]
         for part in (bias, *chain.from_iterable(self.cross)):

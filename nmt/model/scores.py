@@ -36,7 +36,9 @@ class GaussianScore(nn.Module):
     def forward(self, query: Tensor, key: Tensor) -> Tensor:
         """query [..., Q, K], key [..., S, K] -> [..., Q, S]."""
         # |q|^2 - 2 q . k + |k|^2 avoids building the [..., Q, S, K] differences; in fp32 because of cancellation.
-        dtype, query, key = query.dtype, query.float(), key.float()
+        dtype = query.dtype
+        query = query.float()
+        key = key.float()
         squares = query.square().sum(-1)[..., :, None] + key.square().sum(-1)[..., None, :]
         distances = (squares - 2.0 * query @ key.transpose(-1, -2)).clamp_min(0.0)
         return (-0.5 * self.width.float().square() * distances).to(dtype)

@@ -15,7 +15,8 @@ VOCABULARIES = ("src_embedding.tokens.weight", "tgt_embedding.tokens.weight", "o
 def check_shapes(expected: Shapes, found: Shapes, path: Path) -> None:
     """Raise RunError unless the shapes `found` in the weights at `path` are the `expected` ones of the model."""
     for name in VOCABULARIES:
-        ours, theirs = expected.get(name, ()), found.get(name, ())
+        ours = expected.get(name, ())
+        theirs = found.get(name, ())
         if ours[1:] == theirs[1:] and ours[:1] != theirs[:1] and ours and theirs:
             message = f"the tokenizer has {ours[0]:,} tokens, and these weights were trained with {theirs[0]:,}"
             hint = "tokenizer and weights of a run belong together; copy the whole run again"
@@ -42,7 +43,8 @@ def parameter_shapes(config: ModelConfig, src_vocab_size: int, tgt_vocab_size: i
 
     Only for models with the scaled dot product: the other scoring functions have additional parameters.
     """
-    d_model, max_len = config.d_model, max(config.max_src_len, config.max_tgt_len)
+    d_model = config.d_model
+    max_len = max(config.max_src_len, config.max_tgt_len)
     shapes: Shapes = {"src_embedding.tokens.weight": (src_vocab_size, d_model)}
     if config.tied_embeddings != "all":
         shapes["tgt_embedding.tokens.weight"] = (tgt_vocab_size, d_model)

@@ -135,7 +135,8 @@ class Transformer(nn.Module):
 
         If `cache.cross_mask` has a packing of the targets, the states are laid out by it: [1, N, D].
         """
-        num_new, packing = tgt_in.size(1), cache.cross_mask.queries
+        num_new = tgt_in.size(1)
+        packing = cache.cross_mask.queries
         states = self.tgt_embedding(tgt_in if packing is None else packing.pack(tgt_in), cache.offset)
         # Right padding needs no mask: it comes after every real token, so the causal mask hides it.
         mask = cache.self_mask(num_new, states)

@@ -32,10 +32,12 @@ class UpdateBatches:
 
     def __init__(self, store: TokenStore, config: Config, group: ProcessGroup, redraw: Redraw | None = None):
         """Raise ConfigError if an update needs more tokens than an epoch has. `redraw` redraws pairs each epoch."""
-        model, training = config.model, config.training
+        model = config.model
+        training = config.training
         sizes = store.sizes(len(config.data.corpora("train")))
         weights = corpus_weights(config.data, sizes)
-        self.store, self.group = store, group
+        self.store = store
+        self.group = group
         self.is_auto = training.batch_tokens == "auto"  # one batch per update
         self.tokens_per_update = training.tokens_per_update
         if training.batch_tokens == "auto":

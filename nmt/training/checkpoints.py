@@ -50,7 +50,8 @@ class CheckpointHistory:
         self.listed_before = list(self.checkpoints)
         self.checkpoints[name] = result.values()
         self.signatures = result.signatures
-        before, now = self._quality(self.best) if self.best else (), self._quality(name)
+        before = self._quality(self.best) if self.best else ()
+        now = self._quality(name)
         is_best = now > before
         self.best = name if is_best else self.best
         # A loss that goes on falling beside equal translations does not count as progress: it may fall forever.

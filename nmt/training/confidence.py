@@ -29,7 +29,8 @@ def record_confidence(training: Training, translated: Sequence[Sequence[Translat
     `translated` are translations of the set as `nmt translate` makes them by default. Sets of fewer than 50 sentences
     tell too little.
     """
-    run, validator = RunDir(training.run.path), training.validator
+    run = RunDir(training.run.path)
+    validator = training.validator
     statistics = run.statistics()
     if statistics is None or sum(len(pairs.sources) for pairs in validator.sets) < MIN_SENTENCES:
         return

@@ -36,7 +36,8 @@ def log_end(training: Training, num_updates: int) -> None:
         return
     if training.update < training.end:
         tries = counted(training.history.validations_since_best, "validation")
-        reason, remedy = f"{tries} without a better score", "raise training.early_stopping_patience"
+        reason = f"{tries} without a better score"
+        remedy = "raise training.early_stopping_patience"
     elif settings.max_minutes and training.end < _unlimited_end(settings, _finished_ends(training)):
         reason = f"training.max_minutes ran out after update {training.update:,}"
         remedy = "raise training.max_minutes" + ", which counts those of the whole run," * (not num_updates)
@@ -70,7 +71,8 @@ def plan_end(training: Training, *, anew: bool = False) -> None:
 
     The first plan, and one made `anew` for other limits, warns of a warmup that does not end.
     """
-    settings, update = training.settings, training.update
+    settings = training.settings
+    update = training.update
     if not settings.max_minutes:
         return
     finished = _finished_ends(training)
@@ -91,7 +93,8 @@ def resume_plan(training: Training, old: Config) -> None:
     ends = training.plan.ends if training.plan else ()
     before = _rate(stage_spans(old, ends)[training.stage.number], training.update)
     _plan_anew(training)
-    own, after = training.stage.config.training, _rate(training.stage, training.update + 1)
+    own = training.stage.config.training
+    after = _rate(training.stage, training.update + 1)
     is_in_warmup = training.update - training.stage.start <= own.warmup_updates
     goes_on = training.update < training.stage.end and training.setup.group.is_main
     if goes_on and after > _JUMP * before and not is_in_warmup:
@@ -108,7 +111,9 @@ def _rate(stage: StageSpan, update: int) -> float:
 
 def _plan_anew(training: Training) -> None:
     """Follow the plan of the state, or make another one if there is none or the limits have changed."""
-    plan, settings, number = training.plan, training.settings, training.stage.number
+    plan = training.plan
+    settings = training.settings
+    number = training.stage.number
     if plan is None:
         if training.update:  # the limit may be new; the time so far shows the speed
             plan_end(training)

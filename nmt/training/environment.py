@@ -94,7 +94,8 @@ def choose_blocks(model: Transformer) -> tuple[bool, str]:
     Only NVIDIA GPUs have such a kernel. A trial on the device, forward and backward, compiles it, in about a second.
     """
     attention = next(module for module in model.modules() if isinstance(module, MultiHeadAttention))
-    weight, head_size = attention.query_proj.weight, model.config.d_model // model.config.num_heads
+    weight = attention.query_proj.weight
+    head_size = model.config.d_model // model.config.num_heads
     if not weight.is_cuda:
         return False, f"attention has no kernel for segments on {weight.device.type}"
     if not has_triton():
@@ -112,7 +113,8 @@ def choose_blocks(model: Transformer) -> tuple[bool, str]:
 
 def _trial_agrees(attention: MultiHeadAttention, weight: Tensor, head_size: int) -> bool:
     """Compare the kernel for segments with plain attention, forward and backward."""
-    device, numbers = weight.device, torch.Generator(weight.device).manual_seed(1)
+    device = weight.device
+    numbers = torch.Generator(weight.device).manual_seed(1)
     lengths = torch.tensor((7, 0, 2, 5))
     offsets = F.pad(lengths.cumsum(0), (1, 0)).to(device, torch.int32)
     positions = torch.cat([torch.arange(int(length)) for length in lengths]).to(device)

@@ -29,7 +29,8 @@ log = logging.getLogger(__name__)
 
 def score_and_write(training: Training, name: str, weights: Mapping[str, Tensor]) -> None:
     """Validate `weights` in fp32, the precision in which they are loaded; save them, and record their scores."""
-    started, model = time.perf_counter(), training.model
+    started = time.perf_counter()
+    model = training.model
     if weights is not training.optimizer.model_parameters:
         model = copy.deepcopy(model).float()
         load_weights(model, weights)
@@ -42,7 +43,8 @@ def score_and_write(training: Training, name: str, weights: Mapping[str, Tensor]
     if training.setup.group.is_main:
         save_weights(training.run.checkpoint(name), weights)
         training.history.write_index(training.run)
-        seconds, stage = time.perf_counter() - started, training.stage_number
+        seconds = time.perf_counter() - started
+        stage = training.stage_number
         training.monitor.log_validation(training.update, stage, name, result, best=is_best, seconds=seconds)
 
 

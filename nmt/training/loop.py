@@ -22,7 +22,8 @@ def train(training: Training, interrupt: Interrupt) -> bool:
     Each update gathers batches, computes gradients and changes the weights. Some updates end with a log line or a
     checkpoint.
     """
-    settings, start = training.settings, training.update
+    settings = training.settings
+    start = training.update
 
     def should_stop() -> bool:  # in every rank if one rank was asked to stop
         return training.setup.group.any(bool(interrupt.requested))
@@ -35,7 +36,8 @@ def train(training: Training, interrupt: Interrupt) -> bool:
             check_time(training)
             at_end = training.update == training.stage.end
             if training.update % settings.log_every == 0 or at_end:
-                epoch, stage = training.batches.sampler.position.epoch, training.stage_number
+                epoch = training.batches.sampler.position.epoch
+                stage = training.stage_number
                 training.monitor.log_training(training.update, training.end, stage, epoch, training.step)
                 if not at_end:
                     plan_end(training)

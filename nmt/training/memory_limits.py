@@ -40,7 +40,8 @@ class MemoryNeeds(NamedTuple):
 
     def activation_bytes(self, tokens: int) -> int:
         """Estimate the bytes that the layers keep for the backward pass of a micro-batch of `tokens`."""
-        (src, tgt), model = self.longest, self.model
+        src, tgt = self.longest
+        model = self.model
         # How many numbers the operations of a layer keep, estimated by hand: 20 per feature of a token in
         # the encoder, 32 in the decoder, which has a second attention; 3 per hidden feature and per score.
         # Additive scores are computed from d_model / num_heads features per head, query and key: [B, H, T, S, K].
@@ -103,7 +104,8 @@ def _num_micro_batches(training: Training, stage: StageSpan, batches: UpdateBatc
     RunError if even the smallest do not fit into memory.
     """
     group = training.setup.group
-    needs, batch_tokens = memory_needs(training, stage, batches.longest()), batches.batch_tokens // group.world_size
+    needs = memory_needs(training, stage, batches.longest())
+    batch_tokens = batches.batch_tokens // group.world_size
     total = available_bytes()
     held = max(0, own_bytes() - training.bytes_before)  # by this training, such as in an earlier stage
     available = None if total is None else total // local_world_size() + held
@@ -111,9 +113,11 @@ def _num_micro_batches(training: Training, stage: StageSpan, batches: UpdateBatc
     number = max(group.gather(number))
     required = needs.num_bytes(batch_tokens // number)
     if available is not None and required > available:
-        name, key = "this training", "training.batch_tokens"
+        name = "this training"
+        key = "training.batch_tokens"
         if training.settings.stages:
-            name, key = f"stage {stage.number + 1} of this training", "the batch_tokens of this stage"
+            name = f"stage {stage.number + 1} of this training"
+            key = "the batch_tokens of this stage"
         hint = (
             "lower model.max_src_len and model.max_tgt_len, or choose a smaller model, and start a new run; "
             "or free memory, and continue this one with --resume"
@@ -127,6 +131,7 @@ def _num_micro_batches(training: Training, stage: StageSpan, batches: UpdateBatc
 
 def memory_needs(training: Training, stage: StageSpan, longest: tuple[int, int]) -> MemoryNeeds:
     """Return what the memory usage of `stage` depends on; `longest` has the longest source and target in tokens."""
-    vocab_size, num_parameters = training.model.output_proj.weight.size(0), training.model.num_parameters()
+    vocab_size = training.model.output_proj.weight.size(0)
+    num_parameters = training.model.num_parameters()
     itemsize = training.setup.precision.dtype.itemsize
     return MemoryNeeds(training.config.model, num_parameters, vocab_size, longest, itemsize)

@@ -72,7 +72,9 @@ class Monitor:
     """The clock and the log of a training."""
 
     def __init__(self, run: RunDir, settings: TrainingConfig, setup: Setup, flops: TrainingFlops):
-        self.run, self.setup, self.flops = run, setup, flops
+        self.run = run
+        self.setup = setup
+        self.flops = flops
         self.metrics = MetricsLog(run.metrics)
         self.tensorboard = TensorBoardLog(run.tensorboard) if settings.tensorboard else None
         self.on_record: Callable[[TrainRecord | ValidRecord], None] = lambda record: None
@@ -138,7 +140,8 @@ class Monitor:
     def log_training(self, number: int, end: int, stage: int | None, epoch: int, step: Step) -> None:
         """Write and show the means over the updates since the previous line, up to update `number` of `end`."""
         self.flush()
-        window, self.window = self.window, Window()
+        window = self.window
+        self.window = Window()
         flops_per_second = window.flops / window.seconds
         record = TrainRecord(
             update=number,

@@ -36,7 +36,10 @@ class Training:
 
     def __init__(self, run: RunDir, config: Config, prepared: Prepared, setup: Setup):
         self.bytes_before = own_bytes()  # memory of this process without the training
-        self.run, self.config, self.settings, self.setup = run, config, config.training, setup
+        self.run = run
+        self.config = config
+        self.settings = config.training
+        self.setup = setup
         self.tokenizers = prepared.tokenizers
         torch.manual_seed(self.settings.seed)
         vocab_sizes = (self.tokenizers.src.vocab_size, self.tokenizers.tgt.vocab_size)
@@ -74,7 +77,8 @@ class Training:
 
     def follow(self, ends: Sequence[int]) -> None:
         """Plan to end the stages at these updates."""
-        lengths, max_minutes = stage_lengths(self.settings), self.settings.max_minutes
+        lengths = stage_lengths(self.settings)
+        max_minutes = self.settings.max_minutes
         self.plan = Plan(ends=tuple(ends), lengths=lengths, max_minutes=max_minutes)
         self.stages = stage_spans(self.config, ends)
         self.stage = self.stages[self.stage.number]
@@ -165,7 +169,8 @@ class Training:
         if self.optimizer.loss_scale is not None:
             self.optimizer.loss_scale.load(state.loss_scale)
         counters = state.counters
-        self.update, self.history = counters.update, counters.history
+        self.update = counters.update
+        self.history = counters.history
         if counters.stage >= len(self.stages):
             fault = f"has {counted(len(self.stages), 'stage')}, but stage {counters.stage + 1} has begun"
             raise RunError(f"training.stages {fault}", path=self.run.config_file, hint=ONLY_LATER_STAGES)
@@ -175,7 +180,8 @@ class Training:
         if counters.stage:
             self._begin_stage(counters.stage)
         self.batches.sampler.seek(counters.position)
-        self.monitor.window, self.monitor.train_seconds = counters.window, counters.train_seconds
+        self.monitor.window = counters.window
+        self.monitor.train_seconds = counters.train_seconds
         self.monitor.skipped_in_a_row = counters.skipped_in_a_row
         self.step.num_micro_batches = counters.num_micro_batches
         if len(state.random) == self.setup.group.world_size:

@@ -36,7 +36,9 @@ class _Quality:
     """The sum of BLEU and chrF, less a penalty for a number of words per word of the references other than `length`."""
 
     def __init__(self, pairs: DirectedPairs, tokenizers: TokenizerPair, length: float):
-        self._references, self._length, tgt_lang = pairs.references, length, pairs.direction.tgt
+        self._references = pairs.references
+        self._length = length
+        tgt_lang = pairs.direction.tgt
         metrics: list[Any] = [*Scorer([self._references], tgt_lang, ("bleu", "chrf")).metrics.values()]
         self._bleu, self._chrf = metrics
         self._count = len if written_without_spaces(tgt_lang, tokenizers.tgt.letters) else _count_words
@@ -79,7 +81,8 @@ def tune(
 
     def translate(weights: Floats, count: int) -> float:
         """Add up to `count` translations of each source to its list; return the value of the best ones."""
-        search.weights, best_ones = weights, list[Floats]()
+        search.weights = weights
+        best_ones = list[Floats]()
         for row, outputs in enumerate(search.search(sources, count)):
             texts = [tokenizers.tgt.decode(output.tokens) for output in outputs]
             for text, output in zip(texts, outputs, strict=True):
@@ -88,8 +91,11 @@ def tune(
             best_ones.append(lists[row][texts[0]][1])
         return quality.of(best_ones)
 
-    generator, weights = np.random.default_rng(0), table.weights
-    best, best_value, reach = weights, -np.inf, 0.3
+    generator = np.random.default_rng(0)
+    weights = table.weights
+    best = weights
+    best_value = -np.inf
+    reach = 0.3
     for number in range(_ROUNDS + 1):
         value = translate(weights, _LIST if number < _ROUNDS else 1)
         if number == 0 and rivals is not None:
@@ -100,7 +106,8 @@ def tune(
                 return None
         log.debug("phrase table: %.2f in round %d", value, number)
         if value > best_value:
-            best, best_value = weights, value
+            best = weights
+            best_value = value
         else:  # begin again, from the best weights and more translations, with more caution
             reach /= 2
         weights = _optimize(lists, quality, best, reach, generator)
@@ -123,19 +130,24 @@ def _optimize(lists: _Lists, quality: _Quality, start: Floats, share: float, gen
     padded = [[*one.values()] + [next(iter(one.values()))] * (longest - len(one)) for one in lists]
     features = np.array([[entry[0] for entry in row] for row in padded])  # [sentences, translations, features]
     statistics = np.array([[entry[1] for entry in row] for row in padded])
-    rows, reach, weights = np.arange(len(lists)), share * (np.abs(start) + 0.1), start
+    rows = np.arange(len(lists))
+    reach = share * (np.abs(start) + 0.1)
+    weights = start
 
     def values(tried: Floats) -> list[float]:
         chosen = (features @ tried.T).argmax(1)  # [sentences, tried]
         caution = _CAUTION * (((tried - start) / reach) ** 2).mean(-1)
         return [quality.of(statistics[rows, column]) - cost for column, cost in zip(chosen.T, caution, strict=True)]
 
-    best, improves = values(weights[None])[0], True
+    best = values(weights[None])[0]
+    improves = True
     while improves:
         improves = False
         for direction in (*np.eye(len(start)), *generator.normal(scale=0.5, size=(len(start), len(start)))):
             tried = np.clip(weights + _STEPS[:, None] * direction * reach, start - reach, start + reach)
             found = values(tried)
             if max(found) > best + 1e-3:
-                weights, best, improves = tried[int(np.argmax(found))], max(found), True
+                weights = tried[int(np.argmax(found))]
+                best = max(found)
+                improves = True
     return weights

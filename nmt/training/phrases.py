@@ -36,7 +36,8 @@ _MIN_TUNED = 20  # validation pairs
 # Sets of one corpus may differ by a third in target tokens per source token. The best guess for another set is halfway
 # between the validation set and the training pairs, and it gives the words per word of the validation set that are
 # aimed at: more than one, because BLEU and chrF punish a word too few more than a word too many.
-_SHARE_OF_PAIRS, _LENGTHS = 0.5, (1.03, 1.12)
+_SHARE_OF_PAIRS = 0.5
+_LENGTHS = (1.03, 1.12)
 _LONGEST = 150  # tokens of a pair that is learned from
 
 
@@ -86,7 +87,8 @@ def learn_phrases(
 
     None if it cannot surpass `rivals`, other translations of `valid`. `more_tgt`: text for the language model.
     """
-    folder, sides = SourceFolder(tokenizers), (list[list[int]](), list[list[int]]())
+    folder = SourceFolder(tokenizers)
+    sides = (list[list[int]](), list[list[int]]())
     for number in range(len(store)):
         src, tgt = (side.concatenated(np.array([number])).tolist() for side in (store.src, store.tgt))
         is_copy = folder.has_symbols(src) or tokenizers.tgt.decode(tgt).isupper()  # as augmentation makes them
@@ -140,7 +142,8 @@ def build_table(training: Training, translated: list[list[Translation]] | None) 
     Return the translations of the set by the table, None without one; `translated` are those by the network. A failure
     is only a warning: the training itself is complete.
     """
-    run, sets = RunDir(training.run.path), training.validator.sets
+    run = RunDir(training.run.path)
+    sets = training.validator.sets
     if reason := why_no_table(training.config, training.tokenizers, len(training.store), len(sets[0].sources)):
         log.debug("no phrase table: %s", reason)
         run.phrases.unlink(missing_ok=True)
@@ -158,7 +161,8 @@ def build_table(training: Training, translated: list[list[Translation]] | None) 
         table.save(run.phrases, training.tokenizers)
         engine = PhraseEngine.load(run, training.tokenizers)
         _, by_table = training.validator.translate(engine)
-        index, name = run.index(), run.best_checkpoint().stem
+        index = run.index()
+        name = run.best_checkpoint().stem
     except (NmtError, OSError) as error:
         log.warning("no phrase table was built: %s", error)
         return None

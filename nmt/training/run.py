@@ -178,7 +178,8 @@ def _train_run(
     resumes: bool,
 ) -> bool:
     """Train the new run that `_make_run` has made, or resume one, with its own configuration if `config` is None."""
-    run, old = RunDir(path), None
+    run = RunDir(path)
+    old = None
     if resumes:
         run.check()
     with run.locked() if group.is_main else nullcontext():
@@ -241,7 +242,8 @@ def _open_training(run: RunDir, config: Config, group: ProcessGroup) -> Training
     _set_threads(config)
     if (threads := config.training.threads) > (most := bounded(threads)):
         log.warning("training.threads is %d, but this machine has %s; using as many", threads, counted(most, "core"))
-    device, info = choose_device(config.training.device), run.info()
+    device = choose_device(config.training.device)
+    info = run.info()
     prepared = Prepared.open(run, find_store_root(config, run.path), info.data_fingerprint)
     return Training(run, config, prepared, Setup(device, choose_precision(info.precision, device), group))
 
@@ -279,7 +281,8 @@ def _train(training: Training, interrupt: Interrupt | None, resumed: Config | No
 
 def _is_finished(training: Training, before: Config) -> bool:
     """Return whether the run was trained to its end with the same configuration, and all its results are there."""
-    run, history = training.run, training.history
+    run = training.run
+    history = training.history
     if not has_ended(training) or training.config != before or not run.card.exists():
         return False
     try:
@@ -300,7 +303,8 @@ def _is_finished(training: Training, before: Config) -> bool:
 def _record(training: Training, *, is_resumed: bool) -> None:
     """Write facts about this training into the run; warn if results may not be bit-identical after a resumption."""
     run = training.run
-    info, facts = run.info(), {"packed": training.in_blocks, "packed_reason": training.blocks_reason}
+    info = run.info()
+    facts = {"packed": training.in_blocks, "packed_reason": training.blocks_reason}
     if is_resumed:
         run.write_config(training.config)
         now = describe_environment(training.setup.device, training.setup.group.world_size)
@@ -316,7 +320,8 @@ def _record(training: Training, *, is_resumed: bool) -> None:
 
 def _judge(training: Training) -> None:
     """Build the phrase table, choose between it and the network, and measure what translates; save all in the run."""
-    run, by_network = RunDir(training.run.path), check_int8(training)
+    run = RunDir(training.run.path)
+    by_network = check_int8(training)
     by_table = build_table(training, by_network)
     by_better = by_table if prefers_phrases([run]) else by_network
     delivered = translate_by_default(training, by_better)
@@ -365,7 +370,8 @@ def _explained_errors(run: RunDir) -> Iterator[None]:
 
 
 def _describe(training: Training) -> str:
-    size, (device, precision, group) = f"{training.model.num_parameters() / 1e6:.1f}M parameters", training.setup
+    size = f"{training.model.num_parameters() / 1e6:.1f}M parameters"
+    device, precision, group = training.setup
     peak = f"{precision.flops / 1e9:,.0f} GFLOP/s in a large matrix product"
     processes = f"{group.world_size} processes of " if group.world_size > 1 else ""
     threads = f"{processes}{counted(torch.get_num_threads(), 'thread')}"
@@ -408,7 +414,9 @@ def _fixed_settings(config: Config) -> dict[str, object]:
 
 def _refuse_changes_of_begun_stages(old: Config, training: Training) -> None:
     """Raise RunError if stages that have begun differ from those of `old`, or if there were more updates already."""
-    settings, update, present = training.settings, training.update, training.stage
+    settings = training.settings
+    update = training.update
+    present = training.stage
     for number, stage in enumerate(settings.stages[: present.number + 1]):
         before = old.training.stages[number]
         if number == present.number:  # it may become longer or shorter
@@ -416,7 +424,8 @@ def _refuse_changes_of_begun_stages(old: Config, training: Training) -> None:
         if stage != before:
             message = f"training.stages: stage {number + 1} has begun, so it must stay as it was"
             raise RunError(message, path=training.run.config_file, hint=ONLY_LATER_STAGES)
-    length, had = stage_lengths(settings)[present.number], update - present.start
+    length = stage_lengths(settings)[present.number]
+    had = update - present.start
     if length < had:
         name = f"max_updates of stage {present.number + 1} of training.stages" if settings.stages else _MAX_UPDATES
         message = f"{name} is {length}, but there have been {had} updates already"
@@ -429,7 +438,8 @@ def _refuse_unfit_base(config: Config, path: Path) -> None:
     if base.path.resolve() == path.resolve():
         message = "a run cannot be overwritten by one that continues from it"
         raise RunError(message, path=path, hint="choose another --run")
-    before, after = base.config().model.model_dump(), config.model.model_dump()
+    before = base.config().model.model_dump()
+    after = config.model.model_dump()
     differences = [
         f"model.{key} is {value!r} here and {before[key]!r} in the run to continue from"
         for key, value in after.items()

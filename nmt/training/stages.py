@@ -26,7 +26,8 @@ def stage_spans(config: Config, ends: Sequence[int] = ()) -> list[StageSpan]:
 
     `ends`: the updates after which the stages end, as planned for `training.max_minutes`, instead of those configured.
     """
-    settings, start = config.training, 0
+    settings = config.training
+    start = 0
     spans: list[StageSpan] = []
     for number, end in enumerate(ends or accumulate(stage_lengths(settings))):
         own = config.of_stage(number)

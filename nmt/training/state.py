@@ -150,7 +150,8 @@ class TrainState:
             moments={name: optimizer.moments_like(name) for name in self.moments},
             loss_scale={} if optimizer.loss_scale is None else optimizer.loss_scale.state(),
         )
-        own, expected = self.to_tensors(), trained.to_tensors()
+        own = self.to_tensors()
+        expected = trained.to_tensors()
         if odd := sorted(own.keys() ^ expected.keys()):
             raise ValueError(f"{odd[0]}: {'missing' if odd[0] in expected else 'unknown'}")
         for name, tensor in expected.items():

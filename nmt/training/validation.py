@@ -100,7 +100,8 @@ class Validator:
             translate = nothing if untrained else partial(self._translate, translator)
             (bleu, chrf), others = score_sets(self.sets, translate, ("bleu", "chrf"))
         model.train(was_training)
-        signatures, directions = {"bleu": bleu.signature, "chrf": chrf.signature}, {}
+        signatures = {"bleu": bleu.signature, "chrf": chrf.signature}
+        directions = {}
         pairs = zip(losses, others.items(), strict=bool(others))
         for (loss_sum, num_tokens), (direction, (own_bleu, own_chrf)) in pairs:
             directions[direction] = {"loss": loss_sum / num_tokens, "bleu": own_bleu.value, "chrf": own_chrf.value}
@@ -111,7 +112,8 @@ class Validator:
 
     def _engine(self, model: Transformer) -> Engine:
         """Return an engine for `model`: on a CPU the native one, which is faster, if it computes the same."""
-        config, by_torch = model.config, TorchEngine([model], self.tokenizers)
+        config = model.config
+        by_torch = TorchEngine([model], self.tokenizers)
         if model.device.type != "cpu" or native_engine.unsupported(config) or not native_engine.is_available():
             return by_torch
         arrays = {
@@ -143,8 +145,10 @@ class Validator:
 
     def _translate(self, translator: Translator, pairs: DirectedPairs) -> list[str]:
         """Return the translations of a set, of which each rank computes its share."""
-        rank, count = self.group.rank, self.group.world_size
-        (src, tgt), sources = pairs.direction, pairs.sources
+        rank = self.group.rank
+        count = self.group.world_size
+        src, tgt = pairs.direction
+        sources = pairs.sources
         translations = translator.translate(sources[rank::count], to=tgt, from_=src)
         texts = [""] * len(sources)
         for start, share in enumerate(self.group.gather([translation.text for translation in translations])):
@@ -166,7 +170,8 @@ class Validator:
     @torch.inference_mode()
     def _loss(self, model: Transformer, pairs: DirectedPairs, count: int | None) -> tuple[float, int]:
         """Return the summed loss on the first `count` pairs (None: all), and their number of real target tokens."""
-        loss_sum, num_tokens = 0.0, 0
+        loss_sum = 0.0
+        num_tokens = 0
         for batch in self._batches(pairs, count)[self.group.rank :: self.group.world_size]:
             on_device = batch.to(model.device)
             states = model.decode_states(on_device.tgt_in, model.start_cache(model.encode(on_device.src)))
@@ -178,7 +183,8 @@ class Validator:
 
     def encode(self, pairs: DirectedPairs, count: int | None = None) -> tuple[list[list[int]], list[list[int]]]:
         """Return the tokens of both sides of the first `count` pairs (None: all), with the tags of their languages."""
-        tag, tgt_tag = language_prefix(self.config, pairs.direction), target_prefix(self.config, pairs.direction)
+        tag = language_prefix(self.config, pairs.direction)
+        tgt_tag = target_prefix(self.config, pairs.direction)
         sources = self.tokenizers.src.encode_batch(tag + text for text in pairs.sources[:count])
         return sources, self.tokenizers.tgt.encode_batch(tgt_tag + text for text in pairs.references[:count])
 

@@ -34,7 +34,8 @@ def translate_by_default(
     `translated` are greedy ones, which are returned if the default search is greedy. None if all sets are too small to
     be judged, and after a failure, which is only a warning, because the training itself is complete.
     """
-    sets, options = training.validator.sets, training.config.decoding
+    sets = training.validator.sets
+    options = training.config.decoding
     if all(len(pairs.sources) < MIN_SENTENCES for pairs in sets):
         return None
     if translated is not None and options == options.greedy().changed(shortlist=False):
@@ -82,9 +83,11 @@ def record_verdict(
 
 def _qualities(texts: Mapping[str, Sequence[str]], pairs: DirectedPairs) -> dict[str, JudgedQuality]:
     """Return the scores of each system."""
-    tgt, half = pairs.direction.tgt, len(pairs.references) // 2
+    tgt = pairs.direction.tgt
+    half = len(pairs.references) // 2
     of_others = pairs.references[half:] + pairs.references[:half]
-    scorer, control = Scorer([pairs.references], tgt, ("bleu", "chrf")), Scorer([of_others], tgt, ("chrf",))
+    scorer = Scorer([pairs.references], tgt, ("bleu", "chrf"))
+    control = Scorer([of_others], tgt, ("chrf",))
     qualities = {}
     for name, lines in texts.items():
         bleu, chrf = scorer.measure(name, lines).scores()

@@ -97,7 +97,8 @@ class Access:
             raise RequestError(403, "unknown API key" if key else "this server needs an API key")
         client = b""
         if known is not None:
-            client, request.scope[KEY_NAME] = hashed, known.name
+            client = hashed
+            request.scope[KEY_NAME] = known.name
         if self._rate_limit:
             self._count(client or (request.client.host if request.client else ""))
         return client
@@ -119,7 +120,8 @@ class AccessLog:
 
     def __init__(self, path: Path):
         """Write into `path`, after what is there. NmtError if that fails."""
-        self._path, self._fails = path, False
+        self._path = path
+        self._fails = False
         try:
             self._append(b"")
         except OSError as error:

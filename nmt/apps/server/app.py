@@ -144,7 +144,8 @@ async def _answer_error(request: Request, error: Exception) -> Response:
         return Response(status_code=CLIENT_GONE)
     if not isinstance(error, HTTPException):
         error = RequestError(500, "internal server error; see the server's log")
-    status, body = error.status_code, dict[str, object](error=error.detail)
+    status = error.status_code
+    body = dict[str, object](error=error.detail)
     if request.url.path.startswith("/v1/"):
         status = 401 if status == 403 else status
         body = error_body(status, error.detail)
@@ -157,7 +158,9 @@ class _Watch:
     """Counts and times requests, and drops clients that do not read their response."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics, timeout: float, access_log: AccessLog | None):
-        self._app, self._timeout, self._access_log = app, timeout, access_log
+        self._app = app
+        self._timeout = timeout
+        self._access_log = access_log
         self._count = cache(metrics.requests.labels)  # a lookup takes 7 µs
         self._time = cache(metrics.seconds.labels)
         self._num_running = 0
@@ -168,7 +171,9 @@ class _Watch:
             return
         self._num_running += 1
         started = time.perf_counter()
-        status, num_read, num_sent = CLIENT_GONE, 0, 0
+        status = CLIENT_GONE
+        num_read = 0
+        num_sent = 0
 
         async def receive_and_count() -> Message:
             nonlocal num_read

@@ -64,7 +64,8 @@ async def translate_blocks(
 ) -> list[TranslatedBlock]:
     """Translate `blocks` in the direction of `routed`, whose text is ignored. RequestError as `Service.translate`."""
     run_if_long = partial(service.pages.run_if_long, sum(len(block.plain()) for block in blocks))
-    first, direction = routed.translators[0], routed.path[0][0]
+    first = routed.translators[0]
+    direction = routed.path[0][0]
     request = Request(first.options, to=direction.tgt, from_=direction.src, glossary=routed.glossary)
 
     async def answer(asks: list[Ask]) -> list[Answer]:

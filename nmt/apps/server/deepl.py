@@ -97,7 +97,8 @@ class DeepL:
     @property
     def operations(self) -> list[Operation]:
         """The paths, each with its handler."""
-        document, both = "/v2/document/{id}", ["GET", "POST"]
+        document = "/v2/document/{id}"
+        both = ["GET", "POST"]
         glossaries = [
             operation
             for path in ("/v2/glossaries", "/v3/glossaries")
@@ -107,7 +108,8 @@ class DeepL:
                 Operation(f"{path}/{{id}}", self.delete_glossary, methods=["DELETE"]),
             )
         ]
-        new, dictionaries = "/v3/glossaries/{id}", "/v3/glossaries/{id}/dictionaries"
+        new = "/v3/glossaries/{id}"
+        dictionaries = "/v3/glossaries/{id}/dictionaries"
         return [
             Operation("/v2/translate", self.translate, DeepLBody),
             Operation("/v2/document", self.upload, DeepLFile, reads=[MULTIPART]),
@@ -226,7 +228,8 @@ class DeepL:
 
     async def replace_dictionary(self, request: Request, body: DeepLTerms, client: bytes) -> dict[str, object]:
         """Replace the terms of a glossary in one direction."""
-        kept, terms = self._find_glossary(client, request.path_params["id"]), self._with_terms({}, [body])
+        kept = self._find_glossary(client, request.path_params["id"])
+        terms = self._with_terms({}, [body])
         kept.terms.update(terms)
         return _about(*terms.popitem())
 
@@ -237,7 +240,8 @@ class DeepL:
 
     async def dictionary(self, request: Request, body: Fields, client: bytes) -> dict[str, object] | Response:
         """Send the terms of a glossary in the direction that the query names, or delete them."""
-        kept, query = self._find_glossary(client, request.path_params["id"]), request.query_params
+        kept = self._find_glossary(client, request.path_params["id"])
+        query = request.query_params
         direction = base_code(query.get("source_lang", "")), base_code(query.get("target_lang", ""))
         if (terms := kept.terms.get(direction)) is None:
             raise RequestError(404, "this glossary has no dictionary for source_lang and target_lang of the query")
@@ -276,7 +280,8 @@ class DeepL:
         self, body: DeepLFile, glossary: Glossary | None, client: bytes
     ) -> bytes | RequestError:
         """Return a translated document."""
-        source, target = body.source_lang or "auto", body.target_lang
+        source = body.source_lang or "auto"
+        target = body.target_lang
         fields = FileBody(file=body.file, filename=body.filename, source=source, target=target)
         try:
             content, *_ = await self._files.translate_document(fields, client, glossary)

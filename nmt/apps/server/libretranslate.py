@@ -83,7 +83,8 @@ class LibreTranslate:
 
     async def settings(self, request: Request, body: Fields, client: bytes) -> dict[str, object]:
         """Return the settings for the web page."""
-        directions, has_keys = self._service.routes.models.directions, self._access.needs_key
+        directions = self._service.routes.models.directions
+        has_keys = self._access.needs_key
         src, tgt = next(iter(directions))
         obeying = [direction for direction, model in directions.items() if model.translator.obeys_terms]
         return {
@@ -126,7 +127,8 @@ class LibreTranslate:
 
 
 def _line(segment: TranslatedSegment) -> dict[str, object]:
-    translation, details = segment.translation, segment.details
+    translation = segment.translation
+    details = segment.details
     return {
         "index": segment.text_number,
         "before": segment.before,

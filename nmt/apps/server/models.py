@@ -44,7 +44,8 @@ class ServedModel:
 
     def _make_request(self, num_alternatives: int) -> Request:
         """Ask for the model's own search, with a beam large enough for the alternatives."""
-        options, size = self.translator.options, num_alternatives + 1
+        options = self.translator.options
+        size = num_alternatives + 1
         base = options.greedy() if num_alternatives else options
         return Request(base.changed(beam_size=max(options.beam_size, size), num_hypotheses=size))
 

@@ -35,7 +35,8 @@ class OpenAI:
     @property
     def operations(self) -> list[Operation]:
         """The paths, each with its handler."""
-        reads, writes = [JSON], [JSON, EVENTS]
+        reads = [JSON]
+        writes = [JSON, EVENTS]
         return [
             Operation("/v1/models", self.models),
             Operation("/v1/models/{model:path}", self.model),
@@ -136,7 +137,8 @@ class OpenAI:
         self, request: Request, model: str, routed: Routed, num_alternatives: int, *, has_usage: bool
     ) -> Response:
         """Send server-sent events, one per segment and choice, and one with the numbers of tokens, if `has_usage`."""
-        head, choices = _head("chat.completion.chunk", model), range(num_alternatives + 1)
+        head = _head("chat.completion.chunk", model)
+        choices = range(num_alternatives + 1)
 
         start = b"".join(_event(head, i, {"role": "assistant", "content": ""}) for i in choices)
         sent: list[TranslatedSegment] = []

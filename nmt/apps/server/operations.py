@@ -21,7 +21,9 @@ from nmt.apps.server.routes import Routes
 from nmt.apps.server.settings import Settings
 from nmt.apps.server.threads import Turns
 
-EVENTS, LINES, BYTES = "text/event-stream", "application/x-ndjson", "application/octet-stream"
+EVENTS = "text/event-stream"
+LINES = "application/x-ndjson"
+BYTES = "application/octet-stream"
 FIELDS = (JSON, FORM, MULTIPART)  # as which most bodies may be sent
 
 

@@ -27,7 +27,9 @@ _WATCH_AFTER = 0.01  # seconds; shorter work is finished even if the client has 
 _MAX_FIELDS = 1000
 _MISSING = ("missing", "too_short", "string_too_short")  # faults that clients know by one name
 _IN_LIST = re.compile(r"(\w+)\[(\d{1,4})\]\.(\w+)")  # as a form names a field of an object in a list: terms[0].source
-JSON, FORM, MULTIPART = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
+JSON = "application/json"
+FORM = "application/x-www-form-urlencoded"
+MULTIPART = "multipart/form-data"
 
 Body = TypeVar("Body", bound=BaseModel)
 Item = TypeVar("Item")

@@ -54,7 +54,8 @@ class Protocol(HttpToolsProtocol):
         super().connection_made(transport)
         self._deadline: asyncio.TimerHandle | None = None
         self._expect_headers()
-        self._in_body, self._header_bytes = False, 0
+        self._in_body = False
+        self._header_bytes = 0
 
     def data_received(self, data: bytes) -> None:
         """Answer 431 if there are too many header bytes, and close the connection if they do not end in time.
@@ -75,7 +76,8 @@ class Protocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Stop counting."""
-        self._in_body, self._header_bytes = True, 0
+        self._in_body = True
+        self._header_bytes = 0
         self._stop_deadline()
         super().on_headers_complete()
 
@@ -108,13 +110,15 @@ class Server(uvicorn.Server):
         hung_up: Event | None = None,
     ):
         super().__init__(config)
-        self._reload, self._hung_up = reload, hung_up
+        self._reload = reload
+        self._hung_up = hung_up
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start as uvicorn does."""
         await super().startup(sockets)
         if self._reload is not None and hasattr(signal, "SIGHUP"):
-            loop, reload = asyncio.get_running_loop(), self._reload
+            loop = asyncio.get_running_loop()
+            reload = self._reload
 
             def begin() -> None:
                 self._reloading = loop.create_task(reload())
@@ -159,7 +163,8 @@ def serve(
         return Models(models, settings, metrics)
 
     with nullcontext() if only_check else bind(settings) as listener:
-        keys, loaded = read(), load()
+        keys = read()
+        loaded = load()
         app = make_app(loaded, settings, keys, metrics)
         for served in loaded.served:
             log.info("model: %s (%s)", served.name, ", ".join(map(str, served.directions)))

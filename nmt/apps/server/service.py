@@ -156,7 +156,8 @@ class Service:
 
         def detect(text: str) -> tuple[Routed, Detection]:
             words = without_markup(text) if are_pages else text
-            found, routed = routes.detector.detect(words)[0], _AS_IT_IS
+            found = routes.detector.detect(words)[0]
+            routed = _AS_IT_IS
             if found["confidence"] >= _MIN_CONFIDENCE or not has_letters(words):
                 with suppress(RequestError):  # nothing leads from this language into the target
                     routed = routes.route(found["language"], target, client, model)
@@ -226,7 +227,8 @@ class Service:
                     match = task.ask.match
                     for part, after in parts:
                         if part.known is not None:
-                            translation, explained = Translation(part.known.target, memory=part.known), None
+                            translation = Translation(part.known.target, memory=part.known)
+                            explained = None
                             match = match or part.known
                         else:
                             translation, explained = await next(rest).result
@@ -235,7 +237,8 @@ class Service:
                         yield TranslatedSegment(
                             task.number, before, translation, after, flags, explained, expected, match
                         )
-                        before, match = "", None
+                        before = ""
+                        match = None
             finally:
                 served.batcher.cancel(job)
 

@@ -106,9 +106,12 @@ def learn_lexicon(store: TokenStore, tension: float = 0.0, max_pairs: int = MAX_
     """
     width = store.tgt.vocab_size
     keys = _find_entries(store, max_pairs)
-    src, tgt = keys // width, keys % width
-    forward, backward = _Direction(src, width), _Direction(tgt, store.src.vocab_size)
-    links, entries = np.zeros(len(keys)), _Entries(keys, store.src.vocab_size * width)
+    src = keys // width
+    tgt = keys % width
+    forward = _Direction(src, width)
+    backward = _Direction(tgt, store.src.vocab_size)
+    links = np.zeros(len(keys))
+    entries = _Entries(keys, store.src.vocab_size * width)
     for _ in range(ITERATIONS):
         for block_keys, src_positions, tgt_positions, src_ids, tgt_ids, distances in _blocks(store, max_pairs):
             found, known = entries.find(block_keys)
@@ -121,7 +124,8 @@ def learn_lexicon(store: TokenStore, tension: float = 0.0, max_pairs: int = MAX_
 
 def _find_entries(store: TokenStore, max_pairs: int) -> Ints:
     """Return the keys of the token pairs that occur together, ascending; if too many, only the most frequent ones."""
-    keys, counts = np.zeros(0, np.int64), np.zeros(0, np.int64)
+    keys = np.zeros(0, np.int64)
+    counts = np.zeros(0, np.int64)
     for block_keys, *_ in _blocks(store, max_pairs):
         found, found_counts = np.unique(block_keys, return_counts=True)
         keys, places = np.unique(np.concatenate([keys, found]), return_inverse=True)
@@ -129,7 +133,9 @@ def _find_entries(store: TokenStore, max_pairs: int) -> Ints:
         floor = 1
         while len(keys) > MAX_ENTRIES:  # lossy counting (Manku & Motwani 2002)
             kept = counts > floor
-            keys, counts, floor = keys[kept], counts[kept], floor * 2
+            keys = keys[kept]
+            counts = counts[kept]
+            floor = floor * 2
     return keys
 
 
@@ -140,11 +146,13 @@ def _blocks(store: TokenStore, max_pairs: int) -> Iterator[_Block]:
         pairs = np.arange(start, min(start + step * 100_000, len(store)), step)
         links = store.src.lengths(pairs) * store.tgt.lengths(pairs)
         fits = (links > 0) & (links <= MAX_LINKS)
-        pairs, links = pairs[fits], links[fits]
+        pairs = pairs[fits]
+        links = links[fits]
         while len(pairs):
             count = max(1, int(np.searchsorted(np.cumsum(links), MAX_LINKS, side="right")))
             yield _block(store, pairs[:count])
-            pairs, links = pairs[count:], links[count:]
+            pairs = pairs[count:]
+            links = links[count:]
 
 
 def _block(store: TokenStore, pairs: Ints) -> _Block:

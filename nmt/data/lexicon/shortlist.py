@@ -30,7 +30,8 @@ class Shortlist(NamedTuple):
     @classmethod
     def from_lists(cls, candidates: Iterable[Iterable[int]], always: Iterable[int]) -> Self:
         """Join the candidates of each source token, in the order of the vocabulary."""
-        starts, joined = array("i", [0]), array("i")
+        starts = array("i", [0])
+        joined = array("i")
         for tokens in candidates:
             joined.extend(tokens)
             starts.append(len(joined))

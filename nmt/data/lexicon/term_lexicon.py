@@ -29,7 +29,8 @@ class TermLexicon(NamedTuple):
     @classmethod
     def learn(cls, store: TokenStore, tension: float = 0.0, max_pairs: int = MAX_PAIRS) -> Self:
         """Learn the lexicon of a tokenized corpus by `learn_lexicon`. RunError if the corpus is damaged."""
-        lexicon, width = learn_lexicon(store, tension, max_pairs), store.tgt.vocab_size
+        lexicon = learn_lexicon(store, tension, max_pairs)
+        width = store.tgt.vocab_size
         src_links = np.bincount(lexicon.src, lexicon.links, minlength=store.src.vocab_size)
         tgt_links = np.bincount(lexicon.tgt, lexicon.links, minlength=width)
         totals = src_links[lexicon.src] + tgt_links[lexicon.tgt]

@@ -37,8 +37,10 @@ class TermPlaces:
 
         If `swapped`, the sides of the lexicon are exchanged.
         """
-        keys, width = lexicon.keys, lexicon.tgt_vocab_size
-        self._tokens, self._similarities = tgt_tokens, lexicon.similarities
+        keys = lexicon.keys
+        width = lexicon.tgt_vocab_size
+        self._tokens = tgt_tokens
+        self._similarities = lexicon.similarities
         self._src, self._tgt = (keys % width, keys // width) if swapped else (keys // width, keys % width)
         self._linked: dict[int, Linked] = {}
         self._counts = Counter(part for text in sample for part in (*text, *map("".join, pairwise(text))))
@@ -67,7 +69,8 @@ class TermPlaces:
             weight > 0 and (weight >= share * highest or without >= _APART * highest)
             for weight, without in zip(own, apart, strict=True)
         ]
-        free, start = list[Span](), 0
+        free = list[Span]()
+        start = 0
         for end in range(1, len(text) + 1):
             is_end = end == len(text) or not belongs[end] or (size == 1 and not self._are_joined(text, end))
             if belongs[end - 1] and is_end:
@@ -87,7 +90,8 @@ class TermPlaces:
 
     def _are_joined(self, text: str, at: int) -> bool:
         """Return whether the characters around `at` may be of one word: one of them mostly stands beside the other."""
-        before, after = text[at - 1], text[at]
+        before = text[at - 1]
+        after = text[at]
         least = _SEPARABLE * min(self._counts[before], self._counts[after])
         return before == after or self._counts[before + after] >= least
 
@@ -100,13 +104,15 @@ class TermPlaces:
         return Span(start, end)
 
     def _are_inseparable(self, text: str, at: int) -> bool:
-        before, after = text[at - 1], text[at]
+        before = text[at - 1]
+        after = text[at]
         least = _INSEPARABLE * max(self._counts[before], self._counts[after], 2)
         return unicodedata.category(after)[0] == "M" or self._counts[before + after] >= least
 
     def _is_begun(self, text: str, at: int) -> bool:
         """Return whether the character before `at` always has that behind it, as 帽 in 帽子."""
-        before, after = text[at - 1], text[at]
+        before = text[at - 1]
+        after = text[at]
         return after.isalpha() and self._counts[before + after] >= max(self._counts[before], _OFTEN)
 
 

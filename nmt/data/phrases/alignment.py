@@ -81,7 +81,8 @@ class _Direction:
 
         With `jumps`, by the HMM, else by model 1 with a preference for similar places.
         """
-        emitted, null = self.probabilities[side.entries], self.null[side.tokens] * _NULL
+        emitted = self.probabilities[side.entries]
+        null = self.null[side.tokens] * _NULL
         if jumps:
             return self._forward_backward(emitted, null, side.tokens < len(self.null) - 1)
         emitted *= side.nearness
@@ -89,12 +90,15 @@ class _Direction:
         return emitted / totals[:, :, None], null / totals
 
     def _forward_backward(self, emitted: Floats, null: Floats, is_token: NDArray[np.bool_]) -> tuple[Floats, Floats]:
-        num_given, null = emitted.shape[2], null[:, :, None]
+        num_given = emitted.shape[2]
+        null = null[:, :, None]
         places = np.arange(num_given)
         offsets = np.clip(places - places[:, None], -_MAX_JUMP, _MAX_JUMP) + _MAX_JUMP
         moves = self.jumps[offsets] * (1 - _NULL) / num_given
-        states, reached = np.empty_like(emitted), np.empty_like(emitted)
-        state, scales = np.full(emitted.shape[1:], 1 / num_given, np.float32), np.empty_like(null)
+        states = np.empty_like(emitted)
+        reached = np.empty_like(emitted)
+        state = np.full(emitted.shape[1:], 1 / num_given, np.float32)
+        scales = np.empty_like(null)
         for step, (token, none) in enumerate(zip(emitted, null, strict=True)):
             states[step] = state  # before the token
             reached[step] = state @ moves if step else state * (1 - _NULL)
@@ -152,7 +156,8 @@ def _batches(
     ]
     cells = [i[:, :, None] * (sizes[1] + 1) + j[:, None, :] for i, j in ids]
     keys, places = np.unique(np.concatenate([np.zeros(0, np.int64), *map(np.ravel, cells)]), return_inverse=True)
-    batches, ends = list[_Batch](), np.cumsum([each.size for each in cells])
+    batches = list[_Batch]()
+    ends = np.cumsum([each.size for each in cells])
     for pairs, both, of_batch, flat in zip(parts, ids, cells, np.split(places, ends[:-1]), strict=False):
         entries = flat.astype(np.int32).reshape(of_batch.shape)
         i, j = ((np.arange(each.shape[1]) + 0.5) / lengths[pairs, side, None] for side, each in enumerate(both))

@@ -26,14 +26,20 @@ def consistent_phrases(rows: tuple[Ints, Ints], links: Ints) -> Ints:
 
     `rows` is the sentence of each token of both sides. The last token of each is an end that belongs to no phrase.
     """
-    (src_rows, tgt_rows), (src, tgt) = rows, links.T
-    low, high = _lowest(src_rows, src, tgt), -_lowest(src_rows, src, -tgt)
-    back_low, back_high = _lowest(tgt_rows, tgt, src), -_lowest(tgt_rows, tgt, -src)
+    src_rows, tgt_rows = rows
+    src, tgt = links.T
+    low = _lowest(src_rows, src, tgt)
+    high = -_lowest(src_rows, src, -tgt)
+    back_low = _lowest(tgt_rows, tgt, src)
+    back_high = -_lowest(tgt_rows, tgt, -src)
     found = []
     for extra, earlier, later in product(range(LONGEST), repeat=3):
-        starts, ends = low[extra] - earlier, high[extra] + later
+        starts = low[extra] - earlier
+        ends = high[extra] + later
         firsts = np.flatnonzero((starts >= 0) & (starts <= ends) & (ends - starts < LONGEST))
-        lasts, starts, ends = firsts + extra, starts[firsts], ends[firsts]
+        lasts = firsts + extra
+        starts = starts[firsts]
+        ends = ends[firsts]
         spans = ends - starts, starts
         inside = (back_low[spans] >= firsts) & (back_high[spans] <= lasts)
         found.append(np.stack([firsts, lasts, starts, ends], axis=1)[inside])
@@ -67,13 +73,15 @@ def extract(
     The phrases of several alignments are counted together.
     """
     (src_tokens, src_rows), (tgt_tokens, tgt_rows) = (concatenate([[*row, 0] for row in rows]) for rows in (src, tgt))
-    found, linked = list[Ints](), list[Ints]()
+    found = list[Ints]()
+    linked = list[Ints]()
     for links in alignments:
         numbers = np.repeat(np.arange(len(links)), [*map(len, links)])
         firsts = np.stack([np.searchsorted(rows, numbers) for rows in (src_rows, tgt_rows)], axis=1)
         linked.append(firsts + np.array([link for row in links for link in row], np.int64).reshape(-1, 2))
         found.append(consistent_phrases((src_rows, tgt_rows), linked[-1]))
-    spans, (linked_src, linked_tgt) = np.concatenate(found), np.concatenate(linked).T
+    spans = np.concatenate(found)
+    linked_src, linked_tgt = np.concatenate(linked).T
     sources, src_phrases = _numbered(src_tokens, src_rows, spans[:, 0], spans[:, 1])
     targets, tgt_phrases = _numbered(tgt_tokens, tgt_rows, spans[:, 2], spans[:, 3])
     pairs, counts = np.unique(sources * len(tgt_phrases) + targets, return_counts=True)
@@ -81,7 +89,9 @@ def extract(
     of_source, of_target = np.bincount(sources, counts), np.bincount(targets, counts)
     order = np.lexsort((targets, -counts, sources))
     order = order[np.arange(len(order)) - np.searchsorted(sources, sources[order]) < MOST_OPTIONS]
-    sources, targets, seen = sources[order], targets[order], counts[order] - _DISCOUNT
+    sources = sources[order]
+    targets = targets[order]
+    seen = counts[order] - _DISCOUNT
     kept, phrases = np.unique(targets, return_inverse=True)
     tgt_phrases = tgt_phrases[kept]
     src_tokens, tgt_tokens = src_tokens[linked_src], tgt_tokens[linked_tgt]

@@ -34,8 +34,10 @@ class NgramModel(NamedTuple):
         tokens, rows = concatenate([(BOS_ID, *sentence, EOS_ID) for sentence in sentences])
         keys, ends = build_trie(tokens, rows, vocab_size, order)
         num_nodes = 1 + len(keys)
-        suffixes, starts_row = np.zeros(num_nodes, np.int64), np.zeros(num_nodes, bool)
-        counts, highest = np.zeros(num_nodes), ends[-1][ends[-1] > 0]
+        suffixes = np.zeros(num_nodes, np.int64)
+        starts_row = np.zeros(num_nodes, bool)
+        counts = np.zeros(num_nodes)
+        highest = ends[-1][ends[-1] > 0]
         for longer, shorter in zip(ends[1:], ends, strict=False):
             suffixes[longer[longer > 0]] = shorter[longer > 0]
         for length, nodes in enumerate(ends):
@@ -66,7 +68,8 @@ class NgramModel(NamedTuple):
             raise ValueError("its language model runs in a circle")
         if not np.array_equal(keys[:vocab_size], np.arange(vocab_size)) or (np.diff(keys) <= 0).any():
             raise ValueError("its keys are not in order")
-        states, continues = np.arange(len(suffixes)), np.zeros(len(suffixes), bool)
+        states = np.arange(len(suffixes))
+        continues = np.zeros(len(suffixes), bool)
         continues[np.minimum(keys // vocab_size, len(suffixes) - 1)] = True
         for _ in range(ORDER - 1):
             states = np.where(continues[states], states, suffixes[states])
@@ -76,10 +79,14 @@ class NgramModel(NamedTuple):
 
     def step(self, states: Ints, tokens: Ints) -> tuple[Floats, Ints]:
         """Return the log-probability of each of `tokens` [N] in its state, and the state after it."""
-        scores, after, rows, contexts = np.zeros(len(states)), 1 + tokens, np.arange(len(states)), states
+        scores = np.zeros(len(states))
+        after = 1 + tokens
+        rows = np.arange(len(states))
+        contexts = states
         while True:
             longer = np.flatnonzero(contexts)  # every token follows node 0
-            rows, contexts = rows[longer], contexts[longer]
+            rows = rows[longer]
+            contexts = contexts[longer]
             if not len(rows):
                 return scores + self.log_probs[after], self.states[after]
             wanted = contexts * self.vocab_size + tokens[rows]
@@ -88,13 +95,15 @@ class NgramModel(NamedTuple):
             found[others] = find_entries(self.keys, wanted[others])
             after[rows] = np.where(found >= 0, found + 1, after[rows])
             unknown = np.flatnonzero(found < 0)
-            rows, contexts = rows[unknown], contexts[unknown]
+            rows = rows[unknown]
+            contexts = contexts[unknown]
             scores[rows] += self.backoffs[contexts]
             contexts = self.suffixes[contexts]
 
     def follow(self, states: Ints, tokens: Ints, starts: Ints, lengths: Ints) -> tuple[Floats, Ints]:
         """Return the log-probability of tokens[start : start + length] after each state, and the state after them."""
-        scores, states = np.zeros(len(states)), states.copy()
+        scores = np.zeros(len(states))
+        states = states.copy()
         for place in range(int(lengths.max(initial=0))):
             rows = np.flatnonzero(lengths > place)
             found, states[rows] = self.step(states[rows], tokens[starts[rows] + place])
@@ -106,9 +115,11 @@ def _smoothed(
     keys: Ints, counts: Floats, suffixes: Ints, levels: Sequence[Ints], vocab_size: int
 ) -> tuple[Floats, Floats]:
     """Return the log-probability and the backoff of each node."""
-    probs, backoffs = np.ones(len(counts)), np.zeros(len(counts))
+    probs = np.ones(len(counts))
+    backoffs = np.zeros(len(counts))
     for nodes in levels:
-        prefixes, seen = keys[nodes - 1] // vocab_size, counts[nodes]
+        prefixes = keys[nodes - 1] // vocab_size
+        seen = counts[nodes]
         ones, twos, threes, fours = (max(int((seen == count).sum()), 1) for count in (1, 2, 3, 4))
         share = ones / (ones + 2 * twos)
         wanted = [1 - 2 * share * twos / ones, 2 - 3 * share * threes / twos, 3 - 4 * share * fours / threes]

@@ -66,7 +66,8 @@ class PhraseTable(NamedTuple):
 
         `more_tgt`: more sentences for the language model.
         """
-        lm, weights = NgramModel.learn([*tgt, *more_tgt], tgt_vocab_size), np.array(FIRST_WEIGHTS)
+        lm = NgramModel.learn([*tgt, *more_tgt], tgt_vocab_size)
+        weights = np.array(FIRST_WEIGHTS)
         return cls(**extract(src, tgt, alignments, tgt_vocab_size), weights=weights, lm=lm)
 
     def translations_of_tokens(self, src: Ints, tgt: Ints) -> Floats:
@@ -96,7 +97,8 @@ class PhraseTable(NamedTuple):
             if missing in (1, 3):  # a table from before the length of sources, or words of kin and swaps, too
                 arrays["weights"] = np.append(arrays["weights"], [NEVER, NEVER, 0.0][-missing:])
             of_lm = {name[3:]: arrays.pop(name) for name in [*arrays] if name.startswith("lm_")}
-            scores, lm = arrays.pop("scores").reshape(-1, 4), NgramModel.from_arrays(**of_lm, vocab_size=len(tgt))
+            scores = arrays.pop("scores").reshape(-1, 4)
+            lm = NgramModel.from_arrays(**of_lm, vocab_size=len(tgt))
             table = cls(**arrays, scores=scores, lm=lm)
             table.check()
             return table

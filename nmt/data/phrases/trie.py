@@ -38,7 +38,8 @@ def build_trie(tokens: Ints, rows: Ints, vocab_size: int, longest: int) -> tuple
 
     The nodes are listed by length; each list has that of the sequence that ends at each place, 0 if there is none.
     """
-    keys, ends = [np.arange(vocab_size)], [1 + tokens]
+    keys = [np.arange(vocab_size)]
+    ends = [1 + tokens]
     num_nodes = 1 + vocab_size
     continues = np.zeros(len(tokens), bool)
     continues[1:] = rows[1:] == rows[:-1]
@@ -64,7 +65,8 @@ def find_entries(keys: NDArray[Any], wanted: NDArray[Any]) -> Ints:
     if not len(keys):
         return np.full(wanted.shape, -1)
     order = np.argsort(wanted, axis=None)  # since a binary search is several times as fast for sorted numbers
-    in_order, places = wanted.ravel()[order], np.empty_like(order)
+    in_order = wanted.ravel()[order]
+    places = np.empty_like(order)
     found = np.minimum(np.searchsorted(keys, in_order), len(keys) - 1)
     places[order] = np.where(keys[found] == in_order, found, -1)
     return places.reshape(wanted.shape)

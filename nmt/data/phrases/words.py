@@ -64,7 +64,8 @@ class SourceFolder:
         if not len(ids):
             return FoldedSource([], [])
         tokens = np.array(ids, np.int64)
-        is_symbol, starts = self._is_symbol[tokens], self._starts.find(tokens)
+        is_symbol = self._is_symbol[tokens]
+        starts = self._starts.find(tokens)
         starts |= is_symbol
         starts[1:] |= is_symbol[:-1]
         spans = pairwise([*np.flatnonzero(starts).tolist(), len(tokens)])
@@ -72,7 +73,8 @@ class SourceFolder:
         return FoldedSource(self.lower(ids).tolist(), words)
 
     def _word(self, start: int, end: int, ids: list[int]) -> Word:
-        text, copy = self._src.decode(ids), ids
+        text = self._src.decode(ids)
+        copy = ids
         if not self._shares_vocabulary:
             copy = self._tgt.encode(text)
             if copy and self._tgt.vocabulary[copy[0]] == "▁" and not self._src.vocabulary[ids[0]].startswith("▁"):
@@ -89,8 +91,11 @@ def lower_case_of(tokenizer: Tokenizer) -> NDArray[np.int64]:
 
 def stems_of(tokenizer: Tokenizer, rows: Sequence[Sequence[int]], *, words: bool) -> Stems:
     """Return the stems of all tokens in `rows`, or of all `words`."""
-    texts, starts = [token.lower() for token in tokenizer.vocabulary], WordStarts(tokenizer)
-    by_text, numbers, ends = dict[str, int](), list[list[int]](), list[list[int]]()
+    texts = [token.lower() for token in tokenizer.vocabulary]
+    starts = WordStarts(tokenizer)
+    by_text = dict[str, int]()
+    numbers = list[list[int]]()
+    ends = list[list[int]]()
     for row in rows:
         firsts = np.flatnonzero(starts.find(np.array(row))).tolist() if words and row else range(len(row))
         ends.append([*firsts, len(row)])

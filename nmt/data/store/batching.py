@@ -157,7 +157,8 @@ def fill_batches(lengths: Ints, batch_tokens: int) -> list[Ints]:
 
     A sentence longer than the budget gets its own batch.
     """
-    batches, start = [], 0
+    batches = []
+    start = 0
     while start < len(lengths):
         costs = lengths[start : start + batch_tokens] * np.arange(1, min(batch_tokens, len(lengths) - start) + 1)
         count = max(1, int(np.searchsorted(costs, batch_tokens, side="right")))

@@ -25,7 +25,8 @@ class ShuffledOrder:
     """Every pair once per epoch, each epoch in a different permutation."""
 
     def __init__(self, num_pairs: int, seed: int):
-        self.num_pairs, self.seed = num_pairs, seed
+        self.num_pairs = num_pairs
+        self.seed = seed
 
     def indices(self, ranks: _Indices, epoch: int) -> _Indices:
         """Return the store indices of the pairs at `ranks` (from 0) of `epoch`."""
@@ -42,7 +43,9 @@ class MixedOrder:
 
     def __init__(self, sizes: Sequence[int], quotas: Sequence[int], seed: int):
         """Take the number of pairs of each corpus, in the order of the store, and its quota per epoch."""
-        self.sizes, self.quotas, self.seed = list(sizes), list(quotas), seed
+        self.sizes = list(sizes)
+        self.quotas = list(quotas)
+        self.seed = seed
         self._starts = [0, *np.cumsum(sizes).tolist()]
         self._quota_ends = np.cumsum(quotas)
 
@@ -82,7 +85,8 @@ def quotas(sizes: Sequence[int], weights: Sequence[float]) -> list[int]:
     Exact, by the largest-remainder method; ties go to the first corpus. ConfigError if a corpus with a weight has no
     pairs, or its weight is too small for a single pair.
     """
-    num_pairs, total = sum(sizes), sum(map(Fraction, weights))
+    num_pairs = sum(sizes)
+    total = sum(map(Fraction, weights))
     if not total:
         hint = "check what its filters drop"
         raise ConfigError("the chosen corpora of data.train have no pairs to train on", hint=hint)
@@ -133,7 +137,8 @@ def _permute(ranks: _Indices, size: int, round_keys: _Keys) -> _Indices:
     low = np.uint64((1 << half_bits) - 1)
 
     def shuffle_once(values: NDArray[np.uint64], keys: _Keys) -> NDArray[np.uint64]:
-        left, right = values >> np.uint64(half_bits), values & low
+        left = values >> np.uint64(half_bits)
+        right = values & low
         for round_key in keys:
             left, right = right, left ^ ((_mixed(right + round_key) >> np.uint64(32)) & low)
         return (left << np.uint64(half_bits)) | right

@@ -32,10 +32,13 @@ class Redraw:
 
     def __init__(self, config: Config, store: TokenStore, tokenizers: TokenizerPair):
         """Prepare draws for a training run with `config`."""
-        data, regularization = config.data, config.tokenizer.subword_regularization
-        self._store, self._augment = store, data.augment
+        data = config.data
+        regularization = config.tokenizer.subword_regularization
+        self._store = store
+        self._augment = data.augment
         self._limits = (config.model.max_src_len, config.model.max_tgt_len)
-        self._seed, self._tokenizers = config.training.seed, (tokenizers.src, tokenizers.tgt)
+        self._seed = config.training.seed
+        self._tokenizers = (tokenizers.src, tokenizers.tgt)
         self._samplers = [
             each.sampler(regularization.alpha) if regularization.per_epoch else None for each in self._tokenizers
         ]
@@ -62,7 +65,8 @@ class Redraw:
         may_change = np.ones(len(indices), dtype=np.bool_)
         sentences = []
         for side, limit in zip((src, tgt), self._limits, strict=True):
-            ids, lengths = side.concatenated(indices), side.lengths(indices)
+            ids = side.concatenated(indices)
+            lengths = side.lengths(indices)
             rows = np.repeat(np.arange(len(indices)), lengths)
             may_change &= lengths < limit  # eos takes one token
             may_change[rows[ids == UNK_ID]] = False
@@ -105,7 +109,8 @@ class Redraw:
         seeds: tuple[int, ...],
     ) -> list[Ints]:
         """Return one side of the `changed` pairs; if segmentations are drawn, draw one for each of `rows`."""
-        tokenizer, sampler = self._tokenizers[number], self._samplers[number]
+        tokenizer = self._tokenizers[number]
+        sampler = self._samplers[number]
         texts = [pair[number] for pair in changed.values()]
         if sampler is None:
             segmented = tokenizer.encode_batch(texts)

@@ -152,8 +152,11 @@ class _SideWriter:
         self.tokens: BinaryIO = stack.enter_context(open(folder / f"{side}.tokens", "wb"))  # noqa: SIM115
         self.offsets: BinaryIO = stack.enter_context(open(folder / f"{side}.offsets", "wb"))  # noqa: SIM115
         self.offsets.write(np.zeros(1, dtype=np.int64).tobytes())
-        self.tokenizer, self.dtype, self.end = tokenizer, dtype, 0
-        self.num_unknown, self.unknown = 0, Counter[str]()
+        self.tokenizer = tokenizer
+        self.dtype = dtype
+        self.end = 0
+        self.num_unknown = 0
+        self.unknown = Counter[str]()
 
     def append(self, texts: list[str]) -> None:
         """Append the tokens of each of `texts`."""

@@ -44,9 +44,11 @@ def main() -> int:
     lines = map(json.loads, sys.stdin.buffer)
     options = next(lines)
     try:
-        answer, code = learn(lines, options), 0
+        answer = learn(lines, options)
+        code = 0
     except SentencePieceError as error:
-        answer, code = str(error).encode(), REFUSED
+        answer = str(error).encode()
+        code = REFUSED
     sys.stdout.buffer.write(answer)
     sys.stdout.buffer.flush()
     return code

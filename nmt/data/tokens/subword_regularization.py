@@ -46,7 +46,8 @@ class UnigramSampler:
     def draw(self, unit: str, generator: random.Random) -> Sequence[str]:
         """Return the tokens of a segmentation of `unit`."""
         lattice = self._lattice(unit) if len(unit) <= _MAX_KEPT_LENGTH else self._new_lattice(unit)
-        end, tokens = len(unit), list[str]()
+        end = len(unit)
+        tokens = list[str]()
         while end:
             choices, cumulative = lattice[end]
             tokens.append(choices[bisect(cumulative, generator.random() * cumulative[-1], hi=len(choices) - 1)])

@@ -175,7 +175,8 @@ class Tokenizer:
         """
         kept = [int(i) for i in ids if i >= _NUM_SPECIALS]
         if not self._byte_values.keys().isdisjoint(kept):
-            runs, kept = groupby(kept, key=self._byte_values.__contains__), []
+            runs = groupby(kept, key=self._byte_values.__contains__)
+            kept = []
             for are_bytes, run in runs:
                 if are_bytes:
                     valid = bytes(self._byte_values[i] for i in run).decode("utf-8", "ignore").encode()
@@ -312,7 +313,8 @@ class TokenizerPair:
         """
         restore_replaced(folder)
         if foreign and folder.is_file():
-            found, names = {"joint"}, [folder]
+            found = {"joint"}
+            names = [folder]
         else:
             found = {name for name in _FORMS if (folder / f"{name}.model").exists()}
             names = [folder / f"{name}.model" for name in sorted(found)]

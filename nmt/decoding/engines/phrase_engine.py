@@ -47,11 +47,13 @@ class PhraseEngine:
     precision = "fp64"
 
     def __init__(self, table: PhraseTable, tokenizers: TokenizerPair, config: ModelConfig):
-        self.table, self._config = table, config
+        self.table = table
+        self._config = config
         self.max_src_len, self.max_tgt_len = (
             max(limit, _LONGEST) for limit in (config.max_src_len, config.max_tgt_len)
         )
-        self._folder, self._search = SourceFolder(tokenizers), PhraseSearch(table, tokenizers)
+        self._folder = SourceFolder(tokenizers)
+        self._search = PhraseSearch(table, tokenizers)
 
     @classmethod
     def load(cls, run: RunDir, tokenizers: TokenizerPair) -> PhraseEngine:
@@ -105,14 +107,18 @@ class PhraseEngine:
 
     def score(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[list[float]]:
         """Implement `Engine.score`."""
-        lm, scores, rows = self.table.lm, list[list[float]](), [[*ids, EOS_ID][: self.max_tgt_len] for ids in targets]
-        states, by_place = np.full(len(rows), START), list[NDArray[np.float64]]()
+        lm = self.table.lm
+        scores = list[list[float]]()
+        rows = [[*ids, EOS_ID][: self.max_tgt_len] for ids in targets]
+        states = np.full(len(rows), START)
+        by_place = list[NDArray[np.float64]]()
         for place in range(max(map(len, rows), default=0)):
             tokens = np.array([row[place] if place < len(row) else EOS_ID for row in rows], np.int64)
             found, states = lm.step(states, tokens)
             by_place.append(found)
         for number, (source, row) in enumerate(zip(sources, rows, strict=True)):
-            wanted, by_lm = np.array(row, np.int64), np.array([found[number] for found in by_place[: len(row)]])
+            wanted = np.array(row, np.int64)
+            by_lm = np.array([found[number] for found in by_place[: len(row)]])
             tokens = self._folder.lower(source[: self.max_src_len - 1])
             by_source = self.table.translations_of_tokens(tokens[None, :], wanted[:, None])
             mean = by_source.sum(1) / max(len(tokens), 1)
@@ -122,7 +128,8 @@ class PhraseEngine:
     def cross_attention(self, source: Ids, target: Ids, layer: int = -1, head: int | None = None) -> Weights:
         """Implement `Engine.cross_attention` by the lexicon, for any layer and head."""
         check_layer_and_head(self._config, layer, head)
-        tokens, wanted = self._folder.lower(source), np.array(target, np.int64)
+        tokens = self._folder.lower(source)
+        wanted = np.array(target, np.int64)
         links = self.table.translations_of_tokens(tokens[None, :], wanted[:, None])
         weights: NDArray[np.float64] = np.concatenate([links, np.full((len(wanted), 1), 1e-6)], axis=1)
         return (weights / weights.sum(1, keepdims=True)).tolist()

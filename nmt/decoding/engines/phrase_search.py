@@ -94,18 +94,23 @@ class PhraseSearch:
     """Searches with one table, and with `weights`, which may be changed between searches."""
 
     def __init__(self, table: PhraseTable, tokenizers: TokenizerPair):
-        self._table, self.weights = table, table.weights
+        self._table = table
+        self.weights = table.weights
         tokens = table.src_tokens.tolist()
         phrases = (tuple(tokens[start:end]) for start, end in pairwise(table.src_starts.tolist()))
         self._numbers = {phrase: number for number, phrase in enumerate(phrases)}
-        self._kin, tgt = WordsOfKin(self._numbers, tokenizers.src), tokenizers.tgt
-        self._spellings, self._space = tgt.vocabulary, tgt.encode("▁")[:1]
+        self._kin = WordsOfKin(self._numbers, tokenizers.src)
+        tgt = tokenizers.tgt
+        self._spellings = tgt.vocabulary
+        self._space = tgt.encode("▁")[:1]
         self._lengths = np.diff(table.tgt_starts)
         self._judged = self._judge(table.tgt_tokens, table.tgt_starts[:-1], self._lengths)
 
     def _judge(self, tokens: Ints, starts: Ints, lengths: Ints) -> tuple[Floats, Ints, Floats, Ints]:
         """Return `alone`, `dependent`, `inner` and `after` of each tokens[start : start + length]."""
-        lm, nothing, dependent = self._table.lm, np.zeros_like(starts), np.minimum(lengths, ORDER - 1)
+        lm = self._table.lm
+        nothing = np.zeros_like(starts)
+        dependent = np.minimum(lengths, ORDER - 1)
         alone, states = lm.follow(nothing, tokens, starts, lengths)
         first, _ = lm.follow(nothing, tokens, starts, dependent)
         return alone, dependent, alone - first, np.where(lengths < ORDER - 1, -1, states)
@@ -134,15 +139,20 @@ class PhraseSearch:
         if not sources:
             return []
         sizes = np.array([len(source.tokens) for source in sources], np.int64)
-        options, offsets = self._options(sources), np.cumsum(sizes + 1) - sizes - 1
-        waiting, bests = self._roots(sources, prefixes), np.full(len(sources) + int(sizes.sum()), -np.inf)
+        options = self._options(sources)
+        offsets = np.cumsum(sizes + 1) - sizes - 1
+        waiting = self._roots(sources, prefixes)
+        bests = np.full(len(sources) + int(sizes.sum()), -np.inf)
         estimates = _Estimates(self._estimates(options), bests, margin)
-        kept, ends, num_paths = list[_Paths](), list[Ints](), 0
+        kept = list[_Paths]()
+        ends = list[Ints]()
+        num_paths = 0
         for place in range(int(sizes.max(initial=0)) + 1):
             if place not in waiting:
                 continue
             here = _best_paths(_joined(waiting.pop(place)), 1 + (count - 1) // _WAYS)
-            numbers, is_end = num_paths + np.arange(len(here.scores)), sizes[here.sentences] == place
+            numbers = num_paths + np.arange(len(here.scores))
+            is_end = sizes[here.sentences] == place
             num_paths += len(numbers)
             kept.append(here)
             ends.append(numbers[is_end])
@@ -158,7 +168,9 @@ class PhraseSearch:
         """Return where searches begin: after a prefix, at the place where what precedes best explains it."""
         roots: dict[int, list[_Paths]] = {}
         for number, (source, prefix) in enumerate(zip(sources, prefixes, strict=True)):
-            state, place, ids = np.array([START]), 0, np.array(prefix, np.int64)
+            state = np.array([START])
+            place = 0
+            ids = np.array(prefix, np.int64)
             for token in ids:
                 _, state = self._table.lm.step(state, token[None])
             if len(ids) and source.tokens:
@@ -166,7 +178,8 @@ class PhraseSearch:
                 by_tgt = np.log(np.maximum.accumulate(links) + _LEAST).sum(1)
                 explained = np.log(links.max(1) + _LEAST).cumsum()
                 place = 1 + int(np.argmax(by_tgt + explained))
-            nothing, none = np.zeros(1), np.array([-1])
+            nothing = np.zeros(1)
+            none = np.array([-1])
             root = _Paths(np.array([number]), state, nothing, nothing, none, none)
             roots.setdefault(place, []).append(root)
         return roots
@@ -174,11 +187,14 @@ class PhraseSearch:
     def _extend(self, paths: _Paths, numbers: Ints, places: Ints, options: _Options, estimates: _Estimates) -> _Paths:
         """Return the paths that go on from `paths`, at `places`, near the best ones; update what these are worth."""
         firsts, lasts = (np.searchsorted(options.places, places, side) for side in ("left", "right"))
-        rows, used = np.repeat(np.arange(len(places)), lasts - firsts), positions(firsts, lasts - firsts)
-        estimated, ends = paths.scores[rows] + estimates.of_options[used], options.ends[used]
+        rows = np.repeat(np.arange(len(places)), lasts - firsts)
+        used = positions(firsts, lasts - firsts)
+        estimated = paths.scores[rows] + estimates.of_options[used]
+        ends = options.ends[used]
         np.maximum.at(estimates.bests, ends, estimated)
         near = np.flatnonzero(estimated >= estimates.bests[ends] - estimates.margin)
-        rows, used = rows[near], used[near]
+        rows = rows[near]
+        used = used[near]
         lms, states = self._table.lm.follow(
             paths.states[rows], options.tokens, options.starts[used], options.dependent[used]
         )
@@ -206,7 +222,9 @@ class PhraseSearch:
             }
             spans += [(offset + start, offset + end, number, 0.0) for (start, end), number in known.items()]
             for word in source.words:
-                place, end, is_known = offset + word.start, offset + word.end, (word.start, word.end) in known
+                place = offset + word.start
+                end = offset + word.end
+                is_known = (word.start, word.end) in known
                 kind = _KNOWN if is_known else _NAME if word.is_name else _UNKNOWN
                 copies.append((place, end, kind, word.copy))
                 if not word.is_symbol:
@@ -231,12 +249,17 @@ class PhraseSearch:
         firsts = table.starts[sources]
         counts = table.starts[sources + 1] - firsts
         numbers = positions(firsts, counts)
-        phrases, rows = table.phrases[numbers], np.repeat(np.arange(len(spans)), counts)
-        features, lengths = np.zeros((len(numbers), len(FEATURES))), self._lengths[phrases]
+        phrases = table.phrases[numbers]
+        rows = np.repeat(np.arange(len(spans)), counts)
+        features = np.zeros((len(numbers), len(FEATURES)))
+        lengths = self._lengths[phrases]
         features[:, _TO_TGT : _TO_TGT + 4] = table.scores[numbers]
-        features[:, _TOKENS], features[:, _PHRASES], features[:, _KIN] = lengths, 1, differences[rows]
+        features[:, _TOKENS] = lengths
+        features[:, _PHRASES] = 1
+        features[:, _KIN] = differences[rows]
         features[:, _LENGTH] = lengths * lengths_of_sources[places][rows]
-        scores, starts = weighted(features, self.weights), table.tgt_starts[phrases]
+        scores = weighted(features, self.weights)
+        starts = table.tgt_starts[phrases]
         judged: Any = (part[phrases] for part in self._judged)
         options = _Options(table.tgt_tokens, places[rows], ends[rows], features, scores, starts, lengths, *judged)
         return self._best(options, _MOST_OPTIONS)
@@ -246,15 +269,18 @@ class PhraseSearch:
         most = _SWAPPED if self.weights[_SWAP] > NEVER else 0
         phrases = phrases.pick(_ranks_in_spans(phrases) < most)
         firsts, ends = (np.searchsorted(phrases.places, phrases.ends, side) for side in ("left", "right"))
-        left, right = np.repeat(np.arange(len(firsts)), ends - firsts), positions(firsts, ends - firsts)
+        left = np.repeat(np.arange(len(firsts)), ends - firsts)
+        right = positions(firsts, ends - firsts)
         is_short = phrases.ends[right] - phrases.places[left] <= _LONGEST_SWAP
         before, after = phrases.pick(right[is_short]), phrases.pick(left[is_short])  # in the translation
-        features, lengths = before.features + after.features, before.lengths + after.lengths
+        features = before.features + after.features
+        lengths = before.lengths + after.lengths
         features[:, _SWAP] = 1
         starts = np.stack([before.starts, after.starts], axis=1).ravel()
         tokens = phrases.tokens[positions(starts, np.stack([before.lengths, after.lengths], axis=1).ravel())]
         starts = np.cumsum(lengths) - lengths
-        scores, judged = weighted(features, self.weights), self._judge(tokens, starts, lengths)
+        scores = weighted(features, self.weights)
+        judged = self._judge(tokens, starts, lengths)
         options = _Options(tokens, after.places, before.ends, features, scores, starts, lengths, *judged)
         return self._best(options, _MOST_SWAPS)
 
@@ -267,11 +293,14 @@ class PhraseSearch:
         """Return copied and dropped words."""
         places, ends, kinds = np.array([copy[:3] for copy in copies], np.int64).reshape(-1, 3).T
         tokens, rows = concatenate([copy for *_, copy in copies])
-        lengths, nothing = np.bincount(rows, minlength=len(copies)), np.zeros(len(copies))
+        lengths = np.bincount(rows, minlength=len(copies))
+        nothing = np.zeros(len(copies))
         features = np.zeros((len(copies), len(FEATURES)))
-        features[np.arange(len(copies)), kinds], features[:, _TOKENS] = 1, lengths
+        features[np.arange(len(copies)), kinds] = 1
+        features[:, _TOKENS] = lengths
         features[:, _LENGTH] = lengths * lengths_of_sources[places]
-        scores, next_starts = weighted(features, self.weights), np.cumsum(lengths)
+        scores = weighted(features, self.weights)
+        next_starts = np.cumsum(lengths)
         after = np.where(lengths > 0, 1 + np.append(tokens, -1)[next_starts - 1], -1)
         judged = nothing, np.zeros_like(lengths), nothing, after
         return _Options(tokens, places, ends, features, scores, next_starts - lengths, lengths, *judged)
@@ -281,16 +310,20 @@ class PhraseSearch:
     ) -> list[list[Output]]:
         """Return the best different outputs of each source; its paths end at `ends`."""
         eos, _ = self._table.lm.step(paths.states[ends], np.full(len(ends), EOS_ID))
-        scores, lms = paths.scores[ends] + self.weights[_LM] * eos, paths.lms[ends] + eos
+        scores = paths.scores[ends] + self.weights[_LM] * eos
+        lms = paths.lms[ends] + eos
         outputs: list[dict[tuple[int, ...], Output]] = [{} for _ in prefixes]
         for row in np.lexsort((ends, -scores)).tolist():
-            number, path, used = paths.sentences[ends[row]], ends[row], list[np.int64]()
+            number = paths.sentences[ends[row]]
+            path = ends[row]
+            used = list[np.int64]()
             if len(outputs[number]) == count:
                 continue
             while paths.previous[path] >= 0:
                 used.append(paths.options[path])
                 path = paths.previous[path]
-            tokens, copied_until = list(prefixes[number]), -1
+            tokens = list(prefixes[number])
+            copied_until = -1
             for option in reversed(used):
                 start = options.starts[option]
                 part = options.tokens[start : start + options.lengths[option]].tolist()
@@ -317,7 +350,8 @@ def _best_paths(paths: _Paths, ways: int) -> _Paths:
     """Return the best `ways` to each of the best states, for each sentence; of equal ones, the earlier."""
     owners = paths.sentences * (paths.states.max(initial=0) + 1) + paths.states
     order = np.lexsort((-paths.scores, owners))
-    paths, is_first = _picked(paths, order), np.append(True, np.diff(owners[order]) != 0)
+    paths = _picked(paths, order)
+    is_first = np.append(True, np.diff(owners[order]) != 0)
     firsts = np.flatnonzero(is_first)
     states = np.cumsum(is_first) - 1
     by_score = np.lexsort((-paths.scores[firsts], paths.sentences[firsts]))

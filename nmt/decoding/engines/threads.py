@@ -34,13 +34,15 @@ class Threads:
     def close(self) -> None:
         """Stop the threads; the next `get` starts new ones."""
         with self._lock:
-            pool, self._pool = self._pool, None
+            pool = self._pool
+            self._pool = None
         if pool is not None:
             pool.shutdown()
 
     def forget(self) -> None:
         """Forget a pool that a forked process inherited, and its lock, which may be held."""
-        self._pool, self._lock = None, threading.Lock()
+        self._pool = None
+        self._lock = threading.Lock()
 
 
 def _forget_inherited() -> None:

@@ -226,7 +226,8 @@ class TorchEngine:
 
 def _start_threads(count: int) -> ThreadPoolExecutor:
     """Start `count` threads that each run torch on one core."""
-    num_threads, all_started = torch.get_num_threads(), threading.Barrier(count)
+    num_threads = torch.get_num_threads()
+    all_started = threading.Barrier(count)
 
     def start() -> None:
         torch.get_num_threads()  # a thread's first call adopts the number that was last set in any thread

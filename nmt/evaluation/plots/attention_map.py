@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 _CELL = 0.34  # side of a cell
 _FONT_SIZE = 10.0
 _ANGLE = 55  # degrees, of source tokens
-_MARGIN, _BAR_GAP, _BAR_WIDTH = 0.12, 0.2, 0.14
+_MARGIN = 0.12
+_BAR_GAP = 0.2
+_BAR_WIDTH = 0.14
 _MIN_BAR_HEIGHT = 1.2  # of the color bar, if the map is lower
 _WIDENED = 0.065  # how much wider a Chinese character at _FONT_SIZE is than the box that stands for it here
 

@@ -67,7 +67,8 @@ def draw_curves(records: Records | Mapping[str, Records], path: Path | str) -> N
 def _series(records: Records, kind: str, key: str) -> Points:
     points = {}
     for record in records:
-        update, value = record.get("update"), record.get(key)
+        update = record.get("update")
+        value = record.get(key)
         if record.get("kind") == kind and _can_be_drawn(update) and _can_be_drawn(value):
             points[int(update)] = float(value)
     return sorted(points.items())

@@ -31,7 +31,8 @@ def attend_by_kernel(
     out: query and pooled [1, H, N, K], key and value [1, H, M, K]. `is_dot_product` says that the formula scores by
     the scaled dot product, which is what the kernels of a GPU compute.
     """
-    queries, keys = mask.queries, mask.keys
+    queries = mask.queries
+    keys = mask.keys
     has_kernel = query.is_cuda and is_dot_product
     if isinstance(queries, Segments) or isinstance(keys, Segments):
         assert isinstance(queries, Segments)
@@ -105,7 +106,8 @@ class _Halves(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Tensor:
         first, second = grads
-        size, stride = first.size(-1), first.stride()
+        size = first.size(-1)
+        stride = first.stride()
         same_rows = second.stride() == stride and stride[-2:] == (2 * size, 1)
         if same_rows and second.data_ptr() == first.data_ptr() + size * first.itemsize:
             return first.as_strided((*first.shape[:-1], 2 * size), stride)

@@ -38,7 +38,9 @@ def token_loss(
     evenly over all V tokens.
     """
     tgt_out = tgt_out if valid_len is None else sequence_mask(tgt_out, valid_len, PAD_ID)
-    rows, targets, real = logits.flatten(0, -2).float(), tgt_out.flatten(), tgt_out != PAD_ID
+    rows = logits.flatten(0, -2).float()
+    targets = tgt_out.flatten()
+    real = tgt_out != PAD_ID
     loss = F.cross_entropy(rows, targets, ignore_index=PAD_ID, label_smoothing=label_smoothing, reduction=reduction)
     return (loss, real.sum()) if reduction == "sum" else (loss.view_as(tgt_out), real.sum(-1))
 
@@ -57,7 +59,8 @@ def projected_token_loss(
     forward pass computes the gradients too, chunk by chunk, while the logits exist (as in Hsu et al. 2024, Liger
     Kernel, section 3.2).
     """
-    rows, targets = states.flatten(0, 1), tgt_out.flatten()
+    rows = states.flatten(0, 1)
+    targets = tgt_out.flatten()
     if real is None:
         # Zeros have no part in the gradient of the weight, and the product with zeros stops theirs.
         rows = rows * (targets != PAD_ID)[:, None]

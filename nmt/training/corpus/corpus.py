@@ -182,7 +182,8 @@ class Corpus:
             return {}
         identifies = any(filters.wrong_language is not None for filters in self._filters)
         # Stores of earlier versions keep their identity: without near_twin where it is off, with filters that were off.
-        newer, older = {"near_twin"}, dict.fromkeys(REPORTED, False)
+        newer = {"near_twin"}
+        older = dict.fromkeys(REPORTED, False)
         filters = [each.model_dump(exclude=None if each.near_twin else newer) | older for each in self._filters]
         return {
             "rules": VERSION,
@@ -221,7 +222,8 @@ class Corpus:
 
     def _choose(self) -> dict[Direction, Holdout]:
         """Choose the sentences of each direction to hold out."""
-        data, directions = self.config.data, self._directions["train"]
+        data = self.config.data
+        directions = self._directions["train"]
         holdouts = {}
         for direction in dict.fromkeys(directions):
             corpora = {i for i, other in enumerate(directions) if other == direction and i in self._firsts}

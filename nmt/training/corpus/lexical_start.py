@@ -24,7 +24,8 @@ def start_lexically(weights: dict[str, Tensor], store: TokenStore, *, joint: boo
     1993) and scaled to the mean norm of target embeddings. A token without translations gets the embedding of the same
     target token if the vocabulary is `joint`; else it keeps its own. RunError if the store is damaged.
     """
-    lexicon, name = learn_lexicon(store), "src_embedding.tokens.weight"
+    lexicon = learn_lexicon(store)
+    name = "src_embedding.tokens.weight"
     kept = lexicon.links >= MIN_LINKS
     places = torch.from_numpy(np.stack([lexicon.src[kept], lexicon.tgt[kept]]))
     targets = weights["tgt_embedding.tokens.weight"].detach()

@@ -83,7 +83,9 @@ def count_texts(corpus: Corpus, num_pairs: int, tokenizer: Tokenizer) -> TextSta
     step = -(-num_pairs // MAX_PAIRS)
     sentences = np.zeros((2, MAX_SENTENCES), dtype=np.int64)
     without_letters = in_capitals = 0
-    numbers, words, left_out = Counter[str](), Counter[str](), Counter[str]()
+    numbers = Counter[str]()
+    words = Counter[str]()
+    left_out = Counter[str]()
     sources: list[str] = []
     symbols = re.compile(any_of(user_symbols(corpus.config)))
     for pair in islice(with_both_sides(corpus.train_pairs()), 0, None, step):
@@ -135,7 +137,8 @@ def measure_placeholders(run: RunDir) -> None:
     Nothing is measured if the model was not trained with data.protect. A failure is only a warning, because the
     training itself is complete.
     """
-    config, statistics = run.config(), run.statistics()
+    config = run.config()
+    statistics = run.statistics()
     if not config.data.protect or statistics is None:
         return
     try:

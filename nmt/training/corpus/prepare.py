@@ -38,7 +38,8 @@ LEXICON_PAIRS = 100_000  # maximum number of pairs from which the lexicon of a r
 
 log = logging.getLogger(__name__)
 
-MIN_NEW_CHARACTERS, MIN_NEW_SHARE = 5, 1e-6
+MIN_NEW_CHARACTERS = 5
+MIN_NEW_SHARE = 1e-6
 """The occurrences, and the share of all characters, from which a character of a new language becomes a token.
 
 Rarer ones stay spelled in bytes: they would hardly be learned. Chosen by hand."""
@@ -167,7 +168,8 @@ def _write_splits(corpus: Corpus, run: RunDir) -> None:
 def _log_holdout(corpus: Corpus, run: RunDir) -> None:
     """Log a message if the corpus is too small to hold out as many sentences as configured."""
     sizes = [len(set(run.read_pairs(split)[0])) for split in corpus.missing]
-    size, holdout_size = min(sizes, default=0), corpus.config.data.holdout_size
+    size = min(sizes, default=0)
+    holdout_size = corpus.config.data.holdout_size
     if corpus.missing and size < 0.9 * holdout_size:  # groups may leave a few sentences fewer
         instead = f"{size} source sentences for {in_words(corpus.missing)} instead of {holdout_size}"
         groups = ", in small groups that share no sentence with the rest" * corpus.config.data.holdout_groups
@@ -186,7 +188,8 @@ def _tokenizers(config: Config, run: RunDir, corpus: Corpus, base: TokenizerPair
         if added := tokenizers.src.vocab_size - base.src.vocab_size:
             log.info("the tokenizer of %s gets %d new tokens for tags, placeholders or terms", origin, added)
         if config.training.init_from:
-            with_tags, tokenizers = tokenizers, _with_new_characters(config, corpus, tokenizers)
+            with_tags = tokenizers
+            tokenizers = _with_new_characters(config, corpus, tokenizers)
             pairs = (tokenizers.src, with_tags.src), (tokenizers.tgt, with_tags.tgt)
             if added := max(new.vocab_size - old.vocab_size for new, old in pairs):
                 log.info("the tokenizer of %s gets %d characters of new languages", origin, added)
@@ -217,7 +220,8 @@ def load_base_tokenizers(config: Config) -> TokenizerPair | None:
 
     DataError if they cannot be read, ConfigError if the configuration does not suit them.
     """
-    path, run = config.tokenizer.path, config.training.init_from
+    path = config.tokenizer.path
+    run = config.training.init_from
     if run:
         tokenizers = TokenizerPair.load(find_run(run).tokenizer)
     elif path:
@@ -264,9 +268,11 @@ def fingerprint_of(corpus: Corpus, tokenizers: TokenizerPair, without: str = "")
 
 def _counted(corpus: Corpus, counts: CorpusCounts) -> Iterator[SentencePair]:
     """Yield the training pairs as the model sees them, and copies of some with more placeholders; count them."""
-    data, seed = corpus.config.data, corpus.config.training.seed
+    data = corpus.config.data
+    seed = corpus.config.training.seed
     valid_sources, test_sources = (_sources(corpus, split) for split in SPLITS)
-    tags, tgt_tags = tags_before_sources(corpus.config), tags_before_targets(corpus.config)
+    tags = tags_before_sources(corpus.config)
+    tgt_tags = tags_before_targets(corpus.config)
     with_placeholders = _placeholders_of(corpus.config)
     num_whole = 0
     for pair in with_progress(corpus.train_pairs(), "tokenizing"):
@@ -280,7 +286,8 @@ def _counted(corpus: Corpus, counts: CorpusCounts) -> Iterator[SentencePair]:
         counts.same_on_both_sides += pair.src == pair.tgt
         counts.sources_in_valid += pair.src in valid_sources[direction]
         counts.sources_in_test += pair.src in test_sources[direction]
-        protected, copy = with_placeholders(pair), None
+        protected = with_placeholders(pair)
+        copy = None
         counts.with_protected_spans += protected is not pair and ANY_PLACEHOLDER.search(protected.src) is not None
         if data.protect:
             copy = copy_with_placeholders(protected, direction, share=data.placeholder_share, seed=seed)
@@ -306,7 +313,9 @@ def _count_words(text: str, language: str) -> int:
 
 
 def _report(corpus: Corpus, run: RunDir, tokenizers: TokenizerPair, store: TokenStore) -> CorpusReport:
-    data, model, counts = corpus.config.data, corpus.config.model, store.counts
+    data = corpus.config.data
+    model = corpus.config.model
+    counts = store.counts
     too_long = 0
     for src_len, tgt_len in zip(store.src.length_blocks(), store.tgt.length_blocks(), strict=True):
         too_long += int(((src_len + 1 > model.max_src_len) | (tgt_len + 1 > model.max_tgt_len)).sum())
@@ -347,7 +356,8 @@ def _parts(corpus: Corpus, store: TokenStore) -> tuple[CorpusPart, ...]:
 
 def _split_report(corpus: Corpus, run: RunDir, tokenizers: TokenizerPair, split: Split) -> SplitReport:
     """Report which parts of the validation or test set its scores leave out."""
-    config, limit = corpus.config, corpus.config.model.max_src_len
+    config = corpus.config
+    limit = corpus.config.model.max_src_len
     sets = run.read_sets(split, config.data.directions[0])
     sources = [language_prefix(config, pairs.direction) + text for pairs in sets for text in pairs.sources]
     num_rows = sum(1 for _ in corpus.pairs(split)) if split in corpus.named else len(sources)

@@ -103,7 +103,9 @@ class Block:
 
     def _fill_side(self, offsets: NDArray[np.int32], positions: NDArray[np.int32], ids: Tensor, real: Tensor) -> None:
         """Write where sentences begin, empty ones after the real ones, then filler; and the positions of tokens."""
-        count, num_rows, num_fillers = len(real), len(ids), self.shape.num_fillers
+        count = len(real)
+        num_rows = len(ids)
+        num_fillers = self.shape.num_fillers
         offsets[0] = 0
         np.cumsum((ids != PAD_ID).sum(1).numpy(), out=offsets[1 : num_rows + 1])
         offsets[num_rows + 1 : -num_fillers] = count

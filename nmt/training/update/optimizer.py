@@ -111,7 +111,8 @@ class Optimizer:
     @torch.no_grad()
     def accumulate(self, grads: Sequence[Tensor]) -> None:
         """Add the gradients of the model's parameters to those of the master copy, in fp32."""
-        is_first, self._is_empty = self._is_empty and not self.keeps_zeros, False
+        is_first = self._is_empty and not self.keeps_zeros
+        self._is_empty = False
         for targets, sources in _chunks(self._views, grads):
             if is_first:
                 torch._foreach_copy_(targets, sources)
@@ -186,4 +187,5 @@ def _chunks(targets: Sequence[Tensor], sources: Sequence[Tensor]) -> Iterator[tu
         num_numbers += target.numel()
         if num_numbers >= CHUNK_NUMBERS or end == len(targets):
             yield list(targets[start:end]), list(sources[start:end])
-            start, num_numbers = end, 0
+            start = end
+            num_numbers = 0

@@ -37,7 +37,9 @@ class Recording:
 
     def __init__(self, work: Work, device: torch.device, record: Recorder | None):
         """Record by `record`; None: never."""
-        self.work, self.device, self.record = work, device, record
+        self.work = work
+        self.device = device
+        self.record = record
         self.num_calls = self.num_replays = 0
         self._replay: Work | None = None
 
@@ -63,7 +65,8 @@ class Recording:
             self.work()
             return
         # On the stream of the recording, whose matrix products have a workspace of their own.
-        stream, current = recording_stream(self.device, "training"), torch.cuda.current_stream(self.device)
+        stream = recording_stream(self.device, "training")
+        current = torch.cuda.current_stream(self.device)
         stream.wait_stream(current)
         with torch.cuda.stream(stream):
             self.work()
@@ -78,8 +81,10 @@ class RecordedUpdate:
         checks_loss: bool = True, record: Recorder | None = record_training,
     ):  # fmt: skip
         """Record for blocks of `shape`. With `checks_loss`, a loss that is not finite skips the update, too."""
-        self.loss, self.optimizer = loss, optimizer
-        self.label_smoothing, self.checks_loss = label_smoothing, checks_loss
+        self.loss = loss
+        self.optimizer = optimizer
+        self.label_smoothing = label_smoothing
+        self.checks_loss = checks_loss
         device = loss.model.device
         self.block = Block(shape, device)
         self.loss_sum = torch.zeros((), device=device)

@@ -22,7 +22,9 @@ class Step:
     """Computes updates. Each rank takes a share of the rows of a batch; the result is the same for any number."""
 
     def __init__(self, model: Transformer, optimizer: Optimizer, group: ProcessGroup):
-        self.optimizer, self.group, self.device = optimizer, group, model.device
+        self.optimizer = optimizer
+        self.group = group
+        self.device = model.device
         self.num_micro_batches = 1  # per batch, so that it fits into memory
         self.flattened = compiles_each_shape(model.output_proj.weight)
         self.loss = BatchLoss(model)

@@ -49,9 +49,12 @@ def _forward_kernel(  # type: ignore[no-untyped-def]
     query_stride, key_stride, value_stride, pooled_stride, num_tokens, scale,
     SIZE: tl.constexpr, PADDED: tl.constexpr, TILE: tl.constexpr, CAUSAL: tl.constexpr,
 ):  # fmt: skip
-    sentence, head = tl.program_id(0), tl.program_id(1)
-    query_start, query_end = tl.load(query_offsets + sentence), tl.load(query_offsets + sentence + 1)
-    key_start, key_end = tl.load(key_offsets + sentence), tl.load(key_offsets + sentence + 1)
+    sentence = tl.program_id(0)
+    head = tl.program_id(1)
+    query_start = tl.load(query_offsets + sentence)
+    query_end = tl.load(query_offsets + sentence + 1)
+    key_start = tl.load(key_offsets + sentence)
+    key_end = tl.load(key_offsets + sentence + 1)
     for first_query in range(query_start, query_end, TILE):
         query_rows = first_query + tl.arange(0, TILE)
         query = _load(queries, query_rows, query_end, query_stride, head, SIZE, PADDED)
@@ -84,9 +87,12 @@ def _backward_kernel(  # type: ignore[no-untyped-def]
     query_stride, key_stride, value_stride, pooled_stride, grad_stride, key_grad_stride, num_tokens, scale,
     SIZE: tl.constexpr, PADDED: tl.constexpr, TILE: tl.constexpr, CAUSAL: tl.constexpr,
 ):  # fmt: skip
-    sentence, head = tl.program_id(0), tl.program_id(1)
-    query_start, query_end = tl.load(query_offsets + sentence), tl.load(query_offsets + sentence + 1)
-    key_start, key_end = tl.load(key_offsets + sentence), tl.load(key_offsets + sentence + 1)
+    sentence = tl.program_id(0)
+    head = tl.program_id(1)
+    query_start = tl.load(query_offsets + sentence)
+    query_end = tl.load(query_offsets + sentence + 1)
+    key_start = tl.load(key_offsets + sentence)
+    key_end = tl.load(key_offsets + sentence + 1)
     # Once even without keys, because the gradient of the queries is zero then.
     for first_key in range(key_start, tl.maximum(key_end, key_start + 1), TILE):
         key_rows = first_key + tl.arange(0, TILE)
@@ -169,7 +175,8 @@ def segment_attention(
     Sentence i has the tokens from offset i to offset i + 1 on both sides. One without keys pools zeros. Dot products
     of fp32 round their inputs to TF32.
     """
-    size, width = query.size(-1), max(queries.width, keys.width)
+    size = query.size(-1)
+    width = max(queries.width, keys.width)
     constants = {
         "SIZE": size,
         "PADDED": max(16, triton.next_power_of_2(size)),
