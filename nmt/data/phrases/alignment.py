@@ -154,12 +154,14 @@ def _batches(
         tuple(padded([rows[pair] for pair in pairs], size) for rows, size in zip((src, tgt), sizes, strict=True))
         for pairs in parts
     ]
+    # An entry of the lexicon is a pair of tokens that occurs: `keys` are all of them, `places` those of all cells.
     cells = [i[:, :, None] * (sizes[1] + 1) + j[:, None, :] for i, j in ids]
     keys, places = np.unique(np.concatenate([np.zeros(0, np.int64), *map(np.ravel, cells)]), return_inverse=True)
     batches = list[_Batch]()
     ends = np.cumsum([each.size for each in cells])
     for pairs, both, of_batch, flat in zip(parts, ids, cells, np.split(places, ends[:-1]), strict=False):
         entries = flat.astype(np.int32).reshape(of_batch.shape)
+        # Tokens at like parts of both sentences are linked more often (fast_align; Dyer et al. 2013, section 2.1).
         i, j = ((np.arange(each.shape[1]) + 0.5) / lengths[pairs, side, None] for side, each in enumerate(both))
         nearness = np.exp(-TENSION * np.abs(i[:, :, None] - j[:, None, :])).astype(np.float32)
         forward, backward = (

@@ -28,11 +28,13 @@ def consistent_phrases(rows: tuple[Ints, Ints], links: Ints) -> Ints:
     """
     src_rows, tgt_rows = rows
     src, tgt = links.T
+    # The first and last target token that a source token is linked to, and the reverse.
     low = _lowest(src_rows, src, tgt)
     high = -_lowest(src_rows, src, -tgt)
     back_low = _lowest(tgt_rows, tgt, src)
     back_high = -_lowest(tgt_rows, tgt, -src)
     found = []
+    # Source phrases of `extra` tokens more than one, with their linked target tokens and unlinked ones around these.
     for extra, earlier, later in product(range(LONGEST), repeat=3):
         starts = low[extra] - earlier
         ends = high[extra] + later

@@ -114,17 +114,23 @@ class NgramModel(NamedTuple):
 def _smoothed(
     keys: Ints, counts: Floats, suffixes: Ints, levels: Sequence[Ints], vocab_size: int
 ) -> tuple[Floats, Floats]:
-    """Return the log-probability and the backoff of each node."""
+    """Return the log-probability and the backoff of each node, by interpolated modified Kneser-Ney smoothing.
+
+    Chen and Goodman 1998, "An Empirical Study of Smoothing Techniques for Language Modeling", section 3.
+    """
     probs = np.ones(len(counts))
     backoffs = np.zeros(len(counts))
     for nodes in levels:
         prefixes = keys[nodes - 1] // vocab_size
         seen = counts[nodes]
         ones, twos, threes, fours = (max(int((seen == count).sum()), 1) for count in (1, 2, 3, 4))
+        # What is taken from counts of one, two, and three or more; a small corpus may lack
+        # n-grams of one of these counts, so it is kept within bounds.
         share = ones / (ones + 2 * twos)
         wanted = [1 - 2 * share * twos / ones, 2 - 3 * share * threes / twos, 3 - 4 * share * fours / threes]
         discounts = np.array([0.0, *np.clip(wanted, [0.1, 0.2, 0.3], [0.9, 1.8, 2.7])])
         removed = discounts[np.minimum(seen, 3).astype(np.int64)]
+        # What was taken after each prefix is given to all tokens by the probabilities of the shorter n-gram.
         totals = np.bincount(prefixes, seen, minlength=len(counts))
         rests = np.bincount(prefixes, removed, minlength=len(counts)) / np.maximum(totals, 1)
         lower = probs[suffixes[nodes]] if prefixes.any() else 1 / vocab_size

@@ -112,7 +112,7 @@ class PhraseEngine:
         rows = [[*ids, EOS_ID][: self.max_tgt_len] for ids in targets]
         states = np.full(len(rows), START)
         by_place = list[NDArray[np.float64]]()
-        for place in range(max(map(len, rows), default=0)):
+        for place in range(max(map(len, rows), default=0)):  # all targets side by side
             tokens = np.array([row[place] if place < len(row) else EOS_ID for row in rows], np.int64)
             found, states = lm.step(states, tokens)
             by_place.append(found)
@@ -121,7 +121,7 @@ class PhraseEngine:
             by_lm = np.array([found[number] for found in by_place[: len(row)]])
             tokens = self._folder.lower(source[: self.max_src_len - 1])
             by_source = self.table.translations_of_tokens(tokens[None, :], wanted[:, None])
-            mean = by_source.sum(1) / max(len(tokens), 1)
+            mean = by_source.sum(1) / max(len(tokens), 1)  # as in IBM model 1: each source token is as likely
             scores.append(np.log(_LM_SHARE * np.exp(by_lm) + (1 - _LM_SHARE) * mean).tolist())
         return scores
 

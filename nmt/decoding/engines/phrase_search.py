@@ -1,6 +1,13 @@
 """Search for translations by a phrase table, from left to right, with a beam for each place of a source.
 
-Sentences are searched side by side, but no number depends on another sentence.
+A source is translated span by span. An option is one translation of one span: a phrase of the table, two neighbors that
+change places, a copied word, or nothing for a word that is dropped. A path is a sequence of options that covers a
+source up to a place. At each place in turn, only the best states of the language model stay, and the paths of these go
+on by every option that begins there (Koehn 2010, "Statistical Machine Translation", chapter 6, without distortion
+beyond the swaps).
+
+Sentences are searched side by side, in arrays, but no number depends on another sentence. The tokens of all sources
+stand in one row, so that a place is a number of that row; after each source there is a place more, where its paths end.
 """
 
 from __future__ import annotations
@@ -186,18 +193,20 @@ class PhraseSearch:
 
     def _extend(self, paths: _Paths, numbers: Ints, places: Ints, options: _Options, estimates: _Estimates) -> _Paths:
         """Return the paths that go on from `paths`, at `places`, near the best ones; update what these are worth."""
+        # Each path, in `rows`, with each option that begins at its place, in `used`.
         firsts, lasts = (np.searchsorted(options.places, places, side) for side in ("left", "right"))
         rows = np.repeat(np.arange(len(places)), lasts - firsts)
         used = positions(firsts, lasts - firsts)
         estimated = paths.scores[rows] + estimates.of_options[used]
         ends = options.ends[used]
         np.maximum.at(estimates.bests, ends, estimated)
-        near = np.flatnonzero(estimated >= estimates.bests[ends] - estimates.margin)
+        near = np.flatnonzero(estimated >= estimates.bests[ends] - estimates.margin)  # asked before the language model
         rows = rows[near]
         used = used[near]
         lms, states = self._table.lm.follow(
             paths.states[rows], options.tokens, options.starts[used], options.dependent[used]
         )
+        # An option's first tokens depend on the path; those after them, and the state at the end, only on the option.
         lms += options.inner[used]
         scores = paths.scores[rows] + options.scores[used] + self.weights[_LM] * lms
         states = np.where(options.after[used] >= 0, options.after[used], states)
@@ -214,7 +223,7 @@ class PhraseSearch:
         has_kin = self.weights[_KIN] > NEVER
         for source in sources:
             tokens = source.tokens
-            known = {
+            known = {  # spans of this source that are phrases of the table
                 (start, end): number
                 for start in range(len(tokens))
                 for end in range(start + 1, min(start + LONGEST, len(tokens)) + 1)
@@ -227,7 +236,7 @@ class PhraseSearch:
                 is_known = (word.start, word.end) in known
                 kind = _KNOWN if is_known else _NAME if word.is_name else _UNKNOWN
                 copies.append((place, end, kind, word.copy))
-                if not word.is_symbol:
+                if not word.is_symbol:  # a symbol, such as a tag, is neither dropped nor a form of another word
                     copies += [(at, at + 1, _DROP, ()) for at in range(place, end)]
                     kin = () if is_known or not has_kin else self._kin.find(tokens[word.start : word.end])
                     spans += [(place, end, number, difference) for number, difference in kin]
@@ -236,6 +245,7 @@ class PhraseSearch:
         lengths = np.repeat(np.log(sizes / _USUAL_LENGTH), sizes)
         phrases = self._phrases(spans, lengths)
         parts = phrases, self._swaps(phrases), self._copies(copies, lengths)
+        # Their tokens, one after another in one array.
         sizes = np.cumsum([0, *(len(part.tokens) for part in parts)])
         moved = [part._replace(starts=part.starts + size) for part, size in zip(parts, sizes, strict=False)]
         options = _Options(*map(np.concatenate, zip(*moved, strict=True)))
@@ -246,6 +256,7 @@ class PhraseSearch:
         table = self._table
         *spans_of, differences = np.array(spans, np.float64).reshape(-1, 4).T
         places, ends, sources = np.array(spans_of, np.int64)
+        # All translations of each span: their `numbers` in the table, and the `rows` of their spans.
         firsts = table.starts[sources]
         counts = table.starts[sources + 1] - firsts
         numbers = positions(firsts, counts)
@@ -266,6 +277,7 @@ class PhraseSearch:
 
     def _swaps(self, phrases: _Options) -> _Options:
         """Return the best translations of each two neighboring spans by `phrases`, that of the second one first."""
+        # Each of the best options of a span, `left`, with each of those of the span that begins where it ends.
         most = _SWAPPED if self.weights[_SWAP] > NEVER else 0
         phrases = phrases.pick(_ranks_in_spans(phrases) < most)
         firsts, ends = (np.searchsorted(phrases.places, phrases.ends, side) for side in ("left", "right"))
@@ -276,6 +288,7 @@ class PhraseSearch:
         features = before.features + after.features
         lengths = before.lengths + after.lengths
         features[:, _SWAP] = 1
+        # The tokens of both, in the order of the translation.
         starts = np.stack([before.starts, after.starts], axis=1).ravel()
         tokens = phrases.tokens[positions(starts, np.stack([before.lengths, after.lengths], axis=1).ravel())]
         starts = np.cumsum(lengths) - lengths
@@ -301,7 +314,7 @@ class PhraseSearch:
         features[:, _LENGTH] = lengths * lengths_of_sources[places]
         scores = weighted(features, self.weights)
         next_starts = np.cumsum(lengths)
-        after = np.where(lengths > 0, 1 + np.append(tokens, -1)[next_starts - 1], -1)
+        after = np.where(lengths > 0, 1 + np.append(tokens, -1)[next_starts - 1], -1)  # state of the last token alone
         judged = nothing, np.zeros_like(lengths), nothing, after
         return _Options(tokens, places, ends, features, scores, next_starts - lengths, lengths, *judged)
 
@@ -348,12 +361,14 @@ def _ranks_in_spans(options: _Options) -> Ints:
 
 def _best_paths(paths: _Paths, ways: int) -> _Paths:
     """Return the best `ways` to each of the best states, for each sentence; of equal ones, the earlier."""
+    # Sorted by sentence and state, the best path of each state first.
     owners = paths.sentences * (paths.states.max(initial=0) + 1) + paths.states
     order = np.lexsort((-paths.scores, owners))
     paths = _picked(paths, order)
     is_first = np.append(True, np.diff(owners[order]) != 0)
     firsts = np.flatnonzero(is_first)
     states = np.cumsum(is_first) - 1
+    # The states of each sentence by their best paths; of these, BEAM are kept.
     by_score = np.lexsort((-paths.scores[firsts], paths.sentences[firsts]))
     owners = paths.sentences[firsts][by_score]
     is_kept = np.zeros(len(firsts), bool)
