@@ -114,10 +114,7 @@ class NgramModel(NamedTuple):
 def _smoothed(
     keys: Ints, counts: Floats, suffixes: Ints, levels: Sequence[Ints], vocab_size: int
 ) -> tuple[Floats, Floats]:
-    """Return the log-probability and the backoff of each node, by interpolated modified Kneser-Ney smoothing.
-
-    Chen and Goodman 1998, "An Empirical Study of Smoothing Techniques for Language Modeling", section 3.
-    """
+    """Return the log-probability and the backoff of each node."""
     probs = np.ones(len(counts))
     backoffs = np.zeros(len(counts))
     for nodes in levels:
