@@ -20,6 +20,7 @@ from nmt.artifacts.replacing import refuse_replacing
 from nmt.artifacts.rundir import HUB_PREFIX
 from nmt.base.errors import ConfigError, counted
 from nmt.base.files import restore_replaced, write_text
+from nmt.base.machine import BUSY, busy_share
 from nmt.config import dump_config, load_config
 from nmt.config.corpora import DATA_SETS
 
@@ -80,9 +81,11 @@ def new(
         print_text(text.removesuffix("\n"))
     else:
         write_text(output, text)
+        share = busy_share()
         about = counted(max(1, round(minutes(load_config(output)))), "minute")
+        now = f", {share:.0%} of which other processes use now" if share >= BUSY else ""
         log.info(
-            f"done: {output}; training takes about {about} on this processor\n"
+            f"done: {output}; training takes about {about} on this processor{now}\n"
             f"  nmt train --config {shlex.quote(str(output))}"
         )
 
