@@ -90,6 +90,11 @@ class _Direction:
         return emitted / totals[:, :, None], null / totals
 
     def _forward_backward(self, emitted: Floats, null: Floats, is_token: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+        """Return the links of each token by the HMM, and its share of null; count the jumps that are expected.
+
+        A state is the place of the last linked token; a token without a link leaves it. Each step is scaled to a sum
+        of one, so that nothing underflows (Rabiner 1989, section V.A).
+        """
         num_given = emitted.shape[2]
         null = null[:, :, None]
         places = np.arange(num_given)
@@ -105,6 +110,7 @@ class _Direction:
             state = reached[step] * token + state * none
             scales[step] = state.sum(1, keepdims=True)
             state /= scales[step]
+        # Backwards, `emitted` becomes what a link explains of its token and of all that follow.
         emitted /= scales
         null = null / scales
         behind = np.ones_like(state)

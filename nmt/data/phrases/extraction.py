@@ -75,17 +75,11 @@ def extract(
     The phrases of several alignments are counted together.
     """
     (src_tokens, src_rows), (tgt_tokens, tgt_rows) = (concatenate([[*row, 0] for row in rows]) for rows in (src, tgt))
-    found = list[Ints]()
-    linked = list[Ints]()
-    for links in alignments:
-        numbers = np.repeat(np.arange(len(links)), [*map(len, links)])
-        firsts = np.stack([np.searchsorted(rows, numbers) for rows in (src_rows, tgt_rows)], axis=1)
-        linked.append(firsts + np.array([link for row in links for link in row], np.int64).reshape(-1, 2))
-        found.append(consistent_phrases((src_rows, tgt_rows), linked[-1]))
-    spans = np.concatenate(found)
-    linked_src, linked_tgt = np.concatenate(linked).T
+    spans, linked = _aligned((src_rows, tgt_rows), alignments)
     sources, src_phrases = _numbered(src_tokens, src_rows, spans[:, 0], spans[:, 1])
     targets, tgt_phrases = _numbered(tgt_tokens, tgt_rows, spans[:, 2], spans[:, 3])
+
+    # Each different pair of phrases, in the order of the sources; of each source, those that were seen most.
     pairs, counts = np.unique(sources * len(tgt_phrases) + targets, return_counts=True)
     sources, targets = np.divmod(pairs, max(len(tgt_phrases), 1))
     of_source, of_target = np.bincount(sources, counts), np.bincount(targets, counts)
@@ -96,10 +90,12 @@ def extract(
     seen = counts[order] - _DISCOUNT
     kept, phrases = np.unique(targets, return_inverse=True)
     tgt_phrases = tgt_phrases[kept]
-    src_tokens, tgt_tokens = src_tokens[linked_src], tgt_tokens[linked_tgt]
-    keys, link_counts = np.unique(src_tokens * width + tgt_tokens, return_counts=True)
-    to_tgt = link_counts / np.bincount(src_tokens)[keys // width]
-    to_src = link_counts / np.bincount(tgt_tokens)[keys % width]
+
+    # The lexicon: how often tokens are linked, given that of the source or of the target.
+    src_linked, tgt_linked = src_tokens[linked[:, 0]], tgt_tokens[linked[:, 1]]
+    keys, link_counts = np.unique(src_linked * width + tgt_linked, return_counts=True)
+    to_tgt = link_counts / np.bincount(src_linked)[keys // width]
+    to_src = link_counts / np.bincount(tgt_linked)[keys % width]
     scores = [
         np.log(seen / of_source[sources]),
         np.log(seen / of_target[targets]),
@@ -116,6 +112,19 @@ def extract(
         "lexicon_keys": keys,
         "lexicon": to_tgt,
     }
+
+
+def _aligned(rows: tuple[Ints, Ints], alignments: Sequence[Sequence[Links]]) -> tuple[Ints, Ints]:
+    """Return the phrases [phrases, 4] and the links [links, 2] of all alignments, by the places of tokens in `rows`."""
+    spans = list[Ints]()
+    linked = list[Ints]()
+    for links in alignments:
+        sentences = np.repeat(np.arange(len(links)), [*map(len, links)])
+        firsts = np.stack([np.searchsorted(each, sentences) for each in rows], axis=1)
+        within = np.array([link for row in links for link in row], np.int64).reshape(-1, 2)
+        linked.append(firsts + within)
+        spans.append(consistent_phrases(rows, linked[-1]))
+    return np.concatenate(spans), np.concatenate(linked)
 
 
 def _explain(src: Ints, tgt: Ints, width: int, keys: Ints, probabilities: tuple[Floats, Floats]) -> list[Floats]:

@@ -31,6 +31,8 @@ from nmt.data.store.positions import positions
 from nmt.data.tokens.tokenizer import TokenizerPair
 
 Floats = NDArray[np.float64]
+_Span = tuple[int, int, int, float]  # place, end, number of a phrase, difference if it is only akin to that
+_Copy = tuple[int, int, int, tuple[int, ...]]  # place, end, feature, tokens
 
 BEAM = 10  # states of the language model at a place
 _MOST_OPTIONS = 10  # translations of a span, by an estimate
@@ -218,29 +220,12 @@ class PhraseSearch:
 
     def _options(self, sources: Sequence[FoldedSource]) -> _Options:
         """Return all translations of spans, in the order of their places."""
-        offset, spans = 0, list[tuple[int, int, int, float]]()  # place, end, phrase, difference from a word of kin
-        copies = list[tuple[int, int, int, tuple[int, ...]]]()  # place, end, feature, tokens
-        has_kin = self.weights[_KIN] > NEVER
+        spans = list[_Span]()
+        copies = list[_Copy]()
+        place = 0
         for source in sources:
-            tokens = source.tokens
-            known = {  # spans of this source that are phrases of the table
-                (start, end): number
-                for start in range(len(tokens))
-                for end in range(start + 1, min(start + LONGEST, len(tokens)) + 1)
-                if (number := self._numbers.get(tuple(tokens[start:end]))) is not None
-            }
-            spans += [(offset + start, offset + end, number, 0.0) for (start, end), number in known.items()]
-            for word in source.words:
-                place = offset + word.start
-                end = offset + word.end
-                is_known = (word.start, word.end) in known
-                kind = _KNOWN if is_known else _NAME if word.is_name else _UNKNOWN
-                copies.append((place, end, kind, word.copy))
-                if not word.is_symbol:  # a symbol, such as a tag, is neither dropped nor a form of another word
-                    copies += [(at, at + 1, _DROP, ()) for at in range(place, end)]
-                    kin = () if is_known or not has_kin else self._kin.find(tokens[word.start : word.end])
-                    spans += [(place, end, number, difference) for number, difference in kin]
-            offset += len(tokens) + 1
+            self._add_spans(source, place, spans, copies)
+            place += len(source.tokens) + 1
         sizes = np.array([len(source.tokens) + 1 for source in sources], np.int64)
         lengths = np.repeat(np.log(sizes / _USUAL_LENGTH), sizes)
         phrases = self._phrases(spans, lengths)
@@ -251,7 +236,29 @@ class PhraseSearch:
         options = _Options(*map(np.concatenate, zip(*moved, strict=True)))
         return options.pick(np.argsort(options.places, kind="stable"))
 
-    def _phrases(self, spans: Sequence[tuple[int, int, int, float]], lengths_of_sources: Floats) -> _Options:
+    def _add_spans(self, source: FoldedSource, first: int, spans: list[_Span], copies: list[_Copy]) -> None:
+        """Add the spans of a source that begins at place `first`: phrases, words of kin, words to copy or to drop."""
+        tokens = source.tokens
+        known = {
+            (start, end): number
+            for start in range(len(tokens))
+            for end in range(start + 1, min(start + LONGEST, len(tokens)) + 1)
+            if (number := self._numbers.get(tuple(tokens[start:end]))) is not None
+        }
+        spans += [(first + start, first + end, number, 0.0) for (start, end), number in known.items()]
+        has_kin = self.weights[_KIN] > NEVER
+        for word in source.words:
+            place = first + word.start
+            end = first + word.end
+            is_known = (word.start, word.end) in known
+            kind = _KNOWN if is_known else _NAME if word.is_name else _UNKNOWN
+            copies.append((place, end, kind, word.copy))
+            if not word.is_symbol:  # a symbol, such as a tag, is neither dropped nor a form of another word
+                copies += [(at, at + 1, _DROP, ()) for at in range(place, end)]
+                kin = () if is_known or not has_kin else self._kin.find(tokens[word.start : word.end])
+                spans += [(place, end, number, difference) for number, difference in kin]
+
+    def _phrases(self, spans: Sequence[_Span], lengths_of_sources: Floats) -> _Options:
         """Return the best translations of each span by the phrase of the table that it is, or is akin to."""
         table = self._table
         *spans_of, differences = np.array(spans, np.float64).reshape(-1, 4).T
@@ -302,7 +309,7 @@ class PhraseSearch:
         options = options.pick(np.lexsort((-self._estimates(options), options.ends, options.places)))
         return options.pick(_ranks_in_spans(options) < most)
 
-    def _copies(self, copies: Sequence[tuple[int, int, int, tuple[int, ...]]], lengths_of_sources: Floats) -> _Options:
+    def _copies(self, copies: Sequence[_Copy], lengths_of_sources: Floats) -> _Options:
         """Return copied and dropped words."""
         places, ends, kinds = np.array([copy[:3] for copy in copies], np.int64).reshape(-1, 3).T
         tokens, rows = concatenate([copy for *_, copy in copies])
