@@ -48,7 +48,7 @@ READ = {
 NAMES = {"METADATA": ".md", "strings.xml": ".xml"}
 ADDRESS = re.compile(
     r"((?:https?://|www\.)[^\s<>]+|[\w.+-]+@[\w-]+[\w.-]*|(?<![\w:]):[a-z][\w+-]*:(?![\w:])|\$Id\$"
-    r"|(?<![\w.])@[\w-]+(?:[/:.][\w-]+)*|\{\{[^{}]*\}\}|\{\w+\.[\w.]+\}|\[\^[^\]\s]+\]"
+    r"|(?<![\w.])@[\w-]+(?:[/:.][\w-]+)*|\{\{[^{}]*\}\}|\{\w+\.[\w.]+\}|\[\^[^\]\s]+\]|\[\[[^\[\]\n]+\]\]"
     r"|(?<![^\s(])#[\w/-]*[a-z][\w/-]+|:(?:align|width|height|class|name): \S+)"
 )  # and what fills templates, names, options
 PROSE = re.compile(r"[a-z]{2,}[ \n]+[a-z]{2,}")
@@ -59,9 +59,9 @@ UNKNOWN = (
     (re.compile(r"^([ >]*> ?)\[!(\w+)\][ \t]*$", re.MULTILINE), r"\1:\2:"),
     (re.compile(r"^([ >]*)(?::{3,}|\?\?\?\+?|!!!)[^\n]*", re.MULTILINE), r"\1"),
     (re.compile(r"^([ ]*):([ ]{1,3})(?=\S)", re.MULTILINE), r"\1-\2"),
-    (re.compile(r"<([a-z][\w+.-]{1,31}):([^\s<>/]+)>"), r"<https://\1/\2>"),
+    (re.compile(r"<([a-z][\w+.-]{1,31}):(?!//)([^\s<>]+)>"), r"<https://\1/\2>"),
     (re.compile(r"\{[^{}\n]*=[^{}\n]*\}"), ""),
-    (re.compile(r"\$[^$\n]*\\[^$\n]*\$(?!\w)"), "1"),
+    (re.compile(r"\$(?:[^$\n]*\\[^$\n]*|\w)\$(?!\w)"), "1"),
     (
         re.compile(
             r"^([ ]*)(`{3,})\{(?:note|tip|hint|important|warning|seealso)\}\n(.*?)^\1\2[ ]*$", re.MULTILINE | re.DOTALL
@@ -72,6 +72,10 @@ UNKNOWN = (
 # Marks that stay where they stand alone, and are a part of a text elsewhere: their case does not matter.
 EITHER = re.compile(r"\{[^{}\s]+\}|\([\w:-]+\)=|:[A-Za-z]+:|\.\.[A-Za-z]+::")
 Parts = list[tuple[str, Any]]
+
+
+class UnreadError(Exception):
+    """The other parser does not read a file."""
 
 
 class Page(HTMLParser):
@@ -103,7 +107,7 @@ class Page(HTMLParser):
 
 def page(content: bytes) -> Parts:
     """Return the parts of a page."""
-    found, declared = Page(), re.search(rb"charset=[\"']?iso-8859-1\b", content[:1024], re.IGNORECASE)
+    found, declared = Page(), re.search(rb"charset=[\"']?(?:iso-8859-1|windows-1252)\b", content[:1024], re.IGNORECASE)
     found.feed(content.decode("cp1252" if declared else "utf-8", "replace"))  # which browsers read for ISO-8859-1
     found.close()
     return found.parts
@@ -170,23 +174,26 @@ def elements(content: bytes) -> Parts:
     """Return the elements and the texts of XML."""
     parts: Parts = []
     kept = ("tracked-changes", "ruby-text", "math", "creator", "date", "g", "script", "scripts", "initial-creator")
+    texts = ("p", "h", "title", "desc", "string", "item", "header-decl", "footer-decl", "index-title-template")
 
-    def walk(element: ElementTree.Element, is_text: bool) -> None:
+    def walk(element: ElementTree.Element, is_text: bool, stays: bool) -> None:
         name = local(element)
-        stays = name in kept or element.get("translatable") == "false" or name.endswith(("-ref", "integer-array"))
-        is_text = is_text or name in ("p", "h", "title", "desc", "string", "item")
+        stays = stays or name in kept or element.get("translatable") == "false"
+        stays = stays or name.endswith(("-ref", "integer-array"))
+        is_text = is_text or name in texts
         kind = "any" if is_text and not stays else "value"
-        texts = [element.text, *(child.tail for child in element)]
-        written = [re.sub(r"\\u0020|[\\\"]", "", text or "") for text in texts]
+        written = [
+            re.sub(r"\\u0020|[\\\"]", "", text or "") for text in (element.text, *(child.tail for child in element))
+        ]
         parts.extend([("tag", element.tag), (kind, written[0])])
         for child, after in zip(element, written[1:], strict=True):
             if local(child) in ("s", "soft-page-break"):  # a space, and what shows nothing
                 parts.append((kind, " "))
             elif isinstance(child.tag, str):
-                walk(child, is_text and not stays)
+                walk(child, is_text, stays)
             parts.append((kind, after))
 
-    walk(ElementTree.fromstring(content.decode().encode()), False)
+    walk(ElementTree.fromstring(content.decode().encode()), False, False)
     return parts
 
 
@@ -228,7 +235,7 @@ def subtitles(content: bytes) -> Parts:
     return [
         part
         for each in found
-        for part in (("time", (each.start, each.end)), ("text", unescape(re.sub("<[^<>]*>", "", each.content))))
+        for part in (("time", (each.start, each.end)), ("text", unescape(re.sub(r"<[^<>]*>|\\N", "", each.content))))
     ]
 
 
@@ -316,8 +323,11 @@ def fault_of(content: bytes, name: str) -> str:
         return "the identity changes it"
     document = read_document(content, name)
     written = document.content_with([in_capitals(block) for block in document.blocks])
-    parse = PARSERS[suffix]
-    before, after = flat(parse(content), is_source=True), flat(parse(written), is_source=False)
+    try:
+        before = flat(PARSERS[suffix](content), is_source=True)
+    except Exception as error:  # of any type
+        raise UnreadError(f"{type(error).__name__}: {str(error)[:100]}") from None
+    after = flat(PARSERS[suffix](written), is_source=False)
     for number, (first, second) in enumerate(zip(before, after, strict=False)):
         if not is_translated(first, second):
             return f"part {number}: {str(first)[:60]} -> {str(second)[:60]}"
@@ -354,7 +364,7 @@ def main() -> None:
     values = parser.parse_args()
     total = num_differing = 0
     for suffix, paths in collect([*values.folders], values.most).items():
-        faults, refused = dict[Path, str](), dict[Path, str]()
+        faults, refused, unread = dict[Path, str](), dict[Path, str](), dict[Path, str]()
         for path in paths:
             try:
                 content = path.read_bytes()
@@ -363,10 +373,13 @@ def main() -> None:
                     faults[path] = fault
             except DataError as error:
                 refused[path] = str(error)
-            except Exception as error:  # of the other parser, or ours: both are to be looked at
+            except UnreadError as error:
+                unread[path] = str(error)
+            except Exception as error:  # of the other parser for our file, or of ours: both are to be looked at
                 faults[path] = f"{type(error).__name__}: {str(error)[:100]}"
-        say(f"{suffix}: {len(paths)} files, {len(refused)} refused, {len(faults)} differ")
-        for path, fault in {**refused, **faults}.items():
+        counts = f"{len(refused)} refused, {len(unread)} the other parser cannot read, {len(faults)} differ"
+        say(f"{suffix}: {len(paths)} files, {counts}")
+        for path, fault in {**refused, **unread, **faults}.items():
             say(f"  {path}: {fault}")
         total, num_differing = total + len(paths), num_differing + len(faults)
     say(f"{total} files, {num_differing} differ")

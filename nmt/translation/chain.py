@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING
 from nmt.base.errors import NmtError, in_words
 from nmt.base.languages import Direction, base_code
 from nmt.base.rounds import answer_together
+from nmt.data.text.characters import AS_READ, edges, list_marker
 from nmt.translation.languages import LanguagePair
 from nmt.translation.request import Request
+from nmt.translation.segments import MemoryMatch, Segment
 from nmt.translation.through_models import TextToTranslate, through_models
 from nmt.translation.translation import Translation
 from nmt.translation.translator import Blocks, TranslatedBlock, Translator
 
 if TYPE_CHECKING:
     from nmt.translation.memory import TranslationMemory  # with numpy, which few commands need
-    from nmt.translation.segments import Segment
     from nmt.translation.texts import SegmentedText
 
 
@@ -128,18 +129,14 @@ class Chain:
 def look_up(text: SegmentedText, memory: TranslationMemory) -> SegmentedText:
     """Return `text` with the translations that `memory` has for whole lines, or else for single segments.
 
-    A known line becomes one segment. A text of one segment stays as it is, because it was looked up as a text.
+    A known line becomes one segment. The marker of a list before it, and symbols and brackets around it, stay.
     """
-    if len(text.segments) < 2:
-        return text
     found: list[Segment] = []
     for _, line in groupby(text.segments, lambda segment: text.text.count("\n", 0, segment.span.start)):
         segments = [*line]
-        spans = [span for segment in segments for span in segment.protected.spans]
         whole = replace(
             segments[-1],
             span=segments[-1].span._replace(start=segments[0].span.start),
-            protected=segments[-1].protected._replace(spans=spans),
             prefix=segments[0].prefix,
         )
         candidates = [_known(text, segment, memory) for segment in (whole, *segments)]
@@ -149,5 +146,9 @@ def look_up(text: SegmentedText, memory: TranslationMemory) -> SegmentedText:
 
 def _known(text: SegmentedText, segment: Segment, memory: TranslationMemory) -> Segment:
     """Return a `segment` of `text` with the translation that `memory` has for it, if that begins with its prefix."""
-    same = memory.find_same(text.text[segment.span.start : segment.span.end])
-    return segment if same is None or not same.target.startswith(segment.prefix) else replace(segment, known=same)
+    written = AS_READ(text.text[segment.span.start : segment.span.end])
+    for before, after in (("", ""), (list_marker(written), ""), edges(written)):
+        same = memory.find_same(written.removeprefix(before).removesuffix(after))
+        if same is not None and (target := before + same.target + after).startswith(segment.prefix):
+            return replace(segment, known=MemoryMatch(written, target, 1.0))
+    return segment

@@ -127,14 +127,17 @@ class TextSegmenter:
         The tag of a text and the user symbols at its beginning are prepended to each of its segments.
         """
         directed = [self.languages.direct(text, request.to, request.from_) for text in texts]
-        segmentations = [self._segmentation(text, request) for text in directed]
+        prefixes, plain = request.prefixes(len(texts)), replace(request, prefix="")
+        segmentations = [
+            self._segmentation(text, replace(request, prefix=prefix) if prefix else plain)
+            for text, prefix in zip(directed, prefixes, strict=True)
+        ]
         sources = (source for segmentation in segmentations for source in segmentation.sources())
         share = len(texts) // _TEXTS_OF_A_THREAD
         threads = min(num_cores(), share) if share > 1 else 1  # files tell the number of cores
         encoded = iter(self.tokenizers.src.encode_batch(sources, threads))
         segmented = [segmentation.finish(encoded) for segmentation in segmentations]
-        prefixes = request.prefixes(len(texts)) if request.prefix != "" else ()
-        for text, prefix in zip(segmented, prefixes, strict=bool(prefixes)):
+        for text, prefix in zip(segmented, prefixes, strict=True):
             if text.segments and prefix:
                 first = text.segments[0]
                 first.prefix = AS_WRITTEN(without_surrogates(prefix))

@@ -104,6 +104,23 @@ def test_lines_and_sentences_are_looked_up_and_the_others_are_as_without_a_memor
     assert alone == found[:1]
 
 
+def test_known_texts_are_found_between_marks_and_keep_them(two_run):
+    memory = TranslationMemory([("42 dogs.", "42 Hunde."), ("Good day. Many thanks!", "Tag."), ("- a b", "c")])
+    texts = [
+        "42. 42 dogs.",
+        " \u2022 42 dogs.\n1) Good day. Many thanks!\n",
+        "(42 dogs.) \u2713",
+        "- a b",
+        "42. 43 dogs.",
+    ]
+    written = ["42. 42 Hunde.", " \u2022 42 Hunde.\n1) Tag.\n", "(42 Hunde.) \u2713", "c"]
+    with Translator.load(two_run, device="cpu") as translator:
+        found = Chain([translator], memory).translate_block(texts, Request(translator.options, to="de"))
+        (alone,) = translator.translate(texts[4:], to="de")
+    assert [each.text for each in found] == [*written, alone.text]
+    assert [each.memory and each.memory.similarity for each in found[:4]] == [1.0] * 4
+
+
 def test_what_a_person_wrote_is_not_judged(two_run):
     memory = TranslationMemory([("See {a} (19)!", "Siehe dort."), ("Good day.", "Guten Tag.")])
     with Translator.load(two_run, device="cpu") as translator:

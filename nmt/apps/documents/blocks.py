@@ -15,7 +15,7 @@ from html import escape
 from itertools import count, groupby, islice, pairwise
 from typing import NamedTuple
 
-from nmt.apps.documents.tag_projection import MAX_TAGS, Tag, pair_tags, project
+from nmt.apps.documents.tag_projection import MAX_TAGS, Tag, mark_of, pair_tags, project
 from nmt.base.errors import DataError
 from nmt.translation.word_links import Details
 
@@ -129,7 +129,7 @@ class Block:
     def marked(self) -> Block:
         """Return a block like this one whose tags are written as their marks."""
         numbers = count()
-        items = [item._replace(text=f"{{h{next(numbers)}}}", run=None) if item.tag else item for item in self.items]
+        items = [item._replace(text=mark_of(next(numbers)), run=None) if item.tag else item for item in self.items]
         return Block(items, form=Form(str))
 
     def from_marks(self, translation: str) -> str | None:
@@ -151,19 +151,15 @@ class Block:
         return _squeezed("".join(item.text for item in self.items if not item.tag))
 
     def from_links(self, aligned: Details) -> str | None:
-        """Return the translated block, with tags projected along the links; None if that is impossible."""
+        """Return the translation with marks for the tags, projected along the links; None if that is impossible."""
         tags: list[Tag] = []
         before = ""  # the plain text so far
         for item in self.items:
             if item.tag:
-                tags.append(Tag(len(before), len(tags), item.tag))
+                tags.append(Tag(len(before), item.tag))
             elif len(tags) <= MAX_TAGS:
                 before = _SPACES.sub(" ", before + item.text).lstrip()
-        if (parts := project(tags, aligned)) is None:
-            return None
-        written = self._tags()
-        items = (written[part.number] if isinstance(part, Tag) else Item(part) for part in parts)
-        return self._around(join_texts(items))
+        return project(tags, aligned)
 
     def _tags(self) -> list[Item]:
         return [item for item in self.items if item.tag]
@@ -242,19 +238,6 @@ def _fuse(items: list[Item]) -> list[Item]:
     return [item for number, item in enumerate(fused) if number not in outer]
 
 
-def line_counter(text: str) -> Callable[[int], int]:
-    """Return a function that returns the number of the line of a place in `text`; no place is before the last one."""
-    line, at = 1, 0
-
-    def line_of(place: int) -> int:
-        nonlocal line, at
-        line += text.count("\n", at, place)
-        at = place
-        return line
-
-    return line_of
-
-
 class Template:
     """The text of a file with holes; `text` is to be set when all blocks are known.
 
@@ -264,10 +247,16 @@ class Template:
     def __init__(self) -> None:
         self.text = ""
         self.line: int | None = None  # of the blocks that follow, if known
+        self._counted = 0  # characters up to there
         self.blocks: list[Block] = []  # those with words in them
         self.finish: Callable[[str], str] = str
         self._split: list[tuple[str, str]] = []
         self._notes: list[tuple[list[Block], str]] = []
+
+    def go_to(self, text: str, place: int) -> None:
+        """Set `line` to that of a place in `text`; no place is before the last one."""
+        self.line = (self.line or 1) + text.count("\n", self._counted, place)
+        self._counted = place
 
     def hole(self, block: Block) -> str:
         """Return the hole of a block; its text if it is blank."""

@@ -48,10 +48,10 @@ _REGION = re.compile(
     rf"|\$\${_LINES}\$\$|\\\[[ \t]*\n{_LINES}\\\]|%%[ \t]*\n{_LINES}%%"
     rf"|\{{\{{[<%]{_LINES}[%>]\}}\}}|\{{%{_LINES}%\}}|\{{#{_LINES}#\}}|\{{/\*{_LINES}\*/\}}"
     r"|\{:[^{}\n]*\}|\\[a-z]+(?:[\[{][^\[\]{}\n]*[\]}])*"
-    r"|(?:import|export)[ \t][^\n]*(?:[{(\[][ \t]*\n.{0,5000}?\n[})\]][^\n]*"
-    r"|[ \t]from[ \t]+['\"][^\n]*|=[^\n]*)"
-    # Of MDX: expressions, components with expressions as attributes, ends of components.
-    rf"|{_EXPRESSION}|</[A-Z][\w.]*>|<[A-Za-z][\w.]*\s(?=[^<>{{}}]*\{{)(?:[^<>{{}}]|{_EXPRESSION}){{1,999}}+>"
+    # Of MDX: imports, expressions, components with expressions as attributes, ends of components.
+    r"|(?P<code>(?:import|export)[ \t][^\n`]*(?:[{(\[][ \t]*\n.{0,5000}?\n[})\]][^\n]*"
+    r"|[ \t]from[ \t]+['\"][^'\"\n]*['\"]|(?<=[ \t])=[ \t][^\n]*)"
+    rf"|{_EXPRESSION}|</[A-Z][\w.]*>|<[A-Za-z][\w.]*\s(?=[^<>{{}}]*\{{)(?:[^<>{{}}]|{_EXPRESSION}){{1,999}}+>)"
     # Containers of text in Markdown; labels, and names of files to include.
     r"|<[a-z][\w-]*(?=\s[^<>]*\bmarkdown\b)[^<>]*>|<[A-Z][\w.]*(?:\s[^<>{}]*)?>(?=[ \t]*\n {0,3}[^\s<])"
     r"|\([\w:-]+\)=|:(?:class|name|open|icon|color|margin|align|width|height)(?:-[\w-]+)?:[^\n]*"
@@ -67,6 +67,7 @@ _DIRECTIVE = re.compile(
 )
 _FENCE = re.compile(r"^[ \t>]*(?:```|~~~)", re.MULTILINE)
 _COMMENT = "<!-- -->"
+_FILLER = "\x7f"  # of a comment of several lines; in no text
 # Marks that open a line, with the marks of CommonMark that have the same effect on this line and those below.
 _OPENINGS = (
     (re.compile(_PREFIX + r"(?<=[ \t])\[[ xX]\][ \t]+(?P<rest>```.*|~~~.*)"), ""),  # - [ ] ```
@@ -97,7 +98,7 @@ _KEPT = re.compile(
     r"|(?<![^\s(])#(?=[\w/-]{0,99}[^\W\d_])\w[\w/-]+"
     r"|(?<![\w:]):[a-z][\w+-]*:(?![\w:])|\+\+[\w+-]+\+\+|(?<![\w./=&])@[\w-]+(?:(?:[/:.]|\\(?=_))[\w-]+)*"
     r"|<(code|kbd|math|pre|samp|script|style|svg|textarea|template|var)\b[^>]{0,500}>.{0,2000}?</\4[ \t]*>"
-    r"|<[A-Za-z][\w+.-]{1,31}:[^\s<>]*>|<[\w.!#$%&'*+/=?^`{|}~-]+@[\w.-]+>|!?\[\[[^\[\]|\n*_`<\\]+\]\]"
+    r"|<[A-Za-z][\w+.-]{1,31}:[^\s<>]*>|<[\w.!#$%&'*+/=?^`{|}~-]+@[\w.-]+>|!?\[\[[^\[\]|\n*_`<\\]+\]\](?![(\[])"
     # Marks of what an editor added, deleted, replaced, remarked.
     r"|\{(?:\+\+|--|==|~~|>>[^{}]{0,1000}<<\})|(?:\+\+|--|==|~~)\}|~>"
     rf"|(?P<tag><[A-Za-z][\w.]*\s(?=[^<>{{}}]*=\{{)(?:[^<>{{}}]|{_EXPRESSION}){{1,999}}+>)"
@@ -248,7 +249,13 @@ class _Markdown:
             self._add(content, self._inline(content), place, number, lambda text: text.replace("|", r"\|"))
 
     def _read_lines(self, content: str, number: int) -> None:
-        """Read a paragraph or a heading; a hard line break outside of markup divides it."""
+        """Read a paragraph or a heading; a hard line break outside of markup divides it.
+
+        A line that was shown to the parser as another one within a paragraph is text.
+        """
+        shown = enumerate(content.split("\n"), number)
+        lines = [line if self._place(at, line)[0] >= 0 else self._lines[at].strip("> \t\r\n") for at, line in shown]
+        content = "\n".join(lines)
         tokens = self._inline(content)
         breaks = [token.meta["end"] for token in tokens if token.type == "hardbreak" and not token.level]
         for start, end in pairwise([0, *breaks, len(content)]):
@@ -348,11 +355,12 @@ def _as_commonmark(text: str) -> str:
     """Return a text of as many lines, with marks of CommonMark of the same effect instead of those it does not know."""
 
     def as_comment(found: re.Match[str]) -> str:
-        if len(_FENCE.findall(found[0])) % 2:
+        num_fences = len(_FENCE.findall(found[0]))
+        if num_fences % 2 or (num_fences and found["code"]):  # it ends in another fence than it began in
             return found[0]
         prefix, lines = found["prefix"], found[0].count("\n")
         middle = re.sub(r"[^> \t]", " ", prefix)
-        return prefix + (f"<!--{f'{chr(10)}{middle}x' * (lines - 1)}\n{middle}-->" if lines else _COMMENT)
+        return prefix + (f"<!--{f'{chr(10)}{middle}{_FILLER}' * (lines - 1)}\n{middle}-->" if lines else _COMMENT)
 
     text = _FRONT_MATTER.sub(lambda front: "\n" * front[0].count("\n"), text)
     text = re.sub(r"\r\n?", "\n", text)

@@ -48,7 +48,7 @@ _HTML = re.compile(
 _ATTRIBUTE = re.compile(r"""(?<![^\s"'/])([^\s=<>"'/]+)(\s*=\s*)("[^"]*"|'[^']*'|[^\s"'>{][^\s"'>]*)""")
 _HUGE_NUMBER = re.compile(r"&#\d{1000,};?")  # a character reference that int() refuses; it stands for no character
 _UNTRANSLATED = re.compile(
-    r"""\s(?:translate\s*=\s*["']?no\b|mtype\s*=\s*["']protected\b|translatable\s*=\s*["']false\b|office:value-type="(?!string")|table:formula=|class\s*=\s*(?:["'][^"']*(?<![\w-]))?notranslate(?![\w-]))|\A<text:[\w-]+\s(?=[^>]*\soffice:string-value)""",
+    r"""\s(?:translate\s*=\s*["']?no\b|mtype\s*=\s*["']protected\b|translatable\s*=\s*["']false\b|office:value-type="(?!string")|table:formula=|class\s*=\s*(?:["'][^"']*(?<![\w-]))?notranslate(?![\w-]))|\A<style\s|\A<text:[\w-]+\s(?=[^>]*\soffice:string-value)""",
     re.IGNORECASE,
 )
 _SUMMARY = re.compile(
@@ -113,7 +113,8 @@ def check_xml(text: str, root: str = "") -> None:
     parser = expat.ParserCreate("utf-8")  # whatever its declaration says
 
     def refuse(name: str, is_parameter: bool, value: str | None, *_: object) -> None:
-        if root != "resources" or is_parameter or value is None or "&" in value:  # an app may name a text in its file
+        # An app may name a text in its file, and a picture an address; the names stay.
+        if root not in ("resources", "svg") or is_parameter or value is None or "&" in value:
             raise DataError("it declares entities, which are not expanded", line=parser.CurrentLineNumber)
 
     parser.EntityDeclHandler = refuse

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from gettext import c2py
 
-from nmt.apps.documents.blocks import Form, Template, line_counter
+from nmt.apps.documents.blocks import Form, Template
 from nmt.base.errors import DataError
 
 _TEXT = r'(?:[ \t]*"(?:[^"\\\n]|\\.)*+"[ \t]*(?:\r?\n|$))+'
@@ -59,12 +59,12 @@ def read_po(text: str, template: Template) -> None:
 
     An entry gets as many plural forms as the header says. What has a translation, even a fuzzy one, stays.
     """
-    singular, line_of = _singular_forms(text), line_counter(text)
+    singular = _singular_forms(text)
 
     def translated(entry: re.Match[str]) -> str:
         if not entry["ids"]:  # comments
             return entry[0]
-        template.line = line_of(entry.start())
+        template.go_to(text, entry.start())
         return _translated(entry, singular, template)
 
     template.text = _CHARSET.sub(r"\g<1>UTF-8", _ENTRY.sub(translated, text), count=1)

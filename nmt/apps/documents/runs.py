@@ -15,7 +15,11 @@ _TABS = re.compile(r"(\t)")
 _NO_TEXT = re.compile(r"<(\w+:)?rt>.*?</(\w+:)?rt>|<[^>]*>", re.DOTALL)  # the reading of ideographs, and tags
 _FIELD = re.compile(r'<w:fldChar\b[^>]*fldCharType="(begin|separate|end)"')
 _INSTRUCTION = re.compile(r"<w:instrText\b[^>]*>\s*([^<\s]+)")
-_WITH_TEXTS = ("HYPERLINK", "FORMTEXT", "REF", "STYLEREF", "TOC")  # fields whose words are those of the document
+# Fields whose words are those of the document.
+_WITH_TEXTS = (
+    "BIBLIOGRAPHY", "COMMENTS", "DOCPROPERTY", "FORMTEXT", "HYPERLINK", "IF", "INDEX", "KEYWORDS", "QUOTE", "REF",
+    "STYLEREF", "SUBJECT", "TITLE", "TOC",
+)  # fmt: skip
 _WORDS_FIELD = re.compile(rf'\sw:instr="\s*(?:{"|".join(_WITH_TEXTS)})\b')
 _LINK = ":hlinkClick"  # of slides
 # What editing leaves in the properties of a run: it does not show, and divides words.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from html import unescape
 
@@ -12,7 +13,7 @@ from nmt.apps.documents.markup import Reader, dialect
 from nmt.base.errors import DataError
 
 _STRING = re.compile(r'"((?:[^"\\]|\\.)*+)"(\s*:\s*)?')  # a text, or a key
-CHOICE = re.compile(r"\{\s*\w+\s*,\s*(?:plural|select|selectordinal)\s*,\s*(?:offset:\d+)?")
+_CHOICE = re.compile(r"<[A-Za-z/][^<>]*>|\{\s*\w+\s*,\s*(?:plural|select|selectordinal)\s*,\s*(?:offset:\d+)?")
 _BRACE = re.compile(r"[{}]")
 _WORDS = re.compile(r"[A-ZÀ-ÞΑ-ΫЀ-Я][^\W\d_]*(?:[-/][^\W\d_]+)+")  # `E-Mail-Adresse`, `Ja/Nein`; not `btn-ok`, `en-US`
 # Addresses, paths, names, regular expressions. A name with slashes or colons, and one without, are apart, so that each
@@ -24,7 +25,7 @@ _CODE = re.compile(
 _ANDROID = re.compile(r"""\\(?:u([0-9a-fA-F]{4})|(.))|(\A"\s+|\s+"\Z)|\"""", re.DOTALL)
 _KEPT_SPACE = "\x1f"  # at the edge of a text in quotes
 _REFERENCE = re.compile(r"\s*[@?](?:[\w.]+:)?\w+/[\w.]+\s*")
-MAX_DEPTH = 50
+_MAX_DEPTH = 50
 
 
 def read_json(text: str, template: Template) -> None:
@@ -53,19 +54,32 @@ def read_json(text: str, template: Template) -> None:
     template.text = "".join(written) + text[at:]
 
 
-def find_choice(choice: re.Match[str]) -> tuple[list[str], int]:
-    """Return the parts of a choice between branches, and its end; each second part is a branch."""
+def split_choices(text: str, depth: int) -> Iterator[tuple[str, list[str]]]:
+    """Yield the text before each choice between branches, and its parts, of which each second one is a branch.
+
+    The last text has no choice behind it. A choice in an attribute is none, nor is one in too many others.
+    """
+    at = 0
+    for choice in _CHOICE.finditer(text) if depth < _MAX_DEPTH else ():
+        if choice[0][0] == "{" and choice.start() >= at:
+            parts = _parts(choice)
+            yield text[at : choice.start()], parts
+            at = choice.start() + sum(map(len, parts))
+    yield text[at:], []
+
+
+def _parts(choice: re.Match[str]) -> list[str]:
     parts: list[str] = []
     text, at, depth = choice.string, choice.start(), 0
     for brace in _BRACE.finditer(text, at):
         depth += 1 if brace[0] == "{" else -1
         if not depth:
-            return [*parts, text[at : brace.end()]], brace.end()
+            return [*parts, text[at : brace.end()]]
         if len(parts) % 2 == (depth == 1):  # a branch begins, or ends
             end = brace.end() if depth > 1 else brace.start()
             parts.append(text[at:end])
             at = end
-    return [*parts, text[at:]], len(text)
+    return [*parts, text[at:]]
 
 
 def read_message(text: str, template: Template, depth: int = 0) -> str:
@@ -73,21 +87,18 @@ def read_message(text: str, template: Template, depth: int = 0) -> str:
 
     Each choice between branches is one item of a line, which has holes for the branches.
     """
-    lines, at = [list[Item]()], 0
-
-    def add(plain: str) -> None:
+    lines = [list[Item]()]
+    for plain, parts in split_choices(text, depth):
         for part in re.split(r"([\n\t]+|#)" if depth else r"([\n\t]+)", plain):
             if part[:1] in ("\n", "\t"):
                 lines.extend([[Item(part)], []])
             else:
                 lines[-1].append(Item(part, "!" * (part == "#"), part == "#"))  # the number, in a branch
-
-    while (choice := CHOICE.search(text, at)) and depth < MAX_DEPTH:
-        add(text[at : choice.start()])
-        parts, at = find_choice(choice)
-        inner = (read_message(part, template, depth + 1) if n % 2 else _quoted(part) for n, part in enumerate(parts))
-        lines[-1].append(Item("".join(inner), "!"))
-    add(text[at:])
+        if parts:
+            inner = (
+                read_message(each, template, depth + 1) if n % 2 else _quoted(each) for n, each in enumerate(parts)
+            )
+            lines[-1].append(Item("".join(inner), "!"))
     return "".join(template.hole(Block(items, form=Form(_quoted))) for items in lines)
 
 

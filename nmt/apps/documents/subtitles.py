@@ -7,14 +7,15 @@ from bisect import bisect_left
 from html import unescape
 from itertools import zip_longest
 
-from nmt.apps.documents.blocks import Block, Form, Item, Template, escape_text, line_counter
+from nmt.apps.documents.blocks import Block, Form, Item, Template, escape_text
 from nmt.apps.documents.plain import join_lines
 from nmt.base.errors import DataError
 
 _TIMES = r"[ \t]*(?:\d+:)?\d+:\d+[,.]?\d*[ \t]*-->[ \t]*(?:\d+:)?\d+:\d+[^\n]*"
-# A blank line does not end a text if what follows is neither a subtitle nor a note.
+# A blank line does not end a text if what follows is neither a subtitle nor a note. Behind a text without one, only a
+# number is that of the next subtitle.
 _CUE = re.compile(
-    rf"^({_TIMES}\n)((?:(?!\s*\n|[^\n]*\n{_TIMES})[^\n]+\n?"
+    rf"^({_TIMES}\n)((?:(?!\s*\n|(?:\d+[ \t\r]*\n)?{_TIMES})[^\n]+\n?"
     rf"|(?<=\n)[ \t\r]*\n(?=[^\n]*\S)(?!(?:NOTE|STYLE|REGION)\b|{_TIMES}|[^\n]*\n{_TIMES}))+)",
     re.MULTILINE,
 )
@@ -49,15 +50,15 @@ def read_subtitles(text: str, template: Template) -> None:
     several speakers says is a block of its own, and so is a sound in a line of its own.
     """
     is_vtt = text.startswith("WEBVTT")
-    line_of = line_counter(text)
     if not is_vtt and (wrong := _NO_CUE.match(text.removeprefix("\ufeff"))):
         hint = "each has a number, a line of times such as 00:00:01,000 --> 00:00:02,000, its text, a blank line"
-        raise DataError("not subtitles: no subtitle starts here", line=line_of(wrong.end()), hint=hint)
+        template.go_to(text, wrong.end())
+        raise DataError("not subtitles: no subtitle starts here", line=template.line, hint=hint)
 
     def translated(cue: re.Match[str]) -> str:
-        written, text = cue.groups()
-        template.line = line_of(cue.start(2))
-        for part in _TURN.split(text) if _SPEAKERS.search(text) else [text]:
+        written, said = cue.groups()
+        template.go_to(text, cue.start(2))
+        for part in _TURN.split(said) if _SPEAKERS.search(said) else [said]:
             opening = _OPENING.match(part)
             before = opening[0] if opening else ""
             written += before + _hole(part[len(before) :], template, is_vtt)

@@ -69,20 +69,14 @@ def _read_rows(content: bytes, path: Path, column: str, template: Template) -> l
         raise DataError(f"not readable as a table: {error}", line=at + 1) from None
     width, index, names = _find_column([cells for cells, _, _ in rows], column)
 
-    def in_quotes(text: str) -> str:
-        return text.replace('"', '""')
-
     def write(text: str) -> str:
-        if is_plain:
-            return re.sub(r"[\t\r\n]+", " ", text)
-        return f'"{in_quotes(text)}"' if re.search(rf'["\r\n{delimiter}]', text) else text
+        return re.sub(r"[\t\r\n]+", " ", text) if is_plain else text.replace('"', '""')
 
+    quote = "" if is_plain else '"'
     parts = lines[:num_given]
     for cells, raw, line in rows:
         filled = raw.rstrip("\r\n")
-        text = cells[index] if index < len(cells) else ""
-        quote = '"' if _BREAKS.search(text) and not is_plain else ""
-        new = _HEADER if cells is names else _holes(template, text, line, in_quotes if quote else write)
+        new = _HEADER if cells is names else _holes(template, "".join(cells[index : index + 1]), line, write)
         added = [delimiter * (width - len(cells) + 1), quote, new, quote] if filled.strip() else []
         parts += [filled, *added, raw[len(filled) :]]
     return parts
@@ -107,8 +101,8 @@ def _read_sheet(content: bytes, path: Path, sheet: str, column: str, template: T
         given = _NUMBER.search(row[2])
         number = int(given[1]) if given else number + 1
         cells = rows[number - 1] if number <= len(rows) else ()
-        text = cells[index] if index < len(cells) else None
-        if isinstance(text, str) and text.strip():
+        text = "".join(cell for cell in cells[index : index + 1] if isinstance(cell, str))
+        if text.strip():
             start, prefix = re.sub(r'\sspans="[^"]*"', "", xml[row.start() : row.start(3)]), row[1]
             cell = f'<{prefix}c r="{letters}{number}" t="inlineStr"><{prefix}is><{prefix}t>'
             new = _HEADER if cells is names else _holes(template, text, number, escape_text)

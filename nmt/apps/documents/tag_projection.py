@@ -19,7 +19,6 @@ class Tag(NamedTuple):
     """A tag at a position in a text."""
 
     offset: int  # characters before it
-    number: int  # among the tags of the text
     name: str  # b: an opening tag, /b: a closing tag, !: standalone markup
 
 
@@ -42,8 +41,7 @@ def join_details(text: str, segments: Sequence[tuple[str, Details | None, str]])
     joined = Details([], [], [], [])
     at = 0
     for before, details, after in segments:
-        start = -1 if details is None else text.find("".join(details.source), at)
-        if details is None or start < 0 or not details.target:
+        if details is None or not details.target or (start := text.find("".join(details.source), at)) < 0:
             return None
         if joined.source:
             joined.source[-1] += text[at:start]
@@ -58,8 +56,13 @@ def join_details(text: str, segments: Sequence[tuple[str, Details | None, str]])
     return joined
 
 
-def project(tags: Sequence[Tag], aligned: Details) -> list[str | Tag] | None:
-    """Return the translation with its `tags` in place; None if they are not nested, or have no position in it.
+def mark_of(number: int) -> str:
+    """Return what stands for the tag of a number, from 0, in a text."""
+    return f"{{h{number}}}"
+
+
+def project(tags: Sequence[Tag], aligned: Details) -> str | None:
+    """Return the translation with marks for its `tags`; None if they are not nested, or have no position in it.
 
     Also None if there are more than 500 tags.
     """
@@ -83,23 +86,23 @@ def project(tags: Sequence[Tag], aligned: Details) -> list[str | Tag] | None:
         elements.append(_Element(opening, closing, *_largest_cluster(tgt_words)))
     if not _nest(elements):
         return None
-    before, after = defaultdict[int, list[str | Tag]](list), defaultdict[int, list[str | Tag]](list)
+    before, after = defaultdict[int, list[str]](list), defaultdict[int, list[str]](list)
     for element in elements:
-        before[element.first].append(tags[element.opening])
-        after[element.last].insert(0, tags[element.closing])
-    joined: list[str | Tag] = []
-    for tag in tags:
+        before[element.first].append(mark_of(element.opening))
+        after[element.last].insert(0, mark_of(element.closing))
+    joined: list[str] = []
+    for number, tag in enumerate(tags):
         if tag.name == "!":  # behind the last word that is linked with the nearest source word before it
             nearest = max((i for i in linked if word_starts[i] < tag.offset), default=None)
             if nearest is None:
-                joined.append(tag)
+                joined.append(mark_of(number))
             else:
-                after[max(linked[nearest])] += [" ", tag]
+                after[max(linked[nearest])] += [" ", mark_of(number)]
     for number, word in enumerate(aligned.target):
         body = word.strip()
         lead, _, tail = word.partition(body) if body else (word, "", "")
         joined += [lead, *before[number], body, *after[number], tail]
-    return joined
+    return "".join(joined)
 
 
 def pair_tags(tags: Sequence[str]) -> tuple[dict[int, int], list[int]] | None:

@@ -116,10 +116,10 @@ def works_of(
 
 
 def _translated(block: Block, is_whole: bool, can_align: bool, num_ranks: int) -> Work:
-    def kept(answer: Answer, written: Sequence[str | None], marked: str | None) -> TranslatedBlock:
+    def kept(answer: Answer, written: Sequence[str | None], marked: str) -> TranslatedBlock:
         text = block.without_marks(answer.outputs[0])
         ranked = [each or written[0] or "" for each in written]
-        return TranslatedBlock(ranked, text, answer.flags, (), marked or "", answer.expected_chrf, answer.similarity)
+        return TranslatedBlock(ranked, text, answer.flags, (), marked, answer.expected_chrf, answer.similarity)
 
     for answer in (yield [Ask(block.with_marks())] if is_whole else []):
         outputs = _ranked(answer, num_ranks)
@@ -127,8 +127,9 @@ def _translated(block: Block, is_whole: bool, can_align: bool, num_ranks: int) -
         if written[0] is not None:
             return kept(answer, written, outputs[0])
     for answer in (yield [Ask(block.plain(), aligned=True)] if can_align else []):
-        if answer.aligned is not None and (placed := block.from_links(answer.aligned)) is not None:
-            return kept(answer, [placed] * num_ranks, block.marked().from_links(answer.aligned))
+        marked = answer.aligned and block.from_links(answer.aligned)
+        if marked and (placed := block.from_marks(marked)) is not None:
+            return kept(answer, [placed] * num_ranks, marked)
     answers = yield [Ask(text) for text in block.texts()]
     by_rank = [*zip(*(_ranked(answer, num_ranks) for answer in answers), strict=True)]
     marked = block.marked().from_texts(by_rank[0])

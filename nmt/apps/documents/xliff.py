@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from nmt.apps.documents.blocks import Item, Template, line_counter
+from nmt.apps.documents.blocks import Item, Template
 from nmt.apps.documents.markup import Reader, dialect
-from nmt.apps.documents.strings import CHOICE, MAX_DEPTH, find_choice
+from nmt.apps.documents.strings import split_choices
 
 _PREFIX = r"((?:[\w.-]+:)?)"
 _LEVEL = re.compile(rf"<(/?){_PREFIX}(xliff|file|body|group|unit|trans-unit|segment)\b([^>]*)>")
@@ -25,7 +25,6 @@ _NOTES = re.compile(
     rf"(<{_PREFIX}notes\b[^>]*(?<!/)>)?",
     re.DOTALL,
 )
-_CHOICE = re.compile(rf"<[^>]*>|{CHOICE.pattern}")  # not in an attribute
 _IS_NEW = re.compile(r"""<(?:[\w.-]+:)?xliff\b[^>]*\sversion\s*=\s*["']2""")
 _LANGUAGE = re.compile(rf"""(<{_PREFIX}(?:xliff|file)\b[^>]*?)\s(?:target-language|trgLang)\s*=\s*["']([^"']*)["']""")
 # A segment, with its opening tag, its name, what is in it, and its closing tag; others of these elements may be in it.
@@ -52,7 +51,7 @@ def read_xliff(text: str, template: Template) -> None:
     # Elements that are being read: the opening tag, and its attributes and those of the elements around it.
     levels: list[tuple[re.Match[str] | None, dict[str, str]]] = [(None, {})]
     written: list[str] = []
-    at, line_of = 0, line_counter(text)
+    at = 0
     for found in _LEVEL.finditer(text):
         start, given = levels[-1]
         if not found[1] and not found[0].endswith("/>"):
@@ -66,7 +65,7 @@ def read_xliff(text: str, template: Template) -> None:
             levels.pop()
             is_unit = found[3] in ("trans-unit", "segment") and given.get("translate") != "no"
             if is_unit and start.start() >= at:
-                template.line = line_of(start.start())
+                template.go_to(text, start.start())
                 unit = _translated(start, text[start.end() : found.start()], template, given)
                 written += [text[at : start.start()], unit]
                 at = found.start()
@@ -142,15 +141,12 @@ class _UnitReader(Reader):
 
 def _read(content: str, template: Template, is_preserved: bool, depth: int = 0) -> str:
     """Return the content of a source with holes; a choice in a message of ICU is a hole with holes for its branches."""
-    written, at = "", 0
-    for choice in _CHOICE.finditer(content) if depth < MAX_DEPTH else ():
-        if choice[0][0] == "{" and choice.start() >= at:
-            parts, end = find_choice(choice)
-            inner = (_read(part, template, is_preserved, depth + 1) if n % 2 else part for n, part in enumerate(parts))
-            hole = template.split(content[choice.start() : end], "".join(inner))
-            written, at = written + content[at : choice.start()] + hole, end
+    written = ""
+    for plain, parts in split_choices(content, depth):
+        inner = (_read(part, template, is_preserved, depth + 1) if n % 2 else part for n, part in enumerate(parts))
+        written += plain + (template.split("".join(parts), "".join(inner)) if parts else "")
     breaks = _PRESERVED_BREAKS if is_preserved else _BREAKS
-    _UnitReader(written + content[at:], replace(dialect("xliff"), divider=breaks), template)
+    _UnitReader(written, replace(dialect("xliff"), divider=breaks), template)
     return template.text
 
 

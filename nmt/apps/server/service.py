@@ -229,7 +229,7 @@ class Service:
                         if part.known is not None:
                             translation = Translation(part.known.target, memory=part.known)
                             explained = None
-                            match = match or part.known
+                            match = part.known if match is None or len(parts) == 1 else match
                         else:
                             translation, explained = await next(rest).result
                         flags = flags_of(translation, task.request)
@@ -254,11 +254,12 @@ class Service:
             for (_, ask, routed, is_whole), text in zip(tasks, segmented, strict=True):
                 if ask.match is not None:
                     translator.segmenter.add_draft(text, ask.match.target)
-                if len(text.segments) == 1 or (is_whole and text.segments):
+                if routed.memory is not None and ask.through is None:
+                    text = look_up(text, routed.memory)
+                if text.known is None and (len(text.segments) == 1 or (is_whole and text.segments)):
                     divided.append(("", [(text, "")]))  # its translation includes the white space around it
                 else:
-                    memory = routed.memory if ask.through is None else None
-                    divided.append((text.lead, (text if memory is None else look_up(text, memory)).separate()))
+                    divided.append((text.lead, text.separate()))
             return divided
 
         return await self._run(sum(len(task.ask.text) for task in tasks), divide)

@@ -104,6 +104,11 @@ def test_a_picture_alone_has_texts_and_no_others():
     assert document.content_with([block.from_texts(block.texts()) for block in document.blocks]) == picture
 
 
+def test_the_title_of_a_style_names_it():
+    source = "<style title='a'>b</style><p title='c'>d</p>"
+    assert marked(source) == ["c", "d"]
+
+
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.sampled_from(PARTS), max_size=12))
 def test_any_markup_is_read_and_written_the_same_when_read_again(parts):

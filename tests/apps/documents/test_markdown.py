@@ -267,3 +267,27 @@ def test_the_time_for_marks_that_do_not_end_grows_with_their_number(text):
 def test_a_formula_does_not_begin_in_code_and_end_after_it():
     text = "```\n$$ a\n```\nb $$\n\nc\n"
     assert capitals(text.encode(), "a.md").decode() == "```\n$$ a\n```\nB $$\n\nC\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("```\n{\n```\n\na\n\n```\n}\n```\n", "\n\nA\n\n"),  # braces in two fences
+        ("```\nimport {\n```\n\na\n\n```\n}\n```\n", "\n\nA\n\n"),
+        (
+            "- a\n        ```\n        {\n        x b\n        }\n        ```\n",
+            "- A ``` { x b } ```",
+        ),  # of the paragraph
+        ("a b\nimport as `c from 'd'` e\n", "A B\nIMPORT AS `c from 'd'` E\n"),
+        ("a b\nimport c from 'd' and\nexport e=f g\n", "A B\nIMPORT C FROM 'D' AND\nEXPORT E=F G\n"),
+        ("a [[b]](C.md) [[c]] d\n", "A [[B]](C.md) [[c]] D\n"),
+        ("<code>\na\n</code>\n", "<code>\na\n</code>\n"),
+    ],
+)
+def test_what_only_looks_like_code_is_translated(text, written):
+    assert " ".join(written.split()) in " ".join(translated(text).split())
+
+
+def test_imports_of_components_stay():
+    text = "import A from './a.js'\nexport const b = {\n  c: 1,\n}\nexport const d = `e f`\n\ng\n"
+    assert translated(text) == text.replace("\ng\n", "\nG\n")

@@ -49,6 +49,16 @@ CONTENTS = (
         (SPLIT, ["Hello you"]),
         (TRACKED, ["a {h0}b{h1}{h2} d"]),
         (CONTENTS, ["Title"]),
+        *(
+            (f'{run("a ")}<w:fldSimple w:instr=" {kind} x">{run("b")}</w:fldSimple>', [text])
+            for kind, text in [
+                ("DOCPROPERTY", "a {h0}b{h1}"),
+                ("TITLE", "a {h0}b{h1}"),
+                ("BIBLIOGRAPHY", "a {h0}b{h1}"),
+                ("AUTHOR", "a {h0}"),
+                ("ADDIN", "a {h0}"),
+            ]
+        ),
         (run("a") + f"<w:r><w:ruby><w:rt>{run('b')}</w:rt><w:rubyBase>{run('c')}</w:rubyBase></w:ruby></w:r>", ["ac"]),
         (run("a") + "<w:r><w:t>b</w:t><w:br/><w:t>c</w:t><w:tab/><w:t>d</w:t></w:r>", ["ab", "c", "d"]),
         (f"{run('a ')}<w:hyperlink>{run('b', '<w:rPr><w:u/></w:rPr>')}</w:hyperlink>", ["a {h0}b{h1}"]),

@@ -120,6 +120,17 @@ def test_the_texts_of_an_app_may_be_sections_and_name_entities():
     for entity in ('<!ENTITY a "&b;">', '<!ENTITY a SYSTEM "file:///etc/passwd">', '<!ENTITY % a "b">'):
         with pytest.raises(DataError, match="declares entities"):
             read_document(ANDROID.format(f"<!DOCTYPE resources [{entity}]>", "a").encode(), "a.xml")
+        with pytest.raises(DataError, match="declares entities"):
+            read_document(f"<!DOCTYPE svg [{entity}]><svg><text>a</text></svg>".encode(), "a.svg")
+
+
+def test_a_picture_may_name_addresses():
+    text = (
+        '<!DOCTYPE svg PUBLIC "-//W3C//DTD SVG 1.1//EN" "svg11.dtd" [\n<!ENTITY ns "http://ns.example/">\n'
+        '<!ENTITY a "b">]>\n<svg xmlns:i="&ns;"><text>a &a; b</text></svg>'
+    )
+    assert unchanged(text.encode(), "a.svg").decode() == text
+    assert capitals(text.encode(), "a.svg").decode() == text.replace("a &a; b", "A &a; B")
 
 
 def archive(**files: str) -> bytes:

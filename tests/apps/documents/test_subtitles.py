@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nmt.apps.documents.formats import read_document
-from tests.apps.documents.written import upper
+from tests.apps.documents.written import capitals, upper
 
 VTT = """WEBVTT - a film
 
@@ -46,3 +46,17 @@ def test_angle_brackets_of_captions_open_what_another_says():
 def test_a_subtitle_right_behind_another_keeps_its_number():
     text = "1\n00:00:01,000 --> 00:00:02,000\n12\n2\n00:00:03,000 --> 00:00:04,000\n34"
     assert upper(text.encode(), "a.srt").decode() == text.replace("\n12", "\n[12]").replace("34", "[34]")
+
+
+def test_a_line_before_the_times_of_another_subtitle_is_text_unless_it_is_a_number():
+    times = "00:00:01,000 --> 00:00:02,000\n"
+    for head, name in (("WEBVTT\n\n", "a.vtt"), ("1\n", "a.srt")):
+        for number in ("", "2\n", "2 \n"):
+            text = f"{head}{times}a\nb c\n{number}{times}d\n"
+            assert [block.plain() for block in read_document(text.encode(), name).blocks] == ["a b c", "d"]
+            assert capitals(text.encode(), name).decode() == text.replace("a\nb c", "A\nB C").replace("d\n", "D\n")
+
+
+def test_times_without_a_text_stay():
+    text = "WEBVTT\n\n00:01.000 --> 00:02.000\n00:02.000 --> 00:03.000\na b\n"
+    assert capitals(text.encode(), "a.vtt").decode() == text.replace("a b", "A B")

@@ -16,11 +16,11 @@ from tests.apps.documents.written import upper
 @pytest.mark.parametrize(
     ("name", "column", "content", "written"),
     [
-        ("a.csv", "2", 'id;x\r\n1;"a;""b"\r\n\r\n2;c\r\n', 'id;x;[x]\r\n1;"a;""b";"[a;""b]"\r\n\r\n2;c;[c]\r\n'),
-        ("a.csv", "text", "id,text\n1,a\n2\n3,", "id,text,en\n1,a,[a]\n2,,\n3,,"),
-        ("a.csv", "text", 'sep=,\nid,text\n1,"a\nb"\n', 'sep=,\nid,text,en\n1,"a\nb","[a]\n[b]"\n'),
+        ("a.csv", "2", 'id;x\r\n1;"a;""b"\r\n\r\n2;c\r\n', 'id;x;"[x]"\r\n1;"a;""b";"[a;""b]"\r\n\r\n2;c;"[c]"\r\n'),
+        ("a.csv", "text", "id,text\n1,a\n2\n3,", 'id,text,"en"\n1,a,"[a]"\n2,,""\n3,,""'),
+        ("a.csv", "text", 'sep=,\nid,text\n1,"a\nb"\n', 'sep=,\nid,text,"en"\n1,"a\nb","[a]\n[b]"\n'),
         ("a.csv", "1", '"a;""b""\tc\nd";e\n', '"a;""b""\tc\nd";e;"[a;""b""]\t[c]\n[d]"\n'),
-        ("a.csv", "2", "1,a\n2,=SUM(A1)\n3,#N/A\n", "1,a,[a]\n2,=SUM(A1),\n3,#N/A,\n"),
+        ("a.csv", "2", "1,a\n2,=SUM(A1)\n3,#N/A\n", '1,a,"[a]"\n2,=SUM(A1),""\n3,#N/A,""\n'),
         ("a.tsv", "1", 'The "b.\t1\n\tc\n', 'The "b.\t1\t[The "b.]\n\tc\t\n'),
         ("a.tsv", "2", "1\tsource\n2\tb\n", "1\tsource\ten\n2\tb\t[b]\n"),
     ],

@@ -18,17 +18,14 @@ HOUSE = Details(["the ", "red ", "house"], ["la ", "casa ", "roja"], [(0, 0), (1
 
 def tags(*places: tuple[int, str]) -> list[Tag]:
     names = [tag.strip("<>") for _, tag in places]
-    return [
-        Tag(at, i, "!" if name == "br" else name) for i, ((at, _), name) in enumerate(zip(places, names, strict=True))
-    ]
+    return [Tag(at, "!" if name == "br" else name) for (at, _), name in zip(places, names, strict=True)]
 
 
 def written(placed: list[Tag], aligned: Details) -> str | None:
     """Return the translation with its tags, `<br>` for those that stand alone."""
-    parts = project(placed, aligned)
-    if parts is None:
-        return None
-    return "".join(f"<{part.name.replace('!', 'br')}>" if isinstance(part, Tag) else part for part in parts)
+    marked = project(placed, aligned)
+    names = [tag.name.replace("!", "br") for tag in placed]
+    return marked and re.sub(r"\{h(\d+)\}", lambda mark: f"<{names[int(mark[1])]}>", marked)
 
 
 @pytest.mark.parametrize(

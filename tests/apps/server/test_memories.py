@@ -49,6 +49,13 @@ def test_a_text_that_the_memory_has_is_answered_from_it_and_a_similar_one_is_off
     assert server.translate(q="98", source="de", target="en").json()["translatedText"] == "eight"
 
 
+def test_a_known_text_is_found_behind_the_marker_of_a_list_and_keeps_it(configure, tmp_path):
+    server = configure(tm=write_tmx(tmp_path / "all.tmx", {"en": "Good day.", "de": "Tag."}))
+    known = server.translate(q=["\n7. Good day. ", "a) Good day.\n\n- Good day."], **QUESTION, flags=True).json()
+    assert known["translatedText"] == ["\n7. Tag. ", "a) Tag.\n\n- Tag."]
+    assert known["memory"][0] == {"source": "7. Good day.", "target": "7. Tag.", "similarity": 1.0}
+
+
 def test_similar_texts_get_the_same_answers_as_without_a_memory(server, running):
     for text in ("12 346", "12 345 7", "12\n344", "<p>12 346</p>", "12 %d 345"):
         for options in ({}, {"alternatives": 2}, {"format": "html"}, {"flags": True}):
