@@ -40,10 +40,17 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.freeze()
         gc.set_threshold(5000, 10, 50)  # of the usual 700, 10, 10, a twenty-fifth of the processor time was collecting
         gc.enable()
-        # pytest adds its handlers to each logger that does not pass its messages on, six times a test: PyTorch has 42.
-        for name, logger in logging.root.manager.loggerDict.items():
-            if name.startswith("torch") and isinstance(logger, logging.Logger):
-                logger.propagate = True
+
+
+@functools.lru_cache(maxsize=1)
+def _let_loggers_propagate(num_loggers: int) -> None:
+    """Let the loggers of PyTorch and transformers pass their messages on, if there are new ones.
+
+    pytest adds its handlers to each logger that does not, six times a test: 42 of PyTorch, 210 with its compiler.
+    """
+    for name, logger in list(logging.root.manager.loggerDict.items()):
+        if name.startswith(("torch", "transformers")) and isinstance(logger, logging.Logger):
+            logger.propagate = True
 
 
 IN_ONE_PROCESS = {
@@ -124,6 +131,7 @@ def _state_as_before() -> Iterator[None]:
     logger = logging.getLogger("nmt")
     handlers, level = logger.handlers[:], logger.level
     environment, folder = _environment(), Path.cwd()
+    _let_loggers_propagate(len(logging.root.manager.loggerDict))
     torch = sys.modules.get("torch")
     threads, dtype = (torch.get_num_threads(), torch.get_default_dtype()) if torch else (0, None)
     yield

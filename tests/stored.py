@@ -127,6 +127,8 @@ def copy_run(name: str, path: Path, corpus: Path, disturbance: float | None = No
     config = path / "config.yaml"
     text = config.read_text(encoding="utf-8").replace(f": {CORPUS}/", f": {corpus.as_posix()}/")
     config.write_text(text, encoding="utf-8", newline="\n")
+    run = RunDir(path)
+    run.write_config(run.config())  # which also writes what translating reads of it, as trainings do
     disturbance = float(os.environ.get("NMT_TEST_DISTURB", 0)) if disturbance is None else disturbance
     if disturbance:
         _disturb(path, disturbance)

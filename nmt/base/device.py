@@ -63,15 +63,6 @@ def choose_precision(name: str, device: torch.device) -> Precision:
     return Precision(chosen, rates[chosen])
 
 
-def on_meta_device() -> bool:
-    """Return True inside `with torch.device("meta")`, where tensors have shapes but no values.
-
-    The parameters of a model built there have names and shapes but use no memory. Skip code that computes values there:
-    torch would import its compiler for it, which takes seconds.
-    """
-    return torch.get_default_device().type == "meta"
-
-
 def to_device(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
     """Copy `tensor` to `device`; the copy to a GPU is asynchronous, from page-locked memory."""
     if device.type == "cuda" and not tensor.is_cuda:

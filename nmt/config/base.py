@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidatorFunctionWrapHandler, field_validator
@@ -60,7 +60,9 @@ class Section(_Base):
 
         The path of a file may be a `Path`.
         """
-        result = read(os.fspath(value) if isinstance(value, os.PathLike) else value)
+        result = read(str(value) if isinstance(value, Path) else value)
+        if result is value:  # as most are: text, small numbers, sections
+            return result
         pairs: Iterable[tuple[object, object]] = [(value, result)]
         if isinstance(value, list | tuple) and isinstance(result, tuple):
             pairs = zip(value, result, strict=False)

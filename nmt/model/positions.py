@@ -7,14 +7,11 @@ import math
 import torch
 from torch import Tensor, nn
 
-from nmt.base.device import on_meta_device
 from nmt.model.kernels.attention_kernels import rotate
 
 
 def sinusoidal_positions(max_len: int, d_model: int) -> Tensor:
     """Return the table [max_len, D] of Vaswani et al. 2017, section 3.5: sine in even columns, cosine in odd ones."""
-    if on_meta_device():
-        return torch.empty(max_len, d_model)
     frequencies = torch.exp(torch.arange(0, d_model, 2) * (-math.log(10000.0) / d_model))
     angles = torch.arange(max_len)[:, None] * frequencies  # [max_len, D/2], rounded up
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :d_model]  # [max_len, D]
@@ -28,10 +25,8 @@ class Rotary(nn.Module):
 
     def __init__(self, head_size: int, max_len: int):
         super().__init__()
-        angles = torch.empty(max_len, head_size // 2)
-        if not on_meta_device():
-            frequencies = 10000.0 ** (-torch.arange(0, head_size, 2) / head_size)
-            angles = torch.arange(max_len)[:, None] * frequencies  # [max_len, K/2]
+        frequencies = 10000.0 ** (-torch.arange(0, head_size, 2) / head_size)
+        angles = torch.arange(max_len)[:, None] * frequencies  # [max_len, K/2]
         sine = angles.sin()
         self.register_buffer("cosine", angles.cos().repeat(1, 2), persistent=False)  # [max_len, K]
         self.register_buffer("sine", torch.cat([-sine, sine], dim=-1), persistent=False)  # [max_len, K]

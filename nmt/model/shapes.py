@@ -39,10 +39,7 @@ def _of_another_model(difference: str, path: Path) -> RunError:
 
 
 def parameter_shapes(config: ModelConfig, src_vocab_size: int, tgt_vocab_size: int) -> Shapes:
-    """Return the shape of each parameter of `Transformer(config, …)`, by name; tied parameters are listed once.
-
-    Only for models with the scaled dot product: the other scoring functions have additional parameters.
-    """
+    """Return the shape of each parameter of `Transformer(config, …)`, by name; tied parameters are listed once."""
     d_model = config.d_model
     max_len = max(config.max_src_len, config.max_tgt_len)
     shapes: Shapes = {"src_embedding.tokens.weight": (src_vocab_size, d_model)}
@@ -74,10 +71,19 @@ def _sublayers(config: ModelConfig, layer: str, attentions: tuple[AttentionKind,
         if config.normalizes_heads(name):
             head_size = (d_model // config.num_heads,)
             shapes |= {f"{layer}.{name}_attention.{side}_norm.weight": head_size for side in ("query", "key")}
+        shapes |= _score(config, f"{layer}.{name}_attention.score")
         shapes |= _norm(config, f"{layer}.{name}_residual.norm")
     shapes |= _linear(f"{layer}.feed_forward.input_proj", d_model, d_hidden)
     shapes |= _linear(f"{layer}.feed_forward.output_proj", d_ff, d_model)
     return shapes | _norm(config, f"{layer}.feed_forward_residual.norm")
+
+
+def _score(config: ModelConfig, name: str) -> Shapes:
+    if config.attention == "gaussian":
+        return {f"{name}.width": ()}
+    head_size = config.d_model // config.num_heads
+    rows = {"query_proj": head_size, "key_proj": head_size, "score_proj": 1} if config.attention == "additive" else {}
+    return {f"{name}.{projection}.weight": (number, head_size) for projection, number in rows.items()}
 
 
 def _linear(name: str, inputs: int, outputs: int) -> Shapes:

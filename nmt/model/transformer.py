@@ -7,7 +7,6 @@ from typing import NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
-from nmt.base.device import on_meta_device
 from nmt.base.errors import NmtError
 from nmt.base.special_tokens import PAD_ID
 from nmt.config.model import ModelConfig
@@ -33,8 +32,8 @@ class Embedding(nn.Module):
         super().__init__()
         self.scale = config.d_model**0.5
         self.max_len = max_len
-        self.tokens = _make_embedding(vocab_size, config.d_model)
-        self.learned = _make_embedding(max_len, config.d_model) if config.positions == "learned" else None
+        self.tokens = nn.Embedding(vocab_size, config.d_model)
+        self.learned = nn.Embedding(max_len, config.d_model) if config.positions == "learned" else None
         table = sinusoidal_positions(max_len, config.d_model) if config.positions == "sinusoidal" else None
         self.sinusoidal: Tensor | None
         self.register_buffer("sinusoidal", table, persistent=False)
@@ -54,12 +53,6 @@ class Embedding(nn.Module):
             positions = offset if isinstance(offset, Tensor) else slice(offset, offset + ids.size(1))
             states = states + table[positions].to(states.dtype)
         return self.dropout(states)
-
-
-def _make_embedding(num_rows: int, d_model: int) -> nn.Embedding:
-    if on_meta_device():
-        return nn.Embedding.from_pretrained(torch.empty(num_rows, d_model), freeze=False)
-    return nn.Embedding(num_rows, d_model)
 
 
 class Transformer(nn.Module):
@@ -96,8 +89,6 @@ class Transformer(nn.Module):
 
         `Embedding` multiplies by sqrt(D), so its outputs have variance 1.
         """
-        if on_meta_device():
-            return
         for module in self.modules():
             if isinstance(module, nn.Linear):
                 nn.init.xavier_uniform_(module.weight)

@@ -270,7 +270,7 @@ def _train(training: Training, interrupt: Interrupt | None, resumed: Config | No
         finished = loop.train(training, entered)
         if finished and group.is_main:
             _judge(training)
-            measure_placeholders(RunDir(training.run.path))
+            measure_placeholders(RunDir(training.run.path), training.config)
             finished = not entered.requested
             if finished:
                 if training.settings.score_test:

@@ -12,6 +12,7 @@ from nmt.base.errors import NmtError
 from nmt.base.special_tokens import PAD_ID
 from nmt.config import ModelConfig
 from nmt.model.cache import KVCache
+from nmt.model.shapes import parameter_shapes
 from nmt.model.transformer import Transformer
 from tests.quick import quick_and_slow
 
@@ -48,6 +49,13 @@ def make(**options) -> Transformer:
         **{**SIZES, "max_src_len": MAX_LEN, "max_tgt_len": MAX_LEN, "tied_embeddings": "none", **options}
     )
     return Transformer(config, 31, 29).eval()
+
+
+@every_kind
+def test_the_shapes_of_parameters_are_those_that_are_listed(kind):
+    model = make(**kind)
+    found = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
+    assert parameter_shapes(model.config, 31, 29) == found
 
 
 def ids(*shape: int) -> torch.Tensor:

@@ -7,6 +7,7 @@ of files that were not flushed are empty.
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -20,6 +21,12 @@ Tree = dict[str, "Tree | bytes"]  # contents by name
 _on_operation: list[Callable[[], None]] = []  # of the recording that runs, if one does; a hook cannot be removed
 
 
+@functools.cache
+def _add_hook() -> None:
+    """Hear of operations, once there is a recording: a hook takes time at each event, of any kind, to the end."""
+    sys.addaudithook(_hook)
+
+
 def _hook(event: str, arguments: tuple[object, ...]) -> None:
     if event in OPERATIONS and _on_operation:
         on_operation = _on_operation.pop()  # what it does itself is no operation
@@ -29,12 +36,10 @@ def _hook(event: str, arguments: tuple[object, ...]) -> None:
             _on_operation.append(on_operation)
 
 
-sys.addaudithook(_hook)
-
-
 @contextmanager
 def watched(on_operation: Callable[[], None]) -> Iterator[None]:
     """Call `on_operation` before each operation of the block, also before each flush."""
+    _add_hook()
     sync = os.fsync
 
     def flush(descriptor: int) -> None:

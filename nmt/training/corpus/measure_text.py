@@ -15,6 +15,7 @@ from nmt.artifacts.rundir import MAX_JSON_BYTES, DirectedPairs, RunDir
 from nmt.base.errors import NmtError
 from nmt.base.files import read_at_most, write_text
 from nmt.base.patterns import any_of
+from nmt.config import Config
 from nmt.data.check.features import Side
 from nmt.data.check.twins import TwinFinder
 from nmt.data.read.pairs import SentencePair
@@ -131,15 +132,14 @@ def _usual_octave(sources: Sequence[str], counts: Counter[str]) -> float:
     return round(float(np.quantile(means, _RARE_TEXTS)), 3) if means else -2.0
 
 
-def measure_placeholders(run: RunDir) -> None:
-    """Measure the share of validation sources whose placeholders the model copies, and save it in the run.
+def measure_placeholders(run: RunDir, config: Config) -> None:
+    """Measure the share of validation sources whose placeholders the model of a run with `config` copies, and save it.
 
     Nothing is measured if the model was not trained with data.protect. A failure is only a warning, because the
     training itself is complete.
     """
-    config = run.config()
-    statistics = run.statistics()
-    if not config.data.protect or statistics is None:
+    statistics = run.statistics() if config.data.protect else None
+    if statistics is None:
         return
     try:
         with Translator.load(run, scores=False) as translator:
