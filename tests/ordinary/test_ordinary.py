@@ -219,12 +219,30 @@ def ask_all(texts: Sequence[str], ask: Callable[[str], str]) -> list[str]:
         return list(threads.map(ask, texts))
 
 
-# Requests of a text each: one text of four by day, all by night. The lists and documents of every day have all.
-each_share = pytest.mark.parametrize("step", [4, pytest.param(1, marks=pytest.mark.slow)])
+# Requests of a text each: three texts of each category by day, all by night. The lists and documents of every day have
+# all.
+each_share = pytest.mark.parametrize("most", [3, pytest.param(len(TEXTS), marks=pytest.mark.slow)])
+
+
+def of_each_category(texts: Sequence[str], most: int) -> list[str]:
+    """Return up to `most` of the texts of each category, from its beginning to its end."""
+    chosen = set()
+    for category in {line.category for line in LINES}:
+        own = [line.text for line in LINES if line.category == category and line.text in texts]
+        chosen.update(own[:: max(1, len(own) // most)][:most])
+    return [text for text in texts if text in chosen]
+
+
+def test_a_few_texts_are_of_every_category():
+    few = of_each_category(WITH_TEXT, 3)
+    assert {line.category for line in LINES if line.text in few} == {
+        line.category for line in LINES if line.text.strip()
+    }
+    assert of_each_category(TEXTS, len(TEXTS)) == TEXTS
 
 
 @each_share
-def test_libretranslates_interface_translates_lists_and_single_texts(server, translations, step):
+def test_libretranslates_interface_translates_lists_and_single_texts(server, translations, most):
     def translate(q: object) -> object:
         answer = server.post("/translate", json={"q": q, "source": "de", "target": "en"})
         assert answer.status_code == 200, (q, answer.text)
@@ -232,25 +250,25 @@ def test_libretranslates_interface_translates_lists_and_single_texts(server, tra
 
     halves = TEXTS[: len(TEXTS) // 2], TEXTS[len(TEXTS) // 2 :]  # a request may have 500 texts
     assert differing(translations, TEXTS, [text for half in halves for text in translate(half)]) == []
-    some = [text for text in TEXTS if text][::step]  # without a q there is nothing to translate
+    some = of_each_category([text for text in TEXTS if text], most)  # without a q there is nothing to translate
     assert differing(translations, some, ask_all(some, translate)) == []
 
 
 @each_share
-def test_openais_interface_translates_each_text(server, translations, step):
+def test_openais_interface_translates_each_text(server, translations, most):
     def translate(text: str) -> str:
         body = {"model": "de-en", "messages": [{"role": "user", "content": text}]}
         answer = server.post("/v1/chat/completions", json=body)
         assert answer.status_code == 200, (text, answer.text)
         return answer.json()["choices"][0]["message"]["content"]
 
-    texts = WITH_TEXT[::step]
+    texts = of_each_category(WITH_TEXT, most)
     assert differing(translations, texts, ask_all(texts, translate)) == []
 
 
 @each_share
 @pytest.mark.parametrize("alternatives", [0, 3])  # for long texts and for short ones
-def test_the_page_streams_each_text_with_its_details(server, translator, translations, alternatives, step):
+def test_the_page_streams_each_text_with_its_details(server, translator, translations, alternatives, most):
     def translate(text: str) -> str:
         body = {"q": text, "source": "de", "target": "en", "stream": True, "details": True}
         answer = server.post("/translate", json={**body, "alternatives": alternatives})
@@ -259,7 +277,7 @@ def test_the_page_streams_each_text_with_its_details(server, translator, transla
         assert last == {"done": True}, text
         return "".join(segment["before"] + segment["text"] + segment["after"] for segment in segments)
 
-    texts, expected = WITH_TEXT[::step], translations
+    texts, expected = of_each_category(WITH_TEXT, most), translations
     if alternatives:
         texts = texts[::3]
         options = translator.options.changed(beam_size=1 + alternatives, num_hypotheses=1 + alternatives)
@@ -347,17 +365,17 @@ DOCUMENTS = {
 }
 
 
-# By day, HTML has all texts, and each other format one of four.
+# By day, HTML has all texts, and each other format three of each category.
 @pytest.mark.parametrize(
-    ("kind", "step"),
-    quick_and_slow([*product(DOCUMENTS, (1, 4))], lambda _, case: (case[0] == "html") == (case[1] == 1)),
+    ("kind", "most"),
+    quick_and_slow([*product(DOCUMENTS, (len(TEXTS), 3))], lambda _, case: (case[0] == "html") == (case[1] > 3)),
 )
-def test_the_paragraphs_of_a_document_are_translated_like_texts(letters_run, translations, tmp_path, kind, step):
+def test_the_paragraphs_of_a_document_are_translated_like_texts(letters_run, translations, tmp_path, kind, most):
     texts = [text for text in IN_DOCUMENTS if kind != "srt" or not MARKUP_IN_SUBTITLES.search(text)]
     if kind == "xliff":  # the branches of a message of ICU are translated one by one
         texts = [text for text in texts if not CHOICE.match(text.strip())]
     assert len(texts) > 200
-    texts = texts[::step]
+    texts = of_each_category(texts, most)
     write, read = DOCUMENTS[kind]
     (tmp_path / f"in.{kind}").write_bytes(write(texts))
     nmt("translate", tmp_path / f"in.{kind}", "-o", tmp_path / f"out.{kind}", "-m", letters_run, *OPTIONS)

@@ -19,7 +19,7 @@ from nmt.apps.cli import app
 from nmt.apps.commands.evaluate import ShowDetails
 from nmt.artifacts.rundir import RunDir
 from nmt.data.text.text_statistics import TextStatistics
-from nmt.evaluation import score
+from nmt.evaluation import score, significance
 from nmt.evaluation.details import FLAGS
 from nmt.evaluation.evaluation import sacrebleu_command
 from nmt.evaluation.scores import describe_quality
@@ -27,6 +27,17 @@ from tests.sacrebleu_command import run_sacrebleu
 from tests.stored import add_last_checkpoint
 
 FROZEN = Path(__file__).parents[2] / "frozen" / "format-1"
+
+
+@pytest.fixture(autouse=True)
+def _few_samples(few_samples):
+    """Draw few samples for intervals, where a test does not ask for all."""
+
+
+@pytest.fixture
+def all_samples(_few_samples, monkeypatch):
+    """Draw as many samples as sacreBLEU does."""
+    monkeypatch.setattr(significance, "NUM_SAMPLES", 1000)
 
 
 @pytest.fixture
@@ -43,7 +54,7 @@ def evaluate(*arguments: object, code: int = 0) -> str:
     return done.stdout if code == 0 else " ".join(done.output.replace("│", " ").split())
 
 
-def test_the_printed_command_gives_the_same_scores_with_sacrebleu_itself(run):
+def test_the_printed_command_gives_the_same_scores_with_sacrebleu_itself(run, all_samples):
     result = json.loads(evaluate("-m", run.path, "--format", "json", "--metrics", "bleu,chrf,ter"))
     program, *arguments = shlex.split(result["sacrebleu"])
     assert program == "sacrebleu"
@@ -229,7 +240,7 @@ def printed_by(commands: str) -> list[str]:
     return [run_sacrebleu(shlex.split(command)[1:]) for command in commands.split(" && ")]
 
 
-def test_scores_have_intervals_that_the_printed_command_prints_too(run):
+def test_scores_have_intervals_that_the_printed_command_prints_too(run, all_samples):
     result = json.loads(evaluate("-m", run.path, "--format", "json", "--metrics", "chrf++,chrf"))
     theirs = {row["name"]: row for row in map(json.loads, printed_by(result["sacrebleu"]))}
     assert list(result["scores"]) == ["chrF2++", "chrF2"]
@@ -241,7 +252,9 @@ def test_scores_have_intervals_that_the_printed_command_prints_too(run):
         "-m", run.path, "--metrics", "chrf++"))  # fmt: skip
 
 
-def test_a_file_of_translations_is_scored_without_a_model_against_several_references(tmp_path, monkeypatch):
+def test_a_file_of_translations_is_scored_without_a_model_against_several_references(
+    tmp_path, monkeypatch, all_samples
+):
     monkeypatch.chdir(tmp_path)  # where there is no run
     hyp = lines_of(tmp_path, "hyp", "the dog barks", "he reads")
     refs = [lines_of(tmp_path, "r1", "a dog barks", "he reads"), lines_of(tmp_path, "r2", "the dog barks", "she read")]
@@ -406,7 +419,7 @@ def test_a_reason_is_given_if_there_is_no_sacrebleu_command_for_a_table(tmp_path
     assert any(line.startswith("no sacreBLEU command: ") for line in messages)
 
 
-def test_spbleu_needs_its_tokenizer_on_this_machine_and_nothing_is_downloaded(tmp_path, monkeypatch):
+def test_spbleu_needs_its_tokenizer_on_this_machine_and_nothing_is_downloaded(tmp_path, monkeypatch, all_samples):
     from sacrebleu.tokenizers import tokenizer_spm
 
     monkeypatch.setattr(tokenizer_spm, "SACREBLEU_DIR", str(tmp_path))
