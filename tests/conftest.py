@@ -19,11 +19,8 @@ import pytest
 from hypothesis import settings
 
 from tests.quick import examples
-from tests.stored import copy_run
-from tests.tiny import write_digits
-from tests.two_directions import write_two_directions
 
-settings.register_profile("nmt", deadline=None, max_examples=examples(25, 100))  # a machine may be busy
+settings.register_profile("nmt", deadline=None, max_examples=examples(12, 100))  # a machine may be busy
 settings.load_profile("nmt")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what runs in the background
@@ -241,6 +238,7 @@ def shared_data() -> Path:
 @pytest.fixture(scope="session")
 def stored_run(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """Copy a run in tests/models, once per process, with its corpus; see tests/stored.py."""
+    from tests.stored import copy_run
 
     @functools.cache
     def copy(name: str) -> Path:
@@ -252,6 +250,8 @@ def stored_run(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path
 @pytest.fixture(scope="session")
 def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a corpus of digit strings and their reverse."""
+    from tests.tiny import write_digits
+
     return write_digits(tmp_path_factory.mktemp("digits"), num_train=240, num_held_out=10)
 
 
@@ -264,6 +264,8 @@ def digits_run(stored_run: Callable[[str], Path]) -> Path:
 @pytest.fixture(scope="session")
 def two_corpora(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with corpora of two directions."""
+    from tests.two_directions import write_two_directions
+
     return write_two_directions(tmp_path_factory.mktemp("two"), num_train=240)
 
 

@@ -15,7 +15,7 @@ from nmt.config.faults import every_section
 from tests.quick import examples
 
 KEYS = sorted({key for _, section in every_section() for key in section.model_fields})
-SAFE = settings(max_examples=examples(25, 100), suppress_health_check=[HealthCheck.function_scoped_fixture])
+SAFE = settings(max_examples=examples(12, 100), suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 scalars = st.one_of(
     st.none(),

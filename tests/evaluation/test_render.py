@@ -17,6 +17,7 @@ from nmt.evaluation.details import examine
 from nmt.evaluation.render import find_differences, render_comparison, render_details, render_html
 from nmt.evaluation.significance import Scorer, compare_systems, with_interval
 from tests.evaluation.texts import english, worsen
+from tests.quick import examples
 
 SOURCES = ["Der Hund bellt laut im Garten.", "<script>alert('Hund')</script>", "Ja.", "Er liest ein gutes Buch."]
 REFERENCES = ["The dog barks loudly in the garden.", "<script>alert('dog')</script>", "Yes.", "He reads a good book."]
@@ -150,7 +151,7 @@ def test_equal_and_empty_texts():
     assert find_differences("", "a") == ([], [("a", True)])
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(15, 50))
 @given(st.text("ab 我\n."), st.text("ab 我\n."))
 def test_spans_joined_are_the_texts_and_shared_spans_are_alike(first, second):
     spans = find_differences(first, second)

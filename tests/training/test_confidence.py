@@ -27,7 +27,7 @@ def words(tmp_path_factory):
     """A corpus of digits with spaces between them, to copy, with enough validation sentences."""
     folder = tmp_path_factory.mktemp("words")
     draw = random.Random(3)
-    for split, count in (("train", 500), ("valid", NUM_VALID), ("test", 4)):
+    for split, count in (("train", 250), ("valid", NUM_VALID), ("test", 4)):
         rows = [" ".join(draw.choices("0123456789", k=draw.randint(5, 9))) for _ in range(count)]
         (folder / f"{split}.tsv").write_text("".join(f"{row}\t{row}\n" for row in rows), encoding="utf-8")
     return folder

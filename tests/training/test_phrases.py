@@ -68,7 +68,7 @@ def test_what_is_shown_of_a_run_are_the_scores_of_what_translates(run, tmp_path,
     assert other.scores_of(None) == {}
 
 
-@pytest.mark.slow  # by day, two runs with text of the target side have the same table
+@pytest.mark.slow  # by day, a run with text of the target side and one that was stopped have the same table
 def test_two_runs_have_the_same_table(run, tmp_path):
     again = make_phrases_run(tmp_path)
     assert again.phrases.read_bytes() == run.phrases.read_bytes()
@@ -169,6 +169,7 @@ def test_text_of_the_target_side_changes_only_the_language_model(run, run_with_t
         assert np.array_equal(getattr(table, name), getattr(without, name))
 
 
+@pytest.mark.slow  # by day, a run stopped midway has that of another, and a resumed one without text its own
 def test_with_text_of_the_target_side_another_run_and_a_resumed_one_have_the_same_table(
     run_with_text, more_text, tmp_path
 ):

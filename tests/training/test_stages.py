@@ -339,7 +339,7 @@ def test_a_stage_may_be_added_to_a_finished_run_but_none_that_has_begun_may_chan
     assert run.checkpoint("step-00000009").read_bytes() == whole.checkpoint("step-00000009").read_bytes()
 
 
-@pytest.mark.parametrize("max_minutes", [0, 60])
+@pytest.mark.parametrize("max_minutes", [0, pytest.param(60, marks=pytest.mark.slow)])
 def test_a_stage_that_has_not_begun_may_change_or_go(two_corpora, whole, tmp_path, monkeypatch, max_minutes):
     limits = {"max_minutes": max_minutes}
     path, wrong = tmp_path / "run", [*STAGES[:2], {"max_updates": 40, "lr": 1.0}, {"max_updates": 3}]

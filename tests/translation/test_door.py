@@ -29,6 +29,7 @@ from tests.quick import quick_and_slow
 from tests.tiny import tiny_config
 
 LONG = "12345. 6789! 24680? 13579. 86420! 97531."
+FEW = ["123", LONG, "9876543"]
 TEXTS = ["123", LONG, "", "  45 \n 67\n", "1234567 " * 9, "12 {x}", "\u3000", "9876543"]
 
 
@@ -208,7 +209,7 @@ def test_the_threads_of_a_translator_stay_and_end_with_it(digits_run):
     before = search_threads()  # of translators of other tests, which may end at any time
     with with_threads(digits_run, 3) as translator:
         for options in (SearchOptions(), SearchOptions(beam_size=2), SearchOptions(min_len=2)):
-            translator.translate(TEXTS, options)
+            translator.translate(FEW, options)
             translator.score(["12"], ["21"])
         assert len(search_threads() - before) == 3
     assert search_threads() <= before
@@ -248,7 +249,7 @@ def test_loading_and_translating_change_neither_the_environment_nor_the_threads_
         of_another_thread.append(torch.get_num_threads())
 
     for number in (1, 3):
-        with_threads(digits_run, number).translate(TEXTS)
+        with_threads(digits_run, number).translate(FEW)
         worker = threading.Thread(target=note)
         worker.start()
         worker.join()

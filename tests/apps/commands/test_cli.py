@@ -19,14 +19,14 @@ from nmt import __version__
 from nmt.apps.cli import COMMANDS, ConsoleHandler, app, main
 from tests.command_line import nmt
 from tests.reliability import running
-from tests.tiny import tiny_values
+from tests.tiny import MODEL, SMALL, tiny_values
 
 
 @pytest.fixture(scope="module")
 def work(digits, tmp_path_factory) -> Path:
     """A folder with a configuration, and runs/digits trained from it by the command line."""
     folder = tmp_path_factory.mktemp("work")
-    (folder / "digits.yaml").write_text(yaml.safe_dump(tiny_values(digits)))
+    (folder / "digits.yaml").write_text(yaml.safe_dump(tiny_values(digits, model=MODEL | SMALL)))
     done = nmt("train", "--config", "digits.yaml", cwd=folder)
     assert done.returncode == 0, done.stderr
     assert done.stdout == ""

@@ -16,6 +16,7 @@ from nmt.base.languages import Direction
 from nmt.config.corpora import FORMATS, ParallelFiles
 from nmt.data.read.lines import MAX_LINE_BYTES, read_lines
 from nmt.data.read.pairs import SentencePair, path_of, paths_of, read_named, read_parallel
+from tests.quick import examples
 
 
 @pytest.fixture
@@ -256,7 +257,7 @@ PIECES += ['{"src": "a", "tgt": "b"}', "<tmx>", "<tu>", '<tuv xml:lang="en">', "
 PIECES += ["</tuv>", "</tu>", "</tmx>", "<!DOCTYPE a [", "]>", "&a;", "&#0;", "\0", "\x85", "\ufeff", "PK\x03\x04"]
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(25, 80), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     content=st.binary(max_size=80)
     | st.lists(st.sampled_from(PIECES), max_size=25).map(lambda parts: "".join(parts).encode()),

@@ -15,6 +15,7 @@ from nmt.base.special_tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from nmt.config.tokenizer import TokenizerConfig
 from nmt.data.tokens.sentencepiece_training import train_tokenizers
 from nmt.data.tokens.tokenizer import _FEW_TEXTS, Tokenizer, TokenizerPair
+from tests.quick import examples
 
 GERMAN = [
     "Ein Hund läuft durch den Wald .",
@@ -67,7 +68,7 @@ def test_texts_are_encoded_alike_one_by_one_and_as_a_list(tokenizer):
     assert tokenizer.encode_batch(texts) == [tokenizer.encode(text) for text in texts]
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(60, 300))
 @given(text_without_exceptions())
 def test_encoded_text_decodes_to_itself(tokenizers, text):
     for kind in ("unigram", "bpe", "char"):
@@ -77,7 +78,7 @@ def test_encoded_text_decodes_to_itself(tokenizers, text):
         assert tokenizers[kind].encode_batch([text, "", "x"]) == [ids, [], tokenizers[kind].encode("x")]
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(60, 300))
 @given(st.lists(st.integers(0, 10**6)))
 def test_any_ids_decode_to_whole_characters_and_no_special_name(tokenizers, numbers):
     for kind, tokenizer in tokenizers.items():
@@ -88,7 +89,7 @@ def test_any_ids_decode_to_whole_characters_and_no_special_name(tokenizers, numb
         assert not any(name in shown for name in SPECIAL_NAMES), kind
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(60, 300))
 @given(st.lists(st.binary(min_size=1, max_size=4) | st.sampled_from([s.encode() for s in ("é", "狗", "😀", "a")])))
 def test_broken_bytes_are_dropped_and_whole_characters_between_them_kept(tokenizers, chunks):
     spelled = b"".join(chunks)
