@@ -59,6 +59,11 @@ IN_ONE_PROCESS = {
         "tests/model/test_attention.py",
         "tests/training/update/test_adamw.py",
     ),
+    "the run with a phrase table, which takes longer to make": (
+        "tests/decoding/engines/test_phrase_engine.py",
+        "tests/training/test_phrases.py",
+        "tests/training/test_verdict.py",
+    ),
     "openai": (
         "tests/apps/commands/test_synthesize_teacher.py",
         "tests/apps/server/test_clients.py",
@@ -66,12 +71,12 @@ IN_ONE_PROCESS = {
         "tests/apps/server/test_teacher.py",
     ),
 }
-"""Files that import the same, which takes a second or more, by what they import."""
+"""Files that import or use the same, which takes a second or more, by what that is."""
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Let one process run all files that import the same, if `--dist loadfile`."""
+    """Let one process run all files that import or use the same, if `--dist loadfile`."""
     if config.getoption("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadFileScheduling

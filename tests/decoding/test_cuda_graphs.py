@@ -23,7 +23,7 @@ from nmt.decoding.engines.torch_engine import BATCHES_PER_RECORDING
 from nmt.decoding.greedy import greedy_search
 from nmt.decoding.static_cache import StaticKVCache
 from tests.model.test_transformer import ids, make
-from tests.quick import quick_and_slow
+from tests.quick import examples, quick_and_slow
 from tests.traced_updates import Tape
 
 LONG = 48  # more positions than are stored at first
@@ -262,7 +262,7 @@ def engines(digits_run):
 def test_rows_filled_again_give_the_outputs_of_sentences_alone_in_any_order(engines, options):
     options = options.changed(batch_tokens=70)  # four sentences of 16 tokens at once
     plain, refilling = engines
-    sources = [plain.tokenizers.src.encode(str(7 ** (number % 9 + 1) + number)) for number in range(23)]
+    sources = [plain.tokenizers.src.encode(str(7 ** (number % 9 + 1) + number)) for number in range(examples(13, 23))]
     prefixes = [source[-1:] if i % 3 == 0 else [] for i, source in enumerate(sources)]
     draws = list(range(len(sources)))
     alone = [
