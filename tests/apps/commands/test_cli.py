@@ -276,6 +276,7 @@ STOPPED_WITH_PROCESSES = """
 import os
 from concurrent.futures import ProcessPoolExecutor
 from nmt.__main__ import main
+from nmt.data.check import stream
 
 submit = ProcessPoolExecutor.submit
 
@@ -285,6 +286,7 @@ def stopping(*arguments):
     return future
 
 if __name__ == "__main__":
+    stream._CHUNKS_ALONE = 0  # without them, ten times as many lines would be read before there are processes
     ProcessPoolExecutor.submit = stopping
     main()
 """
@@ -334,7 +336,7 @@ def test_a_signal_before_the_command_is_known_ends_in_one_line(tmp_path):
     ],
 )
 def test_a_signal_while_a_corpus_is_checked_by_processes_ends_in_one_line(tmp_path, command, process, number, code):
-    (tmp_path / "a.tsv").write_text("".join(f"{n} a b c\t{n} d e f\n" for n in range(40_000)))
+    (tmp_path / "a.tsv").write_text("".join(f"{n} a b c\t{n} d e f\n" for n in range(10_000)))
     output = ["-o", "kept.tsv"] if command == "clean" else []
     languages = ["--src-lang", "en", "--tgt-lang", "de"]
     arguments = ["data", command, "--corpus", "a.tsv", *languages, "--set", "training.threads=2", *output]
