@@ -54,41 +54,45 @@ def test_the_table_of_commands_has_every_module_of_a_command_and_its_help():
         assert help_text.strip().partition("\n")[0] == text, name
 
 
-def test_a_model_is_loaded_without_torchs_compiler(digits_run):
+TRANSLATE = """
+import sys
+from pathlib import Path
+import nmt
+from nmt.apps.cli import app
+from nmt.translation.translator import Translator
+app(["translate", "--model", sys.argv[1], "123"], prog_name="nmt", standalone_mode=False)
+nmt.translate("123", sys.argv[1])
+Translator.load(Path(sys.argv[1]))
+print(*sys.modules)
+"""
+
+
+@pytest.fixture(scope="module")
+def imported(digits_run) -> set[str]:
+    """What is imported by a command, a function and a class that translate a text with a model of common languages."""
+    done = subprocess.run([sys.executable, "-c", TRANSLATE, str(digits_run)], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    translation, modules = done.stdout.splitlines()
+    assert translation == "321"
+    return {*modules.split()}
+
+
+def test_a_model_is_loaded_without_torchs_compiler(imported):
     """Which torch imports, in two seconds, wherever values are computed on the meta device."""
-    load = "from pathlib import Path; from nmt.translation.translator import Translator"
-    check = f"import sys; {load}; Translator.load(Path({str(digits_run)!r})); sys.exit('torch._dynamo' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert "torch._dynamo" not in imported
 
 
-def test_a_model_of_common_languages_translates_without_the_package_of_all_others(digits_run):
-    translate = f"import nmt, sys; nmt.translate('123', {str(digits_run)!r})"
-    check = f"{translate}; sys.exit(' '.join({{'langcodes', 'language_data', 'openai'}} & {{*sys.modules}}) or 0)"
-    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
+def test_a_model_of_common_languages_translates_without_the_package_of_all_others(imported):
+    assert not {"langcodes", "language_data", "openai"} & imported
 
 
-def test_a_plain_text_is_translated_without_the_readers_of_documents_and_corpora(digits_run):
-    names = ["nmt.apps.documents.blocks", "nmt.apps.documents.review", "nmt.data.read.pairs", "torch", "xml.etree"]
-    arguments = ["translate", "--model", str(digits_run), "123"]
-    command = f"from nmt.apps.cli import app; app({arguments}, prog_name='nmt', standalone_mode=False)"
-    check = f"import sys; {command}; sys.exit(' '.join({{*{names}}} & {{*sys.modules}}) or 0)"
-    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.strip()
+def test_a_plain_text_is_translated_without_the_readers_of_documents_and_corpora(imported):
+    names = {"nmt.apps.documents.blocks", "nmt.apps.documents.review", "nmt.data.read.pairs", "torch", "xml.etree"}
+    assert not names & imported
 
 
-def test_a_text_is_translated_without_reading_the_configuration_of_its_training(digits_run, tmp_path):
-    run = RunDir(shutil.copytree(digits_run, tmp_path / "run"))
-    run.write_config(run.config())
-    names = ["yaml", "nmt.config.load", "nmt.config.sections", "nmt.config.training"]
-    arguments = ["translate", "--model", str(run.path), "123"]
-    command = f"from nmt.apps.cli import app; app({arguments}, prog_name='nmt', standalone_mode=False)"
-    check = f"import sys; {command}; sys.exit(' '.join({{*{names}}} & {{*sys.modules}}) or 0)"
-    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.strip()
+def test_a_text_is_translated_without_reading_the_configuration_of_its_training(imported):
+    assert not {"yaml", "nmt.config.load", "nmt.config.sections", "nmt.config.training"} & imported
 
 
 UNTIL_NUMPY = """
