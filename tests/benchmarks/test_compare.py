@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import json
+import runpy
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
+PROGRAM = ROOT / "benchmarks" / "compare.py"
 MACHINE = {"processor": "P", "cores_of_machine": 2, "threads": 2, "python": "3.11", "torch": "2.13.0"}
 
 
@@ -31,14 +35,18 @@ def result(factor: float = 1.0, **machine: object) -> dict:
 def compare(tmp_path: Path, old: dict, new: dict, *options: str) -> subprocess.CompletedProcess[str]:
     for name, value in (("old", old), ("new", new)):
         (tmp_path / f"{name}.json").write_text(json.dumps(value), encoding="utf-8")
-    command = [
-        sys.executable,
-        ROOT / "benchmarks" / "compare.py",
-        tmp_path / "new.json",
-        tmp_path / "old.json",
-        *options,
-    ]
-    return subprocess.run([str(word) for word in command], capture_output=True, text=True)
+    command = [str(word) for word in (PROGRAM, tmp_path / "new.json", tmp_path / "old.json", *options)]
+    output, error = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(output), redirect_stderr(error):
+        patch.syspath_prepend(PROGRAM.parent)
+        patch.setattr(sys, "argv", command)
+        with pytest.raises(SystemExit) as stop:
+            runpy.run_path(str(PROGRAM), run_name="__main__")
+    code = stop.value.code or 0
+    if isinstance(code, str):  # as Python prints it
+        error.write(f"{code}\n")
+        code = 1
+    return subprocess.CompletedProcess(command, code, output.getvalue(), error.getvalue())
 
 
 def test_a_result_equals_itself(tmp_path):
