@@ -9,7 +9,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from nmt.artifacts.run_records import Essentials
 from nmt.artifacts.rundir import RunDir
+from nmt.base.files import short_sha256
 from nmt.config import Config
 from tests.letters import to_letters, write_letters
 from tests.tiny import MODEL, tiny_config, write_digits
@@ -127,8 +129,9 @@ def copy_run(name: str, path: Path, corpus: Path, disturbance: float | None = No
     config = path / "config.yaml"
     text = config.read_text(encoding="utf-8").replace(f": {CORPUS}/", f": {corpus.as_posix()}/")
     config.write_text(text, encoding="utf-8", newline="\n")
-    run = RunDir(path)
-    run.write_config(run.config())  # which also writes what translating reads of it, as trainings do
+    run = RunDir(path)  # a training also writes what translating reads of the configuration
+    essentials = Essentials.of(run.config()).model_copy(update={"config_sha256": short_sha256(config)})
+    run.write_json(run.essentials_file, essentials)
     disturbance = float(os.environ.get("NMT_TEST_DISTURB", 0)) if disturbance is None else disturbance
     if disturbance:
         _disturb(path, disturbance)
