@@ -28,7 +28,6 @@ from typer.testing import CliRunner
 
 from nmt import Translator
 from nmt.apps.cli import app
-from nmt.apps.documents.strings import CHOICE
 from nmt.apps.server.app import make_app
 from nmt.apps.server.metrics import Metrics
 from nmt.apps.server.models import Models
@@ -290,6 +289,7 @@ def test_the_page_streams_each_text_with_its_details(server, translator, transla
 
 # XML has no control characters, and formats give tabs, line ends and several spaces a meaning of their own.
 IN_DOCUMENTS = [text for text in WITH_TEXT if not re.search(r"[\x00-\x1f\x7f-\x9f\u2028]|  |^ | $", text)]
+CHOICE = re.compile(r"\{\s*\w+\s*,\s*(?:plural|select|selectordinal)\s*,")
 MARKUP_IN_SUBTITLES = re.compile(r"[<>{}&]|^\W")
 
 
