@@ -22,25 +22,17 @@ OWN_CGROUP = Path("/proc/self/cgroup")
 
 BUSY = 0.25  # if other processes use this share of the cores' time or more, threads should not spin
 
-_limit: int | None = None
-
 
 def num_cores() -> int:
     """Return the number of CPU cores that this process may use; a quota of one and a half counts as two."""
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     quotas = [math.ceil(quota / period) for quota, period in _cpu_quotas() if quota > 0 and period > 0]
-    return min([count, *quotas, _limit or count])
+    return min([count, *quotas])
 
 
 def bounded(threads: int) -> int:
     """Return a number of threads or processes, but at most one per core of the machine: more only cost memory."""
     return min(threads, os.cpu_count() or 1)
-
-
-def limit_cores(count: int | None) -> None:
-    """Limit this process, one of several on its machine, to `count` cores (None: no limit). Read as engines load."""
-    global _limit
-    _limit = count
 
 
 def _cpu_quotas() -> Iterator[tuple[int, int]]:

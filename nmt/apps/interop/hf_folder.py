@@ -72,6 +72,7 @@ class HfConfig(BaseModel):
     tie_word_embeddings: bool = True
     decoder_vocab_size: int | None = Field(default=None, ge=4, le=1_000_000)
     share_encoder_decoder_embeddings: bool = True
+    transformers_version: str = ""
 
     @property
     def tgt_vocab_size(self) -> int:
@@ -89,6 +90,9 @@ class HfConfig(BaseModel):
             raise ValueError("d_model must be even, and a multiple of encoder_attention_heads")
         if self.share_encoder_decoder_embeddings and self.tgt_vocab_size != self.vocab_size:
             raise ValueError("the embeddings are shared, but decoder_vocab_size is not vocab_size")
+        is_shared = self.share_encoder_decoder_embeddings and not self.tie_word_embeddings
+        if is_shared and self.transformers_version.startswith("5."):
+            raise ValueError("transformers 5 shares nothing here: share_encoder_decoder_embeddings must be false")
         if max(self.pad_token_id, self.eos_token_id, self.decoder_start_token_id) >= self.tgt_vocab_size:
             raise ValueError("pad_token_id, eos_token_id or decoder_start_token_id is not in the vocabulary")
         return self

@@ -30,6 +30,7 @@ class SideText:
         self.language = language
         self._by_character = any(map(written_without_spaces, language.split("/")))
         self.words, self.apostrophes = Counter[str](), Counter[str]()  # the words: of the first texts
+        self.bars = self.blanks = 0  # separators of factors, and of words
         self.unseen: set[str] = set()  # words that are looked for in all texts
         self.lengths = np.zeros(_MAX_LENGTH + 1, dtype=np.int64)  # the number of texts with 0, 1, 2, … characters
         self.odd, self.examples = Counter[str](), dict[str, str]()  # texts that reading changes, by what it changes
@@ -38,6 +39,8 @@ class SideText:
         """Add texts."""
         joined = "\n".join(texts)
         lengths = np.fromiter(map(len, texts), dtype=np.int64)
+        self.bars += joined.count("|") + joined.count("￨")
+        self.blanks += joined.count(" ") + len(texts)
         self.lengths += np.bincount(np.minimum(lengths, _MAX_LENGTH), minlength=len(self.lengths))
         self.apostrophes.update(_APOSTROPHE.findall(joined))
         is_sampled = self.lengths.sum() <= _MAX_SAMPLE
@@ -61,7 +64,10 @@ class SideText:
         return int(np.searchsorted(self.lengths.cumsum(), share * self.lengths.sum()))
 
     def spellings(self) -> Iterator[str]:
-        """Yield a remark on each character that is written in several ways."""
+        """Yield a remark on each character that is written in several ways, and on words with factors."""
+        if self.bars >= self.blanks > 0:
+            advice = "keep the words alone, if what follows is a lemma or a part of speech: sed 's/[|￨][^ ]*//g'"
+            yield f"{self.language}: words with factors ({self.bars:,} bars, {self.blanks:,} words); {advice}"
         least = _RARE * self.apostrophes.total()
         frequent = [f"{char} ({count:,})" for char, count in self.apostrophes.most_common() if count > least]
         if len(frequent) > 1:

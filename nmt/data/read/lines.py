@@ -38,6 +38,9 @@ UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 ONE_SENTENCE_PER_LINE = "write one sentence per line, each line ending in LF"
 _COPY_AGAIN = "copy or download the file again"
 _SAVE_AS_UTF8 = "save the file as UTF-8, or convert it: iconv -f OLD-ENCODING -t UTF-8"
+_IF_UTF16 = (
+    "if it is UTF-16 without a byte order mark, convert it: iconv -f UTF-16LE -t UTF-8; else give a file of text"
+)
 _CHUNK_BYTES = 1 << 16
 _MAX_LISTED = 10  # lines with broken bytes, each with a warning
 _SURROGATES = re.compile("[\ud800-\udfff]")
@@ -58,6 +61,10 @@ _KINDS = {  # by the first bytes: the kind of file, its extension, a hint for ot
     ),
     b"%PDF": ("a PDF", ".pdf", "save its text as a plain file"),
     b"\x89PNG": ("a picture", ".png", "give a file of text"),
+    **dict.fromkeys(
+        (b"<srcset", b"<refset", b"<tstset"),
+        ("a set of WMT in SGML", ".sgm", "write the text of each <seg> as one line"),
+    ),
 }
 
 
@@ -108,8 +115,14 @@ def read_fault(error: Exception, path: Path | str, line: int) -> DataError:
     if isinstance(error, EOFError):
         return DataError(f"the {kind} data is truncated", path=path, line=line, hint=_COPY_AGAIN)
     unknown = ("Not a gzipped file", "format not supported", "Unknown frame", "Invalid data stream")
-    is_plain = line == 1 and any(words in str(error) for words in unknown)
-    hint = f"a {ending} file must be {kind} data; rename a plain text file" if is_plain else _COPY_AGAIN
+    hint = _COPY_AGAIN
+    if line == 1 and any(words in str(error) for words in unknown):
+        with open(path, "rb") as file:
+            start = file.read(8)
+        actual = next(
+            (f"rename this file of {other}" for first, (other, _, _) in _KINDS.items() if start.startswith(first)), ""
+        )
+        hint = f"a {ending} file must be {kind} data; {actual or 'rename a plain text file'}"
     return DataError(f"not readable as {kind} ({error})", path=path, line=line, hint=hint)
 
 
@@ -208,7 +221,7 @@ def check_beginning(raw: bytes, path: Path, *, xml: bool = False) -> None:
     if raw[257:262] == b"ustar":
         raise DataError("this is a tar archive, not text", path=path, line=1, hint="unpack it with tar -xf")
     if b"\0" in raw and not xml and "\ufffd" in raw.decode("utf-8", "replace"):  # a lone NUL may be a slip in a text
-        raise DataError("this is binary data, not text", path=path, line=1, hint=ONE_SENTENCE_PER_LINE)
+        raise DataError("this is binary data, not text", path=path, line=1, hint=_IF_UTF16)
 
 
 def without_surrogates(text: str) -> str:

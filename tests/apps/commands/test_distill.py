@@ -89,8 +89,8 @@ def test_pairs_that_the_filters_of_the_teacher_drop_are_neither_held_out_nor_lea
     faulty = Path(shutil.copytree(teacher, tmp_path / "teacher"))
     config = yaml.safe_load((faulty / "config.yaml").read_text())
     rows = (teacher.parent / "train.tsv").read_text().splitlines()
-    faults = ["{}\t!", "{}\t", "...\t{}"]  # half of the corpus
-    planted = [faults[number % 3].format(row.partition("\t")[0]) for number, row in enumerate(rows)]
+    faults = ["{}\t!", "9{}\t!", "9{}\t", "...\t{}"]  # half of the corpus, some with sources of their own
+    planted = [faults[number % 4].format(row.partition("\t")[0]) for number, row in enumerate(rows)]
     (tmp_path / "train.tsv").write_text("\n".join([*rows, *planted, ""]))
     config["data"] |= {"train": {"tsv": str(tmp_path / "train.tsv")}, "holdout_groups": False}
     config["data"]["filters"] = {"too_short": 1, "duplicate": True}
@@ -100,7 +100,9 @@ def test_pairs_that_the_filters_of_the_teacher_drop_are_neither_held_out_nor_lea
     run = RunDir(tmp_path / "run")
     corpus = dict(row.split("\t") for row in rows)
     for split in ("valid", "test"):
-        assert dict(zip(*run.read_pairs(split), strict=True)).items() <= corpus.items()
+        held_out = dict(zip(*run.read_pairs(split), strict=True))
+        assert held_out.items() <= corpus.items()
+        assert len(held_out) == config["data"]["holdout_size"]  # chosen among the pairs that are kept
     files = run.config().data.corpora("train")[0]
     assert {*read_lines(Path(files.src))} <= {*corpus}
 

@@ -12,6 +12,27 @@ from tests.apps.interop.hf_folders import SYLLABLES, sentences, train_spm
 NUM_LANGUAGES = 100
 """Languages that M2M100Tokenizer has, whatever the folder says."""
 
+TEXTS = [*sentences(300, 1), *sentences(300, 2, (*SYLLABLES[5:], "xa", "ye"))]
+
+
+def transformers_version() -> int:
+    import transformers
+
+    return int(transformers.__version__.partition(".")[0])
+
+
+def _write_fast_tokenizer(folder: Path, model_type: str, added: Sequence[str], code: str) -> int:
+    """Write what transformers 5 saves, and the SentencePiece model, which it does not; return the number of tokens."""
+    from transformers import NllbTokenizer
+    from transformers.models.nllb import tokenization_nllb
+
+    train_spm(TEXTS, folder / "sentencepiece.bpe.model", 130, model_type)
+    codes = [*tokenization_nllb.FAIRSEQ_LANGUAGE_CODES, *([code] if code else [])]
+    tokenizer = NllbTokenizer.from_pretrained(folder, extra_special_tokens=codes)
+    tokenizer.add_tokens([*added])
+    tokenizer.save_pretrained(folder)
+    return len(tokenizer)
+
 
 def write_tokenizer(
     folder: Path, kind: Literal["m2m100", "nllb"], model_type: str, added: Sequence[str] = (), code: str = ""
@@ -23,9 +44,10 @@ def write_tokenizer(
     from transformers import M2M100Tokenizer, NllbTokenizer
 
     folder.mkdir(parents=True, exist_ok=True)
+    if kind == "nllb" and transformers_version() > 4:
+        return _write_fast_tokenizer(folder, model_type, added, code)
     spm = folder / "sentencepiece.bpe.model"
-    texts = [*sentences(300, 1), *sentences(300, 2, (*SYLLABLES[5:], "xa", "ye"))]
-    pieces = train_spm(texts, spm, 130, model_type)  # one model for all languages
+    pieces = train_spm(TEXTS, spm, 130, model_type)  # one model for all languages
     if kind == "nllb":
         tokenizer = NllbTokenizer(str(spm))
         tokenizer.add_tokens([*added])

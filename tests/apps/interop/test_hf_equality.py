@@ -30,7 +30,8 @@ from nmt.decoding.engines.torch_engine import TorchEngine
 from nmt.model.positions import sinusoidal_positions
 from nmt.translation.segments import Segment, translate_segments
 from tests.apps.interop.hf_folders import make_folder, sentences
-from tests.apps.interop.m2m100_folders import make_m2m100_folder
+from tests.apps.interop.hf_hostile import change
+from tests.apps.interop.m2m100_folders import make_m2m100_folder, transformers_version
 from tests.apps.interop.post_norm_run import make_run
 from tests.quick import quick_and_slow
 
@@ -73,6 +74,9 @@ M2M100: dict[str, dict[str, Any]] = {
     "added tokens of M2M-100": {"added": ADDED},
     "added tokens of NLLB": {"kind": "nllb", "added": ADDED, "code": "tyv", "padding": 7},
 }
+if find_spec("transformers") is not None and transformers_version() > 4:
+    M2M100["nllb, gelu, not scaled"]["model_type"] = "bpe"  # of a unigram model, version 5 makes one of BPE
+    del MARIAN["relu, output apart"]  # version 5 shares no embeddings without the output, whatever its config.json says
 SHAPES = [*MARIAN, *M2M100]
 MAX_NEW = 14
 
@@ -145,9 +149,22 @@ def test_texts_get_the_tokens_that_transformers_gives_them(imported, name):
     if "added tokens" in name:
         texts += ["kapu qx lemi.", "ꞌ kaku ꞌgora", "kaꞌku", "ka ꞌ ku ꞌꞌ ꞌ", "aqxb<term>c"]
     rows = both.vocabularies.src.rows
-    assert [[rows[n] for n in [*ids, EOS_ID]] for ids in src_ids(both, texts)] == both.tokenizer(texts)["input_ids"]
+    # The tokenizer of NLLB in version 5 keeps a space at the end of a text as a token; that of version 4 drops it.
+    theirs = [text.rstrip() for text in texts] if "nllb" in name.lower() and transformers_version() > 4 else texts
+    assert [[rows[n] for n in [*ids, EOS_ID]] for ids in src_ids(both, texts)] == both.tokenizer(theirs)["input_ids"]
     source = both.vocabularies.tokenizers.src
     assert source.encode_batch(texts) == [source.encode(text) for text in texts]
+
+
+def test_embeddings_that_version_5_keeps_apart_are_not_taken_for_shared_ones(tmp_path):
+    """It saves and uses one for each side if the output has its own, whatever config.json says."""
+    apart = {"share_encoder_decoder_embeddings": False, "tie_word_embeddings": False}
+    folder = make_folder(tmp_path / "hf", **apart)
+    change(folder / "config.json", share_encoder_decoder_embeddings=True, transformers_version="5.24.0")
+    with pytest.raises(RunError, match=r"config\.json: .*share_encoder_decoder_embeddings must be false"):
+        import_hf(folder, tmp_path / "run")
+    change(folder / "config.json", **apart)
+    import_hf(folder, tmp_path / "run")
 
 
 def test_a_tag_gets_the_token_that_transformers_gives_it(imported):
@@ -278,6 +295,8 @@ def test_a_model_that_comes_back_computes_the_same(imported, name, tmp_path):
 def test_the_pipeline_translates_with_an_export_as_nmt_does(imported, tmp_path):
     from transformers import pipeline
 
+    if transformers_version() > 4:
+        pytest.skip("version 5 has no pipeline that translates")
     both = imported["tags, deep decoder"]
     export_hf(both.run, tmp_path / "back")
     theirs = pipeline("translation", model=str(tmp_path / "back"), device="cpu")

@@ -25,6 +25,17 @@ def test_nothing_is_said_of_a_corpus_that_is_written_in_one_way():
     assert remarks(SOUND, valid=SOUND[:9], test=[]) == []
 
 
+@pytest.mark.parametrize(("separator", "num_words"), [("|", 3), ("￨", 3), ("|", 2)])
+def test_factors_behind_each_word_are_said_with_the_remedy(separator, num_words):
+    factors = separator.join(["", "lemma", "NN"][:num_words])
+    pairs = [(" ".join(word + factors for word in src.split()), tgt) for src, tgt in SOUND]
+    (remark,) = remarks(pairs)
+    assert remark.startswith("de: words with factors (")
+    assert "sed 's/[|￨][^ ]*//g'" in remark
+    piped = [(f"{src} | {src}", tgt) for src, tgt in SOUND]
+    assert not any("factors" in line for line in remarks(piped))
+
+
 def test_characters_that_are_written_in_several_ways_are_counted():
     pairs = [(src, tgt.replace("'", "'’ʼꞌ`"[number % 5])) for number, (src, tgt) in enumerate(SOUND)]
     assert remarks(pairs) == ["en: one character is written in 5 ways: ' (24), ’ (24), ʼ (24), ꞌ (24), ` (24)"]

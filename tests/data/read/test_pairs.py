@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import bz2
 import contextlib
 import gzip
+import lzma
 import os
 from pathlib import Path
 
@@ -131,6 +133,22 @@ def test_a_nul_character_is_refused_with_its_place(write):
     fault = fault_of(write("a", b"one\ntw\0o\n"))
     assert fault.line == 2
     assert "NUL character at byte 3 of the line" in str(fault)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "advice"),
+    [
+        ("a.gz", bz2.compress(b"one\n"), "rename this file of bzip2 data"),
+        ("a.bz2", lzma.compress(b"one\n"), "rename this file of xz data"),
+        ("a.xz", gzip.compress(b"one\n"), "rename this file of gzip data"),
+        ("a.gz", b"one\n", "rename a plain text file"),
+        ("a.de", "schön\n".encode("utf-16-le"), "iconv -f UTF-16LE"),
+        ("a.sgm", b'<srcset setid="x" srclang="any">\n<seg id="1">one</seg>\n', "the text of each <seg> as one line"),
+        ("a.en", b'<refset setid="x" trglang="en">\n<seg id="1">one</seg>\n', "the text of each <seg> as one line"),
+    ],
+)
+def test_another_kind_of_file_is_refused_with_its_kind(write, name, content, advice):
+    assert advice in fault_of(write(name, content)).hint
 
 
 def test_gzip_that_is_none_is_damaged_or_cut_short_is_named(write):
