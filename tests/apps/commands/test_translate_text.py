@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import re
@@ -290,8 +291,8 @@ def test_a_table_gets_a_column_of_translations(digits_run, tmp_path, name, conte
     done = nmt("translate", "-m", digits_run, f"{tmp_path / name}#text", "-o", tmp_path / f"b{name}")
     assert done.returncode == 0, done.stderr
     twelve = nmt("translate", "-m", digits_run, "12").stdout.strip()
-    separator = content[2]
-    rows = [line.split(separator) for line in (tmp_path / f"b{name}").read_text().splitlines()]
+    with open(tmp_path / f"b{name}", newline="") as file:
+        rows = [*csv.reader(file, delimiter=content[2])]  # the new column may be in quotation marks
     assert [row[:2] for row in rows] == [["id", "text"], ["1", "12"]]
     assert rows[1][2] == twelve
     done = nmt("translate", "-m", digits_run, f"{tmp_path / name}#none", "-o", tmp_path / f"c{name}")
