@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from nmt.base.languages import UNSPACED
 from nmt.base.patterns import lazy_pattern
 from nmt.data.text.numbers import CURRENCIES, UNIT_LETTERS, has_words
 from nmt.data.text.spans import ANY_PLACEHOLDER, PLACEHOLDERS, Span, find_spans, is_symbol, replace_spans
-from nmt.data.text.words import HANGUL
+from nmt.data.text.words import LETTER, WORD_IN_ALPHABET
 
 _DOUBLE_SPACE = re.compile(r" {2,}")
 # What is filled in order (%s), and what opens and closes: the name of a tag.
 _IN_ORDER = re.compile(r"(%)[-+#0]*\d*(?:\.\d+)?(?:hh?|ll?|[Lzjt])?[A-Za-z@]|[<\[]/?([\w:.-]+)[^<\[]*[>\]]")
 _BEGIN_TAGS = "<[\\"
 _NEIGHBORS = re.compile(r"(?<=(.))(⟦[1-8]⟧)(?=(.))", re.DOTALL)
-_NO_ALPHABET = UNSPACED + HANGUL
 _SPACED = rf"[^\W{UNSPACED}]"  # a letter or digit of a script that separates words by spaces
 _IS_UNSPACED = lazy_pattern(f"[{UNSPACED}]")
 _END_MARKS = " .,;:!?…،؛؟۔।。，、；：！？"
@@ -49,29 +48,27 @@ ODD_MARK = (
 )
 # Words that a translation keeps as they are. One character, and then what makes its word odd:
 _LOWER, _UPPER = "a-zß-öø-ÿ", "A-ZÀ-ÖØ-Þ"
-_LETTER = rf"[^\W\d_{_NO_ALPHABET}]"
 ODD_WORD = (
     # A capital within, as in camelCase and NaCl, but not in the German StudentInnen.
-    rf"(?<!{_LETTER})(?<!\d){_LETTER}*[{_LOWER}][{_UPPER}](?!n(?:nen)?(?!{_LETTER})){_LETTER}*\d{{0,9}}"
-    r"|(?<![\w&/-])[A-Z]{1,5}(?:[&/-][A-Z]{1,5})+(?![\w&/-])"  # R&D, TCP/IP, A-Z
-    r"|(?<![\w-])(?:[A-Z][a-z]{0,3}-[A-Z]|[A-Z]-[a-z]|[a-z]-[xyz]|(?<!\S)-[b-df-hj-np-tv-z]{2})"
-    r"(?![\w'’-])"  # Ctrl-C, a-z, -rf
-    r"|(?<![\w.])(?:[a-z]{2,}\.[a-z]|[a-z]\.[a-z]{2,}|[A-Z]{3,}\.[A-Z]{2,}|[a-z]\??\.[a-z]\.?[a-z])(?![\w.])"  # self.x
-    r"|(?<!\w)(?=\S{0,16}(?:YY|yy|[DdHhMm]{2}|ss))[DdHhMmSsYy]{1,4}(?:[-/.:][DdHhMmSsYy]{1,4})+(?!\w)"  # dd.MM.yyyy
-    r"|(?<![^\W_])[^\W\d_]_[^\W\d_](?![^\W_])|(?<!\S)[:;=][DPpO3](?!\w)|•"  # o_O, :D
-    r"|(?<![\w{-])[A-Za-z]+\d[A-Za-z\d]*(?!\w)"  # x64, Python3
-    r"|(?<![\w.])(?:X{1,3}(?:IX|IV|VI{0,3}|I{1,3})|X{2,3}|I[IVX]|III|VI{1,3})(?![\w'’])"  # XIV
+    rf"(?P<camel>(?<!{LETTER})(?<!\d){LETTER}*[{_LOWER}][{_UPPER}](?!n(?:nen)?(?!{LETTER})){LETTER}*\d{{0,9}})"
+    r"|(?P<acronyms>(?<![\w&/-])[A-Z]{1,5}(?:[&/-][A-Z]{1,5})+(?![\w&/-]))"  # R&D, TCP/IP, A-Z
+    r"|(?P<key>(?<![\w-])(?:[A-Z][a-z]{0,3}-[A-Z]|[A-Z]-[a-z]|[a-z]-[xyz]|(?<!\S)-[b-df-hj-np-tv-z]{2})"
+    r"(?![\w'’-]))"  # Ctrl-C, a-z, -rf
+    r"|(?P<dotted>(?<![\w.])(?:[a-z]{2,}\.[a-z]|[a-z]\.[a-z]{2,}|[A-Z]{3,}\.[A-Z]{2,}|[a-z]\??\.[a-z]\.?[a-z])(?![\w.]))"
+    r"|(?P<form>(?<!\w)(?=\S{0,16}(?:YY|yy|[DdHhMm]{2}|ss))[DdHhMmSsYy]{1,4}(?:[-/.:][DdHhMmSsYy]{1,4})+(?!\w))"
+    r"|(?P<face>(?<![^\W_])[^\W\d_]_[^\W_](?![^\W_])|(?<!\S)[:;=][DPpO3](?!\w)|•)"  # o_O, :D
+    r"|(?P<numbered>(?<![\w{-])[A-Za-z]+\d[A-Za-z\d]*(?!\w))"  # x64, Python3
+    r"|(?P<roman>(?<![\w.])(?:X{1,3}(?:IX|IV|VI{0,3}|I{1,3})|X{2,3}|I[IVX]|III|VI{1,3})(?![\w'’]))"  # XIV
     # A span and what is glued to it, but no word beside a symbol.
-    r"|(?<![A-Za-z0-9_ªº])[A-Za-z0-9_]+ª+|ª+[A-Za-z0-9_]+|(?<!\w)[A-Za-z]{1,2}º+|º[A-Za-z]{1,2}(?!\w)"
+    r"|(?P<glued>(?<![A-Za-z0-9_ªº])[A-Za-z0-9_]+ª+|ª+[A-Za-z0-9_]+|(?<!\w)[A-Za-z]{1,2}º+|º[A-Za-z]{1,2}(?!\w)"
+    r"|(?<!\w)[A-Za-z]{1,2}(?:\"ª+\"|'ª+'))"  # f"{x}"
+    r"|(?P<option>(?<=[\s\"'(])-[A-Z][a-z]+(?![\w-]))"  # -Wall
 )
 _ODD_WORD = lazy_pattern(ODD_WORD)
 # One of its characters, which is faster to find.
 _MAY_BE_ODD_WORD = lazy_pattern(
     rf"[{_UPPER}\d&/_.ªº•:;=-](?:(?<=[{_LOWER}][{_UPPER}])|(?<=[A-Za-z]\d)|(?<=[IVX]{{2}})|(?<=[&/_.:;=-])(?=\w)|(?<=[ªº•]))"
 )
-# A word of a script that has an alphabet, with its marks.
-ALPHABETIC_WORD = rf"(?:{_LETTER}[\u0300-\u036f]*)+"
-_WORD = lazy_pattern(ALPHABETIC_WORD)
 _FEW_WORDS = r"[^\W\d_]+(?:[ -][^\W\d_]+){0,3}"
 QUOTED_WORD = rf"[\"“”„«»‹›]\s?{_FEW_WORDS}\s?[\"“”«»‹›]|(?<!\w)'{_FEW_WORDS}'(?!\w)"
 QUOTE = r"[\"“”„«»‹›「」『』《》‘‚]|(?<![^\W\d_])['’]|['’](?![^\W\d_])"  # not that of "it's"
@@ -127,16 +124,24 @@ def lost_marks(
         read, written = read.replace(span, filler), written.replace(span, filler)
     prose = marks_left_out(read, written)
     of_prose = [mark for kind, mark in prose.items() if kind not in left_out or _PAIR.intersection(prose) == {kind}]
-    words = list[re.Match[str]]()
-    if odd := re.findall(ODD_MARK, read):  # most texts have none
-        lost = Counter(odd) - Counter(re.findall(ODD_MARK, written))
-        words = [word for word in re.finditer(r"\S+", read) if any(mark in word[0] for mark in lost)]
-    in_words = [source[slice(*word.span())].rstrip(".,!?") for word in words]
-    odd_words = [*unknown]
-    if _MAY_BE_ODD_WORD.search(read):
-        odd_words += [source[slice(*word.span())] for word in _ODD_WORD.finditer(read)]
-    in_words += [word for word in odd_words if word not in output]
-    return in_words + [source[slice(*mark.span())] for mark in of_prose]
+    words = [
+        source[slice(*word.span())].rstrip(".,!?") for kind, word in odd_left_out(read, written) if kind not in left_out
+    ]
+    words += [word for word in unknown if word not in output]
+    return words + [source[slice(*mark.span())] for mark in of_prose]
+
+
+def odd_left_out(source: str, output: str) -> Iterator[tuple[str, re.Match[str]]]:
+    """Yield the words of `source` with odd marks that `output` lacks, and the odd words that it lacks; by kind."""
+    if odd := re.findall(ODD_MARK, source):  # most texts have none
+        lost = Counter(odd) - Counter(re.findall(ODD_MARK, output))
+        for word in re.finditer(r"\S+", source):
+            if any(mark in word[0] for mark in lost):
+                yield "mark", word
+    if _MAY_BE_ODD_WORD.search(source):
+        for word in _ODD_WORD.finditer(source):
+            if word[0] not in output:
+                yield word.lastgroup or "", word
 
 
 def words_lacking(text: str, lacks: Callable[[str], bool]) -> list[str]:
@@ -145,9 +150,7 @@ def words_lacking(text: str, lacks: Callable[[str], bool]) -> list[str]:
     If they are half of the words or more, the text is unlike the training text as a whole, and none is returned.
     """
     unknown = {*filter(lacks, {*text})}
-    if not unknown:
-        return []
-    words = _WORD.findall(text)
+    words = WORD_IN_ALPHABET.findall(text) if unknown else []
     lacking = [word for word in words if not unknown.isdisjoint(word)]
     return lacking if 2 * len(lacking) < len(words) else []
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, cached_property
 from typing import NamedTuple
@@ -15,9 +15,19 @@ from nmt.config import SearchOptions
 from nmt.data.read.lines import without_surrogates
 from nmt.data.text.characters import AS_READ, AS_WRITTEN, CharacterRule, edges, list_marker, within_symbols
 from nmt.data.text.glossary import Glossary, TermMatch
-from nmt.data.text.spans import NUM_PLACEHOLDERS, OWNED_SIGN, PLACEHOLDERS, Span, find_spans, is_symbol, within
+from nmt.data.text.spans import (
+    NUM_PLACEHOLDERS,
+    OWNED_SIGN,
+    PLACEHOLDERS,
+    Span,
+    find_spans,
+    is_symbol,
+    matches_outside,
+    within,
+)
 from nmt.data.text.tags import output_tags
-from nmt.data.text.text_statistics import UNKNOWN, TextStatistics
+from nmt.data.text.text_statistics import UNKNOWN, UNSEEN, TextStatistics
+from nmt.data.text.words import unseen_words
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.translation.languages import DirectedText, LanguagePair
 from nmt.translation.protect import Protected, words_lacking
@@ -108,6 +118,7 @@ class TextSegmenter:
         self.translates_numbers_alone = known.translates_numbers_alone
         self.keeps_numbers = known.keeps_numbers
         self.left_out = cache(known.kinds_left_out)
+        self._octaves = known.octaves
         symbol = any_of(languages.user_symbols)
         self._symbol, self._leading_symbols = re.compile(symbol), re.compile(rf"\s*(?:(?:{symbol})\s*)+")
         self.output_tags = output_tags(tokenizers.tgt, languages.language_tags)
@@ -175,14 +186,16 @@ class TextSegmenter:
         if not request.options.protect:
             return []
         spans = find_spans(text, self.languages.user_symbols)
-        signs = {Span(*match.span()): match["sign"] for match in re.finditer(OWNED_SIGN, text)}
-        taken = {at for span in spans for at in range(*span)} if signs else set()
-        lacking = [each for each, sign in signs.items() if self.lacks(sign) and taken.isdisjoint(range(*each))]
-        return sorted(spans + lacking)
+        signs = matches_outside(OWNED_SIGN, text, spans)
+        return sorted(spans + [Span(*sign.span()) for sign in signs if self.lacks(sign["sign"])])
 
-    def unknown_words(self, text: str) -> list[str]:
-        """Return the words of `text`, in alphabets, with a letter that the source vocabulary lacks."""
-        return words_lacking(text, self._cannot_read)
+    def unknown_words(self, text: str, left_out: Collection[str]) -> list[str]:
+        """Return the words of `text`, in alphabets, with a letter that the source vocabulary lacks.
+
+        With them, words that training has not seen, but of kinds that are often `left_out`.
+        """
+        unseen = unseen_words(self._symbol.sub(" ", text), self._octaves) if UNSEEN not in left_out else ()
+        return words_lacking(text, self._cannot_read) + [word for word, kind in unseen if kind not in left_out]
 
     def find_terms(self, text: str, spans: Sequence[Span], glossary: Glossary) -> list[TermMatch]:
         """Return the terms in `text` that are not inside any of `spans` or a user symbol."""
@@ -212,6 +225,7 @@ class _PlainSegmentation(NamedTuple):
         if len(ids) > segmenter.limit:  # it has to be split
             return _Segmentation(segmenter, self.directed, self.request).finish(iter([ids]))
         protects = self.request.options.protect
+        left_out = segmenter.left_out(direction)
         segment = Segment(
             ids,
             tgt_tag=segmenter.tgt_tag(direction),
@@ -221,8 +235,8 @@ class _PlainSegmentation(NamedTuple):
             terms=[],
             direction=direction,
             keeps_numbers=segmenter.keeps_numbers,
-            left_out=segmenter.left_out(direction),
-            unknown=segmenter.unknown_words(text),
+            left_out=left_out,
+            unknown=segmenter.unknown_words(text, left_out),
             needs_words=not segmenter.translates_numbers_alone,
         )
         spans = list[Span]() if protects else None
@@ -295,6 +309,7 @@ class _Segmentation:
             protected, ids = self._encode(span.start + len(lead), span.end - len(tail))
         terms = [match.term for match in within(self.terms, span.start, span.end)]
         symbols = segmenter.leading_symbols(self.text, span.start)
+        left_out = segmenter.left_out(self.direction)
         # Numbers and symbols alone are translated only by a model that was trained on such texts.
         is_translated = protected.has_words() or (
             not protected.is_only_spans() and (segmenter.translates_numbers_alone or bool(symbols))
@@ -313,8 +328,8 @@ class _Segmentation:
             direction=self.direction,
             is_verbatim=not (terms or is_translated),
             keeps_numbers=segmenter.keeps_numbers,
-            left_out=segmenter.left_out(self.direction),
-            unknown=segmenter.unknown_words(self.text[span.start : span.end]),
+            left_out=left_out,
+            unknown=segmenter.unknown_words(self.text[span.start : span.end], left_out),
             needs_words=not segmenter.translates_numbers_alone,
         )
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from typing import TypeVar
+from unicodedata import normalize
 
 from nmt.base.languages import Direction
 from nmt.data.text.glossary import Term, missed_terms
@@ -362,7 +363,7 @@ def _assemble(text: SegmentedText, position: int) -> Translation:
         terms_missed=missed_terms(terms, output) if terms else [],
         terms_misplaced=[*map(str, misplaced)],
         numbers_missed=numbers,
-        without_spans=("".join(source), "".join(outside)),  # which both are supposed to contain
+        without_spans=(normalize("NFC", "".join(source)), "".join(outside)),  # which both are supposed to contain
         direction=text.direction,
         statistics=text.statistics,
         memory=text.known,

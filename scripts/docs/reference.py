@@ -52,7 +52,8 @@ def page_patterns() -> str:
     from nmt.data.text import spans
     from nmt.data.text.characters import AROUND, DASHES, LIST_MARKER
     from nmt.data.text.numbers import AMOUNT, NUMBER, UNIT
-    from nmt.translation.protect import ALPHABETIC_WORD, ODD_MARK, ODD_WORD, PROSE_MARK, QUOTE
+    from nmt.data.text.words import ALPHABETIC_WORD, PLACE
+    from nmt.translation.protect import ODD_MARK, ODD_WORD, PROSE_MARK, QUOTE
 
     patterns = {
         "SPAN": "|".join(f"(?:{pattern})" for pattern in spans.PATTERNS.values()),
@@ -63,6 +64,7 @@ def page_patterns() -> str:
         "ODD_MARK": ODD_MARK,
         "ODD_WORD": ODD_WORD,
         "ALPHABETIC_WORD": ALPHABETIC_WORD,
+        "PLACE": PLACE,
         "PROSE_MARK": PROSE_MARK,
         "QUOTE": QUOTE,
         "AROUND": AROUND,
@@ -76,7 +78,10 @@ def page_patterns() -> str:
     written = {name: _as_javascript(pattern) for name, pattern in patterns.items()} | texts
     lines = [f"export const {name} = {json.dumps(text)};" for name, text in written.items()]
     return "\n".join(
-        ["// Written by scripts/docs/reference.py, from spans.py, characters.py, numbers.py, protect.py.", *lines]
+        [
+            "// Written by scripts/docs/reference.py, from spans.py, characters.py, numbers.py, words.py, protect.py.",
+            *lines,
+        ]
     )
 
 

@@ -162,3 +162,14 @@ def test_forced_scores_are_of_the_text_as_it_is_read(translator, text):
     (plain,) = translator.score([text], ["x"])
     (other,) = translator.score([text.replace(" ", "\u00a0")], ["\ufeffx"])
     assert other == plain
+
+
+def test_a_decomposed_text_has_the_flags_and_features_of_the_composed_one(translator):
+    texts = [unicodedata.normalize(form, "élève Élodie à côté eins zwei") for form in ("NFC", "NFD")]
+    composed, decomposed = translator.translate(texts)
+    assert composed.without_spans == decomposed.without_spans
+    assert (composed.text, composed.features, composed.flags) == (
+        decomposed.text,
+        decomposed.features,
+        decomposed.flags,
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from html import escape, unescape
 
 import pytest
@@ -11,6 +12,8 @@ import pytest
 from nmt import Translator
 from nmt.apps.documents.formats import read_document
 from nmt.apps.documents.translation import translate_blocks
+from nmt.artifacts.rundir import RunDir
+from nmt.data.text.text_statistics import TextStatistics
 from nmt.translation.chain import Chain
 from nmt.translation.protect import PROSE_MARK, lost_marks, words_lacking
 from nmt.translation.request import Request
@@ -191,6 +194,27 @@ def test_a_word_with_a_letter_that_the_vocabulary_lacks_is_kept_or_reported(tran
         (found,) = translator.translate([text])
         word = text.split()[-1]
         assert word in found.text or word in found.protected_lost, found.text
+
+
+@pytest.mark.parametrize(
+    ("left_out", "reported"),
+    [
+        ({"unseen": 0}, ["DECADE", "sudo", "Dana", "kebab", "*args", "args", "lorem", "DEAD"]),
+        ({"unseen": 0, "small within": 60, "capital within": 60}, ["DECADE", "kebab", "*args", "args"]),
+        ({}, ["DECADE", "*args"]),  # of a version that counted none
+        (None, ["DECADE", "*args"]),
+    ],
+)
+def test_words_that_training_has_not_seen_are_kept_or_reported(stored_run, tmp_path, left_out, reported):
+    shutil.copytree(stored_run("words"), tmp_path / "run")
+    run = RunDir(tmp_path / "run")
+    counted = {"pairs": 1000, "left_out": left_out, "once": "zorte", "words": ["muba mega fade"]}
+    run.write_json(run.statistics_file, TextStatistics(src_sentences=[1000], tgt_sentences=[1000], **counted))
+    texts = ["muba DECADE mega", "sudo mega muba", "muba Dana", "kebab-mega muba", "muba *args", "muba zorte lorem"]
+    texts += ["FADE mega", "FADE DEAD"]  # small, as all of its words are in capitals
+    with Translator.load(run, device="cpu", precision="fp32") as translator:
+        found = [word for each in translator.translate(texts) for word in each.protected_lost]
+    assert found == reported
 
 
 def test_words_are_lacking_only_if_they_are_few():

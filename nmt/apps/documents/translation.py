@@ -216,7 +216,7 @@ def with_losses(
         lost = [span for span in lost_spans(spans, each.text) if not is_excluded(span, block.formats)]
         lost += changed_placeholders(source, each.text, block.formats)
         if request.options.protect:
-            unknown = segmenter.unknown_words(source)
+            unknown = segmenter.unknown_words(source, left_out)
             lost += lost_marks(source, each.text, [*spans, *lost], left_out, unknown)
         if lost := list(dict.fromkeys(lost)):
             flags["protected_lost"] = lost

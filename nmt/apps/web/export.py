@@ -120,7 +120,8 @@ def _facts(run: RunDir, config: Config, segmenter: TextSegmenter) -> dict[str, A
         "license": license_of(run.card),
         "card": share_card(run, config, name, name) if run.card.is_file() else "",
         "directions": [{"src": _language(src, tokenizers.src), "tgt": _language(tgt, tokenizers.tgt),
-            "tag": pair.direct("x", tgt, src).tag, "left_out": sorted(segmenter.left_out(Direction(src, tgt)))}
+            "tag": pair.direct("x", tgt, src).tag,
+            "left_out": sorted(segmenter.left_out(Direction(src, tgt)))}
             for src, tgt in dict.fromkeys(config.data.directions)],
         "flags": FLAGS,
         "max_src_len": config.model.max_src_len,
@@ -131,7 +132,7 @@ def _facts(run: RunDir, config: Config, segmenter: TextSegmenter) -> dict[str, A
         "never_generated": list(segmenter.tokenizers.tgt.never_generated),
         "statistics": statistics
         and {
-            **statistics.model_dump(include={"words", "usual_octave", "chars_per_token", "confidence"}),
+            **statistics.model_dump(include={"words", "once", "usual_octave", "chars_per_token", "confidence"}),
             "knows_capitals": statistics.knows_capitals,
         },
         "max_sentences": segmenter.max_sentences(options),

@@ -19,7 +19,7 @@ from nmt.base.languages import (
     written_without_spaces,
 )
 from nmt.base.patterns import any_of
-from nmt.data.text.spans import PLACEHOLDERS, Span, find_spans, replace_spans
+from nmt.data.text.spans import PLACEHOLDERS, Span, find_spans, matches_outside, replace_spans
 from nmt.data.text.words import SPACED_WORD, TITLE_WORD, TYPED_CHARACTERS, TYPED_WORD
 
 if TYPE_CHECKING:
@@ -114,9 +114,7 @@ class Typist:
 
 def _find_words(pattern: re.Pattern[str], text: str, protected: Sequence[Span]) -> list[Span]:
     """Return the words that overlap none of the `protected` spans."""
-    covered = {at for span in protected for at in range(*span)}
-    words = (Span(*match.span()) for match in pattern.finditer(text))
-    return [word for word in words if covered.isdisjoint(range(*word))]
+    return [Span(*match.span()) for match in matches_outside(pattern, text, protected)]
 
 
 class TextPair(NamedTuple):
@@ -157,12 +155,9 @@ class PairChanger:
 
     def _protected(self, text: str) -> list[Span]:
         """Return the spans that must not change, in order: URLs, tags, {name}, %s and the user symbols."""
-        found = [*find_spans(text), *(Span(*match.span()) for match in self._symbols.finditer(text))]
-        kept: list[Span] = []
-        for span in sorted(found, key=lambda span: (span.start, -span.end)):
-            if not kept or span.start >= kept[-1].end:
-                kept.append(span)
-        return kept
+        spans = find_spans(text)
+        symbols = matches_outside(self._symbols, text, spans)
+        return sorted([*spans, *(Span(*symbol.span()) for symbol in symbols)])
 
     def _in_case(self, pair: TextPair, kind: str) -> TextPair:
         """Return both sides in upper or title case; the pair itself if most letters of the source have no case."""

@@ -126,7 +126,7 @@ _PATTERNS = {
     r"|(?<![\c/])[ru]/[\i][\c]{1,32}(?![\c/])"
     r"|(?<![\c.@/])[a-z][a-z0-9._-]{1,31}@[a-z][a-z0-9-]{1,31}(?![\c@])",
     "escape": r"~?\\(?:[A-Za-z]{1,32}\*?(?:\[[^\[\]\n]{0,200}\]|\{[^{}\n]{0,200}\}){1,4}|u[0-9A-Fa-f]{4}"
-    r"|x[0-9A-Fa-f]{2}|[nrt]|[A-Za-z]{1,32}(?!/)|\d{1,3}|[^\w\s])|\x1b\[[\d;]{0,32}[A-Za-z]|~{3,5}(?!\w)",
+    r"|x[0-9A-Fa-f]{2}|[dDsSwW][*+?]|[nrt]|[A-Za-z]{1,32}(?!/)|\d{1,3}|[^\w\s])|\x1b\[[\d;]{0,32}[A-Za-z]|~{3,5}(?!\w)",
     "macro": r"(?<![\c])[a-z]{2,16}::?[^\s\[\]]{0,64}\[[^\[\]\n]{0,200}\]|(?<!\S)\.\. \w{1,32}::(?!\S)",
     "name of a program": r"(?<![\c])[A-Z][\c]{0,63}<(?:[EKRSTV]|[A-Z][a-z][\c]{0,63})(?:,\s?[A-Z][\c]{0,63}){0,3}>"
     r"|(?<![\c])[a-z_][\c]{0,63}\((?:[:@$][\c.]{1,64}|'[^'\n]{0,64}'|\"[^\"\n]{0,64}\")\)|(?<![\c])[A-Za-z_][\c]{0,63}\[\]"
@@ -205,6 +205,13 @@ def within(stretches: Sequence[Stretch], start: int, end: int) -> Sequence[Stret
     """Return those of `stretches`, which ascend, that are in [start, end) of their text."""
     first = bisect_left(stretches, start, key=attrgetter("start"))
     return stretches[first : bisect_right(stretches, end, key=attrgetter("end"))]
+
+
+def matches_outside(pattern: str | re.Pattern[str], text: str, spans: Collection[Span]) -> list[re.Match[str]]:
+    """Return the matches of `pattern` in `text` that overlap none of `spans`."""
+    matches = [*re.finditer(pattern, text)]
+    covered = {at for span in spans for at in range(*span)} if matches else set()
+    return [match for match in matches if covered.isdisjoint(range(*match.span()))]
 
 
 def find_spans(text: str, not_these: Collection[str] = ()) -> list[Span]:

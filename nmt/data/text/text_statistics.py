@@ -15,12 +15,13 @@ from nmt.config.base import Section
 from nmt.data.text.numbers import DIGITS, has_letters, is_digit, number_differences, number_words, numbers_in
 from nmt.data.text.words import counted_words
 
+UNSEEN = "unseen"  # a kind of words that have kinds of their own, if they were counted
 MAX_SENTENCES = 10  # texts of this many sentences and more are counted together
 # All but the octave were chosen by hand. docs/explanation/text.md says what follows from them.
 _COMMON = 0.05  # share of the training pairs from which a model has learned to translate as many sentences at once
 _RARE = 0.01  # share below which a model has not learned a kind of text
 _KEPT = 0.5  # share of the pairs with numbers, or of the placeholders, from which a model is expected to keep them
-_OFTEN_LEFT_OUT = 0.003  # share of the pairs, so that fewer than 1% of ordinary texts are flagged for all kinds
+_LEFT_OUT = 0.01  # share of the pairs, which may be flagged for all kinds together
 _FEW_LEFT_OUT = 2  # pairs
 # What translators leave out, or write otherwise, so that without counts up to 12% of their texts would be flagged.
 _OFTEN_OTHERWISE = ("opening", "closing", "dash", "semicolon", "percent", "unit", "colon", "letter")
@@ -69,7 +70,7 @@ def count_numbers(src: str, tgt: str) -> dict[str, int]:
 
 def word_octaves(words: Iterable[str], octaves: Mapping[str, int]) -> list[int]:
     """Return the octave of the frequency of each of `words`: n for 2^n training sources and more, -2 for 0 or 1."""
-    return [octaves.get(word, _UNSEEN) for word in words]
+    return [octaves.get(word) or _UNSEEN for word in words]
 
 
 def is_long(words: Sequence[str]) -> bool:
@@ -95,6 +96,7 @@ class TextStatistics(Section, strict=True, extra="ignore"):
     words: list[str] = Field(
         default=[], description="the words in 2 sources and more, in 4 and more, in 8 and more …, separated by spaces"
     )
+    once: str = Field(default="", description="the words in a single source, separated by spaces")
     usual_octave: float = Field(
         default=0.0, description="mean octave of the frequencies of their words that 99.8% of longer sources reach"
     )
@@ -144,19 +146,22 @@ class TextStatistics(Section, strict=True, extra="ignore"):
         return self.with_numbers < _MIN_PAIRS or self.numbers_kept >= _KEPT * self.with_numbers
 
     def kinds_left_out(self, direction: Direction) -> frozenset[str]:
-        """Return the kinds of digits and marks that a translation may lack, because those of training often do.
+        """Return the kinds of digits, marks and words that a translation may lack, because those of training often do.
 
-        If they were not counted, these are digits in languages whose number words nmt does not know, and punctuation:
-        all of it in such languages, marks that other languages may do without in the others.
+        The others together are left out in at most 1% of the pairs. If they were not counted, these are digits in
+        languages whose number words nmt does not know, and punctuation: all of it in such languages, marks that other
+        languages may do without in the others.
         """
         if self.left_out is not None:
-            most = max(_FEW_LEFT_OUT, _OFTEN_LEFT_OUT * self.pairs)
-            return frozenset(kind for kind, count in self.left_out.items() if count > most)
+            counts = {UNSEEN: self.pairs} | self.left_out  # older versions did not count them
+            most = max(_FEW_LEFT_OUT, _LEFT_OUT * self.pairs)
+            as_rare = ((kind, sum(n for n in counts.values() if n <= count)) for kind, count in counts.items())
+            return frozenset(kind for kind, total in as_rare if total > most)
         src, tgt = map(standard_code, direction)
         is_unmarked = tgt != "zh" and written_without_spaces(tgt)  # か。 asks
         has_marks = number_words(src) and number_words(tgt) and not is_unmarked and "el" not in (src, tgt)
         digits = [] if number_words(tgt) else [DIGITS]
-        return frozenset([*_OFTEN_OTHERWISE, *([] if has_marks else _ELSEWHERE_OTHERWISE), *digits])
+        return frozenset([UNSEEN, *_OFTEN_OTHERWISE, *([] if has_marks else _ELSEWHERE_OTHERWISE), *digits])
 
     @property
     def knows_capitals(self) -> bool:
@@ -165,8 +170,8 @@ class TextStatistics(Section, strict=True, extra="ignore"):
 
     @cached_property
     def octaves(self) -> dict[str, int]:
-        """The octave of the frequency of each word that occurs in two sources or more."""
-        return {word: octave for octave, words in enumerate(self.words, 1) for word in words.split()}
+        """The octave of the frequency of each word of the sources; 0: it is in a single one."""
+        return {word: octave for octave, words in enumerate([self.once, *self.words]) for word in words.split()}
 
     def knows_words(self, text: str) -> bool:
         """Return whether half of the words of `text` were in two sources; of a longer text, one, and not too rare ones.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import NamedTuple
 
 from nmt.base.languages import UNSPACED
@@ -23,6 +23,16 @@ TYPED_WORD = re.compile(r"[^\W\d_]{3,}")  # a shorter word with a typo is often 
 TYPED_CHARACTERS = re.compile(r"[^\W\d_]{1,2}")  # are treated as a word in text without spaces
 TITLE_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 _LETTERS = re.compile(r"[^\W\d_]+")
+LETTER = rf"[^\W\d_{UNSPACED}{HANGUL}]"  # of an alphabet
+ALPHABETIC_WORD = rf"(?:{LETTER}[\u0300-\u036f]*)+"  # with its marks
+WORD_IN_ALPHABET = lazy_pattern(ALPHABETIC_WORD)
+# What such a word is in, or beside: a compound, or signs that prose does not have there, as in *args and a.b.
+_SIGN = r"[^\w\s\u0300-\u036f\"'“”„‘’‚«»‹›()（）,.;:!?…¿¡，。；：！？、]|_"
+PLACE = (
+    r"(?P<hyphen>(?<=\w-)\w|[^\W\d_]+(?=-\w))"
+    rf"|(?P<sign>(?:(?<={_SIGN})|(?<=\w[.:]))\w|[^\W\d_]+(?={_SIGN}|[.:]\w))"
+)
+_PLACE = lazy_pattern(PLACE)
 _ASCII_LETTERS = {code: " " for code in range(128) if not chr(code).isalpha()}
 
 
@@ -61,3 +71,17 @@ def letter_runs(text: str) -> list[str]:
     if text.isascii():  # the most frequent kind: translate and split take a third of the time
         return text.lower().translate(_ASCII_LETTERS).split()
     return _LETTERS.findall(text.casefold())
+
+
+def unseen_words(text: str, seen: Container[str]) -> Iterator[tuple[str, str]]:
+    """Yield each word of `text`, in alphabets, that is not among those `seen`, in lower case; with its kind.
+
+    A kind says how the word is written and where it stands. Which kinds targets keep is to be counted.
+    """
+    is_loud = text.isupper() and " " in text  # not: 看README
+    for match in WORD_IN_ALPHABET.finditer(text):
+        word = match[0]
+        if word.lower() not in seen:
+            case = "small" if is_loud or not word[0].isupper() else "capitals" if word[1:].isupper() else "capital"
+            place = _PLACE.match(text, match.start())
+            yield word, f"{case} {place.lastgroup if place else 'within'}"

@@ -6,7 +6,7 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Sequence
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
@@ -23,13 +23,13 @@ from nmt.data.text.numbers import has_letters, kinds_of_lost_digits
 from nmt.data.text.placeholders import copy_with_placeholders
 from nmt.data.text.spans import ANY_PLACEHOLDER
 from nmt.data.text.tags import user_symbols
-from nmt.data.text.text_statistics import MAX_SENTENCES, TextStatistics, count_numbers, is_long, word_octaves
-from nmt.data.text.words import counted_words
+from nmt.data.text.text_statistics import MAX_SENTENCES, UNSEEN, TextStatistics, count_numbers, is_long, word_octaves
+from nmt.data.text.words import counted_words, unseen_words
 from nmt.data.tokens.tokenizer import Tokenizer
 from nmt.training.corpus.corpus import Corpus, with_both_sides
 from nmt.translation import Segment, Translator, translate_segments
 from nmt.translation.guards import is_in_capitals
-from nmt.translation.protect import marks_left_out
+from nmt.translation.protect import marks_left_out, odd_left_out
 from nmt.translation.sentences import count_sentences
 
 log = logging.getLogger(__name__)
@@ -57,8 +57,24 @@ def record_statistics(run: RunDir, corpus: Corpus, num_pairs: int, tokenizer: To
         counted = count_texts(corpus, num_pairs, tokenizer)
         write_text(known, counted.model_dump_json() + "\n")
     made = round(corpus.config.data.augment.upper * counted.pairs)  # in capitals, in an epoch, by augmentation
-    counted = counted.model_copy(update={"in_capitals": counted.in_capitals + made})
+    counted = counted.model_copy(
+        update={
+            "in_capitals": counted.in_capitals + made,
+            "left_out": (counted.left_out or {}) | _unseen_left_out(run, counted),
+        }
+    )
     run.write_json(run.statistics_file, counted)
+
+
+def _unseen_left_out(run: RunDir, counted: TextStatistics) -> dict[str, int]:
+    """Return in how many of as many pairs as were `counted` the target lacks an unseen word, by its kind.
+
+    Those of validation tell, because training has seen its own words. Nothing is said without any.
+    """
+    pairs = [*zip(*run.read_pairs("valid"), strict=True)]
+    lost = [{kind for word, kind in unseen_words(src, counted.octaves) if word not in tgt} for src, tgt in pairs]
+    counts = Counter(chain.from_iterable(lost)).items()
+    return {UNSEEN: 0, **{kind: -(-count * counted.pairs // len(pairs)) for kind, count in counts}} if pairs else {}
 
 
 def record_twins(run: RunDir, corpus: Corpus, known: Path) -> None:
@@ -96,12 +112,14 @@ def count_texts(corpus: Corpus, num_pairs: int, tokenizer: Tokenizer) -> TextSta
         without_letters += not has_letters(symbols.sub("", pair.src))
         in_capitals += is_in_capitals(pair.src)
         numbers.update(count_numbers(pair.src, pair.tgt))
-        left_out.update(marks_left_out(pair.src, pair.tgt).keys() | kinds_of_lost_digits(*pair[:2], direction))
+        marks = {*dict(odd_left_out(*pair[:2])), *marks_left_out(*pair[:2])}
+        left_out.update(marks | kinds_of_lost_digits(*pair[:2], direction))
         words.update(set(counted_words(pair.src)))
         if len(sources) < _MAX_TOKENIZED:
             sources.append(pair.src)
     lengths = zip(map(len, sources), map(len, tokenizer.encode_batch(sources)), strict=True)
     ratios = [chars / tokens for chars, tokens in lengths if tokens >= _MIN_TOKENS]
+    once, *by_octave = _by_octave(words)
     return TextStatistics(
         pairs=int(sentences[0].sum()),
         src_sentences=np.trim_zeros(sentences[0], "b").tolist(),
@@ -110,17 +128,17 @@ def count_texts(corpus: Corpus, num_pairs: int, tokenizer: Tokenizer) -> TextSta
         left_out=dict(left_out),
         in_capitals=in_capitals,
         chars_per_token=round(float(np.quantile(ratios, _LOW_QUANTILE)), 3) if ratios else 0.0,
-        words=_by_octave(words),
+        once=once,
+        words=by_octave,
         usual_octave=_usual_octave(sources, words),
     ).model_copy(update=numbers)
 
 
 def _by_octave(counts: Counter[str]) -> list[str]:
-    """Return the words that occur in 2 to 3, 4 to 7, 8 to 15 … sources, the words of each octave in one text."""
-    octaves = [list[str]() for _ in range(max(counts.values(), default=1).bit_length() - 1)]
+    """Return the words that occur in 1, 2 to 3, 4 to 7, 8 to 15 … sources, the words of each octave in one text."""
+    octaves = [list[str]() for _ in range(max(counts.values(), default=1).bit_length())]
     for word in sorted(counts):
-        if counts[word] > 1:
-            octaves[counts[word].bit_length() - 2].append(word)
+        octaves[counts[word].bit_length() - 1].append(word)
     return [" ".join(octave) for octave in octaves]
 
 

@@ -26,9 +26,12 @@ const tasks = {
     });
   },
   async unusual() {
-    const { unusual } = await load("text.js");
-    const octaves = new Map(given.statistics.words.flatMap((words, i) => words.split(" ").map((word) => [word, i + 1])));
+    const { octavesOf, unusual } = await load("text.js"), octaves = octavesOf(given.statistics);
     return given.cases.map(([text, tokens]) => unusual(text, tokens, given.statistics, octaves));
+  },
+  async unseen() {
+    const { octavesOf, unseenWords } = await load("text.js"), octaves = octavesOf({ once: given.seen.join(" "), words: [] });
+    return given.texts.map((text) => unseenWords(text, octaves, given.left_out));
   },
   async empty() { // what the page says of a text for which the model writes nothing
     const { Engine } = await load("engine.js");

@@ -97,9 +97,12 @@ def test_a_page_flags_unknown_words_doubtful_and_empty_translations(pages, tmp_p
     confidence = {"usual_ratio": -0.1, "intercept": 0.0, "probability": 100.0, "short": -20.0, "long": -10.0}
     confidence |= {"repetition": -20.0, "copied": -50.0}
     statistics |= {"words": ["rar", "haus", "eins hund"], "usual_octave": 2.5, "confidence": confidence}
+    statistics["once"] = "seldom"
+    statistics["left_out"] = {"unseen": 0, "small within": 6000}
     run.statistics_file.write_text(json.dumps(statistics), "utf-8")
     export_web(run, tmp_path / "page")
     lines = ["Haus", "Katze", "Haus Katze", "rar " * 8, "haus " * 4 + "eins " * 4, "", "12", "{name} Katze", "Katze ★"]
+    lines += ["Haus Qwx", "Haus -qwx", "Haus qwx", "HAUS QWX", "Haus q_w eins", "Haus Seldom"]
     found = run_script(tmp_path / "page", "translate", {"kernel": "", "lines": lines, "languages": {}})
     with Translator.load(run, engine="native", precision="int8") as translator:
         translations = translator.translate(lines)
@@ -108,6 +111,14 @@ def test_a_page_flags_unknown_words_doubtful_and_empty_translations(pages, tmp_p
     for each, translation in zip(found["translations"], translations, strict=True):
         assert each.get("expected_chrf") == pytest.approx(translation.expected_chrf, abs=0.01)
     assert ["doubtful" in flags for flags in expected[:2]] == [False, True]
+    assert [flags.get("protected_lost", []) for flags in expected[-6:]] == [
+        ["Qwx"],
+        ["qwx"],
+        [],
+        [],
+        ["q_w", "q", "w"],
+        [],
+    ]
     assert ["vocabulary"] in [flags.get("unusual_source") for flags in expected]
     assert "unusual_source" not in expected[0]
     written, blank = run_script(tmp_path / "page", "empty", {"line": "Haus"})

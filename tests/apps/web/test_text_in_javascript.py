@@ -16,6 +16,7 @@ from nmt.data.text.characters import AS_READ, edges
 from nmt.data.text.numbers import has_words, number_words, numbers_in, wrong_numbers
 from nmt.data.text.spans import find_spans
 from nmt.data.text.text_statistics import TextStatistics
+from nmt.data.text.words import unseen_words
 from nmt.data.tokens.tokenizer import Tokenizer, TokenizerPair
 from nmt.translation.guards import find_loop, find_unusual
 from nmt.translation.protect import Protected, lost_marks, lost_spans
@@ -162,6 +163,18 @@ def test_javascript_knows_unusual_sources_as_nmt_does(in_capitals, tmp_path):
         assert reasons == expected, ascii(text)
 
 
+@needs_node
+@pytest.mark.parametrize("left_out", [[], ["capital within", "small within", "small hyphen"]])
+def test_javascript_names_unseen_words_as_nmt_does(left_out, tmp_path):
+    seen = ["der", "hund", "and", "a", "i", "straße", "ist", "é"]
+    texts = [*SENTENCES, *lines()[::5], *(text for _, text in FRAMED[::3]), "DER README", "E\u0301t\u0301-x ǅa İx x_y"]
+    found = run_script(
+        copied_scripts(tmp_path / "page"), "unseen", {"texts": texts, "seen": seen, "left_out": left_out}
+    )
+    for text, words in zip(texts, found, strict=True):
+        assert words == [word for word, kind in unseen_words(text, seen) if kind not in left_out], ascii(text)
+
+
 TEXTS = [
     "See https://example.org/a_(b). Or www.x.org, ok?", "Mail me@example.org <b class='x'>now</b> &amp; {name} %1$s %d",
     "1,000 cats, 2.000.000 dogs, 12:30, ٣٤ and 7", "ha ha ha ha ha ha", "abababababab",
@@ -234,7 +247,7 @@ BESIDE = ["Ein -{name}- läuft.", "~%s~ *a_b*", '"{x}" und „%d“, ~n~ a.', "D
 
 
 @needs_node
-@pytest.mark.parametrize("left_out", [[], ["digits", "question"], ["amounts", "digits", "opening", "dash"]])
+@pytest.mark.parametrize("left_out", [[], ["digits", "question"], ["amounts", "opening", "dash", "mark", "camel"]])
 def test_javascript_restores_joins_and_judges_as_nmt_does(left_out, tmp_path):
     draw = random.Random(3)
     outputs = ["⟦1⟧ A man.", "A man⟦1⟧and⟦2⟧ dogs", "no", "⟦2⟧⟦1⟧⟦1⟧", *NUMBERS]

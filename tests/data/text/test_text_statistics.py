@@ -10,7 +10,7 @@ import pytest
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import RunError
 from nmt.base.languages import Direction
-from nmt.data.text.text_statistics import Confidence, TextStatistics
+from nmt.data.text.text_statistics import UNSEEN, Confidence, TextStatistics
 from nmt.translation.protect import PROSE_MARK
 
 
@@ -61,10 +61,18 @@ def test_a_model_keeps_numbers_unless_most_pairs_change_them():
     assert not statistics(with_numbers=100, numbers_kept=49).keeps_numbers
 
 
-def test_digits_and_marks_may_be_missing_if_more_than_3_of_1000_pairs_leave_them_out():
-    counted = statistics(pairs=10_000, left_out={"digits": 31, "amounts": 30, "question": 500})
+def test_the_most_frequent_kinds_may_be_missing_until_1_percent_of_the_pairs_lack_the_others():
+    counts = {UNSEEN: 0, "digits": 61, "amounts": 30, "question": 500, "dash": 9}
+    counted = statistics(pairs=10_000, left_out=counts)
+    assert counted.kinds_left_out(Direction("de", "en")) == {"question"}
+    counted = statistics(pairs=10_000, left_out=counts | {"digits": 62})
     assert counted.kinds_left_out(Direction("de", "en")) == {"digits", "question"}
-    assert statistics(pairs=20, left_out={"digits": 2, "dash": 3}).kinds_left_out(Direction("de", "en")) == {"dash"}
+    few = statistics(pairs=20, left_out={UNSEEN: 0, "digits": 2, "dash": 3})
+    assert few.kinds_left_out(Direction("de", "en")) == {"dash"}
+
+
+def test_unseen_words_may_be_missing_where_no_version_has_counted_them():
+    assert statistics(left_out={"digits": 1}).kinds_left_out(Direction("de", "en")) == {UNSEEN}
 
 
 SIGNS = {"currency", "degree", "comparison"}  # change what a text says in every language
@@ -86,7 +94,7 @@ OTHERS = {*re.compile(PROSE_MARK).groupindex} - SIGNS - ELSEWHERE  # which trans
     ],
 )
 def test_what_may_be_missing_follows_from_the_languages_if_it_was_not_counted(direction, left_out):
-    assert statistics().kinds_left_out(Direction(*direction)) == left_out
+    assert statistics().kinds_left_out(Direction(*direction)) == {*left_out, UNSEEN}
 
 
 def test_placeholders_are_used_unless_a_measurement_shows_that_most_are_lost():

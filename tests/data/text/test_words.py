@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from nmt.data.text.words import BARE_WORD, DIFF_TOKEN, counted_words, cuts_term_word, letter_runs, term_words
+from nmt.data.text.words import (
+    BARE_WORD,
+    DIFF_TOKEN,
+    counted_words,
+    cuts_term_word,
+    letter_runs,
+    term_words,
+    unseen_words,
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -35,3 +43,25 @@ def test_tokens_of_a_comparison_are_the_whole_text(text):
 
 def test_a_bare_word_has_no_punctuation_around_it():
     assert BARE_WORD.findall("“don't” (3.5), x!") == ["“", "don't", "”", "(", "3.5", "),", "x", "!"]
+
+
+@pytest.mark.parametrize(
+    ("text", "unseen"),
+    [
+        ("The dog sees a cat.", []),
+        ("THE DOG", []),
+        ("See README, the NATO.", {"README": "capitals within", "NATO": "capitals within"}),
+        ("Siobhan and Éric see Łódź.", dict.fromkeys(["Siobhan", "Éric", "Łódź"], "capital within")),
+        ("the sudo, a iPhone", dict.fromkeys(["sudo", "iPhone"], "small within")),
+        ("a kebab-case cat's", {"kebab": "small hyphen", "case": "small hyphen", "s": "small within"}),
+        ("see *args, android:id, a <int", dict.fromkeys(["args", "android", "id", "int"], "small sign")),
+        ("see Foo_Bar and x.README", {"Foo": "capital sign", "Bar": "capital sign", "x": "small sign",
+            "README": "capitals sign"}),
+        ("“Quux”, (Quux): Quux; Quux… ¿Quux? Quux's", {"Quux": "capital within", "s": "small within"}),
+        ("THE README", {"README": "small within"}),  # all of the text is in capitals
+        ("我看README和狗", {"README": "capitals within"}),
+        ("x\u0304 and", {"x\u0304": "small within"}),
+    ],
+)  # fmt: skip
+def test_words_that_were_not_seen_have_a_kind_by_their_case_and_place(text, unseen):
+    assert dict(unseen_words(text, {"the", "dog", "sees", "a", "cat", "see", "and"})) == dict(unseen)

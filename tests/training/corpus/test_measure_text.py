@@ -102,6 +102,38 @@ def test_words_are_counted_by_the_octave_of_their_frequency(run):
     assert "nichts" not in found.octaves
 
 
+def test_words_of_a_single_source_have_octave_0(run, tmp_path):
+    (tmp_path / "train.tsv").write_text("A dog and a cat\tx\nThe dog\ty\n")
+    data = run.config().data.model_copy(update={"train": ParallelFiles(tsv=str(tmp_path / "train.tsv"))})
+    corpus = Corpus(run.config().model_copy(update={"data": data}))
+    found = count_texts(corpus, 2, TokenizerPair.load(run.tokenizer).src)
+    assert (found.words, found.once) == (["dog"], "a and cat the")
+    assert found.octaves == {"dog": 1, "a": 0, "and": 0, "cat": 0, "the": 0}
+
+
+def test_the_validation_set_tells_which_unseen_words_its_targets_keep(run, tmp_path):
+    shutil.copytree(run.path, tmp_path / "run")
+    other = RunDir(tmp_path / "run")
+    other.statistics_file.unlink()
+    sources = [
+        "In README days.",
+        "There Siobhan men.",
+        "One blorp-sentence here.",
+        "Two *args here.",
+        "Two grault here",
+    ]
+    (other.data / "valid.src").write_text("\n".join(sources) + "\n")
+    (other.data / "valid.tgt").write_text("README\nSiobhán\nblorp\n*args\ndrei\n")
+    corpus, tokenizer = Corpus(run.config(), find_store_root(run.config(), run.path)), TokenizerPair.load(run.tokenizer)
+    record_statistics(other, corpus, 140, tokenizer.src, tmp_path / "known.json")
+    found = other.statistics()
+    assert found is not None
+    assert found.left_out is not None
+    counted = json.loads((tmp_path / "known.json").read_text())["left_out"]
+    lost = {"capital within": 28, "small within": 28}  # of 140 pairs, one of 5
+    assert found.left_out == counted | {"unseen": 0} | lost
+
+
 HEADINGS = Path(__file__).parents[2] / "data" / "text" / "unknown_headings.txt"
 
 
@@ -177,7 +209,7 @@ def test_statistics_that_are_kept_for_other_runs_are_counted_anew_if_they_cannot
     corpus = Corpus(run.config(), find_store_root(run.config(), run.path))
     for number, kept in enumerate(("", "{", "[]", '{"pairs": 0}', "[" * 100_000)):
         other, known = RunDir(tmp_path / str(number)), tmp_path / f"known-{number}.json"
-        other.path.mkdir()
+        shutil.copytree(run.data, other.data)
         known.write_text(kept)
         record_statistics(other, corpus, 140, tokenizer, known)
         assert other.statistics() == expected.model_copy(update={"placeholders_copied": None})

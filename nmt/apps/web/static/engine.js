@@ -1,7 +1,7 @@
 // A model in the browser: its decoder in WebAssembly, and the rules of `nmt translate` around it. Runs in a worker of
 // nmt.js, and in node.
 import { Tokenizer, clean } from "./tokenizer.js";
-import { LEADING, PLACEHOLDERS, Protected, countCopied, edges, expectedChrf, findSpansOfModel, hasWords, isCopy, isSymbol, lineStarts, listMarker, loopIn, lostMarks, missing, readWith, split, stripped, trimmed, unusual, withMarker, withinSymbols, wordsLacking, wrongNumbers } from "./text.js";
+import { LEADING, PLACEHOLDERS, Protected, countCopied, edges, expectedChrf, findSpansOfModel, hasWords, isCopy, isSymbol, lineStarts, listMarker, loopIn, lostMarks, missing, octavesOf, readWith, split, stripped, trimmed, unseenWords, unusual, withMarker, withinSymbols, wordsLacking, wrongNumbers } from "./text.js";
 
 const EOS = 3;
 const USABLE_CHRF = 30; // of nmt/translation/translation.py
@@ -65,7 +65,7 @@ export class Engine {
     if (!engine.wasm) throw new ModelError(kernel ? `This browser does not compute ${kernel} as expected.` : "This browser or its processor has no 128-bit SIMD for WebAssembly, so it cannot translate. Use a newer browser.");
     const vocabularies = await Promise.all(manifest.vocabularies.map(async (name) => new Tokenizer(JSON.parse(new TextDecoder().decode(await get(`${name}.json`))))));
     [engine.src, engine.tgt] = [vocabularies[0], vocabularies.at(-1)];
-    engine.octaves = new Map(manifest.statistics?.words.flatMap((words, i) => words.split(" ").map((word) => [word, i + 1])) ?? []);
+    engine.octaves = octavesOf(manifest.statistics);
     engine.learned = new Set(manifest.characters === "normalized" ? "" : vocabularies[0].texts.join(" "));
     const weights = await get("weights.bin"), at = engine.wasm.web_allocate(weights.length);
     if (!at) throw new ModelError("There is not enough memory for this model.");
@@ -259,7 +259,7 @@ export class Engine {
         written.push((inSource ? output : output.replaceAll("\ufffd", "")) + segment.space);
         parts.push(...(around || [chosen]));
         lost.push(...gone);
-        if (spans !== null) lost.push(...lostMarks(segment.text, output, kept.spans, direction.left_out, wordsLacking(segment.text, (letter) => this.src.lacks(letter))));
+        if (spans !== null) lost.push(...lostMarks(segment.text, output, kept.spans, direction.left_out, [...wordsLacking(segment.text, (letter) => this.src.lacks(letter)), ...unseenWords(this.manifest.symbols.reduce((rest, symbol) => rest.replaceAll(symbol, " "), segment.text), this.octaves, direction.left_out)]));
         if (!verbatim) numbers.push(...this._wrongNumbers(segment, output));
       }
       const text = lead + written.join(""), count = (whole, span) => whole.split(span).length;

@@ -1,6 +1,6 @@
 // Texts, as `nmt translate` reads them: sentences, protected spans, numbers, loops. Each part names the Python that it
 // follows; sentences alone are found in a simpler way, because the library that proposes them there is not for browsers.
-import { ALPHABETIC_WORD, AMOUNT, AROUND, CHINESE_PAIRS, CHINESE_QUOTES, DASHES, LIST_MARKER, NUMBER, NUMBERED, ODD_MARK, ODD_WORD, OWNED_SIGN, PAIRS, PROSE_MARK, QUOTE, SIGN, SPAN, SYMBOL_RUN, UNIT } from "./patterns.js";
+import { ALPHABETIC_WORD, AMOUNT, AROUND, CHINESE_PAIRS, CHINESE_QUOTES, DASHES, LIST_MARKER, NUMBER, NUMBERED, ODD_MARK, ODD_WORD, OWNED_SIGN, PAIRS, PLACE, PROSE_MARK, QUOTE, SIGN, SPAN, SYMBOL_RUN, UNIT } from "./patterns.js";
 
 const WHITE = "\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000"; // str.isspace
 export const LEADING = new RegExp(`^[${WHITE}]+`);
@@ -106,7 +106,7 @@ const EVERY_BRACKET = new RegExp(`"[{}]"|[{}()[\\]${PAIRS}${CHINESE_PAIRS}]`, "g
 const CHINESE = /[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]/;
 const NUMBER_BEFORE = new RegExp(`\\p{Nd}[${WHITE}]?(?:(?!\\p{Nd})[\\p{L}\\p{N}_]){1,9}\\.?[${WHITE}]$`, "u"); // 5 Mio. €
 const NUMBERS_OF_PLACEHOLDERS = new RegExp(NUMBERED, "gu"), SIGNS_OF_NUMBERS = new RegExp(OWNED_SIGN, "gu");
-const ODD_MARKS = new RegExp(ODD_MARK, "gu"), ODD_WORDS = new RegExp(ODD_WORD, "gu"), ALPHABETIC_WORDS = new RegExp(ALPHABETIC_WORD, "gu"), QUOTES = new RegExp(QUOTE, "u"), PROSE_MARKS = new RegExp(PROSE_MARK, "gu");
+const ODD_MARKS = new RegExp(ODD_MARK, "gu"), ODD_WORDS = new RegExp(ODD_WORD, "gu"), ALPHABETIC_WORDS = new RegExp(ALPHABETIC_WORD, "gu"), PLACES = new RegExp(PLACE, "yu"), QUOTES = new RegExp(QUOTE, "u"), PROSE_MARKS = new RegExp(PROSE_MARK, "gu");
 export const isSymbol = (span) => ONLY_SYMBOLS.test(span);
 
 function withoutTail(url) {
@@ -233,16 +233,32 @@ export function wordsLacking(text, lacks) {
   return 2 * lacking.length < words.length ? lacking : [];
 }
 
+// The octave of the frequency of each word that training has seen: 0 for one source, n for 2^n and more.
+export const octavesOf = (statistics) => new Map([statistics?.once ?? "", ...(statistics?.words ?? [])].flatMap((words, i) => words.split(" ").filter(Boolean).map((word) => [word, i])));
+
+// The words of a text, in alphabets, that training has not seen, but of kinds that targets leave out.
+export function unseenWords(text, octaves, leftOut) {
+  if (leftOut.includes("unseen")) return []; // they were not counted
+  const hasSmall = (some) => /[\p{Lowercase}\p{Lt}]/u.test(some), isLoud = text.includes(" ") && !hasSmall(text);
+  return [...text.matchAll(ALPHABETIC_WORDS)].filter(({ 0: word, index }) => {
+    if (octaves.has(word.toLowerCase())) return false;
+    const isSmall = isLoud || !/^\p{Uppercase}/u.test(word), rest = [...word].slice(1).join("");
+    PLACES.lastIndex = index;
+    const groups = PLACES.exec(text)?.groups ?? {}, place = Object.keys(groups).find((name) => groups[name] !== undefined) ?? "within";
+    return !leftOut.includes(`${isSmall ? "small" : /\p{Uppercase}/u.test(rest) && !hasSmall(rest) ? "capitals" : "capital"} ${place}`);
+  }).map(([word]) => word);
+}
+
 // What the output lacks of a source: words beside marks that prose does not have, odd and unknown words, marks of prose.
 export function lostMarks(source, output, spans = [], leftOut = [], unknown = []) {
   const named = (text) => [...spans].sort((a, b) => b.length - a.length).reduce((rest, span) => rest.replaceAll(span, ("<[\\".includes(span[0]) ? " " : isSymbol(span) || span[0] === "&" ? "º" : "ª").repeat(span.length)), text);
   const read = named(source), written = named(output), left = written.match(ODD_MARKS) ?? [];
   const lost = new Set((read.match(ODD_MARKS) ?? []).filter((mark) => !left.includes(mark) || !left.splice(left.indexOf(mark), 1)));
-  const words = [...read.matchAll(PRINTED)].filter(([word]) => [...lost].some((mark) => word.includes(mark)));
+  const words = leftOut.includes("mark") ? [] : [...read.matchAll(PRINTED)].filter(([word]) => [...lost].some((mark) => word.includes(mark)));
   const prose = marksLeftOut(read, written), halves = prose.has("opening") === prose.has("closing") ? [] : ["opening", "closing"];
   const ofProse = [...prose].filter(([kind]) => !leftOut.includes(kind) || halves.includes(kind)).map(([, mark]) => mark);
-  const [inWords, odd, marks] = [words, [...read.matchAll(ODD_WORDS)], ofProse].map((some) => some.map(({ 0: word, index }) => source.slice(index, index + word.length)));
-  return [...inWords.map((word) => word.replace(/[.,!?]+$/, "")), ...[...unknown, ...odd].filter((word) => !output.includes(word)), ...marks];
+  const [inWords, odd, marks] = [words, [...read.matchAll(ODD_WORDS)].filter(({ 0: word, groups }) => !written.includes(word) && !leftOut.some((kind) => groups[kind] !== undefined)), ofProse].map((some) => some.map(({ 0: word, index }) => source.slice(index, index + word.length)));
+  return [...[...inWords, ...odd].map((word) => word.replace(/[.,!?]+$/, "")), ...unknown.filter((word) => !output.includes(word)), ...marks];
 }
 
 export function missing(spans, text) {
@@ -452,7 +468,7 @@ export function loopIn(output, source) {
 
 // Why a source is unlike the training text, but for its language. `octaves`: of the frequency of each word, by word.
 export function unusual(text, numTokens, statistics, octaves) {
-  const capitals = text.match(/\p{Uppercase}/gu) ?? [], words = countedWords(text), found = words.map((word) => octaves.get(word) ?? -2);
+  const capitals = text.match(/\p{Uppercase}/gu) ?? [], words = countedWords(text), found = words.map((word) => octaves.get(word) || -2);
   const isLoud = capitals.length >= 8 && trimmed(text).includes(" ") && !/[\p{Lowercase}\p{Lt}]/u.test(text);
   const isLong = words.length >= 8 || words.reduce((sum, word) => sum + [...word].length, 0) >= 20;
   const isRare = isLong && found.reduce((sum, octave) => sum + octave, 0) < statistics?.usual_octave * found.length;
