@@ -136,8 +136,8 @@ def odd_left_out(source: str, output: str) -> Iterator[tuple[str, re.Match[str]]
     if odd := re.findall(ODD_MARK, source):  # most texts have none
         lost = Counter(odd) - Counter(re.findall(ODD_MARK, output))
         for word in re.finditer(r"\S+", source):
-            if any(mark in word[0] for mark in lost):
-                yield "mark", word
+            if sign := next((mark[0] for mark in lost if mark in word[0]), ""):
+                yield f"mark {sign}", word
     if _MAY_BE_ODD_WORD.search(source):
         for word in _ODD_WORD.finditer(source):
             if word[0] not in output:

@@ -373,7 +373,7 @@ DOCUMENTS = {
 def test_the_paragraphs_of_a_document_are_translated_like_texts(letters_run, translations, tmp_path, kind, most):
     texts = [text for text in IN_DOCUMENTS if kind != "srt" or not MARKUP_IN_SUBTITLES.search(text)]
     if kind == "xliff":  # the branches of a message of ICU are translated one by one
-        texts = [text for text in texts if not CHOICE.match(text.strip())]
+        texts = [text for text in texts if not CHOICE.search(text)]
     assert len(texts) > 200
     texts = of_each_category(texts, most)
     write, read = DOCUMENTS[kind]

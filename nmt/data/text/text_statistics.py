@@ -22,7 +22,6 @@ _COMMON = 0.05  # share of the training pairs from which a model has learned to 
 _RARE = 0.01  # share below which a model has not learned a kind of text
 _KEPT = 0.5  # share of the pairs with numbers, or of the placeholders, from which a model is expected to keep them
 _LEFT_OUT = 0.01  # share of the pairs, which may be flagged for all kinds together
-_FEW_LEFT_OUT = 2  # pairs
 # What translators leave out, or write otherwise, so that without counts up to 12% of their texts would be flagged.
 _OFTEN_OTHERWISE = ("opening", "closing", "dash", "semicolon", "percent", "unit", "colon", "letter")
 _ELSEWHERE_OTHERWISE = ("exclamation", "question", "ellipsis", "quotation")  # in some languages
@@ -154,9 +153,8 @@ class TextStatistics(Section, strict=True, extra="ignore"):
         """
         if self.left_out is not None:
             counts = {UNSEEN: self.pairs} | self.left_out  # older versions did not count them
-            most = max(_FEW_LEFT_OUT, _LEFT_OUT * self.pairs)
             as_rare = ((kind, sum(n for n in counts.values() if n <= count)) for kind, count in counts.items())
-            return frozenset(kind for kind, total in as_rare if total > most)
+            return frozenset(kind for kind, total in as_rare if total > _LEFT_OUT * self.pairs)
         src, tgt = map(standard_code, direction)
         is_unmarked = tgt != "zh" and written_without_spaces(tgt)  # か。 asks
         has_marks = number_words(src) and number_words(tgt) and not is_unmarked and "el" not in (src, tgt)

@@ -247,7 +247,9 @@ BESIDE = ["Ein -{name}- läuft.", "~%s~ *a_b*", '"{x}" und „%d“, ~n~ a.', "D
 
 
 @needs_node
-@pytest.mark.parametrize("left_out", [[], ["digits", "question"], ["amounts", "opening", "dash", "mark", "camel"]])
+@pytest.mark.parametrize(
+    "left_out", [[], ["digits", "question"], ["amounts", "opening", "dash", "mark ~", "mark *", "camel"]]
+)
 def test_javascript_restores_joins_and_judges_as_nmt_does(left_out, tmp_path):
     draw = random.Random(3)
     outputs = ["⟦1⟧ A man.", "A man⟦1⟧and⟦2⟧ dogs", "no", "⟦2⟧⟦1⟧⟦1⟧", *NUMBERS]

@@ -67,8 +67,6 @@ def test_the_most_frequent_kinds_may_be_missing_until_1_percent_of_the_pairs_lac
     assert counted.kinds_left_out(Direction("de", "en")) == {"question"}
     counted = statistics(pairs=10_000, left_out=counts | {"digits": 62})
     assert counted.kinds_left_out(Direction("de", "en")) == {"digits", "question"}
-    few = statistics(pairs=20, left_out={UNSEEN: 0, "digits": 2, "dash": 3})
-    assert few.kinds_left_out(Direction("de", "en")) == {"dash"}
 
 
 def test_unseen_words_may_be_missing_where_no_version_has_counted_them():

@@ -254,7 +254,8 @@ export function lostMarks(source, output, spans = [], leftOut = [], unknown = []
   const named = (text) => [...spans].sort((a, b) => b.length - a.length).reduce((rest, span) => rest.replaceAll(span, ("<[\\".includes(span[0]) ? " " : isSymbol(span) || span[0] === "&" ? "º" : "ª").repeat(span.length)), text);
   const read = named(source), written = named(output), left = written.match(ODD_MARKS) ?? [];
   const lost = new Set((read.match(ODD_MARKS) ?? []).filter((mark) => !left.includes(mark) || !left.splice(left.indexOf(mark), 1)));
-  const words = leftOut.includes("mark") ? [] : [...read.matchAll(PRINTED)].filter(([word]) => [...lost].some((mark) => word.includes(mark)));
+  const signOf = (word) => [[...lost].find((mark) => word.includes(mark)) ?? []].flatMap((mark) => [...mark])[0];
+  const words = [...read.matchAll(PRINTED)].filter(([word]) => signOf(word) && !leftOut.includes(`mark ${signOf(word)}`));
   const prose = marksLeftOut(read, written), halves = prose.has("opening") === prose.has("closing") ? [] : ["opening", "closing"];
   const ofProse = [...prose].filter(([kind]) => !leftOut.includes(kind) || halves.includes(kind)).map(([, mark]) => mark);
   const [inWords, odd, marks] = [words, [...read.matchAll(ODD_WORDS)].filter(({ 0: word, groups }) => !written.includes(word) && !leftOut.some((kind) => groups[kind] !== undefined)), ofProse].map((some) => some.map(({ 0: word, index }) => source.slice(index, index + word.length)));
