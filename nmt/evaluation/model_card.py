@@ -31,7 +31,7 @@ _OLD_SCORES = re.compile(rf"\n{_HEADING}\n.*?(?=\n## |\Z)", re.DOTALL)
 _MAX_CARD_BYTES = 1_000_000
 _LICENSE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,60}")
 _ABSOLUTE = re.compile(r"(?<![\w:/.\\~])(?:~?/|[A-Za-z]:[/\\])(?:[^\s/\\`'\"<>|()]+[/\\])+([^\s/\\`'\"<>|()]+)")
-_MODEL_OPTION = re.compile(r"(nmt [a-z]+ --model) [^\s`]+")
+_MODEL_OPTION = re.compile(r"""(nmt [a-z]+ --model) (?:'[^'\n]*'|"[^"\n]*"|[^\s`'"])+""")
 
 
 def write_card(
@@ -200,7 +200,7 @@ def share_card(run: RunDir, config: Config, name: str, model: str) -> str:
         text = text.replace(path, re.split(r"[/\\]", path.rstrip("/\\"))[-1]) if path else text
     text = _ABSOLUTE.sub(lambda path: path[1], text)  # those of an adaptation, or that a user has written
     text = text.replace(", `data/valid.src` and `data/valid.tgt`", "")
-    text = _MODEL_OPTION.sub(lambda found: f"{found[1]} {model}", text)
+    text = _MODEL_OPTION.sub(lambda found: f"{found[1]} {shlex.quote(model)}", text)
     if evaluation is not None and _HEADING not in text:
         text = f"{text.rstrip()}\n\n{_scores_section(run)}\n"
     return f"---\n{yaml.safe_dump(front, sort_keys=False, allow_unicode=True)}---\n\n{text.lstrip()}"

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Sequence
 from functools import cache
 from operator import eq
 
-from nmt.base.languages import base_code, chinese_form, scripts_of
+from nmt.base.languages import base_code, chinese_form
 from nmt.data.check import scripts
 from nmt.data.check.features import Side, is_more_than_names
 from nmt.data.text.text_statistics import UNKNOWN, TextStatistics
@@ -94,7 +94,7 @@ def is_in_wrong_language(text: str, language: str, *, identify: bool = True) -> 
     than a name, unless it is not to be identified: the first time takes half a second.
     """
     side = Side(text)
-    codes, expected = scripts.script_codes(text), _expected_codes(language)
+    codes, expected = scripts.script_codes(text), scripts.codes_of_language(language)
     if scripts.is_foreign(codes, expected):
         return not _is_name(side)
     form = chinese_form(language)
@@ -106,12 +106,6 @@ def is_in_wrong_language(text: str, language: str, *, identify: bool = True) -> 
     from nmt.config.filters import THRESHOLDS  # only here: few texts come this far
 
     return _identifier(base_code(language)).margin(text, 1) > THRESHOLDS["wrong_language"]
-
-
-@cache
-def _expected_codes(language: str) -> str:
-    """Return the codes of the scripts in which texts in a language may be; empty if they are unknown."""
-    return "".join(scripts.codes_of(script) or scripts.OTHER for script in scripts_of(language))
 
 
 def _is_name(side: Side) -> bool:

@@ -44,8 +44,11 @@ def read_keys(path: Path) -> dict[bytes, Key]:
 
     There is one key per line, and after a tab its memory; # at the start of a line or after a space is a comment, which
     names the key in logs.
-    NmtError if the file cannot be read, has no key, or has a key of fewer than 8 characters.
+    NmtError if the file cannot be read, or not again, such as a pipe; if it has no key, or has a key of fewer than 8
+    characters.
     """
+    if path.is_fifo():
+        raise NmtError("a pipe, which SIGHUP could not read again", path=path, hint="write the keys into a file")
     try:
         lines = read_at_most(path, _MAX_BYTES).decode("utf-8-sig").splitlines()
     except OSError as error:
@@ -88,8 +91,7 @@ class Access:
 
         Return what tells its client from others: the hash of its key; empty if no key is needed.
         """
-        scheme, _, sent = request.headers.get("authorization", "").partition(" ")
-        key = key or (sent.strip() if scheme.lower() in _SCHEMES else "") or request.query_params.get("api_key", "")
+        key = key or key_beside_body(request)
         hashed = _hashed(key)
         known = self.keys.get(hashed)  # comparing hashes leaks nothing about the keys through timing
         if self.needs_key and known is None:
@@ -113,6 +115,12 @@ class Access:
         self._full[client] = full
         if len(self._full) > _MAX_CLIENTS:
             self._full.popitem(last=False)
+
+
+def key_beside_body(request: Request) -> str:
+    """Return the key in the header or the query string of a request; empty if there is none."""
+    scheme, _, sent = request.headers.get("authorization", "").partition(" ")
+    return (sent.strip() if scheme.lower() in _SCHEMES else "") or request.query_params.get("api_key", "")
 
 
 class AccessLog:

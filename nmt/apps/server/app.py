@@ -97,27 +97,27 @@ def make_app(models: Models, settings: Settings, keys: Mapping[bytes, Key], metr
         yield
         service.routes.models.close()
 
-    loading = Threads(1)
+    reading, loading = Threads(1), Threads(1)
+    newest_keys = keys
 
     async def reload(read: Callable[[], Mapping[bytes, Key]], load: Callable[[], Models]) -> None:
         """Use the keys and models that `read` and `load` return, and their memories, if all of it can be used.
 
-        A key that is not among the new ones is refused before models are loaded, and if they cannot be.
+        A key that is not among the new ones is refused before models are loaded, if they cannot be, and while those of
+        an earlier call still are.
         """
-
-        def read_all() -> tuple[Routes, Mapping[bytes, Key]]:
-            new_keys = read()
+        nonlocal newest_keys
+        try:
+            newest_keys = new_keys = await reading.run(read)
             if revoked := access.keys.keys() - new_keys.keys():
                 log.info("revoked: %s", ", ".join(sorted(access.keys[hashed].name for hashed in revoked)))
                 access.keys = {hashed: key for hashed, key in access.keys.items() if hashed in new_keys}
-            return Routes(load(), new_keys, settings), new_keys
-
-        try:
-            service.routes, access.keys = await loading.run(read_all)
+            service.routes = await loading.run(lambda: Routes(load(), new_keys, settings))
         except Exception as error:  # even a fault of nmt must not stop a server that works
             message = "not reloaded, and what was not revoked stays as it was: %s"
             log.error(message, error, exc_info=not isinstance(error, NmtError))
             return
+        access.keys = {hashed: key for hashed, key in new_keys.items() if hashed in newest_keys}
         log.info("reloaded: %s", ", ".join(served.name for served in service.routes.models.served))
         gc.unfreeze()
         asyncio.get_running_loop().call_later(settings.timeout, gc.collect)  # the old models, if no request has them

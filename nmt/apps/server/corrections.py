@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
 from threading import Lock
 from typing import BinaryIO
@@ -20,7 +19,8 @@ from nmt.apps.server.requests import RequestError
 from nmt.base.errors import NmtError
 from nmt.base.files import flush, resolve_output, try_lock, write_all
 from nmt.base.languages import Direction
-from nmt.translation.sentences import sentence_starts
+from nmt.data.text.spans import find_spans
+from nmt.translation.split import TextSplitter
 
 MAX_BYTES = 50_000_000  # maximum size of the file; beyond it, corrections are refused
 
@@ -61,8 +61,8 @@ def _lines(text: str) -> list[str]:
 
 
 def _sentences(line: str, language: str) -> list[str]:
-    ends = [0, *sentence_starts(line, language), len(line)]
-    return [line[start:end].strip() for start, end in pairwise(ends)]
+    """Return the sentences of a line as a translation of it has them: tags and placeholders end none, nor hide one."""
+    return [line[start:end] for start, end in TextSplitter(line, find_spans(line), language, 1).units]
 
 
 class Corrections:

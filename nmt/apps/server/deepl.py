@@ -42,7 +42,7 @@ from nmt.apps.server.requests import MULTIPART, RequestError, as_json, refusal, 
 from nmt.apps.server.routes import Routed
 from nmt.apps.server.service import Service, with_signs
 from nmt.base.errors import DataError, in_words
-from nmt.base.languages import base_code, english_name
+from nmt.base.languages import english_name, standard_code
 from nmt.data.text.glossary import Glossary
 
 log = logging.getLogger(__name__)
@@ -151,7 +151,7 @@ class DeepL:
         self._num_characters[client] += sum(map(len, texts))
         kind = {"model_type_used": body.model_type.removeprefix("prefer_")} if body.model_type else {}
         return {"translations": [
-            {"detected_source_language": base_code(src).upper(), "text": each.text, "billed_characters": len(text)}
+            {"detected_source_language": standard_code(src).upper(), "text": each.text, "billed_characters": len(text)}
             | kind | with_signs(each.flags)
             for text, src, each in zip(texts, sources, translated, strict=True)
         ]}  # fmt: skip
@@ -242,7 +242,7 @@ class DeepL:
         """Send the terms of a glossary in the direction that the query names, or delete them."""
         kept = self._find_glossary(client, request.path_params["id"])
         query = request.query_params
-        direction = base_code(query.get("source_lang", "")), base_code(query.get("target_lang", ""))
+        direction = standard_code(query.get("source_lang", "")), standard_code(query.get("target_lang", ""))
         if (terms := kept.terms.get(direction)) is None:
             raise RequestError(404, "this glossary has no dictionary for source_lang and target_lang of the query")
         if request.method == "DELETE":
@@ -252,22 +252,24 @@ class DeepL:
 
     async def glossary_pairs(self, request: Request, body: Fields, client: bytes) -> dict[str, object]:
         """List the directions for which there may be glossaries: all."""
-        pairs = dict.fromkeys((base_code(src), base_code(tgt)) for src, tgt in self._service.routes.models.directions)
+        pairs = dict.fromkeys(
+            (standard_code(src), standard_code(tgt)) for src, tgt in self._service.routes.models.directions
+        )
         return {"supported_languages": [{"source_lang": src, "target_lang": tgt} for src, tgt in pairs]}
 
     async def languages(self, request: Request, body: DeepLLanguages, client: bytes) -> list[dict[str, object]]:
         """List the source languages, or of `type` target the target languages."""
         if body.type == "source":
-            codes = [base_code(code).upper() for code in self._service.routes.sources]
+            codes = [standard_code(code).upper() for code in self._service.routes.sources]
             return [{"language": code, "name": english_name(code.lower())} for code in dict.fromkeys(codes)]
         targets = [code.upper() for code in self._service.routes.targets]
         formal = {
-            base_code(direction.tgt).upper()
+            direction.tgt.upper()
             for direction, model in self._service.routes.models.directions.items()
             if model.translator.tokenizers.know(["<formal>", "<informal>"])
         }
         return [
-            {"language": code, "name": english_name(base_code(code)), "supports_formality": code[:2] in formal}
+            {"language": code, "name": english_name(standard_code(code)), "supports_formality": target in formal}
             for target in targets
             for code in _VARIANTS.get(target, [target])
         ]
@@ -299,7 +301,7 @@ class DeepL:
         if options.source_lang is None:
             raise RequestError(400, "a glossary needs source_lang")
         kept = self._find_glossary(client, options.glossary_id)
-        if terms := kept.terms.get((base_code(options.source_lang), base_code(options.target_lang))):
+        if terms := kept.terms.get((standard_code(options.source_lang), standard_code(options.target_lang))):
             return terms
         known = in_words([*map("-".join, kept.terms)]) or "none"
         raise RequestError(400, f"No dictionary found for language pair; this glossary is for {known}")
@@ -315,7 +317,7 @@ class DeepL:
         RequestError (400) if a direction cannot be translated, or for a wrong term; if there are too many (400, 456).
         """
         terms = {**known}
-        sent = {(base_code(each.source_lang), base_code(each.target_lang)): each for each in dictionaries}
+        sent = {(standard_code(each.source_lang), standard_code(each.target_lang)): each for each in dictionaries}
         if len(sent) < len(dictionaries):
             raise RequestError(400, "Invalid request: dictionaries: two are for the same languages")
         for direction, each in sent.items():

@@ -11,14 +11,8 @@ from math import exp, log
 from unicodedata import normalize
 
 from nmt.apps.server.bodies import Detection
-from nmt.base.languages import script_of, standard_code
-from nmt.data.check.scripts import (
-    SHARED_SCRIPTS,
-    can_identify_languages,
-    codes_of,
-    identification_model,
-    script_codes,
-)
+from nmt.base.languages import standard_code
+from nmt.data.check.scripts import can_identify_languages, codes_of_language, identification_model, script_codes
 from nmt.data.text.words import counted_words
 
 _MAX_CHARACTERS = 2000  # more do not raise the confidence
@@ -40,7 +34,7 @@ class Detector:
 
     def __init__(self, languages: Sequence[str]):
         """Rank `languages`, given by code; on a tie, the first one wins."""
-        self._languages = {code: (standard_code(code), codes_of(script_of(code))) for code in languages}
+        self._languages = {code: (standard_code(code), codes_of_language(code)) for code in languages}
         if can_identify_languages():
             identification_model()  # now, because it takes half a second
 
@@ -52,11 +46,13 @@ class Detector:
         """
         text = normalize("NFC", text[:_MAX_CHARACTERS])
         codes = script_codes(text).replace(" ", "")
-        probable = _probabilities(text, codes) if codes else {}
+        by_words = probable = _by_words(text, codes) if codes else {}
+        if codes and can_identify_languages():  # 97, whose probabilities sum to 1
+            probable = {str(code): float(probability) for code, probability in identification_model().rank(text)}
         of_server = {standard for standard, _ in self._languages.values()}
         rest = max(0.0, 1 - sum(probable.get(standard, 0.0) for standard in of_server))
-        is_shared = any(code in SHARED_SCRIPTS for code in codes)
-        of_unlisted = rest / 2 if is_shared else rest  # there is no evidence for them, nor against
+        # There is no evidence for them, and against them only the words of others.
+        of_unlisted = rest * (1 - sum(by_words.values())) / 2
         shares = {code: _share(codes, scripts) for code, (_, scripts) in self._languages.items()}
         weights = {
             code: _PRIOR * shares[code] ** _SHARPNESS * probable.get(standard, of_unlisted)
@@ -83,16 +79,14 @@ def _share(codes: str, scripts: str) -> float:
     return sum(map(codes.count, scripts)) / len(codes) * (_WITHOUT_KANA if lacks_kana else 1)
 
 
-def _probabilities(text: str, codes: str) -> Mapping[str, float]:
-    """Return the probabilities of languages by standard code, among all that are known; they sum to 1 or less."""
-    if can_identify_languages():
-        return {str(code): float(probability) for code, probability in identification_model().rank(text)}
+def _by_words(text: str, codes: str) -> Mapping[str, float]:
+    """Return the probabilities of the languages whose function words are listed; others have what is missing to 1."""
     words = counted_words(text)
     weights = {}
     for code, known in _function_words().items():
         num_known = sum(word in known for word in words)
         score = num_known * _OF_KNOWN_WORD + (len(words) - num_known) * _OF_OTHER_WORD
-        weights[code] = _share(codes, codes_of(script_of(code))) * exp(min(score, 500.0))
+        weights[code] = _share(codes, codes_of_language(code)) * exp(min(score, 500.0))
     total = sum(weights.values()) + _UNLISTED
     return {code: weight / total for code, weight in weights.items()}
 

@@ -14,9 +14,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from nmt import __version__
-from nmt.apps.server.access import Access
+from nmt.apps.server.access import Access, key_beside_body
 from nmt.apps.server.bodies import Fields
-from nmt.apps.server.requests import FORM, JSON, MULTIPART, as_json, read_fields
+from nmt.apps.server.requests import FORM, JSON, MULTIPART, RequestError, as_json, read_fields
 from nmt.apps.server.routes import Routes
 from nmt.apps.server.settings import Settings
 from nmt.apps.server.threads import Turns
@@ -48,7 +48,12 @@ class Operation(NamedTuple):
         """Return the route of requests within the limits of `access` and `settings`."""
 
         async def answer(request: Request) -> Response:
-            body = await read_fields(request, settings, turns, self.body, self.reads) if self.has_body else Fields()
+            try:
+                body = await read_fields(request, settings, turns, self.body, self.reads) if self.has_body else Fields()
+            except RequestError:
+                if key_beside_body(request):
+                    access.check(request)  # who has no key, learns no more than that
+                raise
             client = b"" if self.is_public else access.check(request, body.api_key)
             answer = await self.handle(request, body, client)
             return answer if isinstance(answer, Response) else as_json(answer)

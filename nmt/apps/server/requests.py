@@ -89,7 +89,7 @@ async def read_fields(
     sent = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if FORM in media and not (sent and content):
         sent = FORM
-    if sent == FORM and content.startswith(b"{"):
+    if sent == FORM and content.lstrip().startswith(b"{"):
         sent = JSON  # as `curl -d` sends it; no field of a form has such a name
     if sent not in media:
         raise RequestError(415, f"send {' or '.join(media)}, not {sent or 'nothing'}"[:200])

@@ -10,12 +10,13 @@ from importlib.util import find_spec
 from typing import NamedTuple
 
 from nmt.apps.server.access import Key
+from nmt.apps.server.corrections import Corrections
 from nmt.apps.server.detect import Detector
 from nmt.apps.server.models import Models, ServedModel, Step
 from nmt.apps.server.requests import RequestError
 from nmt.apps.server.settings import Settings
 from nmt.base.errors import how_to_install, in_words
-from nmt.base.languages import Direction, base_code, chinese_form, english_name, script_of
+from nmt.base.languages import Direction, chinese_form, english_name, script_of, standard_code
 from nmt.data.text.glossary import Glossary
 from nmt.translation import Translation, Translator
 from nmt.translation.chain import paths
@@ -117,7 +118,10 @@ def _read_memories(settings: Settings, directions: Sequence[Direction], keys: Ma
     memories = {name: TranslationMemory.read_all([name], directions) for name in names}
     found = {client: memories[key.memory] for client, key in keys.items() if key.memory}
     files = [settings.tm] if settings.tm else []
-    growing = [str(settings.corrections)] if settings.corrections else []
+    growing = []
+    if settings.corrections:
+        Corrections(settings.corrections)  # there is a file, although it may have been moved away
+        growing = [str(settings.corrections)]
     if growing and not find_spec("rapidfuzz"):
         log.info(f"corrections are only collected, not used at once; to use them: {how_to_install('tm')}")
         growing = []
@@ -136,7 +140,7 @@ def _closest(code: str, codes: Sequence[str]) -> str | None:
 
 def _fits(code: str, other: str) -> bool:
     """Return whether two codes name one language, in scripts, or forms of Chinese, that do not differ."""
-    if base_code(code) != base_code(other):
+    if standard_code(code) != standard_code(other):
         return False
     forms = {chinese_form(code), chinese_form(other)} - {None}
     scripts = {script_of(code), script_of(other)} - {None}

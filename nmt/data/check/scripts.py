@@ -18,7 +18,7 @@ from math import log
 from typing import Any, Literal
 
 from nmt.base.errors import require
-from nmt.base.languages import standard_code
+from nmt.base.languages import scripts_of, standard_code
 
 # The ISO 15924 code of each script, its code here, and the first word of the Unicode names of its letters.
 _SCRIPTS = """
@@ -68,6 +68,12 @@ def script_codes(text: str) -> str:
 def codes_of(script: str | None) -> str:
     """Return the codes of a script, given by its ISO 15924 code; empty if it is unknown."""
     return _OF_SCRIPTS.get(script or "", "")
+
+
+@cache
+def codes_of_language(language: str) -> str:
+    """Return the codes of the scripts in which texts in a language may be; empty if they are unknown."""
+    return "".join(codes_of(script) or OTHER for script in scripts_of(language))
 
 
 def scripts_in(texts: Iterable[str]) -> str:

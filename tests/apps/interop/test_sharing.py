@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import zipfile
 from pathlib import Path
@@ -122,6 +123,18 @@ def test_no_folder_of_its_owner_is_shared(tmp_path):
     )
     assert config.data.train == tiny_config(Path(), data={}).data.train
     assert (config.training.init_from, config.data.store_dir) == ("base", "s")
+
+
+@pytest.mark.parametrize(
+    "folder", ["runs/m", "my secret/runs/a model", "it's secret/a model", 'of "secret"', "-secret"]
+)
+def test_the_commands_of_a_card_name_the_shared_model_whatever_the_folder_was_called(run, tmp_path, folder):
+    command = f"nmt translate --model {shlex.quote(folder)}"
+    run.card.write_text(f'# Digits\n\n    {command} --to de "a"\n\n`{command}` translates.\n')
+    write_shareable(run, tmp_path, ("digits", "my model.zip"))
+    text = (tmp_path / "README.md").read_text().partition("# Digits\n")[2]
+    expected = "nmt translate --model 'my model.zip'"
+    assert text.startswith(f'\n    {expected} --to de "a"\n\n`{expected}` translates.\n')
 
 
 def test_the_card_keeps_its_text_and_license_and_gains_languages_and_scores(run, tmp_path):

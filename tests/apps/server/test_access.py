@@ -35,6 +35,13 @@ def test_a_file_without_good_keys_is_refused(tmp_path, content, message):
         read_keys(tmp_path / "none")
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")
+def test_a_pipe_in_the_place_of_the_keys_is_refused_and_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "keys")
+    with pytest.raises(NmtError, match="a pipe"):
+        read_keys(tmp_path / "keys")
+
+
 def test_keys_may_follow_a_byte_order_mark_and_contain_a_number_sign(tmp_path):
     (tmp_path / "keys").write_bytes(b"\xef\xbb\xbffirst-key\nlong#enough # of Ann\n  # none\nother-key\t# x\n")
     access = Access(read_keys(tmp_path / "keys"), 0, Metrics())

@@ -14,8 +14,10 @@ from nmt.apps.server.requests import RequestError
 from nmt.base.errors import NmtError
 from nmt.base.files import try_lock
 from nmt.base.languages import Direction
+from nmt.config import SearchOptions
 from nmt.data.read.pairs import read_parallel
 from nmt.data.read.table_names import corpus_named
+from nmt.translation.request import Request
 
 
 def pairs(path, src="en", tgt="de"):
@@ -203,6 +205,16 @@ def test_a_correction_is_kept_by_line_and_by_sentence_where_they_agree(configure
     one = [("A dog runs. It barks.", "Ein Hund rennt und bellt.")]
     assert module.pairs_in(Direction("en", "de"), *one[0]) == one
     assert module.pairs_in(Direction("en", "de"), "1\n2", "eins") == [("1 2", "eins")]
+
+
+@pytest.mark.parametrize("name", ["{name}", "%s", "<b>Tom</b>", "https://a.org/x"])
+def test_a_sentence_that_begins_with_a_tag_or_placeholder_is_corrected_as_it_is_translated(running, name):
+    source = f"12 is here. {name} has left."
+    pairs = module.pairs_in(Direction("en", "de"), source, f"zwölf ist da. {name} ist weg.")
+    assert pairs[:2] == [("12 is here.", "zwölf ist da."), (f"{name} has left.", f"{name} ist weg.")]
+    translator = running.models.served[0].translator
+    (text,) = translator.segmenter.segment([source], Request(SearchOptions(split="always"), to="de"))
+    assert [part.text for part, _ in text.separate()] == [source for source, _ in pairs[:2]]
 
 
 def test_a_correction_is_used_at_once_by_its_server_and_after_a_restart(configure, tmp_path):

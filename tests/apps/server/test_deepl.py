@@ -33,10 +33,11 @@ def ask(server, path="translate", key="", **body):
     return server.client.post(f"/v2/{path}", json=body, headers=headers)
 
 
-def test_a_formality_is_a_tag_that_the_model_learned(start, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("code", "language", "name"), [("de", "DE", "German"), ("wol", "WOL", "Wolof")])
+def test_a_formality_is_a_tag_that_the_model_learned(start, tmp_path, monkeypatch, code, language, name):
     write_digits(tmp_path, num_train=20, num_held_out=2)
     train = [{"tsv": str(tmp_path / "train.tsv"), "tag": tag} for tag in ("<formal>", "<informal>")]
-    config = small_config(tmp_path, data={"tgt_lang": "de", "train": train}, training={"max_updates": 4})
+    config = small_config(tmp_path, data={"tgt_lang": code, "train": train}, training={"max_updates": 4})
     assert start_run(config, tmp_path / "run")
     server = start([tmp_path / "run"])
     expected, read = Translator.load(tmp_path / "run", device="cpu", precision="fp32"), []
@@ -44,12 +45,12 @@ def test_a_formality_is_a_tag_that_the_model_learned(start, tmp_path, monkeypatc
     segment = translator.segment
     monkeypatch.setattr(translator, "segment", lambda texts, asked: read.extend(texts) or segment(texts, asked))
     for formality, tag in {"more": "<formal> ", "prefer_less": "<informal> ", "default": ""}.items():
-        answer = ask(server, text=["12", "34"], target_lang="DE", source_lang="EN", formality=formality).json()
+        answer = ask(server, text=["12", "34"], target_lang=language, source_lang="EN", formality=formality).json()
         found = [each["text"] for each in answer["translations"]]
         assert found == [each.text for each in expected.translate([f"{tag}12", f"{tag}34"])]
         assert read[-2:] == [f"{tag}12", f"{tag}34"]
     languages = server.client.get("/v2/languages?type=target").json()
-    assert languages == [{"language": "DE", "name": "German", "supports_formality": True}]
+    assert languages == [{"language": language, "name": name, "supports_formality": True}]
 
 
 def test_deepls_client_translates_texts(deepl, two):

@@ -87,6 +87,18 @@ def test_thirty_languages_are_told_apart_and_a_server_of_other_languages_says_no
             assert (best["language"] == code and best["confidence"] > 80) if code in pair else best["confidence"] < 50
 
 
+@pytest.mark.parametrize("language", ["wo", "bam", "ewe"])
+def test_a_language_of_which_nothing_is_known_is_not_what_another_one_is(knowledge, language):
+    detector = Detector([language, "fr"])
+    for text in SENTENCES.values():
+        confidences = {each["language"]: each["confidence"] for each in detector.detect(text)}
+        assert confidences[language] < 50, (text, confidences)
+    best = detector.detect("Nit ñépp danuy juddu, yam ci tawfeex ci sag ak sañ-sañ.")[0]
+    assert (best["language"], best["confidence"] > 80) == (language, True)
+    assert detector.detect("བོད་ཡིག")[0]["confidence"] == 0
+    assert Detector(["bo", "en"]).detect("བོད་ཡིག")[0]["confidence"] < 100  # or Dzongkha
+
+
 def test_codes_may_name_script_and_region():
     pytest.importorskip("py3langid", reason="needs the extra langid")
     detector = Detector(["eng_Latn", "de", "fr-CA"])

@@ -217,6 +217,7 @@ FORM = (
         (FORM % "1 ä".encode("utf-16"), "multipart/form-data; boundary=x", 400),
         (FORM % "1 ä".encode(), "multipart/form-data; boundary=x", 200),
         (b'{"q":"1","source":"en","target":"de"}', "application/x-www-form-urlencoded", 200),  # of curl -d
+        (b'\r\n {"q":"1","source":"en","target":"de"}', "application/x-www-form-urlencoded", 200),
         (b'{"q":"1","source":"en"', "application/x-www-form-urlencoded", 400),
         (b"--x--", "multipart/form-data; boundary=x", 400),
         (b"q", "text/plain", 415),
@@ -387,6 +388,19 @@ def test_keys_are_asked_for_where_they_are_set(configure, tmp_path):
     assert [server.client.get(path).status_code for path in ("/", "/health", "/languages", "/spec")] == [200] * 4
 
 
+@pytest.mark.parametrize("content", [b'{"q":"12"', b"{}", b" " * 400_000])
+def test_a_wrong_key_beside_the_body_is_refused_before_the_body_is(configure, tmp_path, content):
+    (tmp_path / "keys").write_text("secret-key-1\n")
+    server = configure(keys=tmp_path / "keys")
+
+    def status(key: str, query: str = "") -> int:
+        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {key}"}
+        return server.client.post(f"/translate{query}", content=content, headers=headers).status_code
+
+    assert (status("secret-key"), status("", "?api_key=secret-key")) == (403, 403)
+    assert {status("secret-key-1"), status("")} <= {400, 413}  # without one, it may have been in the body
+
+
 def test_more_requests_than_the_rate_get_429(configure):
     server = configure(rate_limit=3)
     answers = [server.translate(q="12", source="en", target="de") for _ in range(4)]
@@ -499,6 +513,11 @@ def test_a_post_without_a_body_is_read_from_its_query_string(configure, tmp_path
         ("pt", ["pt_BR"], "pt_BR"),
         ("zh-Hant", ["zh-Hans"], None),
         ("zh-TW", ["zh-Hans", "zh-Hant"], "zh-Hant"),
+        ("de", ["eng_Latn", "deu_Latn"], "deu_Latn"),
+        ("zho", ["en", "zh"], "zh"),
+        ("cmn_Hant", ["zh-Hans"], None),
+        ("iw", ["heb_Hebr"], "heb_Hebr"),
+        ("yue", ["zh"], None),
         ("zh-CN", ["zh-TW"], None),
         ("zh-Hant", ["zh"], "zh"),
         ("sr-Latn", ["sr-Cyrl"], None),

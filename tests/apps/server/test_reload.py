@@ -16,7 +16,7 @@ import pytest
 from nmt.apps.server.access import read_keys
 from nmt.apps.server.corrections import Corrections
 from nmt.apps.server.models import Models
-from tests.apps.server.test_corrections import add
+from tests.apps.server.test_corrections import add, pairs
 
 ASKED = {"q": "12", "source": "en", "target": "de"}
 
@@ -119,6 +119,50 @@ def test_a_revoked_key_is_refused_though_something_else_cannot_be_used(two_run, 
         server.translate(**ASKED, api_key=f"{name}-key").status_code for name in ("first", "second", "third", "other")
     ]
     assert statuses == [200, 403, 403, 403]
+
+
+def test_a_key_that_is_revoked_while_models_are_loaded_is_refused_at_once_and_stays_so(two_run, start, tmp_path):
+    keys, go = tmp_path / "keys", threading.Event()
+    keys.write_text("first-key # 1\nsecond-key # 2\n")
+    server = start([two_run], keys=keys)
+    keys.write_text("first-key # 1\nsecond-key # 2\nthird-key # 3\n")
+    every = read_keys(keys)
+
+    def load():
+        assert go.wait(60)
+        return Models([str(two_run)], server.settings, server.metrics)
+
+    def begin(names):
+        found = {hashed: key for hashed, key in every.items() if key.name in names}
+        return asyncio.run_coroutine_threadsafe(server.app.state.reload(lambda: found, load), server.loop)
+
+    def statuses():
+        answers = [server.translate(**ASKED, api_key=f"{name}-key") for name in ("first", "second", "third")]
+        return [answer.status_code for answer in answers]
+
+    slow, waiting = begin("123"), begin("13")
+    deadline = time.monotonic() + 60
+    while statuses() != [200, 403, 403]:
+        assert time.monotonic() < deadline
+    go.set()
+    slow.result()
+    assert statuses() == [200, 403, 200]
+    waiting.result()
+    assert statuses() == [200, 403, 200]
+
+
+def test_corrections_that_were_moved_away_are_forgotten_and_new_ones_are_kept(two_run, start, tmp_path):
+    pytest.importorskip("rapidfuzz", reason="needs rapidfuzz")
+    path = tmp_path / "corrections.tmx"
+    server = start([two_run], corrections=path)
+    plain = server.translate(**ASKED).json()
+    server.client.post("/suggest", json=ASKED | {"s": "zwölf"})
+    path.rename(tmp_path / "learned.tmx")
+    reload(server, [two_run])
+    assert server.translate(**ASKED).json() == plain
+    server.client.post("/suggest", json=ASKED | {"s": "ein Dutzend"})
+    assert server.translate(**ASKED).json()["translatedText"] == "ein Dutzend"
+    assert pairs(path) == [("12", "ein Dutzend")]
 
 
 def test_a_server_whose_keys_are_all_revoked_is_open_to_nobody(two_run, start, tmp_path):
