@@ -173,13 +173,20 @@ def units(content: bytes) -> Parts:
 def elements(content: bytes) -> Parts:
     """Return the elements and the texts of XML."""
     parts: Parts = []
-    kept = ("tracked-changes", "ruby-text", "math", "creator", "date", "g", "script", "scripts", "initial-creator")
+    kept = (
+        "tracked-changes", "ruby-text", "math", "creator", "date", "script", "scripts", "initial-creator",
+        "integer-array",
+    )  # fmt: skip
     texts = ("p", "h", "title", "desc", "string", "item", "header-decl", "footer-decl", "index-title-template")
 
     def walk(element: ElementTree.Element, is_text: bool, stays: bool) -> None:
         name = local(element)
-        stays = stays or name in kept or element.get("translatable") == "false"
-        stays = stays or name.endswith(("-ref", "integer-array"))
+        stays = (
+            stays
+            or name in kept
+            or element.get("translatable") == "false"
+            or element.tag.endswith("xliff:document:1.2}g")
+        )
         is_text = is_text or name in texts
         kind = "any" if is_text and not stays else "value"
         written = [

@@ -124,7 +124,7 @@ class Block:
 
     def with_marks(self) -> str:
         """Return the text with a mark for each tag: {h0}, {h1}, …"""
-        return _squeezed(self.marked().raw)
+        return squeezed(self.marked().raw)
 
     def marked(self) -> Block:
         """Return a block like this one whose tags are written as their marks."""
@@ -148,7 +148,7 @@ class Block:
 
     def plain(self) -> str:
         """Return the text without its tags."""
-        return _squeezed("".join(item.text for item in self.items if not item.tag))
+        return squeezed("".join(item.text for item in self.items if not item.tag))
 
     def from_links(self, aligned: Details) -> str | None:
         """Return the translation with marks for the tags, projected along the links; None if that is impossible."""
@@ -166,7 +166,7 @@ class Block:
 
     def texts(self) -> list[str]:
         """Return the texts between the tags, without blank ones."""
-        return [_squeezed(item.text) for item in self.items if not item.tag and item.text.strip()]
+        return [squeezed(item.text) for item in self.items if not item.tag and item.text.strip()]
 
     def from_texts(self, translations: Sequence[str]) -> str:
         """Return the block with the `translations` of its `texts`."""
@@ -207,14 +207,14 @@ class Block:
         return "".join(written)
 
 
-def _squeezed(text: str) -> str:
+def squeezed(text: str) -> str:
     """Return a text with one space for each white space in it, and none around it."""
     return _SPACES.sub(" ", text).strip()
 
 
 def _key(items: Iterable[Item]) -> str:
     """Return a text that tells the items apart, but for the amount of white space."""
-    return _squeezed("".join(f"\0{item}\0" if item.tag else item.text for item in items))
+    return squeezed("".join(f"\0{item}\0" if item.tag else item.text for item in items))
 
 
 def _fuse(items: list[Item]) -> list[Item]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
 
-from nmt.apps.documents.blocks import CONTROL, Block, decode
+from nmt.apps.documents.blocks import CONTROL, Block, decode, squeezed
 from nmt.apps.documents.markup import check_xml
 from nmt.apps.documents.translation import TranslatedBlock
 from nmt.base.errors import DataError, require
@@ -138,7 +138,7 @@ def read_reviewed(path: Path, blocks: Sequence[Block]) -> list[str]:
             found = f"has {source[:60]!r}" if source else "is missing"
             hint = "give the list of this document, with its columns number and source as they were"
             raise DataError(f"number {number} {found}; the document has {wanted[:60]!r}", path=path, hint=hint)
-        text = block.from_marks(" ".join(translation.split()))
+        text = block.from_marks(squeezed(translation))
         if text is None:
             marks = " ".join(re.findall(r"\{h\d+\}", source))
             hint = "each stands for a tag, such as the beginning or the end of bold letters"

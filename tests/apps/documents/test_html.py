@@ -97,10 +97,11 @@ def test_a_picture_alone_has_texts_and_no_others():
     picture = (
         b'<?xml version="1.0"?>\n<svg xmlns="http://www.w3.org/2000/svg" xmlns:d="urn:d"><title>a</title><!-- b -->\n'
         b"<metadata><d:title>c</d:title></metadata><style>d</style><g id='e'><text>f &amp; <tspan>g</tspan></text>"
-        b"<text><tspan x='1'>h</tspan><tspan x='1'>i</tspan><textPath href='#e'>j</textPath></text></g></svg>"
+        b"<text><tspan x='1'>h</tspan><tspan x='1'>i</tspan><textPath href='#e'>j</textPath></text>"
+        b"<flowRoot><flowRegion><rect/></flowRegion><flowPara>k <flowSpan>l</flowSpan></flowPara></flowRoot></g></svg>"
     )
     document = read_document(picture, "a.svg")
-    assert [block.with_marks() for block in document.blocks] == ["a", "f & {h0}g{h1}", "h", "i{h0}{h1}j{h2}"]
+    assert [block.with_marks() for block in document.blocks] == ["a", "f & {h0}g{h1}", "h", "i{h0}{h1}j{h2}", "k {h0}l{h1}"]
     assert document.content_with([block.from_texts(block.texts()) for block in document.blocks]) == picture
 
 

@@ -22,7 +22,7 @@ READABLE = [suffix for suffix in SUFFIXES if suffix != ".html"]
 def entries() -> list[Entry]:
     blocks = read_document(PAGE, "a.html").blocks
     translations = [
-        TranslatedBlock(["x"], "x", {}, marked="a {h0}b{h1} c", expected_chrf=90.04),
+        TranslatedBlock(["x"], "x", {}, marked="a {h0}b{h1}\u202f\xa0c", expected_chrf=90.04),
         TranslatedBlock(["x"], "x", {"numbers_missed": ["7"], "doubtful": True}, marked="d", expected_chrf=12.0),
         TranslatedBlock(["x"], "x", {"from_memory": True}, marked="=e < f", expected_chrf=80.0, similarity=1.0),
     ]
@@ -35,10 +35,10 @@ def test_a_list_that_nobody_changed_gives_the_translations_and_a_corrected_one_t
         pytest.importorskip("openpyxl", reason="needs openpyxl")
     blocks = read_document(PAGE, "a.html").blocks
     write_review(tmp_path / f"a{suffix}", entries(), Direction("en", "de"))
-    assert read_reviewed(tmp_path / f"a{suffix}", blocks) == ["a <b>b</b> c", "d", "=e &lt; f"]
+    assert read_reviewed(tmp_path / f"a{suffix}", blocks) == ["a <b>b</b>\u202f\xa0c", "d", "=e &lt; f"]
     corrected = [entry._replace(translation=entry.translation.upper().replace("{H", "{h")) for entry in entries()]
     write_review(tmp_path / f"b{suffix}", corrected, Direction("en", "de"))
-    assert read_reviewed(tmp_path / f"b{suffix}", blocks) == ["A <b>B</b> C", "D", "=E &lt; F"]
+    assert read_reviewed(tmp_path / f"b{suffix}", blocks) == ["A <b>B</b>\u202f\xa0C", "D", "=E &lt; F"]
 
 
 def test_what_most_needs_a_review_comes_first_with_its_faults_in_words(tmp_path):

@@ -199,8 +199,9 @@ def test_the_words_of_references_are_translated_and_other_fields_stay():
     content = archive(word__document=f"<w:document>{paragraph}</w:document>")
     assert read_document(content, "a.docx").blocks[0].with_marks() == "{h0}b c{h1} d {h2}"
     assert read(unchanged(content, "a.docx"), "word/document.xml") == read(content, "word/document.xml")
-    text = "<text:p>a <text:bookmark-ref>b</text:bookmark-ref> <text:page-number>7</text:page-number></text:p>"
-    assert read_document(archive(content=text), "a.odt").blocks[0].with_marks() == "a {h0}b{h1} {h2}"
+    for name in ("bookmark-ref", "chapter", "subject"):
+        text = f"<text:p>a <text:{name}>b</text:{name}> <text:page-number>7</text:page-number></text:p>"
+        assert read_document(archive(content=text), "a.odt").blocks[0].with_marks() == "a {h0}b{h1} {h2}"
 
 
 def test_categories_of_a_chart_are_translated_and_its_numbers_are_not():
