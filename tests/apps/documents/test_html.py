@@ -101,7 +101,13 @@ def test_a_picture_alone_has_texts_and_no_others():
         b"<flowRoot><flowRegion><rect/></flowRegion><flowPara>k <flowSpan>l</flowSpan></flowPara></flowRoot></g></svg>"
     )
     document = read_document(picture, "a.svg")
-    assert [block.with_marks() for block in document.blocks] == ["a", "f & {h0}g{h1}", "h", "i{h0}{h1}j{h2}", "k {h0}l{h1}"]
+    assert [block.with_marks() for block in document.blocks] == [
+        "a",
+        "f & {h0}g{h1}",
+        "h",
+        "i{h0}{h1}j{h2}",
+        "k {h0}l{h1}",
+    ]
     assert document.content_with([block.from_texts(block.texts()) for block in document.blocks]) == picture
 
 
