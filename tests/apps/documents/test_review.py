@@ -192,4 +192,4 @@ def test_what_a_translation_repeats_stands_in_the_list_to_review(letters_run):
     (block,) = read_document(b"<p>ein Text", "a.html").blocks
     translated = TranslatedBlock(["x"], "of the text of the text", {})
     (checked,) = with_losses([block], [translated], translator.segmenter, Request(translator.options), ())
-    assert entry_of(1, block, checked).review == "words are repeated: of the text of the text"
+    assert "words are repeated: of the text of the text" in entry_of(1, block, checked).review.splitlines()
