@@ -166,7 +166,7 @@ def test_options_that_are_no_mapping_are_refused(translator, options):
 
 def test_what_is_no_text_or_segment_is_refused(translator):
     for text in (["7319"], None, b"7319"):
-        with pytest.raises(nmt.NmtError, match="texts must be a list of str; number 1 is of type"):
+        with pytest.raises(nmt.NmtError, match="text must be a str, of one or several sentences; it is"):
             list(translator.stream(text))
     (translation,) = translator.translate(["7319"])
     for look in (translator.cross_attention, translator.attention_weights):

@@ -169,6 +169,7 @@ class Translator:
         Concatenated, their texts are that of `translate`, which takes the same arguments. To cancel, stop iterating: a
         segment is translated when it is asked for.
         """
+        require_type("text", text, str, "a str, of one or several sentences")
         request = replace(self._request(options, glossary), to=to, from_=from_)
         (segmented,) = self.segment([text], request)
         before = segmented.lead
