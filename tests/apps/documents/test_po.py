@@ -14,6 +14,7 @@ from nmt.apps.documents.formats import read_document
 from nmt.apps.documents.po import changed_placeholders
 from nmt.apps.documents.translation import TranslatedBlock, with_losses
 from nmt.base.errors import DataError
+from nmt.data.text.text_statistics import UNSEEN
 from nmt.translation.request import Request
 from tests.apps.documents.written import capitals
 
@@ -71,9 +72,9 @@ def test_the_losses_of_a_catalog_are_those_of_each_entry(letters_run):
     blocks = read_document(CATALOG.encode(), "a.po").blocks
     found = [TranslatedBlock([text], text, {"protected_lost": ["{h0}"]}) for text in ("12", "34", "5 %1", "67 %1")]
     with Translator.load(letters_run, device="cpu") as translator:
-        reports = with_losses(blocks, found, translator.segmenter, Request(translator.options), ())
+        reports = with_losses(blocks, found, translator.segmenter, Request(translator.options), {UNSEEN})
         unprotected = translator.options.changed(protect=False)
-        unflagged = with_losses(blocks, found, translator.segmenter, Request(unprotected), ())
+        unflagged = with_losses(blocks, found, translator.segmenter, Request(unprotected), {UNSEEN})
     lost = [["%d"], None, None, ["%n", "%1"]]
     assert [each.flags.get("protected_lost") for each in reports] == lost
     assert [block.line for block in blocks] == [4, 7, 11, 11]
@@ -84,7 +85,7 @@ def test_the_losses_of_a_document_are_also_marks(letters_run):
     blocks = read_document(b'{"a": "One (two) here; who?", "b": "C++ has 5% -x- now!"}', "a.json").blocks
     found = [TranslatedBlock([text], text, {}) for text in ("One two here who", "C has 5 x now!")]
     with Translator.load(letters_run, device="cpu") as translator:
-        reports = with_losses(blocks, found, translator.segmenter, Request(translator.options), ())
+        reports = with_losses(blocks, found, translator.segmenter, Request(translator.options), {UNSEEN})
     assert reports[0].flags["protected_lost"] == ["(", ")", ";", "?"]
     assert {"C++", "-x-", "%"} <= {*reports[1].flags["protected_lost"]}
 
