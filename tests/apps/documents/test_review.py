@@ -13,7 +13,6 @@ from nmt.apps.documents.review import SUFFIXES, Entry, entry_of, read_reviewed, 
 from nmt.apps.documents.translation import TranslatedBlock, foreign_numbers, repetitions, with_losses
 from nmt.base.errors import DataError
 from nmt.base.languages import Direction
-from nmt.data.text.text_statistics import UNSEEN
 from nmt.translation.request import Request
 
 PAGE = b"<p>12 <b>34</b> 56</p>\n<p>7</p>\n<p>=8 &lt; 9</p>"
@@ -192,10 +191,5 @@ def test_what_a_translation_repeats_stands_in_the_list_to_review(letters_run):
     translator = Translator.load(letters_run, device="cpu")
     (block,) = read_document(b"<p>ein Text", "a.html").blocks
     translated = TranslatedBlock(["x"], "of the text of the text", {})
-<<<<<<< HEAD
     (checked,) = with_losses([block], [translated], translator.segmenter, Request(translator.options), ())
     assert "words are repeated: of the text of the text" in entry_of(1, block, checked).review.splitlines()
-=======
-    (checked,) = with_losses([block], [translated], translator.segmenter, Request(translator.options), {UNSEEN})
-    assert entry_of(1, block, checked).review == "words are repeated: of the text of the text"
->>>>>>> c1852876 (Say in tests of documents that unseen words were not counted)
