@@ -68,7 +68,8 @@ class RunLexicon:
 
         Terms whose translation the lexicon does not find are left out. RunError as `links`.
         """
-        ids, waiting = translation.tgt_ids, Counter(missed)
+        ids = translation.tgt_ids
+        waiting = Counter(missed)
         if not self.is_joined(segment.direction, translation.text):
             while movable := [
                 (linked, term)
@@ -98,7 +99,8 @@ class RunLexicon:
             assert self._lexicon is not None
             sets = self._run.read_sets("valid", direction) if self._run.data.is_dir() else []
             sample = (text for known, _, texts in sets if known.tgt == direction.tgt for text in texts)
-            swapped, tokens = self._is_swapped(direction), self._tokenizers.tgt.vocabulary
+            swapped = self._is_swapped(direction)
+            tokens = self._tokenizers.tgt.vocabulary
             self._places[direction] = TermPlaces(self._lexicon, tokens, sample, swapped=swapped)
         return self._places[direction]
 

@@ -39,7 +39,8 @@ def languages_of(models: Sequence[LanguagePair]) -> LanguagePair:
         return models[0]
     into, out = (each.pairs for each in models)
     if not (found := paths(into, out)):
-        written, read = dict.fromkeys(pair.tgt for pair in into), dict.fromkeys(pair.src for pair in out)
+        written = dict.fromkeys(pair.tgt for pair in into)
+        read = dict.fromkeys(pair.src for pair in out)
         reason = f"the first writes {in_words([*written])}, the second reads {in_words([*read])}"
         if {*map(base_code, written)} & {*map(base_code, read)}:
             reason += " and only translates back"
@@ -52,9 +53,11 @@ class Chain:
 
     def __init__(self, translators: Sequence[Translator], memory: TranslationMemory | None = None):
         """Join them. NmtError if the second translator cannot translate what the first one writes."""
-        self.translators, self.memory = translators, memory
+        self.translators = translators
+        self.memory = memory
         self.languages = languages_of([each.languages for each in translators])
-        self.options, self.tokenizers = translators[-1].options, translators[-1].tokenizers
+        self.options = translators[-1].options
+        self.tokenizers = translators[-1].tokenizers
         self.precision = ", ".join(each.precision for each in translators)
         self.max_src_len = translators[0].max_src_len
 
@@ -113,7 +116,8 @@ class Chain:
         """Return the translations, finished; those in a row by one model with the same glossary are made together."""
         translations: list[Translation] = []
         for (model, glossary), group in groupby(texts, key=lambda text: (text.model, text.glossary)):
-            translator, same = self.translators[model], [*group]
+            translator = self.translators[model]
+            same = [*group]
             request = replace(requests[model], glossary=glossary, prefix=[text.prefix for text in same])
             segmented = translator.segment([text.text for text in same], request, first)
             for text, segments in zip(same, segmented, strict=True):

@@ -94,7 +94,8 @@ def is_in_wrong_language(text: str, language: str, *, identify: bool = True) -> 
     than a name, unless it is not to be identified: the first time takes half a second.
     """
     side = Side(text)
-    codes, expected = scripts.script_codes(text), scripts.codes_of_language(language)
+    codes = scripts.script_codes(text)
+    expected = scripts.codes_of_language(language)
     if scripts.is_foreign(codes, expected):
         return not _is_name(side)
     form = chinese_form(language)

@@ -73,7 +73,8 @@ class LanguagePair(NamedTuple):
         lead = len(text) - len(text.lstrip())
         for tgt in self.targets:
             if text.startswith(tag := language_tag(tgt), lead):
-                to, text = tgt, text[:lead] + text[lead + len(tag) :].lstrip()
+                to = tgt
+                text = text[:lead] + text[lead + len(tag) :].lstrip()
         direction = self.direction(to if text.strip() else to or self.tgt, from_)
         return DirectedText(text, direction, f"{language_tag(direction.tgt)} ")
 

@@ -73,7 +73,8 @@ class TranslationMemory:
 
     def add(self, source: str, target: str) -> None:
         """Add a pair, or replace that with the same source; leave out a pair with a blank side."""
-        source, target = AS_READ(source).strip(), target.strip()
+        source = AS_READ(source).strip()
+        target = target.strip()
         if not (source and target):
             return
         if source not in self._targets:
@@ -98,7 +99,8 @@ class TranslationMemory:
         text = AS_READ(text).strip()
         if (same := self.find_same(text)) is not None:
             return same
-        scorer, candidates = _rapidfuzz("distance.Levenshtein").normalized_similarity, self._candidates(text)
+        scorer = _rapidfuzz("distance.Levenshtein").normalized_similarity
+        candidates = self._candidates(text)
         best = _rapidfuzz("process").extractOne(text, candidates, scorer=scorer, score_cutoff=MIN_SIMILARITY)
         return None if best is None else MemoryMatch(best[0], self._targets[best[0]], best[1])
 
@@ -112,7 +114,8 @@ class TranslationMemory:
         copies = [np.array(each, np.int32) for each in chosen]  # a view would keep `add` from growing them
         found, shared = np.unique(np.concatenate([*copies, np.empty(0, np.int32)]), return_counts=True)
         sources = (self._sources[number] for number in found[np.argsort(-shared, kind="stable")].tolist())
-        longest, shortest = len(text) / MIN_SIMILARITY, len(text) * MIN_SIMILARITY
+        longest = len(text) / MIN_SIMILARITY
+        shortest = len(text) * MIN_SIMILARITY
         return [*islice((each for each in sources if shortest <= len(each) <= longest), _MAX_CANDIDATES)]
 
 

@@ -84,7 +84,8 @@ PROSE_MARK = (
     r"|(?P<colon>：|:(?!\S))|(?P<letter>(?<![A-Za-zÀ-ɏ\d_.'’&/+°-])[B-HJ-NP-TV-Z]"
     r"(?![A-Za-zÀ-ɏ\d_'’&/+-]|\.(?!\s*$)))"  # Vitamin C
 )
-_PROSE_MARK, _QUOTE = lazy_pattern(PROSE_MARK), lazy_pattern(QUOTE)
+_PROSE_MARK = lazy_pattern(PROSE_MARK)
+_QUOTE = lazy_pattern(QUOTE)
 # One of its characters, which is faster to find.
 _MAY_BE_MARK = lazy_pattern(
     rf"[;!?()\[\]؛؟…⋯–—。（；！？［【〔%٪％‰°℃℉<>≤≥±\"'“”„«»‹›{CURRENCIES}\d：]|-(?!\w)|\.\.|:(?!\S)"
@@ -118,10 +119,12 @@ def lost_marks(
     `spans` count as words, but tags as spaces. Marks of prose whose kinds are `left_out` may be lost, but of a pair of
     brackets both. `unknown` words, those that the model cannot read (`words_lacking`), are odd, too.
     """
-    read, written = source, output
+    read = source
+    written = output
     for span in sorted(spans, key=len, reverse=True):  # one may begin with another
         filler = (" " if span[0] in _BEGIN_TAGS else "º" if is_symbol(span) or span[0] == "&" else "ª") * len(span)
-        read, written = read.replace(span, filler), written.replace(span, filler)
+        read = read.replace(span, filler)
+        written = written.replace(span, filler)
     prose = marks_left_out(read, written)
     of_prose = [mark for kind, mark in prose.items() if kind not in left_out or _PAIR.intersection(prose) == {kind}]
     words = [
@@ -162,7 +165,9 @@ def lost_spans(spans: Sequence[str], text: str) -> list[str]:
     """
     if not spans:
         return []
-    counts, others, places = Counter(spans), find_spans(text), defaultdict[str, list[int]](list)
+    counts = Counter(spans)
+    others = find_spans(text)
+    places = defaultdict[str, list[int]](list)
     for start, end in others:
         places[text[start:end]].append(start)
     rarer = [span for span, count in counts.items() if len(places[span]) < count]
@@ -304,7 +309,9 @@ class Protected(NamedTuple):
 
         Spaces separate a span from its neighbors if it would merge with them.
         """
-        written, apart, pieces = list[str](), list[str](), self.pieces()
+        written = list[str]()
+        apart = list[str]()
+        pieces = self.pieces()
         for number, (piece, translation, span) in enumerate(zip(pieces, translations, [*self.spans, ""], strict=True)):
             text = ANY_PLACEHOLDER.sub("", translation).strip()
             if piece.core and number < len(pieces) - 1:  # a model ends what it reads as a sentence

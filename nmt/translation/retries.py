@@ -184,7 +184,8 @@ class Retries:
         if self.lexicon is None:
             return
         for segment in segments:
-            (translation,), verdict = segment.best.translations, segment.best.verdict
+            (translation,) = segment.best.translations
+            verdict = segment.best.verdict
             ids = self.lexicon.with_terms(segment, translation, verdict.missed_terms)
             if ids[: len(segment.prefix_ids)] == [*segment.prefix_ids]:
                 written = judge(segment, _rewritten(translation, self.tokenizers.tgt.decode(ids), ids))
@@ -195,7 +196,8 @@ def _rewritten(translation: SegmentTranslation, text: str, ids: list[int]) -> Se
     """Return `translation` with another text. Its new tokens are certain, because nmt was told to write them."""
     from difflib import SequenceMatcher  # only here, because few translations need it
 
-    before, scores = translation.tgt_ids, translation.token_scores
+    before = translation.tgt_ids
+    scores = translation.token_scores
     if scores:
         known = [0.0] * len(ids)
         for old, new, size in SequenceMatcher(None, before, ids, autojunk=False).get_matching_blocks():

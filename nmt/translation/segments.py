@@ -75,7 +75,9 @@ class Candidate(NamedTuple):
         return len(self.translations) > 1
 
 
-_NO_TEXT, _NO_SPAN, _NO_DIRECTION = Protected("", []), TextSpan(0, 0, ""), Direction("", "")
+_NO_TEXT = Protected("", [])
+_NO_SPAN = TextSpan(0, 0, "")
+_NO_DIRECTION = Direction("", "")
 
 
 @dataclass
@@ -132,7 +134,8 @@ class Segment:
 
     def reset(self) -> None:
         """Forget the translations."""
-        self.candidates, self.term_ids = [], ()
+        self.candidates = []
+        self.term_ids = ()
         self.loop_retried = self.protected_retried = False
 
 
@@ -182,8 +185,11 @@ def translate_segments(
         )
 
     def decode(i: int, hypothesis: Hypothesis) -> SegmentTranslation:
-        tag, source, truncated = segments[i].tgt_tag, sources[i], len(segments[i].src_ids) > limit
-        ids, scores = hypothesis.ids[len(tag) :], hypothesis.token_scores[len(tag) :]
+        tag = segments[i].tgt_tag
+        source = sources[i]
+        truncated = len(segments[i].src_ids) > limit
+        ids = hypothesis.ids[len(tag) :]
+        scores = hypothesis.token_scores[len(tag) :]
         text = tokenizers.tgt.decode(ids)
         return SegmentTranslation(text, hypothesis.score, source, ids, truncated, hypothesis.finished, scores, tag)
 

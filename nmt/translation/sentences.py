@@ -127,7 +127,8 @@ def sentence_starts(text: str, language: str) -> list[int]:
     """
     if not _MARK.search(text.rstrip(_TRAILING)):  # takes 1 to 2 µs
         return []  # most texts: a single sentence
-    plain, items = _simplified(text), {*_items(text)}
+    plain = _simplified(text)
+    items = {*_items(text)}
     proposed = {*_proposed_starts(plain, language)}
     capitals = {match.start(1) for match in _CAPITAL.finditer(plain) if match[1].isupper()}
     is_chat = text.islower()
@@ -164,7 +165,8 @@ def _items(text: str) -> list[int]:
     starts: list[int] = []
     last = ""
     for mark in _ITEM_MARK.finditer(" " + text):
-        start, label = mark.start(), mark[2]
+        start = mark.start()
+        label = mark[2]
         if _FIRST_ITEM.match(text, start) or f" {last} {label} " in _ITEM_ORDER:
             starts.append(start)
             last = label

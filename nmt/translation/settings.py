@@ -30,7 +30,8 @@ def settings_of(
     memory: TranslationMemory | None = None,
 ) -> dict[str, object]:
     """Return what determines the translations: the options, and checksums, so that no others continue an output."""
-    options, languages = request.options, {"to": request.to, "from": request.from_}
+    options = request.options
+    languages = {"to": request.to, "from": request.from_}
     settings = {
         **options.model_dump(),
         **{name: code for name, code in languages.items() if code is not None},

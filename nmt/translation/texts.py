@@ -120,7 +120,8 @@ class TextSegmenter:
         self.left_out = cache(known.kinds_left_out)
         self._octaves = known.octaves
         symbol = any_of(languages.user_symbols)
-        self._symbol, self._leading_symbols = re.compile(symbol), re.compile(rf"\s*(?:(?:{symbol})\s*)+")
+        self._symbol = re.compile(symbol)
+        self._leading_symbols = re.compile(rf"\s*(?:(?:{symbol})\s*)+")
         self.output_tags = output_tags(tokenizers.tgt, languages.language_tags)
         self._cannot_read = cache(tokenizers.src.lacks)
         self.lacks = cache(lambda character: self._cannot_read(character) or tokenizers.tgt.lacks(character))
@@ -138,7 +139,8 @@ class TextSegmenter:
         The tag of a text and the user symbols at its beginning are prepended to each of its segments.
         """
         directed = [self.languages.direct(text, request.to, request.from_) for text in texts]
-        prefixes, plain = request.prefixes(len(texts)), replace(request, prefix="")
+        prefixes = request.prefixes(len(texts))
+        plain = replace(request, prefix="")
         segmentations = [
             self._segmentation(text, replace(request, prefix=prefix) if prefix else plain)
             for text, prefix in zip(directed, prefixes, strict=True)
@@ -221,7 +223,9 @@ class _PlainSegmentation(NamedTuple):
 
     def finish(self, encoded: Iterator[list[int]]) -> SegmentedText:
         """Return the text with its segment; `encoded` begins with the tokens of `sources`."""
-        ids, segmenter, (text, direction, tag) = next(encoded), self.segmenter, self.directed
+        ids = next(encoded)
+        segmenter = self.segmenter
+        text, direction, tag = self.directed
         if len(ids) > segmenter.limit:  # it has to be split
             return _Segmentation(segmenter, self.directed, self.request).finish(iter([ids]))
         protects = self.request.options.protect
@@ -256,7 +260,8 @@ class _Segmentation:
         self.written = without_surrogates(directed.text)
         self.written_spans = segmenter.find_spans(self.written, request)
         self.text, self.spans, self.places = segmenter.characters.read(self.written, self.written_spans)
-        text, glossary = self.text, request.glossary
+        text = self.text
+        glossary = request.glossary
         self.symbol_spans = {span for span in self.spans if is_symbol(text[span.start : span.end])}
         self.terms = segmenter.find_terms(text, self.spans, glossary) if glossary is not None else []
         self.symbols = segmenter.leading_symbols(text)
@@ -266,7 +271,8 @@ class _Segmentation:
         unbroken = sorted([*terms, *(span for span in self.spans if span not in self.symbol_spans)])
         self.limit = segmenter.limit
         if options.split == "never":
-            unbroken, self.limit = [Span(0, len(text))], _TOO_MANY
+            unbroken = [Span(0, len(text))]
+            self.limit = _TOO_MANY
         self.splitter = TextSplitter(text, unbroken, self.direction.src, segmenter.max_sentences(options))
         self.units = {unit: self._protect(*unit) for unit in self.splitter.units}
         self._encoded: dict[Range, tuple[Protected, list[int]]] = {}  # by range: as the model reads it, and its tokens
@@ -301,7 +307,8 @@ class _Segmentation:
 
     def _segment(self, span: TextSpan) -> Segment:
         """Return the segment for a part of the text."""
-        segmenter, places = self.segmenter, self.places
+        segmenter = self.segmenter
+        places = self.places
         protected, ids = self._encode(span.start, span.end)
         lead, tail = self._edges(span.start, span.end) if self.may_have_edges else ("", "")
         # The model does not see a pair of brackets, which it may leave open, nor marks that its vocabulary lacks.
@@ -363,7 +370,8 @@ class _Segmentation:
 
     def _space_between(self, space: str) -> str:
         """Return the white space between the translations of sentences with `space` between them."""
-        src, tgt = (self.direction.src, self.text), (self.direction.tgt, self.segmenter.tokenizers.tgt.letters)
+        src = (self.direction.src, self.text)
+        tgt = (self.direction.tgt, self.segmenter.tokenizers.tgt.letters)
         if not space and written_without_spaces(*src) and not written_without_spaces(*tgt):
             return " "
         no_spaces = spaces_between_sentences(*src) and not spaces_between_sentences(*tgt)

@@ -68,7 +68,8 @@ def through_models(
     *before, last = path
     if not before:
         return TextToTranslate(text, last, glossary, prefix, match)
-    first, terms = before[0], list(dict.fromkeys(found.term for found in glossary.find(text))) if glossary else []
+    first = before[0]
+    terms = list(dict.fromkeys(found.term for found in glossary.find(text))) if glossary else []
     translations = (yield [TextToTranslate(term.source, first) for term in terms]) if terms else []
     words: dict[str, Term] = {}  # the terms, by what stands for them between the models
     for term, translation in zip(terms, translations, strict=True):

@@ -321,11 +321,14 @@ def _assemble(text: SegmentedText, position: int) -> Translation:
     terms: list[Term] = []
     misplaced: list[Term] = []
     sentence_split = loop_retried = loop_unresolved = protected_retried = False
-    num_protected, source, outside = 0, [text.lead], [text.lead]
+    num_protected = 0
+    source = [text.lead]
+    outside = [text.lead]
     is_in_source = "\ufffd" in text.text  # the replacement character
     for segment in text.segments:  # one loop, because it runs for every text
         candidate = segment.candidates[min(position, len(segment.candidates) - 1)]
-        verdict, spans = candidate.verdict, segment.protected.spans
+        verdict = candidate.verdict
+        spans = segment.protected.spans
         written.append((candidate.text if is_in_source else candidate.text.replace("\ufffd", "")) + segment.space)
         segments += [translation for translation in candidate.translations if translation.src_ids]
         if spans:

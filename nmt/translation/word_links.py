@@ -71,7 +71,9 @@ def align_words(translator: Translator, source: str, translation: Translation) -
     """
     if (direction := translation.direction) is None:
         return [], []
-    links, num_src, num_tgt = list[tuple[int, int]](), 0, 0
+    links = list[tuple[int, int]]()
+    num_src = 0
+    num_tgt = 0
     for segment in translation.segments:
         if segment.tgt_ids:
             links += [(num_src + i, num_tgt + j) for i, j in translator.align(segment, direction)]

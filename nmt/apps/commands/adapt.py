@@ -93,7 +93,9 @@ def adapt(
         exit_unfinished(interrupt, how_to_resume(max_loss))
     print_text("\n".join(render_table(result.sets, "before", "after")))
     if result.worst is not None and not result.delivered:
-        loss, before, after = -result.worst.bleu.gain, result.worst.bleu.other, result.worst.bleu.value
+        loss = -result.worst.bleu.gain
+        before = result.worst.bleu.other
+        after = result.worst.bleu.value
         raise RunError(
             f"not delivered: the {result.worst.name} test set ({result.worst.direction}) loses {loss:.2f} BLEU "
             f"({before:.2f} before, {after:.2f} after), more than --max-loss {max_loss:g}: keep the old model",

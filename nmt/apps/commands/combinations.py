@@ -119,7 +119,8 @@ def given_in(context: Any) -> set[str]:
     """Return the options with other values than their defaults, and the conditions that hold."""
     given = {name for name, holds in CONDITIONS.items() if holds(context.params)}
     for parameter in context.command.params:
-        option, value = parameter.opts[0], context.params.get(parameter.name)
+        option = parameter.opts[0]
+        value = context.params.get(parameter.name)
         if value in (None, False, (), [], parameter.get_default(context)):
             continue
         given.add(option)

@@ -75,7 +75,8 @@ def refuse_corpus(path: Path) -> None:
 
     Only warn of a document, whose markup would be translated, too.
     """
-    name, suffix = shlex.quote(str(path)), path.suffix.lower()
+    name = shlex.quote(str(path))
+    suffix = path.suffix.lower()
     if suffix in SUFFIXES and suffix != ".txt":
         again = f"nmt translate {name} --output NAME{path.suffix} keeps its format"
         log.warning("%s: this document is translated line by line, markup included; %s", path, again)

@@ -109,7 +109,8 @@ def evaluate(
     Evaluates on the run's test set or on your own files. Saves hypotheses and scores in the folder `eval` of the run.
     """
     search = SearchFlags(settings, beam_size=beam)
-    refs, compared = ref or [], compare or []
+    refs = ref or []
+    compared = compare or []
     in_files = bool(refs or tsv)
     kinds = []
     if augment:
@@ -210,7 +211,8 @@ def _examine(evaluation: Evaluation, test_set: TestSet, found: Sequence[RunDir] 
     """Return details on the errors of the translations; with the statistics of the (first) run, also by rare words."""
     from nmt.evaluation.details import examine
 
-    (each,), system = test_set.sets, evaluation.system
+    (each,) = test_set.sets
+    system = evaluation.system
     assert system is not None
     sources = each.sources if test_set.has_sources else None
     statistics = None if found is None else found[0].statistics()

@@ -29,7 +29,8 @@ _METRICS = {"bleu": "BLEU", "chrf": "chrF2"}
 def describe_folder(folder: Path) -> dict[str, Any]:
     """Return the corpora, configurations and runs of a folder, by name, and the `next` command. Changes nothing."""
     parts = {"runs": _runs(folder), "configurations": _configurations(folder), "corpora": _corpora(folder)}
-    steps, described = ["nmt train --src FILE --tgt FILE"], dict[str, Any]()
+    steps = ["nmt train --src FILE --tgt FILE"]
+    described = dict[str, Any]()
     for title, found in reversed(parts.items()):
         steps += [step for _, step in found.values() if step]
         described[title] = {name: said for name, (said, _) in found.items()}
@@ -108,7 +109,8 @@ def _runs(folder: Path) -> Found:
 
 def state_of(run: RunDir, name: str) -> tuple[list[str], str]:
     """Return what was done with the run called `name` and what was not, and the next command. RunError if damaged."""
-    is_tested, quoted = run.evaluation(run.index().best) is not None, shlex.quote(name)
+    is_tested = run.evaluation(run.index().best) is not None
+    quoted = shlex.quote(name)
     times = f"test set scored {counted(num_scorings(run.evaluations, 'test'), 'time')}"
     if not run.card.exists():
         return [times] * is_tested + ["not finished"], f"nmt train --resume --run {quoted}"

@@ -46,6 +46,7 @@ def hf(
 
     languages = Languages(tuple(src_lang or ()), tuple(tgt_lang or ()))
     made = import_hf(folder, run, languages, overwrite=overwrite)
-    directions, options = made.config().data.directions, direction_options(made.config())
+    directions = made.config().data.directions
+    options = direction_options(made.config())
     use = f"nmt translate --model {shlex.quote(str(run))}{options} 'text'"
     log.info(f"done: {run}, {', '.join(map(str, directions))}\n  {use}")

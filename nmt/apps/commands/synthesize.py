@@ -108,7 +108,8 @@ def synthesize(
     model: Sequence[RunDir] | Teacher
     if teacher is not None and config is not None:
         model = Teacher(teacher, config, models[0] if models else None, examples, requests)
-        translator, options = None, search.change(SearchOptions())
+        translator = None
+        options = search.change(SearchOptions())
     else:
         model = find_models(models)
         translator = load_translator(model, "auto", device, "auto", scores=scores)

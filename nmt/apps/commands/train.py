@@ -202,9 +202,11 @@ def log_next_steps(run: Path) -> None:
     """Log the commands for using the finished run."""
     data = RunDir(run).config().data
     to = f" --to {data.directions[0].tgt}" if len({direction.tgt for direction in data.directions}) > 1 else ""
-    name, index = shlex.quote(str(run)), RunDir(run).index()
+    name = shlex.quote(str(run))
+    index = RunDir(run).index()
     if index.best is not None:
-        scores, of_network = index.scores_of(index.best), index.checkpoints[index.best]
+        scores = index.scores_of(index.best)
+        of_network = index.checkpoints[index.best]
         by = "fp32" if scores is of_network else "phrase table"
         rival = index.verdict.unsurpassed() if index.verdict is not None else ""
         meaning = f"nothing usable yet: {rival}" if rival else describe_quality(scores["bleu"], scores["chrf"])

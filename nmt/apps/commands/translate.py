@@ -175,7 +175,8 @@ def translate(
         refuse_corpus(input)
     as_json = writes_json(format, input)
     source = _Source(texts, input, *document_in(texts, output, as_json=as_json), lines)
-    first, last = find_models(models, checkpoint), find_models([then]) if then is not None else ()
+    first = find_models(models, checkpoint)
+    last = find_models([then]) if then is not None else ()
     runs = [*first, *last]
     read = [*source.files, *filter(None, (glossary, reviewed))]
     refuse_replacing(filter(None, (output, attention, review)), read, runs)
@@ -273,7 +274,8 @@ def _translate_lines(
     translations: Sequence[Translation] = ()
     # The objects that the fields of the output are added to, if the lines come from JSON or from a document.
     records: deque[dict[str, object]] = deque()
-    num_lines, render = 1, partial(_as_json, translator, request, alignments, records)
+    num_lines = 1
+    render = partial(_as_json, translator, request, alignments, records)
     if not as_json:
         num_lines = request.options.num_hypotheses
         render = partial(_as_text, num_lines)
@@ -365,7 +367,8 @@ def _draw_attention(translator: Chain, translation: Translation, path: Path) -> 
         raise NmtError("nothing to draw: no model translated the text")
     if len(translation.segments) > 1:
         log.warning("the text was translated in %d segments; only the first is drawn", len(translation.segments))
-    segment, tokenizers = translation.segments[0], translator.tokenizers
+    segment = translation.segments[0]
+    tokenizers = translator.tokenizers
     weights = translator.translators[-1].cross_attention(segment)
     src_tokens = [*tokenizers.src.tokens(segment.src_ids), "</s>"]
     tgt_tokens = [*tokenizers.tgt.tokens(segment.tgt_ids), "</s>"][: len(weights)]

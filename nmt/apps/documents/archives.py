@@ -102,7 +102,8 @@ def read_archive(content: bytes, suffix: str, limit: int = MAX_BYTES) -> Documen
 
 
 def _read(name: str, content: bytes, kind: str, limit: int) -> Template:
-    template, form = Template(), dialect(kind)
+    template = Template()
+    form = dialect(kind)
     try:
         text = decode(content)
         if not form.is_html:

@@ -104,14 +104,16 @@ class Block:
     def _inner(self, items: list[Item]) -> list[Item]:
         """Strip blank text, hidden markup, and elements that enclose all the rest."""
         ends, _ = pair_tags([item.tag for item in items]) or ({}, [])
-        start, end = 0, len(items)
+        start = 0
+        end = len(items)
         while True:
             is_enclosed = ends.get(start) == end - 1
             goes_first = is_enclosed or items[start].shows_nothing
             goes_last = is_enclosed or items[end - 1].shows_nothing
             if not goes_first and not goes_last:
                 break
-            start, end = start + goes_first, end - goes_last
+            start += goes_first
+            end -= goes_last
         first, last = ("" if item.tag else item.text for item in (items[start], items[end - 1]))
         self._before = [*items[:start], Item(first[: len(first) - len(first.lstrip())])]
         self._after = [Item(last[len(last.rstrip()) :]), *items[end:]]
@@ -227,7 +229,8 @@ def _fuse(items: list[Item]) -> list[Item]:
         {},
         [n for n, item in enumerate(items) if item.tag.strip("!")],
     )
-    fused, outer = list(items), set[int]()
+    fused = list(items)
+    outer = set[int]()
     for number in alone:
         fused[number] = items[number]._replace(tag="!", is_hidden=True)
     for start, end in sorted(ends.items()):
@@ -318,7 +321,9 @@ class Document:
         name_language: Callable[[Template, str], str | None],
     ):
         """`write` packs the texts of the files, and `name_language` names the language of one, as here."""
-        self._templates, self._write, self._name_language = templates, write, name_language
+        self._templates = templates
+        self._write = write
+        self._name_language = name_language
         self.blocks = [block for template in templates for block in template.blocks]
 
     def name_language(self, code: str) -> str | None:

@@ -264,7 +264,8 @@ class _Markdown:
             if min(places)[0] >= 0:
                 lines = self._lines[number : number + len(places)]
                 openings = [self._text[self._starts[line] : place[0]] for line, place in enumerate(places, number)]
-                wrap, line_break = wrapping(lines, openings, _OPENS_BLOCK), "\\\n" + "".join(openings[1:2])
+                wrap = wrapping(lines, openings, _OPENS_BLOCK)
+                line_break = "\\\n" + "".join(openings[1:2])
                 of_part = self._inline(part) if breaks else tokens
                 self._add(part, of_part, (places[0][0], places[-1][1]), number, wrap, line_break)
             number += content.count("\n", start, end)
@@ -358,7 +359,8 @@ def _as_commonmark(text: str) -> str:
         num_fences = len(_FENCE.findall(found[0]))
         if num_fences % 2 or (num_fences and found["code"]):  # it ends in another fence than it began in
             return found[0]
-        prefix, lines = found["prefix"], found[0].count("\n")
+        prefix = found["prefix"]
+        lines = found[0].count("\n")
         middle = re.sub(r"[^> \t]", " ", prefix)
         return prefix + (f"<!--{f'{chr(10)}{middle}{_FILLER}' * (lines - 1)}\n{middle}-->" if lines else _COMMENT)
 
@@ -418,11 +420,13 @@ def _keep(state: StateInline, silent: bool) -> bool:
 
         def push(nesting: Literal[-1, 0, 1], written: str) -> None:
             token = state.push("html_inline" if found["tag"] else "kept", "", nesting)
-            token.content, token.hidden = written, found["hidden"] is not None
+            token.content = written
+            token.hidden = found["hidden"] is not None
 
         if found["around"]:
             push(1, found["around"])
-            end, state.posMax = state.posMax, found.end("text")
+            end = state.posMax
+            state.posMax = found.end("text")
             state.pos = found.start("text")
             state.md.inline.tokenize(state)
             state.posMax = end

@@ -145,7 +145,8 @@ class Reader:
     """Reads a text into a template, leniently. DataError if elements with texts are nested too deeply."""
 
     def __init__(self, text: str, dialect: Dialect, template: Template):
-        self.dialect, self.template = dialect, template
+        self.dialect = dialect
+        self.template = template
         self.frames = [Frame("", "", is_block=dialect.is_text)]
         self._read(_HUGE_NUMBER.sub("\ufffd", text))
         template.text = self.content(self.frame)
@@ -157,10 +158,14 @@ class Reader:
 
     def _read(self, text: str) -> None:
         dialect = self.dialect
-        at, end, pattern = 0, max(map(text.rfind, ">\0}]")) + 1, _HTML if dialect.is_html else _XML
+        at = 0
+        end = max(map(text.rfind, ">\0}]")) + 1
+        pattern = _HTML if dialect.is_html else _XML
         while match := pattern.search(text, at, end):
             self.text(text[at : match.start()])
-            written, name, at = match[0], match[2], match.end()
+            written = match[0]
+            name = match[2]
+            at = match.end()
             if name is None:
                 sign = written.lstrip("</")[:1]
                 is_entity = sign in "&\0{[%"  # or a hole, or what fills a template
@@ -211,7 +216,8 @@ class Reader:
 
     def start(self, name: str, written: str) -> None:
         """Read an opening tag."""
-        dialect, frame = self.dialect, self.frame
+        dialect = self.dialect
+        frame = self.frame
         is_untranslated = not dialect.is_fragment and _UNTRANSLATED.search(written)
         if not frame.is_kept and (name in dialect.kept or is_untranslated):
             self.open(Frame(name, written, is_kept=True))
@@ -233,7 +239,8 @@ class Reader:
 
     def standalone(self, name: str, whole: str, start: str) -> None:
         """Read an element as a whole; `start` is its opening tag."""
-        dialect, frame = self.dialect, self.frame
+        dialect = self.dialect
+        frame = self.frame
         if not frame.is_block:
             frame.raw.append(whole)
         elif name in dialect.characters:
@@ -280,7 +287,8 @@ class Reader:
         if frame.raw:
             block = Block(frame.items, "".join(frame.raw), Form(self.dialect.write))
             frame.parts.append(self.template.hole(block))
-            frame.raw, frame.items = [], []
+            frame.raw = []
+            frame.items = []
         frame.parts.append(markup)
 
     def content(self, frame: Frame) -> str:

@@ -45,8 +45,10 @@ def read_text(text: str, template: Template, *, is_page: bool = False, lines: Li
     paragraph: list[str] = []
     mark = ""
     for line in [*split_lines(text), ""]:
-        opening, last = opening_of(line), mark
-        is_blank, mark = opening.rstrip() == line.rstrip(), opening.strip()
+        opening = opening_of(line)
+        last = mark
+        is_blank = opening.rstrip() == line.rstrip()
+        mark = opening.strip()
         is_quoted = mark == last and not mark.strip("> ")
         if not is_blank and (is_quoted or not (paragraph and mark)):
             paragraph.append(line)
@@ -133,7 +135,8 @@ def wrapping(lines: Sequence[str], openings: Sequence[str], mark: re.Pattern[str
     if len(lines) < 2:
         return str
     first, other = openings[:2]
-    width, line_end = max(len(line.rstrip()) for line in lines), "\r\n" if "\r\n" in lines[0] else "\n"
+    width = max(len(line.rstrip()) for line in lines)
+    line_end = "\r\n" if "\r\n" in lines[0] else "\n"
 
     def wrap(written: str) -> str:
         wrapper = textwrap.TextWrapper(width, subsequent_indent=other, break_long_words=False, break_on_hyphens=False)

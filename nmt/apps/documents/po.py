@@ -88,7 +88,8 @@ def _singular_forms(text: str) -> list[str]:
     whole = _CONTINUED.sub("", text[:10_000])  # long rules go over several lines
     count, rule = next(iter(_PLURALS.findall(whole)), ("", ""))
     try:
-        form_of, forms = c2py(rule), [set[int]() for _ in range(int(count))]
+        form_of = c2py(rule)
+        forms = [set[int]() for _ in range(int(count))]
         for number in range(200):  # most rules look at the last two digits
             forms[form_of(number)].add(number)
     except (ArithmeticError, IndexError, RecursionError, ValueError):
@@ -100,7 +101,8 @@ def _translated(entry: re.Match[str], singular: Sequence[str], template: Templat
     """Return an entry and its comments with holes for translations and the flag fuzzy; as it is, if it has them."""
     comments = entry["comments"]
     flags = [flag.strip() for found in _FLAGS.findall(comments) for flag in found.split(",")]
-    source, plural = _read(entry["id"]), _read(entry["plural"] or "")
+    source = _read(entry["id"])
+    plural = _read(entry["plural"] or "")
     forms = dict(_FORM.findall(entry["translated"]))
     wanted = [f"[{number}]" for number in range(len(singular) or 1)] if plural else [""]
     if not source or all(_read(forms.get(form, "")) for form in wanted):

@@ -54,15 +54,18 @@ class RunReader(Reader):
 
     def standalone(self, name: str, whole: str, start: str) -> None:
         """Read an element as a whole; in a run, add it to the paragraph as if it were all of the run."""
-        run, dialect = self.frame, self.dialect
+        run = self.frame
+        dialect = self.dialect
         if not _is_run(run):
             if run.is_block and name in ("r", *dialect.breaks):
                 run.raw.append(whole)
             if name != "r" or not run.is_block:
                 super().standalone(name, whole, start)
             return
-        paragraph, prefix = self.frames[-2], run.start[1 : run.start.index("r")]
-        before, after = run.start + "".join(run.parts), f"</{prefix}r>"
+        paragraph = self.frames[-2]
+        prefix = run.start[1 : run.start.index("r")]
+        before = run.start + "".join(run.parts)
+        after = f"</{prefix}r>"
         around = f"{before}<{prefix}{dialect.run_text}>", f"</{prefix}{dialect.run_text.split()[0]}>{after}"
         run.raw.append(whole)
         if name == "rPr":

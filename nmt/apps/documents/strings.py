@@ -39,9 +39,12 @@ def read_json(text: str, template: Template) -> None:
     except (RecursionError, ValueError) as error:
         raise DataError(f"not JSON ({str(error)[:80]})", line=getattr(error, "lineno", None)) from None
     written: list[str] = []
-    decoder, at, end = json.JSONDecoder(), 0, 0
+    decoder = json.JSONDecoder()
+    at = 0
+    end = 0
     while token := _STRING.search(text, end):
-        raw, end = token[1], token.end()
+        raw = token[1]
+        end = token.end()
         if token[2]:  # a key
             if raw[:1] in ("@", "$"):
                 end = decoder.raw_decode(text, end)[1]
@@ -70,7 +73,9 @@ def split_choices(text: str, depth: int) -> Iterator[tuple[str, list[str]]]:
 
 def _parts(choice: re.Match[str]) -> list[str]:
     parts: list[str] = []
-    text, at, depth = choice.string, choice.start(), 0
+    text = choice.string
+    at = choice.start()
+    depth = 0
     for brace in _BRACE.finditer(text, at):
         depth += 1 if brace[0] == "{" else -1
         if not depth:

@@ -71,7 +71,8 @@ def _hole(text: str, template: Template, is_vtt: bool) -> str:
     """Return the hole of one or more lines, and the end of the last one."""
     raw = text.rstrip("\r\n")
     items: list[Item] = []
-    lines, at = _LINE_END.split(raw), 0
+    lines = _LINE_END.split(raw)
+    at = 0
     joined = join_lines(lines[::2])
     for tag in _TAG.finditer(joined):
         name = f"{tag[1]}{tag[2].lower()}" if tag[2] else "!"
@@ -89,7 +90,8 @@ def _hole(text: str, template: Template, is_vtt: bool) -> str:
 
 def _in_lines(text: str, num_lines: int) -> list[str]:
     """Split a text at spaces, or between Chinese or Japanese characters, into lines of about equal length."""
-    lines, start = [], 0
+    lines = []
+    start = 0
     breaks = [found.start() for found in _BREAK.finditer(text) if found.start() and not found[0]]
     for rest in range(num_lines, 1, -1):
         ideal = start + (len(text) - start) // rest

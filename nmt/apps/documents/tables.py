@@ -30,7 +30,8 @@ def read_table(content: bytes, name: str, column: str) -> Document:
     `column` is its number, from 1, or its name in the first row; in xlsx with or without a sheet (`Sheet1:2`). The
     table gets a column of translations, with the name of their language if the first row has names.
     """
-    template, path = Template(), Path(name)
+    template = Template()
+    path = Path(name)
     if path.suffix.lower() == ".xlsx":
         return _read_sheet(content, path, *column.rpartition(":")[::2], template)
     template.text = "".join(_read_rows(content, path, column, template))
@@ -96,14 +97,17 @@ def _read_sheet(content: bytes, path: Path, sheet: str, column: str, template: T
     with unpack(content, ".xlsx") as archive:
         packed = archive.read(file)
     parts: list[str] = []
-    xml, at, number = decode(packed), 0, 0
+    xml = decode(packed)
+    at = 0
+    number = 0
     for row in _ROW.finditer(xml):
         given = _NUMBER.search(row[2])
         number = int(given[1]) if given else number + 1
         cells = rows[number - 1] if number <= len(rows) else ()
         text = "".join(cell for cell in cells[index : index + 1] if isinstance(cell, str))
         if text.strip():
-            start, prefix = re.sub(r'\sspans="[^"]*"', "", xml[row.start() : row.start(3)]), row[1]
+            start = re.sub(r'\sspans="[^"]*"', "", xml[row.start() : row.start(3)])
+            prefix = row[1]
             cell = f'<{prefix}c r="{letters}{number}" t="inlineStr"><{prefix}is><{prefix}t>'
             new = _HEADER if cells is names else _holes(template, text, number, escape_text)
             end = f"</{prefix}t></{prefix}is></{prefix}c>"
@@ -125,7 +129,8 @@ def _find_column(rows: Sequence[Sequence[object]], column: str) -> tuple[int, in
         index = int(column) - 1
         has_names = index < len(names) and looks_like_column_name(names[index])
     elif column in names:
-        index, has_names = names.index(column), True
+        index = names.index(column)
+        has_names = True
     else:
         hint = f"the columns are 1 to {width}, or by name: {', '.join(map(repr, names[:20]))}"
         raise DataError(f"no column {column!r}", hint=hint)

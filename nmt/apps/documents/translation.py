@@ -184,7 +184,9 @@ def _translate_aligned(translator: Translator, texts: Sequence[str], request: Re
     translations = iter(translator.translate_segmented(segments, request))
     answers = []
     for text, whole, parts in zip(texts, segmented, separated, strict=True):
-        before, details, of_parts = whole.lead, [], list[Answer]()
+        before = whole.lead
+        details = []
+        of_parts = list[Answer]()
         for segment, space in parts:
             translation = next(translations)
             details.append((before, explain(translator, segment.text, segment.direction, translation), space))

@@ -81,14 +81,17 @@ def _translated(start: re.Match[str], unit: str, template: Template, given: dict
 
     `given` are its attributes and those of the elements around it.
     """
-    tag, is_segment = start[0], start[3] == "segment"
+    tag = start[0]
+    is_segment = start[3] == "segment"
     others = _ALTERNATIVES.search(unit)
     children = {child[3]: child for child in _CHILD.finditer(unit, 0, others.start() if others else len(unit))}
-    source, target = children.get("seg-source", children.get("source")), children.get("target")
+    source = children.get("seg-source", children.get("source"))
+    target = children.get("target")
     if source is None:
         return tag + unit
     is_preserved = (given | _attributes(source[1])).get("xml:space") == "preserve"
-    content, held = source[4], (target[4] or "") if target else ""
+    content = source[4]
+    held = (target[4] or "") if target else ""
     state = _attributes(target[1] if target and not is_segment else tag).get("state")
     filled = {segment[2]: segment[3] for segment in _SEGMENT.finditer(held)}
 

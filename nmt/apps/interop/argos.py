@@ -38,7 +38,8 @@ def export_argos(run: RunDir, out: Path, quantization: Quantization = "int8") ->
 
     RunError as in `export_ctranslate2`, or if Argos Translate cannot use such a model.
     """
-    config, tokenizers = run.config(), TokenizerPair.load(run.tokenizer)
+    config = run.config()
+    tokenizers = TokenizerPair.load(run.tokenizer)
     _refuse_unsupported(run, config, tokenizers)
     with tempfile.TemporaryDirectory(prefix="nmt-") as name:
         export_ctranslate2(run, Path(name, "checked"), quantization=quantization)

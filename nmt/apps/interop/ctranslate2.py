@@ -112,7 +112,9 @@ def _set_layer(made: Any, layer: EncoderLayer | DecoderLayer) -> None:
 
 def _set_attention(made: Any, attention: MultiHeadAttention, norm: nn.Module) -> None:
     _set_norm(made.layer_norm, norm)
-    query, key_value, output = attention.query_proj, attention.key_value_proj, attention.output_proj
+    query = attention.query_proj
+    key_value = attention.key_value_proj
+    output = attention.output_proj
     if len(made.linear) == 2:  # of self-attention
         _set_linear(made.linear[0], query, key_value)
     else:
@@ -130,7 +132,9 @@ def _set_feed_forward(made: Any, feed_forward: FeedForward, norm: nn.Module) -> 
     if not feed_forward.gated:
         _set_linear(made.linear_0, feed_forward.input_proj)
         return
-    weight, bias = feed_forward.input_proj.weight.chunk(2), feed_forward.input_proj.bias.chunk(2)
+    weight = feed_forward.input_proj.weight.chunk(2)
+    bias = feed_forward.input_proj.bias.chunk(2)
     # The activation applies to the first half of our outputs, not to the second.
     for linear, half_weight, half_bias in zip((made.linear_0, made.linear_0_noact), weight, bias, strict=True):
-        linear.weight, linear.bias = _array(half_weight), _array(half_bias)
+        linear.weight = _array(half_weight)
+        linear.bias = _array(half_bias)

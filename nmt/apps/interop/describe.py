@@ -45,7 +45,9 @@ def describe_model(model: str | None) -> ModelInfo:
     if model and not is_export and folder.config_file.is_file():
         return _describe_hf(folder)
     run = find_run(model)
-    config, weights, tokenizers = run.config(), run.best_checkpoint(), TokenizerPair.load(run.tokenizer)
+    config = run.config()
+    weights = run.best_checkpoint()
+    tokenizers = TokenizerPair.load(run.tokenizer)
     verdict = run.index().verdict
     return ModelInfo(
         path=str(run.path) if model is None else model,
@@ -66,7 +68,9 @@ def describe_model(model: str | None) -> ModelInfo:
 
 
 def _describe_hf(folder: HfFolder) -> ModelInfo:
-    path, hf, settings = folder.path, folder.check(), folder.tokenizer_settings()
+    path = folder.path
+    hf = folder.check()
+    settings = folder.tokenizer_settings()
     config = model_config(hf)
     shapes = parameter_shapes(config, hf.vocab_size, hf.tgt_vocab_size)
     if isinstance(hf, M2M100Config):

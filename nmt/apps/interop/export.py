@@ -104,7 +104,8 @@ def _check(
     options = config.decoding.changed(shortlist=False, num_hypotheses=1)
     if options.sample or options.rerank != "none":  # CTranslate2 has no such search
         options = options.greedy()
-    languages, statistics = LanguagePair.from_config(config), run.statistics()
+    languages = LanguagePair.from_config(config)
+    statistics = run.statistics()
     translators = [Translator(tokenizers, engine, languages, options, statistics) for engine in engines]
 
     def score(translator: Translator) -> MetricScore:

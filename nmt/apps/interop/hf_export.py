@@ -126,7 +126,8 @@ def _hf_config(kind: type[HfConfig], model: ModelConfig, vocab_size: int) -> HfC
 
 def _generation_config(config: Config, tokenizers: TokenizerPair, vocab_size: int) -> dict[str, Any]:
     """Return the contents of generation_config.json: nmt's search options, as far as transformers has them."""
-    decoding, unused = config.decoding, range(tokenizers.tgt.vocab_size, vocab_size)
+    decoding = config.decoding
+    unused = range(tokenizers.tgt.vocab_size, vocab_size)
     return {
         **_IDS,
         "forced_eos_token_id": None,

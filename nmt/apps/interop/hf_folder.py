@@ -83,7 +83,8 @@ class HfConfig(BaseModel):
     def _can_be_computed(self) -> Self:
         """Raise ValueError for the first value that nmt's model does not support."""
         for part in ("attention_heads", "ffn_dim"):
-            size, other = getattr(self, f"encoder_{part}"), getattr(self, f"decoder_{part}")
+            size = getattr(self, f"encoder_{part}")
+            other = getattr(self, f"decoder_{part}")
             if size != other:
                 raise ValueError(f"decoder_{part} is {other}; nmt imports models with {size}")
         if self.d_model % 2 or self.d_model % self.encoder_attention_heads:

@@ -150,7 +150,8 @@ def _specials(
     folder: HfFolder, config: HfConfig, src_vocab: Mapping[str, int], tgt_vocab: Mapping[str, int]
 ) -> tuple[Specials, Specials]:
     """Return the special tokens of both sides. RunError if config.json and a vocabulary of both sides disagree."""
-    pad, eos = src_vocab["<pad>"], src_vocab["</s>"]
+    pad = src_vocab["<pad>"]
+    eos = src_vocab["</s>"]
     tgt = Specials(tgt_vocab["<unk>"], config.pad_token_id, config.decoder_start_token_id, config.eos_token_id)
     if src_vocab is not tgt_vocab:
         return Specials(src_vocab["<unk>"], pad, pad, eos), tgt

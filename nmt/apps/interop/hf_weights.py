@@ -152,7 +152,8 @@ def m2m100_positions(config: ModelConfig, hf: HfConfig) -> Tensor:
     All sines come before all cosines, the lowest frequency is 1/10000, and the first token has the position after the
     padding id (`M2M100SinusoidalPositionalEmbedding` of transformers).
     """
-    half, first = config.d_model // 2, hf.pad_token_id + 1
+    half = config.d_model // 2
+    first = hf.pad_token_id + 1
     frequencies = torch.exp(torch.arange(half).float() * -(math.log(10000) / (half - 1)))
     positions = torch.arange(first, first + max(config.max_src_len, config.max_tgt_len)).float()
     angles = positions[:, None] * frequencies

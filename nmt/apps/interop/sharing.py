@@ -78,7 +78,9 @@ def write_shareable(run: RunDir, folder: Path, names: tuple[str, str], precision
 
     `names` are the model's name, and the value that users will pass to --model. RunError as in `pack`.
     """
-    config, weights, shared = run.config(), run.usable_checkpoint(), RunDir(folder)
+    config = run.config()
+    weights = run.usable_checkpoint()
+    shared = RunDir(folder)
     TokenizerPair.load(run.tokenizer).save(shared.tokenizer)
     shared.checkpoints.mkdir()
     if precision == "fp16":

@@ -37,7 +37,9 @@ Toolkit = Literal["CTranslate2", "transformers"]
 
 def refuse_unsupported(config: ModelConfig, path: Path, toolkit: Toolkit) -> None:
     """Raise RunError about all options that `toolkit` does not support in a model with `config` (stored at `path`)."""
-    supported, message, instead = IN_CTRANSLATE2, "CTranslate2 cannot run a model with", ""
+    supported = IN_CTRANSLATE2
+    message = "CTranslate2 cannot run a model with"
+    instead = ""
     if toolkit == "transformers":
         supported = IN_PEGASUS if config.norm_position == "pre" else IN_MARIAN
         message = f"transformers has no {config.norm_position}-norm translation model with"

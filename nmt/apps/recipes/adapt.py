@@ -88,8 +88,10 @@ def adapt(
 
     NmtError for errors that the user can mend: files, languages, a run that exists. Progress goes to Python's logging.
     """
-    path, old_names = real_path(run), names(old_test)
-    adapted, how_to_resume = RunDir(candidate_of(path)), resume_command(path, old_names, max_loss)
+    path = real_path(run)
+    old_names = names(old_test)
+    adapted = RunDir(candidate_of(path))
+    how_to_resume = resume_command(path, old_names, max_loss)
     _refuse_existing(path, how_to_resume, resume=resume, overwrite=overwrite)
     fixed = [each for each in overrides if each.startswith("tokenizer") and not each.startswith(_SETTABLE)]
     if fixed:
@@ -99,7 +101,8 @@ def adapt(
         restore_replaced(adapted.path)
         if not adapted.path.is_dir():
             raise RunError("there is no adaptation to resume", path=path, hint="start it without --resume")
-        found, data = found or _base_of(adapted), adapted.config().data
+        found = found or _base_of(adapted)
+        data = adapted.config().data
     elif found is None:
         raise UsageError("give the run to adapt, or resume an adaptation (--resume --run FOLDER)")
     else:

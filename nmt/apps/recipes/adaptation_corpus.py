@@ -85,7 +85,9 @@ def collect(
     `mix` of the training requires. It is drawn by a seeded hash, so the same text gives the same corpus. DataError if
     the new corpus has too few pairs; RunError if the old corpus is required but cannot be read.
     """
-    data, old, direction = run.config().data, old_sets(run), new.directions[0]
+    data = run.config().data
+    old = old_sets(run)
+    direction = new.directions[0]
     pairs, held_out = _hold_out(run.config(), new)
     tags = ("", *(f"{tag} " for tag in corpus_tags(data)))
     sources = {src for texts in held_out.values() for src, _ in texts}
@@ -187,7 +189,8 @@ def _sample(run: RunDir, size: int, held_out: Collection[str]) -> list[Portion]:
     The filters come later, so that a corpus with a small share needs some pairs more than its share.
     """
     data = run.config().data
-    corpora, directions = data.corpora("train"), data.directions
+    corpora = data.corpora("train")
+    directions = data.directions
 
     def hashed(files: ParallelFiles) -> Iterator[tuple[bytes, int, str, str]]:
         for pair in with_both_sides(read_parallel(files, data.characters)):

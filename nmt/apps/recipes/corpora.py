@@ -79,7 +79,8 @@ class CorpusNames(NamedTuple):
 
     def data_section(self) -> DataConfig:
         """Return the data section for the corpora, with the safe filters. ConfigError if invalid."""
-        corpora, given = self.corpora(), self.languages()
+        corpora = self.corpora()
+        given = self.languages()
         first = {key: code or _shown_language(corpora[0], key) for key, code in given.items()}
         for code in first.values():
             if (meant := language_of_country(code)) is not None:

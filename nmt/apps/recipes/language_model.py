@@ -78,7 +78,8 @@ class Prompt(NamedTuple):
 
         They are the same for every text, so that servers read them only once.
         """
-        corpus, found = Corpus(config), []
+        corpus = Corpus(config)
+        found = []
         for pair in with_both_sides(corpus.train_pairs()) if num_examples else ():
             src, tgt = corpus.direction("train", pair)
             if {src, tgt} == {*direction} and max(len(pair.src), len(pair.tgt)) <= _MAX_EXAMPLE_CHARACTERS:
@@ -112,10 +113,14 @@ class LanguageModel:
             raise NmtError("--teacher is not the URL of a server", hint=hint)
         path = parts.path.rstrip("/").removesuffix("/chat/completions")
         self._url = f"{parts.scheme}://{parts.netloc}{path or '/v1'}"
-        self._prompt, self.options, self._num_requests = prompt, options, num_requests
+        self._prompt = prompt
+        self.options = options
+        self._num_requests = num_requests
         self.languages = LanguagePair(*prompt.direction)
         self._key = os.environ.get(KEY_VARIABLE, "").strip()
-        self._slots, self._num_answered, self._num_given_up = BoundedSemaphore(num_requests), 0, 0
+        self._slots = BoundedSemaphore(num_requests)
+        self._num_answered = 0
+        self._num_given_up = 0
         self._optional = {"max_tokens": _MAX_TOKENS, "temperature": 0.0}
         self._openai = require("teacher", "openai", "a language model as teacher")
         # The client would read these from environment variables that are meant for OpenAI's own server.
@@ -131,7 +136,8 @@ class LanguageModel:
             self._model = model or self._only_model()
             self._create(0, prompt.messages[0]["content"].rpartition("\n")[2])
         except (self._openai.APIError, ValueError) as error:
-            hint, status = f"is the server running? --teacher {self._url}", _status_of(error)
+            hint = f"is the server running? --teacher {self._url}"
+            status = _status_of(error)
             if status in (401, 403):
                 hint = f"{'check' if self._key else 'put'} the server's key in the environment variable {KEY_VARIABLE}"
             elif status:
@@ -186,13 +192,15 @@ class LanguageModel:
                 if is_servers or not (is_refused or self._num_answered > num_answered):
                     raise
                 break
-            self._num_answered, self._num_given_up = self._num_answered + 1, 0
+            self._num_answered += 1
+            self._num_given_up = 0
             return answer
         return Answer("", faults=("refused" if is_refused else "failed",))
 
     def _create(self, number: int, text: str) -> Answer:
         """Send a request for a line. openai.APIError without a reply, ValueError if it is no chat completion."""
-        options, messages = self.options, [*self._prompt.messages, {"role": "user", "content": text}]
+        options = self.options
+        messages = [*self._prompt.messages, {"role": "user", "content": text}]
         body: dict[str, object] = {"model": self._model, "messages": messages, "n": options.num_hypotheses}
         if options.sample:
             body |= {"temperature": options.temperature, "top_p": options.top_p, "seed": options.seed + number}

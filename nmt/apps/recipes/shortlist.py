@@ -37,7 +37,8 @@ def make_shortlist(run: RunDir, best: int, frequent: int) -> None:
         hint = "create the shortlist in the run that it was packed from, and pack that run again"
         raise RunError("this model was imported or packed, so it has no training data", path=run.path, hint=hint)
     tokenizers = TokenizerPair.load(run.tokenizer)
-    config, fingerprint = run.config(), run.info().data_fingerprint
+    config = run.config()
+    fingerprint = run.info().data_fingerprint
     store_root = find_store_root(config, run.path)
     if (store_root / fingerprint).is_dir():
         store = TokenStore(store_root / fingerprint)

@@ -63,7 +63,8 @@ def count_pairs(data: DataConfig) -> tuple[int, int, int]:
     def read(name: Literal["train", "valid", "test"]) -> Iterator[SentencePair]:
         return read_parallel(data.corpora(name), data.characters)
 
-    corpora, held_out = data.corpora("train"), chain(read("valid"), read("test"))
+    corpora = data.corpora("train")
+    held_out = chain(read("valid"), read("test"))
     rows = DroppedRows.find(read("train"), expect(data, lambda: read("train"), held_out), workers=num_cores())
     if not rows.num_kept + len(rows):
         raise DataError("no row has text on both sides", path=paths_of(corpora)[0])
@@ -76,7 +77,8 @@ def minutes(config: Config) -> float:
     """Estimate how long the updates take on the processor of this machine, from the speed of a matrix product."""
     import numpy as np
 
-    training, size = config.training, config.tokenizer.vocab_size
+    training = config.training
+    size = config.tokenizer.vocab_size
     model = config.model.model_copy(update={"tied_embeddings": "all"})  # to look up an embedding costs nothing
     weights = sum(map(prod, parameter_shapes(model, size, size).values()))
     batch_tokens = 0 if training.batch_tokens == "auto" else training.batch_tokens
@@ -91,7 +93,8 @@ def minutes(config: Config) -> float:
 def _header(config: Config, name: str, num_pairs: int, num_dropped: int, num_blank: int) -> str:
     from nmt.data.read.pairs import paths_of
 
-    training, directions = config.training, config.data.directions
+    training = config.training
+    directions = config.data.directions
     files = [str(path) for path in paths_of(config.data.corpora("train"))]
     not_counted = (("rows with an empty side", num_blank), ("pairs that the filters drop", num_dropped))
     listed = "; ".join(f"{what}: {number:,}" for what, number in not_counted if number)
@@ -123,7 +126,8 @@ def _vocabulary(tokenizer: TokenizerConfig) -> str:
 
 def summary(config: Config) -> str:
     """Return the languages, sizes and updates of a configuration in one line."""
-    base, data = config.training.init_from, config.data
+    base = config.training.init_from
+    data = config.data
     vocabulary = f"the vocabulary of {base}" if base else _vocabulary(config.tokenizer)
     sizes = f"{_layers(config.model)}, {vocabulary}"
     held_out = [name for name in DATA_SETS if not data.corpora(name)]

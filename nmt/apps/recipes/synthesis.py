@@ -88,7 +88,8 @@ class CorpusWriter(NamedTuple):
         return selection
 
     def _render(self, pair: Kept) -> str:
-        given, output = pair.text.strip(), pair.candidate.output
+        given = pair.text.strip()
+        output = pair.candidate.output
         src, tgt = (given, output) if self.forward else (output, given)
         if self.form == "tsv":
             return "\t".join(as_cell(text).replace("\r", " ") for text in (src, tgt)) + "\n"

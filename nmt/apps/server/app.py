@@ -97,7 +97,8 @@ def make_app(models: Models, settings: Settings, keys: Mapping[bytes, Key], metr
         yield
         service.routes.models.close()
 
-    reading, loading = Threads(1), Threads(1)
+    reading = Threads(1)
+    loading = Threads(1)
     newest_keys = keys
 
     async def reload(read: Callable[[], Mapping[bytes, Key]], load: Callable[[], Models]) -> None:

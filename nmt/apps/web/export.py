@@ -70,7 +70,8 @@ def export_web(run: RunDir, out: Path, *, overwrite: bool = False) -> None:
     and may not be replaced.
     """
     require("web", "ziglang", "this export")
-    config, tokenizers = run.config(), TokenizerPair.load(run.tokenizer)
+    config = run.config()
+    tokenizers = TokenizerPair.load(run.tokenizer)
     segmenter = TextSegmenter(tokenizers, LanguagePair.from_config(config), config.model.max_src_len, run.statistics())
     _refuse(run, config, tokenizers)
     if prefers_fp32(run):
@@ -112,9 +113,12 @@ def _refuse(run: RunDir, config: Config, tokenizers: TokenizerPair) -> None:
 
 def _facts(run: RunDir, config: Config, segmenter: TextSegmenter) -> dict[str, Any]:
     """Return the part of manifest.json that tells the page how to translate."""
-    options, pair = config.decoding, segmenter.languages
-    penalty, longest = options.length_penalty, config.model.max_tgt_len
-    statistics, tokenizers = segmenter.statistics, segmenter.tokenizers
+    options = config.decoding
+    pair = segmenter.languages
+    penalty = options.length_penalty
+    longest = config.model.max_tgt_len
+    statistics = segmenter.statistics
+    tokenizers = segmenter.tokenizers
     return {
         "name": (name := run.path.resolve().name),
         "license": license_of(run.card),
@@ -156,7 +160,8 @@ def _language(code: str, tokenizer: Tokenizer) -> dict[str, Any]:
 def vocabulary_of(tokenizer: Tokenizer) -> dict[str, Any]:
     """Return what segmentation needs of a SentencePiece model."""
     fields = protobuf_fields(tokenizer.model_bytes)
-    suffix, normalizer = protobuf_fields(fields[2]).get(24, 0), protobuf_fields(fields.get(3, b""))
+    suffix = protobuf_fields(fields[2]).get(24, 0)
+    normalizer = protobuf_fields(fields.get(3, b""))
     pieces = read_pieces(tokenizer.model_bytes)
     return {
         "type": tokenizer.type,
@@ -176,7 +181,8 @@ def weights_of(run: RunDir, config: Config, tokenizers: TokenizerPair) -> bytes:
     ordered = arrays_in_order(config.model, tokenizers, arrays, path)
     shapes = parameter_shapes(config.model, tokenizers.src.vocab_size, tokenizers.tgt.vocab_size)
     shape_of = {id(array.data): array.shape for name, array in arrays.items() if name in shapes}
-    entries, contents = [], []
+    entries = []
+    contents = []
     positions = (2, 3) if config.model.positions == "learned" else ()  # behind both embeddings
     for index, data in enumerate(ordered):
         values = np.frombuffer(data, np.float32)

@@ -72,7 +72,8 @@ def check_corpus(
     data: DataConfig, *, langid: bool = False, workers: int = 0
 ) -> tuple[Sequence[Expectations], Iterator[CheckedPairs]]:
     """Learn in one pass over the training files what is usual; return it, and the checked pairs of the next pass."""
-    corpora, read = data.corpora("train"), partial(read_parallel, characters=data.characters)
+    corpora = data.corpora("train")
+    read = partial(read_parallel, characters=data.characters)
     held_out = chain.from_iterable(read(data.corpora(name)) for name in DATA_SETS[1:])
     expected = expect(data, lambda: read(corpora), held_out, identify_languages=True if langid else None)
 

@@ -56,8 +56,10 @@ class Checker:
 
     def __init__(self, expected: Expectations, bits: int = ALL_BITS):
         """Prepare the rules in `bits`; other rules may be skipped."""
-        self.expected, self.bits = expected, bits
-        self.lengths, self.side_words = expected.profile.lengths, expected.profile.side_words
+        self.expected = expected
+        self.bits = bits
+        self.lengths = expected.profile.lengths
+        self.side_words = expected.profile.side_words
         self.thresholds: dict[str, float] = THRESHOLDS | expected.filters.model_dump(exclude_none=True)
         self.swaps_back = bit_swapped(expected.filters) != 0
         languages = expected.src_lang, expected.tgt_lang
@@ -78,7 +80,8 @@ class Checker:
     def check(self, src: Sequence[str], tgt: Sequence[str]) -> Checked:
         """Check a chunk of neighboring rows of the corpus, in order and stripped of white space."""
         src_len, tgt_len = (np.fromiter(map(len, side), dtype=np.int64, count=len(side)) for side in (src, tgt))
-        numbers, questions = np.zeros((2, len(src)), dtype=np.int64), np.zeros((2, len(src)), dtype=np.bool_)
+        numbers = np.zeros((2, len(src)), dtype=np.int64)
+        questions = np.zeros((2, len(src)), dtype=np.bool_)
         rows = RowFeatures(src_len.astype(np.float64), tgt_len.astype(np.float64), *numbers, *questions)
         is_whole = (src_len > 0) & (tgt_len > 0)
         is_too_long = np.maximum(src_len, tgt_len) > self.thresholds["too_long"]
@@ -122,7 +125,8 @@ class Checker:
         if has_cell_error(src.text) or has_cell_error(tgt.text):
             yield "spreadsheet"
         if self.bits & _SPAN_RULES:
-            (src_kept, src_markup), (tgt_kept, tgt_markup) = src.spans(), tgt.spans()
+            src_kept, src_markup = src.spans()
+            tgt_kept, tgt_markup = tgt.spans()
             if src_markup or tgt_markup:
                 yield "markup"
             if src_markup != tgt_markup:
@@ -152,7 +156,8 @@ class Checker:
         src_foreign = _is_foreign(src, src_codes, self.scripts[0])
         tgt_foreign = _is_foreign(tgt, tgt_codes, self.scripts[1])
         src_evidence, tgt_evidence = self.side_words.evidence(src.words), self.side_words.evidence(tgt.words)
-        src_is_other, tgt_is_other = src_evidence < 0, tgt_evidence > 0
+        src_is_other = src_evidence < 0
+        tgt_is_other = tgt_evidence > 0
         if src_is_other and tgt_is_other:
             yield "sides_swapped"
             return

@@ -151,7 +151,8 @@ def sample_evenly(pairs: Iterable[SentencePair], size: int) -> tuple[int, list[S
     n is a power of 2 that depends only on the number of pairs.
     """
     sample: list[SentencePair] = []
-    step, num_rows = 1, 0
+    step = 1
+    num_rows = 0
     for num_rows, pair in enumerate(pairs, start=1):
         if (num_rows - 1) % step == 0:
             if len(sample) == size:
@@ -195,7 +196,8 @@ def expect(
     all corpora if `identify_languages` is True.
     """
     corpora = data.corpora("train")
-    directions, filters = [data.direction_of(files) for files in corpora], [data.filters_of(files) for files in corpora]
+    directions = [data.direction_of(files) for files in corpora]
+    filters = [data.filters_of(files) for files in corpora]
     sources = frozenset(pair.src for pair in held_out if pair.src)
     folded = frozenset(Side(src).folded for src in sources) - {""}
     profiles = {

@@ -96,7 +96,8 @@ class SideText:
         share = unknown / max(1, other.words.total())
         if share > _MANY_UNKNOWN:
             yield f"{share:.0%} of its {'characters' if self._by_character else 'words'} are not in train"
-        usual, median = self.length(0.5), other.length(0.5)
+        usual = self.length(0.5)
+        median = other.length(0.5)
         if max(median, usual) > _OTHER_LENGTH * max(1, min(median, usual)):
             yield f"{median} characters in the median, train has {usual}"
         mine, theirs = (side.apostrophes.most_common(1) for side in (self, other))

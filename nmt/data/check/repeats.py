@@ -14,7 +14,9 @@ from nmt.data.phrases.trie import find_entries
 Hashes = NDArray[np.uint64]
 
 _EMPTY = BIT["empty"]
-_DUPLICATE, _NEAR_DUPLICATE, _REPEATED_SOURCE = BIT["duplicate"], BIT["near_duplicate"], BIT["repeated_source"]
+_DUPLICATE = BIT["duplicate"]
+_NEAR_DUPLICATE = BIT["near_duplicate"]
+_REPEATED_SOURCE = BIT["repeated_source"]
 
 
 class SeenHashes:

@@ -107,7 +107,8 @@ def has_mixed_word(codes: str) -> bool:
 def form_of_chinese(text: str) -> Literal["simplified", "traditional"] | None:
     """Return the form of the Chinese characters in `text`, if it is clear."""
     forms = list(map(_form_of, text))
-    simplified, traditional = forms.count(1), forms.count(-1)
+    simplified = forms.count(1)
+    traditional = forms.count(-1)
     if simplified >= max(_MIN_CHINESE, _OUTWEIGHS * traditional):
         return "simplified"
     return "traditional" if traditional >= max(_MIN_CHINESE, _OUTWEIGHS * simplified) else None

@@ -75,9 +75,12 @@ def _runs(gain: NDArray[np.float64], offset: int) -> Iterator[tuple[float, Shift
     for row, value in enumerate([*gain.tolist(), -_END]):
         total += value
         if total > rise:
-            rise, end = total, row + 1
+            rise = total
+            end = row + 1
         has_ended = total <= rise - _MIN_RISE / 2 if rise >= _MIN_RISE else total <= 0
         if has_ended:
             if rise >= _MIN_RISE and end - begin >= _MIN_ROWS:
                 yield rise, Shift(begin, end, offset)
-            begin, total, rise = row + 1, 0.0, 0.0
+            begin = row + 1
+            total = 0.0
+            rise = 0.0

@@ -72,7 +72,8 @@ def check_pairs(
     repeats: dict[int, Repeats] = {}
     for key, group in groupby(pairs, key=lambda pair: id(expected[pair.corpus])):
         own = next(each for each in expected if id(each) == key)
-        bits_on, swapped = bits_switched_on(own.filters), bit_swapped(own.filters)
+        bits_on = bits_switched_on(own.filters)
+        swapped = bit_swapped(own.filters)
         bits = bits_on | swapped if only_active else ALL_BITS
         seen = repeats.setdefault(key, Repeats(bits))
         for chunk, result in _map(_chunks(group), own, bits, workers):
@@ -87,7 +88,8 @@ def _chunks(pairs: Iterable[SentencePair]) -> Iterator[list[SentencePair]]:
         size += len(pair.src) + len(pair.tgt)
         if len(chunk) == CHUNK_PAIRS or size >= _CHUNK_CHARACTERS:
             yield chunk
-            chunk, size = [], 0
+            chunk = []
+            size = 0
     if chunk:
         yield chunk
 
@@ -124,8 +126,11 @@ class DroppedRows:
 
         Reports count pairs with an empty side.
         """
-        states, counts, num_kept = bytearray(), dict.fromkeys(RULES, 0), 0
-        by_corpus, examples = [0] * len(expected), defaultdict[str, list[SentencePair]](list)
+        states = bytearray()
+        counts = dict.fromkeys(RULES, 0)
+        num_kept = 0
+        by_corpus = [0] * len(expected)
+        examples = defaultdict[str, list[SentencePair]](list)
         for chunk in check_pairs(pairs, expected, workers=workers, only_active=True):
             broken = chunk.broken
             dropped = (broken & ~_EMPTY) != 0
@@ -166,7 +171,10 @@ def write_pairs(
     Both files are tab-separated; a tab inside a sentence becomes a space. They appear when all pairs are written. Files
     that end in `.gz`, `.bz2`, `.xz` or `.zst` are compressed.
     """
-    num_pairs, num_kept, num_swapped, by_rule = 0, 0, 0, dict.fromkeys(RULES, 0)
+    num_pairs = 0
+    num_kept = 0
+    num_swapped = 0
+    by_rule = dict.fromkeys(RULES, 0)
     with ExitStack() as stack:
         kept_file = open_new_text(stack, kept)
         rejected_file = None if rejected is None else open_new_text(stack, rejected)
@@ -176,7 +184,8 @@ def write_pairs(
             for pair, flags, is_swapped in zip(*columns, strict=True):
                 if not flags:
                     src, tgt, *_ = pair.swapped() if is_swapped else pair
-                    num_kept, num_swapped = num_kept + 1, num_swapped + is_swapped
+                    num_kept += 1
+                    num_swapped += is_swapped
                     kept_file.write(f"{as_cell(src)}\t{as_cell(tgt)}\n")
                     continue
                 rules = list(rules_in(flags))

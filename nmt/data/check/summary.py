@@ -168,7 +168,8 @@ class Summary:
 
     def _add_shifts(self, pairs: list[SentencePair], shifts: list[Shift]) -> None:
         for shift in shifts:
-            first, last = pairs[shift.start].line, pairs[shift.end - 1].line
+            first = pairs[shift.start].line
+            last = pairs[shift.end - 1].line
             file = str(path_of(self._corpora, pairs[shift.start]))
             before = self._shifts[-1] if self._shifts else None
             continues = before and (before.file, before.offset) == (file, shift.offset)
@@ -253,7 +254,8 @@ def _share(count: int, total: int) -> str:
 
 def _shortened(text: str) -> str:
     """Return `text` made printable and cut to `_MAX_TEXT` columns; East Asian characters take two."""
-    width, shown = 0, ""
+    width = 0
+    shown = ""
     for char in printable(text):
         width += 2 if unicodedata.east_asian_width(char) in "WF" else 1
         if width > _MAX_TEXT:

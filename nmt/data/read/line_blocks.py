@@ -25,7 +25,8 @@ def grow_blocks(lines: Iterable[str]) -> Iterator[list[str]]:
         characters += len(line)
         if len(block) == limit or characters >= MAX_BLOCK_CHARACTERS:
             yield block
-            block, characters = [], 0
+            block = []
+            characters = 0
             limit = min(2 * limit, MAX_BLOCK_LINES)
     if block:
         yield block

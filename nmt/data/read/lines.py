@@ -231,10 +231,12 @@ def without_surrogates(text: str) -> str:
 
 def count_lines(path: Path) -> int:
     """Count the lines of a file up to the first damaged data, which `read_raw_lines` reports."""
-    count, last = 0, b"\n"
+    count = 0
+    last = b"\n"
     with open_text(path) as file, suppress(Exception):
         while chunk := file.read(_CHUNK_BYTES):
-            count, last = count + chunk.count(b"\n"), chunk[-1:]
+            count += chunk.count(b"\n")
+            last = chunk[-1:]
     return count + (last != b"\n")
 
 

@@ -69,7 +69,8 @@ def _keys(name: str, form: str, choice: str) -> dict[str, object]:
         return {"fields": _two(name, choice, "fields")}
     if "columns" not in applicable:
         raise ConfigError(f"{name}: a {form} file has no columns or fields to choose", hint=_SUCH_AS)
-    sheet, columns = "", choice
+    sheet = ""
+    columns = choice
     if "sheet" in applicable and not _TWO_NUMBERS.fullmatch(choice):
         sheet, _, columns = choice.partition(":")  # which no sheet may have in its name; a shell would expand "!"
     keys: dict[str, object] = {}

@@ -175,7 +175,8 @@ class PairChanger:
     def _gaps(self, text: str) -> list[Span]:
         """Return what is between the protected spans."""
         protected = self._protected(text)
-        begins, ends = [0, *(span.end for span in protected)], [*(span.start for span in protected), len(text)]
+        begins = [0, *(span.end for span in protected)]
+        ends = [*(span.start for span in protected), len(text)]
         return [*map(Span, begins, ends)]
 
 
@@ -185,8 +186,11 @@ class CopyMaker:
     def __init__(self, config: AugmentConfig, changers: Sequence[PairChanger], seed: int):
         """`changers` has one entry per corpus."""
         shares = config.shares()
-        self._kinds, self._shares = [*shares, ""], [*shares.values(), 1 - sum(shares.values())]
-        self._is_on, self._changers, self._seed = config.is_on, changers, seed
+        self._kinds = [*shares, ""]
+        self._shares = [*shares.values(), 1 - sum(shares.values())]
+        self._is_on = config.is_on
+        self._changers = changers
+        self._seed = seed
 
     def copy_of(self, number: int, corpus: int, pair: TextPair) -> TextPair | None:
         """Return a changed copy of pair `number` of `corpus`, or None if the pair is not drawn for a change."""

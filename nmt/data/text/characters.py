@@ -76,14 +76,18 @@ class CharacterRule:
             return text
         if has_run or _CHANGEABLE.search(text) or _CHANGEABLE_BEYOND.search(text):
             text = re.sub(self.pattern, self._replacement, text)
-        composed, knows = normalize("NFC", text), self.learned.issuperset
+        composed = normalize("NFC", text)
+        knows = self.learned.issuperset
         return text if composed != text and knows(text) and not knows(composed) else composed
 
     def read(self, text: str, spans: list[Span]) -> Reading:
         """Return the reading of `text`, in which protected `spans` stay as they are, and without letters everything."""
         if self(text) == text or not has_words(text):
             return Reading(text, spans, range(len(text) + 1))
-        parts, places, moved, at = list[str](), list[int](), list[Span](), 0
+        parts = list[str]()
+        places = list[int]()
+        moved = list[Span]()
+        at = 0
         for span in (*spans, Span(len(text), len(text) + 1)):  # the last one stands for the end
             for cluster in _CLUSTER.finditer(text[at : span.start]):
                 parts.append(" " if cluster["run"] else self(cluster[0]))
@@ -130,7 +134,8 @@ _BRACKETS = ("()", "[]", "{}", "（）", "［］", "｛｝", "【】", "〔〕")
 def edges(text: str) -> tuple[str, str]:
     """Return the symbols and brackets before and after the words of a text, such as ♪ and (); empty if it has none."""
     inner = text[slice(*within_symbols(text))]
-    around, within = inner[:1] + inner[-1:], inner[1:-1]
+    around = inner[:1] + inner[-1:]
+    within = inner[1:-1]
     if around in _BRACKETS and not any(mark in within for mark in around):
         inner = within[slice(*within_symbols(within))]
     if not has_words(inner):

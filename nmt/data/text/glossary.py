@@ -68,7 +68,8 @@ def _is_joined(text: str, at: int) -> bool:
     """Return whether the characters around position `at` belong to one word or one combined character."""
     if at <= 0 or at >= len(text):
         return False
-    before, after = text[at - 1], text[at]
+    before = text[at - 1]
+    after = text[at]
     if _is_mark(after):
         return not before.isspace()
     if not after.isalnum() or _IS_UNSPACED.match(after) or _is_hangul(after):
@@ -165,7 +166,8 @@ class Glossary:
     def _longest(self, text: str, words: Sequence[Word]) -> tuple[int, TermMatch | None]:
         """Return the longest term that begins with the first of `words`, and its number of words."""
         found: tuple[int, TermMatch | None] = (0, None)
-        node, start = 0, words[0].start
+        node = 0
+        start = words[0].start
         for length, word in enumerate(words, 1):
             node = self._nodes.get((node, word.text.casefold()), -1)
             if node < 0:
@@ -197,7 +199,8 @@ def missed_terms(terms: Sequence[Term], output: str) -> list[Term]:
 def _have_each(output: str, targets: Sequence[str]) -> bool:
     """Return whether `output` certainly contains all `targets` verbatim: a fast check for the usual case."""
     for target in targets:
-        start, end = (found := output.find(target)), found + len(target)
+        start = output.find(target)
+        end = start + len(target)
         if start < 0 or cuts_term_word(output, start) or cuts_term_word(output, end):
             return False
         if not (may_begin(output, start) and may_end(output, start, end)):

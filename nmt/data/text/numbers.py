@@ -123,7 +123,8 @@ def wrong_numbers(source: str, output: str, direction: Direction, left_out: Coll
     missing, added = number_differences(numbers_in(source), written)
     if not (missing or added):
         return []
-    missing, added = _without_words(missing, output, direction.tgt), _without_words(added, source, direction.src)
+    missing = _without_words(missing, output, direction.tgt)
+    added = _without_words(added, source, direction.src)
     if left_out:
         writes_digits = any(map(is_digit, written if number_words(direction.tgt) else added))
         amounts = {*missing} if writes_digits else {_ascii(match[0]) for match in _AMOUNT.finditer(source)}
@@ -142,7 +143,8 @@ def kinds_of_lost_digits(source: str, output: str, direction: Direction) -> set[
 
 def _without_words(numbers: Sequence[str], text: str, language: str) -> list[str]:
     """Return those `numbers` for which `text` has no word."""
-    words, folded = number_words(language) if numbers else {}, text.casefold()
+    words = number_words(language) if numbers else {}
+    folded = text.casefold()
     has_word_ends = not (written_without_spaces(language, text) or standard_code(language) == "ko")
 
     def is_in_text(word: str) -> bool:
@@ -159,7 +161,8 @@ def _value(number: str) -> str:
 
 def _rest(numbers: Sequence[str], others: Sequence[str]) -> list[str]:
     """Return those `numbers` whose values are not among `others` as often."""
-    rest, found = Counter(map(_value, others)), list[str]()
+    rest = Counter(map(_value, others))
+    found = list[str]()
     for number in numbers:
         rest[_value(number)] -= 1
         if rest[_value(number)] < 0:

@@ -94,7 +94,8 @@ def _draw_slots(pair: SentencePair, spaced: tuple[bool, bool], rng: random.Rando
     """Draw one slot, or two that enclose something; empty if the pair has no slot of the drawn kind."""
     kind = rng.choice(_KINDS)
     src, tgt = pair[:2]
-    start, end = (0, 0), (len(src.rstrip(_END_MARKS)), len(tgt.rstrip(_END_MARKS)))
+    start = (0, 0)
+    end = (len(src.rstrip(_END_MARKS)), len(tgt.rstrip(_END_MARKS)))
     match kind:
         case "start":
             return [_at(start, "{} ")]

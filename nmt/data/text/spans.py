@@ -167,7 +167,8 @@ SIGN = (  # begins with one set of characters, which is faster to find than one 
 _SIGN = lazy_pattern(SIGN)
 SYMBOL_SIGN = rf"[\ufe0f\u20e3{_WITHIN_16_BITS}{BRACKETS}{CHINESE_QUOTES}{_OWNED}{CURRENCIES[1:]}\u2100-\u218f]"
 SYMBOL_SIGN_BEYOND = f"[{_BEYOND_16_BITS}]"
-_SYMBOL_SIGN, _SYMBOL_SIGN_BEYOND = lazy_pattern(SYMBOL_SIGN), lazy_pattern(SYMBOL_SIGN_BEYOND)
+_SYMBOL_SIGN = lazy_pattern(SYMBOL_SIGN)
+_SYMBOL_SIGN_BEYOND = lazy_pattern(SYMBOL_SIGN_BEYOND)
 _BRACKETS = lazy_pattern(rf'"[{{}}]"|[{{}}()\[\]{BRACKETS}]')  # those in quotes are none
 _CLOSING = {"{": "}", "(": ")", "[": "]"}
 _ALL_CLOSING = {**_CLOSING, **dict(zip(BRACKETS[::2], BRACKETS[1::2], strict=True))}
@@ -223,7 +224,8 @@ def find_spans(text: str, not_these: Collection[str] = ()) -> list[Span]:
     has_symbols = not text.isascii() and (_SYMBOL_SIGN.search(text) or _SYMBOL_SIGN_BEYOND.search(text))
     if not (has_symbols or _SIGN.search(text)):
         return []
-    spans, at = list[Span](), 0
+    spans = list[Span]()
+    at = 0
     is_chinese = max(text) > "\u303f" and _CHINESE.search(text) is not None  # which takes long to compile
     numbered = {*_NUMBERED.findall(text)}  # placeholders, if they count from 1
     prices = () if "$1$2$3$4$5$6$7$8$9".startswith("".join(sorted(numbered))) else numbered
@@ -294,7 +296,8 @@ def _is_remark(text: str, start: int, end: int) -> bool:
         return False
     if re.search("[A-Za-z0-9]", text[start - 1 : start] + text[end : end + 1]):  # [t]he dog[s]
         return True
-    before, after = text[max(0, start - 8) : start].rstrip()[-1:], text[end : end + 8].lstrip()[:1]
+    before = text[max(0, start - 8) : start].rstrip()[-1:]
+    after = text[end : end + 8].lstrip()[:1]
     # Within a clause, it stands for a word; a remark stands before or after a sentence: [Applause] Thank you!
     return not (before.isalnum() or before == "," or after.islower() or after == ",")
 
@@ -304,7 +307,8 @@ def _end_of_mark(text: str, start: int, end: int, *, is_chinese: bool) -> int:
 
     Around a sentence, and around all of a line that has spaces, only the bracket is a span.
     """
-    mark, inside = text[start], text[start + 1 : min(end - 1, start + _MOST_INSIDE)]
+    mark = text[start]
+    inside = text[start + 1 : min(end - 1, start + _MOST_INSIDE)]
     if mark in CHINESE_QUOTES:
         return start if is_chinese else start + 1
     if is_chinese and mark in CHINESE_PAIRS:
@@ -332,7 +336,8 @@ def is_symbol(span: str) -> bool:
 
 def replace_spans(text: str, spans: Sequence[Span], replacements: Sequence[str]) -> str:
     """Return `text` with each of `spans`, in ascending order, replaced by its replacement."""
-    parts, end = [], 0
+    parts = []
+    end = 0
     for span, replacement in zip(spans, replacements, strict=True):
         parts += [text[end : span.start], replacement]
         end = span.end

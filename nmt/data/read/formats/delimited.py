@@ -92,10 +92,13 @@ def _head(lines: Iterator[Line]) -> list[Line]:
 def is_quoted(head: Sequence[Line]) -> bool:
     """Return whether the first lines are rows with the same number of cells, quoted as spreadsheets do."""
     text = "".join(f"{line}\n" for _, line in head)
-    at, width, evidence = 0, 0, False
+    at = 0
+    width = 0
+    evidence = False
     widths = set()
     while match := _CELL.match(text, at):
-        at, width = match.end(), width + 1
+        at = match.end()
+        width += 1
         quoted, plain, end = match.groups()
         evidence = evidence or (quoted is not None and any(mark in quoted for mark in ('""', "\t", "\n")))
         if end == "\n":
@@ -113,7 +116,8 @@ def _quoted_rows(lines: Iterable[Line], path: Path, delimiter: str) -> Iterator[
     def counted() -> Iterator[str]:
         nonlocal begin, num_chars
         for number, line in lines:
-            begin, num_chars = begin or number, num_chars + len(line)
+            begin = begin or number
+            num_chars += len(line)
             if num_chars > MAX_RECORD_CHARS:
                 raise too_long(path, begin)
             yield line + "\n"

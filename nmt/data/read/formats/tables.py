@@ -176,7 +176,8 @@ def _refuse_other_columns(
         ids = list(filter(_is_id, texts[column]))
         share = len(ids) / max(len(texts[column]), least)
         if share > 0.9:
-            fault, or_else = f"numbers or IDs such as {ids[0]} in {share:.0%} of the first {len(rows):,} rows", ""
+            fault = f"numbers or IDs such as {ids[0]} in {share:.0%} of the first {len(rows):,} rows"
+            or_else = ""
         elif has_other and (0 < _SHORT * _length(texts[column]) < longest or _SAME * kinds[column] < max(kinds)):
             fault = f"texts such as '{texts[column][0]}', much shorter or less varied than those of other columns"
             or_else = "; if it is the right one, choose the columns by name, or leave the others out"

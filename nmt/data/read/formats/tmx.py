@@ -171,7 +171,9 @@ class _Units:
         if self._depth > MAX_DEPTH:
             raise self._fault(f"elements nested more than {MAX_DEPTH} deep")
         if local == "tu":
-            self._unit, self._unit_line, self._unit_chars = TreeBuilder(), self.line, 0
+            self._unit = TreeBuilder()
+            self._unit_line = self.line
+            self._unit_chars = 0
         if self._unit is not None:
             self._unit.start(local, dict(attributes))
 
@@ -192,7 +194,8 @@ class _Units:
 
     def _add_records(self, unit: Element) -> None:
         self._num_units += 1
-        languages, texts = [], []
+        languages = []
+        texts = []
         for variant in unit.iter("tuv"):
             language = variant.get("xml:lang") or variant.get("lang") or ""
             for segment in variant.iter("seg"):
