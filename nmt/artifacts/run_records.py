@@ -185,13 +185,17 @@ class CheckpointIndex(Section, strict=True, extra="ignore", allow_inf_nan=True):
         default=None, description="measured at the end of training; null: not measured"
     )
 
-    def scores_of(self, checkpoint: str | None) -> dict[str, float]:
-        """Return the scores of `checkpoint`; BLEU and chrF of the phrase table if it is better. Empty if unknown."""
+    def scores_of(self, checkpoint: str | None, engine: str | None = None) -> dict[str, float]:
+        """Return the scores of `checkpoint`, empty if unknown; BLEU and chrF of the phrase table if that translates.
+
+        `engine`: the name of the engine that translates; None: the better one.
+        """
         of_network = self.checkpoints.get(checkpoint or "", {})
         phrases = self.phrases
-        if phrases is None or phrases.checkpoint != checkpoint or not phrases.table_is_better:
+        if phrases is None or phrases.checkpoint != checkpoint:
             return of_network
-        return of_network | phrases.table.model_dump()
+        by_table = phrases.table_is_better if engine is None else engine == "phrase"
+        return of_network | phrases.table.model_dump() if by_table else of_network
 
 
 class DirectionSize(Section):

@@ -108,7 +108,8 @@ def _summarize(run: RunDir, name: str, warnings: list[str]) -> RunSummary:
     config = run.config()
     index = run.index()
     best = index.best
-    of_best = index.scores_of(best)
+    test_scores, engine = _test_scores(run, name, warnings)
+    of_best = index.scores_of(best, engine)
     scores = {shown: round(of_best[key], 2) for key, shown in _VALID.items() if key in of_best}
     weights = None if best is None else run.checkpoint(best)
     records = read_metrics(run.metrics) if run.metrics.exists() else []
@@ -117,7 +118,7 @@ def _summarize(run: RunDir, name: str, warnings: list[str]) -> RunSummary:
     return RunSummary(
         run=name,
         seed=config.training.seed,
-        scores=scores | _test_scores(run, name, warnings),
+        scores=scores | test_scores,
         parameters=None if weights is None or not weights.exists() else count_parameters(weights),
         minutes=round(seconds[-1] / 60, 1) if seconds else None,
         updates=trained[-1].get("update") if trained else None,
@@ -126,32 +127,32 @@ def _summarize(run: RunDir, name: str, warnings: list[str]) -> RunSummary:
     )
 
 
-def _test_scores(run: RunDir, shown: str, warnings: list[str]) -> dict[str, float]:
-    """Return the scores saved by `nmt eval` with default options; nothing if they belong to other weights."""
+def _test_scores(run: RunDir, shown: str, warnings: list[str]) -> tuple[dict[str, float], str | None]:
+    """Return the scores saved by `nmt eval` and the engine that translated; nothing if they belong to other weights."""
     best = run.index().best
     is_packed = (run.path / PACK_INFO).is_file()
     hint = "pack the run after `nmt eval`" if is_packed else f"`nmt eval --model {shown}` saves them"
     if best is None:
         warnings.append(f"{shown}: no scores; this run has no checkpoint yet")
-        return {}
+        return {}, None
     try:
         evaluation = run.evaluation(best, saved_name(run, best))
     except RunError as error:
         warnings.append(f"{str(error).splitlines()[0]}; delete this file and run `nmt eval`")
-        return {}
+        return {}, None
     if evaluation is None:
         warnings.append(f"{shown}: no test scores of its best checkpoint; {hint}")
-        return {}
+        return {}, None
     scores = {name: round(score.value, 2) for name, score in evaluation.scores.items()}
     if evaluation.engine == "phrase":
         warnings.append(
-            f"{shown}: its test scores are those of the phrase table, which translates, its validation scores those of "
-            f"the network; `nmt eval --model {shown} --engine native` saves the network's"
+            f"{shown}: its scores are those of its phrase table; `nmt eval --model {shown} --engine native` "
+            "saves the network's"
         )
     if missing := [name for name in _TEST if name not in scores]:
         names = " and ".join(missing)
         warnings.append(f"{shown}: no test {names}, because the last `nmt eval` had other --metrics; {hint}")
-    return {f"test {name}": score for name, score in scores.items()}
+    return {f"test {name}": score for name, score in scores.items()}, evaluation.engine
 
 
 def _mark_of_test_set(run: RunDir) -> str | None:

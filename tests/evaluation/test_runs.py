@@ -130,19 +130,23 @@ def test_scores_of_other_weights_or_of_another_test_set_are_not_compared_silentl
     assert warning == "the runs have different test sets, so their test scores are not comparable"
 
 
-def test_scores_of_a_phrase_table_give_way_to_those_of_the_network(tmp_path):
+def test_scores_of_a_phrase_table_give_way_to_those_of_the_network_on_both_sets(tmp_path):
     run = variant(tmp_path, "a", bleu=3.0, test=26.0)
+    of_table = {"bleu": 27.0, "chrf": 50.0}
+    phrases = {"checkpoint": run.index().best, "table": of_table, "network": {"bleu": 3.0, "chrf": 9.0}}
+    run.write_json(run.index_file, run.read_json(run.index_file) | {"phrases": phrases})
+    assert compare_runs([run]).runs[0].scores["valid BLEU"] == 27  # of what translates
     record = json.loads(run.evaluation_file.read_text())
     run.write_json(run.evaluation_file, {**record, "engine": "phrase"})
     first = compare_runs([run])
-    assert first.runs[0].scores["test BLEU"] == 26
+    assert (first.runs[0].scores["valid BLEU"], first.runs[0].scores["test BLEU"]) == (27, 26)
     (warning,) = first.warnings
-    assert "its test scores are those of the phrase table" in warning
+    assert "its scores are those of its phrase table" in warning
     assert f"`nmt eval --model {run.path} --engine native`" in warning
     of_network = {**record, "engine": "native", "scores": {name: {"value": 2.5} for name in ("BLEU", "chrF2")}}
     run.write_json(run.evaluations / "test-native.json", of_network)
     second = compare_runs([run])
-    assert second.runs[0].scores["test BLEU"] == 2.5
+    assert (second.runs[0].scores["valid BLEU"], second.runs[0].scores["test BLEU"]) == (3, 2.5)
     assert second.warnings == []
     run.write_json(run.evaluations / "test-native.json", {**of_network, "checkpoints": ["other"]})
     assert compare_runs([run]).runs[0].scores["test BLEU"] == 26
