@@ -354,10 +354,20 @@ class PhraseSearch:
                         tokens += self._space if joint.isalnum() and not has_unspaced(joint[0]) else []
                     copied_until = options.ends[option]
                 tokens += part
+            tokens = self._without_lone_spaces(tokens, len(prefixes[number]))
             features = options.features[used].sum(0)
             features[_LM] = lms[row]
             outputs[number].setdefault(tuple(tokens), Output(tokens, float(scores[row]), features))
         return [[*of_source.values()] for of_source in outputs]
+
+    def _without_lone_spaces(self, tokens: Sequence[int], first: int) -> list[int]:
+        """Leave out spaces, from token `first` on, that no letter follows: what was there, such as «, was dropped."""
+        spellings = [*(self._spellings[token] for token in tokens), "▁"]
+        return [
+            token
+            for number, token in enumerate(tokens)
+            if number < first or spellings[number] != "▁" or not spellings[number + 1].startswith("▁")
+        ]
 
 
 def _ranks_in_spans(options: _Options) -> Ints:

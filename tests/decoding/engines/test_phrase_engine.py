@@ -320,3 +320,25 @@ def test_a_word_that_is_copied_without_what_precedes_it_begins_anew(before, copi
     table = PhraseTable.learn([[known]], [first], [[[(0, at) for at in range(len(first))]]], tokenizers.tgt.vocab_size)
     (best,) = PhraseSearch(table, tokenizers).search([FoldedSource([10, 11], words)])[0]
     assert tokenizers.tgt.decode(best.tokens) == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ([10, 11, 12], "▁le▁nord"),  # 11 is translated by a space alone, as a mark that is dropped leaves it
+        ([11, 10], "▁le"),
+        ([10, 11], "▁le"),
+        ([10, 11, 11, 12], "▁le▁nord"),
+        ([10, 11, 13], "▁le▁(nord"),
+    ],
+)
+def test_a_space_before_what_was_dropped_is_left_out(source, expected):
+    letters = [*"le (nord"] * 20
+    config = TokenizerConfig(type="char", vocab_size=300)
+    tokenizers = train_tokenizers(config, lambda: iter(letters), lambda: iter(letters))
+    le, nord = map(tokenizers.tgt.encode, ("le", "nord"))
+    parts = [le, le[:1], nord, tokenizers.tgt.encode("(nord")[1:]]
+    links = [[(0, at) for at in range(len(part))] for part in parts]
+    table = PhraseTable.learn([[10], [11], [12], [13]], parts, [links], tokenizers.tgt.vocab_size)
+    (best,) = PhraseSearch(table, tokenizers).search([FoldedSource(source, [])])[0]
+    assert "".join(tokenizers.tgt.tokens(best.tokens)) == expected
