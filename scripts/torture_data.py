@@ -32,9 +32,9 @@ TRAINING = {"max_updates": 1, "warmup_updates": 0, "batch_tokens": 256, "threads
 TRAINING |= {"precision": "fp32", "average_checkpoints": 0}
 FILTERS = {"length_ratio": 4.5, "duplicate": True, "mojibake": True, "overlap": True}
 WORKS: dict[str, list[str]] = {
-    "check": ["data", "check", "--config", "filtered.yaml", "--json", "--workers", "2"],
+    "check": ["data", "check", "--config", "filtered.yaml", "--json", "--set", "training.threads=2"],
     "clean": ["data", "clean", "--config", "filtered.yaml", "--output", "out/kept.tsv", "--rejected",
-              "out/rejected.tsv.gz", "--workers", "2", "--overwrite"],
+              "out/rejected.tsv.gz", "--set", "training.threads=2", "--overwrite"],
     "store": ["train", "--config", "plain.yaml", "--run", "out/run", "--resume"],
     "filtered store": ["train", "--config", "filtered.yaml", "--run", "out/run", "--resume"],
 }  # fmt: skip
