@@ -1,6 +1,13 @@
 /* The kernel for ARM processors with matrix products of bytes: Apple's since the M2, Neoverse since V1 (Graviton 3).
  * Tested under an emulator, and not yet timed on such a processor. */
 #if defined(__aarch64__) || defined(_M_ARM64)
+#include "processor.h"
+
+static int multiplies(void);
+
+/* Before the target below: a compiler may use its instructions in any function behind it, in this one, too. */
+static int is_supported(void) { return has_neon_i8mm() && multiplies(); }
+
 #if defined(__clang__)
 #pragma clang attribute push(__attribute__((target("dotprod,i8mm"))), apply_to = function)
 #elif defined(__GNUC__)
@@ -12,7 +19,6 @@
 #define KERNEL_NAME "neon-i8mm"
 #define ISA_LEVEL ISA_PORTABLE
 #define PRODUCT PRODUCT_NEON_I8MM
-#include "processor.h"
 
 #include <stdint.h>
 
@@ -29,8 +35,6 @@ static int multiplies(void) {
         for (int k = 0; k < 8; k++) sums[i] -= rows[i / 2 * 8 + k] * weights[i % 2 * 8 + k];
     return !sums[0] && !sums[1] && !sums[2] && !sums[3];
 }
-
-static int is_supported(void) { return has_neon_i8mm() && multiplies(); }
 
 #include "kernels.h"
 

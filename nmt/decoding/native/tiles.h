@@ -111,12 +111,6 @@ static void product_by_tiles(const Rows *in, int rows, const Linear *linear, int
     __asm__ volatile("ldtilecfg %0" ::"m"(before));
 }
 
-/* Linux asks programs to ask for these registers, because a thread that uses them has 8 KiB more to save. */
-static int may_use_tiles(void) {
-    const long request = 0x1023, tile_data = 18; /* ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA */
-    return is_supported() && has_amx_int8() && !syscall(SYS_arch_prctl, request, tile_data);
-}
-
 const Kernel kernel_avx512_amx = {
     "avx512-amx", may_use_tiles, GROUP, WEIGHT_OFFSET, quantize, product_by_tiles, product_listed, normalize, activate,
     embed, rotate, put, attend, reduce, top, exponential,
