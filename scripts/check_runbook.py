@@ -4,9 +4,10 @@
 
 In a mount namespace, /etc, /opt, /srv and /var are layers over those of this machine, which stay as they are. sudo,
 systemctl and journalctl are stand-ins that start what the units say, as their user. nginx and Caddy run if they are
-installed; Docker's client reads its commands, and finds no engine. Once nginx serves the site, a client asks it for
-translations, through reloads and the upgrade: exit code 1 if a request gets no answer, or if a command fails or prints
-other lines than the page.
+installed. If dockerd is, it runs in the namespace, too, and leaves only its bridge and rules of the firewall; else
+Docker's client reads its commands. Once nginx serves the site, a client asks it for translations, through reloads, the
+upgrade and the way back: exit code 1 if a request gets no answer, or if a command fails or prints other lines than the
+page.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import http.client
 import json
 import os
 import re
+import resource
 import shutil
 import ssl
 import subprocess
@@ -32,9 +34,14 @@ PAGE = ROOT / "docs" / "how-to" / "deploy.md"
 NAMESPACE = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
 LAYERS = ("etc", "opt", "root", "srv", "var")
 NO_ENGINE = "Cannot connect to the Docker daemon"
-SECONDS = 600  # for a command
+SECONDS = 1800  # for a command, while other programs compute
 SITE = "translate.example.org"
 STAND_INS = {
+    "docker": """#!/bin/bash
+real=$(PATH=${PATH#*:} command -v docker)
+if [ "$1" = compose ] && ! "$real" compose version > /dev/null 2>&1; then shift; exec docker-compose "$@"; fi
+exec "$real" "$@"
+""",
     "sudo": """#!/bin/bash
 if [ "$1" = -u ]; then user=$2; shift 2; exec setpriv --reuid="$user" --regid="$user" --init-groups "$@"; fi
 exec "$@"
@@ -100,15 +107,40 @@ def layer(folder: Path) -> None:
     Path("/root").chmod(0o711)  # where the Python of an environment may be
 
 
+def start_engine(folder: Path, base: Path | None) -> str:
+    """Start Docker's engine, if there is one, with the base image of the tar file `base`; return its address."""
+    if not shutil.which("dockerd"):
+        return "unix:///none"
+    address = f"unix://{folder}/docker.sock"
+    places = [f"--{name}={folder}/docker/{name}" for name in ("data-root", "exec-root", "pidfile")]
+    (folder / "docker").mkdir()
+    with (folder / "dockerd.log").open("wb") as log:
+        subprocess.Popen(["dockerd", "--host", address, *places], stdout=log, stderr=log)
+    docker = ["docker", "--host", address]
+    end = time.monotonic() + 60
+    while subprocess.run([*docker, "info"], capture_output=True).returncode and time.monotonic() < end:
+        time.sleep(1)
+    if base:
+        dockerfile = (ROOT / "deploy" / "Dockerfile").read_text(encoding="utf-8")
+        version = re.findall(r"^ARG PYTHON=(\S+)$", dockerfile, re.MULTILINE)[0]
+        path = "ENV PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+        subprocess.run([*docker, "import", "--change", path, base, f"python:{version}-slim"], check=True)
+    return address
+
+
 def prepare(folder: Path, model: Path) -> Path:
-    """Return a copy of the checkout with a run, beside the stand-ins and what a server's machine has."""
+    """Return a copy of the checkout with two runs, beside the stand-ins and what a server's machine has."""
     checkout = folder / "nmt"
     listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-z"], check=True, capture_output=True, text=True).stdout
     for name in filter(None, listed.split("\0")):
         if (ROOT / name).is_file() and not name.startswith("tests/"):
             (checkout / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, checkout / name)
-    shutil.copytree(model, checkout / "runs" / "my")
+    compose = checkout / "deploy" / "compose.yaml"
+    wanted, allowed = 65536, resource.getrlimit(resource.RLIMIT_NOFILE)[1]  # which a machine may not let root raise
+    compose.write_text(compose.read_text().replace(f"nofile: {wanted}", f"nofile: {min(wanted, allowed)}"))
+    for name in ("my", "other"):
+        shutil.copytree(model, checkout / "runs" / name)
     (folder / "bin").mkdir()
     for name, text in STAND_INS.items():
         (folder / "bin" / name).write_text(text)
@@ -155,14 +187,15 @@ class Asking(threading.Thread):
                 site.close()
 
 
-def run_all(folder: Path, checkout: Path) -> list[str]:
+def run_all(folder: Path, checkout: Path, engine: str) -> list[str]:
     """Run the commands of the page, print how they went, and return the faults."""
     path = f"{folder / 'bin'}:/usr/sbin:/usr/bin:/sbin:/bin:{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path, "DOCKER_HOST": "unix:///none"}
+    environment = {**os.environ, "PATH": path, "DOCKER_HOST": engine}
     faults, asking = [], Asking()
     for command in commands(PAGE.read_text(encoding="utf-8")):
         missing = [name for name in ("docker", "nginx", "caddy") if name in command.text and not shutil.which(name)]
-        if "docker compose" in command.text and subprocess.run(["docker", "compose"], capture_output=True).returncode:
+        has_compose = shutil.which("docker-compose") or not subprocess.run(["docker", "compose"]).returncode
+        if "docker compose" in command.text and not has_compose:
             missing.append("docker compose")
         if missing:
             say(f"not run, {missing[-1]} is not installed: {command.text}")
@@ -201,6 +234,7 @@ def main() -> None:
     parser.add_argument(
         "--model", type=Path, default=ROOT / "tests" / "models" / "letters", help="run (de-en) to serve"
     )
+    parser.add_argument("--base", type=Path, help="tar file of the Dockerfile's base image; else it is pulled")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if sys.platform != "linux" or os.geteuid() != 0:
@@ -211,7 +245,8 @@ def main() -> None:
     folder.chmod(0o755)
     layer(folder)
     checkout = prepare(folder, arguments.model.resolve())
-    if faults := run_all(folder, checkout):
+    engine = start_engine(folder, arguments.base)
+    if faults := run_all(folder, checkout, engine):
         raise SystemExit("failed: " + "; ".join(faults))
 
 

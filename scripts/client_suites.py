@@ -1,11 +1,11 @@
 """Run the test suites of clients, unchanged, against `nmt serve`: python scripts/client_suites.py [SUITE ...]
 
-deepl-python and deepl-node are cloned at a tag, because their packages come without tests; LibreTranslate is
-the sdist of the package index. LangChain's standard tests of chat models are a package. LiteLLM has no tests of a
-server, so those in client_tests/ call what it offers. `--sources FOLDER` takes clones that are there,
-FOLDER/deepl-python and so on. The server has a model for each direction between English and the languages of the
-suites, all of them that of the tests which reverses digits, and a translation memory with the sentences whose
-translations the suites know.
+deepl-python and deepl-node are cloned at a tag, because their packages come without tests; LibreTranslate and openai
+are sdists of the package index. LangChain's standard tests of chat models are a package. LiteLLM, libretranslatepy and
+deep-translator have no tests of a server, so those in client_tests/ call what they offer. `--sources FOLDER` takes
+clones that are there, FOLDER/deepl-python and so on. The server has a model for each direction between English and the
+languages of the suites, all of them that of the tests which reverses digits, and a translation memory with the
+sentences whose translations the suites know.
 
 A test counts as passed, as failed, or as not applicable: skipped by the suite without DeepL's mock server, or listed in
 NOT_APPLICABLE with the reason. The exit code is 1 if a test failed, or a suite did not end within LIMIT_SECONDS.
@@ -47,6 +47,7 @@ class Suite(NamedTuple):
     setup: Sequence[Sequence[str]]  # commands, in the folder of the sources; {python} is that of an environment
     run: Sequence[str]  # writes {report}, as JUnit does
     keys: bool = True  # whether the server asks for a key
+    models: Sequence[str] = ()  # names that the suite asks for
 
 
 SUITES = {
@@ -90,6 +91,21 @@ SUITES = {
         ((*PIP, "litellm>=1.110,<2"),),
         (*PYTEST, "-o", "filterwarnings=", "test_litellm.py"),  # those of its packages are not nmt's
     ),
+    "openai": Suite(
+        "openai==3.54.0",
+        ((*PIP, "pytest-asyncio", "respx", "rich", ".[aiohttp]"),),
+        (
+            *(*PYTEST, "-o", "asyncio_mode=auto", "tests/api_resources/chat/test_completions.py"),
+            *("tests/api_resources/test_completions.py", "tests/api_resources/test_models.py"),
+        ),
+        keys=False,
+        models=("gpt-6-astra", "gpt-3.5-turbo-instruct"),
+    ),
+    "libretranslate-clients": Suite(
+        "client_tests/test_libretranslate_clients.py",
+        ((*PIP, "libretranslatepy==2.1.4", "deep-translator==1.11.4"),),
+        (*PYTEST, "test_libretranslate_clients.py"),
+    ),
 }
 
 _DETECTED = "DeepL detects the language of two words; here they are in too few for 32 languages"
@@ -98,6 +114,8 @@ _PRODUCT = "rephrasing, style rules, custom instructions: DeepL's product"
 _FORMALITY = "needs a model that was trained with formality"
 _SYMBOLS = "a term of symbols alone is refused: symbols are kept as they are"
 _SAME = "a document in the language of the target is returned as it is"
+_NO_TEXT = "a message of the developer alone has nothing to translate"
+_KEPT = "the server keeps no conversations, and deletes no models"
 NOT_APPLICABLE = {
     "deepl-python": {
         r"test_cli test_(text|text_stdin|text_preserve_formatting|document)$": _DETECTED,
@@ -124,6 +142,11 @@ NOT_APPLICABLE = {
         r"testGlossaryGetEntries$": _SYMBOLS,
         r"should translate with custom instructions$|with rephrase text$": _PRODUCT,
         r"translate document should handle document failure$": _SAME,
+    },
+    "openai": {
+        r"chat\.test_completions\S* test_(method|raw_response|streaming_response)_create_": _NO_TEXT,
+        r"chat\.test_completions\S* test_(method|raw_response|streaming_response)_(retrieve|update|list|delete)": _KEPT,
+        r"test_models\S* test_(method|raw_response|streaming_response)_delete": _KEPT,
     },
     "libretranslate": {r"test_api_translate_unsupported_language$": "the message also says which languages there are"},
 }
@@ -190,13 +213,14 @@ def run_suite(name: str, work: Path, sources: Path | None) -> bool:
     if name == "libretranslate":
         shutil.copytree(folder / "libretranslate" / "tests" / "test_api", folder / "api", dirs_exist_ok=True)
         (folder / "api" / "conftest.py").write_text(CONFTEST)
-    with serving(work / "models", sentences(folder), keys=suite.keys) as address:
+    with serving(work / "models", sentences(folder), suite) as address:
         # deepl-node's tests that answer for the server know it by this name. Without it they fail with an error that a
         # process cannot send to another one: it ends, and jest starts it anew, some minutes long.
         url = address.replace("127.0.0.1", "localhost")
         environment = {
             **os.environ,
             "NMT_URL": url,
+            "TEST_API_BASE_URL": f"{url}/v1",
             "DEEPL_SERVER_URL": url,
             "DEEPL_AUTH_KEY": KEY,
             "JEST_JUNIT_OUTPUT_FILE": str(report),
@@ -244,8 +268,8 @@ def fetch(source: str, folder: Path, known: Path | None) -> None:
         subprocess.run(clone, check=True)
         return
     archives = folder.with_name(f"{folder.name}-sdist")
-    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", ":all:", "--dest"]
-    subprocess.run([*pip, str(archives), source], check=True)
+    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", source.partition("==")[0]]
+    subprocess.run([*pip, "--dest", str(archives), source], check=True)
     (archive,) = archives.iterdir()
     shutil.unpack_archive(archive, archives / "unpacked", filter="data")
     (unpacked,) = (archives / "unpacked").iterdir()
@@ -267,9 +291,12 @@ def sentences(folder: Path) -> dict[str, str]:
 
 
 @contextmanager
-def serving(models: Path, known: Mapping[str, str], *, keys: bool) -> Iterator[str]:
+def serving(models: Path, known: Mapping[str, str], suite: Suite) -> Iterator[str]:
     """Serve all directions of the suites, with a memory of what is `known`; yield the URL."""
     names = []
+    for name in suite.models:
+        shutil.copytree(ROOT / "tests" / "models" / "digits", models / name, dirs_exist_ok=True)
+        names += ["--model", str(models / name)]
     for pair in [pair for code in CODES for pair in (("en", code), (code, "en"))]:
         run = models / "-".join(pair)
         if not run.is_dir():
@@ -288,7 +315,7 @@ def serving(models: Path, known: Mapping[str, str], *, keys: bool) -> Iterator[s
     memory.write_text(f'<tmx version="1.4"><header/><body>\n{units}</body></tmx>\n', "utf-8")
     key_file.write_text(f"{KEY}\n", "utf-8")
     command = [sys.executable, "-m", "nmt", "serve", "--port", "0", *names]
-    command += ["--api-keys", str(key_file)] if keys else []
+    command += ["--api-keys", str(key_file)] if suite.keys else []
     command += ["--tm", str(memory)] if units else []
     with (models / "server.log").open("w+") as log:
         server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=ROOT)

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import warnings
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -185,11 +186,31 @@ def _no_process_left() -> Iterator[None]:
 
 
 _failed: list[str] = []
+_TRIED = "tried: "  # begins the properties of a report that are counted
+_tried: Counter[str] = Counter()
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     if report.failed:
         _failed.append(report.nodeid)
+    if report.when == "call":
+        for name, count in report.user_properties:
+            if name.startswith(_TRIED):
+                _tried[name.removeprefix(_TRIED)] += int(str(count))
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Print how many cases of a kind the tests tried, also in other processes of xdist."""
+    if _tried:
+        terminalreporter.write_line(
+            "tried: " + ", ".join(f"{count:,} {what}" for what, count in sorted(_tried.items()))
+        )
+
+
+@pytest.fixture
+def tried(record_property: Callable[[str, object], None]) -> Callable[[str, int], None]:
+    """Add a number of cases of a kind to the line that is printed after all tests."""
+    return lambda what, count: record_property(_TRIED + what, count)
 
 
 def pytest_runtest_logfinish() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import itertools
-import logging
 import os
 import shutil
 import sys
@@ -34,13 +33,13 @@ from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.training.run import resume_run, start_run
 from nmt.training.state import newest_state
 from tests.apps.server.test_corrections import pairs
+from tests.full_disk import no_room_for
 from tests.quick import quick_and_slow
 from tests.reliability.crashes import Recording, watched, write_tree
 from tests.stored import MODELS
 from tests.tiny import small_config, write_digits
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads names of open files from /proc")
-log = logging.getLogger(__name__)
 FROZEN = Path(__file__).parents[1] / "frozen" / "format-1"
 
 
@@ -261,9 +260,7 @@ def kind(request):
     return request.param
 
 
-def test_after_a_crash_at_any_point_the_old_or_the_new_is_there_and_the_command_succeeds(
-    kind, tmp_path, record_property
-):
+def test_after_a_crash_at_any_point_the_old_or_the_new_is_there_and_the_command_succeeds(kind, tmp_path, tried):
     here = tmp_path / "here"
     here.mkdir()
     kind.before(here)
@@ -279,7 +276,8 @@ def test_after_a_crash_at_any_point_the_old_or_the_new_is_there_and_the_command_
         assert kind.read(crashed) == "new"
         assert sorted(os.listdir(crashed)) == sorted(os.listdir(here)), number
         shutil.rmtree(crashed)
-    log.info("%s: %d operations, %d trees", type(kind).__name__, recording.num_operations, len(recording.trees))
+    tried("crash points", recording.num_operations)
+    tried("trees as a crash leaves them", len(recording.trees))
     assert len(recording.trees) >= 2
 
 
@@ -293,7 +291,7 @@ FAULTS = {  # and of how many operations of a pack one fails: those take longest
 
 @pytest.mark.parametrize(("fault", "step"), quick_and_slow(FAULTS, lambda _, name: name == "full"))
 def test_whichever_operation_fails_once_the_old_or_the_new_is_there_and_a_second_try_succeeds(
-    kind, tmp_path, fault, step
+    kind, tmp_path, tried, fault, step
 ):
     num_failed = 0
     for failing in itertools.count(1, step if isinstance(kind, Pack) else 1):
@@ -319,8 +317,40 @@ def test_whichever_operation_fails_once_the_old_or_the_new_is_there_and_a_second
         shutil.rmtree(here)
         if num_operations < failing:
             break
-    log.info("%s: %d of %d failures told", type(kind).__name__, num_failed, failing - 1)
+    tried("operations that fail once", num_operations)
     assert num_failed >= 3
+
+
+def sizes_to_fail_at(here: Path) -> list[int]:
+    """Return some 28 sizes at which the files of a folder may be cut: the first bytes, and places in the longest."""
+    longest = max(path.stat().st_size for path in here.rglob("*") if path.is_file())
+    return sorted({*range(4), *range(0, longest, max(1, longest // 24))})
+
+
+def test_wherever_a_write_takes_fewer_bytes_than_asked_the_old_is_there_and_a_second_try_succeeds(
+    kind, tmp_path, tried
+):
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    kind.before(whole)
+    kind.save(whole)
+    num_failed = 0
+    for limit in sizes_to_fail_at(whole):
+        here = tmp_path / f"{limit}"
+        here.mkdir()
+        kind.before(here)
+        try:
+            with no_room_for(limit):
+                kind.save(here)
+        except (OSError, NmtError):  # which the command tells in one message
+            num_failed += 1
+            assert kind.read(here) == "old", limit
+        kind.save(here)
+        assert kind.read(here) == "new", limit
+        assert sorted(os.listdir(here)) == sorted(os.listdir(whole)), limit
+        shutil.rmtree(here)
+    tried("writes cut short", num_failed)
+    assert num_failed >= 3 or isinstance(kind, Delivery)  # which only renames
 
 
 @pytest.fixture
@@ -331,7 +361,7 @@ def training(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_training_continues_after_a_failed_operation_with_the_same_result(training, tmp_path):
+def test_a_training_continues_after_a_failed_operation_with_the_same_result(training, tmp_path, tried):
     counted = itertools.count()
     with watched(lambda: next(counted)):
         start_run(training, tmp_path / "whole")
@@ -354,10 +384,28 @@ def test_a_training_continues_after_a_failed_operation_with_the_same_result(trai
             else:
                 start_run(training, path)
         assert RunDir(path).checkpoint(last).read_bytes() == whole.checkpoint(last).read_bytes(), failing
-    log.info("training: %d of %d operations failed", len(failing_ones), num_operations)
+    tried("operations that fail once", len(failing_ones))
 
 
-def test_a_training_continues_after_a_crash_at_any_point_with_the_same_result(training, tmp_path):
+@pytest.mark.parametrize("step", quick_and_slow({"some": 6, "all": 1}, lambda _, name: name == "some"))
+def test_a_training_continues_after_a_write_that_was_cut_short_with_the_same_result(training, tmp_path, tried, step):
+    start_run(training, tmp_path / "whole")
+    whole = RunDir(tmp_path / "whole")
+    last = whole.index().last
+    limits = sizes_to_fail_at(whole.path)[::step]
+    for limit in limits:
+        path = tmp_path / f"{limit}"
+        with pytest.raises((OSError, NmtError)), no_room_for(limit):
+            start_run(training, path)
+        if path.exists():
+            assert resume_run(training, path)
+        else:
+            start_run(training, path)
+        assert RunDir(path).checkpoint(last).read_bytes() == whole.checkpoint(last).read_bytes(), limit
+    tried("writes cut short", len(limits))
+
+
+def test_a_training_continues_after_a_crash_at_any_point_with_the_same_result(training, tmp_path, tried):
     here = tmp_path / "here"
     here.mkdir()
     recording = Recording(here)
@@ -380,6 +428,8 @@ def test_a_training_continues_after_a_crash_at_any_point_with_the_same_result(tr
             assert (run.index().last, run.checkpoint(last).read_bytes()) == (last, weights)
             num_resumed += 1
         shutil.rmtree(crashed)
-    counts = recording.num_operations, len(recording.trees), num_states, num_resumed
-    log.info("training: %d operations, %d trees, %d states read, %d trainings resumed", *counts)
+    tried("crash points", recording.num_operations)
+    tried("trees as a crash leaves them", len(recording.trees))
+    tried("states read after a crash", num_states)
+    tried("trainings resumed after a crash", num_resumed)
     assert min(num_states, num_resumed) > 3

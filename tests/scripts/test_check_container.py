@@ -47,7 +47,7 @@ def test_the_image_runs_as_a_user_and_holds_extras_of_the_project():
 def test_every_file_that_the_image_copies_exists_and_is_sent_to_the_builder():
     copied = re.findall(r"^COPY (?!--)(.*) \S+$", DOCKERFILE.read_text(encoding="utf-8"), re.MULTILINE)
     names = [name for line in copied for name in line.split()]
-    sent = (ROOT / "deploy/Dockerfile.dockerignore").read_text(encoding="utf-8").split("\n")
+    sent = (ROOT / ".dockerignore").read_text(encoding="utf-8").split("\n")
     assert names
     assert all((ROOT / name).exists() and f"!{name}" in sent for name in names)
 

@@ -19,7 +19,7 @@ unix = pytest.mark.skipif(sys.platform == "win32", reason="a page for Linux")
 def test_every_command_of_the_page_is_found_with_what_it_prints():
     found = commands(TEXT)
     assert len(found) == len(re.findall(r"^\$ ", TEXT, re.MULTILINE)) > 20
-    assert [command.printed for command in found if "/health" in command.text] == [['{"status":"ok"}']] * 2
+    assert [command.printed for command in found if "/health" in command.text] == [['{"status":"ok"}']] * 7
     assert commands("```console\n$ a \\\n    b\nc\n```\n\n```\n$ d\n```\n") == [("a     b", ["c"])]
 
 

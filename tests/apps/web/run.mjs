@@ -44,6 +44,10 @@ const tasks = {
     const { edges, readWith } = await load("text.js");
     return given.lines.map(([line, spans]) => [...readWith(new Set(given.learned), line, spans), edges(line)]);
   },
+  async pairs() {
+    const { pairsIn } = await load("text.js");
+    return given.cases.map(([text, correct]) => pairsIn(text, correct, given.languages));
+  },
   async translate() {
     const { Engine, ModelError } = await load("engine.js");
     if (given.lacks === "WebAssembly") globalThis.WebAssembly = undefined;

@@ -56,6 +56,19 @@ def test_corrections_stay_on_the_device_and_are_handed_over_as_a_tmx_file(page, 
     assert page.execute_script("return backend.collected()") is None
 
 
+def test_a_correction_is_used_at_once_for_lines_and_sentences(page):
+    type_text(page, "12 3. 45 6.\n78")
+    correct(page, "first one. second one.\nthird")
+    assert page.execute_script("return backend.collected().count") == 4
+    type_text(page, "45 6. 12 3.\n78")
+    assert by_id(page, "output").text.rstrip() == "second one. first one.\nthird"
+    type_text(page, "78")
+    assert "100% similar" in by_id(page, "memory").text
+    page.execute_script("backend.forget()")
+    type_text(page, "78")
+    assert by_id(page, "output").text.rstrip() != "third"
+
+
 def test_a_browser_without_room_says_so_and_keeps_what_it_has(page):
     type_text(page, "12")
     correct(page, "a")

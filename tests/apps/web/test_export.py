@@ -13,6 +13,9 @@ from nmt import Translator
 from nmt.apps.web.export import MODULES, build_modules, export_web
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError, RunError
+from nmt.translation.chain import Chain
+from nmt.translation.memory import TranslationMemory
+from nmt.translation.request import Request
 from tests.apps.web.scripts import needs_node, run_script
 from tests.stored import MODELS
 
@@ -124,6 +127,30 @@ def test_a_page_flags_unknown_words_doubtful_and_empty_translations(pages, tmp_p
     written, blank = run_script(tmp_path / "page", "empty", {"line": "Haus"})
     assert written["empty"] is True
     assert blank == {}
+
+
+@needs_node
+def test_corrected_lines_and_sentences_are_translated_as_a_memory_has_them(pages):
+    corrections = [
+        ("1 2. 3 4.", "old"),
+        ("1 2. 3 4.", "of a line"),
+        ("5 6.", "of a {sentence}."),
+        ("7 8 ▁", " c "),
+        ("12\u00ad 34", "d"),
+    ]
+    texts = ["1 2. 3 4.", " 1 2. 3 4. \n5 6. 99", "- 5 6.\n[7 8 ▁]", "12 34", "5 6. See {name} 1", "", "77"]
+    found = run_script(
+        pages / "digits", "translate", {"kernel": "", "lines": texts, "languages": {"corrections": corrections}}
+    )["translations"]
+    with Translator.load(MODELS / "digits", engine="native", precision="int8") as translator:
+        expected = Chain([translator], TranslationMemory(corrections)).translate_block(
+            texts, Request(translator.options)
+        )
+    assert [each["text"] for each in found] == [each.text for each in expected]
+    assert [each["flags"] for each in found] == [flags_of_a_page(each.flags) for each in expected]
+    assert [each["text"] for each in found[:1] + found[3:4]] == ["of a line", "d"]
+    assert found[3]["memory"] == {"source": "12 34", "target": "d", "similarity": 1}
+    assert "memory" not in found[4]
 
 
 @needs_node

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import sentencepiece
 
+from nmt.apps.server.corrections import pairs_in
 from nmt.apps.web.export import vocabulary_of
 from nmt.base.languages import Direction
 from nmt.data.text.characters import AS_READ, edges
@@ -317,3 +318,23 @@ def test_javascript_begins_sentences_with_small_letters_where_nmt_does(language,
 def characters_before(text: str, unit: int) -> int:
     """Return the characters of `text` before `unit`, an index of JavaScript, which counts UTF-16 units."""
     return len(text.encode("utf-16-le")[: 2 * unit].decode("utf-16-le"))
+
+
+@needs_node
+def test_a_correction_is_kept_by_lines_and_sentences_as_a_server_keeps_it(tmp_path):
+    cases = [
+        ("Eins. Zwei.", "One. Two."),
+        ("Eins. Zwei.", "One and two."),
+        ("Eins.\r\n\n  Zwei drei. Vier. \n", "One.\nTwo three. Four."),
+        ("Eins.\nZwei. Drei.", "One. Two. Three."),
+        ("Eins.\u2028Zwei.\x0bDrei.", "One.\nTwo.\rThree."),
+        ("Siehe <b>a. B</b> c. Ja.", "See <b>a. B</b> c. Yes."),
+        ("Um 12.30 Uhr, z. B. hier. https://a.example/x. Ende!", "At 12:30, e.g. here. https://a.example/x. End!"),
+        ("1. Eins. 2. Zwei.", "1. One. 2. Two."),
+        ("Eins.\tZwei. Drei.", "One.\tTwo. Three."),
+        ("", "x"),
+    ]
+    found = run_script(
+        copied_scripts(tmp_path / "page"), "pairs", {"cases": cases, "languages": {"from": "de", "to": "en"}}
+    )
+    assert [list(map(tuple, pairs)) for pairs in found] == [pairs_in(Direction("de", "en"), *case) for case in cases]

@@ -44,11 +44,10 @@ const backend = {
     return { languages: [...known.values()], settings: { ...settings, flags, language: { target: directions[0].tgt } } };
   },
 
-  // Keeps a correction on this device, by lines if there are as many in both. Rejects if the browser has no room.
+  // Keeps a correction on this device, by lines and by sentences if there are as many in both; the next translation has
+  // it. Rejects if the browser has no room.
   async suggest({ q, s, source, target }) {
-    const lines = (text) => text.split(/\r\n|\r|\n/).map((line) => line.trim()).filter(Boolean);
-    const [from, into] = [lines(q), lines(s)];
-    const pairs = from.length === into.length ? from.map((line, i) => [line, into[i]]) : [[from.join(" "), into.join(" ")]];
+    const pairs = await this.translator.pairs(q, s, { from: source, to: target });
     const date = new Date().toISOString().replace(/[-:]|\.\d+/g, "");
     try {
       localStorage.setItem(CORRECTIONS, JSON.stringify([...kept(), ...pairs.map(([src, tgt]) => ({ date, source, target, src, tgt }))]));
@@ -77,10 +76,11 @@ const backend = {
     try {
       await before;
       signal.throwIfAborted();
+      const corrections = kept().filter((each) => each.source === source && each.target === target).map(({ src, tgt }) => [src, tgt]);
       for (const part of this.splits ? parts(q) : [q]) {
-        const { text, flags, expected_chrf, alternatives: others } = await this.translator.translate(part, { from: source, to: target });
+        const { text, flags, expected_chrf, memory, alternatives: others } = await this.translator.translate(part, { from: source, to: target, corrections });
         signal.throwIfAborted();
-        yield { before: "", text, after: "", flags, expected_chrf, alternatives: alternatives ? others.map((each) => each.text) : [] };
+        yield { before: "", text, after: "", flags, expected_chrf, memory, alternatives: alternatives ? others.map((each) => each.text) : [] };
       }
     } finally {
       done();

@@ -1,7 +1,7 @@
 // A model in the browser: its decoder in WebAssembly, and the rules of `nmt translate` around it. Runs in a worker of
 // nmt.js, and in node.
 import { Tokenizer, clean } from "./tokenizer.js";
-import { LEADING, PLACEHOLDERS, Protected, countCopied, edges, expectedChrf, findSpansOfModel, hasWords, isCopy, isSymbol, lineStarts, listMarker, loopIn, lostMarks, missing, octavesOf, readWith, split, stripped, trimmed, unseenWords, unusual, withMarker, withinSymbols, wordsLacking, wrongNumbers } from "./text.js";
+import { LEADING, PLACEHOLDERS, Protected, asRead, correctionOf, countCopied, edges, expectedChrf, findSpansOfModel, hasWords, isCopy, isSymbol, lineStarts, listMarker, loopIn, lostMarks, missing, octavesOf, readWith, split, stripped, trimmed, unseenWords, unusual, withMarker, withinSymbols, wordsLacking, wrongNumbers } from "./text.js";
 
 const EOS = 3;
 const USABLE_CHRF = 30; // of nmt/translation/translation.py
@@ -35,6 +35,23 @@ function sound(manifest) {
     Array.isArray(manifest.vocabularies) && manifest.vocabularies.every((name) => ["src", "tgt"].includes(name) && Object.hasOwn(files, `${name}.json`)) &&
     isCount(manifest.max_src_len, 1 << 20) && isCount(manifest.max_tgt_len, 1 << 20) && Array.isArray(manifest.never_generated) && Array.isArray(manifest.divisors) &&
     Array.isArray(manifest.symbols) && isCount(options?.beam_size, 64) && isCount(options.num_hypotheses, 64);
+}
+
+const asWritten = (text) => ({ source: [], ids: [], scores: [], score: 0, finished: true, text }); // by a person, or in the source
+
+// Parts [start, end, was cut] of a text, but a line that has a correction is one: nmt/translation/chain.py
+function withCorrections(text, parts, corrected) {
+  if (!corrected.size) return parts;
+  const lines = [];
+  for (const part of parts) {
+    const line = lines.at(-1);
+    if (line && !text.slice(line[0][0], part[0]).includes("\n")) line.push(part);
+    else lines.push([part]);
+  }
+  return lines.flatMap((line) => {
+    const [start, end] = [line[0][0], line.at(-1)[1]];
+    return correctionOf(text.slice(start, end), corrected) === undefined ? line : [[start, end, false]];
+  });
 }
 
 export class Engine {
@@ -118,9 +135,11 @@ export class Engine {
     return results;
   }
 
-  // Translates texts, in order: {text, score, segments, ...} of each, as in docs/reference/jsonl.md.
-  translate(texts, languages = {}) {
-    const cut = texts.map((text) => this._segments(...this._direct(clean(text), languages))), all = cut.flatMap(({ segments }) => segments), searched = all.filter((segment) => !segment.verbatim);
+  // Translates texts, in order: {text, score, segments, ...} of each, as in docs/reference/jsonl.md. Lines and sentences
+  // that are sources of `corrections`, [source, target] of each, get the target of the last one.
+  translate(texts, { corrections = [], ...languages } = {}) {
+    const corrected = new Map(corrections.map(([source, target]) => [trimmed(asRead(source)), trimmed(target)]));
+    const cut = texts.map((text) => this._segments(...this._direct(clean(text), languages), corrected)), all = cut.flatMap(({ segments }) => segments), searched = all.filter((segment) => !segment.verbatim);
     const find = (segments, changes) => (segments.length ? this.search(segments.map((segment) => segment.ids), changes) : []);
     find(searched).forEach((hypotheses, i) => (searched[i].hypotheses = hypotheses));
     if (this.manifest.options.retry_loops) this._retryLoops(searched, find);
@@ -147,7 +166,7 @@ export class Engine {
   }
 
   // nmt/translation/texts.py
-  _segments(source, direction) {
+  _segments(source, direction, corrected = new Map()) {
     const { manifest } = this, { options } = manifest, copies = manifest.placeholders.length > 0, limit = manifest.max_src_len - 1;
     const [text, spans] = readWith(this.learned, source, options.protect ? findSpansOfModel(source, manifest.symbols, (sign) => this.src.lacks(sign) || this.tgt.lacks(sign)) : []), [start, end] = stripped(text, 0, text.length);
     if (start === end) return { lead: text, segments: [] };
@@ -178,17 +197,19 @@ export class Engine {
       (most !== null && lineStarts(text, start, end, unbroken, src.code).length >= most) || encode(start, end).length > limit);
     const between = (space) => (!space && !src.spaced && tgt.spaced ? " " : src.sentence_spaces && !tgt.sentence_spaces && !space.replace(/^ +| +$/g, "") ? "" : space);
     const parts = mustSplit ? [...split(text, unbroken, src.code, limit, size, most)] : [[start, end, false]];
-    const segments = parts.map(([from, to, wasCut], i) => {
+    const segments = withCorrections(text, parts, corrected).map(([from, to, wasCut], i, parts) => {
       const [before, after] = symbols ? ["", ""] : edges(masked(from, to, inside(from, to).filter((span) => !symbolSpans.has(span))).text);
       const isHidden = [...before + after].some((mark) => "([{".includes(mark) || this.src.lacks(mark) || this.tgt.lacks(mark));
       const [first, last] = isHidden ? [from + before.length, to - after.length] : [from, to];
-      const guarded = protect(first, last), space = text.slice(to, i + 1 < parts.length ? parts[i + 1][0] : text.length);
+      const guarded = protect(first, last), gap = text.slice(to, i + 1 < parts.length ? parts[i + 1][0] : text.length), space = i + 1 < parts.length ? between(gap) : gap;
+      const correction = corrected.size ? correctionOf(text.slice(from, to), corrected) : undefined;
+      if (correction !== undefined) return { ids: [], text: text.slice(from, to), correction, withEdges: (output) => output, protected: guarded, space, verbatim: true, hypotheses: [asWritten(correction)] };
       const translated = guarded.hasWords() || (!guarded.isOnlySpans() && (manifest.translates_numbers_alone || !!leading(from)));
-      const hypotheses = [{ source: [], ids: [], scores: [], score: 0, finished: true, text: guarded.source }];
+      const hypotheses = [asWritten(guarded.source)];
       const marker = symbols ? "" : listMarker(guarded.source), marked = (output) => (marker && trimmed(output) ? withMarker(marker, output) : output);
       const edged = (output) => (!trimmed(output) || (!isHidden && [...before + after].some((mark) => trimmed(mark) && output.includes(mark))) ? output : before + output + after);
       const withEdges = (output) => edged(marked(output));
-      return { ids: encode(first, last), text: text.slice(from, to), withEdges, direction, protected: guarded, space: i + 1 < parts.length ? between(space) : space, cut: wasCut, verbatim: !translated, tags: [tag(from), direction.tag + (leading(from) || symbols)], hypotheses };
+      return { ids: encode(first, last), text: text.slice(from, to), withEdges, direction, protected: guarded, space, cut: wasCut, verbatim: !translated, tags: [tag(from), direction.tag + (leading(from) || symbols)], hypotheses };
     });
     return { lead: text.slice(0, parts[0][0]), segments, spans: options.protect ? spans.map(([from, to]) => text.slice(from, to)) : null, text: source, direction };
   }
@@ -223,7 +244,7 @@ export class Engine {
     for (const segment of lossy.filter((each) => lost(each, each.hypotheses[0]))) {
       const parts = segment.protected.pieces().map(([, core]) => core), ids = parts.map((text, i) => (isTranslated(text) ? this.src.encode(segment.tags[Math.min(i, 1)] + text) : []));
       const some = ids.filter((each) => each.length), outputs = some.length ? this.search(some, { num_hypotheses: 1 }) : [];
-      segment.around = parts.map((text, i) => (ids[i].length ? outputs.shift()[0] : { ids: [], source: [], scores: [], score: 0, finished: true, text }));
+      segment.around = parts.map((text, i) => (ids[i].length ? outputs.shift()[0] : asWritten(text)));
     }
   }
 
@@ -252,14 +273,14 @@ export class Engine {
     const all = Array.from({ length: ranks }, (_, rank) => {
       const written = [], lost = [], numbers = [], parts = [];
       for (const segment of segments) {
-        const chosen = segment.hypotheses[Math.min(rank, segment.hypotheses.length - 1)], { protected: kept, around, verbatim } = segment;
+        const chosen = segment.hypotheses[Math.min(rank, segment.hypotheses.length - 1)], { protected: kept, around, verbatim, correction } = segment;
         const joined = around && kept.joinAround(around.map((part) => part.text));
-        const [restored, gone] = around ? [joined, missing(kept.spans, joined)] : spans === null && !verbatim ? [chosen.text, []] : kept.restore(chosen.text);
+        const [restored, gone] = around ? [joined, missing(kept.spans, joined)] : correction !== undefined || (spans === null && !verbatim) ? [chosen.text, []] : kept.restore(chosen.text);
         const output = segment.withEdges(restored);
         written.push((inSource ? output : output.replaceAll("\ufffd", "")) + segment.space);
         parts.push(...(around || [chosen]));
         lost.push(...gone);
-        if (spans !== null) lost.push(...lostMarks(segment.text, output, kept.spans, direction.left_out, [...wordsLacking(segment.text, (letter) => this.src.lacks(letter)), ...unseenWords(this.manifest.symbols.reduce((rest, symbol) => rest.replaceAll(symbol, " "), segment.text), this.octaves, direction.left_out)]));
+        if (spans !== null && correction === undefined) lost.push(...lostMarks(segment.text, output, kept.spans, direction.left_out, [...wordsLacking(segment.text, (letter) => this.src.lacks(letter)), ...unseenWords(this.manifest.symbols.reduce((rest, symbol) => rest.replaceAll(symbol, " "), segment.text), this.octaves, direction.left_out)]));
         if (!verbatim) numbers.push(...this._wrongNumbers(segment, output));
       }
       const text = lead + written.join(""), count = (whole, span) => whole.split(span).length;
@@ -281,6 +302,7 @@ export class Engine {
       return { text, score: parts.reduce((sum, part) => sum + part.score, 0), finished: parts.every((part) => part.finished), flags, expected_chrf };
     });
     const retries = { loop_retried: segments.some((s) => s.retried), sentence_split: segments.some((s) => s.cut), protected_retried: segments.some((s) => s.protectedRetried) };
-    return { ...all[0], segments: segments.length, ...retries, alternatives: all.slice(1) };
+    const isCorrected = segments.every((segment) => segment.correction !== undefined), memory = { source: trimmed(source), target: trimmed(all[0].text), similarity: 1 };
+    return { ...all[0], segments: segments.length, ...retries, alternatives: all.slice(1), ...(isCorrected && { flags: { from_memory: true }, memory }) };
   }
 }

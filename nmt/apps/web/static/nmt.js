@@ -24,10 +24,14 @@ export class Translator {
   }
 
   // Translates a text of any length, or several. `to`, a code, is needed if the model has several target languages.
+  // Lines and sentences that are the source in `corrections`, a list of [source, target], get that target.
   async translate(text, languages = {}) {
     const found = await this._call("translate", [typeof text === "string" ? [text] : text, languages]);
     return typeof text === "string" ? found[0] : found;
   }
+
+  // What a corrected translation of a text tells, as `corrections`: its lines, and their sentences if there are as many.
+  pairs(text, correct, { from, to }) { return this._call("pairs", [text, correct, { from, to }]); }
 
   // Frees the model.
   close() { this.worker.terminate(); }

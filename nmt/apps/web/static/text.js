@@ -42,6 +42,8 @@ export function rewritten(text, learned) {
   return composed !== replaced && knows(replaced) && !knows(composed) ? replaced : composed;
 }
 
+export const asRead = (text) => rewritten(text, new Set());
+
 // A text as a model reads it, with its spans, which stay as they are.
 export function readWith(learned, text, spans) {
   if (!hasWords(text) || rewritten(text, learned) === text) return [text, spans];
@@ -659,4 +661,29 @@ export function lineStarts(text, start, end, spans, language) {
   for (const [from, to] of spans)
     if (from >= start && to <= end) line = line.slice(0, from - start) + first + "x".repeat(to - from - 1) + line.slice(to - start);
   return sentenceStarts(line, language).map((at) => start + at);
+}
+
+// ---- Corrections: nmt/apps/server/corrections.py ----
+
+const linesIn = (text) => text.split(/\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]/).map(trimmed).filter((line) => line);
+const sentencesIn = (line, language) => [...split(line, findSpans(line), language, Infinity, () => 0, 1)].map(([start, end]) => line.slice(start, end));
+const both = (sources, targets) => (sources.length === targets.length ? sources.map((source, i) => [source, targets[i]]) : []);
+
+// The lines of a text with those of its correct translation, and the sentences of lines that have several, if there are as many.
+export function pairsIn(text, correct, { from, to }) {
+  const [sources, targets] = [linesIn(text), linesIn(correct)], lines = both(sources, targets);
+  return (lines.length ? lines : [[sources.join(" "), targets.join(" ")]]).flatMap(([source, target]) => {
+    const sentences = both(sentencesIn(source, from), sentencesIn(target, to));
+    return [...(sentences.length > 1 ? sentences : []), [source, target]];
+  });
+}
+
+// The translation of a text, or of what is behind the marker of a list or within brackets, in `corrected`, by source.
+export function correctionOf(text, corrected) {
+  const written = asRead(text);
+  for (const [before, after] of [["", ""], [listMarker(written), ""], edges(written)]) {
+    const target = corrected.get(trimmed(written.slice(before.length, written.length - after.length)));
+    if (target !== undefined) return before + target + after;
+  }
+  return undefined;
 }

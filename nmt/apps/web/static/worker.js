@@ -1,5 +1,6 @@
 // The worker of nmt.js: loads the model of a folder, and translates.
 import { Engine, ModelError } from "./engine.js";
+import { pairsIn } from "./text.js";
 
 const MOST = 16_000_000; // bytes of a manifest
 let engine = null;
@@ -33,9 +34,11 @@ async function load(folder) {
   return { name, license, card, directions, flags, kernel: engine.kernel, splits: options.split !== "never" };
 }
 
+const tasks = { load, translate: (value) => engine.translate(...value), pairs: (value) => pairsIn(...value) };
+
 onmessage = async ({ data: { id, task, value } }) => {
   try {
-    postMessage({ id, result: task === "load" ? await load(value) : engine.translate(...value) });
+    postMessage({ id, result: await tasks[task](value) });
   } catch (error) {
     if (!(error instanceof ModelError)) console.error(error);
     const memory = error instanceof RangeError; // memory of WebAssembly cannot grow
