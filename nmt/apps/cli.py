@@ -222,8 +222,7 @@ def main() -> None:
             raise
         _fail(NmtError("there is not enough memory", hint=_MORE_MEMORY))
     except OSError as error:  # a full disk, a folder that cannot be written to
-        hint = _HINTS.get(error.errno or 0, "")
-        _fail(NmtError(str(error.strerror or error), path=error.filename, hint=hint))
+        _fail(NmtError(str(error.strerror or error), path=error.filename, hint=_HINTS.get(error.errno or 0, "")))
 
 
 def _fail(error: NmtError) -> None:

@@ -66,11 +66,17 @@ def _check(run: RunDir) -> None:
         raise RunError("no such run", path=path, hint=_NAME_A_RUN)
     if not run.config_file.is_file():
         if (path / "export.json").is_file():
-            hint = "give the run that it was exported from: nmt translates faster with it"
-            raise RunError("an export for CTranslate2, which nmt does not load", path=path, hint=hint)
+            raise RunError(
+                "an export for CTranslate2, which nmt does not load",
+                path=path,
+                hint="give the run that it was exported from: nmt translates faster with it",
+            )
         is_other = (path / "config.json").is_file()
-        hint = "if it is a Hugging Face folder, import it with `nmt import hf`" if is_other else _NAME_A_RUN
-        raise RunError("not a run: it has no config.yaml", path=path, hint=hint)
+        raise RunError(
+            "not a run: it has no config.yaml",
+            path=path,
+            hint="if it is a Hugging Face folder, import it with `nmt import hf`" if is_other else _NAME_A_RUN,
+        )
     run.check()
     run.best_checkpoint()
 
@@ -78,8 +84,10 @@ def _check(run: RunDir) -> None:
 def _newest_run() -> RunDir:
     runs = [RunDir(path.parent.parent) for path in Path("runs").glob("[!.]*/checkpoints/index.json")]
     if not runs:
-        hint = "train one (`nmt train --config configs/demo-en-zh.yaml`), or choose one with --model or $NMT_MODEL"
-        raise RunError("no trained run under ./runs", hint=hint)
+        raise RunError(
+            "no trained run under ./runs",
+            hint="train one (`nmt train --config configs/demo-en-zh.yaml`), or choose one with --model or $NMT_MODEL",
+        )
     newest = max(runs, key=lambda run: run.index_file.stat().st_mtime)
     newest.check()
     return newest

@@ -41,8 +41,9 @@ class HubModel(NamedTuple):
         """Read `user/name` or `user/name@revision`, also after `hf:` or as an address. NmtError if it is neither."""
         found = _NAME.fullmatch(text)
         if found is None or ".." in text:
-            hint = "write user/name, or user/name@revision"
-            raise NmtError(f"{text[:200]!r} is not a valid model name on the hub", hint=hint)
+            raise NmtError(
+                f"{text[:200]!r} is not a valid model name on the hub", hint="write user/name, or user/name@revision"
+            )
         return cls(found["user"], found["name"], found["revision"])
 
     @property
@@ -132,11 +133,11 @@ def fetch(text: str) -> Path:
         snapshot = Path(api.snapshot_download(model.repository, revision=model.revision, allow_patterns=list(PATTERNS)))
     names = [name for name in files_in(snapshot) if is_name(name)]  # of an older cache, or of other programs
     if PACK_INFO not in names:
-        hint = (
-            "nmt can use models uploaded with `nmt push`; if this is a Marian or M2M-100 model, import it: "
-            f"hf download {model.repository} --local-dir FOLDER, then nmt import hf FOLDER RUN"
+        raise RunError(
+            f"{model} is not an nmt model: it has no {PACK_INFO}",
+            hint="nmt can use models uploaded with `nmt push`; if this is a Marian or M2M-100 model, import it: "
+            f"hf download {model.repository} --local-dir FOLDER, then nmt import hf FOLDER RUN",
         )
-        raise RunError(f"{model} is not an nmt model: it has no {PACK_INFO}", hint=hint)
     check_names(names, str(model))
     with temporary_model(model.name) as folder:
         for name in names:  # the cache has links to files elsewhere, which a run must not contain

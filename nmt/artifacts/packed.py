@@ -49,7 +49,7 @@ _MAX_MEMBERS = 16
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip file can hold
 _ENCRYPTED = 0x1
 _BLOCK_BYTES = 1 << 20
-_unpacked = dict[tuple[str, int, int, int], Path]()
+_unpacked: dict[tuple[str, int, int, int], Path] = {}
 """The folders of the packed models that this process has unpacked, by path, size, time and inode."""
 
 _PACK_AGAIN = "copy the file again, or create it again with `nmt pack`"
@@ -121,8 +121,11 @@ def temporary_model(name: str) -> Iterator[Path]:
             shutil.rmtree(parent, ignore_errors=True)
             raise
     except OSError as error:
-        hint = "a model is unpacked into the folder for temporary files: set $TMPDIR to one with enough space"
-        raise RunError(f"cannot unpack it ({error.strerror or error})", path=tempfile.gettempdir(), hint=hint) from None
+        raise RunError(
+            f"cannot unpack it ({error.strerror or error})",
+            path=tempfile.gettempdir(),
+            hint="a model is unpacked into the folder for temporary files: set $TMPDIR to one with enough space",
+        ) from None
     atexit.register(_remove, parent, process)
 
 
@@ -149,8 +152,9 @@ def check_names(names: Iterable[str], path: Path | str) -> None:
         raise RunError(f"a packed model has at most {_MAX_MEMBERS} files, not {len(names):,}", path=path)
     for name in _REQUIRED:
         if name not in names:
-            hint = "give a run folder, or a file from `nmt pack`"
-            raise RunError(f"not a packed model: it has no {name}", path=path, hint=hint)
+            raise RunError(
+                f"not a packed model: it has no {name}", path=path, hint="give a run folder, or a file from `nmt pack`"
+            )
 
 
 def restore_precision(folder: Path, path: Path | str) -> None:

@@ -44,8 +44,11 @@ def refuse_replacing(
         if clashing := next((name for key, name in names.items() if key in read or key in written), None):
             if written.get(_identity(real)) == real:
                 raise NmtError("two outputs have this name", path=path, hint="choose another name for one of them")
-            message = f"this output clashes with {clashing}, a name that is in use while outputs are unfinished"
-            raise NmtError(message, path=path, hint="choose another name for it")
+            raise NmtError(
+                f"this output clashes with {clashing}, a name that is in use while outputs are unfinished",
+                path=path,
+                hint="choose another name for it",
+            )
         written |= dict.fromkeys(names, real)
 
 
@@ -80,8 +83,11 @@ def _refuse_place(path: Path, real: Path, read: Mapping[object, Path | int], *, 
         )
         is_run = os.path.isfile(folder / "config.yaml") and os.path.isfile(folder / "checkpoints" / "index.json")
         if (is_run or _identity(folder) in read) and not may_add:
-            message = f"{folder} is a model or another input, into which no output may be written"
-            raise NmtError(message, path=path, hint="choose a path outside it")
+            raise NmtError(
+                f"{folder} is a model or another input, into which no output may be written",
+                path=path,
+                hint="choose a path outside it",
+            )
     for source in read.values() if os.path.isdir(real) else ():
         if isinstance(source, Path) and real in Path(os.path.realpath(source)).parents:
             raise NmtError(f"this folder contains the input {source}", path=path, hint="choose another folder")

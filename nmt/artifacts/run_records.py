@@ -73,12 +73,13 @@ class Essentials(Section):
         """Return the essentials of `config`."""
         from nmt.data.text.tags import user_symbols
 
-        symbols = user_symbols(config)
-        data = config.data
         return cls(
-            directions=data.directions, user_symbols=symbols, characters=data.characters, model=config.model,
+            directions=config.data.directions,
+            user_symbols=user_symbols(config),
+            characters=config.data.characters,
+            model=config.model,
             decoding=config.decoding,
-        )  # fmt: skip
+        )
 
 
 COPIES, WORDS = "copied sources", "word by word"  # systems that need no training

@@ -136,8 +136,11 @@ class RunDir:
         if self.info_file.exists():
             number = self.read_json(self.info_file).get("format")
             if number != FORMAT:
-                hint = f"this version of nmt reads format {FORMAT}; a newer version may read it"
-                raise RunError(f"the run has format {number!r}", path=self.info_file, hint=hint)
+                raise RunError(
+                    f"the run has format {number!r}",
+                    path=self.info_file,
+                    hint=f"this version of nmt reads format {FORMAT}; a newer version may read it",
+                )
 
     def write_config(self, config: Config) -> None:
         """Write the resolved configuration, and what translating needs of it."""
@@ -161,8 +164,9 @@ class RunDir:
         try:
             return kind.model_validate(self.read_json(path))
         except ValidationError as error:
-            hint = "copy the file again from where the run was trained"
-            raise RunError(first_fault(error), path=path, hint=hint) from None
+            raise RunError(
+                first_fault(error), path=path, hint="copy the file again from where the run was trained"
+            ) from None
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -258,8 +262,11 @@ class RunDir:
             if not find_corruption(path):
                 log.warning("%s: these weights are %s; using %s instead", best, fault, name)
                 return path
-        hint = "copy it again from where it was trained; the run has no other undamaged checkpoint"
-        raise RunError(f"these weights are {fault}", path=best, hint=hint)
+        raise RunError(
+            f"these weights are {fault}",
+            path=best,
+            hint="copy it again from where it was trained; the run has no other undamaged checkpoint",
+        )
 
     def remove_leftovers(self) -> None:
         """Remove files that killed processes left half-written in the run."""
@@ -284,8 +291,11 @@ class RunDir:
         src, tgt = self.data / f"{split}.src", self.data / f"{split}.tgt"
         sources, targets = list(read_lines(src)), list(read_lines(tgt))
         if len(sources) != len(targets):
-            message = f"{len(targets):,} lines, but {src.name} has {len(sources):,}"
-            raise RunError(message, path=tgt, hint="copy both files again from where the run was trained")
+            raise RunError(
+                f"{len(targets):,} lines, but {src.name} has {len(sources):,}",
+                path=tgt,
+                hint="copy both files again from where the run was trained",
+            )
         return sources, targets
 
     def sources_with_twins(self) -> set[str]:
@@ -299,9 +309,10 @@ class RunDir:
         RunError if the run has no such set, because its model was imported or packed.
         """
         if not self.data.is_dir():
-            hint = "pass sentences with --src and --ref, or with --tsv"
             raise RunError(
-                f"this model was imported or packed, so it has no {split} set", path=self.path.name, hint=hint
+                f"this model was imported or packed, so it has no {split} set",
+                path=self.path.name,
+                hint="pass sentences with --src and --ref, or with --tsv",
             )
         sources, references = self.read_pairs(split)
         path = self.data / f"{split}.json"
@@ -314,8 +325,11 @@ class RunDir:
             sets.append(DirectedPairs(Direction(src, tgt), sources[here], references[here]))
             start += size
         if start != len(sources):
-            hint = "copy the file again from where the run was trained"
-            raise RunError(f"{start} pairs in all, but {split}.src has {len(sources)} lines", path=path, hint=hint)
+            raise RunError(
+                f"{start} pairs in all, but {split}.src has {len(sources)} lines",
+                path=path,
+                hint="copy the file again from where the run was trained",
+            )
         return sets
 
 
@@ -328,8 +342,11 @@ def refuse_existing(path: Path) -> None:
     """Raise RunError if there is anything but an empty folder at `path`, where a new run is to be created."""
     refuse_other_folder(path)
     if RunDir(path).config_file.exists():
-        hint = "continue it with --resume, replace it with --overwrite, or choose another folder with --run"
-        raise RunError("this run already exists", path=path, hint=hint)
+        raise RunError(
+            "this run already exists",
+            path=path,
+            hint="continue it with --resume, replace it with --overwrite, or choose another folder with --run",
+        )
 
 
 def refuse_other_folder(path: Path) -> None:

@@ -43,8 +43,9 @@ def choose_device(name: str) -> torch.device:
 def refuse_unfit_precision(name: str, device: torch.device, hint: str = _OTHER_PRECISION) -> None:
     """Raise ConfigError with this `hint` for fp16 on anything but a CUDA device."""
     if name == "fp16" and device.type != "cuda":
-        message = f"precision fp16 is only for training on CUDA devices; this device is {device.type}"
-        raise ConfigError(message, hint=hint)
+        raise ConfigError(
+            f"precision fp16 is only for training on CUDA devices; this device is {device.type}", hint=hint
+        )
 
 
 def choose_precision(name: str, device: torch.device) -> Precision:

@@ -96,8 +96,9 @@ def require_type(name: str, value: object, types: type | tuple[type, ...], expec
 def require_texts(name: str, values: Sequence[str]) -> list[str]:
     """Return the texts `values`, of the argument `name`, as a list. NmtError if they are no sequence of str."""
     if isinstance(values, str | bytes | Mapping):
-        message = f"{name} must be a list of str, not a single {type(values).__name__}"
-        raise NmtError(message, hint="put it into a list: [text]")
+        raise NmtError(
+            f"{name} must be a list of str, not a single {type(values).__name__}", hint="put it into a list: [text]"
+        )
     require_type(name, values, Iterable, "a list of str")
     values = list(values)
     for number, value in enumerate(values, 1):
@@ -116,8 +117,9 @@ def require(extra: str, package: str, user: str, *, otherwise: str = "", path: P
     except ImportError as error:
         hint = how_to_install(extra) + (f", or {otherwise}" if otherwise else "")
         reason = "" if error.name == package else f" ({error})"  # it is there, but a part of it is not, or is broken
-        message = f"{user} needs the package {package}, which is not installed{reason}"
-        raise NmtError(message, path=path, hint=hint) from None
+        raise NmtError(
+            f"{user} needs the package {package}, which is not installed{reason}", path=path, hint=hint
+        ) from None
 
 
 def require_torch() -> None:

@@ -180,6 +180,8 @@ def environment_count(name: str, default: int, *, minimum: int = 0) -> int:
     if not text:
         return default
     if not (text.isdecimal() and text.isascii() and len(text) <= 9 and int(text) >= minimum):
-        hint = "correct it, or unset it; torchrun and `nmt train --num-processes` set such variables themselves"
-        raise ConfigError(f"the environment variable {name} is {text!r}, not a number from {minimum} up", hint=hint)
+        raise ConfigError(
+            f"the environment variable {name} is {text!r}, not a number from {minimum} up",
+            hint="correct it, or unset it; torchrun and `nmt train --num-processes` set such variables themselves",
+        )
     return int(text)

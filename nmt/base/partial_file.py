@@ -60,8 +60,11 @@ class PartialFile:
             if num_lines and resume:
                 self._check_settings()
             elif num_lines:
-                hint = "continue that run with --resume, or delete the file to start over"
-                raise NmtError(f"holds {num_lines:,} lines of an interrupted run", path=self.partial, hint=hint)
+                raise NmtError(
+                    f"holds {num_lines:,} lines of an interrupted run",
+                    path=self.partial,
+                    hint="continue that run with --resume, or delete the file to start over",
+                )
             self.truncate(self.num_texts)
             if not num_lines:
                 try:
@@ -87,15 +90,19 @@ class PartialFile:
         try:
             before = read_json_object(self.settings_file, _MAX_SETTINGS_BYTES)
         except NmtError:
-            hint = f"delete {self.partial.name} to start over"
-            message = "the settings of the finished lines cannot be read"
-            raise NmtError(message, path=self.settings_file, hint=hint) from None
+            raise NmtError(
+                "the settings of the finished lines cannot be read",
+                path=self.settings_file,
+                hint=f"delete {self.partial.name} to start over",
+            ) from None
         self.sources = before.pop(_SOURCES, None)
         for name in sorted({*before, *self._settings}):
             if before.get(name) != self._settings.get(name):
-                message = f"was written with {name} {before.get(name)}, not {self._settings.get(name)}"
-                hint = "resume with the same input, model and options, or delete the file to start over"
-                raise NmtError(message, path=self.partial, hint=hint)
+                raise NmtError(
+                    f"was written with {name} {before.get(name)}, not {self._settings.get(name)}",
+                    path=self.partial,
+                    hint="resume with the same input, model and options, or delete the file to start over",
+                )
 
     def _write_settings(self) -> None:
         sources = {} if self.sources is None else {_SOURCES: self.sources}
@@ -126,11 +133,13 @@ class PartialFile:
         for line in islice(lines, self.num_texts):
             self._add_sources([line])
             if self._num_sources == num_checked and self._checksum() != self.sources:
-                message = f"its first {num_checked:,} lines are not those that were translated"
-                raise DataError(message, path=name, hint=hint)
+                raise DataError(
+                    f"its first {num_checked:,} lines are not those that were translated", path=name, hint=hint
+                )
         if self._num_sources < self.num_texts:
-            message = f"only {self._num_sources:,} lines, but {self.num_texts:,} are translated already"
-            raise DataError(message, path=name, hint=hint)
+            raise DataError(
+                f"only {self._num_sources:,} lines, but {self.num_texts:,} are translated already", path=name, hint=hint
+            )
 
     def _add_sources(self, lines: Iterable[str]) -> None:
         for line in lines:
@@ -142,8 +151,11 @@ class PartialFile:
         try:
             write_all(self._file, lines.encode("utf-8", errors="backslashreplace"))
         except OSError as error:
-            hint = "the lines written so far are kept; free some space, then continue with --resume"
-            raise NmtError(f"cannot be written ({error.strerror or error})", path=self.partial, hint=hint) from None
+            raise NmtError(
+                f"cannot be written ({error.strerror or error})",
+                path=self.partial,
+                hint="the lines written so far are kept; free some space, then continue with --resume",
+            ) from None
         self.num_texts += lines.count("\n") // self._lines_per_text
         if sources:
             self._add_sources(sources)

@@ -113,12 +113,16 @@ def _read_text(path: Path) -> str:
     try:
         return read_at_most(path, MAX_BYTES).decode("utf-8-sig")
     except FileNotFoundError:
-        hint = f"`nmt config new --src a.de --tgt a.en -o {path.name}` writes a first one"
-        raise ConfigError("no such file", path=path, hint=hint) from None
+        raise ConfigError(
+            "no such file", path=path, hint=f"`nmt config new --src a.de --tgt a.en -o {path.name}` writes a first one"
+        ) from None
     except IsADirectoryError:
         inside = path / "config.yaml"
-        hint = f"name the file in it: {inside}" if inside.is_file() else ""
-        raise ConfigError("this is a folder; a YAML file is needed", path=path, hint=hint) from None
+        raise ConfigError(
+            "this is a folder; a YAML file is needed",
+            path=path,
+            hint=f"name the file in it: {inside}" if inside.is_file() else "",
+        ) from None
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         raise ConfigError("not UTF-8 text", path=path, line=line, hint="save the file as UTF-8") from None
@@ -175,7 +179,7 @@ def _read_section(
     stored: bool = False,
 ) -> Section | Unusable:
     """Return the section with the values `given` and paths expanded. If it has errors, add them to the tree."""
-    values = dict[str, object]()
+    values: dict[str, object] = {}
     num_faults = len(tree.faults)
     for key, value in given.items():
         here = (*loc, key)

@@ -78,12 +78,11 @@ def _top(log_probs: Tensor, count: int) -> tuple[Tensor, Tensor]:
     num_blocks = num_tokens // _BLOCK_TOKENS
     if num_blocks < 4 * count:  # most of a small vocabulary would be looked at anyway
         return log_probs.topk(count)
-    device = log_probs.device
     whole = num_blocks * _BLOCK_TOKENS
     maxima = log_probs[:, :whole].unflatten(1, (_BLOCK_TOKENS, num_blocks)).amax(1)
     blocks = maxima.topk(count).indices[:, None]  # [R, 1, count]
-    tokens = (blocks + torch.arange(0, whole, num_blocks, device=device)[:, None]).flatten(1)
-    rest = torch.arange(whole, num_tokens, device=device).expand(len(tokens), -1)
+    tokens = (blocks + torch.arange(0, whole, num_blocks, device=log_probs.device)[:, None]).flatten(1)
+    rest = torch.arange(whole, num_tokens, device=log_probs.device).expand(len(tokens), -1)
     tokens = torch.cat([tokens, rest], 1)
     scores, columns = log_probs.gather(1, tokens).topk(count)
     return scores, tokens.gather(1, columns)

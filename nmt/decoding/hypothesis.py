@@ -31,8 +31,10 @@ class NotFiniteError(RunError):
 def check_finite(score: float) -> None:
     """Raise NotFiniteError if `score`, the log-probability of an output, is not a number."""
     if math.isnan(score):
-        message = "the model's output is not finite: its weights are damaged, or its training diverged"
-        raise NotFiniteError(message, hint="use another checkpoint, or train again with a lower training.lr")
+        raise NotFiniteError(
+            "the model's output is not finite: its weights are damaged, or its training diverged",
+            hint="use another checkpoint, or train again with a lower training.lr",
+        )
 
 
 def output_limits(
@@ -51,8 +53,10 @@ def output_limits(
     limits = []
     for source, prefix in zip(sources, prefixes, strict=True):
         if len(prefix) >= max_tgt_len:
-            hint = f"the model's maximum output length is {max_tgt_len} tokens, end of sentence included"
-            raise NmtError(f"a prefix of {len(prefix)} tokens is too long", hint=hint)
+            raise NmtError(
+                f"a prefix of {len(prefix)} tokens is too long",
+                hint=f"the model's maximum output length is {max_tgt_len} tokens, end of sentence included",
+            )
         wanted = options.max_len(min(len(source) + 1, max_src_len)) + min(num_tags, len(prefix))
         limits.append(min(max(wanted, len(prefix) + 1), max_tgt_len))
     return limits

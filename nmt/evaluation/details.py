@@ -136,8 +136,10 @@ def _group_all(system: System, sources: Sequence[str] | None, statistics: TextSt
     groupings = [_group(system.measured, f"number of words of the {side}", list(map(len, words)), _LENGTHS)]
     if statistics is None or not statistics.words or sources is None:
         return groupings
-    octaves = statistics.octaves
-    frequencies = [[1 << octaves[word] if octaves.get(word) else 0 for word in of_sentence] for of_sentence in words]
+    frequencies = [
+        [1 << statistics.octaves[word] if statistics.octaves.get(word) else 0 for word in of_sentence]
+        for of_sentence in words
+    ]
     title = "number of words of the source that are in fewer than two training sources"
     groupings.append(_group(system.measured, title, [each.count(0) for each in frequencies], _UNSEEN))
     rarest = [min(each, default=-1) for each in frequencies]

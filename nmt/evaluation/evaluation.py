@@ -238,8 +238,11 @@ def _writable(folder: Path) -> Path:
         return folder
     here = Path(f"{folder.absolute().parent.name}-eval" if folder.name == "eval" else folder.name)
     if not is_writable(here):
-        hint = "run the command in a folder in which you may write"
-        raise NmtError("results cannot be saved here, nor in the current folder", path=folder, hint=hint)
+        raise NmtError(
+            "results cannot be saved here, nor in the current folder",
+            path=folder,
+            hint="run the command in a folder in which you may write",
+        )
     log.warning("cannot write to %s; saving results in %s", folder, here)
     return here
 
@@ -292,8 +295,7 @@ def compare_with(
     """
     from nmt.evaluation.significance import compare_systems
 
-    system = evaluation.system
-    if system is None or evaluation.hypotheses is None:
+    if evaluation.system is None or evaluation.hypotheses is None:
         return evaluation
     folder = evaluation.hypotheses.parent if evaluation.options is not None else None
     compared = []
@@ -305,7 +307,7 @@ def compare_with(
             # Two models may have the same last folders.
             name = f"{'-'.join(Path(os.path.abspath(path)).parts[-2:])}-{hash_of([str(path.resolve())])}"
             write_lines(evaluator.folder / f"{test_set.name}-of-{name}{evaluator.suffix()}.hyp", hypotheses)
-        compared.append(compare_systems(system, measure(str(path), hypotheses, test_set, metrics)))
+        compared.append(compare_systems(evaluation.system, measure(str(path), hypotheses, test_set, metrics)))
     return replace(evaluation, compared=compared)
 
 

@@ -80,8 +80,10 @@ def check_lengths(hypotheses: Sequence[str], references: Sequence[str]) -> None:
     require_texts("translations", hypotheses)
     require_texts("references", references)
     if len(hypotheses) != len(references):
-        hint = "line n of one must correspond to line n of the other"
-        raise DataError(f"{len(hypotheses)} translations but {len(references)} references", hint=hint)
+        raise DataError(
+            f"{len(hypotheses)} translations but {len(references)} references",
+            hint="line n of one must correspond to line n of the other",
+        )
     if not references:
         raise DataError("nothing to score: no references")
 

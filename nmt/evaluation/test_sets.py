@@ -102,7 +102,7 @@ def read_files(src: Path | None, refs: Sequence[Path], tsv: Path | None, directi
         sources = [pair.src for pair in tables[0]]
         references = [[pair.tgt for pair in table] for table in tables]
         stem = Path(name).stem
-        paths = list[Path]()
+        paths: list[Path] = []
     else:
         references = [list(read_lines(path)) for path in refs]
         paths = list(refs)
@@ -111,8 +111,11 @@ def read_files(src: Path | None, refs: Sequence[Path], tsv: Path | None, directi
     for lines, path in zip(references, paths, strict=False):
         if len(lines) != len(sources):
             first = f"{len(sources)} sources" if src is not None else f"{len(sources)} lines in {refs[0]}"
-            hint = "line n of the references must translate line n of the sources"
-            raise DataError(f"{first} but {len(lines)} references", path=path, hint=hint)
+            raise DataError(
+                f"{first} but {len(lines)} references",
+                path=path,
+                hint="line n of the references must translate line n of the sources",
+            )
     name = f"{stem}-{hash_of([*sources, *(line for lines in references for line in lines)])}"
     has_sources = tsv is not None or src is not None
     return TestSet(name, [DirectedPairs(direction, sources, references[0])], paths, references[1:], has_sources)
@@ -123,8 +126,11 @@ def read_hypotheses(path: Path, test_set: TestSet) -> list[str]:
     lines = list(read_lines(path))
     sentences = len(test_set.sets[0].sources)
     if len(lines) != sentences:
-        hint = "line n must translate line n of the sources"
-        raise DataError(f"{len(lines)} translations but {sentences} references", path=path, hint=hint)
+        raise DataError(
+            f"{len(lines)} translations but {sentences} references",
+            path=path,
+            hint="line n must translate line n of the sources",
+        )
     return lines
 
 

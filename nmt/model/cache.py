@@ -47,8 +47,10 @@ class KVCache:
         """
         queries = self.cross_mask.queries
         if self.is_complete:
-            hint = "to decode step by step, give it room for the targets: start_cache(memory, max_len)"
-            raise NmtError("this cache keeps no targets, so a second call would not see the first", hint=hint)
+            raise NmtError(
+                "this cache keeps no targets, so a second call would not see the first",
+                hint="to decode step by step, give it room for the targets: start_cache(memory, max_len)",
+            )
         if num_new == 1 and queries is None:
             return AttentionMask()
         if isinstance(queries, Segments):
@@ -93,8 +95,10 @@ class PreallocatedKVCache(KVCache):
         """Append key and value [R, H, T, K] to `layer`; return those of all positions, [R, H, length + T, K]."""
         end = self.length + key.size(2)
         if end > self.max_len:
-            hint = "give it room for all of them: start_cache(memory, max_len)"
-            raise NmtError(f"this cache has room for {self.max_len} targets, and was given {end}", hint=hint)
+            raise NmtError(
+                f"this cache has room for {self.max_len} targets, and was given {end}",
+                hint="give it room for all of them: start_cache(memory, max_len)",
+            )
         stored = self._stored[layer]
         if key.requires_grad:  # writing into a buffer would break autograd
             past = stored or (key[:, :, :0], value[:, :, :0])

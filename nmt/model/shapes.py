@@ -18,9 +18,11 @@ def check_shapes(expected: Shapes, found: Shapes, path: Path) -> None:
         ours = expected.get(name, ())
         theirs = found.get(name, ())
         if ours[1:] == theirs[1:] and ours[:1] != theirs[:1] and ours and theirs:
-            message = f"the tokenizer has {ours[0]:,} tokens, and these weights were trained with {theirs[0]:,}"
-            hint = "tokenizer and weights of a run belong together; copy the whole run again"
-            raise RunError(message, path=path, hint=hint)
+            raise RunError(
+                f"the tokenizer has {ours[0]:,} tokens, and these weights were trained with {theirs[0]:,}",
+                path=path,
+                hint="tokenizer and weights of a run belong together; copy the whole run again",
+            )
     odd = sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name))
     if odd:
         raise _of_another_model(f"{odd[0]} and {len(odd) - 1} more differ", path)
@@ -34,8 +36,11 @@ def check_number_of_layers(config: ModelConfig, found: Shapes, path: Path) -> No
 
 
 def _of_another_model(difference: str, path: Path) -> RunError:
-    hint = "the model section of config.yaml must be the one the weights were trained with"
-    return RunError(f"these weights belong to another model: {difference}", path=path, hint=hint)
+    return RunError(
+        f"these weights belong to another model: {difference}",
+        path=path,
+        hint="the model section of config.yaml must be the one the weights were trained with",
+    )
 
 
 def parameter_shapes(config: ModelConfig, src_vocab_size: int, tgt_vocab_size: int) -> Shapes:

@@ -45,8 +45,10 @@ class Embedding(nn.Module):
         NmtError if they are longer than any position of the model.
         """
         if not isinstance(offset, Tensor) and offset + ids.size(1) > self.max_len:
-            hint = "shorten the text, or train a model with a higher model.max_src_len or model.max_tgt_len"
-            raise NmtError(f"{offset + ids.size(1)} tokens, but the model has {self.max_len} positions", hint=hint)
+            raise NmtError(
+                f"{offset + ids.size(1)} tokens, but the model has {self.max_len} positions",
+                hint="shorten the text, or train a model with a higher model.max_src_len or model.max_tgt_len",
+            )
         states = self.tokens(ids) * self.scale
         table = self.sinusoidal if self.learned is None else self.learned.weight
         if table is not None:  # rotary positions are applied inside attention
@@ -64,8 +66,11 @@ class Transformer(nn.Module):
     def __init__(self, config: ModelConfig, src_vocab_size: int, tgt_vocab_size: int):
         super().__init__()
         if config.tied_embeddings == "all" and src_vocab_size != tgt_vocab_size:
-            hint = 'tie only the target side: ModelConfig(tied_embeddings="target"), or give both sides one vocabulary'
-            raise NmtError(f"one embedding for vocabularies of {src_vocab_size} and {tgt_vocab_size}", hint=hint)
+            raise NmtError(
+                f"one embedding for vocabularies of {src_vocab_size} and {tgt_vocab_size}",
+                hint='tie only the target side: ModelConfig(tied_embeddings="target"), '
+                "or give both sides one vocabulary",
+            )
         self.config = config
         max_len = max(config.max_src_len, config.max_tgt_len)
         rotary = make_rotary(config)

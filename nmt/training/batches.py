@@ -104,8 +104,9 @@ def refuse_unfit_stages(stages: Iterable[StageSpan], config: Config, store: Toke
         except ConfigError as error:
             if not config.training.stages:
                 raise
-            message = f"training.stages: stage {stage.number + 1}: {error.message.removeprefix('training.')}"
-            raise ConfigError(message, hint=error.hint) from error
+            raise ConfigError(
+                f"training.stages: stage {stage.number + 1}: {error.message.removeprefix('training.')}", hint=error.hint
+            ) from error
 
 
 def refuse_beyond_epoch(config: Config, store: TokenStore) -> None:

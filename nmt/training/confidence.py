@@ -30,13 +30,12 @@ def record_confidence(training: Training, translated: Sequence[Sequence[Translat
     tell too little.
     """
     run = RunDir(training.run.path)
-    validator = training.validator
     statistics = run.statistics()
-    if statistics is None or sum(len(pairs.sources) for pairs in validator.sets) < MIN_SENTENCES:
+    if statistics is None or sum(len(pairs.sources) for pairs in training.validator.sets) < MIN_SENTENCES:
         return
     translations: list[Translation] = []
     chrf: list[float] = []  # of each
-    for pairs, of_set in zip(validator.sets, translated, strict=True):
+    for pairs, of_set in zip(training.validator.sets, translated, strict=True):
         scorer = Scorer([pairs.references], pairs.direction.tgt, ["chrf"])
         translations += of_set
         chrf += scorer.measure("", [each.text for each in of_set]).sentence_chrf()

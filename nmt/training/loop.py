@@ -22,7 +22,6 @@ def train(training: Training, interrupt: Interrupt) -> bool:
     Each update gathers batches, computes gradients and changes the weights. Some updates end with a log line or a
     checkpoint.
     """
-    settings = training.settings
     start = training.update
 
     def should_stop() -> bool:  # in every rank if one rank was asked to stop
@@ -35,13 +34,13 @@ def train(training: Training, interrupt: Interrupt) -> bool:
             _train_one_update(training)
             check_time(training)
             at_end = training.update == training.stage.end
-            if training.update % settings.log_every == 0 or at_end:
+            if training.update % training.settings.log_every == 0 or at_end:
                 epoch = training.batches.sampler.position.epoch
                 stage = training.stage_number
                 training.monitor.log_training(training.update, training.end, stage, epoch, training.step)
                 if not at_end:
                     plan_end(training)
-            if training.update % settings.validate_every == 0 or (at_end and not training.is_last_stage):
+            if training.update % training.settings.validate_every == 0 or (at_end and not training.is_last_stage):
                 _checkpoint(training)
             if should_stop():
                 training.save()

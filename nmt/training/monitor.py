@@ -36,8 +36,12 @@ def diverged(run: RunDir, message: str) -> RunError:
     """Return the error about a training whose numbers are no longer finite."""
     last = run.index().last
     kept = f"the checkpoint {last} is kept" if last else "there is no checkpoint yet"
-    hint = f"start a new run with a lower training.lr, more training.warmup_updates, or training.precision fp32; {kept}"
-    return RunError(message, path=run.path, hint=hint)
+    return RunError(
+        message,
+        path=run.path,
+        hint="start a new run with a lower training.lr, more training.warmup_updates, or training.precision fp32; "
+        f"{kept}",
+    )
 
 
 class TrainingFlops:

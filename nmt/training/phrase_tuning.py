@@ -82,7 +82,7 @@ def tune(
     def translate(weights: Floats, count: int) -> float:
         """Add up to `count` translations of each source to its list; return the value of the best ones."""
         search.weights = weights
-        best_ones = list[Floats]()
+        best_ones: list[Floats] = []
         for row, outputs in enumerate(search.search(sources, count)):
             texts = [tokenizers.tgt.decode(output.tokens) for output in outputs]
             for text, output in zip(texts, outputs, strict=True):

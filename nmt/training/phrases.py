@@ -62,8 +62,11 @@ def check_more_tgt(config: Config, prepared: Prepared, run: RunDir) -> None:
     num_valid = len(run.read_pairs("valid")[0])
     if reason := why_no_table(config, prepared.tokenizers, len(prepared.store), num_valid):
         fault = "data.mono_tgt is for the language model of a phrase table, and this run will have none"
-        hint = "leave it out; `nmt synthesize` makes training pairs of such text"
-        raise ConfigError(f"{fault}: {reason}", path=config.data.mono_tgt, hint=hint)
+        raise ConfigError(
+            f"{fault}: {reason}",
+            path=config.data.mono_tgt,
+            hint="leave it out; `nmt synthesize` makes training pairs of such text",
+        )
 
 
 def read_more_tgt(config: Config, run: RunDir) -> list[str]:

@@ -44,9 +44,10 @@ def joined_process_group() -> Iterator[ProcessGroup]:
         if group.world_size == 1 or isinstance(error, torch.OutOfMemoryError):
             raise
         lost = f"was lost, or did not answer for {timeout.total_seconds():.0f} seconds"
-        message = f"another process of this training {lost} ({next(iter(str(error).splitlines()), '')})"
-        hint = f"continue from the last checkpoint with --resume; ${_TIMEOUT_VARIABLE} sets the seconds to wait"
-        raise RunError(message, hint=hint) from error
+        raise RunError(
+            f"another process of this training {lost} ({next(iter(str(error).splitlines()), '')})",
+            hint=f"continue from the last checkpoint with --resume; ${_TIMEOUT_VARIABLE} sets the seconds to wait",
+        ) from error
     if dist.is_initialized():
         dist.destroy_process_group()
 
@@ -62,9 +63,10 @@ def _join(timeout: timedelta) -> ProcessGroup:
         try:
             store, rank, _ = next(dist.rendezvous("env://", timeout=timeout))
         except (ValueError, OSError, dist.DistError) as error:  # a variable is missing, or nobody answers
-            message = f"WORLD_SIZE is {world_size}, but this process cannot find the others ({error})"
-            hint = "start them with torchrun or --num-processes, or unset WORLD_SIZE"
-            raise ConfigError(message, hint=hint) from error
+            raise ConfigError(
+                f"WORLD_SIZE is {world_size}, but this process cannot find the others ({error})",
+                hint="start them with torchrun or --num-processes, or unset WORLD_SIZE",
+            ) from error
         if local_world_size() == world_size:
             # After a restart, the agent's store still contains the addresses of the previous processes.
             store = dist.PrefixStore(f"restart-{environment_count('TORCHELASTIC_RESTART_COUNT', 0)}", store)

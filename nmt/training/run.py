@@ -233,8 +233,10 @@ def _refuse_differing_ranks(run: RunDir, config: Config, group: ProcessGroup) ->
         for name, value in first.items():
             if other[name] != value:
                 message = f"{name} is {value} on rank 0 and {other[name]} on rank {rank}"
-                hint = "all machines need the same versions, command, and files (a shared file system)"
-                raise RunError(f"the processes of this training differ: {message}", hint=hint)
+                raise RunError(
+                    f"the processes of this training differ: {message}",
+                    hint="all machines need the same versions, command, and files (a shared file system)",
+                )
 
 
 def _open_training(run: RunDir, config: Config, group: ProcessGroup) -> Training:
@@ -282,13 +284,12 @@ def _train(training: Training, interrupt: Interrupt | None, resumed: Config | No
 def _is_finished(training: Training, before: Config) -> bool:
     """Return whether the run was trained to its end with the same configuration, and all its results are there."""
     run = training.run
-    history = training.history
     if not has_ended(training) or training.config != before or not run.card.exists():
         return False
     try:
         index = run.index()
-        is_current = index.last == history.last == checkpoint_name(training.update)
-        is_known = index.checkpoints.keys() <= {*history.checkpoints, AVERAGE}
+        is_current = index.last == training.history.last == checkpoint_name(training.update)
+        is_known = index.checkpoints.keys() <= {*training.history.checkpoints, AVERAGE}
         has_table = index.phrases is None or run.phrases.is_file()
         return (
             is_current
@@ -365,8 +366,11 @@ def _explained_errors(run: RunDir) -> Iterator[None]:
         is_full = error.errno in FULL_DISK
         what, remedy = ("written", "after freeing space, ") if is_full else ("read or written", "")
         resume = f"nmt train --resume --run {shlex.quote(str(run.path))}"
-        hint = f"everything saved before is kept; {remedy}continue with: {resume}"
-        raise RunError(f"cannot be {what}: {error.strerror or error}", path=error.filename, hint=hint) from error
+        raise RunError(
+            f"cannot be {what}: {error.strerror or error}",
+            path=error.filename,
+            hint=f"everything saved before is kept; {remedy}continue with: {resume}",
+        ) from error
 
 
 def _describe(training: Training) -> str:
@@ -394,8 +398,11 @@ def _refuse_changes(old: Config, new: Config, path: Path) -> None:
         keys = [f"{section}.{key}" for section, keys in _MAY_CHANGE.items() for key in sorted(keys)]
         if old.training.stages:
             keys[keys.index(_MAX_UPDATES)] = "training.stages that have not begun, max_updates of the present one"
-        hint = f"a resumed run may only change {', '.join(keys)}; start a new run for other changes"
-        raise RunError("; ".join(differences), path=path / "config.yaml", hint=hint)
+        raise RunError(
+            "; ".join(differences),
+            path=path / "config.yaml",
+            hint=f"a resumed run may only change {', '.join(keys)}; start a new run for other changes",
+        )
 
 
 def _fixed_settings(config: Config) -> dict[str, object]:
@@ -422,22 +429,29 @@ def _refuse_changes_of_begun_stages(old: Config, training: Training) -> None:
         if number == present.number:  # it may become longer or shorter
             before = before.model_copy(update={"max_updates": stage.max_updates})
         if stage != before:
-            message = f"training.stages: stage {number + 1} has begun, so it must stay as it was"
-            raise RunError(message, path=training.run.config_file, hint=ONLY_LATER_STAGES)
+            raise RunError(
+                f"training.stages: stage {number + 1} has begun, so it must stay as it was",
+                path=training.run.config_file,
+                hint=ONLY_LATER_STAGES,
+            )
     length = stage_lengths(settings)[present.number]
     had = update - present.start
     if length < had:
         name = f"max_updates of stage {present.number + 1} of training.stages" if settings.stages else _MAX_UPDATES
-        message = f"{name} is {length}, but there have been {had} updates already"
-        raise RunError(message, path=training.run.config_file, hint=f"set it to {had} or more")
+        raise RunError(
+            f"{name} is {length}, but there have been {had} updates already",
+            path=training.run.config_file,
+            hint=f"set it to {had} or more",
+        )
 
 
 def _refuse_unfit_base(config: Config, path: Path) -> None:
     """Raise RunError if the run to continue from would be overwritten, or has a different model."""
     base = find_run(config.training.init_from)
     if base.path.resolve() == path.resolve():
-        message = "a run cannot be overwritten by one that continues from it"
-        raise RunError(message, path=path, hint="choose another --run")
+        raise RunError(
+            "a run cannot be overwritten by one that continues from it", path=path, hint="choose another --run"
+        )
     before = base.config().model.model_dump()
     after = config.model.model_dump()
     differences = [
@@ -446,6 +460,7 @@ def _refuse_unfit_base(config: Config, path: Path) -> None:
         if value != before[key] and not key.endswith("dropout")
     ]
     if differences:
-        hint = "training.init_from needs the same model section"
-        raise RunError("; ".join(differences), path=base.config_file, hint=hint)
+        raise RunError(
+            "; ".join(differences), path=base.config_file, hint="training.init_from needs the same model section"
+        )
     read_weights(base.best_checkpoint())  # so that damaged weights are reported before anything is created

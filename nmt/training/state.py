@@ -130,8 +130,11 @@ class TrainState:
     def load(cls, path: Path) -> Self:
         """Read a state. The file contains only numbers and JSON and runs no code. RunError if missing or damaged."""
         if not path.exists():
-            hint = "start over with --overwrite, or start a new run from these weights with training.init_from"
-            raise RunError("there is no training state to resume from", path=path, hint=hint)
+            raise RunError(
+                "there is no training state to resume from",
+                path=path,
+                hint="start over with --overwrite, or start a new run from these weights with training.init_from",
+            )
         if fault := find_corruption(path):
             raise RunError(f"the training state is {fault}", path=path)
         try:

@@ -148,9 +148,8 @@ class Validator:
         rank = self.group.rank
         count = self.group.world_size
         src, tgt = pairs.direction
-        sources = pairs.sources
-        translations = translator.translate(sources[rank::count], to=tgt, from_=src)
-        texts = [""] * len(sources)
+        translations = translator.translate(pairs.sources[rank::count], to=tgt, from_=src)
+        texts = [""] * len(pairs.sources)
         for start, share in enumerate(self.group.gather([translation.text for translation in translations])):
             texts[start::count] = share
         return texts

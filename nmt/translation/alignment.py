@@ -81,7 +81,7 @@ class RunLexicon:
                 waiting[term] -= 1
             return ids
         places = self._term_places(segment.direction)
-        edits = list[tuple[Span, str]]()
+        edits: list[tuple[Span, str]] = []
         for tokens, term in occurrences(self._tokenizers.src, translation.src_ids, dict(segment.terms)):
             taken = [span for span, _ in edits]
             span = places.find(translation.src_ids, tokens, translation.text, taken) if waiting[term] > 0 else None

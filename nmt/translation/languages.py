@@ -86,16 +86,20 @@ class LanguagePair(NamedTuple):
         """
         targets = self.targets
         if to is None and len(targets) > 1:
-            hint = f"set the target language: --to {targets[0]}, in Python translate(texts, to={targets[0]!r})"
-            raise NmtError(f"this model translates into {in_words(targets)}; choose one of them", hint=hint)
+            raise NmtError(
+                f"this model translates into {in_words(targets)}; choose one of them",
+                hint=f"set the target language: --to {targets[0]}, in Python translate(texts, to={targets[0]!r})",
+            )
         to = to or self.tgt
         if to not in targets:
             raise NmtError(f"this model translates into {in_words(targets)}, not into {to}")
         if from_ is None:
             sources = [direction.src for direction in self.pairs if direction.tgt == to]
             if self.language_tags == "both" and len(sources) > 1:
-                hint = f"set the source language: --from {sources[0]}, in Python from_={sources[0]!r}"
-                raise NmtError(f"this model translates from {in_words(sources)}; choose one of them", hint=hint)
+                raise NmtError(
+                    f"this model translates from {in_words(sources)}; choose one of them",
+                    hint=f"set the source language: --from {sources[0]}, in Python from_={sources[0]!r}",
+                )
             return Direction(sources[0], to)
         # Directions without training data are allowed, because a multilingual model may translate in them too.
         known = list(dict.fromkeys(code for codes in zip(*self.pairs, strict=True) for code in codes))

@@ -309,8 +309,8 @@ class Protected(NamedTuple):
 
         Spaces separate a span from its neighbors if it would merge with them.
         """
-        written = list[str]()
-        apart = list[str]()
+        written: list[str] = []
+        apart: list[str] = []
         pieces = self.pieces()
         for number, (piece, translation, span) in enumerate(zip(pieces, translations, [*self.spans, ""], strict=True)):
             text = ANY_PLACEHOLDER.sub("", translation).strip()

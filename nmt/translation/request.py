@@ -29,8 +29,9 @@ class Request:
         """Return the prefix of each text. NmtError unless there is one per text, each on a single line."""
         prefixes = [self.prefix] * num_texts if isinstance(self.prefix, str) else self.prefix
         if len(prefixes) != num_texts:
-            hint = 'pass "" for a text without a prefix'
-            raise NmtError(f"{num_texts} texts but {len(prefixes)} prefixes", hint=hint)
+            raise NmtError(
+                f"{num_texts} texts but {len(prefixes)} prefixes", hint='pass "" for a text without a prefix'
+            )
         if any("\n" in prefix or "\r" in prefix for prefix in prefixes):
             raise UsageError("a prefix must not contain line breaks")
         return prefixes

@@ -30,16 +30,15 @@ def settings_of(
     memory: TranslationMemory | None = None,
 ) -> dict[str, object]:
     """Return what determines the translations: the options, and checksums, so that no others continue an output."""
-    options = request.options
     languages = {"to": request.to, "from": request.from_}
     settings = {
-        **options.model_dump(),
+        **request.options.model_dump(),
         **{name: code for name, code in languages.items() if code is not None},
         "precision": translator.precision,
         "models": [f"{run.path.resolve().name}/{run.usable_checkpoint().stem}" for run in models],
         "weights": [*checksums_of_weights(models)],
     }
-    if options.shortlist and models[0].shortlist.is_file():  # if it is missing, the engine reports the error
+    if request.options.shortlist and models[0].shortlist.is_file():  # if it is missing, the engine reports the error
         settings["shortlist"] = short_sha256(models[0].shortlist)
     if memory is not None:
         settings["memory"] = memory.checksum[:_CHECKSUM_CHARACTERS]

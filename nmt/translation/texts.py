@@ -261,9 +261,8 @@ class _Segmentation:
         self.written_spans = segmenter.find_spans(self.written, request)
         self.text, self.spans, self.places = segmenter.characters.read(self.written, self.written_spans)
         text = self.text
-        glossary = request.glossary
         self.symbol_spans = {span for span in self.spans if is_symbol(text[span.start : span.end])}
-        self.terms = segmenter.find_terms(text, self.spans, glossary) if glossary is not None else []
+        self.terms = segmenter.find_terms(text, self.spans, request.glossary) if request.glossary is not None else []
         self.symbols = segmenter.leading_symbols(text)
         # A prefix or a user symbol begins the text: no bracket or list marker is to be written before it.
         self.may_have_edges = request.prefix == "" and not self.symbols
@@ -308,7 +307,6 @@ class _Segmentation:
     def _segment(self, span: TextSpan) -> Segment:
         """Return the segment for a part of the text."""
         segmenter = self.segmenter
-        places = self.places
         protected, ids = self._encode(span.start, span.end)
         lead, tail = self._edges(span.start, span.end) if self.may_have_edges else ("", "")
         # The model does not see a pair of brackets, which it may leave open, nor marks that its vocabulary lacks.
@@ -325,7 +323,7 @@ class _Segmentation:
             ids,
             tgt_tag=self.tgt_tag,
             protected=protected,
-            span=span._replace(start=places[span.start], end=places[span.end]),
+            span=span._replace(start=self.places[span.start], end=self.places[span.end]),
             space=span.space,
             edges=(lead, tail),
             is_within_edges=is_within_edges,

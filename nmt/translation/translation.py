@@ -191,8 +191,7 @@ class Translation:
     @property
     def length_ratio(self) -> float:
         """The number of target tokens per source token; 0 for a blank text."""
-        src_ids = self.src_ids
-        return len(self.tgt_ids) / len(src_ids) if src_ids else 0.0
+        return len(self.tgt_ids) / len(self.src_ids) if self.src_ids else 0.0
 
     @property
     def mean_log_prob(self) -> float:

@@ -219,17 +219,16 @@ class Translator:
 
         Segments that loop, or lost a span, a term or a number, are searched again.
         """
-        options = request.options
         # From segments and options to translations: searched by the engine, then reranked if the options ask for it.
         search = partial(search_candidates, partial(translate_segments, self.engine, self.tokenizers))
         segments = [segment for text in texts for segment in text.segments]
         for segment in segments:
             segment.reset()
         searched = [segment for segment in segments if not segment.is_verbatim and segment.known is None]
-        for segment, translations in zip(searched, search(searched, options), strict=True):
+        for segment, translations in zip(searched, search(searched, request.options), strict=True):
             segment.candidates = [judge(segment, translation) for translation in translations]
         if faulty := [segment for segment in searched if not segment.best.verdict.is_clean]:
-            Retries(search, self.tokenizers, options, self.engine.takes_terms, self.lexicon).run(faulty)
+            Retries(search, self.tokenizers, request.options, self.engine.takes_terms, self.lexicon).run(faulty)
         for segment in segments:  # those that are known or verbatim
             segment.candidates = segment.candidates or [judge(segment, untranslated(segment.protected.source))]
         return [put_together(text) for text in texts]
@@ -267,8 +266,7 @@ class Translator:
         second-to-last layer links the others. Without a lexicon, as in imported models and old runs, it links all.
         RunError if the lexicon is damaged.
         """
-        lexicon = self.lexicon
-        links = lexicon.links(segment, direction) if lexicon is not None else []
+        links = self.lexicon.links(segment, direction) if self.lexicon is not None else []
         src, tgt = {i for i, _ in links}, {j for _, j in links}
         if len(src) == len(segment.src_ids) or len(tgt) == len(segment.tgt_ids):
             return sorted(links)
@@ -340,7 +338,9 @@ def shared_tokenizers(runs: Sequence[RunDir]) -> TokenizerPair:
     first, *others = [TokenizerPair.load(run.tokenizer) for run in runs]
     for run, other in zip(runs[1:], others, strict=True):
         if (other.src.fingerprint, other.tgt.fingerprint) != (first.src.fingerprint, first.tgt.fingerprint):
-            message = f"this run and {runs[0].path} have different tokenizers, so they cannot translate together"
-            hint = "train all runs of an ensemble with the same tokenizer: set tokenizer.path"
-            raise NmtError(message, path=run.path, hint=hint)
+            raise NmtError(
+                f"this run and {runs[0].path} have different tokenizers, so they cannot translate together",
+                path=run.path,
+                hint="train all runs of an ensemble with the same tokenizer: set tokenizer.path",
+            )
     return first

@@ -71,7 +71,7 @@ def align_words(translator: Translator, source: str, translation: Translation) -
     """
     if (direction := translation.direction) is None:
         return [], []
-    links = list[tuple[int, int]]()
+    links: list[tuple[int, int]] = []
     num_src = 0
     num_tgt = 0
     for segment in translation.segments:
@@ -94,15 +94,14 @@ def _surfaces(
     translator: Translator, source: str, segments: Sequence[SegmentTranslation]
 ) -> tuple[list[list[str]], list[list[str]]]:
     """Return the texts of the tokens of each segment of `source`, and of each translation."""
-    tokenizers = translator.tokenizers
     spans = (source[span.start : span.end] for span in find_spans(source))
     src, tgt = list[list[str]](), list[list[str]]()
     for segment in segments:
-        tokens = tokenizers.src.tokens(segment.src_ids)
+        tokens = translator.tokenizers.src.tokens(segment.src_ids)
         symbols = dict.fromkeys(symbol for token in tokens if (symbol := token.removeprefix("▁")) in PLACEHOLDERS)
         placeholders = {symbol: next(spans, symbol) for symbol in symbols}
         src.append([_surface(token, placeholders) for token in tokens])
-        tgt.append([_surface(token, placeholders) for token in tokenizers.tgt.tokens(segment.tgt_ids)])
+        tgt.append([_surface(token, placeholders) for token in translator.tokenizers.tgt.tokens(segment.tgt_ids)])
     return src, tgt
 
 

@@ -190,8 +190,10 @@ def _read_test_set(
     elif to is not None:
         test_set = read_files(*files, Direction(from_ or UNKNOWN_LANGUAGE, to))
     else:
-        hint = "give the language of the translations with --to, or their model with --model"
-        raise NmtError("BLEU's tokenizer depends on the target language, which is unknown", hint=hint)
+        raise NmtError(
+            "BLEU's tokenizer depends on the target language, which is unknown",
+            hint="give the language of the translations with --to, or their model with --model",
+        )
     columns = [*(each.references for each in test_set.sets), *test_set.more_references]
     if num_empty := sum(not text.strip() for lines in columns for text in lines):
         log.warning("references without text: %d; scores against them mean nothing, so remove these rows", num_empty)
@@ -212,11 +214,10 @@ def _examine(evaluation: Evaluation, test_set: TestSet, found: Sequence[RunDir] 
     from nmt.evaluation.details import examine
 
     (each,) = test_set.sets
-    system = evaluation.system
-    assert system is not None
+    assert evaluation.system is not None
     sources = each.sources if test_set.has_sources else None
     statistics = None if found is None else found[0].statistics()
-    return examine(system, sources, each.direction.src, statistics, evaluation.expected_chrf)
+    return examine(evaluation.system, sources, each.direction.src, statistics, evaluation.expected_chrf)
 
 
 def _write_report(path: Path, evaluation: Evaluation, details: Details) -> None:

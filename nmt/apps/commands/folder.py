@@ -30,7 +30,7 @@ def describe_folder(folder: Path) -> dict[str, Any]:
     """Return the corpora, configurations and runs of a folder, by name, and the `next` command. Changes nothing."""
     parts = {"runs": _runs(folder), "configurations": _configurations(folder), "corpora": _corpora(folder)}
     steps = ["nmt train --src FILE --tgt FILE"]
-    described = dict[str, Any]()
+    described: dict[str, Any] = {}
     for title, found in reversed(parts.items()):
         steps += [step for _, step in found.values() if step]
         described[title] = {name: said for name, (said, _) in found.items()}

@@ -51,7 +51,7 @@ def info(
 
 
 def _listing(described: dict[str, Any]) -> str:
-    lines = list[str]()
+    lines: list[str] = []
     for title, found in described.items():
         if title == "next":
             lines.append(f"next: {found}")

@@ -30,8 +30,12 @@ def read_standard_input() -> Iterator[str]:
     with _open_standard_input() as stream:
         for number, line in enumerate(decode_lines(stream, "standard input")):
             if number == 0 and _is_json_object(line):
-                hint = "write it to a file whose name ends in .jsonl: --input FILE.jsonl translates its field src"
-                raise DataError("this is JSON, not text", path="standard input", line=1, hint=hint)
+                raise DataError(
+                    "this is JSON, not text",
+                    path="standard input",
+                    line=1,
+                    hint="write it to a file whose name ends in .jsonl: --input FILE.jsonl translates its field src",
+                )
             yield line
 
 
@@ -68,8 +72,12 @@ def read_json_lines(name: Path, records: deque[dict[str, object]]) -> Iterator[s
             raise DataError("not JSON", path=path, line=number) from None
         if not isinstance(record, dict) or not isinstance(record.get(field), str):
             has = f"it has {', '.join(map(repr, record))}; " if isinstance(record, dict) else ""
-            hint = f"{has}name the field with the text: --input '{path}#FIELD'"
-            raise DataError(f"no text in the field {field!r}", path=path, line=number, hint=hint)
+            raise DataError(
+                f"no text in the field {field!r}",
+                path=path,
+                line=number,
+                hint=f"{has}name the field with the text: --input '{path}#FIELD'",
+            )
         records.append(record)
         yield record[field]
 
@@ -90,6 +98,7 @@ def _open_standard_input() -> BinaryIO:
         return open(STANDARD_INPUT, "rb", closefd=False)
     except OSError as error:
         if error.errno == errno.EBADF:
-            hint = "give texts as arguments, or a file with --input"
-            raise DataError("standard input is closed", hint=hint) from None
+            raise DataError(
+                "standard input is closed", hint="give texts as arguments, or a file with --input"
+            ) from None
         raise DataError(f"cannot be read: {error.strerror or error}", path="standard input") from None

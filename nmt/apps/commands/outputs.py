@@ -33,15 +33,19 @@ class StreamOutput:
 def refuse_existing(path: Path, *, overwrite: bool) -> None:
     """Raise NmtError if something exists at `path`, unless `overwrite` is given."""
     if os.path.lexists(path) and not overwrite:
-        hint = "replace it with --overwrite, or choose another name"
-        raise NmtError("this file already exists", path=path, hint=hint)
+        raise NmtError(
+            "this file already exists", path=path, hint="replace it with --overwrite, or choose another name"
+        )
 
 
 def refuse_unwritable(path: Path) -> None:
     """Raise NmtError if no file can be written at `path`, whose folder may be missing."""
     if not is_writable(resolve_output(path).parent):
-        hint = "name a file in another folder"
-        raise NmtError("cannot be written: no permission, or its folder is not a folder", path=path, hint=hint)
+        raise NmtError(
+            "cannot be written: no permission, or its folder is not a folder",
+            path=path,
+            hint="name a file in another folder",
+        )
 
 
 @contextmanager

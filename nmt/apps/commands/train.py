@@ -115,8 +115,10 @@ def train(
 def _reversed(config: Config, path: Path) -> Config:
     """Return `config`, read from `path`, in the opposite direction. UsageError if it has text of its target side."""
     if config.data.mono_tgt:
-        hint = "leave it out with --set data.mono_tgt=null"
-        raise UsageError("--reverse: the text of data.mono_tgt would be in the source language", hint=hint)
+        raise UsageError(
+            "--reverse: the text of data.mono_tgt would be in the source language",
+            hint="leave it out with --set data.mono_tgt=null",
+        )
     return with_values(config.model_copy(update={"data": config.data.reversed()}), path)
 
 
@@ -155,8 +157,11 @@ def _suggested_file(files: CorpusNames, run: Path | None, *, reverse: bool) -> P
     text = suggestion(data, str(path))
     if os.path.lexists(path) and not (path.is_file() and path.read_bytes() == text.encode()):
         named = shlex.quote(str(path))
-        hint = f"train with it: nmt train --config {named}; or choose the name of a new one with --run runs/NAME"
-        raise ConfigError("this file already exists, with other contents", path=path, hint=hint)
+        raise ConfigError(
+            "this file already exists, with other contents",
+            path=path,
+            hint=f"train with it: nmt train --config {named}; or choose the name of a new one with --run runs/NAME",
+        )
     write_text(path, text)
     log.info(f"{path}: {summary(load_config(path))}")
     return path

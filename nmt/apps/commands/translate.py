@@ -368,9 +368,8 @@ def _draw_attention(translator: Chain, translation: Translation, path: Path) -> 
     if len(translation.segments) > 1:
         log.warning("the text was translated in %d segments; only the first is drawn", len(translation.segments))
     segment = translation.segments[0]
-    tokenizers = translator.tokenizers
     weights = translator.translators[-1].cross_attention(segment)
-    src_tokens = [*tokenizers.src.tokens(segment.src_ids), "</s>"]
-    tgt_tokens = [*tokenizers.tgt.tokens(segment.tgt_ids), "</s>"][: len(weights)]
+    src_tokens = [*translator.tokenizers.src.tokens(segment.src_ids), "</s>"]
+    tgt_tokens = [*translator.tokenizers.tgt.tokens(segment.tgt_ids), "</s>"][: len(weights)]
     draw_attention(weights, src_tokens, tgt_tokens, path)
     log.info("attention: %s", path)

@@ -230,7 +230,7 @@ def _fuse(items: list[Item]) -> list[Item]:
         [n for n, item in enumerate(items) if item.tag.strip("!")],
     )
     fused = list(items)
-    outer = set[int]()
+    outer: set[int] = set()
     for number in alone:
         fused[number] = items[number]._replace(tag="!", is_hidden=True)
     for start, end in sorted(ends.items()):
@@ -372,5 +372,6 @@ def _encoding_of(content: bytes, declared: str) -> str:
     if _ENCODINGS.fullmatch(name):
         with suppress(LookupError):
             return codecs.lookup(name).name
-    hint = "convert it to UTF-8, and declare that"
-    raise DataError(f"it declares an encoding that is not known: {name[:50]}", hint=hint)
+    raise DataError(
+        f"it declares an encoding that is not known: {name[:50]}", hint="convert it to UTF-8, and declare that"
+    )

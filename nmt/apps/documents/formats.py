@@ -100,8 +100,11 @@ def read_document(
             document = _read_file(content, _FORMATS[suffix])
         for number, block in enumerate(document.blocks, 1):
             if (size := len(block.plain())) > MAX_CHARACTERS:
-                message = f"paragraph {number:,} has {size:,} characters; the limit is {MAX_CHARACTERS:,}"
-                raise DataError(message, line=block.line, hint="divide it into paragraphs")
+                raise DataError(
+                    f"paragraph {number:,} has {size:,} characters; the limit is {MAX_CHARACTERS:,}",
+                    line=block.line,
+                    hint="divide it into paragraphs",
+                )
         return document
     except DataError as error:
         raise DataError(error.message, path=name, line=error.line, hint=error.hint) from None

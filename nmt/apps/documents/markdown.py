@@ -175,7 +175,7 @@ def _with_anchors(source: str, written: str) -> str:
 def _anchors(text: str) -> list[str]:
     """Return the name of each heading in links, made of its text as GitHub and many others do."""
     anchors: list[str] = []
-    seen = Counter[str]()
+    seen: Counter[str] = Counter()
     for opening, heading in pairwise(_parser().parse(_as_commonmark(text))):
         if opening.type == "heading_open":
             words = _NOT_OF_HEADING.sub("", heading.content.lower()).strip().replace(" ", "-")

@@ -108,8 +108,12 @@ def _translated(entry: re.Match[str], singular: Sequence[str], template: Templat
     if not source or all(_read(forms.get(form, "")) for form in wanted):
         return entry[0]
     if plural and not singular:
-        hint = 'such as "Plural-Forms: nplurals=2; plural=n != 1;\\n"; msginit --locale=CODE writes it for a language'
-        raise DataError("a text with plural forms, but no rule for them in the header", line=template.line, hint=hint)
+        raise DataError(
+            "a text with plural forms, but no rule for them in the header",
+            line=template.line,
+            hint='such as "Plural-Forms: nplurals=2; plural=n != 1;\\n"; '
+            "msginit --locale=CODE writes it for a language",
+        )
     line_end = "\r\n" if "\r\n" in entry["ids"] else "\n"
     if "fuzzy" not in flags:
         comments = _FLAG.sub(lambda mark: "#, fuzzy" + ("," if mark[0] else line_end), comments, count=1)

@@ -136,14 +136,18 @@ def read_reviewed(path: Path, blocks: Sequence[Block]) -> list[str]:
         wanted = CONTROL.sub("", block.with_marks())
         if source.split() != wanted.split():
             found = f"has {source[:60]!r}" if source else "is missing"
-            hint = "give the list of this document, with its columns number and source as they were"
-            raise DataError(f"number {number} {found}; the document has {wanted[:60]!r}", path=path, hint=hint)
+            raise DataError(
+                f"number {number} {found}; the document has {wanted[:60]!r}",
+                path=path,
+                hint="give the list of this document, with its columns number and source as they were",
+            )
         text = block.from_marks(squeezed(translation))
         if text is None:
             marks = " ".join(re.findall(r"\{h\d+\}", source))
-            hint = "each stands for a tag, such as the beginning or the end of bold letters"
             raise DataError(
-                f"number {number}: the translation needs the marks {marks}, each once", path=path, hint=hint
+                f"number {number}: the translation needs the marks {marks}, each once",
+                path=path,
+                hint="each stands for a tag, such as the beginning or the end of bold letters",
             )
         written.append(text)
     return written

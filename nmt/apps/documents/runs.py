@@ -100,7 +100,7 @@ class RunReader(Reader):
     def _block(self, items: list[Item]) -> Block:
         items = _with_fields([item for item in items if item.text])
         keyed = list(zip(items, _formattings(items), strict=True))
-        sizes = Counter[str]()
+        sizes: Counter[str] = Counter()
         for item, key in keyed:
             sizes[key] += 0 if item.tag or _LINK in key else len(item.text)
         plain = sizes.most_common(1)[0][0] if sizes else ""

@@ -132,6 +132,8 @@ def _find_column(rows: Sequence[Sequence[object]], column: str) -> tuple[int, in
         index = names.index(column)
         has_names = True
     else:
-        hint = f"the columns are 1 to {width}, or by name: {', '.join(map(repr, names[:20]))}"
-        raise DataError(f"no column {column!r}", hint=hint)
+        raise DataError(
+            f"no column {column!r}",
+            hint=f"the columns are 1 to {width}, or by name: {', '.join(map(repr, names[:20]))}",
+        )
     return width, index, first if has_names else None

@@ -186,7 +186,7 @@ def _translate_aligned(translator: Translator, texts: Sequence[str], request: Re
     for text, whole, parts in zip(texts, segmented, separated, strict=True):
         before = whole.lead
         details = []
-        of_parts = list[Answer]()
+        of_parts: list[Answer] = []
         for segment, space in parts:
             translation = next(translations)
             details.append((before, explain(translator, segment.text, segment.direction, translation), space))

@@ -69,8 +69,10 @@ def require_agreement(found: Agreement, *, reduced: bool) -> None:
         fault = f"{found.different} of {found.sentences} translations differ, and not in a near-tie"
     else:
         return
-    hint = "nothing was written; this is a bug in nmt or CTranslate2: please report it with the run's config.yaml"
-    raise RunError(f"the export does not agree with the run: {fault}", hint=hint)
+    raise RunError(
+        f"the export does not agree with the run: {fault}",
+        hint="nothing was written; this is a bug in nmt or CTranslate2: please report it with the run's config.yaml",
+    )
 
 
 def describe(found: Agreement) -> str:

@@ -71,9 +71,14 @@ def _refuse_unsupported(run: RunDir, config: Config, tokenizers: TokenizerPair) 
     """Raise RunError with the reason if Argos Translate cannot translate with such a run."""
     if len(config.data.directions) > 1 or language_tags(config):
         directions = ", ".join(map(str, config.data.directions))
-        hint = "export it with `nmt export ctranslate2`, or train a model for one direction"
-        raise RunError(f"a package of Argos Translate has one direction, not {directions}", path=run.path, hint=hint)
+        raise RunError(
+            f"a package of Argos Translate has one direction, not {directions}",
+            path=run.path,
+            hint="export it with `nmt export ctranslate2`, or train a model for one direction",
+        )
     if tokenizers.tgt.byte_tokens and not tokenizers.src.byte_tokens:
-        hint = "train it with tokenizer.joint, or with bytes on both sides"
-        message = "Argos Translate decodes with the source tokenizer, which lacks the byte tokens of the target's"
-        raise RunError(message, path=run.tokenizer, hint=hint)
+        raise RunError(
+            "Argos Translate decodes with the source tokenizer, which lacks the byte tokens of the target's",
+            path=run.tokenizer,
+            hint="train it with tokenizer.joint, or with bytes on both sides",
+        )

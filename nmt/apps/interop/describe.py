@@ -68,7 +68,6 @@ def describe_model(model: str | None) -> ModelInfo:
 
 
 def _describe_hf(folder: HfFolder) -> ModelInfo:
-    path = folder.path
     hf = folder.check()
     settings = folder.tokenizer_settings()
     config = model_config(hf)
@@ -78,7 +77,7 @@ def _describe_hf(folder: HfFolder) -> ModelInfo:
     else:
         languages = [f"{settings.source_lang or '?'}-{settings.target_lang or '?'}"]
     return ModelInfo(
-        path=str(path),
+        path=str(folder.path),
         kind=f"Hugging Face folder ({hf.name})",
         languages=languages,
         megabytes=_megabytes(

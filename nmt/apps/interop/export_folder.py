@@ -23,7 +23,8 @@ def refuse_existing(path: Path, is_kind: Callable[[Path], bool], kind: str, *, o
     if not os.path.lexists(path):
         return
     if not overwrite:
-        hint = "replace it with --overwrite, or choose another folder"
-        raise RunError("this path already exists", path=path, hint=hint)
+        raise RunError(
+            "this path already exists", path=path, hint="replace it with --overwrite, or choose another folder"
+        )
     if not is_kind(path):
         raise RunError(f"not {kind}, so nmt does not overwrite it", path=path, hint="choose another folder")

@@ -227,15 +227,18 @@ class HfFolder:
         for path in (value for name, value in vars(self).items() if name != "path"):
             _refuse_links(path)
         if not self.config_file.exists():
-            message = "not a Hugging Face folder of a model: it has no config.json"
-            raise RunError(message, path=self.path, hint=self._what_it_is())
+            raise RunError(
+                "not a Hugging Face folder of a model: it has no config.json", path=self.path, hint=self._what_it_is()
+            )
         config = self.config()
         for path in (*(self.path / name for name in config.tokenizer_files), *self.weights_files()):
             _refuse_links(path)
             if not path.exists():
-                message = f"not a Hugging Face folder of a model of {config.name}: it has no {path.name}"
-                hint = _COPY_TOKENIZER if path == self.joint_spm else self._what_it_is()
-                raise RunError(message, path=self.path, hint=hint)
+                raise RunError(
+                    f"not a Hugging Face folder of a model of {config.name}: it has no {path.name}",
+                    path=self.path,
+                    hint=_COPY_TOKENIZER if path == self.joint_spm else self._what_it_is(),
+                )
         return config
 
     def _what_it_is(self) -> str:
@@ -301,8 +304,11 @@ class HfFolder:
 def _refuse_links(path: Path) -> None:
     """Raise RunError if there is something at `path` that is not a regular file."""
     if os.path.lexists(path) and not stat.S_ISREG(path.lstat().st_mode):
-        hint = "files must not be links: `hf download NAME --local-dir FOLDER` writes plain files"
-        raise RunError("a link, or not a regular file", path=path, hint=hint)
+        raise RunError(
+            "a link, or not a regular file",
+            path=path,
+            hint="files must not be links: `hf download NAME --local-dir FOLDER` writes plain files",
+        )
 
 
 def _advice_for_name(text: str) -> str:

@@ -85,8 +85,7 @@ def _run_config(folder: HfFolder, hf: HfConfig, vocabularies: HfVocabularies, da
     except ValidationError as error:
         fault = first_fault(error)
         codes = "languages are codes such as en, deu or pt_BR; set them with --from and --to"
-        hint = codes if fault.startswith("data") else ""
-        raise RunError(fault, path=folder.path, hint=hint) from None
+        raise RunError(fault, path=folder.path, hint=codes if fault.startswith("data") else "") from None
 
 
 def _m2m100_data(folder: HfFolder, known: list[str], languages: Languages) -> dict[str, Any]:
@@ -98,8 +97,11 @@ def _m2m100_data(folder: HfFolder, known: list[str], languages: Languages) -> di
     for code in (*languages.src, *languages.tgt):
         if code not in known:
             near = [each for each in known if each[:2] == code[:2]]
-            hint = f"did you mean {' or '.join(near)}?" if near else f"`nmt info` lists its {len(known)} languages"
-            raise RunError(f"this model has no language {code}", path=folder.path, hint=hint)
+            raise RunError(
+                f"this model has no language {code}",
+                path=folder.path,
+                hint=f"did you mean {' or '.join(near)}?" if near else f"`nmt info` lists its {len(known)} languages",
+            )
     pairs = list(dict.fromkeys((src, tgt) for src in languages.src for tgt in languages.tgt if src != tgt))
     if not pairs:
         raise RunError("the languages of both sides are the same", path=folder.path, hint=hint)
@@ -120,8 +122,9 @@ def _marian_data(folder: HfFolder, targets: list[str], languages: Languages) -> 
     elif targets and tgt not in targets:
         raise RunError(f"this model translates into {', '.join(targets)}, not into {tgt}", path=folder.path)
     if not src or not tgt:
-        hint = "set them with --from and --to"
-        raise RunError("tokenizer_config.json does not name the languages", path=folder.path, hint=hint)
+        raise RunError(
+            "tokenizer_config.json does not name the languages", path=folder.path, hint="set them with --from and --to"
+        )
     return _data([(src, target) for target in dict.fromkeys([tgt, *targets])])
 
 

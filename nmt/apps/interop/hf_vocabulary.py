@@ -88,8 +88,11 @@ def read_vocabularies(folder: HfFolder, config: HfConfig) -> HfVocabularies:
     own_tokens = src.tokens[len(SPECIAL_TOKENS) :]
     has_others = any(token not in known_src and not LANGUAGE_TAG.fullmatch(token) for token in own_tokens)
     if src_tokenizer.type == "bpe" and has_others:
-        hint = "nmt imports models with unigram tokenizers, or with one tokenizer for both sides"
-        raise DataError("a BPE model whose tokens differ from vocab.json", path=folder.source_spm, hint=hint)
+        raise DataError(
+            "a BPE model whose tokens differ from vocab.json",
+            path=folder.source_spm,
+            hint="nmt imports models with unigram tokenizers, or with one tokenizer for both sides",
+        )
 
     muted = {tgt.tokens[number] for number in tgt.muted}
     known_tgt = {
@@ -137,11 +140,17 @@ def added_symbols(folder: HfFolder, known: Collection[int], size: int, space: st
             continue
         name = f"the added token {token.content!r:.100}"
         if number >= size:
-            hint = "call model.resize_token_embeddings(len(tokenizer)) before you train and save the model"
-            raise RunError(f"{name} has the id {number}, but no row of the weights", path=folder.path, hint=hint)
+            raise RunError(
+                f"{name} has the id {number}, but no row of the weights",
+                path=folder.path,
+                hint="call model.resize_token_embeddings(len(tokenizer)) before you train and save the model",
+            )
         if token.single_word or token.lstrip or token.rstrip or symbol_error(token.content):
-            hint = "it has those of tokens without spaces, single_word, lstrip and rstrip"
-            raise RunError(f"{name} is segmented by rules that nmt does not have", path=folder.path, hint=hint)
+            raise RunError(
+                f"{name} is segmented by rules that nmt does not have",
+                path=folder.path,
+                hint="it has those of tokens without spaces, single_word, lstrip and rstrip",
+            )
         found[number] = Piece(space + token.content, ADDED_SCORE, USER_DEFINED)
     return found
 
@@ -156,8 +165,11 @@ def _specials(
     if src_vocab is not tgt_vocab:
         return Specials(src_vocab["<unk>"], pad, pad, eos), tgt
     if (pad, eos) != (tgt.pad, tgt.eos):
-        hint = "pad_token_id and eos_token_id must be the ids of <pad> and </s> in vocab.json"
-        raise RunError("config.json and vocab.json do not match", path=folder.config_file, hint=hint)
+        raise RunError(
+            "config.json and vocab.json do not match",
+            path=folder.config_file,
+            hint="pad_token_id and eos_token_id must be the ids of <pad> and </s> in vocab.json",
+        )
     return tgt, tgt
 
 

@@ -131,8 +131,11 @@ def from_hf(folder: HfFolder, hf: HfConfig, config: ModelConfig, src: Vocabulary
     for name in filter(stored.__contains__, POSITIONS):
         fits = stored[name].shape == (hf.max_position_embeddings, hf.d_model)
         if not fits or (read(name) - _sinusoids(hf)).abs().amax() > MAX_ROUNDING:
-            hint = "transformers changes them in fine-tuning unless you freeze them (requires_grad_(False))"
-            raise RunError(f"{name} does not contain the sinusoids of {hf.name}", path=path, hint=hint)
+            raise RunError(
+                f"{name} does not contain the sinusoids of {hf.name}",
+                path=path,
+                hint="transformers changes them in fine-tuning unless you freeze them (requires_grad_(False))",
+            )
     bias = torch.zeros(hf.vocab_size) if isinstance(hf, M2M100Config) else read("final_logits_bias").flatten()
     bias = bias[torch.tensor(tgt.rows)]
     bias[tgt.muted] -= MUTED_BY
@@ -232,8 +235,11 @@ def _load_pickle(path: Path) -> Weights:
         found = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # the loader may raise anything for an invalid file
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        hint = "nmt reads files that contain only tensors, such as a model.safetensors"
-        raise RunError(f"cannot read these weights ({reason})", path=path, hint=hint) from None
+        raise RunError(
+            f"cannot read these weights ({reason})",
+            path=path,
+            hint="nmt reads files that contain only tensors, such as a model.safetensors",
+        ) from None
     if not isinstance(found, dict) or not all(isinstance(part, str) for part in found):
         raise RunError("these weights are not named tensors", path=path, hint=_DAMAGED)
     tensors = {name: tensor for name, tensor in found.items() if isinstance(tensor, Tensor)}

@@ -74,12 +74,17 @@ def _refuse_other_layouts(folder: HfFolder) -> None:
     """Raise RunError if the tokenizer's layout differs from that of M2M-100 and NLLB."""
     settings = folder.tokenizer_settings()
     if settings.tokenizer_class not in (None, *_TOKENIZERS):
-        hint = f"nmt imports models with {', '.join(_TOKENIZERS)}"
-        raise RunError(f"the tokenizer_class is {settings.tokenizer_class}", path=folder.tokenizer_file, hint=hint)
+        raise RunError(
+            f"the tokenizer_class is {settings.tokenizer_class}",
+            path=folder.tokenizer_file,
+            hint=f"nmt imports models with {', '.join(_TOKENIZERS)}",
+        )
     if settings.legacy_behaviour:
-        hint = "NLLB was trained with the language before the source: set it to false, unless this model was not"
-        message = "legacy_behaviour is true: the language comes after the end of a source, which nmt does not support"
-        raise RunError(message, path=folder.tokenizer_file, hint=hint)
+        raise RunError(
+            "legacy_behaviour is true: the language comes after the end of a source, which nmt does not support",
+            path=folder.tokenizer_file,
+            hint="NLLB was trained with the language before the source: set it to false, unless this model was not",
+        )
 
 
 def _read_ids(folder: HfFolder, config: M2M100Config, pieces: Sequence[Piece]) -> dict[str, int]:
@@ -114,8 +119,11 @@ def _languages(folder: HfFolder, config: M2M100Config, first: int) -> dict[str, 
         if match is not None:
             found[match[match.lastindex or 0]] = number
     if not found:
-        hint = "copy tokenizer_config.json and tokenizer.json from where the model was published"
-        raise RunError("no file of this folder lists the language tokens", path=folder.path, hint=hint)
+        raise RunError(
+            "no file of this folder lists the language tokens",
+            path=folder.path,
+            hint="copy tokenizer_config.json and tokenizer.json from where the model was published",
+        )
     uses = Counter(found.values())
     for code, number in found.items():
         if not first <= number < config.vocab_size or uses[number] > 1:

@@ -55,15 +55,19 @@ def push(run: RunDir, model: HubModel, *, private: bool = False, precision: Stor
 
     api = hub_api()
     if get_token() is None:
-        hint = "create a token with write permission at huggingface.co/settings/tokens, and set $HF_TOKEN to it"
-        raise NmtError("uploading to the hub needs a token", hint=hint)
+        raise NmtError(
+            "uploading to the hub needs a token",
+            hint="create a token with write permission at huggingface.co/settings/tokens, and set $HF_TOKEN to it",
+        )
     with tempfile.TemporaryDirectory(prefix="nmt-") as folder:
         write_shareable(run, Path(folder), (model.name, f"hf:{model.repository}"), precision)
         with hub_errors(model, "upload"):
             api.create_repo(model.repository, private=private, exist_ok=True)
             if private and not api.model_info(model.repository).private:
-                hint = "make it private on its hub page first, or leave out --private"
-                raise NmtError(f"{model.repository} is public", hint=hint)
+                raise NmtError(
+                    f"{model.repository} is public",
+                    hint="make it private on its hub page first, or leave out --private",
+                )
             done = api.upload_folder(
                 repo_id=model.repository,
                 folder_path=folder,

@@ -173,11 +173,17 @@ def _refuse_existing(run: Path, how_to_resume: str, *, resume: bool, overwrite: 
     if run.exists() and candidate.exists():
         raise RunError("the adaptation would replace this run", path=run, hint=f"allow it: {how_to_resume}")
     if run.exists():
-        hint = "to start over, give the model and the corpus, with --overwrite"
-        raise RunError("this adaptation is finished", path=run, hint=hint)
+        raise RunError(
+            "this adaptation is finished",
+            path=run,
+            hint="to start over, give the model and the corpus, with --overwrite",
+        )
     if candidate.exists() and not resume:
-        hint = f"continue it with --resume ({how_to_resume}), or start over with --overwrite"
-        raise RunError("an interrupted or rejected adaptation already exists", path=candidate, hint=hint)
+        raise RunError(
+            "an interrupted or rejected adaptation already exists",
+            path=candidate,
+            hint=f"continue it with --resume ({how_to_resume}), or start over with --overwrite",
+        )
 
 
 def _new_data(data: DataConfig, files: CorpusNames, test: list[str], overrides: Sequence[str]) -> DataConfig:
@@ -186,8 +192,10 @@ def _new_data(data: DataConfig, files: CorpusNames, test: list[str], overrides: 
     direction = data.direction_of(corpora[0])
     if direction not in data.directions:
         listed = ", ".join(map(str, data.directions))
-        hint = "give the languages with --src-lang and --tgt-lang"
-        raise ConfigError(f"the run does not translate {direction}; it has {listed}", hint=hint)
+        raise ConfigError(
+            f"the run does not translate {direction}; it has {listed}",
+            hint="give the languages with --src-lang and --tgt-lang",
+        )
     held_out = [override for override in overrides if override.startswith("data.holdout_size=")]
     named = with_values(Config(data=data), "configuration of the run", held_out).data
     new_test = files.for_files(test).corpora_of(data) if test else None
@@ -250,8 +258,11 @@ def _compare(base: RunDir, adapted: RunDir, old_test: Sequence[DirectedPairs]) -
     earlier: dict[str, Any] = adapted.read_json(adapted.adaptation) if adapted.adaptation.exists() else {}
     has_failed = not earlier.get("accepted", True)
     if has_failed and not old_test and any(each["name"] == OLD for each in earlier["sets"]):
-        message = "not delivered: an earlier check, which had an old test set, found too great a loss"
-        raise RunError(message, path=adapted.path, hint="give that set again: --old-test FILE")
+        raise RunError(
+            "not delivered: an earlier check, which had an old test set, found too great a loss",
+            path=adapted.path,
+            hint="give that set again: --old-test FILE",
+        )
     new = adapted.read_sets("test", adapted.config().data.directions[0])
     sets = [(NEW, pairs) for pairs in new] + [(OLD, pairs) for pairs in old_test]
     translations = []
@@ -272,8 +283,11 @@ def _base_of(run: RunDir) -> RunDir:
     if path is None:
         raise RunError("this run was not adapted from another", path=run.path)
     if not Path(path).is_dir():
-        hint = "give the folder that it is in now: nmt adapt RUN --resume --run ..."
-        raise RunError(f"the run that it was adapted from is not at {path}", path=run.path, hint=hint)
+        raise RunError(
+            f"the run that it was adapted from is not at {path}",
+            path=run.path,
+            hint="give the folder that it is in now: nmt adapt RUN --resume --run ...",
+        )
     return RunDir(Path(path))
 
 

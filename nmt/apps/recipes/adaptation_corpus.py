@@ -98,8 +98,11 @@ def collect(
     if num_left_out := len(pairs) - len(train):
         log.info("%s new pairs are left out of training: a test or validation set contains them", num_left_out)
     if not train:
-        hint = "choose a test set that does not contain all of them"
-        raise DataError("no new pair is left to train on", path=paths_of(new.corpora("train"))[0], hint=hint)
+        raise DataError(
+            "no new pair is left to train on",
+            path=paths_of(new.corpora("train"))[0],
+            hint="choose a test set that does not contain all of them",
+        )
     replayed, mix = _replayed(run, mix, len(train), sources)
     keys = _languages(direction)
     first = Portion(NEW, train, keys | {"name": NEW})
@@ -167,15 +170,21 @@ def _replayed(
     if not mix and is_alone:
         return [], 0.0
     if not mix:
-        hint = "replay some of it, such as --mix 0.5"
-        raise RunError("a model for several directions forgets those it is not trained on", path=run.path, hint=hint)
+        raise RunError(
+            "a model for several directions forgets those it is not trained on",
+            path=run.path,
+            hint="replay some of it, such as --mix 0.5",
+        )
     try:
         size = round(epochs_for(num_new) * num_new * mix / (1 - mix))
         return _sample(run, max(1, size), held_out), mix
     except NmtError as error:
         if wanted is not None or not is_alone:
-            hint = "put the files back where the run was trained on them, or adapt without them: --mix 0"
-            raise RunError(f"its old corpus cannot be read: {error.message}", path=run.path, hint=hint) from error
+            raise RunError(
+                f"its old corpus cannot be read: {error.message}",
+                path=run.path,
+                hint="put the files back where the run was trained on them, or adapt without them: --mix 0",
+            ) from error
         log.warning(
             f"the old corpus of {run.path} cannot be read ({error.message}), so none of it is replayed: the model may "
             "lose quality on text unlike the new corpus"

@@ -73,7 +73,7 @@ def candidates_of(text: str, translation: Translation) -> Candidates:
     """Return the outputs for `text` in the n-best list of `translation`, each with all its faults."""
     if fault := filter_reason(text):
         return Candidates(text, [Candidate("", None, (fault,))])
-    seen = set[str]()
+    seen: set[str] = set()
     outputs = []
     for each in (translation, *translation.alternatives):
         output = each.text.translate(_LINE_BREAKS).strip()

@@ -51,16 +51,20 @@ class CorpusNames(NamedTuple):
         sources, targets, others = self.src or [], self.tgt or [], self.corpus or []
         named = [*sources, *targets, *others]
         if not named or not all(named) or len(sources) != len(targets):
-            hint = "such as --src a.de --tgt a.en, or --corpus a.tsv --src-lang de --tgt-lang en"
-            raise UsageError("give --src and --tgt (two aligned files), or --corpus (one file with both)", hint=hint)
+            raise UsageError(
+                "give --src and --tgt (two aligned files), or --corpus (one file with both)",
+                hint="such as --src a.de --tgt a.en, or --corpus a.tsv --src-lang de --tgt-lang en",
+            )
         aligned = [ParallelFiles(src=src, tgt=tgt) for src, tgt in zip(sources, targets, strict=True)]
         return aligned + list(map(corpus_named, others))
 
     def for_files(self, names: list[str]) -> CorpusNames:
         """Return options that name other files: two aligned ones, or one with both languages. ConfigError if more."""
         if len(names) > 2:
-            hint = "one with both languages, or two: sources and their translations"
-            raise ConfigError(f"{len(names)} files for one test set", hint=hint)
+            raise ConfigError(
+                f"{len(names)} files for one test set",
+                hint="one with both languages, or two: sources and their translations",
+            )
         is_aligned = len(names) == 2
         return self._replace(src=names[:1] * is_aligned, tgt=names[1:], corpus=[] if is_aligned else names)
 

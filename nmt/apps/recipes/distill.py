@@ -119,15 +119,20 @@ def distill(
 def _check_student(student: Config, teacher: RunDir, path: str | Path | None, *, mixes: bool) -> None:
     """Raise ConfigError if the teacher does not translate a direction of the student, or the stages allow no mixing."""
     if mixes and any(stage.weights or stage.corpora for stage in student.training.stages):
-        hint = "omit it, or weights and corpora in training.stages"
-        raise UsageError("--mix-original adds corpora that the student's stages leave out", hint=hint)
+        raise UsageError(
+            "--mix-original adds corpora that the student's stages leave out",
+            hint="omit it, or weights and corpora in training.stages",
+        )
     languages = LanguagePair.of(teacher.essentials())
     for src, tgt in student.data.directions:
         try:
             languages.direction(tgt, src)
         except NmtError as error:
-            hint = "set data.src_lang and data.tgt_lang to languages of the teacher"
-            raise ConfigError(f"the teacher {teacher.path}: {error.message}", path=path, hint=hint) from None
+            raise ConfigError(
+                f"the teacher {teacher.path}: {error.message}",
+                path=path,
+                hint="set data.src_lang and data.tgt_lang to languages of the teacher",
+            ) from None
 
 
 def _refuse_other_text(config: Config, run: Path) -> None:
@@ -140,8 +145,11 @@ def _refuse_other_text(config: Config, run: Path) -> None:
     )
     if now != before:
         options = "--config, --beam, --n-best and --mix-original"
-        hint = f"repeat the teachers, {options}, or start over with --overwrite"
-        raise RunError("this student was started on other text", path=run, hint=hint)
+        raise RunError(
+            "this student was started on other text",
+            path=run,
+            hint=f"repeat the teachers, {options}, or start over with --overwrite",
+        )
 
 
 def _student_config(teacher: RunDir, config: Config | str | Path | None, overrides: Sequence[str]) -> Config:
@@ -151,8 +159,11 @@ def _student_config(teacher: RunDir, config: Config | str | Path | None, overrid
         return with_values(config, "configuration of the student", overrides)
     if config is None:
         if not teacher.data.is_dir():
-            message = "this model was imported or packed, so it has no training data"
-            raise RunError(message, path=teacher.path, hint="give a configuration with a corpus: --config")
+            raise RunError(
+                "this model was imported or packed, so it has no training data",
+                path=teacher.path,
+                hint="give a configuration with a corpus: --config",
+            )
         suggested = suggest_config(count_pairs(data)[0], data, student=True)
         return with_values(suggested, "configuration of the student", overrides)
     path = Path(config)

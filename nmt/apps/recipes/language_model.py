@@ -109,8 +109,10 @@ class LanguageModel:
         except ValueError:
             is_url = False
         if not is_url:
-            hint = f"such as http://localhost:8000/v1; a key goes into the environment variable {KEY_VARIABLE}"
-            raise NmtError("--teacher is not the URL of a server", hint=hint)
+            raise NmtError(
+                "--teacher is not the URL of a server",
+                hint=f"such as http://localhost:8000/v1; a key goes into the environment variable {KEY_VARIABLE}",
+            )
         path = parts.path.rstrip("/").removesuffix("/chat/completions")
         self._url = f"{parts.scheme}://{parts.netloc}{path or '/v1'}"
         self._prompt = prompt

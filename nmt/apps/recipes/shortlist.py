@@ -34,8 +34,11 @@ def make_shortlist(run: RunDir, best: int, frequent: int) -> None:
     target tokens. RunError if the training data is not the data that the run was trained on.
     """
     if not run.data.is_dir():
-        hint = "create the shortlist in the run that it was packed from, and pack that run again"
-        raise RunError("this model was imported or packed, so it has no training data", path=run.path, hint=hint)
+        raise RunError(
+            "this model was imported or packed, so it has no training data",
+            path=run.path,
+            hint="create the shortlist in the run that it was packed from, and pack that run again",
+        )
     tokenizers = TokenizerPair.load(run.tokenizer)
     config = run.config()
     fingerprint = run.info().data_fingerprint

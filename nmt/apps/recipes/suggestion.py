@@ -93,7 +93,6 @@ def minutes(config: Config) -> float:
 def _header(config: Config, name: str, num_pairs: int, num_dropped: int, num_blank: int) -> str:
     from nmt.data.read.pairs import paths_of
 
-    training = config.training
     directions = config.data.directions
     files = [str(path) for path in paths_of(config.data.corpora("train"))]
     not_counted = (("rows with an empty side", num_blank), ("pairs that the filters drop", num_dropped))
@@ -106,7 +105,7 @@ def _header(config: Config, name: str, num_pairs: int, num_dropped: int, num_bla
             f"Found {num_pairs:,} sentence pairs{several}{blank} in {in_words(files)}.",
             f"Suggested: {_layers(config.model)},",
             f"{_vocabulary(config.tokenizer)}, dropout {config.model.dropout},",
-            f"{training.max_updates:,} updates, a validation every {training.validate_every:,}.",
+            f"{config.training.max_updates:,} updates, a validation every {config.training.validate_every:,}.",
             f"Why: {reason_for(config, num_pairs)}.",
             f"Filters: rules that hardly ever drop a good pair; see nmt data check --config {shlex.quote(name)}",
         )
@@ -127,9 +126,8 @@ def _vocabulary(tokenizer: TokenizerConfig) -> str:
 def summary(config: Config) -> str:
     """Return the languages, sizes and updates of a configuration in one line."""
     base = config.training.init_from
-    data = config.data
     vocabulary = f"the vocabulary of {base}" if base else _vocabulary(config.tokenizer)
     sizes = f"{_layers(config.model)}, {vocabulary}"
-    held_out = [name for name in DATA_SETS if not data.corpora(name)]
+    held_out = [name for name in DATA_SETS if not config.data.corpora(name)]
     holdout = f"; {' and '.join(held_out)} held out from train" if held_out else ""
     return f"{direction_names(config)}, {sizes}, {config.training.max_updates:,} updates{holdout}"

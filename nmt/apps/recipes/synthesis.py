@@ -50,8 +50,9 @@ class CandidateFile(PartialFile):
                 try:
                     yield Candidates.from_line(reader.readline(_MAX_CANDIDATES_BYTES))
                 except ValueError:
-                    hint = "delete it to start over"
-                    raise DataError("this line is damaged", path=self.partial, line=number, hint=hint) from None
+                    raise DataError(
+                        "this line is damaged", path=self.partial, line=number, hint="delete it to start over"
+                    ) from None
         finally:
             reader.detach()
             self._file.seek(0, io.SEEK_END)

@@ -128,7 +128,6 @@ class LibreTranslate:
 
 def _line(segment: TranslatedSegment) -> dict[str, object]:
     translation = segment.translation
-    details = segment.details
     return {
         "index": segment.text_number,
         "before": segment.before,
@@ -138,7 +137,7 @@ def _line(segment: TranslatedSegment) -> dict[str, object]:
         **({"terms_missed": translation.terms_missed} if translation.terms_missed else {}),
         **with_signs(segment.flags, segment.expected_chrf),
         **({"memory": segment.memory._asdict()} if segment.memory else {}),
-        **({"details": details._asdict()} if details is not None else {}),
+        **({"details": segment.details._asdict()} if segment.details is not None else {}),
     }
 
 

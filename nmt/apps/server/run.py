@@ -240,8 +240,10 @@ def _address_errors(settings: Settings) -> Iterator[None]:
         yield
     except (OSError, OverflowError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or error
-        hint = "choose another one with --host and --port"
-        raise NmtError(f"cannot listen at {settings.host} port {settings.port} ({reason})", hint=hint) from None
+        raise NmtError(
+            f"cannot listen at {settings.host} port {settings.port} ({reason})",
+            hint="choose another one with --host and --port",
+        ) from None
 
 
 def _raise_file_limit(num_files: int) -> None:

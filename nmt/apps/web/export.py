@@ -100,8 +100,11 @@ def _refuse(run: RunDir, config: Config, tokenizers: TokenizerPair) -> None:
         normalizer = protobuf_fields(protobuf_fields(side.model_bytes).get(3, b""))
         has_unused = any(piece.type == UNUSED for piece in read_pieces(side.model_bytes))
         if side.type == "word" or has_unused or not normalizer.get(5, 1):
-            hint = "train it with tokenizer.type unigram, bpe or char"
-            raise RunError("a browser does not know this kind of tokenizer", path=run.tokenizer, hint=hint)
+            raise RunError(
+                "a browser does not know this kind of tokenizer",
+                path=run.tokenizer,
+                hint="train it with tokenizer.type unigram, bpe or char",
+            )
     fault = unsupported(config.model)
     if config.decoding.sample or config.decoding.rerank != "none":
         fault = "decoding.sample and decoding.rerank"

@@ -39,8 +39,10 @@ def check_in_processes(
             first, future = pending.popleft()
             yield first, future.result()
     except BrokenProcessPool:
-        hint = "it may have run out of memory; try one process: --set training.threads=1"
-        raise NmtError("a process that checks the corpus was killed", hint=hint) from None
+        raise NmtError(
+            "a process that checks the corpus was killed",
+            hint="it may have run out of memory; try one process: --set training.threads=1",
+        ) from None
     finally:
         pool.shutdown(cancel_futures=True)
 

@@ -157,8 +157,9 @@ class DroppedRows:
         """Yield the pairs of the same stream that are not dropped. DataError if its length has changed."""
         for pair, state in zip_longest(pairs, self.states):
             if pair is None or state is None:
-                hint = "start again, and do not change the files meanwhile"
-                raise DataError("the corpus changed while it was read", hint=hint)
+                raise DataError(
+                    "the corpus changed while it was read", hint="start again, and do not change the files meanwhile"
+                )
             if state != _DROPPED:
                 yield pair.swapped() if state == _SWAPPED else pair
 

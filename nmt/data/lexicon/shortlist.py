@@ -55,8 +55,11 @@ class Shortlist(NamedTuple):
     def load(cls, path: Path, tokenizers: TokenizerPair) -> Shortlist:
         """Read what `save` wrote. RunError if it is missing, damaged, too large, or for other tokenizers."""
         if not path.exists():
-            hint = "build one with `nmt shortlist RUN`, or translate with decoding.shortlist false"
-            raise RunError("this run has no shortlist", path=path, hint=hint)
+            raise RunError(
+                "this run has no shortlist",
+                path=path,
+                hint="build one with `nmt shortlist RUN`, or translate with decoding.shortlist false",
+            )
 
         def parse(entries: dict[str, Any]) -> Shortlist:
             loaded = cls(*(array("i", entry_data(entries, name, "I32")) for name in _NAMES))

@@ -69,7 +69,7 @@ class TermPlaces:
             weight > 0 and (weight >= share * highest or without >= _APART * highest)
             for weight, without in zip(own, apart, strict=True)
         ]
-        free = list[Span]()
+        free: list[Span] = []
         start = 0
         for end in range(1, len(text) + 1):
             is_end = end == len(text) or not belongs[end] or (size == 1 and not self._are_joined(text, end))

@@ -163,7 +163,7 @@ def _batches(
     # An entry of the lexicon is a pair of tokens that occurs: `keys` are all of them, `places` those of all cells.
     cells = [i[:, :, None] * (sizes[1] + 1) + j[:, None, :] for i, j in ids]
     keys, places = np.unique(np.concatenate([np.zeros(0, np.int64), *map(np.ravel, cells)]), return_inverse=True)
-    batches = list[_Batch]()
+    batches: list[_Batch] = []
     ends = np.cumsum([each.size for each in cells])
     for pairs, both, of_batch, flat in zip(parts, ids, cells, np.split(places, ends[:-1]), strict=False):
         entries = flat.astype(np.int32).reshape(of_batch.shape)

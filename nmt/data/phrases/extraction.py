@@ -116,8 +116,8 @@ def extract(
 
 def _aligned(rows: tuple[Ints, Ints], alignments: Sequence[Sequence[Links]]) -> tuple[Ints, Ints]:
     """Return the phrases [phrases, 4] and the links [links, 2] of all alignments, by the places of tokens in `rows`."""
-    spans = list[Ints]()
-    linked = list[Ints]()
+    spans: list[Ints] = []
+    linked: list[Ints] = []
     for links in alignments:
         sentences = np.repeat(np.arange(len(links)), [*map(len, links)])
         firsts = np.stack([np.searchsorted(each, sentences) for each in rows], axis=1)

@@ -21,7 +21,7 @@ class WordsOfKin:
 
     def __init__(self, phrases: Iterable[Sequence[int]], tokenizer: Tokenizer):
         self._vocabulary = tokenizer.vocabulary
-        self._known = dict[str, list[tuple[str, int]]]()
+        self._known: dict[str, list[tuple[str, int]]] = {}
         letters = [token.removeprefix("▁") for token in self._vocabulary]
         self._has_letters = [all(unicodedata.category(each)[0] in "LM" for each in text) for text in letters]
         self._begins = [token.startswith("▁") for token in self._vocabulary]

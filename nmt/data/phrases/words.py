@@ -93,9 +93,9 @@ def stems_of(tokenizer: Tokenizer, rows: Sequence[Sequence[int]], *, words: bool
     """Return the stems of all tokens in `rows`, or of all `words`."""
     texts = [token.lower() for token in tokenizer.vocabulary]
     starts = WordStarts(tokenizer)
-    by_text = dict[str, int]()
-    numbers = list[list[int]]()
-    ends = list[list[int]]()
+    by_text: dict[str, int] = {}
+    numbers: list[list[int]] = []
+    ends: list[list[int]] = []
     for row in rows:
         firsts = np.flatnonzero(starts.find(np.array(row))).tolist() if words and row else range(len(row))
         ends.append([*firsts, len(row)])

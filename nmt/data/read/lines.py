@@ -87,8 +87,11 @@ def open_text(path: Path) -> BinaryIO:
         return cast(BinaryIO, (compression_module(path).open if compression_of(path) else open)(path, "rb"))
     except FileNotFoundError:
         escaped = "in double quotes, YAML reads \\t as a tab and \\n as a line end; write / for each \\"
-        hint = f"paths are relative to {Path.cwd()}" if str(path).isprintable() else escaped
-        raise DataError("no such file", path=path, hint=hint) from None
+        raise DataError(
+            "no such file",
+            path=path,
+            hint=f"paths are relative to {Path.cwd()}" if str(path).isprintable() else escaped,
+        ) from None
     except PermissionError:
         raise DataError("no permission to read this file", path=path) from None
     except OSError as error:
@@ -158,16 +161,22 @@ def read_lines(path: Path) -> Generator[str, None, None]:
     with open_text(path) as file:
         for number, raw in enumerate(read_raw_lines(file, path), start=1):
             if b"\0" in raw:
-                hint = (
-                    f"text files contain no NUL characters; this may be UTF-16 or a binary file. S{_SAVE_AS_UTF8[1:]}"
+                raise DataError(
+                    f"NUL character at byte {raw.index(0) + 1} of the line",
+                    path=path,
+                    line=number,
+                    hint="text files contain no NUL characters; this may be UTF-16 or a binary file. "
+                    f"S{_SAVE_AS_UTF8[1:]}",
                 )
-                message = f"NUL character at byte {raw.index(0) + 1} of the line"
-                raise DataError(message, path=path, line=number, hint=hint)
             try:
                 line = raw.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")  # without a call: each line counts
             except UnicodeDecodeError as error:
-                message = f"not UTF-8: byte 0x{raw[error.start]:02X} at byte {error.start + 1} of the line"
-                raise DataError(message, path=path, line=number, hint=_SAVE_AS_UTF8) from None
+                raise DataError(
+                    f"not UTF-8: byte 0x{raw[error.start]:02X} at byte {error.start + 1} of the line",
+                    path=path,
+                    line=number,
+                    hint=_SAVE_AS_UTF8,
+                ) from None
             yield line
     if number == 0:
         check_beginning(b"", path)
@@ -206,11 +215,16 @@ def check_beginning(raw: bytes, path: Path, *, xml: bool = False) -> None:
     if raw in (b"", UTF8_MARK):
         raise DataError("the file is empty", path=path, hint=ONE_SENTENCE_PER_LINE if not xml else "")
     if raw.startswith(UTF16_MARKS) and not xml:
-        hint = _SAVE_AS_UTF8.replace("OLD-ENCODING", "UTF-16")
-        raise DataError("this is UTF-16, not UTF-8", path=path, line=1, hint=hint)
+        raise DataError(
+            "this is UTF-16, not UTF-8", path=path, line=1, hint=_SAVE_AS_UTF8.replace("OLD-ENCODING", "UTF-16")
+        )
     if raw.count(b"\r") > 1 and not raw.endswith(b"\n") and not xml:
-        hint = "save the file with LF or CR LF, or convert it: tr '\\r' '\\n' < OLD > NEW"
-        raise DataError("the lines end in CR without LF", path=path, line=1, hint=hint)
+        raise DataError(
+            "the lines end in CR without LF",
+            path=path,
+            line=1,
+            hint="save the file with LF or CR LF, or convert it: tr '\\r' '\\n' < OLD > NEW",
+        )
     for first, (kind, ending, hint) in _KINDS.items():
         if raw.startswith(first):
             message = f"this is {kind}, but its name does not end in {ending}"

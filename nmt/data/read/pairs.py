@@ -115,8 +115,11 @@ def refuse_pipes(paths: Iterable[Path]) -> None:
     """
     for path in paths:
         if os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path)):
-            hint = "a pipe can be read only once, but nmt reads a corpus several times; write it to a file"
-            raise DataError("this is a pipe or a device; a file is needed", path=path, hint=hint)
+            raise DataError(
+                "this is a pipe or a device; a file is needed",
+                path=path,
+                hint="a pipe can be read only once, but nmt reads a corpus several times; write it to a file",
+            )
 
 
 def _read_aligned(files: ParallelFiles, src_path: Path) -> Iterator[Record]:
@@ -126,7 +129,10 @@ def _read_aligned(files: ParallelFiles, src_path: Path) -> Iterator[Record]:
             if src is None or tgt is None:
                 longer = number + sum(1 for _ in (src_lines if tgt is None else tgt_lines))
                 num_src, num_tgt = (longer, number - 1) if tgt is None else (number - 1, longer)
-                message = f"{num_src} source lines (in {src_path}) but {num_tgt} target lines"
-                hint = "line n of one file must translate line n of the other; check from this line on"
-                raise DataError(message, path=tgt_path, line=number, hint=hint)
+                raise DataError(
+                    f"{num_src} source lines (in {src_path}) but {num_tgt} target lines",
+                    path=tgt_path,
+                    line=number,
+                    hint="line n of one file must translate line n of the other; check from this line on",
+                )
             yield src.strip(), tgt.strip(), number

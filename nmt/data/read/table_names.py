@@ -44,8 +44,11 @@ def corpus_named(name: str, usual: str | None = None) -> ParallelFiles:
     if form is None:
         if os.path.exists(path):
             next(read_lines(Path(path)), None)
-        hint = f"the name must end in .{', .'.join(FORMAT_OF_ENDING)}; rename the file, or name it in a configuration"
-        raise ConfigError(f"--corpus {name}: unknown file extension", hint=hint)
+        raise ConfigError(
+            f"--corpus {name}: unknown file extension",
+            hint=f"the name must end in .{', .'.join(FORMAT_OF_ENDING)}; "
+            "rename the file, or name it in a configuration",
+        )
     keys = {} if choice is None else _keys(name, form, choice)
     return ParallelFiles.model_validate({form: path, **keys})
 

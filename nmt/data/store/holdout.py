@@ -77,8 +77,10 @@ def choose_groups(pairs: Iterable[tuple[str, str]], counts: Mapping[str, int]) -
 def _limits(num_distinct: int, counts: Mapping[str, int]) -> dict[str, int]:
     """Return how many sentences each set gets, in alphabetical order, so that test does not depend on valid."""
     if num_distinct < _MAX_HOLDOUT_DIVISOR:
-        message = f"{num_distinct} distinct source sentences are too few to hold out {' and '.join(counts)}"
-        raise DataError(message, hint=f"give at least {_MAX_HOLDOUT_DIVISOR}, or set data.valid and data.test")
+        raise DataError(
+            f"{num_distinct} distinct source sentences are too few to hold out {' and '.join(counts)}",
+            hint=f"give at least {_MAX_HOLDOUT_DIVISOR}, or set data.valid and data.test",
+        )
     most = num_distinct // _MAX_HOLDOUT_DIVISOR
     return {name: min(count, most) for name, count in sorted(counts.items())}
 
@@ -92,10 +94,9 @@ def _named(sizes: NDArray[np.int64], limits: Mapping[str, int]) -> dict[int, str
     start = 0
     for name, limit in limits.items():
         if start >= len(fits):
-            hint = "set data.holdout_groups to false, or data.valid and data.test"
             raise DataError(
                 f"the sentences repeat too often to hold out {' and '.join(sorted(limits, reverse=True))} in groups",
-                hint=hint,
+                hint="set data.holdout_groups to false, or data.valid and data.test",
             )
         num_before = ends[start - 1] if start else 0
         end = int(np.searchsorted(ends, num_before + limit)) + 1

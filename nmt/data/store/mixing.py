@@ -88,8 +88,9 @@ def quotas(sizes: Sequence[int], weights: Sequence[float]) -> list[int]:
     num_pairs = sum(sizes)
     total = sum(map(Fraction, weights))
     if not total:
-        hint = "check what its filters drop"
-        raise ConfigError("the chosen corpora of data.train have no pairs to train on", hint=hint)
+        raise ConfigError(
+            "the chosen corpora of data.train have no pairs to train on", hint="check what its filters drop"
+        )
     exact = [Fraction(weight) * num_pairs / total for weight in weights]
     shares = [int(share) for share in exact]
     by_remainder = sorted(range(len(sizes)), key=lambda corpus: (shares[corpus] - exact[corpus], corpus))
@@ -97,9 +98,10 @@ def quotas(sizes: Sequence[int], weights: Sequence[float]) -> list[int]:
         shares[corpus] += 1
     for corpus, (size, weight, share) in enumerate(zip(sizes, weights, shares, strict=True)):
         if weight and not (size and share):
-            message = f"corpus {corpus + 1} of data.train gets none of the {num_pairs:,} pairs of an epoch"
-            hint = "raise its weight, omit it, or check what its filters drop"
-            raise ConfigError(message, hint=hint)
+            raise ConfigError(
+                f"corpus {corpus + 1} of data.train gets none of the {num_pairs:,} pairs of an epoch",
+                hint="raise its weight, omit it, or check what its filters drop",
+            )
     return shares
 
 

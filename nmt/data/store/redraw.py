@@ -50,8 +50,7 @@ class Redraw:
     @classmethod
     def from_config(cls, config: Config, store: TokenStore, tokenizers: TokenizerPair) -> Self | None:
         """Return the redraw of `store` for a training run; None if the stored pairs are used unchanged."""
-        data = config.data
-        if data.augment.is_on or config.tokenizer.subword_regularization.per_epoch:
+        if config.data.augment.is_on or config.tokenizer.subword_regularization.per_epoch:
             return cls(config, store, tokenizers)
         return None
 

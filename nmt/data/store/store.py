@@ -94,8 +94,9 @@ class Side:
 
 def damaged(what: str, folder: Path) -> RunError:
     """Return the error for a store that has changed since it was built."""
-    hint = "delete the folder; nmt will rebuild it"
-    return RunError(f"the tokenized corpus is damaged ({what})", path=folder, hint=hint)
+    return RunError(
+        f"the tokenized corpus is damaged ({what})", path=folder, hint="delete the folder; nmt will rebuild it"
+    )
 
 
 class TokenStore:
@@ -156,7 +157,7 @@ class _SideWriter:
         self.dtype = dtype
         self.end = 0
         self.num_unknown = 0
-        self.unknown = Counter[str]()
+        self.unknown: Counter[str] = Counter()
 
     def append(self, texts: list[str]) -> None:
         """Append the tokens of each of `texts`."""

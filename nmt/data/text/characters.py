@@ -84,9 +84,9 @@ class CharacterRule:
         """Return the reading of `text`, in which protected `spans` stay as they are, and without letters everything."""
         if self(text) == text or not has_words(text):
             return Reading(text, spans, range(len(text) + 1))
-        parts = list[str]()
-        places = list[int]()
-        moved = list[Span]()
+        parts: list[str] = []
+        places: list[int] = []
+        moved: list[Span] = []
         at = 0
         for span in (*spans, Span(len(text), len(text) + 1)):  # the last one stands for the end
             for cluster in _CLUSTER.finditer(text[at : span.start]):

@@ -279,8 +279,12 @@ def _add_rows(rows: Iterable[tuple[str, str, int]], path: Path | None) -> Glossa
             glossary.add(source, target)
         except DataError as error:
             first = lines.get(source)
-            hint = f"delete one of the two; the first is on line {first}" if first else _FILE_FORM
-            raise DataError(error.message, path=path, line=number, hint=hint) from None
+            raise DataError(
+                error.message,
+                path=path,
+                line=number,
+                hint=f"delete one of the two; the first is on line {first}" if first else _FILE_FORM,
+            ) from None
         if lines.setdefault(source, number) != number:
             repeated.append(number)
     if not len(glossary):

@@ -162,7 +162,7 @@ def _value(number: str) -> str:
 def _rest(numbers: Sequence[str], others: Sequence[str]) -> list[str]:
     """Return those `numbers` whose values are not among `others` as often."""
     rest = Counter(map(_value, others))
-    found = list[str]()
+    found: list[str] = []
     for number in numbers:
         rest[_value(number)] -= 1
         if rest[_value(number)] < 0:

@@ -224,7 +224,7 @@ def find_spans(text: str, not_these: Collection[str] = ()) -> list[Span]:
     has_symbols = not text.isascii() and (_SYMBOL_SIGN.search(text) or _SYMBOL_SIGN_BEYOND.search(text))
     if not (has_symbols or _SIGN.search(text)):
         return []
-    spans = list[Span]()
+    spans: list[Span] = []
     at = 0
     is_chinese = max(text) > "\u303f" and _CHINESE.search(text) is not None  # which takes long to compile
     numbered = {*_NUMBERED.findall(text)}  # placeholders, if they count from 1

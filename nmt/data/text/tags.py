@@ -65,10 +65,9 @@ def tags_before_sources(config: Config) -> list[str]:
 
     The language tag comes first, if any, then the corpus tag.
     """
-    data = config.data
     return [
-        language_prefix(config, data.direction_of(files)) + (f"{files.tag} " if files.tag is not None else "")
-        for files in data.corpora("train")
+        language_prefix(config, config.data.direction_of(files)) + (f"{files.tag} " if files.tag is not None else "")
+        for files in config.data.corpora("train")
     ]
 
 

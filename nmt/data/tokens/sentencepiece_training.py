@@ -117,8 +117,10 @@ def _sample(side: str, sentences: Sentences, limit: int, seed: int) -> tuple[Ite
         num_characters += len(text)
     lines = f"{too_long:,} {side} lines longer than {MAX_SENTENCE_BYTES:,} bytes"
     if total == 0:
-        hint = f"it has {lines}; write one sentence per line" if too_long else f"the {side} side is empty or blank"
-        raise DataError(f"no {side} text to train a tokenizer on", hint=hint)
+        raise DataError(
+            f"no {side} text to train a tokenizer on",
+            hint=f"it has {lines}; write one sentence per line" if too_long else f"the {side} side is empty or blank",
+        )
     if too_long:
         log.warning("tokenizer training skipped %s", lines)
     return _draw(sentences, total, limit, seed), min(total, limit), num_characters
@@ -153,8 +155,9 @@ def _too_small(config: TokenizerConfig, name: str, smallest: int) -> DataError:
         hint += f", or lower tokenizer.character_coverage from {config.character_coverage:g} "
         hint += f"(to at least {MIN_COVERAGE}), which spells rare characters as bytes"
     needs = f"{smallest}, {reserved} for reserved tokens and {smallest - reserved} for {learned}"
-    message = f"a vocabulary of {config.vocab_size} is too small for the {name} text: it needs at least {needs}"
-    return DataError(message, hint=hint)
+    return DataError(
+        f"a vocabulary of {config.vocab_size} is too small for the {name} text: it needs at least {needs}", hint=hint
+    )
 
 
 def learn_in_process(sentences: Iterable[str], options: dict[str, Any]) -> bytes:
@@ -171,7 +174,8 @@ def learn_in_process(sentences: Iterable[str], options: dict[str, Any]) -> bytes
     if done.returncode == REFUSED:
         raise SentencePieceError(done.stdout.decode())
     if done.returncode != 0:
-        hint = "it may have run out of memory; lower tokenizer.max_sentences"
-        message = f"the process that trains the tokenizer failed with exit code {done.returncode}"
-        raise NmtError(message, hint=hint)
+        raise NmtError(
+            f"the process that trains the tokenizer failed with exit code {done.returncode}",
+            hint="it may have run out of memory; lower tokenizer.max_sentences",
+        )
     return done.stdout

@@ -47,7 +47,7 @@ class UnigramSampler:
         """Return the tokens of a segmentation of `unit`."""
         lattice = self._lattice(unit) if len(unit) <= _MAX_KEPT_LENGTH else self._new_lattice(unit)
         end = len(unit)
-        tokens = list[str]()
+        tokens: list[str] = []
         while end:
             choices, cumulative = lattice[end]
             tokens.append(choices[bisect(cumulative, generator.random() * cumulative[-1], hi=len(choices) - 1)])

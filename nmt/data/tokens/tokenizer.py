@@ -324,17 +324,23 @@ class TokenizerPair:
         if not folder.is_dir():
             raise DataError("no such tokenizer folder", path=folder, hint="`nmt vocab` trains a tokenizer")
         listed = ", ".join(f"{name}.model" for name in sorted(found)) or "neither"
-        message = f"a tokenizer folder must contain joint.model, or src.model and tgt.model; this one contains {listed}"
-        hint = f"{_RETRAIN}, or rename your SentencePiece models so (in tokenizer.path, also name one .model file)"
-        raise DataError(message, path=folder, hint=hint)
+        raise DataError(
+            f"a tokenizer folder must contain joint.model, or src.model and tgt.model; this one contains {listed}",
+            path=folder,
+            hint=f"{_RETRAIN}, or rename your SentencePiece models so (in tokenizer.path, also name one .model file)",
+        )
 
 
 def refuse_existing_tokenizer(folder: Path, *, overwrite: bool) -> None:
     """Raise RunError if `folder` exists, unless it is empty, or only has a tokenizer that may be overwritten."""
     names = {path.name for path in folder.iterdir()} if folder.is_dir() else {""} if os.path.lexists(folder) else set()
     if names - _FILES:
-        hint = "a tokenizer needs its own folder; choose another --output"
-        raise RunError("this folder contains other files, so it is not overwritten", path=folder, hint=hint)
+        raise RunError(
+            "this folder contains other files, so it is not overwritten",
+            path=folder,
+            hint="a tokenizer needs its own folder; choose another --output",
+        )
     if names and not overwrite:
-        hint = "replace it with --overwrite, or choose another --output"
-        raise RunError("there is a tokenizer already", path=folder, hint=hint)
+        raise RunError(
+            "there is a tokenizer already", path=folder, hint="replace it with --overwrite, or choose another --output"
+        )

@@ -156,8 +156,9 @@ class NativeEngine:
         try:
             self._model = _decoder.load(self.kernel, numbers, arrays, mapped)
         except ValueError as error:
-            message = f"the native decoder cannot load this model ({error})"
-            raise RunError(message, hint="use the engine torch") from error
+            raise RunError(
+                f"the native decoder cannot load this model ({error})", hint="use the engine torch"
+            ) from error
         except MemoryError:
             raise RunError("not enough memory to load this model") from None
 
@@ -289,8 +290,9 @@ class NativeEngine:
                     if not helper.cancel() and not is_helped:  # help ends by itself
                         helper.result()
         except MemoryError:
-            hint = "translate with a smaller beam, fewer samples or shorter outputs"
-            raise RunError("not enough memory to translate", hint=hint) from None
+            raise RunError(
+                "not enough memory to translate", hint="translate with a smaller beam, fewer samples or shorter outputs"
+            ) from None
         return _decoder.results(job)
 
 

@@ -59,8 +59,10 @@ class PhraseEngine:
     def load(cls, run: RunDir, tokenizers: TokenizerPair) -> PhraseEngine:
         """Load the table of `run`. NmtError if there is none; RunError if it is damaged."""
         if not run.phrases.is_file():
-            hint = "use the engine auto: `nmt train` builds tables for one direction and 500 to 16,000 pairs"
-            raise NmtError("this run has no phrase table", hint=hint)
+            raise NmtError(
+                "this run has no phrase table",
+                hint="use the engine auto: `nmt train` builds tables for one direction and 500 to 16,000 pairs",
+            )
         return cls(PhraseTable.load(run.phrases, tokenizers), tokenizers, run.essentials().model)
 
     def map(self, function: Callable[[Input], Output], inputs: Sequence[Input]) -> list[Output]:
@@ -88,7 +90,7 @@ class PhraseEngine:
         count = max(options.num_hypotheses, _CANDIDATES if chooses else 1)
         if options.sample:
             count = min(options.top_k or _SAMPLED, _SAMPLED)
-        kept = list[list[list[int]]]()
+        kept: list[list[list[int]]] = []
         for start in range(0, len(sources), _SIDE_BY_SIDE):
             rows = slice(start, start + _SIDE_BY_SIDE)
             folded = [self._folder.fold(source[: self.max_src_len - 1]) for source in sources[rows]]
@@ -108,10 +110,10 @@ class PhraseEngine:
     def score(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[list[float]]:
         """Implement `Engine.score`."""
         lm = self.table.lm
-        scores = list[list[float]]()
+        scores: list[list[float]] = []
         rows = [[*ids, EOS_ID][: self.max_tgt_len] for ids in targets]
         states = np.full(len(rows), START)
-        by_place = list[NDArray[np.float64]]()
+        by_place: list[NDArray[np.float64]] = []
         for place in range(max(map(len, rows), default=0)):  # all targets side by side
             tokens = np.array([row[place] if place < len(row) else EOS_ID for row in rows], np.int64)
             found, states = lm.step(states, tokens)

@@ -153,8 +153,8 @@ class PhraseSearch:
         waiting = self._roots(sources, prefixes)
         bests = np.full(len(sources) + int(sizes.sum()), -np.inf)
         estimates = _Estimates(self._estimates(options), bests, margin)
-        kept = list[_Paths]()
-        ends = list[Ints]()
+        kept: list[_Paths] = []
+        ends: list[Ints] = []
         num_paths = 0
         for place in range(int(sizes.max(initial=0)) + 1):
             if place not in waiting:
@@ -220,8 +220,8 @@ class PhraseSearch:
 
     def _options(self, sources: Sequence[FoldedSource]) -> _Options:
         """Return all translations of spans, in the order of their places."""
-        spans = list[_Span]()
-        copies = list[_Copy]()
+        spans: list[_Span] = []
+        copies: list[_Copy] = []
         place = 0
         for source in sources:
             self._add_spans(source, place, spans, copies)
@@ -336,7 +336,7 @@ class PhraseSearch:
         for row in np.lexsort((ends, -scores)).tolist():
             number = paths.sentences[ends[row]]
             path = ends[row]
-            used = list[np.int64]()
+            used: list[np.int64] = []
             if len(outputs[number]) == count:
                 continue
             while paths.previous[path] >= 0:

@@ -48,8 +48,10 @@ def load_engine(
         return _load_phrases(runs, tokenizers, device, precision)
     obstacle = obstacle_to_native(runs, device, precision)
     if engine == "native" and obstacle:
-        message = obstacle if obstacle == NOT_BUILT else f"the native engine does not support {obstacle}"
-        raise NmtError(message, hint="use the engine torch, or auto")
+        raise NmtError(
+            obstacle if obstacle == NOT_BUILT else f"the native engine does not support {obstacle}",
+            hint="use the engine torch, or auto",
+        )
     uses_gpu = device == "auto" and has_gpu()
     if engine == "auto" and obstacle == NOT_BUILT and not uses_gpu:
         loaded = _load_torch(runs, tokenizers, device, "fp32", obstacle, scores)

@@ -72,8 +72,10 @@ class TorchEngine:
         `auto` is bf16 on a GPU if a short trial finds it clearly faster, else fp32. NmtError if `precision` is int8.
         """
         if precision == "int8":
-            hint = "use bf16 or fp32; on a CPU, the native engine translates single models in int8"
-            raise NmtError("the engine torch does not support the precision int8", hint=hint)
+            raise NmtError(
+                "the engine torch does not support the precision int8",
+                hint="use bf16 or fp32; on a CPU, the native engine translates single models in int8",
+            )
         chosen = choose_device(device)
         if precision == "auto":
             precision = "fp32" if chosen.type == "cpu" else choose_precision(precision, chosen).name
@@ -141,8 +143,10 @@ class TorchEngine:
             if not is_out_of_memory(error):
                 raise
             if rows.stop - rows.start == 1:
-                hint = "free memory, lower decoding.beam_size, or use another device (--device cpu)"
-                raise NmtError("not enough memory even for a single sentence", hint=hint) from error
+                raise NmtError(
+                    "not enough memory even for a single sentence",
+                    hint="free memory, lower decoding.beam_size, or use another device (--device cpu)",
+                ) from error
         # Here, not above: until then, the error keeps all that the work has allocated.
         if self.recordings is not None:
             self.recordings.forget()

@@ -100,9 +100,9 @@ def count_texts(corpus: Corpus, num_pairs: int, tokenizer: Tokenizer) -> TextSta
     step = -(-num_pairs // MAX_PAIRS)
     sentences = np.zeros((2, MAX_SENTENCES), dtype=np.int64)
     without_letters = in_capitals = 0
-    numbers = Counter[str]()
-    words = Counter[str]()
-    left_out = Counter[str]()
+    numbers: Counter[str] = Counter()
+    words: Counter[str] = Counter()
+    left_out: Counter[str] = Counter()
     sources: list[str] = []
     symbols = re.compile(any_of(user_symbols(corpus.config)))
     for pair in islice(with_both_sides(corpus.train_pairs()), 0, None, step):

@@ -66,8 +66,9 @@ def find_store_root(config: Config, path: Path) -> Path:
     if not (named := config.data.store_dir):
         return Path(os.path.abspath(path)).parent / ".store"
     if Path(os.path.realpath(named)).is_relative_to(os.path.realpath(path)):
-        hint = "set it to a folder outside the run"
-        raise ConfigError(f"data.store_dir is {named}, which is in the run", path=path, hint=hint)
+        raise ConfigError(
+            f"data.store_dir is {named}, which is in the run", path=path, hint="set it to a folder outside the run"
+        )
     return Path(named)
 
 
@@ -87,11 +88,12 @@ def prepare(config: Config, run: RunDir, store_root: Path, expected: str | None 
     if expected == earlier and (store_root / earlier).is_dir():  # sentences were held out before the filters
         fingerprint = earlier
     if expected not in (None, fingerprint):
-        hint = (
-            "restore the files the run was started with, or start a new run with training.init_from; relative paths "
-            f"are resolved against {Path.cwd()}, so resume in the folder where the run was started"
+        raise RunError(
+            "the corpus has changed since this run was started",
+            path=run.path,
+            hint="restore the files the run was started with, or start a new run with training.init_from; "
+            f"relative paths are resolved against {Path.cwd()}, so resume in the folder where the run was started",
         )
-        raise RunError("the corpus has changed since this run was started", path=run.path, hint=hint)
     folder = store_root / fingerprint
     if folder.is_dir():
         store = TokenStore(folder)
@@ -127,9 +129,8 @@ def train_on_corpus(config: Config, corpus: Corpus | None = None) -> TokenizerPa
 
 def _tokenizer_pairs(config: Config, corpus: Corpus, symbols: Collection[str]) -> Iterator[TextPair]:
     """Yield the training pairs and, for the configured shares, augmented copies, which may add characters."""
-    data = config.data
-    changers = [PairChanger(data.direction_of(files), symbols) for files in corpus.train]
-    copies = CopyMaker(data.augment, changers, config.training.seed)
+    changers = [PairChanger(config.data.direction_of(files), symbols) for files in corpus.train]
+    copies = CopyMaker(config.data.augment, changers, config.training.seed)
     with_placeholders = _placeholders_of(config)
     pairs = with_both_sides(with_progress(corpus.train_pairs(), "reading text for the tokenizer"))
     for number, pair in enumerate(pairs):
@@ -236,8 +237,9 @@ def load_base_tokenizers(config: Config) -> TokenizerPair | None:
         for tokenizer in (tokenizers.src, tokenizers.tgt):
             if not tokenizer.can_sample:
                 fault = f"this tokenizer is of type {tokenizer.type}, which has only one segmentation per text"
-                hint = "set tokenizer.subword_regularization.per_epoch to false"
-                raise ConfigError(fault, path=run or path, hint=hint)
+                raise ConfigError(
+                    fault, path=run or path, hint="set tokenizer.subword_regularization.per_epoch to false"
+                )
     return tokenizers
 
 
@@ -356,10 +358,9 @@ def _parts(corpus: Corpus, store: TokenStore) -> tuple[CorpusPart, ...]:
 
 def _split_report(corpus: Corpus, run: RunDir, tokenizers: TokenizerPair, split: Split) -> SplitReport:
     """Report which parts of the validation or test set its scores leave out."""
-    config = corpus.config
     limit = corpus.config.model.max_src_len
-    sets = run.read_sets(split, config.data.directions[0])
-    sources = [language_prefix(config, pairs.direction) + text for pairs in sets for text in pairs.sources]
+    sets = run.read_sets(split, corpus.config.data.directions[0])
+    sources = [language_prefix(corpus.config, pairs.direction) + text for pairs in sets for text in pairs.sources]
     num_rows = sum(1 for _ in corpus.pairs(split)) if split in corpus.named else len(sources)
     too_long = sum(len(ids) + 1 > limit for ids in tokenizers.src.encode_batch(sources))
     return SplitReport(pairs=len(sources), empty_dropped=num_rows - len(sources), too_long=too_long)

@@ -128,8 +128,12 @@ def _quoted_rows(lines: Iterable[Line], path: Path, delimiter: str) -> Iterator[
             begin = num_chars = 0
     except csv.Error as error:
         message = next((text for words, text in _QUOTING_FAULTS.items() if words in str(error)), "")
-        hint = _DOUBLE if message else "save the file as csv again"
-        raise DataError(message or f"not readable as csv: {error}", path=path, line=begin, hint=hint) from None
+        raise DataError(
+            message or f"not readable as csv: {error}",
+            path=path,
+            line=begin,
+            hint=_DOUBLE if message else "save the file as csv again",
+        ) from None
 
 
 def find_delimiter(head: Sequence[Line], path: Path) -> str:
@@ -141,6 +145,10 @@ def find_delimiter(head: Sequence[Line], path: Path) -> str:
             evenly[delimiter] = max((count for width, count in widths.items() if width > 1), default=0)
     best = max(evenly, key=evenly.__getitem__)
     if not best:
-        message = "no delimiter found: no row has two cells separated by , ; | or tab"
-        raise DataError(message, path=path, line=head[0][0], hint="set delimiter, or use the key of another format")
+        raise DataError(
+            "no delimiter found: no row has two cells separated by , ; | or tab",
+            path=path,
+            line=head[0][0],
+            hint="set delimiter, or use the key of another format",
+        )
     return best

@@ -38,14 +38,15 @@ def _object(line: str, path: Path, number: int) -> dict[str, object]:
     try:
         values = json.loads(line)
     except json.JSONDecodeError as error:
-        message = f"not JSON at character {error.pos + 1} of the line: {error.msg}"
-        raise DataError(message, path=path, line=number, hint=_OBJECTS) from None
+        raise DataError(
+            f"not JSON at character {error.pos + 1} of the line: {error.msg}", path=path, line=number, hint=_OBJECTS
+        ) from None
     except (ValueError, RecursionError):
-        message = "not readable as JSON: nested too deep, or a number with too many digits"
-        raise DataError(message, path=path, line=number) from None
+        raise DataError(
+            "not readable as JSON: nested too deep, or a number with too many digits", path=path, line=number
+        ) from None
     if not isinstance(values, dict):
-        message = f"{_kind(values)} instead of an object"
-        raise DataError(message, path=path, line=number, hint=_OBJECTS)
+        raise DataError(f"{_kind(values)} instead of an object", path=path, line=number, hint=_OBJECTS)
     return values
 
 
@@ -70,8 +71,12 @@ def _text(values: dict[str, object], field: str, path: Path, line: int) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        hint = "a field must be text; use a dot to enter a nested object, such as translation.de"
-        raise DataError(f"the field '{field}' is {_kind(value)}, not text", path=path, line=line, hint=hint)
+        raise DataError(
+            f"the field '{field}' is {_kind(value)}, not text",
+            path=path,
+            line=line,
+            hint="a field must be text; use a dot to enter a nested object, such as translation.de",
+        )
     return on_one_line(value, path, line)
 
 

@@ -26,8 +26,9 @@ def on_one_line(text: str, path: Path, line: int) -> str:
         raise too_long(path, line)
     if found := _UNWRITABLE.search(text):
         name = "a NUL character" if found[0] == "\0" else f"half of a surrogate pair (U+{ord(found[0]):04X})"
-        hint = "remove it; text files cannot contain it"
-        raise DataError(f"the text contains {name}", path=path, line=line, hint=hint)
+        raise DataError(
+            f"the text contains {name}", path=path, line=line, hint="remove it; text files cannot contain it"
+        )
     if "\n" in text or "\r" in text:
         text = " ".join(part.strip() for part in _LINE_ENDS.split(text))
     return text.strip()

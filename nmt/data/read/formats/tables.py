@@ -86,12 +86,19 @@ def _records(rows: Iterator[Row], form: str, columns: tuple[int, int], width: in
                 widest = max(widest, len(cells))
                 cells += [""] * (needed - len(cells))
             elif len(cells) < needed:
-                message = f"{counted(len(cells), noun)}, but column {needed} is requested"
-                hint = _BY_NUMBER if form == "tsv" else _BY_NUMBER_OR_NAME
-                raise DataError(message, path=path, line=line, hint=hint)
+                raise DataError(
+                    f"{counted(len(cells), noun)}, but column {needed} is requested",
+                    path=path,
+                    line=line,
+                    hint=_BY_NUMBER if form == "tsv" else _BY_NUMBER_OR_NAME,
+                )
             elif len(cells) > max(width, needed):
-                message = f"{len(cells)} {noun}s, but the first row has {width}"
-                raise DataError(message, path=path, line=line, hint=_TOO_MANY_CELLS[form])
+                raise DataError(
+                    f"{len(cells)} {noun}s, but the first row has {width}",
+                    path=path,
+                    line=line,
+                    hint=_TOO_MANY_CELLS[form],
+                )
         src, tgt = cells[src_column].strip(), cells[tgt_column].strip()
         if (src and src[0] in "#=") or (tgt and tgt[0] in "#="):
             fault = cell_error(src) or cell_error(tgt)
@@ -101,8 +108,11 @@ def _records(rows: Iterator[Row], form: str, columns: tuple[int, int], width: in
                 continue
         yield src, tgt, line
     if widest < needed and form == "xlsx":
-        message = f"column {needed} is requested, but the widest row has {counted(widest, 'cell')}"
-        raise DataError(message, path=path, hint=_BY_NUMBER_OR_NAME)
+        raise DataError(
+            f"column {needed} is requested, but the widest row has {counted(widest, 'cell')}",
+            path=path,
+            hint=_BY_NUMBER_OR_NAME,
+        )
     if faults:
         kinds = ", ".join(f"{count:,} with {fault}" for fault, count in faults.most_common())
         message = f"{path}: skipped {counted(faults.total(), 'row')}: {kinds}; the first is on line {first_fault}"
@@ -144,11 +154,19 @@ def _index(column: int | str, names: Sequence[str], path: Path, line: int) -> in
         if len(found) == 1:
             return found[0]
         if found:
-            message = f"{len(found)} columns are called '{column}'"
-            raise DataError(message, path=path, line=line, hint="give columns by number, counted from 1")
+            raise DataError(
+                f"{len(found)} columns are called '{column}'",
+                path=path,
+                line=line,
+                hint="give columns by number, counted from 1",
+            )
     shown = ", ".join(repr(name.strip()[:60]) for name in names[:_SHOWN_COLUMNS])
-    hint = f"the columns in the first row are {shown}{', …' * (len(names) > _SHOWN_COLUMNS)}"
-    raise DataError(f"no column is called '{column}'", path=path, line=line, hint=hint)
+    raise DataError(
+        f"no column is called '{column}'",
+        path=path,
+        line=line,
+        hint=f"the columns in the first row are {shown}{', …' * (len(names) > _SHOWN_COLUMNS)}",
+    )
 
 
 def _refuse_other_columns(
@@ -188,9 +206,12 @@ def _refuse_other_columns(
         several = len(numbers) > 1
         such_as = f", such as [{numbers[0]}, {numbers[1]}]" if several else ", counted from 1"
         which = f"column {column + 1}{name}, chosen as the {side}"
-        message = f"{which}, has {fault}; text is in column{'s' * several} {in_words(numbers)}"
-        hint = f"set columns to the source and target columns{such_as} (behind the file, after #){or_else}"
-        raise DataError(message, path=path, line=rows[0][0], hint=hint)
+        raise DataError(
+            f"{which}, has {fault}; text is in column{'s' * several} {in_words(numbers)}",
+            path=path,
+            line=rows[0][0],
+            hint=f"set columns to the source and target columns{such_as} (behind the file, after #){or_else}",
+        )
 
 
 def _length(texts: Sequence[str]) -> float:

@@ -132,8 +132,12 @@ class _Units:
         try:
             self._parser.Parse(chunk, not chunk)
         except expat.ExpatError as error:
-            message = f"not well-formed XML: {expat.ErrorString(error.code)}"
-            raise DataError(message, path=self._path, line=error.lineno, hint=_REPAIR) from None
+            raise DataError(
+                f"not well-formed XML: {expat.ErrorString(error.code)}",
+                path=self._path,
+                line=error.lineno,
+                hint=_REPAIR,
+            ) from None
         except (LookupError, ValueError) as error:  # an encoding that Python does not know, or a multi-byte one
             raise self._fault(f"not readable as XML: {error}", _REPAIR) from None
         if self._num_bytes - self._parser.CurrentByteIndex > MAX_TAG_BYTES:
@@ -145,15 +149,16 @@ class _Units:
         if self._num_units == 0:
             raise DataError("no translation unit (<tu>, in a TBX <termEntry> or <conceptEntry>)", path=self._path)
         if self._num_without == self._num_units:
-            found = Counter[str]()
+            found: Counter[str] = Counter()
             for kind, count in self.kinds.items():
                 found.update(dict.fromkeys(kind, count))
             shown = ", ".join(
                 f"{code[:60] or 'none given'} ({count:,})" for code, count in found.most_common(_SHOWN_LANGUAGES)
             )
             how = "set src_lang and tgt_lang of this corpus (--src-lang and --tgt-lang, or --from and --to)"
-            hint = f"languages in the file: {shown}; {how}"
-            raise DataError(f"no unit has both {src} and {tgt}", path=self._path, hint=hint)
+            raise DataError(
+                f"no unit has both {src} and {tgt}", path=self._path, hint=f"languages in the file: {shown}; {how}"
+            )
         if self._num_codes:
             say_once(
                 f"{self._path}: {counted(self._num_codes, 'inline code')} left out, for which nmt knows no text: "
@@ -208,8 +213,9 @@ class _Units:
             self.kinds[kind] += 1
         sources, targets = (_best_fits(language, languages) for language in self._languages)
         if len(sources) * len(targets) > MAX_PAIRS:
-            message = f"a unit with more than {MAX_PAIRS:,} pairs of variants"
-            raise DataError(message, path=self._path, line=self._unit_line)
+            raise DataError(
+                f"a unit with more than {MAX_PAIRS:,} pairs of variants", path=self._path, line=self._unit_line
+            )
         pairs = [(i, j) for i in sources for j in targets if i != j]
         self.records += [(texts[i], texts[j], self._unit_line) for i, j in pairs]
         self._num_without += not pairs

@@ -41,8 +41,7 @@ def _rows(files: ParallelFiles, path: Path) -> Iterator[Row]:
         width = max([_MAX_COLUMNS, *(column for column in files.columns if isinstance(column, int))])
         for number, cells in enumerate(sheet.iter_rows(), start=1):
             if number > MAX_ROWS:
-                message = f"a sheet with more than {MAX_ROWS:,} rows"
-                raise DataError(message, path=path, line=number, hint=_SAVE_AGAIN)
+                raise DataError(f"a sheet with more than {MAX_ROWS:,} rows", path=path, line=number, hint=_SAVE_AGAIN)
             yield number, [_text(cell, path, number) for cell in cells[:width]]
 
 
@@ -84,12 +83,13 @@ def _sheet(book: Any, wanted: int | str | None, path: Path, *, is_table: bool) -
     names = [sheet.title for sheet in book.worksheets]
     sheets: dict[int | str, Any] = {key: sheet for i, sheet in enumerate(book.worksheets) for key in (i + 1, names[i])}
     if (wanted or 1) not in sheets:
-        hint = (
-            f"the sheets are {', '.join(map(repr, names))}; columns by name follow a colon: #SHEET:German,English"
+        raise DataError(
+            f"no sheet {wanted!r}" if wanted else "no sheet",
+            path=path,
+            hint=f"the sheets are {', '.join(map(repr, names))}; columns by name follow a colon: #SHEET:German,English"
             if names
-            else "the workbook has no sheet"
+            else "the workbook has no sheet",
         )
-        raise DataError(f"no sheet {wanted!r}" if wanted else "no sheet", path=path, hint=hint)
     if wanted is None and len(names) > 1:
         number = _first_table(book.worksheets) if is_table else 1
         which = "the first" if number == 1 else f"{names[number - 1]!r}, the first with two columns,"
@@ -118,13 +118,17 @@ def _check_archive(file: BinaryIO, path: Path) -> None:
     try:
         begin = file.read(8)
         if begin.startswith(b"\xd0\xcf\x11\xe0"):
-            hint = "save it as .xlsx, without a password"
-            raise DataError("an old workbook (.xls), or one with a password", path=path, hint=hint)
+            raise DataError(
+                "an old workbook (.xls), or one with a password", path=path, hint="save it as .xlsx, without a password"
+            )
         with zipfile.ZipFile(file) as archive:
             parts = archive.infolist()
             if len(parts) > _MAX_FILES or sum(part.file_size for part in parts) > MAX_UNPACKED_BYTES:
-                message = f"unpacked, this workbook has over {MAX_UNPACKED_BYTES >> 20:,} MB or {_MAX_FILES:,} files"
-                raise DataError(message, path=path, hint="export the sheet as csv")
+                raise DataError(
+                    f"unpacked, this workbook has over {MAX_UNPACKED_BYTES >> 20:,} MB or {_MAX_FILES:,} files",
+                    path=path,
+                    hint="export the sheet as csv",
+                )
             for part in parts:
                 if part.filename.endswith((".xml", ".rels")):
                     with archive.open(part) as xml:
@@ -133,6 +137,9 @@ def _check_archive(file: BinaryIO, path: Path) -> None:
     except NmtError:
         raise
     except Exception as error:  # zipfile and the compressions raise many types, such as RuntimeError if encrypted
-        message = "this is not a workbook" if begin[:2] != b"PK" else f"not readable as a workbook: {error}"
-        raise DataError(message, path=path, hint=_SAVE_AGAIN) from None
+        raise DataError(
+            "this is not a workbook" if begin[:2] != b"PK" else f"not readable as a workbook: {error}",
+            path=path,
+            hint=_SAVE_AGAIN,
+        ) from None
     file.seek(0)
