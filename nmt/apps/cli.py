@@ -196,7 +196,7 @@ class ConsoleHandler(logging.Handler):
         sys.stderr.flush()
 
 
-def log_to_stderr(*, silent: bool = False) -> None:
+def log_to_stderr(*, silent: bool) -> None:
     """Show nmt's log messages on standard error; only errors if `silent`. A second call adds no second handler."""
     logger = logging.getLogger("nmt")
     if not any(isinstance(handler, ConsoleHandler) for handler in logger.handlers):

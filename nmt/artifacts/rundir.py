@@ -26,7 +26,7 @@ from nmt.artifacts.run_records import (
     checkpoint_quality,
 )
 from nmt.base.checksum import find_corruption
-from nmt.base.errors import NmtError, RunError
+from nmt.base.errors import NmtError, RunError, require_type
 from nmt.base.files import (
     new_folder,
     read_json_object,
@@ -62,6 +62,12 @@ class DirectedPairs(NamedTuple):
 
 
 Record = TypeVar("Record", bound=Section)
+
+
+def run_path(run: str | Path) -> Path:
+    """Return the path of a run that a caller names. NmtError if it is none."""
+    require_type("run", run, (str, Path), "the path of a folder")
+    return Path(run)
 
 
 class RunDir:

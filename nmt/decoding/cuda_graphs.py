@@ -198,7 +198,7 @@ class CudaGraphStep:
         encode: Callable[[Tensor], Sequence[Sources]],
         src: Tensor,
         max_len: int,
-        beam_size: int = 1,
+        beam_size: int,
     ):
         """Prepare up to `max_len` steps by `compute(caches, last)`, on what `encode` returns for src [B, S].
 

@@ -62,7 +62,7 @@ def output_limits(
     return limits
 
 
-def sampling_numbers(seed: int, sample: int, source: Sequence[int], count: int, draw: int = 0) -> NDArray[np.float64]:
+def sampling_numbers(seed: int, sample: int, source: Sequence[int], count: int, draw: int) -> NDArray[np.float64]:
     """Return the numbers in [0, 1) that decide the first `count` tokens of a sample of `source`.
 
     They depend only on the seed, the source, the index of the sample and `draw`, not on the rest of the batch. To give

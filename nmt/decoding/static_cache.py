@@ -34,7 +34,7 @@ class StaticKVCache(PreallocatedKVCache):
     capacity, masked. A replayed step runs no Python, so the caller calls `move_to` before each step.
     """
 
-    def __init__(self, sources: Sources, capacity: int, *, beam_size: int = 1):
+    def __init__(self, sources: Sources, capacity: int, *, beam_size: int):
         """Allocate `capacity` target positions, and copy `sources`."""
         self.sources = Sources(sources.cross.clone(), sources.bias.clone())
         super().__init__(self.sources.pairs, AttentionMask(self.sources.bias), capacity, beam_size=beam_size)

@@ -50,9 +50,11 @@ def length_mask(lengths: Tensor, shape: torch.Size) -> Tensor:
     # A mask of zeros and ones has the shape of lengths if there are as many queries as keys.
     is_mask = lengths.dim() == 2 and shape[-1] > 1 and bool((lengths <= 1).all())
     if lengths.is_floating_point() or not fits or is_mask or lengths.dim() >= len(shape):
-        hint = "pass a boolean mask that broadcasts to the scores [B, ..., Q, S], or integer lengths [B] or [B, Q]"
         kind = str(lengths.dtype).removeprefix("torch.")
-        raise NmtError(f"a mask of {kind} {list(lengths.shape)} for scores {list(shape)}", hint=hint)
+        raise NmtError(
+            f"a mask of {kind} {list(lengths.shape)} for scores {list(shape)}",
+            hint="pass a boolean mask that broadcasts to the scores [B, ..., Q, S], or integer lengths [B] or [B, Q]",
+        )
     between = [1] * (len(shape) - 1 - lengths.dim())  # axes without a length of their own, such as the heads
     lengths = lengths.reshape(shape[0], *between, *lengths.shape[1:], 1)
     return torch.arange(shape[-1], device=lengths.device) < lengths

@@ -37,8 +37,10 @@ def score_and_write(training: Training, name: str, weights: Mapping[str, Tensor]
     try:
         result = training.validator(model)
     except NotFiniteError as error:
-        message = f"the model diverged: its outputs are not finite in the validation after update {training.update}"
-        raise diverged(training.run, message) from error
+        raise diverged(
+            training.run,
+            f"the model diverged: its outputs are not finite in the validation after update {training.update}",
+        ) from error
     is_best = training.history.add(name, result, training.settings.keep_checkpoints)
     if training.setup.group.is_main:
         save_weights(training.run.checkpoint(name), weights)

@@ -138,8 +138,9 @@ class Monitor:
         log.log(level, f"update {number} skipped: its loss or gradient is not finite{consequence}")
         limit = _MAX_SKIPPED_IN_FP16 if in_fp16 else MAX_SKIPPED_IN_A_ROW
         if self.skipped_in_a_row == limit:
-            message = f"the loss or gradient was not finite in {limit} updates in a row, up to update {number}"
-            raise diverged(self.run, message)
+            raise diverged(
+                self.run, f"the loss or gradient was not finite in {limit} updates in a row, up to update {number}"
+            )
 
     def log_training(self, number: int, end: int, stage: int | None, epoch: int, step: Step) -> None:
         """Write and show the means over the updates since the previous line, up to update `number` of `end`."""

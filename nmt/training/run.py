@@ -18,10 +18,10 @@ import nmt
 from nmt.artifacts.checkpoint import read_weights
 from nmt.artifacts.find_model import find_run
 from nmt.artifacts.run_records import Resumption, RunInfo
-from nmt.artifacts.rundir import AVERAGE, RunDir, new_run, refuse_other_folder
+from nmt.artifacts.rundir import AVERAGE, RunDir, new_run, refuse_other_folder, run_path
 from nmt.base.checksum import find_corruption
 from nmt.base.device import choose_device, choose_precision, refuse_unfit_precision
-from nmt.base.errors import NmtError, RunError, counted, require_type
+from nmt.base.errors import NmtError, RunError, counted
 from nmt.base.files import FULL_DISK, remove_leftovers, restore_replaced
 from nmt.base.machine import bounded, num_cores
 from nmt.config import Config, SearchOptions, dump_config, load_config
@@ -124,8 +124,7 @@ def train(config: Config | str | Path, run: str | Path, *, on_update: OnUpdate |
     Progress goes to Python's logging. NmtError for errors that the user can fix.
     """
     config = config if isinstance(config, Config) else load_config(config)
-    require_type("run", run, (str, Path), "the path of a folder")
-    path = Path(run)
+    path = run_path(run)
     interrupt = Interrupt()
 
     def watch(record: TrainRecord | ValidRecord) -> None:

@@ -167,7 +167,7 @@ def lost_spans(spans: Sequence[str], text: str) -> list[str]:
         return []
     counts = Counter(spans)
     others = find_spans(text)
-    places = defaultdict[str, list[int]](list)
+    places: defaultdict[str, list[int]] = defaultdict(list)
     for start, end in others:
         places[text[start:end]].append(start)
     rarer = [span for span, count in counts.items() if len(places[span]) < count]

@@ -243,7 +243,7 @@ class _PlainSegmentation(NamedTuple):
             unknown=segmenter.unknown_words(text, left_out),
             needs_words=not segmenter.translates_numbers_alone,
         )
-        spans = list[Span]() if protects else None
+        spans: list[Span] | None = [] if protects else None
         return SegmentedText(text, "", [segment], spans, direction, tag, segmenter.statistics)
 
 

@@ -95,7 +95,8 @@ def _surfaces(
 ) -> tuple[list[list[str]], list[list[str]]]:
     """Return the texts of the tokens of each segment of `source`, and of each translation."""
     spans = (source[span.start : span.end] for span in find_spans(source))
-    src, tgt = list[list[str]](), list[list[str]]()
+    src: list[list[str]] = []
+    tgt: list[list[str]] = []
     for segment in segments:
         tokens = translator.tokenizers.src.tokens(segment.src_ids)
         symbols = dict.fromkeys(symbol for token in tokens if (symbol := token.removeprefix("▁")) in PLACEHOLDERS)

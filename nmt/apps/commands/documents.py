@@ -143,7 +143,7 @@ def translate_document(
     if review is not None:
         write_review(review, [entry_of(number, *pair) for number, pair in enumerate(pairs, 1)], direction)
     log.info("%s: %s paragraphs, cells or lines translated", output, f"{total:,}")
-    signs = defaultdict[str, list[tuple[int | None, list[str]]]](list)
+    signs: defaultdict[str, list[tuple[int | None, list[str]]]] = defaultdict(list)
     for block, each in pairs:
         for sign, parts in each.signs.items():
             signs[sign].append((block.line, parts))

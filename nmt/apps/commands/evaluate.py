@@ -154,8 +154,10 @@ def _name_other_seeds(models: Sequence[RunDir]) -> None:
     from nmt.evaluation.runs import other_seeds
 
     if siblings := [name for model in models for name in other_seeds(model)]:
-        message = "%s differ from a compared run only in their seeds; `nmt compare` tests groups of seeds"
-        log.warning(message, ", ".join(dict.fromkeys(siblings)))
+        log.warning(
+            "%s differ from a compared run only in their seeds; `nmt compare` tests groups of seeds",
+            ", ".join(dict.fromkeys(siblings)),
+        )
 
 
 def _names(given: str, known: Sequence[str], what: str) -> list[str]:

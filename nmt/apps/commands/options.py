@@ -186,7 +186,7 @@ def load_chain(
     precision: PrecisionName,
     *,
     scores: bool,
-    last: Sequence[RunDir] = (),
+    last: Sequence[RunDir],
 ) -> Chain:
     """Load a chain of what `find_models` found; a model `last` translates what the others translated."""
     row = [models, last] if last else [models]

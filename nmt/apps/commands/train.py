@@ -230,7 +230,7 @@ def prepare_to_train() -> None:
 
 
 @contextmanager
-def stopping(run: Path, how_to_resume: str, *, overwrite: bool = False) -> Iterator[Interrupt]:
+def stopping(run: Path, how_to_resume: str, *, overwrite: bool) -> Iterator[Interrupt]:
     """Yield what stops a training of `run`. If it stops at once: typer.Exit, after logging the command to resume it."""
     from nmt.training.interrupt import Interrupt
 

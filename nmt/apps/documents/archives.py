@@ -69,7 +69,7 @@ def repack(content: bytes, changed: Mapping[str, bytes]) -> bytes:
     return packed.getvalue()
 
 
-def read_archive(content: bytes, suffix: str, limit: int = MAX_BYTES) -> Document:
+def read_archive(content: bytes, suffix: str, limit: int) -> Document:
     """Read a document of XML files; all files without text stay as they are.
 
     DataError as `unpack`, and if its XML cannot be read. `limit`, in bytes, is for documents from strangers: it keeps

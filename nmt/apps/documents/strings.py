@@ -92,7 +92,7 @@ def read_message(text: str, template: Template, depth: int = 0) -> str:
 
     Each choice between branches is one item of a line, which has holes for the branches.
     """
-    lines = [list[Item]()]
+    lines: list[list[Item]] = [[]]
     for plain, parts in split_choices(text, depth):
         for part in re.split(r"([\n\t]+|#)" if depth else r"([\n\t]+)", plain):
             if part[:1] in ("\n", "\t"):

@@ -51,9 +51,12 @@ def read_subtitles(text: str, template: Template) -> None:
     """
     is_vtt = text.startswith("WEBVTT")
     if not is_vtt and (wrong := _NO_CUE.match(text.removeprefix("\ufeff"))):
-        hint = "each has a number, a line of times such as 00:00:01,000 --> 00:00:02,000, its text, a blank line"
         template.go_to(text, wrong.end())
-        raise DataError("not subtitles: no subtitle starts here", line=template.line, hint=hint)
+        raise DataError(
+            "not subtitles: no subtitle starts here",
+            line=template.line,
+            hint="each has a number, a line of times such as 00:00:01,000 --> 00:00:02,000, its text, a blank line",
+        )
 
     def translated(cue: re.Match[str]) -> str:
         written, said = cue.groups()

@@ -71,7 +71,7 @@ def project(tags: Sequence[Tag], aligned: Details) -> str | None:
         return None
     word_ends = list(accumulate(map(len, aligned.source)))
     word_starts = [0, *word_ends[:-1]]
-    linked = defaultdict[int, list[int]](list)
+    linked: defaultdict[int, list[int]] = defaultdict(list)
     for i, j in aligned.links:
         linked[i].append(j)
     elements: list[_Element] = []
@@ -86,7 +86,8 @@ def project(tags: Sequence[Tag], aligned: Details) -> str | None:
         elements.append(_Element(opening, closing, *_largest_cluster(tgt_words)))
     if not _nest(elements):
         return None
-    before, after = defaultdict[int, list[str]](list), defaultdict[int, list[str]](list)
+    before: defaultdict[int, list[str]] = defaultdict(list)
+    after: defaultdict[int, list[str]] = defaultdict(list)
     for element in elements:
         before[element.first].append(mark_of(element.opening))
         after[element.last].insert(0, mark_of(element.closing))

@@ -16,8 +16,8 @@ from nmt.apps.recipes.corpora import CorpusNames, Names, names
 from nmt.apps.recipes.defaults import MAX_LOSS
 from nmt.artifacts.find_model import find_run
 from nmt.artifacts.replacing import refuse_replacing
-from nmt.artifacts.rundir import DirectedPairs, RunDir, refuse_other_folder
-from nmt.base.errors import ConfigError, DataError, RunError, UsageError, require_type
+from nmt.artifacts.rundir import DirectedPairs, RunDir, refuse_other_folder, run_path
+from nmt.base.errors import ConfigError, DataError, RunError, UsageError
 from nmt.base.files import move_folder, restore_replaced, write_text
 from nmt.base.languages import Direction
 from nmt.config import Config, DataConfig
@@ -143,8 +143,7 @@ def _read_old_test(
 
 def real_path(run: str | Path) -> Path:
     """Return where a run is: the path itself, or what a link leads to, which stays."""
-    require_type("run", run, (str, Path), "the path of a folder")
-    path = Path(run)
+    path = run_path(run)
     return Path(os.path.realpath(path)) if path.is_symlink() or path.name in ("", "..") else path
 
 

@@ -17,8 +17,8 @@ from nmt.apps.recipes.suggestion import count_pairs
 from nmt.apps.recipes.translated_lines import translate_into
 from nmt.artifacts.find_model import Models, find_runs
 from nmt.artifacts.replacing import refuse_replacing_parts
-from nmt.artifacts.rundir import RunDir, refuse_existing
-from nmt.base.errors import ConfigError, NmtError, RunError, UsageError, require_type
+from nmt.artifacts.rundir import RunDir, refuse_existing, run_path
+from nmt.base.errors import ConfigError, NmtError, RunError, UsageError
 from nmt.base.partial_file import PartialFile
 from nmt.config import Config, SearchOptions, load_config
 from nmt.config.dump import with_values
@@ -79,8 +79,7 @@ def distill(
 
     NmtError for errors that the user can mend. Progress goes to Python's logging.
     """
-    require_type("run", run, (str, Path), "the path of a folder")
-    path = Path(run)
+    path = run_path(run)
     if n_best > beam_size:
         raise UsageError(f"{n_best} translations need a beam of at least {n_best}")
     if not (resume or overwrite):

@@ -169,9 +169,12 @@ class LanguageModel:
             with self._slots:
                 future.set_result(self._ask(number, line) if line else Translation(""))
         except (self._openai.APIError, ValueError) as error:
-            hint = "what was written is kept; continue with --resume when the server answers"
-            problem = f"line {number:,}: {self._problem_of(error)}"
-            future.set_exception(NmtError(problem, path=self._url, hint=hint))
+            failure = NmtError(
+                f"line {number:,}: {self._problem_of(error)}",
+                path=self._url,
+                hint="what was written is kept; continue with --resume when the server answers",
+            )
+            future.set_exception(failure)
         except BaseException as error:
             future.set_exception(error)
 

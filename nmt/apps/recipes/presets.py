@@ -85,7 +85,7 @@ PRESETS = (
 )  # fmt: skip
 
 
-def preset_for(num_pairs: float, *, copies: bool = True, both: bool = True) -> Preset:
+def preset_for(num_pairs: float, *, copies: bool, both: bool = True) -> Preset:
     """Return the first row of the table that covers this many pairs; `copies` and `both`: which stages are possible."""
     allowed = (preset for preset in PRESETS if copies or not preset.copies_first)
     preset = next(preset for preset in allowed if num_pairs <= preset.max_pairs)

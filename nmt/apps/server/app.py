@@ -115,8 +115,11 @@ def make_app(models: Models, settings: Settings, keys: Mapping[bytes, Key], metr
                 access.keys = {hashed: key for hashed, key in access.keys.items() if hashed in new_keys}
             service.routes = await loading.run(lambda: Routes(load(), new_keys, settings))
         except Exception as error:  # even a fault of nmt must not stop a server that works
-            message = "not reloaded, and what was not revoked stays as it was: %s"
-            log.error(message, error, exc_info=not isinstance(error, NmtError))
+            log.error(
+                "not reloaded, and what was not revoked stays as it was: %s",
+                error,
+                exc_info=not isinstance(error, NmtError),
+            )
             return
         access.keys = {hashed: key for hashed, key in new_keys.items() if hashed in newest_keys}
         log.info("reloaded: %s", ", ".join(served.name for served in service.routes.models.served))
@@ -146,7 +149,7 @@ async def _answer_error(request: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException):
         error = RequestError(500, "internal server error; see the server's log")
     status = error.status_code
-    body = dict[str, object](error=error.detail)
+    body: dict[str, object] = {"error": error.detail}
     if request.url.path.startswith("/v1/"):
         status = 401 if status == 403 else status
         body = error_body(status, error.detail)

@@ -89,7 +89,7 @@ class DeepL:
 
     def __init__(self, service: Service, files: Files):
         self._service, self._files = service, files
-        self._documents = Kept[tuple[int, _Translating]]()  # with the numbers of their bytes
+        self._documents: Kept[tuple[int, _Translating]] = Kept()  # with the numbers of their bytes
         self._running: set[_Translating] = set()
         self._glossaries: dict[tuple[bytes, str], _Kept] = {}  # by client and id
         self._num_characters: Counter[bytes] = Counter()

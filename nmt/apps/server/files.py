@@ -72,7 +72,7 @@ class Files:
 
     def __init__(self, service: Service):
         self._service = service
-        self._translated = Kept[tuple[str, bytes]]()  # names and contents
+        self._translated: Kept[tuple[str, bytes]] = Kept()  # names and contents
         self._threads = Threads(_NUM_THREADS)
 
     @property

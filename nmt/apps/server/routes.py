@@ -159,5 +159,4 @@ def _supported(code: str, preposition: str, codes: Sequence[str]) -> str:
         return closest
     listed = in_words([_named(code) for code in dict.fromkeys(codes)])
     field = "target or target_lang" if preposition == "into" else "source or source_lang"
-    message = f"{field}: {_named(code)} is not supported; this server translates {preposition} {listed}"
-    raise RequestError(400, message)
+    raise RequestError(400, f"{field}: {_named(code)} is not supported; this server translates {preposition} {listed}")

@@ -139,7 +139,7 @@ class Service:
         texts: Sequence[str],
         source: str,
         target: str,
-        client: bytes = b"",
+        client: bytes,
         model: ServedModel | None = None,
         *,
         are_pages: bool = False,
@@ -301,10 +301,11 @@ class Service:
                 yield
         except TimeoutError:
             self.metrics.refused.labels("time").inc()
-            message = (
-                f"this took longer than {self.settings.timeout:g} seconds; send shorter texts, or ask for a stream"
-            )
-            raise RequestError(503, message, retry_after=10) from None
+            raise RequestError(
+                503,
+                f"this took longer than {self.settings.timeout:g} seconds; send shorter texts, or ask for a stream",
+                retry_after=10,
+            ) from None
 
 
 def _white_space_around(text: str) -> tuple[str, str]:

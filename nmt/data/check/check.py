@@ -69,7 +69,7 @@ def with_filters(data: DataConfig) -> DataConfig:
 
 
 def check_corpus(
-    data: DataConfig, *, langid: bool = False, workers: int = 0
+    data: DataConfig, *, langid: bool = False, workers: int
 ) -> tuple[Sequence[Expectations], Iterator[CheckedPairs]]:
     """Learn in one pass over the training files what is usual; return it, and the checked pairs of the next pass."""
     corpora = data.corpora("train")

@@ -29,11 +29,13 @@ class SideText:
     def __init__(self, language: str):
         self.language = language
         self._by_character = any(map(written_without_spaces, language.split("/")))
-        self.words, self.apostrophes = Counter[str](), Counter[str]()  # the words: of the first texts
+        self.words: Counter[str] = Counter()  # of the first texts
+        self.apostrophes: Counter[str] = Counter()
         self.bars = self.blanks = 0  # separators of factors, and of words
         self.unseen: set[str] = set()  # words that are looked for in all texts
         self.lengths = np.zeros(_MAX_LENGTH + 1, dtype=np.int64)  # the number of texts with 0, 1, 2, … characters
-        self.odd, self.examples = Counter[str](), dict[str, str]()  # texts that reading changes, by what it changes
+        self.odd: Counter[str] = Counter()  # texts that reading changes, by what it changes
+        self.examples: dict[str, str] = {}
 
     def add(self, texts: Sequence[str]) -> None:
         """Add texts."""

@@ -130,7 +130,7 @@ class DroppedRows:
         counts = dict.fromkeys(RULES, 0)
         num_kept = 0
         by_corpus = [0] * len(expected)
-        examples = defaultdict[str, list[SentencePair]](list)
+        examples: defaultdict[str, list[SentencePair]] = defaultdict(list)
         for chunk in check_pairs(pairs, expected, workers=workers, only_active=True):
             broken = chunk.broken
             dropped = (broken & ~_EMPTY) != 0

@@ -16,7 +16,7 @@ class TwinFinder:
 
     def __init__(self, folded: Sequence[str]):
         all_grams = list(map(_grams, folded))
-        sentences_with = defaultdict[str, list[int]](list)
+        sentences_with: defaultdict[str, list[int]] = defaultdict(list)
         for number, grams in enumerate(all_grams):
             for gram in grams:
                 sentences_with[gram].append(number)

@@ -76,8 +76,13 @@ def train_model(config: TokenizerConfig, sides: dict[str, Sentences], seed: int)
         raise DataError(f"SentencePiece cannot learn a tokenizer from the {name} text: {error}") from None
     size = sentencepiece.SentencePieceProcessor(model_proto=model).vocab_size()
     if size < config.vocab_size:
-        message = "tokenizer.vocab_size %d is more than the %s text supports (type %s); the vocabulary has %d tokens"
-        log.warning(message, config.vocab_size, name, config.type, size)
+        log.warning(
+            "tokenizer.vocab_size %d is more than the %s text supports (type %s); the vocabulary has %d tokens",
+            config.vocab_size,
+            name,
+            config.type,
+            size,
+        )
     return model
 
 

@@ -139,9 +139,12 @@ class Corpus:
         named = chain.from_iterable(self.pairs(split) for split in self.named)
         dropped = self._find_dropped(self.config.data, lambda: self._read(self.train), named)
         if len(dropped) and not dropped.num_kept:
-            hint = "`nmt data check` shows what each rule drops; turn off the rules that are wrong for your data"
             rules = ", ".join(dropped.counts)
-            raise DataError(f"data.filters drops every training pair ({rules})", path=self.files()[0], hint=hint)
+            raise DataError(
+                f"data.filters drops every training pair ({rules})",
+                path=self.files()[0],
+                hint="`nmt data check` shows what each rule drops; turn off the rules that are wrong for your data",
+            )
         warn_of_losses(dropped, self.train)
         return dropped
 

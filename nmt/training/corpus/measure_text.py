@@ -136,7 +136,7 @@ def count_texts(corpus: Corpus, num_pairs: int, tokenizer: Tokenizer) -> TextSta
 
 def _by_octave(counts: Counter[str]) -> list[str]:
     """Return the words that occur in 1, 2 to 3, 4 to 7, 8 to 15 … sources, the words of each octave in one text."""
-    octaves = [list[str]() for _ in range(max(counts.values(), default=1).bit_length())]
+    octaves: list[list[str]] = [[] for _ in range(max(counts.values(), default=1).bit_length())]
     for word in sorted(counts):
         octaves[counts[word].bit_length() - 1].append(word)
     return [" ".join(octave) for octave in octaves]

@@ -203,7 +203,7 @@ def _with_new_characters(config: Config, corpus: Corpus, tokenizers: TokenizerPa
     known = set(chain.from_iterable(find_run(config.training.init_from).config().data.directions))
     if known.issuperset(chain.from_iterable(config.data.directions)):
         return tokenizers
-    counts = Counter[str](), Counter[str]()
+    counts: tuple[Counter[str], Counter[str]] = Counter(), Counter()
     for pair in with_progress(corpus.train_pairs(), "looking for new characters"):
         for count, code, text in zip(counts, corpus.direction("train", pair), pair[:2], strict=True):
             if code not in known:

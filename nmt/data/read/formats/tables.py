@@ -115,8 +115,10 @@ def _records(rows: Iterator[Row], form: str, columns: tuple[int, int], width: in
         )
     if faults:
         kinds = ", ".join(f"{count:,} with {fault}" for fault, count in faults.most_common())
-        message = f"{path}: skipped {counted(faults.total(), 'row')}: {kinds}; the first is on line {first_fault}"
-        say_once(message, logging.WARNING)
+        say_once(
+            f"{path}: skipped {counted(faults.total(), 'row')}: {kinds}; the first is on line {first_fault}",
+            logging.WARNING,
+        )
 
 
 def _num_filled(row: Row) -> int:
