@@ -105,8 +105,10 @@ class _Reading:
         """Return the plain value of a node. An alias is followed, and counts each time."""
         self._num_nodes += 1
         if self._num_nodes > MAX_NODES or depth >= MAX_DEPTH:
-            problem = _TOO_DEEP if depth >= MAX_DEPTH else f"more than {MAX_NODES} values, aliases counted each time"
-            raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
+            raise yaml.MarkedYAMLError(
+                problem=_TOO_DEEP if depth >= MAX_DEPTH else f"more than {MAX_NODES} values, aliases counted each time",
+                problem_mark=node.start_mark,
+            )
         self.places.setdefault(loc, self._place(node))
         kind = node.tag.removeprefix(_CORE)
         if isinstance(node, yaml.MappingNode) and kind == "map":

@@ -222,8 +222,11 @@ class HfFolder:
     def check(self) -> HfConfig:
         """Return the configuration. RunError unless the folder has its architecture's files, as regular files."""
         if not self.path.is_dir():
-            fault = "a file; give the folder that it lies in" if self.path.exists() else "no such folder"
-            raise RunError(fault, path=self.path, hint=_advice_for_name(str(self.path)))
+            raise RunError(
+                "a file; give the folder that it lies in" if self.path.exists() else "no such folder",
+                path=self.path,
+                hint=_advice_for_name(str(self.path)),
+            )
         for path in (value for name, value in vars(self).items() if name != "path"):
             _refuse_links(path)
         if not self.config_file.exists():

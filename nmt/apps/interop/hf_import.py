@@ -92,8 +92,11 @@ def _m2m100_data(folder: HfFolder, known: list[str], languages: Languages) -> di
     """Return the section `data` with all directions between the given languages."""
     hint = "choose them with --from and --to, each once or several times"
     if not languages.src or not languages.tgt:
-        fault = f"this model translates between {len(known)} languages; choose those for the run"
-        raise RunError(fault, path=folder.path, hint=f"{hint}; `nmt info` of this folder lists them")
+        raise RunError(
+            f"this model translates between {len(known)} languages; choose those for the run",
+            path=folder.path,
+            hint=f"{hint}; `nmt info` of this folder lists them",
+        )
     for code in (*languages.src, *languages.tgt):
         if code not in known:
             near = [each for each in known if each[:2] == code[:2]]

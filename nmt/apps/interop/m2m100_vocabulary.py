@@ -99,8 +99,10 @@ def _read_ids(folder: HfFolder, config: M2M100Config, pieces: Sequence[Piece]) -
             raise RunError("its first tokens are not <unk>, <s> and </s>, as in NLLB", path=path)
     wrong = any(ids.get(name) != number for name, number in _FAIRSEQ.items())
     if wrong or (config.pad_token_id, config.eos_token_id, config.decoder_start_token_id) != (1, 2, 2):
-        fault = "the special tokens have other ids than M2M-100: <s> 0, <pad> 1, </s> 2 and <unk> 3"
-        raise RunError(fault, path=path if wrong else folder.config_file)
+        raise RunError(
+            "the special tokens have other ids than M2M-100: <s> 0, <pad> 1, </s> 2 and <unk> 3",
+            path=path if wrong else folder.config_file,
+        )
     if len(ids) > config.vocab_size:
         raise RunError(f"{len(ids):,} tokens, but config.json has a vocab_size of {config.vocab_size:,}", path=path)
     return ids
@@ -127,6 +129,7 @@ def _languages(folder: HfFolder, config: M2M100Config, first: int) -> dict[str, 
     uses = Counter(found.values())
     for code, number in found.items():
         if not first <= number < config.vocab_size or uses[number] > 1:
-            fault = f"the token of {code} has the id {number}, which is not that of a language"
-            raise RunError(fault, path=folder.path)
+            raise RunError(
+                f"the token of {code} has the id {number}, which is not that of a language", path=folder.path
+            )
     return found

@@ -231,14 +231,18 @@ def load_base_tokenizers(config: Config) -> TokenizerPair | None:
         return None
     if tokenizers.joint != config.tokenizer.joint:
         vocabularies = "one vocabulary" if tokenizers.joint else "two vocabularies"
-        fault = f"tokenizer.joint is {str(config.tokenizer.joint).lower()}, but this tokenizer has {vocabularies}"
-        raise ConfigError(fault, path=run or path, hint=f"set tokenizer.joint to {str(tokenizers.joint).lower()}")
+        raise ConfigError(
+            f"tokenizer.joint is {str(config.tokenizer.joint).lower()}, but this tokenizer has {vocabularies}",
+            path=run or path,
+            hint=f"set tokenizer.joint to {str(tokenizers.joint).lower()}",
+        )
     if config.tokenizer.subword_regularization.per_epoch:
         for tokenizer in (tokenizers.src, tokenizers.tgt):
             if not tokenizer.can_sample:
-                fault = f"this tokenizer is of type {tokenizer.type}, which has only one segmentation per text"
                 raise ConfigError(
-                    fault, path=run or path, hint="set tokenizer.subword_regularization.per_epoch to false"
+                    f"this tokenizer is of type {tokenizer.type}, which has only one segmentation per text",
+                    path=run or path,
+                    hint="set tokenizer.subword_regularization.per_epoch to false",
                 )
     return tokenizers
 
