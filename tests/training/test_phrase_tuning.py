@@ -43,8 +43,10 @@ def test_sums_of_the_statistics_of_sentences_give_the_scores_of_sacrebleu(
     assert qualities(tokenizers, tgt, references, outputs, length) == pytest.approx(bleu + chrf, abs=1e-9)
 
 
-def test_a_word_too_many_or_too_few_in_a_hundred_costs_nothing_and_more_cost_points(tokenizers):
+def test_few_words_too_many_or_too_few_cost_nothing_and_more_cost_points(tokenizers):
     length = count_words(OUTPUTS) / count_words(REFERENCES)
-    right, near, far = (qualities(tokenizers, "bam", REFERENCES, OUTPUTS, length + by) for by in (0, 0.009, 0.06))
-    assert right == near
-    assert right - far == pytest.approx(60 * 0.05)
+    right, below, above, far_below, far_above = (
+        qualities(tokenizers, "bam", REFERENCES, OUTPUTS, length + by) for by in (0, 0.009, -0.039, 0.06, -0.09)
+    )
+    assert right == below == above
+    assert right - far_below == right - far_above == pytest.approx(60 * 0.05)

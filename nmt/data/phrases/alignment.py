@@ -25,6 +25,7 @@ _NULL = 0.1  # prior probability that a token has no link
 _PRIOR = 0.01  # pseudo-count of each entry of the lexicon; below 1, it prefers few translations
 _MAX_JUMP = 7  # jumps of at least that length share a probability
 _LEAST = 1e-12
+ONE_THREAD = 1 << 18  # multiplications of a matrix product that OpenBLAS gives to one thread
 
 
 class _Side(NamedTuple):
@@ -106,7 +107,7 @@ class _Direction:
         scales = np.empty_like(null)
         for step, (token, none) in enumerate(zip(emitted, null, strict=True)):
             states[step] = state  # before the token
-            reached[step] = state @ moves if step else state * (1 - _NULL)
+            reached[step] = _product(state, moves) if step else state * (1 - _NULL)
             state = reached[step] * token + state * none
             scales[step] = state.sum(1, keepdims=True)
             state /= scales[step]
@@ -116,8 +117,8 @@ class _Direction:
         behind = np.ones_like(state)
         for token, none in zip(emitted[::-1], null[::-1], strict=True):
             token *= behind
-            behind = token @ moves.T + behind * none
-        jumped = states[1:].reshape(-1, num_given).T @ emitted[1:].reshape(-1, num_given)
+            behind = _product(token, moves.T) + behind * none
+        jumped = _product(states[1:].reshape(-1, num_given).T, emitted[1:].reshape(-1, num_given))
         possible = (states[1:] * is_token[1:, :, None]).sum((0, 1)) / num_given
         self.jump_counts += np.bincount(offsets.ravel(), (jumped * moves).ravel(), minlength=len(self.jumps))
         self.chance_counts += np.bincount(offsets.ravel(), np.repeat(possible, num_given), minlength=len(self.jumps))
@@ -176,6 +177,12 @@ def _batches(
         )
         batches.append(_Batch(pairs, forward, backward))
     return batches, np.divmod(keys, sizes[1] + 1)
+
+
+def _product(left: Floats, right: Floats) -> Floats:
+    """Return left @ right, in parts for which BLAS uses one thread: on busy cores, several wait for each other."""
+    rows = max(1, ONE_THREAD // right.size)
+    return np.concatenate([left[start : start + rows] @ right for start in range(0, len(left), rows)])
 
 
 def _exp_digamma(values: Floats) -> Floats:

@@ -27,6 +27,7 @@ class NgramModel(NamedTuple):
     states: Ints  # [nodes]: the node itself, or the longest end of it that any token follows
     vocab_size: int
     slots: NDArray[np.int32]  # places of keys by their hashes: a key is found in a third of the time of a binary search
+    shared: NDArray[np.bool_]  # of each slot: whether it is that of several keys
 
     @classmethod
     def learn(cls, sentences: Sequence[Sequence[int]], vocab_size: int, order: int = ORDER) -> NgramModel:
@@ -74,8 +75,10 @@ class NgramModel(NamedTuple):
         for _ in range(ORDER - 1):
             states = np.where(continues[states], states, suffixes[states])
         slots = np.full(4 << len(keys).bit_length(), -1, np.int32)
-        slots[slots_of(keys, len(slots))] = np.arange(len(keys))  # of keys with one hash, the last
-        return cls(keys, log_probs, backoffs, suffixes, states, vocab_size, slots)
+        hashes = slots_of(keys, len(slots))
+        slots[hashes] = np.arange(len(keys))  # of keys with one hash, the last
+        shared = np.bincount(hashes, minlength=len(slots)) > 1
+        return cls(keys, log_probs, backoffs, suffixes, states, vocab_size, slots, shared)
 
     def step(self, states: Ints, tokens: Ints) -> tuple[Floats, Ints]:
         """Return the log-probability of each of `tokens` [N] in its state, and the state after it."""
@@ -90,8 +93,11 @@ class NgramModel(NamedTuple):
             if not len(rows):
                 return scores + self.log_probs[after], self.states[after]
             wanted = contexts * self.vocab_size + tokens[rows]
-            found = self.slots[slots_of(wanted, len(self.slots))]
-            others = np.flatnonzero((found >= 0) & (self.keys[found] != wanted))
+            hashes = slots_of(wanted, len(self.slots))
+            found = self.slots[hashes]
+            differs = self.keys[found] != wanted
+            found[differs] = -1
+            others = np.flatnonzero(differs & self.shared[hashes])
             found[others] = find_entries(self.keys, wanted[others])
             after[rows] = np.where(found >= 0, found + 1, after[rows])
             unknown = np.flatnonzero(found < 0)

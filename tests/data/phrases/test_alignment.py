@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+from nmt.data.phrases import alignment
 from nmt.data.phrases.alignment import align
 
 
@@ -37,3 +38,10 @@ def test_pairs_without_tokens_have_no_links():
 def test_the_same_corpus_gives_the_same_links():
     src, tgt, _ = make_pairs(40)
     assert align(src, tgt, (40, 140)) == align(src, tgt, (40, 140))
+
+
+def test_matrix_products_in_parts_give_the_same_links(monkeypatch):
+    src, tgt, _ = make_pairs(40)
+    whole = align(src, tgt, (40, 140))
+    monkeypatch.setattr(alignment, "ONE_THREAD", 1)  # a row at a time
+    assert align(src, tgt, (40, 140)) == whole

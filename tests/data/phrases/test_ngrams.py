@@ -51,7 +51,17 @@ def test_following_a_phrase_is_one_step_after_the_other(model):
 
 
 def test_sequences_with_one_hash_are_told_apart(model):
-    crowded = model._replace(slots=np.full(2, len(model.keys) - 1, np.int32))
+    crowded = model._replace(slots=np.full(2, len(model.keys) - 1, np.int32), shared=np.ones(2, bool))
     states, tokens = (each.ravel() for each in np.meshgrid(np.arange(len(model.suffixes)), np.arange(VOCAB)))
     for one, other in zip(crowded.step(states, tokens), model.step(states, tokens), strict=True):
         assert np.array_equal(one, other)
+
+
+def test_a_hash_of_several_sequences_is_marked_and_finds_each_of_them():
+    draw = random.Random(3)
+    large = NgramModel.learn([draw.choices(range(4, 997), k=9) for _ in range(300)], 997)
+    assert 0 < large.shared.sum() < len(large.slots) / 10
+    nodes = np.arange(len(large.keys)) + 1
+    prefixes, tokens = np.divmod(large.keys, 997)
+    scores, _ = large.step(prefixes, tokens)
+    assert np.array_equal(scores, large.log_probs[nodes])
