@@ -23,6 +23,7 @@ from nmt.base.files import restore_replaced, write_text
 from nmt.base.machine import BUSY, busy_share
 from nmt.config import dump_config, load_config
 from nmt.config.corpora import DATA_SETS
+from nmt.data.read.pairs import all_paths, read_parallel
 
 log = logging.getLogger(__name__)
 
@@ -72,8 +73,6 @@ def new(
     sets = {key: files.for_files(names).corpora()[0] for key, names in named.items() if names}
     data = files.data_section().model_copy(update=sets)
     if output is not None:
-        from nmt.data.read.pairs import all_paths
-
         refuse_replacing([output], all_paths(data))
         refuse_existing(output, overwrite=overwrite)
     text = suggestion(data, str(output) if output else "THIS-FILE.yaml", student=student, for_hf=runtime == "hf")
@@ -111,8 +110,6 @@ def check(config: ConfigPath, overrides: Overrides = []) -> None:  # noqa: B006
     base = wanted.training.init_from
     if base is not None and not Path(base).exists() and not base.startswith(HUB_PREFIX):
         raise ConfigError(f"training.init_from: no such folder: {base}", path=config, hint=hint)
-    from nmt.data.read.pairs import read_parallel
-
     for split in DATA_SETS:
         for files in wanted.data.corpora(split):
             list(islice(read_parallel(files), ROWS_LOOKED_AT))

@@ -12,7 +12,7 @@ import typer
 from nmt.apps.commands.options import Checkpoint, ReplaceFile
 from nmt.apps.commands.outputs import refuse_existing
 from nmt.artifacts.find_model import find_run
-from nmt.artifacts.hub import HubModel
+from nmt.artifacts.hub import HubModel, hub_api
 from nmt.artifacts.packed import StoredPrecision
 from nmt.artifacts.replacing import refuse_replacing
 from nmt.artifacts.rundir import RunDir
@@ -66,7 +66,6 @@ def push(
         raise typer.BadParameter("the upload creates the revision; give only user/name")
     found = find_run(str(run))
     from nmt.apps.interop.sharing import push as upload
-    from nmt.artifacts.hub import hub_api
 
     hub_api()  # fail early if huggingface_hub is missing
     _warn_of_no_license(found)

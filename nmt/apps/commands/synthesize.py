@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -15,10 +15,8 @@ from nmt.apps.commands.options import SearchFlags, find_models, load_translator,
 from nmt.apps.commands.streams import STANDARD_INPUT
 from nmt.apps.recipes.defaults import NUM_EXAMPLES, NUM_REQUESTS
 from nmt.artifacts.replacing import refuse_replacing
+from nmt.artifacts.rundir import RunDir
 from nmt.config import SearchOptions
-
-if TYPE_CHECKING:
-    from nmt.artifacts.rundir import RunDir
 
 _DASH = "-"  # --input -: standard input
 

@@ -21,7 +21,7 @@ from nmt.apps.commands.streams import STANDARD_INPUT
 from nmt.artifacts.replacing import refuse_replacing
 from nmt.base.errors import NmtError
 from nmt.base.files import to_json
-from nmt.base.partial_file import PartialFile
+from nmt.base.partial_file import PartialFile, Settings
 from nmt.base.progress import Progress
 from nmt.data.read.lines import compression_of, count_lines, read_text_file
 from nmt.data.read.table_names import split_choice
@@ -29,7 +29,6 @@ from nmt.data.text.glossary import read_glossary
 
 if TYPE_CHECKING:
     from nmt.apps.documents.plain import Lines
-    from nmt.base.partial_file import Settings
     from nmt.translation import Translation
     from nmt.translation.chain import Chain
     from nmt.translation.request import Request

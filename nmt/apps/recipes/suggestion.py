@@ -8,18 +8,16 @@ import timeit
 from collections.abc import Iterator
 from itertools import chain
 from math import prod
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from nmt.apps.recipes.presets import reason_for, suggest_config
 from nmt.base.errors import DataError, counted, in_words
 from nmt.base.machine import num_cores
 from nmt.config import Config, DataConfig, ModelConfig, TokenizerConfig, dump_config
 from nmt.config.corpora import DATA_SETS
+from nmt.data.read.pairs import SentencePair, paths_of, read_parallel
 from nmt.evaluation.model_card import direction_names, layers_of
 from nmt.model.shapes import parameter_shapes
-
-if TYPE_CHECKING:
-    from nmt.data.read.pairs import SentencePair
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +56,6 @@ def count_pairs(data: DataConfig) -> tuple[int, int, int]:
     from nmt.data.check.profile import expect
     from nmt.data.check.stream import DroppedRows
     from nmt.data.check.summary import warn_of_losses
-    from nmt.data.read.pairs import paths_of, read_parallel
 
     def read(name: Literal["train", "valid", "test"]) -> Iterator[SentencePair]:
         return read_parallel(data.corpora(name), data.characters)
@@ -91,8 +88,6 @@ def minutes(config: Config) -> float:
 
 
 def _header(config: Config, name: str, num_pairs: int, num_dropped: int, num_blank: int) -> str:
-    from nmt.data.read.pairs import paths_of
-
     directions = config.data.directions
     files = [str(path) for path in paths_of(config.data.corpora("train"))]
     not_counted = (("rows with an empty side", num_blank), ("pairs that the filters drop", num_dropped))
