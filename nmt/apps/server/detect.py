@@ -20,6 +20,9 @@ _PRIOR = 20.0  # how much more probable a language of the server is than another
 _OF_KNOWN_WORD, _OF_OTHER_WORD = log(8), log(0.75)  # about 40% of the words of a text are function words
 _SHARPNESS = 8  # of the scripts: a third of the letters of a text in another one make a language improbable
 _WITHOUT_KANA = 0.9  # makes Japanese less probable than Chinese
+# Of 100, summed over the languages of the server: below it, a text is in none of them. With py3langid, 87% of parts of
+# four German words are so for English and Chinese, and at most 0.7% of English ones; function words tell less apart.
+_LEAST_IDENTIFIED, _LEAST_BY_WORDS = 5.0, 1.0
 _UNLISTED = 3.0  # languages whose function words are not listed, at most, in the scripts of a text
 _MARKUP = re.compile(r"<(script|style)\b.*?</\1\s*>|<!--.*?-->|<[^<>]*>", re.DOTALL | re.IGNORECASE)
 
@@ -64,6 +67,12 @@ class Detector:
             {"confidence": round(100 * weight / total, 1), "language": code} for code, weight in weights.items()
         ]
         return sorted(detections, key=lambda detection: -detection["confidence"])
+
+
+def may_be_known(detections: Sequence[Detection]) -> bool:
+    """Return whether a text may be in one of the languages of a server, by what `Detector.detect` says."""
+    least = _LEAST_IDENTIFIED if can_identify_languages() else _LEAST_BY_WORDS
+    return sum(detection["confidence"] for detection in detections) >= least
 
 
 def has_letters(text: str) -> bool:

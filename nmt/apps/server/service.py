@@ -14,7 +14,7 @@ from nmt.apps.server.access import Key
 from nmt.apps.server.batcher import QueuedSegment
 from nmt.apps.server.bodies import Detection
 from nmt.apps.server.corrections import Corrections, pairs_in
-from nmt.apps.server.detect import has_letters, without_markup
+from nmt.apps.server.detect import has_letters, may_be_known, without_markup
 from nmt.apps.server.metrics import Metrics
 from nmt.apps.server.models import Models, ServedModel, Step
 from nmt.apps.server.requests import RequestError
@@ -39,8 +39,6 @@ _NUM_PAGE_THREADS = 4  # that read and write long HTML, XML and blocks of docume
 
 MAX_WAITING_CHARACTERS = 1_000_000  # of long texts that wait to be segmented; beyond it, requests get 429
 _RETRY_SECONDS = 5.0
-
-_MIN_CONFIDENCE = 1.0  # of 100, below which a text is in none of the languages of the server
 
 Result = TypeVar("Result")
 
@@ -156,9 +154,10 @@ class Service:
 
         def detect(text: str) -> tuple[Routed, Detection]:
             words = without_markup(text) if are_pages else text
-            found = routes.detector.detect(words)[0]
+            detections = routes.detector.detect(words)
+            found = detections[0]
             routed = _AS_IT_IS
-            if found["confidence"] >= _MIN_CONFIDENCE or not has_letters(words):
+            if may_be_known(detections) or not has_letters(words):
                 with suppress(RequestError):  # nothing leads from this language into the target
                     routed = routes.route(found["language"], target, client, model)
             return routed._replace(text=text), found

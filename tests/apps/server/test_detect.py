@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nmt.apps.server import detect
-from nmt.apps.server.detect import Detector
+from nmt.apps.server.detect import Detector, may_be_known
 
 
 @pytest.fixture(params=["words", "langid"])
@@ -105,3 +105,20 @@ def test_codes_may_name_script_and_region():
     for code, text in {"eng_Latn": SENTENCES["en"], "de": SENTENCES["de"], "fr-CA": SENTENCES["fr"]}.items():
         best = detector.detect(text)[0]
         assert (best["language"], best["confidence"] > 90) == (code, True)
+
+
+SHORT = ("Der Hund ist groß.", "Ich bin müde", "Wo ist der Bahnhof?", "Hvor er stasjonen?", "Où est la gare?")
+OWN = ("Hello", "Tom", "ok", "Thank you", "London", "Where is the station?", "Two men in red", "iPhone 15")
+
+
+def test_short_texts_in_other_languages_are_in_none_and_short_ones_in_its_own_are_not(knowledge):
+    english = Detector(["en", "zh"])
+    assert [text for text in OWN if not may_be_known(english.detect(text))] == []
+    if knowledge == "langid":
+        assert [text for text in SHORT if may_be_known(english.detect(text))] == []
+
+
+def test_a_server_of_many_languages_knows_a_text_that_may_be_in_any_of_them(knowledge):
+    detector = Detector([*SENTENCES])
+    for text in OWN:
+        assert may_be_known(detector.detect(text)), text

@@ -69,6 +69,15 @@ def test_a_correction_is_used_at_once_for_lines_and_sentences(page):
     assert by_id(page, "output").text.rstrip() != "third"
 
 
+def test_a_blank_correction_is_refused_as_by_a_server(page):
+    type_text(page, "12")
+    page.execute_script("document.getElementById('correction-box').open = true")
+    page.execute_script("document.getElementById('correction').value = ' '")
+    by_id(page, "suggest").click()
+    wait_for(page, lambda: by_id(page, "status").text == "The text or its correction is blank.")
+    assert page.execute_script("return backend.collected()") is None
+
+
 def test_a_browser_without_room_says_so_and_keeps_what_it_has(page):
     type_text(page, "12")
     correct(page, "a")

@@ -137,6 +137,7 @@ def test_corrected_lines_and_sentences_are_translated_as_a_memory_has_them(pages
         ("5 6.", "of a {sentence}."),
         ("7 8 ▁", " c "),
         ("12\u00ad 34", "d"),
+        ("77", " "),
     ]
     texts = ["1 2. 3 4.", " 1 2. 3 4. \n5 6. 99", "- 5 6.\n[7 8 ▁]", "12 34", "5 6. See {name} 1", "", "77"]
     found = run_script(

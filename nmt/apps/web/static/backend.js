@@ -47,6 +47,7 @@ const backend = {
   // Keeps a correction on this device, by lines and by sentences if there are as many in both; the next translation has
   // it. Rejects if the browser has no room.
   async suggest({ q, s, source, target }) {
+    if (!q.trim() || !s.trim()) throw new Error("The text or its correction is blank.");
     const pairs = await this.translator.pairs(q, s, { from: source, to: target });
     const date = new Date().toISOString().replace(/[-:]|\.\d+/g, "");
     try {

@@ -138,7 +138,7 @@ export class Engine {
   // Translates texts, in order: {text, score, segments, ...} of each, as in docs/reference/jsonl.md. Lines and sentences
   // that are sources of `corrections`, [source, target] of each, get the target of the last one.
   translate(texts, { corrections = [], ...languages } = {}) {
-    const corrected = new Map(corrections.map(([source, target]) => [trimmed(asRead(source)), trimmed(target)]));
+    const corrected = new Map(corrections.map(([source, target]) => [trimmed(asRead(source)), trimmed(target)]).filter((pair) => pair.every(Boolean)));
     const cut = texts.map((text) => this._segments(...this._direct(clean(text), languages), corrected)), all = cut.flatMap(({ segments }) => segments), searched = all.filter((segment) => !segment.verbatim);
     const find = (segments, changes) => (segments.length ? this.search(segments.map((segment) => segment.ids), changes) : []);
     find(searched).forEach((hypotheses, i) => (searched[i].hypotheses = hypotheses));
